@@ -1,0 +1,160 @@
+#include <weft/autograd/accumulation.hpp>
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/engine.hpp>
+#include <weft/autograd/from_ops.hpp>
+#include <weft/autograd/hooks.hpp>
+#include <weft/backends/dispatch.hpp>
+
+namespace weft {
+
+namespace {
+constexpr Node::Functions accumulation_functions = {[](Node& self, Tensor* incoming, Tensor*) {
+                                                      accumulate(static_cast<AccumulationNode&>(self),
+                                                                 std::move(incoming[0]), false);
+                                                    },
+                                                    [](Node&) {},
+                                                    [](Node* self) {
+                                                      static_cast<AccumulationNode*>(self)->~AccumulationNode();
+                                                      detail::free_block(self, sizeof(AccumulationNode));
+                                                    }};
+
+AccumulationNode* new_accumulation_node(TensorImpl* leaf) {
+  return new (detail::allocate_block(sizeof(AccumulationNode))) AccumulationNode(leaf);
+}
+
+// The kept gradient of a result whose node has hooks, if any.
+NodeHooks::Kept* kept_slot(const TensorImpl* impl) {
+  for (auto& kept : impl->node->hooks->kept) {
+    if (kept.output == impl->output_number) return &kept;
+  }
+  return nullptr;
+}
+}  // namespace
+
+AccumulationNode::AccumulationNode(TensorImpl* leaf_)
+    : Node(&accumulation_functions, "accumulate_grad", Location::none()), leaf(leaf_) {
+  accumulates = true;
+}
+
+AccumulationNode::Lock::Lock(AccumulationNode& node) : node_(node) {
+  if (WEFT_SINGLE_THREADED) {
+    node_.locked.store(1, std::memory_order_relaxed);
+    return;
+  }
+  uint32_t expected = 0;
+  while (!node_.locked.compare_exchange_weak(expected, 1, std::memory_order_acquire)) {
+    if (expected != 0) node_.locked.wait(expected, std::memory_order_relaxed);
+    expected = 0;
+  }
+}
+AccumulationNode::Lock::~Lock() {
+  node_.locked.store(0, std::memory_order_release);
+  if (!WEFT_SINGLE_THREADED) node_.locked.notify_one();
+}
+
+AccumulationNode* accumulation_node(const TensorImpl* leaf) {
+  return leaf->accumulates ? static_cast<AccumulationNode*>(leaf->node) : nullptr;
+}
+
+void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
+  if (!gradient.defined()) return;
+  AccumulationNode::Lock lock(node);
+  if (node.leaf == nullptr) return;
+  if (!node.grad.defined()) {
+    const bool take = detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl());
+    node.grad = take ? std::move(gradient) : detail::fresh_copy(gradient);
+    return;
+  }
+  if (create_graph) {
+    node.grad = detail::recorded_add(node.grad, gradient);
+    return;
+  }
+  const View& sum = node.grad.raw_view();
+  kernels(sum).binary(BinaryOp::add, sum, sum, gradient.raw_view());
+  node.grad.impl()->storage->note_write("accumulate_grad", Location::none());
+}
+
+bool Tensor::requires_grad() const { return needs_gradient(impl_); }
+
+const Tensor& Tensor::requires_grad_(bool on, Location where) const {
+  if (on == requires_grad()) return *this;
+  if (!on) {
+    if (!impl_->accumulates) {
+      raise<AutogradError>({.op = "requires_grad_",
+                            .problem = "the result of a recorded op always requires a gradient",
+                            .remedy = "use detach()"},
+                           where);
+    }
+    detail::release_node(impl_);
+    impl_->node = nullptr;
+    impl_->accumulates = false;
+    impl_->requires_grad = false;
+    return *this;
+  }
+  if (!is_floating(dtype()) || is_storage_only(dtype())) {
+    raise<ValueError>({.op = "requires_grad_",
+                       .problem = fmt::format("{} tensors have no gradient", name(dtype())),
+                       .remedy = "convert to float16, bfloat16, float32 or float64"},
+                      where);
+  }
+  if (impl_->inference) {
+    raise<AutogradError>({.op = "requires_grad_",
+                          .problem = "a tensor made under InferenceGuard cannot require a gradient",
+                          .remedy = "clone() it outside the guard"},
+                         where);
+  }
+  if (impl_->base != nullptr) detail::release(std::exchange(impl_->base, nullptr));
+  set_history(impl_, new_accumulation_node(impl_));
+  impl_->accumulates = true;
+  return *this;
+}
+
+bool Tensor::is_leaf() const { return impl_->accumulates || !requires_grad(); }
+
+Tensor Tensor::grad() const {
+  if (AccumulationNode* node = accumulation_node(impl_)) {
+    AccumulationNode::Lock lock(*node);
+    return node->grad;
+  }
+  if (impl_->node == nullptr || impl_->node->hooks == nullptr) return {};
+  std::lock_guard lock(impl_->node->hooks->mutex);
+  const auto* kept = kept_slot(impl_);
+  return kept != nullptr ? kept->gradient : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& grad, Location where) const {
+  AccumulationNode* node = accumulation_node(impl_);
+  if (node == nullptr) {
+    if (!grad.defined()) return;
+    raise<AutogradError>({.op = "set_grad",
+                          .problem = "only a leaf that requires a gradient has one",
+                          .remedy = "call requires_grad_()"},
+                         where);
+  }
+  if (grad.defined() && (grad.shape() != shape() || grad.dtype() != dtype() || grad.device() != device())) {
+    raise<ShapeError>({.op = "set_grad",
+                       .problem = "a gradient has the shape, dtype and device of its tensor",
+                       .details = fmt::format("tensor {} {}, gradient {} {}", name(dtype()), shape().text(),
+                                              name(grad.dtype()), grad.shape().text())},
+                      where);
+  }
+  Tensor other = grad;  // then the one so far, which dies after the lock
+  AccumulationNode::Lock lock(*node);
+  std::swap(node->grad, other);
+}
+
+void Tensor::retain_grad(Location where) const {
+  if (!requires_grad()) {
+    raise<ValueError>({.op = "retain_grad", .problem = "no gradient flows to this tensor"}, where);
+  }
+  if (impl_->accumulates) return;
+  if (impl_->node->hooks == nullptr) impl_->node->hooks = new NodeHooks;
+  std::lock_guard lock(impl_->node->hooks->mutex);
+  if (kept_slot(impl_) == nullptr) impl_->node->hooks->kept.push_back({impl_->output_number, {}});
+}
+
+}  // namespace weft

@@ -1,0 +1,392 @@
+#include <weft/autograd/engine.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/accumulation.hpp>
+#include <weft/autograd/from_ops.hpp>
+#include <weft/autograd/hooks.hpp>
+#include <weft/backends/dispatch.hpp>
+
+namespace weft {
+
+namespace detail {
+std::atomic<bool> share_gradients{[] {
+  const char* setting = std::getenv("WEFT_GRAD_SHARE");
+  return setting == nullptr || std::strcmp(setting, "0") != 0;
+}()};
+}  // namespace detail
+
+bool gradient_sharing() { return detail::share_gradients; }
+void set_gradient_sharing(bool on) { detail::share_gradients = on; }
+
+namespace {
+
+bool writable(const Tensor& t) { return t.is_contiguous() && exclusively_owned(t.impl()); }
+
+// sum += gradient, in place only where the memory belongs to the engine alone.
+void add_gradient(Tensor& sum, Tensor&& gradient, bool create_graph) {
+  if (!gradient.defined()) return;
+  if (!sum.defined()) {
+    sum = std::move(gradient);
+    return;
+  }
+  if (create_graph) {
+    sum = detail::recorded_add(sum, gradient);
+    return;
+  }
+  if (!detail::share_gradients || (!writable(sum) && !writable(gradient))) {
+    Tensor fresh = detail::fresh_copy(sum);
+    kernels(fresh.raw_view()).binary(BinaryOp::add, fresh.raw_view(), fresh.raw_view(), gradient.raw_view());
+    sum = std::move(fresh);
+    return;
+  }
+  if (!writable(sum)) std::swap(sum, gradient);
+  kernels(sum.raw_view()).binary(BinaryOp::add, sum.raw_view(), sum.raw_view(), gradient.raw_view());
+}
+
+struct Ready {
+  uint32_t order;
+  uint32_t arrival;  // equal orders run in the order they became ready: deterministic
+  Node* node;
+  bool operator<(const Ready& other) const {
+    return order != other.order ? order < other.order : arrival > other.arrival;
+  }
+};
+
+// Vectors that a thread's runs reuse; a nested run finds them taken and brings its own.
+struct Scratch {
+  std::vector<Edge> roots;  // counted: they keep every node of the run alive
+  std::vector<Node*> claimed;
+  std::vector<Ready> heap;
+};
+thread_local Scratch idle_scratch;
+
+}  // namespace
+
+/// One backward pass. Nodes that another pass holds at the same time keep their state of this pass in `foreign_`.
+class GraphRun {
+ public:
+  explicit GraphRun(BackwardOptions options) : options_(options), scratch_(std::move(idle_scratch)) {}
+  ~GraphRun() {
+    for (Node* node : scratch_.claimed) abandon(node);
+    scratch_.claimed.clear();
+    scratch_.heap.clear();
+    scratch_.roots.clear();
+    idle_scratch = std::move(scratch_);
+  }
+
+  struct Capture {
+    Node* node;
+    uint16_t output;
+    Tensor gradient;
+  };
+
+  void add_root(Node* node, uint16_t output, Tensor seed) {
+    if (claim(node)) scratch_.claimed.push_back(node);
+    scratch_.roots.emplace_back(node, output);
+    add_gradient(slot(node, output), std::move(seed), options_.create_graph);
+  }
+  void capture(Node* node, uint16_t output) { captures_.push_back({node, output, {}}); }
+  std::vector<Capture>& captures() { return captures_; }
+
+  void execute() {
+    if (!captures_.empty()) find_needed();
+    discover();
+    for (const Edge& edge : scratch_.roots) {
+      Node* root = edge.node();
+      if (pending(root) == 0 && !std::exchange(started(root), true)) make_ready(root);
+    }
+    while (Node* node = next_ready()) process(node);
+  }
+
+ private:
+  struct Foreign {
+    int32_t pending = 0;
+    bool started = false;
+    std::vector<Tensor> slots;
+  };
+
+  // Takes the node's own fields for this run; true when met for the first time.
+  bool claim(Node* node) {
+    GraphRun* holder = node->run.load(std::memory_order_acquire);
+    if (holder == this) return false;
+    // Met while another run held it: the state stays aside, though that run may have let go since.
+    if (WEFT_UNLIKELY(foreign_ != nullptr) && foreign_->count(node) != 0) return false;
+    if (holder == nullptr && take(node)) {
+      node->pending = 0;
+      node->started = false;
+      return true;
+    }
+    if (foreign_ == nullptr) foreign_ = std::make_unique<std::unordered_map<Node*, Foreign>>();
+    (*foreign_)[node].slots.resize(node->output_count);
+    return true;
+  }
+  bool take(Node* node) {
+    if (WEFT_SINGLE_THREADED) {
+      node->run.store(this, std::memory_order_relaxed);
+      return true;
+    }
+    GraphRun* nobody = nullptr;
+    return node->run.compare_exchange_strong(nobody, this, std::memory_order_acq_rel);
+  }
+  bool own(Node* node) const { return node->run.load(std::memory_order_relaxed) == this; }
+  int32_t& pending(Node* node) { return own(node) ? node->pending : foreign_->find(node)->second.pending; }
+  bool& started(Node* node) { return own(node) ? node->started : foreign_->find(node)->second.started; }
+  Tensor& slot(Node* node, int output) {
+    return own(node) ? node->slot(output) : foreign_->find(node)->second.slots[output];
+  }
+  void abandon(Node* node) {
+    if (!own(node)) return;
+    for (int i = 0; i < node->output_count; ++i) node->slot(i) = Tensor();
+    node->run.store(nullptr, std::memory_order_release);
+  }
+
+  bool needed(Node* node) const { return needed_ == nullptr || needed_->count(node) != 0; }
+
+  // For grad(): only nodes on a path to an input run.
+  void find_needed() {
+    needed_ = std::make_unique<std::unordered_set<Node*>>();
+    std::unordered_set<Node*> seen;
+    std::vector<std::pair<Node*, int>> stack;
+    for (auto& c : captures_) needed_->insert(c.node);
+    for (const Edge& edge : scratch_.roots) {
+      if (seen.insert(edge.node()).second) stack.emplace_back(edge.node(), 0);
+    }
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      if (next == node->edge_count) {
+        for (int i = 0; i < node->edge_count; ++i) {
+          if (node->edges[i] && needed_->count(node->edges[i].node()) != 0) needed_->insert(node);
+        }
+        stack.pop_back();
+        continue;
+      }
+      Node* child = node->edges[next++].node();
+      if (child != nullptr && seen.insert(child).second) stack.emplace_back(child, 0);
+    }
+  }
+
+  // Counts, for every node below the roots, how many gradients will arrive.
+  void discover() {
+    auto& claimed = scratch_.claimed;
+    for (size_t i = 0; i < claimed.size(); ++i) {
+      Node* node = claimed[i];
+      if (!needed(node)) continue;
+      for (int e = 0; e < node->edge_count; ++e) {
+        Node* child = node->edges[e].node();
+        if (child == nullptr || !needed(child)) continue;
+        if (claim(child)) claimed.push_back(child);
+        ++pending(child);
+      }
+    }
+  }
+
+  // A chain has one ready node at a time: it waits in `next_` and never sees the heap.
+  void make_ready(Node* node) {
+    if (WEFT_LIKELY(next_ == nullptr && scratch_.heap.empty())) {
+      next_ = node;
+      return;
+    }
+    if (next_ != nullptr) push(std::exchange(next_, nullptr));
+    push(node);
+  }
+  Node* next_ready() {
+    if (next_ != nullptr) return std::exchange(next_, nullptr);
+    if (scratch_.heap.empty()) return nullptr;
+    std::pop_heap(scratch_.heap.begin(), scratch_.heap.end());
+    Node* node = scratch_.heap.back().node;
+    scratch_.heap.pop_back();
+    return node;
+  }
+  void push(Node* node) {
+    scratch_.heap.push_back({node->order, arrivals_++, node});
+    std::push_heap(scratch_.heap.begin(), scratch_.heap.end());
+  }
+
+  void process(Node* node) {
+    if (WEFT_UNLIKELY(node->output_count != 1 || node->hooks != nullptr || needed_ != nullptr)) {
+      return process_general(node);
+    }
+    Tensor gradient = std::move(slot(node, 0));
+    if (node->accumulates) finish_leaf(*static_cast<AccumulationNode*>(node), std::move(gradient));
+    else if (gradient.defined()) run_node(node, &gradient);
+    else hand_on(node, nullptr);
+  }
+
+  [[gnu::noinline]] void process_general(Node* node) {
+    if (!needed(node)) return;
+    std::vector<Tensor> gradients(node->output_count);
+    for (int i = 0; i < node->output_count; ++i) gradients[i] = std::move(slot(node, i));
+    Tensor* incoming = gradients.data();
+    const bool arrived = std::any_of(incoming, incoming + node->output_count, [](auto& g) { return g.defined(); });
+    if (WEFT_UNLIKELY(node->hooks != nullptr) && arrived) {
+      for (int i = 0; i < node->output_count; ++i) {
+        if (incoming[i].defined()) run_gradient_hooks(*node, i, incoming[i]);
+      }
+    }
+    if (WEFT_UNLIKELY(!captures_.empty())) {
+      for (auto& c : captures_) {
+        if (c.node == node) c.gradient = incoming[c.output];
+      }
+      if (node->accumulates) return;
+    }
+    if (node->accumulates) finish_leaf(*static_cast<AccumulationNode*>(node), std::move(incoming[0]));
+    else if (arrived) run_node(node, incoming);
+    else hand_on(node, nullptr);
+    if (WEFT_UNLIKELY(node->hooks != nullptr) && node->released) drop_gradient_hooks(*node);
+  }
+
+  void finish_leaf(AccumulationNode& node, Tensor&& gradient) {
+    if (!gradient.defined()) return;
+    accumulate(node, std::move(gradient), options_.create_graph);
+    if (WEFT_LIKELY(node.hooks == nullptr)) return;
+    Tensor leaf;
+    {
+      AccumulationNode::Lock lock(node);
+      if (node.leaf != nullptr && node.leaf->refs.try_increment()) leaf = Tensor::adopt(node.leaf);
+    }
+    if (leaf.defined()) run_accumulated_hooks(node, leaf);
+  }
+
+  void run_node(Node* node, Tensor* incoming) {
+    if (WEFT_UNLIKELY(node->released)) {
+      raise<AutogradError>({.op = node->op,
+                            .problem = "backward through a graph a second time: what it saved was freed",
+                            .remedy = "pass retain_graph to the first backward",
+                            .event = "recorded"},
+                           node->where);
+    }
+    constexpr int few = 4;
+    Tensor small[few];
+    std::vector<Tensor> many;
+    Tensor* outgoing = small;
+    if (node->edge_count > few) {
+      many.resize(node->edge_count);
+      outgoing = many.data();
+    }
+    node->functions->run(*node, incoming, outgoing);
+    if (!options_.retain_graph && !node->released) node->functions->release_saved(*node);
+    hand_on(node, outgoing);
+  }
+
+  void hand_on(Node* node, Tensor* outgoing) {
+    for (int e = 0; e < node->edge_count; ++e) {
+      Node* child = node->edges[e].node();
+      if (child == nullptr || !needed(child)) continue;
+      if (outgoing != nullptr) {
+        add_gradient(slot(child, node->edges[e].output()), std::move(outgoing[e]), options_.create_graph);
+      }
+      if (--pending(child) != 0) continue;
+      if (child->accumulates) process(child);  // a leaf waits for nobody
+      else make_ready(child);
+    }
+  }
+
+  BackwardOptions options_;
+  Scratch scratch_;
+  std::vector<Capture> captures_;
+  // Only grad() fills the first, only passes that meet in one graph the second.
+  std::unique_ptr<std::unordered_set<Node*>> needed_;
+  std::unique_ptr<std::unordered_map<Node*, Foreign>> foreign_;
+  Node* next_ = nullptr;
+  uint32_t arrivals_ = 0;
+};
+
+namespace {
+
+Tensor check_seed(const Tensor& output, const Tensor* seed, Location where) {
+  if (!output.requires_grad()) {
+    raise<AutogradError>({.op = "backward",
+                          .problem = "the output does not require a gradient",
+                          .details = fmt::format("shape {}, {}", output.shape().text(), name(output.dtype())),
+                          .remedy = "no input required a gradient, or it was computed under NoGradGuard"},
+                         where);
+  }
+  if (seed == nullptr || !seed->defined()) {
+    if (output.numel() != 1) {
+      raise<AutogradError>(
+          {.op = "backward",
+           .problem = fmt::format("an output of shape {} needs a seed gradient", output.shape().text()),
+           .remedy = "reduce it, for example with sum(), or pass a seed of its shape"},
+          where);
+    }
+    return detail::ones_like_unrecorded(output);
+  }
+  if (seed->shape() != output.shape() || seed->dtype() != output.dtype() || seed->device() != output.device()) {
+    raise<ShapeError>({.op = "backward",
+                       .problem = "the seed must match its output",
+                       .details = fmt::format("output {} {} on {}, seed {} {} on {}", name(output.dtype()),
+                                              output.shape().text(), output.device().name(), name(seed->dtype()),
+                                              seed->shape().text(), seed->device().name())},
+                      where);
+  }
+  return *seed;
+}
+
+void add_outputs(GraphRun& run, std::span<const Tensor> outputs, std::span<const Tensor> seeds, Location where) {
+  if (!seeds.empty() && seeds.size() != outputs.size()) {
+    raise<ValueError>(
+        {.op = "backward", .problem = fmt::format("{} seeds for {} outputs", seeds.size(), outputs.size())}, where);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensor seed = check_seed(outputs[i], seeds.empty() ? nullptr : &seeds[i], where);
+    TensorImpl* impl = outputs[i].impl();
+    run.add_root(impl->node, impl->output_number, std::move(seed));
+  }
+}
+
+}  // namespace
+
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> seeds, BackwardOptions options, Location where) {
+  options.retain_graph |= options.create_graph;
+  GraphRun run(options);
+  add_outputs(run, outputs, seeds, where);
+  GradModeGuard mode({.enabled = options.create_graph, .inference = false});
+  run.execute();
+}
+
+std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> seeds,
+                         GradOptions options, Location where) {
+  const BackwardOptions run_options{options.retain_graph || options.create_graph, options.create_graph};
+  GraphRun run(run_options);
+  add_outputs(run, outputs, seeds, where);
+  for (const Tensor& input : inputs) {
+    if (!input.requires_grad()) {
+      raise<AutogradError>({.op = "grad",
+                            .problem = "an input does not require a gradient",
+                            .details = fmt::format("shape {}, {}", input.shape().text(), name(input.dtype())),
+                            .remedy = "call requires_grad_() on it before the ops that use it"},
+                           where);
+    }
+    run.capture(input.impl()->node, input.impl()->output_number);
+  }
+  if (!inputs.empty()) {
+    GradModeGuard mode({.enabled = options.create_graph, .inference = false});
+    run.execute();
+  }
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    out.push_back(std::move(run.captures()[i].gradient));
+    if (out.back().defined() || options.allow_unused) continue;
+    raise<AutogradError>({.op = "grad",
+                          .problem = fmt::format("the outputs do not depend on input {}", i),
+                          .remedy = "set allow_unused to get an undefined tensor instead"},
+                         where);
+  }
+  return out;
+}
+
+void Tensor::backward(Location where) const { weft::backward({this, 1}, {}, {}, where); }
+void Tensor::backward(BackwardOptions options, Location where) const { weft::backward({this, 1}, {}, options, where); }
+void Tensor::backward(const Tensor& seed, BackwardOptions options, Location where) const {
+  weft::backward({this, 1}, {&seed, 1}, options, where);
+}
+
+}  // namespace weft

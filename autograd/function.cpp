@@ -1,0 +1,145 @@
+#include <weft/autograd/function.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/from_ops.hpp>
+
+namespace weft::autograd {
+
+namespace {
+
+struct Meta {
+  Dims shape;
+  DType dtype;
+  Device device;
+
+  static Meta of(const Tensor& t) { return {t.shape(), t.dtype(), t.device()}; }
+  bool fits(const Tensor& t) const { return t.shape() == shape && t.dtype() == dtype && t.device() == device; }
+  std::string text() const { return fmt::format("{} {} on {}", name(dtype), shape.text(), device.name()); }
+};
+
+// A saved tensor that is an output is tied to the node only while it is looked at.
+struct Kept {
+  Saved saved;
+  SavedOutput output;
+  int number = -1;
+};
+
+}  // namespace
+
+struct Context::State {
+  std::string name;
+  Location where = Location::none();
+  std::vector<Tensor> inputs, to_save, not_differentiable;
+  std::vector<bool> wanted;
+  std::vector<Meta> input_meta, output_meta;
+  std::vector<Kept> kept;
+  Node* node = nullptr;
+};
+
+void Context::save(std::vector<Tensor> tensors) { state_->to_save = std::move(tensors); }
+void Context::mark_non_differentiable(std::vector<Tensor> outputs) { state_->not_differentiable = std::move(outputs); }
+bool Context::needs_gradient(size_t i) const { return i < state_->wanted.size() && state_->wanted[i]; }
+
+Tensor Context::saved(size_t i) const {
+  if (state_->node == nullptr) {
+    if (i < state_->to_save.size()) return state_->to_save[i];
+  } else if (i < state_->kept.size()) {
+    const Kept& kept = state_->kept[i];
+    if (kept.number >= 0) return kept.output.get(*state_->node, kept.number);
+    return kept.saved.defined() ? kept.saved.get(*state_->node) : Tensor();
+  }
+  raise<IndexError>({.op = state_->name.c_str(), .problem = fmt::format("there is no saved tensor {}", i)},
+                    state_->where);
+}
+
+Call::Call(std::string name, std::vector<Tensor> inputs, Location where) {
+  context_.state_ = std::make_shared<Context::State>();
+  Context::State& state = *context_.state_;
+  state.name = std::move(name);
+  state.where = where;
+  state.inputs = std::move(inputs);
+  for (const Tensor& input : state.inputs) {
+    state.wanted.push_back(recording() && input.defined() && weft::needs_gradient(input.impl()));
+    state.input_meta.push_back(input.defined() ? Meta::of(input) : Meta{});
+  }
+}
+
+namespace {
+
+void check_gradients(const std::vector<Meta>& wanted, const std::vector<Tensor>& gradients, const std::string& name,
+                     Location where) {
+  if (gradients.size() != wanted.size()) {
+    raise<AutogradError>({.op = name.c_str(),
+                          .problem = fmt::format("backward returned {} gradients for {} tensor arguments",
+                                                 gradients.size(), wanted.size())},
+                         where);
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!gradients[i].defined() || wanted[i].fits(gradients[i])) continue;
+    raise<ShapeError>(
+        {.op = name.c_str(),
+         .problem = fmt::format("backward returned a gradient that does not fit argument {}", i),
+         .details = fmt::format("argument {}, gradient {}", wanted[i].text(), Meta::of(gradients[i]).text())},
+        where);
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward) {
+  const std::shared_ptr<Context::State> state = context_.state_;
+  for (Tensor& output : outputs) {
+    if (!output.defined()) {
+      raise<ValueError>({.op = state->name.c_str(), .problem = "forward returned an undefined tensor"}, state->where);
+    }
+    const bool is_input = std::ranges::any_of(state->inputs, [&](auto& t) { return t.impl() == output.impl(); });
+    if (is_input) output = output.detach();
+    state->output_meta.push_back(Meta::of(output));
+  }
+  if (outputs.empty() || std::ranges::none_of(state->wanted, [](bool b) { return b; })) return outputs;
+
+  // The node owns the context, the context names the node: no count, no cycle.
+  auto* node = make_general_node(
+      "function", state->where, state->inputs, static_cast<int>(outputs.size()),
+      [context = context_, backward](Node& self, Tensor* incoming, Tensor* outgoing) mutable {
+        Context::State& s = *context.state_;
+        std::vector<Tensor> gradients;
+        for (size_t i = 0; i < s.output_meta.size(); ++i) {
+          const Meta& m = s.output_meta[i];
+          gradients.push_back(incoming[i].defined() ? std::move(incoming[i])
+                                                    : detail::zeros_unrecorded(m.shape, m.dtype, m.device));
+        }
+        std::vector<Tensor> result = backward(context, gradients);
+        check_gradients(s.input_meta, result, s.name, self.where);
+        std::ranges::move(result, outgoing);
+      });
+  node->name = state->name;
+  node->op = node->name.c_str();
+  state->node = node;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto same = [&](const Tensor& t) { return t.impl() == outputs[i].impl(); };
+    if (!is_floating(outputs[i].dtype()) || std::ranges::any_of(state->not_differentiable, same)) continue;
+    node->refs.increment();
+    set_history(outputs[i].impl(), node, static_cast<uint16_t>(i));
+  }
+  for (const Tensor& tensor : state->to_save) {
+    Kept kept;
+    const auto at = std::ranges::find_if(outputs, [&](const Tensor& o) { return o.impl() == tensor.impl(); });
+    if (at != outputs.end()) {
+      kept.number = static_cast<int>(at - outputs.begin());
+      kept.output = SavedOutput(tensor);
+    } else if (tensor.defined()) {
+      kept.saved = Saved(tensor);
+    }
+    state->kept.push_back(std::move(kept));
+  }
+  state->to_save.clear();
+  state->inputs.clear();
+  release(node);
+  return outputs;
+}
+
+}  // namespace weft::autograd

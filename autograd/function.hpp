@@ -1,0 +1,121 @@
+// Differentiable functions that users write: a forward and a backward in C++.
+//
+//   struct Cube : weft::autograd::Function<Cube> {
+//     static Tensor forward(Context& context, const Tensor& x) {
+//       context.save({x});
+//       return x * x * x;
+//     }
+//     static Tensor backward(Context& context, const Tensor& g) {
+//       const Tensor& x = context.saved(0);
+//       return 3.0 * g * x * x;
+//     }
+//   };
+//   Tensor y = Cube::apply(x);
+//
+// `forward` runs unrecorded. `backward` gets one gradient per output (zeros where nothing arrived) and returns one per
+// tensor argument of `apply`, in order; an undefined one says that nothing flows. It is written with ordinary ops, so
+// with `create_graph` it is differentiated in turn.
+#pragma once
+
+#include <any>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <weft/autograd/node.hpp>
+
+namespace weft::autograd {
+
+/// What one call keeps from its forward for its backward.
+class WEFT_API Context {
+ public:
+  /// Inputs, outputs or tensors of the forward's own, kept with the version they have when the forward returns.
+  void save(std::vector<Tensor> tensors);
+  /// The i-th saved tensor. AutogradError if it was written since, or if the graph was freed.
+  Tensor saved(size_t i) const;
+  /// The outputs named here get no gradient, as integer outputs never do.
+  void mark_non_differentiable(std::vector<Tensor> outputs);
+  /// True when the gradient for the i-th tensor argument is wanted.
+  bool needs_gradient(size_t i) const;
+  /// Anything else that the backward needs.
+  std::any data;
+
+ private:
+  friend class Call;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// One call of a user's function, without its types.
+class WEFT_API Call {
+ public:
+  using Backward = std::vector<Tensor> (*)(Context&, std::span<const Tensor> gradients);
+
+  Call(std::string name, std::vector<Tensor> inputs, Location where);
+  Context& context() { return context_; }
+  /// Ties the outputs to the inputs; outputs that are inputs become aliases of them.
+  std::vector<Tensor> finish(std::vector<Tensor> outputs, Backward backward);
+
+ private:
+  Context context_;
+};
+
+template <class Self>
+class Function {
+ public:
+  using Context = autograd::Context;
+
+  /// Calls `Self::forward(context, arguments...)`; returns what it returns: a Tensor or a vector of them.
+  template <class... A>
+  static auto apply(const A&... arguments) {
+    return apply_at(Location::none(), arguments...);
+  }
+  /// The same with the place that errors name: `Cube::apply_at(Location(), x)`.
+  template <class... A>
+  static auto apply_at(Location where, const A&... arguments) {
+    std::vector<Tensor> inputs;
+    (collect(inputs, arguments), ...);
+    Call call(shown_name(), std::move(inputs), where);
+    using Result = decltype(Self::forward(call.context(), arguments...));
+    std::vector<Tensor> outputs;
+    {
+      NoGradGuard unrecorded;
+      if constexpr (std::is_same_v<Result, Tensor>) outputs.push_back(Self::forward(call.context(), arguments...));
+      else outputs = Self::forward(call.context(), arguments...);
+    }
+    outputs = call.finish(std::move(outputs), run_backward);
+    if constexpr (std::is_same_v<Result, Tensor>) return Tensor(std::move(outputs[0]));
+    else return outputs;
+  }
+
+ private:
+  static void collect(std::vector<Tensor>& inputs, const Tensor& tensor) { inputs.push_back(tensor); }
+  template <class T>
+  static void collect(std::vector<Tensor>&, const T&) {}
+
+  static const char* shown_name() {
+    if constexpr (requires { Self::name; }) return Self::name;
+    else return "function";
+  }
+  static std::vector<Tensor> run_backward(Context& context, std::span<const Tensor> gradients) {
+    if constexpr (requires {
+                    { Self::backward(context, gradients) } -> std::same_as<std::vector<Tensor>>;
+                  }) {
+      return Self::backward(context, gradients);
+    } else if constexpr (requires {
+                           { Self::backward(context, gradients) } -> std::same_as<Tensor>;
+                         }) {
+      return {Self::backward(context, gradients)};
+    } else if constexpr (requires {
+                           { Self::backward(context, gradients[0]) } -> std::same_as<Tensor>;
+                         }) {
+      return {Self::backward(context, gradients[0])};
+    } else {
+      return Self::backward(context, gradients[0]);
+    }
+  }
+};
+
+}  // namespace weft::autograd

@@ -1,0 +1,219 @@
+#include <weft/autograd/gradcheck.hpp>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/engine.hpp>
+#include <weft/autograd/mode.hpp>
+
+namespace weft {
+
+namespace {
+
+constexpr Device host{};
+
+/// Copies of the inputs as leaves, made anew for every call of the function.
+class Arguments {
+ public:
+  Arguments(const std::vector<Tensor>& inputs, const char* op, Location where) : where_(where) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& x = inputs[i];
+      if (!x.defined()) raise<ValueError>({.op = op, .problem = fmt::format("input {} is undefined", i)}, where);
+      checked_.push_back(x.requires_grad());
+      devices_.push_back(x.device());
+      values_.push_back(x.detach().to(host, where).clone(where));
+      if (!checked_.back()) continue;
+      any_ = true;
+      if (x.dtype() == DType::f64) continue;
+      raise<DTypeError>({.op = op,
+                         .problem = fmt::format("input {} is {}; differences need float64", i, name(x.dtype())),
+                         .remedy = "convert it with to(weft::f64) before requires_grad_()"},
+                        where);
+    }
+    if (any_) return;
+    raise<ValueError>(
+        {.op = op, .problem = "no input requires a gradient", .remedy = "call requires_grad_() on those to check"},
+        where);
+  }
+
+  size_t size() const { return values_.size(); }
+  bool is_checked(size_t i) const { return checked_[i]; }
+  /// The element of a checked input: for shifting and putting back.
+  double& element(size_t i, int64_t k) const { return values_[i].data<double>()[k]; }
+  int64_t numel(size_t i) const { return values_[i].numel(); }
+
+  std::vector<Tensor> fresh() const {
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      Tensor x = values_[i].clone(where_).to(devices_[i], where_);
+      if (checked_[i]) x.requires_grad_(true, where_);
+      out.push_back(std::move(x));
+    }
+    return out;
+  }
+
+ private:
+  Location where_;
+  bool any_ = false;
+  std::vector<Tensor> values_;
+  std::vector<bool> checked_;
+  std::vector<Device> devices_;
+};
+
+/// d output[j] / d input[k] in row-major order [j][k], for one pair.
+using Jacobian = std::vector<double>;
+
+std::vector<std::vector<double>> values_of(const std::vector<Tensor>& outputs, Location where) {
+  std::vector<std::vector<double>> values;
+  for (const Tensor& y : outputs) {
+    values.push_back(is_floating(y.dtype()) ? y.detach().to_vector<double>(where) : std::vector<double>());
+  }
+  return values;
+}
+
+/// The comparison of one function's gradients.
+class Checker {
+ public:
+  Checker(const GradcheckFunction& function, const std::vector<Tensor>& inputs, const GradcheckOptions& options,
+          const char* op, Location where)
+      : function_(function), options_(options), op_(op), where_(where), arguments_(inputs, op, where) {}
+
+  GradcheckResult run() {
+    EnableGradGuard record;
+    const std::vector<Tensor> inputs = arguments_.fresh();
+    const std::vector<Tensor> outputs = function_(inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!arguments_.is_checked(i)) continue;
+      const std::vector<Jacobian> numeric = differences(i, outputs);
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        if (!is_floating(outputs[o].dtype())) continue;
+        compare(o, i, outputs[o].numel(), analytic(outputs[o], inputs[i], o, i), numeric[o]);
+        if (!result_.passed) return result_;
+      }
+    }
+    return result_;
+  }
+
+ private:
+  std::vector<std::vector<double>> evaluate() const { return values_of(function_(arguments_.fresh()), where_); }
+
+  std::vector<Jacobian> differences(size_t input, const std::vector<Tensor>& outputs) const {
+    const int64_t columns = arguments_.numel(input);
+    std::vector<Jacobian> jacobians;
+    for (const Tensor& y : outputs) jacobians.emplace_back(static_cast<size_t>(y.numel() * columns));
+    for (int64_t k = 0; k < columns; ++k) {
+      double& x = arguments_.element(input, k);
+      const double kept = x;
+      x = kept + options_.step;
+      const auto above = evaluate();
+      x = kept - options_.step;
+      const auto below = evaluate();
+      x = kept;
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        for (size_t j = 0; j < above[o].size(); ++j) {
+          jacobians[o][j * static_cast<size_t>(columns) + static_cast<size_t>(k)] =
+              (above[o][j] - below[o][j]) / (2 * options_.step);
+        }
+      }
+    }
+    return jacobians;
+  }
+
+  // One backward pass for each element of the output.
+  Jacobian analytic(const Tensor& output, const Tensor& input, size_t output_number, size_t input_number) {
+    Jacobian rows;
+    const auto columns = static_cast<size_t>(input.numel());
+    if (!output.requires_grad()) return Jacobian(static_cast<size_t>(output.numel()) * columns, 0.0);
+    for (int64_t j = 0; j < output.numel(); ++j) {
+      const Tensor seed = output.detach().to(host, where_).clone(where_).zero_(where_);
+      seed.view({-1}, where_).narrow(0, j, 1, where_).fill_(1, where_);
+      const Tensor seeds[] = {seed.to(output.device(), where_)};
+      const Tensor g = grad({&output, 1}, {&input, 1}, seeds, {.retain_graph = true, .allow_unused = true}, where_)[0];
+      if (g.defined() && (!(g.shape() == input.shape()) || g.dtype() != input.dtype())) {
+        fail(fmt::format("output {}, input {}: the gradient is {} {}, the input {} {}", output_number, input_number,
+                         name(g.dtype()), g.shape().text(), name(input.dtype()), input.shape().text()));
+        return {};
+      }
+      const std::vector<double> row = g.defined() ? g.to_vector<double>(where_) : std::vector<double>(columns, 0.0);
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+    return rows;
+  }
+
+  void compare(size_t output, size_t input, int64_t rows, const Jacobian& found, const Jacobian& expected) {
+    if (!result_.passed || rows == 0) return;
+    const size_t columns = expected.size() / static_cast<size_t>(rows);
+    for (size_t at = 0; at < expected.size(); ++at) {
+      const double bound = options_.absolute + options_.relative * std::fabs(expected[at]);
+      if (std::fabs(found[at] - expected[at]) <= bound) continue;
+      fail(
+          fmt::format("the gradient of output {}, element {}, for input {}, element {}, is {:.9g}; differences give "
+                      "{:.9g}",
+                      output, at / columns, input, at % columns, found[at], expected[at]));
+      return;
+    }
+  }
+
+  void fail(std::string message) {
+    result_ = {false, std::move(message)};
+    if (!options_.raise_exception) return;
+    raise<AutogradError>({.op = op_, .problem = result_.message}, where_);
+  }
+
+  const GradcheckFunction& function_;
+  const GradcheckOptions& options_;
+  const char* op_;
+  Location where_;
+  Arguments arguments_;
+  GradcheckResult result_;
+};
+
+// Numbers without pattern in [-1, 1], away from 0: incoming gradients of a second derivative.
+Tensor arbitrary_seed(const Tensor& like, uint64_t& state, Location where) {
+  const Tensor seed = like.detach().to(host, where).clone(where);
+  double* data = seed.data<double>(where);
+  for (int64_t i = 0; i < seed.numel(); ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double unit = static_cast<double>(state >> 40) / static_cast<double>(1 << 24);
+    data[i] = unit < 0.5 ? -1 + 1.6 * unit : 0.2 + 1.6 * (unit - 0.5);
+  }
+  return seed.to(like.device(), where);
+}
+
+bool takes_part(const Tensor& output) { return output.requires_grad() && output.dtype() == DType::f64; }
+
+}  // namespace
+
+GradcheckResult gradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
+                          GradcheckOptions options, Location where) {
+  return Checker(function, inputs, options, "gradcheck", where).run();
+}
+
+GradcheckResult gradgradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
+                              GradcheckOptions options, Location where) {
+  EnableGradGuard record;
+  const Arguments arguments(inputs, "gradgradcheck", where);
+  std::vector<Tensor> all = inputs;
+  uint64_t state = 1;
+  for (const Tensor& output : function(arguments.fresh())) {
+    if (takes_part(output)) all.push_back(arbitrary_seed(output, state, where).requires_grad_(true, where));
+  }
+  const size_t count = inputs.size();
+  const GradcheckFunction first_derivative = [&](std::span<const Tensor> x) {
+    std::vector<Tensor> outputs, wanted;
+    for (Tensor& output : function(x.first(count))) {
+      if (takes_part(output)) outputs.push_back(std::move(output));
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (x[i].requires_grad()) wanted.push_back(x[i]);
+    }
+    std::vector<Tensor> gradients =
+        grad(outputs, wanted, x.subspan(count), {.create_graph = true, .allow_unused = true}, where);
+    std::erase_if(gradients, [](const Tensor& g) { return !g.defined(); });
+    return gradients;
+  };
+  return Checker(first_derivative, all, options, "gradgradcheck", where).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,59 @@
+// Checking gradients against finite differences.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+struct GradcheckOptions {
+  /// Step of the central differences.
+  double step = 1e-6;
+  /// |analytic - numeric| must not exceed absolute + relative * |numeric|.
+  double relative = 1e-3;
+  double absolute = 1e-5;
+  /// Raise AutogradError on the first difference; else it is only told in the result.
+  bool raise_exception = true;
+};
+
+struct GradcheckResult {
+  bool passed = true;
+  /// Names the output, the input, the element and both values where they differ.
+  std::string message;
+  explicit operator bool() const { return passed; }
+};
+
+/// A function under test. It must give the same outputs for the same inputs.
+using GradcheckFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+
+/// Compares the gradients of every output of `function` with central differences, for every f64 input that requires a
+/// gradient. The inputs are not changed: the function sees copies. ValueError where no input requires a gradient,
+/// DTypeError where one that does is not f64.
+WEFT_API GradcheckResult gradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
+                                   GradcheckOptions options = {}, Location where = {});
+/// The same for the gradient of `function` itself, in its inputs and in the gradients that come in: the second
+/// derivative.
+WEFT_API GradcheckResult gradgradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
+                                       GradcheckOptions options = {}, Location where = {});
+
+/// For functions of one output: `[](std::span<const Tensor> x) { return x[0] * x[1]; }`.
+template <class F>
+  requires std::is_invocable_r_v<Tensor, F, std::span<const Tensor>> GradcheckResult
+  gradcheck(F function, const std::vector<Tensor>& inputs, GradcheckOptions options = {}, Location where = {}) {
+    return gradcheck(
+        GradcheckFunction([f = std::move(function)](std::span<const Tensor> x) { return std::vector<Tensor>{f(x)}; }),
+        inputs, options, where);
+  }
+template <class F>
+  requires std::is_invocable_r_v<Tensor, F, std::span<const Tensor>> GradcheckResult
+  gradgradcheck(F function, const std::vector<Tensor>& inputs, GradcheckOptions options = {}, Location where = {}) {
+    return gradgradcheck(
+        GradcheckFunction([f = std::move(function)](std::span<const Tensor> x) { return std::vector<Tensor>{f(x)}; }),
+        inputs, options, where);
+  }
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+// Whether ops record: one thread-local word and the guards that set it.
+#pragma once
+
+#include <weft/tensor/config.hpp>
+
+namespace weft {
+
+struct GradMode {
+  bool enabled = true;
+  bool inference = false;
+};
+
+/// The calling thread's mode.
+WEFT_API GradMode grad_mode();
+WEFT_API void set_grad_mode(GradMode mode);
+
+/// Sets the thread's mode until the end of the scope.
+class GradModeGuard {
+ public:
+  explicit GradModeGuard(GradMode mode) : saved_(grad_mode()) { set_grad_mode(mode); }
+  ~GradModeGuard() { set_grad_mode(saved_); }
+  GradModeGuard(const GradModeGuard&) = delete;
+
+ private:
+  GradMode saved_;
+};
+
+/// No recording in this scope: results require no gradient.
+class NoGradGuard : GradModeGuard {
+ public:
+  NoGradGuard() : GradModeGuard({.enabled = false, .inference = grad_mode().inference}) {}
+};
+/// Recording again, inside a NoGradGuard.
+class EnableGradGuard : GradModeGuard {
+ public:
+  EnableGradGuard() : GradModeGuard({.enabled = true, .inference = false}) {}
+};
+/// No recording, and new tensors can never enter a graph later: views skip all bookkeeping.
+class InferenceGuard : GradModeGuard {
+ public:
+  InferenceGuard() : GradModeGuard({.enabled = false, .inference = true}) {}
+};
+
+}  // namespace weft

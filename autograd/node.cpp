@@ -1,0 +1,165 @@
+#include <weft/autograd/node.hpp>
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/accumulation.hpp>
+#include <weft/autograd/from_ops.hpp>
+#include <weft/autograd/hooks.hpp>
+
+namespace weft {
+
+namespace detail {
+
+constinit thread_local GradMode current_mode = {};
+
+namespace {
+
+// Nodes are destroyed one after the other, never inside one another: chains may be millions long.
+struct Graveyard {
+  Node* first = nullptr;
+  bool digging = false;
+};
+constinit thread_local Graveyard graveyard = {};
+
+// A dead node belongs to no run: the field links the graveyard.
+Node* next_of(Node* node) { return reinterpret_cast<Node*>(node->run.load(std::memory_order_relaxed)); }
+void set_next(Node* node, Node* next) { node->run.store(reinterpret_cast<GraphRun*>(next), std::memory_order_relaxed); }
+
+void bury(Node* node) {
+  delete node->hooks;
+  for (int i = 0; i < node->edge_count; ++i) node->edges[i] = Edge();
+  node->functions->destroy(node);
+}
+
+}  // namespace
+
+void destroy_node(Node* node) {
+  Graveyard& yard = graveyard;
+  set_next(node, yard.first);
+  yard.first = node;
+  if (yard.digging) return;
+  yard.digging = true;
+  while (yard.first != nullptr) {
+    Node* dead = yard.first;
+    yard.first = next_of(dead);
+    bury(dead);
+  }
+  yard.digging = false;
+}
+
+void release_node(TensorImpl* impl) {
+  if (impl->accumulates) {
+    auto* node = static_cast<AccumulationNode*>(impl->node);
+    Tensor unreachable;  // a recorded gradient leads back to this node: kept, both would live for ever
+    AccumulationNode::Lock lock(*node);
+    node->leaf = nullptr;
+    unreachable = std::move(node->grad);
+  }
+  release(impl->node);
+}
+
+}  // namespace detail
+
+GradMode grad_mode() { return detail::current_mode; }
+void set_grad_mode(GradMode mode) { detail::current_mode = mode; }
+
+void Saved::raise_modified(const Node& node) const {
+  const Storage& storage = *tensor_.impl()->storage;
+  raise<AutogradError>(
+      {.op = node.op,
+       .problem = fmt::format("a tensor saved for backward was modified by an in-place operation: {} of shape {} is at "
+                              "version {}, saved at version {}",
+                              name(tensor_.dtype()), tensor_.shape().text(), tensor_.version(), version_),
+       .details = fmt::format("written by {} at {}", storage.last_writer != nullptr ? storage.last_writer : "?",
+                              storage.last_write.text()),
+       .remedy = "use the out-of-place form there, or clone() before the write",
+       .event = "saved"},
+      node.where);
+}
+
+Tensor SavedOutput::get(Node& node, int output) const {
+  const Tensor& kept = saved_.get(node);
+  if (!recording()) return kept;
+  Tensor tied = Tensor::adopt(detail::new_alias(kept.impl(), kept.raw_view().layout, kept.data_ptr()));
+  node.refs.increment();
+  set_history(tied.impl(), &node, static_cast<uint16_t>(output));
+  return tied;
+}
+
+Edge gradient_edge(TensorImpl* impl) {
+  if (!needs_gradient(impl)) return {};
+  return Edge(impl->node, impl->output_number);
+}
+
+void refresh_view(TensorImpl* view) {
+  static std::mutex mutex;
+  std::unique_lock lock(mutex);
+  const uint32_t version = view->storage->version.load(std::memory_order_relaxed);
+  if (view->node_version.load(std::memory_order_relaxed) == version) return;
+  view->requires_grad = view->base->requires_grad;
+  Node* fresh = view->requires_grad ? detail::make_view_node(view->base, view) : nullptr;
+  Node* old = std::exchange(view->node, fresh);
+  if (fresh != nullptr) view->output_number = 0;
+  view->node_version.store(version, std::memory_order_release);
+  lock.unlock();  // with a node die functions of the user
+  if (old != nullptr) release(old);
+}
+
+void check_inplace(const Tensor& target, const char* op, Location where) {
+  if (!recording()) return;
+  TensorImpl* impl = target.impl();
+  const TensorImpl* owner = impl->base != nullptr ? impl->base : impl;
+  if (!owner->accumulates && !impl->accumulates) return;
+  raise<AutogradError>(
+      {.op = op,
+       .problem = fmt::format("in-place write to {} that requires a gradient",
+                              impl->base != nullptr && !impl->accumulates ? "a view of a leaf" : "a leaf"),
+       .details = fmt::format("shape {}, {}", target.shape().text(), name(target.dtype())),
+       .remedy = "write under NoGradGuard, or use the out-of-place form"},
+      where);
+}
+
+void rebase_history(const Tensor& target, Node* node) {
+  TensorImpl* impl = target.impl();
+  if (impl->base == nullptr) {
+    Node* old = std::exchange(impl->node, nullptr);
+    set_history(impl, node);
+    if (old != nullptr) release(old);
+    return;
+  }
+  TensorImpl* base = impl->base;
+  Node* region = detail::make_region_node(base, impl, node);
+  Node* old = std::exchange(base->node, nullptr);
+  set_history(base, region);
+  if (old != nullptr) release(old);
+  impl->node_version.store(base->node_version.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+GeneralNode::GeneralNode(const char* op_, Location where_, int edge_count_, int output_count_, Formula formula_)
+    : Node(nullptr, op_, where_), edge_list(edge_count_), extra(output_count_ - 1), formula(std::move(formula_)) {
+  static constexpr Functions table = {
+      [](Node& self, Tensor* in, Tensor* out) { static_cast<GeneralNode&>(self).formula(self, in, out); },
+      [](Node& self) {
+        self.released = true;
+        static_cast<GeneralNode&>(self).formula = nullptr;
+      },
+      [](Node* self) { delete static_cast<GeneralNode*>(self); }};
+  functions = &table;
+  edges = edge_list.data();
+  edge_count = static_cast<uint16_t>(edge_count_);
+  output_count = static_cast<uint16_t>(output_count_);
+  more_gradients = extra.data();
+}
+
+GeneralNode* make_general_node(const char* op, Location where, std::span<const Tensor> inputs, int output_count,
+                               GeneralNode::Formula formula) {
+  auto* node = new GeneralNode(op, where, static_cast<int>(inputs.size()), output_count, std::move(formula));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) set_edge(node, static_cast<int>(i), inputs[i].impl());
+  }
+  return node;
+}
+
+}  // namespace weft

@@ -1,0 +1,245 @@
+// The graph: nodes with edges to the producers of their inputs, and what they saved.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/autograd/mode.hpp>
+#include <weft/tensor/free_list.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+struct Node;
+struct NodeHooks;
+class GraphRun;
+
+namespace detail {
+extern WEFT_API constinit thread_local GradMode current_mode;
+WEFT_API void destroy_node(Node* node);
+}  // namespace detail
+
+/// Where a gradient goes on: an output of another node. Counted; null where no gradient is wanted.
+class Edge {
+ public:
+  Edge() = default;
+  inline Edge(Node* node, uint16_t output);
+  Edge(Edge&& other) noexcept : node_(std::exchange(other.node_, nullptr)), output_(other.output_) {}
+  Edge& operator=(Edge&& other) noexcept {
+    std::swap(node_, other.node_);
+    std::swap(output_, other.output_);
+    return *this;
+  }
+  inline ~Edge();
+
+  Node* node() const { return node_; }
+  uint16_t output() const { return output_; }
+  explicit operator bool() const { return node_ != nullptr; }
+  Node* take() { return std::exchange(node_, nullptr); }
+
+ private:
+  Node* node_ = nullptr;
+  uint16_t output_ = 0;
+};
+
+/// One recorded op. Gradients of its outputs come in, gradients of its inputs go out along the edges.
+struct Node {
+  struct Functions {
+    /// incoming[output_count] may be moved from; outgoing[edge_count] is undefined where nothing flows.
+    void (*run)(Node& self, Tensor* incoming, Tensor* outgoing);
+    /// Drops what was saved; run must not be called again.
+    void (*release_saved)(Node& self);
+    void (*destroy)(Node* self);
+  };
+
+  Node(const Functions* functions_, const char* op_, Location where_) : functions(functions_), op(op_), where(where_) {}
+
+  RefCount refs;
+  /// max over the inputs + 1: a node always runs before those it depends on.
+  uint32_t order = 0;
+  const Functions* functions;
+  const char* op;
+  Location where;
+  Edge* edges = nullptr;
+  uint16_t edge_count = 0;
+  uint16_t output_count = 1;
+  bool released = false;
+  bool accumulates = false;
+  bool started = false;
+
+  // The run that holds this node, and its state in that run. A second run meeting it keeps its state aside.
+  int32_t pending = 0;
+  std::atomic<GraphRun*> run{nullptr};
+  Tensor gradient;
+  /// Gradients of outputs 1, 2, …; null for the usual single output.
+  Tensor* more_gradients = nullptr;
+
+  NodeHooks* hooks = nullptr;
+
+  bool wants(int edge) const { return edges[edge].node() != nullptr; }
+  Tensor& slot(int output) { return output == 0 ? gradient : more_gradients[output - 1]; }
+};
+
+inline void release(Node* node) {
+  if (node->refs.decrement()) detail::destroy_node(node);
+}
+
+inline Edge::Edge(Node* node, uint16_t output) : node_(node), output_(output) {
+  if (node_ != nullptr) node_->refs.increment();
+}
+inline Edge::~Edge() {
+  if (node_ != nullptr) release(node_);
+}
+
+/// A tensor kept for backward with the version it had. Saving an op's own output goes through `saved_output`.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Tensor& tensor) : tensor_(tensor), version_(tensor.version()) {}
+  explicit Saved(Tensor&& tensor) : tensor_(std::move(tensor)) { version_ = tensor_.version(); }
+
+  bool defined() const { return tensor_.defined(); }
+  /// Raises AutogradError if the storage was written since: names this op, the writer and the remedy.
+  const Tensor& get(const Node& node) const {
+    if (WEFT_UNLIKELY(tensor_.version() != version_)) raise_modified(node);
+    return tensor_;
+  }
+
+ private:
+  [[noreturn]] WEFT_API void raise_modified(const Node& node) const;
+
+  Tensor tensor_;
+  uint32_t version_ = 0;
+};
+
+/// The op's own output: held without its node, since the node holds it. `get` ties it to the node again when the
+/// backward pass itself is recorded.
+class SavedOutput {
+ public:
+  SavedOutput() = default;
+  explicit SavedOutput(const Tensor& output)
+      : saved_(Tensor::adopt(detail::new_alias(output.impl(), output.raw_view().layout, output.data_ptr()))) {}
+
+  bool defined() const { return saved_.defined(); }
+  WEFT_API Tensor get(Node& node, int output = 0) const;
+
+ private:
+  Saved saved_;
+};
+
+namespace detail {
+
+template <class F, int edge_capacity>
+struct OpNode : Node {
+  OpNode(const char* op_, Location where_, F&& f) : Node(&table, op_, where_), formula(std::move(f)) {
+    edges = inline_edges;
+    edge_count = edge_capacity;
+  }
+  ~OpNode() {}
+
+  static void run(Node& self, Tensor* incoming, Tensor* outgoing) {
+    F& f = static_cast<OpNode&>(self).formula;
+    if constexpr (std::is_invocable_r_v<Tensor, F&, Node&, Tensor&&>) {
+      outgoing[0] = f(self, std::move(incoming[0]));
+    } else {
+      f(self, incoming, outgoing);
+    }
+  }
+  static void release_saved(Node& self) {
+    auto& node = static_cast<OpNode&>(self);
+    node.released = true;
+    node.formula.~F();
+  }
+  static void destroy(Node* self) {
+    auto* node = static_cast<OpNode*>(self);
+    if (!node->released) node->formula.~F();
+    node->~OpNode();
+    free_block(node, sizeof(OpNode));
+  }
+  static constexpr Functions table = {run, release_saved, destroy};
+
+  Edge inline_edges[edge_capacity];
+  union {
+    F formula;
+  };
+};
+
+}  // namespace detail
+
+/// The place where the gradient of `impl` goes; null where it needs none. Views written through are brought up to date.
+WEFT_API Edge gradient_edge(TensorImpl* impl);
+/// For views: re-derives the node from the base when the storage was written since.
+WEFT_API void refresh_view(TensorImpl* view);
+
+inline bool needs_gradient(TensorImpl* impl) {
+  if (WEFT_UNLIKELY(impl->base != nullptr) &&
+      impl->node_version.load(std::memory_order_acquire) != impl->storage->version.load(std::memory_order_relaxed)) {
+    refresh_view(impl);
+  }
+  return impl->requires_grad;
+}
+inline bool recording() { return detail::current_mode.enabled; }
+
+/// A node for `edge_count` inputs whose backward is `formula`: either Tensor(Node&, Tensor&& g) for a single input,
+/// or void(Node&, Tensor* incoming, Tensor* outgoing). One reference belongs to the caller.
+template <int edge_count, class F>
+Node* make_node(const char* op, Location where, F formula) {
+  using N = detail::OpNode<F, edge_count>;
+  static_assert(sizeof(N) <= detail::block_granule * detail::block_classes);
+  return new (detail::allocate_block(sizeof(N))) N(op, where, std::move(formula));
+}
+
+inline void set_edge(Node* node, int i, TensorImpl* input) {
+  if (!needs_gradient(input)) return;
+  node->edges[i] = Edge(input->node, input->output_number);
+  if (input->node->order >= node->order) node->order = input->node->order + 1;
+}
+
+/// Makes `output` the result of `node`, taking over the caller's reference.
+inline void set_history(TensorImpl* output, Node* node, uint16_t output_number = 0) {
+  output->node = node;
+  output->output_number = output_number;
+  output->requires_grad = true;
+  output->node_version.store(output->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+/// AutogradError where `target` may not be written now: a leaf that requires a gradient, or a view of one.
+WEFT_API void check_inplace(const Tensor& target, const char* op, Location where);
+/// Makes `node` (taken over) the producer of `target`'s new value after an in-place write. For a view, the base gets a
+/// node that replaces the region, so that every other view sees the write.
+WEFT_API void rebase_history(const Tensor& target, Node* node);
+
+/// The usual way: records `formula` as the producer of `output` from the one or more `inputs`.
+template <class F, class... Inputs>
+void record(const Tensor& output, const char* op, Location where, F&& formula, const Inputs&... inputs) {
+  Node* node = make_node<sizeof...(Inputs)>(op, where, std::forward<F>(formula));
+  int i = 0;
+  ((inputs.defined() ? set_edge(node, i++, inputs.impl()) : void(i++)), ...);
+  set_history(output.impl(), node);
+}
+
+/// True when an op on these inputs must be recorded.
+template <class... Inputs>
+bool should_record(const Inputs&... inputs) {
+  return recording() && ((inputs.defined() && needs_gradient(inputs.impl())) || ...);
+}
+
+/// A node with any number of edges and outputs, for ops over lists and for user functions.
+struct GeneralNode : Node {
+  using Formula = std::function<void(Node&, Tensor*, Tensor*)>;
+  WEFT_API GeneralNode(const char* op, Location where, int edge_count, int output_count, Formula formula);
+  std::vector<Edge> edge_list;
+  /// For ops without a record: what `op` points to.
+  std::string name;
+  std::vector<Tensor> extra;
+  Formula formula;
+};
+WEFT_API GeneralNode* make_general_node(const char* op, Location where, std::span<const Tensor> inputs,
+                                        int output_count, GeneralNode::Formula formula);
+
+}  // namespace weft

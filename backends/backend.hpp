@@ -1,0 +1,46 @@
+// What a kind of device offers besides kernels: its count, copies to and from the host, waiting, memory status.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <weft/tensor/allocator.hpp>
+#include <weft/tensor/config.hpp>
+#include <weft/tensor/device.hpp>
+
+namespace weft {
+
+/// Work on a device is queued in program order on one in-order stream per device and thread-safe; these calls keep to
+/// that order. A failed call raises DeviceError naming the driver's function and code.
+class WEFT_API Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual int device_count() = 0;
+  /// Human-readable: "Intel Gaudi 2", "NVIDIA H200", with memory.
+  virtual std::string describe(int index) = 0;
+  /// The source may be reused as soon as the call returns.
+  virtual void upload(int index, void* device_data, const void* host_data, size_t bytes) = 0;
+  /// Complete on return, after all earlier work on the device.
+  virtual void download(int index, void* host_data, const void* device_data, size_t bytes) = 0;
+  /// Between two devices of this kind; same-device copies are ordered with kernels.
+  virtual void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) = 0;
+  /// Waits for the device's queue; raises what failed on it since the last wait.
+  virtual void synchronize(int index) = 0;
+};
+
+/// The backend of a kind of device: initialised at the first call, nullptr where it is not built in or its driver is
+/// absent. The CPU and meta have none.
+WEFT_API Backend* find_backend(DeviceType type);
+
+/// Number of devices of a kind that can be used now; 1 for cpu and meta.
+WEFT_API int device_count(DeviceType type);
+/// Waits until all work queued on the device is done. DeviceError where there is no such device.
+WEFT_API void synchronize(Device device);
+
+namespace detail {
+/// Defined by the backends that are built in: fills kernel_tables and registers allocators, or returns nullptr.
+Backend* start_hpu();
+Backend* start_cuda();
+}  // namespace detail
+
+}  // namespace weft

@@ -1,0 +1,160 @@
+#include <weft/backends/cpu/simd_targets.hpp>
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/arg_reduce.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <weft/backends/cpu/kernels.hpp>
+#include <weft/backends/cpu/lanes-inl.hpp>
+#include <weft/backends/cpu/lines.hpp>
+#include <weft/backends/cpu/thread_pool.hpp>
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+
+template <bool largest, class A>
+HWY_INLINE bool beats(A challenger, A best) {
+  const bool better = largest ? challenger > best : challenger < best;
+  return better | ((challenger != challenger) & (best == best));
+}
+
+/// The extreme of up to chunk_size numbers, NaN if any is.
+template <bool largest, class A>
+HWY_INLINE A extreme(const A* x, int64_t n) {
+  if constexpr (std::is_floating_point_v<A>) {
+    using L = Lanes<A>;
+    L best(x[0]);
+    each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
+      const L v = L::load(x + i, left, x[0]);
+      best = largest ? larger(best, v) : smaller(best, v);
+    });
+    return fold(best, [](A a, A b) HWY_ATTR { return beats<largest>(b, a) ? b : a; });
+  } else {
+    A best = x[0];
+    for (int64_t i = 1; i < n; ++i) best = (largest ? x[i] > best : x[i] < best) ? x[i] : best;
+    return best;
+  }
+}
+
+template <class A>
+HWY_INLINE int64_t first_index(const A* x, int64_t n, A wanted) {
+  const bool nan = wanted != wanted;
+  for (int64_t i = 0; i < n; i += lane_count) {
+    const int64_t left = n - i < lane_count ? n - i : lane_count;
+    int found = 0;
+    for (int64_t j = 0; j < left; ++j) found |= nan ? x[i + j] != x[i + j] : x[i + j] == wanted;
+    if (!found) continue;
+    for (int64_t j = 0; j < left; ++j) {
+      if (nan ? x[i + j] != x[i + j] : x[i + j] == wanted) return i + j;
+    }
+  }
+  return 0;
+}
+
+template <bool largest, class A>
+void arg_lines(const View& out, const View& in, int dim) {
+  const Layout* const layouts[] = {&in.layout, &out.layout};
+  const Walk<2> walk = walk_of(layouts, 0, in.layout.rank, dim);
+  const int64_t n = in.layout.sizes[dim], step = in.layout.strides[dim];
+  parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
+    alignas(64) A scratch[chunk_size];
+    Cursor<2> at(walk, begin);
+    for (int64_t row = begin; row < end; ++row, at.next()) {
+      A best = A(0);
+      int64_t index = -1;
+      for (int64_t i = 0; i < n; i += chunk_size) {
+        const int64_t size = n - i < chunk_size ? n - i : chunk_size;
+        const A* x = read_line(scratch, bytes(in) + at.offset[0] + i * step, step, size, in.layout.dtype);
+        const A here = extreme<largest>(x, size);
+        if (index >= 0 && !beats<largest>(here, best)) continue;
+        best = here;
+        index = i + first_index(x, size, here);
+      }
+      *reinterpret_cast<int64_t*>(bytes(out) + at.offset[1]) = index;
+    }
+  });
+}
+
+constexpr int64_t column_block = 256;
+
+template <bool largest, class A>
+void arg_columns_block(char* out, int64_t out_step, const char* in, int64_t rows, int64_t row_stride, int64_t step,
+                       int64_t width, DType dtype) {
+  alignas(64) A scratch[column_block], best[column_block];
+  alignas(64) int64_t index[column_block];
+  const A* first = read_line(scratch, in, step, width, dtype);
+  for (int64_t c = 0; c < width; ++c) best[c] = first[c], index[c] = 0;
+  for (int64_t r = 1; r < rows; ++r) {
+    const A* x = read_line(scratch, in + r * row_stride, step, width, dtype);
+    for (int64_t c = 0; c < width; ++c) {
+      const bool takes = beats<largest>(x[c], best[c]);
+      best[c] = takes ? x[c] : best[c];
+      index[c] = takes ? r : index[c];
+    }
+  }
+  for (int64_t c = 0; c < width; ++c) *reinterpret_cast<int64_t*>(out + c * out_step) = index[c];
+}
+
+template <bool largest, class A>
+void arg_columns(const View& out, const View& in, int dim, int inner) {
+  Walk<2> walk;
+  for (int d = 0; d < in.layout.rank; ++d) {
+    if (d != dim && d != inner) walk.push(in.layout.sizes[d], {in.layout.strides[d], out.layout.strides[d]});
+  }
+  const int64_t rows = in.layout.sizes[dim], columns = in.layout.sizes[inner], step = in.layout.strides[inner];
+  const int64_t blocks = (columns + column_block - 1) / column_block;
+  parallel_for(walk.count * blocks, rows_per_chunk(rows * column_block), [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t t = begin; t < end; ++t) {
+      const Cursor<2> at(walk, t / blocks);
+      const int64_t first = t % blocks * column_block;
+      const int64_t width = columns - first < column_block ? columns - first : column_block;
+      arg_columns_block<largest, A>(bytes(out) + at.offset[1] + first * out.layout.strides[inner],
+                                    out.layout.strides[inner], bytes(in) + at.offset[0] + first * step, rows,
+                                    in.layout.strides[dim], step, width, in.layout.dtype);
+    }
+  });
+}
+
+template <bool largest, class A>
+void arg_of(const View& out, const View& in, int dim) {
+  const int inner = column_dim(in.layout, dim);
+  if (inner >= 0) arg_columns<largest, A>(out, in, dim, inner);
+  else arg_lines<largest, A>(out, in, dim);
+}
+
+template <bool largest>
+void arg_typed(const View& out, const View& in, int dim) {
+  switch (compute_type(in.layout.dtype)) {
+    case DType::f32:
+      return arg_of<largest, float>(out, in, dim);
+    case DType::f64:
+      return arg_of<largest, double>(out, in, dim);
+    case DType::i64:
+      return arg_of<largest, int64_t>(out, in, dim);
+    default:
+      return arg_of<largest, int32_t>(out, in, dim);
+  }
+}
+
+void arg_any(ArgReduction reduction, const View& out, const View& in, int dim) {
+  if (reduction == ArgReduction::max) arg_typed<true>(out, in, dim);
+  else arg_typed<false>(out, in, dim);
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(arg_any);
+
+void arg_reduce(ArgReduction reduction, const View& out, const View& in, int dim) {
+  if (!is_computable(in.layout.dtype)) unsupported("arg_reduce", in);
+  if (out.layout.numel == 0) return;
+  HWY_DYNAMIC_DISPATCH(arg_any)(reduction, at_least_1d(out), at_least_1d(in), dim);
+}
+
+}  // namespace weft::cpu
+#endif

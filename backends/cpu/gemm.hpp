@@ -1,0 +1,70 @@
+// One entry to every matrix product of floats on one thread: own kernels, OpenBLAS or oneDNN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace weft::cpu {
+
+/// Element (i, j) is data[i * row + j * column].
+template <class T>
+struct Matrix {
+  const T* data;
+  int64_t row, column;
+
+  Matrix transposed() const { return {data, column, row}; }
+  Matrix from(int64_t i, int64_t j) const { return {data + i * row + j * column, row, column}; }
+};
+
+/// What a product is added to: rows of unit stride, `row` apart (0: one row for all). Null data stands for zeros.
+template <class T>
+struct Addend {
+  const T* data = nullptr;
+  int64_t row = 0;
+
+  Addend from(int64_t i, int64_t j) const { return {data != nullptr ? data + i * row + j : nullptr, row}; }
+};
+
+enum class GemmCode : uint8_t { native, openblas, onednn };
+
+/// The fastest code for a problem of this shape on this CPU.
+template <class T>
+GemmCode choose_gemm(int64_t m, int64_t n, int64_t k);
+
+/// c[m, n] = a[m, k] · b[k, n], added to c where `accumulate`. c has rows of unit stride, `stride` apart. a and b may
+/// have any strides; with one of them 1 nothing is copied beyond packing.
+template <class T>
+void gemm(GemmCode code, int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool accumulate, T* c,
+          int64_t stride);
+
+/// The own kernels alone: c = start + a · b, where `start` may be c itself.
+void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, Addend<float> start, float* c,
+                 int64_t stride);
+void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
+                 int64_t stride);
+
+/// Whether a product of bfloat16 is faster with the CPU's own instructions than in f32.
+bool has_fast_bf16_gemm(int64_t m, int64_t n);
+/// As `gemm` on bfloat16, without `accumulate`; `bias` is null or n numbers. Every matrix has a unit stride.
+void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
+               uint16_t* c, int64_t stride);
+
+/// Memory from the CPU's allocator for the length of a scope; too little raises OutOfMemoryError.
+class Workspace {
+ public:
+  explicit Workspace(size_t bytes);
+  ~Workspace();
+  Workspace(Workspace&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  Workspace& operator=(Workspace&&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
+}  // namespace weft::cpu

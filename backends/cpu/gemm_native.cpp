@@ -1,0 +1,387 @@
+// Own matrix products: a register-blocked kernel over packed panels, straight loops for small ones, and
+// matrix-vector products that read the matrix once.
+#include <weft/backends/cpu/simd_targets.hpp>
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/gemm_native.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include <weft/backends/cpu/gemm.hpp>
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace {
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+template <class T>
+constexpr int64_t lanes = static_cast<int64_t>(hn::MaxLanes(Tag<T>()));
+
+/// Rows and vectors of the largest register block.
+#if HWY_TARGET <= HWY_AVX3
+constexpr int block_rows = 12;
+#else
+constexpr int block_rows = 6;
+#endif
+constexpr int64_t block_vectors = 2;
+/// Panels: the depth, and how many rows of a and columns of b are packed at once.
+constexpr int64_t panel_depth = 256;
+constexpr int64_t panel_rows = 144;
+constexpr int64_t panel_columns = 1024;
+
+template <class T>
+HWY_INLINE hn::Vec<Tag<T>> load_some(const T* from, int64_t count) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN T buffer[lanes<T>] = {};
+  for (int64_t i = 0; i < count; ++i) buffer[i] = from[i];
+  return hn::Load(Tag<T>(), buffer);
+#else
+  return hn::MaskedLoad(hn::FirstN(Tag<T>(), static_cast<size_t>(count)), Tag<T>(), from);
+#endif
+}
+template <class T>
+HWY_INLINE void store_some(hn::Vec<Tag<T>> value, T* to, int64_t count) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN T buffer[lanes<T>];
+  hn::Store(value, Tag<T>(), buffer);
+  for (int64_t i = 0; i < count; ++i) to[i] = buffer[i];
+#else
+  hn::BlendedStore(value, hn::FirstN(Tag<T>(), static_cast<size_t>(count)), Tag<T>(), to);
+#endif
+}
+
+/// A block of c: `rows` by at most `vectors` vectors; of the last one `tail` columns count where `masked`.
+template <class T, int rows, int vectors, bool masked>
+void block(int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c, int64_t stride, int64_t tail) {
+  const Tag<T> d;
+  constexpr int64_t n = lanes<T>;
+  hn::Vec<Tag<T>> sum[rows][vectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) sum[i][j] = hn::Zero(d);
+  }
+  const T* from = a.data;
+  for (int64_t p = 0; p < k; ++p, b += b_stride, from += a.column) {
+    hn::Vec<Tag<T>> right[vectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) {
+      right[j] = masked && j == vectors - 1 ? load_some(b + j * n, tail) : hn::LoadU(d, b + j * n);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const auto left = hn::Set(d, from[i * a.row]);
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) {
+      T* to = c + i * stride + j * n;
+      const T* add = start.data != nullptr ? start.data + i * start.row + j * n : nullptr;
+      if (masked && j == vectors - 1) {
+        store_some(add != nullptr ? hn::Add(load_some(add, tail), sum[i][j]) : sum[i][j], to, tail);
+      } else {
+        hn::StoreU(add != nullptr ? hn::Add(hn::LoadU(d, add), sum[i][j]) : sum[i][j], d, to);
+      }
+    }
+  }
+}
+
+/// Every row of c for one column block.
+template <class T, int vectors, bool masked>
+void column_block(int64_t m, int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c,
+                  int64_t stride, int64_t tail) {
+#define WEFT_BLOCK(rows)                                                                                  \
+  for (; m >= rows; m -= rows, a.data += rows * a.row, c += rows * stride, start = start.from(rows, 0)) { \
+    block<T, rows, vectors, masked>(k, a, b, b_stride, start, c, stride, tail);                           \
+  }
+  WEFT_BLOCK(block_rows)
+#if HWY_TARGET <= HWY_AVX3
+  WEFT_BLOCK(8)
+#endif
+  WEFT_BLOCK(4)
+  WEFT_BLOCK(2)
+  WEFT_BLOCK(1)
+#undef WEFT_BLOCK
+}
+
+/// b's rows have unit stride and are `b_stride` apart.
+template <class T>
+void columns_of(int64_t m, int64_t n, int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c,
+                int64_t stride) {
+  constexpr int64_t v = lanes<T>;
+  for (; n >= 2 * v; n -= 2 * v, b += 2 * v, c += 2 * v, start = start.from(0, 2 * v)) {
+    column_block<T, 2, false>(m, k, a, b, b_stride, start, c, stride, 0);
+  }
+  if (n > v) column_block<T, 2, true>(m, k, a, b, b_stride, start, c, stride, n - v);
+  else if (n == v) column_block<T, 1, false>(m, k, a, b, b_stride, start, c, stride, 0);
+  else if (n > 0) column_block<T, 1, true>(m, k, a, b, b_stride, start, c, stride, n);
+}
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+template <class T>
+constexpr int64_t tile_size = 1;
+template <class T>
+HWY_INLINE void transpose_tile(const T* from, int64_t, T* to, int64_t) {
+  *to = *from;
+}
+#else
+/// As many lines of as many numbers as 16 bytes hold, transposed.
+template <class T>
+constexpr int64_t tile_size = 16 / sizeof(T);
+HWY_INLINE void transpose_tile(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+  const hn::FixedTag<float, 4> d;
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
+  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
+  const auto low01 = hn::InterleaveLower(d, r0, r1), low23 = hn::InterleaveLower(d, r2, r3);
+  const auto high01 = hn::InterleaveUpper(d, r0, r1), high23 = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, to);
+  hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, to + to_stride);
+  hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, to + 2 * to_stride);
+  hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, to + 3 * to_stride);
+}
+HWY_INLINE void transpose_tile(const double* from, int64_t from_stride, double* to, int64_t to_stride) {
+  const hn::FixedTag<double, 2> d;
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
+  hn::StoreU(hn::InterleaveLower(d, r0, r1), d, to);
+  hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, to + to_stride);
+}
+#endif
+
+/// to[p * to_stride + j] = from[j * from_stride + p] for j < lines, p < length.
+template <class T>
+void transpose(int64_t lines, int64_t length, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  constexpr int64_t tile = tile_size<T>;
+  int64_t j = 0;
+  for (; j + tile <= lines; j += tile) {
+    int64_t p = 0;
+    for (; p + tile <= length; p += tile) {
+      transpose_tile(from + j * from_stride + p, from_stride, to + p * to_stride + j, to_stride);
+    }
+    for (; p < length; ++p) {
+      for (int64_t q = 0; q < tile; ++q) to[p * to_stride + j + q] = from[(j + q) * from_stride + p];
+    }
+  }
+  for (; j < lines; ++j) {
+    for (int64_t p = 0; p < length; ++p) to[p * to_stride + j] = from[j * from_stride + p];
+  }
+}
+
+/// to[p * to_stride + j] = element (p, j) of a matrix with any strides.
+template <class T>
+void pack_rows(int64_t rows, int64_t columns, Matrix<T> from, T* to, int64_t to_stride) {
+  if (from.row == 1) return transpose(columns, rows, from.data, from.column, to, to_stride);
+  for (int64_t p = 0; p < rows; ++p) {
+    const T* line = from.data + p * from.row;
+    T* target = to + p * to_stride;
+    if (from.column == 1) {
+      for (int64_t j = 0; j < columns; ++j) target[j] = line[j];
+    } else {
+      for (int64_t j = 0; j < columns; ++j) target[j] = line[j * from.column];
+    }
+  }
+}
+
+/// b[k, n] as panels of two vectors, zeros behind the last column.
+template <class T>
+void pack_right(int64_t n, int64_t k, Matrix<T> b, T* to) {
+  constexpr int64_t width = block_vectors * lanes<T>;
+  for (int64_t j = 0; j < n; j += width, to += k * width) {
+    const int64_t count = std::min(width, n - j);
+    pack_rows(k, count, b.from(0, j), to, width);
+    if (count == width) continue;
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t i = count; i < width; ++i) to[p * width + i] = 0;
+    }
+  }
+}
+
+/// a[m, k] as panels of block_rows rows, in columns; the last panel is narrower.
+template <class T>
+void pack_left(int64_t m, int64_t k, Matrix<T> a, T* to) {
+  for (int64_t i = 0; i < m; i += block_rows) {
+    const int64_t count = std::min<int64_t>(block_rows, m - i);
+    pack_rows(k, count, a.from(i, 0).transposed(), to, count);
+    to += count * k;
+  }
+}
+
+template <class T>
+void packed_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
+  constexpr int64_t width = block_vectors * lanes<T>;
+  const int64_t depth = std::min(k, panel_depth);
+  const int64_t columns = (std::min(n, panel_columns) + width - 1) / width * width;
+  const Workspace scratch(static_cast<size_t>(depth * (columns + std::min(m, panel_rows))) * sizeof(T));
+  T* right = scratch.as<T>();
+  T* left = right + depth * columns;
+  for (int64_t j = 0; j < n; j += panel_columns) {
+    const int64_t nj = std::min(panel_columns, n - j);
+    for (int64_t p = 0; p < k; p += panel_depth) {
+      const int64_t kp = std::min(panel_depth, k - p);
+      pack_right(nj, kp, b.from(p, j), right);
+      for (int64_t i = 0; i < m; i += panel_rows) {
+        const int64_t mi = std::min(panel_rows, m - i);
+        pack_left(mi, kp, a.from(i, p), left);
+        for (int64_t jj = 0; jj < nj; jj += width) {
+          for (int64_t ii = 0; ii < mi; ii += block_rows) {
+            const int64_t rows = std::min<int64_t>(block_rows, mi - ii);
+            T* to = c + (i + ii) * stride + j + jj;
+            columns_of<T>(rows, std::min(width, nj - jj), kp, {left + ii * kp, 1, rows}, right + jj * kp, width,
+                          p > 0 ? Addend<T>{to, stride} : start.from(i + ii, j + jj), to, stride);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// y[i] = a's row i · x; rows and x have unit stride.
+template <class T, int rows>
+void dot_rows(int64_t k, const T* a, int64_t row, const T* x, Addend<T> start, T* y, int64_t step) {
+  const Tag<T> d;
+  constexpr int64_t v = lanes<T>;
+  constexpr int parts = rows >= 4 ? 2 : 4;
+  hn::Vec<Tag<T>> sum[rows][parts];
+  for (int r = 0; r < rows; ++r) {
+    for (int q = 0; q < parts; ++q) sum[r][q] = hn::Zero(d);
+  }
+  int64_t p = 0;
+  for (; p + parts * v <= k; p += parts * v) {
+#pragma GCC unroll 4
+    for (int q = 0; q < parts; ++q) {
+      const auto right = hn::LoadU(d, x + p + q * v);
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) sum[r][q] = hn::MulAdd(hn::LoadU(d, a + r * row + p + q * v), right, sum[r][q]);
+    }
+  }
+  for (; p < k; p += v) {
+    const int64_t count = std::min(v, k - p);
+    const auto right = load_some(x + p, count);
+    for (int r = 0; r < rows; ++r) sum[r][0] = hn::MulAdd(load_some(a + r * row + p, count), right, sum[r][0]);
+  }
+  for (int r = 0; r < rows; ++r) {
+    for (int q = 1; q < parts; ++q) sum[r][0] = hn::Add(sum[r][0], sum[r][q]);
+    const T total = hn::GetLane(hn::SumOfLanes(d, sum[r][0]));
+    y[r * step] = start.data != nullptr ? start.data[r * start.row] + total : total;
+  }
+}
+
+template <class T>
+void dot_gemv(int64_t m, int64_t k, const T* a, int64_t row, const T* x, Addend<T> start, T* y, int64_t step) {
+  int64_t i = 0;
+  for (; i + 4 <= m; i += 4) dot_rows<T, 4>(k, a + i * row, row, x, start.from(i, 0), y + i * step, step);
+  for (; i < m; ++i) dot_rows<T, 1>(k, a + i * row, row, x, start.from(i, 0), y + i * step, step);
+}
+
+/// y[n] = sum over p of x[p] * b's row p; rows and y have unit stride.
+template <class T, int rows>
+void add_rows(int64_t n, const T* b, int64_t row, const T* x, int64_t x_step, Addend<T> start, T* y) {
+  const Tag<T> d;
+  constexpr int64_t v = lanes<T>;
+  hn::Vec<Tag<T>> factor[rows];
+  for (int r = 0; r < rows; ++r) factor[r] = hn::Set(d, x[r * x_step]);
+  int64_t j = 0;
+  for (; j + v <= n; j += v) {
+    auto sum = start.data != nullptr ? hn::LoadU(d, start.data + j) : hn::Zero(d);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) sum = hn::MulAdd(factor[r], hn::LoadU(d, b + r * row + j), sum);
+    hn::StoreU(sum, d, y + j);
+  }
+  if (j < n) {
+    auto sum = start.data != nullptr ? load_some(start.data + j, n - j) : hn::Zero(d);
+    for (int r = 0; r < rows; ++r) sum = hn::MulAdd(factor[r], load_some(b + r * row + j, n - j), sum);
+    store_some(sum, y + j, n - j);
+  }
+}
+
+template <class T>
+void row_gemv(int64_t n, int64_t k, const T* b, int64_t row, const T* x, int64_t x_step, Addend<T> start, T* y) {
+  constexpr int64_t span = 2048;
+  for (int64_t j = 0; j < n; j += span) {
+    const int64_t count = std::min(span, n - j);
+    Addend<T> sum = start.from(0, j);
+    int64_t p = 0;
+    for (; p + 8 <= k; p += 8, sum = {y + j, 0}) {
+      add_rows<T, 8>(count, b + p * row + j, row, x + p * x_step, x_step, sum, y + j);
+    }
+    for (; p < k; ++p, sum = {y + j, 0})
+      add_rows<T, 1>(count, b + p * row + j, row, x + p * x_step, x_step, sum, y + j);
+  }
+}
+
+/// m or n is 1 and the other operand has a unit stride; false where no such kernel fits.
+template <class T>
+bool vector_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
+  if (m == 1 && b.column == 1) {
+    row_gemv(n, k, b.data, b.row, a.data, a.column, start, c);
+    return true;
+  }
+  if (m == 1 && b.row == 1 && a.column == 1) {
+    dot_gemv(n, k, b.data, b.column, a.data, Addend<T>{start.data, 1}, c, int64_t{1});
+    return true;
+  }
+  if (n == 1 && a.column == 1 && b.row == 1) {
+    dot_gemv(m, k, a.data, a.row, b.data, start, c, stride);
+    return true;
+  }
+  if (n == 1 && a.row == 1 && stride == 1 && (start.data == nullptr || start.row == 1)) {
+    row_gemv(m, k, a.data, a.column, b.data, b.row, start, c);
+    return true;
+  }
+  return false;
+}
+
+template <class T>
+void run(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
+  if ((m == 1 || n == 1) && vector_gemm(m, n, k, a, b, start, c, stride)) return;
+  constexpr int64_t direct_elements = 32768 / sizeof(T);
+  if (b.column == 1 && (m <= block_rows || n * k <= direct_elements)) {
+    columns_of(m, n, k, a, b.data, b.row, start, c, stride);
+    return;
+  }
+  constexpr int64_t small = 1024;
+  if (n * k <= small) {
+    HWY_ALIGN T buffer[small];
+    pack_rows(k, n, b, buffer, n);
+    columns_of(m, n, k, a, buffer, n, start, c, stride);
+    return;
+  }
+  packed_gemm(m, n, k, a, b, start, c, stride);
+}
+
+void run_f32(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, Addend<float> start, float* c,
+             int64_t stride) {
+  run(m, n, k, a, b, start, c, stride);
+}
+void run_f64(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
+             int64_t stride) {
+  run(m, n, k, a, b, start, c, stride);
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+
+HWY_EXPORT(run_f32);
+HWY_EXPORT(run_f64);
+
+void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, Addend<float> start, float* c,
+                 int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(run_f32)(m, n, k, a, b, start, c, stride);
+}
+void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
+                 int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(run_f64)(m, n, k, a, b, start, c, stride);
+}
+
+}  // namespace weft::cpu
+#endif

@@ -1,0 +1,35 @@
+// Tensors of indices, i32 or i64, negative ones counting from the end. Errors are raised on the thread that called the
+// kernel: only there the op and its place are known.
+#pragma once
+
+#include <vector>
+
+#include <weft/backends/cpu/lines.hpp>
+
+namespace weft::cpu {
+
+/// Calls body(I{}) with the type of the indices.
+template <class F>
+void with_index_type(const View& index, F&& body) {
+  if (index.layout.dtype == DType::i64) body(int64_t{});
+  else body(int32_t{});
+}
+template <class I>
+int64_t index_at(const char* base, int64_t offset) {
+  return *reinterpret_cast<const I*>(base + offset);
+}
+
+/// Brings an index into [0, size); false where it is not in [-size, size).
+inline bool wraps_into(int64_t& index, int64_t size) {
+  if (index < 0) index += size;
+  return static_cast<uint64_t>(index) < static_cast<uint64_t>(size);
+}
+
+/// DTypeError unless i32 or i64.
+void check_index_type(const char* kernel, const View& index);
+/// A 1-d index as checked numbers in [0, size).
+std::vector<int64_t> resolve(const View& index, int dim, int64_t size);
+/// IndexError for the first index, in row-major order, that is not in [-size, size); returns where there is none.
+void raise_first_invalid(const View& index, int dim, int64_t size);
+
+}  // namespace weft::cpu

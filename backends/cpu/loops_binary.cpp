@@ -1,0 +1,67 @@
+// Loops of the binary and ternary formulas over f32 and f64.
+#include <weft/backends/cpu/loops.hpp>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/loops_binary.cpp"
+#include <weft/backends/cpu/simd_targets.hpp>
+#include <hwy/foreach_target.h>
+#include <weft/backends/cpu/simd_loops-inl.hpp>
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+template <class F, class A, class B>
+void binary_loop(void* out, const void* a, const void* b, int64_t n) {
+  using T = typename A::Element;
+  for_vectors<T>(
+      static_cast<T*>(out), n, [](Vec<T> x, Vec<T> y) HWY_ATTR WEFT_INLINE { return F::value(x, y); }, A(a), B(b));
+}
+template <class F, class A, class B, class C>
+void ternary_loop(void* out, const void* a, const void* b, const void* c, int64_t n) {
+  using T = typename A::Element;
+  for_vectors<T>(
+      static_cast<T*>(out), n, [](Vec<T> x, Vec<T> y, Vec<T> z) HWY_ATTR WEFT_INLINE { return F::value(x, y, z); },
+      A(a), B(b), C(c));
+}
+
+template <class F, class T>
+void fill_row(BinaryLoop (&loop)[4]) {
+  loop[0] = binary_loop<F, Array<T>, Array<T>>;
+  loop[1] = binary_loop<F, Repeated<T>, Array<T>>;
+  loop[2] = binary_loop<F, Array<T>, Repeated<T>>;
+}
+template <class F, class T>
+void fill_row(TernaryLoop (&loop)[8]) {
+  loop[0] = ternary_loop<F, Array<T>, Array<T>, Array<T>>;
+  loop[4] = ternary_loop<F, Array<T>, Array<T>, Repeated<T>>;
+  loop[6] = ternary_loop<F, Array<T>, Repeated<T>, Repeated<T>>;
+}
+
+void fill_binary(BinaryLoops& loops) {
+#define WEFT_ROW(name, F, ...)                                                          \
+  fill_row<functors::F, float>(loops.loop[static_cast<int>(BinaryOp::name)][slot_f32]); \
+  fill_row<functors::F, double>(loops.loop[static_cast<int>(BinaryOp::name)][slot_f64]);
+  WEFT_BINARY_OPS(WEFT_ROW)
+#undef WEFT_ROW
+}
+void fill_ternary(TernaryLoops& loops) {
+#define WEFT_ROW(name, F, ...)                                                           \
+  fill_row<functors::F, float>(loops.loop[static_cast<int>(TernaryOp::name)][slot_f32]); \
+  fill_row<functors::F, double>(loops.loop[static_cast<int>(TernaryOp::name)][slot_f64]);
+  WEFT_TERNARY_OPS(WEFT_ROW)
+#undef WEFT_ROW
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(fill_binary);
+HWY_EXPORT(fill_ternary);
+void choose_binary_loops() {
+  HWY_DYNAMIC_DISPATCH(fill_binary)(binary_loops);
+  HWY_DYNAMIC_DISPATCH(fill_ternary)(ternary_loops);
+}
+}  // namespace weft::cpu
+#endif

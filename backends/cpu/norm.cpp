@@ -1,0 +1,298 @@
+#include <weft/backends/cpu/simd_targets.hpp>
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/norm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstring>
+
+#include <weft/backends/cpu/kernels.hpp>
+#include <weft/backends/cpu/lanes-inl.hpp>
+#include <weft/backends/cpu/lines.hpp>
+#include <weft/backends/cpu/thread_pool.hpp>
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+
+/// Rows of a [rows, n] view as numbers of type A, through a buffer where they are of another type or strided.
+template <class A>
+class Rows {
+ public:
+  Rows(const View& view, int64_t n) : view_(view), n_(n), line_(n * (int64_t)sizeof(A), wanted(view)) {}
+  const A* read(int64_t row) const {
+    return read_line(line_.as<A>(), at(row), view_.layout.strides[1], n_, view_.layout.dtype);
+  }
+  A* write(int64_t row) const {
+    return write_line(line_.as<A>(), at(row), view_.layout.strides[1], n_, view_.layout.dtype);
+  }
+  void finish(const A* computed, int64_t row) const {
+    finish_line(computed, at(row), view_.layout.strides[1], n_, view_.layout.dtype);
+  }
+
+ private:
+  static bool wanted(const View& view) { return view.data != nullptr && !lies_ready<A>(view.layout, 1); }
+  char* at(int64_t row) const { return bytes(view_) + row * view_.layout.strides[0]; }
+  const View& view_;
+  int64_t n_;
+  Scratch line_;
+};
+
+/// A [n] operand as contiguous numbers of type A; null where the view has no data.
+template <class A>
+class Vector {
+ public:
+  Vector(const View& view, int64_t n)
+      : line_(n * (int64_t)sizeof(A), view.data != nullptr && !lies_ready<A>(view.layout, 0)) {
+    if (view.data != nullptr)
+      data_ = read_line(line_.as<A>(), bytes(view), view.layout.strides[0], n, view.layout.dtype);
+  }
+  const A* data() const { return data_; }
+
+ private:
+  Scratch line_;
+  const A* data_ = nullptr;
+};
+
+template <class A>
+A& item(const View& view, int64_t i) {
+  return *reinterpret_cast<A*>(bytes(view) + i * view.layout.strides[0]);
+}
+
+template <class A>
+HWY_INLINE Lanes<A> ones_or(const A* weight, int64_t i, int64_t left) {
+  return weight != nullptr ? Lanes<A>::load(weight + i, left, A(1)) : Lanes<A>(A(1));
+}
+
+template <class A>
+void layer_norm_rows(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                     const View& bias, double epsilon) {
+  using L = Lanes<A>;
+  const int64_t rows = x.layout.sizes[0], n = x.layout.sizes[1];
+  const Vector<A> weights(weight, n), biases(bias, n);
+  const A* const w = weights.data();
+  const A* const b = biases.data();
+  parallel_for(rows, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
+    const Rows<A> in(x, n), result(out, n);
+    for (int64_t row = begin; row < end; ++row) {
+      const A* xs = in.read(row);
+      const double sum = sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR { return L::load(xs + i, left, A(0)); });
+      const A near = static_cast<A>(sum / static_cast<double>(n));
+      const Deviations d = deviations(xs, n, near);
+      const double shift = d.sum / static_cast<double>(n);
+      const A average = static_cast<A>(static_cast<double>(near) + shift);
+      const double variance = d.squares / static_cast<double>(n) - shift * shift;
+      const A inverse = static_cast<A>(1 / std::sqrt(variance + epsilon));
+      if (mean.data != nullptr) item<A>(mean, row) = average;
+      if (rstd.data != nullptr) item<A>(rstd, row) = inverse;
+      const L center(average), scale(inverse);
+      A* ys = result.write(row);
+      each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
+        L y = (L::load(xs + i, left, A(0)) - center) * scale;
+        if (w != nullptr) y = y * L::load(w + i, left, A(0));
+        if (b != nullptr) y = y + L::load(b + i, left, A(0));
+        y.store(ys + i, left);
+      });
+      result.finish(ys, row);
+    }
+  });
+}
+
+template <class A>
+void rms_norm_rows(const View& out, const View& rstd, const View& x, const View& weight, double epsilon) {
+  using L = Lanes<A>;
+  const int64_t rows = x.layout.sizes[0], n = x.layout.sizes[1];
+  const Vector<A> weights(weight, n);
+  const A* const w = weights.data();
+  parallel_for(rows, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
+    const Rows<A> in(x, n), result(out, n);
+    for (int64_t row = begin; row < end; ++row) {
+      const A* xs = in.read(row);
+      const double squares = sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR {
+        const L v = L::load(xs + i, left, A(0));
+        return v * v;
+      });
+      const A inverse = static_cast<A>(1 / std::sqrt(squares / static_cast<double>(n) + epsilon));
+      if (rstd.data != nullptr) item<A>(rstd, row) = inverse;
+      const L scale(inverse);
+      A* ys = result.write(row);
+      each_step(n, [&](int64_t i, int64_t left)
+                       HWY_ATTR { (L::load(xs + i, left, A(0)) * scale * ones_or(w, i, left)).store(ys + i, left); });
+      result.finish(ys, row);
+    }
+  });
+}
+
+/// Column sums over rows of up to two products. Blocks of rows depend on the shape alone; within a block, groups of
+/// rows are added in A and the groups in double.
+template <class A>
+class ColumnSums {
+ public:
+  static constexpr int64_t group = 32;
+  ColumnSums(int64_t rows, int64_t n, int sums)
+      : rows_per_block(rows <= 32 * group ? group : (rows + 31) / 32),
+        blocks((rows + rows_per_block - 1) / rows_per_block),
+        n_(n),
+        sums_(sums),
+        totals_(blocks * sums * n * (int64_t)sizeof(double), sums > 0) {
+    if (sums > 0) memset(totals_.as<double>(), 0, static_cast<size_t>(blocks * sums * n) * sizeof(double));
+  }
+  double* total(int64_t block, int sum) const { return totals_.as<double>() + (block * sums_ + sum) * n_; }
+
+  void flush(A* HWY_RESTRICT partial, int64_t block, int sum) const {
+    double* HWY_RESTRICT to = total(block, sum);
+    for (int64_t i = 0; i < n_; ++i) to[i] += static_cast<double>(partial[i]), partial[i] = 0;
+  }
+  void store(const View& out, int sum) const {
+    double* HWY_RESTRICT first = total(0, sum);
+    for (int64_t block = 1; block < blocks; ++block) {
+      const double* HWY_RESTRICT more = total(block, sum);
+      for (int64_t i = 0; i < n_; ++i) first[i] += more[i];
+    }
+    store_line(bytes(out), out.layout.strides[0], out.layout.dtype, static_cast<const double*>(first), n_);
+  }
+  const int64_t rows_per_block, blocks;
+
+ private:
+  int64_t n_;
+  int sums_;
+  Scratch totals_;
+};
+
+/// dx = rstd (gw - mean(gw) - xhat mean(gw xhat)), without the term mean(gw) where the norm does not center.
+template <class A, bool centered>
+HWY_INLINE void norm_gradient_row(A* dx, const A* g, const A* x, const A* w, int64_t n, A average, A inverse) {
+  using L = Lanes<A>;
+  const L center(average), scale(inverse);
+  const auto hat = [&](int64_t i, int64_t left) HWY_ATTR {
+    const L v = L::load(x + i, left, A(0));
+    return (centered ? v - center : v) * scale;
+  };
+  const auto weighted = [&](int64_t i, int64_t left) HWY_ATTR {
+    const L v = L::load(g + i, left, A(0));
+    return w != nullptr ? v * L::load(w + i, left, A(0)) : v;
+  };
+  const double dot =
+      sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR { return weighted(i, left) * hat(i, left); });
+  const double sum = centered ? sum_lines<A>(n, weighted) : 0;
+  const L mean_dot(static_cast<A>(dot / static_cast<double>(n))),
+      mean_sum(static_cast<A>(sum / static_cast<double>(n)));
+  each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
+    L d = weighted(i, left);
+    if (centered) d = d - mean_sum;
+    ((d - hat(i, left) * mean_dot) * scale).store(dx + i, left);
+  });
+}
+
+template <class A, bool centered>
+void norm_gradient_rows(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                        const View& mean, const View& rstd, const View& weight) {
+  using L = Lanes<A>;
+  const int64_t rows = x.layout.sizes[0], n = x.layout.sizes[1];
+  const Vector<A> weights(weight, n);
+  const bool wants_weight = dweight.data != nullptr, wants_bias = dbias.data != nullptr;
+  const int sums = wants_weight + wants_bias;
+  const ColumnSums<A> columns(rows > 0 ? rows : 1, n, sums);
+  parallel_for(columns.blocks, 1, [&](int64_t first, int64_t last) HWY_ATTR {
+    const Rows<A> in(x, n), gradient(g, n), result(dx, n);
+    const Scratch partial(2 * n * (int64_t)sizeof(A), sums > 0);
+    A* const dw = wants_weight ? partial.as<A>() : nullptr;
+    A* const db = wants_bias ? partial.as<A>() + n : nullptr;
+    if (sums > 0) memset(partial.as<A>(), 0, static_cast<size_t>(2 * n) * sizeof(A));
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = block * columns.rows_per_block;
+      const int64_t end = begin + columns.rows_per_block < rows ? begin + columns.rows_per_block : rows;
+      for (int64_t row = begin; row < end; ++row) {
+        const A* xs = in.read(row);
+        const A* gs = gradient.read(row);
+        const A average = centered ? item<A>(mean, row) : A(0), inverse = item<A>(rstd, row);
+        const L center(average), scale(inverse);
+        if (dw != nullptr) {
+          each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
+            const L v = L::load(xs + i, left, A(0));
+            const L hat = (centered ? v - center : v) * scale;
+            (L::load(dw + i, left, A(0)) + L::load(gs + i, left, A(0)) * hat).store(dw + i, left);
+          });
+        }
+        if (db != nullptr) {
+          each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
+            (L::load(db + i, left, A(0)) + L::load(gs + i, left, A(0))).store(db + i, left);
+          });
+        }
+        if ((row - begin) % ColumnSums<A>::group == ColumnSums<A>::group - 1 || row + 1 == end) {
+          if (dw != nullptr) columns.flush(dw, block, 0);
+          if (db != nullptr) columns.flush(db, block, wants_weight);
+        }
+        if (dx.data == nullptr) continue;
+        A* to = result.write(row);
+        norm_gradient_row<A, centered>(to, gs, xs, weights.data(), n, average, inverse);
+        result.finish(to, row);
+      }
+    }
+  });
+  if (wants_weight) columns.store(dweight, 0);
+  if (wants_bias) columns.store(dbias, wants_weight);
+}
+
+void layer_norm_any(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                    const View& bias, double epsilon) {
+  if (x.layout.dtype == DType::f64) layer_norm_rows<double>(out, mean, rstd, x, weight, bias, epsilon);
+  else layer_norm_rows<float>(out, mean, rstd, x, weight, bias, epsilon);
+}
+void rms_norm_any(const View& out, const View& rstd, const View& x, const View& weight, double epsilon) {
+  if (x.layout.dtype == DType::f64) rms_norm_rows<double>(out, rstd, x, weight, epsilon);
+  else rms_norm_rows<float>(out, rstd, x, weight, epsilon);
+}
+void layer_norm_gradient_any(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                             const View& mean, const View& rstd, const View& weight) {
+  if (x.layout.dtype == DType::f64) norm_gradient_rows<double, true>(dx, dweight, dbias, g, x, mean, rstd, weight);
+  else norm_gradient_rows<float, true>(dx, dweight, dbias, g, x, mean, rstd, weight);
+}
+void rms_norm_gradient_any(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
+                           const View& weight) {
+  if (x.layout.dtype == DType::f64) norm_gradient_rows<double, false>(dx, dweight, View(), g, x, rstd, rstd, weight);
+  else norm_gradient_rows<float, false>(dx, dweight, View(), g, x, rstd, rstd, weight);
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(layer_norm_any);
+HWY_EXPORT(rms_norm_any);
+HWY_EXPORT(layer_norm_gradient_any);
+HWY_EXPORT(rms_norm_gradient_any);
+
+namespace {
+void check(const char* kernel, std::initializer_list<const View*> views) {
+  for (const View* view : views) {
+    if (view->data != nullptr && !is_computable_float(view->layout.dtype)) unsupported(kernel, *view);
+  }
+}
+}  // namespace
+
+void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                const View& bias, double epsilon) {
+  check("layer_norm", {&out, &x, &weight, &bias});
+  HWY_DYNAMIC_DISPATCH(layer_norm_any)(out, mean, rstd, x, weight, bias, epsilon);
+}
+void layer_norm_gradient(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                         const View& mean, const View& rstd, const View& weight) {
+  check("layer_norm_gradient", {&dx, &dweight, &dbias, &g, &x, &weight});
+  HWY_DYNAMIC_DISPATCH(layer_norm_gradient_any)(dx, dweight, dbias, g, x, mean, rstd, weight);
+}
+void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double epsilon) {
+  check("rms_norm", {&out, &x, &weight});
+  HWY_DYNAMIC_DISPATCH(rms_norm_any)(out, rstd, x, weight, epsilon);
+}
+void rms_norm_gradient(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
+                       const View& weight) {
+  check("rms_norm_gradient", {&dx, &dweight, &g, &x, &weight});
+  HWY_DYNAMIC_DISPATCH(rms_norm_gradient_any)(dx, dweight, g, x, rstd, weight);
+}
+
+}  // namespace weft::cpu
+#endif

@@ -1,0 +1,11 @@
+#define WEFT_SUFFIX any
+#include <weft/backends/cuda/modules.hpp>
+#include <weft/backends/portable/move.inc>
+
+namespace weft::cuda {
+
+WEFT_LIST(move) = {
+    WEFT_ENTRY(move) WEFT_ENTRY(fill) WEFT_ENTRY(where) WEFT_ENTRY(index_select) WEFT_ENTRY(gather){nullptr, nullptr},
+};
+
+}  // namespace weft::cuda

@@ -1,0 +1,3 @@
+#define WEFT_NUMBER float
+#define WEFT_SUFFIX f32
+#include <weft/backends/cuda/pointwise.inc>

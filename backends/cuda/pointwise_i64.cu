@@ -1,0 +1,4 @@
+#define WEFT_NUMBER int64_t
+#define WEFT_SUFFIX i64
+#define WEFT_WHOLE
+#include <weft/backends/cuda/pointwise.inc>

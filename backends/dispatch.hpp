@@ -1,0 +1,185 @@
+// The dispatch table: one row of typed kernel pointers per kind of device.
+//
+// Kernels see only Views: no reference counts, no autograd. Before a kernel is called, ops/ has checked every shape,
+// dtype and device and has allocated every output from the record's shape rule, so kernels validate nothing again,
+// except values that only they read (indices). A null pointer means the device lacks the kernel: the op's composite
+// body runs instead, or NotImplementedError names the remedy.
+//
+// Conventions that hold for every kernel:
+//   * Inputs may be strided in any way, with zero and negative strides. `out` may be strided, but never overlaps
+//   itself.
+//   * `out` may be the same memory as an input of equal layout (in-place); partial overlap never reaches a kernel.
+//   * Broadcasting is done by the caller: every operand already has the rank and sizes of `out`, with stride 0 where
+//     it repeats. An operand with `layout.host_scalar` set is one element in host memory (stride 0 everywhere).
+//   * A dtype that a kernel does not serve raises DTypeError through `unsupported`.
+//   * 0-size outputs are legal and cheap; reductions over nothing give the identity.
+//   * CPU kernels split large work over the thread pool; the result never depends on the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <weft/backends/functors/lists.hpp>
+#include <weft/tensor/device.hpp>
+#include <weft/tensor/dtype.hpp>
+#include <weft/tensor/location.hpp>
+#include <weft/tensor/scalar.hpp>
+#include <weft/tensor/view.hpp>
+
+namespace weft {
+
+enum class Reduction : uint8_t { sum, mean, prod, max, min, any, all };
+enum class ArgReduction : uint8_t { max, min };
+
+/// A draw from the counter-based generator: Philox4x32-10 with this key and the first counter (in units of 4 words).
+struct PhiloxSeed {
+  uint64_t key = 0;
+  uint64_t subsequence = 0;
+  uint64_t offset = 0;
+};
+enum class Distribution : uint8_t {
+  uniform,    ///< [a, b)
+  normal,     ///< mean a, standard deviation b
+  bernoulli,  ///< 1 with probability a, else 0
+  integers,   ///< integers in [a, b), from the low bits
+};
+
+/// One parameter's tensors in a fused optimizer step; all f32 or f64 and dense with the same element order.
+struct AdamSlot {
+  View parameter, gradient, first_moment, second_moment;
+};
+struct AdamSettings {
+  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  double bias_correction1, bias_correction2;  ///< 1 - beta^step
+  bool decoupled;                             ///< AdamW rather than L2
+};
+struct SgdSlot {
+  View parameter, gradient, momentum_buffer;  ///< momentum_buffer.data is null without momentum
+};
+struct SgdSettings {
+  double learning_rate, momentum, dampening, weight_decay;
+  bool nesterov, first_step;
+};
+
+struct AttentionSettings {
+  double scale;
+  bool causal;  ///< position i of the queries sees keys up to i (top-left aligned)
+};
+
+struct KernelTable {
+  // Pointwise: floats of 16 bits are computed in f32. A host scalar operand has the compute type of the others.
+  void (*unary)(UnaryOp, const View& out, const View& a);
+  /// out = formula's gradient for one input, from the incoming gradient g and the saved input or output.
+  void (*unary_gradient)(UnaryOp, const View& out, const View& g, const View& saved);
+  void (*binary)(BinaryOp, const View& out, const View& a, const View& b);
+  /// `out` is bool; a and b share one dtype.
+  void (*compare)(CompareOp, const View& out, const View& a, const View& b);
+  void (*ternary)(TernaryOp, const View& out, const View& a, const View& b, const View& c);
+  void (*where)(const View& out, const View& condition, const View& a, const View& b);
+  /// Converts between any two dtypes, bool, storage-only and 8-bit ones included; float to int truncates toward zero.
+  void (*copy)(const View& out, const View& in);
+  void (*fill)(const View& out, Scalar value);
+
+  // Reductions. `out` has the rank of `in`; a reduced dimension has size 1. Sums of 16-bit floats accumulate in f32.
+  // sum, prod: out dtype = in's (or i64 for integers and bool, or a wider float). max, min: NaN wins. any, all: out
+  // bool.
+  void (*reduce)(Reduction, const View& out, const View& in);
+  /// Index of the first extreme along `dim` (NaN wins) to `out` (i64, that dim has size 1).
+  void (*arg_reduce)(ArgReduction, const View& out, const View& in, int dim);
+  /// Variance with divisor max(0, n - correction), computed in two passes or by Welford; layouts as `reduce`.
+  void (*variance)(const View& out, const View& in, double correction);
+  void (*cumsum)(const View& out, const View& in, int dim, bool exclusive, bool reverse);
+
+  // Rows along one dimension.
+  void (*softmax)(const View& out, const View& in, int dim, bool logarithm);
+  void (*softmax_gradient)(const View& out, const View& g, const View& y, int dim, bool logarithm);
+
+  /// out[..., M, N] = a[..., M, K] · b[..., K, N] (+ bias broadcast to out, bias.data may be null); equal batch sizes
+  /// or stride 0. f16 and bf16 accumulate in f32. K = 0 gives zeros (or the bias).
+  void (*matmul)(const View& out, const View& a, const View& b, const View& bias);
+
+  // Norms over the last dimension of 2-d views [rows, n]; weight and bias [n], data null where absent.
+  // mean and rstd are [rows] in the compute type.
+  void (*layer_norm)(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                     const View& bias, double epsilon);
+  /// Any of dx, dweight, dbias may have null data. dweight and dbias are overwritten.
+  void (*layer_norm_gradient)(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                              const View& mean, const View& rstd, const View& weight);
+  void (*rms_norm)(const View& out, const View& rstd, const View& x, const View& weight, double epsilon);
+  void (*rms_norm_gradient)(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
+                            const View& weight);
+
+  /// losses [rows] and log_sum_exp [rows] in the compute type from logits [rows, classes] and targets [rows] i64.
+  /// Rows whose target is `ignore_index` give 0. A target outside [0, classes) raises IndexError.
+  void (*cross_entropy)(const View& losses, const View& log_sum_exp, const View& logits, const View& targets,
+                        int64_t ignore_index, double label_smoothing);
+  /// dlogits = (softmax - onehot) * g per row; g [rows] may have stride 0.
+  void (*cross_entropy_gradient)(const View& dlogits, const View& g, const View& logits, const View& log_sum_exp,
+                                 const View& targets, int64_t ignore_index, double label_smoothing);
+
+  // Indexing. index dtypes: i32 or i64. Negative indices wrap; out of range raises IndexError before any write.
+  /// out[..., j, ...] = x[..., index[j], ...] along dim; index is 1-d.
+  void (*index_select)(const View& out, const View& x, int dim, const View& index);
+  /// out[..., index[j], ...] += source[..., j, ...]; duplicates add, in order of j (deterministic).
+  void (*index_add)(const View& out, int dim, const View& index, const View& source);
+  /// out[i][j] = x[index[i][j]][j] and so on, as torch.gather; index has the shape of out.
+  void (*gather)(const View& out, const View& x, int dim, const View& index);
+  /// out[index[i][j]][j] += source[i][j] and so on; duplicates add in row-major order.
+  void (*scatter_add)(const View& out, int dim, const View& index, const View& source);
+
+  /// out[i] = start + i * step over a contiguous 1-d view.
+  void (*arange)(const View& out, Scalar start, Scalar step);
+  void (*random)(const View& out, Distribution, PhiloxSeed, double a, double b);
+
+  // Attention on [batch, heads, length, head_dim]; log_sum_exp [batch, heads, queries] in the compute type.
+  // `mask` (additive, compute type, broadcast) has null data where absent.
+  void (*attention)(const View& out, const View& log_sum_exp, const View& q, const View& k, const View& v,
+                    const View& mask, AttentionSettings);
+  void (*attention_gradient)(const View& dq, const View& dk, const View& dv, const View& g, const View& out,
+                             const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
+                             AttentionSettings);
+
+  void (*adam)(std::span<const AdamSlot>, const AdamSettings&);
+  void (*sgd)(std::span<const SgdSlot>, const SgdSettings&);
+};
+
+/// The pointers above by name, in order: for whatever is done to each of them.
+// clang-format off
+#define WEFT_KERNELS(X) \
+  X(unary) X(unary_gradient) X(binary) X(compare) X(ternary) X(where) X(copy) X(fill) X(reduce) \
+  X(arg_reduce) X(variance) X(cumsum) X(softmax) X(softmax_gradient) X(matmul) X(layer_norm) \
+  X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) \
+  X(index_select) X(index_add) X(gather) X(scatter_add) X(arange) X(random) X(attention) \
+  X(attention_gradient) X(adam) X(sgd)
+// clang-format on
+
+/// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.
+extern KernelTable kernel_tables[device_type_count];
+
+inline const KernelTable& kernels(DeviceType type) { return kernel_tables[static_cast<int>(type)]; }
+inline const KernelTable& kernels(const View& view) { return kernels(view.layout.device_type); }
+
+/// The op and place that errors raised inside a kernel name. Ops whose kernels check values open a CallScope.
+struct CallScope {
+  CallScope(const char* op, Location where);
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+
+  const char* op;
+  Location where;
+  const CallScope* outer;
+};
+
+/// The op and place of the innermost CallScope of this thread; no op and no place outside of any.
+struct CallPlace {
+  const char* op = nullptr;
+  Location where = Location::none();
+};
+CallPlace current_call_place();
+
+/// For kernels: raises DTypeError naming the kernel, the dtype and the device.
+[[noreturn]] void unsupported(const char* kernel, const View& view);
+/// For kernels: raises IndexError for `index` outside [-size, size) along `dim`.
+[[noreturn]] void index_out_of_range(int64_t index, int dim, int64_t size);
+
+}  // namespace weft

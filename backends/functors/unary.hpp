@@ -1,0 +1,201 @@
+// Pointwise ops of one operand: each formula is written here once, with its gradient, and nowhere else.
+//
+// A formula is generic over its value type V: a SIMD register on the CPU, float or double in CUDA and in C++ for
+// OpenCL, and a symbolic tensor when a gradient must itself be differentiable. It may use + - * / and unary -,
+// comparisons (which give V's mask), select(mask, a, b), V(constant), the functions of math.hpp, and no ternary.
+//
+// `gradient(g, s)` is g times the derivative; `s` is the op's input, or its output where `saves` says so.
+// A row of WEFT_UNARY_OPS makes the public function, the record, the kernels of every backend, the tests, the
+// benchmark and the documentation. Its columns: name, functor, kind of result, range of sample inputs, document.
+//   floating: integers and bool are computed in float32.     numeric: any type, the result has the input's.
+#if !defined(WEFT_FUNCTORS_UNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
+#define WEFT_FUNCTORS_UNARY
+
+#include <weft/backends/functors/math.hpp>
+
+// clang-format off
+#define WEFT_UNARY_OPS(X) \
+  X(neg, Neg, numeric, -3.0, 3.0, "-x") \
+  X(abs, Abs, numeric, -3.0, 3.0, "|x|; the gradient at 0 is 0") \
+  X(sign, Sign, numeric, -3.0, 3.0, "-1, 0 or 1; NaN stays NaN") \
+  X(square, Square, numeric, -3.0, 3.0, "x * x") \
+  X(floor, Floor, numeric, -3.0, 3.0, "the largest integer not above x") \
+  X(ceil, Ceil, numeric, -3.0, 3.0, "the smallest integer not below x") \
+  X(round, Round, numeric, -3.0, 3.0, "the nearest integer, ties to even") \
+  X(trunc, Trunc, numeric, -3.0, 3.0, "x without its fraction") \
+  X(reciprocal, Reciprocal, floating, 0.5, 3.0, "1 / x") \
+  X(sqrt, Sqrt, floating, 0.1, 4.0, "the square root; NaN below 0") \
+  X(rsqrt, Rsqrt, floating, 0.1, 4.0, "1 / sqrt(x)") \
+  X(exp, Exp, floating, -3.0, 3.0, "e to the power x") \
+  X(expm1, Expm1, floating, -1.0, 1.0, "exp(x) - 1, exact near 0") \
+  X(log, Log, floating, 0.1, 4.0, "the natural logarithm; NaN below 0, -inf at 0") \
+  X(log1p, Log1p, floating, -0.5, 2.0, "log(1 + x), exact near 0") \
+  X(sin, Sin, floating, -3.0, 3.0, "the sine of x in radians") \
+  X(cos, Cos, floating, -3.0, 3.0, "the cosine of x in radians") \
+  X(tanh, Tanh, floating, -3.0, 3.0, "the hyperbolic tangent") \
+  X(erf, Erf, floating, -2.0, 2.0, "the error function") \
+  X(sigmoid, Sigmoid, floating, -3.0, 3.0, "1 / (1 + exp(-x))") \
+  X(relu, Relu, numeric, -3.0, 3.0, "max(x, 0); the gradient at 0 is 0, NaN stays NaN") \
+  X(silu, Silu, floating, -3.0, 3.0, "x * sigmoid(x) (Elfwing et al. 2017); -inf gives 0") \
+  X(softplus, Softplus, floating, -3.0, 3.0, "log(1 + exp(x)) without overflow") \
+  X(gelu_erf, GeluErf, floating, -3.0, 3.0, "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016)") \
+  X(gelu_tanh, GeluTanh, floating, -3.0, 3.0, "the tanh approximation of gelu (Hendrycks and Gimpel 2016)")
+
+namespace weft::WEFT_FUNCTORS {
+
+/// What the gradient needs again.
+enum Saves { saves_nothing, saves_input, saves_output };
+
+struct Neg {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return -x; }
+  template <class V> static WEFT_FN V gradient(V g, V) { return -g; }
+};
+struct Abs {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return abs(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * sign(x); }
+};
+struct Sign {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return sign(x); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return zero_like(g); }
+};
+struct Square {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return x * x; }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * (x + x); }
+};
+struct Floor {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return floor(x); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return zero_like(g); }
+};
+struct Ceil {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return ceil(x); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return zero_like(g); }
+};
+struct Round {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return rint(x); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return zero_like(g); }
+};
+struct Trunc {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return trunc(x); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return zero_like(g); }
+};
+struct Reciprocal {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return V(1) / x; }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return -g * y * y; }
+};
+struct Sqrt {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return sqrt(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g / (y + y); }
+};
+struct Rsqrt {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return V(1) / sqrt(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return V(-0.5) * g * y * y * y; }
+};
+struct Exp {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return exp(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * y; }
+};
+struct Expm1 {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return expm1(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * (y + V(1)); }
+};
+struct Log {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return log(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / x; }
+};
+struct Log1p {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return log1p(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (x + V(1)); }
+};
+struct Sin {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return sin(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * cos(x); }
+};
+struct Cos {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return cos(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return -g * sin(x); }
+};
+struct Tanh {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return tanh(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * (V(1) - y * y); }
+};
+struct Erf {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return erf(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * V(1.1283791670955126) * exp(-x * x); }
+};
+struct Sigmoid {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return V(1) / (V(1) + exp(-x)); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * y * (V(1) - y); }
+};
+struct Relu {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return select(x < zero_like(x), zero_like(x), x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return select(y <= zero_like(y), zero_like(g), g); }
+};
+struct Silu {
+  enum { saves = saves_input };
+  // -inf * 0 would be NaN, hence the select.
+  template <class V> static WEFT_FN V value(V x) {
+    return select(x < V(-1e9), zero_like(x), x / (V(1) + exp(-x)));
+  }
+  template <class V> static WEFT_FN V gradient(V g, V x) {
+    const V s = V(1) / (V(1) + exp(-x));
+    const V finite = maximum(minimum(x, V(1e9)), V(-1e9));
+    return g * s * (V(1) + finite * (V(1) - s));
+  }
+};
+struct Softplus {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) {
+    return select(x > V(0), x, zero_like(x)) + log1p(exp(-abs(x)));
+  }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (V(1) + exp(-x)); }
+};
+struct GeluErf {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) {
+    return select(x < V(-40), zero_like(x), V(0.5) * x * (V(1) + erf(x * V(0.70710678118654752))));
+  }
+  template <class V> static WEFT_FN V gradient(V g, V input) {
+    const V x = maximum(minimum(input, V(40)), V(-40));  // beyond, infinity times 0 would be NaN
+    const V phi = V(0.5) * (V(1) + erf(x * V(0.70710678118654752)));
+    return g * (phi + x * V(0.39894228040143268) * exp(V(-0.5) * x * x));
+  }
+};
+struct GeluTanh {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) {
+    const V t = tanh(V(0.79788456080286536) * (x + V(0.044715) * x * x * x));
+    return select(x < V(-40), zero_like(x), V(0.5) * x * (V(1) + t));
+  }
+  template <class V> static WEFT_FN V gradient(V g, V input) {
+    const V x = maximum(minimum(input, V(40)), V(-40));
+    const V t = tanh(V(0.79788456080286536) * (x + V(0.044715) * x * x * x));
+    const V slope = V(0.79788456080286536) * (V(1) + V(0.134145) * x * x);
+    return g * (V(0.5) * (V(1) + t) + V(0.5) * x * (V(1) - t * t) * slope);
+  }
+};
+
+}  // namespace weft::WEFT_FUNCTORS
+// clang-format on
+
+#endif

@@ -1,0 +1,200 @@
+#include <weft/backends/hpu/device.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include <weft/backends/backend.hpp>
+#include <weft/backends/portable/device_allocator.hpp>
+#include <weft/backends/portable/host.hpp>
+#include <weft/tensor/error.hpp>
+
+namespace weft::hpu {
+
+namespace {
+
+std::vector<HpuDevice*>& all_devices() {
+  static auto* devices = new std::vector<HpuDevice*>;  // static tensors may die after any static of ours
+  return *devices;
+}
+
+class HpuBackend final : public Backend {
+ public:
+  int device_count() override { return static_cast<int>(all_devices().size()); }
+  std::string describe(int index) override {
+    HpuDevice& d = at(index);
+    return fmt::format("{}, {:.1f} GiB", d.name(), static_cast<double>(d.total_memory()) / (1 << 30));
+  }
+  void upload(int index, void* device_data, const void* host_data, size_t bytes) override {
+    at(index).upload(device_data, host_data, bytes);
+  }
+  void download(int index, void* host_data, const void* device_data, size_t bytes) override {
+    at(index).download(host_data, device_data, bytes);
+  }
+  void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) override {
+    HpuDevice &target = at(to_index), &source = at(from_index);
+    if (to_index == from_index) return target.copy(to, from, bytes);
+    source.synchronize();
+    ze_bool_t reachable = false;
+    WEFT_ZE(to_index, zeDeviceCanAccessPeer, target.handle(), source.handle(), &reachable);
+    if (reachable) {
+      target.copy(to, from, bytes);
+      return target.synchronize();  // the source may be written again from now on
+    }
+    std::vector<char> host(bytes);
+    source.download(host.data(), from, bytes);
+    target.upload(to, host.data(), bytes);
+  }
+  void synchronize(int index) override { at(index).synchronize(); }
+
+ private:
+  static HpuDevice& at(int index) {
+    auto& devices = all_devices();
+    if (index < 0 || index >= static_cast<int>(devices.size())) {
+      raise<DeviceError>({.op = "hpu", .problem = fmt::format("there is no device hpu:{}", index)}, Location::none());
+    }
+    return *devices[static_cast<size_t>(index)];
+  }
+};
+
+void close_devices() {
+  for (HpuDevice* device : all_devices()) device->close();
+}
+
+void add_devices(ze_driver_handle_t driver) {
+  uint32_t count = 0;
+  if (api().zeDeviceGet(driver, &count, nullptr) != ZE_RESULT_SUCCESS || count == 0) return;
+  std::vector<ze_device_handle_t> handles(count);
+  check(api().zeDeviceGet(driver, &count, handles.data()), "zeDeviceGet", 0);
+  const ze_context_desc_t description = {ZE_STRUCTURE_TYPE_CONTEXT_DESC, nullptr, 0};
+  ze_context_handle_t context = nullptr;
+  for (ze_device_handle_t handle : handles) {
+    ze_device_properties_t properties = {};
+    properties.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES;
+    if (api().zeDeviceGetProperties(handle, &properties) != ZE_RESULT_SUCCESS) continue;
+    if (properties.type == ZE_DEVICE_TYPE_CPU || all_devices().size() >= 256) continue;
+    if (context == nullptr) check(api().zeContextCreate(driver, &description, &context), "zeContextCreate", 0);
+    const int index = static_cast<int>(all_devices().size());
+    auto* device = new HpuDevice(context, handle, index);
+    all_devices().push_back(device);
+    register_accelerator(*device);
+  }
+}
+
+}  // namespace
+
+HpuDevice::HpuDevice(ze_context_handle_t context, ze_device_handle_t handle, int index)
+    : Accelerator(Device(DeviceType::hpu, index)), context_(context), handle_(handle) {
+  synchronous_ = portable::host::is_switched_on("WEFT_HPU_SYNC");
+  read_properties();
+  create_queue();
+}
+
+void HpuDevice::read_properties() {
+  ze_device_properties_t properties = {};
+  properties.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES;
+  WEFT_ZE(index(), zeDeviceGetProperties, handle_, &properties);
+  name_ = properties.name;
+  simd_width_ = static_cast<int>(properties.physicalEUSimdWidth > 0 ? properties.physicalEUSimdWidth : 1);
+  max_allocation_ = properties.maxMemAllocSize;
+
+  ze_device_module_properties_t modules = {};
+  modules.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES;
+  WEFT_ZE(index(), zeDeviceGetModuleProperties, handle_, &modules);
+  has_double_ = (modules.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0;
+
+  uint32_t count = 0;
+  WEFT_ZE(index(), zeDeviceGetMemoryProperties, handle_, &count, nullptr);
+  std::vector<ze_device_memory_properties_t> memories(count);
+  for (auto& memory : memories) memory = {}, memory.stype = ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES;
+  WEFT_ZE(index(), zeDeviceGetMemoryProperties, handle_, &count, memories.data());
+  for (const auto& memory : memories) total_memory_ += memory.totalSize;
+
+  count = 0;
+  WEFT_ZE(index(), zeDeviceGetCommandQueueGroupProperties, handle_, &count, nullptr);
+  std::vector<ze_command_queue_group_properties_t> groups(count);
+  for (auto& group : groups) group = {}, group.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES;
+  WEFT_ZE(index(), zeDeviceGetCommandQueueGroupProperties, handle_, &count, groups.data());
+  for (uint32_t i = 0; i < count; ++i) {
+    if ((groups[i].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE) == 0) continue;
+    queue_ordinal_ = i;
+    max_fill_pattern_ = groups[i].maxMemoryFillPatternSize;
+    break;
+  }
+}
+
+void* HpuDevice::take_memory(size_t bytes) {
+  ze_relaxed_allocation_limits_exp_desc_t relaxed = {};
+  relaxed.stype = ZE_STRUCTURE_TYPE_RELAXED_ALLOCATION_LIMITS_EXP_DESC;
+  relaxed.flags = ZE_RELAXED_ALLOCATION_LIMITS_EXP_FLAG_MAX_SIZE;
+  ze_device_mem_alloc_desc_t description = {};
+  description.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC;
+  if (bytes > max_allocation_) description.pNext = &relaxed;
+  constexpr size_t alignment = 64;
+  void* data = nullptr;
+  const ze_result_t result = api().zeMemAllocDevice(context_, &description, bytes, alignment, handle_, &data);
+  if (result == ZE_RESULT_ERROR_DEVICE_LOST) raise_failure("zeMemAllocDevice", result, index());
+  return result == ZE_RESULT_SUCCESS ? data : nullptr;
+}
+
+size_t HpuDevice::free_memory() {
+  const size_t own = allocator().reserved();
+  const size_t guess = total_memory_ > own ? total_memory_ - own : 0;
+  if (closed_ || api().zesDeviceEnumMemoryModules == nullptr || api().zesMemoryGetState == nullptr) return guess;
+  const auto device = reinterpret_cast<zes_device_handle_t>(handle_);
+  uint32_t count = 0;
+  if (api().zesDeviceEnumMemoryModules(device, &count, nullptr) != ZE_RESULT_SUCCESS || count == 0) return guess;
+  std::vector<zes_mem_handle_t> modules(count);
+  if (api().zesDeviceEnumMemoryModules(device, &count, modules.data()) != ZE_RESULT_SUCCESS) return guess;
+  size_t free = 0;
+  for (zes_mem_handle_t module : modules) {
+    zes_mem_state_t state = {};
+    state.stype = ZES_STRUCTURE_TYPE_MEM_STATE;
+    if (api().zesMemoryGetState(module, &state) != ZE_RESULT_SUCCESS) return guess;
+    free += state.free;
+  }
+  return free;
+}
+
+void HpuDevice::close() noexcept {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  const bool idle = drain();
+  closed_ = true;
+  if (!idle) return;
+  allocator().release_all();
+  for (auto& kernel : kernels_) api().zeKernelDestroy(kernel->handle);
+  for (ze_module_handle_t module : modules_) {
+    if (module != nullptr) api().zeModuleDestroy(module);
+  }
+  api().zeCommandListDestroy(list_);
+  for (const StagingSlot& slot : slots_) api().zeEventDestroy(slot.done);
+  api().zeEventDestroy(done_);
+  api().zeEventPoolDestroy(events_);
+  api().zeMemFree(context_, staging_);
+  api().zeMemFree(context_, bad_index_);
+}
+
+}  // namespace weft::hpu
+
+namespace weft::detail {
+
+Backend* start_hpu() {
+  using namespace hpu;
+  if (find_api() == nullptr) return nullptr;
+  uint32_t count = 0;
+  if (api().zeDriverGet(&count, nullptr) != ZE_RESULT_SUCCESS || count == 0) return nullptr;
+  std::vector<ze_driver_handle_t> drivers(count);
+  check(api().zeDriverGet(&count, drivers.data()), "zeDriverGet", 0);
+  for (ze_driver_handle_t driver : drivers) add_devices(driver);
+  if (all_devices().empty()) return nullptr;
+  // After the loader's own handlers, so it runs before them.
+  std::atexit(close_devices);
+  portable::host::fill_kernels(kernel_tables[static_cast<int>(DeviceType::hpu)]);
+  static auto* backend = new HpuBackend;
+  return backend;
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,85 @@
+#include <weft/backends/hpu/loader.hpp>
+
+#include <dlfcn.h>
+
+#include <fmt/format.h>
+
+#include <weft/backends/dispatch.hpp>
+#include <weft/tensor/error.hpp>
+
+namespace weft::hpu {
+
+namespace {
+
+bool resolve(void* library, Api& api) {
+#define WEFT_ZE_RESOLVE(name)                                             \
+  api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, #name)); \
+  if (api.name == nullptr) return false;
+  WEFT_ZE_FUNCTIONS(WEFT_ZE_RESOLVE)
+#undef WEFT_ZE_RESOLVE
+  api.zesDeviceEnumMemoryModules =
+      reinterpret_cast<decltype(api.zesDeviceEnumMemoryModules)>(dlsym(library, "zesDeviceEnumMemoryModules"));
+  api.zesMemoryGetState = reinterpret_cast<decltype(api.zesMemoryGetState)>(dlsym(library, "zesMemoryGetState"));
+  return true;
+}
+
+const Api* open_loader() {
+  // Never closed: static tensors may die after everything else.
+  void* library = dlopen("libze_loader.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return nullptr;
+  static Api functions;
+  if (!resolve(library, functions) || functions.zeInit(0) != ZE_RESULT_SUCCESS) return nullptr;
+  return &functions;
+}
+
+const Api* opened = nullptr;
+
+const char* meaning(ze_result_t code) {
+  switch (code) {
+    case ZE_RESULT_NOT_READY:
+      return "not ready";
+    case ZE_RESULT_ERROR_DEVICE_LOST:
+      return "the device was lost";
+    case ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY:
+      return "out of host memory";
+    case ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY:
+      return "out of device memory";
+    case ZE_RESULT_ERROR_MODULE_BUILD_FAILURE:
+      return "the kernels did not build";
+    case ZE_RESULT_ERROR_MODULE_LINK_FAILURE:
+      return "the kernels did not link";
+    case ZE_RESULT_ERROR_INVALID_KERNEL_NAME:
+      return "no kernel of that name";
+    case ZE_RESULT_ERROR_INVALID_ARGUMENT:
+      return "invalid argument";
+    case ZE_RESULT_ERROR_UNSUPPORTED_FEATURE:
+      return "unsupported feature";
+    case ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE:
+      return "an object is in use";
+    case ZE_RESULT_ERROR_UNINITIALIZED:
+      return "not initialised";
+    default:
+      return "unknown reason";
+  }
+}
+
+}  // namespace
+
+const Api* find_api() {
+  static const bool asked = (opened = open_loader(), true);
+  (void)asked;
+  return opened;
+}
+
+const Api& api() { return *opened; }
+
+void raise_failure(const char* function, ze_result_t code, int device) {
+  const CallPlace place = current_call_place();
+  raise<DeviceError>({.op = place.op != nullptr ? place.op : "hpu",
+                      .problem = fmt::format("{} failed on hpu:{} with code {:#x} ({})", function, device,
+                                             static_cast<uint32_t>(code), meaning(code)),
+                      .remedy = code == ZE_RESULT_ERROR_DEVICE_LOST ? "start the program anew" : ""},
+                     place.where);
+}
+
+}  // namespace weft::hpu

@@ -1,0 +1,126 @@
+#include <weft/backends/portable/host.hpp>
+#include <weft/backends/portable/launch.hpp>
+
+namespace weft::portable::host {
+
+namespace {
+
+#define WEFT_ENTRY(name, ...) Entry("unary_" #name, Module::pointwise_f32),
+constinit Entry unary_entries[] = {WEFT_UNARY_OPS(WEFT_ENTRY)};
+#undef WEFT_ENTRY
+#define WEFT_ENTRY(name, ...) Entry("gradient_" #name, Module::pointwise_f32),
+constinit Entry gradient_entries[] = {WEFT_UNARY_OPS(WEFT_ENTRY)};
+#undef WEFT_ENTRY
+#define WEFT_ENTRY(name, ...) Entry("binary_" #name, Module::pointwise_f32),
+constinit Entry binary_entries[] = {WEFT_BINARY_OPS(WEFT_ENTRY)};
+#undef WEFT_ENTRY
+#define WEFT_ENTRY(name, ...) Entry("compare_" #name, Module::pointwise_f32),
+constinit Entry compare_entries[] = {WEFT_COMPARE_OPS(WEFT_ENTRY)};
+#undef WEFT_ENTRY
+#define WEFT_ENTRY(name, ...) Entry("ternary_" #name, Module::pointwise_f32),
+constinit Entry ternary_entries[] = {WEFT_TERNARY_OPS(WEFT_ENTRY)};
+#undef WEFT_ENTRY
+
+// The columns "kind" of the lists: whether integers have a kernel.
+constexpr bool numeric = true, floating = false;
+#define WEFT_KIND(name, F, kind, ...) kind,
+constexpr bool unary_is_numeric[] = {WEFT_UNARY_OPS(WEFT_KIND)};
+constexpr bool binary_is_numeric[] = {WEFT_BINARY_OPS(WEFT_KIND)};
+constexpr bool ternary_is_numeric[] = {WEFT_TERNARY_OPS(WEFT_KIND)};
+#undef WEFT_KIND
+
+/// A host scalar's bits as the kernel's number type has them.
+uint64_t scalar_bits(const View& scalar, Compute compute) {
+  return visit_dtype(scalar.layout.dtype, [&]<class T>() -> uint64_t {
+    T element;
+    std::memcpy(&element, scalar.data, sizeof(T));
+    const auto bits = [&](auto x) -> uint64_t {
+      if (compute == Compute::f32) return std::bit_cast<uint32_t>(static_cast<float>(x));
+      if (compute == Compute::f64) return std::bit_cast<uint64_t>(static_cast<double>(x));
+      return static_cast<uint64_t>(static_cast<int64_t>(x));
+    };
+    if constexpr (std::is_arithmetic_v<T>) return bits(element);
+    else return bits(to_float(element));
+  });
+}
+
+template <int N>
+portable::Pointwise<N> plan_of(const View& out, const View* const (&in)[N], Compute compute, DType out_dense) {
+  portable::Pointwise<N> plan = {};
+  const Layout* layouts[N + 1] = {&out.layout};
+  plan.dtype[0] = out.layout.dtype;
+  bool dense = out.layout.contiguous && out.layout.dtype == out_dense;
+  for (int k = 0; k < N; ++k) {
+    const Layout& l = in[k]->layout;
+    layouts[k + 1] = &l;
+    plan.dtype[k + 1] = l.dtype;
+    plan.is_scalar[k] = l.host_scalar;
+    if (l.host_scalar) plan.scalar[k].bits = scalar_bits(*in[k], compute);
+    else dense = dense && l.contiguous && l.dtype == dtype_of(compute) && l.numel == out.layout.numel;
+  }
+  plan.dense = dense;
+  plan.walk = walk_of(layouts, 0, out.layout.rank);
+  return plan;
+}
+
+void* operand_address(const View& view) { return view.layout.host_scalar ? nullptr : view.data; }
+
+template <int N>
+void run(Entry& entry, const View& out, const View* const (&in)[N], Compute compute, DType out_dense) {
+  if (out.layout.numel == 0) return;
+  Accelerator& device = device_of(out);
+  const portable::Pointwise<N> plan = plan_of(out, in, compute, out_dense);
+  Kernel& kernel = entry.on(device, compute);
+  const Grid grid = item_grid(out.layout.numel);
+  if constexpr (N == 1) launch(device, kernel, grid, out.data, operand_address(*in[0]), plan);
+  else if constexpr (N == 2)
+    launch(device, kernel, grid, out.data, operand_address(*in[0]), operand_address(*in[1]), plan);
+  else
+    launch(device, kernel, grid, out.data, operand_address(*in[0]), operand_address(*in[1]), operand_address(*in[2]),
+           plan);
+}
+
+/// Raises DTypeError where the op has no kernel of that dtype.
+void check(const char* kernel, Accelerator& device, const View& typed, bool serves_integers, bool serves_bool) {
+  const DType t = typed.layout.dtype;
+  const bool served = is_floating(t) || (serves_integers && (t != DType::boolean || serves_bool));
+  if (!served || is_storage_only(t)) unsupported(kernel, typed);
+  require(device, compute_of(t), kernel, typed);
+}
+
+}  // namespace
+
+void unary(UnaryOp op, const View& out, const View& a) {
+  const auto i = static_cast<size_t>(op);
+  check("unary", device_of(out), out, unary_is_numeric[i], op != UnaryOp::neg);
+  const Compute compute = compute_of(out.layout.dtype);
+  run(unary_entries[i], out, {&a}, compute, dtype_of(compute));
+}
+
+void unary_gradient(UnaryOp op, const View& out, const View& g, const View& saved) {
+  check("unary_gradient", device_of(out), out, false, false);
+  const Compute compute = compute_of(out.layout.dtype);
+  run(gradient_entries[static_cast<size_t>(op)], out, {&g, &saved}, compute, dtype_of(compute));
+}
+
+void binary(BinaryOp op, const View& out, const View& a, const View& b) {
+  const auto i = static_cast<size_t>(op);
+  check("binary", device_of(out), out, binary_is_numeric[i], op != BinaryOp::sub);
+  const Compute compute = compute_of(out.layout.dtype);
+  run(binary_entries[i], out, {&a, &b}, compute, dtype_of(compute));
+}
+
+void compare(CompareOp op, const View& out, const View& a, const View& b) {
+  const View& typed = a.layout.host_scalar ? b : a;
+  check("compare", device_of(out), typed, true, true);
+  run(compare_entries[static_cast<size_t>(op)], out, {&a, &b}, compute_of(typed.layout.dtype), DType::boolean);
+}
+
+void ternary(TernaryOp op, const View& out, const View& a, const View& b, const View& c) {
+  const auto i = static_cast<size_t>(op);
+  check("ternary", device_of(out), out, ternary_is_numeric[i], true);
+  const Compute compute = compute_of(out.layout.dtype);
+  run(ternary_entries[i], out, {&a, &b, &c}, compute, dtype_of(compute));
+}
+
+}  // namespace weft::portable::host

@@ -1,0 +1,200 @@
+#include <weft/backends/portable/host.hpp>
+#include <weft/backends/portable/launch.hpp>
+
+namespace weft::portable::host {
+
+namespace {
+
+constinit Entry softmax_entry("softmax", Module::rows_f32);
+constinit Entry softmax_gradient_entry("softmax_gradient", Module::rows_f32);
+constinit Entry norm_entry("norm", Module::rows_f32);
+constinit Entry norm_gradient_entry("norm_gradient", Module::rows_f32);
+constinit Entry norm_columns_entry("norm_columns", Module::rows_f32);
+constinit Entry cross_entropy_entry("cross_entropy", Module::rows_f32);
+constinit Entry cross_entropy_gradient_entry("cross_entropy_gradient", Module::rows_f32);
+
+void check_floats(const char* kernel, std::initializer_list<const View*> views) {
+  for (const View* v : views) {
+    if (v->data != nullptr && !is_computable_float(v->layout.dtype)) unsupported(kernel, *v);
+  }
+}
+
+/// Calls f(epsilon or the like) in the type that the kernel takes.
+template <class F>
+void in_compute_type(Compute compute, double value, F&& f) {
+  if (compute == Compute::f64) f(value);
+  else f(static_cast<float>(value));
+}
+
+portable::Matrix matrix_of(const View& view) {
+  portable::Matrix m = {};
+  m.present = view.data != nullptr;
+  if (!m.present) return m;
+  m.dtype = view.layout.dtype;
+  m.row = view.layout.strides[0];
+  m.column = view.layout.strides[1];
+  return m;
+}
+/// One number for each row.
+portable::Matrix column_of(const View& view) {
+  portable::Matrix m = matrix_of(view);
+  m.column = 0;
+  return m;
+}
+/// One number for each column.
+portable::Matrix vector_of(const View& view) {
+  portable::Matrix m = matrix_of(view);
+  m.column = m.row;
+  m.row = 0;
+  return m;
+}
+
+void norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight, const View& bias,
+          double epsilon, bool centered) {
+  Accelerator& device = device_of(x);
+  const Compute compute = compute_of(x.layout.dtype);
+  require(device, compute, "norm", x);
+  portable::Norm plan = {};
+  plan.rows = x.layout.sizes[0];
+  plan.n = x.layout.sizes[1];
+  if (plan.rows == 0) return;
+  plan.x = matrix_of(x);
+  plan.out = matrix_of(out);
+  plan.mean = column_of(mean);
+  plan.rstd = column_of(rstd);
+  plan.weight = vector_of(weight);
+  plan.bias = vector_of(bias);
+  plan.centered = centered;
+  Kernel& kernel = norm_entry.on(device, compute);
+  in_compute_type(compute, epsilon, [&](auto e) {
+    launch(device, kernel, team_grid(device, plan.rows, plan.n), address(out), mean.data, rstd.data, address(x),
+           address(weight), address(bias), plan, e);
+  });
+}
+
+void norm_gradient(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                   const View& mean, const View& rstd, const View& weight, bool centered) {
+  Accelerator& device = device_of(x);
+  const Compute compute = compute_of(x.layout.dtype);
+  require(device, compute, "norm_gradient", x);
+  portable::Norm plan = {};
+  plan.rows = x.layout.sizes[0];
+  plan.n = x.layout.sizes[1];
+  plan.x = matrix_of(x);
+  plan.g = matrix_of(g);
+  plan.mean = column_of(mean);
+  plan.rstd = column_of(rstd);
+  plan.centered = centered;
+  if ((dweight.data != nullptr || dbias.data != nullptr) && plan.n != 0) {
+    plan.weight = vector_of(dweight);
+    plan.bias = vector_of(dbias);
+    launch(device, norm_columns_entry.on(device, compute), team_grid(device, plan.n, plan.rows, true), address(dweight),
+           address(dbias), address(g), address(x), address(mean), address(rstd), plan);
+  }
+  if (dx.data == nullptr || plan.rows == 0 || plan.n == 0) return;
+  plan.out = matrix_of(dx);
+  plan.weight = vector_of(weight);
+  launch(device, norm_gradient_entry.on(device, compute), team_grid(device, plan.rows, plan.n), dx.data, g.data, x.data,
+         mean.data, rstd.data, weight.data, plan);
+}
+
+portable::CrossEntropy loss_plan(const View& logits, const View& targets, int64_t ignore_index) {
+  portable::CrossEntropy plan = {};
+  plan.rows = logits.layout.sizes[0];
+  plan.classes = logits.layout.sizes[1];
+  plan.logits = matrix_of(logits);
+  plan.targets = column_of(targets);
+  plan.ignore_index = ignore_index;
+  plan.check.dim = 1;
+  return plan;
+}
+
+void check_loss(const View& logits, const View& per_row, const View& targets) {
+  check_floats("cross_entropy", {&logits});
+  if (per_row.layout.dtype != compute_type(logits.layout.dtype)) unsupported("cross_entropy", per_row);
+  if (targets.layout.dtype != DType::i64) unsupported("cross_entropy", targets);
+  require(device_of(logits), compute_of(logits.layout.dtype), "cross_entropy", logits);
+}
+
+}  // namespace
+
+void softmax(const View& out_view, const View& in_view, int dim, bool logarithm) {
+  check_floats("softmax", {&out_view, &in_view});
+  if (out_view.layout.numel == 0) return;
+  const View out = at_least_1d(out_view), in = at_least_1d(in_view);
+  Accelerator& device = device_of(out);
+  const Compute compute = compute_of(out.layout.dtype);
+  require(device, compute, "softmax", out);
+  const portable::Rows<2> rows = rows_of({&out, &in}, dim);
+  launch(device, softmax_entry.on(device, compute), team_grid(device, rows.walk.count, rows.length), out.data, in.data,
+         rows, static_cast<int32_t>(logarithm));
+}
+
+void softmax_gradient(const View& out_view, const View& g_view, const View& y_view, int dim, bool logarithm) {
+  check_floats("softmax_gradient", {&out_view, &g_view, &y_view});
+  if (out_view.layout.numel == 0) return;
+  const View out = at_least_1d(out_view), g = at_least_1d(g_view), y = at_least_1d(y_view);
+  Accelerator& device = device_of(out);
+  const Compute compute = compute_of(out.layout.dtype);
+  require(device, compute, "softmax_gradient", out);
+  const portable::Rows<3> rows = rows_of({&out, &g, &y}, dim);
+  launch(device, softmax_gradient_entry.on(device, compute), team_grid(device, rows.walk.count, rows.length), out.data,
+         g.data, y.data, rows, static_cast<int32_t>(logarithm));
+}
+
+void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
+                const View& bias, double epsilon) {
+  check_floats("layer_norm", {&out, &x, &weight, &bias});
+  norm(out, mean, rstd, x, weight, bias, epsilon, true);
+}
+void layer_norm_gradient(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                         const View& mean, const View& rstd, const View& weight) {
+  check_floats("layer_norm_gradient", {&dx, &dweight, &dbias, &g, &x, &weight});
+  norm_gradient(dx, dweight, dbias, g, x, mean, rstd, weight, true);
+}
+void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double epsilon) {
+  check_floats("rms_norm", {&out, &x, &weight});
+  norm(out, View{}, rstd, x, weight, View{}, epsilon, false);
+}
+void rms_norm_gradient(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
+                       const View& weight) {
+  check_floats("rms_norm_gradient", {&dx, &dweight, &g, &x, &weight});
+  norm_gradient(dx, dweight, View{}, g, x, View{}, rstd, weight, false);
+}
+
+void cross_entropy(const View& losses, const View& log_sum_exp, const View& logits, const View& targets,
+                   int64_t ignore_index, double label_smoothing) {
+  check_loss(logits, losses, targets);
+  Accelerator& device = device_of(logits);
+  const Compute compute = compute_of(logits.layout.dtype);
+  portable::CrossEntropy plan = loss_plan(logits, targets, ignore_index);
+  if (plan.rows == 0) return;
+  plan.losses = column_of(losses);
+  plan.log_sum_exp = column_of(log_sum_exp);
+  plan.check.call = device.note_index_call();
+  Kernel& kernel = cross_entropy_entry.on(device, compute);
+  in_compute_type(compute, label_smoothing, [&](auto smoothing) {
+    launch(device, kernel, team_grid(device, plan.rows, plan.classes), losses.data, log_sum_exp.data, address(logits),
+           targets.data, device.bad_index(), plan, smoothing);
+  });
+}
+
+void cross_entropy_gradient(const View& dlogits, const View& g, const View& logits, const View& log_sum_exp,
+                            const View& targets, int64_t ignore_index, double label_smoothing) {
+  check_loss(logits, g, targets);
+  check_floats("cross_entropy_gradient", {&dlogits});
+  if (dlogits.layout.numel == 0) return;
+  Accelerator& device = device_of(logits);
+  const Compute compute = compute_of(logits.layout.dtype);
+  portable::CrossEntropy plan = loss_plan(logits, targets, ignore_index);
+  plan.out = matrix_of(dlogits);
+  plan.g = column_of(g);
+  plan.log_sum_exp = column_of(log_sum_exp);
+  Kernel& kernel = cross_entropy_gradient_entry.on(device, compute);
+  in_compute_type(compute, label_smoothing, [&](auto smoothing) {
+    launch(device, kernel, item_grid(plan.rows * plan.classes), dlogits.data, g.data, logits.data, log_sum_exp.data,
+           targets.data, plan, smoothing);
+  });
+}
+
+}  // namespace weft::portable::host

@@ -1,0 +1,156 @@
+// What the host tells a portable kernel: plain structs of one C layout on the host and on every device.
+#pragma once
+
+#include <weft/tensor/view.hpp>
+
+namespace weft::portable {
+
+/// The common dimensions of N operands, innermost first, neighbours merged where every operand allows it; strides in
+/// bytes.
+template <int N>
+struct Walk {
+  int64_t count;
+  int32_t rank;
+  int32_t reserved;
+  int64_t sizes[max_rank];
+  int64_t strides[N][max_rank];
+};
+
+/// An operand that is one number of the compute type, passed by value: its bits.
+struct HostScalar {
+  uint64_t bits;
+};
+
+/// A pointwise kernel of N operands; operand 0 of the walk is the output.
+template <int N>
+struct Pointwise {
+  Walk<N + 1> walk;
+  HostScalar scalar[N];
+  DType dtype[N + 1];
+  uint8_t is_scalar[N];
+  /// Every operand that is no scalar is contiguous and of the compute type.
+  uint8_t dense;
+};
+
+/// Rows along one dimension of N operands: where they start, and the steps along them.
+template <int N>
+struct Rows {
+  Walk<N> walk;
+  int64_t length;
+  int64_t step[N];
+  DType dtype[N];
+};
+
+struct Reduce {
+  Walk<2> kept;     ///< of out and in
+  Walk<1> reduced;  ///< of in
+  int64_t piece;    ///< elements that one team reduces
+  int64_t pieces;   ///< teams per output; with more than one, out is [outputs, pieces] of the compute type
+  int64_t divisor;  ///< of a mean; -1 for none
+  float correction;
+  DType to, from;
+  uint8_t by_columns;  ///< neighbouring work-items take neighbouring outputs instead of elements of one
+};
+
+struct ArgReduce {
+  Rows<2> rows;
+  uint8_t largest;
+};
+
+struct Scan {
+  Rows<2> rows;
+  uint8_t exclusive, reverse;
+};
+
+/// [batch..., M, K] x [batch..., K, N]; operands: out, a, b, bias.
+struct Matmul {
+  Walk<4> batch;
+  int64_t m, n, k;
+  int64_t row[4], column[4];
+  DType dtype[4];
+  uint8_t has_bias;
+};
+
+/// Where a kernel reports an index that is out of range: memory that the host can read.
+struct BadIndex {
+  uint32_t call;  ///< 0 where all were right
+  int32_t dim;
+  int64_t index, size;
+};
+struct IndexCheck {
+  uint32_t call;
+  int32_t dim;
+};
+
+/// out[outer, j, inner] and x[outer, index[j], inner].
+struct IndexSelect {
+  Walk<2> outer, inner;
+  int64_t count, size;
+  int64_t out_step, x_step, index_step;
+  IndexCheck check;
+  int32_t item;
+  DType index_dtype;
+};
+
+struct Gather {
+  Walk<3> walk;  ///< of out, x without the dimension that is indexed, index
+  int64_t size, x_step;
+  IndexCheck check;
+  int32_t item;
+  DType index_dtype;
+};
+
+/// out[index[j, column], column] += source[j, column] in order of j. A work-item owns a part of one column's
+/// destinations.
+struct ScatterAdd {
+  Walk<3> columns;  ///< of out, source, index
+  int64_t count, size;
+  int64_t step[3];
+  int64_t parts;
+  IndexCheck check;
+  DType dtype, source_dtype, index_dtype;
+};
+
+/// One [rows, n] operand of a norm, or a vector of n or of rows (with row or column 0).
+struct Matrix {
+  int64_t row, column;
+  DType dtype;
+  uint8_t present;
+};
+struct Norm {
+  int64_t rows, n;
+  Matrix x, out, g, weight, bias, mean, rstd;
+  uint8_t centered;
+};
+struct CrossEntropy {
+  int64_t rows, classes;
+  Matrix logits, out, losses, log_sum_exp, g, targets;
+  int64_t ignore_index;
+  IndexCheck check;
+};
+
+struct Draw {
+  Walk<1> walk;
+  uint64_t key, subsequence, offset;
+  int64_t low;
+  uint64_t range, threshold;
+  int32_t words;  ///< per element
+  DType dtype;
+  uint8_t distribution;
+};
+template <class C>
+struct DrawNumbers {
+  C a, b, last;  ///< low, span and last of a uniform draw; mean and deviation of a normal one
+};
+
+template <class C>
+struct AdamFactors {
+  C one_minus_beta1, beta2, one_minus_beta2, root_factor, epsilon, step_size, keep, l2;
+};
+template <class C>
+struct SgdFactors {
+  C learning_rate, momentum, one_minus_dampening, l2;
+  uint8_t nesterov, first_step, has_momentum;
+};
+
+}  // namespace weft::portable

@@ -1,0 +1,30 @@
+#include <weft/backends/cpu/kernels.hpp>
+
+namespace weft {
+
+namespace {
+
+// The meta device computes shapes and dtypes only: its kernels take anything and do nothing.
+struct Nothing {
+  template <class... A>
+  using Function = void(A...);
+  template <class... A>
+  constexpr operator Function<A...>*() const {
+    return [](A...) {};
+  }
+};
+
+}  // namespace
+
+#define WEFT_CPU_ROW(name) .name = cpu::name,
+#define WEFT_META_ROW(name) .name = Nothing{},
+constinit KernelTable kernel_tables[device_type_count] = {
+    {WEFT_KERNELS(WEFT_CPU_ROW)},
+    {},
+    {},
+    {WEFT_KERNELS(WEFT_META_ROW)},
+};
+#undef WEFT_CPU_ROW
+#undef WEFT_META_ROW
+
+}  // namespace weft

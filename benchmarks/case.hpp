@@ -1,0 +1,38 @@
+// One benchmark case is one line: a name as in peers/, what to run, and the bytes or flops of one run.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/weft.hpp>
+
+namespace weft::bench {
+
+enum class Mode { recording, no_grad, inference };
+enum class Rate { none, bytes, flops };
+
+/// Registers `body` as `name`. `per_run` is the number of operations one call makes; `work` belongs to one operation.
+template <class F>
+void add_case(const std::string& name, F body, Mode mode = Mode::recording, double work = 0, Rate rate = Rate::none,
+              int64_t per_run = 1) {
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) mutable {
+    const GradModeGuard guard({.enabled = mode == Mode::recording, .inference = mode == Mode::inference});
+    body();
+    while (state.KeepRunningBatch(per_run)) body();
+    if (rate != Rate::none) {
+      state.counters[rate == Rate::bytes ? "GB/s" : "GFLOP/s"] =
+          benchmark::Counter(work / 1e9, benchmark::Counter::kIsIterationInvariantRate);
+    }
+  });
+}
+
+void add_overhead_cases();
+void add_throughput_cases();
+void add_gradient_cases();
+void add_training_cases();
+void add_record_cases();
+
+}  // namespace weft::bench

@@ -1,0 +1,15 @@
+// weft-bench: Google Benchmark over the cases of this folder. Run it through `./weft bench`.
+#include "case.hpp"
+
+int main(int argc, char** argv) {
+  weft::bench::add_overhead_cases();
+  weft::bench::add_throughput_cases();
+  weft::bench::add_gradient_cases();
+  weft::bench::add_training_cases();
+  weft::bench::add_record_cases();
+  benchmark::AddCustomContext("threads", std::to_string(weft::num_threads()));
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

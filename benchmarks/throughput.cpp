@@ -1,0 +1,222 @@
+// Kernels on data of real size; names end in the size. Case names and work as in peers/torch/throughput.cpp.
+#include "case.hpp"
+
+namespace weft::bench {
+
+namespace {
+
+constexpr Mode plain = Mode::no_grad;
+constexpr Rate bytes = Rate::bytes;
+constexpr Rate flops = Rate::flops;
+
+void add_pointwise_cases(const std::string& size, int64_t n) {
+  const Tensor a = randn({n}), b = randn({n}), o = empty({n});
+  const double w = static_cast<double>(n);
+  const auto name = [&](const char* op) { return "thr." + std::string(op) + "." + size; };
+  add_case(
+      name("add"), [=] { Tensor r = a + b; }, plain, 12 * w, bytes);
+  add_case(
+      name("add_out"), [=] { add_out(o, a, b); }, plain, 12 * w, bytes);
+  add_case(
+      name("add_inplace"), [=] { o.add_(b); }, plain, 12 * w, bytes);
+  add_case(
+      name("mul"), [=] { Tensor r = a * b; }, plain, 12 * w, bytes);
+  add_case(
+      name("exp"), [=] { Tensor r = exp(a); }, plain, 8 * w, bytes);
+  add_case(
+      name("exp_out"), [=] { exp_out(o, a); }, plain, 8 * w, bytes);
+  add_case(
+      name("gelu"), [=] { Tensor r = gelu(a); }, plain, 8 * w, bytes);
+  add_case(
+      name("tanh"), [=] { Tensor r = tanh(a); }, plain, 8 * w, bytes);
+  add_case(
+      name("tanh_out"), [=] { tanh_out(o, a); }, plain, 8 * w, bytes);
+  add_case(
+      name("sigmoid"), [=] { Tensor r = sigmoid(a); }, plain, 8 * w, bytes);
+  add_case(
+      name("clone"), [=] { Tensor r = a.clone(); }, plain, 8 * w, bytes);
+  add_case(
+      name("copy"), [=] { o.copy_(a); }, plain, 8 * w, bytes);
+  add_case(
+      name("sum_all"), [=] { Tensor r = a.sum(); }, plain, 4 * w, bytes);
+  add_case(
+      name("cumsum"), [=] { Tensor r = cumsum(a, 0); }, plain, 8 * w, bytes);
+  add_case(
+      name("to_bf16"), [=] { Tensor r = a.to(bf16); }, plain, 6 * w, bytes);
+  add_case(
+      name("gt_where"), [=] { Tensor r = where(a > 0, a, b); }, plain, 12 * w, bytes);
+}
+
+void add_matrix_cases() {
+  const Tensor a = randn({2000, 2000}), b = randn({2000, 2000}), row = randn({2000}), col = randn({2000, 1});
+  const Tensor o = empty({2000, 2000});
+  const double n = 4e6;
+  add_case(
+      "thr.add_out.2000x2000", [=] { add_out(o, a, b); }, plain, 12 * n, bytes);
+  add_case(
+      "thr.add_t_out.2000x2000", [=, t = b.t()] { add_out(o, a, t); }, plain, 12 * n, bytes);
+  add_case(
+      "thr.contiguous_t.2000x2000", [=, t = b.t()] { o.copy_(t); }, plain, 8 * n, bytes);
+  add_case(
+      "thr.add_bcast_row_out.2000x2000", [=] { add_out(o, a, row); }, plain, 8 * n, bytes);
+  add_case(
+      "thr.add_bcast_col_out.2000x2000", [=] { add_out(o, a, col); }, plain, 8 * n, bytes);
+  add_case(
+      "thr.add_outer_out.2000x2000", [=] { add_out(o, col, row); }, plain, 4 * n, bytes);
+  add_case(
+      "thr.add_strided2_out.2000x1000", [o2 = empty({2000, 1000}), s = a.slice(1, 0, 2000, 2)] { add_out(o2, s, s); },
+      plain, 4 * n, bytes);
+  add_case(
+      "thr.sum_dim0.2000x2000", [=] { Tensor r = a.sum(0); }, plain, 4 * n, bytes);
+  add_case(
+      "thr.sum_dim1.2000x2000", [=] { Tensor r = a.sum(1); }, plain, 4 * n, bytes);
+  add_case(
+      "thr.max_dim1.2000x2000", [=] { Tensor r = max(a, 1).first; }, plain, 4 * n, bytes);
+  add_case(
+      "thr.argmax_dim1.2000x2000", [=] { Tensor r = argmax(a, 1); }, plain, 4 * n, bytes);
+  add_case(
+      "thr.var_dim1.2000x2000", [=] { Tensor r = var(a, 1); }, plain, 4 * n, bytes);
+  add_case(
+      "thr.softmax.2000x2000", [=] { Tensor r = softmax(a, 1); }, plain, 8 * n, bytes);
+  add_case(
+      "thr.softmax_dim0.2000x2000", [=] { Tensor r = softmax(a, 0); }, plain, 8 * n, bytes);
+  add_case(
+      "thr.cumsum_dim0.2000x2000", [=] { Tensor r = cumsum(a, 0); }, plain, 8 * n, bytes);
+  add_case(
+      "thr.cumsum_dim1.2000x2000", [=] { Tensor r = cumsum(a, 1); }, plain, 8 * n, bytes);
+  const Tensor idx = randint(0, 2000, {2000, 2000});
+  add_case(
+      "thr.gather_dim1.2000x2000", [=] { Tensor r = gather(a, 1, idx); }, plain, 16 * n, bytes);
+  add_case(
+      "thr.gather_dim0.2000x2000", [=] { Tensor r = gather(a, 0, idx); }, plain, 16 * n, bytes);
+  add_case(
+      "thr.cat_dim1.2000x2000", [both = std::vector{a, b}] { Tensor r = cat(both, 1); }, plain, 16 * n, bytes);
+}
+
+void add_row_cases() {
+  const Tensor x = randn({2048, 1024}), w = ones({1024}), b = zeros({1024});
+  const double n = 2048.0 * 1024;
+  add_case(
+      "thr.layer_norm.2048x1024", [=] { Tensor r = layer_norm(x, {1024}, w, b); }, plain, 8 * n, bytes);
+  add_case(
+      "thr.rms_norm.2048x1024", [=] { Tensor r = rms_norm(x, {1024}, w, 1e-5); }, plain, 8 * n, bytes);
+  const Tensor logits = randn({2048, 1000}), y = randint(0, 1000, {2048});
+  add_case(
+      "thr.cross_entropy.2048x1000", [=] { Tensor r = cross_entropy(logits, y); }, plain, 4 * 2048.0 * 1000, bytes);
+}
+
+void add_index_cases() {
+  const int64_t n = 1000000;
+  const double w = 1e6;
+  const Tensor a = randn({n}), mask = a > 0, idx = randint(0, n, {n}), small = randint(0, 1000, {n}), v = randn({n});
+  add_case(
+      "thr.masked_fill.1e6", [=] { Tensor r = masked_fill(a, mask, 0.0); }, plain, 9 * w, bytes);
+  add_case(
+      "thr.index_select.1e6", [=] { Tensor r = index_select(a, 0, idx); }, plain, 16 * w, bytes);
+  const Tensor table = randn({10000, 128}), rows = randint(0, 10000, {8192});
+  const double m = 8192.0 * 128;
+  add_case(
+      "thr.embedding.8192x128", [=] { Tensor r = embedding(table, rows); }, plain, 8 * m, bytes);
+  add_case(
+      "thr.dropout.1e6", [=] { Tensor r = dropout(a, 0.1, true); }, plain, 8 * w, bytes);
+  add_case(
+      "thr.randn.1e6", [=, o = empty({n})] { normal_(o); }, plain, 4 * w, bytes);
+  add_case(
+      "thr.rand.1e6", [=, o = empty({n})] { uniform_(o); }, plain, 4 * w, bytes);
+}
+
+void add_gemm_cases() {
+  for (int64_t n : {16, 64, 256, 1024, 2048}) {
+    const Tensor a = randn({n, n}), b = randn({n, n}), o = empty({n, n});
+    const std::string size = std::to_string(n);
+    const double work = 2.0 * static_cast<double>(n * n * n);
+    add_case(
+        "gemm.f32." + size, [=] { matmul_out(o, a, b); }, plain, work, flops);
+    add_case(
+        "gemm.f32_nt." + size, [=, t = b.t()] { matmul_out(o, a, t); }, plain, work, flops);
+    if (n >= 64) {
+      add_case(
+          "gemm.bf16." + size, [ah = a.to(bf16), bh = b.to(bf16), oh = o.to(bf16)] { matmul_out(oh, ah, bh); }, plain,
+          work, flops);
+    }
+    if (n == 1024) {
+      add_case(
+          "gemm.f64." + size, [ad = a.to(f64), bd = b.to(f64), od = o.to(f64)] { matmul_out(od, ad, bd); }, plain, work,
+          flops);
+    }
+  }
+  const Tensor a = randn({64, 128, 64}), b = randn({64, 64, 128}), o = empty({64, 128, 128});
+  add_case(
+      "gemm.bmm_f32.64x128x64x128", [=] { matmul_out(o, a, b); }, plain, 2.0 * 64 * 128 * 64 * 128, flops);
+  const Tensor x = randn({64, 784}), w = randn({256, 784}), bias = randn({256});
+  add_case(
+      "gemm.linear_f32.64x784x256", [=] { Tensor r = linear(x, w, bias); }, plain, 2.0 * 64 * 784 * 256, flops);
+  const Tensor v = randn({1024}), m = randn({1024, 1024});
+  add_case(
+      "gemm.mv_f32.1024", [=] { Tensor r = matmul(m, v); }, plain, 4.0 * 1024 * 1024, bytes);
+}
+
+void add_attention_cases() {
+  const Tensor q = randn({4, 8, 512, 64}), k = randn({4, 8, 512, 64}), v = randn({4, 8, 512, 64});
+  const double work = 4.0 * 4 * 8 * 512.0 * 512 * 64;
+  add_case(
+      "attn.fwd.4x8x512x64", [=] { Tensor r = scaled_dot_product_attention(q, k, v); }, plain, work, flops);
+  add_case(
+      "attn.causal_fwd.4x8x512x64", [=] { Tensor r = scaled_dot_product_attention(q, k, v, {}, 0.0, true); }, plain,
+      work / 2, flops);
+}
+
+// Forward and backward of a function of some leaves; the gradients are dropped each time.
+template <class F>
+void add_gradient_case(const std::string& name, std::vector<Tensor> leaves, F function, double work = 0,
+                       Rate rate = Rate::none) {
+  for (auto& leaf : leaves) leaf.requires_grad_();
+  const Tensor seed = randn_like(function().detach());
+  add_case(
+      name,
+      [=] {
+        for (const auto& leaf : leaves) leaf.set_grad({});
+        function().backward(seed);
+      },
+      Mode::recording, work, rate);
+}
+
+}  // namespace
+
+void add_throughput_cases() {
+  add_pointwise_cases("1e3", 1000);
+  add_pointwise_cases("1e5", 100000);
+  add_pointwise_cases("1e7", 10000000);
+  add_matrix_cases();
+  add_row_cases();
+  add_index_cases();
+  add_gemm_cases();
+  add_attention_cases();
+}
+
+void add_gradient_cases() {
+  const Tensor a = randn({1000000}), b = randn({1000000}), mat = randn({1000, 1000}), bias = randn({1000});
+  add_gradient_case("grad.mul.1e6", {a, b}, [=] { return a * b; });
+  add_gradient_case("grad.add_bcast_row.1000x1000", {mat, bias}, [=] { return mat + bias; });
+  const Tensor c = randn({1000000});
+  add_gradient_case("grad.gelu.1e6", {c}, [=] { return gelu(c); });
+  const Tensor x = randn({2048, 1024}), w = ones({1024}), bb = zeros({1024});
+  add_gradient_case("grad.layer_norm.2048x1024", {x, w, bb}, [=] { return layer_norm(x, {1024}, w, bb); });
+  const Tensor x2 = randn({2048, 1024}), w2 = ones({1024});
+  add_gradient_case("grad.rms_norm.2048x1024", {x2, w2}, [=] { return rms_norm(x2, {1024}, w2, 1e-5); });
+  const Tensor x3 = randn({2048, 1024});
+  add_gradient_case("grad.softmax.2048x1024", {x3}, [=] { return softmax(x3, 1); });
+  const Tensor y = randint(0, 1000, {2048}), logits = randn({2048, 1000});
+  add_gradient_case("grad.cross_entropy.2048x1000", {logits}, [=] { return cross_entropy(logits, y); });
+  const Tensor table = randn({10000, 128}), rows = randint(0, 10000, {8192});
+  add_gradient_case("grad.embedding.8192x128", {table}, [=] { return embedding(table, rows); });
+  const Tensor l = randn({512, 512}), r = randn({512, 512});
+  add_gradient_case(
+      "grad.matmul.512", {l, r}, [=] { return matmul(l, r); }, 6.0 * 512 * 512 * 512, flops);
+  const Tensor q = randn({4, 8, 512, 64}), k = randn({4, 8, 512, 64}), v = randn({4, 8, 512, 64});
+  add_gradient_case(
+      "grad.attn.4x8x512x64", {q, k, v}, [=] { return scaled_dot_product_attention(q, k, v); },
+      14.0 * 4 * 8 * 512.0 * 512 * 64, flops);
+}
+
+}  // namespace weft::bench

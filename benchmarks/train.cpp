@@ -1,0 +1,112 @@
+// Whole training steps, as a user writes them. The models of peers/torch/train.cpp.
+#include "case.hpp"
+
+namespace weft::bench {
+
+namespace {
+
+struct Mlp : nn::Layer<Mlp> {
+  nn::Linear a{784, 256}, b{256, 128}, c{128, 10};
+  Mlp() {
+    register_module("a", a);
+    register_module("b", b);
+    register_module("c", c);
+  }
+  Tensor forward(const Tensor& x) const { return c(relu(b(relu(a(x))))); }
+};
+
+struct XorNet : nn::Layer<XorNet> {
+  nn::Linear a{2, 16}, b{16, 1};
+  XorNet() {
+    register_module("a", a);
+    register_module("b", b);
+  }
+  Tensor forward(const Tensor& x) const { return b(tanh(a(x))); }
+};
+
+struct Gpt : nn::Layer<Gpt> {
+  nn::Embedding tokens, positions;
+  std::vector<nn::TransformerBlock> blocks;
+  nn::LayerNorm norm;
+  nn::Linear head;
+  Gpt(int64_t vocabulary, int64_t context, int64_t width, int64_t heads, int layers)
+      : tokens(vocabulary, width), positions(context, width), norm(width), head(width, vocabulary, false) {
+    register_module("tokens", tokens);
+    register_module("positions", positions);
+    for (int i = 0; i < layers; ++i) {
+      blocks.emplace_back(width, heads);
+      register_module("block" + std::to_string(i), blocks.back());
+    }
+    register_module("norm", norm);
+    register_module("head", head);
+  }
+  Tensor forward(const Tensor& indices) const {
+    Tensor x = tokens(indices) + positions(arange(indices.size(1)));
+    for (const auto& block : blocks) x = block(x);
+    return head(norm(x));
+  }
+};
+
+// Optimizers are not copied: cases share them.
+template <class Optimizer, class Options>
+std::shared_ptr<Optimizer> make(const std::vector<Tensor>& parameters, Options options) {
+  return std::make_shared<Optimizer>(parameters, options);
+}
+
+template <class Net, class Optimizer, class Loss>
+void add_step(const std::string& name, Net net, std::shared_ptr<Optimizer> optimizer, Loss loss) {
+  add_case(name, [=] {
+    optimizer->zero_grad();
+    const Tensor value = loss(net);
+    value.backward();
+    optimizer->step();
+    benchmark::DoNotOptimize(value.item<float>());
+  });
+}
+
+template <class Optimizer, class Options>
+void add_optimizer_case(const std::string& name, const std::vector<Tensor>& parameters, Options options) {
+  add_case(name, [o = make<Optimizer>(parameters, options)] { o->step(); });
+}
+
+}  // namespace
+
+void add_training_cases() {
+  manual_seed(1);
+  {
+    Mlp net;
+    add_step("train.mlp", net, make<optim::SGD>(net.parameters(), optim::SGDOptions{.lr = 0.01}),
+             [x = randn({64, 784}), y = randint(0, 10, {64})](const Mlp& n) { return cross_entropy(n(x), y); });
+  }
+  {
+    Gpt net(65, 128, 128, 4, 4);
+    const Tensor x = randint(0, 65, {16, 128}), y = randint(0, 65, {16, 128});
+    const auto loss = [=](const Gpt& n) { return cross_entropy(n(x).view({-1, 65}), y.view({-1})); };
+    add_step("train.chargpt", net, make<optim::AdamW>(net.parameters(), optim::AdamWOptions{.lr = 3e-4}), loss);
+    add_case(
+        "train.chargpt_fwd", [=] { benchmark::DoNotOptimize(loss(net).template item<float>()); }, Mode::no_grad);
+  }
+  {
+    XorNet net;
+    const Tensor x = tensor({{0.0, 0.0}, {0.0, 1.0}, {1.0, 0.0}, {1.0, 1.0}});
+    const Tensor y = tensor({{0.0}, {1.0}, {1.0}, {0.0}});
+    add_step("train.xor", net, make<optim::SGD>(net.parameters(), optim::SGDOptions{.lr = 0.1}),
+             [=](const XorNet& n) { return mse_loss(n(x), y); });
+  }
+  const auto parameters = [](int64_t n) {
+    std::vector<Tensor> out;
+    for (int i = 0; i < 100; ++i) {
+      out.push_back(randn({n}).requires_grad_());
+      out.back().set_grad(randn({n}));
+    }
+    return out;
+  };
+  const auto big = parameters(10000);
+  add_optimizer_case<optim::AdamW>("opt.adamw.100x1e4", big, optim::AdamWOptions{.lr = 1e-3});
+  add_optimizer_case<optim::AdamW>("opt.adamw.100x4", parameters(4), optim::AdamWOptions{.lr = 1e-3});
+  add_optimizer_case<optim::SGD>("opt.sgd.100x1e4", big, optim::SGDOptions{.lr = 1e-3});
+  add_optimizer_case<optim::SGD>("opt.sgd_momentum.100x1e4", big, optim::SGDOptions{.lr = 1e-3, .momentum = 0.9});
+  add_case("opt.clip_norm.100x1e4", [=] { optim::clip_grad_norm_(big, 1.0); });
+}
+
+}  // namespace weft::bench

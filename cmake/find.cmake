@@ -1,0 +1,48 @@
+# Finders for libraries whose own CMake files are missing or ask for more than Weft needs.
+# Used by the build and, installed, by weftConfig.cmake. Each defines the imported target it is named after, or nothing.
+
+function(weft_import name library include)
+  if(NOT TARGET weft::${name})
+    add_library(weft::${name} UNKNOWN IMPORTED)
+    set_target_properties(weft::${name} PROPERTIES
+      IMPORTED_LOCATION "${library}" INTERFACE_INCLUDE_DIRECTORIES "${include}")
+  endif()
+endfunction()
+
+# oneDNN's own configuration asks for OpenCL headers.
+function(weft_find_onednn)
+  find_path(WEFT_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)
+  find_library(WEFT_ONEDNN_LIBRARY dnnl)
+  mark_as_advanced(WEFT_ONEDNN_INCLUDE WEFT_ONEDNN_LIBRARY)
+  if(WEFT_ONEDNN_INCLUDE AND WEFT_ONEDNN_LIBRARY)
+    weft_import(onednn "${WEFT_ONEDNN_LIBRARY}" "${WEFT_ONEDNN_INCLUDE}")
+  endif()
+endfunction()
+
+# The serial variant first: Weft's own pool splits the work.
+function(weft_find_openblas)
+  find_path(WEFT_OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas-serial openblas)
+  find_library(WEFT_OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-serial)
+  mark_as_advanced(WEFT_OPENBLAS_INCLUDE WEFT_OPENBLAS_LIBRARY)
+  if(WEFT_OPENBLAS_INCLUDE AND WEFT_OPENBLAS_LIBRARY)
+    weft_import(openblas "${WEFT_OPENBLAS_LIBRARY}" "${WEFT_OPENBLAS_INCLUDE}")
+  endif()
+endfunction()
+
+function(weft_find_cudnn)
+  find_path(WEFT_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(WEFT_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+  mark_as_advanced(WEFT_CUDNN_INCLUDE WEFT_CUDNN_LIBRARY)
+  if(WEFT_CUDNN_INCLUDE AND WEFT_CUDNN_LIBRARY)
+    weft_import(cudnn "${WEFT_CUDNN_LIBRARY}" "${WEFT_CUDNN_INCLUDE}")
+  endif()
+endfunction()
+
+function(weft_find_nccl)
+  find_path(WEFT_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(WEFT_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  mark_as_advanced(WEFT_NCCL_INCLUDE WEFT_NCCL_LIBRARY)
+  if(WEFT_NCCL_INCLUDE AND WEFT_NCCL_LIBRARY)
+    weft_import(nccl "${WEFT_NCCL_LIBRARY}" "${WEFT_NCCL_INCLUDE}")
+  endif()
+endfunction()

@@ -1,0 +1,43 @@
+# Compiler settings shared by the library, the tests, the benchmarks and the examples.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(PROJECT_IS_TOP_LEVEL)
+  string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+  if(NOT CMAKE_CXX_FLAGS_SANITIZE)
+    set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1 -fno-omit-frame-pointer")
+  endif()
+  find_program(WEFT_CCACHE ccache)
+  mark_as_advanced(WEFT_CCACHE)
+  if(WEFT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${WEFT_CCACHE}")
+    set(CMAKE_CUDA_COMPILER_LAUNCHER "${WEFT_CCACHE}")
+  endif()
+  if(CMAKE_GENERATOR STREQUAL "Ninja" AND NOT DEFINED CMAKE_COLOR_DIAGNOSTICS)
+    set(CMAKE_COLOR_DIAGNOSTICS ON)
+  endif()
+  add_link_options(LINKER:--as-needed)
+endif()
+
+# No fused multiply-add unless written: results must not depend on what the compiler could contract.
+add_library(weft_flags INTERFACE)
+target_compile_options(weft_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off $<$<BOOL:${WEFT_WERROR}>:-Werror>>)
+
+if(WEFT_SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WEFT_SANITIZE}>)
+  add_link_options(-fsanitize=${WEFT_SANITIZE})
+  if(WEFT_SANITIZE MATCHES "undefined")
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=undefined>)
+  endif()
+  # One SIMD target instead of all: sanitized SIMD code compiles slowly.
+  target_compile_definitions(weft_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(weft_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=haswell -maes>)
+  endif()
+endif()

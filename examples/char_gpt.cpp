@@ -1,0 +1,190 @@
+// Trains a small GPT on the characters of a text, prints what it then writes, and leaves a folder with the losses.
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+struct Config {
+  int64_t layers, heads, width, context, batch, steps;
+  double lr;
+};
+const std::map<std::string, Config> presets = {
+    {"tiny", {.layers = 2, .heads = 2, .width = 32, .context = 32, .batch = 8, .steps = 100, .lr = 3e-3}},
+    {"small", {.layers = 4, .heads = 4, .width = 128, .context = 128, .batch = 16, .steps = 300, .lr = 3e-3}},
+    {"base", {.layers = 6, .heads = 6, .width = 384, .context = 256, .batch = 32, .steps = 3000, .lr = 1e-3}},
+};
+
+struct Gpt : nn::Layer<Gpt> {
+  nn::Embedding token, position;
+  nn::Sequential blocks;
+  nn::LayerNorm norm;
+  nn::Linear head;
+
+  Gpt(const Config& c, int64_t vocabulary)
+      : token(vocabulary, c.width, 0.1),
+        position(c.context, c.width, 0.1),
+        norm(c.width),
+        head(c.width, vocabulary, false) {
+    for (int64_t i = 0; i < c.layers; ++i) blocks.add(nn::TransformerBlock(c.width, c.heads));
+    register_module("token", token);
+    register_module("position", position);
+    register_module("blocks", blocks);
+    register_module("norm", norm);
+    register_module("head", head);
+  }
+
+  // tokens [batch, length] -> logits [batch, length, vocabulary]
+  Tensor forward(const Tensor& tokens) const {
+    const Tensor places = arange(0, tokens.size(1), 1, {i64, tokens.device()});
+    return head(norm(blocks(token(tokens) + position(places))));
+  }
+};
+
+Tensor loss_of(const Gpt& model, const io::TextBatch& batch) {
+  return cross_entropy(model(batch.inputs).flatten(0, 1), batch.targets.flatten());
+}
+
+// The mean loss over the first batches of a loader, always the same ones.
+double evaluate(Gpt& model, const io::TextLoader& loader, Device device) {
+  constexpr int64_t batches = 8;
+  const NoGradGuard no_grad;
+  model.eval();
+  double sum = 0;
+  for (int64_t i = 0; i < batches; ++i) sum += loss_of(model, loader.batch(i, device)).item<double>();
+  model.train();
+  return sum / batches;
+}
+
+// Writes `length` characters after the vocabulary's first one, each drawn from softmax(logits / temperature).
+std::string sample(const Gpt& model, const io::Vocabulary& vocabulary, int64_t context, int64_t length, uint64_t seed,
+                   Device device) {
+  constexpr double temperature = 0.8;
+  const NoGradGuard no_grad;
+  Generator generator(seed);
+  const std::vector<double> draws = rand(length, f64, &generator).to_vector<double>();
+  std::vector<int64_t> tokens = {0};
+  for (double draw : draws) {
+    const int64_t known = std::min<int64_t>(context, std::ssize(tokens));
+    const Tensor window = tensor(std::span<const int64_t>(tokens).last(known), {1, known}, i64).to(device);
+    const Tensor logits = model(window).select(0, 0).select(0, -1);
+    const std::vector<double> shares = softmax(logits / temperature, 0).to_vector<double>();
+    size_t choice = 0;
+    while (choice + 1 < shares.size() && (draw -= shares[choice]) >= 0) ++choice;
+    tokens.push_back(static_cast<int64_t>(choice));
+  }
+  return vocabulary.decode(tensor(tokens).slice(0, 1));
+}
+
+struct Options {
+  std::string preset = "small", device = "cpu", data = WEFT_EXAMPLE_DATA "/corpus.txt", save, resume, out;
+  int64_t steps = -1, length = 400;
+  uint64_t seed = 1;
+  int threads = 0;
+};
+
+// What a checkpoint says of itself: all that is needed to build its model again.
+io::Metadata resumed(Options& o) {
+  if (o.resume.empty()) return {};
+  io::Metadata saved = io::checkpoint_metadata(o.resume);
+  if (!saved.contains("weft-train")) throw FormatError("[train] " + o.resume + " was not written by --save");
+  o.preset = saved.at("preset");
+  o.seed = std::stoull(saved.at("seed"));
+  return saved;
+}
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Trains from `step` to `last` and returns the number of steps done.
+int64_t fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
+            const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device) {
+  for (bool ended = step >= last; !ended;) {
+    const auto start = std::chrono::steady_clock::now();
+    optimizer.set_lr(optim::warmup_inverse_sqrt(step, config.lr, 50));
+    optimizer.zero_grad();
+    const Tensor loss = loss_of(model, training.batch(step, device));
+    loss.backward();
+    optim::clip_grad_norm_(model.parameters(), 1.0);
+    optimizer.step();
+    io::StepMetrics metrics{.step = ++step, .train_loss = loss.item<double>()};
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    metrics.tokens_per_s = static_cast<double>(config.batch * config.context) / spent.count();
+    ended = step == last || interrupted;
+    if (ended || step % 50 == 0) metrics.val_loss = evaluate(model, validation, device);
+    log.record(metrics);
+  }
+  return step;
+}
+
+void run(Options o) {
+  const io::Metadata saved = resumed(o);
+  const Config config = presets.at(o.preset);
+  const Device device(o.device);
+  if (o.threads > 0) set_num_threads(o.threads);
+  manual_seed(o.seed);
+
+  const auto vocabulary =
+      saved.empty() ? io::Vocabulary(io::read_text(o.data)) : io::Vocabulary::from_hex(saved.at("vocabulary"));
+  Gpt model(config, vocabulary.size());
+  model.to(device);
+  optim::AdamW optimizer(model.parameters(), {.lr = config.lr, .beta2 = 0.99, .weight_decay = 0.1});
+  if (!saved.empty()) io::load_checkpoint(o.resume, model, &optimizer);
+  const int64_t first = saved.empty() ? 0 : std::stoll(saved.at("step"));
+  const int64_t last = std::max(first, o.steps >= 0 ? o.steps : config.steps);
+  const double guess = std::log(static_cast<double>(vocabulary.size()));
+
+  if (first < last) {
+    const auto [training, validation] = io::split_tail(vocabulary.encode(io::read_text(o.data)), 0.1);
+    std::cout << model.parameter_count() << " parameters, " << training.numel() << " characters of "
+              << vocabulary.size() << " kinds to learn from, on " << device.name() << std::endl;
+    io::RunLog log(o.out, first, last);
+    const io::TextLoader train_loader(training, config.batch, config.context, o.seed);
+    const io::TextLoader val_loader(validation, config.batch, config.context, o.seed);
+    const int64_t step = fit(model, optimizer, config, train_loader, val_loader, log, first, last, device);
+    log.finish({"Character GPT, preset " + o.preset, "step", "cross entropy per character", guess,
+                "guessing: ln(vocabulary)"});
+    std::cout << "guessing would lose " << guess << "; losses and curve are in " << log.folder().string() << std::endl;
+    if (!o.save.empty()) {
+      io::save_checkpoint(o.save, model, &optimizer,
+                          {{"weft-train", "1"},
+                           {"preset", o.preset},
+                           {"seed", std::to_string(o.seed)},
+                           {"step", std::to_string(step)},
+                           {"vocabulary", vocabulary.hex()}});
+      std::cout << "to sample from it again: ./weft train --resume " << o.save << " --steps 0\n";
+    }
+  }
+  std::cout << "---- sample ----\n" << sample(model, vocabulary, config.context, o.length, o.seed, device) << std::endl;
+}
+
+int main(int argc, char** argv) {
+  Options o;
+  CLI::App app("Trains a character GPT and prints a sample of what it writes.", "weft train");
+  app.add_option("--preset", o.preset, "size of the model and the run")
+      ->check(CLI::IsMember({"tiny", "small", "base"}))
+      ->capture_default_str();
+  app.add_option("--device", o.device, "cpu, hpu or cuda")->capture_default_str();
+  app.add_option("--data", o.data, "text file to learn, instead of Weft's own sources");
+  app.add_option("--steps", o.steps, "steps in all; 0 only samples")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", o.seed, "of the weights, the batches and the sample")->capture_default_str();
+  app.add_option("--threads", o.threads, "threads of one kernel; losses do not depend on them")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--save", o.save, "file for the weights and the optimizer's state");
+  app.add_option("--resume", o.resume, "file that --save wrote: goes on from there");
+  app.add_option("--out", o.out, "folder for metrics.jsonl and curve.svg, instead of runs/<time>");
+  app.add_option("--length", o.length, "characters of the sample")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  try {
+    run(o);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 1;
+  }
+}

@@ -1,0 +1,59 @@
+// safetensors: named tensors in one file, as the Python package of that name reads and writes them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft::io {
+
+using TensorMap = std::map<std::string, Tensor>;
+using Metadata = std::map<std::string, std::string>;
+
+/// Writes the tensors (any dtype, device and strides) and the metadata. The same input gives the same bytes: tensors by
+/// descending size of their dtype, then by name, row-major without gaps. The file appears all at once, so that a
+/// failure leaves an old one as it was. IoError; ValueError for an undefined tensor, a name or metadata that is no
+/// UTF-8, the name
+/// "__metadata__", and for two tensors that share memory.
+WEFT_API void save_file(const TensorMap& tensors, const std::filesystem::path& path, const Metadata& metadata = {},
+                        Location where = {});
+
+/// A safetensors file, opened and checked in full but for the elements. Copies share the mapping.
+class WEFT_API SafeFile {
+ public:
+  struct Info {
+    DType dtype;
+    Dims shape;
+    /// Bytes [begin, end) from the start of the data.
+    size_t begin, end;
+  };
+
+  /// IoError where the file cannot be read; FormatError where it is malformed in any way, DTypeError and ShapeError for
+  /// a dtype or rank that Weft lacks.
+  static SafeFile open(const std::filesystem::path& path, Location where = {});
+
+  std::vector<std::string> keys() const;
+  const Metadata& metadata() const;
+  /// ValueError for an unknown name.
+  const Info& info(const std::string& name, Location where = {}) const;
+  /// On the CPU the tensor is a window into the mapped file where its address is aligned, else a copy. Writing to it
+  /// never changes the file. FormatError for a bool that is neither 0 nor 1.
+  Tensor get(const std::string& name, Device device = {}, Location where = {}) const;
+
+ private:
+  struct Contents;
+  std::shared_ptr<const Contents> contents_;
+};
+
+/// Every tensor of the file, or those named. Errors as SafeFile's.
+WEFT_API TensorMap load_file(const std::filesystem::path& path, Device device = {},
+                             const std::optional<std::set<std::string>>& names = {}, Location where = {});
+
+}  // namespace weft::io

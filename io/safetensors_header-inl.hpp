@@ -1,0 +1,25 @@
+// The header of a safetensors file: JSON text to and from entries, with every check of the format. Internal to io/.
+#pragma once
+
+#include <string_view>
+
+#include <weft/io/safetensors.hpp>
+
+namespace weft::io {
+
+struct SafeHeader {
+  std::map<std::string, SafeFile::Info> entries;
+  Metadata metadata;
+};
+
+/// `text` is the header without the eight bytes of its length, `data_bytes` what follows it in the file.
+SafeHeader parse_header(std::string_view text, size_t data_bytes, Location where);
+
+struct HeaderEntry {
+  std::string name;
+  SafeFile::Info info;
+};
+/// The header's text, padded so that the data starts at a multiple of eight bytes.
+std::string header_text(const std::vector<HeaderEntry>& entries, const Metadata& metadata, Location where);
+
+}  // namespace weft::io

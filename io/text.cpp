@@ -1,0 +1,173 @@
+#include <weft/io/text.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <weft/io/file.hpp>
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/create.hpp>
+#include <weft/ops/random.hpp>
+
+namespace weft::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<fs::path> files_below(const fs::path& folder, const std::vector<std::string>& extensions) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const bool listed = extensions.empty() || std::ranges::count(extensions, entry.path().extension().string()) > 0;
+    if (entry.is_regular_file() && listed) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+// Length in bytes of the character at the start of `text`; 1 where it is not well-formed UTF-8.
+size_t character_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  const size_t length = lead < 0x80                   ? 1
+                        : lead >= 0xC2 && lead < 0xE0 ? 2
+                        : (lead & 0xF0) == 0xE0       ? 3
+                        : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                      : 1;
+  if (length > text.size()) return 1;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 1;
+  }
+  return length;
+}
+
+template <class F>
+void for_each_character(std::string_view text, F&& f) {
+  while (!text.empty()) {
+    const size_t length = character_length(text);
+    f(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+}
+
+}  // namespace
+
+std::string read_text(const fs::path& path, const std::vector<std::string>& extensions, Location where) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return read_file(path, "read_text", where);
+  try {
+    const std::vector<fs::path> files = files_below(path, extensions);
+    if (files.empty()) {
+      raise<ValueError>({.op = "read_text", .problem = fmt::format("no such file below {}", path.string())}, where);
+    }
+    std::string text;
+    for (const fs::path& file : files) text += read_file(file, "read_text", where);
+    return text;
+  } catch (const fs::filesystem_error& failed) {
+    raise<IoError>(
+        {.op = "read_text", .problem = fmt::format("cannot read {}", path.string()), .details = failed.what()}, where);
+  }
+}
+
+Vocabulary::Vocabulary(std::string_view text) {
+  std::set<std::string_view> distinct;  // UTF-8 sorts as its code points do
+  for_each_character(text, [&](std::string_view c) { distinct.insert(c); });
+  characters_.assign(distinct.begin(), distinct.end());
+  for (size_t i = 0; i < characters_.size(); ++i) numbers_.emplace(characters_[i], static_cast<int64_t>(i));
+}
+
+std::string Vocabulary::text() const {
+  std::string out;
+  for (const std::string& c : characters_) out += c;
+  return out;
+}
+
+std::string Vocabulary::hex() const {
+  std::string out;
+  for (char c : text()) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
+Vocabulary Vocabulary::from_hex(std::string_view digits, Location where) {
+  std::string text;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2) {
+    unsigned byte = 0;
+    const auto [end, error] = std::from_chars(digits.data() + i, digits.data() + i + 2, byte, 16);
+    if (error != std::errc() || end != digits.data() + i + 2) break;
+    text += static_cast<char>(byte);
+  }
+  if (2 * text.size() != digits.size()) {
+    raise<FormatError>({.op = "Vocabulary", .problem = "a saved vocabulary is hexadecimal digits, two for a byte"},
+                       where);
+  }
+  return Vocabulary(text);
+}
+
+Tensor Vocabulary::encode(std::string_view text, Location where) const {
+  std::vector<int64_t> tokens;
+  tokens.reserve(text.size());
+  for_each_character(text, [&](std::string_view c) {
+    const auto found = numbers_.find(c);
+    if (found == numbers_.end()) {
+      raise<ValueError>({.op = "encode", .problem = fmt::format("\"{}\" is not in the vocabulary", c)}, where);
+    }
+    tokens.push_back(found->second);
+  });
+  return tensor(tokens, i64, where);
+}
+
+std::string Vocabulary::decode(const Tensor& tokens, Location where) const {
+  std::string out;
+  for (int64_t t : checked(tokens, "decode", where).to_vector<int64_t>(where)) {
+    if (t < 0 || t >= size()) {
+      raise<IndexError>({.op = "decode", .problem = fmt::format("token {} of a vocabulary of {}", t, size())}, where);
+    }
+    out += characters_[static_cast<size_t>(t)];
+  }
+  return out;
+}
+
+TextLoader::TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed, Location where)
+    : batch_(batch), context_(context), seed_(seed) {
+  if (checked(tokens, "TextLoader", where).dim() != 1 || tokens.dtype() != DType::i64) {
+    raise<ShapeError>({.op = "TextLoader", .problem = "tokens are not int64 [n]", .details = describe(tokens)}, where);
+  }
+  if (batch < 1 || context < 1 || tokens.numel() <= context) {
+    raise<ValueError>({.op = "TextLoader",
+                       .problem = fmt::format("{} tokens are too few for windows of {}", tokens.numel(), context + 1),
+                       .details = fmt::format("batch {}, context {}", batch, context),
+                       .remedy = "use a longer text or a smaller context"},
+                      where);
+  }
+  tokens_ = tokens.to(Device(), where).contiguous(where);
+}
+
+TextBatch TextLoader::batch(int64_t number, Device device, Location where) const {
+  Generator generator(seed_);
+  generator.set_state({seed_, static_cast<uint64_t>(number), 0});
+  const Tensor starts = randint(0, tokens_.numel() - context_, batch_, DType::i64, &generator, where);
+  TextBatch out{empty({batch_, context_}, DType::i64, where), empty({batch_, context_}, DType::i64, where)};
+  const auto* from = tokens_.data<int64_t>();
+  const auto bytes = static_cast<size_t>(context_) * sizeof(int64_t);
+  for (int64_t i = 0; i < batch_; ++i) {
+    const int64_t start = starts.data<int64_t>()[i];
+    std::memcpy(out.inputs.data<int64_t>() + i * context_, from + start, bytes);
+    std::memcpy(out.targets.data<int64_t>() + i * context_, from + start + 1, bytes);
+  }
+  return {out.inputs.to(device, where), out.targets.to(device, where)};
+}
+
+std::pair<Tensor, Tensor> split_tail(const Tensor& tokens, double fraction, Location where) {
+  if (!(fraction > 0 && fraction < 1)) {
+    raise<ValueError>({.op = "split_tail", .problem = fmt::format("a fraction of {} is not between 0 and 1", fraction)},
+                      where);
+  }
+  const int64_t n = checked(tokens, "split_tail", where).size(0, where);
+  const auto first = static_cast<int64_t>(static_cast<double>(n) * (1 - fraction));
+  return {tokens.narrow(0, 0, first, where), tokens.narrow(0, first, n - first, where)};
+}
+
+}  // namespace weft::io

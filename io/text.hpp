@@ -1,0 +1,70 @@
+// Text for language models: characters as numbers, and random windows to train on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft::io {
+
+/// The text of a file, or of every file below a folder whose extension is listed (all where none is), in order of their
+/// paths. IoError where something cannot be read; ValueError where a folder has no such file.
+WEFT_API std::string read_text(const std::filesystem::path& path, const std::vector<std::string>& extensions = {},
+                               Location where = {});
+
+/// The characters of a text, numbered in order of their code points. Bytes that are not UTF-8 are characters of their
+/// own, so that `decode(encode(text))` is the text, whatever its bytes.
+class WEFT_API Vocabulary {
+ public:
+  /// The distinct characters of `text`.
+  explicit Vocabulary(std::string_view text);
+
+  int64_t size() const { return static_cast<int64_t>(characters_.size()); }
+  /// All characters in order: a vocabulary made from this text is the same one.
+  std::string text() const;
+  /// `text` as hexadecimal digits, for metadata that must be UTF-8, and back. FormatError for anything else.
+  std::string hex() const;
+  static Vocabulary from_hex(std::string_view digits, Location where = {});
+  /// i64 [characters]. ValueError for a character that is not in the vocabulary.
+  Tensor encode(std::string_view text, Location where = {}) const;
+  /// The inverse, from integers of any shape on any device. IndexError for a number outside the vocabulary.
+  std::string decode(const Tensor& tokens, Location where = {}) const;
+
+ private:
+  std::vector<std::string> characters_;
+  std::map<std::string, int64_t, std::less<>> numbers_;
+};
+
+/// Windows of consecutive tokens: `inputs` and, one further, `targets`; i64 [batch, context].
+struct TextBatch {
+  Tensor inputs, targets;
+};
+
+/// Random windows of a token sequence. Batch number i depends on the tokens, the sizes, the seed and i alone, never on
+/// the device or on what was drawn before: training resumes at any batch.
+class WEFT_API TextLoader {
+ public:
+  /// `tokens` is i64 [n], on any device; n must exceed `context`. ShapeError, DTypeError, ValueError.
+  TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed = 0, Location where = {});
+
+  TextBatch batch(int64_t number, Device device = {}, Location where = {}) const;
+  int64_t tokens() const { return tokens_.numel(); }
+
+ private:
+  Tensor tokens_;
+  int64_t batch_, context_;
+  uint64_t seed_;
+};
+
+/// The first part of a sequence [n, …] and the rest, which is `fraction` of it: views. ValueError unless 0 < fraction
+/// < 1.
+WEFT_API std::pair<Tensor, Tensor> split_tail(const Tensor& tokens, double fraction, Location where = {});
+
+}  // namespace weft::io

@@ -1,0 +1,65 @@
+// Sharing memory with xtensor, both ways, without a copy. Needs xtensor's headers; <weft/weft.hpp> does not include
+// this.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xstrided_view.hpp>
+#include <xtensor/xtensor.hpp>
+
+#include <weft/ops/create.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// A tensor over the elements of an xarray, xtensor or strided adaptor, which lives as long as any view of them does.
+/// Shape and strides are the array's, row-major or not. ShapeError above 8 dimensions.
+template <class Array>
+Tensor from_xtensor(std::shared_ptr<Array> array, Location where = {}) {
+  Dims shape, strides;
+  for (size_t i = 0; i < array->dimension(); ++i) {
+    shape.push_back(static_cast<int64_t>(array->shape(i)));
+    strides.push_back(static_cast<int64_t>(array->strides()[i]));  // 0 where the size is 1
+  }
+  auto* first = array->data() + array->data_offset();
+  return from_blob(first, shape, strides, std::shared_ptr<void>(std::move(array)), where);
+}
+
+/// The same for a temporary or moved array, which the tensor takes over. Write `from_xtensor(std::move(a))`, or hold
+/// the array in a shared_ptr.
+template <class Array>
+  requires(!std::is_lvalue_reference_v<Array>)
+Tensor from_xtensor(Array&& array, Location where = {}) {
+  return from_xtensor(std::make_shared<std::remove_cvref_t<Array>>(std::move(array)), where);
+}
+
+/// An xtensor view of the tensor's elements, strides included; writing goes through. It does not keep the tensor alive,
+/// and autograd does not see what is written. DTypeError unless T is the element type; DeviceError unless the tensor is
+/// on the CPU.
+template <class T>
+auto as_xtensor(const Tensor& tensor, Location where = {}) {
+  if (!tensor.device().is_cpu()) {
+    raise<DeviceError>(
+        {.op = "as_xtensor", .problem = "xtensor sees host memory only", .remedy = "copy with to(\"cpu\")"}, where);
+  }
+  std::vector<size_t> shape;
+  std::vector<std::ptrdiff_t> strides;
+  int64_t low = 0, high = 0;  // the offsets of the elements, from the first one
+  for (int i = 0; i < tensor.dim(); ++i) {
+    const int64_t size = tensor.size(i), stride = size == 1 ? 0 : tensor.stride(i);
+    (stride < 0 ? low : high) += (size - 1) * stride;
+    shape.push_back(static_cast<size_t>(size));
+    strides.push_back(stride);
+  }
+  const auto span = static_cast<size_t>(tensor.numel() == 0 ? 0 : high - low + 1);
+  const auto first = static_cast<size_t>(tensor.numel() == 0 ? 0 : -low);
+  T* data = tensor.data<T>(where);
+  auto flat = xt::adapt(data - first, span, xt::no_ownership(), std::vector<size_t>{span});
+  return xt::strided_view(std::move(flat), std::move(shape), std::move(strides), first, xt::layout_type::dynamic);
+}
+
+}  // namespace weft

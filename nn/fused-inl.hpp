@@ -1,0 +1,66 @@
+// How an optimizer hands its parameters to a fused kernel: one cached slot of views per parameter, and the longest runs
+// of them that one call can take. Internal to nn/.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <weft/autograd/accumulation.hpp>
+#include <weft/backends/dispatch.hpp>
+#include <weft/nn/optim.hpp>
+
+namespace weft::optim {
+
+enum class Readiness : uint8_t { absent, composite, fused };
+
+/// The slot still shows the parameter, and the kernel can take this gradient.
+template <class Slot>
+bool slot_is_current(const Slot& slot, const View& parameter, const View& gradient) {
+  const Layout& kept = slot.parameter.layout;
+  return slot.parameter.data == parameter.data && kept.dtype == parameter.layout.dtype &&
+         kept.device_type == parameter.layout.device_type && kept.device_index == parameter.layout.device_index &&
+         gradient.layout.contiguous != 0;
+}
+
+/// What a step can do for one parameter; `rebuild` renews a stale slot, or says no by leaving its address null.
+template <class Slot, class Rebuild>
+Readiness readiness(const Tensor& parameter, Slot& slot, Rebuild&& rebuild) {
+  const AccumulationNode* node = accumulation_node(parameter.impl());
+  if (node == nullptr || !node->grad.defined() || parameter.raw_view().layout.numel == 0) return Readiness::absent;
+  const View& gradient = node->grad.raw_view();
+  if (WEFT_UNLIKELY(!slot_is_current(slot, parameter.raw_view(), gradient))) {
+    slot.parameter.data = nullptr;
+    rebuild();
+    if (gradient.layout.contiguous == 0) slot.parameter.data = nullptr;
+    if (slot.parameter.data == nullptr) return Readiness::composite;
+    slot.gradient = gradient;
+  }
+  slot.gradient.data = gradient.data;
+  return Readiness::fused;
+}
+
+/// Calls fused(first, end) on the longest runs of parameters that are ready for it and alike, and composite(i) on the
+/// others that have a gradient.
+template <class Ready, class Alike, class Fused, class Composite>
+void for_each_run(size_t begin, size_t end, Ready&& ready, Alike&& alike, Fused&& fused, Composite&& composite) {
+  size_t first = begin;
+  for (size_t i = begin; i < end; ++i) {
+    const Readiness r = ready(i);
+    const bool joins = r == Readiness::fused && (first == i || alike(first, i));
+    if (joins) continue;
+    if (first < i) fused(first, i);
+    first = r == Readiness::fused ? i : i + 1;
+    if (r == Readiness::composite) composite(i);
+  }
+  if (first < end) fused(first, end);
+}
+
+inline bool same_device(const View& a, const View& b) {
+  return a.layout.device_type == b.layout.device_type && a.layout.device_index == b.layout.device_index;
+}
+
+inline bool fusible(const Tensor& parameter) {
+  return parameter.is_contiguous() && (parameter.dtype() == DType::f32 || parameter.dtype() == DType::f64);
+}
+
+}  // namespace weft::optim

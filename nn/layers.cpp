@@ -1,0 +1,85 @@
+#include <weft/nn/layers.hpp>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <weft/ops/create.hpp>
+#include <weft/ops/index.hpp>
+#include <weft/ops/matmul.hpp>
+#include <weft/ops/norm.hpp>
+#include <weft/ops/random.hpp>
+
+namespace weft::nn {
+
+namespace {
+
+// ±1/√in: Kaiming's uniform bound with slope √5, as PyTorch has it.
+Tensor uniform_by_width(const Dims& shape, int64_t in, Location where) {
+  const double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
+  return uniform_(empty(shape, {}, where), -bound, bound, nullptr, where);
+}
+
+void check_size(const char* layer, const char* what, int64_t size, Location where) {
+  if (size >= 0) return;
+  raise<ValueError>({.op = layer, .problem = fmt::format("{} is {}: sizes are not negative", what, size)}, where);
+}
+
+}  // namespace
+
+Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
+  check_size("nn::Linear", "in", in, where);
+  check_size("nn::Linear", "out", out, where);
+  weight = uniform_by_width({out, in}, in, where);
+  if (with_bias) bias = uniform_by_width(out, in, where);
+  register_parameter("weight", weight);
+  register_parameter("bias", bias);
+}
+
+Tensor Linear::forward(const Tensor& x, Location where) const { return linear(x, weight, bias, where); }
+
+Embedding::Embedding(int64_t count, int64_t width, double deviation, Location where) {
+  check_size("nn::Embedding", "count", count, where);
+  check_size("nn::Embedding", "width", width, where);
+  weight = normal_(empty({count, width}, {}, where), 0, deviation, nullptr, where);
+  register_parameter("weight", weight);
+}
+
+Tensor Embedding::forward(const Tensor& indices, Location where) const { return embedding(weight, indices, where); }
+
+LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, Location where) : shape_(shape), eps_(eps) {
+  if (affine) {
+    weight = ones(shape, {}, where);
+    bias = zeros(shape, {}, where);
+  }
+  register_parameter("weight", weight);
+  register_parameter("bias", bias);
+}
+
+Tensor LayerNorm::forward(const Tensor& x, Location where) const {
+  return layer_norm(x, shape_, weight, bias, eps_, where);
+}
+
+RMSNorm::RMSNorm(const Dims& shape, std::optional<double> eps, bool affine, Location where) : shape_(shape), eps_(eps) {
+  if (affine) weight = ones(shape, {}, where);
+  register_parameter("weight", weight);
+}
+
+Tensor RMSNorm::forward(const Tensor& x, Location where) const {
+  return rms_norm(x, shape_, weight, eps_, RmsCast::once, where);
+}
+
+Dropout::Dropout(double p, Location where) : p_(p) {
+  if (p >= 0 && p <= 1) return;
+  raise<ValueError>({.op = "nn::Dropout", .problem = fmt::format("p is {}: a probability lies in [0, 1]", p)}, where);
+}
+
+Tensor Dropout::forward(const Tensor& x, Location where) const { return dropout(x, p_, is_training(), nullptr, where); }
+
+Tensor Sequential::forward(const Tensor& x, Location where) const {
+  Tensor out = x;
+  for (const auto& call : calls_) out = call(out, where);
+  return out;
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,120 @@
+// The common layers. Parameters are f32 on the CPU, drawn from the default generator as PyTorch initialises them;
+// `to` moves and converts them. Errors of a call name the place of the call.
+#pragma once
+
+#include <optional>
+#include <type_traits>
+
+#include <weft/nn/module.hpp>
+#include <weft/ops/pointwise.hpp>
+
+namespace weft::nn {
+
+/// x [..., in] -> x · weightᵀ + bias [..., out]. weight is [out, in], bias [out]; both start uniform in ±1/√in.
+/// ValueError for negative sizes.
+class WEFT_API Linear : public Layer<Linear> {
+ public:
+  Linear(int64_t in, int64_t out, bool bias = true, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const;
+
+  Parameter weight, bias;
+};
+
+/// Rows of weight [count, width] at indices (integers) of any shape: [..., width]. weight starts normal with mean 0 and
+/// the standard deviation `deviation`. ValueError for negative sizes or deviations; a call raises IndexError for an
+/// index outside [-count, count).
+class WEFT_API Embedding : public Layer<Embedding> {
+ public:
+  Embedding(int64_t count, int64_t width, double deviation = 1, Location where = {});
+  Tensor forward(const Tensor& indices, Location where) const;
+
+  Parameter weight;
+};
+
+/// weft::layer_norm over the last dimensions, whose sizes are `shape`; weight starts at 1, bias at 0. Without `affine`
+/// there is neither.
+class WEFT_API LayerNorm : public Layer<LayerNorm> {
+ public:
+  explicit LayerNorm(const Dims& shape, double eps = 1e-5, bool affine = true, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const;
+
+  Parameter weight, bias;
+
+ private:
+  Dims shape_;
+  double eps_;
+};
+
+/// weft::rms_norm over the last dimensions, whose sizes are `shape`; weight starts at 1. Without `eps` it is the
+/// machine epsilon of x's dtype.
+class WEFT_API RMSNorm : public Layer<RMSNorm> {
+ public:
+  explicit RMSNorm(const Dims& shape, std::optional<double> eps = {}, bool affine = true, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const;
+
+  Parameter weight;
+
+ private:
+  Dims shape_;
+  std::optional<double> eps_;
+};
+
+/// In training zeroes each element with probability p and scales the rest by 1 / (1 - p); in evaluation x itself.
+/// Draws from the default generator of x's device. ValueError unless 0 <= p <= 1.
+class WEFT_API Dropout : public Layer<Dropout> {
+ public:
+  explicit Dropout(double p = 0.5, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const;
+
+ private:
+  double p_;
+};
+
+// Activations as layers, for Sequential.
+struct ReLU : Layer<ReLU> {
+  Tensor forward(const Tensor& x, Location where) const { return relu(Operand(x, where)); }
+};
+struct SiLU : Layer<SiLU> {
+  Tensor forward(const Tensor& x, Location where) const { return silu(Operand(x, where)); }
+};
+struct Tanh : Layer<Tanh> {
+  Tensor forward(const Tensor& x, Location where) const { return tanh(Operand(x, where)); }
+};
+struct Sigmoid : Layer<Sigmoid> {
+  Tensor forward(const Tensor& x, Location where) const { return sigmoid(Operand(x, where)); }
+};
+class GELU : public Layer<GELU> {
+ public:
+  explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
+  Tensor forward(const Tensor& x, Location where) const { return gelu(Operand(x, where), approximate_); }
+
+ private:
+  Approximate approximate_;
+};
+
+/// Layers called one after the other: `nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1))`. Anything
+/// that makes a Tensor from a `const Tensor&` will do; modules among them are registered under their position. An empty
+/// one gives x itself.
+class WEFT_API Sequential : public Layer<Sequential> {
+ public:
+  template <class... Layers>
+  explicit Sequential(Layers... layers) {
+    (add(std::move(layers)), ...);
+  }
+
+  template <class L>
+  void add(L layer) {
+    if constexpr (std::derived_from<L, Module>) register_module(std::to_string(calls_.size()), layer);
+    calls_.push_back([layer = std::move(layer)](const Tensor& x, Location where) mutable -> Tensor {
+      if constexpr (std::is_invocable_v<L&, Input>) return layer(Input(x, where));
+      else return layer(x);
+    });
+  }
+  Tensor forward(const Tensor& x, Location where) const;
+  size_t size() const { return calls_.size(); }
+
+ private:
+  std::vector<std::function<Tensor(const Tensor&, Location)>> calls_;
+};
+
+}  // namespace weft::nn

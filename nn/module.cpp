@@ -1,0 +1,257 @@
+#include <weft/nn/module.hpp>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <weft/autograd/mode.hpp>
+#include <weft/ops/detail/common.hpp>
+
+namespace weft::nn {
+
+struct Module::State {
+  struct Entry {
+    std::string name;
+    Held tensor;
+  };
+  std::vector<Entry> parameters, buffers;
+  std::vector<std::pair<std::string, Module>> children;
+  bool training = true;
+
+  bool has(const std::string& name) const {
+    const auto named = [&](const Entry& e) { return e.name == name; };
+    return std::ranges::any_of(parameters, named) || std::ranges::any_of(buffers, named) ||
+           std::ranges::any_of(children, [&](const auto& child) { return child.first == name; });
+  }
+};
+
+namespace detail {
+
+struct CloneScope::Memo {
+  std::unordered_map<const void*, std::shared_ptr<void>> states;
+  std::unordered_map<const TensorImpl*, Tensor> tensors;
+};
+
+namespace {
+thread_local CloneScope::Memo* cloning = nullptr;
+}
+
+CloneScope::CloneScope() : memo_(std::make_unique<Memo>()), outer_(std::exchange(cloning, memo_.get())) {}
+CloneScope::~CloneScope() { cloning = outer_; }
+
+namespace {
+
+Tensor cloned(const Tensor& original) {
+  if (!original.defined()) return {};
+  Tensor& copy = cloning->tensors[original.impl()];
+  if (!copy.defined()) {
+    NoGradGuard unrecorded;
+    copy = original.clone(Location::none()).detach();
+    if (original.requires_grad()) copy.requires_grad_(true, Location::none());
+  }
+  return copy;
+}
+
+// Puts other memory under a held tensor, which `Held` made a head of its own so that this is possible. Whoever saved
+// the old value for backward is told by the version.
+void replace_memory(const Tensor& held, const Tensor& value, Location where) {
+  Tensor fresh = value.detach();
+  fresh.impl()->storage->version = held.version();
+  note_write(fresh, "Module::to", where);
+  std::swap(held.impl()->storage, fresh.impl()->storage);
+  std::swap(held.impl()->view, fresh.impl()->view);
+}
+
+template <class Target>
+void move_held(const Tensor& held, Target target, Location where) {
+  NoGradGuard unrecorded;
+  const Tensor moved = held.to(target, where);
+  if (moved.impl() == held.impl()) return;
+  const Tensor grad = held.grad();
+  const Tensor moved_grad = grad.defined() ? grad.to(target, where) : Tensor();
+  replace_memory(held, moved, where);
+  if (grad.defined()) held.set_grad(moved_grad, where);
+}
+
+}  // namespace
+}  // namespace detail
+
+Held::Held(const Held& other) : Tensor(detail::cloning == nullptr ? Tensor(other) : detail::cloned(other)) {}
+
+Held::Held(const Tensor& tensor, bool requires_grad, Location where)
+    : Tensor(checked(tensor, requires_grad ? "nn::Parameter" : "nn::Buffer", where).detach()) {
+  if (requires_grad) requires_grad_(true, where);
+}
+
+Module::Module() : state_(std::make_shared<State>()) {}
+
+Module::Module(const Module& other) : state_(other.state_) {
+  if (detail::cloning == nullptr) return;
+  std::shared_ptr<void>& copy = detail::cloning->states[other.state_.get()];
+  if (copy == nullptr) copy = std::make_shared<State>(*other.state_);
+  state_ = std::static_pointer_cast<State>(copy);
+}
+
+namespace {
+
+void check_name(const std::string& name, bool taken, Location where) {
+  if (!name.empty() && name.find('.') == std::string::npos && !taken) return;
+  const char* problem = taken ? "the name \"{}\" is taken" : "\"{}\" is no name: it is empty or holds a dot";
+  raise<ValueError>({.op = "nn::Module", .problem = fmt::format(fmt::runtime(problem), name)}, where);
+}
+
+std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+}  // namespace
+
+void Module::register_parameter(std::string name, Parameter& parameter, Location where) {
+  check_name(name, state_->has(name), where);
+  if (parameter.defined()) state_->parameters.push_back({std::move(name), parameter});
+}
+
+void Module::register_buffer(std::string name, Buffer& buffer, Location where) {
+  check_name(name, state_->has(name), where);
+  if (buffer.defined()) state_->buffers.push_back({std::move(name), buffer});
+}
+
+void Module::register_module(std::string name, Module& module, Location where) {
+  check_name(name, state_->has(name), where);
+  bool circular = false;
+  module.apply([&](Module& below) { circular |= below.same_as(*this); });
+  if (circular) raise<ValueError>({.op = "nn::Module", .problem = "a module cannot hold itself: " + name}, where);
+  state_->children.emplace_back(std::move(name), module);
+}
+
+namespace {
+
+// Collects one kind of held tensors from a tree of modules, each tensor once.
+template <class State, class List>
+void collect(const State& state, List State::*list, const std::string& path, std::vector<NamedTensor>& out,
+             std::unordered_set<const TensorImpl*>& seen, const auto& state_of) {
+  for (const auto& entry : state.*list) {
+    if (seen.insert(entry.tensor.impl()).second) out.push_back({joined(path, entry.name), entry.tensor});
+  }
+  for (const auto& [name, child] : state.children)
+    collect(state_of(child), list, joined(path, name), out, seen, state_of);
+}
+
+std::vector<Tensor> without_names(std::vector<NamedTensor> named) {
+  std::vector<Tensor> out;
+  out.reserve(named.size());
+  for (NamedTensor& n : named) out.push_back(std::move(n.tensor));
+  return out;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> Module::named_parameters() const {
+  std::vector<NamedTensor> out;
+  std::unordered_set<const TensorImpl*> seen;
+  collect(*state_, &State::parameters, "", out, seen, [](const Module& m) -> const State& { return *m.state_; });
+  return out;
+}
+
+std::vector<NamedTensor> Module::named_buffers() const {
+  std::vector<NamedTensor> out;
+  std::unordered_set<const TensorImpl*> seen;
+  collect(*state_, &State::buffers, "", out, seen, [](const Module& m) -> const State& { return *m.state_; });
+  return out;
+}
+
+std::vector<Tensor> Module::parameters() const { return without_names(named_parameters()); }
+std::vector<Tensor> Module::buffers() const { return without_names(named_buffers()); }
+std::vector<std::pair<std::string, Module>> Module::children() const { return state_->children; }
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const Tensor& p : parameters()) count += p.numel();
+  return count;
+}
+
+void Module::apply(const std::function<void(Module&)>& function) {
+  for (auto& child : state_->children) child.second.apply(function);
+  function(*this);
+}
+
+void Module::train(bool on) {
+  apply([on](Module& m) { m.state_->training = on; });
+}
+
+bool Module::is_training() const { return state_->training; }
+
+void Module::to(Device device, Location where) {
+  for (const Tensor& t : parameters()) detail::move_held(t, device, where);
+  for (const Tensor& t : buffers()) detail::move_held(t, device, where);
+}
+
+void Module::to(DType dtype, Location where) {
+  if (!is_floating(dtype) || is_storage_only(dtype)) {
+    raise<DTypeError>({.op = "Module::to",
+                       .problem = fmt::format("parameters cannot be {}", name(dtype)),
+                       .remedy = "use float16, bfloat16, float32 or float64"},
+                      where);
+  }
+  for (const Tensor& t : parameters()) detail::move_held(t, dtype, where);
+  for (const Tensor& t : buffers()) {
+    if (is_floating(t.dtype())) detail::move_held(t, dtype, where);
+  }
+}
+
+void Module::zero_grad() {
+  for (const Tensor& p : parameters()) p.set_grad({}, Location::none());
+}
+
+void Module::requires_grad_(bool on, Location where) {
+  for (const Tensor& p : parameters()) p.requires_grad_(on, where);
+}
+
+StateDict Module::state_dict() const {
+  StateDict out;
+  for (const auto& [name, tensor] : named_parameters()) out.emplace(name, tensor.detach());
+  for (const auto& [name, tensor] : named_buffers()) out.emplace(name, tensor.detach());
+  return out;
+}
+
+LoadReport Module::load_state_dict(const StateDict& values, bool strict, Location where) {
+  LoadReport report;
+  std::vector<std::string> misshapen;
+  const StateDict own = state_dict();
+  for (const auto& [name, tensor] : own) {
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      report.missing.push_back(name);
+      continue;
+    }
+    const Tensor& value = checked(found->second, "load_state_dict", where);
+    if (!(value.shape() == tensor.shape())) {
+      misshapen.push_back(fmt::format("{} {} for {}", name, value.shape().text(), tensor.shape().text()));
+    } else if (value.dtype() != tensor.dtype()) {
+      report.converted.push_back(name);
+    }
+  }
+  for (const auto& [name, value] : values) {
+    if (!own.contains(name)) report.unexpected.push_back(name);
+  }
+  const std::string details = fmt::format("shape: {}; missing: {}; unexpected: {}", fmt::join(misshapen, ", "),
+                                          fmt::join(report.missing, ", "), fmt::join(report.unexpected, ", "));
+  if (!misshapen.empty()) {
+    raise<ShapeError>({.op = "load_state_dict", .problem = "shapes differ", .details = details}, where);
+  }
+  if (strict && !(report.missing.empty() && report.unexpected.empty())) {
+    raise<ValueError>({.op = "load_state_dict",
+                       .problem = "the names are not the module's",
+                       .details = details,
+                       .remedy = "pass strict = false to load what fits"},
+                      where);
+  }
+  NoGradGuard unrecorded;
+  for (const auto& [name, tensor] : own) {
+    if (const auto found = values.find(name); found != values.end()) tensor.copy_(found->second, where);
+  }
+  return report;
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,72 @@
+#include <weft/nn/transformer.hpp>
+
+#include <fmt/format.h>
+
+#include <weft/ops/attention.hpp>
+
+namespace weft::nn {
+
+namespace {
+
+int64_t checked_heads(int64_t width, int64_t heads, Location where) {
+  if (heads > 0 && width > 0 && width % heads == 0) return heads;
+  raise<ValueError>({.op = "nn::MultiHeadAttention",
+                     .problem = fmt::format("a width of {} cannot be split over {} heads", width, heads)},
+                    where);
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, AttentionOptions options, Location where)
+    : qkv(width, 3 * width, options.bias, where),
+      proj(width, width, options.bias, where),
+      dropout(options.dropout, where),
+      heads_(checked_heads(width, heads, where)),
+      options_(options) {
+  register_module("qkv", qkv);
+  register_module("proj", proj);
+  register_module("dropout", dropout);
+}
+
+Tensor MultiHeadAttention::forward(const Tensor& x, Location where) const {
+  const int64_t width = proj.weight.size(0);
+  if (!x.defined() || x.dim() != 3 || x.sizes()[2] != width) {
+    raise<ShapeError>({.op = "nn::MultiHeadAttention",
+                       .problem = fmt::format("x is not [batch, length, {}]", width),
+                       .details = x.defined() ? x.shape().text() : "undefined"},
+                      where);
+  }
+  const int64_t batch = x.sizes()[0], length = x.sizes()[1];
+  const std::vector<Tensor> parts = qkv(Input(x, where)).split(width, 2, where);
+  const auto heads = [&](const Tensor& t) {
+    return t.view({batch, length, heads_, width / heads_}, where).transpose(1, 2, where);
+  };
+  const double p = is_training() ? options_.dropout : 0;
+  const Tensor mixed = scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {}, p,
+                                                    options_.causal, {}, false, where);
+  const Tensor joined = mixed.transpose(1, 2, where).reshape({batch, length, width}, where);
+  return dropout(Input(proj(Input(joined, where)), where));
+}
+
+TransformerBlock::TransformerBlock(int64_t width, int64_t heads, TransformerOptions options, Location where)
+    : norm1(width, 1e-5, true, where),
+      attention(width, heads, {options.causal, options.dropout, options.bias}, where),
+      norm2(width, 1e-5, true, where),
+      up(width, options.hidden > 0 ? options.hidden : 4 * width, options.bias, where),
+      down(options.hidden > 0 ? options.hidden : 4 * width, width, options.bias, where),
+      dropout(options.dropout, where) {
+  register_module("norm1", norm1);
+  register_module("attention", attention);
+  register_module("norm2", norm2);
+  register_module("up", up);
+  register_module("down", down);
+  register_module("dropout", dropout);
+}
+
+Tensor TransformerBlock::forward(const Tensor& x, Location where) const {
+  const Tensor mixed = add(Operand(x, where), Operand(attention(Input(norm1(Input(x, where)), where)), where));
+  const Tensor hidden = gelu(Operand(up(Input(norm2(Input(mixed, where)), where)), where));
+  return add(Operand(mixed, where), Operand(dropout(Input(down(Input(hidden, where)), where)), where));
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,385 @@
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/detail/promote.hpp>
+#include <weft/ops/record.hpp>
+#include <weft/ops/detail/symbolic.hpp>
+
+namespace weft {
+
+namespace {
+
+using GradientFormula = Symbolic (*)(Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y);
+
+struct BinaryInfo {
+  const char* name;
+  Kind kind;
+  bool uses_a, uses_b, uses_y;
+  GradientFormula gradient_a, gradient_b;
+};
+
+#define WEFT_BINARY_INFO(name, Functor, kind, ...)                           \
+  {#name,                                                                    \
+   Kind::kind,                                                               \
+   functors::Functor::uses_a != 0,                                           \
+   functors::Functor::uses_b != 0,                                           \
+   functors::Functor::uses_y != 0,                                           \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) { \
+     return functors::Functor::gradient_a(std::move(g), a, b, y);            \
+   },                                                                        \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) { \
+     return functors::Functor::gradient_b(std::move(g), a, b, y);            \
+   }},
+constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO)};
+#undef WEFT_BINARY_INFO
+
+const BinaryInfo& info_of(BinaryOp op) { return infos[static_cast<int>(op)]; }
+
+// What both gradients of one node need. Nothing is kept that no formula reads.
+struct BinaryFormula {
+  BinaryOp op;
+  Saved a, b;
+  SavedOutput y;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const BinaryInfo& info = info_of(op);
+    const Location where = self.where;
+    const Symbolic sa(a.defined() ? a.get(self) : Tensor(), where);
+    const Symbolic sb(b.defined() ? b.get(self) : Tensor(), where);
+    const Symbolic sy(y.defined() ? y.get(self) : Tensor(), where);
+    if (self.wants(0)) {
+      Tensor g = self.wants(1) ? incoming[0] : std::move(incoming[0]);
+      outgoing[0] = info.gradient_a(Symbolic(std::move(g), where), sa, sb, sy).tensor;
+    }
+    if (self.wants(1)) {
+      outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0]), where), sa, sb, sy).tensor;
+    }
+  }
+};
+
+// As above, where operands were broadcast or live elsewhere: gradients are brought back to each operand's shape.
+struct BroadcastFormula {
+  BinaryFormula formula;
+  Dims a_shape, b_shape;
+  DType dtype;
+  Device a_device, b_device;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    formula(self, incoming, outgoing);
+    if (self.wants(0)) outgoing[0] = fit(std::move(outgoing[0]), a_shape, dtype, a_device, self.where);
+    if (self.wants(1)) outgoing[1] = fit(std::move(outgoing[1]), b_shape, dtype, b_device, self.where);
+  }
+};
+
+BinaryFormula formula_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
+  const BinaryInfo& info = info_of(op);
+  return {op, info.uses_a ? Saved(a) : Saved(), info.uses_b ? Saved(b) : Saved(),
+          info.uses_y ? SavedOutput(y) : SavedOutput()};
+}
+
+// mul is by far the commonest: a's gradient reads only b, b's only a.
+BinaryFormula product_formula(const Tensor& a, const Tensor& b) {
+  return {
+      BinaryOp::mul, needs_gradient(b.impl()) ? Saved(a) : Saved(), needs_gradient(a.impl()) ? Saved(b) : Saved(), {}};
+}
+
+BinaryFormula saved_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
+  return op == BinaryOp::mul ? product_formula(a, b) : formula_for(op, a, b, y);
+}
+
+bool same_plain(const TensorImpl* x, const TensorImpl* y) {
+  const Layout& a = x->view.layout;
+  const Layout& b = y->view.layout;
+  return a.dtype == b.dtype && a.contiguous && b.contiguous && a.device_type == b.device_type &&
+         a.device_index == b.device_index && !x->wrapped_number && !y->wrapped_number && same_sizes(a, b);
+}
+
+Tensor reuse_or_make(const Operand& a, const Operand& b, const char* op, Location where) {
+  if (detail::share_gradients) {
+    if (a.temporary && exclusively_owned(a.impl())) return std::move(const_cast<Tensor&>(a.tensor()));
+    if (b.temporary && exclusively_owned(b.impl())) return std::move(const_cast<Tensor&>(b.tensor()));
+  }
+  return make_like(a.tensor(), op, where);
+}
+
+// A plain tensor and a C++ number: the number becomes a host scalar of the compute type, nothing is broadcast.
+bool plain_and_number(const TensorImpl* x, const TensorImpl* number) {
+  const Layout& layout = x->view.layout;
+  return number->wrapped_number && !x->wrapped_number && layout.contiguous && is_floating(layout.dtype) &&
+         !is_storage_only(layout.dtype);
+}
+
+View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char* buffer) {
+  View view = scalar_view(number, like.dtype, buffer);
+  view.layout.rank = like.rank;
+  view.layout.numel = like.numel;
+  view.layout.contiguous = like.numel <= 1;
+  for (int i = 0; i < like.rank; ++i) {
+    view.layout.sizes[i] = like.sizes[i];
+    view.layout.strides[i] = 0;
+  }
+  return view;
+}
+
+[[gnu::noinline]] Tensor binary_with_number(BinaryOp op, const Operand& a, const Operand& b, bool number_first) {
+  const BinaryInfo& info = info_of(op);
+  const Operand& plain = number_first ? b : a;
+  const TensorImpl* number = number_first ? a.impl() : b.impl();
+  const Tensor& x = plain.tensor();
+  alignas(8) unsigned char buffer[8];
+  const View scalar = repeated_scalar(number, x.raw_view().layout, buffer);
+  const View operand = x.raw_view();
+  const bool recorded = should_record(x);
+  Tensor out = recorded ? make_like(x, info.name, a.where) : reuse_or_make(plain, plain, info.name, a.where);
+  WEFT_KERNEL_FOR(binary, out, info.name, a.where)
+  (op, out.raw_view(), number_first ? scalar : operand, number_first ? operand : scalar);
+  if (recorded) {
+    record(out, info.name, a.where, saved_for(op, a.tensor(), b.tensor(), out), a.tensor(), b.tensor());
+  }
+  return out;
+}
+
+[[gnu::noinline]] Tensor binary_general(BinaryOp op, const Operand& a, const Operand& b) {
+  const BinaryInfo& info = info_of(op);
+  const Location where = a.where;
+  Prepared<2> p;
+  prepare(p, info.name, {&a, &b}, info.kind, where);
+  Tensor out = make(p.shape, p.dtype, p.device, info.name, where);
+  out.impl()->wrapped_number = p.wrapped;
+  WEFT_KERNEL_FOR(binary, out, info.name, where)(op, out.raw_view(), p.views[0], p.views[1]);
+  const Tensor& x = p.operands[0];
+  const Tensor& y = p.operands[1];
+  if (should_record(x, y)) {
+    record(out, info.name, where,
+           BroadcastFormula{saved_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()}, x, y);
+  }
+  return out;
+}
+
+Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
+  TensorImpl* x = a.impl();
+  TensorImpl* y = b.impl();
+  const BinaryInfo& info = info_of(op);
+  if (WEFT_UNLIKELY(x == nullptr || y == nullptr)) raise_undefined(info.name, a.where);
+  if (WEFT_UNLIKELY(!same_plain(x, y) || (info.kind == Kind::floating && !is_floating(x->view.layout.dtype)))) {
+    if (plain_and_number(x, y)) return binary_with_number(op, a, b, false);
+    if (plain_and_number(y, x)) return binary_with_number(op, a, b, true);
+    return binary_general(op, a, b);
+  }
+  const bool recorded = recording() && (needs_gradient(x) || needs_gradient(y));
+  Tensor out = recorded ? make_like(a.tensor(), info.name, a.where) : reuse_or_make(a, b, info.name, a.where);
+  WEFT_KERNEL_FOR(binary, out, info.name, a.where)(op, out.raw_view(), x->view, y->view);
+  if (recorded) record(out, info.name, a.where, saved_for(op, a.tensor(), b.tensor(), out), a.tensor(), b.tensor());
+  return out;
+}
+
+// The usual in-place step, such as an optimizer's: plain operands, nothing recorded.
+bool binary_in_place_plain(BinaryOp op, const char* op_name, const Tensor& a, const Operand& b) {
+  TensorImpl* x = a.impl();
+  TensorImpl* y = b.impl();
+  if (x == nullptr || y == nullptr || should_record(a, b.tensor())) return false;
+  if (info_of(op).kind == Kind::floating && !is_floating(x->view.layout.dtype)) return false;
+  alignas(8) unsigned char buffer[8];
+  const auto kernel = kernels(x->view).binary;
+  if (kernel == nullptr) return false;
+  if (same_plain(x, y)) {
+    if (x->storage == y->storage && x->view.data != y->view.data) return false;
+    kernel(op, x->view, x->view, y->view);
+  } else if (plain_and_number(x, y)) {
+    kernel(op, x->view, x->view, repeated_scalar(y, x->view.layout, buffer));
+  } else {
+    return false;
+  }
+  note_write(a, op_name, b.where);
+  return true;
+}
+
+const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a, const Operand& b) {
+  if (WEFT_LIKELY(binary_in_place_plain(op, op_name, a, b))) return a;
+  const BinaryInfo& info = info_of(op);
+  const Location where = b.where;
+  checked(a, op_name, where);
+  check_inplace(a, op_name, where);
+  check_writable(a, op_name, where);
+  const Operand left(a, where);
+  if (info.kind == Kind::floating) check_floating(op_name, a, where);
+  const DType promoted = result_type(left, b);
+  if (is_floating(promoted) && !is_floating(a.dtype())) {
+    raise<DTypeError>({.op = op_name,
+                       .problem = fmt::format("a {} result cannot be written into {}", name(promoted), name(a.dtype())),
+                       .remedy = "use the out-of-place form, or convert the target first"},
+                      where);
+  }
+  Prepared<2> p;
+  prepare(p, op_name, {&left, &b}, info.kind, where, a.dtype());
+  if (!(p.shape == a.shape())) {
+    raise<ShapeError>({.op = op_name,
+                       .problem = fmt::format("an operand of shape {} does not broadcast to the target's {}",
+                                              b.tensor().shape().text(), a.shape().text())},
+                      where);
+  }
+  const bool recorded = should_record(a, p.operands[1]);
+  const Tensor before = recorded && info.uses_a ? a.clone(where) : a;
+  if (p.operands[1].shares_storage(a) && !(p.operands[1].impl() == a.impl())) {
+    p.operands[1] = p.operands[1].clone(where);
+    p.views[1] = broadcast_view(p.operands[1].raw_view(), p.shape);
+  }
+  BroadcastFormula formula;
+  if (recorded) {
+    // The formulas read the value before the write, without a tie to the graph beyond the edges.
+    const Tensor old = before.detach();
+    formula = {{op, info.uses_a ? Saved(old) : Saved(), info.uses_b ? Saved(p.operands[1]) : Saved(), {}},
+               a.shape(),
+               p.operands[1].shape(),
+               p.dtype,
+               a.device(),
+               p.operands[1].device()};
+  }
+  WEFT_KERNEL_FOR(binary, a, op_name, where)(op, a.raw_view(), p.views[0], p.views[1]);
+  Node* node = nullptr;
+  if (recorded) {
+    node = make_node<2>(op_name, where, std::move(formula));
+    set_edge(node, 0, a.impl());
+    set_edge(node, 1, p.operands[1].impl());
+  }
+  note_write(a, op_name, where);
+  if (recorded) {
+    if (info.uses_y) static_cast<detail::OpNode<BroadcastFormula, 2>*>(node)->formula.formula.y = SavedOutput(a);
+    rebase_history(a, node);
+  }
+  return a;
+}
+
+const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, const Operand& a, const Operand& b) {
+  const BinaryInfo& info = info_of(op);
+  const Location where = a.where;
+  checked(out, op_name, where);
+  if (WEFT_UNLIKELY(a.impl() == nullptr || b.impl() == nullptr)) raise_undefined(op_name, where);
+  if (WEFT_LIKELY(same_plain(a.impl(), b.impl()) && same_plain(out.impl(), a.impl()) &&
+                  (info.kind == Kind::numeric || is_floating(out.dtype())))) {
+    check_out_unrecorded(op_name, {&out, &a.tensor(), &b.tensor()}, where);
+    WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
+  } else {
+    Prepared<2> p;
+    prepare(p, op_name, {&a, &b}, info.kind, where);
+    check_out(op_name, out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()}, where);
+    WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), p.views[0], p.views[1]);
+  }
+  note_write(out, op_name, where);
+  return out;
+}
+
+constexpr const char* compare_names[] = {
+#define WEFT_COMPARE_NAME(name, ...) #name,
+    WEFT_COMPARE_OPS(WEFT_COMPARE_NAME)};
+
+Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
+  const char* op_name = compare_names[static_cast<int>(op)];
+  const Location where = a.where;
+  if (WEFT_LIKELY(a.impl() != nullptr && b.impl() != nullptr && same_plain(a.impl(), b.impl()))) {
+    Tensor out = make(a.tensor().sizes(), DType::boolean, a.tensor().device(), op_name, where);
+    WEFT_KERNEL_FOR(compare, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
+    return out;
+  }
+  Prepared<2> p;
+  prepare(p, op_name, {&a, &b}, Kind::numeric, where);
+  Tensor out = make(p.shape, DType::boolean, p.device, op_name, where);
+  WEFT_KERNEL_FOR(compare, out, op_name, where)(op, out.raw_view(), p.views[0], p.views[1]);
+  return out;
+}
+
+struct Range {
+  double low, high;
+};
+template <Range a, Range b>
+std::vector<Values> binary_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, a.low, a.high), make.tensor({2, 3}, b.low, b.high)},
+          {make.tensor({2, 1, 3}, a.low, a.high), make.tensor({4, 1}, b.low, b.high)},
+          {make.tensor({}, a.low, a.high), make.tensor({3}, b.low, b.high)},
+          {make.tensor({0, 2}, a.low, a.high), make.tensor({2}, b.low, b.high)}};
+}
+
+#define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document) \
+  OpRecord{#name,                                                                       \
+           #name "(a, b)",                                                              \
+           document,                                                                    \
+           true,                                                                        \
+           OpRecord::Domain::kind,                                                      \
+           binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                  \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>},
+#define WEFT_COMPARE_RECORD(name, Functor, document)   \
+  OpRecord{#name,                                      \
+           #name "(a, b)",                             \
+           document,                                   \
+           false,                                      \
+           OpRecord::Domain::any,                      \
+           binary_samples<Range{-2, 2}, Range{-2, 2}>, \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>},
+constexpr OpRecord binary_op_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)};
+
+}  // namespace
+
+std::span<const OpRecord> binary_records() { return binary_op_records; }
+
+#define WEFT_DEFINE_BINARY(name, ...)                                                      \
+  Tensor name(const Operand& a, const Operand& b) { return binary(BinaryOp::name, a, b); } \
+  const Tensor& name##_(const Tensor& a, const Operand& b) {                               \
+    return binary_in_place(BinaryOp::name, #name "_", a, b);                               \
+  }                                                                                        \
+  const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b) {        \
+    return binary_into(BinaryOp::name, #name "_out", out, a, b);                           \
+  }
+WEFT_BINARY_OPS(WEFT_DEFINE_BINARY)
+
+#define WEFT_DEFINE_COMPARE(name, ...) \
+  Tensor name(const Operand& a, const Operand& b) { return compare(CompareOp::name, a, b); }
+WEFT_COMPARE_OPS(WEFT_DEFINE_COMPARE)
+
+Tensor operator+(const Operand& a, const Operand& b) { return binary(BinaryOp::add, a, b); }
+Tensor operator-(const Operand& a, const Operand& b) { return binary(BinaryOp::sub, a, b); }
+Tensor operator*(const Operand& a, const Operand& b) { return binary(BinaryOp::mul, a, b); }
+Tensor operator/(const Operand& a, const Operand& b) { return binary(BinaryOp::div, a, b); }
+Tensor operator==(const Operand& a, const Operand& b) { return eq(a, b); }
+Tensor operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
+Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }
+Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); }
+Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
+Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
+
+namespace {
+// b * alpha only where alpha is not 1.
+template <class F>
+const Tensor& scaled(const Operand& b, Scalar alpha, F&& f) {
+  if (alpha.to<double>() == 1.0) return f(b);
+  return f(Operand(mul(b, Operand(alpha, b.where)), b.where));
+}
+}  // namespace
+
+const Tensor& Tensor::add_(const Operand& other, Scalar alpha) const {
+  return scaled(
+      other, alpha, [&](const Operand& b) -> auto& { return weft::add_(*this, b); });
+}
+const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
+  return scaled(
+      other, alpha, [&](const Operand& b) -> auto& { return weft::sub_(*this, b); });
+}
+const Tensor& Tensor::mul_(const Operand& other) const { return weft::mul_(*this, other); }
+const Tensor& Tensor::div_(const Operand& other) const { return weft::div_(*this, other); }
+const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_(*this, other); }
+const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }
+const Tensor& Tensor::operator*=(const Operand& other) const { return weft::mul_(*this, other); }
+const Tensor& Tensor::operator/=(const Operand& other) const { return weft::div_(*this, other); }
+
+Tensor logical_not(const Operand& x) { return eq(x, Operand(0, x.where)); }
+Tensor isnan(const Operand& x) { return ne(x, Operand(x.tensor(), x.where)); }
+Tensor isinf(const Operand& x) {
+  const Tensor magnitude = abs(Operand(x.tensor(), x.where));
+  if (!is_floating(magnitude.dtype())) return ne(magnitude, Operand(magnitude, x.where));
+  return eq(Operand(magnitude, x.where), Operand(__builtin_inf(), x.where));
+}
+Tensor isfinite(const Operand& x) {
+  const Tensor magnitude = abs(Operand(x.tensor(), x.where));
+  if (!is_floating(magnitude.dtype())) return eq(magnitude, Operand(magnitude, x.where));
+  return lt(Operand(magnitude, x.where), Operand(__builtin_inf(), x.where));
+}
+
+}  // namespace weft

@@ -1,0 +1,108 @@
+#include <weft/ops/detail/common.hpp>
+
+#include <weft/ops/reduce.hpp>
+
+namespace weft {
+
+std::string describe(const Tensor& t) {
+  if (!t.defined()) return "undefined";
+  return fmt::format("{} {} on {}", name(t.dtype()), t.shape().text(), t.device().name());
+}
+
+void raise_undefined(const char* op, Location where) {
+  raise<ValueError>({.op = op, .problem = "an operand is an undefined tensor"}, where);
+}
+
+void raise_missing_kernel(const char* op, Device device, Location where) {
+  raise<NotImplementedError>({.op = op,
+                              .problem = fmt::format("there is no kernel for {}", device.name()),
+                              .remedy = "move the tensors to cpu with to(\"cpu\")"},
+                             where);
+}
+
+void check_same_device(const char* op, Location where, std::initializer_list<const Tensor*> tensors) {
+  const Tensor* first = nullptr;
+  for (const Tensor* t : tensors) {
+    if (!t->defined()) continue;
+    if (first == nullptr) first = t;
+    if (t->device() == first->device()) continue;
+    raise<DeviceError>({.op = op,
+                        .problem = "operands are on different devices",
+                        .details = fmt::format("{} and {}", describe(*first), describe(*t)),
+                        .remedy = "move one with to(device)"},
+                       where);
+  }
+}
+
+void check_floating(const char* op, const Tensor& t, Location where) {
+  if (is_floating(t.dtype()) && !is_storage_only(t.dtype())) return;
+  raise<DTypeError>({.op = op,
+                     .problem = fmt::format("needs a floating-point tensor, not {}", name(t.dtype())),
+                     .remedy = "convert it with to(weft::f32)"},
+                    where);
+}
+
+void check_writable(const Tensor& target, const char* op, Location where) {
+  const Layout& layout = target.raw_view().layout;
+  for (int i = 0; i < layout.rank; ++i) {
+    if (layout.sizes[i] <= 1 || layout.strides[i] != 0) continue;
+    raise<ValueError>(
+        {.op = op,
+         .problem = fmt::format("cannot write to an expanded tensor: dimension {} of {} repeats one element", i,
+                                target.shape().text()),
+         .remedy = "clone() it first"},
+        where);
+  }
+}
+
+void check_out_unrecorded(const char* op, std::initializer_list<const Tensor*> tensors, Location where) {
+  if (!recording()) return;
+  for (const Tensor* t : tensors) {
+    if (!needs_gradient(t->impl())) continue;
+    raise<AutogradError>(
+        {.op = op,
+         .problem = "writing into an existing tensor is not recorded, but an operand requires a gradient",
+         .remedy = "use the form that returns its result, or NoGradGuard"},
+        where);
+  }
+}
+
+void check_out(const char* op, const Tensor& out, std::span<const int64_t> sizes, DType dtype, Device device,
+               std::initializer_list<const Tensor*> inputs, Location where) {
+  if (!std::ranges::equal(out.sizes(), sizes) || out.dtype() != dtype || out.device() != device) {
+    raise<ShapeError>({.op = op,
+                       .problem = "the target does not fit the result",
+                       .details = fmt::format("target {}, result {} {} on {}", describe(out), name(dtype),
+                                              Dims(sizes).text(), device.name())},
+                      where);
+  }
+  check_writable(out, op, where);
+  check_out_unrecorded(op, {&out}, where);
+  check_out_unrecorded(op, inputs, where);
+}
+
+Tensor sum_to(Tensor&& g, std::span<const int64_t> sizes, Location where) {
+  const int extra = g.dim() - static_cast<int>(sizes.size());
+  Dims reduced;
+  for (int i = 0; i < g.dim(); ++i) {
+    const bool added = i < extra;
+    if (added || (sizes[i - extra] == 1 && g.sizes()[i] != 1)) reduced.push_back(i);
+  }
+  Tensor out = std::move(g);
+  if (!reduced.empty()) out = sum(out, reduced, true, {}, where);
+  if (extra > 0) out = out.view(Dims(sizes), where);
+  return out;
+}
+
+Tensor make_view(const Tensor& source, const Layout& layout, void* data) {
+  Tensor view = Tensor::adopt(detail::new_alias(source.impl(), layout, data));
+  TensorImpl* impl = view.impl();
+  if (WEFT_UNLIKELY(impl->inference)) return view;
+  TensorImpl* base = source.impl()->base != nullptr ? source.impl()->base : source.impl();
+  detail::retain(base);
+  impl->base = base;
+  impl->node_version.store(impl->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return view;
+}
+
+}  // namespace weft

@@ -1,0 +1,196 @@
+// Copies: clone, contiguous, conversion of dtype and device, in-place copy and fill, elements to the host.
+#include <cstring>
+
+#include <weft/autograd/from_ops.hpp>
+#include <weft/backends/backend.hpp>
+#include <weft/backends/cpu/kernels.hpp>
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/create.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/detail/promote.hpp>
+
+namespace weft {
+
+namespace {
+
+Backend& backend_of(Device device, const char* op, Location where) {
+  Backend* backend = find_backend(device.type);
+  if (backend == nullptr || device.index >= backend->device_count()) {
+    raise<DeviceError>({.op = op,
+                        .problem = fmt::format("there is no device {}", device.name()),
+                        .remedy = "device_count tells how many there are"},
+                       where);
+  }
+  return *backend;
+}
+
+// Contiguous bytes between any two devices; dtypes and shapes are equal.
+void transfer(const Tensor& out, const Tensor& in, Location where) {
+  const size_t bytes = static_cast<size_t>(in.nbytes());
+  const Device from = in.device(), to = out.device();
+  if (bytes == 0 || to.type == DeviceType::meta) return;
+  if (from.type == DeviceType::meta) {
+    raise<DeviceError>({.op = "to", .problem = "a meta tensor has no elements to copy"}, where);
+  }
+  if (from.is_cpu()) backend_of(to, "to", where).upload(to.index, out.data_ptr(), in.data_ptr(), bytes);
+  else if (to.is_cpu()) backend_of(from, "to", where).download(from.index, out.data_ptr(), in.data_ptr(), bytes);
+  else if (from.type == to.type)
+    backend_of(to, "to", where).copy(to.index, out.data_ptr(), from.index, in.data_ptr(), bytes);
+  else transfer(out, in.to(Device(), where), where);
+}
+
+// Elements of `in` (broadcast to out's shape already) into `out`, converted; any devices. Nothing is recorded.
+void copy_elements_unrecorded(const Tensor& out, const View& in_view, const Tensor& in, Location where) {
+  if (out.device() == in.device()) {
+    WEFT_KERNEL_FOR(copy, out, "copy_", where)(out.raw_view(), in_view);
+    return;
+  }
+  NoGradGuard unrecorded;
+  const Tensor dense = in.to(out.dtype(), where).contiguous(where);
+  if (out.is_contiguous() && same_sizes(out.raw_view().layout, dense.raw_view().layout)) {
+    transfer(out, dense, where);
+    return;
+  }
+  Tensor landed = make(dense.sizes(), out.dtype(), out.device(), "copy_", where);
+  transfer(landed, dense, where);
+  WEFT_KERNEL_FOR(copy, out, "copy_", where)(out.raw_view(), broadcast_view(landed.raw_view(), out.sizes()));
+}
+
+Tensor dense_copy(const Tensor& x, const char* op, Location where) {
+  Tensor out = make_like(x, op, where);
+  WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), x.raw_view());
+  return out;
+}
+
+}  // namespace
+
+Tensor Tensor::clone(Location where) const {
+  Tensor out = dense_copy(checked(*this, "clone", where), "clone", where);
+  if (should_record(*this))
+    record(
+        out, "clone", where, [](Node&, Tensor&& g) { return std::move(g); }, *this);
+  return out;
+}
+
+Tensor Tensor::contiguous(Location where) const { return is_contiguous() ? *this : clone(where); }
+
+Tensor Tensor::to(DType dtype, Location where) const {
+  checked(*this, "to", where);
+  if (dtype == this->dtype()) return *this;
+  Tensor out = make(sizes(), dtype, device(), "to", where);
+  WEFT_KERNEL_FOR(copy, out, "to", where)(out.raw_view(), raw_view());
+  out.impl()->wrapped_number = impl_->wrapped_number && dtype == DType::f64;
+  if (is_floating(dtype) && should_record(*this)) {
+    record(
+        out, "to", where, [from = this->dtype()](Node& self, Tensor&& g) { return g.to(from, self.where); }, *this);
+  }
+  return out;
+}
+
+Tensor Tensor::to(Device target, Location where) const {
+  checked(*this, "to", where);
+  if (target == device()) return *this;
+  if (target.type != DeviceType::cpu && target.type != DeviceType::meta) backend_of(target, "to", where);
+  Tensor source;
+  {
+    NoGradGuard unrecorded;
+    source = contiguous(where);
+  }
+  Tensor out = make(sizes(), dtype(), target, "to", where);
+  transfer(out, source, where);
+  if (should_record(*this)) {
+    record(
+        out, "to", where, [from = device()](Node& self, Tensor&& g) { return g.to(from, self.where); }, *this);
+  }
+  return out;
+}
+
+const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
+  checked(*this, "copy_", where);
+  checked(source, "copy_", where);
+  if (source.impl() == impl_) return *this;
+  check_inplace(*this, "copy_", where);
+  check_writable(*this, "copy_", where);
+  const auto joined = broadcast(sizes(), source.sizes());
+  if (WEFT_UNLIKELY(!joined || !(*joined == shape()))) {
+    raise<ShapeError>({.op = "copy_",
+                       .problem = fmt::format("a source of shape {} does not broadcast to {}", source.shape().text(),
+                                              shape().text())},
+                      where);
+  }
+  const bool recorded = should_record(*this, source);
+  Tensor from = source;
+  if (source.shares_storage(*this)) {  // as if the source were copied first
+    NoGradGuard unrecorded;
+    from = source.clone(where);
+  }
+  copy_elements_unrecorded(*this, broadcast_view(from.raw_view(), sizes()), from, where);
+  Node* node = nullptr;
+  if (recorded) {
+    node = make_node<1>("copy_", where,
+                        [own = source.shape(), type = source.dtype(), device = source.device()](
+                            Node& self, Tensor&& g) { return fit(std::move(g), own, type, device, self.where); });
+    set_edge(node, 0, source.impl());
+  }
+  note_write(*this, "copy_", where);
+  if (recorded) rebase_history(*this, node);
+  return *this;
+}
+
+const Tensor& Tensor::fill_(Scalar value, Location where) const {
+  checked(*this, "fill_", where);
+  check_inplace(*this, "fill_", where);
+  check_writable(*this, "fill_", where);
+  const bool recorded = should_record(*this);
+  WEFT_KERNEL_FOR(fill, *this, "fill_", where)(raw_view(), value);
+  note_write(*this, "fill_", where);
+  if (recorded) {
+    rebase_history(*this, make_node<1>("fill_", where, [](Node&, Tensor&&) { return Tensor(); }));
+  }
+  return *this;
+}
+
+const Tensor& Tensor::zero_(Location where) const { return fill_(0, where); }
+
+void Tensor::copy_elements(void* out, DType type, Location where) const {
+  checked(*this, "to_vector", where);
+  NoGradGuard unrecorded;
+  const Tensor host = to(Device(), where);
+  View target;
+  target.data = out;
+  target.layout = contiguous_layout(sizes(), type, "to_vector", where);
+  cpu::copy(target, host.raw_view());
+}
+
+Scalar Tensor::item_scalar(Location where) const {
+  checked(*this, "item", where);
+  if (WEFT_UNLIKELY(numel() != 1)) {
+    raise<ValueError>({.op = "item",
+                       .problem = fmt::format("needs exactly one element, not {} of shape {}", numel(), shape().text()),
+                       .remedy = "select one, or use to_vector()"},
+                      where);
+  }
+  alignas(8) unsigned char buffer[8];
+  const void* element = data_ptr();
+  if (!device().is_cpu()) {
+    backend_of(device(), "item", where).download(device().index, buffer, element, static_cast<size_t>(itemsize()));
+    element = buffer;
+  }
+  return visit_dtype(dtype(), [&]<class T>() -> Scalar {
+    T value;
+    std::memcpy(&value, element, sizeof(T));
+    if constexpr (std::is_arithmetic_v<T>) return value;
+    else return to_float(value);
+  });
+}
+
+namespace detail {
+
+Tensor recorded_add(const Tensor& a, const Tensor& b) { return a + b; }
+Tensor fresh_copy(const Tensor& source) {
+  return recording() ? source.clone() : dense_copy(source, "clone", Location::none());
+}
+
+}  // namespace detail
+
+}  // namespace weft

@@ -1,0 +1,193 @@
+#include <weft/ops/create.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include <weft/autograd/from_ops.hpp>
+#include <weft/backends/backend.hpp>
+#include <weft/ops/detail/common.hpp>
+
+namespace weft {
+
+namespace {
+
+Tensor made(const Dims& shape, const TensorOptions& options, const char* op, Location where) {
+  if (WEFT_UNLIKELY(!options.device.is_cpu()) && options.device.index >= device_count(options.device.type)) {
+    raise<DeviceError>({.op = op,
+                        .problem = fmt::format("there is no device {}", options.device.name()),
+                        .remedy = "device_count tells how many there are"},
+                       where);
+  }
+  return make(shape, options.dtype, options.device, op, where);
+}
+
+const Tensor& with_grad(const Tensor& t, const TensorOptions& options, Location where) {
+  return WEFT_UNLIKELY(options.requires_grad) ? t.requires_grad_(true, where) : t;
+}
+
+Tensor filled(const Dims& shape, Scalar value, const TensorOptions& options, const char* op, Location where) {
+  Tensor t = made(shape, options, op, where);
+  WEFT_KERNEL_FOR(fill, t, op, where)(t.raw_view(), value);
+  return with_grad(t, options, where);
+}
+
+DType natural_type(Scalar value) {
+  return value.is_floating() ? default_dtype : (value.is_bool() ? DType::boolean : DType::i64);
+}
+
+TensorOptions options_of(const Tensor& like) { return {like.dtype(), like.device()}; }
+
+struct BlobOwner {
+  std::shared_ptr<void> owner;
+};
+
+}  // namespace
+
+Tensor empty(const Dims& shape, TensorOptions options, Location where) {
+  return with_grad(made(shape, options, "empty", where), options, where);
+}
+Tensor zeros(const Dims& shape, TensorOptions options, Location where) {
+  return filled(shape, 0, options, "zeros", where);
+}
+Tensor ones(const Dims& shape, TensorOptions options, Location where) {
+  return filled(shape, 1, options, "ones", where);
+}
+Tensor full(const Dims& shape, Scalar value, Location where) {
+  return filled(shape, value, natural_type(value), "full", where);
+}
+Tensor full(const Dims& shape, Scalar value, TensorOptions options, Location where) {
+  return filled(shape, value, options, "full", where);
+}
+Tensor empty_like(const Tensor& like, Location where) {
+  return made(checked(like, "empty_like", where).shape(), options_of(like), "empty_like", where);
+}
+Tensor zeros_like(const Tensor& like, Location where) {
+  return filled(checked(like, "zeros_like", where).shape(), 0, options_of(like), "zeros_like", where);
+}
+Tensor ones_like(const Tensor& like, Location where) {
+  return filled(checked(like, "ones_like", where).shape(), 1, options_of(like), "ones_like", where);
+}
+Tensor full_like(const Tensor& like, Scalar value, Location where) {
+  return filled(checked(like, "full_like", where).shape(), value, options_of(like), "full_like", where);
+}
+
+Tensor arange(Scalar stop, Location where) { return arange(0, stop, 1, where); }
+
+Tensor arange(Scalar start, Scalar stop, Scalar step, Location where) {
+  const bool floating = start.is_floating() || stop.is_floating() || step.is_floating();
+  return arange(start, stop, step, floating ? default_dtype : DType::i64, where);
+}
+
+Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Location where) {
+  const double first = start.to<double>();
+  const double last = stop.to<double>();
+  const double stride = step.to<double>();
+  if (!(stride != 0) || (last - first) / stride < 0 || !std::isfinite((last - first) / stride)) {
+    raise<ValueError>(
+        {.op = "arange", .problem = fmt::format("no steps of {} lead from {} to {}", stride, first, last)}, where);
+  }
+  int64_t count;
+  if (start.is_floating() || stop.is_floating() || step.is_floating()) {
+    count = static_cast<int64_t>(std::ceil((last - first) / stride));
+  } else {
+    const int64_t distance = stop.to<int64_t>() - start.to<int64_t>();
+    const int64_t by = step.to<int64_t>();
+    count = (distance + by - (by > 0 ? 1 : -1)) / by;
+  }
+  Tensor t = made(count, options, "arange", where);
+  WEFT_KERNEL_FOR(arange, t, "arange", where)(t.raw_view(), start, step);
+  return with_grad(t, options, where);
+}
+
+Tensor linspace(double first, double last, int64_t count, TensorOptions options, Location where) {
+  if (count < 0) raise<ValueError>({.op = "linspace", .problem = fmt::format("count {} is negative", count)}, where);
+  Tensor t = made(count, options, "linspace", where);
+  const double step = count > 1 ? (last - first) / static_cast<double>(count - 1) : 0.0;
+  WEFT_KERNEL_FOR(arange, t, "linspace", where)(t.raw_view(), first, step);
+  if (count > 1) t.select(0, count - 1).fill_(last, where);
+  return with_grad(t, options, where);
+}
+
+Tensor eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options, Location where) {
+  Tensor t = filled({rows, columns.value_or(rows)}, 0, {options.dtype, options.device}, "eye", where);
+  t.diagonal().fill_(1, where);
+  return with_grad(t, options, where);
+}
+
+namespace detail {
+
+Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
+                     Location where) {
+  Tensor host = made(shape, TensorOptions(element_type), "tensor", where);
+  if (host.numel() != 0) std::memcpy(host.data_ptr(), elements, static_cast<size_t>(host.nbytes()));
+  if (element_type != options.dtype) host = host.to(options.dtype, where);
+  if (!options.device.is_cpu()) host = host.to(options.device, where);
+  return with_grad(host, options, where);
+}
+
+Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
+                   std::shared_ptr<void> owner, Location where) {
+  Layout layout = contiguous_layout(shape, options.dtype, "from_blob", where);
+  if (!strides.empty()) {
+    if (strides.size() != shape.size()) {
+      raise<ShapeError>(
+          {.op = "from_blob", .problem = fmt::format("{} strides for {} dimensions", strides.size(), shape.size())},
+          where);
+    }
+    for (int i = 0; i < shape.size(); ++i) layout.strides[i] = strides[i] * itemsize(options.dtype);
+    finish_layout(layout);
+  }
+  if (data == nullptr && layout.numel != 0) {
+    raise<ValueError>({.op = "from_blob", .problem = "a null pointer for a non-empty tensor"}, where);
+  }
+  const Layout nothing = contiguous_layout(Dims(0), options.dtype, "from_blob", where);
+  Tensor t = Tensor::adopt(new_tensor(nothing, options.device, where));
+  const ByteSpan span = byte_span(layout);
+  Storage& storage = *t.impl()->storage;
+  storage.data = static_cast<char*>(data) + span.low;
+  storage.bytes = static_cast<size_t>(span.high - span.low);
+  storage.external = true;
+  if (owner != nullptr) {
+    storage.deleter_context = new BlobOwner{std::move(owner)};
+    storage.deleter = [](void*, void* context) { delete static_cast<BlobOwner*>(context); };
+  }
+  layout.device_type = options.device.type;
+  layout.device_index = options.device.index;
+  t.impl()->view = View{data, layout};
+  return with_grad(t, options, where);
+}
+
+Tensor zeros_unrecorded(const Dims& shape, DType dtype, Device device) {
+  return zeros(shape, {dtype, device}, Location::none());
+}
+Tensor ones_like_unrecorded(const Tensor& like) {
+  if (like.dtype() == DType::f32 && like.numel() == 1 && like.device().is_cpu() && like.is_contiguous()) {
+    Tensor one = Tensor::adopt(new_tensor(like.raw_view().layout, {}, Location::none()));
+    *static_cast<float*>(one.data_ptr()) = 1.0f;
+    return one;
+  }
+  return ones_like(like, Location::none());
+}
+
+}  // namespace detail
+
+Tensor Operand::wrap(Scalar value) {
+  Layout layout;
+  layout.dtype = value.held_as();
+  Tensor t = Tensor::adopt(detail::new_tensor(layout, {}, Location::none()));
+  switch (layout.dtype) {
+    case DType::f64:
+      *static_cast<double*>(t.data_ptr()) = value.to<double>();
+      break;
+    case DType::boolean:
+      *static_cast<bool*>(t.data_ptr()) = value.to<bool>();
+      break;
+    default:
+      *static_cast<int64_t*>(t.data_ptr()) = value.to<int64_t>();
+      break;
+  }
+  t.impl()->wrapped_number = true;
+  return t;
+}
+
+}  // namespace weft

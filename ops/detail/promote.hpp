@@ -1,0 +1,42 @@
+// Bringing the operands of a pointwise op together: common dtype, device and shape. Not public.
+#pragma once
+
+#include <weft/ops/detail/common.hpp>
+
+namespace weft {
+
+/// What computing in `dtype` needs of operands that were promoted: floating kinds turn integers into f32.
+enum class Kind : uint8_t { numeric, floating };
+
+/// The common type of any number of operands.
+DType result_type(std::span<const TensorImpl* const> operands);
+
+/// Operands of one op, cast and broadcast. Casts are recorded, so `operands` is what the op's node points at.
+template <int n>
+struct Prepared {
+  Tensor operands[n];
+  View views[n];
+  /// Values of scalar operands in the compute type.
+  alignas(8) unsigned char scalars[n][8];
+  Dims shape;
+  DType dtype;
+  Device device;
+  bool wrapped = true;
+};
+
+/// Raises ShapeError, DeviceError or DTypeError. `dtype`, where given, overrides the promoted type.
+template <int n>
+void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n], Kind kind, Location where,
+             std::optional<DType> dtype = {});
+extern template void prepare<2>(Prepared<2>&, const char*, const Operand* const (&)[2], Kind, Location,
+                                std::optional<DType>);
+extern template void prepare<3>(Prepared<3>&, const char*, const Operand* const (&)[3], Kind, Location,
+                                std::optional<DType>);
+
+/// A gradient in the shape, dtype and on the device of `input`.
+Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device, Location where);
+
+/// A view of one element in host memory for a kernel whose operands have `dtype`.
+View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer);
+
+}  // namespace weft

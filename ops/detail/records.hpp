@@ -1,0 +1,23 @@
+// The families of op records. Not public: use op_records().
+#pragma once
+
+#include <weft/ops/record.hpp>
+
+namespace weft {
+
+std::span<const OpRecord> unary_records();
+std::span<const OpRecord> binary_records();
+std::span<const OpRecord> ternary_records();
+std::span<const OpRecord> where_records();
+std::span<const OpRecord> matmul_records();
+std::span<const OpRecord> index_records();
+std::span<const OpRecord> join_records();
+std::span<const OpRecord> reduce_records();
+std::span<const OpRecord> scan_records();
+std::span<const OpRecord> softmax_records();
+std::span<const OpRecord> norm_records();
+std::span<const OpRecord> loss_records();
+std::span<const OpRecord> random_records();
+std::span<const OpRecord> attention_records();
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// What reductions and their gradients share. Not public.
+#pragma once
+
+#include <weft/ops/detail/common.hpp>
+
+namespace weft {
+
+/// Where a reduction of x goes.
+struct Reduced {
+  Dims kept;          ///< x's sizes with 1 for each reduced dimension
+  Dims shape;         ///< the result's: `kept`, or without the reduced dimensions
+  int64_t count = 1;  ///< elements behind each result
+};
+/// IndexError for a dimension x lacks, ValueError for one named twice. Empty `dims` are all.
+Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim, const char* op, Location where);
+/// The dimensions of size 1 in `kept`: those that were reduced, and others where reducing changes nothing.
+Dims reduced_dims(const Dims& kept);
+
+/// A contiguous view with other sizes of the same element count.
+View seen_as(const View& contiguous, std::span<const int64_t> sizes);
+/// A fresh unrecorded result under other sizes; not a view to autograd.
+Tensor relabelled(const Tensor& contiguous, std::span<const int64_t> sizes);
+/// 0-d views as [1].
+inline View at_least_1d(const View& view) { return view.layout.rank == 0 ? seen_as(view, Dims(1)) : view; }
+
+/// A result or its gradient with the reduced dimensions put back.
+inline Tensor put_back(const Tensor& t, const Dims& kept, Location where) {
+  return t.dim() == kept.size() ? t : t.reshape(kept, where);
+}
+
+Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype, const char* op, Location where);
+
+/// x[..., index, ...] where `index` (i64) has x's sizes but 1 along `dim`; the result has `shape`. Recorded as `op`.
+Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape, const char* op, Location where);
+
+/// Widens 16-bit floats to f32; other tensors stay.
+inline Tensor widened(const Tensor& x, Location where) { return x.to(compute_type(x.dtype()), where); }
+
+}  // namespace weft

@@ -1,0 +1,221 @@
+#include <weft/ops/join.hpp>
+
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/promote.hpp>
+#include <weft/ops/detail/records.hpp>
+
+namespace weft {
+
+namespace {
+
+// How one operand stands in the result.
+struct Part {
+  int64_t first, length;
+  DType dtype;
+};
+
+bool is_passed_over(const Tensor& t) { return t.dim() == 1 && t.numel() == 0; }
+
+[[noreturn]] void raise_parts(const char* op, const Tensor& a, const Tensor& b, size_t position, Location where) {
+  raise<ShapeError>(
+      {.op = op,
+       .problem = fmt::format("tensor {} has shape {}, the first {}", position, b.shape().text(), a.shape().text()),
+       .remedy = "all sizes but the joined one must be equal"},
+      where);
+}
+
+// Everything defined and on one device; the common dtype.
+DType check_parts(const char* op, std::span<const Tensor> tensors, Location where) {
+  if (tensors.empty())
+    raise<ValueError>({.op = op, .problem = "there is nothing to join: no tensors were given"}, where);
+  std::vector<const TensorImpl*> impls;
+  for (const Tensor& t : tensors) {
+    impls.push_back(checked(t, op, where).impl());
+    check_same_device(op, where, {&tensors[0], &t});
+  }
+  return result_type(impls);
+}
+
+// The region of `out` that one part fills.
+View region(const View& out, int dim, int64_t first, int64_t length, bool drop_dim) {
+  View part = out;
+  Layout& l = part.layout;
+  part.data = static_cast<char*>(out.data) + first * l.strides[dim];
+  l.sizes[dim] = length;
+  if (drop_dim) {
+    for (int i = dim; i + 1 < l.rank; ++i) {
+      l.sizes[i] = l.sizes[i + 1];
+      l.strides[i] = l.strides[i + 1];
+    }
+    --l.rank;
+  }
+  finish_layout(l);
+  return part;
+}
+
+// The node of a join: each operand's gradient is its part of g, a view where the dtype is the same.
+void record_join(const Tensor& out, std::span<const Tensor> tensors, std::vector<Part> parts, int dim, bool drop_dim,
+                 const char* op, Location where) {
+  const auto formula = [parts = std::move(parts), dim, drop_dim](Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Tensor& g = incoming[0];
+    for (int i = 0; i < self.edge_count; ++i) {
+      if (!self.wants(i)) continue;
+      const Part& part = parts[static_cast<size_t>(i)];
+      const Tensor piece =
+          drop_dim ? g.select(dim, part.first, self.where) : g.narrow(dim, part.first, part.length, self.where);
+      outgoing[i] = piece.to(part.dtype, self.where);
+    }
+  };
+  set_history(out.impl(), make_general_node(op, where, tensors, 1, formula));
+}
+
+bool should_record_any(std::span<const Tensor> tensors) {
+  if (!recording()) return false;
+  return std::ranges::any_of(tensors, [](const Tensor& t) { return needs_gradient(t.impl()); });
+}
+
+Tensor joined(std::span<const Tensor> tensors, std::vector<Part> parts, const Dims& shape, DType dtype, int dim,
+              bool drop_dim, const char* op, Location where) {
+  Tensor out = make(shape, dtype, tensors[0].device(), op, where);
+  const auto copy = WEFT_KERNEL_FOR(copy, out, op, where);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].numel() == 0) continue;
+    copy(region(out.raw_view(), dim, parts[i].first, parts[i].length, drop_dim), tensors[i].raw_view());
+  }
+  if (is_floating(dtype) && should_record_any(tensors))
+    record_join(out, tensors, std::move(parts), dim, drop_dim, op, where);
+  return out;
+}
+
+// All 1-d and empty: so is the result.
+Tensor nothing(std::span<const Tensor> tensors, DType dtype, Location where) {
+  std::vector<Part> parts;
+  for (const Tensor& t : tensors) parts.push_back({0, 0, t.dtype()});
+  return joined(tensors, std::move(parts), Dims{0}, dtype, 0, false, "cat", where);
+}
+
+}  // namespace
+
+Tensor cat(std::span<const Tensor> tensors, int dim, Location where) {
+  const DType dtype = check_parts("cat", tensors, where);
+  const auto first = std::ranges::find_if_not(tensors, is_passed_over);
+  if (first == tensors.end()) return nothing(tensors, dtype, where);
+  if (first->dim() == 0) {
+    raise<ShapeError>({.op = "cat", .problem = "0-d tensors cannot be joined", .remedy = "use stack"}, where);
+  }
+  const int d = wrap_dim(dim, first->dim(), "cat", where);
+  std::vector<Part> parts;
+  std::vector<Tensor> kept;
+  Dims shape = first->shape();
+  shape[d] = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& t = tensors[i];
+    if (is_passed_over(t) && first->dim() != 1) continue;
+    bool fits = t.dim() == first->dim();
+    for (int k = 0; fits && k < t.dim(); ++k) fits = k == d || t.sizes()[k] == first->sizes()[k];
+    if (WEFT_UNLIKELY(!fits)) raise_parts("cat", *first, t, i, where);
+    const int64_t length = t.sizes()[static_cast<size_t>(d)];
+    parts.push_back({shape[d], length, t.dtype()});
+    shape[d] += length;
+    kept.push_back(t);
+  }
+  return joined(kept, std::move(parts), shape, dtype, d, false, "cat", where);
+}
+
+Tensor stack(std::span<const Tensor> tensors, int dim, Location where) {
+  const DType dtype = check_parts("stack", tensors, where);
+  const int d = wrap_dim(dim, tensors[0].dim() + 1, "stack", where);
+  std::vector<Part> parts;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (WEFT_UNLIKELY(!std::ranges::equal(tensors[i].sizes(), tensors[0].sizes()))) {
+      raise_parts("stack", tensors[0], tensors[i], i, where);
+    }
+    parts.push_back({static_cast<int64_t>(i), 1, tensors[i].dtype()});
+  }
+  Dims shape = tensors[0].shape();
+  shape.insert(d, static_cast<int64_t>(tensors.size()));
+  return joined(tensors, std::move(parts), shape, dtype, d, true, "stack", where);
+}
+
+Tensor repeat(const Tensor& x, const Dims& repeats, Location where) {
+  checked(x, "repeat", where);
+  if (WEFT_UNLIKELY(repeats.size() < x.dim())) {
+    raise<ShapeError>(
+        {.op = "repeat",
+         .problem = fmt::format("{} repeats for the {} dimensions of {}", repeats.size(), x.dim(), x.shape().text()),
+         .remedy = "give one for each dimension, or use tile"},
+        where);
+  }
+  for (int64_t r : repeats) {
+    if (r < 0) raise<ValueError>({.op = "repeat", .problem = fmt::format("cannot repeat {} times", r)}, where);
+  }
+  Dims shape = x.shape();
+  while (shape.size() < repeats.size()) shape.insert(0, 1);
+  Tensor out = x.reshape(shape, where);
+  for (int i = 0; i < repeats.size(); ++i) {
+    if (repeats[i] == 1) continue;
+    Dims wide = out.shape();
+    wide.insert(i, repeats[i]);
+    shape[i] *= repeats[i];
+    out = out.unsqueeze(i, where).expand(wide, where).reshape(shape, where);
+  }
+  return out.is_contiguous() && !out.shares_storage(x) ? out : out.clone(where);
+}
+
+Tensor tile(const Tensor& x, const Dims& repeats, Location where) {
+  Dims all = repeats;
+  while (all.size() < checked(x, "tile", where).dim()) all.insert(0, 1);
+  return repeat(x, all, where);
+}
+
+namespace {
+
+std::vector<Values> cat_samples(SampleMaker& make) {
+  using List = std::vector<Tensor>;
+  return {{List{make.tensor({2, 3}), make.tensor({2, 1}), make.tensor({2, 2})}, int64_t{1}},
+          {List{make.tensor({2, 3}), make.tensor({0}), make.tensor({1, 3})}, int64_t{0}},
+          {List{make.tensor({3}), make.tensor({0})}, int64_t{-1}},
+          {List{make.tensor({0, 2}), make.tensor({0, 2})}, int64_t{0}},
+          {List{make.tensor({0})}, int64_t{0}}};
+}
+
+std::vector<Values> stack_samples(SampleMaker& make) {
+  using List = std::vector<Tensor>;
+  return {{List{make.tensor({2, 3}), make.tensor({2, 3})}, int64_t{1}},
+          {List{make.tensor({}), make.tensor({}), make.tensor({})}, int64_t{0}},
+          {List{make.tensor({2}), make.tensor({2})}, int64_t{-1}},
+          {List{make.tensor({0, 2}), make.tensor({0, 2})}, int64_t{0}}};
+}
+
+std::vector<Values> repeat_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), Dims{2, 2}},
+          {make.tensor({2}), Dims{3, 1}},
+          {make.tensor({}), Dims{2}},
+          {make.tensor({2, 3}), Dims{0, 1}}};
+}
+
+Tensor call_cat(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
+  return cat(tensors, static_cast<int>(dim.value_or(0)), Location::none());
+}
+Tensor call_stack(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
+  return stack(tensors, static_cast<int>(dim.value_or(0)), Location::none());
+}
+
+constexpr auto any = OpRecord::Domain::any;
+constexpr OpRecord join_op_records[] = {
+    {"cat", "cat(tensors, dim=0)",
+     "The tensors one after the other along dim, in their common dtype; 1-d tensors without elements are passed over.",
+     true, any, cat_samples, detail::boxed<&call_cat>},
+    {"stack", "stack(tensors, dim=0)", "Tensors of one shape side by side along a new dimension.", true, any,
+     stack_samples, detail::boxed<&call_stack>},
+    {"repeat", "repeat(x, repeats)", "x laid side by side repeats[i] times along dimension i.", true, any,
+     repeat_samples, detail::boxed<&weft::repeat>},
+    {"tile", "tile(x, repeats)", "As repeat, where missing leading repeats are 1.", true, any, repeat_samples,
+     detail::boxed<&weft::tile>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> join_records() { return join_op_records; }
+
+}  // namespace weft

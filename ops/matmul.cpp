@@ -1,0 +1,503 @@
+// Matrix products and their gradients. Operands go to the kernel as strided views; a transpose is never a copy.
+#include <weft/ops/matmul.hpp>
+
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/reduce.hpp>
+
+namespace weft {
+
+namespace {
+
+View transposed(View view) {
+  Layout& l = view.layout;
+  std::swap(l.sizes[l.rank - 2], l.sizes[l.rank - 1]);
+  std::swap(l.strides[l.rank - 2], l.strides[l.rank - 1]);
+  l.contiguous = 0;
+  return view;
+}
+
+Tensor matrix_transpose(const Tensor& t, Location where) { return t.transpose(-2, -1, where); }
+
+// Dense rows of the last dimension: [..., n] seen as [rows, n].
+View as_rows(const View& view) {
+  View rows = view;
+  Layout& l = rows.layout;
+  const int64_t n = l.rank == 0 ? 1 : l.sizes[l.rank - 1];
+  int64_t count = 1;
+  for (int i = 0; i + 1 < l.rank; ++i) count *= l.sizes[i];
+  l.rank = 2;
+  l.sizes[0] = count;
+  l.sizes[1] = n;
+  l.strides[1] = itemsize(l.dtype);
+  l.strides[0] = n * l.strides[1];
+  return rows;
+}
+
+[[noreturn]] void raise_inner(const char* op, const Tensor& a, const Tensor& b, Location where) {
+  raise<ShapeError>(
+      {.op = op,
+       .problem = fmt::format("shapes {} and {} cannot be multiplied", a.shape().text(), b.shape().text()),
+       .remedy = "the last size of the left operand must be the last but one of the right"},
+      where);
+}
+
+[[noreturn]] void raise_rank(const char* op, const char* wanted, const Tensor& a, const Tensor& b, Location where) {
+  raise<ShapeError>(
+      {.op = op,
+       .problem = fmt::format("needs {}, not shapes {} and {}", wanted, a.shape().text(), b.shape().text()),
+       .remedy = "matmul takes operands of any rank from 1"},
+      where);
+}
+
+[[gnu::noinline]] void raise_pair(const char* op, const Tensor& a, const Tensor& b, Location where) {
+  checked(a, op, where);
+  checked(b, op, where);
+  check_same_device(op, where, {&a, &b});
+  const DType bad = a.dtype() == DType::boolean || is_storage_only(a.dtype()) ? a.dtype() : b.dtype();
+  raise<DTypeError>(
+      {.op = op,
+       .problem = a.dtype() != b.dtype() ? fmt::format("operands are {} and {}", name(a.dtype()), name(b.dtype()))
+                                         : fmt::format("{} cannot be multiplied", name(bad)),
+       .remedy = a.dtype() != b.dtype() ? "convert one with to(dtype)" : "convert the operands with to(dtype)"},
+      where);
+}
+
+// Defined, on one device, of one dtype that can be computed with.
+inline void check_pair(const char* op, const Tensor& a, const Tensor& b, Location where) {
+  if (WEFT_UNLIKELY(!a.defined() || !b.defined())) raise_pair(op, a, b, where);
+  const Layout& x = a.raw_view().layout;
+  const Layout& y = b.raw_view().layout;
+  if (WEFT_UNLIKELY(x.device_type != y.device_type || x.device_index != y.device_index || x.dtype != y.dtype ||
+                    x.dtype == DType::boolean || is_storage_only(x.dtype))) {
+    raise_pair(op, a, b, where);
+  }
+}
+
+void multiply(const Tensor& out, const View& a, const View& b, const char* op, Location where) {
+  WEFT_KERNEL_FOR(matmul, out, op, where)(out.raw_view(), a, b, View{});
+}
+
+// ---- two matrices ---------------------------------------------------------------------------------------------------
+
+// Each operand is kept only for the other one's gradient.
+struct MatrixFormula {
+  Saved a, b;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Location where = self.where;
+    const Tensor& g = incoming[0];
+    if (WEFT_UNLIKELY(recording())) {
+      if (self.wants(0)) outgoing[0] = mm(g, b.get(self).t(where), where);
+      if (self.wants(1)) outgoing[1] = mm(a.get(self).t(where), g, where);
+      return;
+    }
+    if (self.wants(0)) {
+      const Tensor& right = b.get(self);
+      const int64_t sizes[] = {g.sizes()[0], right.sizes()[0]};
+      outgoing[0] = make(sizes, g.dtype(), g.device(), "matmul", where);
+      multiply(outgoing[0], g.raw_view(), transposed(right.raw_view()), "matmul", where);
+    }
+    if (self.wants(1)) {
+      const Tensor& left = a.get(self);
+      const int64_t sizes[] = {left.sizes()[1], g.sizes()[1]};
+      outgoing[1] = make(sizes, g.dtype(), g.device(), "matmul", where);
+      multiply(outgoing[1], transposed(left.raw_view()), g.raw_view(), "matmul", where);
+    }
+  }
+};
+
+// Both of rank 2, checked by check_pair.
+Tensor matrix_product(const Tensor& a, const Tensor& b, const char* op, Location where) {
+  const Layout& x = a.raw_view().layout;
+  const Layout& y = b.raw_view().layout;
+  if (WEFT_UNLIKELY(x.sizes[1] != y.sizes[0])) raise_inner(op, a, b, where);
+  const int64_t sizes[] = {x.sizes[0], y.sizes[1]};
+  Tensor out = make(sizes, x.dtype, a.device(), op, where);
+  multiply(out, a.raw_view(), b.raw_view(), op, where);
+  if (!recording()) return out;
+  const bool left = needs_gradient(a.impl()), right = needs_gradient(b.impl());
+  if (left || right) record(out, op, where, MatrixFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved()}, a, b);
+  return out;
+}
+
+// ---- batches --------------------------------------------------------------------------------------------------------
+
+Dims batch_of(const Tensor& t) { return Dims(t.sizes().first(static_cast<size_t>(t.dim() - 2))); }
+
+Dims with_matrix(const Dims& batch, int64_t rows, int64_t columns) {
+  Dims shape = batch;
+  shape.push_back(rows);
+  shape.push_back(columns);
+  return shape;
+}
+
+// The last two sizes stay, the others become `batch`.
+View batch_view(const View& view, const Dims& batch) {
+  const Layout& l = view.layout;
+  return broadcast_view(view, with_matrix(batch, l.sizes[l.rank - 2], l.sizes[l.rank - 1]));
+}
+
+// Products of operands of rank 2 or more whose batches broadcast.
+Dims product_shape(const char* op, const Tensor& a, const Tensor& b, Location where) {
+  if (a.sizes()[static_cast<size_t>(a.dim()) - 1] != b.sizes()[static_cast<size_t>(b.dim()) - 2]) {
+    raise_inner(op, a, b, where);
+  }
+  const auto batch = broadcast(batch_of(a), batch_of(b));
+  if (!batch) {
+    raise<ShapeError>(
+        {.op = op,
+         .problem = fmt::format("the batch sizes of {} and {} do not broadcast", a.shape().text(), b.shape().text()),
+         .remedy = "all sizes but the last two must be equal or 1, counted from the right"},
+        where);
+  }
+  return with_matrix(*batch, a.sizes()[static_cast<size_t>(a.dim()) - 2], b.sizes()[static_cast<size_t>(b.dim()) - 1]);
+}
+
+Tensor batch_product(const Tensor& a, const Tensor& b, const char* op, Location where);
+
+int64_t row_count(const Tensor& t) { return Dims(t.sizes().first(static_cast<size_t>(t.dim() - 1))).product(); }
+
+// [..., n] as [rows, n], recorded where gradients are.
+Tensor flat_rows(const Tensor& t, Location where) {
+  return t.dim() == 2 ? t : t.reshape({row_count(t), t.sizes().back()}, where);
+}
+
+struct BatchFormula {
+  Saved a, b;
+  Dims a_shape, b_shape;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Location where = self.where;
+    const Tensor& g = incoming[0];
+    if (self.wants(0)) {
+      outgoing[0] = sum_to(batch_product(g, matrix_transpose(b.get(self), where), "matmul", where), a_shape, where);
+    }
+    if (!self.wants(1)) return;
+    const Tensor& left = a.get(self);
+    if (b_shape.size() == 2 && g.dim() == left.dim()) {
+      // One product over all rows, rather than a sum of products.
+      outgoing[1] = matrix_product(flat_rows(left, where).t(where), flat_rows(g, where), "matmul", where);
+    } else {
+      outgoing[1] = sum_to(batch_product(matrix_transpose(left, where), g, "matmul", where), b_shape, where);
+    }
+  }
+};
+
+// Both of rank 2 or more.
+Tensor batch_product(const Tensor& a, const Tensor& b, const char* op, Location where) {
+  if (a.dim() == 2 && b.dim() == 2) return matrix_product(a, b, op, where);
+  const Dims shape = product_shape(op, a, b, where);
+  const Dims batch(std::span<const int64_t>(shape).first(static_cast<size_t>(shape.size() - 2)));
+  Tensor out = make(shape, a.dtype(), a.device(), op, where);
+  multiply(out, batch_view(a.raw_view(), batch), batch_view(b.raw_view(), batch), op, where);
+  if (!recording()) return out;
+  const bool left = needs_gradient(a.impl()), right = needs_gradient(b.impl());
+  if (left || right) {
+    record(out, op, where, BatchFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved(), a.shape(), b.shape()}, a,
+           b);
+  }
+  return out;
+}
+
+// 1-d operands as a row or a column; the added dimension is dropped from the result.
+[[gnu::noinline]] Tensor general_product(const Tensor& a, const Tensor& b, const char* op, Location where) {
+  if (a.dim() == 0 || b.dim() == 0) {
+    raise<ShapeError>(
+        {.op = op,
+         .problem = fmt::format("shapes {} and {}: a 0-d tensor is no matrix", a.shape().text(), b.shape().text()),
+         .remedy = "use a * b"},
+        where);
+  }
+  const bool row = a.dim() == 1, column = b.dim() == 1;
+  if (!row && !column) return batch_product(a, b, op, where);
+  const size_t inner = static_cast<size_t>(column ? 0 : b.dim() - 2);
+  if (a.sizes().back() != b.sizes()[inner]) raise_inner(op, a, b, where);
+  Tensor out = batch_product(row ? a.unsqueeze(0, where) : a, column ? b.unsqueeze(1, where) : b, op, where);
+  Dims shape = out.shape();
+  if (column) shape.erase(shape.size() - 1);
+  if (row) shape.erase(shape.size() - (column ? 1 : 2));
+  return out.view(shape, where);
+}
+
+Tensor product(const Tensor& a, const Tensor& b, const char* op, Location where) {
+  check_pair(op, a, b, where);
+  if (WEFT_LIKELY(a.dim() == 2 && b.dim() == 2)) return matrix_product(a, b, op, where);
+  return general_product(a, b, op, where);
+}
+
+const Tensor& product_into(const Tensor& out, const Tensor& a, const Tensor& b, const char* op, Location where) {
+  checked(out, op, where);
+  check_pair(op, a, b, where);
+  check_out_unrecorded(op, {&out, &a, &b}, where);
+  const bool apart = !out.shares_storage(a) && !out.shares_storage(b);
+  if (WEFT_LIKELY(apart && a.dim() == 2 && b.dim() == 2)) {
+    if (a.sizes()[1] != b.sizes()[0]) raise_inner(op, a, b, where);
+    const int64_t sizes[] = {a.sizes()[0], b.sizes()[1]};
+    check_out(op, out, sizes, a.dtype(), a.device(), {&a, &b}, where);
+    multiply(out, a.raw_view(), b.raw_view(), op, where);
+  } else {
+    NoGradGuard unrecorded;
+    const Tensor result = product(a, b, op, where);
+    check_out(op, out, result.sizes(), result.dtype(), result.device(), {&a, &b}, where);
+    WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), result.raw_view());
+  }
+  note_write(out, op, where);
+  return out;
+}
+
+// ---- linear ---------------------------------------------------------------------------------------------------------
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
+  check_pair("linear", x, weight, where);
+  const bool fits = x.dim() >= 1 && weight.dim() == 2 && x.sizes().back() == weight.sizes()[1];
+  if (WEFT_UNLIKELY(!fits)) {
+    raise<ShapeError>({.op = "linear",
+                       .problem = fmt::format("an input of shape {} does not fit a weight of shape {}",
+                                              x.shape().text(), weight.shape().text()),
+                       .remedy = "the weight is [out, in], the input [..., in]"},
+                      where);
+  }
+  if (!bias.defined()) return;
+  check_pair("linear", weight, bias, where);
+  if (WEFT_UNLIKELY(bias.dim() != 1 || bias.sizes()[0] != weight.sizes()[0])) {
+    raise<ShapeError>({.op = "linear",
+                       .problem = fmt::format("a bias of shape {} does not fit a weight of shape {}",
+                                              bias.shape().text(), weight.shape().text()),
+                       .remedy = "the bias is [out]"},
+                      where);
+  }
+}
+
+// A bias [n] seen with the sizes of [rows, n].
+View bias_rows(const Tensor& bias, const View& out) {
+  View wide = bias.raw_view();
+  Layout& l = wide.layout;
+  l.rank = 2;
+  l.strides[1] = l.strides[0];
+  l.strides[0] = 0;
+  l.sizes[0] = out.layout.sizes[0];
+  l.sizes[1] = out.layout.sizes[1];
+  l.numel = out.layout.numel;
+  l.contiguous = 0;
+  return wide;
+}
+
+// As flat_rows, for kernels: a view wherever the strides allow it, else `t` becomes a copy.
+View row_view(Tensor& t, Location where) {
+  if (t.dim() == 2) return t.raw_view();
+  if (!t.is_contiguous()) {
+    const int64_t sizes[] = {row_count(t), t.sizes().back()};
+    if (const auto strides = view_strides(t.raw_view().layout, sizes)) {
+      View rows = as_rows(t.raw_view());
+      std::copy(strides->begin(), strides->end(), rows.layout.strides);
+      rows.layout.contiguous = 0;
+      return rows;
+    }
+    t = t.contiguous(where);
+  }
+  return as_rows(t.raw_view());
+}
+
+struct LinearFormula {
+  Saved x, weight;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const bool by_bias = self.edge_count > 2 && self.wants(2);
+    if (WEFT_UNLIKELY(recording())) by_ops(self, incoming[0], outgoing, by_bias);
+    else by_kernels(self, std::move(incoming[0]), outgoing, by_bias);
+  }
+
+  void by_ops(Node& self, const Tensor& g, Tensor* outgoing, bool by_bias) {
+    const Location where = self.where;
+    if (self.wants(0)) outgoing[0] = matmul(g, weight.get(self), where);
+    if (self.wants(1)) outgoing[1] = mm(flat_rows(g, where).t(where), flat_rows(x.get(self), where), where);
+    if (by_bias) outgoing[2] = sum_to(Tensor(g), g.sizes().last(1), where);
+  }
+
+  void by_kernels(Node& self, Tensor g, Tensor* outgoing, bool by_bias) {
+    const Location where = self.where;
+    Dims shape = g.shape();
+    const int64_t n = shape[shape.size() - 1];
+    const View rows = row_view(g, where);
+    if (self.wants(0)) {
+      const Tensor& w = weight.get(self);
+      shape[shape.size() - 1] = w.sizes()[1];
+      outgoing[0] = make(shape, g.dtype(), g.device(), "linear", where);
+      WEFT_KERNEL_FOR(matmul, g, "linear", where)(as_rows(outgoing[0].raw_view()), rows, w.raw_view(), View{});
+    }
+    if (self.wants(1)) {
+      Tensor input = x.get(self);
+      const int64_t sizes[] = {n, input.sizes().back()};
+      outgoing[1] = make(sizes, g.dtype(), g.device(), "linear", where);
+      multiply(outgoing[1], transposed(rows), row_view(input, where), "linear", where);
+    }
+    if (by_bias) {
+      outgoing[2] = make({&n, 1}, g.dtype(), g.device(), "linear", where);
+      WEFT_KERNEL_FOR(reduce, g, "linear", where)(Reduction::sum, as_rows(outgoing[2].raw_view()), rows);
+    }
+  }
+};
+
+// ---- records --------------------------------------------------------------------------------------------------------
+
+std::vector<Values> matmul_samples(SampleMaker& make) {
+  const auto t = [&](const Dims& shape) { return make.tensor(shape); };
+  return {
+      {t({2, 3}), t({3, 4})},          {t({3}), t({3})},          {t({3}), t({2, 3, 4})},    {t({2, 4, 3}), t({3})},
+      {t({2, 1, 2, 3}), t({4, 3, 5})}, {t({2, 2, 3}), t({3, 2})}, {t({3, 2}), t({2, 2, 3})}, {t({0, 2, 3}), t({3, 4})},
+      {t({2, 0}), t({0, 3})}};
+}
+std::vector<Values> mm_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), make.tensor({3, 4})}, {make.tensor({2, 0}), make.tensor({0, 3})}};
+}
+std::vector<Values> bmm_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3, 4}), make.tensor({2, 4, 2})}, {make.tensor({0, 3, 4}), make.tensor({0, 4, 2})}};
+}
+std::vector<Values> mv_samples(SampleMaker& make) { return {{make.tensor({2, 3}), make.tensor({3})}}; }
+std::vector<Values> dot_samples(SampleMaker& make) {
+  return {{make.tensor({3}), make.tensor({3})}, {make.tensor({0}), make.tensor({0})}};
+}
+std::vector<Values> outer_samples(SampleMaker& make) {
+  return {{make.tensor({2}), make.tensor({3})}, {make.tensor({0}), make.tensor({3})}};
+}
+std::vector<Values> addmm_samples(SampleMaker& make) {
+  std::vector<Values> samples = {{make.tensor({4}), make.tensor({2, 3}), make.tensor({3, 4})}};
+  if (is_floating(make.dtype())) {
+    samples.push_back({make.tensor({2, 4}), make.tensor({2, 3}), make.tensor({3, 4}), 0.5, 2.0});
+  }
+  return samples;
+}
+std::vector<Values> linear_samples(SampleMaker& make) {
+  const auto t = [&](const Dims& shape) { return make.tensor(shape); };
+  return {{t({2, 3}), t({4, 3}), t({4})},
+          {t({2, 2, 3}), t({4, 3})},
+          {t({3}), t({2, 3}), t({2})},
+          {t({0, 3}), t({4, 3}), t({4})},
+          {t({2, 0}), t({4, 0}), t({4})}};
+}
+
+Tensor call_addmm(const Tensor& input, const Tensor& a, const Tensor& b, std::optional<double> beta,
+                  std::optional<double> alpha) {
+  return addmm(input, a, b, beta.value_or(1), alpha.value_or(1), Location::none());
+}
+
+constexpr auto numeric = OpRecord::Domain::numeric;
+constexpr OpRecord matmul_op_records[] = {
+    {"matmul", "matmul(a, b)",
+     "The matrix product [..., m, k] x [..., k, n]; batch dimensions broadcast, 1-d operands stand for a row or a "
+     "column.",
+     true, numeric, matmul_samples, detail::boxed<&weft::matmul>},
+    {"mm", "mm(a, b)", "[m, k] x [k, n]", true, numeric, mm_samples, detail::boxed<&weft::mm>},
+    {"bmm", "bmm(a, b)", "[b, m, k] x [b, k, n], with equal batch sizes", true, numeric, bmm_samples,
+     detail::boxed<&weft::bmm>},
+    {"mv", "mv(a, b)", "[m, k] x [k]", true, numeric, mv_samples, detail::boxed<&weft::mv>},
+    {"dot", "dot(a, b)", "The sum of products of two 1-d tensors, 0-d.", true, numeric, dot_samples,
+     detail::boxed<&weft::dot>},
+    {"outer", "outer(a, b)", "Every product of an element of a [m] and one of b [n]: [m, n].", true, numeric,
+     outer_samples, detail::boxed<&weft::outer>},
+    {"addmm", "addmm(input, a, b, beta=1, alpha=1)", "beta * input + alpha * (a x b); input broadcasts to [m, n].",
+     true, numeric, addmm_samples, detail::boxed<&call_addmm>},
+    {"linear", "linear(x, weight, bias=None)", "x [..., in] times the transpose of weight [out, in], plus bias [out].",
+     true, numeric, linear_samples, detail::boxed<&weft::linear>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> matmul_records() { return matmul_op_records; }
+
+Tensor matmul(const Tensor& a, const Tensor& b, Location where) { return product(a, b, "matmul", where); }
+Tensor Tensor::matmul(const Tensor& other, Location where) const { return product(*this, other, "matmul", where); }
+
+const Tensor& matmul_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where) {
+  return product_into(out, a, b, "matmul_out", where);
+}
+
+Tensor mm(const Tensor& a, const Tensor& b, Location where) {
+  check_pair("mm", a, b, where);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("mm", "two matrices", a, b, where);
+  return matrix_product(a, b, "mm", where);
+}
+
+const Tensor& mm_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where) {
+  check_pair("mm_out", a, b, where);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("mm_out", "two matrices", a, b, where);
+  return product_into(out, a, b, "mm_out", where);
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b, Location where) {
+  check_pair("bmm", a, b, where);
+  if (WEFT_UNLIKELY(a.dim() != 3 || b.dim() != 3 || a.sizes()[0] != b.sizes()[0])) {
+    raise_rank("bmm", "[b, m, k] and [b, k, n]", a, b, where);
+  }
+  return batch_product(a, b, "bmm", where);
+}
+
+Tensor mv(const Tensor& a, const Tensor& b, Location where) {
+  check_pair("mv", a, b, where);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 1)) raise_rank("mv", "[m, k] and [k]", a, b, where);
+  return general_product(a, b, "mv", where);
+}
+
+Tensor dot(const Tensor& a, const Tensor& b, Location where) {
+  check_pair("dot", a, b, where);
+  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("dot", "two 1-d tensors", a, b, where);
+  return general_product(a, b, "dot", where);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b, Location where) {
+  check_pair("outer", a, b, where);
+  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("outer", "two 1-d tensors", a, b, where);
+  return mul(Operand(a.unsqueeze(1, where), where), Operand(b, where));
+}
+
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
+  checked(input, "addmm", where);
+  check_pair("addmm", a, b, where);
+  check_pair("addmm", a, input, where);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("addmm", "two matrices", a, b, where);
+  if (a.sizes()[1] != b.sizes()[0]) raise_inner("addmm", a, b, where);
+  const Dims shape{a.sizes()[0], b.sizes()[1]};
+  const auto joined = broadcast(input.sizes(), shape);
+  if (WEFT_UNLIKELY(!joined || !(*joined == shape))) {
+    raise<ShapeError>(
+        {.op = "addmm",
+         .problem = fmt::format("an input of shape {} does not broadcast to {}", input.shape().text(), shape.text())},
+        where);
+  }
+  const auto scaled = [&](Tensor t, double factor) {
+    return factor == 1 ? t : mul(Operand(std::move(t), where), Operand(factor, where)).to(a.dtype(), where);
+  };
+  return add(Operand(scaled(input, beta), where), Operand(scaled(matrix_product(a, b, "addmm", where), alpha), where));
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
+  check_linear(x, weight, bias, where);
+  Dims shape = x.shape();
+  shape[shape.size() - 1] = weight.sizes()[0];
+  Tensor out = make(shape, x.dtype(), x.device(), "linear", where);
+  const auto kernel = WEFT_KERNEL_FOR(matmul, out, "linear", where);
+  const View w = transposed(weight.raw_view());
+  if (WEFT_LIKELY(x.dim() == 2)) {
+    kernel(out.raw_view(), x.raw_view(), w, bias.defined() ? bias_rows(bias, out.raw_view()) : View{});
+  } else if (x.dim() == 1 || x.is_contiguous()) {
+    const View rows = as_rows(out.raw_view());
+    Tensor held = x;
+    const View input = row_view(held, where);
+    kernel(rows, input, w, bias.defined() ? bias_rows(bias, rows) : View{});
+  } else {
+    kernel(out.raw_view(), x.raw_view(), batch_view(w, batch_of(x)),
+           bias.defined() ? broadcast_view(bias.raw_view(), shape) : View{});
+  }
+  if (!recording()) return out;
+  const bool by_x = needs_gradient(x.impl()), by_weight = needs_gradient(weight.impl());
+  const bool by_bias = bias.defined() && needs_gradient(bias.impl());
+  if (!by_x && !by_weight && !by_bias) return out;
+  LinearFormula formula{by_weight ? Saved(x) : Saved(), by_x ? Saved(weight) : Saved()};
+  if (bias.defined()) record(out, "linear", where, std::move(formula), x, weight, bias);
+  else record(out, "linear", where, std::move(formula), x, weight);
+  return out;
+}
+
+}  // namespace weft

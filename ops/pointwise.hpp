@@ -1,0 +1,63 @@
+// Elementwise ops. Their formulas, gradients and documents stand in backends/functors/; each row there makes the
+// function declared here.
+//
+// Operands broadcast as in NumPy and are promoted as in PyTorch (a C++ number or 0-d tensor never widens a tensor
+// within its category). Results are new contiguous tensors. ShapeError where shapes do not broadcast, DeviceError
+// where devices differ (0-d CPU tensors go with any device).
+#pragma once
+
+#include <optional>
+
+#include <weft/backends/functors/lists.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+// name(x), name_(x) in place, name_out(out, x) into an existing tensor.
+#define WEFT_DECLARE_UNARY(name, ...)                                   \
+  WEFT_API Tensor name(const Operand& x);                               \
+  WEFT_API const Tensor& name##_(const Tensor& x, Location where = {}); \
+  WEFT_API const Tensor& name##_out(const Tensor& out, const Operand& x);
+WEFT_UNARY_OPS(WEFT_DECLARE_UNARY)
+#undef WEFT_DECLARE_UNARY
+
+#define WEFT_DECLARE_BINARY(name, ...)                               \
+  WEFT_API Tensor name(const Operand& a, const Operand& b);          \
+  WEFT_API const Tensor& name##_(const Tensor& a, const Operand& b); \
+  WEFT_API const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b);
+WEFT_BINARY_OPS(WEFT_DECLARE_BINARY)
+#undef WEFT_DECLARE_BINARY
+
+#define WEFT_DECLARE_COMPARE(name, ...) WEFT_API Tensor name(const Operand& a, const Operand& b);
+WEFT_COMPARE_OPS(WEFT_DECLARE_COMPARE)
+#undef WEFT_DECLARE_COMPARE
+
+#define WEFT_DECLARE_TERNARY(name, ...) WEFT_API Tensor name(const Operand& a, const Operand& b, const Operand& c);
+WEFT_TERNARY_OPS(WEFT_DECLARE_TERNARY)
+#undef WEFT_DECLARE_TERNARY
+
+enum class Approximate : uint8_t { none, tanh };
+/// The Gaussian error linear unit: x * Phi(x), or its tanh approximation.
+WEFT_API Tensor gelu(const Operand& x, Approximate approximate = Approximate::none);
+
+/// a where `condition` (bool) holds, else b; all three broadcast. A NaN in what was not chosen never leaks, nor does it
+/// into gradients.
+WEFT_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
+/// x with `value` (0-d tensor or number) where `mask` (bool) holds; x and mask broadcast.
+WEFT_API Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value);
+/// In place; `mask` must broadcast to x.
+WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value);
+
+/// x limited to [low, high]; either may be left out, not both.
+WEFT_API Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high);
+
+/// True where x is zero.
+WEFT_API Tensor logical_not(const Operand& x);
+WEFT_API Tensor isnan(const Operand& x);
+WEFT_API Tensor isinf(const Operand& x);
+WEFT_API Tensor isfinite(const Operand& x);
+
+/// The common type of two operands by PyTorch's rules: dimensioned tensors first, then 0-d ones, then C++ numbers.
+WEFT_API DType result_type(const Operand& a, const Operand& b);
+
+}  // namespace weft

@@ -1,0 +1,133 @@
+#include <weft/ops/detail/promote.hpp>
+
+#include <cstring>
+
+#include <weft/backends/cpu/kernels.hpp>
+#include <weft/ops/pointwise.hpp>
+
+namespace weft {
+
+namespace {
+
+int category(DType t) { return is_floating(t) ? 2 : (t == DType::boolean ? 0 : 1); }
+
+// C++ numbers are held as f64, i64, u64 or bool; in promotion they stand for the default types.
+DType weak_type(DType t) { return t == DType::f64 ? default_dtype : (t == DType::u64 ? DType::i64 : t); }
+
+int priority(const TensorImpl* t) { return t->wrapped_number ? 0 : (t->view.layout.rank == 0 ? 1 : 2); }
+
+[[noreturn]] void raise_shapes(const char* op, std::span<const TensorImpl* const> operands, Location where) {
+  std::string shapes;
+  for (const TensorImpl* t : operands) {
+    if (!shapes.empty()) shapes += " and ";
+    shapes += Dims(sizes_of(t->view.layout)).text();
+  }
+  raise<ShapeError>({.op = op,
+                     .problem = fmt::format("shapes {} do not broadcast", shapes),
+                     .remedy = "sizes must be equal or 1, counted from the last dimension"},
+                    where);
+}
+
+}  // namespace
+
+DType result_type(std::span<const TensorImpl* const> operands) {
+  DType best[3];
+  bool present[3] = {};
+  for (const TensorImpl* t : operands) {
+    const int p = priority(t);
+    const DType own = p == 0 ? weak_type(t->view.layout.dtype) : t->view.layout.dtype;
+    best[p] = present[p] ? promote(best[p], own) : own;
+    present[p] = true;
+  }
+  DType result = DType::boolean;
+  bool any = false;
+  for (int p = 2; p >= 0; --p) {
+    if (!present[p]) continue;
+    if (!any) result = best[p];
+    else if (category(best[p]) > category(result)) result = promote(result, best[p]);
+    any = true;
+  }
+  return result;
+}
+
+DType result_type(const Operand& a, const Operand& b) {
+  const TensorImpl* operands[] = {checked(a.tensor(), "result_type", a.where).impl(),
+                                  checked(b.tensor(), "result_type", a.where).impl()};
+  return result_type(operands);
+}
+
+View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
+  View out;
+  out.layout.dtype = compute_type(dtype);
+  out.layout.host_scalar = 1;
+  out.data = buffer;
+  const DType held = scalar->view.layout.dtype;
+  if (held == DType::f64 && out.layout.dtype == DType::f32) {
+    const float value = static_cast<float>(*static_cast<const double*>(scalar->view.data));
+    std::memcpy(buffer, &value, sizeof value);
+  } else if (held == out.layout.dtype) {
+    std::memcpy(buffer, scalar->view.data, static_cast<size_t>(itemsize(held)));
+  } else {
+    cpu::copy(out, scalar->view);
+  }
+  return out;
+}
+
+template <int n>
+void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n], Kind kind, Location where,
+             std::optional<DType> dtype) {
+  const TensorImpl* impls[n];
+  const TensorImpl* leader = nullptr;  // decides the device
+  for (int i = 0; i < n; ++i) {
+    impls[i] = checked(operands[i]->tensor(), op, where).impl();
+    p.wrapped &= impls[i]->wrapped_number;
+    if (leader == nullptr || (leader->view.layout.device_type == DeviceType::cpu && leader->view.layout.rank == 0)) {
+      leader = impls[i];
+    }
+  }
+  const Layout& lead = leader->view.layout;
+  p.device = Device(lead.device_type, lead.device_index);
+  p.dtype = dtype.value_or(DType::f32);
+  if (!dtype) {
+    p.dtype = result_type(impls);
+    if (kind == Kind::floating && !is_floating(p.dtype)) p.dtype = default_dtype;
+  }
+  p.shape = Dims(sizes_of(lead));
+  for (int i = 0; i < n; ++i) {
+    const auto joined = broadcast(p.shape, sizes_of(impls[i]->view.layout));
+    if (!joined) raise_shapes(op, impls, where);
+    p.shape = *joined;
+  }
+  for (int i = 0; i < n; ++i) {
+    const Layout& layout = impls[i]->view.layout;
+    const bool away = layout.device_type != lead.device_type || layout.device_index != lead.device_index;
+    const bool host_scalar = layout.rank == 0 && layout.device_type == DeviceType::cpu && layout.numel == 1;
+    if (away && !host_scalar)
+      check_same_device(op, where, {&operands[0]->tensor(), &operands[n - 1]->tensor(), &operands[i]->tensor()});
+    p.operands[i] = operands[i]->tensor();
+    if (impls[i]->wrapped_number || away) {
+      p.views[i] = broadcast_view(scalar_view(impls[i], p.dtype, p.scalars[i]), p.shape);
+      continue;
+    }
+    if (layout.dtype != p.dtype) p.operands[i] = p.operands[i].to(p.dtype, where);
+    p.views[i] = broadcast_view(p.operands[i].raw_view(), p.shape);
+  }
+}
+
+template void prepare<2>(Prepared<2>&, const char*, const Operand* const (&)[2], Kind, Location, std::optional<DType>);
+template void prepare<3>(Prepared<3>&, const char*, const Operand* const (&)[3], Kind, Location, std::optional<DType>);
+
+Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device, Location where) {
+  const int rank = static_cast<int>(sizes.size());
+  Tensor out = std::move(gradient);
+  if (out.dim() < rank || (out.numel() == 1 && contiguous_layout(sizes, dtype, "fit", where).numel != 1)) {
+    out = out.expand(Dims(sizes), where);
+  } else if (!std::ranges::equal(out.sizes(), sizes)) {
+    out = sum_to(std::move(out), sizes, where);
+  }
+  if (out.dtype() != dtype) out = out.to(dtype, where);
+  if (out.device() != device) out = out.to(device, where);
+  return out;
+}
+
+}  // namespace weft

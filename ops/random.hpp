@@ -1,0 +1,61 @@
+// Random tensors and dropout. The same seed gives the same numbers on every device and for every number of threads
+// (normal within 2 units in the last place). An op takes counters by its element count alone (tensor/philox.hpp).
+// Where no generator is given, the default one of the tensor's device is used.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <weft/tensor/generator.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// Uniform in [0, 1). DTypeError for integer types.
+WEFT_API Tensor rand(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
+                     Location where = {});
+WEFT_API Tensor rand_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
+/// Normal with mean 0 and standard deviation 1. DTypeError for integer types.
+WEFT_API Tensor randn(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
+                      Location where = {});
+WEFT_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
+/// Integers in [low, high), i64 unless asked otherwise. ValueError unless low < high.
+WEFT_API Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options = DType::i64,
+                        Generator* generator = nullptr, Location where = {});
+/// 0 … n - 1 in random order, i64 unless asked otherwise.
+WEFT_API Tensor randperm(int64_t n, TensorOptions options = DType::i64, Generator* generator = nullptr,
+                         Location where = {});
+/// 1 with the probability that the element of `probabilities` gives, else 0; of its shape and dtype. No gradient.
+WEFT_API Tensor bernoulli(const Tensor& probabilities, Generator* generator = nullptr, Location where = {});
+
+/// Overwrite x with numbers uniform in [low, high) or normal, in place. ValueError for low > high or deviation < 0.
+WEFT_API const Tensor& uniform_(const Tensor& x, double low = 0, double high = 1, Generator* generator = nullptr,
+                                Location where = {});
+WEFT_API const Tensor& normal_(const Tensor& x, double mean = 0, double deviation = 1, Generator* generator = nullptr,
+                               Location where = {});
+/// Overwrite x with 1 with probability p, else 0.
+WEFT_API const Tensor& bernoulli_(const Tensor& x, double p = 0.5, Generator* generator = nullptr, Location where = {});
+
+/// In training, zeroes each element with probability p and scales the rest by 1 / (1 - p); else gives x itself
+/// (Srivastava et al. 2014). Backward uses the forward's mask. ValueError unless 0 <= p <= 1.
+WEFT_API Tensor dropout(const Tensor& x, double p = 0.5, bool training = true, Generator* generator = nullptr,
+                        Location where = {});
+
+/// The exact state of a device's default generator as a u8 tensor on the CPU.
+WEFT_API Tensor get_rng_state(Device device = {}, Location where = {});
+/// FormatError for a tensor that `get_rng_state` did not make; the state then stays as it was.
+WEFT_API void set_rng_state(const Tensor& state, Device device = {}, Location where = {});
+
+/// Puts the default generators of `devices` back at the end of the scope, also when an exception leaves it.
+class WEFT_API RngForkGuard {
+ public:
+  explicit RngForkGuard(std::vector<Device> devices = {Device()});
+  ~RngForkGuard();
+  RngForkGuard(const RngForkGuard&) = delete;
+
+ private:
+  std::vector<Device> devices_;
+  std::vector<GeneratorState> states_;
+};
+
+}  // namespace weft

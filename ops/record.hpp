@@ -1,0 +1,158 @@
+// Op records: what the library knows about each op at run time. Tests, gradient checks, benchmarks, the Python binding,
+// the documentation and the support matrix read them; calls from C++ never do.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// An argument or result of an op called through its record. monostate is "not given".
+using Value =
+    std::variant<std::monostate, Tensor, std::vector<Tensor>, bool, int64_t, double, Dims, DType, std::string>;
+using Values = std::vector<Value>;
+
+/// Makes the inputs of sample calls: deterministic, of one dtype on one device.
+class WEFT_API SampleMaker {
+ public:
+  SampleMaker(DType dtype, Device device, uint64_t seed = 0) : dtype_(dtype), device_(device), state_(seed) {}
+  /// Values spread over [low, high], away from ties; integers and bools where the dtype says so.
+  Tensor tensor(const Dims& shape, double low = -2, double high = 2);
+  /// i64 values in [0, bound).
+  Tensor indices(const Dims& shape, int64_t bound);
+  Tensor mask(const Dims& shape);
+  DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
+
+ private:
+  DType dtype_;
+  Device device_;
+  uint64_t state_;
+};
+
+/// An op's function behind one calling convention. Arguments left out, at the end or as monostate, take their defaults.
+struct BoxedFunction {
+  Value (*run)(std::span<const Value> arguments);
+  /// How many arguments the function takes, the place of the call aside.
+  int arity;
+  Value operator()(std::span<const Value> arguments) const { return run(arguments); }
+};
+
+struct OpRecord {
+  /// Public name: weft::name in C++ and in Python.
+  const char* name;
+  /// "name(x, dim=-1, *, keepdim=False)": argument names in order, defaults, keyword-only after the star.
+  const char* schema;
+  /// Shapes, dtypes, aliasing and source, in sentences.
+  const char* document;
+  /// False for ops without a gradient: backward raises.
+  bool differentiable;
+  /// Dtypes of the tensor arguments that carry data: "floating", "numeric" (and integers), "any" (and bool).
+  enum class Domain : uint8_t { floating, numeric, any } domain;
+  /// Argument lists that exercise the op, small; also its cases in the parametrised tests and benchmarks.
+  std::vector<Values> (*samples)(SampleMaker&);
+  BoxedFunction call;
+};
+
+/// Every op, by family.
+WEFT_API std::span<const OpRecord> op_records();
+/// nullptr where there is none.
+WEFT_API const OpRecord* find_record(const char* name);
+
+namespace detail {
+
+template <class T>
+struct Unbox {
+  static T from(const Value& v) { return std::get<T>(v); }
+};
+template <>
+struct Unbox<Operand> {
+  static Operand from(const Value& v) {
+    if (auto* t = std::get_if<Tensor>(&v)) return Operand(*t, Location::none());
+    if (auto* i = std::get_if<int64_t>(&v)) return Operand(*i, Location::none());
+    if (auto* b = std::get_if<bool>(&v)) return Operand(*b, Location::none());
+    return Operand(std::get<double>(v), Location::none());
+  }
+};
+template <>
+struct Unbox<Scalar> {
+  static Scalar from(const Value& v) {
+    if (auto* i = std::get_if<int64_t>(&v)) return *i;
+    if (auto* b = std::get_if<bool>(&v)) return *b;
+    return std::get<double>(v);
+  }
+};
+template <>
+struct Unbox<double> {
+  static double from(const Value& v) {
+    if (auto* i = std::get_if<int64_t>(&v)) return static_cast<double>(*i);
+    return std::get<double>(v);
+  }
+};
+template <>
+struct Unbox<int> {
+  static int from(const Value& v) { return static_cast<int>(std::get<int64_t>(v)); }
+};
+template <>
+struct Unbox<Dims> {
+  static Dims from(const Value& v) {
+    if (auto* i = std::get_if<int64_t>(&v)) return Dims(*i);
+    return std::get<Dims>(v);
+  }
+};
+template <class T>
+struct Unbox<std::optional<T>> {
+  static std::optional<T> from(const Value& v) {
+    if (std::holds_alternative<std::monostate>(v)) return {};
+    return Unbox<T>::from(v);
+  }
+};
+template <>
+struct Unbox<Tensor> {
+  static Tensor from(const Value& v) {
+    return std::holds_alternative<std::monostate>(v) ? Tensor() : std::get<Tensor>(v);
+  }
+};
+template <>
+struct Unbox<std::span<const Tensor>> {
+  static std::span<const Tensor> from(const Value& v) { return std::get<std::vector<Tensor>>(v); }
+};
+
+inline Value box(Tensor t) { return t; }
+inline Value box(std::vector<Tensor> t) { return t; }
+inline Value box(bool b) { return b; }
+inline Value box(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
+
+template <class R, class... A, size_t... I>
+Value call_boxed(R (*function)(A...), std::span<const Value> values, std::index_sequence<I...>) {
+  static const Value missing;
+  const auto argument = [&](size_t i) -> const Value& { return i < values.size() ? values[i] : missing; };
+  return box(function(Unbox<std::remove_cvref_t<A>>::from(argument(I))...));
+}
+template <>
+struct Unbox<Location> {
+  static Location from(const Value&) { return Location::none(); }
+};
+
+template <auto function>
+Value run_boxed(std::span<const Value> values) {
+  return []<class R, class... A>(R (*f)(A...), std::span<const Value> v) {
+    return call_boxed(f, v, std::index_sequence_for<A...>());
+  }(function, values);
+}
+
+template <class R, class... A>
+constexpr int arity_of(R (*)(A...)) {
+  return (0 + ... + (std::is_same_v<A, Location> ? 0 : 1));
+}
+
+template <auto function>
+inline constexpr BoxedFunction boxed = {run_boxed<function>, arity_of(static_cast<decltype(+function)>(function))};
+
+}  // namespace detail
+}  // namespace weft

@@ -1,0 +1,101 @@
+#include <weft/ops/detail/records.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include <weft/ops/create.hpp>
+
+namespace weft {
+
+namespace {
+
+// SplitMix64: a well-mixed word from a counter.
+uint64_t mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+double unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+std::vector<int64_t> permutation(int64_t n, uint64_t seed) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const auto j = static_cast<size_t>(mixed(seed + static_cast<uint64_t>(i)) % static_cast<uint64_t>(i + 1));
+    order[static_cast<size_t>(i)] = order[j];
+    order[j] = i;
+  }
+  return order;
+}
+
+// Off the multiples of 1/2, where rounding and its kin jump.
+double off_ties(double value) {
+  const double nearest = std::rint(value * 2) / 2;
+  const double distance = value - nearest;
+  return std::fabs(distance) < 0.03 ? nearest + (distance < 0 ? -0.03 : 0.03) : value;
+}
+
+double whole(double value, double low, double high, DType dtype) {
+  if (dtype == DType::boolean) return value > (low + high) / 2 ? 1 : 0;
+  if (!is_signed(dtype) && low < 0) return std::floor(std::fabs(value));
+  const double least = std::ceil(low), most = std::max(least, std::floor(high));
+  return std::min(std::max(std::rint(value), least), most);
+}
+
+}  // namespace
+
+Tensor SampleMaker::tensor(const Dims& shape, double low, double high) {
+  const int64_t n = shape.product();
+  const uint64_t seed = mixed(state_++);
+  const std::vector<int64_t> order = permutation(n, seed);
+  std::vector<double> values(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const double place = static_cast<double>(order[static_cast<size_t>(i)]) + 0.2 +
+                         0.6 * unit(mixed(seed ^ mixed(static_cast<uint64_t>(i))));
+    const double value = low + (high - low) * place / static_cast<double>(n);
+    values[static_cast<size_t>(i)] = is_floating(dtype_) ? off_ties(value) : whole(value, low, high, dtype_);
+  }
+  return weft::tensor(std::span<const double>(values), shape, DType::f64).to(dtype_).to(device_);
+}
+
+Tensor SampleMaker::indices(const Dims& shape, int64_t bound) {
+  const uint64_t seed = mixed(state_++);
+  std::vector<int64_t> values(static_cast<size_t>(shape.product()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<int64_t>(mixed(seed + i) % static_cast<uint64_t>(bound));
+  }
+  return weft::tensor(std::span<const int64_t>(values), shape, DType::i64).to(device_);
+}
+
+Tensor SampleMaker::mask(const Dims& shape) {
+  const uint64_t seed = mixed(state_++);
+  const int64_t n = shape.product();
+  const auto values = std::make_unique<bool[]>(static_cast<size_t>(n) + 1);
+  // Both values occur wherever there are two elements.
+  for (int64_t i = 0; i < n; ++i)
+    values[static_cast<size_t>(i)] = i < 2 ? i == 0 : (mixed(seed + static_cast<uint64_t>(i)) & 1) != 0;
+  return weft::tensor(std::span<const bool>(values.get(), static_cast<size_t>(n)), shape, DType::boolean).to(device_);
+}
+
+std::span<const OpRecord> op_records() {
+  static const std::vector<OpRecord> all = [] {
+    std::vector<OpRecord> records;
+    for (const auto family : {unary_records, binary_records, ternary_records, where_records, matmul_records,
+                              index_records, join_records, reduce_records, scan_records, softmax_records, norm_records,
+                              loss_records, random_records, attention_records}) {
+      const std::span<const OpRecord> of_family = family();
+      records.insert(records.end(), of_family.begin(), of_family.end());
+    }
+    return records;
+  }();
+  return all;
+}
+
+const OpRecord* find_record(const char* name) {
+  for (const OpRecord& record : op_records()) {
+    if (std::strcmp(record.name, name) == 0) return &record;
+  }
+  return nullptr;
+}
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+// Reductions over all or some dimensions.
+//
+// `dims` may count from the end; an empty list means every dimension, and a dimension named twice is a ValueError.
+// Reduced dimensions vanish or, with `keepdim`, stay with size 1. Results are new tensors. 0-d tensors count as having
+// one dimension of size 1. Over no elements: sum 0, prod 1, any false, all true, mean NaN; extremes raise ValueError.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// Sum of all elements, 0-d. Integers and bool sum in i64; 16-bit floats accumulate in f32.
+WEFT_API Tensor sum(const Tensor& x, Location where = {});
+/// Sum over `dims`, with x first converted to `dtype` where given.
+WEFT_API Tensor sum(const Tensor& x, const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+                    Location where = {});
+
+/// Arithmetic mean of all elements, 0-d. DTypeError for integers and bool, unless a floating `dtype` is given.
+WEFT_API Tensor mean(const Tensor& x, Location where = {});
+WEFT_API Tensor mean(const Tensor& x, const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+                     Location where = {});
+
+/// Product of all elements, 0-d; dtypes as `sum`. The gradient is exact where elements are zero.
+WEFT_API Tensor prod(const Tensor& x, Location where = {});
+WEFT_API Tensor prod(const Tensor& x, const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+                     Location where = {});
+
+/// The largest element, 0-d; NaN wins. Equal largest elements share the gradient.
+WEFT_API Tensor max(const Tensor& x, Location where = {});
+WEFT_API Tensor min(const Tensor& x, Location where = {});
+/// The largest along one dimension and its first index (i64); the gradient goes to that element alone.
+WEFT_API std::pair<Tensor, Tensor> max(const Tensor& x, int dim, bool keepdim = false, Location where = {});
+WEFT_API std::pair<Tensor, Tensor> min(const Tensor& x, int dim, bool keepdim = false, Location where = {});
+/// The largest over several dimensions; NaN wins, equal largest elements share the gradient.
+WEFT_API Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
+WEFT_API Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
+/// Index (i64) of the first largest element along `dim`, or of the flattened tensor; NaN counts as largest. No
+/// gradient.
+WEFT_API Tensor argmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {});
+WEFT_API Tensor argmin(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {});
+
+/// Whether any or all elements are non-zero (NaN is); bool, no gradient.
+WEFT_API Tensor any(const Tensor& x, Location where = {});
+WEFT_API Tensor any(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
+WEFT_API Tensor all(const Tensor& x, Location where = {});
+WEFT_API Tensor all(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
+
+/// Variance: sum of squared deviations from the mean over max(0, n - correction), in two passes or by Welford.
+/// Floating-point tensors only.
+WEFT_API Tensor var(const Tensor& x, Location where = {});
+WEFT_API Tensor var(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,
+                    Location where = {});
+/// Standard deviation, the root of `var`. Where it is 0 so is the gradient.
+WEFT_API Tensor std(const Tensor& x, Location where = {});
+WEFT_API Tensor std(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,
+                    Location where = {});
+
+/// log(sum(exp(x))) without overflow; -inf over no elements or where all are -inf. Integers are computed in f32.
+WEFT_API Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
+
+/// The Euclidean norm: the root of the sum of squares, accumulated in f32 for 16-bit floats. The gradient at 0 is 0.
+WEFT_API Tensor norm(const Tensor& x, Location where = {});
+WEFT_API Tensor norm(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
+
+}  // namespace weft

@@ -1,0 +1,117 @@
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/reduce.hpp>
+
+namespace weft {
+
+namespace {
+
+using OptionalDims = std::optional<Dims>;
+using OptionalBool = std::optional<bool>;
+
+template <Tensor (*reduction)(const Tensor&, const Dims&, bool, std::optional<DType>, Location)>
+Tensor call_typed(const Tensor& x, OptionalDims dim, OptionalBool keepdim, std::optional<DType> dtype) {
+  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), dtype, Location::none());
+}
+template <Tensor (*reduction)(const Tensor&, const Dims&, bool, Location)>
+Tensor call_plain(const Tensor& x, OptionalDims dim, OptionalBool keepdim) {
+  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), Location::none());
+}
+template <Tensor (*reduction)(const Tensor&, const Dims&, double, bool, Location)>
+Tensor call_corrected(const Tensor& x, OptionalDims dim, std::optional<double> correction, OptionalBool keepdim) {
+  return reduction(x, dim.value_or(Dims()), correction.value_or(1), keepdim.value_or(false), Location::none());
+}
+template <Tensor (*reduction)(const Tensor&, std::optional<int64_t>, bool, Location)>
+Tensor call_index(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
+  return reduction(x, dim, keepdim.value_or(false), Location::none());
+}
+
+template <Tensor (*whole)(const Tensor&, Location),
+          std::pair<Tensor, Tensor> (*along)(const Tensor&, int, bool, Location)>
+std::vector<Tensor> call_extreme(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
+  if (!dim) return {whole(x, Location::none())};
+  auto [values, index] = along(x, static_cast<int>(*dim), keepdim.value_or(false), Location::none());
+  return {std::move(values), std::move(index)};
+}
+
+std::vector<Values> sum_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3})},
+          {make.tensor({2, 3, 2}), Dims{0, -1}},
+          {make.tensor({2, 3}), Dims(1), true},
+          {make.tensor({})},
+          {make.tensor({0, 2}), Dims(0)}};
+}
+std::vector<Values> extreme_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3})},
+          {make.tensor({2, 3, 2}), Dims{0, -1}},
+          {make.tensor({2, 3}), Dims(1), true},
+          {make.tensor({})},
+          {make.tensor({0, 2}), Dims(1)}};
+}
+std::vector<Values> along_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3})},
+          {make.tensor({2, 3, 2}), int64_t{1}},
+          {make.tensor({2, 3}), int64_t{-2}, true},
+          {make.tensor({}), int64_t{0}},
+          {make.tensor({0, 2}), int64_t{1}}};
+}
+std::vector<Values> variance_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3})},
+          {make.tensor({2, 3, 2}), Dims{0, 2}, 0.0},
+          {make.tensor({2, 3}), Dims(-1), 1.0, true},
+          {make.tensor({0, 2}), Dims(1)}};
+}
+std::vector<Values> listed_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), Dims(1)},
+          {make.tensor({2, 3, 2}), Dims{0, 2}, true},
+          {make.tensor({}), Dims(0)},
+          {make.tensor({0, 2}), Dims(1)}};
+}
+
+#define WEFT_TYPED(op, domain, samples, document)                                                              \
+  OpRecord {                                                                                                   \
+#op, #op "(x, dim=None, keepdim=False, *, dtype=None)", document, true, OpRecord::Domain::domain, samples, \
+        detail::boxed < call_typed < weft::op>>                                                                \
+  }
+#define WEFT_PLAIN(op, differentiable, domain, samples, document)                                         \
+  OpRecord {                                                                                              \
+#op, #op "(x, dim=None, keepdim=False)", document, differentiable, OpRecord::Domain::domain, samples, \
+        detail::boxed < call_plain < weft::op>>                                                           \
+  }
+
+constexpr OpRecord records[] = {
+    WEFT_TYPED(sum, any, sum_samples,
+               "Sum over dim, or over all dimensions. Integers and bool give int64; 16-bit floats accumulate "
+               "in float32."),
+    WEFT_TYPED(mean, floating, extreme_samples, "Arithmetic mean over dim, or over all dimensions."),
+    WEFT_TYPED(prod, any, sum_samples,
+               "Product over dim, or over all dimensions; dtypes as sum. The gradient is exact at zeros."),
+    WEFT_PLAIN(amax, true, numeric, extreme_samples, "The largest over dim; NaN wins, equal ones share the gradient."),
+    WEFT_PLAIN(amin, true, numeric, extreme_samples, "The smallest over dim; NaN wins, equal ones share the gradient."),
+    WEFT_PLAIN(any, false, any, sum_samples, "Whether any element is non-zero."),
+    WEFT_PLAIN(all, false, any, sum_samples, "Whether all elements are non-zero."),
+    WEFT_PLAIN(logsumexp, true, floating, listed_samples, "log(sum(exp(x))) over dim, without overflow."),
+    WEFT_PLAIN(norm, true, floating, sum_samples, "The Euclidean norm over dim; the gradient at 0 is 0."),
+    {"max", "max(x, dim=None, keepdim=False)",
+     "The largest element, or with dim the largest along it and their first indices (int64). NaN wins.", true,
+     OpRecord::Domain::numeric, along_samples, detail::boxed<call_extreme<weft::max, weft::max>>},
+    {"min", "min(x, dim=None, keepdim=False)",
+     "The smallest element, or with dim the smallest along it and their first indices (int64). NaN wins.", true,
+     OpRecord::Domain::numeric, along_samples, detail::boxed<call_extreme<weft::min, weft::min>>},
+    {"argmax", "argmax(x, dim=None, keepdim=False)",
+     "Index of the first largest element along dim, or of the flattened tensor; NaN counts as largest.", false,
+     OpRecord::Domain::numeric, along_samples, detail::boxed<call_index<weft::argmax>>},
+    {"argmin", "argmin(x, dim=None, keepdim=False)",
+     "Index of the first smallest element along dim, or of the flattened tensor; NaN counts as smallest.", false,
+     OpRecord::Domain::numeric, along_samples, detail::boxed<call_index<weft::argmin>>},
+    {"var", "var(x, dim=None, *, correction=1, keepdim=False)",
+     "Sum of squared deviations from the mean over max(0, n - correction).", true, OpRecord::Domain::floating,
+     variance_samples, detail::boxed<call_corrected<weft::var>>},
+    {"std", "std(x, dim=None, *, correction=1, keepdim=False)", "The root of var; where it is 0 so is the gradient.",
+     true, OpRecord::Domain::floating, variance_samples, detail::boxed<call_corrected<weft::std>>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> reduce_records() { return records; }
+
+}  // namespace weft

@@ -1,0 +1,87 @@
+#include <weft/ops/scan.hpp>
+
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/detail/reducing.hpp>
+
+namespace weft {
+
+namespace {
+
+void run_cumsum(const Tensor& out, const Tensor& x, int dim, bool exclusive, bool reverse, const char* op,
+                Location where) {
+  WEFT_KERNEL_FOR(cumsum, x, op, where)
+  (at_least_1d(out.raw_view()), at_least_1d(x.raw_view()), dim, exclusive, reverse);
+}
+
+struct CumsumFormula {
+  int dim;
+  bool exclusive, reverse;
+  Tensor operator()(Node& self, Tensor&& g) { return cumsum(g, dim, exclusive, !reverse, {}, self.where); }
+};
+
+}  // namespace
+
+Tensor cumsum(const Tensor& operand, std::optional<int64_t> dim, bool exclusive, bool reverse,
+              std::optional<DType> dtype, Location where) {
+  checked(operand, "cumsum", where);
+  if (!dim) return cumsum(operand.reshape({-1}, where), 0, exclusive, reverse, dtype, where);
+  const int along = wrap_dim(*dim, operand.dim(), "cumsum", where);
+  const DType wanted = dtype.value_or(is_floating(operand.dtype()) ? operand.dtype() : DType::i64);
+  const Tensor x = operand.to(wanted, where);
+  Tensor out = make_like(x, "cumsum", where);
+  run_cumsum(out, x, along, exclusive, reverse, "cumsum", where);
+  if (should_record(x)) record(out, "cumsum", where, CumsumFormula{along, exclusive, reverse}, x);
+  return out;
+}
+
+const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive, bool reverse, Location where) {
+  const int along = wrap_dim(dim, checked(x, "cumsum_", where).dim(), "cumsum_", where);
+  if (!is_floating(x.dtype()) && x.dtype() != DType::i64) {
+    raise<DTypeError>({.op = "cumsum_",
+                       .problem = fmt::format("sums of {} are int64 and do not fit in place", name(x.dtype())),
+                       .remedy = "use cumsum"},
+                      where);
+  }
+  check_inplace(x, "cumsum_", where);
+  check_writable(x, "cumsum_", where);
+  const bool recorded = should_record(x);
+  run_cumsum(x, x, along, exclusive, reverse, "cumsum_", where);
+  Node* node = nullptr;
+  if (recorded) {
+    node = make_node<1>("cumsum_", where, CumsumFormula{along, exclusive, reverse});
+    set_edge(node, 0, x.impl());
+  }
+  note_write(x, "cumsum_", where);
+  if (recorded) rebase_history(x, node);
+  return x;
+}
+
+namespace {
+
+std::vector<Values> cumsum_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), int64_t{1}},
+          {make.tensor({2, 3, 2}), int64_t{-2}, true, false},
+          {make.tensor({4}), int64_t{0}, false, true},
+          {make.tensor({2, 2}), std::monostate{}, true, true},
+          {make.tensor({}), int64_t{0}},
+          {make.tensor({0, 3}), int64_t{0}}};
+}
+
+Tensor call_cumsum(const Tensor& x, std::optional<int64_t> dim, std::optional<bool> exclusive,
+                   std::optional<bool> reverse, std::optional<DType> dtype) {
+  return cumsum(x, dim, exclusive.value_or(false), reverse.value_or(false), dtype, Location::none());
+}
+
+constexpr OpRecord records[] = {
+    {"cumsum", "cumsum(x, dim=None, exclusive=False, reverse=False, *, dtype=None)",
+     "Prefix sums along dim, or of the flattened tensor. exclusive leaves the element itself out, reverse sums from "
+     "the "
+     "end. Integers give int64; 16-bit floats accumulate in float32.",
+     true, OpRecord::Domain::any, cumsum_samples, detail::boxed<call_cumsum>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> scan_records() { return records; }
+
+}  // namespace weft

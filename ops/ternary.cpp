@@ -1,0 +1,162 @@
+#include <limits>
+
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/detail/promote.hpp>
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/detail/symbolic.hpp>
+
+namespace weft {
+
+namespace {
+
+using GradientFormula = Symbolic (*)(Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& c);
+
+struct TernaryInfo {
+  const char* name;
+  Kind kind;
+  bool uses[3];
+  GradientFormula gradients[3];
+};
+
+#define WEFT_TERNARY_GRADIENT(Functor, operand)                             \
+  [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& c) { \
+    return functors::Functor::gradient_##operand(std::move(g), a, b, c);    \
+  }
+#define WEFT_TERNARY_INFO(name, Functor, kind, ...)                                                  \
+  {#name,                                                                                            \
+   Kind::kind,                                                                                       \
+   {functors::Functor::uses_a != 0, functors::Functor::uses_b != 0, functors::Functor::uses_c != 0}, \
+   {WEFT_TERNARY_GRADIENT(Functor, a), WEFT_TERNARY_GRADIENT(Functor, b), WEFT_TERNARY_GRADIENT(Functor, c)}},
+constexpr TernaryInfo infos[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_INFO)};
+#undef WEFT_TERNARY_INFO
+#undef WEFT_TERNARY_GRADIENT
+
+const TernaryInfo& info_of(TernaryOp op) { return infos[static_cast<int>(op)]; }
+
+struct Origin {
+  Dims shape;
+  DType dtype;
+  Device device;
+};
+
+struct TernaryFormula {
+  TernaryOp op;
+  Saved operands[3];
+  Origin origins[3];
+
+  Symbolic operand(Node& self, int i) { return {operands[i].defined() ? operands[i].get(self) : Tensor(), self.where}; }
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Symbolic a = operand(self, 0), b = operand(self, 1), c = operand(self, 2);
+    const int last = self.wants(2) ? 2 : (self.wants(1) ? 1 : 0);
+    for (int i = 0; i <= last; ++i) {
+      if (!self.wants(i)) continue;
+      Tensor g = i == last ? std::move(incoming[0]) : incoming[0];
+      Symbolic result = info_of(op).gradients[i](Symbolic(std::move(g), self.where), a, b, c);
+      outgoing[i] = fit(std::move(result.tensor), origins[i].shape, origins[i].dtype, origins[i].device, self.where);
+    }
+  }
+};
+
+// addcmul's factors need each other alone; the other ops' gradients read every operand they use.
+bool keeps(TernaryOp op, int i, const Tensor (&operands)[3]) {
+  if (op == TernaryOp::addcmul) return i != 0 && needs_gradient(operands[3 - i].impl());
+  return info_of(op).uses[i];
+}
+
+TernaryFormula formula_for(TernaryOp op, const Tensor (&operands)[3]) {
+  TernaryFormula formula{op, {}, {}};
+  for (int i = 0; i < 3; ++i) {
+    if (keeps(op, i, operands)) formula.operands[i] = Saved(operands[i]);
+    formula.origins[i] = {operands[i].shape(), operands[i].dtype(), operands[i].device()};
+  }
+  return formula;
+}
+
+Tensor ternary(TernaryOp op, const Operand& a, const Operand& b, const Operand& c) {
+  const TernaryInfo& info = info_of(op);
+  const Location where = a.where;
+  Prepared<3> p;
+  prepare(p, info.name, {&a, &b, &c}, info.kind, where);
+  Tensor out = make(p.shape, p.dtype, p.device, info.name, where);
+  out.impl()->wrapped_number = p.wrapped;
+  WEFT_KERNEL_FOR(ternary, out, info.name, where)(op, out.raw_view(), p.views[0], p.views[1], p.views[2]);
+  const auto& [x, y, z] = p.operands;
+  if (should_record(x, y, z)) record(out, info.name, where, formula_for(op, p.operands), x, y, z);
+  return out;
+}
+
+// An integer bound held inside the range of an integer dtype, so that casting it changes nothing.
+Scalar within(DType dtype, Scalar bound) {
+  return visit_dtype(dtype, [&]<class T>() -> Scalar {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      const int64_t low = std::cmp_less(std::numeric_limits<T>::min(), 0) ? std::numeric_limits<T>::min() : 0;
+      const int64_t high =
+          sizeof(T) == 8 ? std::numeric_limits<int64_t>::max() : int64_t(std::numeric_limits<T>::max());
+      if (bound.held_as() == DType::u64 && bound.to<uint64_t>() > uint64_t(high)) return high;
+      return std::clamp(bound.to<int64_t>(), low, high);
+    }
+    return bound;
+  });
+}
+
+Scalar bound_or(std::optional<Scalar> bound, bool upper, DType dtype, bool whole) {
+  if (whole) {
+    using Limits = std::numeric_limits<int64_t>;
+    return within(dtype, bound.value_or(upper ? Limits::max() : Limits::min()));
+  }
+  return bound.value_or(upper ? __builtin_inf() : -__builtin_inf());
+}
+
+std::vector<Values> ternary_samples(SampleMaker& make) {
+  const auto a = [&](const Dims& shape) { return make.tensor(shape, -2, 2); };
+  const auto b = [&](const Dims& shape) { return make.tensor(shape, -1.3, -0.3); };
+  const auto c = [&](const Dims& shape) { return make.tensor(shape, 0.3, 1.3); };
+  return {{a({2, 3}), b({2, 3}), c({2, 3})},
+          {a({2, 1, 3}), b({4, 1}), c({})},
+          {a({}), b({3}), c({2, 1})},
+          {a({0, 2}), b({2}), c({})}};
+}
+
+std::vector<Values> clip_samples(SampleMaker& make) {
+  if (is_floating(make.dtype())) {
+    return {{make.tensor({2, 3}), -0.8, 0.9},
+            {make.tensor({4}), {}, 0.6},
+            {make.tensor({}), -0.7, {}},
+            {make.tensor({0, 2}), -1.0, 1.0}};
+  }
+  return {{make.tensor({2, 3}), int64_t{0}, int64_t{1}}, {make.tensor({4}), {}, int64_t{1}}};
+}
+
+#define WEFT_TERNARY_RECORD(name, Functor, kind, document) \
+  OpRecord{#name,                                          \
+           #name "(a, b, c)",                              \
+           document,                                       \
+           true,                                           \
+           OpRecord::Domain::kind,                         \
+           ternary_samples,                                \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&)>(&weft::name)>},
+constexpr OpRecord ternary_op_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD) OpRecord{
+    "clip", "clip(x, low=None, high=None)", "x limited to [low, high]; one of them may be left out", true,
+    OpRecord::Domain::numeric, clip_samples, detail::boxed<&weft::clip>}};
+
+}  // namespace
+
+std::span<const OpRecord> ternary_records() { return ternary_op_records; }
+
+#define WEFT_DEFINE_TERNARY(name, ...) \
+  Tensor name(const Operand& a, const Operand& b, const Operand& c) { return ternary(TernaryOp::name, a, b, c); }
+WEFT_TERNARY_OPS(WEFT_DEFINE_TERNARY)
+
+Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  const DType dtype = checked(x.tensor(), "clip", x.where).dtype();
+  if (!low && !high) {
+    raise<ValueError>({.op = "clip", .problem = "neither low nor high is given", .remedy = "pass at least one of them"},
+                      x.where);
+  }
+  const bool whole = is_integer(dtype) && !(low && low->is_floating()) && !(high && high->is_floating());
+  return clamp(x, Operand(bound_or(low, false, dtype, whole), x.where),
+               Operand(bound_or(high, true, dtype, whole), x.where));
+}
+
+}  // namespace weft

@@ -1,0 +1,157 @@
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/detail/promote.hpp>
+#include <weft/ops/record.hpp>
+#include <weft/ops/detail/symbolic.hpp>
+
+namespace weft {
+
+namespace {
+
+struct UnaryInfo {
+  const char* name;
+  Kind kind;
+  functors::Saves saves;
+  Symbolic (*gradient)(Symbolic g, Symbolic saved);
+};
+
+#define WEFT_UNARY_INFO(name, Functor, kind, ...)                             \
+  {#name, Kind::kind, static_cast<functors::Saves>(functors::Functor::saves), \
+   [](Symbolic g, Symbolic s) { return functors::Functor::gradient(std::move(g), std::move(s)); }},
+constexpr UnaryInfo infos[] = {WEFT_UNARY_OPS(WEFT_UNARY_INFO)};
+#undef WEFT_UNARY_INFO
+
+const UnaryInfo& info_of(UnaryOp op) { return infos[static_cast<int>(op)]; }
+
+// The backward pass in one kernel; by public ops where it is itself recorded or the device has no such kernel.
+Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved, Location where) {
+  const auto kernel = kernels(g.raw_view()).unary_gradient;
+  if (WEFT_UNLIKELY(recording() || kernel == nullptr)) {
+    const Dims shape = g.shape();
+    const DType dtype = g.dtype();
+    const Device device = g.device();
+    Symbolic result = info_of(op).gradient(Symbolic(std::move(g), where), Symbolic(saved, where));
+    return fit(std::move(result.tensor), shape, dtype, device, where);
+  }
+  const bool reuse = detail::share_gradients && g.is_contiguous() && exclusively_owned(g.impl());
+  Tensor out = reuse ? g : make_like(g, info_of(op).name, where);
+  kernel(op, out.raw_view(), g.raw_view(), saved.defined() ? saved.raw_view() : g.raw_view());
+  return out;
+}
+
+struct InputFormula {
+  UnaryOp op;
+  Saved input;
+  Tensor operator()(Node& self, Tensor&& g) {
+    return unary_gradient(op, std::move(g), input.defined() ? input.get(self) : g, self.where);
+  }
+};
+struct OutputFormula {
+  UnaryOp op;
+  SavedOutput output;
+  Tensor operator()(Node& self, Tensor&& g) { return unary_gradient(op, std::move(g), output.get(self), self.where); }
+};
+
+void record_unary(UnaryOp op, const Tensor& out, const Tensor& x, Location where) {
+  const UnaryInfo& info = info_of(op);
+  if (info.saves == functors::saves_output) {
+    record(out, info.name, where, OutputFormula{op, SavedOutput(out)}, x);
+  } else {
+    record(out, info.name, where, InputFormula{op, info.saves == functors::saves_input ? Saved(x) : Saved()}, x);
+  }
+}
+
+// The operand in a type the op computes in.
+Tensor converted(const UnaryInfo& info, const Tensor& x, Location where) {
+  if (info.kind == Kind::floating && !is_floating(x.dtype())) return x.to(default_dtype, where);
+  return x;
+}
+
+Tensor unary(UnaryOp op, const Operand& operand) {
+  const UnaryInfo& info = info_of(op);
+  const Location where = operand.where;
+  const Tensor& x = checked(operand.tensor(), info.name, where);
+  if (WEFT_UNLIKELY(info.kind == Kind::floating && !is_floating(x.dtype()))) {
+    return unary(op, Operand(x.to(default_dtype, where), where));
+  }
+  const bool recorded = should_record(x);
+  TensorImpl* impl = x.impl();
+  const bool reuse =
+      operand.temporary && !recorded && detail::share_gradients && x.is_contiguous() && exclusively_owned(impl);
+  Tensor out = reuse ? std::move(const_cast<Tensor&>(x)) : make_like(x, info.name, where);
+  out.impl()->wrapped_number = impl->wrapped_number;
+  WEFT_KERNEL_FOR(unary, out, info.name, where)(op, out.raw_view(), impl->view);
+  if (recorded) record_unary(op, out, x, where);
+  return out;
+}
+
+const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, Location where) {
+  const UnaryInfo& info = info_of(op);
+  checked(x, op_name, where);
+  if (info.kind == Kind::floating && !is_floating(x.dtype())) check_floating(op_name, x, where);
+  check_inplace(x, op_name, where);
+  check_writable(x, op_name, where);
+  const bool recorded = should_record(x);
+  const Tensor before = recorded && info.saves == functors::saves_input ? x.clone(where) : x;
+  WEFT_KERNEL_FOR(unary, x, op_name, where)(op, x.raw_view(), x.raw_view());
+  note_write(x, op_name, where);
+  if (!recorded) return x;
+  Node* node =
+      info.saves == functors::saves_output
+          ? static_cast<Node*>(make_node<1>(op_name, where, OutputFormula{op, SavedOutput(x)}))
+          : make_node<1>(op_name, where,
+                         InputFormula{op, info.saves == functors::saves_input ? Saved(before.detach()) : Saved()});
+  // The edge belongs to the value before the write; a stale view must not be re-derived from it.
+  x.impl()->node_version.store(x.version(), std::memory_order_relaxed);
+  set_edge(node, 0, x.impl());
+  rebase_history(x, node);
+  return x;
+}
+
+const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, const Operand& operand) {
+  const UnaryInfo& info = info_of(op);
+  const Location where = operand.where;
+  checked(out, op_name, where);
+  const Tensor x = converted(info, checked(operand.tensor(), op_name, where), where);
+  check_out(op_name, out, x.sizes(), x.dtype(), x.device(), {&x}, where);
+  WEFT_KERNEL_FOR(unary, out, op_name, where)(op, out.raw_view(), x.raw_view());
+  note_write(out, op_name, where);
+  return out;
+}
+
+template <double low, double high>
+std::vector<Values> unary_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, low, high)}, {make.tensor({}, low, high)}, {make.tensor({0, 2}, low, high)}};
+}
+
+#define WEFT_UNARY_RECORD(name, Functor, kind, low, high, document) \
+  OpRecord{#name,                                                   \
+           #name "(x)",                                             \
+           document,                                                \
+           true,                                                    \
+           OpRecord::Domain::kind,                                  \
+           unary_samples<low, high>,                                \
+           detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>},
+constexpr OpRecord unary_op_records[] = {WEFT_UNARY_OPS(WEFT_UNARY_RECORD)};
+
+}  // namespace
+
+std::span<const OpRecord> unary_records() { return unary_op_records; }
+
+#define WEFT_DEFINE_UNARY(name, ...)                                \
+  Tensor name(const Operand& x) { return unary(UnaryOp::name, x); } \
+  const Tensor& name##_(const Tensor& x, Location where) {          \
+    return unary_in_place(UnaryOp::name, #name "_", x, where);      \
+  }                                                                 \
+  const Tensor& name##_out(const Tensor& out, const Operand& x) {   \
+    return unary_into(UnaryOp::name, #name "_out", out, x);         \
+  }
+WEFT_UNARY_OPS(WEFT_DEFINE_UNARY)
+
+Tensor operator-(const Operand& a) { return neg(a); }
+
+Tensor gelu(const Operand& x, Approximate approximate) {
+  return approximate == Approximate::tanh ? gelu_tanh(x) : gelu_erf(x);
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+#include <weft/tensor/allocator.hpp>
+
+#include <atomic>
+
+#include <weft/tensor/error.hpp>
+
+namespace weft {
+
+namespace {
+
+constinit std::atomic<Allocator*> registry[device_type_count][256] = {};
+
+Allocator& require_allocator(Device device) {
+  if (Allocator* found = find_allocator(device)) return *found;
+  raise<DeviceError>({.op = "memory",
+                      .problem = "there is no device " + device.name(),
+                      .remedy = "use a device that this machine has, or the CPU"},
+                     Location::none());
+}
+
+}  // namespace
+
+Allocator* find_allocator(Device device) {
+  if (device.is_cpu()) return device.index == 0 ? &cpu_allocator() : nullptr;
+  return registry[static_cast<int>(device.type)][device.index].load(std::memory_order_acquire);
+}
+
+void register_allocator(Device device, Allocator* allocator) {
+  registry[static_cast<int>(device.type)][device.index].store(allocator, std::memory_order_release);
+}
+
+MemoryStats memory_stats(Device device) {
+  if (device.type == DeviceType::meta) return {};
+  return require_allocator(device).stats();
+}
+void reset_peak(Device device) {
+  if (device.type != DeviceType::meta) require_allocator(device).reset_peak();
+}
+void empty_cache(Device device) {
+  if (device.type != DeviceType::meta) require_allocator(device).empty_cache();
+}
+void set_memory_limit(Device device, size_t bytes) {
+  if (device.type != DeviceType::meta) require_allocator(device).set_limit(bytes);
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// Devices by name: "cpu", "cuda:1", "hpu", "meta".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <weft/tensor/config.hpp>
+#include <weft/tensor/view.hpp>
+
+namespace weft {
+
+/// A kind of device and its index. Device{} is the CPU.
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  uint8_t index = 0;
+
+  constexpr Device() = default;
+  constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<uint8_t>(i)) {}
+  /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta"; anything else is a DeviceError.
+  WEFT_API Device(std::string_view name);
+  Device(const char* name) : Device(std::string_view(name)) {}
+
+  constexpr bool is_cpu() const { return type == DeviceType::cpu; }
+  constexpr bool operator==(const Device&) const = default;
+  /// "cpu", "meta", "cuda:0", "hpu:1".
+  WEFT_API std::string name() const;
+};
+
+}  // namespace weft

@@ -1,0 +1,85 @@
+// Dims: a short list of 64-bit integers (a shape, strides, axes) that never touches the heap.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weft/tensor/config.hpp>
+#include <weft/tensor/view.hpp>
+
+namespace weft {
+
+/// At most `max_rank` (8) values; more raise a ShapeError. Converts from `{2, 3}`, one integer, a vector or a span.
+class Dims {
+ public:
+  Dims() = default;
+  template <std::integral T>
+  Dims(T value) : size_(1) {
+    values_[0] = static_cast<int64_t>(value);
+  }
+  template <std::integral T>
+  Dims(std::initializer_list<T> values) {
+    assign(values.begin(), values.size());
+  }
+  Dims(std::initializer_list<int64_t> values) { assign(values.begin(), values.size()); }
+  template <std::integral T>
+  Dims(const std::vector<T>& values) {
+    assign(values.data(), values.size());
+  }
+  Dims(std::span<const int64_t> values) { assign(values.data(), values.size()); }
+
+  static Dims filled(int count, int64_t value) {
+    Dims d;
+    for (int i = 0; i < count; ++i) d.push_back(value);
+    return d;
+  }
+
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int64_t& operator[](int i) { return values_[i]; }
+  int64_t operator[](int i) const { return values_[i]; }
+  const int64_t* begin() const { return values_; }
+  const int64_t* end() const { return values_ + size_; }
+  const int64_t* data() const { return values_; }
+  operator std::span<const int64_t>() const { return {values_, static_cast<size_t>(size_)}; }
+
+  void push_back(int64_t value) {
+    if (size_ == max_rank) raise_too_many();
+    values_[size_++] = value;
+  }
+  void insert(int at, int64_t value) {
+    push_back(value);
+    std::rotate(values_ + at, values_ + size_ - 1, values_ + size_);
+  }
+  void erase(int at) {
+    std::move(values_ + at + 1, values_ + size_, values_ + at);
+    --size_;
+  }
+  bool operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+  /// Product of the values.
+  int64_t product() const {
+    int64_t n = 1;
+    for (int64_t v : *this) n *= v;
+    return n;
+  }
+  /// "[2, 3]"
+  WEFT_API std::string text() const;
+
+ private:
+  template <class T>
+  void assign(const T* values, size_t count) {
+    if (count > static_cast<size_t>(max_rank)) raise_too_many();
+    size_ = static_cast<int>(count);
+    for (size_t i = 0; i < count; ++i) values_[i] = static_cast<int64_t>(values[i]);
+  }
+  [[noreturn]] WEFT_API static void raise_too_many();
+
+  int64_t values_[max_rank];
+  int size_ = 0;
+};
+
+}  // namespace weft

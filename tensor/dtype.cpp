@@ -1,0 +1,90 @@
+#include <weft/tensor/dtype.hpp>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <weft/tensor/device.hpp>
+#include <weft/tensor/error.hpp>
+
+#ifndef WEFT_VERSION_STRING
+#define WEFT_VERSION_STRING "0.1.0"
+#endif
+
+namespace weft {
+
+const char* version() { return WEFT_VERSION_STRING; }
+
+namespace {
+constexpr const char* dtype_names[dtype_count] = {"bool",     "uint8",   "int8",    "uint16",        "int16",
+                                                  "uint32",   "int32",   "uint64",  "int64",         "float16",
+                                                  "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
+constexpr const char* device_names[device_type_count] = {"cpu", "cuda", "hpu", "meta"};
+}  // namespace
+
+const char* name(DType t) { return dtype_names[static_cast<int>(t)]; }
+
+DType dtype_from_name(const char* wanted) {
+  for (int i = 0; i < dtype_count; ++i) {
+    if (std::strcmp(dtype_names[i], wanted) == 0) return static_cast<DType>(i);
+  }
+  raise<ValueError>({.op = "dtype", .problem = fmt::format("unknown dtype '{}'", wanted)}, Location::none());
+}
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);  // now b is the later in the enumeration
+  const auto refuse = [&]() -> DType {
+    raise<DTypeError>({.op = "promote",
+                       .problem = fmt::format("{} and {} have no common type", name(a), name(b)),
+                       .remedy = "convert one operand with to(dtype)"},
+                      Location::none());
+  };
+  if (a == DType::boolean) return b;
+  if (is_floating(b)) {
+    if (b >= DType::f8_e4m3fn && is_floating(a)) return refuse();
+    if (!is_floating(a)) return b;
+    if (a == DType::f16 && b == DType::bf16) return DType::f32;
+    return b;
+  }
+  if (is_signed(a) == is_signed(b)) return itemsize(a) > itemsize(b) ? a : b;
+  const DType signed_type = is_signed(a) ? a : b;
+  const DType unsigned_type = is_signed(a) ? b : a;
+  if (unsigned_type != DType::u8) return refuse();  // as PyTorch: wide unsigned types have no promotion with signed
+  return signed_type == DType::i8 ? DType::i16 : signed_type;
+}
+
+Device::Device(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  int number = 0;
+  bool ok = false;
+  for (int i = 0; i < device_type_count; ++i) {
+    if (kind != device_names[i]) continue;
+    type = static_cast<DeviceType>(i);
+    ok = true;
+  }
+  if (colon != std::string_view::npos) {
+    const std::string_view digits = text.substr(colon + 1);
+    ok = ok && !digits.empty() && digits.size() <= 2;
+    for (char c : digits) {
+      ok = ok && c >= '0' && c <= '9';
+      number = number * 10 + (c - '0');
+    }
+    ok = ok && (number == 0 || type == DeviceType::cuda || type == DeviceType::hpu);
+  }
+  if (!ok) {
+    raise<DeviceError>({.op = "device",
+                        .problem = fmt::format("unknown device '{}'", text),
+                        .remedy = "use cpu, cuda[:index], hpu[:index] or meta"},
+                       Location::none());
+  }
+  index = static_cast<uint8_t>(number);
+}
+
+std::string Device::name() const {
+  const char* kind = device_names[static_cast<int>(type)];
+  return type == DeviceType::cpu || type == DeviceType::meta ? kind : fmt::format("{}:{}", kind, index);
+}
+
+}  // namespace weft

@@ -1,0 +1,102 @@
+// Element types: names, sizes, categories, the C++ type of each, and PyTorch's promotion rules.
+#pragma once
+
+#include <type_traits>
+
+#include <weft/tensor/config.hpp>
+#include <weft/tensor/view.hpp>
+
+namespace weft {
+
+/// The short C++ spellings: weft::f32, weft::i64, weft::boolean.
+using enum DType;
+
+/// Bytes of one element.
+constexpr int64_t itemsize(DType t) {
+  constexpr uint8_t sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
+  return sizes[static_cast<int>(t)];
+}
+constexpr bool is_floating(DType t) { return t >= DType::f16; }
+/// Any integer type, signed or not; bool is not one.
+constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
+constexpr bool is_signed(DType t) {
+  return is_floating(t) || t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
+}
+/// Held and cast, but not computed with: u16, u32, u64 and the 8-bit floats.
+constexpr bool is_storage_only(DType t) {
+  return t == DType::u16 || t == DType::u32 || t == DType::u64 || t >= DType::f8_e4m3fn;
+}
+/// The type that arithmetic runs in: f32 for the smaller floats, else `t` itself.
+constexpr DType compute_type(DType t) {
+  return t == DType::f16 || t == DType::bf16 || t >= DType::f8_e4m3fn ? DType::f32 : t;
+}
+
+/// "float32", "bool", "bfloat16", "float8_e4m3fn": PyTorch's names.
+WEFT_API const char* name(DType t);
+/// The inverse of `name`; unknown names are a ValueError.
+WEFT_API DType dtype_from_name(const char* name);
+
+/// The smallest type both convert to, as PyTorch's `promote_types`; there is none for the 8-bit floats: DTypeError.
+WEFT_API DType promote(DType a, DType b);
+
+/// The process's default floating type: f32.
+inline constexpr DType default_dtype = DType::f32;
+
+template <class T>
+constexpr DType dtype_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, bool>) return DType::boolean;
+  else if constexpr (std::is_same_v<U, float>) return DType::f32;
+  else if constexpr (std::is_same_v<U, double>) return DType::f64;
+  else if constexpr (std::is_same_v<U, float16>) return DType::f16;
+  else if constexpr (std::is_same_v<U, bfloat16>) return DType::bf16;
+  else if constexpr (std::is_same_v<U, float8_e4m3fn>) return DType::f8_e4m3fn;
+  else if constexpr (std::is_same_v<U, float8_e5m2>) return DType::f8_e5m2;
+  else {
+    static_assert(std::is_integral_v<U>, "not an element type");
+    constexpr bool s = std::is_signed_v<U>;
+    if constexpr (sizeof(U) == 1) return s ? DType::i8 : DType::u8;
+    else if constexpr (sizeof(U) == 2) return s ? DType::i16 : DType::u16;
+    else if constexpr (sizeof(U) == 4) return s ? DType::i32 : DType::u32;
+    else return s ? DType::i64 : DType::u64;
+  }
+}
+
+/// Calls `f.template operator()<T>()` with the C++ type of `t`.
+template <class F>
+decltype(auto) visit_dtype(DType t, F&& f) {
+  switch (t) {
+    case DType::boolean:
+      return f.template operator()<bool>();
+    case DType::u8:
+      return f.template operator()<uint8_t>();
+    case DType::i8:
+      return f.template operator()<int8_t>();
+    case DType::u16:
+      return f.template operator()<uint16_t>();
+    case DType::i16:
+      return f.template operator()<int16_t>();
+    case DType::u32:
+      return f.template operator()<uint32_t>();
+    case DType::i32:
+      return f.template operator()<int32_t>();
+    case DType::u64:
+      return f.template operator()<uint64_t>();
+    case DType::i64:
+      return f.template operator()<int64_t>();
+    case DType::f16:
+      return f.template operator()<float16>();
+    case DType::bf16:
+      return f.template operator()<bfloat16>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f8_e4m3fn:
+      return f.template operator()<float8_e4m3fn>();
+    default:
+      return f.template operator()<float8_e5m2>();
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,113 @@
+#include <weft/tensor/free_list.hpp>
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace weft::detail {
+
+constinit thread_local FreeLists free_lists = {};
+
+namespace {
+
+constexpr uint32_t thread_limit = 256;
+constexpr uint32_t batch = 64;
+
+void* new_block(int size_class) {
+  void* block = std::aligned_alloc(block_granule, (size_class + 1) * block_granule);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+
+struct Depot {
+  std::mutex mutex;
+  std::vector<void*> blocks[block_classes];
+};
+
+// Never destroyed: static tensors die after any static of ours.
+Depot& depot() {
+  static Depot* instance = [] {
+    // A child of fork() must not find the mutex locked by a thread that it does not have.
+    pthread_atfork([] { depot().mutex.lock(); }, [] { depot().mutex.unlock(); }, [] { depot().mutex.unlock(); });
+    return new Depot;
+  }();
+  return *instance;
+}
+
+void give_to_depot(FreeLists& lists, int size_class, uint32_t count) {
+  Depot& d = depot();
+  std::lock_guard lock(d.mutex);
+  while (count-- > 0 && lists.heads[size_class] != nullptr) {
+    void* block = lists.heads[size_class];
+    lists.heads[size_class] = *static_cast<void**>(block);
+    --lists.counts[size_class];
+    d.blocks[size_class].push_back(block);
+  }
+}
+
+enum class Phase : uint8_t { unborn, alive, dead };
+constinit thread_local Phase phase = Phase::unborn;
+
+struct ExitHook {
+  ~ExitHook() {
+    phase = Phase::dead;
+    free_lists.limit = 0;
+    for (int c = 0; c < block_classes; ++c) give_to_depot(free_lists, c, free_lists.counts[c]);
+  }
+};
+
+void start_thread() {
+  static thread_local ExitHook hook;
+  (void)&hook;
+  phase = Phase::alive;
+  free_lists.limit = thread_limit;
+}
+
+}  // namespace
+
+void* allocate_block_slow(int size_class) {
+#if defined(__SANITIZE_ADDRESS__)
+  return new_block(size_class);
+#else
+  if (phase == Phase::unborn) start_thread();
+  Depot& d = depot();
+  std::lock_guard lock(d.mutex);
+  auto& stock = d.blocks[size_class];
+  if (stock.empty()) return new_block(size_class);
+  void* result = stock.back();
+  stock.pop_back();
+  FreeLists& lists = free_lists;
+  for (uint32_t i = 0; i < batch && !stock.empty() && lists.counts[size_class] < lists.limit; ++i) {
+    void* block = stock.back();
+    stock.pop_back();
+    *static_cast<void**>(block) = lists.heads[size_class];
+    lists.heads[size_class] = block;
+    ++lists.counts[size_class];
+  }
+  return result;
+#endif
+}
+
+void free_block_slow(void* block, int size_class) {
+#if defined(__SANITIZE_ADDRESS__)
+  std::free(block);
+  (void)size_class;
+#else
+  if (phase == Phase::unborn) start_thread();
+  if (phase == Phase::alive) {
+    give_to_depot(free_lists, size_class, batch);
+    *static_cast<void**>(block) = free_lists.heads[size_class];
+    free_lists.heads[size_class] = block;
+    ++free_lists.counts[size_class];
+    return;
+  }
+  Depot& d = depot();
+  std::lock_guard lock(d.mutex);
+  d.blocks[size_class].push_back(block);
+#endif
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,111 @@
+#include <weft/tensor/generator.hpp>
+
+#include <map>
+
+#include <fmt/format.h>
+
+#include <weft/tensor/error.hpp>
+
+namespace weft {
+
+namespace {
+
+constexpr uint32_t algorithm = 1;  // Philox4x32-10
+constexpr uint32_t state_version = 1;
+constexpr size_t state_size = 2 * sizeof(uint32_t) + 3 * sizeof(uint64_t);
+
+template <class T>
+void append(std::vector<uint8_t>& bytes, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) bytes.push_back(static_cast<uint8_t>(value >> (8 * i)));
+}
+template <class T>
+T read(std::span<const uint8_t> bytes, size_t at) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(bytes[at + i]) << (8 * i);
+  return value;
+}
+
+[[noreturn]] void raise_format(std::string problem, Location where) {
+  raise<FormatError>({.op = "set_rng_state",
+                      .problem = std::move(problem),
+                      .remedy = "pass what get_rng_state gave; the generator is unchanged"},
+                     where);
+}
+
+// First devices without a lock; any others are made when asked for.
+constinit Generator first_generators[device_type_count];
+
+struct OtherGenerators {
+  std::mutex mutex;
+  std::map<int, Generator> by_device;
+  uint64_t seed = Generator::default_seed;
+};
+OtherGenerators& others() {
+  static OtherGenerators o;
+  return o;
+}
+
+}  // namespace
+
+void Generator::manual_seed(uint64_t seed) { set_state({seed, 0, 0}); }
+
+uint64_t Generator::seed() const { return state().seed; }
+
+GeneratorState Generator::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void Generator::set_state(GeneratorState state) {
+  std::lock_guard lock(mutex_);
+  state_ = state;
+}
+
+GeneratorState Generator::reserve(uint64_t blocks) {
+  std::lock_guard lock(mutex_);
+  const GeneratorState first = state_;
+  state_.offset += blocks;
+  return first;
+}
+
+std::vector<uint8_t> Generator::state_bytes() const {
+  const GeneratorState s = state();
+  std::vector<uint8_t> bytes;
+  bytes.reserve(state_size);
+  append(bytes, algorithm);
+  append(bytes, state_version);
+  append(bytes, s.seed);
+  append(bytes, s.subsequence);
+  append(bytes, s.offset);
+  return bytes;
+}
+
+void Generator::set_state_bytes(std::span<const uint8_t> bytes, Location where) {
+  if (bytes.size() != state_size) {
+    raise_format(fmt::format("a random state has {} bytes, not {}", state_size, bytes.size()), where);
+  }
+  if (const auto found = read<uint32_t>(bytes, 0); found != algorithm) {
+    raise_format(fmt::format("random state of an unknown algorithm {}", found), where);
+  }
+  if (const auto found = read<uint32_t>(bytes, 4); found != state_version) {
+    raise_format(fmt::format("random state of version {}, not {}", found, state_version), where);
+  }
+  set_state({read<uint64_t>(bytes, 8), read<uint64_t>(bytes, 16), read<uint64_t>(bytes, 24)});
+}
+
+Generator& default_generator(Device device) {
+  if (device.index == 0) return first_generators[static_cast<int>(device.type)];
+  OtherGenerators& o = others();
+  std::lock_guard lock(o.mutex);
+  return o.by_device.try_emplace(static_cast<int>(device.type) * 256 + device.index, o.seed).first->second;
+}
+
+void manual_seed(uint64_t seed) {
+  for (Generator& generator : first_generators) generator.manual_seed(seed);
+  OtherGenerators& o = others();
+  std::lock_guard lock(o.mutex);
+  o.seed = seed;
+  for (auto& [device, generator] : o.by_device) generator.manual_seed(seed);
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+// TensorImpl: the head of a tensor. Users hold it through Tensor; ops and the engine look inside.
+#pragma once
+
+#include <weft/tensor/storage.hpp>
+#include <weft/tensor/view.hpp>
+
+namespace weft {
+
+struct Node;
+
+struct TensorImpl {
+  View view;
+  RefCount refs;
+  /// True for leaves that collect a gradient and for results recorded in the graph.
+  bool requires_grad = false;
+  /// A C++ number used as an operand: 0-d, and weak in type promotion.
+  bool wrapped_number = false;
+  /// `node` is the accumulation node of this leaf, which points back weakly.
+  bool accumulates = false;
+  /// Made under InferenceMode: never recorded, its version is not watched.
+  bool inference = false;
+  /// Head and storage share one block; otherwise this is a view of another tensor's storage.
+  bool owns_block = false;
+  /// Which of the node's outputs this tensor is.
+  uint16_t output_number = 0;
+  /// For views: the storage version that `node` belongs to.
+  std::atomic<uint32_t> node_version{0};
+  Storage* storage = nullptr;
+  /// The producer of this value, or the leaf's accumulation node; counted.
+  Node* node = nullptr;
+  /// For views that autograd follows: the tensor they look into, never itself a view; counted.
+  TensorImpl* base = nullptr;
+};
+
+/// Bytes that fit beside the head and need no allocator.
+inline constexpr size_t inline_bytes = 64;
+
+struct TensorBlock {
+  TensorImpl impl;
+  Storage storage;
+  alignas(64) unsigned char inline_data[inline_bytes];
+};
+
+namespace detail {
+
+/// A new head with its own storage for `layout` (sizes and dtype set, strides contiguous). Raises OutOfMemoryError.
+WEFT_API TensorImpl* new_tensor(const Layout& layout, Device device, Location where);
+/// A new head over the storage of `source` with another layout and data address. Autograd fields stay empty.
+WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data);
+/// The last reference is gone.
+WEFT_API void destroy(TensorImpl* impl);
+/// Drops the counted node of a dying tensor. Defined in autograd/.
+void release_node(TensorImpl* impl);
+/// Live heads, for leak tests.
+WEFT_API int64_t live_tensors();
+
+inline void retain(TensorImpl* impl) { impl->refs.increment(); }
+inline void release(TensorImpl* impl) {
+  if (WEFT_UNLIKELY(impl->accumulates) ? impl->refs.decrement_shared() : impl->refs.decrement()) destroy(impl);
+}
+
+}  // namespace detail
+}  // namespace weft

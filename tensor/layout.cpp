@@ -1,0 +1,146 @@
+#include <weft/tensor/layout.hpp>
+
+#include <fmt/format.h>
+
+#include <weft/tensor/error.hpp>
+
+namespace weft {
+
+void Dims::raise_too_many() {
+  raise<ShapeError>({.op = "shape", .problem = fmt::format("a tensor has at most {} dimensions", max_rank)},
+                    Location::none());
+}
+
+std::string Dims::text() const { return fmt::format("[{}]", fmt::join(begin(), end(), ", ")); }
+
+Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where) {
+  Layout layout;
+  layout.dtype = dtype;
+  layout.rank = static_cast<uint8_t>(sizes.size());
+  int64_t stride = itemsize(dtype);
+  bool overflow = false;
+  bool empty = false;
+  for (int i = layout.rank - 1; i >= 0; --i) {
+    const int64_t n = sizes[i];
+    if (WEFT_UNLIKELY(n < 0)) {
+      raise<ShapeError>({.op = op, .problem = fmt::format("size {} of dimension {} is negative", n, i)}, where);
+    }
+    layout.sizes[i] = n;
+    layout.strides[i] = stride;
+    if (n == 0) empty = true;
+    else overflow |= __builtin_mul_overflow(stride, n, &stride);
+  }
+  if (WEFT_UNLIKELY(overflow && !empty)) {
+    raise<ShapeError>(
+        {.op = op, .problem = fmt::format("shape {} has more bytes than 63 bits can count", Dims(sizes).text())},
+        where);
+  }
+  layout.numel = empty ? 0 : stride / itemsize(dtype);
+  return layout;
+}
+
+void finish_layout(Layout& layout) {
+  int64_t numel = 1;
+  int64_t expected = itemsize(layout.dtype);
+  bool contiguous = true;
+  for (int i = layout.rank - 1; i >= 0; --i) {
+    numel *= layout.sizes[i];
+    if (layout.sizes[i] == 1) continue;
+    contiguous &= layout.strides[i] == expected;
+    expected *= layout.sizes[i];
+  }
+  layout.numel = numel;
+  layout.contiguous = contiguous || numel == 0;
+}
+
+std::optional<Dims> broadcast(std::span<const int64_t> a, std::span<const int64_t> b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  Dims out(a);
+  const size_t shift = a.size() - b.size();
+  for (size_t i = 0; i < b.size(); ++i) {
+    int64_t& n = out[static_cast<int>(i + shift)];
+    if (n == b[i] || b[i] == 1) continue;
+    if (n != 1) return {};
+    n = b[i];
+  }
+  return out;
+}
+
+View broadcast_view(const View& view, std::span<const int64_t> sizes) {
+  View out;
+  out.data = view.data;
+  Layout& to = out.layout;
+  const Layout& from = view.layout;
+  to.dtype = from.dtype;
+  to.device_type = from.device_type;
+  to.device_index = from.device_index;
+  to.host_scalar = from.host_scalar;
+  to.rank = static_cast<uint8_t>(sizes.size());
+  const int shift = to.rank - from.rank;
+  for (int i = 0; i < to.rank; ++i) {
+    to.sizes[i] = sizes[i];
+    const bool own = i >= shift && from.sizes[i - shift] == sizes[i];
+    to.strides[i] = own ? from.strides[i - shift] : 0;
+  }
+  finish_layout(to);
+  return out;
+}
+
+int wrap_dim(int64_t dim, int rank, const char* op, Location where) {
+  const int range = rank == 0 ? 1 : rank;
+  if (WEFT_UNLIKELY(dim < -range || dim >= range)) {
+    raise<IndexError>({.op = op,
+                       .problem = fmt::format("dimension {} is out of range for a tensor of rank {}", dim, rank),
+                       .remedy = fmt::format("use dimensions from {} to {}", -range, range - 1)},
+                      where);
+  }
+  return static_cast<int>(dim < 0 ? dim + range : dim);
+}
+
+std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> sizes) {
+  const int rank = static_cast<int>(sizes.size());
+  Dims strides = Dims::filled(rank, itemsize(layout.dtype));
+  if (layout.contiguous || layout.numel <= 1) {
+    int64_t step = itemsize(layout.dtype);
+    for (int i = rank - 1; i >= 0; --i) {
+      strides[i] = step;
+      step *= std::max<int64_t>(sizes[i], 1);
+    }
+    return strides;
+  }
+  // Both shapes are walked from the end in chunks of old dimensions that are contiguous among themselves.
+  int next = rank - 1;
+  int64_t chunk_stride = layout.strides[layout.rank - 1];
+  int64_t old_count = 1;
+  int64_t new_count = 1;
+  for (int i = layout.rank - 1; i >= 0; --i) {
+    old_count *= layout.sizes[i];
+    const bool chunk_ends = i == 0 || (layout.sizes[i - 1] != 1 && layout.strides[i - 1] != old_count * chunk_stride);
+    if (!chunk_ends) continue;
+    while (next >= 0 && (new_count < old_count || sizes[next] == 1)) {
+      strides[next] = new_count * chunk_stride;
+      new_count *= sizes[next];
+      --next;
+    }
+    if (new_count != old_count) return {};
+    if (i > 0) {
+      chunk_stride = layout.strides[i - 1];
+      old_count = 1;
+      new_count = 1;
+    }
+  }
+  if (next >= 0) return {};
+  return strides;
+}
+
+ByteSpan byte_span(const Layout& layout) {
+  if (layout.numel == 0) return {0, 0};
+  ByteSpan span{0, itemsize(layout.dtype)};
+  for (int i = 0; i < layout.rank; ++i) {
+    const int64_t reach = (layout.sizes[i] - 1) * layout.strides[i];
+    (reach < 0 ? span.low : span.high) += reach;
+  }
+  return span;
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// Arithmetic on layouts: sizes, strides, contiguity, broadcasting. No tensors, no memory.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/dtype.hpp>
+#include <weft/tensor/location.hpp>
+#include <weft/tensor/view.hpp>
+
+namespace weft {
+
+/// A contiguous layout. ShapeError for negative sizes or where the element count or the bytes overflow 63 bits.
+WEFT_API Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where);
+/// Sets `numel` and `contiguous` from sizes and strides.
+WEFT_API void finish_layout(Layout& layout);
+inline bool same_sizes(const Layout& a, const Layout& b) {
+  if (a.rank != b.rank) return false;
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.sizes[i] != b.sizes[i]) return false;
+  }
+  return true;
+}
+inline std::span<const int64_t> sizes_of(const Layout& layout) { return {layout.sizes, layout.rank}; }
+
+/// NumPy's broadcasting of two shapes; nothing where they do not fit.
+WEFT_API std::optional<Dims> broadcast(std::span<const int64_t> a, std::span<const int64_t> b);
+/// `view` seen with broadcast sizes `sizes` (stride 0 where repeated). The sizes must fit.
+WEFT_API View broadcast_view(const View& view, std::span<const int64_t> sizes);
+/// A dimension number in [0, rank) from one that may count from the end; IndexError otherwise. Rank 0 counts as 1.
+WEFT_API int wrap_dim(int64_t dim, int rank, const char* op, Location where);
+/// Strides (in bytes) that let `layout` be seen with `sizes` without a copy, or nothing.
+WEFT_API std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> sizes);
+/// Lowest and highest byte offset touched, relative to the first element: [low, high). Empty layouts give {0, 0}.
+struct ByteSpan {
+  int64_t low, high;
+};
+WEFT_API ByteSpan byte_span(const Layout& layout);
+
+}  // namespace weft

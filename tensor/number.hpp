@@ -1,0 +1,172 @@
+// Fixed-width integers and the 8- and 16-bit floating-point storage types, as pure bit operations.
+// Compiled by g++, by nvcc and by clang as C++ for OpenCL: no standard header is visible to a device.
+#pragma once
+
+#if defined(__OPENCL_CPP_VERSION__)
+#define WEFT_FN inline
+typedef char int8_t;
+typedef uchar uint8_t;
+typedef short int16_t;
+typedef ushort uint16_t;
+typedef int int32_t;
+typedef uint uint32_t;
+typedef long int64_t;
+typedef ulong uint64_t;
+#else
+#include <cstdint>
+#if defined(__CUDACC__)
+#define WEFT_FN __host__ __device__ __forceinline__
+#else
+#define WEFT_FN inline __attribute__((always_inline))
+#endif
+#endif
+
+namespace weft {
+
+WEFT_FN uint32_t float_bits(float value) {
+#if defined(__OPENCL_CPP_VERSION__)
+  return as_uint(value);
+#elif defined(__CUDACC__)
+  union {
+    float f;
+    uint32_t u;
+  } pun;
+  pun.f = value;
+  return pun.u;
+#else
+  return __builtin_bit_cast(uint32_t, value);
+#endif
+}
+
+WEFT_FN float float_from_bits(uint32_t bits) {
+#if defined(__OPENCL_CPP_VERSION__)
+  return as_float(bits);
+#elif defined(__CUDACC__)
+  union {
+    float f;
+    uint32_t u;
+  } pun;
+  pun.u = bits;
+  return pun.f;
+#else
+  return __builtin_bit_cast(float, bits);
+#endif
+}
+
+/// IEEE 754 binary16 as storage; arithmetic happens in float.
+struct float16 {
+  uint16_t bits;
+};
+/// The upper half of a binary32 as storage; arithmetic happens in float.
+struct bfloat16 {
+  uint16_t bits;
+};
+/// OCP FP8 E4M3 "fn": no infinities, largest 448, NaN is 0x7F and 0xFF (OCP 8-bit floating point specification).
+struct float8_e4m3fn {
+  uint8_t bits;
+};
+/// OCP FP8 E5M2: IEEE-like with infinities, largest finite 57344.
+struct float8_e5m2 {
+  uint8_t bits;
+};
+
+WEFT_FN float to_float(bfloat16 x) { return float_from_bits((uint32_t)x.bits << 16); }
+
+WEFT_FN float to_float(float16 x) {
+  const uint32_t sign = (uint32_t)(x.bits & 0x8000u) << 16;
+  const uint32_t exponent = (x.bits >> 10) & 31u;
+  const uint32_t mantissa = x.bits & 0x3ffu;
+  if (exponent == 31u) return float_from_bits(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0u) {
+    const float magnitude = (float)mantissa * 5.9604644775390625e-8f;  // 2^-24
+    return float_from_bits(float_bits(magnitude) | sign);
+  }
+  return float_from_bits(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+WEFT_FN float to_float(float8_e5m2 x) {
+  float16 wide = {(uint16_t)((uint16_t)x.bits << 8)};
+  return to_float(wide);
+}
+
+WEFT_FN float to_float(float8_e4m3fn x) {
+  const uint32_t sign = (uint32_t)(x.bits & 0x80u) << 24;
+  const uint32_t magnitude = x.bits & 0x7fu;
+  if (magnitude == 0x7fu) return float_from_bits(sign | 0x7fc00000u);
+  if (magnitude < 8u) {  // subnormal: multiples of 2^-9
+    return float_from_bits(float_bits((float)magnitude * 0.001953125f) | sign);
+  }
+  return float_from_bits(sign | ((magnitude << 20) + (120u << 23)));
+}
+
+/// Rounds to nearest, ties to even; NaN stays NaN.
+WEFT_FN bfloat16 to_bfloat16(float value) {
+  const uint32_t u = float_bits(value);
+  bfloat16 r;
+  if ((u & 0x7fffffffu) > 0x7f800000u) {
+    r.bits = (uint16_t)((u >> 16) | 0x40u);
+  } else {
+    r.bits = (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+  }
+  return r;
+}
+
+/// Rounds to nearest, ties to even; values past 65504 become infinity.
+WEFT_FN float16 to_float16(float value) {
+  uint32_t u = float_bits(value);
+  const uint32_t sign = (u >> 16) & 0x8000u;
+  u &= 0x7fffffffu;
+  float16 r;
+  if (u > 0x7f800000u) {
+    r.bits = (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu));
+  } else if (u >= 0x47800000u) {
+    r.bits = (uint16_t)(sign | 0x7c00u);
+  } else if (u < 0x38800000u) {  // subnormal: adding 0.5 rounds at 2^-24
+    const float shifted = float_from_bits(u) + 0.5f;
+    r.bits = (uint16_t)(sign | (float_bits(shifted) - 0x3f000000u));
+  } else {
+    u += 0xc8000fffu + ((u >> 13) & 1u);
+    r.bits = (uint16_t)(sign | (u >> 13));
+  }
+  return r;
+}
+
+/// Rounds to nearest even as PyTorch does: beyond the range gives NaN (E4M3 has no infinity).
+WEFT_FN float8_e4m3fn to_float8_e4m3fn(float value) {
+  uint32_t u = float_bits(value);
+  const uint32_t sign = (u >> 24) & 0x80u;
+  u &= 0x7fffffffu;
+  float8_e4m3fn r;
+  if (u >= 0x43f00000u) {  // 480: halfway past 448
+    r.bits = (uint8_t)(sign | 0x7fu);
+  } else if (u < 0x3c800000u) {  // below 2^-6: subnormal, adding 2^14 rounds at 2^-9
+    const float shifted = float_from_bits(u) + 16384.0f;
+    r.bits = (uint8_t)(sign | (float_bits(shifted) - 0x46800000u));
+  } else {
+    u += 0xc407ffffu + ((u >> 20) & 1u);
+    r.bits = (uint8_t)(sign | (u >> 20));
+  }
+  return r;
+}
+
+/// Rounds to nearest even; beyond the range gives infinity.
+WEFT_FN float8_e5m2 to_float8_e5m2(float value) {
+  uint32_t u = float_bits(value);
+  const uint32_t sign = (u >> 24) & 0x80u;
+  u &= 0x7fffffffu;
+  float8_e5m2 r;
+  if (u > 0x7f800000u) {
+    r.bits = (uint8_t)(sign | 0x7fu);
+  } else if (u >= 0x47800000u) {
+    r.bits = (uint8_t)(sign | 0x7cu);
+  } else if (u < 0x38800000u) {  // below 2^-14: subnormal, adding 2^7 rounds at 2^-16
+    const float shifted = float_from_bits(u) + 128.0f;
+    r.bits = (uint8_t)(sign | (float_bits(shifted) - 0x43000000u));
+  } else {
+    u += 0xc80fffffu + ((u >> 21) & 1u);
+    r.bits = (uint8_t)(sign | (u >> 21));
+  }
+  return r;
+}
+
+}  // namespace weft

@@ -1,0 +1,161 @@
+// Printing as PyTorch does in Python: 4 digits, one width for all elements, large tensors summarised.
+#include <cmath>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+namespace {
+
+constexpr int digits = 4;
+constexpr int64_t summary_threshold = 1000;
+constexpr int64_t edge_items = 3;
+constexpr int line_width = 80;
+
+// The elements that will be shown, in order, and the positions along each dimension where they stand.
+struct Shown {
+  const View& view;
+  bool summarised;
+
+  bool elided(int dim) const { return summarised && view.layout.sizes[dim] > 2 * edge_items; }
+  template <class F>
+  void along(int dim, F&& visit) const {
+    const int64_t n = view.layout.sizes[dim];
+    for (int64_t i = 0; i < n; ++i) {
+      if (elided(dim) && i == edge_items) i = n - edge_items;
+      visit(i);
+    }
+  }
+  template <class F>
+  void elements(F&& visit, int dim = 0, int64_t offset = 0) const {
+    if (dim == view.layout.rank) return visit(static_cast<const char*>(view.data) + offset);
+    along(dim, [&](int64_t i) { elements(visit, dim + 1, offset + i * view.layout.strides[dim]); });
+  }
+};
+
+double as_double(DType t, const char* element) {
+  return visit_dtype(t, [&]<class T>() -> double {
+    const T value = *reinterpret_cast<const T*>(element);
+    if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(value);
+    else return to_float(value);
+  });
+}
+
+class Format {
+ public:
+  explicit Format(const Shown& shown) : dtype_(shown.view.layout.dtype) {
+    if (is_floating(dtype_)) choose(shown);
+    shown.elements([&](const char* e) {
+      if (sets_width(e)) width_ = std::max(width_, text(e).size());
+    });
+  }
+
+  std::string padded(const char* element) const { return fmt::format("{:>{}}", text(element), width_); }
+  std::string text(const char* element) const {
+    if (dtype_ == DType::boolean) return *reinterpret_cast<const bool*>(element) ? "True" : "False";
+    if (dtype_ == DType::u64) return fmt::format("{}", *reinterpret_cast<const uint64_t*>(element));
+    if (is_integer(dtype_)) {
+      return visit_dtype(dtype_, [&]<class T>() -> std::string {
+        if constexpr (std::is_integral_v<T>) return fmt::format("{}", +*reinterpret_cast<const T*>(element));
+        else return {};
+      });
+    }
+    const double value = as_double(dtype_, element);
+    if (std::isnan(value)) return "nan";
+    if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+    if (scientific_) return fmt::format("{:.{}e}", value, digits);
+    return whole_ ? fmt::format("{:.0f}.", value) : fmt::format("{:.{}f}", value, digits);
+  }
+  size_t width() const { return width_; }
+
+ private:
+  // As in PyTorch, zeros, infinities and NaN take the width that the others need.
+  bool sets_width(const char* element) const {
+    if (!is_floating(dtype_)) return true;
+    const double value = as_double(dtype_, element);
+    return std::isfinite(value) && value != 0;
+  }
+
+  void choose(const Shown& shown) {
+    double low = INFINITY, high = 0;
+    shown.elements([&](const char* e) {
+      const double magnitude = std::fabs(as_double(dtype_, e));
+      if (!std::isfinite(magnitude) || magnitude == 0) return;
+      whole_ &= magnitude == std::ceil(magnitude);
+      low = std::min(low, magnitude);
+      high = std::max(high, magnitude);
+    });
+    if (high == 0) return;
+    scientific_ = high / low > 1000.0 || high > 1e8 || (!whole_ && low < 1e-4);
+  }
+
+  DType dtype_;
+  bool whole_ = true;
+  bool scientific_ = false;
+  size_t width_ = 0;
+};
+
+std::string row(const Shown& shown, const Format& format, int64_t offset, int indent) {
+  const Layout& layout = shown.view.layout;
+  const int dim = layout.rank - 1;
+  const size_t per_line = std::max<size_t>(1, (static_cast<size_t>(line_width) - indent) / (format.width() + 2));
+  std::string out = "[";
+  size_t on_line = 0;
+  const auto put = [&](const std::string& item, bool first) {
+    if (!first) out += on_line % per_line == 0 ? fmt::format(",\n{:{}}", "", indent + 1) : ", ";
+    out += item;
+    ++on_line;
+  };
+  shown.along(dim, [&](int64_t i) {
+    if (shown.elided(dim) && i == layout.sizes[dim] - edge_items) put(" ...", false);
+    const char* element = static_cast<const char*>(shown.view.data) + offset + i * layout.strides[dim];
+    put(format.padded(element), i == 0);
+  });
+  return out + "]";
+}
+
+std::string block(const Shown& shown, const Format& format, int dim, int64_t offset, int indent) {
+  const Layout& layout = shown.view.layout;
+  if (layout.rank == 0) return format.text(static_cast<const char*>(shown.view.data));
+  if (dim == layout.rank - 1) return row(shown, format, offset, indent);
+  const std::string separator = "," + std::string(static_cast<size_t>(layout.rank - 1 - dim), '\n') +
+                                std::string(static_cast<size_t>(indent) + 1, ' ');
+  std::string out = "[";
+  shown.along(dim, [&](int64_t i) {
+    if (i != 0) out += separator;
+    if (shown.elided(dim) && i == layout.sizes[dim] - edge_items) out += "..." + separator;
+    out += block(shown, format, dim + 1, offset + i * layout.strides[dim], indent + 1);
+  });
+  return out + "]";
+}
+
+}  // namespace
+
+std::string Tensor::text() const {
+  if (!defined()) return "tensor(undefined)";
+  std::string notes;
+  const bool usual = dtype() == default_dtype || dtype() == DType::i64 || dtype() == DType::boolean;
+  std::string body;
+  if (device().type == DeviceType::meta) {
+    body = "...";
+    notes += fmt::format(", size=({}{})", fmt::join(shape(), ", "), dim() == 1 ? "," : "");
+  } else if (numel() == 0) {
+    body = "[]";
+    if (dim() != 1) notes += fmt::format(", size=({}{})", fmt::join(shape(), ", "), dim() == 1 ? "," : "");
+  } else {
+    const Tensor host = detach().to(Device());
+    const Shown shown{host.raw_view(), numel() > summary_threshold};
+    body = block(shown, Format(shown), 0, 0, 7);
+  }
+  if (!device().is_cpu()) notes += fmt::format(", device='{}'", device().name());
+  if (!usual || (numel() == 0 && dtype() != default_dtype)) notes += fmt::format(", dtype={}", name(dtype()));
+  if (requires_grad()) notes += is_leaf() ? ", requires_grad=True" : ", requires_grad=True, not a leaf";
+  return fmt::format("tensor({}{})", body, notes);
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.text(); }
+
+}  // namespace weft

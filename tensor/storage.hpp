@@ -1,0 +1,84 @@
+// Storage: the bytes behind one or more tensors, their version counter and the last writer.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define WEFT_SINGLE_THREADED __libc_single_threaded
+#else
+#define WEFT_SINGLE_THREADED false
+#endif
+
+#include <weft/tensor/device.hpp>
+#include <weft/tensor/location.hpp>
+
+namespace weft {
+
+class Allocator;
+
+/// An intrusive count. While the process has one thread it counts without locked instructions, as std::shared_ptr does.
+class RefCount {
+ public:
+  explicit RefCount(uint32_t start = 1) : count_(start) {}
+  void increment() {
+    if (WEFT_SINGLE_THREADED) count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    else count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// True when this was the last reference. A count of one needs no locked instruction: nobody else can raise it.
+  bool decrement() {
+    if (count_.load(std::memory_order_acquire) == 1) return true;
+    return decrement_shared();
+  }
+  /// As `decrement`, where a weak holder may try to raise the count at the same time.
+  bool decrement_shared() {
+    if (WEFT_SINGLE_THREADED) {
+      const uint32_t left = count_.load(std::memory_order_relaxed) - 1;
+      count_.store(left, std::memory_order_relaxed);
+      return left == 0;
+    }
+    return count_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  /// Raises the count unless it is zero already.
+  bool try_increment() {
+    uint32_t n = count_.load(std::memory_order_relaxed);
+    while (n != 0) {
+      if (count_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  uint32_t value() const { return count_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<uint32_t> count_;
+};
+
+/// Frees memory that came from outside: called once with the context given to `from_blob`.
+using Deleter = void (*)(void* data, void* context);
+
+struct Storage {
+  RefCount refs;
+  std::atomic<uint32_t> version{0};
+  Device device;
+  /// Memory that somebody outside Weft also sees (`from_blob`, DLPack, a mapping): never reused as scratch.
+  bool external = false;
+  /// A device's queued work may still read or write the bytes; backends defer the release.
+  void* data = nullptr;
+  size_t bytes = 0;
+  /// Exactly one of these frees `data`; both null means the bytes live inside the head's own block.
+  Allocator* allocator = nullptr;
+  Deleter deleter = nullptr;
+  void* deleter_context = nullptr;
+  const char* last_writer = nullptr;
+  Location last_write = Location::none();
+
+  /// Every in-place write calls this once, before autograd looks at the version again.
+  void note_write(const char* op, Location where) {
+    version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    last_writer = op;
+    last_write = where;
+  }
+};
+
+}  // namespace weft

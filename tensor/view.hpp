@@ -1,0 +1,39 @@
+// Layout and View: all that a kernel sees of a tensor. One C layout on the host, CUDA, HPU and in plug-ins.
+#pragma once
+
+#include <weft/tensor/number.hpp>
+
+namespace weft {
+
+/// Element types. `u16`, `u32`, `u64` and the two 8-bit floats are for storage and casts.
+enum class DType : uint8_t { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2 };
+inline constexpr int dtype_count = 15;
+
+enum class DeviceType : uint8_t { cpu, cuda, hpu, meta };
+inline constexpr int device_type_count = 4;
+
+inline constexpr int max_rank = 8;
+
+/// Shape and strides of a strided array, without its address. Strides are signed and count bytes.
+struct Layout {
+  DType dtype = DType::f32;
+  uint8_t rank = 0;
+  /// Row-major without gaps (a 0-size or 1-element layout is contiguous).
+  uint8_t contiguous = 1;
+  DeviceType device_type = DeviceType::cpu;
+  uint8_t device_index = 0;
+  /// The data pointer is one element in host memory, whatever the device: a scalar operand of a kernel.
+  uint8_t host_scalar = 0;
+  uint8_t reserved[2] = {0, 0};
+  int64_t numel = 1;
+  int64_t sizes[max_rank];
+  int64_t strides[max_rank];
+};
+
+/// A typed, strided window into memory that somebody else owns. `data` is the address of the first element.
+struct View {
+  void* data = nullptr;
+  Layout layout;
+};
+
+}  // namespace weft

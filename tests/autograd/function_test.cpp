@@ -1,0 +1,108 @@
+// Functions that users write: values, gradients to second order, saved outputs, several outputs, and their errors.
+#include <gtest/gtest.h>
+
+#include <weft/autograd/gradcheck.hpp>
+#include <weft/weft.hpp>
+
+namespace weft {
+namespace {
+
+struct Cube : autograd::Function<Cube> {
+  static constexpr const char* name = "cube";
+  static Tensor forward(Context& context, const Tensor& x) {
+    context.save({x});
+    return x * x * x;
+  }
+  static Tensor backward(Context& context, const Tensor& g) {
+    const Tensor x = context.saved(0);
+    return 3.0 * g * x * x;
+  }
+};
+
+struct Exponential : autograd::Function<Exponential> {
+  static Tensor forward(Context& context, const Tensor& x) {
+    const Tensor y = exp(x);
+    context.save({y});
+    return y;
+  }
+  static Tensor backward(Context& context, const Tensor& g) { return g * context.saved(0); }
+};
+
+// Two tensors and a number in, two tensors out.
+struct ScaledSumAndProduct : autograd::Function<ScaledSumAndProduct> {
+  static std::vector<Tensor> forward(Context& context, const Tensor& a, double scale, const Tensor& b) {
+    context.save({a, b});
+    context.data = scale;
+    return {(a + b) * scale, a * b};
+  }
+  static std::vector<Tensor> backward(Context& context, std::span<const Tensor> g) {
+    const double scale = std::any_cast<double>(context.data);
+    return {g[0] * scale + g[1] * context.saved(1), g[0] * scale + g[1] * context.saved(0)};
+  }
+};
+
+struct WrongShape : autograd::Function<WrongShape> {
+  static constexpr const char* name = "wrong_shape";
+  static Tensor forward(Context&, const Tensor& x) { return x * 2.0; }
+  static Tensor backward(Context&, const Tensor& g) { return g.sum(); }
+};
+
+struct PassThrough : autograd::Function<PassThrough> {
+  static Tensor forward(Context&, const Tensor& x) { return x; }
+  static Tensor backward(Context&, const Tensor& g) { return -g; }
+};
+
+TEST(UserFunction, HasItsGradientsToSecondOrder) {
+  const Tensor x = tensor({0.5, -1.5, 2.0}, f64).requires_grad_();
+  const auto cube = [](std::span<const Tensor> in) { return std::vector<Tensor>{Cube::apply(in[0])}; };
+  const auto exponential = [](std::span<const Tensor> in) { return std::vector<Tensor>{Exponential::apply(in[0])}; };
+  const std::vector<Tensor> inputs{x};
+  gradcheck(cube, inputs);
+  gradgradcheck(cube, inputs);
+  gradcheck(exponential, inputs);
+  gradgradcheck(exponential, inputs);
+}
+
+TEST(UserFunction, TakesNumbersBesideTensorsAndGivesSeveralOutputs) {
+  const Tensor a = tensor({1.0, 2.0}).requires_grad_(), b = tensor({3.0, 5.0}).requires_grad_();
+  const auto out = ScaledSumAndProduct::apply(a, 10.0, b);
+  EXPECT_EQ(out[0].to_vector<double>(), (std::vector<double>{40, 70}));
+  out[1].sum().backward();  // nothing arrives at the first output
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{3, 5}));
+  EXPECT_EQ(b.grad().to_vector<double>(), (std::vector<double>{1, 2}));
+}
+
+TEST(UserFunction, ChecksTheGradientsItGetsBack) {
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  try {
+    WrongShape::apply(x).sum().backward();
+    FAIL() << "nothing was raised";
+  } catch (const ShapeError& error) {
+    EXPECT_NE(std::string(error.what()).find("[wrong_shape] backward returned a gradient"), std::string::npos);
+  }
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(UserFunction, MayReturnItsInput) {
+  const Tensor x = tensor({1.0}).requires_grad_();
+  PassThrough::apply(x).backward();
+  EXPECT_EQ(x.grad().item<float>(), -1.0f);
+  EXPECT_TRUE(x.is_leaf());
+}
+
+TEST(UserFunction, WatchesTheVersionOfWhatItSaved) {
+  const Tensor x = tensor({1.0}).requires_grad_();
+  const Tensor y = x * 1.0;
+  const Tensor z = Cube::apply(y);
+  y.add_(1.0);
+  EXPECT_THROW(z.backward(), AutogradError);
+}
+
+TEST(UserFunction, IsNotRecordedUnderNoGrad) {
+  const Tensor x = tensor({1.0}).requires_grad_();
+  NoGradGuard unrecorded;
+  EXPECT_FALSE(Cube::apply(x).requires_grad());
+}
+
+}  // namespace
+}  // namespace weft

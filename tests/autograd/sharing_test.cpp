@@ -1,0 +1,180 @@
+// Buffer sharing between gradients never changes a result: the cases of the sharing rules, and random graphs.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include <weft/weft.hpp>
+
+namespace weft {
+namespace {
+
+std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
+using Doubles = std::vector<double>;
+
+class SharingOff {
+ public:
+  SharingOff() : before_(gradient_sharing()) { set_gradient_sharing(false); }
+  ~SharingOff() { set_gradient_sharing(before_); }
+
+ private:
+  bool before_;
+};
+
+TEST(Sharing, AGradientKeptByAHookIsNotWrittenByTheOtherBranch) {
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  const Tensor y = tensor({3.0, 4.0}).requires_grad_();
+  const Tensor doubled = y * 2.0;
+  Tensor kept;
+  const Tensor inner = x * 1.0;
+  register_hook(inner, [&](const Tensor& g) {
+    kept = g;
+    return Tensor();
+  });
+  (inner + doubled).backward(tensor({1.0, 10.0}));
+  EXPECT_EQ(values(kept), (Doubles{1, 10}));
+  EXPECT_EQ(values(y.grad()), (Doubles{2, 20}));
+}
+
+TEST(Sharing, ASeedIsNeverWritten) {
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  const Tensor seed = tensor({1.0, 10.0});
+  for (int i = 0; i < 2; ++i) {
+    const Tensor y = (x * 3.0) * 2.0;
+    y.backward(seed);
+    EXPECT_EQ(values(seed), (Doubles{1, 10}));
+  }
+  EXPECT_EQ(values(x.grad()), (Doubles{12, 120}));
+  x.grad().fill_(0);
+  EXPECT_EQ(values(seed), (Doubles{1, 10}));
+}
+
+TEST(Sharing, ThreeUsesNeedTwoGradientBuffersAtMost) {
+  const int64_t n = 1 << 16;
+  const size_t buffer = n * sizeof(float);
+  const auto run = [&](Tensor& out) {
+    const Tensor x = full({n}, 0.5).requires_grad_();
+    const Tensor y = (x * 1.0) + (x * 2.0) + (x * 3.0);
+    const Tensor seed = full({n}, 1.0);
+    reset_peak();
+    const size_t before = memory_stats().allocated;
+    y.backward(seed);
+    const size_t peak = memory_stats().peak_allocated - before;
+    out = x.grad();
+    return peak;
+  };
+  Tensor shared, separate;
+  EXPECT_LE(run(shared), 2 * buffer + 4096);
+  {
+    SharingOff off;
+    run(separate);
+  }
+  EXPECT_EQ(values(shared), values(separate));
+}
+
+TEST(Sharing, SecondDerivativesAreTheSameWithAndWithout) {
+  const auto second = [] {
+    const Tensor x = tensor({0.3, -1.2, 2.0}).requires_grad_();
+    const Tensor y = (x * x * x).sum() + exp(x).sum();
+    const Tensor first = grad({y}, {x}, {}, {.create_graph = true})[0];
+    return values(grad({first.sum()}, {x})[0]);
+  };
+  const Doubles on = second();
+  SharingOff off;
+  EXPECT_EQ(on, second());
+}
+
+TEST(Sharing, AChainOfScalesNeedsOneBuffer) {
+  const int64_t n = 1 << 14;
+  const Tensor x = full({n}, 1.0).requires_grad_();
+  Tensor y = x;
+  for (int i = 0; i < 50; ++i) y = y * 1.5;
+  const Tensor loss = y.sum();
+  const size_t before = memory_stats().allocations;
+  loss.backward();
+  EXPECT_LE(memory_stats().allocations - before, 3u);
+}
+
+TEST(Sharing, AHookMayReturnItsArgumentANewTensorOrNothing) {
+  const auto with_hook = [](std::function<Tensor(const Tensor&)> hook) {
+    const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+    const Tensor y = x * 3.0;
+    register_hook(y, std::move(hook));
+    (y * tensor({1.0, 10.0})).sum().backward();
+    return values(x.grad());
+  };
+  EXPECT_EQ(with_hook([](const Tensor& g) { return g; }), (Doubles{3, 30}));
+  EXPECT_EQ(with_hook([](const Tensor& g) { return g * 2.0; }), (Doubles{6, 60}));
+  EXPECT_EQ(with_hook([](const Tensor&) { return Tensor(); }), (Doubles{3, 30}));
+}
+
+TEST(Sharing, ExpandedGradientsAreMaterialisedBeforeTheyAreAddedTo) {
+  const Tensor x = tensor({1.0, 2.0, 3.0}).requires_grad_();
+  (x.sum() + (x * x).sum() + x.sum()).backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{4, 6, 8}));
+  EXPECT_TRUE(x.grad().is_contiguous());
+}
+
+// A random graph of pass-through and computing ops over two leaves.
+Tensor random_graph(const Tensor& a, const Tensor& b, uint32_t seed) {
+  std::mt19937 pick(seed);
+  std::vector<Tensor> pool{a, b};
+  const auto any = [&]() -> const Tensor& { return pool[pick() % pool.size()]; };
+  for (int i = 0; i < 30; ++i) {
+    switch (pick() % 10) {
+      case 0:
+        pool.push_back(any() + any());
+        break;
+      case 1:
+        pool.push_back(any() - any());
+        break;
+      case 2:
+        pool.push_back(any() * any() * 0.25);
+        break;
+      case 3:
+        pool.push_back(any() * 0.5);
+        break;
+      case 4:
+        pool.push_back(tanh(any()));
+        break;
+      case 5:
+        pool.push_back(-any());
+        break;
+      case 6:
+        pool.push_back(any().view({6, 4}).view({4, 6}));
+        break;
+      case 7:
+        pool.push_back(any().t().contiguous().view({4, 6}));
+        break;
+      case 8:
+        pool.push_back(any() + any().select(0, 1));
+        break;
+      default:
+        pool.push_back(relu(any()));
+        break;
+    }
+  }
+  Tensor total = pool.back();
+  for (size_t i = 2; i < pool.size(); i += 3) total = total + pool[i];
+  return total.sum();
+}
+
+TEST(Sharing, RandomGraphsGiveTheSameBitsWithAndWithout) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const auto run = [&] {
+      const Tensor a = (arange(24, 48).to(f32).view({4, 6}) * 0.01).detach().requires_grad_();
+      const Tensor b = (arange(24).to(f32).view({4, 6}) * -0.02).detach().requires_grad_();
+      random_graph(a, b, seed).backward();
+      Doubles out = a.grad().defined() ? values(a.grad()) : Doubles{};
+      if (b.grad().defined()) {
+        for (double v : values(b.grad())) out.push_back(v);
+      }
+      return out;
+    };
+    const Doubles on = run();
+    SharingOff off;
+    ASSERT_EQ(on, run()) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,76 @@
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "driver.h"
+
+namespace weft::testing::ze {
+namespace {
+
+constexpr uint64_t mebibyte = 1u << 20;
+
+std::atomic<bool> lost{false};
+
+uint64_t number(const char* name, uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::strtoull(text, nullptr, 10) : fallback;
+}
+
+std::string string(const char* name, const char* fallback) {
+  const char* text = std::getenv(name);
+  return text ? text : fallback;
+}
+
+Config read_environment() {
+  Config c;
+  c.device_count = static_cast<uint32_t>(number("WEFT_ZE_DEVICES", 1));
+  c.memory_bytes = number("WEFT_ZE_MEM_MB", 8192) * mebibyte;
+  c.max_alloc_bytes = number("WEFT_ZE_MAX_ALLOC_MB", c.memory_bytes / mebibyte) * mebibyte;
+  c.jitter_us = static_cast<uint32_t>(number("WEFT_ZE_JITTER_US", 0));
+  c.lose_after = number("WEFT_ZE_LOSE_AFTER", 0);
+  c.poison = number("WEFT_ZE_POISON", 0) != 0;
+  c.strict = number("WEFT_ZE_STRICT", 1) != 0;
+  c.peer_access = number("WEFT_ZE_PEER", 1) != 0;
+  c.log = number("WEFT_ZE_LOG", 0) != 0;
+  c.sysman = number("ZES_ENABLE_SYSMAN", 0) != 0;
+  c.cache_folder = string("WEFT_ZE_CACHE", WEFT_ZE_DEFAULT_CACHE);
+  c.translator = string("WEFT_ZE_SPV2SO", WEFT_ZE_DEFAULT_SPV2SO);
+  c.builtins = WEFT_ZE_DEFAULT_BUILTINS;
+  return c;
+}
+
+void print(const char* format, va_list arguments) {
+  char text[1024];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  std::fprintf(stderr, "[weft-ze] %s\n", text);
+}
+
+}  // namespace
+
+const Config& config() {
+  static const Config* instance = new Config(read_environment());
+  return *instance;
+}
+
+void report(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  print(format, arguments);
+  va_end(arguments);
+}
+
+void log(const char* format, ...) {
+  if (!config().log) return;
+  va_list arguments;
+  va_start(arguments, format);
+  print(format, arguments);
+  va_end(arguments);
+}
+
+void lose_device() { lost.store(true, std::memory_order_release); }
+
+bool device_lost() { return lost.load(std::memory_order_acquire); }
+
+}  // namespace weft::testing::ze

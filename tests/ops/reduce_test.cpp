@@ -1,0 +1,292 @@
+#include <algorithm>
+#include <numeric>
+
+#include <weft/ops/index.hpp>
+#include <weft/ops/reduce.hpp>
+
+#include "values.hpp"
+
+namespace weft::testing {
+namespace {
+
+double total(const Doubles& x) { return std::accumulate(x.begin(), x.end(), 0.0); }
+double average(const Doubles& x) { return total(x) / static_cast<double>(x.size()); }
+double product(const Doubles& x) { return std::accumulate(x.begin(), x.end(), 1.0, std::multiplies<>()); }
+double largest(const Doubles& x) { return *std::max_element(x.begin(), x.end()); }
+double smallest(const Doubles& x) { return *std::min_element(x.begin(), x.end()); }
+double deviations(const Doubles& x) {
+  double sum = 0;
+  for (const double v : x) sum += (v - average(x)) * (v - average(x));
+  return sum;
+}
+
+struct Case {
+  Dims shape;
+  std::vector<int> dims;
+};
+const std::vector<Case> cases = {{{}, {}},       {{5}, {0}},          {{2, 3}, {}},     {{2, 3}, {1}},
+                                 {{2, 3}, {0}},  {{2, 3, 4}, {0, 2}}, {{2, 3, 4}, {1}}, {{3, 1, 2, 2}, {1, 3}},
+                                 {{37, 5}, {0}}, {{4, 130}, {1}}};
+
+void expect_reduction(Tensor (*op)(const Tensor&, const Dims&, bool), double (*reference)(const Doubles&)) {
+  for (const Case& c : cases) {
+    const Tensor x = spread(c.shape, 3);
+    const Dims dims(std::vector<int64_t>(c.dims.begin(), c.dims.end()));
+    const Tensor kept = op(x, dims, true), gone = op(x, dims, false);
+    const Doubles expected = each(groups(x, c.dims), reference);
+    expect_values(kept, expected);
+    expect_values(gone, expected);
+    EXPECT_EQ(kept.dim(), x.dim());
+    EXPECT_EQ(gone.dim(), c.dims.empty() ? 0 : x.dim() - static_cast<int>(c.dims.size()));
+  }
+}
+
+TEST(Reduce, ValuesAreThoseOfALoop) {
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return sum(x, d, k); }, total);
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return mean(x, d, k); }, average);
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return prod(x, d, k); }, product);
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return amax(x, d, k); }, largest);
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return amin(x, d, k); }, smallest);
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return norm(x, d, k); },
+                   [](const Doubles& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); });
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return logsumexp(x, d, k); },
+                   [](const Doubles& x) {
+                     double sum = 0;
+                     for (const double v : x) sum += std::exp(v);
+                     return std::log(sum);
+                   });
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return var(x, d, 0, k); },
+                   [](const Doubles& x) { return deviations(x) / static_cast<double>(x.size()); });
+  expect_reduction([](const Tensor& x, const Dims& d, bool k) { return weft::std(x, d, 0.5, k); },
+                   [](const Doubles& x) { return std::sqrt(deviations(x) / (static_cast<double>(x.size()) - 0.5)); });
+}
+
+TEST(Reduce, StridedInputsGiveTheSame) {
+  const Tensor x = spread({4, 3, 5}, 1);
+  const Tensor t = x.transpose(0, 2);
+  expect_values(sum(t, {1}), values(sum(t.clone(), {1})));
+  expect_values(var(t, {0, 1}), values(var(t.clone(), {0, 1})));
+  expect_values(max(t, 1).first, values(max(t.clone(), 1).first));
+  expect_values(argmax(t), values(argmax(t.clone())));
+  const Tensor reversed = x.slice(1, {}, {}, -1);
+  expect_values(sum(reversed, {0, 2}), values(sum(reversed.clone(), {0, 2})));
+}
+
+TEST(Reduce, MethodsAreTheFunctions) {
+  const Tensor x = spread({2, 3});
+  expect_values(x.sum(), values(sum(x)));
+  expect_values(x.sum(0, true), values(sum(x, 0)));
+  expect_values(x.mean(), values(mean(x)));
+  expect_values(x.mean(-1), values(mean(x, 1)));
+}
+
+TEST(Reduce, IntegersSumInInt64AndHaveNoMean) {
+  const Tensor x = tensor({100, 100, 100}).to(i8);
+  EXPECT_EQ(sum(x).dtype(), i64);
+  EXPECT_EQ(sum(x).item<int64_t>(), 300);
+  EXPECT_EQ(prod(x).item<int64_t>(), 1000000);
+  EXPECT_EQ(sum(tensor({true, false, true})).item<int64_t>(), 2);
+  EXPECT_EQ(sum(x, {}, false, f32).dtype(), f32);
+  EXPECT_EQ(sum(tensor({1.7, 2.7}), {}, false, i64).item<int64_t>(), 3);
+  EXPECT_EQ(max(x).dtype(), i8);
+  EXPECT_EQ(mean(x, {}, false, f64).item<double>(), 100);
+  EXPECT_THROW(mean(x), DTypeError);
+  EXPECT_THROW(mean(tensor({1.0}), {}, false, i64), DTypeError);
+  EXPECT_THROW(var(x), DTypeError);
+  EXPECT_THROW(weft::std(x), DTypeError);
+  EXPECT_THROW(norm(x), DTypeError);
+  EXPECT_EQ(logsumexp(tensor({0, 0}), 0).dtype(), f32);
+}
+
+TEST(Reduce, SixteenBitFloatsAccumulateInFloat32) {
+  const Tensor x = ones({4096}, bf16);
+  EXPECT_EQ(sum(x).item<float>(), 4096);
+  EXPECT_EQ(sum(x).dtype(), bf16);
+  EXPECT_EQ(sum(x, {}, false, f32).dtype(), f32);
+  EXPECT_EQ(mean(x).item<float>(), 1);
+  EXPECT_EQ(norm(full({4}, 300.0, f16)).item<float>(), 600);
+  const Tensor leaf = ones({3}, f16).requires_grad_();
+  sum(leaf, {}, false, f64).backward();
+  EXPECT_EQ(leaf.grad().dtype(), f16);
+  expect_values(leaf.grad(), {1, 1, 1});
+}
+
+TEST(Reduce, OverNothingGivesTheIdentity) {
+  const Tensor x = zeros({0, 2}, f64);
+  expect_values(sum(x, 0), {0, 0});
+  expect_values(prod(x, 0), {1, 1});
+  expect_values(mean(x, 0), {nan, nan});
+  expect_values(var(x, 0), {nan, nan});
+  expect_values(norm(x, 0), {0, 0});
+  expect_values(logsumexp(x, 0), {-infinity, -infinity});
+  expect_values(any(x, 0), {0, 0});
+  expect_values(all(x, 0), {1, 1});
+  EXPECT_EQ(sum(x, 1).numel(), 0);
+  EXPECT_EQ(amax(x, 1).shape(), Dims(0));
+  EXPECT_EQ(max(x, 1).second.shape(), Dims(0));
+  EXPECT_THROW(amax(x, 0), ValueError);
+  EXPECT_THROW(max(x), ValueError);
+  EXPECT_THROW(max(x, 0), ValueError);
+  EXPECT_THROW(argmin(x), ValueError);
+  EXPECT_THROW(argmin(x, 0), ValueError);
+}
+
+TEST(Reduce, WrongDimensionsAreErrors) {
+  const Tensor x = spread({2, 3});
+  EXPECT_THROW(sum(x, 2), IndexError);
+  EXPECT_THROW(sum(x, -3), IndexError);
+  EXPECT_THROW(sum(x, {0, -2}), ValueError);
+  EXPECT_THROW(max(x, 2), IndexError);
+  EXPECT_THROW(argmax(x, 5), IndexError);
+  EXPECT_THROW(sum(Tensor()), ValueError);
+  EXPECT_EQ(sum(spread({}), 0).dim(), 0);
+  EXPECT_EQ(max(spread({}), -1).second.item<int64_t>(), 0);
+  EXPECT_THROW(sum(spread({}), 1), IndexError);
+}
+
+TEST(Reduce, NaNWinsInExtremes) {
+  const Tensor x = doubles({1, nan, 3, 2}, {2, 2});
+  expect_values(max(x), {nan});
+  expect_values(amin(x, 1), {nan, 2});
+  expect_values(argmax(x, 1), {1, 0});
+  expect_values(argmin(x), {1});
+}
+
+TEST(Reduce, FirstOfEqualElementsHasTheIndex) {
+  const Tensor x = doubles({1, 3, 3, 0, 0, 5}, {2, 3});
+  expect_values(argmax(x, 1), {1, 2});
+  expect_values(argmin(x, 1), {0, 0});
+  expect_values(argmax(x, 0), {0, 0, 1});
+  EXPECT_EQ(argmax(x).item<int64_t>(), 5);
+  EXPECT_EQ(argmax(x, {}, true).shape(), Dims({1, 1}));
+  EXPECT_EQ(argmax(x, 1, true).shape(), Dims({2, 1}));
+  const auto [values_, index] = max(x, -1);
+  expect_values(values_, {3, 5});
+  expect_values(index, {1, 2});
+  EXPECT_EQ(index.dtype(), i64);
+  EXPECT_FALSE(index.requires_grad());
+}
+
+TEST(Reduce, AnyAndAllSeeNaNAsTrue) {
+  const Tensor x = doubles({0, nan, 0, 0}, {2, 2});
+  expect_values(any(x, 1), {1, 0});
+  expect_values(all(x, 1), {0, 0});
+  EXPECT_EQ(any(x).dtype(), boolean);
+  EXPECT_TRUE(any(x).item<bool>());
+  EXPECT_FALSE(all(x).item<bool>());
+  EXPECT_TRUE(all(tensor({1, 2})).item<bool>());
+}
+
+TEST(Reduce, LogSumExpNeitherOverflowsNorCancels) {
+  expect_values(logsumexp(doubles({1000, 1000}), 0), {1000 + std::log(2)});
+  expect_values(logsumexp(doubles({-infinity, 0}), 0), {0});
+  expect_values(logsumexp(doubles({-infinity, -infinity}), 0), {-infinity});
+  expect_values(logsumexp(doubles({infinity, 0}), 0), {infinity});
+  const Tensor x = doubles({-infinity, -infinity}).requires_grad_();
+  logsumexp(x, 0).backward();
+  expect_values(x.grad(), {0, 0});
+}
+
+TEST(Reduce, VarianceFollowsTheCorrection) {
+  const Tensor x = doubles({1, 2, 3, 4});
+  expect_values(var(x), {5.0 / 3});
+  expect_values(var(x, {}, 0), {1.25});
+  expect_values(var(x, {}, 2), {2.5});
+  expect_values(var(doubles({3})), {nan});
+  expect_values(var(x, {}, 5), {infinity});
+}
+
+// ---- gradients ----
+
+TEST(ReduceGradient, OfSums) {
+  for (const auto& [shape, dims] : cases) {
+    if (shape.product() > 40) continue;
+    const Dims d(std::vector<int64_t>(dims.begin(), dims.end()));
+    const Tensor x = leaf(shape, 4);
+    expect_gradients([&](Inputs in) { return sum(in[0], d); }, {x});
+    expect_gradients([&](Inputs in) { return mean(in[0], d, true); }, {x});
+    expect_gradients([&](Inputs in) { return prod(in[0], d); }, {x});
+    expect_gradients([&](Inputs in) { return logsumexp(in[0], d); }, {x});
+    expect_gradients([&](Inputs in) { return norm(in[0], d, true); }, {x});
+    expect_gradients([&](Inputs in) { return amax(in[0], d); }, {x});
+    expect_gradients([&](Inputs in) { return amin(in[0], d, true); }, {x});
+    expect_gradients([&](Inputs in) { return square(var(in[0], d, 0)); }, {x});
+    if (x.numel() < 2) continue;
+    expect_gradients([&](Inputs in) { return weft::std(in[0], d, 0.5); }, {x});
+  }
+}
+
+TEST(ReduceGradient, OfPairs) {
+  for (const int dim : {0, 1, -1}) {
+    expect_gradients([&](Inputs in) { return max(in[0], dim).first * 2.0; }, {leaf({3, 4, 2}, 5)});
+    expect_gradients([&](Inputs in) { return min(in[0], dim, true).first; }, {leaf({3, 4, 2}, 6)});
+  }
+  expect_gradients([&](Inputs in) { return max(in[0], 0).first; }, {leaf({})});
+  expect_gradients([&](Inputs in) { return max(in[0]); }, {leaf({2, 3})});
+}
+
+TEST(ReduceGradient, TiesShareInFullReductionsAndGoToTheFirstInPairs) {
+  const Tensor x = doubles({2, 2, 1}).requires_grad_();
+  max(x).backward();
+  expect_values(x.grad(), {0.5, 0.5, 0});
+  x.set_grad({});
+  max(x, 0).first.backward();
+  expect_values(x.grad(), {1, 0, 0});
+  const Tensor y = doubles({nan, 1, 2}).requires_grad_();
+  max(y).backward();
+  expect_values(y.grad(), {1, 0, 0});
+}
+
+TEST(ReduceGradient, OfAProductIsExactAtZeros) {
+  const auto product_of = [](Inputs in) { return prod(in[0], {0, 2}); };
+  for (const Doubles& v : {Doubles{2, 3, 0, 5, 1, 4, 7, 2}, {0, 3, 0, 5, 0, 0, 7, 2}, {0, 0, 0, 0, 0, 0, 0, 0}}) {
+    expect_gradients(product_of, {doubles(v, {2, 2, 2}).requires_grad_()});
+  }
+  const Tensor x = doubles({0, 2, 3}).requires_grad_();
+  prod(x).backward();
+  expect_values(x.grad(), {6, 0, 0});
+}
+
+TEST(ReduceGradient, VanishesWhereARootIsZero) {
+  const Tensor x = zeros({3}, f64).requires_grad_();
+  norm(x).backward();
+  expect_values(x.grad(), {0, 0, 0});
+  x.set_grad({});
+  weft::std(x).backward();
+  expect_values(x.grad(), {0, 0, 0});
+  const auto g = grad({norm(x)}, {x}, {}, {.create_graph = true});
+  const auto again = grad({sum(g[0])}, {x}, {}, {.allow_unused = true});
+  if (again[0].defined()) {
+    for (const double v : values(again[0])) EXPECT_FALSE(std::isnan(v));
+  }
+}
+
+TEST(ReduceGradient, ZeroSizedTensorsGetZeroSizedGradients) {
+  const Tensor x = zeros({0, 2}, f64).requires_grad_();
+  (sum(x) + prod(x) + sum(mean(x, 1)) + sum(var(x, 1)) + sum(max(x, 1).first)).backward();
+  EXPECT_EQ(x.grad().shape(), x.shape());
+}
+
+TEST(ReduceGradient, UnreducedResultsOfConversionsKeepTheirTypes) {
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  sum(x, {}, false, f64).backward();
+  EXPECT_EQ(x.grad().dtype(), f32);
+  const Tensor y = ones({3}, bf16).requires_grad_();
+  (norm(y) + logsumexp(y, 0) + var(y) + mean(y, {}, false, f32)).backward();
+  EXPECT_EQ(y.grad().dtype(), bf16);
+}
+
+TEST(ReduceErrors, NameTheOpTheDimensionAndTheCall) {
+  const int line = __LINE__ + 2;
+  try {
+    (void)sum(spread({2, 3}), 7);
+    FAIL();
+  } catch (const IndexError& e) {
+    EXPECT_NE(::std::string(e.what()).find("[sum]"), ::std::string::npos) << e.what();
+    EXPECT_NE(::std::string(e.what()).find("reduce_test.cpp:" + ::std::to_string(line)), ::std::string::npos)
+        << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace weft::testing

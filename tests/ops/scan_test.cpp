@@ -1,0 +1,114 @@
+#include <weft/ops/scan.hpp>
+
+#include "values.hpp"
+
+namespace weft::testing {
+namespace {
+
+// Lines along `dim` of a contiguous tensor summed by a loop.
+Doubles reference(const Tensor& x, int dim, bool exclusive, bool reverse) {
+  Doubles v = values(x);
+  int64_t inner = 1;
+  for (int d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
+  const int64_t n = x.dim() == 0 ? 1 : x.size(dim);
+  Doubles out(v.size());
+  for (int64_t line = 0; line < static_cast<int64_t>(v.size()) / std::max<int64_t>(n, 1); ++line) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t k = reverse ? n - 1 - i : i;
+      const auto at = static_cast<size_t>(line / inner * inner * n + k * inner + line % inner);
+      if (!exclusive) sum += v[at];
+      out[at] = sum;
+      if (exclusive) sum += v[at];
+    }
+  }
+  return out;
+}
+
+TEST(Cumsum, CasesOfTheSpecification) {
+  const Tensor x = doubles({1, 2, 3, 4});
+  expect_values(cumsum(x, 0), {1, 3, 6, 10});
+  expect_values(cumsum(x, 0, true), {0, 1, 3, 6});
+  expect_values(cumsum(x, 0, false, true), {10, 9, 7, 4});
+  expect_values(cumsum(x, 0, true, true), {9, 7, 4, 0});
+  expect_values(cumsum(doubles({infinity, 1}), 0, true), {0, infinity});
+  expect_values(cumsum(doubles({1, nan, 2}), 0), {1, nan, nan});
+}
+
+TEST(Cumsum, BFloat16RoundsEachPrefixOnce) {
+  const Doubles y = values(cumsum(ones({512}, bf16), 0));
+  EXPECT_EQ(y[255], 256);
+  EXPECT_EQ(y[256], 256);
+  EXPECT_EQ(y[257], 258);
+  EXPECT_EQ(y[258], 260);
+  EXPECT_EQ(y[511], 512);
+}
+
+TEST(Cumsum, ValuesAreThoseOfALoop) {
+  for (const Dims& shape : {Dims(), Dims(5), Dims{2, 3}, Dims{3, 2, 4}, Dims{2, 0}, Dims{5, 1000}, Dims{700, 3}}) {
+    for (int dim = 0; dim < std::max(1, shape.size()); ++dim) {
+      for (const bool exclusive : {false, true}) {
+        for (const bool reverse : {false, true}) {
+          const Tensor x = spread(shape, 2);
+          expect_values(cumsum(x, dim, exclusive, reverse), reference(x, dim, exclusive, reverse), 1e-10);
+        }
+      }
+    }
+  }
+  const Tensor t = spread({3, 4}).t();
+  expect_values(cumsum(t, 1), values(cumsum(t.clone(), 1)));
+  expect_values(cumsum(t.slice(0, {}, {}, -1), 0), values(cumsum(t.slice(0, {}, {}, -1).clone(), 0)));
+}
+
+TEST(Cumsum, WithoutADimensionFlattens) {
+  const Tensor x = doubles({1, 2, 3, 4}, {2, 2});
+  expect_values(cumsum(x, {}), {1, 3, 6, 10});
+  EXPECT_EQ(cumsum(x, {}).shape(), Dims(4));
+  expect_values(cumsum(x.t(), {}), {1, 4, 6, 10});
+}
+
+TEST(Cumsum, IntegersGiveInt64UnlessAsked) {
+  EXPECT_EQ(cumsum(tensor({1, 2}).to(i8), 0).dtype(), i64);
+  expect_values(cumsum(tensor({true, true}), 0), {1, 2});
+  EXPECT_EQ(cumsum(tensor({100, 100}).to(i8), 0, false, false, i8).dtype(), i8);
+  EXPECT_EQ(cumsum(tensor({1, 2}), 0, false, false, f32).dtype(), f32);
+  EXPECT_EQ(cumsum(ones({2}), 0, false, false, f64).dtype(), f64);
+}
+
+TEST(Cumsum, InPlace) {
+  const Tensor x = doubles({1, 2, 3});
+  const uint32_t version = x.version();
+  cumsum_(x, 0);
+  expect_values(x, {1, 3, 6});
+  EXPECT_EQ(x.version(), version + 1);
+  EXPECT_THROW(cumsum_(tensor({1, 2}).to(i32), 0), DTypeError);
+  EXPECT_THROW(cumsum_(leaf({3}), 0), AutogradError);
+  EXPECT_THROW(cumsum_(ones({1}).expand(3), 0), ValueError);
+  expect_gradients(
+      [](Inputs in) {
+        const Tensor y = in[0] * in[0];
+        cumsum_(y.select(0, 1), 0, true, true);
+        return y;
+      },
+      {leaf({2, 3})});
+}
+
+TEST(Cumsum, Errors) {
+  EXPECT_THROW(cumsum(spread({2}), 1), IndexError);
+  EXPECT_THROW(cumsum(spread({}), 1), IndexError);
+  EXPECT_THROW(cumsum(Tensor(), 0), ValueError);
+  EXPECT_EQ(cumsum(zeros({0, 3}), 0).shape(), Dims({0, 3}));
+}
+
+TEST(Cumsum, Gradient) {
+  for (const bool exclusive : {false, true}) {
+    for (const bool reverse : {false, true}) {
+      expect_gradients([&](Inputs in) { return square(cumsum(in[0], 1, exclusive, reverse)); }, {leaf({2, 3})});
+      expect_gradients([&](Inputs in) { return cumsum(in[0], {}, exclusive, reverse); }, {leaf({2, 2})});
+    }
+  }
+  expect_gradients([&](Inputs in) { return cumsum(in[0], 0); }, {leaf({})});
+}
+
+}  // namespace
+}  // namespace weft::testing

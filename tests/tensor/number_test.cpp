@@ -1,0 +1,129 @@
+// Every bit pattern of the small floating-point formats against their definitions in double precision.
+#include <weft/tensor/number.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace weft {
+namespace {
+
+/// What a format is made of, to decode its patterns from their definition.
+struct Format {
+  int exponent_bits, mantissa_bits, bias;
+  bool has_infinity;
+
+  int width() const { return 1 + exponent_bits + mantissa_bits; }
+  uint32_t sign() const { return 1u << (width() - 1); }
+  double decode(uint32_t bits) const {
+    const int exponent = static_cast<int>(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
+    const uint32_t mantissa = bits & ((1u << mantissa_bits) - 1);
+    const double negative = (bits & sign()) != 0 ? -1 : 1;
+    const bool top = exponent == (1 << exponent_bits) - 1;
+    if (top && has_infinity) return mantissa == 0 ? negative * INFINITY : NAN;
+    if (top && mantissa == (1u << mantissa_bits) - 1) return NAN;
+    if (exponent == 0) return negative * std::ldexp(mantissa, 1 - bias - mantissa_bits);
+    return negative * std::ldexp((1u << mantissa_bits) + mantissa, exponent - bias - mantissa_bits);
+  }
+};
+
+template <class T>
+constexpr Format format_of = {};
+template <>
+constexpr Format format_of<float16> = {5, 10, 15, true};
+template <>
+constexpr Format format_of<bfloat16> = {8, 7, 127, true};
+template <>
+constexpr Format format_of<float8_e4m3fn> = {4, 3, 7, false};
+template <>
+constexpr Format format_of<float8_e5m2> = {5, 2, 15, true};
+
+template <class T>
+T encode(float x) {
+  if constexpr (std::is_same_v<T, float16>) return to_float16(x);
+  else if constexpr (std::is_same_v<T, bfloat16>) return to_bfloat16(x);
+  else if constexpr (std::is_same_v<T, float8_e4m3fn>) return to_float8_e4m3fn(x);
+  else return to_float8_e5m2(x);
+}
+
+template <class T>
+class Number : public testing::Test {};
+using Types = testing::Types<float16, bfloat16, float8_e4m3fn, float8_e5m2>;
+TYPED_TEST_SUITE(Number, Types);
+
+TYPED_TEST(Number, EveryPatternDecodesToItsDefinition) {
+  const Format format = format_of<TypeParam>;
+  for (uint32_t bits = 0; bits < 1u << format.width(); ++bits) {
+    TypeParam x;
+    x.bits = static_cast<decltype(x.bits)>(bits);
+    const double expected = format.decode(bits), actual = to_float(x);
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(actual)) << bits;
+    } else {
+      EXPECT_EQ(actual, expected) << bits;
+      EXPECT_EQ(std::signbit(actual), std::signbit(expected)) << bits;
+    }
+  }
+}
+
+TYPED_TEST(Number, EveryPatternComesBack) {
+  const Format format = format_of<TypeParam>;
+  for (uint32_t bits = 0; bits < 1u << format.width(); ++bits) {
+    TypeParam x;
+    x.bits = static_cast<decltype(x.bits)>(bits);
+    const TypeParam back = encode<TypeParam>(to_float(x));
+    if (std::isnan(format.decode(bits))) EXPECT_TRUE(std::isnan(to_float(back))) << bits;
+    else EXPECT_EQ(uint32_t{back.bits}, bits);
+  }
+}
+
+/// Between two neighbours: the middle goes to the even one, and what is a float nearer to one goes there.
+TYPED_TEST(Number, RoundsToNearestEven) {
+  const Format format = format_of<TypeParam>;
+  for (uint32_t negative : {0u, format.sign()}) {
+    for (uint32_t bits = 0; bits + 1 < format.sign(); ++bits) {
+      const double low = format.decode(bits), high = format.decode(bits + 1);
+      if (!std::isfinite(low) || !std::isfinite(high)) continue;
+      const double middle = (low + high) / 2;
+      const auto rounded = [&](double x) {
+        const auto narrow = static_cast<float>(x);
+        return uint32_t{encode<TypeParam>(negative != 0 ? -narrow : narrow).bits} ^ negative;
+      };
+      if (static_cast<double>(static_cast<float>(middle)) != middle) continue;  // below the floats
+      const auto at = static_cast<float>(middle);
+      EXPECT_EQ(rounded(middle), (bits & 1) != 0 ? bits + 1 : bits) << bits;
+      EXPECT_EQ(rounded(std::nextafter(at, 0.0f)), bits) << bits;
+      EXPECT_EQ(rounded(std::nextafter(at, INFINITY)), bits + 1) << bits;
+    }
+  }
+}
+
+TYPED_TEST(Number, SpecialValues) {
+  EXPECT_TRUE(std::isnan(to_float(encode<TypeParam>(NAN))));
+  EXPECT_TRUE(std::isnan(to_float(encode<TypeParam>(-NAN))));
+  EXPECT_EQ(uint32_t{encode<TypeParam>(0.0f).bits}, 0u);
+  EXPECT_EQ(uint32_t{encode<TypeParam>(-0.0f).bits}, format_of<TypeParam>.sign());
+  EXPECT_EQ(uint32_t{encode<TypeParam>(std::numeric_limits<float>::denorm_min()).bits}, 0u);
+}
+
+TEST(NumberRange, BeyondTheLargest) {
+  EXPECT_EQ(to_float(to_float16(65504.0f)), 65504.0f);
+  EXPECT_EQ(to_float(to_float16(65519.996f)), 65504.0f);
+  EXPECT_EQ(to_float(to_float16(65520.0f)), INFINITY);
+  EXPECT_EQ(to_float(to_float16(-INFINITY)), -INFINITY);
+  EXPECT_EQ(to_float(to_bfloat16(std::numeric_limits<float>::max())), INFINITY);
+  EXPECT_EQ(to_float(to_float8_e5m2(57344.0f)), 57344.0f);
+  EXPECT_EQ(to_float(to_float8_e5m2(61439.0f)), 57344.0f);
+  EXPECT_EQ(to_float(to_float8_e5m2(61440.0f)), INFINITY);
+  EXPECT_EQ(to_float(to_float8_e4m3fn(448.0f)), 448.0f);
+  EXPECT_EQ(to_float(to_float8_e4m3fn(463.9f)), 448.0f);
+  EXPECT_EQ(to_float(to_float8_e4m3fn(464.0f)), 448.0f);  // a tie, to even
+  EXPECT_TRUE(std::isnan(to_float(to_float8_e4m3fn(480.0f))));
+  EXPECT_TRUE(std::isnan(to_float(to_float8_e4m3fn(INFINITY))));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,74 @@
+// Type promotion: PyTorch 2.15's promote_types for every pair, and the weakness of numbers and 0-d tensors.
+#include <gtest/gtest.h>
+
+#include <weft/weft.hpp>
+
+namespace weft {
+namespace {
+
+constexpr const char* types[] = {"bool",  "uint8",   "int8",     "int16",   "int32",
+                                 "int64", "float16", "bfloat16", "float32", "float64"};
+// Printed by torch.promote_types.
+constexpr const char* expected[10][10] = {
+    {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"},
+    {"uint8", "uint8", "int16", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"},
+    {"int8", "int16", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"},
+    {"int16", "int16", "int16", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"},
+    {"int32", "int32", "int32", "int32", "int32", "int64", "float16", "bfloat16", "float32", "float64"},
+    {"int64", "int64", "int64", "int64", "int64", "int64", "float16", "bfloat16", "float32", "float64"},
+    {"float16", "float16", "float16", "float16", "float16", "float16", "float16", "float32", "float32", "float64"},
+    {"bfloat16", "bfloat16", "bfloat16", "bfloat16", "bfloat16", "bfloat16", "float32", "bfloat16", "float32",
+     "float64"},
+    {"float32", "float32", "float32", "float32", "float32", "float32", "float32", "float32", "float32", "float64"},
+    {"float64", "float64", "float64", "float64", "float64", "float64", "float64", "float64", "float64", "float64"},
+};
+
+TEST(Promotion, EveryPairIsAsInPyTorch) {
+  for (int i = 0; i < 10; ++i) {
+    for (int j = 0; j < 10; ++j) {
+      const DType a = dtype_from_name(types[i]), b = dtype_from_name(types[j]);
+      EXPECT_STREQ(name(promote(a, b)), expected[i][j]) << types[i] << " and " << types[j];
+    }
+  }
+}
+
+TEST(Promotion, EightBitFloatsAndWideUnsignedHaveNoCommonType) {
+  EXPECT_THROW(promote(f8_e4m3fn, f32), DTypeError);
+  EXPECT_THROW(promote(f8_e4m3fn, f8_e5m2), DTypeError);
+  EXPECT_THROW(promote(u32, i32), DTypeError);
+  EXPECT_EQ(promote(u16, u32), u32);
+}
+
+TEST(Promotion, NumbersDoNotWidenATensorOfTheirCategory) {
+  EXPECT_EQ((ones({2}, f16) * 2.0).dtype(), f16);
+  EXPECT_EQ((ones({2}, i8) + 1000).dtype(), i8);
+  EXPECT_EQ((ones({2}, i32) * 1.5).dtype(), f32);
+  EXPECT_EQ((ones({2}, boolean) + 1).dtype(), i64);
+  EXPECT_EQ((2.0 - ones({2}, f64)).dtype(), f64);
+}
+
+TEST(Promotion, ZeroDimensionalTensorsYieldToDimensionedOnes) {
+  EXPECT_EQ((ones({2}, f16) * full({}, 2.0, f64)).dtype(), f16);
+  EXPECT_EQ((ones({2}, i32) * full({}, 2.0, f64)).dtype(), f64);
+  EXPECT_EQ((full({}, 2.0, f64) * full({}, 2.0)).dtype(), f64);
+}
+
+TEST(Promotion, IntegersAreDividedInFloat32) {
+  const Tensor q = tensor({1, 2, 3}) / tensor({2, 2, 2});
+  EXPECT_EQ(q.dtype(), f32);
+  EXPECT_EQ(q.to_vector<float>(), (std::vector<float>{0.5f, 1.0f, 1.5f}));
+}
+
+TEST(Promotion, LargeIntegersKeepTheirValueBesideNumbers) {
+  const Tensor x = full({1}, int64_t{9007199254740993});
+  EXPECT_EQ((x + 2).item<int64_t>(), 9007199254740995);
+  EXPECT_EQ((x * 1).item<int64_t>(), 9007199254740993);
+}
+
+TEST(Promotion, HalfPrecisionTimesANumberUsesTheNumbersOwnPrecision) {
+  // 0.1 rounded to bfloat16 first would give 100.5.
+  EXPECT_EQ((full({1}, 1000.0, bf16) * 0.1).item<float>(), 100.0f);
+}
+
+}  // namespace
+}  // namespace weft
