@@ -61,6 +61,19 @@ struct SgdSettings {
   bool nesterov, first_step;
 };
 
+/// What advanced indexing selects. The selection has the layout of `base` in index_get and index_put: a dimension that
+/// comes from indices has stride 0 there, and index k adds its value, wrapped into [0, sizes[k]), times strides[k]
+/// bytes.
+struct IndexPlan {
+  int count = 0;
+  View indices[max_rank];     ///< i32 or i64, with the selection's sizes; stride 0 where they repeat
+  int64_t sizes[max_rank];    ///< of the indexed dimensions
+  int64_t strides[max_rank];  ///< of the indexed dimensions, in bytes
+  int dims[max_rank];         ///< which dimension of the tensor each indexes, for errors
+};
+/// What a scatter does with the value that is there.
+enum class Scatter : uint8_t { replace, sum, prod, max, min };
+
 struct AttentionSettings {
   double scale;
   bool causal;  ///< position i of the queries sees keys up to i (top-left aligned)
@@ -124,8 +137,27 @@ struct KernelTable {
   void (*index_add)(const View& out, int dim, const View& index, const View& source);
   /// out[i][j] = x[index[i][j]][j] and so on, as torch.gather; index has the shape of out.
   void (*gather)(const View& out, const View& x, int dim, const View& index);
-  /// out[index[i][j]][j] += source[i][j] and so on; duplicates add in row-major order.
-  void (*scatter_add)(const View& out, int dim, const View& index, const View& source);
+  /// out[index[i][j]][j] is combined with source[i][j], and so on, in row-major order of the indices.
+  void (*scatter)(Scatter, const View& out, int dim, const View& index, const View& source);
+  /// out[s] = base[s + the indices' offsets] for every position s of the selection; any dtype.
+  void (*index_get)(const View& out, const View& base, const IndexPlan&);
+  /// base[s + the indices' offsets] = values[s], the last in row-major order winning; with `accumulate` every one adds
+  /// (bool: or), 16-bit floats by a sum in f32 that is rounded once. `values` never overlaps `base`.
+  void (*index_put)(const View& base, const View& values, const IndexPlan&, bool accumulate);
+  /// The number of elements that are not 0; waits for a device.
+  int64_t (*count_nonzero)(const View& x);
+  /// Coordinates of the elements that are not 0, in row-major order: out [count, rank of x] i64, strided in any way.
+  void (*nonzero)(const View& out, const View& x);
+  /// The elements of x where mask (bool, of x's sizes) holds, in row-major order; out [count] is contiguous.
+  void (*masked_select)(const View& out, const View& x, const View& mask);
+  /// Element i of source (1-d, contiguous) to the i-th place of out where mask holds.
+  void (*masked_scatter)(const View& out, const View& mask, const View& source);
+  /// Each line along `dim` in ascending order (or descending), NaN last (first); `order` (i64) is the permutation.
+  /// Equal elements keep their order. The data of `out` or `order` may be null.
+  void (*sort)(const View& out, const View& order, const View& x, int dim, bool descending);
+  /// out (i64) = how many elements of the sorted line of `sorted` along the last dimension are below value (or not
+  /// above, with `right`). sorted is 1-d, or has the outer sizes of values.
+  void (*searchsorted)(const View& out, const View& sorted, const View& values, bool right);
 
   /// out[i] = start + i * step over a contiguous 1-d view.
   void (*arange)(const View& out, Scalar start, Scalar step);
@@ -149,8 +181,9 @@ struct KernelTable {
   X(unary) X(unary_gradient) X(binary) X(compare) X(ternary) X(where) X(copy) X(fill) X(reduce) \
   X(arg_reduce) X(variance) X(cumsum) X(softmax) X(softmax_gradient) X(matmul) X(layer_norm) \
   X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) \
-  X(index_select) X(index_add) X(gather) X(scatter_add) X(arange) X(random) X(attention) \
-  X(attention_gradient) X(adam) X(sgd)
+  X(index_select) X(index_add) X(gather) X(scatter) X(index_get) X(index_put) X(count_nonzero) X(nonzero) \
+  X(masked_select) X(masked_scatter) X(sort) X(searchsorted) X(arange) X(random) X(attention) X(attention_gradient) \
+  X(adam) X(sgd)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

@@ -1,16 +1,19 @@
+#include <type_traits>
+
 #include <weft/backends/cpu/kernels.hpp>
 
 namespace weft {
 
 namespace {
 
-// The meta device computes shapes and dtypes only: its kernels take anything and do nothing.
+// The meta device computes shapes and dtypes only: its kernels take anything and do nothing, and none counts values.
 struct Nothing {
-  template <class... A>
-  using Function = void(A...);
-  template <class... A>
-  constexpr operator Function<A...>*() const {
-    return [](A...) {};
+  template <class R, class... A>
+  using Function = R(A...);
+  template <class R, class... A>
+  constexpr operator Function<R, A...>*() const {
+    if constexpr (std::is_void_v<R>) return [](A...) {};
+    else return nullptr;
   }
 };
 

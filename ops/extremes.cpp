@@ -76,13 +76,13 @@ struct PickFormula {
     const Location where = self.where;
     const Tensor& at = index.get(self);
     const Tensor g = put_back(gradient, at.shape(), where);
-    const auto kernel = kernels(g.raw_view()).scatter_add;
+    const auto kernel = kernels(g.raw_view()).scatter;
     if (recording() || kernel == nullptr) {
       const Tensor chosen = picked_positions(at, dim, sizes.empty() ? 1 : sizes[dim], where);
       return weft::where(Operand(chosen, where), Operand(g, where), Operand(0.0, where));
     }
     Tensor dx = zeros(sizes, {g.dtype(), g.device()}, where);
-    kernel(at_least_1d(dx.raw_view()), dim, at_least_1d(at.raw_view()), at_least_1d(g.raw_view()));
+    kernel(Scatter::sum, at_least_1d(dx.raw_view()), dim, at_least_1d(at.raw_view()), at_least_1d(g.raw_view()));
     return dx;
   }
 };

@@ -146,7 +146,7 @@ void check_within(const char* op, const Tensor& index, const Tensor& bound, int 
 void scatter(const Tensor& out, int dim, const Tensor& index, const View& source, const char* op, Location where) {
   if (index.numel() == 0) return;
   CallScope scope(op, where);
-  WEFT_KERNEL_FOR(scatter_add, out, op, where)(out.raw_view(), dim, index.raw_view(), source);
+  WEFT_KERNEL_FOR(scatter, out, op, where)(Scatter::sum, out.raw_view(), dim, index.raw_view(), source);
 }
 
 struct GatherFormula {
@@ -172,17 +172,17 @@ struct ScatterFormula {
   }
 };
 
-struct Scatter {
+struct Scattered {
   int dim;
   Tensor index, source;
 };
 
 // Operands of scatter_add, checked; the source is cut to the index's shape (recorded, so its gradient is whole).
-Scatter check_scatter(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& source,
-                      Location where) {
+Scattered check_scatter(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& source,
+                        Location where) {
   checked(x, op, where);
   checked(source, op, where);
-  Scatter s{wrap_dim(dim, x.dim(), op, where), checked_index(op, index, x, where), source};
+  Scattered s{wrap_dim(dim, x.dim(), op, where), checked_index(op, index, x, where), source};
   check_same_dtype(op, x, source, where);
   check_ranks(op, x, s.index, where);
   check_ranks(op, source, s.index, where);
@@ -278,7 +278,7 @@ Tensor gather(const Tensor& x, int dim, const Tensor& index, Location where) {
 
 Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
   constexpr const char* op = "scatter_add";
-  const Scatter s = check_scatter(op, x, dim, index, source, where);
+  const Scattered s = check_scatter(op, x, dim, index, source, where);
   Tensor out = target_copy(x, op, where);
   scatter(out, s.dim, s.index, s.source.raw_view(), op, where);
   if (should_record(x, s.source)) record(out, op, where, ScatterFormula{s.dim, Saved(s.index)}, x, s.source);
@@ -287,7 +287,7 @@ Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& 
 
 const Tensor& scatter_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
   constexpr const char* op = "scatter_add_";
-  Scatter s = check_scatter(op, x, dim, index, source, where);
+  Scattered s = check_scatter(op, x, dim, index, source, where);
   check_inplace(x, op, where);
   check_writable(x, op, where);
   s.index = apart(s.index, x, op, where);

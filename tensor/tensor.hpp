@@ -22,9 +22,12 @@
 
 namespace weft {
 
-class Operand;
 class HookHandle;
-class Tensor;
+class Indexed;
+class IndexList;
+class Operand;
+template <class T, int rank>
+class Accessor;
 
 /// dtype, device and requires_grad of a new tensor; every part has a default.
 struct TensorOptions {
@@ -114,8 +117,24 @@ class WEFT_API Tensor {
     copy_elements(out.data(), dtype_of<T>(), where);
     return out;
   }
+  /// Typed access to single elements in host memory: a(i, j) or a[i][j], bounds checked in debug builds. DTypeError
+  /// unless T is the element type, ShapeError unless the rank fits, DeviceError off the CPU. It does not own the
+  /// memory. Include <weft/tensor/accessor.hpp>.
+  template <class T, int rank>
+  Accessor<T, rank> accessor(Location where = {}) const;
   /// As PyTorch prints; large tensors are summarised.
   std::string text() const;
+
+  // ---- indexing: <weft/tensor/index.hpp> says what may stand between the brackets ----
+  /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads (a view where no tensor, list or bool indexes), `x[mask] = 0` writes.
+  Indexed operator[](const IndexList& index) const;
+  Tensor index(const IndexList& index) const;
+  /// x[index] = value; with `accumulate`, every duplicate adds.
+  const Tensor& index_put_(const IndexList& index, const Operand& value, bool accumulate = false) const;
+  Tensor index_select(int dim, const Tensor& index, Location where = {}) const;
+  Tensor gather(int dim, const Tensor& index, Location where = {}) const;
+  Tensor masked_select(const Tensor& mask, Location where = {}) const;
+  const Tensor& masked_fill_(const Tensor& mask, const Operand& value) const;
 
   // ---- autograd ----
   bool requires_grad() const;
@@ -135,6 +154,18 @@ class WEFT_API Tensor {
   void retain_grad(Location where = {}) const;
   /// The same elements outside the graph; shares storage and version.
   Tensor detach() const;
+
+  // ---- hooks: <weft/autograd/hooks.hpp> ----
+  /// `hook` takes the gradient or a GradEvent, and returns nothing or a gradient to go on with.
+  template <class F>
+  HookHandle register_hook(F&& hook, Location where = {}) const;
+  /// `hook` takes the leaf, once per backward, after its `grad()` was brought up to date.
+  template <class F>
+  HookHandle register_post_accumulate_grad_hook(F&& hook, Location where = {}) const;
+  /// Runs the post-accumulate hooks of a leaf whose gradient was made outside the engine.
+  void apply_backward_hook(bool allow_missing = false, Location where = {}) const;
+  /// The engine leaves the post-accumulate hooks of this leaf to apply_backward_hook.
+  void set_manual_backward_hook(bool on = true, Location where = {}) const;
 
   // ---- views: share storage and version, never copy ----
   Tensor view(const Dims& shape, Location where = {}) const;
@@ -222,6 +253,7 @@ class WEFT_API Operand {
   template <Arithmetic T>
   Operand(T value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
   Operand(Scalar value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
+  Operand(Indexed&& part, Location here = {});
   Operand(const Operand&) = delete;
 
   const Tensor& tensor() const { return *tensor_; }
@@ -253,3 +285,5 @@ WEFT_API Tensor operator>=(const Operand& a, const Operand& b);
 WEFT_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace weft
+
+#include <weft/tensor/index.hpp>

@@ -51,7 +51,7 @@ void with_addable(const char* kernel, const View& view, F&& body) {
 template <class T>
 constexpr bool is_half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-// ---- scatter_add ----------------------------------------------------------------------------------------------------
+// ---- scatter --------------------------------------------------------------------------------------------------------
 
 /// A block of `width` columns; along the other side lie `rows` indices and the `size` destinations they name.
 struct ScatterBlock {
@@ -129,7 +129,7 @@ void scatter_typed(const View& out, int dim, const View& index, const View& sour
 }
 
 template <class T>
-void scatter(const View& out, int dim, const View& index, const View& source) {
+void scatter_sum(const View& out, int dim, const View& index, const View& source) {
   with_index_type(index, [&](auto type) { scatter_typed<T, decltype(type)>(out, dim, index, source); });
 }
 
@@ -243,12 +243,13 @@ View broadcast_index(const View& index, int dim, const View& source) {
 
 }  // namespace
 
-void scatter_add(const View& out_view, int dim, const View& index_view, const View& source_view) {
-  check_index_type("scatter_add", index_view);
+void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
+  check_index_type("scatter", index_view);
+  if (mode != Scatter::sum) unsupported("scatter", out_view);
   const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);
   if (index.layout.numel == 0) return;
   raise_first_invalid(index, dim, out.layout.sizes[dim]);
-  with_addable("scatter_add", out, [&](auto zero) { scatter<decltype(zero)>(out, dim, index, source); });
+  with_addable("scatter", out, [&](auto zero) { scatter_sum<decltype(zero)>(out, dim, index, source); });
 }
 
 void index_add(const View& out_view, int dim, const View& index, const View& source_view) {
@@ -262,7 +263,7 @@ void index_add(const View& out_view, int dim, const View& index, const View& sou
   const View spread = broadcast_index(index, dim, source);
   with_addable("index_add", out, [&](auto zero) {
     if (by_rows) add_groups<decltype(zero)>(out, dim, rows, source);
-    else scatter<decltype(zero)>(out, dim, spread, source);
+    else scatter_sum<decltype(zero)>(out, dim, spread, source);
   });
 }
 

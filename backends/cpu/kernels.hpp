@@ -41,7 +41,18 @@ void cross_entropy_gradient(const View& dlogits, const View& g, const View& logi
 void index_select(const View& out, const View& x, int dim, const View& index);
 void index_add(const View& out, int dim, const View& index, const View& source);
 void gather(const View& out, const View& x, int dim, const View& index);
-void scatter_add(const View& out, int dim, const View& index, const View& source);
+void scatter(Scatter, const View& out, int dim, const View& index, const View& source);
+// index_elements.cpp
+void index_get(const View& out, const View& base, const IndexPlan&);
+void index_put(const View& base, const View& values, const IndexPlan&, bool accumulate);
+// mask.cpp
+int64_t count_nonzero(const View& x);
+void nonzero(const View& out, const View& x);
+void masked_select(const View& out, const View& x, const View& mask);
+void masked_scatter(const View& out, const View& mask, const View& source);
+// sort.cpp
+void sort(const View& out, const View& order, const View& x, int dim, bool descending);
+void searchsorted(const View& out, const View& sorted, const View& values, bool right);
 
 // random.cpp
 void arange(const View& out, Scalar start, Scalar step);

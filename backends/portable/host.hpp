@@ -47,7 +47,7 @@ void matmul(const View& out, const View& a, const View& b, const View& bias);
 void index_select(const View& out, const View& x, int dim, const View& index);
 void index_add(const View& out, int dim, const View& index, const View& source);
 void gather(const View& out, const View& x, int dim, const View& index);
-void scatter_add(const View& out, int dim, const View& index, const View& source);
+void scatter(Scatter, const View& out, int dim, const View& index, const View& source);
 
 // host_random.cpp, host_optimizer.cpp
 void random(const View& out, Distribution, PhiloxSeed, double a, double b);

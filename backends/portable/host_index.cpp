@@ -111,13 +111,13 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
          plan);
 }
 
-void scatter_add(const View& out_view, int dim, const View& index_view, const View& source_view) {
-  check_index_type("scatter_add", index_view);
-  if (is_storage_only(out_view.layout.dtype)) unsupported("scatter_add", out_view);
+void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
+  check_index_type("scatter", index_view);
+  if (mode != Scatter::sum || is_storage_only(out_view.layout.dtype)) unsupported("scatter", out_view);
   if (index_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);
   Accelerator& device = device_of(out);
-  require(device, compute_of(out.layout.dtype), "scatter_add", out);
+  require(device, compute_of(out.layout.dtype), "scatter", out);
   if (out.layout.dtype != DType::f16 && out.layout.dtype != DType::bf16) {
     return add_by_index(device, out, dim, index, source);
   }
@@ -132,7 +132,7 @@ void index_add(const View& out, int dim, const View& index, const View& source_v
   check_index_type("index_add", index);
   const View source = at_least_1d(source_view);
   if (source.layout.numel == 0) return;
-  scatter_add(out, dim, broadcast_index(index, dim, source), source);
+  scatter(Scatter::sum, out, dim, broadcast_index(index, dim, source), source);
 }
 
 }  // namespace weft::portable::host

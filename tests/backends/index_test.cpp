@@ -80,7 +80,7 @@ TEST(Index, OutOfRangeRaisesBeforeAnyWrite) {
     EXPECT_THROW(cpu::index_add(out.view, 0, index.view, x.view), IndexError);
     HostArray square(i64, {.sizes = {3, 4}});
     square.set(11, bad);
-    EXPECT_THROW(cpu::scatter_add(out.view, 0, square.view, x.view), IndexError);
+    EXPECT_THROW(cpu::scatter(Scatter::sum, out.view, 0, square.view, x.view), IndexError);
     EXPECT_EQ(out.values(), std::vector<double>(12, 0));
     EXPECT_THROW(cpu::gather(out.view, x.view, 0, square.view), IndexError);
   }
@@ -130,7 +130,7 @@ TEST(ScatterAdd, EveryTypeDimensionAndLayout) {
           const int64_t row = static_cast<int64_t>(index.get(i));
           expected[static_cast<size_t>(moved(i, source_sizes, dim, row < 0 ? row + size : row, size))] += source.get(i);
         }
-        cpu::scatter_add(out.view, dim, index.view, source.view);
+        cpu::scatter(Scatter::sum, out.view, dim, index.view, source.view);
         for (int64_t i = 0; i < out.numel(); ++i) {
           const double e = stored(dtype, expected[static_cast<size_t>(i)]);
           ASSERT_NEAR(out.get(i), e, 2 * epsilon(dtype) * std::abs(e) + (is_floating(dtype) ? 1e-5 : 0)) << name(dtype);
@@ -188,7 +188,7 @@ TEST(IndexAdd, ZeroDimensionalAndEmpty) {
                  filled(f32, {.sizes = {3}}, {1, 2, 4}).view);
   EXPECT_EQ(out.values(), (std::vector<double>{0, 3, 0, 4}));
   HostArray scalar = filled(f32, {.sizes = {}}, {2});
-  cpu::scatter_add(scalar.view, 0, filled(i64, {.sizes = {}}, {0}).view, filled(f32, {.sizes = {}}, {3}).view);
+  cpu::scatter(Scatter::sum, scalar.view, 0, filled(i64, {.sizes = {}}, {0}).view, filled(f32, {.sizes = {}}, {3}).view);
   EXPECT_EQ(scalar.get(0), 5);
   const HostArray none(f32, {.sizes = {0, 4}}), no_index(i64, {.sizes = {0}});
   HostArray wide(f32, {.sizes = {3, 4}}, 1);
@@ -203,7 +203,7 @@ TEST(Index, SameBits) {
     for (const HostArray* s : {&source, &half}) {
       HostArray out(s->view.layout.dtype, {.sizes = {50, 33}});
       cpu::index_add(out.view, 0, rows.view, s->view);
-      cpu::scatter_add(out.view, 0, each.view, s->view);
+      cpu::scatter(Scatter::sum, out.view, 0, each.view, s->view);
       bits += bits_of(out);
     }
     return bits;
