@@ -22,13 +22,17 @@
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/loss.hpp>
+#include <weft/ops/masks.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/norm.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>
+#include <weft/ops/rearrange.hpp>
 #include <weft/ops/record.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scan.hpp>
+#include <weft/ops/scatter.hpp>
+#include <weft/ops/sets.hpp>
 #include <weft/ops/softmax.hpp>
 #include <weft/tensor/allocator.hpp>
 #include <weft/tensor/config.hpp>

@@ -1,7 +1,5 @@
 #include <weft/autograd/accumulation.hpp>
 
-#include <mutex>
-
 #include <fmt/format.h>
 
 #include <weft/autograd/engine.hpp>
@@ -26,10 +24,9 @@ AccumulationNode* new_accumulation_node(TensorImpl* leaf) {
   return new (detail::allocate_block(sizeof(AccumulationNode))) AccumulationNode(leaf);
 }
 
-// The kept gradient of a result whose node has hooks, if any.
-NodeHooks::Kept* kept_slot(const TensorImpl* impl) {
-  for (auto& kept : impl->node->hooks->kept) {
-    if (kept.output == impl->output_number) return &kept;
+NodeHooks::Kept* kept_slot(NodeHooks& hooks, uint16_t output) {
+  for (auto& kept : hooks.kept) {
+    if (kept.output == output) return &kept;
   }
   return nullptr;
 }
@@ -38,22 +35,6 @@ NodeHooks::Kept* kept_slot(const TensorImpl* impl) {
 AccumulationNode::AccumulationNode(TensorImpl* leaf_)
     : Node(&accumulation_functions, "accumulate_grad", Location::none()), leaf(leaf_) {
   accumulates = true;
-}
-
-AccumulationNode::Lock::Lock(AccumulationNode& node) : node_(node) {
-  if (WEFT_SINGLE_THREADED) {
-    node_.locked.store(1, std::memory_order_relaxed);
-    return;
-  }
-  uint32_t expected = 0;
-  while (!node_.locked.compare_exchange_weak(expected, 1, std::memory_order_acquire)) {
-    if (expected != 0) node_.locked.wait(expected, std::memory_order_relaxed);
-    expected = 0;
-  }
-}
-AccumulationNode::Lock::~Lock() {
-  node_.locked.store(0, std::memory_order_release);
-  if (!WEFT_SINGLE_THREADED) node_.locked.notify_one();
 }
 
 AccumulationNode* accumulation_node(const TensorImpl* leaf) {
@@ -66,13 +47,24 @@ void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
   if (node.leaf == nullptr) return;
   if (!node.grad.defined()) {
     const bool take = detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl());
-    node.grad = take ? std::move(gradient) : detail::fresh_copy(gradient);
+    if (take) {
+      ++detail::grad_counts.shared;
+      detail::grad_counts.bytes_saved += gradient.nbytes();
+      node.grad = std::move(gradient);
+      return;
+    }
+    ++detail::grad_counts.allocated;
+    node.grad = detail::fresh_copy(gradient);
     return;
   }
   if (create_graph) {
+    ++detail::grad_counts.allocated;
     node.grad = detail::recorded_add(node.grad, gradient);
     return;
   }
+  ++detail::grad_counts.accumulated_in_place;
+  detail::grad_counts.bytes_saved += node.grad.nbytes();
+  detail::current_op = {"accumulate_grad", Location::none()};
   const View& sum = node.grad.raw_view();
   kernels(sum).binary(BinaryOp::add, sum, sum, gradient.raw_view());
   node.grad.impl()->storage->note_write("accumulate_grad", Location::none());
@@ -120,9 +112,10 @@ Tensor Tensor::grad() const {
     AccumulationNode::Lock lock(*node);
     return node->grad;
   }
-  if (impl_->node == nullptr || impl_->node->hooks == nullptr) return {};
-  std::lock_guard lock(impl_->node->hooks->mutex);
-  const auto* kept = kept_slot(impl_);
+  NodeHooks* hooks = impl_->node != nullptr ? impl_->node->hooks.load(std::memory_order_acquire) : nullptr;
+  if (hooks == nullptr) return {};
+  detail::WordLock lock(hooks->word);
+  const auto* kept = kept_slot(*hooks, impl_->output_number);
   return kept != nullptr ? kept->gradient : Tensor();
 }
 
@@ -152,9 +145,9 @@ void Tensor::retain_grad(Location where) const {
     raise<ValueError>({.op = "retain_grad", .problem = "no gradient flows to this tensor"}, where);
   }
   if (impl_->accumulates) return;
-  if (impl_->node->hooks == nullptr) impl_->node->hooks = new NodeHooks;
-  std::lock_guard lock(impl_->node->hooks->mutex);
-  if (kept_slot(impl_) == nullptr) impl_->node->hooks->kept.push_back({impl_->output_number, {}});
+  NodeHooks& hooks = detail::hooks_of(*impl_->node);
+  detail::WordLock lock(hooks.word);
+  if (kept_slot(hooks, impl_->output_number) == nullptr) hooks.kept.push_back({impl_->output_number, {}});
 }
 
 }  // namespace weft

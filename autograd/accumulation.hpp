@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include <weft/autograd/node.hpp>
+#include <weft/autograd/word_lock.hpp>
 
 namespace weft {
 
@@ -11,14 +12,8 @@ struct AccumulationNode : Node {
   explicit AccumulationNode(TensorImpl* leaf_);
 
   /// Serialises backward passes of several threads into one leaf.
-  class Lock {
-   public:
-    explicit Lock(AccumulationNode& node);
-    ~Lock();
-    Lock(const Lock&) = delete;
-
-   private:
-    AccumulationNode& node_;
+  struct Lock : detail::WordLock {
+    explicit Lock(AccumulationNode& node) : WordLock(node.locked) {}
   };
 
   std::atomic<uint32_t> locked{0};

@@ -12,6 +12,7 @@
 #include <weft/autograd/accumulation.hpp>
 #include <weft/autograd/from_ops.hpp>
 #include <weft/autograd/hooks.hpp>
+#include <weft/autograd/saved_hooks.hpp>
 #include <weft/backends/dispatch.hpp>
 
 namespace weft {
@@ -21,12 +22,18 @@ std::atomic<bool> share_gradients{[] {
   const char* setting = std::getenv("WEFT_GRAD_SHARE");
   return setting == nullptr || std::strcmp(setting, "0") != 0;
 }()};
+constinit thread_local GradStats grad_counts = {};
 }  // namespace detail
+
+GradStats grad_stats() { return detail::grad_counts; }
+void reset_grad_stats() { detail::grad_counts = {}; }
 
 bool gradient_sharing() { return detail::share_gradients; }
 void set_gradient_sharing(bool on) { detail::share_gradients = on; }
 
 namespace {
+
+constinit thread_local const BackwardWatchGuard* newest_watch = nullptr;
 
 bool writable(const Tensor& t) { return t.is_contiguous() && exclusively_owned(t.impl()); }
 
@@ -39,15 +46,20 @@ void add_gradient(Tensor& sum, Tensor&& gradient, bool create_graph) {
   }
   if (create_graph) {
     sum = detail::recorded_add(sum, gradient);
+    ++detail::grad_counts.allocated;
     return;
   }
+  detail::current_op = {"sum of gradients", Location::none()};
   if (!detail::share_gradients || (!writable(sum) && !writable(gradient))) {
     Tensor fresh = detail::fresh_copy(sum);
     kernels(fresh.raw_view()).binary(BinaryOp::add, fresh.raw_view(), fresh.raw_view(), gradient.raw_view());
     sum = std::move(fresh);
+    ++detail::grad_counts.allocated;
     return;
   }
   if (!writable(sum)) std::swap(sum, gradient);
+  ++detail::grad_counts.accumulated_in_place;
+  detail::grad_counts.bytes_saved += sum.nbytes();
   kernels(sum.raw_view()).binary(BinaryOp::add, sum.raw_view(), sum.raw_view(), gradient.raw_view());
 }
 
@@ -69,6 +81,11 @@ struct Scratch {
 thread_local Scratch idle_scratch;
 
 }  // namespace
+
+BackwardWatch::~BackwardWatch() = default;
+BackwardWatchGuard::BackwardWatchGuard(BackwardWatch& watch)
+    : watch_(watch), outer_(std::exchange(newest_watch, this)) {}
+BackwardWatchGuard::~BackwardWatchGuard() { newest_watch = outer_; }
 
 /// One backward pass. Nodes that another pass holds at the same time keep their state of this pass in `foreign_`.
 class GraphRun {
@@ -103,7 +120,14 @@ class GraphRun {
       Node* root = edge.node();
       if (pending(root) == 0 && !std::exchange(started(root), true)) make_ready(root);
     }
-    while (Node* node = next_ready()) process(node);
+    general_ = needed_ != nullptr || newest_watch != nullptr;
+    Node* node = nullptr;
+    try {
+      while ((node = next_ready()) != nullptr) process(node);
+    } catch (...) {
+      detail::drop_unpacked(*node);
+      throw;
+    }
   }
 
  private:
@@ -211,7 +235,7 @@ class GraphRun {
   }
 
   void process(Node* node) {
-    if (WEFT_UNLIKELY(node->output_count != 1 || node->hooks != nullptr || needed_ != nullptr)) {
+    if (WEFT_UNLIKELY(node->output_count != 1 || node->hooks.load(std::memory_order_acquire) != nullptr || general_)) {
       return process_general(node);
     }
     Tensor gradient = std::move(slot(node, 0));
@@ -222,31 +246,51 @@ class GraphRun {
 
   [[gnu::noinline]] void process_general(Node* node) {
     if (!needed(node)) return;
-    std::vector<Tensor> gradients(node->output_count);
-    for (int i = 0; i < node->output_count; ++i) gradients[i] = std::move(slot(node, i));
-    Tensor* incoming = gradients.data();
-    const bool arrived = std::any_of(incoming, incoming + node->output_count, [](auto& g) { return g.defined(); });
-    if (WEFT_UNLIKELY(node->hooks != nullptr) && arrived) {
-      for (int i = 0; i < node->output_count; ++i) {
-        if (incoming[i].defined()) run_gradient_hooks(*node, i, incoming[i]);
-      }
+    const auto outputs = static_cast<size_t>(node->output_count);
+    if (WEFT_LIKELY(outputs == 1)) {
+      Tensor gradient = std::move(slot(node, 0));
+      return settle(node, {&gradient, 1});
     }
-    if (WEFT_UNLIKELY(!captures_.empty())) {
-      for (auto& c : captures_) {
-        if (c.node == node) c.gradient = incoming[c.output];
-      }
-      if (node->accumulates) return;
+    std::vector<Tensor> gradients(outputs);
+    for (size_t i = 0; i < outputs; ++i) gradients[i] = std::move(slot(node, static_cast<int>(i)));
+    settle(node, gradients);
+  }
+
+  // Hooks, captures, and then the node itself.
+  void settle(Node* node, std::span<Tensor> incoming) {
+    const bool hooked = node->hooks.load(std::memory_order_acquire) != nullptr;
+    bool arrived = false;
+    for (size_t i = 0; i < incoming.size(); ++i) {
+      if (!incoming[i].defined()) continue;
+      arrived = true;
+      if (hooked) run_gradient_hooks(*node, static_cast<uint16_t>(i), incoming[i]);
     }
-    if (node->accumulates) finish_leaf(*static_cast<AccumulationNode*>(node), std::move(incoming[0]));
-    else if (arrived) run_node(node, incoming);
-    else hand_on(node, nullptr);
-    if (WEFT_UNLIKELY(node->hooks != nullptr) && node->released) drop_gradient_hooks(*node);
+    for (Capture& c : captures_) {
+      if (c.node == node) c.gradient = incoming[c.output];
+    }
+    if (node->accumulates && !captures_.empty()) return;
+    if (!arrived) {
+      if (!node->accumulates) hand_on(node, nullptr);
+      return;
+    }
+    if (node->accumulates) {
+      const Tensor kept = watched() ? incoming[0] : Tensor();
+      tell_before(node, incoming);
+      finish_leaf(*static_cast<AccumulationNode*>(node), std::move(incoming[0]));
+      tell_after(node, {&kept, 1}, {});
+    } else if (WEFT_LIKELY(!hooked && !watched())) {
+      run_node(node, incoming.data());
+    } else {
+      run_watched_node(node, incoming);
+      if (hooked && node->released) drop_hooks(*node);
+    }
   }
 
   void finish_leaf(AccumulationNode& node, Tensor&& gradient) {
     if (!gradient.defined()) return;
     accumulate(node, std::move(gradient), options_.create_graph);
-    if (WEFT_LIKELY(node.hooks == nullptr)) return;
+    const NodeHooks* hooks = node.hooks.load(std::memory_order_acquire);
+    if (WEFT_LIKELY(hooks == nullptr) || hooks->manual) return;
     Tensor leaf;
     {
       AccumulationNode::Lock lock(node);
@@ -255,14 +299,48 @@ class GraphRun {
     if (leaf.defined()) run_accumulated_hooks(node, leaf);
   }
 
+  static bool watched() { return newest_watch != nullptr; }
+  BackwardPass pass() const { return {scratch_.roots, options_}; }
+  void tell_before(Node* node, std::span<const Tensor> incoming) {
+    for (auto* w = newest_watch; w != nullptr; w = w->outer_) w->watch_.before(pass(), *node, incoming);
+  }
+  void tell_after(Node* node, std::span<const Tensor> incoming, std::span<const Tensor> outgoing) {
+    for (auto* w = newest_watch; w != nullptr; w = w->outer_) w->watch_.after(pass(), *node, incoming, outgoing);
+  }
+
+  // As run_node, for a node with hooks of its own or while somebody watches.
+  void run_watched_node(Node* node, std::span<Tensor> incoming) {
+    const bool before = has_node_hooks(*node, GradPhase::node_before);
+    const bool after = has_node_hooks(*node, GradPhase::node_after);
+    if (!before && !after && !watched()) return run_node(node, incoming.data());
+    check_not_released(node);
+    if (before) run_node_hooks(*node, GradPhase::node_before, incoming, {});
+    tell_before(node, incoming);
+    std::vector<Tensor> kept(incoming.begin(), incoming.end());  // the node moves from its own
+    std::vector<Tensor> outgoing(node->edge_count);
+    node->functions->run(*node, incoming.data(), outgoing.data());
+    if (after) run_node_hooks(*node, GradPhase::node_after, kept, outgoing);
+    tell_after(node, kept, outgoing);
+    release_what_is_saved(node);
+    kept.clear();
+    hand_on(node, outgoing.data());
+  }
+
+  void check_not_released(Node* node) {
+    if (WEFT_LIKELY(!node->released)) return;
+    raise<AutogradError>({.op = node->op,
+                          .problem = "backward through a graph a second time: what it saved was freed",
+                          .remedy = "pass retain_graph to the first backward",
+                          .event = "recorded"},
+                         node->where);
+  }
+  void release_what_is_saved(Node* node) {
+    if (options_.retain_graph) detail::drop_unpacked(*node);
+    else if (!node->released) node->functions->release_saved(*node);
+  }
+
   void run_node(Node* node, Tensor* incoming) {
-    if (WEFT_UNLIKELY(node->released)) {
-      raise<AutogradError>({.op = node->op,
-                            .problem = "backward through a graph a second time: what it saved was freed",
-                            .remedy = "pass retain_graph to the first backward",
-                            .event = "recorded"},
-                           node->where);
-    }
+    check_not_released(node);
     constexpr int few = 4;
     Tensor small[few];
     std::vector<Tensor> many;
@@ -272,7 +350,7 @@ class GraphRun {
       outgoing = many.data();
     }
     node->functions->run(*node, incoming, outgoing);
-    if (!options_.retain_graph && !node->released) node->functions->release_saved(*node);
+    release_what_is_saved(node);
     hand_on(node, outgoing);
   }
 
@@ -295,6 +373,8 @@ class GraphRun {
   // Only grad() fills the first, only passes that meet in one graph the second.
   std::unique_ptr<std::unordered_set<Node*>> needed_;
   std::unique_ptr<std::unordered_map<Node*, Foreign>> foreign_;
+  // Every node goes the general way.
+  bool general_ = false;
   Node* next_ = nullptr;
   uint32_t arrivals_ = 0;
 };

@@ -9,6 +9,9 @@
 
 namespace weft {
 
+class Edge;
+struct Node;
+
 struct GradOptions {
   bool retain_graph = false;
   bool create_graph = false;
@@ -37,12 +40,54 @@ inline bool exclusively_owned(const TensorImpl* impl) {
   return impl->refs.value() == 1 && impl->storage->refs.value() == 1 && !impl->storage->external;
 }
 
+/// What became of the gradient buffers of the calling thread's backward passes since the last reset.
+struct GradStats {
+  int64_t allocated = 0;             ///< copied or summed into memory of their own
+  int64_t shared = 0;                ///< a leaf took over the buffer that backward made
+  int64_t accumulated_in_place = 0;  ///< added into a buffer that was there
+  int64_t bytes_saved = 0;           ///< not allocated because of the two
+};
+WEFT_API GradStats grad_stats();
+WEFT_API void reset_grad_stats();
+
+/// One pass as a watch sees it.
+struct BackwardPass {
+  std::span<const Edge> roots;
+  BackwardOptions options;
+};
+
+/// Sees every node that this thread's backward passes run while a guard is there: the slot on which tools stand. Passes
+/// that run already are not seen. Gradients are undefined where none flows; they may be kept, not written.
+class WEFT_API BackwardWatch {
+ public:
+  virtual ~BackwardWatch();
+  /// `incoming`: of the node's outputs, after their hooks.
+  virtual void before(const BackwardPass&, Node&, std::span<const Tensor> /*incoming*/) {}
+  /// `outgoing`: of its inputs, after the node's hooks; none for a leaf. What the node saved is still there.
+  virtual void after(const BackwardPass&, Node&, std::span<const Tensor> /*incoming*/,
+                     std::span<const Tensor> /*outgoing*/) {}
+};
+
+/// Installs a watch on this thread for the scope. Guards of a thread die newest first.
+class WEFT_API BackwardWatchGuard {
+ public:
+  explicit BackwardWatchGuard(BackwardWatch& watch);
+  ~BackwardWatchGuard();
+  BackwardWatchGuard(const BackwardWatchGuard&) = delete;
+
+ private:
+  friend class GraphRun;
+  BackwardWatch& watch_;
+  const BackwardWatchGuard* outer_;
+};
+
 /// Buffer sharing between gradients, on by default; off (or WEFT_GRAD_SHARE=0) every gradient gets its own memory.
 WEFT_API bool gradient_sharing();
 WEFT_API void set_gradient_sharing(bool on);
 
 namespace detail {
 extern WEFT_API std::atomic<bool> share_gradients;
+extern constinit thread_local GradStats grad_counts;
 }  // namespace detail
 
 }  // namespace weft

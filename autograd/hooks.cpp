@@ -1,138 +1,291 @@
 #include <weft/autograd/hooks.hpp>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
-#include <weft/autograd/node.hpp>
+#include <weft/autograd/accumulation.hpp>
+#include <weft/autograd/engine.hpp>
+#include <weft/autograd/from_ops.hpp>
 
 namespace weft {
 
 namespace {
 
-NodeHooks& hooks_of(const Tensor& tensor, const char* op, Location where) {
-  if (!tensor.requires_grad()) {
+using detail::Hook;
+using detail::HookFunction;
+using detail::HookResult;
+
+std::string text_of(const Tensor& t) {
+  return fmt::format("{} {} on {}", name(t.dtype()), t.shape().text(), t.device().name());
+}
+
+std::string owner_text(const Node& node) {
+  if (node.accumulates) return "a leaf";
+  return fmt::format("the result of {} at {}", node.op, node.where.text());
+}
+
+template <class E>
+[[noreturn]] void raise_mismatch(const Node& node, const Hook& hook, const Tensor& old, const Tensor& replacement) {
+  raise<E>({.op = "hook",
+            .problem = fmt::format("a hook on {} returned a gradient that does not match", owner_text(node)),
+            .details = fmt::format("gradient {}, returned {}", text_of(old), text_of(replacement)),
+            .remedy = "return the same shape, dtype and device, or nothing",
+            .event = "registered"},
+           hook.where);
+}
+
+void check_replacement(const Node& node, const Hook& hook, const Tensor& old, const Tensor& replacement) {
+  if (replacement.shape() != old.shape()) raise_mismatch<ShapeError>(node, hook, old, replacement);
+  if (replacement.dtype() != old.dtype()) raise_mismatch<DTypeError>(node, hook, old, replacement);
+  if (replacement.device() != old.device()) raise_mismatch<DeviceError>(node, hook, old, replacement);
+}
+
+[[noreturn]] void raise_written(const Node& node, const Hook& hook, bool returned) {
+  raise<AutogradError>({.op = "hook",
+                        .problem = fmt::format("a hook on {} wrote to its gradient in place{}", owner_text(node),
+                                               returned ? ", which others hold too" : " and did not return it"),
+                        .remedy = "return a new tensor, such as g * 2",
+                        .event = "registered"},
+                       hook.where);
+}
+
+Tensor living_leaf(Node& node) {
+  auto& leaf_node = static_cast<AccumulationNode&>(node);
+  AccumulationNode::Lock lock(leaf_node);
+  if (leaf_node.leaf == nullptr || !leaf_node.leaf->refs.try_increment()) return {};
+  return Tensor::adopt(leaf_node.leaf);
+}
+
+// One hook on event.grad, which becomes what the hook made of it.
+void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
+  if (WEFT_UNLIKELY(hook.wants_tensor)) event.tensor = node.accumulates ? living_leaf(node) : hook.tensor;
+  const uint32_t version = event.grad.version();
+  const bool shared = !exclusively_owned(event.grad.impl());
+  HookResult result;
+  hook.call(event, result);
+  if (WEFT_UNLIKELY(event.grad.version() != version)) {
+    const bool returned = result.grad.defined() && result.grad.shares_storage(event.grad);
+    if (!returned || shared) raise_written(node, hook, returned);
+  }
+  if (!result.grad.defined()) return;
+  if (result.grad.impl() != event.grad.impl()) check_replacement(node, hook, event.grad, result.grad);
+  event.grad = std::move(result.grad);
+}
+
+void replace_each(const Node& node, const Hook& hook, std::span<Tensor> gradients, std::vector<Tensor>& replacements) {
+  if (replacements.size() != gradients.size()) {
+    raise<ValueError>({.op = "hook",
+                       .problem = fmt::format("a node hook on {} returned {} gradients for {}", owner_text(node),
+                                              replacements.size(), gradients.size()),
+                       .remedy = "return one for each, undefined where it stays, or nothing",
+                       .event = "registered"},
+                      hook.where);
+  }
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!replacements[i].defined()) continue;
+    if (!gradients[i].defined()) {
+      raise<ValueError>(
+          {.op = "hook",
+           .problem = fmt::format("a node hook on {} returned gradient {} where none flows", owner_text(node), i),
+           .event = "registered"},
+          hook.where);
+    }
+    check_replacement(node, hook, gradients[i], replacements[i]);
+  }
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (replacements[i].defined()) gradients[i] = std::move(replacements[i]);
+  }
+}
+
+HookHandle add(Node& node, Hook hook) {
+  NodeHooks& hooks = detail::hooks_of(node);
+  return HookHandle(hooks.list, hooks.list->add(std::move(hook)));
+}
+
+void check_gradient_flows(const Tensor& tensor, const char* op, Location where) {
+  if (tensor.defined() && tensor.requires_grad()) return;
+  raise<ValueError>({.op = op,
+                     .problem = "no gradient flows to this tensor",
+                     .details = tensor.defined() ? text_of(tensor) : "undefined",
+                     .remedy = "call requires_grad_() before the ops that use it"},
+                    where);
+}
+
+AccumulationNode& checked_leaf(const Tensor& tensor, const char* op, Location where) {
+  check_gradient_flows(tensor, op, where);
+  if (!tensor.is_leaf()) {
     raise<ValueError>({.op = op,
-                       .problem = "no gradient flows to this tensor",
-                       .details = fmt::format("shape {}, {}", tensor.shape().text(), name(tensor.dtype())),
-                       .remedy = "call requires_grad_() before the ops that use it"},
+                       .problem = "the tensor is not a leaf",
+                       .details = text_of(tensor),
+                       .remedy = "an op produced it: use register_hook"},
                       where);
   }
-  Node* node = tensor.impl()->node;
-  if (node->hooks == nullptr) node->hooks = new NodeHooks;
-  return *node->hooks;
-}
-
-void check_replacement(const Node& node, const Tensor& old, const Tensor& replacement) {
-  if (replacement.shape() == old.shape() && replacement.dtype() == old.dtype() &&
-      replacement.device() == old.device()) {
-    return;
-  }
-  raise<ShapeError>({.op = node.op,
-                     .problem = "a gradient hook returned a tensor that does not match the gradient",
-                     .details = fmt::format("gradient {} {} on {}, hook returned {} {} on {}", name(old.dtype()),
-                                            old.shape().text(), old.device().name(), name(replacement.dtype()),
-                                            replacement.shape().text(), replacement.device().name()),
-                     .remedy = "return the same shape, dtype and device, or nothing"},
-                    node.where);
-}
-
-std::vector<NodeHooks::Entry> snapshot(const NodeHooks& hooks, const std::vector<NodeHooks::Entry>& entries) {
-  std::lock_guard lock(hooks.mutex);
-  return entries;
-}
-
-// Calls a living hook without holding its lock; frees the function if it was removed meanwhile.
-Tensor call_hook(HookState& state, const Tensor& argument) {
-  {
-    std::lock_guard lock(state.mutex);
-    if (!state.alive) return {};
-    ++state.running;
-  }
-  struct Leave {
-    HookState& state;
-    ~Leave() {
-      std::function<Tensor(const Tensor&)> dead;
-      std::lock_guard lock(state.mutex);
-      if (--state.running == 0 && !state.alive) dead.swap(state.call);
-    }
-  } leave{state};
-  return state.call(argument);
+  return *accumulation_node(tensor.impl());
 }
 
 }  // namespace
 
-bool HookState::retire() {
-  std::function<Tensor(const Tensor&)> dead;
-  std::lock_guard lock(mutex);
-  const bool was_alive = std::exchange(alive, false);
-  if (running == 0) dead.swap(call);
-  return was_alive;
+namespace detail {
+
+HookRegistry::~HookRegistry() = default;
+
+NodeHooks& hooks_of(Node& node) {
+  if (NodeHooks* present = node.hooks.load(std::memory_order_acquire)) return *present;
+  auto fresh = std::make_unique<NodeHooks>();
+  NodeHooks* present = nullptr;
+  if (node.hooks.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  return *present;
 }
 
-bool HookState::removed() {
-  std::lock_guard lock(mutex);
-  return !alive;
+HookHandle add_gradient_hook(Node& node, uint16_t output, HookFunction hook, Location where) {
+  return add(node, {.call = std::move(hook), .phase = GradPhase::gradient, .output = output, .where = where});
 }
 
-bool HookHandle::remove() { return state_ != nullptr && state_->retire(); }
-
-HookHandle register_hook(const Tensor& tensor, std::function<Tensor(const Tensor&)> hook, Location where) {
-  NodeHooks& hooks = hooks_of(tensor, "register_hook", where);
-  auto state = std::make_shared<HookState>();
-  state->call = std::move(hook);
-  std::lock_guard lock(hooks.mutex);
-  hooks.gradient_hooks.push_back({state, tensor.impl()->output_number});
-  return HookHandle(state);
+HookHandle add_tensor_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where) {
+  check_gradient_flows(tensor, "register_hook", where);
+  TensorImpl* impl = tensor.impl();
+  return add(*impl->node, {.call = std::move(hook),
+                           .phase = GradPhase::gradient,
+                           .wants_tensor = wants_tensor,
+                           .output = impl->output_number,
+                           .tensor = wants_tensor && !impl->accumulates ? tensor.detach() : Tensor(),
+                           .where = where});
 }
 
-HookHandle register_post_accumulate_grad_hook(const Tensor& tensor, std::function<void(const Tensor&)> hook,
-                                              Location where) {
-  if (!tensor.requires_grad() || !tensor.is_leaf()) {
-    raise<ValueError>({.op = "register_post_accumulate_grad_hook",
-                       .problem = tensor.requires_grad() ? "the tensor is not a leaf" : "the tensor needs no gradient",
-                       .remedy = "register it on a leaf that requires a gradient"},
+HookHandle add_accumulated_hook(const Tensor& tensor, HookFunction hook, bool wants_tensor, Location where) {
+  AccumulationNode& node = checked_leaf(tensor, "register_post_accumulate_grad_hook", where);
+  return add(node,
+             {.call = std::move(hook), .phase = GradPhase::accumulated, .wants_tensor = wants_tensor, .where = where});
+}
+
+HookHandle add_node_hook(const Tensor& result, GradPhase phase, HookFunction hook, Location where) {
+  const char* op = phase == GradPhase::node_before ? "register_node_pre_hook" : "register_node_post_hook";
+  check_gradient_flows(result, op, where);
+  if (result.is_leaf()) {
+    raise<ValueError>({.op = op,
+                       .problem = "no op produced this tensor",
+                       .details = text_of(result),
+                       .remedy = "a leaf has register_hook and register_post_accumulate_grad_hook"},
                       where);
   }
-  auto state = std::make_shared<HookState>();
-  state->call = [f = std::move(hook)](const Tensor& leaf) {
-    f(leaf);
-    return Tensor();
-  };
-  NodeHooks& hooks = hooks_of(tensor, "register_post_accumulate_grad_hook", where);
-  std::lock_guard lock(hooks.mutex);
-  hooks.accumulated_hooks.push_back({state, 0});
-  return HookHandle(state);
+  return add(*result.impl()->node, {.call = std::move(hook), .phase = phase, .where = where});
 }
 
-void run_gradient_hooks(const Node& node, int output, Tensor& gradient) {
-  // A hook may register others: those run from the next backward on.
-  for (const auto& entry : snapshot(*node.hooks, node.hooks->gradient_hooks)) {
-    if (entry.output != output) continue;
-    Tensor replacement = call_hook(*entry.state, gradient);
-    if (!replacement.defined()) continue;
-    check_replacement(node, gradient, replacement);
-    gradient = std::move(replacement);
+}  // namespace detail
+
+bool HookHandle::remove() {
+  const auto list = list_.lock();
+  return list != nullptr && list->remove(id_);
+}
+
+void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient) {
+  NodeHooks& hooks = *node.hooks.load(std::memory_order_acquire);
+  if (const auto snapshot = hooks.list->snapshot()) {
+    GradEvent event{.grad = std::move(gradient),
+                    .tensor = {},
+                    .op = node.op,
+                    .node = &node,
+                    .location = node.where,
+                    .phase = GradPhase::gradient};
+    for (const Hook& hook : *snapshot) {
+      if (hook.phase == GradPhase::gradient && hook.output == output) call_gradient_hook(node, hook, event);
+    }
+    gradient = std::move(event.grad);
   }
-  Tensor keep = gradient;  // then the one kept so far, which dies after the lock
-  std::lock_guard lock(node.hooks->mutex);
-  for (auto& kept : node.hooks->kept) {
-    if (kept.output == output) std::swap(kept.gradient, keep);
+  Tensor old;  // dies after the lock
+  detail::WordLock lock(hooks.word);
+  for (NodeHooks::Kept& kept : hooks.kept) {
+    if (kept.output == output) old = std::exchange(kept.gradient, gradient);
   }
-  std::erase_if(node.hooks->gradient_hooks, [](const auto& entry) { return entry.state->removed(); });
 }
 
-void run_accumulated_hooks(const Node& node, const Tensor& leaf) {
-  for (const auto& entry : snapshot(*node.hooks, node.hooks->accumulated_hooks)) call_hook(*entry.state, leaf);
-  std::lock_guard lock(node.hooks->mutex);
-  std::erase_if(node.hooks->accumulated_hooks, [](const auto& entry) { return entry.state->removed(); });
+void run_accumulated_hooks(Node& node, const Tensor& leaf) {
+  const auto snapshot = node.hooks.load(std::memory_order_acquire)->list->snapshot();
+  if (snapshot == nullptr) return;
+  for (const Hook& hook : *snapshot) {
+    if (hook.phase != GradPhase::accumulated) continue;
+    const GradEvent event{.grad = hook.wants_tensor ? leaf.grad() : Tensor(),
+                          .tensor = leaf,
+                          .op = node.op,
+                          .node = &node,
+                          .location = node.where,
+                          .phase = GradPhase::accumulated};
+    HookResult ignored;
+    hook.call(event, ignored);
+  }
 }
 
-void drop_gradient_hooks(Node& node) {
-  std::vector<NodeHooks::Entry> dead;
+bool has_node_hooks(const Node& node, GradPhase phase) {
+  const NodeHooks* hooks = node.hooks.load(std::memory_order_acquire);
+  const auto snapshot = hooks != nullptr ? hooks->list->snapshot() : nullptr;
+  if (snapshot == nullptr) return false;
+  return std::ranges::any_of(*snapshot, [phase](const Hook& hook) { return hook.phase == phase; });
+}
+
+void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std::span<Tensor> outgoing) {
+  const auto snapshot = node.hooks.load(std::memory_order_acquire)->list->snapshot();
+  if (snapshot == nullptr) return;
+  const GradEvent event{.grad = {},
+                        .tensor = {},
+                        .op = node.op,
+                        .node = &node,
+                        .location = node.where,
+                        .phase = phase,
+                        .incoming = incoming,
+                        .outgoing = outgoing};
+  for (const Hook& hook : *snapshot) {
+    if (hook.phase != phase) continue;
+    HookResult result;
+    hook.call(event, result);
+    if (!result.grads.empty())
+      replace_each(node, hook, phase == GradPhase::node_before ? incoming : outgoing, result.grads);
+  }
+}
+
+void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output) {
+  NodeHooks& hooks = *from.hooks.load(std::memory_order_acquire);
+  Tensor gradient;
   {
-    std::lock_guard lock(node.hooks->mutex);
-    dead.swap(node.hooks->gradient_hooks);
+    detail::WordLock lock(hooks.word);
+    const auto at = std::ranges::find(hooks.kept, from_output, &NodeHooks::Kept::output);
+    if (at == hooks.kept.end()) return;
+    gradient = std::move(at->gradient);
+    hooks.kept.erase(at);
   }
-  for (const auto& entry : dead) entry.state->retire();
+  NodeHooks& target = detail::hooks_of(to);
+  detail::WordLock lock(target.word);
+  target.kept.push_back({to_output, std::move(gradient)});
+}
+
+void drop_hooks(Node& node) { node.hooks.load(std::memory_order_acquire)->list->clear(); }
+
+void Tensor::set_manual_backward_hook(bool on, Location where) const {
+  detail::hooks_of(checked_leaf(*this, "set_manual_backward_hook", where)).manual = on;
+}
+
+void Tensor::apply_backward_hook(bool allow_missing, Location where) const {
+  AccumulationNode& node = checked_leaf(*this, "apply_backward_hook", where);
+  NodeHooks* hooks = node.hooks.load(std::memory_order_acquire);
+  const bool manual = hooks != nullptr && hooks->manual;
+  if (!manual && node.run.load(std::memory_order_relaxed) != nullptr && node.pending > 0) {
+    raise<AutogradError>({.op = "apply_backward_hook",
+                          .problem = "the backward that runs will fire this leaf's hooks a second time",
+                          .details = text_of(*this),
+                          .remedy = "call set_manual_backward_hook() on it before"},
+                         where);
+  }
+  if (!grad().defined()) {
+    if (!allow_missing) {
+      raise<ValueError>({.op = "apply_backward_hook",
+                         .problem = "the leaf has no gradient",
+                         .details = text_of(*this),
+                         .remedy = "set_grad() first, or allow_missing for a gradient of zeros"},
+                        where);
+    }
+    set_grad(detail::zeros_unrecorded(shape(), dtype(), device()), where);
+  }
+  if (hooks != nullptr) run_accumulated_hooks(node, *this);
 }
 
 }  // namespace weft

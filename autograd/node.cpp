@@ -13,6 +13,7 @@ namespace weft {
 namespace detail {
 
 constinit thread_local GradMode current_mode = {};
+constinit thread_local const SavedVisitor* saved_visitor = nullptr;
 
 namespace {
 
@@ -28,7 +29,7 @@ Node* next_of(Node* node) { return reinterpret_cast<Node*>(node->run.load(std::m
 void set_next(Node* node, Node* next) { node->run.store(reinterpret_cast<GraphRun*>(next), std::memory_order_relaxed); }
 
 void bury(Node* node) {
-  delete node->hooks;
+  delete node->hooks.load(std::memory_order_acquire);
   for (int i = 0; i < node->edge_count; ++i) node->edges[i] = Edge();
   node->functions->destroy(node);
 }
@@ -65,13 +66,13 @@ void release_node(TensorImpl* impl) {
 GradMode grad_mode() { return detail::current_mode; }
 void set_grad_mode(GradMode mode) { detail::current_mode = mode; }
 
-void Saved::raise_modified(const Node& node) const {
-  const Storage& storage = *tensor_.impl()->storage;
+void Saved::raise_modified(const Node& node, const Tensor& tensor, uint32_t saved_version) {
+  const Storage& storage = *tensor.impl()->storage;
   raise<AutogradError>(
       {.op = node.op,
        .problem = fmt::format("a tensor saved for backward was modified by an in-place operation: {} of shape {} is at "
                               "version {}, saved at version {}",
-                              name(tensor_.dtype()), tensor_.shape().text(), tensor_.version(), version_),
+                              name(tensor.dtype()), tensor.shape().text(), tensor.version(), saved_version),
        .details = fmt::format("written by {} at {}", storage.last_writer != nullptr ? storage.last_writer : "?",
                               storage.last_write.text()),
        .remedy = "use the out-of-place form there, or clone() before the write",
@@ -121,19 +122,23 @@ void check_inplace(const Tensor& target, const char* op, Location where) {
       where);
 }
 
+// The tensor's new value comes from `node`. Hooks stay with the old one; a retained gradient is the latest value's.
+static void replace_producer(TensorImpl* impl, Node* node) {
+  Node* old = std::exchange(impl->node, nullptr);
+  const uint16_t old_output = impl->output_number;
+  set_history(impl, node);
+  if (old == nullptr) return;
+  if (WEFT_UNLIKELY(old->hooks.load(std::memory_order_acquire) != nullptr)) {
+    move_kept_gradient(*old, old_output, *node, impl->output_number);
+  }
+  release(old);
+}
+
 void rebase_history(const Tensor& target, Node* node) {
   TensorImpl* impl = target.impl();
-  if (impl->base == nullptr) {
-    Node* old = std::exchange(impl->node, nullptr);
-    set_history(impl, node);
-    if (old != nullptr) release(old);
-    return;
-  }
+  if (impl->base == nullptr) return replace_producer(impl, node);
   TensorImpl* base = impl->base;
-  Node* region = detail::make_region_node(base, impl, node);
-  Node* old = std::exchange(base->node, nullptr);
-  set_history(base, region);
-  if (old != nullptr) release(old);
+  replace_producer(base, detail::make_region_node(base, impl, node));
   impl->node_version.store(base->node_version.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
@@ -145,7 +150,8 @@ GeneralNode::GeneralNode(const char* op_, Location where_, int edge_count_, int 
         self.released = true;
         static_cast<GeneralNode&>(self).formula = nullptr;
       },
-      [](Node* self) { delete static_cast<GeneralNode*>(self); }};
+      [](Node* self) { delete static_cast<GeneralNode*>(self); },
+      [](const Node& self) { const Formula copy = static_cast<const GeneralNode&>(self).formula; }};
   functions = &table;
   edges = edge_list.data();
   edge_count = static_cast<uint16_t>(edge_count_);
@@ -160,6 +166,16 @@ GeneralNode* make_general_node(const char* op, Location where, std::span<const T
     if (inputs[i].defined()) set_edge(node, static_cast<int>(i), inputs[i].impl());
   }
   return node;
+}
+
+void detail::visit_saved(const Node& node, const SavedVisitor& visit) {
+  if (node.released || node.functions->copy_saved == nullptr) return;
+  struct Scope {
+    const SavedVisitor* outer = saved_visitor;
+    ~Scope() { saved_visitor = outer; }
+  } scope;
+  saved_visitor = &visit;
+  node.functions->copy_saved(node);
 }
 
 }  // namespace weft

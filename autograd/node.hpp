@@ -20,8 +20,16 @@ struct NodeHooks;
 class GraphRun;
 
 namespace detail {
+struct SavedHooks;
 extern WEFT_API constinit thread_local GradMode current_mode;
+/// Not null inside SavedTensorHooks: what nodes save is packed (saved_hooks.hpp).
+extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
+/// While not null, told of every tensor in a copied Saved: the graph's tools look into formulas by copying them.
+using SavedVisitor = std::function<void(const Tensor&)>;
+extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
+/// Calls `visit` with each tensor that a node keeps for its backward; none once it was released.
+WEFT_API void visit_saved(const Node& node, const SavedVisitor& visit);
 }  // namespace detail
 
 /// Where a gradient goes on: an output of another node. Counted; null where no gradient is wanted.
@@ -55,6 +63,8 @@ struct Node {
     /// Drops what was saved; run must not be called again.
     void (*release_saved)(Node& self);
     void (*destroy)(Node* self);
+    /// Copies what was saved and drops the copy: for detail::visit_saved. Null where that cannot be done.
+    void (*copy_saved)(const Node& self) = nullptr;
   };
 
   Node(const Functions* functions_, const char* op_, Location where_) : functions(functions_), op(op_), where(where_) {}
@@ -79,7 +89,8 @@ struct Node {
   /// Gradients of outputs 1, 2, …; null for the usual single output.
   Tensor* more_gradients = nullptr;
 
-  NodeHooks* hooks = nullptr;
+  /// Null until the first hook.
+  std::atomic<NodeHooks*> hooks{nullptr};
 
   bool wants(int edge) const { return edges[edge].node() != nullptr; }
   Tensor& slot(int output) { return output == 0 ? gradient : more_gradients[output - 1]; }
@@ -97,21 +108,37 @@ inline Edge::~Edge() {
 }
 
 /// A tensor kept for backward with the version it had. Saving an op's own output goes through `saved_output`.
+/// Under SavedTensorHooks it keeps a stand-in whose version never matches, which leads `get` to what was packed.
 class Saved {
  public:
   Saved() = default;
-  explicit Saved(const Tensor& tensor) : tensor_(tensor), version_(tensor.version()) {}
-  explicit Saved(Tensor&& tensor) : tensor_(std::move(tensor)) { version_ = tensor_.version(); }
+  explicit Saved(const Tensor& tensor) : tensor_(tensor), version_(tensor.version()) { pack_if_hooked(); }
+  explicit Saved(Tensor&& tensor) : tensor_(std::move(tensor)) {
+    version_ = tensor_.version();
+    pack_if_hooked();
+  }
+  Saved(const Saved& other) : tensor_(other.tensor_), version_(other.version_) {
+    if (WEFT_UNLIKELY(detail::saved_visitor != nullptr) && defined()) (*detail::saved_visitor)(tensor_);
+  }
+  Saved(Saved&&) noexcept = default;
+  Saved& operator=(const Saved&) = default;
+  Saved& operator=(Saved&&) noexcept = default;
 
   bool defined() const { return tensor_.defined(); }
-  /// Raises AutogradError if the storage was written since: names this op, the writer and the remedy.
+  /// Raises AutogradError if the storage was written since: names this op, the writer and the remedy. What was packed
+  /// stays unpacked until the node has run.
   const Tensor& get(const Node& node) const {
-    if (WEFT_UNLIKELY(tensor_.version() != version_)) raise_modified(node);
+    if (WEFT_UNLIKELY(tensor_.version() != version_)) return unpack_or_raise(node);
     return tensor_;
   }
 
  private:
-  [[noreturn]] WEFT_API void raise_modified(const Node& node) const;
+  void pack_if_hooked() {
+    if (WEFT_UNLIKELY(detail::saved_hooks != nullptr)) pack();
+  }
+  WEFT_API void pack();
+  WEFT_API const Tensor& unpack_or_raise(const Node& node) const;
+  [[noreturn]] static void raise_modified(const Node& node, const Tensor& tensor, uint32_t saved_version);
 
   Tensor tensor_;
   uint32_t version_ = 0;
@@ -161,7 +188,11 @@ struct OpNode : Node {
     node->~OpNode();
     free_block(node, sizeof(OpNode));
   }
-  static constexpr Functions table = {run, release_saved, destroy};
+  static void copy_saved(const Node& self) {
+    if constexpr (std::is_copy_constructible_v<F>) [[maybe_unused]]
+      const F copy(static_cast<const OpNode&>(self).formula);
+  }
+  static constexpr Functions table = {run, release_saved, destroy, copy_saved};
 
   Edge inline_edges[edge_capacity];
   union {

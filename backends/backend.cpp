@@ -2,15 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <weft/backends/observe.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft {
+
+namespace {
+[[maybe_unused]] Backend* started(Backend* (*start)()) {
+  Backend* backend = start();
+  if (backend != nullptr) detail::observe_new_kernels();
+  return backend;
+}
+}  // namespace
 
 Backend* find_backend(DeviceType type) {
   switch (type) {
     case DeviceType::hpu: {
 #if WEFT_HAS_HPU
-      static Backend* hpu = detail::start_hpu();
+      static Backend* hpu = started(detail::start_hpu);
       return hpu;
 #else
       return nullptr;
@@ -18,7 +27,7 @@ Backend* find_backend(DeviceType type) {
     }
     case DeviceType::cuda: {
 #if WEFT_HAS_CUDA
-      static Backend* cuda = detail::start_cuda();
+      static Backend* cuda = started(detail::start_cuda);
       return cuda;
 #else
       return nullptr;

@@ -11,6 +11,8 @@ constinit thread_local const CallScope* current_call = nullptr;
 Location call_place() { return current_call != nullptr ? current_call->where : Location::none(); }
 }  // namespace
 
+constinit thread_local CallPlace detail::current_op = {};
+
 CallScope::CallScope(const char* op_, Location where_) : op(op_), where(where_), outer(current_call) {
   current_call = this;
 }

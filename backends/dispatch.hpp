@@ -20,6 +20,7 @@
 #include <span>
 
 #include <weft/backends/functors/lists.hpp>
+#include <weft/tensor/config.hpp>
 #include <weft/tensor/device.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/location.hpp>
@@ -209,6 +210,12 @@ struct CallPlace {
   Location where = Location::none();
 };
 CallPlace current_call_place();
+
+namespace detail {
+/// The op that this thread called last and where: set as an op makes its output or marks its write, read by whoever
+/// watches kernels (observe.hpp).
+extern WEFT_API constinit thread_local CallPlace current_op;
+}  // namespace detail
 
 /// For kernels: raises DTypeError naming the kernel, the dtype and the device.
 [[noreturn]] void unsupported(const char* kernel, const View& view);

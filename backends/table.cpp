@@ -1,3 +1,5 @@
+#include <cstdlib>
+#include <string_view>
 #include <type_traits>
 
 #include <weft/backends/cpu/kernels.hpp>
@@ -29,5 +31,20 @@ constinit KernelTable kernel_tables[device_type_count] = {
 };
 #undef WEFT_CPU_ROW
 #undef WEFT_META_ROW
+
+namespace detail {
+/// Defined in hooks/anomaly.cpp.
+void check_all_kernels_for_nan();
+
+namespace {
+// Here because every program holds this file.
+[[maybe_unused]] const bool checks_nan = [] {
+  const char* setting = std::getenv("WEFT_CHECK_NAN");
+  const bool on = setting != nullptr && std::string_view(setting) != "0" && *setting != '\0';
+  if (on) check_all_kernels_for_nan();
+  return on;
+}();
+}  // namespace
+}  // namespace detail
 
 }  // namespace weft

@@ -252,7 +252,7 @@ Tensor call_attention(const Tensor& q, const Tensor& k, const Tensor& v, const T
                       std::optional<double> dropout_p, std::optional<bool> causal, std::optional<double> scale,
                       std::optional<bool> enable_gqa) {
   return scaled_dot_product_attention(q, k, v, mask, dropout_p.value_or(0), causal.value_or(false), scale,
-                                      enable_gqa.value_or(false), Location::none());
+                                      enable_gqa.value_or(false), boxed_place());
 }
 
 std::vector<Values> samples(SampleMaker& make) {

@@ -1,4 +1,5 @@
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
 #include <weft/ops/record.hpp>
@@ -63,6 +64,9 @@ struct BroadcastFormula {
   DType dtype;
   Device a_device, b_device;
 
+  void written(const Tensor& target) {
+    if (info_of(formula.op).uses_y) formula.y = SavedOutput(target);
+  }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     formula(self, incoming, outgoing);
     if (self.wants(0)) outgoing[0] = fit(std::move(outgoing[0]), a_shape, dtype, a_device, self.where);
@@ -197,9 +201,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   if (WEFT_LIKELY(binary_in_place_plain(op, op_name, a, b))) return a;
   const BinaryInfo& info = info_of(op);
   const Location where = b.where;
-  checked(a, op_name, where);
-  check_inplace(a, op_name, where);
-  check_writable(a, op_name, where);
+  check_target(a, op_name, where);
   const Operand left(a, where);
   if (info.kind == Kind::floating) check_floating(op_name, a, where);
   const DType promoted = result_type(left, b);
@@ -217,35 +219,18 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
                                               b.tensor().shape().text(), a.shape().text())},
                       where);
   }
-  const bool recorded = should_record(a, p.operands[1]);
-  const Tensor before = recorded && info.uses_a ? a.clone(where) : a;
   if (p.operands[1].shares_storage(a) && !(p.operands[1].impl() == a.impl())) {
     p.operands[1] = p.operands[1].clone(where);
     p.views[1] = broadcast_view(p.operands[1].raw_view(), p.shape);
   }
-  BroadcastFormula formula;
-  if (recorded) {
-    // The formulas read the value before the write, without a tie to the graph beyond the edges.
-    const Tensor old = before.detach();
-    formula = {{op, info.uses_a ? Saved(old) : Saved(), info.uses_b ? Saved(p.operands[1]) : Saved(), {}},
-               a.shape(),
-               p.operands[1].shape(),
-               p.dtype,
-               a.device(),
-               p.operands[1].device()};
-  }
-  WEFT_KERNEL_FOR(binary, a, op_name, where)(op, a.raw_view(), p.views[0], p.views[1]);
-  Node* node = nullptr;
-  if (recorded) {
-    node = make_node<2>(op_name, where, std::move(formula));
-    set_edge(node, 0, a.impl());
-    set_edge(node, 1, p.operands[1].impl());
-  }
-  note_write(a, op_name, where);
-  if (recorded) {
-    if (info.uses_y) static_cast<detail::OpNode<BroadcastFormula, 2>*>(node)->formula.formula.y = SavedOutput(a);
-    rebase_history(a, node);
-  }
+  const Tensor& y = p.operands[1];
+  const auto write = [&] { WEFT_KERNEL_FOR(binary, a, op_name, where)(op, a.raw_view(), p.views[0], p.views[1]); };
+  // The formulas read the value before the write, without a tie to the graph beyond the edges.
+  const auto old = [&] { return info.uses_a ? Saved(a.clone(where).detach()) : Saved(); };
+  const auto make_formula = [&]() -> BroadcastFormula {
+    return {{op, old(), info.uses_b ? Saved(y) : Saved(), {}}, a.shape(), y.shape(), p.dtype, a.device(), y.device()};
+  };
+  write_recorded(a, op_name, where, write, make_formula, a, y);
   return a;
 }
 
@@ -298,22 +283,24 @@ std::vector<Values> binary_samples(SampleMaker& make) {
           {make.tensor({0, 2}, a.low, a.high), make.tensor({2}, b.low, b.high)}};
 }
 
-#define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document) \
-  OpRecord{#name,                                                                       \
-           #name "(a, b)",                                                              \
-           document,                                                                    \
-           true,                                                                        \
-           OpRecord::Domain::kind,                                                      \
-           binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                  \
-           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>},
-#define WEFT_COMPARE_RECORD(name, Functor, document)   \
-  OpRecord{#name,                                      \
-           #name "(a, b)",                             \
-           document,                                   \
-           false,                                      \
-           OpRecord::Domain::any,                      \
-           binary_samples<Range{-2, 2}, Range{-2, 2}>, \
-           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>},
+#define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document)         \
+  OpRecord{#name,                                                                               \
+           #name "(a, b)",                                                                      \
+           document,                                                                            \
+           true,                                                                                \
+           OpRecord::Domain::kind,                                                              \
+           binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                          \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
+           {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},
+#define WEFT_COMPARE_RECORD(name, Functor, document)                                            \
+  OpRecord{#name,                                                                               \
+           #name "(a, b)",                                                                      \
+           document,                                                                            \
+           false,                                                                               \
+           OpRecord::Domain::any,                                                               \
+           binary_samples<Range{-2, 2}, Range{-2, 2}>,                                          \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
+           {.binary = weft::name}},
 constexpr OpRecord binary_op_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)};
 
 }  // namespace

@@ -43,6 +43,7 @@ void check_floating(const char* op, const Tensor& t, Location where) {
 }
 
 void check_writable(const Tensor& target, const char* op, Location where) {
+  detail::current_op = {op, where};
   const Layout& layout = target.raw_view().layout;
   for (int i = 0; i < layout.rank; ++i) {
     if (layout.sizes[i] <= 1 || layout.strides[i] != 0) continue;

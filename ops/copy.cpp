@@ -5,6 +5,7 @@
 #include <weft/backends/backend.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/write.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
@@ -109,8 +110,7 @@ const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
   checked(*this, "copy_", where);
   checked(source, "copy_", where);
   if (source.impl() == impl_) return *this;
-  check_inplace(*this, "copy_", where);
-  check_writable(*this, "copy_", where);
+  check_target(*this, "copy_", where);
   const auto joined = broadcast(sizes(), source.sizes());
   if (WEFT_UNLIKELY(!joined || !(*joined == shape()))) {
     raise<ShapeError>({.op = "copy_",
@@ -118,35 +118,21 @@ const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
                                               shape().text())},
                       where);
   }
-  const bool recorded = should_record(*this, source);
-  Tensor from = source;
-  if (source.shares_storage(*this)) {  // as if the source were copied first
-    NoGradGuard unrecorded;
-    from = source.clone(where);
-  }
-  copy_elements_unrecorded(*this, broadcast_view(from.raw_view(), sizes()), from, where);
-  Node* node = nullptr;
-  if (recorded) {
-    node = make_node<1>("copy_", where,
-                        [own = source.shape(), type = source.dtype(), device = source.device()](
-                            Node& self, Tensor&& g) { return fit(std::move(g), own, type, device, self.where); });
-    set_edge(node, 0, source.impl());
-  }
-  note_write(*this, "copy_", where);
-  if (recorded) rebase_history(*this, node);
+  const Tensor from = apart(source, *this, where);
+  const auto write = [&] { copy_elements_unrecorded(*this, broadcast_view(from.raw_view(), sizes()), from, where); };
+  const auto make_formula = [&] {
+    return [own = source.shape(), type = source.dtype(), device = source.device()](Node& self, Tensor&& g) {
+      return fit(std::move(g), own, type, device, self.where);
+    };
+  };
+  write_recorded(*this, "copy_", where, write, make_formula, source);
   return *this;
 }
 
 const Tensor& Tensor::fill_(Scalar value, Location where) const {
-  checked(*this, "fill_", where);
-  check_inplace(*this, "fill_", where);
-  check_writable(*this, "fill_", where);
-  const bool recorded = should_record(*this);
-  WEFT_KERNEL_FOR(fill, *this, "fill_", where)(raw_view(), value);
-  note_write(*this, "fill_", where);
-  if (recorded) {
-    rebase_history(*this, make_node<1>("fill_", where, [](Node&, Tensor&&) { return Tensor(); }));
-  }
+  check_target(*this, "fill_", where);
+  const auto write = [&] { WEFT_KERNEL_FOR(fill, *this, "fill_", where)(raw_view(), value); };
+  write_recorded(*this, "fill_", where, write, [] { return Overwritten(); });
   return *this;
 }
 

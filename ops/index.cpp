@@ -1,16 +1,12 @@
+// Reading and writing slices along one dimension.
 #include <weft/ops/index.hpp>
 
-#include <weft/ops/detail/common.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/detail/indices.hpp>
 #include <weft/ops/detail/records.hpp>
 
 namespace weft {
 
-namespace {
-
-int64_t size_along(const Tensor& t, int d) { return t.dim() == 0 ? 1 : t.sizes()[static_cast<size_t>(d)]; }
-
-// Indices as the kernels read them: i32 or i64.
 Tensor checked_index(const char* op, const Tensor& index, const Tensor& data, Location where) {
   checked(index, op, where);
   const DType t = index.dtype();
@@ -25,7 +21,7 @@ Tensor checked_index(const char* op, const Tensor& index, const Tensor& data, Lo
   return t == DType::i32 || t == DType::i64 ? index : index.to(DType::i64, where);
 }
 
-void check_same_dtype(const char* op, const Tensor& x, const Tensor& source, Location where) {
+void check_source(const char* op, const Tensor& x, const Tensor& source, Location where) {
   check_same_device(op, where, {&x, &source});
   if (WEFT_LIKELY(x.dtype() == source.dtype())) return;
   raise<DTypeError>({.op = op,
@@ -34,17 +30,18 @@ void check_same_dtype(const char* op, const Tensor& x, const Tensor& source, Loc
                     where);
 }
 
-[[noreturn]] void raise_shapes(const char* op, const std::string& problem, const std::string& remedy, Location where) {
+void raise_shapes(const char* op, const std::string& problem, const std::string& remedy, Location where) {
   raise<ShapeError>({.op = op, .problem = problem, .remedy = remedy}, where);
 }
 
-void check_list(const char* op, const Tensor& index, Location where) {
-  if (WEFT_LIKELY(index.dim() <= 1)) return;
-  raise_shapes(op, fmt::format("the index must be 1-d, not {}", index.shape().text()), "flatten it, or use gather",
-               where);
+Tensor fill_value(const char* op, const Tensor& x, const Operand& value, Location where) {
+  const Tensor& v = checked(value.tensor(), op, where);
+  if (WEFT_UNLIKELY(v.dim() != 0)) {
+    raise_shapes(op, fmt::format("the value must be a number or 0-d, not {}", v.shape().text()), "", where);
+  }
+  return v.to(x.dtype(), where).to(x.device(), where);
 }
 
-// A copy of x to add into.
 Tensor target_copy(const Tensor& x, const char* op, Location where) {
   Tensor out = make_like(x, op, where);
   WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), x.raw_view());
@@ -57,27 +54,49 @@ Tensor zero_target(const Dims& shape, const Tensor& g, const char* op, Location 
   return out;
 }
 
-View as_list(const View& index) {
-  View list = index;
-  Layout& l = list.layout;
-  if (l.rank == 0) l.sizes[0] = 1, l.strides[0] = itemsize(l.dtype), l.rank = 1;
-  return list;
+namespace {
+
+void check_list(const char* op, const Tensor& index, Location where) {
+  if (WEFT_LIKELY(index.dim() <= 1)) return;
+  raise_shapes(op, fmt::format("the index must be 1-d, not {}", index.shape().text()), "flatten it, or use gather",
+               where);
 }
 
-// The first sizes[i] elements along each dimension.
-View corner(const View& view, std::span<const int64_t> sizes) {
-  View part = view;
-  std::copy(sizes.begin(), sizes.end(), part.layout.sizes);
-  finish_layout(part.layout);
-  return part;
-}
-
-// ---- index_select and index_add -------------------------------------------------------------------------------------
+// ---- kernels --------------------------------------------------------------------------------------------------------
 
 void add_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source, const char* op, Location where) {
   CallScope scope(op, where);
-  WEFT_KERNEL_FOR(index_add, out, op, where)(out.raw_view(), dim, as_list(index.raw_view()), source.raw_view());
+  WEFT_KERNEL_FOR(index_add, out, op, where)(out.raw_view(), dim, at_least_1d(index.raw_view()), source.raw_view());
 }
+
+// The slices of `out` at `index` become those of `source`; the last of those that name one slice wins.
+void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source, const char* op, Location where) {
+  if (source.numel() == 0) {  // only the indices are checked
+    if (index.numel() != 0) select_slices(op, out.detach(), dim, index, where);
+    return;
+  }
+  View target = at_least_1d(out.raw_view()), list = at_least_1d(index.raw_view());
+  IndexPlan plan;
+  plan.count = 1;
+  plan.sizes[0] = target.layout.sizes[dim];
+  plan.strides[0] = target.layout.strides[dim];
+  plan.dims[0] = dim;
+  target.layout.sizes[dim] = list.layout.sizes[0];
+  target.layout.strides[dim] = 0;
+  finish_layout(target.layout);
+  const int64_t stride = list.layout.strides[0];
+  list.layout.rank = target.layout.rank;
+  for (int i = 0; i < list.layout.rank; ++i) {
+    list.layout.sizes[i] = target.layout.sizes[i];
+    list.layout.strides[i] = i == dim ? stride : 0;
+  }
+  finish_layout(list.layout);
+  plan.indices[0] = list;
+  CallScope scope(op, where);
+  WEFT_KERNEL_FOR(index_put, out, op, where)(target, at_least_1d(source.raw_view()), plan, false);
+}
+
+// ---- gradients ------------------------------------------------------------------------------------------------------
 
 struct SelectFormula {
   Dims shape;
@@ -85,238 +104,210 @@ struct SelectFormula {
   Saved index;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    Tensor out = zero_target(shape, g, "index_select", self.where);
+    Tensor out = zero_target(shape, g, self.op, self.where);
     if (WEFT_UNLIKELY(recording())) return index_add(out, dim, index.get(self), g, self.where);
-    add_slices(out, dim, index.get(self), g, "index_select", self.where);
+    add_slices(out, dim, index.get(self), g, self.op, self.where);
     return out;
   }
 };
 
-// The gradients of x and of the source.
-struct AddSlicesFormula {
+// The gradient of a source whose slices went to `index`, also of those that another slice replaced.
+Tensor source_gradient(const Tensor& g, int dim, const Tensor& index, const Dims& shape, Location where) {
+  const Tensor whole = g.dim() == 0 ? g.reshape({1}, where) : g;
+  const Tensor slices = index_select(whole, dim, index, where);
+  return slices.dim() == shape.size() ? slices : slices.reshape(shape, where);
+}
+
+struct AddFormula {
   int dim;
   Saved index;
+  Dims source;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (self.wants(1)) outgoing[1] = index_select(incoming[0], dim, index.get(self), self.where);
+    if (self.wants(1)) outgoing[1] = source_gradient(incoming[0], dim, index.get(self), source, self.where);
     if (self.wants(0)) outgoing[0] = std::move(incoming[0]);
   }
 };
 
-// The dimension and index of index_add, checked.
-std::pair<int, Tensor> check_index_add(const char* op, const Tensor& x, int dim, const Tensor& index,
-                                       const Tensor& source, Location where) {
-  checked(x, op, where);
-  checked(source, op, where);
-  const int d = wrap_dim(dim, x.dim(), op, where);
-  Tensor list = checked_index(op, index, x, where);
-  check_list(op, list, where);
-  check_same_dtype(op, x, source, where);
-  bool fits = source.dim() == x.dim() && size_along(source, d) == list.numel();
-  for (int i = 0; fits && i < x.dim(); ++i) fits = i == d || source.sizes()[i] == x.sizes()[i];
-  if (WEFT_UNLIKELY(!fits)) {
-    raise_shapes(op,
-                 fmt::format("a source of shape {} does not fit {} and {} indices along dimension {}",
-                             source.shape().text(), x.shape().text(), list.numel(), d),
-                 "the source has the target's sizes, but one slice for each index", where);
-  }
-  return {d, std::move(list)};
-}
-
-// ---- gather and scatter_add -----------------------------------------------------------------------------------------
-
-void check_ranks(const char* op, const Tensor& x, const Tensor& index, Location where) {
-  if (WEFT_LIKELY(x.dim() == index.dim())) return;
-  raise_shapes(op,
-               fmt::format("the index has rank {}, the data {}: shapes {} and {}", index.dim(), x.dim(),
-                           index.shape().text(), x.shape().text()),
-               "gather and scatter need equal ranks", where);
-}
-
-void check_within(const char* op, const Tensor& index, const Tensor& bound, int except, Location where) {
-  for (int i = 0; i < index.dim(); ++i) {
-    if (i == except || index.sizes()[i] <= bound.sizes()[i]) continue;
-    raise_shapes(op,
-                 fmt::format("an index of shape {} is larger than {} in dimension {}", index.shape().text(),
-                             bound.shape().text(), i),
-                 "narrow the index", where);
-  }
-}
-
-void scatter(const Tensor& out, int dim, const Tensor& index, const View& source, const char* op, Location where) {
-  if (index.numel() == 0) return;
-  CallScope scope(op, where);
-  WEFT_KERNEL_FOR(scatter, out, op, where)(Scatter::sum, out.raw_view(), dim, index.raw_view(), source);
-}
-
-struct GatherFormula {
-  Dims shape;
+struct CopyFormula {
   int dim;
   Saved index;
-
-  Tensor operator()(Node& self, Tensor&& g) {
-    Tensor out = zero_target(shape, g, "gather", self.where);
-    if (WEFT_UNLIKELY(recording())) return scatter_add(out, dim, index.get(self), g, self.where);
-    scatter(out, dim, index.get(self), g.raw_view(), "gather", self.where);
-    return out;
-  }
-};
-
-struct ScatterFormula {
-  int dim;
-  Saved index;
+  Dims source;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (self.wants(1)) outgoing[1] = gather(incoming[0], dim, index.get(self), self.where);
-    if (self.wants(0)) outgoing[0] = std::move(incoming[0]);
+    if (self.wants(1)) outgoing[1] = source_gradient(incoming[0], dim, index.get(self), source, self.where);
+    if (self.wants(0)) outgoing[0] = index_fill(incoming[0], dim, index.get(self), Operand(0, self.where));
   }
 };
 
-struct Scattered {
+// ---- operands -------------------------------------------------------------------------------------------------------
+
+struct Slices {
   int dim;
   Tensor index, source;
 };
 
-// Operands of scatter_add, checked; the source is cut to the index's shape (recorded, so its gradient is whole).
-Scattered check_scatter(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& source,
-                        Location where) {
+// Dimension and index of an op that writes slices; 0-d tensors count as [1].
+Slices checked_slices(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
   checked(x, op, where);
-  checked(source, op, where);
-  Scattered s{wrap_dim(dim, x.dim(), op, where), checked_index(op, index, x, where), source};
-  check_same_dtype(op, x, source, where);
-  check_ranks(op, x, s.index, where);
-  check_ranks(op, source, s.index, where);
-  check_within(op, s.index, source, -1, where);
-  if (s.index.numel() != 0) check_within(op, s.index, x, s.dim, where);
-  for (int i = 0; i < source.dim(); ++i) {
-    if (source.sizes()[i] != s.index.sizes()[i]) s.source = s.source.narrow(i, 0, s.index.sizes()[i], where);
+  Slices s{wrap_dim(dim, x.dim(), op, where), checked_index(op, index, x, where), {}};
+  check_list(op, s.index, where);
+  return s;
+}
+
+Slices checked_slices(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& source,
+                      Location where) {
+  Slices s = checked_slices(op, x, dim, index, where);
+  s.source = checked(source, op, where);
+  check_source(op, x, source, where);
+  const int rank = std::max(x.dim(), 1);
+  bool fits = std::max(source.dim(), 1) == rank && size_along(source, s.dim) == s.index.numel();
+  for (int i = 0; fits && i < rank; ++i) fits = i == s.dim || size_along(source, i) == size_along(x, i);
+  if (WEFT_UNLIKELY(!fits)) {
+    raise_shapes(op,
+                 fmt::format("a source of shape {} does not fit {} and {} indices along dimension {}",
+                             source.shape().text(), x.shape().text(), s.index.numel(), s.dim),
+                 "the source has the target's sizes, but one slice for each index", where);
   }
   return s;
 }
 
-// What both in-place forms share: `add(target)` writes, `formula` is recorded with the old value and `source`.
-template <class Add, class Formula>
-void write_recorded(const Tensor& x, const Tensor& source, const char* op, Location where, Add&& add,
-                    Formula&& formula) {
-  const bool recorded = should_record(x, source);
-  add(source.shares_storage(x) ? target_copy(source, op, where) : source);
-  Node* node = nullptr;
-  if (recorded) {
-    node = make_node<2>(op, where, std::forward<Formula>(formula));
-    set_edge(node, 0, x.impl());
-    set_edge(node, 1, source.impl());
-  }
-  note_write(x, op, where);
-  if (recorded) rebase_history(x, node);
+// The same with one value for every element.
+Slices filled_slices(const char* op, const Tensor& x, int dim, const Tensor& index, const Operand& value,
+                     Location where) {
+  Slices s = checked_slices(op, x, dim, index, where);
+  Dims shape = x.dim() == 0 ? Dims(1) : x.shape();
+  shape[s.dim] = s.index.numel();
+  s.source = fill_value(op, x, value, where).expand(shape, where);
+  return s;
 }
 
-// An index that the write itself would change.
-Tensor apart(const Tensor& index, const Tensor& x, const char* op, Location where) {
-  return index.shares_storage(x) ? target_copy(index, op, where) : index;
+Tensor copied(const char* op, const Tensor& x, const Slices& s, Location where) {
+  Tensor out = target_copy(x, op, where);
+  put_slices(out, s.dim, s.index, s.source, op, where);
+  if (should_record(x, s.source)) {
+    record(out, op, where, CopyFormula{s.dim, Saved(s.index), s.source.shape()}, x, s.source);
+  }
+  return out;
+}
+
+const Tensor& copied_in_place(const char* op, const Tensor& x, Slices s, Location where) {
+  check_target(x, op, where);
+  s.index = apart(s.index, x, where);
+  const Tensor source = apart(s.source, x, where);
+  write_recorded(
+      x, op, where, [&] { put_slices(x, s.dim, s.index, source, op, where); },
+      [&] {
+        return CopyFormula{s.dim, Saved(s.index), s.source.shape()};
+      },
+      x, s.source);
+  return x;
 }
 
 }  // namespace
 
-Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location where) {
-  constexpr const char* op = "index_select";
-  checked(x, op, where);
-  const int d = wrap_dim(dim, x.dim(), op, where);
-  const Tensor list = checked_index(op, index, x, where);
-  check_list(op, list, where);
-  if (WEFT_UNLIKELY(x.dim() == 0 && list.numel() != 1)) {
-    raise_shapes(op, fmt::format("a 0-d tensor takes exactly one index, not {}", list.numel()), "use expand", where);
-  }
+Tensor select_slices(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
   Dims shape = x.shape();
-  if (x.dim() != 0) shape[d] = list.numel();
+  if (x.dim() != 0) shape[dim] = index.numel();
   Tensor out = make(shape, x.dtype(), x.device(), op, where);
   {
     CallScope scope(op, where);
-    WEFT_KERNEL_FOR(index_select, out, op, where)(out.raw_view(), x.raw_view(), d, as_list(list.raw_view()));
+    WEFT_KERNEL_FOR(index_select, out, op, where)(out.raw_view(), x.raw_view(), dim, at_least_1d(index.raw_view()));
   }
-  if (should_record(x)) record(out, op, where, SelectFormula{x.shape(), d, Saved(list)}, x);
+  if (should_record(x)) record(out, op, where, SelectFormula{x.shape(), dim, Saved(index)}, x);
   return out;
+}
+
+Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location where) {
+  constexpr const char* op = "index_select";
+  const Slices s = checked_slices(op, x, dim, index, where);
+  if (WEFT_UNLIKELY(x.dim() == 0 && s.index.numel() != 1)) {
+    raise_shapes(op, fmt::format("a 0-d tensor takes exactly one index, not {}", s.index.numel()), "use expand", where);
+  }
+  return select_slices(op, x, s.dim, s.index, where);
 }
 
 Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
   constexpr const char* op = "index_add";
-  const auto [d, list] = check_index_add(op, x, dim, index, source, where);
+  const Slices s = checked_slices(op, x, dim, index, source, where);
   Tensor out = target_copy(x, op, where);
-  add_slices(out, d, list, source, op, where);
-  if (should_record(x, source)) record(out, op, where, AddSlicesFormula{d, Saved(list)}, x, source);
+  add_slices(out, s.dim, s.index, source, op, where);
+  if (should_record(x, source)) record(out, op, where, AddFormula{s.dim, Saved(s.index), source.shape()}, x, source);
   return out;
 }
 
 const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
   constexpr const char* op = "index_add_";
-  auto [d, list] = check_index_add(op, x, dim, index, source, where);
-  check_inplace(x, op, where);
-  check_writable(x, op, where);
-  list = apart(list, x, op, where);
+  Slices s = checked_slices(op, x, dim, index, source, where);
+  check_target(x, op, where);
+  s.index = apart(s.index, x, where);
+  s.source = apart(s.source, x, where);
   write_recorded(
-      x, source, op, where, [&](const Tensor& from) { add_slices(x, d, list, from, op, where); },
-      AddSlicesFormula{d, Saved(list)});
+      x, op, where, [&] { add_slices(x, s.dim, s.index, s.source, op, where); },
+      [&] {
+        return AddFormula{s.dim, Saved(s.index), source.shape()};
+      },
+      x, source);
   return x;
 }
 
-Tensor gather(const Tensor& x, int dim, const Tensor& index, Location where) {
-  constexpr const char* op = "gather";
+Tensor index_copy(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
+  return copied("index_copy", x, checked_slices("index_copy", x, dim, index, source, where), where);
+}
+const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
+  return copied_in_place("index_copy_", x, checked_slices("index_copy_", x, dim, index, source, where), where);
+}
+
+Tensor index_fill(const Tensor& x, int dim, const Tensor& index, const Operand& value) {
+  return copied("index_fill", x, filled_slices("index_fill", x, dim, index, value, value.where), value.where);
+}
+const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index, const Operand& value) {
+  const Location where = value.where;
+  return copied_in_place("index_fill_", x, filled_slices("index_fill_", x, dim, index, value, where), where);
+}
+
+Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis, Location where) {
+  constexpr const char* op = "take";
   checked(x, op, where);
-  const int d = wrap_dim(dim, x.dim(), op, where);
+  if (!axis) return take(x.reshape({-1}, where), index, 0, where);
+  const int d = wrap_dim(*axis, x.dim(), op, where);
   const Tensor at = checked_index(op, index, x, where);
-  check_ranks(op, x, at, where);
-  if (at.numel() != 0) check_within(op, at, x, d, where);
-  Tensor out = make(at.sizes(), x.dtype(), x.device(), op, where);
-  if (at.numel() != 0) {
-    Dims sizes = at.shape();
-    if (x.dim() != 0) sizes[d] = x.sizes()[d];
-    CallScope scope(op, where);
-    WEFT_KERNEL_FOR(gather, out, op, where)(out.raw_view(), corner(x.raw_view(), sizes), d, at.raw_view());
-  }
-  if (should_record(x)) record(out, op, where, GatherFormula{x.shape(), d, Saved(at)}, x);
-  return out;
+  const Tensor whole = x.dim() == 0 ? x.reshape({1}, where) : x;
+  const Tensor out = select_slices(op, whole, d, at.reshape({-1}, where), where);
+  if (at.dim() == 1) return out;
+  Dims shape = whole.shape();
+  shape.erase(d);
+  for (int i = 0; i < at.dim(); ++i) shape.insert(d + i, at.sizes()[static_cast<size_t>(i)]);
+  return out.view(shape, where);
 }
 
-Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
-  constexpr const char* op = "scatter_add";
-  const Scattered s = check_scatter(op, x, dim, index, source, where);
-  Tensor out = target_copy(x, op, where);
-  scatter(out, s.dim, s.index, s.source.raw_view(), op, where);
-  if (should_record(x, s.source)) record(out, op, where, ScatterFormula{s.dim, Saved(s.index)}, x, s.source);
-  return out;
-}
+namespace {
 
-const Tensor& scatter_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
-  constexpr const char* op = "scatter_add_";
-  Scattered s = check_scatter(op, x, dim, index, source, where);
-  check_inplace(x, op, where);
-  check_writable(x, op, where);
-  s.index = apart(s.index, x, op, where);
-  write_recorded(
-      x, s.source, op, where, [&](const Tensor& from) { scatter(x, s.dim, s.index, from.raw_view(), op, where); },
-      ScatterFormula{s.dim, Saved(s.index)});
-  return x;
-}
-
-Tensor take_along_dim(const Tensor& x, const Tensor& indices, int dim, Location where) {
-  constexpr const char* op = "take_along_dim";
+void check_put(const char* op, const Tensor& x, const Tensor& index, const Tensor& source, Location where) {
   checked(x, op, where);
-  checked(indices, op, where);
-  check_ranks(op, x, indices, where);
-  const int d = wrap_dim(dim, x.dim(), op, where);
-  if (x.dim() == 0) return gather(x, 0, indices, where);
-  Dims x_shape = x.shape(), index_shape = indices.shape();
-  x_shape[d] = index_shape[d] = 1;
-  const auto joined = broadcast(x_shape, index_shape);
-  if (!joined) {
-    raise_shapes(op,
-                 fmt::format("shapes {} and {} do not broadcast outside dimension {}", x.shape().text(),
-                             indices.shape().text(), d),
-                 "sizes must be equal or 1", where);
-  }
-  x_shape = index_shape = *joined;
-  x_shape[d] = x.sizes()[static_cast<size_t>(d)];
-  index_shape[d] = indices.sizes()[static_cast<size_t>(d)];
-  return gather(x.expand(x_shape, where), d, indices.expand(index_shape, where), where);
+  checked(index, op, where);
+  checked(source, op, where);
+  if (WEFT_LIKELY(index.numel() == source.numel())) return;
+  raise_shapes(op, fmt::format("{} indices for {} elements of the source", index.numel(), source.numel()),
+               "give one index for each element", where);
+}
+
+}  // namespace
+
+Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate, Location where) {
+  check_put("put", x, index, source, where);
+  const Tensor flat = x.reshape({-1}, where), at = index.reshape({-1}, where), from = source.reshape({-1}, where);
+  const Tensor out = accumulate ? index_add(flat, 0, at, from, where) : index_copy(flat, 0, at, from, where);
+  return out.reshape(x.shape(), where);
+}
+
+const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate, Location where) {
+  check_put("put_", x, index, source, where);
+  check_target(x, "put_", where);
+  if (!x.is_contiguous()) return x.copy_(put(x, index, source, accumulate, where), where);
+  const Tensor flat = x.view({-1}, where), at = index.reshape({-1}, where), from = source.reshape({-1}, where);
+  accumulate ? index_add_(flat, 0, at, from, where) : index_copy_(flat, 0, at, from, where);
+  return x;
 }
 
 namespace {
@@ -357,18 +348,6 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, Location where) {
   return out;
 }
 
-Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
-  constexpr const char* op = "one_hot";
-  checked(indices, op, where);
-  if (classes < 0) raise<ValueError>({.op = op, .problem = "the number of classes cannot be negative"}, where);
-  const Tensor at = checked_index(op, indices, indices, where).unsqueeze(-1, where);
-  Dims shape = indices.shape();
-  shape.push_back(classes);
-  const Tensor out = zeros(shape, {DType::i64, indices.device()}, where);
-  scatter(out, out.dim() - 1, at, ones(at.shape(), {DType::i64, indices.device()}, where).raw_view(), op, where);
-  return out;
-}
-
 namespace {
 
 std::vector<Values> index_select_samples(SampleMaker& make) {
@@ -387,24 +366,40 @@ std::vector<Values> index_add_samples(SampleMaker& make) {
           {make.tensor({2, 3}), int64_t{1}, make.indices({0}, 3), make.tensor({2, 0})}};
 }
 
-std::vector<Values> gather_samples(SampleMaker& make) {
-  return {{make.tensor({3, 4}), int64_t{0}, make.indices({5, 4}, 3)},
-          {make.tensor({3, 4}), int64_t{-1}, make.indices({2, 6}, 4)},
-          {make.tensor({2, 3, 4}), int64_t{1}, make.indices({2, 2, 4}, 3)},
-          {make.tensor({}), int64_t{0}, make.indices({}, 1)},
-          {make.tensor({3, 4}), int64_t{0}, make.indices({0, 4}, 3)}};
+// `count` different indices below `bound`: the gradient of what is overwritten has no difference quotient.
+Tensor distinct(SampleMaker& make, int64_t count, int64_t bound) {
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back((3 * i + 1) % bound);
+  return tensor(values).to(make.device());
 }
 
-std::vector<Values> scatter_add_samples(SampleMaker& make) {
-  return {{make.tensor({3, 4}), int64_t{0}, make.indices({5, 4}, 3), make.tensor({5, 4})},
-          {make.tensor({3, 4}), int64_t{1}, make.indices({2, 6}, 4), make.tensor({3, 7})},
-          {make.tensor({}), int64_t{0}, make.indices({}, 1), make.tensor({})},
-          {make.tensor({3, 4}), int64_t{0}, make.indices({0, 4}, 3), make.tensor({0, 4})}};
+std::vector<Values> index_copy_samples(SampleMaker& make) {
+  return {{make.tensor({4, 3}), int64_t{0}, distinct(make, 2, 4), make.tensor({2, 3})},
+          {make.tensor({2, 5, 3}), int64_t{-2}, distinct(make, 4, 5), make.tensor({2, 4, 3})},
+          {make.tensor({3}), int64_t{0}, make.indices({}, 3), make.tensor({1})},
+          {make.tensor({}), int64_t{0}, make.indices({1}, 1), make.tensor({})},
+          {make.tensor({2, 3}), int64_t{1}, make.indices({0}, 3), make.tensor({2, 0})}};
 }
 
-std::vector<Values> take_along_dim_samples(SampleMaker& make) {
-  return {{make.tensor({3, 4}), make.indices({3, 2}, 4), int64_t{1}},
-          {make.tensor({3, 1}), make.indices({2, 4}, 3), int64_t{0}}};
+std::vector<Values> index_fill_samples(SampleMaker& make) {
+  return {{make.tensor({4, 3}), int64_t{0}, make.indices({3}, 4), make.tensor({})},
+          {make.tensor({2, 5, 3}), int64_t{-2}, make.indices({2}, 5), int64_t{1}},
+          {make.tensor({}), int64_t{0}, make.indices({1}, 1), make.tensor({})},
+          {make.tensor({2, 3}), int64_t{1}, make.indices({0}, 3), make.tensor({})}};
+}
+
+std::vector<Values> take_samples(SampleMaker& make) {
+  return {{make.tensor({4, 3}), make.indices({2, 5}, 12)},
+          {make.tensor({2, 3, 4}), make.indices({2, 2}, 3), int64_t{1}},
+          {make.tensor({2, 3}), make.indices({}, 3), int64_t{-1}},
+          {make.tensor({}), make.indices({2}, 1)},
+          {make.tensor({2, 3}), make.indices({0, 2}, 3), int64_t{0}}};
+}
+
+std::vector<Values> put_samples(SampleMaker& make) {
+  return {{make.tensor({4, 3}), distinct(make, 4, 11), make.tensor({2, 2})},
+          {make.tensor({4, 3}), make.indices({6}, 12), make.tensor({6}), true},
+          {make.tensor({}), make.indices({}, 1), make.tensor({1}), true}};
 }
 
 std::vector<Values> embedding_samples(SampleMaker& make) {
@@ -413,8 +408,8 @@ std::vector<Values> embedding_samples(SampleMaker& make) {
           {make.tensor({5, 3}), make.indices({0, 2}, 5)}};
 }
 
-std::vector<Values> one_hot_samples(SampleMaker& make) {
-  return {{make.indices({2, 3}, 4), int64_t{4}}, {make.indices({}, 3), int64_t{3}}, {make.indices({0}, 3), int64_t{3}}};
+Tensor call_put(const Tensor& x, const Tensor& index, const Tensor& source, std::optional<bool> accumulate) {
+  return put(x, index, source, accumulate.value_or(false), boxed_place());
 }
 
 constexpr auto any = OpRecord::Domain::any;
@@ -424,17 +419,20 @@ constexpr OpRecord index_op_records[] = {
     {"index_add", "index_add(x, dim, index, source)",
      "x with slices of source added at index along dim; duplicates add, in order.", true, any, index_add_samples,
      detail::boxed<&weft::index_add>},
-    {"gather", "gather(x, dim, index)", "out[i][j] = x[index[i][j]][j] for dim 0, and so on; shaped as index.", true,
-     any, gather_samples, detail::boxed<&weft::gather>},
-    {"scatter_add", "scatter_add(x, dim, index, source)",
-     "x with source[i][j] added at [index[i][j]][j] for dim 0, and so on; duplicates add, in order.", true, any,
-     scatter_add_samples, detail::boxed<&weft::scatter_add>},
-    {"take_along_dim", "take_along_dim(x, indices, dim)", "gather where x and indices broadcast outside dim.", true,
-     any, take_along_dim_samples, detail::boxed<&weft::take_along_dim>},
+    {"index_copy", "index_copy(x, dim, index, source)",
+     "x with its slices at index along dim replaced by those of source; of duplicates the last wins.", true, any,
+     index_copy_samples, detail::boxed<&weft::index_copy>},
+    {"index_fill", "index_fill(x, dim, index, value)",
+     "x with its slices at index along dim filled with value, a number or 0-d, converted to x's dtype.", true, any,
+     index_fill_samples, detail::boxed<&weft::index_fill>},
+    {"take", "take(x, index, axis=None)",
+     "The slices of x at index, of any shape, along axis; without one, elements of the flattened x.", true, any,
+     take_samples, detail::boxed<&weft::take>},
+    {"put", "put(x, index, source, accumulate=False)",
+     "x, seen flat, with the elements of source put at index, or added; of duplicates the last wins.", true, any,
+     put_samples, detail::boxed<&call_put>},
     {"embedding", "embedding(weight, indices)", "Rows of weight [count, width] at indices: [..., width].", true, any,
      embedding_samples, detail::boxed<&weft::embedding>},
-    {"one_hot", "one_hot(indices, classes)", "i64 [..., classes]: 1 at each index, else 0.", false, any,
-     one_hot_samples, detail::boxed<&weft::one_hot>},
 };
 
 }  // namespace

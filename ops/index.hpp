@@ -1,8 +1,13 @@
-// Reading and adding by tensors of indices. Indices are of any integer type (a float or bool index is a DTypeError) and
-// on the device of the data; negative ones count from the end, and one outside [-size, size) is an IndexError that is
-// raised before anything is written. Results are new contiguous tensors. Terms that meet in one place are added in
-// row-major order of the indices, whatever the number of threads.
+// Reading and writing by tensors of indices along one dimension. Indices are of any integer type (a float or bool
+// index is a DTypeError) and on the device of the data; negative ones count from the end, and one outside
+// [-size, size) is an IndexError that is raised before anything is written. Results are new contiguous tensors. Terms
+// that meet in one place are added in row-major order of the indices, and of values that meet the last wins, whatever
+// the number of threads. A 0-d tensor counts as one of shape [1]. Sources have x's dtype: nothing is promoted.
+//
+// The forms with _ write into x and return it. A source or index that shares x's memory is read as it was before.
 #pragma once
+
+#include <optional>
 
 #include <weft/tensor/tensor.hpp>
 
@@ -11,27 +16,30 @@ namespace weft {
 /// The slices of x at `index` (1-d or 0-d) along dim: size(dim) of the result is the number of indices.
 WEFT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location where = {});
 /// x with `source` slices added at `index` along `dim`; duplicates add. source has x's shape but for size(dim), which
-/// is the number of indices, and x's dtype.
+/// is the number of indices.
 WEFT_API Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where = {});
-/// In place; returns x.
 WEFT_API const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
                                   Location where = {});
+/// x with the slices at `index` replaced by those of `source`, shaped as for index_add; the last of duplicates wins.
+/// Every dtype. The gradient of x is 0 there; a slice of source gets what flows into its place, overwritten or not.
+WEFT_API Tensor index_copy(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where = {});
+WEFT_API const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
+                                   Location where = {});
+/// x with the slices at `index` filled with `value`, a number or 0-d tensor (else ShapeError), converted to x's dtype.
+WEFT_API Tensor index_fill(const Tensor& x, int dim, const Tensor& index, const Operand& value);
+WEFT_API const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index, const Operand& value);
 
-/// out[i][j] = x[index[i][j]][j] for dim 0, x[i][index[i][j]] for dim 1, and so on. index has x's rank and outside dim
-/// is nowhere larger; the result has index's shape.
-WEFT_API Tensor gather(const Tensor& x, int dim, const Tensor& index, Location where = {});
-/// x with source[i][j] added at [index[i][j]][j] for dim 0, and so on; duplicates add. index has the rank of x and
-/// source and is nowhere larger than source, nor than x outside dim.
-WEFT_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where = {});
-/// In place; returns x.
-WEFT_API const Tensor& scatter_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
-                                    Location where = {});
-/// gather where x and indices first broadcast in every dimension but dim.
-WEFT_API Tensor take_along_dim(const Tensor& x, const Tensor& indices, int dim, Location where = {});
+/// x's slices at an `index` of any shape along `axis`: x.shape[:axis] + index.shape + x.shape[axis + 1:]. Without an
+/// axis, elements of x seen flat in row-major order, in index's shape. Duplicates add in the gradient.
+WEFT_API Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis = {}, Location where = {});
+/// x, seen flat, with the elements of `source` put at `index`, or added with `accumulate`. ShapeError unless both have
+/// equally many elements.
+WEFT_API Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
+                    Location where = {});
+WEFT_API const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
+                            Location where = {});
 
 /// Rows of weight [count, width] at `indices` of any shape: [..., width].
 WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, Location where = {});
-/// i64 [..., classes]: 1 at each index, else 0.
-WEFT_API Tensor one_hot(const Tensor& indices, int64_t classes, Location where = {});
 
 }  // namespace weft

@@ -1,11 +1,111 @@
-// x[…]: what stands between the brackets as views, gathers and writes.
-#include <weft/ops/detail/common.hpp>
+// Reading x[…]: views where it can be one, copies of what tensors of indices select otherwise.
+#include <weft/ops/indexing.hpp>
+
+#include <weft/ops/create.hpp>
+#include <weft/ops/detail/masks.hpp>
+#include <weft/ops/detail/selected.hpp>
+#include <weft/ops/index.hpp>
+#include <weft/ops/masks.hpp>
+#include <weft/ops/scatter.hpp>
 
 namespace weft {
 
-Index::Index(std::span<const int64_t>) : kind(Kind::tensor) {}
-Index::Index(const std::vector<bool>&) : kind(Kind::tensor) {}
+Index::Index(std::span<const int64_t> list) : kind(Kind::tensor), tensor(weft::tensor(list)) {}
+
+Index::Index(const std::vector<bool>& list) : kind(Kind::tensor), tensor(empty(list.size(), boolean)) {
+  std::copy(list.begin(), list.end(), tensor.data<bool>());
+}
+
 Operand::Operand(Indexed&& part, Location here)
     : where(here), temporary(true), number_(part.read()), tensor_(&number_) {}
+
+Tensor Indexed::read() const { return getitem(source_, list_.items(), list_.where); }
+
+Tensor getitem(const Tensor& x, std::span<const Index> items, Location where) {
+  constexpr const char* op = "getitem";
+  checked(x, op, where);
+  if (WEFT_LIKELY(is_basic(items))) {
+    Region region;
+    parse(region, x, items, op, where);
+    return read_recorded(x, region, op, where);
+  }
+  if (Tensor mask = only_mask(x, items, op, where); mask.defined() && mask.dim() == x.dim()) {
+    const int64_t count = count_true(op, mask, where);
+    return read_recorded(x, MaskSelection{std::move(mask), count}, op, where);
+  }
+  Selection selection;
+  parse(selection, x, items, op, where);
+  return read_recorded(x, selection, op, where);
+}
+
+Tensor index(const Tensor& x, const IndexList& list) { return getitem(x, list.items(), list.where); }
+
+Tensor index(const Tensor& x, std::span<const std::optional<Tensor>> list, Location where) {
+  return getitem(x, as_indices(list), where);
+}
+
+std::vector<Index> as_indices(std::span<const std::optional<Tensor>> list) {
+  std::vector<Index> items;
+  items.reserve(list.size());
+  for (const auto& tensor : list) items.push_back(tensor ? Index(*tensor) : Index(Slice()));
+  return items;
+}
+
+Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
+                     const char* op, Location where) {
+  const int n = axes.size();
+  if (starts.size() != n || ends.size() != n || (!steps.empty() && steps.size() != n)) {
+    raise<ValueError>({.op = op,
+                       .problem = fmt::format("{} axes, {} starts, {} ends and {} steps do not go together", n,
+                                              starts.size(), ends.size(), steps.size()),
+                       .remedy = "give one of each for every axis"},
+                      where);
+  }
+  Region region;
+  region.whole = x.shape();
+  for (int d = 0; d < x.dim(); ++d) {
+    region.source[d] = static_cast<int8_t>(d);
+    region.sizes[d] = x.sizes()[d];
+    region.first[d] = 0;
+    region.step[d] = 1;
+  }
+  region.rank = static_cast<int8_t>(x.dim());
+  uint32_t seen = 0;
+  for (int i = 0; i < n; ++i) {
+    if (x.dim() == 0) raise<IndexError>({.op = op, .problem = "a 0-d tensor has no dimension to slice"}, where);
+    const int d = wrap_dim(axes[i], x.dim(), op, where);
+    if ((seen >> d & 1) != 0) {
+      raise<ValueError>({.op = op, .problem = fmt::format("axis {} is named twice", d)}, where);
+    }
+    seen |= 1u << d;
+    const SliceRange range = slice_range(starts[i], ends[i], steps.empty() ? 1 : steps[i], x.sizes()[d], op, where);
+    region.first[d] = range.first;
+    region.step[d] = range.step;
+    region.sizes[d] = range.count;
+  }
+  return region;
+}
+
+Tensor slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, Location where) {
+  return read_recorded(x, slices_region(checked(x, "slice", where), axes, starts, ends, {}, "slice", where), "slice",
+                       where);
+}
+
+Tensor strided_slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
+                     Location where) {
+  constexpr const char* op = "strided_slice";
+  return read_recorded(x, slices_region(checked(x, op, where), axes, starts, ends, steps, op, where), op, where);
+}
+
+Tensor Tensor::index(const IndexList& list) const { return weft::index(*this, list); }
+Tensor Tensor::index_select(int dim, const Tensor& index, Location where) const {
+  return weft::index_select(*this, dim, index, where);
+}
+Tensor Tensor::gather(int dim, const Tensor& index, Location where) const {
+  return weft::gather(*this, dim, index, where);
+}
+Tensor Tensor::masked_select(const Tensor& mask, Location where) const {
+  return weft::masked_select(*this, mask, where);
+}
 
 }  // namespace weft

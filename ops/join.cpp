@@ -1,5 +1,8 @@
 #include <weft/ops/join.hpp>
 
+#include <algorithm>
+#include <iterator>
+
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/promote.hpp>
 #include <weft/ops/detail/records.hpp>
@@ -28,11 +31,15 @@ bool is_passed_over(const Tensor& t) { return t.dim() == 1 && t.numel() == 0; }
 DType check_parts(const char* op, std::span<const Tensor> tensors, Location where) {
   if (tensors.empty())
     raise<ValueError>({.op = op, .problem = "there is nothing to join: no tensors were given"}, where);
-  std::vector<const TensorImpl*> impls;
-  for (const Tensor& t : tensors) {
-    impls.push_back(checked(t, op, where).impl());
-    check_same_device(op, where, {&tensors[0], &t});
+  const Tensor& first = checked(tensors[0], op, where);
+  bool alike = !first.impl()->wrapped_number;
+  for (const Tensor& t : tensors.subspan(1)) {
+    if (WEFT_UNLIKELY(checked(t, op, where).device() != first.device())) check_same_device(op, where, {&first, &t});
+    alike &= t.dtype() == first.dtype() && !t.impl()->wrapped_number;
   }
+  if (WEFT_LIKELY(alike)) return first.dtype();
+  std::vector<const TensorImpl*> impls;
+  for (const Tensor& t : tensors) impls.push_back(t.impl());
   return result_type(impls);
 }
 
@@ -54,8 +61,14 @@ View region(const View& out, int dim, int64_t first, int64_t length, bool drop_d
 }
 
 // The node of a join: each operand's gradient is its part of g, a view where the dtype is the same.
-void record_join(const Tensor& out, std::span<const Tensor> tensors, std::vector<Part> parts, int dim, bool drop_dim,
-                 const char* op, Location where) {
+void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bool drop_dim, const char* op,
+                 Location where) {
+  std::vector<Part> parts;
+  int64_t first = 0;
+  for (const Tensor& t : tensors) {
+    parts.push_back({first, drop_dim ? 1 : t.sizes()[static_cast<size_t>(dim)], t.dtype()});
+    first += parts.back().length;
+  }
   const auto formula = [parts = std::move(parts), dim, drop_dim](Node& self, Tensor* incoming, Tensor* outgoing) {
     const Tensor& g = incoming[0];
     for (int i = 0; i < self.edge_count; ++i) {
@@ -74,24 +87,18 @@ bool should_record_any(std::span<const Tensor> tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return needs_gradient(t.impl()); });
 }
 
-Tensor joined(std::span<const Tensor> tensors, std::vector<Part> parts, const Dims& shape, DType dtype, int dim,
-              bool drop_dim, const char* op, Location where) {
+Tensor joined(std::span<const Tensor> tensors, const Dims& shape, DType dtype, int dim, bool drop_dim, const char* op,
+              Location where) {
   Tensor out = make(shape, dtype, tensors[0].device(), op, where);
   const auto copy = WEFT_KERNEL_FOR(copy, out, op, where);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].numel() == 0) continue;
-    copy(region(out.raw_view(), dim, parts[i].first, parts[i].length, drop_dim), tensors[i].raw_view());
+  int64_t first = 0;
+  for (const Tensor& t : tensors) {
+    const int64_t length = drop_dim ? 1 : t.sizes()[static_cast<size_t>(dim)];
+    if (t.numel() != 0) copy(region(out.raw_view(), dim, first, length, drop_dim), t.raw_view());
+    first += length;
   }
-  if (is_floating(dtype) && should_record_any(tensors))
-    record_join(out, tensors, std::move(parts), dim, drop_dim, op, where);
+  if (is_floating(dtype) && should_record_any(tensors)) record_join(out, tensors, dim, drop_dim, op, where);
   return out;
-}
-
-// All 1-d and empty: so is the result.
-Tensor nothing(std::span<const Tensor> tensors, DType dtype, Location where) {
-  std::vector<Part> parts;
-  for (const Tensor& t : tensors) parts.push_back({0, 0, t.dtype()});
-  return joined(tensors, std::move(parts), Dims{0}, dtype, 0, false, "cat", where);
 }
 
 }  // namespace
@@ -99,42 +106,42 @@ Tensor nothing(std::span<const Tensor> tensors, DType dtype, Location where) {
 Tensor cat(std::span<const Tensor> tensors, int dim, Location where) {
   const DType dtype = check_parts("cat", tensors, where);
   const auto first = std::ranges::find_if_not(tensors, is_passed_over);
-  if (first == tensors.end()) return nothing(tensors, dtype, where);
+  if (first == tensors.end()) return joined(tensors, Dims{0}, dtype, 0, false, "cat", where);
   if (first->dim() == 0) {
     raise<ShapeError>({.op = "cat", .problem = "0-d tensors cannot be joined", .remedy = "use stack"}, where);
   }
   const int d = wrap_dim(dim, first->dim(), "cat", where);
-  std::vector<Part> parts;
-  std::vector<Tensor> kept;
   Dims shape = first->shape();
   shape[d] = 0;
+  bool passed_over = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
-    if (is_passed_over(t) && first->dim() != 1) continue;
+    if (is_passed_over(t) && first->dim() != 1) {
+      passed_over = true;
+      continue;
+    }
     bool fits = t.dim() == first->dim();
     for (int k = 0; fits && k < t.dim(); ++k) fits = k == d || t.sizes()[k] == first->sizes()[k];
     if (WEFT_UNLIKELY(!fits)) raise_parts("cat", *first, t, i, where);
-    const int64_t length = t.sizes()[static_cast<size_t>(d)];
-    parts.push_back({shape[d], length, t.dtype()});
-    shape[d] += length;
-    kept.push_back(t);
+    shape[d] += t.sizes()[static_cast<size_t>(d)];
   }
-  return joined(kept, std::move(parts), shape, dtype, d, false, "cat", where);
+  if (WEFT_LIKELY(!passed_over)) return joined(tensors, shape, dtype, d, false, "cat", where);
+  std::vector<Tensor> kept;
+  std::ranges::remove_copy_if(tensors, std::back_inserter(kept), is_passed_over);
+  return joined(kept, shape, dtype, d, false, "cat", where);
 }
 
 Tensor stack(std::span<const Tensor> tensors, int dim, Location where) {
   const DType dtype = check_parts("stack", tensors, where);
   const int d = wrap_dim(dim, tensors[0].dim() + 1, "stack", where);
-  std::vector<Part> parts;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (WEFT_UNLIKELY(!std::ranges::equal(tensors[i].sizes(), tensors[0].sizes()))) {
       raise_parts("stack", tensors[0], tensors[i], i, where);
     }
-    parts.push_back({static_cast<int64_t>(i), 1, tensors[i].dtype()});
   }
   Dims shape = tensors[0].shape();
   shape.insert(d, static_cast<int64_t>(tensors.size()));
-  return joined(tensors, std::move(parts), shape, dtype, d, true, "stack", where);
+  return joined(tensors, shape, dtype, d, true, "stack", where);
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats, Location where) {
@@ -195,10 +202,10 @@ std::vector<Values> repeat_samples(SampleMaker& make) {
 }
 
 Tensor call_cat(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
-  return cat(tensors, static_cast<int>(dim.value_or(0)), Location::none());
+  return cat(tensors, static_cast<int>(dim.value_or(0)), boxed_place());
 }
 Tensor call_stack(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
-  return stack(tensors, static_cast<int>(dim.value_or(0)), Location::none());
+  return stack(tensors, static_cast<int>(dim.value_or(0)), boxed_place());
 }
 
 constexpr auto any = OpRecord::Domain::any;

@@ -255,27 +255,27 @@ LossReduction reduction_named(const std::optional<std::string>& name) {
   if (*name == "none") return LossReduction::none;
   raise<ValueError>(
       {.op = "loss", .problem = fmt::format("there is no reduction '{}'", *name), .remedy = "use mean, sum or none"},
-      Location::none());
+      boxed_place());
 }
 
 Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, std::optional<int64_t> ignore_index,
                           std::optional<std::string> reduction, std::optional<double> label_smoothing) {
   return cross_entropy(x, targets,
                        {reduction_named(reduction), ignore_index.value_or(-100), label_smoothing.value_or(0)},
-                       Location::none());
+                       boxed_place());
 }
 Tensor call_nll_loss(const Tensor& x, const Tensor& targets, std::optional<int64_t> ignore_index,
                      std::optional<std::string> reduction) {
-  return nll_loss(x, targets, {reduction_named(reduction), ignore_index.value_or(-100)}, Location::none());
+  return nll_loss(x, targets, {reduction_named(reduction), ignore_index.value_or(-100)}, boxed_place());
 }
 template <Tensor (*loss)(const Tensor&, const Tensor&, LossReduction, Location)>
 Tensor call_plain(const Tensor& x, const Tensor& y, std::optional<std::string> reduction) {
-  return loss(x, y, reduction_named(reduction), Location::none());
+  return loss(x, y, reduction_named(reduction), boxed_place());
 }
 template <Tensor (*loss)(const Tensor&, const Tensor&, double, LossReduction, Location)>
 Tensor call_scaled(const Tensor& x, const Tensor& y, std::optional<double> scale,
                    std::optional<std::string> reduction) {
-  return loss(x, y, scale.value_or(1), reduction_named(reduction), Location::none());
+  return loss(x, y, scale.value_or(1), reduction_named(reduction), boxed_place());
 }
 
 std::vector<Values> class_samples(SampleMaker& make) {

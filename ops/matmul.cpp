@@ -380,7 +380,7 @@ std::vector<Values> linear_samples(SampleMaker& make) {
 
 Tensor call_addmm(const Tensor& input, const Tensor& a, const Tensor& b, std::optional<double> beta,
                   std::optional<double> alpha) {
-  return addmm(input, a, b, beta.value_or(1), alpha.value_or(1), Location::none());
+  return addmm(input, a, b, beta.value_or(1), alpha.value_or(1), boxed_place());
 }
 
 constexpr auto numeric = OpRecord::Domain::numeric;

@@ -224,10 +224,10 @@ std::vector<Values> rms_norm_samples(SampleMaker& make) {
 
 Tensor call_layer_norm(const Tensor& x, const Dims& shape, const Tensor& weight, const Tensor& bias,
                        std::optional<double> eps) {
-  return layer_norm(x, shape, weight, bias, eps.value_or(1e-5), Location::none());
+  return layer_norm(x, shape, weight, bias, eps.value_or(1e-5), boxed_place());
 }
 Tensor call_rms_norm(const Tensor& x, const Dims& shape, const Tensor& weight, std::optional<double> eps) {
-  return rms_norm(x, shape, weight, eps, RmsCast::once, Location::none());
+  return rms_norm(x, shape, weight, eps, RmsCast::once, boxed_place());
 }
 
 constexpr OpRecord records[] = {

@@ -2,6 +2,7 @@
 
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
+#include <weft/ops/detail/write.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/detail/reducing.hpp>
 #include <weft/tensor/philox.hpp>
@@ -50,13 +51,9 @@ void check_probability(const char* op, double p, Location where) {
 
 const Tensor& redraw(const char* op, const Tensor& x, Distribution distribution, double a, double b,
                      Generator* generator, Location where) {
-  check_inplace(x, op, where);
-  check_writable(x, op, where);
-  const bool recorded = should_record(x);
-  draw(x, distribution, a, b, generator, op, where);
-  note_write(x, op, where);
-  // Nothing of the old value is left: its gradient ends here.
-  if (recorded) rebase_history(x, make_node<1>(op, where, [](Node&, Tensor&&) { return Tensor(); }));
+  check_target(x, op, where);
+  write_recorded(
+      x, op, where, [&] { draw(x, distribution, a, b, generator, op, where); }, [] { return Overwritten(); });
   return x;
 }
 
@@ -195,22 +192,22 @@ RngForkGuard::~RngForkGuard() {
 namespace {
 
 Tensor call_rand(const Dims& shape, std::optional<DType> dtype) {
-  return rand(shape, dtype.value_or(default_dtype), nullptr, Location::none());
+  return rand(shape, dtype.value_or(default_dtype), nullptr, boxed_place());
 }
 Tensor call_randn(const Dims& shape, std::optional<DType> dtype) {
-  return randn(shape, dtype.value_or(default_dtype), nullptr, Location::none());
+  return randn(shape, dtype.value_or(default_dtype), nullptr, boxed_place());
 }
 Tensor call_randint(int64_t low, int64_t high, const Dims& shape, std::optional<DType> dtype) {
-  return randint(low, high, shape, dtype.value_or(DType::i64), nullptr, Location::none());
+  return randint(low, high, shape, dtype.value_or(DType::i64), nullptr, boxed_place());
 }
 Tensor call_randperm(int64_t n, std::optional<DType> dtype) {
-  return randperm(n, dtype.value_or(DType::i64), nullptr, Location::none());
+  return randperm(n, dtype.value_or(DType::i64), nullptr, boxed_place());
 }
-Tensor call_rand_like(const Tensor& x) { return rand_like(x, nullptr, Location::none()); }
-Tensor call_randn_like(const Tensor& x) { return randn_like(x, nullptr, Location::none()); }
-Tensor call_bernoulli(const Tensor& p) { return bernoulli(p, nullptr, Location::none()); }
+Tensor call_rand_like(const Tensor& x) { return rand_like(x, nullptr, boxed_place()); }
+Tensor call_randn_like(const Tensor& x) { return randn_like(x, nullptr, boxed_place()); }
+Tensor call_bernoulli(const Tensor& p) { return bernoulli(p, nullptr, boxed_place()); }
 Tensor call_dropout(const Tensor& x, std::optional<double> p, std::optional<bool> training) {
-  return dropout(x, p.value_or(0.5), training.value_or(true), nullptr, Location::none());
+  return dropout(x, p.value_or(0.5), training.value_or(true), nullptr, boxed_place());
 }
 
 std::vector<Values> shape_samples(SampleMaker& make) {

@@ -43,6 +43,16 @@ struct BoxedFunction {
   Value operator()(std::span<const Value> arguments) const { return run(arguments); }
 };
 
+/// A pointwise op's functions without boxes, null where there is none; the comparisons have only the first kind.
+struct PointwiseFunctions {
+  Tensor (*unary)(const Operand& x) = nullptr;
+  Tensor (*binary)(const Operand& a, const Operand& b) = nullptr;
+  const Tensor& (*unary_in_place)(const Tensor& x, Location where) = nullptr;
+  const Tensor& (*binary_in_place)(const Tensor& a, const Operand& b) = nullptr;
+  const Tensor& (*unary_out)(const Tensor& out, const Operand& x) = nullptr;
+  const Tensor& (*binary_out)(const Tensor& out, const Operand& a, const Operand& b) = nullptr;
+};
+
 struct OpRecord {
   /// Public name: weft::name in C++ and in Python.
   const char* name;
@@ -57,6 +67,27 @@ struct OpRecord {
   /// Argument lists that exercise the op, small; also its cases in the parametrised tests and benchmarks.
   std::vector<Values> (*samples)(SampleMaker&);
   BoxedFunction call;
+  PointwiseFunctions pointwise = {};
+};
+
+/// Boxed calls of this thread name `where` in errors and in the graph, until the end of the scope.
+class WEFT_API BoxedPlaceGuard {
+ public:
+  explicit BoxedPlaceGuard(Location where);
+  ~BoxedPlaceGuard();
+  BoxedPlaceGuard(const BoxedPlaceGuard&) = delete;
+
+ private:
+  Location saved_;
+};
+/// What the innermost BoxedPlaceGuard of this thread says; none outside.
+WEFT_API Location boxed_place();
+
+/// A boxed call got a value of a kind that its argument cannot be; `argument` counts from 0.
+class WEFT_API BadArgument : public std::bad_variant_access {
+ public:
+  explicit BadArgument(int argument_) : argument(argument_) {}
+  int argument;
 };
 
 /// Every op, by family.
@@ -73,10 +104,10 @@ struct Unbox {
 template <>
 struct Unbox<Operand> {
   static Operand from(const Value& v) {
-    if (auto* t = std::get_if<Tensor>(&v)) return Operand(*t, Location::none());
-    if (auto* i = std::get_if<int64_t>(&v)) return Operand(*i, Location::none());
-    if (auto* b = std::get_if<bool>(&v)) return Operand(*b, Location::none());
-    return Operand(std::get<double>(v), Location::none());
+    if (auto* t = std::get_if<Tensor>(&v)) return Operand(*t, boxed_place());
+    if (auto* i = std::get_if<int64_t>(&v)) return Operand(*i, boxed_place());
+    if (auto* b = std::get_if<bool>(&v)) return Operand(*b, boxed_place());
+    return Operand(std::get<double>(v), boxed_place());
   }
 };
 template <>
@@ -123,21 +154,30 @@ struct Unbox<std::span<const Tensor>> {
   static std::span<const Tensor> from(const Value& v) { return std::get<std::vector<Tensor>>(v); }
 };
 
+template <>
+struct Unbox<Location> {
+  static Location from(const Value&) { return boxed_place(); }
+};
+
 inline Value box(Tensor t) { return t; }
 inline Value box(std::vector<Tensor> t) { return t; }
 inline Value box(bool b) { return b; }
 inline Value box(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
 
+template <class T>
+T unbox(std::span<const Value> values, size_t i) {
+  static const Value missing;
+  try {
+    return Unbox<T>::from(i < values.size() ? values[i] : missing);
+  } catch (const std::bad_variant_access&) {
+    throw BadArgument(static_cast<int>(i));
+  }
+}
+
 template <class R, class... A, size_t... I>
 Value call_boxed(R (*function)(A...), std::span<const Value> values, std::index_sequence<I...>) {
-  static const Value missing;
-  const auto argument = [&](size_t i) -> const Value& { return i < values.size() ? values[i] : missing; };
-  return box(function(Unbox<std::remove_cvref_t<A>>::from(argument(I))...));
+  return box(function(unbox<std::remove_cvref_t<A>>(values, I)...));
 }
-template <>
-struct Unbox<Location> {
-  static Location from(const Value&) { return Location::none(); }
-};
 
 template <auto function>
 Value run_boxed(std::span<const Value> values) {

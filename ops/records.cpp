@@ -77,12 +77,21 @@ Tensor SampleMaker::mask(const Dims& shape) {
   return weft::tensor(std::span<const bool>(values.get(), static_cast<size_t>(n)), shape, DType::boolean).to(device_);
 }
 
+namespace {
+constinit thread_local Location place = Location::none();
+}
+
+BoxedPlaceGuard::BoxedPlaceGuard(Location where) : saved_(std::exchange(place, where)) {}
+BoxedPlaceGuard::~BoxedPlaceGuard() { place = saved_; }
+Location boxed_place() { return place; }
+
 std::span<const OpRecord> op_records() {
   static const std::vector<OpRecord> all = [] {
     std::vector<OpRecord> records;
-    for (const auto family : {unary_records, binary_records, ternary_records, where_records, matmul_records,
-                              index_records, join_records, reduce_records, scan_records, softmax_records, norm_records,
-                              loss_records, random_records, attention_records}) {
+    for (const auto family :
+         {unary_records, binary_records, ternary_records, where_records, matmul_records, index_records, scatter_records,
+          mask_records, set_records, rearrange_records, join_records, reduce_records, scan_records, softmax_records,
+          norm_records, loss_records, random_records, attention_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

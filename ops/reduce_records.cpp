@@ -10,26 +10,26 @@ using OptionalBool = std::optional<bool>;
 
 template <Tensor (*reduction)(const Tensor&, const Dims&, bool, std::optional<DType>, Location)>
 Tensor call_typed(const Tensor& x, OptionalDims dim, OptionalBool keepdim, std::optional<DType> dtype) {
-  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), dtype, Location::none());
+  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), dtype, boxed_place());
 }
 template <Tensor (*reduction)(const Tensor&, const Dims&, bool, Location)>
 Tensor call_plain(const Tensor& x, OptionalDims dim, OptionalBool keepdim) {
-  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), Location::none());
+  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), boxed_place());
 }
 template <Tensor (*reduction)(const Tensor&, const Dims&, double, bool, Location)>
 Tensor call_corrected(const Tensor& x, OptionalDims dim, std::optional<double> correction, OptionalBool keepdim) {
-  return reduction(x, dim.value_or(Dims()), correction.value_or(1), keepdim.value_or(false), Location::none());
+  return reduction(x, dim.value_or(Dims()), correction.value_or(1), keepdim.value_or(false), boxed_place());
 }
 template <Tensor (*reduction)(const Tensor&, std::optional<int64_t>, bool, Location)>
 Tensor call_index(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
-  return reduction(x, dim, keepdim.value_or(false), Location::none());
+  return reduction(x, dim, keepdim.value_or(false), boxed_place());
 }
 
 template <Tensor (*whole)(const Tensor&, Location),
           std::pair<Tensor, Tensor> (*along)(const Tensor&, int, bool, Location)>
 std::vector<Tensor> call_extreme(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
-  if (!dim) return {whole(x, Location::none())};
-  auto [values, index] = along(x, static_cast<int>(*dim), keepdim.value_or(false), Location::none());
+  if (!dim) return {whole(x, boxed_place())};
+  auto [values, index] = along(x, static_cast<int>(*dim), keepdim.value_or(false), boxed_place());
   return {std::move(values), std::move(index)};
 }
 

@@ -1,5 +1,6 @@
 #include <weft/ops/scan.hpp>
 
+#include <weft/ops/detail/write.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/detail/reducing.hpp>
 
@@ -42,17 +43,13 @@ const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive, bool reverse
                        .remedy = "use cumsum"},
                       where);
   }
-  check_inplace(x, "cumsum_", where);
-  check_writable(x, "cumsum_", where);
-  const bool recorded = should_record(x);
-  run_cumsum(x, x, along, exclusive, reverse, "cumsum_", where);
-  Node* node = nullptr;
-  if (recorded) {
-    node = make_node<1>("cumsum_", where, CumsumFormula{along, exclusive, reverse});
-    set_edge(node, 0, x.impl());
-  }
-  note_write(x, "cumsum_", where);
-  if (recorded) rebase_history(x, node);
+  check_target(x, "cumsum_", where);
+  write_recorded(
+      x, "cumsum_", where, [&] { run_cumsum(x, x, along, exclusive, reverse, "cumsum_", where); },
+      [&] {
+        return CumsumFormula{along, exclusive, reverse};
+      },
+      x);
   return x;
 }
 
@@ -69,7 +66,7 @@ std::vector<Values> cumsum_samples(SampleMaker& make) {
 
 Tensor call_cumsum(const Tensor& x, std::optional<int64_t> dim, std::optional<bool> exclusive,
                    std::optional<bool> reverse, std::optional<DType> dtype) {
-  return cumsum(x, dim, exclusive.value_or(false), reverse.value_or(false), dtype, Location::none());
+  return cumsum(x, dim, exclusive.value_or(false), reverse.value_or(false), dtype, boxed_place());
 }
 
 constexpr OpRecord records[] = {

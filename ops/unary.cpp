@@ -1,4 +1,5 @@
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
 #include <weft/ops/record.hpp>
@@ -49,6 +50,7 @@ struct InputFormula {
 struct OutputFormula {
   UnaryOp op;
   SavedOutput output;
+  void written(const Tensor& target) { output = SavedOutput(target); }
   Tensor operator()(Node& self, Tensor&& g) { return unary_gradient(op, std::move(g), output.get(self), self.where); }
 };
 
@@ -87,24 +89,25 @@ Tensor unary(UnaryOp op, const Operand& operand) {
 
 const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, Location where) {
   const UnaryInfo& info = info_of(op);
-  checked(x, op_name, where);
+  check_target(x, op_name, where);
   if (info.kind == Kind::floating && !is_floating(x.dtype())) check_floating(op_name, x, where);
-  check_inplace(x, op_name, where);
-  check_writable(x, op_name, where);
-  const bool recorded = should_record(x);
-  const Tensor before = recorded && info.saves == functors::saves_input ? x.clone(where) : x;
-  WEFT_KERNEL_FOR(unary, x, op_name, where)(op, x.raw_view(), x.raw_view());
-  note_write(x, op_name, where);
-  if (!recorded) return x;
-  Node* node =
-      info.saves == functors::saves_output
-          ? static_cast<Node*>(make_node<1>(op_name, where, OutputFormula{op, SavedOutput(x)}))
-          : make_node<1>(op_name, where,
-                         InputFormula{op, info.saves == functors::saves_input ? Saved(before.detach()) : Saved()});
-  // The edge belongs to the value before the write; a stale view must not be re-derived from it.
-  x.impl()->node_version.store(x.version(), std::memory_order_relaxed);
-  set_edge(node, 0, x.impl());
-  rebase_history(x, node);
+  const auto write = [&] { WEFT_KERNEL_FOR(unary, x, op_name, where)(op, x.raw_view(), x.raw_view()); };
+  const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone(where).detach()) : Saved(); };
+  if (info.saves == functors::saves_output) {
+    write_recorded(
+        x, op_name, where, write,
+        [&] {
+          return OutputFormula{op, {}};
+        },
+        x);
+  } else {
+    write_recorded(
+        x, op_name, where, write,
+        [&] {
+          return InputFormula{op, old()};
+        },
+        x);
+  }
   return x;
 }
 
@@ -124,14 +127,15 @@ std::vector<Values> unary_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, low, high)}, {make.tensor({}, low, high)}, {make.tensor({0, 2}, low, high)}};
 }
 
-#define WEFT_UNARY_RECORD(name, Functor, kind, low, high, document) \
-  OpRecord{#name,                                                   \
-           #name "(x)",                                             \
-           document,                                                \
-           true,                                                    \
-           OpRecord::Domain::kind,                                  \
-           unary_samples<low, high>,                                \
-           detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>},
+#define WEFT_UNARY_RECORD(name, Functor, kind, low, high, document)             \
+  OpRecord{#name,                                                               \
+           #name "(x)",                                                         \
+           document,                                                            \
+           true,                                                                \
+           OpRecord::Domain::kind,                                              \
+           unary_samples<low, high>,                                            \
+           detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>, \
+           {.unary = weft::name, .unary_in_place = weft::name##_, .unary_out = weft::name##_out}},
 constexpr OpRecord unary_op_records[] = {WEFT_UNARY_OPS(WEFT_UNARY_RECORD)};
 
 }  // namespace

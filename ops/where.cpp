@@ -1,5 +1,7 @@
 // Choosing between two tensors by a mask. Nothing is multiplied, so what was not chosen never leaks.
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/masks.hpp>
+#include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
 #include <weft/ops/detail/records.hpp>
@@ -19,32 +21,6 @@ struct Choice {
 };
 
 bool is_host_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
-
-void check_mask(const char* op, const Tensor& mask, Location where) {
-  if (WEFT_LIKELY(mask.dtype() == DType::boolean)) return;
-  raise<DTypeError>({.op = op,
-                     .problem = fmt::format("the mask must be bool, not {}", name(mask.dtype())),
-                     .remedy = "compare (mask != 0) or convert it with to(weft::boolean)"},
-                    where);
-}
-
-Dims joined_shape(const char* op, const Tensor& x, const Tensor& y, Location where) {
-  const auto joined = broadcast(x.sizes(), y.sizes());
-  if (WEFT_LIKELY(joined.has_value())) return *joined;
-  raise<ShapeError>({.op = op,
-                     .problem = fmt::format("shapes {} and {} do not broadcast", x.shape().text(), y.shape().text()),
-                     .remedy = "sizes must be equal or 1, counted from the last dimension"},
-                    where);
-}
-
-void check_reaches(const char* op, const char* what, const Tensor& t, const Dims& shape, Location where) {
-  const auto joined = broadcast(t.sizes(), shape);
-  if (WEFT_LIKELY(joined && *joined == shape)) return;
-  raise<ShapeError>(
-      {.op = op,
-       .problem = fmt::format("a {} of shape {} does not broadcast to {}", what, t.shape().text(), shape.text())},
-      where);
-}
 
 View operand_view(const Choice& c, Tensor& t, DType dtype, unsigned char* buffer, Location where) {
   if (t.impl()->wrapped_number || t.device() != c.device) return scalar_view(t.impl(), dtype, buffer);
@@ -201,27 +177,26 @@ const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& v
   c.condition = checked(mask, op, where);
   c.a = checked(value.tensor(), op, where);
   c.b = checked(x, op, where);
-  check_inplace(x, op, where);
-  check_writable(x, op, where);
+  check_target(x, op, where);
   check_mask(op, mask, where);
   c.shape = x.shape();
   c.dtype = x.dtype();
   check_reaches(op, "mask", mask, c.shape, where);
   check_reaches(op, "value", c.a, c.shape, where);
   prepare_choice(c, op, where);
-  const bool recorded = should_record(c.a, c.b);
   if (x.device() != c.device) check_same_device(op, where, {&x, &mask, &c.a});
   separate(c, c.condition, 0, where);
   separate(c, c.a, 1, where);
-  WEFT_KERNEL_FOR(where, x, op, where)(x.raw_view(), c.views[0], c.views[1], c.views[2]);
-  Node* node = nullptr;
-  if (recorded) {
-    node = make_node<2>(op, where, ChoiceFormula{Saved(c.condition), {Origin(c.a), Origin(c.b)}});
-    set_edge(node, 0, c.a.impl());
-    set_edge(node, 1, x.impl());
-  }
-  note_write(x, op, where);
-  if (recorded) rebase_history(x, node);
+  write_recorded(
+      x, op, where,
+      [&] {
+        WEFT_KERNEL_FOR(where, x, op, where)
+        (x.raw_view(), c.views[0], c.views[1], c.views[2]);
+      },
+      [&] {
+        return ChoiceFormula{Saved(c.condition), {Origin(c.a), Origin(c.b)}};
+      },
+      c.a, x);
   return x;
 }
 

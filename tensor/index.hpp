@@ -52,6 +52,7 @@ class WEFT_API Index {
   Index(EllipsisType) : kind(Kind::ellipsis) {}
   Index(const Tensor& index) : kind(Kind::tensor), tensor(index) {}
   Index(Tensor&& index) : kind(Kind::tensor), tensor(std::move(index)) {}
+  Index(Indexed&& part);
   /// A 1-d tensor of i64 on the CPU.
   Index(std::initializer_list<int64_t> list) : Index(std::span<const int64_t>(list.begin(), list.size())) {}
   Index(const std::vector<int64_t>& list) : Index(std::span<const int64_t>(list)) {}
@@ -88,30 +89,137 @@ class IndexList {
     std::span<const Index> items_;
 };
 
-/// x[…]: reads where a Tensor is wanted, writes where something is assigned. A temporary; write `Tensor y = x[mask]`
-/// to keep what was read.
+namespace detail {
+template <class...>
+inline constexpr bool never = false;
+
+/// `auto y = x[mask]` names a temporary whose indices are gone, so it serves nothing.
+template <class... A>
+Tensor named_part() {
+  static_assert(never<A...>, "auto keeps no elements of x[mask]: write Tensor y = x[mask]");
+  return {};
+}
+}  // namespace detail
+
+/// x[…]: reads where a Tensor is wanted, writes where something is assigned. A temporary that refers to its indices;
+/// write `Tensor y = x[mask]` to keep what was read. Reading gives a view for integers, slices, None, Ellipsis and 0-d
+/// integer tensors, and a copy for lists, bools and other tensors.
 class WEFT_API Indexed {
  public:
   Indexed(const Tensor& source, const IndexList& list) : source_(source), list_(list) {}
+  /// x[a][b]
+  Indexed(Tensor&& source, const IndexList& list) : own_(std::move(source)), source_(own_), list_(list) {}
   Indexed(const Indexed&) = delete;
 
-  /// A view for integers, slices, None, Ellipsis and nothing else; otherwise a copy. Recorded by autograd.
+  /// Recorded by autograd.
   operator Tensor() && { return read(); }
 
-  /// Writes in place: the value is broadcast to the selection and cast to the tensor's dtype.
+  /// Write in place; the value is broadcast to the selection and cast to the tensor's dtype. Where an element is
+  /// selected twice, the last value stays, also for += and its kin, which read and write once.
   const Tensor& operator=(const Operand& value) &&;
   const Tensor& operator=(Indexed&& value) &&;
   const Tensor& operator+=(const Operand& value) &&;
   const Tensor& operator-=(const Operand& value) &&;
   const Tensor& operator*=(const Operand& value) &&;
   const Tensor& operator/=(const Operand& value) &&;
+  void fill_(Scalar value, Location where = {}) &&;
+  void zero_(Location where = {}) && { std::move(*this).fill_(0, where); }
+  void copy_(const Tensor& source, Location where = {}) &&;
+
+  // ---- Tensor's methods, on what was read ----
+  Indexed operator[](const IndexList& index) && { return Indexed(read(), index); }
+  int dim() && { return read().dim(); }
+  int64_t numel() && { return read().numel(); }
+  Dims shape() && { return read().shape(); }
+  Dims strides() && { return read().strides(); }
+  int64_t size(int dim, Location where = {}) && { return read().size(dim, where); }
+  DType dtype() && { return source_.dtype(); }
+  Device device() && { return source_.device(); }
+  bool requires_grad() && { return read().requires_grad(); }
+  std::string text() && { return read().text(); }
+  template <Arithmetic T>
+  T item(Location where = {}) && {
+    return read().template item<T>(where);
+  }
+  template <Arithmetic T>
+  std::vector<T> to_vector(Location where = {}) && {
+    return read().template to_vector<T>(where);
+  }
+  void backward(Location where = {}) && { read().backward(where); }
+  Tensor detach() && { return read().detach(); }
+  Tensor clone(Location where = {}) && { return read().clone(where); }
+  Tensor contiguous(Location where = {}) && { return read().contiguous(where); }
+  Tensor to(DType dtype, Location where = {}) && { return read().to(dtype, where); }
+  Tensor to(Device device, Location where = {}) && { return read().to(device, where); }
+  Tensor view(const Dims& shape, Location where = {}) && { return read().view(shape, where); }
+  Tensor reshape(const Dims& shape, Location where = {}) && { return read().reshape(shape, where); }
+  Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) && {
+    return read().flatten(start_dim, end_dim, where);
+  }
+  Tensor transpose(int dim0, int dim1, Location where = {}) && { return read().transpose(dim0, dim1, where); }
+  Tensor t(Location where = {}) && { return read().t(where); }
+  Tensor permute(const Dims& dims, Location where = {}) && { return read().permute(dims, where); }
+  Tensor unsqueeze(int dim, Location where = {}) && { return read().unsqueeze(dim, where); }
+  Tensor squeeze(Location where = {}) && { return read().squeeze(where); }
+  Tensor squeeze(int dim, Location where = {}) && { return read().squeeze(dim, where); }
+  Tensor expand(const Dims& shape, Location where = {}) && { return read().expand(shape, where); }
+  Tensor sum(Location where = {}) && { return read().sum(where); }
+  Tensor sum(const Dims& dims, bool keepdim = false, Location where = {}) && {
+    return read().sum(dims, keepdim, where);
+  }
+  Tensor mean(Location where = {}) && { return read().mean(where); }
+  Tensor mean(const Dims& dims, bool keepdim = false, Location where = {}) && {
+    return read().mean(dims, keepdim, where);
+  }
+  Tensor matmul(const Tensor& other, Location where = {}) && { return read().matmul(other, where); }
+
+#define WEFT_NO_NAMED(method)          \
+  template <class... A>                \
+  Tensor method(A&&...)& {             \
+    return detail::named_part<A...>(); \
+  }
+  WEFT_NO_NAMED(dim)
+  WEFT_NO_NAMED(numel)
+  WEFT_NO_NAMED(shape)
+  WEFT_NO_NAMED(size)
+  WEFT_NO_NAMED(dtype)
+  WEFT_NO_NAMED(device)
+  WEFT_NO_NAMED(text)
+  WEFT_NO_NAMED(backward)
+  WEFT_NO_NAMED(detach)
+  WEFT_NO_NAMED(clone)
+  WEFT_NO_NAMED(contiguous)
+  WEFT_NO_NAMED(to)
+  WEFT_NO_NAMED(view)
+  WEFT_NO_NAMED(reshape)
+  WEFT_NO_NAMED(transpose)
+  WEFT_NO_NAMED(t)
+  WEFT_NO_NAMED(sum)
+  WEFT_NO_NAMED(mean)
+  WEFT_NO_NAMED(matmul)
+#undef WEFT_NO_NAMED
+  template <Arithmetic T>
+  T item() & {
+    return detail::named_part<T>().template item<T>();
+  }
+  template <std::same_as<Tensor> T>
+  operator T() & {
+    return detail::named_part<T>();
+  }
 
  private:
+  friend class Index;
   friend class Operand;
   Tensor read() const;
+  template <class Change>
+  const Tensor& update(const Operand& value, Change&& change);
 
+  Tensor own_;
   const Tensor& source_;
   const IndexList& list_;
 };
+
+inline Index::Index(Indexed&& part) : kind(Kind::tensor), tensor(part.read()) {}
+inline Indexed Tensor::operator[](const IndexList& index) const { return Indexed(*this, index); }
 
 }  // namespace weft

@@ -254,6 +254,8 @@ class WEFT_API Operand {
   Operand(T value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
   Operand(Scalar value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
   Operand(Indexed&& part, Location here = {});
+  template <std::same_as<Indexed> T>
+  Operand(T& named, Location here = {}) : Operand(static_cast<const Tensor&>(named), here) {}
   Operand(const Operand&) = delete;
 
   const Tensor& tensor() const { return *tensor_; }

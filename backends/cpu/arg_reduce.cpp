@@ -29,7 +29,7 @@ HWY_INLINE A extreme(const A* x, int64_t n) {
       const L v = L::load(x + i, left, x[0]);
       best = largest ? larger(best, v) : smaller(best, v);
     });
-    return fold(best, [](A a, A b) HWY_ATTR { return beats<largest>(b, a) ? b : a; });
+    return fold(best, [](auto a, auto b) HWY_ATTR { return largest ? larger(a, b) : smaller(a, b); });
   } else {
     A best = x[0];
     for (int64_t i = 1; i < n; ++i) best = (largest ? x[i] > best : x[i] < best) ? x[i] : best;

@@ -1,73 +1,76 @@
-// Advanced indexing: elements at the offsets that tensors of indices give.
-#include <cstring>
+// Reading by tensors of indices: offsets for a block of positions, then elements or runs of them.
+#include <algorithm>
 
-#include <weft/backends/cpu/indices.hpp>
+#include <weft/backends/cpu/index_offsets.hpp>
 #include <weft/backends/cpu/kernels.hpp>
+#include <weft/backends/cpu/slab.hpp>
+#include <weft/backends/cpu/thread_pool.hpp>
 
 namespace weft::cpu {
 namespace {
 
-int64_t offset_at(const Layout& layout, const Layout& sizes, int64_t position) {
-  int64_t offset = 0;
-  for (int d = sizes.rank - 1; d >= 0; --d) {
-    offset += position % sizes.sizes[d] * layout.strides[d];
-    position /= sizes.sizes[d];
+template <class Word>
+void get_elements(char* out, int64_t out_step, const char* base, int64_t base_step, const int64_t* offset, int64_t n) {
+  if (out_step == (int64_t)sizeof(Word) && base_step == 0) {
+    Word* to = reinterpret_cast<Word*>(out);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < n; ++i) to[i] = *reinterpret_cast<const Word*>(base + offset[i]);
+    return;
   }
-  return offset;
+  for (int64_t i = 0; i < n; ++i) {
+    *reinterpret_cast<Word*>(out + i * out_step) = *reinterpret_cast<const Word*>(base + i * base_step + offset[i]);
+  }
 }
 
-int64_t value_at(const View& index, const Layout& sizes, int64_t position) {
-  const char* at = bytes(index) + offset_at(index.layout, sizes, position);
-  return index.layout.dtype == DType::i64 ? index_at<int64_t>(at, 0) : index_at<int32_t>(at, 0);
+/// Runs of bytes; those that follow are on their way from memory.
+void get_runs(char* out, int64_t out_step, const char* base, int64_t base_step, const int64_t* offset, int64_t n,
+              int64_t run) {
+  constexpr int64_t ahead = 4;
+  const int64_t fetched = std::min<int64_t>(run, 1024);
+  for (int64_t i = 0; i < n; ++i) {
+    if (i + ahead < n) {
+      const char* next = base + (i + ahead) * base_step + offset[i + ahead];
+      for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(next + b);
+    }
+    copy_run(out + i * out_step, base + i * base_step + offset[i], run);
+  }
 }
 
-void check(const IndexPlan& plan, const Layout& sizes) {
-  for (int k = 0; k < plan.count; ++k) {
-    for (int64_t i = 0; i < sizes.numel; ++i) {
-      int64_t value = value_at(plan.indices[k], sizes, i);
-      if (!wraps_into(value, plan.sizes[k])) {
-        index_out_of_range(value_at(plan.indices[k], sizes, i), plan.dims[k], plan.sizes[k]);
+template <int K>
+void get(const View& out, const View& base, const IndexPlan& plan) {
+  const SelectionWalk<K> walk(out, base, plan);
+  const int64_t item = itemsize(out.layout.dtype), n = walk.length;
+  const SlabCopy slab(walk.slab, item);
+  const int64_t run = slab.run(), out_step = walk.step[0], base_step = walk.step[1];
+  parallel_for(walk.lines.count * n, rows_per_chunk(slab.elements()), [&](int64_t begin, int64_t end) {
+    OffsetBlock<K> offsets(plan);
+    Cursor<2 + K> at(walk.lines, begin / n);
+    for (int64_t position = begin, j = begin % n; position < end; j = 0, at.next()) {
+      const int64_t last = std::min(n, j + end - position);
+      position += last - j;
+      for (; j < last; j += offset_block) {
+        const int64_t size = std::min(offset_block, last - j);
+        const int64_t* offset = offsets(at.offset + 2, walk.step + 2, j, size);
+        char* const to = bytes(out) + at.offset[0] + j * out_step;
+        const char* const from = bytes(base) + at.offset[1] + j * base_step;
+        if (run == item) {
+          with_item(item, [&](auto word) { get_elements<decltype(word)>(to, out_step, from, base_step, offset, size); });
+        } else if (run > 0) {
+          get_runs(to, out_step, from, base_step, offset, size, run);
+        } else {
+          for (int64_t i = 0; i < size; ++i) slab(to + i * out_step, from + i * base_step + offset[i]);
+        }
       }
     }
-  }
-}
-
-char* selected(const View& base, const IndexPlan& plan, const Layout& sizes, int64_t i) {
-  char* at = bytes(base) + offset_at(base.layout, sizes, i);
-  for (int k = 0; k < plan.count; ++k) {
-    int64_t value = value_at(plan.indices[k], sizes, i);
-    wraps_into(value, plan.sizes[k]);
-    at += value * plan.strides[k];
-  }
-  return at;
+  });
 }
 
 }  // namespace
 
 void index_get(const View& out, const View& base, const IndexPlan& plan) {
-  check(plan, out.layout);
-  const auto item = static_cast<size_t>(itemsize(out.layout.dtype));
-  for (int64_t i = 0; i < out.layout.numel; ++i) {
-    memcpy(bytes(out) + offset_at(out.layout, out.layout, i), selected(base, plan, out.layout, i), item);
-  }
-}
-
-void index_put(const View& base, const View& values, const IndexPlan& plan, bool accumulate) {
-  check(plan, values.layout);
-  const auto item = static_cast<size_t>(itemsize(values.layout.dtype));
-  for (int64_t i = 0; i < values.layout.numel; ++i) {
-    const char* from = bytes(values) + offset_at(values.layout, values.layout, i);
-    char* to = selected(base, plan, values.layout, i);
-    if (!accumulate) {
-      memcpy(to, from, item);
-      continue;
-    }
-    double sum = 0, term = 0;
-    load_line(&sum, to, 0, 1, values.layout.dtype);
-    load_line(&term, from, 0, 1, values.layout.dtype);
-    sum += term;
-    store_line(to, 0, values.layout.dtype, &sum, 1);
-  }
+  check_plan("index_get", plan);
+  if (out.layout.numel == 0) return;
+  with_index_count(plan, [&](auto count) { get<decltype(count)::value>(out, base, plan); });
 }
 
 }  // namespace weft::cpu

@@ -26,12 +26,12 @@ constexpr int64_t chunk_size = 4096;
 // Unrolled at once, so that the parts live in registers.
 #define WEFT_EACH_PART(count) HWY_UNROLL(4) for (int k = 0; k < (count); ++k)
 
-template <class T>
+template <class T, int64_t n = lane_count>
 struct Lanes {
-  using D = hn::CappedTag<T, lane_count>;
+  using D = hn::CappedTag<T, n>;
   using V = hn::Vec<D>;
   static constexpr int64_t width = static_cast<int64_t>(hn::MaxLanes(D()));
-  static constexpr int count = static_cast<int>(lane_count / width);
+  static constexpr int count = static_cast<int>(n / width);
   V part[count];
 
   HWY_INLINE Lanes() {}
@@ -42,27 +42,47 @@ struct Lanes {
     return r;
   }
   HWY_INLINE void store(T* to) const { WEFT_EACH_PART(count) hn::StoreU(part[k], D(), to + k * width); }
-  /// The first `left` numbers, then `filler`; all of them when left is 16 or more.
+  /// The first `left` numbers, then `filler`; all of them when left is n or more.
   static HWY_INLINE Lanes load(const T* from, int64_t left, T filler) {
-    if (left >= lane_count) return load(from);
-    alignas(64) T buffer[lane_count];
-    for (int64_t i = 0; i < lane_count; ++i) buffer[i] = i < left ? from[i] : filler;
-    return load(buffer);
+    if (left >= n) return load(from);
+    Lanes r;
+    // AVX2 and later read nothing where the mask is off.
+    if constexpr (HWY_TARGET <= HWY_AVX2 && sizeof(T) >= 4) {
+      WEFT_EACH_PART(count) {
+        const auto there = hn::FirstN(D(), first_of(left, k));
+        r.part[k] = hn::IfThenElse(there, hn::MaskedLoad(there, D(), from + k * width), hn::Set(D(), filler));
+      }
+    } else {
+      alignas(64) T buffer[n];
+      for (int64_t i = 0; i < n; ++i) buffer[i] = i < left ? from[i] : filler;
+      r = load(buffer);
+    }
+    return r;
   }
   HWY_INLINE void store(T* to, int64_t left) const {
-    if (left >= lane_count) return store(to);
-    alignas(64) T buffer[lane_count];
-    store(buffer);
-    for (int64_t i = 0; i < left; ++i) to[i] = buffer[i];
+    if (left >= n) return store(to);
+    if constexpr (HWY_TARGET <= HWY_AVX2 && sizeof(T) >= 4) {
+      WEFT_EACH_PART(count) hn::BlendedStore(part[k], hn::FirstN(D(), first_of(left, k)), D(), to + k * width);
+    } else {
+      alignas(64) T buffer[n];
+      store(buffer);
+      for (int64_t i = 0; i < left; ++i) to[i] = buffer[i];
+    }
+  }
+
+ private:
+  static HWY_INLINE size_t first_of(int64_t left, int k) {
+    const int64_t mine = left - k * width;
+    return static_cast<size_t>(mine > 0 ? mine : 0);
   }
 };
 
-#define WEFT_LANES_OPERATOR(op, function)                                               \
-  template <class T>                                                                    \
-  HWY_INLINE Lanes<T> operator op(Lanes<T> a, Lanes<T> b) {                             \
-    Lanes<T> r;                                                                         \
-    WEFT_EACH_PART(Lanes<T>::count) { r.part[k] = hn::function(a.part[k], b.part[k]); } \
-    return r;                                                                           \
+#define WEFT_LANES_OPERATOR(op, function)                                                    \
+  template <class T, int64_t n>                                                              \
+  HWY_INLINE Lanes<T, n> operator op(Lanes<T, n> a, Lanes<T, n> b) {                         \
+    Lanes<T, n> r;                                                                           \
+    WEFT_EACH_PART((Lanes<T, n>::count)) { r.part[k] = hn::function(a.part[k], b.part[k]); } \
+    return r;                                                                                \
   }
 WEFT_LANES_OPERATOR(+, Add)
 WEFT_LANES_OPERATOR(-, Sub)
@@ -70,38 +90,48 @@ WEFT_LANES_OPERATOR(*, Mul)
 #undef WEFT_LANES_OPERATOR
 
 /// The larger; once NaN, always NaN.
-template <class T>
-HWY_INLINE Lanes<T> larger(Lanes<T> a, Lanes<T> b) {
-  Lanes<T> r;
-  WEFT_EACH_PART(Lanes<T>::count) {
+template <class T, int64_t n>
+HWY_INLINE Lanes<T, n> larger(Lanes<T, n> a, Lanes<T, n> b) {
+  Lanes<T, n> r;
+  WEFT_EACH_PART((Lanes<T, n>::count)) {
     const auto takes_b = hn::Or(hn::Gt(b.part[k], a.part[k]), hn::IsNaN(b.part[k]));
     r.part[k] = hn::IfThenElse(takes_b, b.part[k], a.part[k]);
   }
   return r;
 }
-template <class T>
-HWY_INLINE Lanes<T> smaller(Lanes<T> a, Lanes<T> b) {
-  Lanes<T> r;
-  WEFT_EACH_PART(Lanes<T>::count) {
+template <class T, int64_t n>
+HWY_INLINE Lanes<T, n> smaller(Lanes<T, n> a, Lanes<T, n> b) {
+  Lanes<T, n> r;
+  WEFT_EACH_PART((Lanes<T, n>::count)) {
     const auto takes_b = hn::Or(hn::Lt(b.part[k], a.part[k]), hn::IsNaN(b.part[k]));
     r.part[k] = hn::IfThenElse(takes_b, b.part[k], a.part[k]);
   }
   return r;
 }
 
-/// Combines the sixteen in a tree: i with i + 8, then 4, 2, 1.
-template <class T, class F>
-HWY_INLINE T fold(Lanes<T> a, F combine) {
-  alignas(64) T x[lane_count];
-  a.store(x);
-  for (int half = 8; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) x[i] = combine(x[i], x[i + half]);
+/// Combines the sixteen in a tree: i with i + 8, then 4, 2, 1. `combine` takes Lanes of any count.
+template <class T, int64_t n, class F>
+HWY_INLINE T fold(Lanes<T, n> a, F combine) {
+  if constexpr (n == 1) {
+    return hn::GetLane(a.part[0]);
+  } else {
+    using Half = Lanes<T, n / 2>;
+    Half low, high;
+    if constexpr (Lanes<T, n>::count > 1) {
+      WEFT_EACH_PART(Half::count) low.part[k] = a.part[k], high.part[k] = a.part[k + Half::count];
+    }
+#if HWY_TARGET != HWY_SCALAR
+    else {
+      low.part[0] = hn::LowerHalf(a.part[0]);
+      high.part[0] = hn::UpperHalf(typename Half::D(), a.part[0]);
+    }
+#endif
+    return fold(combine(low, high), combine);
   }
-  return x[0];
 }
 template <class T>
 HWY_INLINE T sum_of(Lanes<T> a) {
-  return fold(a, [](T x, T y) HWY_ATTR { return x + y; });
+  return fold(a, [](auto x, auto y) HWY_ATTR { return x + y; });
 }
 
 /// Sum over i of term(i, left) for i = 0, 16, ... below n; `left` says how many of the sixteen exist. Four sums of
@@ -176,7 +206,7 @@ HWY_INLINE A max_of_line(const A* x, int64_t n) {
     other = larger(other, Lanes<A>::load(x + i + lane_count));
   }
   for (; i < n; i += lane_count) best = larger(best, Lanes<A>::load(x + i, n - i, lowest));
-  return fold(larger(best, other), [](A a, A b) HWY_ATTR { return (b > a) | (b != b) ? b : a; });
+  return fold(larger(best, other), [](auto a, auto b) HWY_ATTR { return larger(a, b); });
 }
 
 // exp within 2 ulp. Results below 2^-125 (2^-1021) are taken as 0; infinities and NaN are as they should be.

@@ -61,7 +61,7 @@ class Cursor {
     for (int k = 0; k < N; ++k) offset[k] = 0;
     for (int d = walk.rank - 1; d >= 0; --d) {
       index_[d] = 0;
-      if (walk.count == 0) continue;
+      if (position == 0 || walk.count == 0) continue;
       index_[d] = position % walk.sizes[d];
       position /= walk.sizes[d];
       for (int k = 0; k < N; ++k) offset[k] += index_[d] * walk.strides[k][d];

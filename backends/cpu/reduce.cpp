@@ -62,8 +62,8 @@ struct Largest {
   static constexpr A identity() {
     return lowest_value<A>();
   }
-  template <class A>
-  static HWY_INLINE Lanes<A> combine(Lanes<A> a, Lanes<A> b) {
+  template <class A, int64_t n>
+  static HWY_INLINE Lanes<A, n> combine(Lanes<A, n> a, Lanes<A, n> b) {
     return larger(a, b);
   }
   template <class T>
@@ -76,8 +76,8 @@ struct Smallest {
   static constexpr A identity() {
     return highest_value<A>();
   }
-  template <class A>
-  static HWY_INLINE Lanes<A> combine(Lanes<A> a, Lanes<A> b) {
+  template <class A, int64_t n>
+  static HWY_INLINE Lanes<A, n> combine(Lanes<A, n> a, Lanes<A, n> b) {
     return smaller(a, b);
   }
   template <class T>
@@ -118,7 +118,7 @@ HWY_INLINE A reduce_chunk(const A* x, int64_t n) {
     }
     for (; i < n; i += lane_count) a = Op::combine(a, L::load(x + i, n - i, Op::template identity<A>()));
     a = Op::combine(Op::combine(a, b), Op::combine(c, d));
-    return fold(a, [](A v, A w) HWY_ATTR { return Op::combine(v, w); });
+    return fold(a, [](auto v, auto w) HWY_ATTR { return Op::combine(v, w); });
   } else {
     A result = Op::template identity<A>();
     for (int64_t i = 0; i < n; ++i) result = Op::combine(result, x[i]);

@@ -15,10 +15,23 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
+/// softmax_row for at most sixteen numbers, which stay in registers; the same bits.
+template <class A>
+HWY_INLINE void softmax_short_row(A* y, const A* x, int64_t n, bool logarithm) {
+  using L = Lanes<A>;
+  const L all = L::load(x, n, -infinity<A>);
+  const L shifted = all - L(fold(all, [](auto a, auto b) HWY_ATTR { return larger(a, b); }));
+  const L e = exp(shifted);
+  const double sum = static_cast<double>(sum_of(e));
+  if (logarithm) (shifted - L(static_cast<A>(std::log(sum)))).store(y, n);
+  else (e * L(static_cast<A>(1 / sum))).store(y, n);
+}
+
 template <class A>
 void softmax_row(A* y, const A* x, int64_t n, bool logarithm) {
   using L = Lanes<A>;
   constexpr A none = -infinity<A>;
+  if (n <= lane_count) return softmax_short_row(y, x, n, logarithm);
   const A largest = max_of_line(x, n);
   const L shift(largest);
   if (logarithm) {

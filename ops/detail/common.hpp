@@ -26,23 +26,26 @@ inline const Tensor& checked(const Tensor& t, const char* op, Location where) {
 
 /// A fresh contiguous tensor; its elements are not set.
 inline Tensor make(std::span<const int64_t> sizes, DType dtype, Device device, const char* op, Location where) {
+  detail::current_op = {op, where};
   Tensor t = Tensor::adopt(detail::new_tensor(contiguous_layout(sizes, dtype, op, where), device, where));
   if (WEFT_UNLIKELY(detail::current_mode.inference)) t.impl()->inference = true;
   return t;
 }
 inline Tensor make_like(const Tensor& like, const char* op, Location where) {
   if (WEFT_LIKELY(like.is_contiguous() && !detail::current_mode.inference)) {
+    detail::current_op = {op, where};
     return Tensor::adopt(detail::new_tensor(like.raw_view().layout, like.device(), where));
   }
   return make(like.sizes(), like.dtype(), like.device(), op, where);
 }
 
 /// Kernel pointer of the device of `t`, or NotImplementedError.
-#define WEFT_KERNEL_FOR(kernel, t, op, where)                                                  \
-  ([&] {                                                                                       \
-    const auto weft_pointer = kernels((t).raw_view()).kernel;                                  \
-    if (WEFT_UNLIKELY(weft_pointer == nullptr)) raise_missing_kernel(op, (t).device(), where); \
-    return weft_pointer;                                                                       \
+#define WEFT_KERNEL_FOR(kernel, t, op_name, where)                                                  \
+  ([&] {                                                                                            \
+    ::weft::detail::current_op = {op_name, where};                                                  \
+    const auto weft_pointer = kernels((t).raw_view()).kernel;                                       \
+    if (WEFT_UNLIKELY(weft_pointer == nullptr)) raise_missing_kernel(op_name, (t).device(), where); \
+    return weft_pointer;                                                                            \
   }())
 
 /// All tensors on the device of the first; DeviceError otherwise. Undefined ones are passed over.

@@ -15,6 +15,7 @@
 #include <weft/backends/dispatch.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/scatter.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/norm.hpp>

@@ -1,6 +1,8 @@
 // Reading and adding by index: values, gradients, errors before any write.
 #include <weft/autograd/gradcheck.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/scatter.hpp>
+#include <weft/ops/sets.hpp>
 #include <weft/tensor/threads.hpp>
 
 #include "samples.hpp"

@@ -196,7 +196,14 @@ void knows_shapes_without_elements(const OpRecord& record, DType dtype) {
   const Device meta(DeviceType::meta);
   const std::vector<Values> here = samples_of(record, dtype, meta), there = samples_of(record, dtype);
   for (size_t i = 0; i < here.size(); ++i) {
-    const Tensors expected = call(record, there[i]), actual = call(record, here[i]);
+    const Tensors expected = call(record, there[i]);
+    Tensors actual;
+    try {
+      actual = call(record, here[i]);
+    } catch (const NotImplementedError& e) {  // honest where the shape follows from values
+      EXPECT_NE(std::string(e.what()).find("follows from values"), std::string::npos) << e.what();
+      continue;
+    }
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t k = 0; k < actual.size(); ++k) {
       EXPECT_EQ(actual[k].shape().text(), expected[k].shape().text());

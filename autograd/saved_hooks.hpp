@@ -1,0 +1,99 @@
+// Saved-tensor hooks: what becomes of the tensors that ops keep for backward.
+//
+//   {
+//     SavedTensorHooks hooks([](const Tensor& t) { return t.to("cpu"); },        // as an op saves it
+//                            [](const Tensor& kept) { return kept.to("cuda"); });  // as backward reads it
+//     loss = model(x);
+//   }
+//   loss.backward();
+//
+// hooks/saved_tensors.hpp has ready-made ones.
+#pragma once
+
+#include <any>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <weft/autograd/node.hpp>
+
+namespace weft {
+
+namespace detail {
+struct SavedHooks : std::enable_shared_from_this<SavedHooks> {
+  std::function<std::any(const Tensor&)> pack;
+  std::function<Tensor(const std::any&)> unpack;
+  /// Null: every tensor. Otherwise only those that are the same elements.
+  Tensor only;
+};
+
+template <class T>
+struct WithoutOptional {
+  using type = T;
+};
+template <class T>
+struct WithoutOptional<std::optional<T>> {
+  using type = T;
+};
+}  // namespace detail
+
+/// While one lives, each tensor that an op of this thread saves is handed to `pack`, and only what that returns is
+/// kept: a tensor or any other copyable value. `unpack` gets it when the node runs and returns a tensor of the same
+/// shape, dtype and device (ShapeError, DTypeError, DeviceError), at most once per run of the node. Both run
+/// unrecorded, with no saved-tensor hooks on. Inner scopes win over outer ones. `pack` must not write to its tensor
+/// (AutogradError); when it returns the tensor itself, a later in-place write is still found. Unpacked tensors keep
+/// their place in the graph, so `create_graph` works.
+class WEFT_API SavedTensorHooks {
+ public:
+  template <class Pack, class Unpack>
+  SavedTensorHooks(Pack pack, Unpack unpack) : SavedTensorHooks(Tensor(), std::move(pack), std::move(unpack)) {}
+  /// For one tensor: whenever an op saves these very elements; everything else is saved as it is outside.
+  template <class Pack, class Unpack>
+  SavedTensorHooks(const Tensor& only, Pack pack, Unpack unpack) {
+    using Returned = std::remove_cvref_t<std::invoke_result_t<Pack&, const Tensor&>>;
+    using Packed = typename detail::WithoutOptional<Returned>::type;
+    auto hooks = std::make_shared<detail::SavedHooks>();
+    hooks->pack = [pack = std::move(pack)](const Tensor& t) mutable {
+      if constexpr (std::is_same_v<Packed, Returned>) {
+        return std::any(Packed(pack(t)));
+      } else {
+        Returned packed = pack(t);
+        return packed.has_value() ? std::any(*std::move(packed)) : std::any();
+      }
+    };
+    hooks->unpack = [unpack = std::move(unpack)](const std::any& packed) mutable {
+      return Tensor(unpack(*std::any_cast<Packed>(&packed)));
+    };
+    hooks->only = only;
+    install(std::move(hooks));
+  }
+  ~SavedTensorHooks();
+  SavedTensorHooks(const SavedTensorHooks&) = delete;
+
+ private:
+  void install(std::shared_ptr<const detail::SavedHooks> hooks);
+
+  std::shared_ptr<const detail::SavedHooks> hooks_;
+  const detail::SavedHooks* outer_ = nullptr;
+};
+
+namespace detail {
+
+/// No saved-tensor hooks in this scope.
+class WithoutSavedHooks {
+ public:
+  WithoutSavedHooks() : saved_(std::exchange(saved_hooks, nullptr)) {}
+  ~WithoutSavedHooks() { saved_hooks = saved_; }
+  WithoutSavedHooks(const WithoutSavedHooks&) = delete;
+
+ private:
+  const SavedHooks* saved_;
+};
+
+/// For the engine: drops what `node` unpacked, if anything.
+void drop_unpacked(const Node& node);
+
+}  // namespace detail
+}  // namespace weft

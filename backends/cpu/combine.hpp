@@ -1,0 +1,79 @@
+// How a value that arrives at an index is combined with the value that is there.
+#pragma once
+
+#include <type_traits>
+
+#include <weft/backends/dispatch.hpp>
+
+namespace weft::cpu {
+
+template <class T>
+inline constexpr bool is_half_type = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+/// Integers wrap around; bool adds by "or" and multiplies by "and". Of max and min NaN wins.
+template <Scatter mode, class T>
+inline T combined(T a, T b) {
+  if constexpr (mode == Scatter::replace) {
+    return b;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return mode == Scatter::sum || mode == Scatter::max ? (a | b) : (a & b);
+  } else if constexpr (std::is_integral_v<T> && mode == Scatter::sum) {
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  } else if constexpr (std::is_integral_v<T> && mode == Scatter::prod) {
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  } else if constexpr (mode == Scatter::sum) {
+    return a + b;
+  } else if constexpr (mode == Scatter::prod) {
+    return a * b;
+  } else if constexpr (mode == Scatter::max) {
+    return b > a || b != b ? b : a;
+  } else {
+    return b < a || b != b ? b : a;
+  }
+}
+
+/// Calls body(T{}) with the element type, or raises DTypeError where it cannot be computed with.
+template <class F>
+void with_addable(const char* kernel, const View& view, F&& body) {
+  switch (view.layout.dtype) {
+    case DType::boolean:
+      return body(bool{});
+    case DType::u8:
+      return body(uint8_t{});
+    case DType::i8:
+      return body(int8_t{});
+    case DType::i16:
+      return body(int16_t{});
+    case DType::i32:
+      return body(int32_t{});
+    case DType::i64:
+      return body(int64_t{});
+    case DType::f16:
+      return body(float16{});
+    case DType::bf16:
+      return body(bfloat16{});
+    case DType::f32:
+      return body(float{});
+    case DType::f64:
+      return body(double{});
+    default:
+      unsupported(kernel, view);
+  }
+}
+
+/// Calls body(Word{}) with the unsigned type of an item's size, for kernels that only move items.
+template <class F>
+void with_item(int64_t size, F&& body) {
+  switch (size) {
+    case 1:
+      return body(uint8_t{});
+    case 2:
+      return body(uint16_t{});
+    case 4:
+      return body(uint32_t{});
+    default:
+      return body(uint64_t{});
+  }
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,94 @@
+// The byte offsets that an IndexPlan adds, a block at a time.
+#pragma once
+
+#include <weft/backends/cpu/indices.hpp>
+#include <weft/backends/dispatch.hpp>
+
+namespace weft::cpu {
+
+/// Offsets are computed for so many positions at once; they stay in the first cache.
+inline constexpr int64_t offset_block = 512;
+
+/// offset[i] = (or +=, with `more`) wrapped index i times `stride`; the indices are valid and `step` bytes apart.
+void index_offsets(int64_t* offset, const char* index, DType type, int64_t step, int64_t n, int64_t size,
+                   int64_t stride, bool more);
+
+/// Raises IndexError for the first index that is out of range, DTypeError for indices of another type than i32 and i64.
+void check_plan(const char* kernel, const IndexPlan& plan);
+
+/// The offsets of blocks of a line of positions for K or fewer indices. A block like the last one costs nothing.
+template <int K>
+class OffsetBlock {
+ public:
+  explicit OffsetBlock(const IndexPlan& plan) : plan_(plan) {}
+
+  /// Index k of the block's first position lies at[k] + j * step[k] bytes behind its start.
+  const int64_t* operator()(const int64_t* at, const int64_t* step, int64_t j, int64_t n) {
+    bool known = n == n_;
+    for (int k = 0; k < plan_.count; ++k) {
+      const int64_t start = at[k] + j * step[k];
+      known &= start == start_[k];
+      start_[k] = start;
+    }
+    if (known) return offset_;
+    n_ = n;
+    for (int k = 0; k < plan_.count; ++k) {
+      const View& index = plan_.indices[k];
+      index_offsets(offset_, bytes(index) + start_[k], index.layout.dtype, step[k], n, plan_.sizes[k], plan_.strides[k],
+                    k > 0);
+    }
+    return offset_;
+  }
+
+ private:
+  const IndexPlan& plan_;
+  int64_t n_ = -1, start_[K];
+  int64_t offset_[offset_block];
+};
+
+/// Calls body(std::integral_constant<int, K>) with room for the plan's indices.
+template <class F>
+void with_index_count(const IndexPlan& plan, F&& body) {
+  if (plan.count <= 1) return body(std::integral_constant<int, 1>());
+  if (plan.count == 2) return body(std::integral_constant<int, 2>());
+  return body(std::integral_constant<int, max_rank>());
+}
+
+/// The dimensions of a selection: inside, as `slab`, those that no index depends on; around them `lines`, whose
+/// innermost dimension has `length` positions. Operand 0 is the values, 1 the base, 2 and on the indices.
+template <int K>
+struct SelectionWalk {
+  Walk<2 + K> lines;
+  int64_t step[2 + K], length;
+  Walk<2> slab;
+
+  /// With `outer`, the dimensions around that no index depends on are left to it.
+  SelectionWalk(const View& values, const View& base, const IndexPlan& plan, Walk<2>* outer = nullptr) {
+    const Layout& sizes = values.layout;
+    int inside = sizes.rank;
+    while (inside > 0 && is_free(plan, inside - 1)) --inside;
+    for (int d = 0; d < inside; ++d) {
+      if (outer != nullptr && is_free(plan, d)) {
+        outer->push(sizes.sizes[d], {values.layout.strides[d], base.layout.strides[d]});
+        continue;
+      }
+      int64_t steps[2 + K] = {values.layout.strides[d], base.layout.strides[d]};
+      for (int k = 0; k < plan.count; ++k) steps[2 + k] = plan.indices[k].layout.strides[d];
+      lines.push(sizes.sizes[d], steps);
+    }
+    for (int d = inside; d < sizes.rank; ++d) {
+      slab.push(sizes.sizes[d], {values.layout.strides[d], base.layout.strides[d]});
+    }
+    length = lines.pop(step);
+  }
+
+ private:
+  static bool is_free(const IndexPlan& plan, int d) {
+    for (int k = 0; k < plan.count; ++k) {
+      if (plan.indices[k].layout.strides[d] != 0) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace weft::cpu

@@ -1,0 +1,231 @@
+#include <weft/backends/observe.hpp>
+
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+KernelObserver::~KernelObserver() = default;
+
+/// Who watches. Lists of guards: the newest comes first.
+struct ObserverLists {
+  static constinit thread_local ObserverGuard* thread;
+  // A kernel that an observer calls is not observed.
+  static constinit thread_local bool inside;
+  static std::atomic<ObserverGuard*> process;
+  static std::mutex mutex;
+  static int installed;
+
+  static bool anybody() { return !inside && (thread != nullptr || process.load(std::memory_order_acquire) != nullptr); }
+
+  template <class F>
+  static void each(const F& tell) {
+    struct Inside {
+      Inside() { inside = true; }
+      ~Inside() { inside = false; }
+    } scope;
+    for (ObserverGuard* g = thread; g != nullptr; g = g->outer_) tell(*g->observer_);
+    for (ObserverGuard* g = process.load(std::memory_order_acquire); g != nullptr; g = g->outer_) tell(*g->observer_);
+  }
+};
+
+constinit thread_local ObserverGuard* ObserverLists::thread = nullptr;
+constinit thread_local bool ObserverLists::inside = false;
+constinit std::atomic<ObserverGuard*> ObserverLists::process = nullptr;
+constinit std::mutex ObserverLists::mutex;
+constinit int ObserverLists::installed = 0;
+
+namespace {
+
+// The backends' own pointers while the table holds watched ones.
+KernelTable original[device_type_count];
+
+// The views of a call in order, most of them on the stack.
+struct Views {
+  static constexpr int few = 16;
+  const View* small[few];
+  std::vector<const View*> many;
+  int count = 0, outputs = 0;
+
+  void add(const View& view, bool written) {
+    if (view.data == nullptr) return;
+    if (count < few) small[count] = &view;
+    else {
+      if (many.empty()) many.assign(small, small + few);
+      many.push_back(&view);
+    }
+    ++count;
+    outputs += written ? 1 : 0;
+  }
+  const View* const* data() const { return many.empty() ? small : many.data(); }
+};
+
+struct Collector {
+  Views& views;
+  int outputs_left;
+  int variant = -1;
+  const View* first = nullptr;
+
+  void operator()(const View& view) {
+    if (first == nullptr) first = &view;
+    views.add(view, outputs_left-- > 0);
+  }
+  void operator()(const IndexPlan& plan) {
+    for (int i = 0; i < plan.count; ++i) views.add(plan.indices[i], false);
+  }
+  void operator()(std::span<const AdamSlot> slots) {
+    for (const AdamSlot& s : slots) {
+      for (const View* v : {&s.parameter, &s.first_moment, &s.second_moment}) (*this)(*v);
+    }
+    outputs_left = 0;
+    for (const AdamSlot& s : slots) (*this)(s.gradient);
+  }
+  void operator()(std::span<const SgdSlot> slots) {
+    for (const SgdSlot& s : slots) {
+      for (const View* v : {&s.parameter, &s.momentum_buffer}) (*this)(*v);
+    }
+    outputs_left = 0;
+    for (const SgdSlot& s : slots) (*this)(s.gradient);
+  }
+  template <class T>
+  void operator()(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      if (first == nullptr) variant = static_cast<int>(value);
+    }
+  }
+};
+
+constexpr bool has_slots(std::string_view kernel) { return kernel == "adam" || kernel == "sgd"; }
+
+DeviceType device_of(const View& view) { return view.layout.device_type; }
+DeviceType device_of(std::span<const AdamSlot> slots) { return device_of(slots[0].parameter); }
+DeviceType device_of(std::span<const SgdSlot> slots) { return device_of(slots[0].parameter); }
+template <class T, class... More>
+DeviceType device_of(const T& first, const More&... more) {
+  if constexpr (std::is_same_v<T, View> || std::is_same_v<T, std::span<const AdamSlot>> ||
+                std::is_same_v<T, std::span<const SgdSlot>>) {
+    return device_of(first);
+  } else {
+    return device_of(more...);
+  }
+}
+
+template <auto slot>
+constexpr const char* kernel_name = nullptr;
+#define WEFT_KERNEL_NAME(name) \
+  template <>                  \
+  constexpr const char* kernel_name<&KernelTable::name> = #name;
+WEFT_KERNELS(WEFT_KERNEL_NAME)
+#undef WEFT_KERNEL_NAME
+
+// What stands in the table while somebody watches.
+template <auto slot>
+struct Watched;
+template <class R, class... A, R (*KernelTable::*slot)(A...)>
+struct Watched<slot> {
+  static constexpr const char* kernel = kernel_name<slot>;
+
+  static R call(A... arguments) {
+    const auto own = original[static_cast<int>(device_of(arguments...))].*slot;
+    if (!ObserverLists::anybody()) return own(arguments...);
+    return tell(own, arguments...);
+  }
+
+  [[gnu::noinline]] static R tell(R (*own)(A...), A... arguments) {
+    Views views;
+    Collector collect{views, has_slots(kernel) ? std::numeric_limits<int>::max() : output_count(kernel)};
+    (collect(arguments), ...);
+    const Layout& layout = collect.first->layout;
+    const size_t outputs = static_cast<size_t>(views.outputs);
+    const KernelCall about{kernel,
+                           collect.variant,
+                           detail::current_op.op,
+                           detail::current_op.where,
+                           {views.data(), outputs},
+                           {views.data() + outputs, static_cast<size_t>(views.count) - outputs},
+                           Device(layout.device_type, layout.device_index)};
+    ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
+    if constexpr (std::is_void_v<R>) {
+      own(arguments...);
+      ObserverLists::each([&](KernelObserver& observer) { observer.after(about); });
+    } else {
+      const R result = own(arguments...);
+      ObserverLists::each([&](KernelObserver& observer) { observer.after(about); });
+      return result;
+    }
+  }
+};
+// Other threads may be reading the entry: a pointer is written whole, and both values are right.
+template <class P>
+[[gnu::no_sanitize("thread")]] void swap_entry(P& entry, P value) {
+  *const_cast<P volatile*>(&entry) = value;
+}
+
+template <auto slot>
+void watch_slot() {
+  using W = Watched<slot>;
+  for (int device = 0; device < device_type_count; ++device) {
+    auto& entry = kernel_tables[device].*slot;
+    if (entry == nullptr || entry == W::call) continue;
+    original[device].*slot = entry;
+    swap_entry(entry, &W::call);
+  }
+}
+
+// The originals stay: a thread may have read the watched pointer just now.
+template <auto slot>
+void unwatch_slot() {
+  for (int device = 0; device < device_type_count; ++device) {
+    auto& entry = kernel_tables[device].*slot;
+    if (entry == Watched<slot>::call) swap_entry(entry, original[device].*slot);
+  }
+}
+
+void watch_kernels() {
+#define WEFT_WATCH(name) watch_slot<&KernelTable::name>();
+  WEFT_KERNELS(WEFT_WATCH)
+#undef WEFT_WATCH
+}
+
+void unwatch_kernels() {
+#define WEFT_UNWATCH(name) unwatch_slot<&KernelTable::name>();
+  WEFT_KERNELS(WEFT_UNWATCH)
+#undef WEFT_UNWATCH
+}
+
+}  // namespace
+
+ObserverGuard::ObserverGuard(KernelObserver& observer, ObserverScope scope) : observer_(&observer), scope_(scope) {
+  std::lock_guard lock(ObserverLists::mutex);
+  if (ObserverLists::installed++ == 0) watch_kernels();
+  if (scope == ObserverScope::thread) {
+    outer_ = std::exchange(ObserverLists::thread, this);
+  } else {
+    outer_ = ObserverLists::process.load(std::memory_order_relaxed);
+    ObserverLists::process.store(this, std::memory_order_release);
+  }
+}
+
+ObserverGuard::~ObserverGuard() {
+  std::lock_guard lock(ObserverLists::mutex);
+  if (scope_ == ObserverScope::thread) {
+    ObserverLists::thread = outer_;
+  } else if (ObserverGuard* newest = ObserverLists::process.load(std::memory_order_relaxed); newest == this) {
+    ObserverLists::process.store(outer_, std::memory_order_release);
+  } else {
+    while (newest->outer_ != this) newest = newest->outer_;
+    newest->outer_ = outer_;
+  }
+  if (--ObserverLists::installed == 0) unwatch_kernels();
+}
+
+void detail::observe_new_kernels() {
+  std::lock_guard lock(ObserverLists::mutex);
+  if (ObserverLists::installed != 0) watch_kernels();
+}
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+// Watching kernels: what ran, for which op and line of the program, on which views.
+//
+// While nobody watches, the kernel table holds the backends' own pointers, so watching costs an unwatched program
+// nothing. The first observer of the process swaps every pointer for one made from its signature, which tells the
+// observers before and after; the last observer to go swaps them back. A thread that no observer looks at then pays a
+// test per kernel. Swapping is safe while other threads compute: either pointer does the same work.
+//
+// Observers see kernels only. What is queued on a device has not run when `after` is called: synchronise to time it or
+// to read its results. Copies between devices and to the host pass by the table.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include <weft/backends/dispatch.hpp>
+
+namespace weft {
+
+struct KernelCall {
+  /// The slot of KernelTable: "binary", "matmul", …
+  const char* kernel;
+  /// The value of the slot's leading enumerator (BinaryOp::mul, Reduction::sum, …); -1 where it has none.
+  int variant;
+  /// The op of this thread that made its output or marked its write last, and its place. Null where no op ran yet.
+  const char* op;
+  Location where;
+  /// Views with data; absent ones (a bias, a mask) are left out.
+  std::span<const View* const> outputs;
+  std::span<const View* const> inputs;
+  Device device;
+};
+
+/// Told of every kernel of its thread, or of the process, from construction of its ObserverGuard to its destruction.
+/// `after` may throw: the op that called the kernel then fails. Kernels that an observer calls itself are not observed.
+class WEFT_API KernelObserver {
+ public:
+  virtual ~KernelObserver();
+  virtual void before(const KernelCall&) {}
+  virtual void after(const KernelCall&) {}
+};
+
+enum class ObserverScope : uint8_t {
+  thread,   ///< kernels that the installing thread calls
+  process,  ///< those of every thread: the observer is called from several threads at once
+};
+
+/// Installs an observer for the scope; the observer must outlive it. One of thread scope dies on its own thread, the
+/// newest first; one of process scope dies when no other thread computes.
+class WEFT_API ObserverGuard {
+ public:
+  explicit ObserverGuard(KernelObserver& observer, ObserverScope scope = ObserverScope::thread);
+  ~ObserverGuard();
+  ObserverGuard(const ObserverGuard&) = delete;
+
+ private:
+  friend struct ObserverLists;
+  KernelObserver* observer_;
+  ObserverScope scope_;
+  ObserverGuard* outer_;
+};
+
+/// How many of a kernel's leading views it writes; adam and sgd report their slots.
+constexpr int output_count(std::string_view kernel) {
+  if (kernel == "layer_norm" || kernel == "layer_norm_gradient" || kernel == "attention_gradient") return 3;
+  if (kernel == "rms_norm" || kernel == "rms_norm_gradient" || kernel == "cross_entropy" || kernel == "attention" ||
+      kernel == "sort") {
+    return 2;
+  }
+  return kernel == "count_nonzero" ? 0 : 1;
+}
+
+namespace detail {
+/// Called by a backend after it filled its row, which may happen while somebody watches.
+void observe_new_kernels();
+}  // namespace detail
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// Finding the op that made the first NaN or infinity.
+//
+//   AnomalyGuard guard;          // or AnomalyGuard guard({.forward = true})
+//   loss.backward();             // NonFiniteError names op, line, shapes, values and the path from the loss
+//
+// WEFT_CHECK_NAN=1 in the environment checks every kernel of the process, forward and backward, as long as it runs.
+#pragma once
+
+#include <memory>
+
+#include <weft/tensor/error.hpp>
+
+namespace weft {
+
+/// The first NaN or infinity: what() has the op and its place in the forward, the shapes and what is known of the
+/// values that it read.
+class WEFT_API NonFiniteError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct AnomalyOptions {
+  /// Looks at every gradient that a node of this thread's backward passes hands on.
+  bool backward = true;
+  /// Looks at the output of every kernel that this thread calls: NaN where no input is NaN, or an infinity where every
+  /// input is finite. Filling with a value is not looked at, so masks of -inf are fine.
+  bool forward = false;
+};
+
+/// While one lives, the first NaN or infinity on this thread raises NonFiniteError. The values of a device are copied
+/// to the host to be looked at, which waits for the device.
+class WEFT_API AnomalyGuard {
+ public:
+  explicit AnomalyGuard(AnomalyOptions options = {});
+  ~AnomalyGuard();
+  AnomalyGuard(const AnomalyGuard&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+namespace detail {
+/// For WEFT_CHECK_NAN: checks every thread's kernels from now on.
+void check_all_kernels_for_nan();
+}  // namespace detail
+
+}  // namespace weft

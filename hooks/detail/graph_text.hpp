@@ -1,0 +1,18 @@
+// What a picture of a graph says. Not public.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/hooks/graph.hpp>
+
+namespace weft::detail {
+
+std::string bytes_text(int64_t bytes);
+/// "A", "B", …: the name of a buffer that several nodes keep; empty for others.
+std::string buffer_letter(const Graph& graph, size_t buffer);
+/// The first line is the title.
+std::vector<std::string> node_lines(const Graph& graph, const GraphNode& node);
+std::string graph_summary(const Graph& graph);
+
+}  // namespace weft::detail

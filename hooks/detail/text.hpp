@@ -1,0 +1,52 @@
+// Text inside JSON, HTML and SVG. Not public.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace weft::detail {
+
+/// A JSON string with its quotes. '<' is escaped too, so that it may stand in a script element.
+inline std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') out += '\\', out += c;
+    else if (u < 0x20 || c == '<') out += fmt::format("\\u{:04x}", u);
+    else out += c;
+  }
+  return out + '"';
+}
+
+/// A JSON number; null for what JSON has no number for.
+inline std::string json_number(double v, int digits = 6) {
+  return std::isfinite(v) ? fmt::format("{:.{}g}", v, digits) : "null";
+}
+
+inline std::string markup(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace weft::detail

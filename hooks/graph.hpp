@@ -1,0 +1,74 @@
+// The recorded graph of a tensor, as data and as a picture.
+//
+//   std::ofstream("graph.svg") << draw_graph(loss).svg();
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+struct GraphOptions {
+  /// Names of leaves, such as a module's parameters.
+  std::vector<std::pair<std::string, Tensor>> names = {};
+  /// Nodes do not know the shapes of their results. To learn them, every node's backward runs once on zeros: no hook is
+  /// called and no `.grad` changes, but it takes the time of a backward and calls what users wrote as `backward`.
+  bool shapes = true;
+  /// Of a larger graph, the nodes nearest to the tensor are taken, and the picture says so.
+  size_t most_nodes = 300;
+};
+
+/// Memory that is kept for backward.
+struct SavedBuffer {
+  int64_t bytes = 0;
+  /// How many nodes keep it.
+  int users = 0;
+  /// It is the memory of a leaf (a weight, an input), which would be there anyway.
+  bool of_leaf = false;
+};
+
+struct GraphNode {
+  /// As errors call it; "leaf" for a leaf.
+  std::string op;
+  /// Of a leaf that `GraphOptions::names` names.
+  std::string name = {};
+  Location where = Location::none();
+  bool leaf = false;
+  /// A backward without retain_graph freed what it saved.
+  bool released = false;
+  /// Its backward would raise, since what it saved was written to.
+  bool overwritten = false;
+  /// dtype and shape of the (first) result; unknown where no gradient arrives.
+  std::optional<DType> dtype = {};
+  std::optional<Dims> shape = {};
+  /// Indices into `Graph::buffers`.
+  std::vector<size_t> saved = {};
+  /// Longest way to the tensor that was asked for, in edges.
+  int depth = 0;
+};
+
+struct WEFT_API Graph {
+  /// The tensor's own node first; a node comes before those that its inputs come from.
+  std::vector<GraphNode> nodes;
+  /// From a producer to the node that reads its result.
+  std::vector<std::pair<size_t, size_t>> edges;
+  std::vector<SavedBuffer> buffers;
+  /// Nodes beyond `most_nodes`.
+  size_t left_out = 0;
+
+  /// Bytes kept for backward alone, each buffer once.
+  int64_t saved_bytes() const;
+  /// What `dot` (Graphviz) reads.
+  std::string dot() const;
+  /// A picture that needs nothing else, readable on light and dark ground: inputs at the top, the tensor at the bottom.
+  std::string svg() const;
+};
+
+/// The graph that leads to `tensor`. Nothing of it is changed. AutogradError where it needs no gradient.
+WEFT_API Graph draw_graph(const Tensor& tensor, const GraphOptions& options = {}, Location where = {});
+
+}  // namespace weft

@@ -1,0 +1,185 @@
+// Layered drawing after Sugiyama: edges over several layers get a stand-in on each, layers are ordered by barycentres,
+// and coordinates are least squares under the boxes' distances.
+#include <weft/hooks/detail/graph_layout.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace weft::detail {
+
+namespace {
+
+constexpr double gap = 22, layer_gap = 34, bend_width = 8;
+
+struct Place {
+  double width, x = 0;
+  int layer, position = 0;
+  std::vector<size_t> above, below;
+};
+
+class Layers {
+ public:
+  Layers(const std::vector<Box>& boxes, const std::vector<std::pair<size_t, size_t>>& edges) {
+    for (const Box& b : boxes) add(b.width, b.layer);
+    for (const auto& [from, to] : edges) {
+      std::vector<size_t> way = {from};
+      for (int layer = boxes[from].layer - 1; layer > boxes[to].layer; --layer) way.push_back(add(bend_width, layer));
+      way.push_back(to);
+      for (size_t i = 1; i < way.size(); ++i) {
+        places[way[i - 1]].below.push_back(way[i]);
+        places[way[i]].above.push_back(way[i - 1]);
+      }
+      ways.push_back(std::move(way));
+    }
+  }
+
+  void order() {
+    auto best = layers;
+    size_t fewest = crossings();
+    for (int round = 0; round < 16 && fewest > 0; ++round) {
+      sweep(round % 2 == 0);
+      const size_t now = crossings();
+      if (now < fewest) fewest = now, best = layers;
+    }
+    layers = best;
+    for (const auto& layer : layers) number(layer);
+  }
+
+  void place() {
+    for (const auto& layer : layers) {
+      double x = 0;
+      for (size_t p : layer) places[p].x = x + places[p].width / 2, x += places[p].width + gap;
+    }
+    for (int round = 0; round < 12; ++round) {
+      for (size_t i = 0; i < layers.size(); ++i) settle(layers[round % 2 == 0 ? i : layers.size() - 1 - i], round);
+    }
+    double left = 0;
+    for (const Place& p : places) left = std::min(left, p.x - p.width / 2);
+    for (Place& p : places) p.x -= left;
+  }
+
+  std::vector<Place> places;
+  std::vector<std::vector<size_t>> layers, ways;
+
+ private:
+  size_t add(double width, int layer) {
+    if (static_cast<size_t>(layer) >= layers.size()) layers.resize(static_cast<size_t>(layer) + 1);
+    auto& mine = layers[static_cast<size_t>(layer)];
+    places.push_back(
+        {.width = width, .layer = layer, .position = static_cast<int>(mine.size()), .above = {}, .below = {}});
+    mine.push_back(places.size() - 1);
+    return places.size() - 1;
+  }
+
+  void number(const std::vector<size_t>& layer) {
+    for (size_t i = 0; i < layer.size(); ++i) places[layer[i]].position = static_cast<int>(i);
+  }
+
+  void sweep(bool downward) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      auto& layer = layers[downward ? layers.size() - 1 - i : i];
+      std::vector<std::pair<double, size_t>> keyed;
+      for (size_t p : layer) {
+        const auto& next = downward ? places[p].above : places[p].below;
+        double sum = 0;
+        for (size_t q : next) sum += places[q].position;
+        keyed.emplace_back(next.empty() ? places[p].position : sum / static_cast<double>(next.size()), p);
+      }
+      std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (size_t k = 0; k < keyed.size(); ++k) layer[k] = keyed[k].second;
+      number(layer);
+    }
+  }
+
+  size_t crossings() const {
+    size_t count = 0;
+    for (const auto& layer : layers) {
+      std::vector<std::pair<int, int>> lines;
+      for (size_t p : layer) {
+        for (size_t q : places[p].below) lines.emplace_back(places[p].position, places[q].position);
+      }
+      std::sort(lines.begin(), lines.end());
+      for (size_t i = 0; i < lines.size(); ++i) {
+        for (size_t k = 0; k < i; ++k) count += lines[k].second > lines[i].second;
+      }
+    }
+    return count;
+  }
+
+  // Least squares of x against the neighbours' middle, with the order kept: neighbours that would overlap form a block
+  // that moves as one (pool adjacent violators).
+  void settle(const std::vector<size_t>& layer, int round) {
+    struct Block {
+      double sum, weight;
+      size_t first;
+      double middle() const { return sum / weight; }
+    };
+    std::vector<double> offset(layer.size());
+    std::vector<Block> blocks;
+    for (size_t i = 0; i < layer.size(); ++i) {
+      const Place& p = places[layer[i]];
+      if (i > 0) offset[i] = offset[i - 1] + (places[layer[i - 1]].width + p.width) / 2 + gap;
+      const double weight = 1 + (p.width <= bend_width ? 3.0 : 0.0);
+      blocks.push_back({(wanted(p, round) - offset[i]) * weight, weight, i});
+      while (blocks.size() > 1 && blocks[blocks.size() - 2].middle() > blocks.back().middle()) {
+        blocks[blocks.size() - 2].sum += blocks.back().sum;
+        blocks[blocks.size() - 2].weight += blocks.back().weight;
+        blocks.pop_back();
+      }
+    }
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const size_t end = b + 1 < blocks.size() ? blocks[b + 1].first : layer.size();
+      for (size_t i = blocks[b].first; i < end; ++i) places[layer[i]].x = blocks[b].middle() + offset[i];
+    }
+  }
+
+  double wanted(const Place& p, int round) const {
+    double sum = 0, count = 0;
+    const auto take = [&](const std::vector<size_t>& next) {
+      for (size_t q : next) sum += places[q].x, ++count;
+    };
+    // The last rounds look both ways.
+    if (round >= 8 || round % 2 == 0) take(p.below);
+    if (round >= 8 || round % 2 == 1) take(p.above);
+    return count > 0 ? sum / count : p.x;
+  }
+};
+
+}  // namespace
+
+LaidOut lay_out(std::vector<Box>& boxes, const std::vector<std::pair<size_t, size_t>>& edges) {
+  LaidOut out;
+  Layers layers(boxes, edges);
+  layers.order();
+  layers.place();
+  std::vector<double> middle(layers.layers.size()), half(layers.layers.size());
+  for (size_t i = layers.layers.size(); i-- > 0;) {
+    double height = 0;
+    for (size_t p : layers.layers[i]) {
+      if (p < boxes.size()) height = std::max(height, boxes[p].height);
+    }
+    half[i] = height / 2;
+    middle[i] = out.height + half[i];
+    out.height += height + (i > 0 ? layer_gap : 0);
+  }
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    boxes[i].x = layers.places[i].x, boxes[i].y = middle[static_cast<size_t>(boxes[i].layer)];
+    out.width = std::max(out.width, boxes[i].x + boxes[i].width / 2);
+  }
+  for (const auto& way : layers.ways) {
+    std::vector<Point> points = {{boxes[way.front()].x, boxes[way.front()].y + boxes[way.front()].height / 2}};
+    for (size_t k = 1; k + 1 < way.size(); ++k) {
+      // Straight through a layer, bending between them.
+      const Place& p = layers.places[way[k]];
+      const auto layer = static_cast<size_t>(p.layer);
+      points.push_back({p.x, middle[layer] - half[layer]});
+      points.push_back({p.x, middle[layer] + half[layer]});
+      out.width = std::max(out.width, p.x + bend_width);
+    }
+    points.push_back({boxes[way.back()].x, boxes[way.back()].y - boxes[way.back()].height / 2});
+    out.ways.push_back(std::move(points));
+  }
+  return out;
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,218 @@
+#include <weft/hooks/recorder.hpp>
+
+#include <cmath>
+#include <mutex>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/hooks.hpp>
+#include <weft/autograd/mode.hpp>
+#include <weft/backends/cpu/statistics.hpp>
+#include <weft/hooks/detail/text.hpp>
+
+namespace weft {
+
+// Hooks in the graph hold it weakly: they end with the recorder, and a graph that outlives it is none the wiser.
+struct GradientRecorder::State {
+  struct Parameter {
+    Tensor tensor;
+    Tensor before = {};  ///< its values at the last recorded step: f32, contiguous, on the host
+    HookHandle hook = {};
+  };
+
+  explicit State(RecorderOptions o) : options(o) {}
+  ~State() {
+    for (Parameter& p : parameters) p.hook.remove();
+  }
+
+  bool due() const { return now % options.every == 0; }
+  bool histogram_due() const { return now / options.every % options.histogram_every == 0; }
+  Observation& observation(size_t which);
+  void see_gradient(size_t which, const Tensor& gradient, bool together);
+  void see_value(size_t which, const Tensor& value, bool together);
+  void see_update(Parameter& p, Observation& o);
+  void keep(RecordedStep&& step);
+
+  const RecorderOptions options;
+  std::mutex mutex;
+  std::vector<Parameter> parameters;
+  std::unordered_map<std::string, size_t> activations;
+  std::vector<std::function<void(const History&, const RecordedStep&)>> listeners;
+  int64_t now = 0;
+  /// Of the recorded steps, each this many-th is kept.
+  int64_t stride = 1;
+  RecordedStep pending;
+  History history;
+};
+
+namespace {
+
+void merge(std::optional<Statistics>& into, const Statistics& more, bool together) {
+  if (into && together) *into += more;
+  else into = more;
+}
+
+}  // namespace
+
+Observation& GradientRecorder::State::observation(size_t which) {
+  if (pending.of.size() <= which) pending.of.resize(which + 1);
+  return pending.of[which];
+}
+
+void GradientRecorder::State::see_gradient(size_t which, const Tensor& gradient, bool together) {
+  if (!due() || !gradient.defined() || gradient.device().type == DeviceType::meta) return;
+  const Statistics seen = statistics(gradient);
+  const auto bins = histogram_due() ? std::make_shared<Histogram>(histogram(gradient)) : nullptr;
+  const std::lock_guard lock(mutex);
+  Observation& o = observation(which);
+  merge(o.gradient, seen, together);
+  if (bins) o.gradient_histogram = bins;
+  auto& first = history.watched[which].bad_gradient;
+  if (seen.non_finite > 0 && !first) first = now;
+}
+
+void GradientRecorder::State::see_value(size_t which, const Tensor& value, bool together) {
+  if (!due() || value.device().type == DeviceType::meta) return;
+  const Statistics seen = statistics(value);
+  const auto bins = histogram_due() ? std::make_shared<Histogram>(histogram(value)) : nullptr;
+  const std::lock_guard lock(mutex);
+  Observation& o = observation(which);
+  merge(o.value, seen, together);
+  if (bins) o.value_histogram = bins;
+  auto& first = history.watched[which].bad_value;
+  if (seen.non_finite > 0 && !first) first = now;
+}
+
+void GradientRecorder::State::see_update(Parameter& p, Observation& o) {
+  const NoGradGuard unrecorded;
+  const Tensor host = p.tensor.detach().to(Device()).to(f32).contiguous();
+  if (host.dtype() != f32 || host.device().type == DeviceType::meta) return;
+  if (!p.before.defined() || p.before.numel() != host.numel()) {
+    p.before = host.clone();
+    return;
+  }
+  const double change = std::sqrt(cpu::replace_and_difference(p.before.raw_view(), host.raw_view()));
+  if (o.value) o.update_ratio = o.value->norm > 0 ? change / o.value->norm : change > 0 ? INFINITY : 0.0;
+}
+
+// When the memory is full, every second step goes, and from then on every second one comes.
+void GradientRecorder::State::keep(RecordedStep&& step) {
+  if (step.step / options.every % stride != 0) return;
+  auto& steps = history.steps;
+  if (static_cast<int64_t>(steps.size()) >= options.kept_steps) {
+    stride *= 2;
+    std::erase_if(steps, [&](const RecordedStep& s) { return s.step / options.every % stride != 0; });
+    if (step.step / options.every % stride != 0) return;
+  }
+  steps.push_back(std::move(step));
+}
+
+GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions options, Location where)
+    : state_(std::make_shared<State>(options)) {
+  const auto fail = [&](std::string problem) {
+    raise<ValueError>({.op = "GradientRecorder", .problem = std::move(problem)}, where);
+  };
+  if (options.every < 1 || options.histogram_every < 1 || options.kept_steps < 1) fail("its options start at 1");
+  for (const auto& [name, tensor] : parameters) {
+    if (!tensor.defined()) fail(fmt::format("the parameter '{}' is undefined", name));
+    if (!tensor.is_leaf()) fail(fmt::format("'{}' is no leaf: the result of an op goes to watch()", name));
+  }
+  for (auto& [name, tensor] : parameters) {
+    const size_t which = state_->history.watched.size();
+    state_->history.watched.push_back({.name = name});
+    HookHandle hook = {};
+    if (tensor.requires_grad()) {
+      hook = register_post_accumulate_grad_hook(
+          tensor,
+          [weak = std::weak_ptr(state_), which](const Tensor& leaf) {
+            if (const auto state = weak.lock()) state->see_gradient(which, leaf.grad(), false);
+          },
+          where);
+    }
+    state_->parameters.push_back({.tensor = std::move(tensor), .hook = std::move(hook)});
+  }
+}
+
+void GradientRecorder::watch(const std::string& name, const Tensor& activation, Location where) {
+  if (!activation.defined()) {
+    raise<ValueError>({.op = "GradientRecorder", .problem = fmt::format("'{}' is undefined", name)}, where);
+  }
+  State& state = *state_;
+  if (!state.due()) return;
+  size_t which = 0;
+  {
+    const std::lock_guard lock(state.mutex);
+    const auto [entry, fresh] = state.activations.try_emplace(name, state.history.watched.size());
+    if (fresh) state.history.watched.push_back({.name = name, .kind = WatchedKind::activation});
+    which = entry->second;
+  }
+  state.see_value(which, activation, true);
+  if (!grad_mode().enabled || !activation.requires_grad()) return;
+  register_hook(
+      activation,
+      [weak = std::weak_ptr(state_), which](const Tensor& gradient) -> Tensor {
+        if (const auto s = weak.lock()) s->see_gradient(which, gradient, true);
+        return {};
+      },
+      where);
+}
+
+void GradientRecorder::step(std::optional<double> loss, Location) {
+  State& state = *state_;
+  if (state.due()) {
+    for (size_t i = 0; i < state.parameters.size(); ++i) {
+      state.see_value(i, state.parameters[i].tensor, false);
+      const std::lock_guard lock(state.mutex);
+      state.see_update(state.parameters[i], state.observation(i));
+    }
+    RecordedStep done;
+    {
+      const std::lock_guard lock(state.mutex);
+      done = std::exchange(state.pending, {});
+    }
+    done.step = state.now, done.loss = loss;
+    for (const auto& call : state.listeners) call(state.history, done);
+    const std::lock_guard lock(state.mutex);
+    state.keep(std::move(done));
+  }
+  ++state.now;
+}
+
+const History& GradientRecorder::history() const { return state_->history; }
+
+void GradientRecorder::on_step(std::function<void(const History&, const RecordedStep&)> call) {
+  state_->listeners.push_back(std::move(call));
+}
+
+namespace {
+
+std::string json(const Statistics& s) {
+  const double bad = s.count > 0 ? static_cast<double>(s.non_finite) / static_cast<double>(s.count) : 0;
+  using detail::json_number;
+  return fmt::format(R"({{"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"non_finite":{}}})",
+                     json_number(s.norm), json_number(s.mean), json_number(s.deviation), json_number(s.low),
+                     json_number(s.high), json_number(s.zero_share()), json_number(bad));
+}
+
+}  // namespace
+
+std::string json_line(const History& history, const RecordedStep& step) {
+  std::string out = fmt::format("{{\"step\":{},", step.step);
+  if (step.loss) out += fmt::format("\"loss\":{},", detail::json_number(*step.loss));
+  out += "\"tensors\":{";
+  for (size_t i = 0; i < step.of.size(); ++i) {
+    const Observation& o = step.of[i];
+    std::string parts;
+    const auto add = [&](const char* key, const std::string& value) {
+      parts += fmt::format("{}\"{}\":{}", parts.empty() ? "" : ",", key, value);
+    };
+    if (o.gradient) add("gradient", json(*o.gradient));
+    if (o.value) add("value", json(*o.value));
+    if (o.update_ratio) add("update_ratio", detail::json_number(*o.update_ratio));
+    out += fmt::format("{}{}:{{{}}}", i == 0 ? "" : ",", detail::json_text(history.watched[i].name), parts);
+  }
+  return out + "}}";
+}
+
+}  // namespace weft

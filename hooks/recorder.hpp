@@ -1,0 +1,130 @@
+// What the gradients of a training run do, step by step.
+//
+//   GradientRecorder recorder(model);
+//   io::GradientLog log(recorder, "runs/first");   // JSON lines, TensorBoard events and a page; optional
+//   for (…) {
+//     optimizer.zero_grad();
+//     Tensor loss = cross_entropy(model(x), y);
+//     loss.backward();
+//     optimizer.step();
+//     recorder.step(loss.item<double>());
+//   }
+//   for (const Suspect& s : recorder.suspects()) std::puts(s.text.c_str());
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/hooks/statistics.hpp>
+
+namespace weft {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+struct RecorderOptions {
+  /// Only every so many steps is recorded; the others cost nothing.
+  int64_t every = 1;
+  /// Every so many recorded steps brings histograms.
+  int64_t histogram_every = 10;
+  /// A long run keeps about so many steps in memory, evenly spread; `on_step` sees them all.
+  int64_t kept_steps = 512;
+};
+
+/// One parameter or activation in one step.
+struct Observation {
+  std::optional<Statistics> value, gradient;
+  /// |change of the weights since the last recorded step| / |weights|, in Euclidean norms.
+  std::optional<double> update_ratio;
+  std::shared_ptr<const Histogram> value_histogram, gradient_histogram;
+};
+
+struct RecordedStep {
+  int64_t step = 0;
+  std::optional<double> loss;
+  /// In the order of `History::watched`; what was met later is missing at the end.
+  std::vector<Observation> of;
+};
+
+enum class WatchedKind : uint8_t { parameter, activation };
+
+struct Watched {
+  std::string name;
+  WatchedKind kind = WatchedKind::parameter;
+  /// First recorded step where an element was NaN or infinite.
+  std::optional<int64_t> bad_value = {}, bad_gradient = {};
+};
+
+/// Everything that a recorder keeps.
+struct History {
+  /// Parameters in the order given, then activations as they were met.
+  std::vector<Watched> watched;
+  std::vector<RecordedStep> steps;
+};
+
+enum class Trouble : uint8_t { non_finite, exploding, vanishing, dead, frozen };
+WEFT_API const char* name_of(Trouble trouble);
+
+struct Suspect {
+  Trouble trouble;
+  /// Index into `History::watched`.
+  size_t which;
+  /// A sentence that names it, with the figures.
+  std::string text;
+};
+
+/// What looks wrong in a history, the worst first:
+///   non_finite  NaN or infinity in a value or a gradient;
+///   exploding   the gradient's rms in the last steps is over 100 times its median before, or above 1e4;
+///   vanishing   the gradient's rms is under 1/1000 of the median layer's, or under 1e-9;
+///   dead        over 95 % of an activation, or all of a gradient, is exactly 0;
+///   frozen      no gradient ever came, or the weights did not move although one came.
+WEFT_API std::vector<Suspect> find_suspects(const History& history);
+
+/// Watches the gradients of parameters through post-accumulate hooks, hence as backward left them, before clipping.
+/// Copies share one recorder; its hooks go with the last. Not for several training loops at once.
+class WEFT_API GradientRecorder {
+ public:
+  /// ValueError for a parameter that is undefined or no leaf, and for options below 1. A parameter that requires no
+  /// gradient is watched for its values alone.
+  explicit GradientRecorder(NamedTensors parameters, RecorderOptions options = {}, Location where = {});
+
+  /// All parameters of a module, and what its submodules return.
+  template <class Module>
+    requires requires(const Module& m) { m.named_parameters(); }
+  explicit GradientRecorder(const Module& module, RecorderOptions options = {}, Location where = {})
+      : GradientRecorder(pairs_of(module), options, where) {}
+
+  /// Records an activation and, if one flows, its gradient; called in the forward. Several in one step under one name
+  /// are taken together.
+  void watch(const std::string& name, const Tensor& activation, Location where = {});
+  /// Ends a step, after the optimizer's.
+  void step(std::optional<double> loss = {}, Location where = {});
+
+  const History& history() const;
+  std::vector<Suspect> suspects() const { return find_suspects(history()); }
+  /// Called at the end of every recorded step, with all that was seen in it.
+  void on_step(std::function<void(const History&, const RecordedStep&)> call);
+
+ private:
+  template <class Module>
+  static NamedTensors pairs_of(const Module& module) {
+    NamedTensors all;
+    for (auto& entry : module.named_parameters()) all.emplace_back(entry.name, entry.tensor);
+    return all;
+  }
+
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// One line of JSON with a step's statistics: {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"norm":…,…}}}}.
+WEFT_API std::string json_line(const History& history, const RecordedStep& step);
+/// The report as one self-contained page, for a file or a notebook: curves, heat map, histograms, suspects.
+WEFT_API std::string report_html(const History& history, const std::string& title = "Gradients");
+
+}  // namespace weft

@@ -1,0 +1,116 @@
+// The report's data: a history as JSON, no more of it than a page can show.
+#include <weft/hooks/recorder.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <weft/hooks/detail/report_page.hpp>
+#include <weft/hooks/detail/text.hpp>
+
+namespace weft {
+
+namespace {
+
+constexpr size_t columns = 240;
+
+/// Steps at equal distances, the last one always among them.
+std::vector<const RecordedStep*> shown_steps(const History& history) {
+  const size_t n = history.steps.size(), stride = (n + columns - 1) / columns;
+  std::vector<const RecordedStep*> out;
+  for (size_t i = 0; i < n; ++i) {
+    if ((n - 1 - i) % stride == 0) out.push_back(&history.steps[i]);
+  }
+  return out;
+}
+
+template <class F>
+std::string list(size_t n, F text) {
+  std::string out = "[";
+  for (size_t i = 0; i < n; ++i) {
+    if (i > 0) out += ',';
+    out += text(i);
+  }
+  return out + "]";
+}
+
+std::string short_number(const std::optional<double>& v) { return v ? detail::json_number(*v, 4) : "null"; }
+
+/// One figure of a tensor over the steps.
+template <class F>
+std::string course(const std::vector<const RecordedStep*>& steps, size_t which, F figure) {
+  return list(steps.size(), [&](size_t i) -> std::string {
+    if (which >= steps[i]->of.size()) return "null";
+    return short_number(figure(steps[i]->of[which]));
+  });
+}
+
+using Part = std::optional<Statistics> Observation::*;
+
+std::string statistics_json(const std::vector<const RecordedStep*>& steps, size_t which, Part part) {
+  const auto figure = [&](auto take) {
+    return course(steps, which, [&](const Observation& o) -> std::optional<double> {
+      const std::optional<Statistics>& s = o.*part;
+      return s ? std::optional<double>(take(*s)) : std::nullopt;
+    });
+  };
+  return fmt::format(
+      R"({{"rms":{},"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"bad":{}}})",
+      figure([](const Statistics& s) { return s.rms(); }), figure([](const Statistics& s) { return s.norm; }),
+      figure([](const Statistics& s) { return s.mean; }), figure([](const Statistics& s) { return s.deviation; }),
+      figure([](const Statistics& s) { return s.low; }), figure([](const Statistics& s) { return s.high; }),
+      figure([](const Statistics& s) { return s.zero_share(); }),
+      figure([](const Statistics& s) { return static_cast<double>(s.non_finite); }));
+}
+
+using Bins = std::shared_ptr<const Histogram> Observation::*;
+
+/// Shares of the elements by size, both signs together, at some twenty steps.
+std::string histograms_json(const History& history, size_t which, Bins bins) {
+  constexpr size_t most = 24;
+  std::vector<const RecordedStep*> with;
+  for (const RecordedStep& step : history.steps) {
+    if (which < step.of.size() && step.of[which].*bins) with.push_back(&step);
+  }
+  const size_t stride = std::max<size_t>(1, (with.size() + most - 1) / most);
+  std::erase_if(with, [&](const RecordedStep*& s) {
+    return (with.size() - 1 - static_cast<size_t>(&s - with.data())) % stride != 0;
+  });
+  return list(with.size(), [&](size_t i) {
+    const Histogram& h = *(with[i]->of[which].*bins);
+    const double all = std::max<double>(1, static_cast<double>(h.count()));
+    return fmt::format(
+        R"({{"step":{},"zeros":{},"shares":{}}})", with[i]->step, short_number(h.zeros / all),
+        list(Histogram::bins, [&](size_t b) { return short_number((h.negative[b] + h.positive[b]) / all); }));
+  });
+}
+
+std::string watched_json(const History& history, const std::vector<const RecordedStep*>& steps, size_t i) {
+  const auto ratio = course(steps, i, [](const Observation& o) { return o.update_ratio; });
+  return fmt::format(
+      R"({{"name":{},"kind":"{}","gradient":{},"value":{},"ratio":{},"gradientBins":{},"valueBins":{}}})",
+      detail::json_text(history.watched[i].name),
+      history.watched[i].kind == WatchedKind::parameter ? "parameter" : "activation",
+      statistics_json(steps, i, &Observation::gradient), statistics_json(steps, i, &Observation::value), ratio,
+      histograms_json(history, i, &Observation::gradient_histogram),
+      histograms_json(history, i, &Observation::value_histogram));
+}
+
+}  // namespace
+
+std::string report_html(const History& history, const std::string& title) {
+  const auto steps = shown_steps(history);
+  const auto suspects = find_suspects(history);
+  const std::string data = fmt::format(
+      R"({{"title":{},"lowest":{},"steps":{},"loss":{},"watched":{},"suspects":{}}})", detail::json_text(title),
+      Histogram::lowest, list(steps.size(), [&](size_t i) { return std::to_string(steps[i]->step); }),
+      list(steps.size(), [&](size_t i) { return short_number(steps[i]->loss); }),
+      list(history.watched.size(), [&](size_t i) { return watched_json(history, steps, i); }),
+      list(suspects.size(), [&](size_t i) {
+        return fmt::format(R"({{"trouble":"{}","which":{},"text":{}}})", name_of(suspects[i].trouble),
+                           suspects[i].which, detail::json_text(suspects[i].text));
+      }));
+  return detail::report_page(title, data);
+}
+
+}  // namespace weft

@@ -1,0 +1,35 @@
+// What to do with the tensors that a forward pass keeps for backward: ready-made saved-tensor hooks.
+//
+//   {
+//     OffloadSavedTensors offload;             // to host memory
+//     loss = cross_entropy(model(x), y);
+//   }
+//   loss.backward();                           // brings each back as it is read
+#pragma once
+
+#include <weft/autograd/saved_hooks.hpp>
+
+namespace weft {
+
+struct OffloadOptions {
+  Device to = {};
+  /// Smaller tensors stay where they are.
+  int64_t at_least_bytes = 0;
+};
+
+/// Saved tensors move to another device, and back when backward reads them; leaves that require a gradient, parameters
+/// among them, stay, since they live anyway. Gradients are bitwise those without it.
+class WEFT_API OffloadSavedTensors : SavedTensorHooks {
+ public:
+  explicit OffloadSavedTensors(OffloadOptions options = {});
+};
+
+/// Saved f32 and f64 tensors are kept in a narrower dtype (bf16 or f16; others raise DTypeError) and widened when
+/// backward reads them: half or a quarter of the memory for gradients with that dtype's precision. Leaves that require
+/// a gradient stay as they are.
+class WEFT_API CompressSavedTensors : SavedTensorHooks {
+ public:
+  explicit CompressSavedTensors(DType dtype = DType::bf16, Location where = {});
+};
+
+}  // namespace weft

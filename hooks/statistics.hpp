@@ -1,0 +1,46 @@
+// Statistics of a tensor's elements in one pass, cheap enough for every step of a training run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// Mean, deviation, norm and extremes are those of the finite elements, 0 where there is none.
+struct Statistics {
+  int64_t count = 0, zeros = 0, non_finite = 0;
+  double mean = 0;
+  double deviation = 0;  ///< standard deviation, divisor n
+  double norm = 0;       ///< square root of the sum of squares
+  double low = 0, high = 0;
+
+  /// norm / √count: what a typical element is like, whatever the size of the tensor.
+  double rms() const;
+  /// Share of elements that are exactly 0, in [0, 1].
+  double zero_share() const;
+  /// As if both had been measured together.
+  Statistics& operator+=(const Statistics& more);
+};
+
+/// Of a tensor of any dtype, layout and device but meta; a device's elements are copied to the host. Sums are taken in
+/// chunks, without overflow or underflow of squares; the result does not depend on the number of threads. ValueError
+/// for an undefined tensor.
+WEFT_API Statistics statistics(const Tensor& x, Location where = {});
+
+/// How many elements have which size: bin i of `positive` and `negative` holds those with 2^(i + lowest) <= |v| <
+/// 2^(i + lowest + 1). The outermost bins hold what lies beyond them too.
+struct Histogram {
+  static constexpr int lowest = -48;
+  static constexpr int bins = 72;
+  std::array<uint32_t, bins> negative{}, positive{};
+  uint32_t zeros = 0, non_finite = 0;
+
+  uint64_t count() const;
+};
+
+/// Of at most `samples` elements at equal distances. Errors as `statistics`.
+WEFT_API Histogram histogram(const Tensor& x, int64_t samples = 65536, Location where = {});
+
+}  // namespace weft

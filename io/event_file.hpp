@@ -1,0 +1,41 @@
+// TensorBoard's event files: TFRecords of protocol buffers, written without either library.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+
+#include <weft/hooks/statistics.hpp>
+#include <weft/tensor/error.hpp>
+
+namespace weft::io {
+
+/// Scalars and histograms over steps, for `tensorboard --logdir FOLDER`. Readers may follow the file as it grows. Tags
+/// are names such as "gradient/rms/head.weight"; a slash makes a group.
+class WEFT_API EventFile {
+ public:
+  /// Makes the folder and in it a new file `events.out.tfevents.<time>.<process>.weft`. IoError.
+  explicit EventFile(const std::filesystem::path& folder, Location where = {});
+
+  /// Values that are not finite are written as they are. IoError.
+  void scalar(const std::string& tag, int64_t step, double value, Location where = {});
+  /// `statistics` gives what bins do not tell: extremes, sum, sum of squares. IoError.
+  void histogram(const std::string& tag, int64_t step, const Histogram& bins, const Statistics& statistics,
+                 Location where = {});
+  /// Hands everything to the system. IoError.
+  void flush(Location where = {});
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void append(const std::string& event, Location where);
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+/// CRC-32C (Castagnoli) as TFRecords keep it: rotated and offset.
+WEFT_API uint32_t masked_crc32c(std::span<const char> bytes);
+
+}  // namespace weft::io

@@ -1,0 +1,92 @@
+#include <weft/io/gradient_log.hpp>
+
+#include <fstream>
+#include <optional>
+
+#include <weft/io/event_file.hpp>
+#include <weft/io/file.hpp>
+
+namespace weft::io {
+
+struct GradientLog::Files {
+  std::filesystem::path folder;
+  GradientLogOptions options;
+  std::ofstream lines;
+  std::optional<EventFile> events;
+  bool page_is_old = true;
+
+  void add(const History& history, const RecordedStep& step);
+  void add_events(const History& history, const RecordedStep& step);
+};
+
+void GradientLog::Files::add(const History& history, const RecordedStep& step) {
+  page_is_old = true;
+  if (options.json_lines) {
+    lines << json_line(history, step) << std::endl;
+    if (!lines) {
+      raise<IoError>({.op = "GradientLog", .problem = "cannot write " + (folder / "gradients.jsonl").string()},
+                     Location::none());
+    }
+  }
+  if (events) add_events(history, step);
+}
+
+void GradientLog::Files::add_events(const History& history, const RecordedStep& step) {
+  const Location where = Location::none();
+  if (step.loss) events->scalar("loss", step.step, *step.loss, where);
+  for (size_t i = 0; i < step.of.size(); ++i) {
+    const Observation& o = step.of[i];
+    const std::string& name = history.watched[i].name;
+    const auto scalar = [&](const char* group, double v) { events->scalar(group + name, step.step, v, where); };
+    const auto bins = [&](const char* group, const auto& histogram, const std::optional<Statistics>& of) {
+      if (histogram && of) events->histogram(group + name, step.step, *histogram, *of, where);
+    };
+    if (o.gradient) scalar("gradient_rms/", o.gradient->rms()), scalar("gradient_zeros/", o.gradient->zero_share());
+    if (o.value) scalar("value_rms/", o.value->rms());
+    if (o.update_ratio) scalar("update_ratio/", *o.update_ratio);
+    bins("gradient/", o.gradient_histogram, o.gradient);
+    bins("value/", o.value_histogram, o.value);
+  }
+  events->flush(where);
+}
+
+GradientLog::GradientLog(GradientRecorder recorder, std::filesystem::path folder, GradientLogOptions options,
+                         Location where)
+    : recorder_(std::move(recorder)), files_(std::make_shared<Files>()) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  files_->folder = std::move(folder);
+  files_->options = std::move(options);
+  if (files_->options.json_lines) {
+    files_->lines.open(files_->folder / "gradients.jsonl");
+    if (!files_->lines) {
+      raise<IoError>({.op = "GradientLog", .problem = "cannot write " + (files_->folder / "gradients.jsonl").string()},
+                     where);
+    }
+  }
+  if (files_->options.tensorboard) files_->events.emplace(files_->folder, where);
+  recorder_.on_step([weak = std::weak_ptr(files_)](const History& history, const RecordedStep& step) {
+    if (const auto files = weak.lock()) files->add(history, step);
+  });
+}
+
+GradientLog::~GradientLog() {
+  if (!files_->options.page || !files_->page_is_old) return;
+  try {
+    save_page(Location::none());
+  } catch (const Error&) {
+    // A destructor has nobody to tell.
+  }
+}
+
+std::filesystem::path GradientLog::save_page(Location where) {
+  const std::filesystem::path path = files_->folder / "gradients.html";
+  const std::string text = report_html(recorder_.history(), files_->options.title);
+  AtomicFile file(path, "GradientLog", where);
+  file.write(text.data(), text.size());
+  file.commit();
+  files_->page_is_old = false;
+  return path;
+}
+
+}  // namespace weft::io

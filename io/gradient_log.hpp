@@ -1,0 +1,38 @@
+// What a GradientRecorder sees, as files: JSON lines and TensorBoard events while the run goes, a page at its end.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <weft/hooks/recorder.hpp>
+
+namespace weft::io {
+
+struct GradientLogOptions {
+  bool json_lines = true, tensorboard = true, page = true;
+  std::string title = "Gradients";
+};
+
+/// Writes `gradients.jsonl`, an event file and `gradients.html` into a folder. The recorder stays alive as long as this
+/// does. Copying is not possible; one folder serves one run.
+class WEFT_API GradientLog {
+ public:
+  /// Makes the folder; files of an earlier run there are replaced. IoError; errors while writing a step are raised by
+  /// GradientRecorder::step.
+  GradientLog(GradientRecorder recorder, std::filesystem::path folder, GradientLogOptions options = {},
+              Location where = {});
+  /// Writes the page unless `save_page` did since the last step, so that a run that ends by an error has one too.
+  ~GradientLog();
+  GradientLog(const GradientLog&) = delete;
+
+  /// Writes the page with what is known so far and returns its path. IoError.
+  std::filesystem::path save_page(Location where = {});
+
+ private:
+  struct Files;
+  GradientRecorder recorder_;
+  std::shared_ptr<Files> files_;
+};
+
+}  // namespace weft::io

@@ -1,0 +1,151 @@
+// Reading and writing what was selected, recorded. A part is a Region (read as a view), a Selection or a MaskSelection
+// (read as copies); every formula is the same for all three. Not public.
+#pragma once
+
+#include <weft/autograd/from_ops.hpp>
+#include <weft/ops/detail/promote.hpp>
+#include <weft/ops/detail/selection.hpp>
+#include <weft/ops/detail/write.hpp>
+
+namespace weft {
+
+// ---- unrecorded: views and kernels ----
+Tensor read_part(const Tensor& x, const Region& part, const char* op, Location where);
+Tensor read_part(const Tensor& x, const Selection& part, const char* op, Location where);
+Tensor read_part(const Tensor& x, const MaskSelection& part, const char* op, Location where);
+/// `values` broadcasts to the part, has x's dtype and device (a region also takes any dtype, and a 0-d tensor of the
+/// CPU), and shares no memory with x.
+void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add, const char* op, Location where);
+void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add, const char* op, Location where);
+void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add, const char* op,
+                Location where);
+
+// ---- what a node keeps of a part: tensors of indices with the version they had ----
+struct SavedRegion {
+  Region region;
+  explicit SavedRegion(const Region& part) : region(part) {}
+  const Region& get(const Node&) const { return region; }
+  const Dims& whole() const { return region.whole; }
+};
+struct SavedSelection {
+  Region region;
+  Picks picks;
+  Saved index[max_rank];
+  explicit SavedSelection(const Selection& part) : region(part.region), picks(part.picks) {
+    for (int k = 0; k < picks.count; ++k) index[k] = Saved(part.index[k]);
+  }
+  Selection get(const Node& self) const {
+    Selection part{region, picks, {}};
+    for (int k = 0; k < picks.count; ++k) part.index[k] = index[k].get(self);
+    return part;
+  }
+  const Dims& whole() const { return region.whole; }
+};
+struct SavedMask {
+  Saved mask;
+  Dims shape;
+  int64_t count;
+  explicit SavedMask(const MaskSelection& part) : mask(part.mask), shape(part.mask.shape()), count(part.count) {}
+  MaskSelection get(const Node& self) const { return {mask.get(self), count}; }
+  const Dims& whole() const { return shape; }
+};
+inline SavedRegion saved(const Region& part) { return SavedRegion(part); }
+inline SavedSelection saved(const Selection& part) { return SavedSelection(part); }
+inline SavedMask saved(const MaskSelection& part) { return SavedMask(part); }
+template <class Part>
+using SavedPart = decltype(saved(std::declval<const Part&>()));
+
+inline Dims shape_of(const Selection& part) { return part.shape(); }
+inline Dims shape_of(const MaskSelection& part) { return part.shape(); }
+
+/// An index that counts through several dimensions needs them to lie as one, as they do in row-major order.
+inline Tensor ready(const Tensor& x, const Region&, Location) { return x; }
+inline Tensor ready(const Tensor& x, const MaskSelection&, Location) { return x; }
+inline Tensor ready(const Tensor& x, const Selection& part, Location where) {
+  for (int k = 0; k < part.picks.count; ++k) {
+    if (!merged_stride(x.raw_view().layout, part.picks.dim[k], part.picks.span[k])) return x.contiguous(where);
+  }
+  return x;
+}
+
+// ---- recorded ----
+
+template <class Part>
+Tensor read_recorded(const Tensor& x, const Part& part, const char* op, Location where);
+/// Zeros with `values` added at the part.
+template <class Part>
+Tensor placed(const Part& part, const Dims& whole, const Tensor& values, const char* op, Location where);
+/// x with zeros at the part; may take over x's memory.
+template <class Part>
+Tensor erased(const Part& part, Tensor&& x, const char* op, Location where);
+
+template <class Part>
+struct ReadFormula {
+  SavedPart<Part> part;
+  Tensor operator()(Node& self, Tensor&& g) { return placed(part.get(self), part.whole(), g, self.op, self.where); }
+};
+template <class Part>
+struct PlaceFormula {
+  SavedPart<Part> part;
+  Tensor operator()(Node& self, Tensor&& g) { return read_recorded(g, part.get(self), self.op, self.where); }
+};
+template <class Part>
+struct EraseFormula {
+  SavedPart<Part> part;
+  Tensor operator()(Node& self, Tensor&& g) { return erased(part.get(self), std::move(g), self.op, self.where); }
+};
+/// The gradients of x and of the values after x[part] = values, or += with `add`.
+template <class Part>
+struct WriteFormula {
+  SavedPart<Part> part;
+  bool add;
+  Dims shape;
+  DType dtype;
+  Device device;
+
+  WriteFormula(const Part& part_, bool add_, const Tensor& values)
+      : part(saved(part_)), add(add_), shape(values.shape()), dtype(values.dtype()), device(values.device()) {}
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const auto& now = part.get(self);
+    Tensor g = std::move(incoming[0]);
+    if (self.wants(1)) {  // before g is changed
+      Tensor of_values = fit(read_recorded(g, now, self.op, self.where), shape, dtype, device, self.where);
+      const bool shared = self.wants(0) && !add && of_values.shares_storage(g);
+      outgoing[1] = shared ? of_values.clone(self.where) : std::move(of_values);
+    }
+    if (self.wants(0)) outgoing[0] = add ? std::move(g) : erased(now, std::move(g), self.op, self.where);
+  }
+};
+
+template <class Part>
+Tensor read_recorded(const Tensor& x, const Part& part, const char* op, Location where) {
+  const Tensor from = ready(x, part, where);
+  Tensor out = read_part(from, part, op, where);
+  if (should_record(from)) record(out, op, where, ReadFormula<Part>{saved(part)}, from);
+  return out;
+}
+
+template <class Part>
+Tensor placed(const Part& part, const Dims& whole, const Tensor& values, const char* op, Location where) {
+  Tensor out = make(whole, values.dtype(), values.device(), op, where);
+  WEFT_KERNEL_FOR(fill, out, op, where)(out.raw_view(), Scalar(0));
+  constexpr bool repeats = std::is_same_v<Part, Selection>;
+  write_part(out, part, values, repeats, op, where);
+  if (should_record(values)) record(out, op, where, PlaceFormula<Part>{saved(part)}, values);
+  return out;
+}
+
+template <class Part>
+Tensor erased(const Part& part, Tensor&& x, const char* op, Location where) {
+  const bool recorded = should_record(x);
+  const bool reuse = !recorded && detail::share_gradients && x.is_contiguous() && exclusively_owned(x.impl());
+  Tensor out = reuse ? std::move(x) : make_like(x, op, where);
+  if (!reuse) WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), x.raw_view());
+  const Tensor zero = detail::zeros_unrecorded({}, out.dtype(), out.device());
+  write_part(out, part, zero, false, op, where);
+  if (recorded) record(out, op, where, EraseFormula<Part>{saved(part)}, x);
+  return out;
+}
+
+}  // namespace weft

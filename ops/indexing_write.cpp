@@ -1,0 +1,208 @@
+// Writing x[…]: in place, or into a copy.
+#include <weft/ops/create.hpp>
+#include <weft/ops/detail/masks.hpp>
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/detail/selected.hpp>
+#include <weft/ops/indexing.hpp>
+#include <weft/ops/pointwise.hpp>
+
+namespace weft {
+
+namespace {
+
+// What is written: `value` without leading sizes of 1 beyond the rank of `shape`, to which it must broadcast.
+Tensor checked_value(const Operand& value, const Dims& shape, const char* op, Location where) {
+  Tensor v = value.tensor();
+  int extra = std::max(0, v.dim() - shape.size());
+  const bool ones = std::all_of(v.sizes().begin(), v.sizes().begin() + extra, [](int64_t n) { return n == 1; });
+  const auto joined = ones ? broadcast(v.sizes().subspan(static_cast<size_t>(extra)), shape) : std::nullopt;
+  if (WEFT_UNLIKELY(!joined || !(*joined == shape))) {
+    raise<ShapeError>({.op = op,
+                       .problem = fmt::format("a value of shape {} does not broadcast to the selected shape {}",
+                                              v.shape().text(), shape.text())},
+                      where);
+  }
+  return extra == 0 ? v : v.view(Dims(v.sizes().subspan(static_cast<size_t>(extra))), where);
+}
+
+// The value as the kernels take it: in no memory that the write changes, and but for regions in x's dtype and on its
+// device. Edges lead to the value itself.
+Tensor kernel_value(const Tensor& value, const Tensor& x, const Region&, Location where) {
+  return apart(value, x, where);
+}
+template <class Part>
+Tensor kernel_value(const Tensor& value, const Tensor& x, const Part&, Location where) {
+  const NoGradGuard unrecorded;
+  return apart(value, x, where).to(x.dtype(), where).to(x.device(), where);
+}
+
+template <class Part>
+void put_in_place(const Tensor& x, const Part& part, const Operand& value, bool add, const char* op, Location where) {
+  const Tensor v = checked_value(value, shape_of(part), op, where);
+  write_recorded(
+      x, op, where, [&] { write_part(x, part, kernel_value(v, x, part, where), add, op, where); },
+      [&] { return WriteFormula<Part>(part, add, v); }, x, v);
+}
+
+template <class Part>
+Tensor put_in_copy(const Tensor& x, const Part& part, const Operand& value, bool add, const char* op, Location where) {
+  const Tensor v = checked_value(value, shape_of(part), op, where);
+  Tensor out = make_like(x, op, where);
+  WEFT_KERNEL_FOR(copy, x, op, where)(out.raw_view(), x.raw_view());
+  write_part(out, part, kernel_value(v, out, part, where), add, op, where);
+  if (should_record(x, v)) record(out, op, where, WriteFormula<Part>(part, add, v), x, v);
+  return out;
+}
+
+// A mask with dimensions of size 1 for those of x that it leaves, and a value that needs no count: where() serves.
+struct Fill {
+  Tensor mask, value;
+};
+std::optional<Fill> mask_fill(const Tensor& x, const Tensor& mask, const Operand& value, const char* op,
+                              Location where) {
+  const Tensor& v = value.tensor();
+  const int rest = x.dim() - mask.dim(), extra = std::max(0, v.dim() - rest);
+  if (!std::all_of(v.sizes().begin(), v.sizes().begin() + extra, [](int64_t n) { return n == 1; })) return {};
+  Dims wide = mask.shape();
+  for (int i = 0; i < rest; ++i) wide.push_back(1);
+  Dims rest_shape(x.sizes().subspan(static_cast<size_t>(mask.dim())));
+  const Operand trimmed(v, where);
+  return Fill{rest == 0 ? mask : mask.view(wide, where), checked_value(trimmed, rest_shape, op, where)};
+}
+
+// Runs put(part) for what the indices mean.
+template <class Put>
+void with_part(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
+               Location where, Put&& put) {
+  if (WEFT_LIKELY(is_basic(items))) {
+    Region region;
+    parse(region, x, items, op, where);
+    return put(region);
+  }
+  if (Tensor mask = only_mask(x, items, op, where); mask.defined() && !add) {
+    if (const auto fill = mask_fill(x, mask, value, op, where)) return put(*fill);
+    if (mask.dim() == x.dim()) {
+      const int64_t count = count_true(op, mask, where);
+      return put(MaskSelection{apart(mask, x, where), count});
+    }
+  }
+  Selection selection;
+  parse(selection, x, items, op, where);
+  for (Tensor& index : std::span(selection.index, selection.picks.count)) index = apart(index, x, where);
+  put(selection);
+}
+
+void put_items_(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
+                Location where) {
+  check_target(x, op, where);
+  checked(value.tensor(), op, where);
+  with_part(x, items, value, add, op, where, [&]<class Part>(const Part& part) {
+    if constexpr (std::is_same_v<Part, Fill>) masked_fill_(x, part.mask, Operand(part.value, where));
+    else put_in_place(x, part, value, add, op, where);
+  });
+}
+
+Tensor put_items(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
+                 Location where) {
+  checked(x, op, where);
+  checked(value.tensor(), op, where);
+  Tensor out;
+  with_part(x, items, value, add, op, where, [&]<class Part>(const Part& part) {
+    if constexpr (std::is_same_v<Part, Fill>) out = masked_fill(Operand(x, where), part.mask, part.value);
+    else out = put_in_copy(x, part, value, add, op, where);
+  });
+  return out;
+}
+
+}  // namespace
+
+const Tensor& setitem(const Tensor& x, std::span<const Index> items, const Operand& value, Location where) {
+  put_items_(x, items, value, false, "setitem", where);
+  return x;
+}
+
+Tensor index_put(const Tensor& x, const IndexList& list, const Operand& value, bool accumulate) {
+  return put_items(x, list.items(), value, accumulate, "index_put", list.where);
+}
+Tensor index_put(const Tensor& x, std::span<const std::optional<Tensor>> list, const Operand& value, bool accumulate,
+                 Location where) {
+  return put_items(x, as_indices(list), value, accumulate, "index_put", where);
+}
+const Tensor& index_put_(const Tensor& x, const IndexList& list, const Operand& value, bool accumulate) {
+  put_items_(x, list.items(), value, accumulate, "index_put_", list.where);
+  return x;
+}
+const Tensor& index_put_(const Tensor& x, std::span<const std::optional<Tensor>> list, const Operand& value,
+                         bool accumulate, Location where) {
+  put_items_(x, as_indices(list), value, accumulate, "index_put_", where);
+  return x;
+}
+const Tensor& Tensor::index_put_(const IndexList& list, const Operand& value, bool accumulate) const {
+  return weft::index_put_(*this, list, value, accumulate);
+}
+const Tensor& Tensor::masked_fill_(const Tensor& mask, const Operand& value) const {
+  return weft::masked_fill_(*this, mask, value);
+}
+
+Tensor set_value(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps,
+                 const Dims& axes, Location where) {
+  constexpr const char* op = "set_value";
+  checked(value.tensor(), op, where);
+  const Region region = slices_region(checked(x, op, where), axes, starts, ends, steps, op, where);
+  return put_in_copy(x, region, value, false, op, where);
+}
+const Tensor& set_value_(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps,
+                         const Dims& axes, Location where) {
+  constexpr const char* op = "set_value_";
+  checked(value.tensor(), op, where);
+  const Region region = slices_region(check_target(x, op, where), axes, starts, ends, steps, op, where);
+  put_in_place(x, region, value, false, op, where);
+  return x;
+}
+
+// ---- what is written behind the brackets ----------------------------------------------------------------------------
+
+const Tensor& Indexed::operator=(const Operand& value) && {
+  return setitem(source_, list_.items(), value, list_.where);
+}
+const Tensor& Indexed::operator=(Indexed&& value) && {
+  return setitem(source_, list_.items(), Operand(value.read(), list_.where), list_.where);
+}
+void Indexed::fill_(Scalar value, Location where) && { setitem(source_, list_.items(), Operand(value, where), where); }
+void Indexed::copy_(const Tensor& source, Location where) && {
+  setitem(source_, list_.items(), Operand(source, where), where);
+}
+
+// x[index] op= value: views change in place, selected elements are read and written once.
+template <class Change>
+const Tensor& Indexed::update(const Operand& value, Change&& change) {
+  constexpr const char* op = "setitem";
+  const Location where = list_.where;
+  checked(source_, op, where);
+  if (is_basic(list_.items())) {
+    change(read(), value);
+    return source_;
+  }
+  check_target(source_, op, where);
+  Selection selection;
+  parse(selection, source_, list_.items(), op, where);
+  const Tensor part = read_recorded(source_, selection, op, where);
+  change(part, value);
+  put_in_place(source_, selection, Operand(part, where), false, op, where);
+  return source_;
+}
+
+const Tensor& Indexed::operator+=(const Operand& value) && {
+  return update(value, [](const Tensor& part, const Operand& v) { part += v; });
+}
+const Tensor& Indexed::operator-=(const Operand& value) && {
+  return update(value, [](const Tensor& part, const Operand& v) { part -= v; });
+}
+const Tensor& Indexed::operator*=(const Operand& value) && {
+  return update(value, [](const Tensor& part, const Operand& v) { part *= v; });
+}
+const Tensor& Indexed::operator/=(const Operand& value) && {
+  return update(value, [](const Tensor& part, const Operand& v) { part /= v; });
+}
+
+}  // namespace weft

@@ -1,0 +1,229 @@
+// Selecting by masks: compressing, expanding, coordinates, counts.
+#include <weft/ops/masks.hpp>
+
+#include <weft/ops/create.hpp>
+#include <weft/ops/detail/masks.hpp>
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/detail/write.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/reduce.hpp>
+
+namespace weft {
+
+void check_mask(const char* op, const Tensor& mask, Location where) {
+  if (WEFT_LIKELY(mask.dtype() == DType::boolean)) return;
+  raise<DTypeError>({.op = op,
+                     .problem = fmt::format("the mask must be bool, not {}", name(mask.dtype())),
+                     .remedy = "compare (mask != 0) or convert it with to(weft::boolean)"},
+                    where);
+}
+
+Dims joined_shape(const char* op, const Tensor& x, const Tensor& y, Location where) {
+  const auto joined = broadcast(x.sizes(), y.sizes());
+  if (WEFT_LIKELY(joined.has_value())) return *joined;
+  raise<ShapeError>({.op = op,
+                     .problem = fmt::format("shapes {} and {} do not broadcast", x.shape().text(), y.shape().text()),
+                     .remedy = "sizes must be equal or 1, counted from the last dimension"},
+                    where);
+}
+
+void check_reaches(const char* op, const char* what, const Tensor& t, const Dims& shape, Location where) {
+  const auto joined = broadcast(t.sizes(), shape);
+  if (WEFT_LIKELY(joined && *joined == shape)) return;
+  raise<ShapeError>(
+      {.op = op,
+       .problem = fmt::format("a {} of shape {} does not broadcast to {}", what, t.shape().text(), shape.text())},
+      where);
+}
+
+int64_t count_true(const char* op, const Tensor& x, Location where) {
+  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) {
+    raise<NotImplementedError>({.op = op, .problem = "the result's shape follows from values, which meta tensors lack"},
+                               where);
+  }
+  if (x.numel() == 0) return 0;
+  if (const auto kernel = kernels(x.raw_view()).count_nonzero) return kernel(x.raw_view());
+  return count_nonzero(x.detach(), {}, where).item<int64_t>(where);
+}
+
+namespace {
+
+// How often the mask holds once it is broadcast to `shape`.
+int64_t count_places(const char* op, const Tensor& mask, const Dims& shape, Location where) {
+  const int64_t held = count_true(op, mask, where);
+  return held == 0 ? 0 : held * (shape.product() / mask.numel());
+}
+
+// The first elements of `source`, as many as g has places, in g's order: 0 for those that found none.
+Tensor padded(const Tensor& g, const Dims& shape, Location where) {
+  const Tensor all = zeros(shape.product(), {g.dtype(), g.device()}, where);
+  all.narrow(0, 0, g.numel(), where).copy_(g, where);
+  return all.view(shape, where);
+}
+
+struct SelectFormula {
+  Dims x, joined;
+  Saved mask;
+
+  Tensor operator()(Node& self, Tensor&& g) {
+    const Tensor none = zeros(joined, {g.dtype(), g.device()}, self.where);
+    return sum_to(masked_scatter(none, mask.get(self), g, self.where), x, self.where);
+  }
+};
+
+struct ScatterFormula {
+  Dims x, source;
+  Saved mask;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Location where = self.where;
+    const Tensor& g = incoming[0];
+    if (self.wants(1)) outgoing[1] = padded(masked_select(g, mask.get(self), where), source, where);
+    if (!self.wants(0)) return;
+    outgoing[0] = sum_to(masked_fill(Operand(g, where), Operand(mask.get(self), where), Operand(0, where)), x, where);
+  }
+};
+
+// Checks what does not depend on the target's shape.
+void check_scatter(const char* op, const Tensor& x, const Tensor& mask, const Tensor& source, Location where) {
+  checked(x, op, where);
+  check_mask(op, checked(mask, op, where), where);
+  checked(source, op, where);
+  check_same_device(op, where, {&x, &mask, &source});
+  if (WEFT_LIKELY(x.dtype() == source.dtype())) return;
+  raise<DTypeError>({.op = op,
+                     .problem = fmt::format("the source is {}, the target {}", name(source.dtype()), name(x.dtype())),
+                     .remedy = "convert the source with to(dtype)"},
+                    where);
+}
+
+void check_enough(const char* op, const Tensor& mask, const Tensor& source, const Dims& shape, Location where) {
+  if (mask.device().type == DeviceType::meta) return;
+  const int64_t places = count_places(op, mask, shape, where);
+  if (WEFT_LIKELY(places <= source.numel())) return;
+  raise<ShapeError>(
+      {.op = op,
+       .problem = fmt::format("the mask holds at {} places, the source has {} elements", places, source.numel())},
+      where);
+}
+
+void run_masked_scatter(const Tensor& out, const Tensor& mask, const Tensor& source, const char* op, Location where) {
+  if (out.numel() == 0 || source.numel() == 0) return;
+  NoGradGuard unrecorded;
+  const Tensor list = source.reshape({-1}, where).contiguous(where);
+  WEFT_KERNEL_FOR(masked_scatter, out, op, where)
+  (out.raw_view(), broadcast_view(mask.raw_view(), out.sizes()), list.raw_view());
+}
+
+}  // namespace
+
+Tensor masked_select(const Tensor& x, const Tensor& mask, Location where) {
+  constexpr const char* op = "masked_select";
+  checked(x, op, where);
+  check_mask(op, checked(mask, op, where), where);
+  check_same_device(op, where, {&x, &mask});
+  const Dims shape = joined_shape(op, x, mask, where);
+  const Tensor out = make(Dims(count_places(op, mask, shape, where)), x.dtype(), x.device(), op, where);
+  if (out.numel() != 0) {
+    WEFT_KERNEL_FOR(masked_select, out, op, where)
+    (out.raw_view(), broadcast_view(x.raw_view(), shape), broadcast_view(mask.raw_view(), shape));
+  }
+  if (should_record(x)) record(out, op, where, SelectFormula{x.shape(), shape, Saved(mask)}, x);
+  return out;
+}
+
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, Location where) {
+  constexpr const char* op = "masked_scatter";
+  check_scatter(op, x, mask, source, where);
+  const Dims shape = joined_shape(op, x, mask, where);
+  check_enough(op, mask, source, shape, where);
+  const Tensor out = make(shape, x.dtype(), x.device(), op, where);
+  WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), broadcast_view(x.raw_view(), shape));
+  run_masked_scatter(out, mask, source, op, where);
+  if (should_record(x, source)) {
+    record(out, op, where, ScatterFormula{x.shape(), source.shape(), Saved(mask)}, x, source);
+  }
+  return out;
+}
+
+const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor& source, Location where) {
+  constexpr const char* op = "masked_scatter_";
+  check_scatter(op, x, mask, source, where);
+  check_target(x, op, where);
+  check_reaches(op, "mask", mask, x.shape(), where);
+  check_enough(op, mask, source, x.shape(), where);
+  const Tensor places = apart(mask, x, where), from = apart(source, x, where);
+  write_recorded(
+      x, op, where, [&] { run_masked_scatter(x, places, from, op, where); },
+      [&] {
+        return ScatterFormula{x.shape(), source.shape(), Saved(places)};
+      },
+      x, source);
+  return x;
+}
+
+Tensor nonzero(const Tensor& x, Location where) {
+  const int64_t count = count_true("nonzero", checked(x, "nonzero", where), where);
+  const Tensor out = make(Dims{count, int64_t{x.dim()}}, DType::i64, x.device(), "nonzero", where);
+  if (out.numel() != 0) WEFT_KERNEL_FOR(nonzero, out, "nonzero", where)(out.raw_view(), x.raw_view());
+  return out;
+}
+
+Tensor argwhere(const Tensor& x, Location where) { return nonzero(x, where); }
+
+Tensor count_nonzero(const Tensor& x, const Dims& dims, Location where) {
+  checked(x, "count_nonzero", where);
+  const Tensor held = x.dtype() == DType::boolean ? x : ne(Operand(x, where), Operand(0, where));
+  return sum(held, dims, false, DType::i64, where);
+}
+
+Tensor Tensor::masked_select(const Tensor& mask, Location where) const {
+  return weft::masked_select(*this, mask, where);
+}
+
+namespace {
+
+std::vector<Values> masked_select_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), make.mask({2, 3})},
+          {make.tensor({2, 1}), make.mask({3})},
+          {make.tensor({}), make.mask({})},
+          {make.tensor({4}), make.mask({2, 1})},
+          {make.tensor({0, 2}), make.mask({2})}};
+}
+
+std::vector<Values> masked_scatter_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), make.mask({2, 3}), make.tensor({2, 4})},
+          {make.tensor({2, 1}), make.mask({3}), make.tensor({6})},
+          {make.tensor({}), make.mask({}), make.tensor({})},
+          {make.tensor({0, 2}), make.mask({2}), make.tensor({0})}};
+}
+
+std::vector<Values> mask_samples(SampleMaker& make) {
+  return {
+      {make.tensor({2, 3}, 0, 2)}, {make.tensor({2, 3}, -1, 1).t()}, {make.tensor({}, 1, 2)}, {make.tensor({0, 2})}};
+}
+
+Tensor call_count_nonzero(const Tensor& x, std::optional<Dims> dims) {
+  return count_nonzero(x, dims.value_or(Dims()), boxed_place());
+}
+
+constexpr auto any_type = OpRecord::Domain::any;
+constexpr OpRecord mask_op_records[] = {
+    {"masked_select", "masked_select(x, mask)",
+     "The elements of x where mask (bool) holds, in row-major order, 1-d; x and mask broadcast.", true, any_type,
+     masked_select_samples, detail::boxed<&weft::masked_select>},
+    {"masked_scatter", "masked_scatter(x, mask, source)",
+     "x with the first elements of source where mask (bool) holds, in row-major order; x and mask broadcast.", true,
+     any_type, masked_scatter_samples, detail::boxed<&weft::masked_scatter>},
+    {"nonzero", "nonzero(x)", "Coordinates of the elements that are not 0, in row-major order: i64 [count, rank].",
+     false, any_type, mask_samples, detail::boxed<&weft::nonzero>},
+    {"argwhere", "argwhere(x)", "As nonzero.", false, any_type, mask_samples, detail::boxed<&weft::argwhere>},
+    {"count_nonzero", "count_nonzero(x, dims=())", "How many elements are not 0, over dims or all: i64.", false,
+     any_type, mask_samples, detail::boxed<&call_count_nonzero>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> mask_records() { return mask_op_records; }
+
+}  // namespace weft

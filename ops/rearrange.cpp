@@ -1,0 +1,231 @@
+// Flipping, rolling, windows.
+#include <weft/ops/rearrange.hpp>
+
+#include <weft/ops/create.hpp>
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/index.hpp>
+
+namespace weft {
+
+namespace {
+
+// ---- flip -----------------------------------------------------------------------------------------------------------
+
+struct FlipFormula {
+  Dims dims;
+  Tensor operator()(Node& self, Tensor&& g) { return flip(g, dims, self.where); }
+};
+
+View reversed(const View& x, int dim) {
+  View view = x;
+  Layout& layout = view.layout;
+  if (layout.numel != 0) view.data = static_cast<char*>(view.data) + (layout.sizes[dim] - 1) * layout.strides[dim];
+  layout.strides[dim] = -layout.strides[dim];
+  finish_layout(layout);
+  return view;
+}
+
+void check_rank(const char* op, const Tensor& x, int least, Location where) {
+  if (checked(x, op, where).dim() >= least) return;
+  raise<ShapeError>({.op = op, .problem = fmt::format("needs rank {} or more, not shape {}", least, x.shape().text())},
+                    where);
+}
+
+// ---- roll -----------------------------------------------------------------------------------------------------------
+
+struct RollFormula {
+  Dims shifts, dims;
+  Tensor operator()(Node& self, Tensor&& g) {
+    Dims back;
+    for (const int64_t shift : shifts) back.push_back(-shift);
+    return roll(g, back, dims, self.where);
+  }
+};
+
+View part_of(const View& x, int dim, int64_t first, int64_t count) {
+  View view = x;
+  view.data = static_cast<char*>(view.data) + first * view.layout.strides[dim];
+  view.layout.sizes[dim] = count;
+  finish_layout(view.layout);
+  return view;
+}
+
+// x moved on by `shift` in [0, size) along one dimension.
+Tensor rolled(const Tensor& x, int64_t shift, int dim, Location where) {
+  const Tensor out = make(x.sizes(), x.dtype(), x.device(), "roll", where);
+  if (out.numel() == 0) return out;
+  const auto copy = WEFT_KERNEL_FOR(copy, out, "roll", where);
+  const int64_t kept = x.dim() == 0 ? 1 : x.sizes()[static_cast<size_t>(dim)] - shift;
+  if (shift == 0) {
+    copy(out.raw_view(), x.raw_view());
+    return out;
+  }
+  copy(part_of(out.raw_view(), dim, shift, kept), part_of(x.raw_view(), dim, 0, kept));
+  copy(part_of(out.raw_view(), dim, 0, shift), part_of(x.raw_view(), dim, kept, shift));
+  return out;
+}
+
+// ---- unfold ---------------------------------------------------------------------------------------------------------
+
+Tensor windows(const Tensor& x, int dim, int64_t size, int64_t step) {
+  Layout layout = x.raw_view().layout;
+  layout.sizes[layout.rank] = size;
+  layout.strides[layout.rank] = layout.strides[dim];
+  layout.sizes[dim] = (layout.sizes[dim] - size) / step + 1;
+  layout.strides[dim] *= step;
+  ++layout.rank;
+  finish_layout(layout);
+  return make_view(x, layout, x.data_ptr());
+}
+
+struct UnfoldFormula {
+  Dims shape;
+  int dim;
+  int64_t size, step;
+
+  Tensor operator()(Node& self, Tensor&& g) {
+    const Location where = self.where;
+    const Tensor whole = zeros(shape, {g.dtype(), g.device()}, where);
+    if (step >= size) {
+      unfold(whole, dim, size, step, where).copy_(g, where);
+      return whole;
+    }
+    // Windows and the places inside one, side by side: element (w, i) came from w * step + i.
+    const int64_t count = g.sizes()[static_cast<size_t>(dim)];
+    const TensorOptions options(DType::i64, g.device());
+    const Operand first(arange(0, count * step, step, options, where).unsqueeze(1, where), where);
+    const Tensor index = (first + Operand(arange(0, size, 1, options, where), where)).reshape({-1}, where);
+    Dims order, flat = shape;
+    for (int i = 0; i < shape.size(); ++i) {
+      order.push_back(i);
+      if (i == dim) order.push_back(shape.size());
+    }
+    flat[dim] = count * size;
+    return index_add(whole, dim, index, g.permute(order, where).reshape(flat, where), where);
+  }
+};
+
+}  // namespace
+
+Tensor flip(const Tensor& x, const Dims& dims, Location where) {
+  checked(x, "flip", where);
+  View from = x.raw_view();
+  uint32_t seen = 0;
+  for (const int64_t dim : dims) {
+    const int d = wrap_dim(dim, x.dim(), "flip", where);
+    if (WEFT_UNLIKELY((seen >> d & 1) != 0)) {
+      raise<ValueError>({.op = "flip", .problem = fmt::format("dimension {} is named twice", d)}, where);
+    }
+    seen |= 1u << d;
+    if (x.dim() != 0) from = reversed(from, d);
+  }
+  const Tensor out = make(x.sizes(), x.dtype(), x.device(), "flip", where);
+  WEFT_KERNEL_FOR(copy, out, "flip", where)(out.raw_view(), from);
+  if (should_record(x)) record(out, "flip", where, FlipFormula{dims}, x);
+  return out;
+}
+
+Tensor fliplr(const Tensor& x, Location where) {
+  check_rank("fliplr", x, 2, where);
+  return flip(x, 1, where);
+}
+
+Tensor flipud(const Tensor& x, Location where) {
+  check_rank("flipud", x, 1, where);
+  return flip(x, 0, where);
+}
+
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims, Location where) {
+  checked(x, "roll", where);
+  if (dims.empty() && shifts.size() == 1) {
+    return roll(x.reshape({-1}, where), shifts, 0, where).reshape(x.shape(), where);
+  }
+  if (WEFT_UNLIKELY(shifts.size() != dims.size() || shifts.empty())) {
+    raise<ValueError>({.op = "roll",
+                       .problem = fmt::format("{} shifts for {} dimensions", shifts.size(), dims.size()),
+                       .remedy = "give one shift for each, or one alone"},
+                      where);
+  }
+  Tensor out = x;
+  for (int i = 0; i < dims.size(); ++i) {
+    const int d = wrap_dim(dims[i], x.dim(), "roll", where);
+    const int64_t n = x.dim() == 0 ? 1 : std::max<int64_t>(x.sizes()[static_cast<size_t>(d)], 1);
+    out = rolled(out, (shifts[i] % n + n) % n, d, where);
+  }
+  if (should_record(x)) record(out, "roll", where, RollFormula{shifts, dims}, x);
+  return out;
+}
+
+Tensor unfold(const Tensor& x, int dim, int64_t size, int64_t step, Location where) {
+  checked(x, "unfold", where);
+  const int d = wrap_dim(dim, x.dim(), "unfold", where);
+  const int64_t n = x.dim() == 0 ? 1 : x.sizes()[static_cast<size_t>(d)];
+  if (WEFT_UNLIKELY(size < 0 || size > n || step <= 0)) {
+    raise<ValueError>({.op = "unfold",
+                       .problem = fmt::format("windows of {} elements, {} apart, do not fit dimension {} of size {}",
+                                              size, step, d, n),
+                       .remedy = "the size lies in [0, size(dim)], the step is positive"},
+                      where);
+  }
+  if (x.dim() == 0) return x.reshape({1}, where).narrow(0, 0, size, where);
+  if (WEFT_UNLIKELY(x.dim() == max_rank)) {
+    raise<ShapeError>({.op = "unfold", .problem = fmt::format("a tensor has at most {} dimensions", max_rank)}, where);
+  }
+  const Tensor out = windows(x, d, size, step);
+  if (should_record(x)) record(out, "unfold", where, UnfoldFormula{x.shape(), d, size, step}, x);
+  return out;
+}
+
+namespace {
+
+std::vector<Values> flip_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), Dims{0}},
+          {make.tensor({2, 3, 2}), Dims{-1, 0}},
+          {make.tensor({3}), Dims()},
+          {make.tensor({}), Dims{0}},
+          {make.tensor({0, 2}), Dims{0, 1}}};
+}
+std::vector<Values> matrix_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3})}, {make.tensor({2, 3, 2})}, {make.tensor({0, 2})}};
+}
+std::vector<Values> roll_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), Dims{1}, Dims{1}},
+          {make.tensor({2, 3, 4}), Dims{-7, 2}, Dims{2, 0}},
+          {make.tensor({2, 3}), Dims{2}},
+          {make.tensor({}), Dims{2}},
+          {make.tensor({0, 3}), Dims{1}, Dims{0}}};
+}
+std::vector<Values> unfold_samples(SampleMaker& make) {
+  return {{make.tensor({7}), int64_t{0}, int64_t{3}, int64_t{2}},
+          {make.tensor({2, 5, 2}), int64_t{1}, int64_t{2}, int64_t{1}},
+          {make.tensor({2, 5}), int64_t{-1}, int64_t{2}, int64_t{3}},
+          {make.tensor({}), int64_t{0}, int64_t{1}, int64_t{1}},
+          {make.tensor({0, 3}), int64_t{1}, int64_t{2}, int64_t{1}},
+          {make.tensor({3}), int64_t{0}, int64_t{0}, int64_t{1}}};
+}
+
+Tensor call_roll(const Tensor& x, const Dims& shifts, std::optional<Dims> dims) {
+  return roll(x, shifts, dims.value_or(Dims()), boxed_place());
+}
+
+constexpr auto any_type = OpRecord::Domain::any;
+constexpr OpRecord rearrange_op_records[] = {
+    {"flip", "flip(x, dims)", "A copy of x with the order along dims reversed.", true, any_type, flip_samples,
+     detail::boxed<&weft::flip>},
+    {"fliplr", "fliplr(x)", "flip along dimension 1.", true, any_type, matrix_samples, detail::boxed<&weft::fliplr>},
+    {"flipud", "flipud(x)", "flip along dimension 0.", true, any_type, matrix_samples, detail::boxed<&weft::flipud>},
+    {"roll", "roll(x, shifts, dims=())",
+     "A copy of x moved on by shifts along dims, where what leaves at one end comes in at the other; without dims x is "
+     "seen flat.",
+     true, any_type, roll_samples, detail::boxed<&call_roll>},
+    {"unfold", "unfold(x, dim, size, step)",
+     "A view of the windows of size elements, step apart, along dim; a last dimension holds each window's elements.",
+     true, any_type, unfold_samples, detail::boxed<&weft::unfold>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> rearrange_records() { return rearrange_op_records; }
+
+}  // namespace weft

@@ -1,0 +1,292 @@
+// Distinct values, counts, places in sorted lists: composed of sorting, comparing neighbours and scattering.
+#include <weft/ops/sets.hpp>
+
+#include <weft/ops/create.hpp>
+#include <weft/ops/detail/indices.hpp>
+#include <weft/ops/detail/masks.hpp>
+#include <weft/ops/detail/promote.hpp>
+#include <weft/ops/detail/records.hpp>
+#include <weft/ops/index.hpp>
+#include <weft/ops/masks.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/reduce.hpp>
+#include <weft/ops/scan.hpp>
+#include <weft/ops/scatter.hpp>
+
+namespace weft {
+
+namespace {
+
+TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()}; }
+
+// ---- unique ---------------------------------------------------------------------------------------------------------
+
+// x sorted along its only dimension; `order` gets the permutation.
+Tensor sorted_list(const char* op, const Tensor& x, Tensor& order, Location where) {
+  const Tensor out = make_like(x, op, where);
+  order = make(x.sizes(), DType::i64, x.device(), op, where);
+  if (x.numel() == 0) return out;
+  CallScope scope(op, where);
+  WEFT_KERNEL_FOR(sort, x, op, where)(out.raw_view(), order.raw_view(), x.raw_view(), 0, false);
+  return out;
+}
+
+// The permutation that sorts the rows of a matrix lexicographically: stable, from the last column to the first.
+Tensor row_order(const char* op, const Tensor& rows, Location where) {
+  Tensor order = arange(0, rows.sizes()[0], 1, counting(rows), where);
+  for (int64_t column = rows.sizes()[1] - 1; column >= 0; --column) {
+    Tensor next;
+    sorted_list(op, index_select(rows.select(1, column, where), 0, order, where).contiguous(where), next, where);
+    order = index_select(order, 0, next, where);
+  }
+  return order;
+}
+
+// True at each element, or row, that differs from the one before it.
+Tensor first_of_each(const Tensor& x, Location where) {
+  const int64_t n = x.sizes()[0];
+  const Tensor first = ones(Dims(n), {DType::boolean, x.device()}, where);
+  if (n <= 1) return first;
+  Tensor differs = ne(Operand(x.narrow(0, 1, n - 1, where), where), Operand(x.narrow(0, 0, n - 1, where), where));
+  if (x.dim() == 2) differs = any(differs, 1, false, where);
+  first.narrow(0, 1, n - 1, where).copy_(differs, where);
+  return first;
+}
+
+struct Wanted {
+  bool inverse, counts;
+};
+
+// The distinct elements, or rows, of x among neighbours; `order` (may be undefined) says where each came from.
+Unique among_neighbours(const Tensor& x, const Tensor& order, Wanted wanted, Location where) {
+  const Tensor first = first_of_each(x, where);
+  const Tensor starts = nonzero(first, where).reshape({-1}, where);
+  Unique out{index_select(x, 0, starts, where), {}, {}};
+  if (wanted.inverse) {
+    const Tensor place = sub(Operand(cumsum(first, 0, false, false, {}, where), where), Operand(1, where));
+    out.inverse = order.defined() ? index_copy(place, 0, order, place, where) : place;
+  }
+  if (wanted.counts) {
+    const Tensor ends = full(starts.shape(), x.sizes()[0], counting(x), where);
+    const int64_t n = starts.numel();
+    if (n > 1) ends.narrow(0, 0, n - 1, where).copy_(starts.narrow(0, 1, n - 1, where), where);
+    out.counts = sub(Operand(ends, where), Operand(starts, where));
+  }
+  return out;
+}
+
+Unique distinct(const char* op, const Tensor& x, bool sorted, Wanted wanted, std::optional<int64_t> dim,
+                Location where) {
+  NoGradGuard unrecorded;
+  checked(x, op, where);
+  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(op, x, where);
+  if (!dim) {
+    Tensor order, list = x.reshape({-1}, where);
+    if (sorted) list = sorted_list(op, list, order, where);
+    Unique out = among_neighbours(list, order, wanted, where);
+    if (wanted.inverse) out.inverse = out.inverse.view(x.shape(), where);
+    return out;
+  }
+  const int d = wrap_dim(*dim, x.dim(), op, where);
+  const Tensor slices = (x.dim() == 0 ? x.reshape({1}, where) : x).transpose(0, d, where);
+  const int64_t n = slices.sizes()[0];
+  Tensor order, rows = slices.reshape({n, n == 0 ? 0 : slices.numel() / n}, where);
+  if (sorted) {
+    order = row_order(op, rows, where);
+    rows = index_select(rows, 0, order, where);
+  }
+  Unique out = among_neighbours(rows, order, wanted, where);
+  Dims shape = slices.shape();
+  shape[0] = out.values.sizes()[0];
+  out.values = out.values.view(shape, where).transpose(0, d, where).contiguous(where);
+  return out;
+}
+
+}  // namespace
+
+Unique unique(const Tensor& x, bool return_inverse, bool return_counts, std::optional<int64_t> dim, Location where) {
+  return distinct("unique", x, true, {return_inverse, return_counts}, dim, where);
+}
+
+Unique unique_consecutive(const Tensor& x, bool return_inverse, bool return_counts, std::optional<int64_t> dim,
+                          Location where) {
+  return distinct("unique_consecutive", x, false, {return_inverse, return_counts}, dim, where);
+}
+
+// ---- counts ---------------------------------------------------------------------------------------------------------
+
+Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Location where) {
+  constexpr const char* op = "bincount";
+  const Tensor list = checked_index(op, checked(x, op, where), x, where);
+  const bool fits = x.dim() == 1 && (!weights.defined() || std::ranges::equal(weights.sizes(), x.sizes()));
+  if (WEFT_UNLIKELY(!fits)) {
+    raise_shapes(op, "needs a 1-d tensor, and as many weights as it has elements",
+                 weights.defined() ? "flatten both" : "flatten it", where);
+  }
+  if (minlength < 0) raise<ValueError>({.op = op, .problem = "minlength cannot be negative"}, where);
+  check_same_device(op, where, {&x, &weights});
+  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(op, x, where);
+  int64_t size = minlength;
+  if (x.numel() != 0) {
+    if (const auto least = min(list, where).item<int64_t>(where); least < 0) {
+      raise<ValueError>({.op = op, .problem = fmt::format("counts numbers from 0 on, not {}", least)}, where);
+    }
+    size = std::max(size, max(list, where).item<int64_t>(where) + 1);
+  }
+  if (!weights.defined())
+    return index_add(zeros(size, counting(x), where), 0, list, ones(x.shape(), counting(x), where), where);
+  const Tensor terms = weights.dtype() == DType::f32 ? weights : weights.to(DType::f64, where);
+  return index_add(zeros(size, {terms.dtype(), x.device()}, where), 0, list, terms, where);
+}
+
+Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
+  constexpr const char* op = "one_hot";
+  const Tensor at = checked_index(op, checked(indices, op, where), indices, where);
+  if (classes == -1) {
+    if (WEFT_UNLIKELY(indices.device().type == DeviceType::meta)) count_true(op, indices, where);
+    if (indices.numel() == 0) {
+      raise<ValueError>({.op = op, .problem = "no index says how many classes there are", .remedy = "give the number"},
+                        where);
+    }
+    classes = std::max<int64_t>(0, max(at, where).item<int64_t>(where) + 1);
+  }
+  if (classes < 0) raise<ValueError>({.op = op, .problem = "the number of classes cannot be negative"}, where);
+  Dims shape = indices.shape();
+  shape.push_back(classes);
+  const Tensor out = zeros(shape, counting(indices), where);
+  if (at.numel() == 0) return out;
+  const Tensor one = ones({}, counting(indices), where), column = at.unsqueeze(-1, where);
+  CallScope scope(op, where);
+  WEFT_KERNEL_FOR(scatter, out, op, where)
+  (Scatter::sum, out.raw_view(), out.dim() - 1, column.raw_view(), broadcast_view(one.raw_view(), column.sizes()));
+  return out;
+}
+
+// ---- places ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor places(const char* op, const Tensor& sorted, const Operand& values, bool right, Location where) {
+  checked(sorted, op, where);
+  const Tensor& given = checked(values.tensor(), op, where);
+  Tensor x = given;
+  if (given.impl()->wrapped_number) {  // a fraction among integers keeps its value
+    const DType dtype = result_type(sorted, values);
+    if (dtype != sorted.dtype()) return places(op, sorted.to(dtype, where), values, right, where);
+    x = given.to(dtype, where).to(sorted.device(), where);
+  }
+  check_source(op, sorted, x, where);
+  bool fits = sorted.dim() >= 1 && (sorted.dim() == 1 || sorted.dim() == x.dim());
+  for (int i = 0; fits && i + 1 < sorted.dim(); ++i) fits = sorted.sizes()[i] == x.sizes()[i];
+  if (WEFT_UNLIKELY(!fits)) {
+    raise_shapes(op, fmt::format("values of shape {} have no place in {}", x.shape().text(), sorted.shape().text()),
+                 "the sorted tensor is 1-d, or has the sizes of the values but for the last", where);
+  }
+  const Tensor out = make(x.sizes(), DType::i64, x.device(), op, where);
+  if (out.numel() == 0) return out;
+  CallScope scope(op, where);
+  WEFT_KERNEL_FOR(searchsorted, out, op, where)
+  (at_least_1d(out.raw_view()), sorted.raw_view(), at_least_1d(x.raw_view()), right);
+  return out;
+}
+
+}  // namespace
+
+Tensor searchsorted(const Tensor& sorted, const Operand& values, bool right) {
+  return places("searchsorted", sorted, values, right, values.where);
+}
+
+Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right) {
+  if (WEFT_UNLIKELY(checked(boundaries, "bucketize", values.where).dim() != 1)) {
+    raise_shapes("bucketize", fmt::format("the boundaries must be 1-d, not {}", boundaries.shape().text()), "",
+                 values.where);
+  }
+  return places("bucketize", boundaries, values, right, values.where);
+}
+
+namespace {
+
+std::vector<Values> unique_samples(SampleMaker& make) {
+  const Tensor repeated = index_select(make.tensor({4, 2}), 0, tensor({2, 0, 0, 3, 2}).to(make.device()));
+  return {{repeated, true, true},
+          {repeated, true, true, int64_t{0}},
+          {repeated.t(), true, false, int64_t{1}},
+          {make.tensor({}), true, true},
+          {make.tensor({0}), true, true}};
+}
+
+std::vector<Values> bincount_samples(SampleMaker& make) {
+  return {{make.indices({7}, 4)},
+          {make.indices({7}, 4), make.tensor({7}), int64_t{9}},
+          {make.indices({0}, 4), std::monostate{}, int64_t{3}}};
+}
+
+std::vector<Values> one_hot_samples(SampleMaker& make) {
+  return {{make.indices({2, 3}, 4), int64_t{4}}, {make.indices({}, 3), int64_t{3}}, {make.indices({0}, 3), int64_t{3}}};
+}
+
+// Of the sample's dtype, in ascending order.
+Tensor ascending(SampleMaker& make, int64_t count) { return arange(0, count, 1, {make.dtype(), make.device()}); }
+std::vector<Values> searchsorted_samples(SampleMaker& make) {
+  return {{ascending(make, 4), make.tensor({2, 3})},
+          {ascending(make, 4), make.tensor({}), true},
+          {ascending(make, 3).expand({2, 3}), make.tensor({2, 4}), true},
+          {ascending(make, 0), make.tensor({3})},
+          {ascending(make, 4), make.tensor({0, 2})}};
+}
+std::vector<Values> bucketize_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), ascending(make, 4)}, {int64_t{2}, ascending(make, 4), true}};
+}
+
+using Function = Unique (*)(const Tensor&, bool, bool, std::optional<int64_t>, Location);
+template <Function function>
+std::vector<Tensor> call_unique(const Tensor& x, std::optional<bool> return_inverse, std::optional<bool> return_counts,
+                                std::optional<int64_t> dim) {
+  const bool inverse = return_inverse.value_or(false), counts = return_counts.value_or(false);
+  const Unique found = function(x, inverse, counts, dim, boxed_place());
+  std::vector<Tensor> out = {found.values};
+  if (inverse) out.push_back(found.inverse);
+  if (counts) out.push_back(found.counts);
+  return out;
+}
+Tensor call_bincount(const Tensor& x, const Tensor& weights, std::optional<int64_t> minlength) {
+  return bincount(x, weights, minlength.value_or(0), boxed_place());
+}
+Tensor call_one_hot(const Tensor& indices, std::optional<int64_t> classes) {
+  return one_hot(indices, classes.value_or(-1), boxed_place());
+}
+Tensor call_searchsorted(const Tensor& sorted, const Operand& values, std::optional<bool> right) {
+  return searchsorted(sorted, values, right.value_or(false));
+}
+Tensor call_bucketize(const Operand& values, const Tensor& boundaries, std::optional<bool> right) {
+  return bucketize(values, boundaries, right.value_or(false));
+}
+
+constexpr auto any_type = OpRecord::Domain::any;
+constexpr auto numeric = OpRecord::Domain::numeric;
+constexpr OpRecord set_op_records[] = {
+    {"unique", "unique(x, return_inverse=False, return_counts=False, dim=None)",
+     "The distinct elements in ascending order, or the distinct slices along dim; where asked for, also the place of "
+     "each element among them and how often each occurs.",
+     false, any_type, unique_samples, detail::boxed<&call_unique<unique>>},
+    {"unique_consecutive", "unique_consecutive(x, return_inverse=False, return_counts=False, dim=None)",
+     "As unique without sorting: of equal neighbours only the first stays.", false, any_type, unique_samples,
+     detail::boxed<&call_unique<unique_consecutive>>},
+    {"bincount", "bincount(x, weights=None, minlength=0)",
+     "How often each number occurs in x (1-d, integers >= 0), or the sum of its weights.", true, numeric,
+     bincount_samples, detail::boxed<&call_bincount>},
+    {"one_hot", "one_hot(indices, classes=-1)", "i64 [..., classes]: 1 at each index, else 0.", false, any_type,
+     one_hot_samples, detail::boxed<&call_one_hot>},
+    {"searchsorted", "searchsorted(sorted, values, right=False)",
+     "Where each value would go into a sorted list so that it stays sorted, before equal elements or after them: i64.",
+     false, numeric, searchsorted_samples, detail::boxed<&call_searchsorted>},
+    {"bucketize", "bucketize(values, boundaries, right=False)",
+     "searchsorted with the operands exchanged, for 1-d boundaries.", false, numeric, bucketize_samples,
+     detail::boxed<&call_bucketize>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> set_records() { return set_op_records; }
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+// How nanobind passes tensors, dtypes, devices and numbers. Only the files that bind classes and plain functions
+// include it; ops go through the trampoline.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/set.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "convert.hpp"
+
+namespace nanobind::detail {
+
+template <>
+struct type_caster<weft::Tensor> {
+  NB_TYPE_CASTER(weft::Tensor, const_name("weft.Tensor"))
+  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+    if (!weft::python::is_tensor(source.ptr())) return false;
+    value = weft::python::tensor_of(source.ptr());
+    return true;
+  }
+  static handle from_cpp(const weft::Tensor& tensor, rv_policy, cleanup_list*) noexcept {
+    return weft::python::wrap(tensor);
+  }
+};
+
+template <>
+struct type_caster<weft::Device> {
+  NB_TYPE_CASTER(weft::Device, const_name("weft.device | str"))
+  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+    try {
+      const auto device = weft::python::to_device(source.ptr());
+      if (!device) return false;
+      value = *device;
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+  static handle from_cpp(weft::Device device, rv_policy, cleanup_list*) noexcept {
+    return weft::python::from_device(device);
+  }
+};
+
+}  // namespace nanobind::detail
+
+namespace weft::python {
+
+namespace nb = nanobind;
+
+void bind_autograd(nb::module_& module);
+void bind_function(nb::module_& module);
+void bind_optim(nb::module_& module);
+void bind_generator(nb::module_& module);
+void bind_io(nb::module_& module);
+
+/// A Python callable that C++ may copy, call and drop on any thread.
+class Callback {
+ public:
+  explicit Callback(nb::handle callable) : callable_(shared_reference(callable.ptr())) {}
+  PyObject* get() const { return callable_.get(); }
+
+ private:
+  std::shared_ptr<PyObject> callable_;
+};
+
+}  // namespace weft::python

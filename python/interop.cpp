@@ -1,0 +1,547 @@
+// Memory of others as tensors and tensors' memory for others: the buffer protocol, NumPy, DLPack, nested lists.
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <weft/ops/create.hpp>
+#include <weft/tensor/layout.hpp>
+
+#include "dlpack.hpp"
+#include "tensor_type.hpp"
+
+namespace weft::python {
+
+namespace {
+
+// Python's format characters, by dtype; null where there is none.
+constexpr const char* formats[dtype_count] = {"?", "B", "b", "H", "h", "I", "i", "Q", "q", "e",
+                                              nullptr, "f", "d", nullptr, nullptr};
+
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
+  if (format == nullptr) return size == 1 ? std::optional(DType::u8) : std::nullopt;
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (*format == '\0' || format[1] != '\0') return {};
+  const char c = *format;
+  if (c == '?') return DType::boolean;
+  if (c == 'e') return DType::f16;
+  if (c == 'f') return DType::f32;
+  if (c == 'd') return DType::f64;
+  if (std::strchr("bhilqn", c) != nullptr) {
+    return size == 1 ? DType::i8 : size == 2 ? DType::i16 : size == 4 ? DType::i32 : DType::i64;
+  }
+  if (std::strchr("BHILQN", c) != nullptr) {
+    return size == 1 ? DType::u8 : size == 2 ? DType::u16 : size == 4 ? DType::u32 : DType::u64;
+  }
+  return {};
+}
+
+// A window into memory that Python owns, described with strides in bytes.
+struct Window {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Dims shape, strides;
+  bool read_only = false;
+
+  bool strides_fit() const {
+    const int64_t size = itemsize(dtype);
+    bool fit = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size) == 0;
+    for (const int64_t stride : strides) fit = fit && stride % size == 0;
+    return fit;
+  }
+};
+
+// Elements with odd strides or addresses, gathered byte by byte.
+Tensor gathered(const Window& w, Location where) {
+  Tensor out = empty(w.shape, w.dtype, where);
+  const auto size = static_cast<size_t>(itemsize(w.dtype));
+  char* to = static_cast<char*>(out.data_ptr());
+  const auto walk = [&](auto&& self, int dim, const char* from) -> void {
+    if (dim == w.shape.size()) {
+      std::memcpy(to, from, size);
+      to += size;
+      return;
+    }
+    for (int64_t i = 0; i < w.shape[dim]; ++i) self(self, dim + 1, from + i * w.strides[dim]);
+  };
+  if (out.numel() != 0) walk(walk, 0, static_cast<const char*>(w.data));
+  return out;
+}
+
+Tensor from_window(const Window& w, PyObject* owner, Copying copying, Location where) {
+  const int64_t n = w.shape.product();
+  if (n == 0) return empty(w.shape, w.dtype, where);
+  const bool shareable = w.strides_fit() && !w.read_only;
+  if (!shareable && copying == Copying::never) {
+    throw_error(PyExc_ValueError, w.read_only ? "the memory is read-only, which a tensor cannot be: copy it"
+                                              : "the memory is not aligned to its elements: copy it");
+  }
+  if (!shareable || copying == Copying::always) return gathered(w, where);
+  Dims strides;
+  for (const int64_t stride : w.strides) strides.push_back(stride / itemsize(w.dtype));
+  return detail::wrap_memory(w.data, w.shape, strides, w.dtype, shared_reference(owner), where);
+}
+
+Dims dims_of(const Py_ssize_t* values, int count) {
+  std::vector<int64_t> list(values, values + count);
+  return Dims(list);
+}
+
+Tensor from_buffer(PyObject* object, Copying copying, Location where) {
+  const Ref memory(PyMemoryView_FromObject(object));
+  const Py_buffer* buffer = PyMemoryView_GET_BUFFER(memory.get());
+  const auto dtype = dtype_of_format(buffer->format, buffer->itemsize);
+  if (!dtype || (buffer->itemsize != itemsize(*dtype))) {
+    throw_type_error(std::string("elements of the format '") + (buffer->format != nullptr ? buffer->format : "") +
+                     "' have no dtype in weft");
+  }
+  if (buffer->suboffsets != nullptr) throw_type_error("a buffer of pointers (suboffsets) cannot be a tensor");
+  Window w{buffer->buf, *dtype, dims_of(buffer->shape, buffer->ndim), dims_of(buffer->strides, buffer->ndim),
+           buffer->readonly != 0};
+  return from_window(w, memory.get(), copying, where);
+}
+
+// ---- DLPack in ----
+
+DType dtype_of_code(dlpack::TypeOf type) {
+  using namespace dlpack;
+  const auto is = [&](uint8_t code, int bits) { return type.code == code && type.bits == bits; };
+  if (type.lanes == 1) {
+    for (int i = 0; i < dtype_count; ++i) {
+      const auto t = static_cast<DType>(i);
+      const int bits = static_cast<int>(8 * itemsize(t));
+      const uint8_t code = t == DType::boolean      ? code_bool
+                           : t == DType::bf16       ? code_bfloat
+                           : t == DType::f8_e4m3fn  ? code_f8_e4m3fn
+                           : t == DType::f8_e5m2    ? code_f8_e5m2
+                           : is_floating(t)         ? code_float
+                           : is_signed(t)           ? code_int
+                                                    : code_uint;
+      if (is(code, bits)) return t;
+    }
+  }
+  throw_error(PyExc_BufferError, "from_dlpack(): elements of DLPack type " + std::to_string(type.code) + ", " +
+                                     std::to_string(type.bits) + " bits, " + std::to_string(type.lanes) +
+                                     " lanes have no dtype in weft");
+}
+
+Window window_of(const dlpack::Array& array, bool read_only) {
+  if (array.device.kind != dlpack::kind_cpu) {
+    throw_error(PyExc_BufferError, "from_dlpack(): only memory of the CPU can be taken over yet");
+  }
+  if (array.rank < 0 || (array.rank > 0 && array.shape == nullptr)) {
+    throw_error(PyExc_BufferError, "from_dlpack(): the capsule has no shape");
+  }
+  Window w;
+  w.dtype = dtype_of_code(array.type);
+  w.shape = Dims(std::span<const int64_t>(array.shape, static_cast<size_t>(array.rank)));
+  for (const int64_t size : w.shape) {
+    if (size < 0) throw_error(PyExc_BufferError, "from_dlpack(): a size is negative");
+  }
+  w.data = static_cast<char*>(array.data) + array.byte_offset;
+  w.read_only = read_only;
+  if (array.strides != nullptr) {
+    for (int i = 0; i < array.rank; ++i) w.strides.push_back(array.strides[i] * itemsize(w.dtype));
+  } else {
+    const Layout dense = contiguous_layout(w.shape, w.dtype, "from_dlpack", here());
+    for (int i = 0; i < array.rank; ++i) w.strides.push_back(dense.strides[i]);
+  }
+  if (array.data == nullptr && w.shape.product() != 0) {
+    throw_error(PyExc_BufferError, "from_dlpack(): the capsule has no data");
+  }
+  return w;
+}
+
+// Calls the producer's deleter when the last tensor is gone, with the interpreter held.
+template <class M>
+PyObject* owner_of(M* managed) {
+  return PyCapsule_New(managed, "weft_dlpack_owner", [](PyObject* capsule) {
+    auto* held = static_cast<M*>(PyCapsule_GetPointer(capsule, "weft_dlpack_owner"));
+    if (held != nullptr && held->deleter != nullptr) held->deleter(held);
+  });
+}
+
+Tensor from_capsule(PyObject* capsule, Copying copying) {
+  const Location where = here();
+  const auto take = [&](auto* managed, const char* used, bool read_only) {
+    const Window w = window_of(managed->array, read_only);
+    if (read_only && copying == Copying::never) {
+      throw_error(PyExc_BufferError, "from_dlpack(): the memory is read-only, which a tensor cannot be: copy it");
+    }
+    // From here on the tensor owns what is in the capsule.
+    if (PyCapsule_SetName(capsule, used) != 0) throw PythonError();
+    const Ref owner(owner_of(managed));
+    return from_window(w, owner.get(), copying, where);
+  };
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    auto* managed = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    if (managed->version.major != 1) {
+      throw_error(PyExc_BufferError, "from_dlpack(): DLPack version " + std::to_string(managed->version.major) +
+                                         " is not known, only 1");
+    }
+    return take(managed, "used_dltensor_versioned", (managed->flags & dlpack::read_only) != 0);
+  }
+  if (PyCapsule_IsValid(capsule, "dltensor")) {
+    return take(static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, "dltensor")), "used_dltensor", false);
+  }
+  const char* name = PyCapsule_GetName(capsule);
+  if (name == nullptr) PyErr_Clear();
+  throw_error(PyExc_ValueError, std::string("from_dlpack(): argument 'x' is no DLPack capsule that is still full, but '") +
+                                    (name != nullptr ? name : "") + "'");
+}
+
+Ref ask_for_capsule(PyObject* object) {
+  const Ref method(attribute(object, "__dlpack__"));
+  const Ref keywords(Py_BuildValue("{s:(ii)}", "max_version", 1, 0)), none(PyTuple_New(0));
+  PyObject* capsule = PyObject_Call(method.get(), none.get(), keywords.get());
+  if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    // Producers from before version 1.0 take no such argument.
+    PyErr_Clear();
+    capsule = PyObject_CallNoArgs(method.get());
+  }
+  return Ref(capsule);
+}
+
+Tensor from_dlpack_object(PyObject* object, Copying copying) {
+  if (PyCapsule_CheckExact(object)) return from_capsule(object, copying);
+  const Ref capsule = ask_for_capsule(object);
+  if (!PyCapsule_CheckExact(capsule.get())) {
+    throw_type_error("from_dlpack(): __dlpack__ must give a capsule, not " + type_name(capsule.get()));
+  }
+  return from_capsule(capsule.get(), copying);
+}
+
+// ---- DLPack out ----
+
+struct Exported {
+  Tensor tensor;
+  int64_t shape[max_rank], strides[max_rank];
+  dlpack::Managed managed;
+  dlpack::ManagedVersioned versioned;
+};
+
+dlpack::Array describe_for_others(Exported& e) {
+  const Tensor& t = e.tensor;
+  const DType dtype = t.dtype();
+  uint8_t code = is_floating(dtype) ? dlpack::code_float : is_signed(dtype) ? dlpack::code_int : dlpack::code_uint;
+  if (dtype == DType::boolean) code = dlpack::code_bool;
+  if (dtype == DType::bf16) code = dlpack::code_bfloat;
+  if (dtype == DType::f8_e4m3fn) code = dlpack::code_f8_e4m3fn;
+  if (dtype == DType::f8_e5m2) code = dlpack::code_f8_e5m2;
+  const Dims strides = t.strides();
+  for (int i = 0; i < t.dim(); ++i) {
+    e.shape[i] = t.sizes()[static_cast<size_t>(i)];
+    e.strides[i] = strides[i];
+  }
+  return {t.data_ptr(), {dlpack::kind_cpu, 0}, t.dim(), {code, static_cast<uint8_t>(8 * t.itemsize()), 1}, e.shape,
+          e.strides, 0};
+}
+
+void free_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor")) {
+    auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, "dltensor"));
+    managed->deleter(managed);
+  } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    auto* managed = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    managed->deleter(managed);
+  }
+}
+
+struct DlpackRequest {
+  bool versioned = false;
+  PyObject* copy = Py_None;
+};
+
+DlpackRequest parse_request(PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  if (count != 0) throw_type_error("__dlpack__() takes keyword arguments alone");
+  DlpackRequest request;
+  for (Py_ssize_t k = 0; keywords != nullptr && k < PyTuple_GET_SIZE(keywords); ++k) {
+    const std::string name = text_of(PyTuple_GET_ITEM(keywords, k));
+    PyObject* value = arguments[k];
+    if (name == "max_version") {
+      if (value == Py_None) continue;
+      if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2 || !PyLong_Check(PyTuple_GET_ITEM(value, 0))) {
+        throw_type_error("__dlpack__(): argument 'max_version' must be a pair of ints");
+      }
+      request.versioned = PyLong_AsLong(PyTuple_GET_ITEM(value, 0)) >= 1;
+    } else if (name == "copy") {
+      if (value != Py_None && !PyBool_Check(value)) throw_type_error("__dlpack__(): argument 'copy' must be a bool or None");
+      request.copy = value;
+    } else if (name == "stream") {
+      if (value != Py_None) throw_error(PyExc_BufferError, "__dlpack__(): a tensor on the CPU has no stream");
+    } else if (name == "dl_device") {
+      if (value == Py_None) continue;
+      if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
+        throw_type_error("__dlpack__(): argument 'dl_device' must be a pair of ints");
+      }
+      const auto kind = to_integer(PyTuple_GET_ITEM(value, 0));
+      if (!kind || *kind != dlpack::kind_cpu) throw_error(PyExc_BufferError, "__dlpack__(): only to the CPU");
+    } else {
+      throw_type_error("__dlpack__() got an unexpected keyword argument '" + name + "'");
+    }
+  }
+  return request;
+}
+
+}  // namespace
+
+PyObject* to_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  return guarded<PyObject*>(nullptr, [&] {
+    const DlpackRequest request = parse_request(arguments, count, keywords);
+    const Tensor& x = tensor_of(self);
+    if (x.requires_grad()) throw_error(PyExc_BufferError, "a tensor that requires a gradient is not shared: detach() it");
+    if (!x.device().is_cpu()) throw_error(PyExc_BufferError, "only tensors on the CPU are shared: use .to('cpu')");
+    auto exported = std::make_unique<Exported>();
+    const bool copy = request.copy == Py_True;
+    exported->tensor = copy ? x.clone(here()) : x;
+    const dlpack::Array array = describe_for_others(*exported);
+    PyObject* capsule = nullptr;
+    if (request.versioned) {
+      exported->versioned = {{1, 0},
+                             exported.get(),
+                             [](dlpack::ManagedVersioned* m) { delete static_cast<Exported*>(m->context); },
+                             copy ? dlpack::is_copied : uint64_t{0},
+                             array};
+      capsule = PyCapsule_New(&exported->versioned, "dltensor_versioned", free_capsule);
+    } else {
+      exported->managed = {array, exported.get(),
+                           [](dlpack::Managed* m) { delete static_cast<Exported*>(m->context); }};
+      capsule = PyCapsule_New(&exported->managed, "dltensor", free_capsule);
+    }
+    if (capsule == nullptr) throw PythonError();
+    exported.release();
+    return capsule;
+  });
+}
+
+PyObject* dlpack_device(PyObject* self, PyObject*) {
+  const Device device = tensor_of(self).device();
+  // 12 is DLPack's "other device".
+  const int kind = device.is_cpu() ? 1 : device.type == DeviceType::cuda ? 2 : 12;
+  return Py_BuildValue("(ii)", kind, static_cast<int>(device.index));
+}
+
+// ---- the buffer protocol ----
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  const Tensor& x = tensor_of(self);
+  const auto refuse = [](const char* text) {
+    PyErr_SetString(PyExc_BufferError, text);
+    return -1;
+  };
+  if (!x.device().is_cpu()) return refuse("the tensor is not on the CPU: use .to('cpu')");
+  if (x.requires_grad()) return refuse("the tensor requires a gradient: use .detach()");
+  const char* format = formats[static_cast<int>(x.dtype())];
+  if (format == nullptr) return refuse("Python has no buffer format for bfloat16 and 8-bit floats: use .to(weft.float32)");
+  if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !x.is_contiguous()) return refuse("the tensor is not contiguous");
+  if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && x.dim() > 1) return refuse("the tensor is row-major");
+  if (((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS) &&
+      !x.is_contiguous()) {
+    return refuse("the tensor is not contiguous");
+  }
+  const Layout& layout = x.raw_view().layout;
+  // Sizes and strides of its own: views may outlive this object.
+  auto* shape = static_cast<Py_ssize_t*>(PyMem_Malloc(2 * max_rank * sizeof(Py_ssize_t)));
+  if (shape == nullptr) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (int i = 0; i < layout.rank; ++i) {
+    shape[i] = layout.sizes[i];
+    shape[max_rank + i] = layout.strides[i];
+  }
+  static char nothing[8];
+  view->buf = x.data_ptr() != nullptr ? x.data_ptr() : nothing;
+  view->obj = Py_NewRef(self);
+  view->len = static_cast<Py_ssize_t>(x.nbytes());
+  view->itemsize = static_cast<Py_ssize_t>(x.itemsize());
+  view->readonly = 0;
+  view->ndim = layout.rank;
+  view->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
+  view->shape = (flags & PyBUF_ND) != 0 ? shape : nullptr;
+  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? shape + max_rank : nullptr;
+  view->suboffsets = nullptr;
+  view->internal = shape;
+  return 0;
+}
+void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
+
+PyObject* to_numpy(PyObject* self, bool force) {
+  const Tensor& x = tensor_of(self);
+  const Location where = here();
+  if (!force && x.requires_grad()) {
+    throw_error(PyExc_ValueError, "numpy(): the tensor requires a gradient: use .detach().numpy() or force=True");
+  }
+  if (!force && !x.device().is_cpu()) {
+    throw_error(PyExc_ValueError, "numpy(): the tensor is on " + x.device().name() + ": use .to('cpu') or force=True");
+  }
+  if (formats[static_cast<int>(x.dtype())] == nullptr) {
+    throw_type_error(std::string("numpy(): NumPy has no ") + name(x.dtype()) + ": use .to(weft.float32)");
+  }
+  const Ref source(force ? wrap(x.detach().to(Device(), where)) : Py_NewRef(self));
+  const Ref module(PyImport_ImportModule("numpy")), convert(attribute(module.get(), "asarray"));
+  return PyObject_CallOneArg(convert.get(), source.get());
+}
+
+Tensor from_memory(PyObject* object, Copying copying) {
+  if (PyObject_CheckBuffer(object)) {
+    try {
+      return from_buffer(object, copying, here());
+    } catch (const PythonError&) {
+      // NumPy has arrays that it cannot describe as a buffer, such as dates.
+      if (PyErr_ExceptionMatches(PyExc_ValueError) && PyObject_HasAttrString(object, "dtype") && copying != Copying::never) {
+        PyErr_Clear();
+        throw_type_error("an array of this dtype cannot be a tensor: " +
+                         text_of(Ref(PyObject_Str(attribute(object, "dtype").get())).get()));
+      }
+      throw;
+    }
+  }
+  if (PyCapsule_CheckExact(object) || PyObject_HasAttrString(object, "__dlpack__")) {
+    return from_dlpack_object(object, copying);
+  }
+  return {};
+}
+
+// ---- nested sequences ----
+
+namespace {
+
+// What was read so far of nested lists.
+struct Elements {
+  std::vector<Scalar> values;
+  std::vector<int64_t> shape;
+  bool any_float = false, any_integer = false;
+  std::optional<DType> of_tensors;
+};
+
+[[noreturn]] void ragged() { throw_error(PyExc_ValueError, "tensor(): nested sequences differ in length"); }
+
+void read_elements(PyObject* object, size_t depth, bool first, Elements& out);
+
+void read_tensor(const Tensor& x, size_t depth, bool first, Elements& out) {
+  for (size_t i = 0; i < x.sizes().size(); ++i) {
+    if (first) out.shape.push_back(x.sizes()[i]);
+    else if (depth + i >= out.shape.size() || out.shape[depth + i] != x.sizes()[i]) ragged();
+  }
+  if (depth + x.sizes().size() != out.shape.size()) ragged();
+  out.of_tensors = out.of_tensors ? promote(*out.of_tensors, x.dtype()) : x.dtype();
+  const Tensor flat = x.detach().to(Device(), here()).reshape({-1}, here());
+  for (int64_t i = 0; i < flat.numel(); ++i) out.values.push_back(flat.select(0, i, here()).item_scalar(here()));
+}
+
+void read_elements(PyObject* object, size_t depth, bool first, Elements& out) {
+  if (depth > 64) throw_error(PyExc_ValueError, "tensor(): sequences are nested too deeply");
+  if (is_tensor(object)) return read_tensor(tensor_of(object), depth, first, out);
+  if (const auto scalar = to_scalar(object)) {
+    if (depth != out.shape.size()) ragged();
+    out.any_float = out.any_float || scalar->is_floating();
+    out.any_integer = out.any_integer || (!scalar->is_floating() && !scalar->is_bool());
+    out.values.push_back(*scalar);
+    return;
+  }
+  if (PyUnicode_Check(object) || PyDict_Check(object) || PyAnySet_Check(object)) {
+    throw_type_error("tensor(): argument 'data' cannot hold a " + type_name(object));
+  }
+  if (const Tensor part = PyList_Check(object) || PyTuple_Check(object) ? Tensor() : from_memory(object, Copying::if_needed);
+      part.defined()) {
+    return read_tensor(part, depth, first, out);
+  }
+  if (!PySequence_Check(object)) throw_type_error("tensor(): argument 'data' cannot hold a " + type_name(object));
+  const Ref items(PySequence_Tuple(object));
+  const auto count = static_cast<int64_t>(PyTuple_GET_SIZE(items.get()));
+  if (first) out.shape.push_back(count);
+  else if (depth >= out.shape.size() || out.shape[depth] != count) ragged();
+  for (int64_t i = 0; i < count; ++i) {
+    read_elements(PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)), depth + 1, first && i == 0, out);
+  }
+  if (count == 0 && depth + 1 != out.shape.size()) ragged();
+}
+
+template <class T>
+Tensor from_values(const Elements& e, DType dtype, Location where) {
+  const auto values = std::make_unique<T[]>(e.values.size() + 1);
+  for (size_t i = 0; i < e.values.size(); ++i) values[i] = e.values[i].to<T>();
+  return detail::from_elements(values.get(), dtype_of<T>(), Dims(e.shape), dtype, where);
+}
+
+}  // namespace
+
+Tensor from_object(PyObject* object, std::optional<DType> dtype, Location where) {
+  Tensor whole;
+  if (is_tensor(object)) whole = tensor_of(object).detach().clone(where);
+  else if (!PyList_Check(object) && !PyTuple_Check(object) && !is_number(object)) {
+    whole = from_memory(object, Copying::always);
+  }
+  if (whole.defined()) return dtype ? whole.to(*dtype, where) : whole;
+  Elements e;
+  read_elements(object, 0, true, e);
+  const bool floating = e.any_float || (e.of_tensors && is_floating(*e.of_tensors));
+  if (!dtype) {
+    dtype = e.of_tensors            ? *e.of_tensors
+            : e.any_float           ? default_dtype
+            : e.any_integer         ? DType::i64
+            : e.values.empty()      ? default_dtype
+                                    : DType::boolean;
+  }
+  if (floating || is_floating(*dtype)) return from_values<double>(e, *dtype, where);
+  if (*dtype == DType::u64) return from_values<uint64_t>(e, *dtype, where);
+  if (*dtype == DType::boolean) return from_values<bool>(e, *dtype, where);
+  return from_values<int64_t>(e, *dtype, where);
+}
+
+// ---- functions of the module ----
+
+namespace {
+
+Copying copying_of(PyObject* copy, const char* function) {
+  if (copy == Py_None) return Copying::if_needed;
+  if (!PyBool_Check(copy)) throw_type_error(std::string(function) + "(): argument 'copy' must be a bool or None");
+  return copy == Py_True ? Copying::always : Copying::never;
+}
+
+// _from_memory(x, copy): a tensor, or None where x has neither a buffer nor __dlpack__.
+PyObject* module_from_memory(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (count != 2) throw_type_error("_from_memory() takes 2 arguments");
+    return wrap(from_memory(arguments[0], copying_of(arguments[1], "asarray")));
+  });
+}
+PyObject* module_from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (count != 2) throw_type_error("_from_dlpack() takes 2 arguments");
+    if (!PyCapsule_CheckExact(arguments[0]) && !PyObject_HasAttrString(arguments[0], "__dlpack__")) {
+      throw_type_error("from_dlpack(): argument 'x' must be a capsule or have __dlpack__, which " +
+                       type_name(arguments[0]) + " lacks");
+    }
+    return wrap(from_dlpack_object(arguments[0], copying_of(arguments[1], "from_dlpack")));
+  });
+}
+// _tensor(data, dtype)
+PyObject* module_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded<PyObject*>(nullptr, [&] {
+    if (count != 2) throw_type_error("_tensor() takes 2 arguments");
+    std::optional<DType> dtype;
+    if (arguments[1] != Py_None) {
+      dtype = to_dtype(arguments[1]);
+      if (!dtype) throw_type_error("tensor(): argument 'dtype' must be a weft.dtype, not " + type_name(arguments[1]));
+    }
+    return wrap(from_object(arguments[0], dtype, here()));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_from_memory", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_from_memory)), METH_FASTCALL,
+     nullptr},
+    {"_from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_from_dlpack)), METH_FASTCALL,
+     nullptr},
+    {"_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_tensor)), METH_FASTCALL, nullptr},
+    {}};
+
+}  // namespace
+
+void add_interop(PyObject* module) {
+  if (PyModule_AddFunctions(module, functions) < 0) throw PythonError();
+}
+
+}  // namespace weft::python

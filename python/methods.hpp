@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+
+#include "trampoline.hpp"
+
+namespace weft::python {
+
+/// Views, copies and in-place forms that are methods in C++ and have no record, for the same trampoline.
+std::span<const Callable> method_table();
+
+}  // namespace weft::python

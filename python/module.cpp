@@ -1,0 +1,102 @@
+// weft._core: the extension. weft/__init__.py gives it its public shape.
+#include <weft/backends/backend.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/tensor/allocator.hpp>
+
+#include "caster.hpp"
+#include "dtypes.hpp"
+#include "tensor_type.hpp"
+#include "trampoline.hpp"
+
+namespace weft::python {
+
+namespace {
+
+int device_count(const std::string& type) {
+  const Device device{std::string_view(type)};
+  Backend* backend = find_backend(device.type);
+  return backend == nullptr ? 0 : backend->device_count();
+}
+
+void bind_devices(nb::module_& m) {
+  m.def("device_count", device_count, nb::arg("type"), "How many devices of a type there are: \"cpu\", \"hpu\", …");
+  m.def("memory_stats",
+        [](Device device) {
+          const MemoryStats s = memory_stats(device);
+          nb::dict stats;
+          stats["allocated"] = s.allocated;
+          stats["reserved"] = s.reserved;
+          stats["peak_allocated"] = s.peak_allocated;
+          stats["peak_reserved"] = s.peak_reserved;
+          stats["allocations"] = s.allocations;
+          stats["limit"] = s.limit;
+          return stats;
+        },
+        nb::arg("device") = Device(), "Bytes that tensors hold on a device.");
+  m.def("set_memory_limit", [](Device device, size_t bytes) { set_memory_limit(device, bytes); }, nb::arg("device"),
+        nb::arg("bytes"), "Allocations beyond raise MemoryError; 0 lifts the limit.");
+  m.def("empty_cache", [](Device device) { empty_cache(device); }, nb::arg("device") = Device());
+  m.def("live_tensors",
+        [] {
+          drop_noted();
+          return detail::live_tensors();
+        },
+        "How many tensors are alive in the process, those inside graphs included.");
+}
+
+// dtypes as numbers, for what Python code computes with them.
+void bind_types(nb::module_& m) {
+  const auto object = [](DType t) { return nb::borrow(dtype_objects[static_cast<int>(t)]); };
+  const auto dtype = [](nb::handle h, const char* function) {
+    const auto t = to_dtype(h.ptr());
+    if (!t) throw_type_error(std::string(function) + "() takes dtypes, not " + type_name(h.ptr()));
+    return *t;
+  };
+  m.def("promote_types",
+        [=](nb::handle a, nb::handle b) { return object(promote(dtype(a, "promote_types"), dtype(b, "promote_types"))); },
+        nb::arg("type1"), nb::arg("type2"), "The smallest dtype that both convert to.");
+  m.def("_result_type", [=](nb::handle a, nb::handle b) {
+    OperandOf first, second;
+    if (!first.set(a.ptr(), here()) || !second.set(b.ptr(), here())) {
+      throw_type_error("result_type() takes tensors and numbers, not " + type_name(a.ptr()) + " and " +
+                       type_name(b.ptr()));
+    }
+    return object(result_type(first.get(), second.get()));
+  });
+}
+
+}  // namespace
+
+}  // namespace weft::python
+
+NB_MODULE(_core, m) {
+  using namespace weft::python;
+  nanobind::set_leak_warnings(false);
+  nanobind::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const nanobind::python_error&) {
+      throw;
+    } catch (const nanobind::builtin_exception&) {
+      throw;
+    } catch (...) {
+      set_error_from_exception();
+    }
+  });
+  try {
+    add_dtypes(m.ptr());
+    add_tensor_type(m.ptr());
+    add_interop(m.ptr());
+    add_ops(m.ptr());
+  } catch (const PythonError&) {
+    throw nanobind::python_error();
+  }
+  m.attr("__version__") = weft::version();
+  bind_devices(m);
+  bind_types(m);
+  bind_generator(m);
+  bind_autograd(m);
+  bind_function(m);
+  bind_optim(m);
+  bind_io(m);
+}

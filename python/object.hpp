@@ -1,0 +1,114 @@
+// What every file of the binding shares: the object behind weft.Tensor, owned references, errors in both directions.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft::python {
+
+/// weft.Tensor: a handle. Two objects may hold the same tensor.
+struct TensorObject {
+  PyObject ob_base;
+  PyObject* weak_references;
+  Tensor tensor;
+};
+extern PyTypeObject* tensor_type;
+
+inline bool is_tensor(PyObject* object) {
+  return Py_TYPE(object) == tensor_type || PyType_IsSubtype(Py_TYPE(object), tensor_type);
+}
+inline const Tensor& tensor_of(PyObject* object) { return reinterpret_cast<TensorObject*>(object)->tensor; }
+/// A new reference; None for the undefined tensor, nullptr with MemoryError set where there is no memory.
+PyObject* wrap(Tensor tensor);
+
+/// Python's error indicator is set.
+struct PythonError {};
+/// Throws Python's error as a C++ exception that keeps it, through any frames and threads.
+[[noreturn]] void carry_error();
+/// Sets the indicator from the exception that is being handled.
+void set_error_from_exception() noexcept;
+[[noreturn]] void throw_error(PyObject* kind, const std::string& text);
+[[noreturn]] inline void throw_type_error(const std::string& text) { throw_error(PyExc_TypeError, text); }
+
+/// An owned reference; null only where moved from or made empty.
+class Ref {
+ public:
+  Ref() = default;
+  /// Takes over a new reference; a null one means that an error is set.
+  explicit Ref(PyObject* owned) : object_(owned) {
+    if (owned == nullptr) throw PythonError();
+  }
+  static Ref share(PyObject* borrowed) { return Ref(Py_NewRef(borrowed)); }
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+inline Ref attribute(PyObject* object, const char* name) { return Ref(PyObject_GetAttrString(object, name)); }
+inline std::string type_name(PyObject* object) { return Py_TYPE(object)->tp_name; }
+std::string text_of(PyObject* text);
+
+/// Runs `f`; an exception becomes Python's error and `failure` is returned.
+template <class R, class F>
+R guarded(R failure, F&& f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    set_error_from_exception();
+    return failure;
+  }
+}
+
+/// Gives the interpreter to other threads until the end of the scope, where `worth` it.
+class WithoutGil {
+ public:
+  explicit WithoutGil(bool worth = true) : state_(worth ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutGil() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+/// Elements from which an op is worth the switch: about 10 µs.
+inline constexpr int64_t elements_worth_a_switch = 16384;
+
+/// Takes the interpreter for a function that C++ calls on any thread.
+class WithGil {
+ public:
+  WithGil() : state_(PyGILState_Ensure()) {}
+  ~WithGil() { PyGILState_Release(state_); }
+  WithGil(const WithGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+/// Drops a reference from any thread, with or without the interpreter and whatever lock the caller holds: at once it is
+/// only noted, and dropped at a moment when Python code may run.
+void drop_later(PyObject* object);
+/// Drops what was noted. Needs the interpreter.
+void drop_noted();
+/// A reference that C++ may copy and drop on any thread.
+std::shared_ptr<PyObject> shared_reference(PyObject* borrowed);
+
+/// The Python line that is calling.
+Location here();
+
+}  // namespace weft::python

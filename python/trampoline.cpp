@@ -1,0 +1,438 @@
+#include "trampoline.hpp"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include <weft/tensor/error.hpp>
+
+#include "methods.hpp"
+
+namespace weft::python {
+
+namespace {
+
+enum class Form : uint8_t { plain, in_place };
+
+struct OpObject {
+  PyObject ob_base;
+  vectorcallfunc vectorcall;
+  Function* function;
+  PyObject* name;
+  Form form;
+};
+PyTypeObject* op_type = nullptr;
+
+constexpr size_t most_parameters = 12;
+
+// PyTorch's and the array API's names for what a schema may call otherwise; the first that the op has counts.
+const std::map<std::string, std::vector<const char*>, std::less<>> other_names = {
+    {"input", {"x", "a", "logits", "log_probabilities", "probabilities", "indices", "input"}},
+    {"self", {"x", "a", "input", "condition"}},
+    {"other", {"b", "y", "other"}},
+    {"target", {"targets", "y"}},
+    {"end", {"b"}},
+    {"exponent", {"b"}},
+    {"mat1", {"a"}},
+    {"mat2", {"b"}},
+    {"vec", {"b"}},
+    {"vec1", {"a"}},
+    {"vec2", {"b"}},
+    {"x1", {"a", "x"}},
+    {"x2", {"b", "y"}},
+    {"axis", {"dim", "dims"}},
+    {"axes", {"dims", "dim"}},
+    {"keepdims", {"keepdim"}},
+    {"src", {"source"}},
+    {"size", {"shape", "size"}},
+    {"min", {"low", "min"}},
+    {"max", {"high", "max"}},
+    {"dims", {"repeats", "dim", "dims"}},
+    {"query", {"q"}},
+    {"key", {"k"}},
+    {"value", {"v", "value"}},
+    {"attn_mask", {"mask"}},
+    {"is_causal", {"causal"}},
+    {"num_classes", {"classes"}},
+    {"tensors", {"tensors"}},
+};
+
+[[noreturn]] void bad_type(const Function& f, size_t i, PyObject* object) {
+  throw_type_error(std::string(f.name) + "(): argument '" + f.parameters[i].name + "' (position " +
+                   std::to_string(i + 1) + ") must not be " + type_name(object));
+}
+
+bool names(const Parameter& parameter, PyObject* keyword) {
+  return parameter.interned == keyword || PyUnicode_Compare(parameter.interned, keyword) == 0;
+}
+
+// The parameter that a keyword means, or the number of parameters.
+size_t parameter_of(const Function& f, PyObject* keyword) {
+  size_t i = 0;
+  while (i < f.parameters.size() && !names(f.parameters[i], keyword)) ++i;
+  if (i < f.parameters.size()) return i;
+  const auto others = other_names.find(text_of(keyword));
+  if (others == other_names.end()) return i;
+  for (const char* name : others->second) {
+    for (size_t j = 0; j < f.parameters.size(); ++j) {
+      if (f.parameters[j].name == name) return j;
+    }
+  }
+  return i;
+}
+
+// Which Python object stands for which parameter; `collected` holds a tuple made of variadic ones.
+struct Bound {
+  PyObject* objects[most_parameters] = {};
+  PyObject* out = nullptr;
+  PyObject* unknown = nullptr;
+  Ref collected;
+};
+
+void bind_positional(const Function& f, PyObject* const* arguments, size_t count, Bound& bound) {
+  size_t i = 0;
+  for (; i < count && i < f.positional; ++i) {
+    if (f.parameters[i].variadic && (count - i > 1 || !(PyTuple_Check(arguments[i]) || PyList_Check(arguments[i])))) {
+      bound.collected = Ref(PyTuple_New(static_cast<Py_ssize_t>(count - i)));
+      for (size_t j = i; j < count; ++j) {
+        PyTuple_SET_ITEM(bound.collected.get(), static_cast<Py_ssize_t>(j - i), Py_NewRef(arguments[j]));
+      }
+      bound.objects[i] = bound.collected.get();
+      return;
+    }
+    bound.objects[i] = arguments[i];
+  }
+  if (i < count) {
+    throw_type_error(std::string(f.name) + "() takes " + std::to_string(f.positional) + " positional arguments, " +
+                     std::to_string(count) + " were given");
+  }
+}
+
+void bind_keywords(const Function& f, PyObject* const* values, PyObject* keywords, Bound& bound) {
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keywords); ++k) {
+    PyObject* keyword = PyTuple_GET_ITEM(keywords, k);
+    const size_t i = parameter_of(f, keyword);
+    if (i == f.parameters.size()) {
+      if (PyUnicode_CompareWithASCIIString(keyword, "out") == 0) bound.out = values[k];
+      else bound.unknown = keyword;
+    } else if (bound.objects[i] != nullptr) {
+      throw_type_error(std::string(f.name) + "() got several values for argument '" + f.parameters[i].name + "'");
+    } else {
+      bound.objects[i] = values[k];
+    }
+  }
+}
+
+// Elements that a call touches, to judge whether it takes long.
+int64_t elements_in(std::span<const Value> values) {
+  int64_t n = 0;
+  for (const Value& value : values) {
+    if (auto* tensor = std::get_if<Tensor>(&value)) n += tensor->numel();
+    else if (auto* dims = std::get_if<Dims>(&value)) n += dims->product();
+    else if (auto* list = std::get_if<std::vector<Tensor>>(&value)) {
+      for (const Tensor& t : *list) n += t.numel();
+    }
+  }
+  return n;
+}
+
+Value run(const Function& f, std::span<const Value> values, PyObject* const* objects) {
+  try {
+    const BoxedPlaceGuard place(here());
+    const WithoutGil others(elements_in(values) * 4 >= elements_worth_a_switch);
+    return f.call(values);
+  } catch (const BadArgument& e) {
+    const auto i = static_cast<size_t>(e.argument);
+    bad_type(f, i, objects[i] != nullptr ? objects[i] : Py_None);
+  }
+}
+
+void write_out(const Function& f, const Tensor& out, const Tensor& result, Location where) {
+  const auto describe = [](const Tensor& t) { return std::string(name(t.dtype())) + " " + t.shape().text(); };
+  if (out.shape() != result.shape() || out.dtype() != result.dtype()) {
+    throw_error(PyExc_ValueError,
+                std::string(f.name) + "(): argument 'out' is " + describe(out) + ", the result " + describe(result));
+  }
+  if (out.requires_grad() || result.requires_grad()) {
+    throw_error(PyExc_ValueError, std::string(f.name) + "(): argument 'out' is not for what autograd records");
+  }
+  out.copy_(result, where);
+}
+
+PyObject* result_of(const Function& f, Value&& value) {
+  auto* several = std::get_if<std::vector<Tensor>>(&value);
+  if (f.result_type == nullptr || several == nullptr) return from_value(std::move(value));
+  if (several->size() == 1) return wrap(std::move(several->front()));
+  const Ref tuple(from_value(std::move(value)));
+  return PyObject_CallObject(f.result_type, tuple.get());
+}
+
+PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  const Function& f = *self->function;
+  Bound bound;
+  if (f.extension != nullptr && keywords != nullptr) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keywords); ++k) {
+      if (parameter_of(f, PyTuple_GET_ITEM(keywords, k)) < f.parameters.size()) continue;
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, k), "out") == 0) continue;
+      return PyObject_Vectorcall(f.extension, arguments, count, keywords);
+    }
+  }
+  bind_positional(f, arguments, count, bound);
+  if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
+  if (bound.unknown != nullptr) {
+    throw_type_error(std::string(f.name) + "() got an unexpected keyword argument '" + text_of(bound.unknown) + "'");
+  }
+  Value values[most_parameters];
+  for (size_t i = 0; i < f.parameters.size(); ++i) {
+    PyObject* object = bound.objects[i];
+    if (object == nullptr || (object == Py_None && f.parameters[i].required)) {
+      if (!f.parameters[i].required) continue;
+      if (object != nullptr) bad_type(f, i, object);
+      throw_type_error(std::string(f.name) + "() misses the required argument '" + f.parameters[i].name + "'");
+    }
+    if (!to_value(object, values[i])) bad_type(f, i, object);
+  }
+  Value result = run(f, {values, f.parameters.size()}, bound.objects);
+  if (bound.out != nullptr && bound.out != Py_None) {
+    if (!is_tensor(bound.out)) {
+      throw_type_error(std::string(f.name) + "(): argument 'out' must be a Tensor, not " + type_name(bound.out));
+    }
+    auto* tensor = std::get_if<Tensor>(&result);
+    if (tensor == nullptr) throw_error(PyExc_NotImplementedError, std::string(f.name) + "() has no form with 'out'");
+    write_out(f, tensor_of(bound.out), *tensor, here());
+    return Py_NewRef(bound.out);
+  }
+  // In-place ops give the object that they were called on.
+  if (auto* tensor = std::get_if<Tensor>(&result); tensor != nullptr && bound.objects[0] != nullptr &&
+                                                   is_tensor(bound.objects[0]) &&
+                                                   tensor_of(bound.objects[0]).impl() == tensor->impl()) {
+    return Py_NewRef(bound.objects[0]);
+  }
+  return result_of(f, std::move(result));
+}
+
+bool is_large(const Operand& x) { return x.tensor().numel() >= elements_worth_a_switch; }
+
+PyObject* call_unary(const Function& f, PyObject* x) {
+  OperandOf operand;
+  if (!operand.set(x, here())) bad_type(f, 0, x);
+  Tensor result;
+  {
+    const WithoutGil others(is_large(operand.get()));
+    result = f.pointwise.unary(operand.get());
+  }
+  return wrap(std::move(result));
+}
+
+PyObject* call_binary(const Function& f, PyObject* a, PyObject* b) {
+  const Location where = here();
+  OperandOf first, second;
+  if (!first.set(a, where)) bad_type(f, 0, a);
+  if (!second.set(b, where)) bad_type(f, 1, b);
+  Tensor result;
+  {
+    const WithoutGil others(is_large(first.get()) || is_large(second.get()));
+    result = f.pointwise.binary(first.get(), second.get());
+  }
+  return wrap(std::move(result));
+}
+
+PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  const Function& f = *self->function;
+  if (keywords != nullptr && f.extension != nullptr) {
+    const Ref result(PyObject_Vectorcall(f.extension, arguments, count, keywords));
+    if (!is_tensor(arguments[0])) bad_type(f, 0, arguments[0]);
+    tensor_of(arguments[0]).copy_(tensor_of(result.get()), here());
+    return Py_NewRef(arguments[0]);
+  }
+  const size_t wanted = f.pointwise.unary_in_place != nullptr ? 1 : 2;
+  PyObject* objects[2] = {};
+  Bound bound;
+  bind_positional(f, arguments, count, bound);
+  if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
+  for (size_t i = 0; i < wanted; ++i) {
+    objects[i] = bound.objects[i];
+    if (objects[i] == nullptr) {
+      throw_type_error(std::string(f.name) + "_() misses the required argument '" + f.parameters[i].name + "'");
+    }
+  }
+  if (bound.unknown != nullptr || bound.out != nullptr) {
+    throw_type_error(std::string(f.name) + "_() got an unexpected keyword argument");
+  }
+  if (!is_tensor(objects[0])) bad_type(f, 0, objects[0]);
+  const Tensor& x = tensor_of(objects[0]);
+  const Location where = here();
+  const auto large = x.numel() >= elements_worth_a_switch;
+  if (wanted == 1) {
+    const WithoutGil others(large);
+    f.pointwise.unary_in_place(x, where);
+  } else {
+    OperandOf other;
+    if (!other.set(objects[1], where)) bad_type(f, 1, objects[1]);
+    const WithoutGil others(large);
+    f.pointwise.binary_in_place(x, other.get());
+  }
+  return Py_NewRef(objects[0]);
+}
+
+PyObject* op_call(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
+  return guarded<PyObject*>(nullptr, [&] {
+    auto* self = reinterpret_cast<OpObject*>(callable);
+    const Function& f = *self->function;
+    const auto count = static_cast<size_t>(PyVectorcall_NARGS(flags));
+    if (keywords != nullptr && PyTuple_GET_SIZE(keywords) == 0) keywords = nullptr;
+    if (self->form == Form::in_place) return call_in_place(self, arguments, count, keywords);
+    if (keywords == nullptr && count == 2 && f.pointwise.binary != nullptr) {
+      return call_binary(f, arguments[0], arguments[1]);
+    }
+    if (keywords == nullptr && count == 1 && f.pointwise.unary != nullptr) return call_unary(f, arguments[0]);
+    return call_general(self, arguments, count, keywords);
+  });
+}
+
+PyObject* op_bind(PyObject* self, PyObject* object, PyObject*) {
+  return object == nullptr || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
+}
+
+OpObject* op_of(PyObject* self) { return reinterpret_cast<OpObject*>(self); }
+
+PyObject* op_text_signature(PyObject* self, void*) {
+  const std::string& s = op_of(self)->function->signature;
+  return PyUnicode_FromString(s.substr(s.find('(')).c_str());
+}
+PyObject* op_document(PyObject* self, void*) {
+  const Function& f = *op_of(self)->function;
+  const std::string suffix = op_of(self)->form == Form::in_place ? "_" : "";
+  return PyUnicode_FromString((f.name + suffix + f.signature.substr(f.signature.find('(')) + "\n\n" +
+                               (suffix.empty() ? "" : "In place: ") + f.document)
+                                  .c_str());
+}
+PyObject* op_name(PyObject* self, void*) { return Py_NewRef(op_of(self)->name); }
+PyObject* op_module(PyObject*, void*) { return PyUnicode_FromString("weft"); }
+PyObject* op_repr(PyObject* self) { return PyUnicode_FromFormat("<op weft.%U>", op_of(self)->name); }
+PyObject* op_reduce(PyObject* self, PyObject*) { return Py_NewRef(op_of(self)->name); }
+PyObject* op_extend(PyObject* self, PyObject* extension) {
+  if (!PyCallable_Check(extension)) {
+    PyErr_SetString(PyExc_TypeError, "extend(): argument 'function' must be callable");
+    return nullptr;
+  }
+  Py_XSETREF(op_of(self)->function->extension, Py_NewRef(extension));
+  return Py_NewRef(extension);
+}
+PyObject* op_name_results(PyObject* self, PyObject* type) {
+  Py_XSETREF(op_of(self)->function->result_type, Py_NewRef(type));
+  return Py_NewRef(Py_None);
+}
+
+PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr}, {}};
+PyGetSetDef op_getters[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
+                            {"__qualname__", op_name, nullptr, nullptr, nullptr},
+                            {"__module__", op_module, nullptr, nullptr, nullptr},
+                            {"__doc__", op_document, nullptr, nullptr, nullptr},
+                            {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
+                            {}};
+PyMethodDef op_methods[] = {
+    {"__reduce__", op_reduce, METH_NOARGS, nullptr},
+    {"_extend", op_extend, METH_O, "Names the function that takes calls with keywords the schema lacks."},
+    {"_name_results", op_name_results, METH_O, "Names the type of several results."},
+    {}};
+PyType_Slot op_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                          {Py_tp_descr_get, reinterpret_cast<void*>(op_bind)},
+                          {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
+                          {Py_tp_members, op_members},
+                          {Py_tp_getset, op_getters},
+                          {Py_tp_methods, op_methods},
+                          {}};
+PyType_Spec op_spec = {"weft.op", sizeof(OpObject), 0,
+                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
+                           Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+                       op_slots};
+
+std::string trimmed(std::string text) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// Parameters are separated by commas outside brackets and quotes.
+std::vector<std::string> split_parameters(const std::string& schema) {
+  std::vector<std::string> parts;
+  std::string part;
+  int depth = 0;
+  for (const char c : schema.substr(schema.find('(') + 1, schema.rfind(')') - schema.find('(') - 1)) {
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      parts.push_back(trimmed(part));
+      part.clear();
+    } else {
+      part += c;
+    }
+  }
+  if (!trimmed(part).empty()) parts.push_back(trimmed(part));
+  return parts;
+}
+
+Function* make_function(const Callable& callable) {
+  auto* f = new Function{callable.name, callable.schema, callable.document, {}, 0, callable.call, callable.pointwise};
+  bool keyword_only = false;
+  for (std::string part : split_parameters(callable.schema)) {
+    if (part == "*") {
+      keyword_only = true;
+      continue;
+    }
+    const bool variadic = part[0] == '*';
+    if (variadic) part = part.substr(1);
+    const auto equals = part.find('=');
+    const std::string name = trimmed(part.substr(0, equals));
+    PyObject* interned = Ref(PyUnicode_InternFromString(name.c_str())).release();
+    const bool required = equals == std::string::npos;
+    f->parameters.push_back(
+        {name, interned, required ? "" : part.substr(equals + 1), required, keyword_only, variadic});
+    if (!keyword_only) ++f->positional;
+    if (variadic) keyword_only = true;
+  }
+  if (f->parameters.size() > most_parameters) {
+    throw_error(PyExc_ImportError, std::string("too many parameters: ") + f->name);
+  }
+  return f;
+}
+
+void add_op(PyObject* ops, Function* function, Form form) {
+  const Ref object(op_type->tp_alloc(op_type, 0));
+  auto* op = op_of(object.get());
+  const std::string name = std::string(function->name) + (form == Form::in_place ? "_" : "");
+  op->vectorcall = op_call;
+  op->function = function;
+  op->form = form;
+  op->name = Ref(PyUnicode_InternFromString(name.c_str())).release();
+  if (PyDict_SetItem(ops, op->name, object.get()) < 0) throw PythonError();
+}
+
+}  // namespace
+
+void add_ops(PyObject* module) {
+  op_type = reinterpret_cast<PyTypeObject*>(Ref(PyType_FromSpec(&op_spec)).release());
+  const Ref ops(PyDict_New());
+  // Where a function has a record and stands in the table of methods too, the one that takes more arguments counts.
+  std::map<std::string, Function*> functions;
+  const auto add = [&](const Callable& callable) {
+    Function* function = make_function(callable);
+    Function*& known = functions[function->name];
+    if (known == nullptr || known->parameters.size() <= function->parameters.size()) known = function;
+  };
+  for (const Callable& callable : method_table()) add(callable);
+  for (const OpRecord& r : op_records()) add({r.name, r.schema, r.document, r.call, r.pointwise});
+  for (const auto& [name, function] : functions) {
+    add_op(ops.get(), function, Form::plain);
+    const PointwiseFunctions& p = function->pointwise;
+    if (p.unary_in_place != nullptr || p.binary_in_place != nullptr) add_op(ops.get(), function, Form::in_place);
+  }
+  if (PyModule_AddObjectRef(module, "_ops", ops.get()) < 0 ||
+      PyModule_AddObjectRef(module, "op", reinterpret_cast<PyObject*>(op_type)) < 0) {
+    throw PythonError();
+  }
+}
+
+}  // namespace weft::python

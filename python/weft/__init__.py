@@ -1,0 +1,32 @@
+"""Weft: an eager tensor library with autograd.
+
+Names, argument order and keywords follow PyTorch where it has the op. What is not there yet is not there: it raises
+AttributeError, or NotImplementedError where an op exists without the case asked for.
+"""
+
+from weft import _core
+from weft._core import (  # noqa: F401
+    GradEvent, Generator, HookHandle, Tensor, __version__, device, device_count, dtype, empty_cache, get_rng_state,
+    initial_seed, live_tensors, manual_seed, memory_stats, promote_types, set_memory_limit, set_rng_state)
+from weft._modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+
+for _name, _object in vars(_core).items():
+    if isinstance(_object, dtype):
+        globals()[_name] = _object
+
+# Every op of the library, by the name that it has there.
+for _name, _object in _core._ops.items():
+    if not _name.startswith("_"):
+        globals()[_name] = _object
+
+from math import e, inf, nan, pi  # noqa: E402, F401
+
+newaxis = None
+
+from weft._functions import *  # noqa: E402, F401, F403
+from weft._functions import _operators  # noqa: E402, F401
+from weft import _methods  # noqa: E402, F401
+from weft import array_api, autograd, linalg, nn, optim  # noqa: E402, F401
+from weft._files import load, load_file, load_npy, save, save_file, save_npy  # noqa: E402, F401
+
+del _name, _object

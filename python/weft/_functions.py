@@ -1,0 +1,404 @@
+"""Functions that are no ops of their own: keywords beyond an op's schema, PyTorch's other names, data from outside."""
+
+import math
+import operator
+
+from weft import _core
+from weft._core import Tensor, _ops, dtype as _dtype
+
+__all__ = ["tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer", "is_tensor",
+           "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel"]
+
+
+def _public(function):
+    __all__.append(function.__name__)
+    function.__module__ = "weft"
+    return function
+
+
+def _extends(name):
+    """The decorated function takes calls of an op with keywords that its schema lacks."""
+    return _ops[name]._extend
+
+
+# ---- keywords ----
+
+@_extends("add")
+def _add(input, other, *, alpha=1):
+    return _ops["add"](input, other if alpha == 1 else _ops["mul"](other, alpha))
+
+
+@_extends("sub")
+def _sub(input, other, *, alpha=1):
+    return _ops["sub"](input, other if alpha == 1 else _ops["mul"](other, alpha))
+
+
+@_extends("div")
+def _div(input, other, *, rounding_mode=None):
+    if rounding_mode is None:
+        return _ops["div"](input, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise ValueError(f"div(): argument 'rounding_mode' must be None, 'floor' or 'trunc', not {rounding_mode!r}")
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    return _whole_quotient(input, other, "trunc")
+
+
+def _is_float(x):
+    return x.dtype.is_floating_point if isinstance(x, Tensor) else isinstance(x, float)
+
+
+def _whole_quotient(a, b, rounding):
+    if _is_float(a) or _is_float(b):
+        return _ops[rounding](_ops["div"](a, b))
+    # Integers: float64 is exact below 2^53, and larger ones are refused rather than rounded.
+    wide = _core.float64
+    a64 = a.to(wide) if isinstance(a, Tensor) else a
+    b64 = b.to(wide) if isinstance(b, Tensor) else b
+    if bool((_ops["eq"](b64, 0)).any() if isinstance(b64, Tensor) else b64 == 0):
+        raise ZeroDivisionError("integer division by zero")
+    for x in (a64, b64):
+        if isinstance(x, Tensor) and x.numel() and bool((x.abs() > 2.0**53).any()):
+            raise NotImplementedError("integer division beyond 2**53 is not there yet")
+    return _ops[rounding](_ops["div"](a64, b64)).to(_core._result_type(a, b))
+
+
+if "floor_divide" not in _ops:
+    @_public
+    def floor_divide(input, other):
+        """The quotient, rounded towards minus infinity."""
+        return _whole_quotient(input, other, "floor")
+else:
+    floor_divide = _ops["floor_divide"]
+
+if "remainder" not in _ops:
+    @_public
+    def remainder(input, other):
+        """input - floor_divide(input, other) * other; it has the sign of other."""
+        return _ops["sub"](input, _ops["mul"](floor_divide(input, other), other))
+else:
+    remainder = _ops["remainder"]
+
+
+def _bitwise(logical, name):
+    def apply(a, b):
+        def is_bool(x):
+            return x.dtype is _core.bool if isinstance(x, Tensor) else isinstance(x, bool)
+
+        if is_bool(a) and is_bool(b):
+            return _ops[logical](a, b)
+        if name not in _ops:
+            raise NotImplementedError(f"{name} of integers is not there yet")
+        return _ops[name](a, b)
+
+    return apply
+
+
+_operators = {"//": floor_divide, "%": remainder,
+              "&": _bitwise("logical_and", "bitwise_and"), "|": _bitwise("logical_or", "bitwise_or"),
+              "^": _bitwise("logical_xor", "bitwise_xor")}
+for _symbol, _name in (("<<", "bitwise_left_shift"), (">>", "bitwise_right_shift"), ("~", "bitwise_not")):
+    if _name in _ops:
+        _operators[_symbol] = _ops[_name]
+
+
+# ---- other names ----
+
+if "gelu" not in _ops:
+    @_public
+    def gelu(input, approximate="none"):
+        """The Gaussian error linear unit: x * Phi(x), or its approximation by tanh."""
+        if approximate not in ("none", "tanh"):
+            raise ValueError(f"gelu(): argument 'approximate' must be 'none' or 'tanh', not {approximate!r}")
+        return _ops["gelu_tanh" if approximate == "tanh" else "gelu_erf"](input)
+
+_clamp_tensors = _ops["clamp"]
+
+
+@_public
+def clamp(input, min=None, max=None, *, out=None):
+    """input held between min and max: numbers, tensors or None."""
+    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
+        return _ops["clip"](input, min, max, out=out)
+    low = min if min is not None else -math.inf
+    high = max if max is not None else math.inf
+    return _clamp_tensors(input, low, high, out=out)
+
+
+@_public
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply": "mul", "divide": "div",
+                   "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+                   "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2", "swapaxes": "transpose",
+                   "swapdims": "transpose", "fix": "trunc", "equal_elements": "eq", "float_power": "pow",
+                   "special_expm1": "expm1", "take_along_axis": "take_along_dim"}.items():
+    if _old in _ops and _new not in _ops:
+        globals()[_new] = _ops[_old]
+        __all__.append(_new)
+
+
+@_public
+def equal(input, other):
+    """True where both have one shape and the same elements."""
+    return tuple(input.shape) == tuple(other.shape) and bool(_ops["eq"](input, other).all())
+
+
+@_public
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True where |input - other| <= atol + rtol * |other| everywhere."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@_public
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Where |input - other| <= atol + rtol * |other|; infinities equal themselves."""
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        raise TypeError("isclose(): arguments 'input' and 'other' must be tensors")
+    near = (input - other).abs() <= atol + rtol * other.abs() if _is_float(input) or _is_float(other) \
+        else (input - other).abs().to(_core.float64) <= atol + rtol * other.abs().to(_core.float64)
+    near = (near & _ops["isfinite"](other)) | (input == other)
+    if equal_nan:
+        near = near | (_ops["isnan"](input) & _ops["isnan"](other))
+    return near
+
+
+@_public
+def movedim(input, source, destination):
+    """input with dimensions moved to other places, the rest in order."""
+    source = [source] if isinstance(source, int) else list(source)
+    destination = [destination] if isinstance(destination, int) else list(destination)
+    n = input.ndim
+    source, destination = [s % n for s in source], [d % n for d in destination]
+    if len(set(source)) != len(destination) or len(set(destination)) != len(source):
+        raise ValueError("movedim(): arguments 'source' and 'destination' must name the same number of dimensions, "
+                         "each once")
+    order = [d for d in range(n) if d not in source]
+    for d, s in sorted(zip(destination, source)):
+        order.insert(d, s)
+    return input.permute(order)
+
+
+moveaxis = movedim
+__all__.append("moveaxis")
+
+
+@_public
+def unflatten(input, dim, sizes):
+    """One dimension as several."""
+    dim = dim % input.ndim
+    return input.reshape([*input.shape[:dim], *sizes, *input.shape[dim + 1:]])
+
+
+@_public
+def ravel(input):
+    """All elements as one dimension."""
+    return input.reshape(-1)
+
+
+@_public
+def atleast_1d(input):
+    return input.reshape(1) if input.ndim == 0 else input
+
+
+@_public
+def broadcast_shapes(*shapes):
+    """The shape that arrays of these shapes broadcast to."""
+    result = []
+    for shape in shapes:
+        shape = [shape] if isinstance(shape, int) else list(shape)
+        result = [1] * (len(shape) - len(result)) + result
+        shape = [1] * (len(result) - len(shape)) + shape
+        for i, (a, b) in enumerate(zip(result, shape)):
+            if a != b and 1 not in (a, b):
+                raise ValueError(f"broadcast_shapes(): {tuple(result)} and {tuple(shape)} do not fit")
+            result[i] = b if a == 1 else a
+    return tuple(result)
+
+
+@_public
+def broadcast_tensors(*tensors):
+    """Views of one shape."""
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(t.expand(shape) for t in tensors)
+
+
+if "meshgrid" not in _ops:
+    @_public
+    def meshgrid(*tensors, indexing="ij"):
+        """Views with one dimension for each of the 1-d tensors."""
+        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+            tensors = tuple(tensors[0])
+        if indexing not in ("ij", "xy"):
+            raise ValueError(f"meshgrid(): argument 'indexing' must be 'ij' or 'xy', not {indexing!r}")
+        swap = indexing == "xy" and len(tensors) >= 2
+        if swap:
+            tensors = (tensors[1], tensors[0], *tensors[2:])
+        n = len(tensors)
+        shape = [t.numel() for t in tensors]
+        grids = [t.reshape([-1 if d == i else 1 for d in range(n)]).expand(shape) for i, t in enumerate(tensors)]
+        if swap:
+            grids = [g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])]
+        return tuple(grids)
+
+
+# ---- data from outside ----
+
+def _finish(result, dtype, device):
+    if device is not None:
+        result = result.to(device=device)
+    return result if dtype is None else result.to(dtype=dtype)
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False):
+    """A copy of numbers, nested sequences, an array or a tensor. float gives float32, int int64, bool bool; arrays keep
+    their dtype."""
+    result = _core._tensor(data, dtype)
+    if device is not None:
+        result = result.to(device=device)
+    return result.requires_grad_() if requires_grad else result
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """obj as a tensor: without a copy where its memory can be shared and copy is not True. With copy=False ValueError
+    where it cannot. Read-only memory is copied, since a tensor can always be written."""
+    if copy is not None and not isinstance(copy, bool):
+        raise TypeError(f"asarray(): argument 'copy' must be a bool or None, not {type(copy).__name__}")
+    if isinstance(obj, Tensor):
+        shared = obj
+        result = _finish(obj, dtype, device)
+        if copy and result is obj or copy and result._impl() == obj._impl():
+            result = obj.clone()
+    else:
+        shared = None if isinstance(obj, (list, tuple, int, float)) else _core._from_memory(obj, copy)
+        result = _finish(shared if shared is not None else _core._tensor(obj, dtype), dtype, device)
+        if shared is None and copy is False:
+            raise ValueError(f"asarray(): a {type(obj).__name__} cannot be shared without a copy")
+    if copy is False and result._impl() != shared._impl():
+        raise ValueError("asarray(): another dtype or device needs a copy, which copy=False forbids")
+    return result.requires_grad_() if requires_grad else result
+
+
+def as_tensor(data, dtype=None, device=None):
+    """asarray with PyTorch's signature."""
+    return asarray(data, dtype=dtype, device=device)
+
+
+def from_numpy(ndarray):
+    """A tensor over the array's memory: writes to one show in the other. TypeError for anything but an array and for
+    dtypes that weft lacks, ValueError for read-only arrays."""
+    if type(ndarray).__module__.split(".")[0] != "numpy" or not hasattr(ndarray, "__array_interface__"):
+        raise TypeError(f"from_numpy(): argument 'ndarray' must be a numpy.ndarray, not {type(ndarray).__name__}")
+    if not ndarray.dtype.isnative:
+        raise TypeError(f"from_numpy(): argument 'ndarray' has another byte order: {ndarray.dtype}")
+    return _core._from_memory(ndarray, False)
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """A tensor over memory that another library offers by __dlpack__, or by a capsule, which is consumed."""
+    if isinstance(x, Tensor):
+        return x.clone() if copy else x
+    return _finish(_core._from_dlpack(x, copy), None, device)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0):
+    """A 1-d tensor over the bytes of a writable buffer."""
+    view = memoryview(buffer).cast("B")[offset:]
+    if count >= 0:
+        view = view[:count * dtype.itemsize]
+    return _core._from_memory(view, False)._view_as_dtype(dtype)
+
+
+def is_tensor(obj):
+    """True for a weft.Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input):
+    """True for floats of any size."""
+    return input.dtype.is_floating_point
+
+
+# ---- dtypes ----
+
+def result_type(*arrays_and_dtypes):
+    """The dtype that an op on these tensors, dtypes and numbers computes in."""
+    if not arrays_and_dtypes:
+        raise ValueError("result_type() needs at least one argument")
+    dimensioned, weak = None, []
+    for x in arrays_and_dtypes:
+        if isinstance(x, _dtype):
+            dimensioned = x if dimensioned is None else _core.promote_types(dimensioned, x)
+        else:
+            weak.append(x)
+    operands = weak if dimensioned is None else [_ops["empty"]((1,), dtype=dimensioned), *weak]
+    result = operands[0]
+    if len(operands) == 1:
+        return _core._result_type(result, result)
+    for x in operands[1:]:
+        kind = _core._result_type(result, x)
+        rank = max(getattr(result, "ndim", 0), getattr(x, "ndim", 0))
+        if isinstance(result, Tensor) or isinstance(x, Tensor):
+            result = _ops["empty"]((1,) * rank, dtype=kind)
+        else:
+            result = type(result)(0) if isinstance(result, float) else type(x)(0)
+    return kind
+
+
+def _category(dtype):
+    return 3 if dtype.is_floating_point else 1 if dtype is _core.bool else 2
+
+
+def can_cast(from_, to, /):
+    """True where the dtype `from_` converts to `to` without leaving its kind (bool, integer, float)."""
+    if isinstance(from_, Tensor):
+        from_ = from_.dtype
+    if not isinstance(from_, _dtype) or not isinstance(to, _dtype):
+        raise TypeError("can_cast(): arguments 'from_' and 'to' must be dtypes")
+    return _category(from_) <= _category(to)
+
+
+_float_facts = {  # bits, eps, max, smallest normal
+    "float16": (16, 2.0**-10, 65504.0, 2.0**-14),
+    "bfloat16": (16, 2.0**-7, float.fromhex("0x1.fep127"), 2.0**-126),
+    "float32": (32, 2.0**-23, float.fromhex("0x1.fffffep127"), 2.0**-126),
+    "float64": (64, 2.0**-52, float.fromhex("0x1.fffffffffffffp1023"), 2.0**-1022),
+    "float8_e4m3fn": (8, 2.0**-3, 448.0, 2.0**-6),
+    "float8_e5m2": (8, 2.0**-2, 57344.0, 2.0**-14),
+}
+
+
+class finfo:
+    """Limits of a floating-point dtype: bits, eps, max, min, smallest_normal."""
+
+    def __init__(self, type=None):
+        type = type.dtype if isinstance(type, Tensor) else _core.float32 if type is None else type
+        if not isinstance(type, _dtype) or not type.is_floating_point:
+            raise TypeError(f"finfo(): argument 'type' must be a floating-point dtype, not {type!r}")
+        self.dtype = type
+        self.bits, self.eps, self.max, self.smallest_normal = _float_facts[type.name]
+        self.min, self.tiny, self.resolution = -self.max, self.smallest_normal, self.eps
+
+    def __repr__(self):
+        return f"finfo(dtype={self.dtype.name}, bits={self.bits}, eps={self.eps:g}, min={self.min:g}, max={self.max:g})"
+
+
+class iinfo:
+    """Limits of an integer dtype: bits, max, min."""
+
+    def __init__(self, type):
+        type = type.dtype if isinstance(type, Tensor) else type
+        if not isinstance(type, _dtype) or type.is_floating_point or type is _core.bool:
+            raise TypeError(f"iinfo(): argument 'type' must be an integer dtype, not {type!r}")
+        self.dtype, self.bits = type, 8 * type.itemsize
+        self.min = -2**(self.bits - 1) if type.is_signed else 0
+        self.max = 2**(self.bits - 1) - 1 if type.is_signed else 2**self.bits - 1
+
+    def __repr__(self):
+        return f"iinfo(dtype={self.dtype.name}, min={self.min}, max={self.max})"
+
+
+del operator

@@ -1,0 +1,241 @@
+"""What weft.Tensor gets beside the operators and properties that its type has: every op as a method, hooks, pickling."""
+
+from weft import _core, _functions
+from weft._core import Tensor, _ops
+
+# Ops that take no tensor first are functions alone.
+_not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
+                "randperm", "cat", "stack", "where", "tensor", "_view", "tri", "tril_indices", "triu_indices"}
+
+for _name, _op in _ops.items():
+    if _name not in _not_methods and not hasattr(Tensor, _name):
+        setattr(Tensor, _name, _op)
+for _name in _functions.__all__:
+    _function = getattr(_functions, _name)
+    if not _name.startswith(("tensor", "as", "from", "is_tensor", "broadcast_", "meshgrid", "finfo", "iinfo", "can_cast",
+                             "result_type")) and not hasattr(Tensor, _name):
+        setattr(Tensor, _name, _function)
+Tensor.clamp = _functions.clamp
+Tensor.gelu = getattr(_functions, "gelu", None) or _ops["gelu"]
+
+
+def _method(function):
+    setattr(Tensor, function.__name__, function)
+    function.__qualname__ = f"Tensor.{function.__name__}"
+    function.__module__ = "weft"
+    return function
+
+
+@_method
+def view(self, *shape):
+    """The same elements with other sizes, or view(dtype): the same bytes as elements of another dtype."""
+    if len(shape) == 1 and isinstance(shape[0], _core.dtype):
+        return self._view_as_dtype(shape[0])
+    return _ops["_view"](self, *shape)
+
+
+@_method
+def where(self, condition, other):
+    """self where condition holds, else other."""
+    return _ops["where"](condition, self, other)
+
+
+@_method
+def expand_as(self, other):
+    return self.expand(other.shape)
+
+
+@_method
+def view_as(self, other):
+    return self.view(other.shape)
+
+
+@_method
+def reshape_as(self, other):
+    return self.reshape(other.shape)
+
+
+@_method
+def type_as(self, other):
+    return self.to(other.dtype)
+
+
+@_method
+def detach_(self):
+    raise NotImplementedError("detach_() is not there yet: use detach()")
+
+
+@_method
+def cpu(self):
+    return self.to("cpu")
+
+
+@_method
+def cuda(self, device=0):
+    return self.to(f"cuda:{device}")
+
+
+def _conversion(name, dtype):
+    def convert(self):
+        return self.to(dtype)
+
+    convert.__name__, convert.__doc__ = name, f"self as {dtype!r}."
+    _method(convert)
+
+
+for _name, _dtype in {"float": _core.float32, "double": _core.float64, "half": _core.float16,
+                      "bfloat16": _core.bfloat16, "long": _core.int64, "int": _core.int32, "short": _core.int16,
+                      "char": _core.int8, "byte": _core.uint8, "bool": _core.bool}.items():
+    _conversion(_name, _dtype)
+
+
+def _new(name, make):
+    def method(self, *size, dtype=None, device=None, requires_grad=False):
+        return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+    method.__name__, method.__doc__ = f"new_{name}", f"{name} with self's dtype and device."
+    _method(method)
+
+
+for _name in ("empty", "zeros", "ones"):
+    _new(_name, _ops[_name])
+
+
+@_method
+def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False):
+    """full with self's dtype and device."""
+    return _ops["full"](size, fill_value, dtype=dtype or self.dtype, device=device or self.device,
+                        requires_grad=requires_grad)
+
+
+@_method
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    """tensor with self's dtype and device."""
+    return _functions.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+@_method
+def register_hook(self, hook):
+    """Calls hook with the gradient of self once it is complete; a tensor that it returns replaces the gradient."""
+    return _core._register_hook(self, hook)
+
+
+@_method
+def register_post_accumulate_grad_hook(self, hook):
+    """Calls hook with this leaf after each backward that reached it, once its .grad holds the sum."""
+    return _core._register_post_accumulate_grad_hook(self, hook)
+
+
+@_method
+def register_node_pre_hook(self, hook):
+    """Calls hook with a GradEvent before the op that made self runs backward; it may return other gradients."""
+    return _core._register_node_pre_hook(self, hook)
+
+
+@_method
+def register_node_post_hook(self, hook):
+    """Calls hook with a GradEvent after the op that made self ran backward; it may return other gradients."""
+    return _core._register_node_post_hook(self, hook)
+
+
+# ---- Python's protocols ----
+
+@_method
+def __array__(self, dtype=None, copy=None):
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError("another dtype needs a copy, which copy=False forbids")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+# NumPy's operators leave the work to weft's.
+Tensor.__array_ufunc__ = None
+Tensor.__array_priority__ = 1000
+
+
+@_method
+def __contains__(self, value):
+    return bool((self == value).any())
+
+
+@_method
+def __complex__(self):
+    return complex(self.item())
+
+
+@_method
+def __reversed__(self):
+    return self[::-1].clone() if self.ndim else self
+
+
+@_method
+def __format__(self, spec):
+    return format(self.item(), spec) if spec and self.numel() == 1 else format(repr(self), spec)
+
+
+def _rebuild(kind, data, dtype, shape, requires_grad, attributes):
+    flat = _ops["empty"](len(data), dtype=_core.uint8)
+    if len(data):
+        memoryview(flat)[:] = data
+    tensor = flat._view_as_dtype(dtype).reshape(shape) if shape else flat._view_as_dtype(dtype).reshape(())
+    if kind is not Tensor:
+        tensor = kind(tensor)
+        tensor.__dict__.update(attributes)
+    return tensor.requires_grad_(requires_grad) if dtype.is_floating_point else tensor
+
+
+@_method
+def __reduce_ex__(self, protocol):
+    if not self.is_leaf:
+        raise ValueError("only leaves are pickled and deep-copied: detach() first")
+    flat = self.detach().to("cpu").contiguous().reshape(-1)
+    data = bytes(memoryview(flat._view_as_dtype(_core.uint8))) if flat.numel() else b""
+    return _rebuild, (type(self), data, self.dtype, tuple(self.shape), self.requires_grad, getattr(self, "__dict__", {}))
+
+
+@_method
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise ValueError("only leaves are pickled and deep-copied: detach() first")
+    copy = self.detach().clone()
+    if type(self) is not Tensor:
+        copy = type(self)(copy)
+        copy.__dict__.update(self.__dict__)
+    copy.requires_grad_(self.requires_grad)
+    if self.grad is not None:
+        copy.grad = self.grad.detach().clone()
+    memo[id(self)] = copy
+    return copy
+
+
+@_method
+def __array_namespace__(self, *, api_version=None):
+    from weft import array_api
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"__array_namespace__(): api_version {api_version!r} is not known")
+    return array_api
+
+
+def _grad_fn(self):
+    return None if self.is_leaf else GraphNode(*_core._origin(self))
+
+
+class GraphNode:
+    """The op that produced a tensor, and the line that called it."""
+
+    def __init__(self, op, place):
+        self.op, (self.file, self.line) = op, place
+
+    def name(self):
+        return self.op
+
+    def __repr__(self):
+        return f"<{self.op} at {self.file}:{self.line}>" if self.line else f"<{self.op}>"
+
+
+Tensor.grad_fn = property(_grad_fn, doc="The op that produced this tensor, or None for a leaf.")

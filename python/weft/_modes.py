@@ -1,0 +1,106 @@
+"""Whether ops are recorded: context managers that are decorators too."""
+
+import functools
+
+from weft import _core
+
+
+class _Mode:
+    """Sets the calling thread's mode in a `with` block or, as a decorator, in a function."""
+
+    def __init__(self):
+        self._saved = []
+
+    def _wanted(self, enabled, inference):
+        raise NotImplementedError
+
+    def __enter__(self):
+        saved = _core._grad_mode()
+        self._saved.append(saved)
+        _core._set_grad_mode(*self._wanted(*saved))
+        return self
+
+    def __exit__(self, *_):
+        _core._set_grad_mode(*self._saved.pop())
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def inside(*arguments, **keywords):
+            with self._again():
+                return function(*arguments, **keywords)
+
+        return inside
+
+    def _again(self):
+        return type(self)()
+
+    def __new__(cls, function=None, *arguments, **keywords):
+        # `@no_grad` without brackets.
+        self = super().__new__(cls)
+        if callable(function):
+            self.__init__()
+            return self(function)
+        return self
+
+
+class no_grad(_Mode):
+    """No recording: results require no gradient."""
+
+    def _wanted(self, enabled, inference):
+        return False, inference
+
+
+class enable_grad(_Mode):
+    """Recording again, inside no_grad."""
+
+    def _wanted(self, enabled, inference):
+        return True, False
+
+
+class inference_mode(_Mode):
+    """No recording, and the tensors made here can never enter a graph later."""
+
+    def __init__(self, mode=True):
+        super().__init__()
+        if not isinstance(mode, bool):
+            raise TypeError(f"inference_mode(): argument 'mode' must be a bool, not {type(mode).__name__}")
+        self._mode = mode
+
+    def _wanted(self, enabled, inference):
+        return (False, True) if self._mode else (enabled, inference)
+
+    def _again(self):
+        return type(self)(self._mode)
+
+
+class set_grad_enabled(_Mode):
+    """Switches recording on or off, at once and until the end of a `with` block."""
+
+    def __init__(self, mode):
+        super().__init__()
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'mode' must be a bool, not {type(mode).__name__}")
+        self._mode = mode
+        self._before = _core._grad_mode()
+        _core._set_grad_mode(mode, self._before[1] and not mode)
+
+    def __enter__(self):
+        self._saved.append(self._before)
+        _core._set_grad_mode(self._mode, self._before[1] and not self._mode)
+        return self
+
+    def __call__(self, function):
+        _core._set_grad_mode(*self._before)
+        return super().__call__(function)
+
+    def _again(self):
+        return type(self)(self._mode)
+
+
+def is_grad_enabled():
+    """True where ops are recorded."""
+    return _core._grad_mode()[0]
+
+
+def is_inference_mode_enabled():
+    return _core._grad_mode()[1]

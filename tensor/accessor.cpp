@@ -1,0 +1,36 @@
+#include <weft/tensor/accessor.hpp>
+
+#include <fmt/format.h>
+
+namespace weft::detail {
+
+void check_accessor(const Tensor& tensor, DType type, int rank, Location where) {
+  constexpr const char* op = "accessor";
+  if (!tensor.defined()) raise<ValueError>({.op = op, .problem = "the tensor is undefined"}, where);
+  if (tensor.dtype() != type) {
+    raise<DTypeError>({.op = op,
+                       .problem = fmt::format("elements are {}, not {}", name(tensor.dtype()), name(type)),
+                       .remedy = "convert with to(dtype) or ask for the element type"},
+                      where);
+  }
+  if (tensor.dim() != rank) {
+    raise<ShapeError>(
+        {.op = op,
+         .problem = fmt::format("a tensor of shape {} has no accessor of rank {}", tensor.shape().text(), rank)},
+        where);
+  }
+  if (!tensor.device().is_cpu()) {
+    raise<DeviceError>({.op = op,
+                        .problem = fmt::format("the elements are on {}", tensor.device().name()),
+                        .remedy = "move them with to(\"cpu\")"},
+                       where);
+  }
+}
+
+void accessor_out_of_range(int64_t index, int axis, int64_t size) {
+  raise<IndexError>(
+      {.op = "accessor", .problem = fmt::format("index {} is out of range for axis {} of size {}", index, axis, size)},
+      Location::none());
+}
+
+}  // namespace weft::detail
