@@ -6,9 +6,21 @@
 #include <weft/autograd/function.hpp>
 #include <weft/autograd/hooks.hpp>
 #include <weft/autograd/mode.hpp>
+#include <weft/autograd/saved_hooks.hpp>
 #include <weft/backends/backend.hpp>
+#include <weft/hooks/anomaly.hpp>
+#include <weft/hooks/checkpoint.hpp>
+#include <weft/hooks/graph.hpp>
+#include <weft/hooks/named.hpp>
+#include <weft/hooks/profiler.hpp>
+#include <weft/hooks/recorder.hpp>
+#include <weft/hooks/saved_tensors.hpp>
+#include <weft/hooks/statistics.hpp>
 #include <weft/io/checkpoint.hpp>
 #include <weft/io/curve.hpp>
+#include <weft/io/event_file.hpp>
+#include <weft/io/file.hpp>
+#include <weft/io/gradient_log.hpp>
 #include <weft/io/npy.hpp>
 #include <weft/io/run_log.hpp>
 #include <weft/io/safetensors.hpp>
@@ -20,6 +32,7 @@
 #include <weft/ops/attention.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/indexing.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/ops/masks.hpp>
@@ -34,6 +47,7 @@
 #include <weft/ops/scatter.hpp>
 #include <weft/ops/sets.hpp>
 #include <weft/ops/softmax.hpp>
+#include <weft/tensor/accessor.hpp>
 #include <weft/tensor/allocator.hpp>
 #include <weft/tensor/config.hpp>
 #include <weft/tensor/device.hpp>

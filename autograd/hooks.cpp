@@ -73,31 +73,6 @@ void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
   event.grad = std::move(result.grad);
 }
 
-void replace_each(const Node& node, const Hook& hook, std::span<Tensor> gradients, std::vector<Tensor>& replacements) {
-  if (replacements.size() != gradients.size()) {
-    raise<ValueError>({.op = "hook",
-                       .problem = fmt::format("a node hook on {} returned {} gradients for {}", owner_text(node),
-                                              replacements.size(), gradients.size()),
-                       .remedy = "return one for each, undefined where it stays, or nothing",
-                       .event = "registered"},
-                      hook.where);
-  }
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!replacements[i].defined()) continue;
-    if (!gradients[i].defined()) {
-      raise<ValueError>(
-          {.op = "hook",
-           .problem = fmt::format("a node hook on {} returned gradient {} where none flows", owner_text(node), i),
-           .event = "registered"},
-          hook.where);
-    }
-    check_replacement(node, hook, gradients[i], replacements[i]);
-  }
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (replacements[i].defined()) gradients[i] = std::move(replacements[i]);
-  }
-}
-
 HookHandle add(Node& node, Hook hook) {
   NodeHooks& hooks = detail::hooks_of(node);
   return HookHandle(hooks.list, hooks.list->add(std::move(hook)));
@@ -129,6 +104,34 @@ AccumulationNode& checked_leaf(const Tensor& tensor, const char* op, Location wh
 namespace detail {
 
 HookRegistry::~HookRegistry() = default;
+
+void replace_gradients(const Node& node, const Hook& hook, std::span<Tensor> gradients, HookResult&& result) {
+  std::vector<Tensor>& replacements = result.grads;
+  if (result.grad.defined()) replacements.assign(1, std::move(result.grad)), replacements.resize(gradients.size());
+  if (replacements.empty()) return;
+  if (replacements.size() != gradients.size()) {
+    raise<ValueError>({.op = "hook",
+                       .problem = fmt::format("a hook on {} returned {} gradients for {}", owner_text(node),
+                                              replacements.size(), gradients.size()),
+                       .remedy = "return one for each, undefined where it stays, or nothing",
+                       .event = "registered"},
+                      hook.where);
+  }
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!replacements[i].defined()) continue;
+    if (!gradients[i].defined()) {
+      raise<ValueError>(
+          {.op = "hook",
+           .problem = fmt::format("a hook on {} returned gradient {} where none flows", owner_text(node), i),
+           .event = "registered"},
+          hook.where);
+    }
+    check_replacement(node, hook, gradients[i], replacements[i]);
+  }
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (replacements[i].defined()) gradients[i] = std::move(replacements[i]);
+  }
+}
 
 NodeHooks& hooks_of(Node& node) {
   if (NodeHooks* present = node.hooks.load(std::memory_order_acquire)) return *present;
@@ -238,8 +241,7 @@ void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std
     if (hook.phase != phase) continue;
     HookResult result;
     hook.call(event, result);
-    if (!result.grads.empty())
-      replace_each(node, hook, phase == GradPhase::node_before ? incoming : outgoing, result.grads);
+    detail::replace_gradients(node, hook, phase == GradPhase::node_before ? incoming : outgoing, std::move(result));
   }
 }
 

@@ -38,7 +38,7 @@ enum class GradPhase : uint8_t {
 
 /// What a hook is told. It is valid while the hook runs; the tensors in it may be kept.
 struct GradEvent {
-  /// Phases gradient and accumulated: the gradient. Of a node or module: undefined.
+  /// The gradient; of a node undefined; of a module that of the output (before) or of the first input (after).
   Tensor grad;
   /// The leaf itself. Of a result the same elements outside the graph, so that a hook need not capture its own tensor
   /// to see it; memory written since shows the new elements.
@@ -73,6 +73,9 @@ struct Hook {
   Location where = Location::none();
   uint64_t id = 0;
 };
+
+/// Puts what a hook returned in place of `gradients`: one stands for the first. An error changes nothing.
+WEFT_API void replace_gradients(const Node& node, const Hook& hook, std::span<Tensor> gradients, HookResult&& result);
 
 /// Something that handles can remove functions from.
 class WEFT_API HookRegistry {
@@ -200,10 +203,10 @@ void take_result(R&& returned, HookResult& result) {
 template <class F>
 inline constexpr bool takes_gradient = std::is_invocable_v<std::remove_cvref_t<F>&, const Tensor&>;
 
-/// A user's function as a HookFunction. `pick` gives it the part of the event that it takes if not the whole.
-template <class F, class Pick>
-HookFunction hook_function(F&& hook, Pick pick) {
-  return [f = std::forward<F>(hook), pick](const GradEvent& event, HookResult& result) mutable {
+/// A user's function in the common form. `pick` gives it the part of the event that it takes if not the whole.
+template <class Event = GradEvent, class F, class Pick>
+std::function<void(const Event&, HookResult&)> hook_function(F&& hook, Pick pick) {
+  return [f = std::forward<F>(hook), pick](const Event& event, HookResult& result) mutable {
     const auto call = [&]() -> decltype(auto) {
       if constexpr (takes_gradient<F>) return f(pick(event));
       else return f(event);

@@ -90,6 +90,8 @@ void add_matrix_cases() {
   add_case(
       "thr.gather_dim0.2000x2000", [=] { Tensor r = gather(a, 0, idx); }, plain, 16 * n, bytes);
   add_case(
+      "thr.scatter_add_dim1.2000x2000", [=] { scatter_add_(o, 1, idx, a); }, plain, 16 * n, bytes);
+  add_case(
       "thr.cat_dim1.2000x2000", [both = std::vector{a, b}] { Tensor r = cat(both, 1); }, plain, 16 * n, bytes);
 }
 
@@ -109,14 +111,43 @@ void add_index_cases() {
   const int64_t n = 1000000;
   const double w = 1e6;
   const Tensor a = randn({n}), mask = a > 0, idx = randint(0, n, {n}), small = randint(0, 1000, {n}), v = randn({n});
+  const Tensor rare = rand({n}) < 0.01, o = zeros({n}), sums = zeros({1000});
+  add_case(
+      "thr.mask_select.1e6", [=] { Tensor r = a[mask]; }, plain, 7 * w, bytes);
+  add_case(
+      "thr.mask_select_1pct.1e6", [=] { Tensor r = a[rare]; }, plain, 5 * w, bytes);
+  add_case(
+      "thr.masked_select.1e6", [=] { Tensor r = masked_select(a, mask); }, plain, 7 * w, bytes);
+  add_case(
+      "thr.mask_set_scalar.1e6", [=] { o[mask] = 0.0; }, plain, 5 * w, bytes);
   add_case(
       "thr.masked_fill.1e6", [=] { Tensor r = masked_fill(a, mask, 0.0); }, plain, 9 * w, bytes);
   add_case(
+      "thr.mask_rows.1e4x100", [m = rand({10000}) < 0.5, t = a.reshape({10000, 100})] { Tensor r = t[m]; }, plain,
+      4 * w, bytes);
+  add_case(
+      "thr.nonzero.1e6", [=] { Tensor r = nonzero(mask); }, plain, 5 * w, bytes);
+  add_case(
+      "thr.index_long.1e6", [=] { Tensor r = a[idx]; }, plain, 16 * w, bytes);
+  add_case(
       "thr.index_select.1e6", [=] { Tensor r = index_select(a, 0, idx); }, plain, 16 * w, bytes);
+  add_case(
+      "thr.index_put.1e6", [=] { o.index_put_({idx}, v); }, plain, 16 * w, bytes);
+  add_case(
+      "thr.index_put_accumulate.1e6", [=] { o.index_put_({idx}, v, true); }, plain, 20 * w, bytes);
+  add_case(
+      "thr.index_add_1d.1e6", [=] { index_add_(sums, 0, small, v); }, plain, 12 * w, bytes);
   const Tensor table = randn({10000, 128}), rows = randint(0, 10000, {8192});
   const double m = 8192.0 * 128;
   add_case(
       "thr.embedding.8192x128", [=] { Tensor r = embedding(table, rows); }, plain, 8 * m, bytes);
+  const Tensor lines = randn({8192, 128});
+  add_case(
+      "thr.index_rows.8192x128", [=] { Tensor r = table[rows]; }, plain, 8 * m, bytes);
+  add_case(
+      "thr.index_add_rows.8192x128", [=] { index_add_(table, 0, rows, lines); }, plain, 12 * m, bytes);
+  add_case(
+      "thr.index_put_accumulate_rows.8192x128", [=] { table.index_put_({rows}, lines, true); }, plain, 12 * m, bytes);
   add_case(
       "thr.dropout.1e6", [=] { Tensor r = dropout(a, 0.1, true); }, plain, 8 * w, bytes);
   add_case(
@@ -200,6 +231,8 @@ void add_gradient_cases() {
   add_gradient_case("grad.add_bcast_row.1000x1000", {mat, bias}, [=] { return mat + bias; });
   const Tensor c = randn({1000000});
   add_gradient_case("grad.gelu.1e6", {c}, [=] { return gelu(c); });
+  const Tensor d = randn({1000000}), mask = rand({1000000}) < 0.5;
+  add_gradient_case("grad.mask_select.1e6", {d}, [=] { return Tensor(d[mask]); });
   const Tensor x = randn({2048, 1024}), w = ones({1024}), bb = zeros({1024});
   add_gradient_case("grad.layer_norm.2048x1024", {x, w, bb}, [=] { return layer_norm(x, {1024}, w, bb); });
   const Tensor x2 = randn({2048, 1024}), w2 = ones({1024});
@@ -210,6 +243,8 @@ void add_gradient_cases() {
   add_gradient_case("grad.cross_entropy.2048x1000", {logits}, [=] { return cross_entropy(logits, y); });
   const Tensor table = randn({10000, 128}), rows = randint(0, 10000, {8192});
   add_gradient_case("grad.embedding.8192x128", {table}, [=] { return embedding(table, rows); });
+  const Tensor table2 = randn({10000, 128});
+  add_gradient_case("grad.index_rows.8192x128", {table2}, [=] { return Tensor(table2[rows]); });
   const Tensor l = randn({512, 512}), r = randn({512, 512});
   add_gradient_case(
       "grad.matmul.512", {l, r}, [=] { return matmul(l, r); }, 6.0 * 512 * 512 * 512, flops);

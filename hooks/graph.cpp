@@ -232,9 +232,12 @@ std::string detail::graph_summary(const Graph& graph) {
     shared += b.users > 1;
   }
   for (const GraphNode& n : graph.nodes) leaves += n.leaf;
-  std::string out =
-      fmt::format("{} ops and {} leaves; backward keeps {} in {} buffers",
-                  static_cast<int64_t>(graph.nodes.size()) - leaves, leaves, bytes_text(graph.saved_bytes()), kept);
+  const auto count = [](int64_t n, const char* one, const char* many) {
+    return fmt::format("{} {}", n, n == 1 ? one : many);
+  };
+  std::string out = fmt::format(
+      "{} and {}; backward keeps {} in {}", count(static_cast<int64_t>(graph.nodes.size()) - leaves, "op", "ops"),
+      count(leaves, "leaf", "leaves"), bytes_text(graph.saved_bytes()), count(kept, "buffer", "buffers"));
   if (shared > 0) out += fmt::format(", {} of them shared", shared);
   if (graph.left_out > 0) out += fmt::format("; {} further nodes are not shown", graph.left_out);
   return out;

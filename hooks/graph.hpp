@@ -8,13 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include <weft/hooks/named.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
 
 struct GraphOptions {
-  /// Names of leaves, such as a module's parameters.
-  std::vector<std::pair<std::string, Tensor>> names = {};
+  /// Names of leaves, such as `names_of(model)`.
+  NamedTensors names = {};
   /// Nodes do not know the shapes of their results. To learn them, every node's backward runs once on zeros: no hook is
   /// called and no `.grad` changes, but it takes the time of a backward and calls what users wrote as `backward`.
   bool shapes = true;

@@ -19,11 +19,14 @@ struct Place {
 
 class Layers {
  public:
-  Layers(const std::vector<Box>& boxes, const std::vector<std::pair<size_t, size_t>>& edges) {
+  Layers(const std::vector<Box>& boxes, const std::vector<std::pair<size_t, size_t>>& edges) : boxes_(boxes.size()) {
     for (const Box& b : boxes) add(b.width, b.layer);
     for (const auto& [from, to] : edges) {
       std::vector<size_t> way = {from};
-      for (int layer = boxes[from].layer - 1; layer > boxes[to].layer; --layer) way.push_back(add(bend_width, layer));
+      for (int layer = boxes[from].layer - 1; layer > boxes[to].layer; --layer) {
+        way.push_back(add(bend_width, layer));
+        way_of_.push_back(ways.size());
+      }
       way.push_back(to);
       for (size_t i = 1; i < way.size(); ++i) {
         places[way[i - 1]].below.push_back(way[i]);
@@ -50,8 +53,8 @@ class Layers {
       double x = 0;
       for (size_t p : layer) places[p].x = x + places[p].width / 2, x += places[p].width + gap;
     }
-    for (int round = 0; round < 12; ++round) {
-      for (size_t i = 0; i < layers.size(); ++i) settle(layers[round % 2 == 0 ? i : layers.size() - 1 - i], round);
+    for (int round = 0; round < 300; ++round) {
+      for (size_t i = 0; i < layers.size(); ++i) settle(layers[round % 2 == 0 ? i : layers.size() - 1 - i]);
     }
     double left = 0;
     for (const Place& p : places) left = std::min(left, p.x - p.width / 2);
@@ -108,7 +111,7 @@ class Layers {
 
   // Least squares of x against the neighbours' middle, with the order kept: neighbours that would overlap form a block
   // that moves as one (pool adjacent violators).
-  void settle(const std::vector<size_t>& layer, int round) {
+  void settle(const std::vector<size_t>& layer) {
     struct Block {
       double sum, weight;
       size_t first;
@@ -119,8 +122,8 @@ class Layers {
     for (size_t i = 0; i < layer.size(); ++i) {
       const Place& p = places[layer[i]];
       if (i > 0) offset[i] = offset[i - 1] + (places[layer[i - 1]].width + p.width) / 2 + gap;
-      const double weight = 1 + (p.width <= bend_width ? 3.0 : 0.0);
-      blocks.push_back({(wanted(p, round) - offset[i]) * weight, weight, i});
+      const auto [x, weight] = wanted(layer[i]);
+      blocks.push_back({(x - offset[i]) * weight, weight, i});
       while (blocks.size() > 1 && blocks[blocks.size() - 2].middle() > blocks.back().middle()) {
         blocks[blocks.size() - 2].sum += blocks.back().sum;
         blocks[blocks.size() - 2].weight += blocks.back().weight;
@@ -133,16 +136,34 @@ class Layers {
     }
   }
 
-  double wanted(const Place& p, int round) const {
-    double sum = 0, count = 0;
-    const auto take = [&](const std::vector<size_t>& next) {
-      for (size_t q : next) sum += places[q].x, ++count;
-    };
-    // The last rounds look both ways.
-    if (round >= 8 || round % 2 == 0) take(p.below);
-    if (round >= 8 || round % 2 == 1) take(p.above);
-    return count > 0 ? sum / count : p.x;
+  bool bends(size_t p) const { return p >= boxes_; }
+  // Long edges want to be straight, and inputs follow the ops, not the other way round.
+  double pull(size_t p, size_t q) const {
+    if (bends(p) && bends(q)) return 12;
+    return places[p].above.empty() || places[q].above.empty() ? 1 : 3;
   }
+
+  struct Wish {
+    double x, weight;
+  };
+  Wish wanted(size_t p) const {
+    double sum = 0, weight = 0;
+    const auto take = [&](size_t q, double strength) { sum += strength * places[q].x, weight += strength; };
+    for (size_t q : places[p].below) take(q, pull(p, q));
+    for (size_t q : places[p].above) take(q, pull(p, q));
+    // A whole way moves at once: neighbours alone would straighten it slowly.
+    if (bends(p)) {
+      const auto& way = ways[way_of_[p - boxes_]];
+      double middle = 0;
+      for (size_t i = 1; i + 1 < way.size(); ++i) middle += places[way[i]].x;
+      sum += 12 * middle / static_cast<double>(way.size() - 2), weight += 12;
+    }
+    return weight > 0 ? Wish{sum / weight, weight} : Wish{places[p].x, 1};
+  }
+
+  size_t boxes_;
+  /// For each bend, its way.
+  std::vector<size_t> way_of_;
 };
 
 }  // namespace

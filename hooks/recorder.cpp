@@ -8,6 +8,7 @@
 
 #include <weft/autograd/hooks.hpp>
 #include <weft/autograd/mode.hpp>
+#include <weft/autograd/node.hpp>
 #include <weft/backends/cpu/statistics.hpp>
 #include <weft/hooks/detail/text.hpp>
 
@@ -18,12 +19,11 @@ struct GradientRecorder::State {
   struct Parameter {
     Tensor tensor;
     Tensor before = {};  ///< its values at the last recorded step: f32, contiguous, on the host
-    HookHandle hook = {};
   };
 
   explicit State(RecorderOptions o) : options(o) {}
   ~State() {
-    for (Parameter& p : parameters) p.hook.remove();
+    for (HookHandle& hook : hooks) hook.remove();
   }
 
   bool due() const { return now % options.every == 0; }
@@ -37,12 +37,15 @@ struct GradientRecorder::State {
   const RecorderOptions options;
   std::mutex mutex;
   std::vector<Parameter> parameters;
+  std::vector<HookHandle> hooks;
   std::unordered_map<std::string, size_t> activations;
   std::vector<std::function<void(const History&, const RecordedStep&)>> listeners;
   int64_t now = 0;
   /// Of the recorded steps, each this many-th is kept.
   int64_t stride = 1;
   RecordedStep pending;
+  /// The node of the activation seen last, to compare only.
+  const Node* newest = nullptr;
   History history;
 };
 
@@ -121,16 +124,15 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
   for (auto& [name, tensor] : parameters) {
     const size_t which = state_->history.watched.size();
     state_->history.watched.push_back({.name = name});
-    HookHandle hook = {};
     if (tensor.requires_grad()) {
-      hook = register_post_accumulate_grad_hook(
+      own(register_post_accumulate_grad_hook(
           tensor,
           [weak = std::weak_ptr(state_), which](const Tensor& leaf) {
             if (const auto state = weak.lock()) state->see_gradient(which, leaf.grad(), false);
           },
-          where);
+          where));
     }
-    state_->parameters.push_back({.tensor = std::move(tensor), .hook = std::move(hook)});
+    state_->parameters.push_back({.tensor = std::move(tensor)});
   }
 }
 
@@ -138,25 +140,31 @@ void GradientRecorder::watch(const std::string& name, const Tensor& activation, 
   if (!activation.defined()) {
     raise<ValueError>({.op = "GradientRecorder", .problem = fmt::format("'{}' is undefined", name)}, where);
   }
-  State& state = *state_;
-  if (!state.due()) return;
+  see_output(state_, name, activation);
+}
+
+void GradientRecorder::see_output(const std::weak_ptr<State>& weak, const std::string& name, const Tensor& output) {
+  const auto state = weak.lock();
+  if (state == nullptr || !state->due() || !is_floating(output.dtype())) return;
+  const bool recorded = grad_mode().enabled && needs_gradient(output.impl());
   size_t which = 0;
   {
-    const std::lock_guard lock(state.mutex);
-    const auto [entry, fresh] = state.activations.try_emplace(name, state.history.watched.size());
-    if (fresh) state.history.watched.push_back({.name = name, .kind = WatchedKind::activation});
+    const std::lock_guard lock(state->mutex);
+    // A container returns what its last module returned.
+    const Node* node = recorded ? output.impl()->node : nullptr;
+    if (node != nullptr && node == std::exchange(state->newest, node)) return;
+    const auto [entry, fresh] = state->activations.try_emplace(name, state->history.watched.size());
+    if (fresh) state->history.watched.push_back({.name = name, .kind = WatchedKind::activation});
     which = entry->second;
   }
-  state.see_value(which, activation, true);
-  if (!grad_mode().enabled || !activation.requires_grad()) return;
-  register_hook(
-      activation,
-      [weak = std::weak_ptr(state_), which](const Tensor& gradient) -> Tensor {
-        if (const auto s = weak.lock()) s->see_gradient(which, gradient, true);
-        return {};
-      },
-      where);
+  state->see_value(which, output, true);
+  if (!recorded) return;
+  register_hook(output, [weak, which](const Tensor& gradient) {
+    if (const auto s = weak.lock()) s->see_gradient(which, gradient, true);
+  });
 }
+
+void GradientRecorder::own(HookHandle hook) { state_->hooks.push_back(std::move(hook)); }
 
 void GradientRecorder::step(std::optional<double> loss, Location) {
   State& state = *state_;
@@ -170,6 +178,7 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
     {
       const std::lock_guard lock(state.mutex);
       done = std::exchange(state.pending, {});
+      state.newest = nullptr;
     }
     done.step = state.now, done.loss = loss;
     for (const auto& call : state.listeners) call(state.history, done);
@@ -177,6 +186,14 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
     state.keep(std::move(done));
   }
   ++state.now;
+}
+
+bool GradientRecorder::finite() const {
+  const std::lock_guard lock(state_->mutex);
+  for (const Watched& w : state_->history.watched) {
+    if (w.bad_value || w.bad_gradient) return false;
+  }
+  return true;
 }
 
 const History& GradientRecorder::history() const { return state_->history; }

@@ -20,17 +20,19 @@
 #include <utility>
 #include <vector>
 
+#include <weft/autograd/hooks.hpp>
+#include <weft/hooks/named.hpp>
 #include <weft/hooks/statistics.hpp>
 
 namespace weft {
-
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct RecorderOptions {
   /// Only every so many steps is recorded; the others cost nothing.
   int64_t every = 1;
   /// Every so many recorded steps brings histograms.
   int64_t histogram_every = 10;
+  /// Watches what a model's modules return, and the gradients of that.
+  bool activations = true;
   /// A long run keeps about so many steps in memory, evenly spread; `on_step` sees them all.
   int64_t kept_steps = 512;
 };
@@ -93,11 +95,13 @@ class WEFT_API GradientRecorder {
   /// gradient is watched for its values alone.
   explicit GradientRecorder(NamedTensors parameters, RecorderOptions options = {}, Location where = {});
 
-  /// All parameters of a module, and what its submodules return.
+  /// All parameters of a module, and what each module below it returns, under its path.
   template <class Module>
     requires requires(const Module& m) { m.named_parameters(); }
   explicit GradientRecorder(const Module& module, RecorderOptions options = {}, Location where = {})
-      : GradientRecorder(pairs_of(module), options, where) {}
+      : GradientRecorder(names_of(module), options, where) {
+    if (options.activations) watch_modules(module, "");
+  }
 
   /// Records an activation and, if one flows, its gradient; called in the forward. Several in one step under one name
   /// are taken together.
@@ -105,6 +109,8 @@ class WEFT_API GradientRecorder {
   /// Ends a step, after the optimizer's.
   void step(std::optional<double> loss = {}, Location where = {});
 
+  /// False once a recorded value or gradient held NaN or infinity.
+  bool finite() const;
   const History& history() const;
   std::vector<Suspect> suspects() const { return find_suspects(history()); }
   /// Called at the end of every recorded step, with all that was seen in it.
@@ -112,13 +118,18 @@ class WEFT_API GradientRecorder {
 
  private:
   template <class Module>
-  static NamedTensors pairs_of(const Module& module) {
-    NamedTensors all;
-    for (auto& entry : module.named_parameters()) all.emplace_back(entry.name, entry.tensor);
-    return all;
+  void watch_modules(const Module& module, const std::string& path) {
+    for (auto& [name, child] : module.children()) {
+      const std::string name_here = path + name;
+      own(child.register_forward_hook(
+          [weak = std::weak_ptr(state_), name_here](const Tensor& output) { see_output(weak, name_here, output); }));
+      watch_modules(child, name_here + ".");
+    }
   }
-
   struct State;
+  static void see_output(const std::weak_ptr<State>& weak, const std::string& name, const Tensor& output);
+  void own(HookHandle hook);
+
   std::shared_ptr<State> state_;
 };
 

@@ -2,6 +2,7 @@
 #include <weft/hooks/recorder.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -48,11 +49,15 @@ std::string course(const std::vector<const RecordedStep*>& steps, size_t which, 
 using Part = std::optional<Statistics> Observation::*;
 
 std::string statistics_json(const std::vector<const RecordedStep*>& steps, size_t which, Part part) {
-  const auto figure = [&](auto take) {
+  // Of a tensor without finite elements only the count of the others is known.
+  const auto any = [&](auto take) {
     return course(steps, which, [&](const Observation& o) -> std::optional<double> {
       const std::optional<Statistics>& s = o.*part;
       return s ? std::optional<double>(take(*s)) : std::nullopt;
     });
+  };
+  const auto figure = [&](auto take) {
+    return any([&](const Statistics& s) { return s.non_finite < s.count || s.count == 0 ? take(s) : NAN; });
   };
   return fmt::format(
       R"({{"rms":{},"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"bad":{}}})",
@@ -60,7 +65,7 @@ std::string statistics_json(const std::vector<const RecordedStep*>& steps, size_
       figure([](const Statistics& s) { return s.mean; }), figure([](const Statistics& s) { return s.deviation; }),
       figure([](const Statistics& s) { return s.low; }), figure([](const Statistics& s) { return s.high; }),
       figure([](const Statistics& s) { return s.zero_share(); }),
-      figure([](const Statistics& s) { return static_cast<double>(s.non_finite); }));
+      any([](const Statistics& s) { return static_cast<double>(s.non_finite); }));
 }
 
 using Bins = std::shared_ptr<const Histogram> Observation::*;

@@ -272,7 +272,8 @@ function drawHeat() {
       group.append(svgNode('rect', {x: start, y: y + rowHeight * .2, width: Math.max(2, bars * share),
         height: rowHeight * .6, rx: 2, fill: zero ? css('zero') : ramp(scale.share(last))}));
     }
-    if (isBad(w, columns - 1)) group.append(svgNode('text', {x: start + 4, y: y + rowHeight / 2 + 4, fill: bad}, 'NaN'));
+    if (isBad(w, columns - 1)) group.append(svgNode('text', {x: start + bars - 4,
+      y: y + rowHeight / 2 + 4, 'text-anchor': 'end', style: 'fill:' + bad + ';font-weight:600'}, 'NaN'));
     const hit = svgNode('rect', {x: 0, y, width, height: rowHeight, class: 'hit'});
     hit.addEventListener('mousemove', event => {
       const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * width / box.width;
@@ -336,7 +337,10 @@ function drawBins() {
   for (const h of list) h.shares.forEach((s, b) => {
     if (s > 0) { first = Math.min(first, b); last = Math.max(last, b); top = Math.max(top, s); }
   });
-  if (first > last) first = 24, last = 48;
+  if (first > last) {
+    svg.append(svgNode('text', {x: left, y: 120}, 'every element is exactly 0'));
+    return;
+  }
   first = Math.max(0, first - 1), last = Math.min(list[0].shares.length - 1, last + 1);
   while (last - first < 12) { first = Math.max(0, first - 1); last = Math.min(list[0].shares.length - 1, last + 1); }
   const x = b => left + (right - left) * (b - first) / (last - first + 1);
@@ -374,7 +378,10 @@ function drawBins() {
 // ---- the page ----
 function drawAll() {
   rows = all.filter(w => w.kind === view.kind && (view.of(w).some(v => v !== null) || view.kind === 'parameter'));
-  if (!rows.includes(picked)) picked = rows.find(w => accused.has(w.index)) || rows[rows.length - 1];
+  if (!rows.includes(picked)) {
+    const suspect = data.suspects.find(s => rows.includes(all[s.which]));
+    picked = suspect ? all[suspect.which] : rows[rows.length - 1];
+  }
   scale = scaleOf(rows.map(view.of));
   pick('about').textContent = view.about + '; the bars on the right are the last step';
   pick('curves-title').textContent = picked.name;

@@ -45,11 +45,11 @@ Course course_of(const History& history, size_t which) {
   for (const RecordedStep& step : history.steps) {
     if (which >= step.of.size()) continue;
     const Observation& o = step.of[which];
-    if (o.gradient) {
+    if (o.gradient && o.gradient->non_finite < o.gradient->count) {
       c.gradient_rms.push_back(o.gradient->rms());
       c.gradient_zeros.push_back(o.gradient->zero_share());
     }
-    if (o.value) c.value_zeros.push_back(o.value->zero_share());
+    if (o.value && o.value->non_finite < o.value->count) c.value_zeros.push_back(o.value->zero_share());
     if (o.update_ratio) c.update_ratios.push_back(*o.update_ratio);
   }
   return c;
@@ -94,7 +94,7 @@ void add_non_finite(const History& history, std::vector<Suspect>& out) {
   }
   std::string text = fmt::format("{} held NaN or infinity in step {}",
                                  value ? owner(all[*origin]) : "the gradient of " + owner(all[*origin]), *first);
-  if (count > 1) text += fmt::format(", before {} others", count - 1);
+  if (count > 1) text += fmt::format(", before {} other{}", count - 1, count == 2 ? "" : "s");
   out.push_back({Trouble::non_finite, *origin, text});
 }
 
@@ -102,9 +102,9 @@ std::optional<Suspect> gradient_suspect(const Watched& w, size_t which, const Co
   const double now = Course::last(c.gradient_rms), before = c.earlier_median();
   const std::string name = owner(w);
   if (before > 0 && Course::least(c.gradient_rms) > 100 * before) {
-    return Suspect{
-        Trouble::exploding, which,
-        fmt::format("the gradient of {} grew to an rms of {:.2g}, {:.2g} times its median", name, now, now / before)};
+    return Suspect{Trouble::exploding, which,
+                   fmt::format("the gradient of {} grew to an rms of {}, {} times its median", name, figure(now),
+                               figure(now / before))};
   }
   if (Course::least(c.gradient_rms) > 1e4) {
     return Suspect{Trouble::exploding, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))};

@@ -137,10 +137,7 @@ std::string curve_svg(const std::vector<Series>& series, const CurveOptions& opt
 
 void save_curve(const std::filesystem::path& path, const std::vector<Series>& series, const CurveOptions& options,
                 Location where) {
-  const std::string text = curve_svg(series, options);
-  AtomicFile file(path, "save_curve", where);
-  file.write(text.data(), text.size());
-  file.commit();
+  write_file(path, curve_svg(series, options), "save_curve", where);
 }
 
 }  // namespace weft::io

@@ -92,6 +92,12 @@ void AtomicFile::commit() {
   file_ = -1;
 }
 
+void write_file(const std::filesystem::path& path, std::string_view text, const char* op, Location where) {
+  AtomicFile file(path, op, where);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
 std::string read_file(const std::filesystem::path& path, const char* op, Location where) {
   size_t size = 0;
   const Descriptor descriptor = open_regular(path, op, size, where);

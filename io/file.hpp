@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <weft/tensor/error.hpp>
 
@@ -47,6 +48,9 @@ class WEFT_API AtomicFile {
   Location where_;
   int file_ = -1;
 };
+
+/// Replaces the file by `text`, all at once. IoError.
+WEFT_API void write_file(const std::filesystem::path& path, std::string_view text, const char* op, Location where = {});
 
 /// The whole file. IoError where it cannot be read.
 WEFT_API std::string read_file(const std::filesystem::path& path, const char* op, Location where = {});

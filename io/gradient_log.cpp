@@ -81,10 +81,7 @@ GradientLog::~GradientLog() {
 
 std::filesystem::path GradientLog::save_page(Location where) {
   const std::filesystem::path path = files_->folder / "gradients.html";
-  const std::string text = report_html(recorder_.history(), files_->options.title);
-  AtomicFile file(path, "GradientLog", where);
-  file.write(text.data(), text.size());
-  file.commit();
+  write_file(path, report_html(recorder_.history(), files_->options.title), "GradientLog", where);
   files_->page_is_old = false;
   return path;
 }

@@ -20,6 +20,7 @@ struct Module::State {
   std::vector<Entry> parameters, buffers;
   std::vector<std::pair<std::string, Module>> children;
   bool training = true;
+  std::shared_ptr<detail::ModuleHooks> hooks;
 
   bool has(const std::string& name) const {
     const auto named = [&](const Entry& e) { return e.name == name; };
@@ -91,8 +92,26 @@ Module::Module() : state_(std::make_shared<State>()) {}
 Module::Module(const Module& other) : state_(other.state_) {
   if (detail::cloning == nullptr) return;
   std::shared_ptr<void>& copy = detail::cloning->states[other.state_.get()];
-  if (copy == nullptr) copy = std::make_shared<State>(*other.state_);
+  if (copy == nullptr) {
+    const auto fresh = std::make_shared<State>(*other.state_);
+    fresh->hooks = nullptr;
+    copy = fresh;
+  }
   state_ = std::static_pointer_cast<State>(copy);
+}
+
+const detail::ModuleHooks* Module::hooks() const { return state_->hooks.get(); }
+
+HookHandle Module::add_hook(detail::ForwardHook hook) {
+  if (state_->hooks == nullptr) state_->hooks = std::make_shared<detail::ModuleHooks>();
+  const auto& list = state_->hooks->forward;
+  return HookHandle(list, list->add(std::move(hook)));
+}
+
+HookHandle Module::add_hook(weft::detail::Hook hook) {
+  if (state_->hooks == nullptr) state_->hooks = std::make_shared<detail::ModuleHooks>();
+  const auto& list = state_->hooks->backward;
+  return HookHandle(list, list->add(std::move(hook)));
 }
 
 namespace {

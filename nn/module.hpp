@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/nn/module_hooks.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft::nn {
@@ -111,6 +112,41 @@ class WEFT_API Module {
   /// ValueError where a name is missing or unexpected; both name them all, and then nothing was changed.
   LoadReport load_state_dict(const StateDict& values, bool strict = true, Location where = {});
 
+  /// Called before `forward` with a ForwardEvent or the first input; what it returns replaces the first input, or all
+  /// of them (a vector). Hooks belong to all copies of the module, not to clones; they run in order of registration.
+  template <class F>
+  HookHandle register_forward_pre_hook(F&& hook, Location where = {}) {
+    const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.input(); };
+    return add_hook({.call = weft::detail::hook_function<ForwardEvent>(std::forward<F>(hook), pick),
+                     .before = true,
+                     .where = where});
+  }
+  /// Called after `forward` with a ForwardEvent or the first output; what it returns replaces the output.
+  template <class F>
+  HookHandle register_forward_hook(F&& hook, Location where = {}) {
+    const auto pick = [](const ForwardEvent& e) -> const Tensor& { return e.output(); };
+    return add_hook({.call = weft::detail::hook_function<ForwardEvent>(std::forward<F>(hook), pick),
+                     .before = false,
+                     .where = where});
+  }
+  /// Called in backward when the gradient of an output of a call is complete, with a GradEvent (`incoming`: those of
+  /// the outputs that arrived) or that gradient; what it returns replaces it.
+  template <class F>
+  HookHandle register_backward_pre_hook(F&& hook, Location where = {}) {
+    return add_hook({.call = weft::detail::hook_function(std::forward<F>(hook), weft::detail::gradient_of),
+                     .phase = GradPhase::module_before,
+                     .where = where});
+  }
+  /// Called in backward when the gradients that a call sends to its inputs are complete, with a GradEvent (`outgoing`)
+  /// or that of the first input; what it returns replaces the first, or all of them (a vector). Other uses of an input
+  /// are not in its sum. Where no input needs a gradient it is called once the output's has arrived.
+  template <class F>
+  HookHandle register_backward_hook(F&& hook, Location where = {}) {
+    return add_hook({.call = weft::detail::hook_function(std::forward<F>(hook), weft::detail::gradient_of),
+                     .phase = GradPhase::module_after,
+                     .where = where});
+  }
+
   /// True where both are copies of one module.
   bool same_as(const Module& other) const { return state_ == other.state_; }
 
@@ -120,7 +156,13 @@ class WEFT_API Module {
   void register_buffer(std::string name, Buffer& buffer, Location where = {});
   void register_module(std::string name, Module& module, Location where = {});
 
+  /// Null for a module that never had a hook.
+  const detail::ModuleHooks* hooks() const;
+
  private:
+  HookHandle add_hook(detail::ForwardHook hook);
+  HookHandle add_hook(weft::detail::Hook hook);
+
   struct State;
   std::shared_ptr<State> state_;
 };
@@ -175,10 +217,17 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
  private:
   template <class Module_, class... More>
   static auto call(Module_& self, const Input& x, More&&... more) {
-    if constexpr (requires { self.forward(x.tensor, std::forward<More>(more)..., x.where); }) {
-      return self.forward(x.tensor, std::forward<More>(more)..., x.where);
+    const auto forward = [&](const Tensor& input, auto&&... arguments) {
+      if constexpr (requires { self.forward(input, std::forward<decltype(arguments)>(arguments)..., x.where); }) {
+        return self.forward(input, std::forward<decltype(arguments)>(arguments)..., x.where);
+      } else {
+        return self.forward(input, std::forward<decltype(arguments)>(arguments)...);
+      }
+    };
+    if (const detail::ModuleHooks* hooks = self.Module::hooks(); WEFT_LIKELY(hooks == nullptr)) {
+      return forward(x.tensor, std::forward<More>(more)...);
     } else {
-      return self.forward(x.tensor, std::forward<More>(more)...);
+      return detail::call_with_hooks(self, *hooks, x.where, forward, x.tensor, std::forward<More>(more)...);
     }
   }
 };

@@ -185,6 +185,7 @@ bool binary_in_place_plain(BinaryOp op, const char* op_name, const Tensor& a, co
   alignas(8) unsigned char buffer[8];
   const auto kernel = kernels(x->view).binary;
   if (kernel == nullptr) return false;
+  detail::current_op = {op_name, b.where};
   if (same_plain(x, y)) {
     if (x->storage == y->storage && x->view.data != y->view.data) return false;
     kernel(op, x->view, x->view, y->view);
@@ -225,10 +226,15 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   }
   const Tensor& y = p.operands[1];
   const auto write = [&] { WEFT_KERNEL_FOR(binary, a, op_name, where)(op, a.raw_view(), p.views[0], p.views[1]); };
-  // The formulas read the value before the write, without a tie to the graph beyond the edges.
-  const auto old = [&] { return info.uses_a ? Saved(a.clone(where).detach()) : Saved(); };
+  // The formulas read the value before the write.
+  const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone(where) : t); };
   const auto make_formula = [&]() -> BroadcastFormula {
-    return {{op, old(), info.uses_b ? Saved(y) : Saved(), {}}, a.shape(), y.shape(), p.dtype, a.device(), y.device()};
+    return {{op, info.uses_a ? old(a) : Saved(), info.uses_b ? old(y) : Saved(), {}},
+            a.shape(),
+            y.shape(),
+            p.dtype,
+            a.device(),
+            y.device()};
   };
   write_recorded(a, op_name, where, write, make_formula, a, y);
   return a;

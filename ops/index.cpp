@@ -4,6 +4,7 @@
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/indices.hpp>
 #include <weft/ops/detail/records.hpp>
+#include <weft/ops/pointwise.hpp>
 
 namespace weft {
 
@@ -173,13 +174,24 @@ Slices checked_slices(const char* op, const Tensor& x, int dim, const Tensor& in
 }
 
 // The same with one value for every element.
-Slices filled_slices(const char* op, const Tensor& x, int dim, const Tensor& index, const Operand& value,
+Slices filled_slices(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& value,
                      Location where) {
   Slices s = checked_slices(op, x, dim, index, where);
   Dims shape = x.dim() == 0 ? Dims(1) : x.shape();
   shape[s.dim] = s.index.numel();
-  s.source = fill_value(op, x, value, where).expand(shape, where);
+  s.source = value.expand(shape, where);
   return s;
+}
+
+// Where a fill writes, as a mask that broadcasts to x: a slice named twice is there once.
+Tensor filled_mask(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
+  const Slices s = checked_slices(op, x, dim, index, where);
+  const Tensor mask = zeros(size_along(x, s.dim), {DType::boolean, x.device()}, where);
+  const Tensor hit = ones(s.index.numel(), {DType::boolean, x.device()}, where);
+  put_slices(mask, 0, s.index, hit, op, where);
+  Dims shape = Dims::filled(x.dim(), 1);
+  if (x.dim() != 0) shape[s.dim] = mask.numel();
+  return mask.view(shape, where);
 }
 
 Tensor copied(const char* op, const Tensor& x, const Slices& s, Location where) {
@@ -259,11 +271,19 @@ const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index, const T
 }
 
 Tensor index_fill(const Tensor& x, int dim, const Tensor& index, const Operand& value) {
-  return copied("index_fill", x, filled_slices("index_fill", x, dim, index, value, value.where), value.where);
+  constexpr const char* op = "index_fill";
+  const Location where = value.where;
+  const Tensor v = fill_value(op, checked(x, op, where), value, where);
+  if (!should_record(v)) return copied(op, x, filled_slices(op, x, dim, index, v, where), where);
+  return masked_fill(Operand(x, where), Operand(filled_mask(op, x, dim, index, where), where), Operand(v, where));
 }
 const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index, const Operand& value) {
+  constexpr const char* op = "index_fill_";
   const Location where = value.where;
-  return copied_in_place("index_fill_", x, filled_slices("index_fill_", x, dim, index, value, where), where);
+  const Tensor v = fill_value(op, checked(x, op, where), value, where);
+  if (!should_record(v)) return copied_in_place(op, x, filled_slices(op, x, dim, index, v, where), where);
+  check_target(x, op, where);
+  return masked_fill_(x, filled_mask(op, x, dim, index, where), Operand(v, where));
 }
 
 Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis, Location where) {

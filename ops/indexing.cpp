@@ -5,7 +5,6 @@
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/selected.hpp>
 #include <weft/ops/index.hpp>
-#include <weft/ops/masks.hpp>
 #include <weft/ops/scatter.hpp>
 
 namespace weft {
@@ -21,9 +20,30 @@ Operand::Operand(Indexed&& part, Location here)
 
 Tensor Indexed::read() const { return getitem(source_, list_.items(), list_.where); }
 
+namespace {
+
+// x[i], the commonest index of all, where nothing is recorded; nothing where it does not fit.
+Tensor row(const Tensor& x, int64_t index) {
+  const Layout& from = x.raw_view().layout;
+  const int64_t n = from.sizes[0], i = index < 0 ? index + n : index;
+  if (WEFT_UNLIKELY(i < 0 || i >= n)) return {};
+  Layout rest = from;
+  --rest.rank;
+  std::copy_n(from.sizes + 1, rest.rank, rest.sizes);
+  std::copy_n(from.strides + 1, rest.rank, rest.strides);
+  if (from.contiguous) rest.numel = from.numel / n;
+  else finish_layout(rest);
+  return make_view(x, rest, static_cast<char*>(x.data_ptr()) + i * from.strides[0]);
+}
+
+}  // namespace
+
 Tensor getitem(const Tensor& x, std::span<const Index> items, Location where) {
   constexpr const char* op = "getitem";
   checked(x, op, where);
+  if (items.size() == 1 && items[0].kind == Index::Kind::integer && x.dim() != 0 && !should_record(x)) {
+    if (Tensor out = row(x, items[0].start); WEFT_LIKELY(out.defined())) return out;
+  }
   if (WEFT_LIKELY(is_basic(items))) {
     Region region;
     parse(region, x, items, op, where);
@@ -103,9 +123,6 @@ Tensor Tensor::index_select(int dim, const Tensor& index, Location where) const 
 }
 Tensor Tensor::gather(int dim, const Tensor& index, Location where) const {
   return weft::gather(*this, dim, index, where);
-}
-Tensor Tensor::masked_select(const Tensor& mask, Location where) const {
-  return weft::masked_select(*this, mask, where);
 }
 
 }  // namespace weft

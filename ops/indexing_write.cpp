@@ -12,8 +12,9 @@ namespace {
 
 // What is written: `value` without leading sizes of 1 beyond the rank of `shape`, to which it must broadcast.
 Tensor checked_value(const Operand& value, const Dims& shape, const char* op, Location where) {
-  Tensor v = value.tensor();
-  int extra = std::max(0, v.dim() - shape.size());
+  const Tensor& v = value.tensor();
+  if (v.dim() == 0 || std::ranges::equal(v.sizes(), shape)) return v;
+  const int extra = std::max(0, v.dim() - shape.size());
   const bool ones = std::all_of(v.sizes().begin(), v.sizes().begin() + extra, [](int64_t n) { return n == 1; });
   const auto joined = ones ? broadcast(v.sizes().subspan(static_cast<size_t>(extra)), shape) : std::nullopt;
   if (WEFT_UNLIKELY(!joined || !(*joined == shape))) {
@@ -32,6 +33,7 @@ Tensor kernel_value(const Tensor& value, const Tensor& x, const Region&, Locatio
 }
 template <class Part>
 Tensor kernel_value(const Tensor& value, const Tensor& x, const Part&, Location where) {
+  if (WEFT_LIKELY(!value.shares_storage(x) && value.dtype() == x.dtype() && value.device() == x.device())) return value;
   const NoGradGuard unrecorded;
   return apart(value, x, where).to(x.dtype(), where).to(x.device(), where);
 }
@@ -70,6 +72,28 @@ std::optional<Fill> mask_fill(const Tensor& x, const Tensor& mask, const Operand
   return Fill{rest == 0 ? mask : mask.view(wide, where), checked_value(trimmed, rest_shape, op, where)};
 }
 
+// x[mask] = number, the usual way to blank elements out, where nothing is recorded; false where it is something else.
+bool fill_where(const Tensor& x, std::span<const Index> items, const Operand& value, const char* op, Location where) {
+  if (!value.impl()->wrapped_number || items.size() != 1 || items[0].kind != Index::Kind::tensor) return false;
+  const Tensor& mask = items[0].tensor;
+  if (!mask.defined() || mask.dtype() != DType::boolean || mask.device() != x.device() ||
+      !same_sizes(mask.raw_view().layout, x.raw_view().layout) || mask.shares_storage(x) || should_record(x)) {
+    return false;
+  }
+  alignas(8) unsigned char buffer[8];
+  View number = scalar_view(value.impl(), x.dtype(), buffer);
+  number.layout.rank = x.raw_view().layout.rank;
+  number.layout.numel = x.numel();
+  number.layout.contiguous = 0;
+  for (int d = 0; d < x.dim(); ++d) {
+    number.layout.sizes[d] = x.sizes()[d];
+    number.layout.strides[d] = 0;
+  }
+  WEFT_KERNEL_FOR(where, x, op, where)(x.raw_view(), mask.raw_view(), number, x.raw_view());
+  note_write(x, op, where);
+  return true;
+}
+
 // Runs put(part) for what the indices mean.
 template <class Put>
 void with_part(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
@@ -96,6 +120,7 @@ void put_items_(const Tensor& x, std::span<const Index> items, const Operand& va
                 Location where) {
   check_target(x, op, where);
   checked(value.tensor(), op, where);
+  if (!add && fill_where(x, items, value, op, where)) return;
   with_part(x, items, value, add, op, where, [&]<class Part>(const Part& part) {
     if constexpr (std::is_same_v<Part, Fill>) masked_fill_(x, part.mask, Operand(part.value, where));
     else put_in_place(x, part, value, add, op, where);
@@ -204,5 +229,84 @@ const Tensor& Indexed::operator*=(const Operand& value) && {
 const Tensor& Indexed::operator/=(const Operand& value) && {
   return update(value, [](const Tensor& part, const Operand& v) { part /= v; });
 }
+
+// ---- records --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Records speak of lists of tensors, in which an undefined one is a full slice.
+std::vector<Index> as_indices(std::span<const Tensor> list) {
+  std::vector<Index> items;
+  for (const Tensor& tensor : list) items.push_back(tensor.defined() ? Index(tensor) : Index(Slice()));
+  return items;
+}
+Tensor index_list(const Tensor& x, std::span<const Tensor> list, Location where) {
+  return getitem(x, as_indices(list), where);
+}
+Tensor index_put_list(const Tensor& x, std::span<const Tensor> list, const Operand& value,
+                      std::optional<bool> accumulate, Location where) {
+  return put_items(x, as_indices(list), value, accumulate.value_or(false), "index_put", where);
+}
+
+using Tensors = std::vector<Tensor>;
+
+// Rows of x, none twice.
+Tensor once(std::initializer_list<int64_t> rows, const SampleMaker& make) {
+  return tensor(rows, i64).to(make.device());
+}
+
+std::vector<Values> index_samples(SampleMaker& make) {
+  return {{make.tensor({4, 3}), Tensors{make.indices({5}, 4)}},
+          {make.tensor({4, 3, 2}), Tensors{make.indices({2, 1}, 4), make.indices({3}, 3)}},
+          {make.tensor({2, 3, 2}), Tensors{make.mask({2, 3})}},
+          {make.tensor({2, 3}), Tensors{make.mask({2, 3})}},
+          {make.tensor({0, 3}), Tensors{make.indices({0}, 1)}}};
+}
+std::vector<Values> index_put_samples(SampleMaker& make) {
+  return {{make.tensor({4, 3}), Tensors{make.indices({5}, 4)}, make.tensor({5, 3}), true},
+          {make.tensor({4, 3}), Tensors{make.indices({2, 2}, 4)}, make.tensor({2, 1, 1}), true},
+          {make.tensor({4, 3}), Tensors{once({2, 0}, make)}, make.tensor({3})},
+          {make.tensor({4, 3}), Tensors{once({2, 0}, make), once({1, 2}, make)}, make.tensor({2})},
+          {make.tensor({2, 3}), Tensors{make.mask({2, 3})}, make.tensor({})},
+          {make.tensor({4, 3}), Tensors{once({}, make)}, int64_t{1}}};
+}
+std::vector<Values> set_value_samples(SampleMaker& make) {
+  return {{make.tensor({6}), make.tensor({2}), Dims{4}, Dims{0}, Dims{-2}, Dims{0}},
+          {make.tensor({3, 4}), make.tensor({2, 1}), Dims{0, 1}, Dims{3, 4}, Dims{2, 2}, Dims{0, 1}},
+          {make.tensor({3, 4}), int64_t{1}, Dims{1}, Dims{-1}, Dims(), Dims{1}},
+          {make.tensor({3, 4}), make.tensor({}), Dims{5}, Dims{9}, Dims{1}, Dims{0}}};
+}
+std::vector<Values> slice_samples(SampleMaker& make) {
+  return {{make.tensor({3, 4}), Dims{1}, Dims{1}, Dims{-1}},
+          {make.tensor({3, 4}), Dims{0, -1}, Dims{1, 0}, Dims{100, 2}},
+          {make.tensor({2, 0}), Dims{0}, Dims{5}, Dims{9}}};
+}
+std::vector<Values> strided_slice_samples(SampleMaker& make) {
+  return {{make.tensor({3, 4}), Dims{1}, Dims{3}, Dims{-100}, Dims{-2}},
+          {make.tensor({5, 2}), Dims{0}, Dims{0}, Dims{5}, Dims{3}}};
+}
+
+constexpr auto any = OpRecord::Domain::any;
+constexpr OpRecord indexing_op_records[] = {
+    {"index", "index(x, indices)",
+     "x[indices]: what a list of integer tensors and masks selects; the shapes of the integers broadcast together.",
+     true, any, index_samples, detail::boxed<&index_list>},
+    {"index_put", "index_put(x, indices, value, accumulate=False)",
+     "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "
+     "duplicate stays, and each value gets the gradient at its place.",
+     true, any, index_put_samples, detail::boxed<&index_put_list>},
+    {"set_value", "set_value(x, value, starts, ends, steps, axes)",
+     "A copy of x with value in the slices from starts to ends by steps along axes.", true, any, set_value_samples,
+     detail::boxed<&weft::set_value>},
+    {"slice", "slice(x, axes, starts, ends)", "A view of x from starts to ends along axes, clamped.", true, any,
+     slice_samples, detail::boxed<&weft::slice>},
+    {"strided_slice", "strided_slice(x, axes, starts, ends, steps)",
+     "A view of x from starts to ends by steps, negative ones included.", true, any, strided_slice_samples,
+     detail::boxed<&weft::strided_slice>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> indexing_records() { return indexing_op_records; }
 
 }  // namespace weft

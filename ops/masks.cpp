@@ -5,8 +5,10 @@
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/detail/write.hpp>
+#include <weft/ops/index.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
+#include <weft/ops/scan.hpp>
 
 namespace weft {
 
@@ -61,6 +63,48 @@ Tensor padded(const Tensor& g, const Dims& shape, Location where) {
   return all.view(shape, where);
 }
 
+// ---- bodies for devices without the kernels, none of them recorded --------------------------------------------------
+
+// For each element of `mask`, seen flat, how many hold before it.
+Tensor rank_of_each(const Tensor& mask, Location where) {
+  return cumsum(mask.reshape({-1}, where), 0, true, false, {}, where);
+}
+
+// The places in row-major order where `mask` holds; what does not goes to one more slot, which is cut off.
+Tensor flat_places(const Tensor& mask, int64_t count, Location where) {
+  const TensorOptions options(DType::i64, mask.device());
+  const Tensor flat = mask.reshape({-1}, where), rank = rank_of_each(mask, where);
+  const Tensor slot = weft::where(Operand(flat, where), Operand(rank, where), Operand(count, where));
+  const Tensor places = arange(0, flat.numel(), 1, options, where);
+  return index_add(zeros(count + 1, options, where), 0, slot, places, where).narrow(0, 0, count, where);
+}
+
+void select_composed(const Tensor& out, const Tensor& x, const Tensor& mask, Location where) {
+  const Tensor places = flat_places(mask, out.numel(), where);
+  out.copy_(index_select(x.reshape({-1}, where), 0, places, where), where);
+}
+
+void scatter_composed(const Tensor& out, const Tensor& mask, const Tensor& source, Location where) {
+  const Tensor rank = rank_of_each(mask, where);
+  const Tensor from = minimum(Operand(rank, where), Operand(source.numel() - 1, where));
+  const Tensor picked = index_select(source, 0, from, where).view(out.shape(), where);
+  out.copy_(weft::where(Operand(mask, where), Operand(picked, where), Operand(out, where)), where);
+}
+
+void nonzero_composed(const Tensor& out, const Tensor& x, Location where) {
+  const TensorOptions options(DType::i64, x.device());
+  const Tensor places = flat_places(ne(Operand(x, where), Operand(0, where)), out.sizes()[0], where);
+  for (int d = 0; d < x.dim(); ++d) {
+    const int64_t n = x.sizes()[static_cast<size_t>(d)];
+    Dims shape = Dims::filled(x.dim(), 1);
+    shape[d] = n;
+    const Tensor coordinate = arange(0, n, 1, options, where).view(shape, where).expand(x.shape(), where);
+    out.select(1, d, where).copy_(index_select(coordinate.reshape({-1}, where), 0, places, where), where);
+  }
+}
+
+// ---- gradients ------------------------------------------------------------------------------------------------------
+
 struct SelectFormula {
   Dims x, joined;
   Saved mask;
@@ -107,12 +151,14 @@ void check_enough(const char* op, const Tensor& mask, const Tensor& source, cons
       where);
 }
 
-void run_masked_scatter(const Tensor& out, const Tensor& mask, const Tensor& source, const char* op, Location where) {
+void run_masked_scatter(const Tensor& out, const Tensor& mask, const Tensor& source, Location where) {
   if (out.numel() == 0 || source.numel() == 0) return;
   NoGradGuard unrecorded;
   const Tensor list = source.reshape({-1}, where).contiguous(where);
-  WEFT_KERNEL_FOR(masked_scatter, out, op, where)
-  (out.raw_view(), broadcast_view(mask.raw_view(), out.sizes()), list.raw_view());
+  const Tensor places = mask.expand(out.shape(), where);
+  const auto kernel = kernels(out.raw_view()).masked_scatter;
+  if (WEFT_UNLIKELY(kernel == nullptr)) return scatter_composed(out, places, list, where);
+  kernel(out.raw_view(), places.raw_view(), list.raw_view());
 }
 
 }  // namespace
@@ -125,8 +171,11 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Location where) {
   const Dims shape = joined_shape(op, x, mask, where);
   const Tensor out = make(Dims(count_places(op, mask, shape, where)), x.dtype(), x.device(), op, where);
   if (out.numel() != 0) {
-    WEFT_KERNEL_FOR(masked_select, out, op, where)
-    (out.raw_view(), broadcast_view(x.raw_view(), shape), broadcast_view(mask.raw_view(), shape));
+    NoGradGuard unrecorded;
+    const Tensor from = x.expand(shape, where), places = mask.expand(shape, where);
+    const auto kernel = kernels(out.raw_view()).masked_select;
+    if (WEFT_LIKELY(kernel != nullptr)) kernel(out.raw_view(), from.raw_view(), places.raw_view());
+    else select_composed(out, from, places, where);
   }
   if (should_record(x)) record(out, op, where, SelectFormula{x.shape(), shape, Saved(mask)}, x);
   return out;
@@ -139,7 +188,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
   check_enough(op, mask, source, shape, where);
   const Tensor out = make(shape, x.dtype(), x.device(), op, where);
   WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), broadcast_view(x.raw_view(), shape));
-  run_masked_scatter(out, mask, source, op, where);
+  run_masked_scatter(out, mask, source, where);
   if (should_record(x, source)) {
     record(out, op, where, ScatterFormula{x.shape(), source.shape(), Saved(mask)}, x, source);
   }
@@ -154,7 +203,7 @@ const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor&
   check_enough(op, mask, source, x.shape(), where);
   const Tensor places = apart(mask, x, where), from = apart(source, x, where);
   write_recorded(
-      x, op, where, [&] { run_masked_scatter(x, places, from, op, where); },
+      x, op, where, [&] { run_masked_scatter(x, places, from, where); },
       [&] {
         return ScatterFormula{x.shape(), source.shape(), Saved(places)};
       },
@@ -165,7 +214,11 @@ const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor&
 Tensor nonzero(const Tensor& x, Location where) {
   const int64_t count = count_true("nonzero", checked(x, "nonzero", where), where);
   const Tensor out = make(Dims{count, int64_t{x.dim()}}, DType::i64, x.device(), "nonzero", where);
-  if (out.numel() != 0) WEFT_KERNEL_FOR(nonzero, out, "nonzero", where)(out.raw_view(), x.raw_view());
+  if (out.numel() == 0) return out;
+  NoGradGuard unrecorded;
+  const auto kernel = kernels(out.raw_view()).nonzero;
+  if (WEFT_LIKELY(kernel != nullptr)) kernel(out.raw_view(), x.raw_view());
+  else nonzero_composed(out, x, where);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/index.hpp>
+#include <weft/ops/pointwise.hpp>
 
 namespace weft {
 
@@ -94,8 +95,9 @@ struct UnfoldFormula {
     // Windows and the places inside one, side by side: element (w, i) came from w * step + i.
     const int64_t count = g.sizes()[static_cast<size_t>(dim)];
     const TensorOptions options(DType::i64, g.device());
-    const Operand first(arange(0, count * step, step, options, where).unsqueeze(1, where), where);
-    const Tensor index = (first + Operand(arange(0, size, 1, options, where), where)).reshape({-1}, where);
+    const Tensor first = arange(0, count * step, step, options, where).unsqueeze(1, where);
+    const Tensor within = arange(0, size, 1, options, where);
+    const Tensor index = add(Operand(first, where), Operand(within, where)).reshape({-1}, where);
     Dims order, flat = shape;
     for (int i = 0; i < shape.size(); ++i) {
       order.push_back(i);

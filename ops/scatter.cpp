@@ -63,16 +63,13 @@ Scattered checked_scatter(const char* op, const Tensor& x, int dim, const Tensor
   return s;
 }
 
-// The same where the source may be one value for every place.
-Scattered checked_scatter(const char* op, const Tensor& x, int dim, const Tensor& index, const Operand& source,
-                          Location where) {
+// One value for every place: a C++ number or 0-d tensor, in x's dtype; undefined where the source is a tensor.
+Tensor one_value(const char* op, const Tensor& x, const Operand& source, Location where) {
   const Tensor& value = checked(source.tensor(), op, where);
   const bool number = value.impl()->wrapped_number;
-  if (!number && value.dim() != 0) return checked_scatter(op, x, dim, index, value, where);
-  checked(x, op, where);
-  if (!number) check_source(op, x, value, where);
-  const Tensor filler = fill_value(op, x, source, where).expand(checked(index, op, where).shape(), where);
-  return checked_scatter(op, x, dim, index, filler, where);
+  if (!number && value.dim() != 0) return {};
+  if (!number) check_source(op, checked(x, op, where), value, where);
+  return fill_value(op, checked(x, op, where), source, where);
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
@@ -191,8 +188,8 @@ Tensor floor_mean(const Tensor& sum, const Tensor& count, Location where) {
         .to(sum.dtype(), where);
   };
   const Tensor first = quotient(sum);  // off by what a double leaves out; the rest is small
-  const Operand product(mul(Operand(first, where), Operand(count, where)), where);
-  return add(Operand(first, where), Operand(quotient(sub(Operand(sum, where), product)), where));
+  const Tensor product = mul(Operand(first, where), Operand(count, where));
+  return add(Operand(first, where), Operand(quotient(sub(Operand(sum, where), Operand(product, where))), where));
 }
 
 Tensor reduced_into(const Tensor& x, const Scattered& s, ScatterReduction how, bool include_self, const char* op,
@@ -328,15 +325,40 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int6
   return gather_elements(op, x.expand(x_shape, where), d, at.expand(index_shape, where), where);
 }
 
-Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source) {
-  const Location where = source.where;
-  return scattered<ReplaceFormula>(Scatter::replace, "scatter", x,
-                                   checked_scatter("scatter", x, dim, index, source, where), where);
+namespace {
+
+// Where a value goes: a place named twice is there once.
+Tensor filled_mask(const Tensor& x, int dim, const Tensor& index, Location where) {
+  const Tensor none = zeros(x.shape(), {DType::boolean, x.device()}, where);
+  return scatter(none, dim, index, Operand(true, where));
 }
-const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Operand& source) {
+
+}  // namespace
+
+Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source) {
+  constexpr const char* op = "scatter";
   const Location where = source.where;
-  return scattered_in_place<ReplaceFormula>(Scatter::replace, "scatter_", x,
-                                            checked_scatter("scatter_", x, dim, index, source, where), where);
+  Tensor value = one_value(op, x, source, where);
+  if (WEFT_UNLIKELY(value.defined() && should_record(value))) {
+    return masked_fill(Operand(x, where), Operand(filled_mask(x, dim, index, where), where), Operand(value, where));
+  }
+  if (value.defined()) value = value.expand(checked(index, op, where).shape(), where);
+  const Tensor& from = value.defined() ? value : source.tensor();
+  return scattered<ReplaceFormula>(Scatter::replace, op, x, checked_scatter(op, x, dim, index, from, where), where);
+}
+
+const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Operand& source) {
+  constexpr const char* op = "scatter_";
+  const Location where = source.where;
+  Tensor value = one_value(op, x, source, where);
+  if (WEFT_UNLIKELY(value.defined() && should_record(value))) {
+    check_target(x, op, where);
+    return masked_fill_(x, filled_mask(x, dim, index, where), Operand(value, where));
+  }
+  if (value.defined()) value = value.expand(checked(index, op, where).shape(), where);
+  const Tensor& from = value.defined() ? value : source.tensor();
+  return scattered_in_place<ReplaceFormula>(Scatter::replace, op, x, checked_scatter(op, x, dim, index, from, where),
+                                            where);
 }
 
 Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
@@ -374,7 +396,7 @@ const Tensor& scatter_reduce_(const Tensor& x, int dim, const Tensor& index, con
         WEFT_KERNEL_FOR(copy, x, op, where)
         (x.raw_view(), out.raw_view());
       },
-      [&] { return reduce_formula(x.clone(where).detach(), s, how, include_self); }, x, s.source);
+      [&] { return reduce_formula(x.clone(where), s, how, include_self); }, x, s.source);
   return x;
 }
 

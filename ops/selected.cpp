@@ -13,25 +13,22 @@ bool reads_no_index(const Selection& part, int64_t elements) {
   return false;
 }
 
-// One list of indices into one dimension that no axis before it moved: rows, which have a kernel of their own.
-bool picks_rows(const Selection& part) {
-  const Picks& picks = part.picks;
-  return picks.count == 1 && picks.dim[0] == picks.at && picks.joined.size() == 1 && part.index[0].dim() == 1 &&
-         picks.joined[0] == part.index[0].numel();
-}
-
-void select_rows(const Tensor& out, const Tensor& x, const Selection& part, const char* op, Location where) {
-  const Picks& picks = part.picks;
-  View from = region_view(x.raw_view(), part.region);
-  Layout& l = from.layout;
-  for (int a = l.rank++; a > picks.at; --a) {
-    l.sizes[a] = l.sizes[a - 1];
-    l.strides[a] = l.strides[a - 1];
+// `to` is a view of x.
+void write_view(const Tensor& x, const View& to, const Tensor& values, bool add, const char* op, Location where) {
+  if (to.layout.numel == 0) return;
+  if (!add && values.dim() == 0 && values.device().is_cpu()) {
+    WEFT_KERNEL_FOR(fill, x, op, where)(to, values.item_scalar(where));
+    return;
   }
-  l.sizes[picks.at] = picks.extent[0];
-  l.strides[picks.at] = *merged_stride(x.raw_view().layout, picks.dim[0], picks.span[0]);
-  finish_layout(l);
-  WEFT_KERNEL_FOR(index_select, x, op, where)(out.raw_view(), from, picks.at, part.index[0].raw_view());
+  if (WEFT_LIKELY(!add && values.device() == x.device())) {
+    WEFT_KERNEL_FOR(copy, x, op, where)(to, broadcast_view(values.raw_view(), sizes_of(to.layout)));
+    return;
+  }
+  const NoGradGuard unrecorded;
+  const Tensor near = values.to(x.device(), where), terms = add ? near.to(x.dtype(), where) : near;
+  const View wide = broadcast_view(terms.raw_view(), sizes_of(to.layout));
+  if (add) WEFT_KERNEL_FOR(binary, x, op, where)(BinaryOp::add, to, to, wide);
+  else WEFT_KERNEL_FOR(copy, x, op, where)(to, wide);
 }
 
 }  // namespace
@@ -48,14 +45,11 @@ Tensor read_part(const Tensor& x, const Selection& part, const char* op, Locatio
     return out;
   }
   const CallScope scope(op, where);
-  if (picks_rows(part)) {
-    select_rows(out, x, part, op, where);
-    return out;
-  }
   IndexPlan plan;
   View base;
   make_plan(plan, base, x.raw_view(), part);
-  WEFT_KERNEL_FOR(index_get, x, op, where)(out.raw_view(), base, plan);
+  if (plan.count == 0) WEFT_KERNEL_FOR(copy, x, op, where)(out.raw_view(), base);  // nothing but bools
+  else WEFT_KERNEL_FOR(index_get, x, op, where)(out.raw_view(), base, plan);
   return out;
 }
 
@@ -68,20 +62,7 @@ Tensor read_part(const Tensor& x, const MaskSelection& part, const char* op, Loc
 }
 
 void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add, const char* op, Location where) {
-  const View to = region_view(x.raw_view(), part);
-  if (to.layout.numel == 0) return;
-  if (!add && values.dim() == 0 && values.device().is_cpu()) {
-    WEFT_KERNEL_FOR(fill, x, op, where)(to, values.item_scalar(where));
-    return;
-  }
-  const NoGradGuard unrecorded;
-  const Tensor near = values.to(x.device(), where);
-  if (!add) {
-    WEFT_KERNEL_FOR(copy, x, op, where)(to, broadcast_view(near.raw_view(), sizes_of(to.layout)));
-    return;
-  }
-  const Tensor terms = near.to(x.dtype(), where);
-  WEFT_KERNEL_FOR(binary, x, op, where)(BinaryOp::add, to, to, broadcast_view(terms.raw_view(), sizes_of(to.layout)));
+  write_view(x, region_view(x.raw_view(), part), values, add, op, where);
 }
 
 void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add, const char* op,
@@ -94,6 +75,10 @@ void write_part(const Tensor& x, const Selection& part, const Tensor& values, bo
   IndexPlan plan;
   View base;
   make_plan(plan, base, x.raw_view(), part);
+  if (plan.count == 0) {  // nothing but bools
+    write_view(x, base, values, add, op, where);
+    return;
+  }
   const CallScope scope(op, where);
   WEFT_KERNEL_FOR(index_put, x, op, where)(base, broadcast_view(values.raw_view(), shape), plan, add);
 }

@@ -92,7 +92,7 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
   check_target(x, op_name, where);
   if (info.kind == Kind::floating && !is_floating(x.dtype())) check_floating(op_name, x, where);
   const auto write = [&] { WEFT_KERNEL_FOR(unary, x, op_name, where)(op, x.raw_view(), x.raw_view()); };
-  const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone(where).detach()) : Saved(); };
+  const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone(where)) : Saved(); };
   if (info.saves == functors::saves_output) {
     write_recorded(
         x, op_name, where, write,

@@ -1,6 +1,8 @@
 // Errors from C++ to Python's own kinds and back, and references that other threads drop.
 #include "object.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <new>
@@ -47,6 +49,10 @@ class CarriedError : public std::exception {
 }  // namespace
 
 void carry_error() { throw CarriedError(); }
+
+void wait_for_exit() noexcept {
+  for (;;) pause();
+}
 
 void throw_error(PyObject* kind, const std::string& text) {
   PyErr_SetString(kind, text.c_str());

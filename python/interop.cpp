@@ -87,7 +87,13 @@ Dims dims_of(const Py_ssize_t* values, int count) {
 }
 
 Tensor from_buffer(PyObject* object, Copying copying, Location where) {
-  const Ref memory(PyMemoryView_FromObject(object));
+  PyObject* view = PyMemoryView_FromObject(object);
+  if (view == nullptr && PyErr_ExceptionMatches(PyExc_ValueError)) {
+    // NumPy has arrays that it cannot describe, such as dates.
+    PyErr_Clear();
+    throw_type_error("the elements of this " + type_name(object) + " have no dtype in weft");
+  }
+  const Ref memory(view);
   const Py_buffer* buffer = PyMemoryView_GET_BUFFER(memory.get());
   const auto dtype = dtype_of_format(buffer->format, buffer->itemsize);
   if (!dtype || (buffer->itemsize != itemsize(*dtype))) {
@@ -384,19 +390,7 @@ PyObject* to_numpy(PyObject* self, bool force) {
 }
 
 Tensor from_memory(PyObject* object, Copying copying) {
-  if (PyObject_CheckBuffer(object)) {
-    try {
-      return from_buffer(object, copying, here());
-    } catch (const PythonError&) {
-      // NumPy has arrays that it cannot describe as a buffer, such as dates.
-      if (PyErr_ExceptionMatches(PyExc_ValueError) && PyObject_HasAttrString(object, "dtype") && copying != Copying::never) {
-        PyErr_Clear();
-        throw_type_error("an array of this dtype cannot be a tensor: " +
-                         text_of(Ref(PyObject_Str(attribute(object, "dtype").get())).get()));
-      }
-      throw;
-    }
-  }
+  if (PyObject_CheckBuffer(object)) return from_buffer(object, copying, here());
   if (PyCapsule_CheckExact(object) || PyObject_HasAttrString(object, "__dlpack__")) {
     return from_dlpack_object(object, copying);
   }

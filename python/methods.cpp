@@ -9,6 +9,7 @@
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/scan.hpp>
+#include <weft/ops/scatter.hpp>
 #include <weft/tensor/layout.hpp>
 
 #include "generator.hpp"

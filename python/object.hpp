@@ -74,12 +74,21 @@ R guarded(R failure, F&& f) noexcept {
   }
 }
 
+/// Where a thread asks for an interpreter that is ending, Python unwinds the thread's stack. C++ frames on it must not be
+/// torn down, so the unwinding stops here and the thread sleeps until the process is gone.
+[[noreturn]] void wait_for_exit() noexcept;
+
 /// Gives the interpreter to other threads until the end of the scope, where `worth` it.
 class WithoutGil {
  public:
   explicit WithoutGil(bool worth = true) : state_(worth ? PyEval_SaveThread() : nullptr) {}
   ~WithoutGil() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
+    if (state_ == nullptr) return;
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (...) {
+      wait_for_exit();
+    }
   }
   WithoutGil(const WithoutGil&) = delete;
 
@@ -92,7 +101,13 @@ inline constexpr int64_t elements_worth_a_switch = 16384;
 /// Takes the interpreter for a function that C++ calls on any thread.
 class WithGil {
  public:
-  WithGil() : state_(PyGILState_Ensure()) {}
+  WithGil() noexcept {
+    try {
+      state_ = PyGILState_Ensure();
+    } catch (...) {
+      wait_for_exit();
+    }
+  }
   ~WithGil() { PyGILState_Release(state_); }
   WithGil(const WithGil&) = delete;
 

@@ -344,8 +344,7 @@ template <auto f>
 constexpr PyCFunction simple =
     [](PyObject* self, PyObject*) -> PyObject* { return guarded<PyObject*>(nullptr, [&] { return f(tensor_of(self)); }); };
 
-PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t)) { return reinterpret_cast<PyCFunction>(f); }
-PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)) {
+PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t)) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
 }
 

@@ -42,6 +42,10 @@ WEFT_API void register_allocator(Device device, Allocator* allocator);
 
 /// The CPU's caching allocator: size classes, thread-local bins, huge pages for large blocks.
 WEFT_API Allocator& cpu_allocator();
+namespace detail {
+/// What the calling thread has taken from the CPU's allocator so far, freed or not; for profiling.
+size_t thread_allocated_bytes();
+}  // namespace detail
 
 WEFT_API MemoryStats memory_stats(Device device = {});
 WEFT_API void reset_peak(Device device = {});

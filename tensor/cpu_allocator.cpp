@@ -93,6 +93,7 @@ struct LocalBins {
   size_t limit;  // 0 until the thread's first slow call and again after its exit hook ran
   uint32_t epoch;
   std::atomic<size_t> allocations;
+  size_t bytes_so_far;
   LocalBins* next;
 };
 constinit thread_local LocalBins local = {};
@@ -160,6 +161,7 @@ bool CpuAllocator::count_allocation(size_t bytes) {
   }
   if (WEFT_UNLIKELY(now > threshold_.load(std::memory_order_relaxed)) && !over_threshold(bytes, now)) return false;
   local.allocations.store(local.allocations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  local.bytes_so_far += bytes;
   return true;
 }
 
@@ -228,6 +230,7 @@ void* CpuAllocator::allocate_large(size_t bytes) {
   else data = take_from_system(class_bytes(c));
   if (data == nullptr) return nullptr;
   ++past_allocations_;
+  local.bytes_so_far += bytes;
   peak_ = std::max(peak_, allocated_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   update_threshold();
   return data;
@@ -367,6 +370,8 @@ void CpuAllocator::set_limit(size_t bytes) {
 }
 
 }  // namespace
+
+size_t detail::thread_allocated_bytes() { return local.bytes_so_far; }
 
 Allocator& cpu_allocator() { return immortal.allocator; }
 

@@ -10,6 +10,12 @@ namespace weft::cpu {
 template <class T>
 inline constexpr bool is_half_type = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
+template <class T>
+constexpr bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return x != x;
+  else return false;
+}
+
 /// Integers wrap around; bool adds by "or" and multiplies by "and". Of max and min NaN wins.
 template <Scatter mode, class T>
 inline T combined(T a, T b) {
@@ -26,9 +32,9 @@ inline T combined(T a, T b) {
   } else if constexpr (mode == Scatter::prod) {
     return a * b;
   } else if constexpr (mode == Scatter::max) {
-    return b > a || b != b ? b : a;
+    return b > a || is_nan(b) ? b : a;
   } else {
-    return b < a || b != b ? b : a;
+    return b < a || is_nan(b) ? b : a;
   }
 }
 

@@ -1,5 +1,6 @@
 // Reading by tensors of indices: offsets for a block of positions, then elements or runs of them.
 #include <algorithm>
+#include <atomic>
 
 #include <weft/backends/cpu/index_offsets.hpp>
 #include <weft/backends/cpu/kernels.hpp>
@@ -54,7 +55,8 @@ void get(const View& out, const View& base, const IndexPlan& plan) {
         char* const to = bytes(out) + at.offset[0] + j * out_step;
         const char* const from = bytes(base) + at.offset[1] + j * base_step;
         if (run == item) {
-          with_item(item, [&](auto word) { get_elements<decltype(word)>(to, out_step, from, base_step, offset, size); });
+          with_item(item,
+                    [&](auto word) { get_elements<decltype(word)>(to, out_step, from, base_step, offset, size); });
         } else if (run > 0) {
           get_runs(to, out_step, from, base_step, offset, size, run);
         } else {
@@ -65,9 +67,41 @@ void get(const View& out, const View& base, const IndexPlan& plan) {
   });
 }
 
+/// One index by which single elements are read; false where it is out of range.
+bool get_by_one(const View& out, const View& base, const IndexPlan& plan, const SelectionWalk<1>& walk) {
+  const View& index = plan.indices[0];
+  const GatherLoop loop = gather_loop(out.layout.dtype, index.layout.dtype);
+  const int64_t n = walk.length;
+  std::atomic<bool> valid = true;
+  parallel_for(walk.lines.count * n, rows_per_chunk(1), [&](int64_t begin, int64_t end) {
+    Cursor<3> at(walk.lines, begin / n);
+    for (int64_t position = begin, j = begin % n; position < end; j = 0, at.next()) {
+      const int64_t size = std::min(n - j, end - position);
+      const GatherLine line = {bytes(out) + at.offset[0] + j * walk.step[0],
+                               bytes(base) + at.offset[1] + j * walk.step[1],
+                               bytes(index) + at.offset[2] + j * walk.step[2],
+                               size,
+                               plan.sizes[0],
+                               walk.step[0],
+                               walk.step[1],
+                               plan.strides[0],
+                               walk.step[2]};
+      if (!loop(line)) valid.store(false, std::memory_order_relaxed);
+      position += size;
+    }
+  });
+  return valid.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void index_get(const View& out, const View& base, const IndexPlan& plan) {
+  if (plan.count == 1 && out.layout.numel > 0) {
+    check_index_type("index_get", plan.indices[0]);
+    const SelectionWalk<1> walk(out, base, plan);
+    // Checked as they are read: `out` is the op's own, and nobody sees it when this raises.
+    if (walk.slab.rank == 0 && get_by_one(out, base, plan, walk)) return;
+  }
   check_plan("index_get", plan);
   if (out.layout.numel == 0) return;
   with_index_count(plan, [&](auto count) { get<decltype(count)::value>(out, base, plan); });

@@ -1,6 +1,9 @@
 // The byte offsets that an IndexPlan adds, a block at a time.
 #pragma once
 
+#include <type_traits>
+
+#include <weft/backends/cpu/index_loops.hpp>
 #include <weft/backends/cpu/indices.hpp>
 #include <weft/backends/dispatch.hpp>
 
@@ -8,13 +11,6 @@ namespace weft::cpu {
 
 /// Offsets are computed for so many positions at once; they stay in the first cache.
 inline constexpr int64_t offset_block = 512;
-
-/// offset[i] = (or +=, with `more`) wrapped index i times `stride`; the indices are valid and `step` bytes apart.
-void index_offsets(int64_t* offset, const char* index, DType type, int64_t step, int64_t n, int64_t size,
-                   int64_t stride, bool more);
-
-/// Raises IndexError for the first index that is out of range, DTypeError for indices of another type than i32 and i64.
-void check_plan(const char* kernel, const IndexPlan& plan);
 
 /// The offsets of blocks of a line of positions for K or fewer indices. A block like the last one costs nothing.
 template <int K>

@@ -8,6 +8,7 @@
 #include <weft/backends/cpu/groups.hpp>
 #include <weft/backends/cpu/index_offsets.hpp>
 #include <weft/backends/cpu/kernels.hpp>
+#include <weft/backends/cpu/loops.hpp>
 #include <weft/backends/cpu/slab.hpp>
 #include <weft/backends/cpu/thread_pool.hpp>
 #include <weft/tensor/threads.hpp>
@@ -44,16 +45,10 @@ struct Put {
       to = combined<mode>(to, *reinterpret_cast<const T*>(values + i * step));
     }
   }
-  static void run(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
+  static void run(BinaryLoop add, char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
     if (to_step == (int64_t)sizeof(T) && from_step == (int64_t)sizeof(T)) {
-      T* const out = reinterpret_cast<T*>(to);
-      const T* const in = reinterpret_cast<const T*>(from);
-      if constexpr (mode == Scatter::replace) {
-        copy_run(to, from, n * (int64_t)sizeof(T));
-      } else {
-#pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) out[i] = combined<mode>(out[i], in[i]);
-      }
+      if constexpr (mode == Scatter::replace) copy_run(to, from, n * (int64_t)sizeof(T));
+      else add(to, to, from, n);
       return;
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -65,16 +60,20 @@ struct Put {
 
 template <class T, Scatter mode, int K>
 void put(const View& base, const View& values, const IndexPlan& plan) {
-  constexpr int64_t piece = 4096, worthwhile = 65536;
+  constexpr int64_t piece = 4096, worthwhile = 65536, ahead = 4;
   Walk<2> outer;
   const SelectionWalk<K> walk(values, base, plan, &outer);
   Walk<2> slab = walk.slab;
   int64_t step[2];
   const int64_t run = slab.pop(step), positions = walk.lines.count * walk.length;
+  const int64_t fetched = step[1] == (int64_t)sizeof(T) ? std::min<int64_t>(run * step[1], 1024) : 64;
   const bool single = run == 1 && slab.count == 1;
   const int64_t pieces = (run + piece - 1) / piece, apart = outer.count * pieces;
   const int64_t work = positions * slab.count * std::min(run, piece);
   const int threads = num_threads();
+  const Slot type = slot_of(base.layout.dtype);
+  const BinaryLoop add =
+      mode == Scatter::sum ? binary_loops.loop[static_cast<int>(BinaryOp::add)][type][0] : BinaryLoop{};
   const int64_t parts = work * apart < worthwhile || apart >= threads ? 1 : std::min(threads, 8);
   parallel_for(apart * parts, parts > 1 ? 1 : rows_per_chunk(work), [&](int64_t begin, int64_t end) {
     OffsetBlock<K> offsets(plan);
@@ -96,18 +95,39 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
             continue;
           }
           for (int64_t i = 0; i < n; ++i) {
+            if (i + ahead < n) {
+              const char* const next = line_to + (i + ahead) * walk.step[1] + offset[i + ahead];
+              for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(next + b, 1);
+            }
             char* const slab_to = line_to + i * walk.step[1] + offset[i];
             const char* const slab_from = line_from + i * walk.step[0];
             if (parts > 1 && !part.has(slab_to)) continue;
             Cursor<2> row(slab, 0);
             for (int64_t r = 0; r < slab.count; ++r, row.next()) {
-              Put<T, mode>::run(slab_to + row.offset[1], step[1], slab_from + row.offset[0], step[0], width);
+              Put<T, mode>::run(add, slab_to + row.offset[1], step[1], slab_from + row.offset[0], step[0], width);
             }
           }
         }
       }
     }
   });
+}
+
+template <class T>
+T rounded(float x) {
+  if constexpr (std::is_same_v<T, float16>) return to_float16(x);
+  else return to_bfloat16(x);
+}
+
+/// Sums of single elements that lie close together: in an array of floats between the same places.
+template <class T>
+void add_in_singles(char* base, const char* values, const std::vector<int64_t>& to, const std::vector<int64_t>& from) {
+  T* const out = reinterpret_cast<T*>(base);
+  const Scratch scratch((*std::max_element(to.begin(), to.end()) + 1) * (int64_t)sizeof(float));
+  float* const sums = scratch.as<float>();
+  for (const int64_t place : to) sums[place] = to_float(out[place]);
+  for (size_t p = 0; p < to.size(); ++p) sums[to[p]] += to_float(*reinterpret_cast<const T*>(values + from[p]));
+  for (const int64_t place : to) out[place] = rounded<T>(sums[place]);
 }
 
 /// Sums of 16-bit floats: the positions are grouped by destination, and each destination is rounded once.
@@ -137,6 +157,9 @@ void put_rounded_sums(const View& base, const View& values, const IndexPlan& pla
   const int64_t highest = *std::max_element(to.begin(), to.end());
   std::vector<int64_t> keys(to.size());
   for (size_t p = 0; p < to.size(); ++p) keys[p] = (to[p] - lowest) / (int64_t)sizeof(T);
+  if (width == 1 && free.count == 1 && (highest - lowest) / (int64_t)sizeof(T) <= 4 * count + 1024) {
+    return add_in_singles<T>(bytes(base) + lowest, bytes(values), keys, from);
+  }
   const Groups groups(keys, (highest - lowest) / (int64_t)sizeof(T) + 1);
   const int64_t per_group = free.count * width * (count / groups.count() + 1);
   parallel_for(groups.count(), rows_per_chunk(per_group), [&](int64_t begin, int64_t end) {
@@ -152,8 +175,7 @@ void put_rounded_sums(const View& base, const View& values, const IndexPlan& pla
         for (; member != last; ++member) {
           total += to_float(*reinterpret_cast<const T*>(bytes(values) + from[static_cast<size_t>(*member)]));
         }
-        if constexpr (std::is_same_v<T, float16>) out = to_float16(total);
-        else out = to_bfloat16(total);
+        out = rounded<T>(total);
         continue;
       }
       Cursor<2> row(free, 0);
@@ -193,6 +215,14 @@ void index_put(const View& base, const View& values, const IndexPlan& plan, bool
       });
     }
   });
+}
+
+void index_add(const View& out_view, int dim, const View& index, const View& source_view) {
+  View out = at_least_1d(out_view);
+  const View source = at_least_1d(source_view);
+  const IndexPlan plan = plan_of(broadcast_index(index, dim, source), dim, out);
+  out.layout.strides[dim] = 0;
+  index_put(out, source, plan, true);
 }
 
 }  // namespace weft::cpu

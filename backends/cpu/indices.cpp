@@ -1,5 +1,6 @@
 #include <weft/backends/cpu/indices.hpp>
 
+#include <weft/backends/cpu/index_loops.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 
 namespace weft::cpu {
@@ -23,28 +24,18 @@ std::vector<int64_t> resolve(const View& index, int dim, int64_t size) {
   return result;
 }
 
-namespace {
-template <class I>
-bool all_valid(const char* line, int64_t step, int64_t n, int64_t size) {
-  int64_t lowest = 0, highest = -1;
-  if (step == (int64_t)sizeof(I)) {
-    const I* p = reinterpret_cast<const I*>(line);
-    I low = 0, high = -1;
-    for (int64_t j = 0; j < n; ++j) {
-      low = p[j] < low ? p[j] : low;
-      high = p[j] > high ? p[j] : high;
-    }
-    lowest = low, highest = high;
-  } else {
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t index = index_at<I>(line, j * step);
-      lowest = index < lowest ? index : lowest;
-      highest = index > highest ? index : highest;
-    }
+View broadcast_index(const View& index, int dim, const View& like) {
+  View result = at_least_1d(index);
+  const int64_t stride = result.layout.strides[0];
+  result.layout.rank = like.layout.rank;
+  result.layout.numel = like.layout.numel;
+  result.layout.contiguous = 0;
+  for (int d = 0; d < like.layout.rank; ++d) {
+    result.layout.sizes[d] = like.layout.sizes[d];
+    result.layout.strides[d] = d == dim ? stride : 0;
   }
-  return lowest >= -size && highest < size;
+  return result;
 }
-}  // namespace
 
 void raise_first_invalid(const View& index, int dim, int64_t size) {
   const Layout* const layouts[] = {&index.layout};
@@ -56,7 +47,7 @@ void raise_first_invalid(const View& index, int dim, int64_t size) {
     Cursor<1> at(walk, 0);
     for (int64_t i = 0; i < walk.count; ++i, at.next()) {
       const char* line = bytes(index) + at.offset[0];
-      if (all_valid<I>(line, step[0], n, size)) continue;
+      if (all_in_range(line, index.layout.dtype, step[0], n, size)) continue;
       for (int64_t j = 0; j < n; ++j) {
         const int64_t given = index_at<I>(line, j * step[0]);
         int64_t row = given;
@@ -64,6 +55,30 @@ void raise_first_invalid(const View& index, int dim, int64_t size) {
       }
     }
   });
+}
+
+void check_plan(const char* kernel, const IndexPlan& plan) {
+  for (int k = 0; k < plan.count; ++k) {
+    check_index_type(kernel, plan.indices[k]);
+    // Each index once: where it repeats, in a selection of no elements too.
+    View once = plan.indices[k];
+    once.layout.numel = 1;
+    for (int d = 0; d < once.layout.rank; ++d) {
+      if (once.layout.strides[d] == 0) once.layout.sizes[d] = 1;
+      once.layout.numel *= once.layout.sizes[d];
+    }
+    if (once.layout.numel > 0) raise_first_invalid(once, plan.dims[k], plan.sizes[k]);
+  }
+}
+
+IndexPlan plan_of(const View& index, int dim, const View& base) {
+  IndexPlan plan;
+  plan.count = 1;
+  plan.indices[0] = index;
+  plan.sizes[0] = base.layout.sizes[dim];
+  plan.strides[0] = base.layout.strides[dim];
+  plan.dims[0] = dim;
+  return plan;
 }
 
 }  // namespace weft::cpu

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <weft/backends/cpu/lines.hpp>
+#include <weft/backends/dispatch.hpp>
 
 namespace weft::cpu {
 
@@ -29,7 +30,13 @@ inline bool wraps_into(int64_t& index, int64_t size) {
 void check_index_type(const char* kernel, const View& index);
 /// A 1-d index as checked numbers in [0, size).
 std::vector<int64_t> resolve(const View& index, int dim, int64_t size);
+/// A 1-d index seen with the sizes of `like`, stride 0 but along `dim`.
+View broadcast_index(const View& index, int dim, const View& like);
 /// IndexError for the first index, in row-major order, that is not in [-size, size); returns where there is none.
 void raise_first_invalid(const View& index, int dim, int64_t size);
+/// The same for the indices of a plan, one after the other; DTypeError unless they are i32 or i64.
+void check_plan(const char* kernel, const IndexPlan& plan);
+/// The plan of one index, that of a gather: it has the sizes of the selection.
+IndexPlan plan_of(const View& index, int dim, const View& base);
 
 }  // namespace weft::cpu

@@ -37,14 +37,14 @@ void cross_entropy(const View& losses, const View& log_sum_exp, const View& logi
 void cross_entropy_gradient(const View& dlogits, const View& g, const View& logits, const View& log_sum_exp,
                             const View& targets, int64_t ignore_index, double label_smoothing);
 
-// index.cpp
+// index.cpp, scatter.cpp
 void index_select(const View& out, const View& x, int dim, const View& index);
-void index_add(const View& out, int dim, const View& index, const View& source);
 void gather(const View& out, const View& x, int dim, const View& index);
 void scatter(Scatter, const View& out, int dim, const View& index, const View& source);
-// index_elements.cpp
+// index_elements.cpp, index_put.cpp
 void index_get(const View& out, const View& base, const IndexPlan&);
 void index_put(const View& base, const View& values, const IndexPlan&, bool accumulate);
+void index_add(const View& out, int dim, const View& index, const View& source);
 // mask.cpp
 int64_t count_nonzero(const View& x);
 void nonzero(const View& out, const View& x);

@@ -44,52 +44,79 @@ void bits_loop(uint64_t* words, const uint8_t* from, int64_t n) {
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-#define WEFT_HAS_PEXT 1
-#else
-#define WEFT_HAS_PEXT 0
-#endif
+#define WEFT_HAS_COMPRESS 1
 
-/// 8 bytes of items whose bits are the low ones of `bits`, as a mask of bytes.
-template <class T>
-HWY_INLINE uint64_t spread(uint64_t bits) {
-#if WEFT_HAS_PEXT
-  if constexpr (sizeof(T) == 1) return _pdep_u64(bits, 0x0101010101010101) * 0xff;
-  else return _pdep_u64(bits, 0x0001000100010001) * 0xffff;
-#else
-  return bits;
-#endif
-}
-
-template <class T>
-HWY_INLINE T* compress_word(T* to, const T* from, uint64_t bits) {
-  if constexpr (sizeof(T) >= 4) {
-    const hn::ScalableTag<T> d;
-    constexpr int lanes = static_cast<int>(hn::MaxLanes(d));
-    for (int k = 0; k < 64; k += lanes) {
-      const uint64_t mine = lanes == 64 ? bits : bits >> k & ((uint64_t{1} << lanes) - 1);
-      uint8_t part[8];
-      memcpy(part, &mine, 8);
-      hn::StoreU(hn::Compress(hn::LoadU(d, from + k), hn::LoadMaskBits(d, part)), d, to);
-      to += std::popcount(mine);
-    }
-  } else if constexpr (WEFT_HAS_PEXT) {
-#if WEFT_HAS_PEXT
-    constexpr int lanes = 8 / sizeof(T);
-    for (int k = 0; k < 64; k += lanes) {
-      const uint64_t mine = bits >> k & ((uint64_t{1} << lanes) - 1);
-      uint64_t items;
-      memcpy(&items, from + k, 8);
-      items = _pext_u64(items, spread<T>(mine));
-      memcpy(to, &items, 8);
-      to += std::popcount(mine);
-    }
-#endif
-  } else {
-    for (int k = 0; k < 64; ++k) {
-      *to = from[k];
-      to += bits >> k & 1;
+// Not Highway's Compress: its tables are built on the stack by every call.
+#if HWY_TARGET == HWY_AVX2
+struct CompressTable {
+  /// For each mask of 8 lanes of 32 bits the numbers of the set ones, in order.
+  uint64_t lanes[256] = {};
+  constexpr CompressTable() {
+    for (uint64_t mask = 0; mask < 256; ++mask) {
+      for (uint64_t lane = 0, count = 0; lane < 8; ++lane) {
+        if ((mask >> lane & 1) != 0) lanes[mask] |= lane << (8 * count++);
+      }
     }
   }
+};
+constexpr CompressTable compress_table;
+#endif
+
+/// Items of a step: a register of them, or 8 bytes.
+template <class T>
+constexpr int step = sizeof(T) < 4 ? 8 / sizeof(T) : (HWY_TARGET == HWY_AVX2 ? 32 : 64) / sizeof(T);
+
+/// The low `step` bits as a mask of the bytes of 8 bytes of items.
+template <class T>
+HWY_INLINE uint64_t spread(uint64_t bits) {
+  if constexpr (sizeof(T) == 1) return _pdep_u64(bits, 0x0101010101010101) * 0xff;
+  else return _pdep_u64(bits, 0x0001000100010001) * 0xffff;
+}
+
+/// Writes a whole step of items, of which those with a bit are the first.
+template <class T>
+HWY_INLINE void compress_step(T* to, const T* from, uint64_t bits) {
+  if constexpr (sizeof(T) < 4) {
+    uint64_t items;
+    memcpy(&items, from, 8);
+    items = _pext_u64(items, spread<T>(bits));
+    memcpy(to, &items, 8);
+  } else {
+#if HWY_TARGET == HWY_AVX3
+    const __m512i items = _mm512_loadu_si512(from);
+    if constexpr (sizeof(T) == 4) {
+      _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), items));
+    } else {
+      _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(static_cast<__mmask8>(bits), items));
+    }
+#else
+    if constexpr (sizeof(T) == 8) bits = _pdep_u64(bits, 0x55) * 3;
+    const __m128i lanes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&compress_table.lanes[bits]));
+    const __m256i items = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                        _mm256_permutevar8x32_epi32(items, _mm256_cvtepu8_epi32(lanes)));
+#endif
+  }
+}
+#else
+#define WEFT_HAS_COMPRESS 0
+#endif
+
+/// The items with a bit, of 64; writes at most one item beyond `to` + 64.
+template <class T>
+HWY_INLINE T* compress_word(T* to, const T* from, uint64_t bits) {
+#if WEFT_HAS_COMPRESS
+  for (int k = 0; k < 64; k += step<T>) {
+    const uint64_t mine = bits >> k & ((uint64_t{1} << step<T>)-1);
+    compress_step(to, from + k, mine);
+    to += std::popcount(mine);
+  }
+#else
+  for (int k = 0; k < 64; ++k) {
+    *to = from[k];
+    to += bits >> k & 1;
+  }
+#endif
   return to;
 }
 
@@ -130,11 +157,10 @@ HWY_INLINE const T* expand_word(T* to, const T* from, uint64_t bits) {
     return from;
   }
 #endif
-#if WEFT_HAS_PEXT
+#if WEFT_HAS_COMPRESS
   if constexpr (sizeof(T) < 4) {
-    constexpr int lanes = 8 / sizeof(T);
-    for (int k = 0; k < 64; k += lanes) {
-      const uint64_t mine = bits >> k & ((uint64_t{1} << lanes) - 1), mask = spread<T>(mine);
+    for (int k = 0; k < 64; k += step<T>) {
+      const uint64_t mine = bits >> k & ((uint64_t{1} << step<T>)-1), mask = spread<T>(mine);
       uint64_t old, next;
       memcpy(&old, to + k, 8);
       memcpy(&next, from, 8);
@@ -175,24 +201,16 @@ const char* expand_loop(char* out, const char* in, const char* room, const uint6
 }
 
 int64_t* positions_loop(int64_t* to, const int64_t* room, int64_t first, const uint64_t* words, int64_t n) {
-  const hn::ScalableTag<int64_t> d;
-  constexpr int lanes = static_cast<int>(hn::MaxLanes(d));
-  const auto step = hn::Set(d, lanes);
+  int64_t numbers[64];
+  for (int64_t i = 0; i < 64; ++i) numbers[i] = first + i;
   for (int64_t i = 0; i < n; i += 64, ++words) {
     uint64_t bits = *words;
-    if (bits == 0) continue;
     if (std::popcount(bits) > few && room - to >= 64 + 1) {
-      auto at = hn::Iota(d, first + i);
-      for (int k = 0; k < 64; k += lanes, at = at + step) {
-        const uint64_t mine = bits >> k & ((uint64_t{1} << lanes) - 1);
-        uint8_t part[8];
-        memcpy(part, &mine, 8);
-        hn::StoreU(hn::Compress(at, hn::LoadMaskBits(d, part)), d, to);
-        to += std::popcount(mine);
-      }
+      to = compress_word(to, numbers, bits);
     } else {
       for (; bits != 0; bits &= bits - 1) *to++ = first + i + std::countr_zero(bits);
     }
+    for (int64_t& number : numbers) number += 64;
   }
   return to;
 }
@@ -203,7 +221,7 @@ constexpr MaskLoops target_loops = {
     {expand_loop<uint8_t>, expand_loop<uint16_t>, expand_loop<uint32_t>, expand_loop<uint64_t>},
     positions_loop};
 const MaskLoops* chosen_loops() { return &target_loops; }
-#undef WEFT_HAS_PEXT
+#undef WEFT_HAS_COMPRESS
 
 }  // namespace
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -1,9 +1,236 @@
-// Sorted lines, and places in them.
+// Sorted lines, and places in them. A line becomes pairs of key and position, which are sorted by radix; long lines by
+// blocks in parallel that are merged. A stable order is unique, so threads do not change it.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
 #include <weft/backends/cpu/kernels.hpp>
+#include <weft/backends/cpu/lines.hpp>
+#include <weft/backends/cpu/sort_keys.hpp>
+#include <weft/backends/cpu/thread_pool.hpp>
+#include <weft/tensor/threads.hpp>
 
 namespace weft::cpu {
+namespace {
 
-void sort(const View&, const View&, const View& x, int, bool) { unsupported("sort", x); }
-void searchsorted(const View&, const View& sorted, const View&, bool) { unsupported("searchsorted", sorted); }
+template <class Number>
+struct Entry {
+  Number key, position;
+};
+
+template <class E>
+void insertion_sort(E* entries, int64_t n) {
+  for (int64_t i = 1; i < n; ++i) {
+    const E entry = entries[i];
+    int64_t j = i;
+    for (; j > 0 && entry.key < entries[j - 1].key; --j) entries[j] = entries[j - 1];
+    entries[j] = entry;
+  }
+}
+
+/// Sorts by the low `digits` bytes of the keys; `spare` has room for n more.
+template <class E>
+void radix_sort(E* entries, E* spare, int64_t n, int digits) {
+  if (n <= 40) return insertion_sort(entries, n);
+  int64_t counts[8][256];
+  memset(counts, 0, sizeof(counts[0]) * static_cast<size_t>(digits));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int d = 0; d < digits; ++d) ++counts[d][entries[i].key >> (8 * d) & 255];
+  }
+  E *from = entries, *to = spare;
+  for (int d = 0; d < digits; ++d) {
+    if (counts[d][from->key >> (8 * d) & 255] == n) continue;
+    int64_t next = 0;
+    for (int64_t& count : counts[d]) next += std::exchange(count, next);
+    for (int64_t i = 0; i < n; ++i) to[counts[d][from[i].key >> (8 * d) & 255]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != entries) memcpy(entries, from, static_cast<size_t>(n) * sizeof(E));
+}
+
+/// Writes elements [begin, end) of the merge of two sorted lists; of equal ones, those of `a` come first.
+template <class E>
+void merge_part(E* to, const E* a, int64_t n, const E* b, int64_t m, int64_t begin, int64_t end) {
+  // How many of the first `begin` come from a.
+  int64_t low = std::max<int64_t>(0, begin - m), high = std::min(begin, n);
+  while (low < high) {
+    const int64_t i = low + (high - low) / 2;
+    if (a[i].key <= b[begin - i - 1].key) low = i + 1;
+    else high = i;
+  }
+  const E *next_a = a + low, *next_b = b + (begin - low), *last_a = a + n, *last_b = b + m;
+  to += begin;
+  for (int64_t left = end - begin; left > 0; --left, ++to) {
+    if (next_a == last_a || next_b == last_b) {
+      memcpy(static_cast<void*>(to), next_a == last_a ? next_b : next_a, static_cast<size_t>(left) * sizeof(E));
+      return;
+    }
+    const bool second = next_b->key < next_a->key;
+    *to = second ? *next_b : *next_a;
+    next_a += !second;
+    next_b += second;
+  }
+}
+
+template <class E>
+void sort_long(E* entries, E* spare, int64_t n, int digits) {
+  constexpr int64_t worthwhile = 65536, piece = 16384;
+  int64_t blocks = 1;
+  while (blocks < num_threads() && blocks < 64 && n / (2 * blocks) >= worthwhile / 2) blocks *= 2;
+  if (blocks == 1) return radix_sort(entries, spare, n, digits);
+  const int64_t size = (n + blocks - 1) / blocks;
+  parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = b * size;
+      radix_sort(entries + first, spare + first, std::min(size, n - first), digits);
+    }
+  });
+  E *from = entries, *to = spare;
+  for (int64_t width = size; width < n; width *= 2) {
+    for (int64_t first = 0; first < n; first += 2 * width) {
+      const int64_t a = std::min(width, n - first), b = std::min(width, n - first - a);
+      parallel_for(a + b, piece, [&](int64_t begin, int64_t end) {
+        merge_part(to + first, from + first, a, from + first + a, b, begin, end);
+      });
+    }
+    std::swap(from, to);
+  }
+  if (from != entries) memcpy(static_cast<void*>(entries), from, static_cast<size_t>(n) * sizeof(E));
+}
+
+template <class T>
+struct Line {
+  using Key = Unsigned<sizeof(T)>;
+  const char* data;
+  int64_t stride, n;
+  Key flip;
+
+  Key key(int64_t i) const { return static_cast<Key>(sort_key(*reinterpret_cast<const T*>(data + i * stride)) ^ flip); }
+};
+
+/// line[i] = from[entries[i].position]; the values go through `spare` where they are sorted in place.
+template <class T, class E>
+void store_sorted(char* to, int64_t stride, const char* from, int64_t from_stride, const E* entries, E* spare,
+                  int64_t n) {
+  if (to != from) {
+    for (int64_t i = 0; i < n; ++i) {
+      const char* element = from + static_cast<int64_t>(entries[i].position) * from_stride;
+      *reinterpret_cast<T*>(to + i * stride) = *reinterpret_cast<const T*>(element);
+    }
+    return;
+  }
+  char* const values = reinterpret_cast<char*>(spare);
+  constexpr int64_t item = sizeof(T);
+  for (int64_t i = 0; i < n; ++i) {
+    memcpy(values + i * item, from + static_cast<int64_t>(entries[i].position) * from_stride, item);
+  }
+  for (int64_t i = 0; i < n; ++i) memcpy(to + i * stride, values + i * item, item);
+}
+
+/// Where a sorted line and its order go; either may be null.
+struct Target {
+  char *out, *order;
+  int64_t out_stride, order_stride;
+};
+
+/// Sorts by the keys' difference from the lowest of them, which is below 256 to the power of `digits`.
+template <class E, class T>
+void sort_line(const Line<T>& line, typename Line<T>::Key lowest, int digits, const Target& to, void* scratch) {
+  E *const entries = static_cast<E*>(scratch), *const spare = entries + line.n;
+  using Number = decltype(E::key);
+  for (int64_t i = 0; i < line.n; ++i) {
+    entries[i] = {static_cast<Number>(line.key(i) - lowest), static_cast<Number>(i)};
+  }
+  sort_long(entries, spare, line.n, digits);
+  for (int64_t i = 0; to.order != nullptr && i < line.n; ++i) {
+    *reinterpret_cast<int64_t*>(to.order + i * to.order_stride) = static_cast<int64_t>(entries[i].position);
+  }
+  if (to.out != nullptr) store_sorted<T>(to.out, to.out_stride, line.data, line.stride, entries, spare, line.n);
+}
+
+template <class T>
+void sort_typed(const View& out, const View& order, const View& x, int dim, bool descending) {
+  using Key = Unsigned<sizeof(T)>;
+  const auto stride = [](const View& view, int d) { return view.data == nullptr ? 0 : view.layout.strides[d]; };
+  Walk<3> walk;
+  for (int d = 0; d < x.layout.rank; ++d) {
+    if (d != dim) walk.push(x.layout.sizes[d], {x.layout.strides[d], stride(out, d), stride(order, d)});
+  }
+  const int64_t n = x.layout.sizes[dim];
+  parallel_for(walk.count, rows_per_chunk(8 * n), [&](int64_t begin, int64_t end) {
+    const Scratch scratch(2 * n * (int64_t)sizeof(Entry<uint64_t>));
+    Cursor<3> at(walk, begin);
+    for (int64_t row = begin; row < end; ++row, at.next()) {
+      const Line<T> line = {bytes(x) + at.offset[0], x.layout.strides[dim], n, descending ? Key(~Key(0)) : Key(0)};
+      Key lowest = line.key(0), highest = lowest;
+      for (int64_t i = 1; i < n; ++i) {
+        lowest = std::min(lowest, line.key(i));
+        highest = std::max(highest, line.key(i));
+      }
+      const Target to = {out.data == nullptr ? nullptr : bytes(out) + at.offset[1],
+                         order.data == nullptr ? nullptr : bytes(order) + at.offset[2], stride(out, dim),
+                         stride(order, dim)};
+      const auto range = static_cast<uint64_t>(static_cast<Key>(highest - lowest));
+      const int digits = (64 - std::countl_zero(range) + 7) / 8;
+      if (digits <= 4 && n <= INT64_C(0xffffffff))
+        sort_line<Entry<uint32_t>>(line, lowest, digits, to, scratch.as<char>());
+      else sort_line<Entry<uint64_t>>(line, lowest, digits, to, scratch.as<char>());
+    }
+  });
+}
+
+/// How many elements of a sorted line have a key below `key`, or not above it.
+template <class T>
+int64_t place(const char* line, int64_t stride, int64_t n, Unsigned<sizeof(T)> key, bool right) {
+  int64_t first = 0;
+  while (n > 0) {
+    const int64_t half = n / 2;
+    const auto middle = sort_key(*reinterpret_cast<const T*>(line + (first + half) * stride));
+    const bool beyond = right ? middle <= key : middle < key;
+    first += beyond ? half + 1 : 0;
+    n = beyond ? n - half - 1 : half;
+  }
+  return first;
+}
+
+template <class T>
+void search_typed(const View& out, const View& sorted, const View& values, bool right) {
+  const int last = values.layout.rank - 1;
+  const bool shared = sorted.layout.rank == 1;
+  Walk<3> walk;
+  for (int d = 0; d < values.layout.rank; ++d) {
+    const int64_t stride = shared || d == last ? 0 : sorted.layout.strides[d];
+    walk.push(values.layout.sizes[d], {out.layout.strides[d], values.layout.strides[d], stride});
+  }
+  const int line_dim = sorted.layout.rank - 1;
+  const int64_t n = sorted.layout.sizes[line_dim], stride = sorted.layout.strides[line_dim];
+  parallel_for(walk.count, 4096, [&](int64_t begin, int64_t end) {
+    Cursor<3> at(walk, begin);
+    for (int64_t i = begin; i < end; ++i, at.next()) {
+      const auto key = sort_key(*reinterpret_cast<const T*>(bytes(values) + at.offset[1]));
+      *reinterpret_cast<int64_t*>(bytes(out) + at.offset[0]) =
+          place<T>(bytes(sorted) + at.offset[2], stride, n, key, right);
+    }
+  });
+}
+
+}  // namespace
+
+void sort(const View& out, const View& order, const View& x_view, int dim, bool descending) {
+  const View x = at_least_1d(x_view);
+  const auto like_x = [](View view) { return view.data == nullptr ? view : at_least_1d(view); };
+  with_ordered("sort", x, [&](auto zero) {
+    using T = decltype(zero);
+    if (x.layout.numel > 0) sort_typed<T>(like_x(out), like_x(order), x, dim, descending);
+  });
+}
+
+void searchsorted(const View& out, const View& sorted, const View& values, bool right) {
+  with_ordered("searchsorted", sorted, [&](auto zero) {
+    if (values.layout.numel == 0) return;
+    search_typed<decltype(zero)>(at_least_1d(out), sorted, at_least_1d(values), right);
+  });
+}
 
 }  // namespace weft::cpu

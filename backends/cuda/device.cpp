@@ -14,7 +14,7 @@ namespace {
 
 constexpr const KernelEntry* lists[] = {
 #define WEFT_MODULE(name) name##_kernels,
-    WEFT_CUDA_MODULES(WEFT_MODULE)
+    WEFT_PORTABLE_MODULES(WEFT_MODULE)
 #undef WEFT_MODULE
 };
 static_assert(std::size(lists) == portable::host::module_count);

@@ -1,18 +1,2 @@
-#define WEFT_NUMBER float
-#define WEFT_SUFFIX f32
-#include <weft/backends/cuda/matmul.inc>
-#undef WEFT_NUMBER
-#undef WEFT_SUFFIX
-
-#define WEFT_NUMBER double
-#define WEFT_SUFFIX f64
-#include <weft/backends/cuda/matmul.inc>
-#undef WEFT_NUMBER
-#undef WEFT_SUFFIX
-
-#define WEFT_NUMBER int64_t
-#define WEFT_SUFFIX i64
-#define WEFT_WHOLE
-#include <weft/backends/cuda/matmul.inc>
-#undef WEFT_NUMBER
-#undef WEFT_SUFFIX
+#define WEFT_FILE <weft/backends/cuda/matmul.inc>
+#include <weft/backends/cuda/each_number.hpp>

@@ -2,6 +2,8 @@
 // header that nvcc cannot read may be included here.
 #pragma once
 
+#include <weft/backends/portable/modules.hpp>
+
 namespace weft::cuda {
 
 struct KernelEntry {
@@ -9,18 +11,8 @@ struct KernelEntry {
   const void* function;  ///< as cudaLaunchKernel takes it
 };
 
-// In the order of portable::Module.
-// clang-format off
-#define WEFT_CUDA_MODULES(X) \
-  X(pointwise_f32) X(pointwise_f64) X(pointwise_i64) \
-  X(reduce_f32) X(reduce_f64) X(reduce_i64) \
-  X(matmul_f32) X(matmul_f64) X(matmul_i64) \
-  X(random_f32) X(random_f64) X(random_i64) \
-  X(rows_f32) X(rows_f64) \
-  X(move_any)
-// clang-format on
 #define WEFT_MODULE(name) extern const KernelEntry name##_kernels[];
-WEFT_CUDA_MODULES(WEFT_MODULE)
+WEFT_PORTABLE_MODULES(WEFT_MODULE)
 #undef WEFT_MODULE
 
 // For the .cu files, after a portable *.inc: a list's rows.

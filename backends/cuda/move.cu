@@ -4,8 +4,6 @@
 
 namespace weft::cuda {
 
-WEFT_LIST(move) = {
-    WEFT_ENTRY(move) WEFT_ENTRY(fill) WEFT_ENTRY(where) WEFT_ENTRY(index_select) WEFT_ENTRY(gather){nullptr, nullptr},
-};
+WEFT_LIST(move) = {WEFT_ENTRY(move) WEFT_ENTRY(fill) WEFT_ENTRY(where){nullptr, nullptr}};
 
 }  // namespace weft::cuda

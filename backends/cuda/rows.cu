@@ -1,11 +1,3 @@
-#define WEFT_NUMBER float
-#define WEFT_SUFFIX f32
-#include <weft/backends/cuda/rows.inc>
-#undef WEFT_NUMBER
-#undef WEFT_SUFFIX
-
-#define WEFT_NUMBER double
-#define WEFT_SUFFIX f64
-#include <weft/backends/cuda/rows.inc>
-#undef WEFT_NUMBER
-#undef WEFT_SUFFIX
+#define WEFT_FLOATS
+#define WEFT_FILE <weft/backends/cuda/rows.inc>
+#include <weft/backends/cuda/each_number.hpp>

@@ -7,22 +7,13 @@
 #include <string>
 
 #include <weft/backends/dispatch.hpp>
+#include <weft/backends/portable/modules.hpp>
 #include <weft/backends/portable/plan.hpp>
 
 namespace weft::portable::host {
 
 class DeviceAllocator;
 
-// The files of kernels, each compiled for some number types.
-// clang-format off
-#define WEFT_PORTABLE_MODULES(X) \
-  X(pointwise_f32) X(pointwise_f64) X(pointwise_i64) \
-  X(reduce_f32) X(reduce_f64) X(reduce_i64) \
-  X(matmul_f32) X(matmul_f64) X(matmul_i64) \
-  X(random_f32) X(random_f64) X(random_i64) \
-  X(rows_f32) X(rows_f64) \
-  X(move_any)
-// clang-format on
 #define WEFT_PORTABLE_MODULE(name) name,
 enum class Module : uint8_t { WEFT_PORTABLE_MODULES(WEFT_PORTABLE_MODULE) count };
 #undef WEFT_PORTABLE_MODULE

@@ -70,10 +70,10 @@ WEFT_DEVICE void poke(Out p, T value) {
   *(WEFT_GLOBAL T*)p = value;
 }
 
-/// The byte offsets of N operands at a row-major position.
+/// The byte offsets of N operands, or of the first few, at a row-major position.
 template <class Index, int N>
-WEFT_DEVICE void walk_by(const Walk<N>& walk, Index position, int64_t* offset) {
-  for (int k = 0; k < N; ++k) offset[k] = 0;
+WEFT_DEVICE void walk_by(const Walk<N>& walk, Index position, int64_t* offset, int operands) {
+  for (int k = 0; k < operands; ++k) offset[k] = 0;
   WEFT_UNROLL
   for (int d = 0; d < max_rank; ++d) {
     if (d < walk.rank) {
@@ -82,14 +82,14 @@ WEFT_DEVICE void walk_by(const Walk<N>& walk, Index position, int64_t* offset) {
         position = at / (Index)walk.sizes[d];
         at -= position * (Index)walk.sizes[d];
       }
-      for (int k = 0; k < N; ++k) offset[k] += (int64_t)at * walk.strides[k][d];
+      for (int k = 0; k < operands; ++k) offset[k] += (int64_t)at * walk.strides[k][d];
     }
   }
 }
 template <int N>
-WEFT_DEVICE void offsets_at(const Walk<N>& walk, int64_t position, int64_t* offset) {
-  if (walk.count <= 0x7fffffff) walk_by<uint32_t>(walk, (uint32_t)position, offset);
-  else walk_by<int64_t>(walk, position, offset);
+WEFT_DEVICE void offsets_at(const Walk<N>& walk, int64_t position, int64_t* offset, int operands = N) {
+  if (walk.count <= 0x7fffffff) walk_by<uint32_t>(walk, (uint32_t)position, offset, operands);
+  else walk_by<int64_t>(walk, position, offset, operands);
 }
 
 // ---- elements as numbers --------------------------------------------------------------------------------------------

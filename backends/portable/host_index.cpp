@@ -1,16 +1,20 @@
-#include <optional>
-
 #include <weft/backends/portable/host.hpp>
+#include <weft/backends/portable/host_sort.hpp>
 #include <weft/backends/portable/launch.hpp>
-#include <weft/backends/portable/device_allocator.hpp>
 
 namespace weft::portable::host {
 
 namespace {
 
-constinit Entry index_select_entry("index_select", Module::move_any);
-constinit Entry gather_entry("gather", Module::move_any);
-constinit Entry scatter_add_entry("scatter_add", Module::reduce_f32);
+constinit Entry index_select_entry("index_select", Module::index_any);
+constinit Entry gather_entry("gather", Module::index_any);
+constinit Entry index_get_entry("index_get", Module::index_any);
+constinit Entry destinations_entry("destinations", Module::index_any);
+constinit Entry put_last_entry("put_last", Module::index_any);
+constinit Entry put_entries[] = {{"put_sum", Module::reduce_f32},  // in the order of Scatter, after replace
+                                 {"put_prod", Module::reduce_f32},
+                                 {"put_max", Module::reduce_f32},
+                                 {"put_min", Module::reduce_f32}};
 
 void check_index_type(const char* kernel, const View& index) {
   if (index.layout.dtype != DType::i32 && index.layout.dtype != DType::i64) unsupported(kernel, index);
@@ -30,43 +34,81 @@ View broadcast_index(const View& index, int dim, const View& source) {
   return result;
 }
 
-/// A contiguous f32 array in the shape of a 16-bit one, which is summed in it and rounded once.
-View widened(const View& view, void* data) {
-  View wide = view;
-  wide.data = data;
-  Layout& l = wide.layout;
-  l.dtype = DType::f32;
-  l.contiguous = 1;
-  int64_t stride = itemsize(DType::f32);
-  for (int d = l.rank - 1; d >= 0; --d) {
-    l.strides[d] = stride;
-    stride *= l.sizes[d];
+/// Whether neighbours along dimension d may have destinations of their own by more than a stride of the base.
+bool is_indexed(const View& base, const IndexPlan& plan, int d) {
+  if (base.layout.strides[d] == 0) return true;
+  for (int k = 0; k < plan.count; ++k) {
+    if (plan.indices[k].layout.strides[d] != 0) return true;
   }
-  return wide;
+  return false;
 }
 
-void add_by_index(Accelerator& device, const View& out, int dim, const View& index, const View& source) {
-  const Compute compute = compute_of(out.layout.dtype);
-  portable::ScatterAdd plan = {};
-  const Layout* const layouts[] = {&out.layout, &source.layout, &index.layout};
-  WalkBuilder<3> columns;
-  for (int d = out.layout.rank - 1; d >= 0; --d) {
-    if (d == dim) continue;
-    columns.add(index.layout.sizes[d], {layouts[0]->strides[d], layouts[1]->strides[d], layouts[2]->strides[d]});
+/// Dimensions [0, rank of `values`), or those of them that are indexed.
+IndexLookup lookup_of(Accelerator& device, const View& values, const View& base, const IndexPlan& plan, bool all) {
+  IndexLookup lookup = {};
+  WalkBuilder<2 + max_rank> walk;
+  for (int d = values.layout.rank - 1; d >= 0; --d) {
+    if (!all && !is_indexed(base, plan, d)) continue;
+    int64_t strides[2 + max_rank] = {values.layout.strides[d], base.layout.strides[d]};
+    for (int k = 0; k < plan.count; ++k) strides[2 + k] = plan.indices[k].layout.strides[d];
+    walk.add(values.layout.sizes[d], strides);
   }
-  plan.columns = columns.get();
-  plan.count = index.layout.sizes[dim];
-  plan.size = out.layout.sizes[dim];
-  for (int k = 0; k < 3; ++k) plan.step[k] = layouts[k]->strides[dim];
-  // Narrow problems are cut by destination too, where the device runs many work-items at once.
-  const int64_t wanted = device.simd_width() > 1 ? 4096 : 1;
-  plan.parts = std::clamp<int64_t>(wanted / plan.columns.count, 1, std::max<int64_t>(plan.size, 1));
-  plan.check = {device.note_index_call(), dim};
-  plan.dtype = out.layout.dtype;
-  plan.source_dtype = source.layout.dtype;
-  plan.index_dtype = index.layout.dtype;
-  launch(device, scatter_add_entry.on(device, compute), item_grid(plan.columns.count * plan.parts), out.data,
-         source.data, index.data, device.bad_index(), plan);
+  lookup.walk = walk.get();
+  lookup.count = plan.count;
+  lookup.call = device.note_index_call();
+  for (int k = 0; k < plan.count; ++k) {
+    lookup.sizes[k] = plan.sizes[k];
+    lookup.strides[k] = plan.strides[k];
+    lookup.dims[k] = plan.dims[k];
+    lookup.dtype[k] = plan.indices[k].layout.dtype;
+  }
+  return lookup;
+}
+
+/// The indices' addresses, null beyond the last.
+struct Addresses {
+  void* at[max_rank] = {};
+  explicit Addresses(const IndexPlan& plan) {
+    for (int k = 0; k < plan.count; ++k) at[k] = plan.indices[k].data;
+  }
+};
+static_assert(max_rank == 8, "index.inc takes an address for each index");
+
+portable::Put put_plan(const View& values, const View& base, const IndexPlan& plan) {
+  portable::Put put = {};
+  WalkBuilder<1> positions;
+  WalkBuilder<2> slab;
+  for (int d = values.layout.rank - 1; d >= 0; --d) {
+    const int64_t size = values.layout.sizes[d], of_values = values.layout.strides[d];
+    if (is_indexed(base, plan, d)) positions.add(size, {of_values});
+    else slab.add(size, {base.layout.strides[d], of_values});
+  }
+  put.positions = positions.get();
+  put.slab = slab.get();
+  put.item = static_cast<int32_t>(itemsize(base.layout.dtype));
+  put.dtype = base.layout.dtype;
+  return put;
+}
+
+/// What lies at the destinations is combined with the values, in the order of their positions.
+void put(const char* kernel, Scatter mode, const View& base, const View& values, const IndexPlan& plan) {
+  for (int k = 0; k < plan.count; ++k) check_index_type(kernel, plan.indices[k]);
+  if (mode != Scatter::replace && is_storage_only(base.layout.dtype)) unsupported(kernel, base);
+  if (values.layout.numel == 0) return;
+  Accelerator& device = device_of(base);
+  const Compute compute = compute_of(base.layout.dtype);
+  if (mode != Scatter::replace) require(device, compute, kernel, base);
+  const portable::Put what = put_plan(values, base, plan);
+  SortPairs pairs(device, 1, what.positions.count);
+  const Addresses indices(plan);
+  const auto& at = indices.at;
+  launch(device, destinations_entry.on(device), item_grid(what.positions.count), pairs.keys(), pairs.order(), at[0],
+         at[1], at[2], at[3], at[4], at[5], at[6], at[7], device.bad_index(),
+         lookup_of(device, values, base, plan, false));
+  pairs.sort();
+  Kernel& last = mode == Scatter::replace ? put_last_entry.on(device)
+                                          : put_entries[static_cast<size_t>(mode) - 1].on(device, compute);
+  launch(device, last, item_grid(values.layout.numel), base.data, values.data, pairs.keys(), pairs.order(), what);
 }
 
 }  // namespace
@@ -112,27 +154,36 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
 }
 
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
-  check_index_type("scatter", index_view);
-  if (mode != Scatter::sum || is_storage_only(out_view.layout.dtype)) unsupported("scatter", out_view);
-  if (index_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);
-  Accelerator& device = device_of(out);
-  require(device, compute_of(out.layout.dtype), "scatter", out);
-  if (out.layout.dtype != DType::f16 && out.layout.dtype != DType::bf16) {
-    return add_by_index(device, out, dim, index, source);
-  }
-  const ScratchMemory sums(device, static_cast<size_t>(std::max<int64_t>(out.layout.numel, 1)) * sizeof(float));
-  const View wide = widened(out, sums.data());
-  copy(wide, out);
-  add_by_index(device, wide, dim, index, source);
-  copy(out, wide);
+  IndexPlan plan;
+  plan.count = 1;
+  plan.indices[0] = index;
+  plan.sizes[0] = out.layout.sizes[dim];
+  plan.strides[0] = out.layout.strides[dim];
+  plan.dims[0] = dim;
+  View base = out;  // along `dim` it is addressed by the index alone
+  base.layout.strides[dim] = 0;
+  put("scatter", mode, base, source, plan);
 }
 
 void index_add(const View& out, int dim, const View& index, const View& source_view) {
-  check_index_type("index_add", index);
   const View source = at_least_1d(source_view);
-  if (source.layout.numel == 0) return;
   scatter(Scatter::sum, out, dim, broadcast_index(index, dim, source), source);
+}
+
+void index_get(const View& out, const View& base, const IndexPlan& plan) {
+  for (int k = 0; k < plan.count; ++k) check_index_type("index_get", plan.indices[k]);
+  if (out.layout.numel == 0) return;
+  Accelerator& device = device_of(out);
+  const Addresses indices(plan);
+  const auto& at = indices.at;
+  launch(device, index_get_entry.on(device), item_grid(out.layout.numel), out.data, base.data, at[0], at[1], at[2],
+         at[3], at[4], at[5], at[6], at[7], device.bad_index(), lookup_of(device, out, base, plan, true),
+         static_cast<int32_t>(itemsize(out.layout.dtype)));
+}
+
+void index_put(const View& base, const View& values, const IndexPlan& plan, bool accumulate) {
+  put("index_put", accumulate ? Scatter::sum : Scatter::replace, base, values, plan);
 }
 
 }  // namespace weft::portable::host

@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include <weft/backends/portable/host.hpp>
 #include <weft/backends/portable/launch.hpp>
 #include <weft/backends/portable/device_allocator.hpp>
@@ -22,6 +24,14 @@ int64_t innermost_stride(const Layout& l, bool reduced, const Layout& out) {
   for (int d = l.rank - 1; d >= 0; --d) {
     if (l.sizes[d] == 1 || (out.sizes[d] != l.sizes[d]) != reduced) continue;
     return l.strides[d] < 0 ? -l.strides[d] : l.strides[d];
+  }
+  return INT64_MAX;
+}
+
+/// Of the dimensions but `skip`.
+int64_t innermost_stride(const Layout& l, int skip) {
+  for (int d = l.rank - 1; d >= 0; --d) {
+    if (d != skip && l.sizes[d] != 1) return std::abs(l.strides[d]);
   }
   return INT64_MAX;
 }
@@ -144,7 +154,9 @@ void cumsum(const View& out_view, const View& in_view, int dim, bool exclusive, 
   plan.rows = rows_of({&out, &in}, dim);
   plan.exclusive = exclusive;
   plan.reverse = reverse;
-  launch(device, cumsum_entry.on(device, compute), item_grid(plan.rows.walk.count), out.data, address(in), plan);
+  plan.by_columns = innermost_stride(in.layout, dim) < std::abs(plan.rows.step[1]);
+  const Grid grid = team_grid(device, plan.rows.walk.count, plan.rows.length, plan.by_columns);
+  launch(device, cumsum_entry.on(device, compute), grid, out.data, address(in), plan);
 }
 
 }  // namespace weft::portable::host

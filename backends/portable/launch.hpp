@@ -40,12 +40,13 @@ class Entry {
 
  private:
   static constexpr int remembered = 8;  // devices; a kernel for one beyond is made anew each time
+  bool serves_any() const { return first_ >= Module::move_any; }
   Module module(Compute c) const {
-    return first_ == Module::move_any ? first_ : static_cast<Module>(static_cast<int>(first_) + static_cast<int>(c));
+    return serves_any() ? first_ : static_cast<Module>(static_cast<int>(first_) + static_cast<int>(c));
   }
   std::string full_name(Compute c) const {
     constexpr const char* suffixes[] = {"_f32", "_f64", "_i64"};
-    return std::string(name_) + (first_ == Module::move_any ? "_any" : suffixes[static_cast<int>(c)]);
+    return std::string(name_) + (serves_any() ? "_any" : suffixes[static_cast<int>(c)]);
   }
 
   const char* name_;

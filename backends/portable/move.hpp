@@ -5,16 +5,16 @@
 
 namespace weft::portable {
 
-WEFT_DEVICE void move_element(Out to, In from, int item) {
+WEFT_DEVICE uint64_t bits_at(In from, int item) {
   switch (item) {
     case 1:
-      return poke<uint8_t>(to, peek<uint8_t>(from));
+      return peek<uint8_t>(from);
     case 2:
-      return poke<uint16_t>(to, peek<uint16_t>(from));
+      return peek<uint16_t>(from);
     case 4:
-      return poke<uint32_t>(to, peek<uint32_t>(from));
+      return peek<uint32_t>(from);
     default:
-      return poke<uint64_t>(to, peek<uint64_t>(from));
+      return peek<uint64_t>(from);
   }
 }
 WEFT_DEVICE void put_bits(Out to, uint64_t bits, int item) {
@@ -29,6 +29,7 @@ WEFT_DEVICE void put_bits(Out to, uint64_t bits, int item) {
       return poke<uint64_t>(to, bits);
   }
 }
+WEFT_DEVICE void move_element(Out to, In from, int item) { put_bits(to, bits_at(from, item), item); }
 
 WEFT_DEVICE void move_item(Out out, In in, const Walk<2>& walk, int item, int64_t i) {
   if (i >= walk.count) return;
@@ -54,29 +55,6 @@ WEFT_DEVICE void where_item(Out out, In condition, In a, In b, const Pointwise<3
   if (scalar) put_bits(out + offset[0], first ? plan.scalar[1].bits : plan.scalar[2].bits, item);
   else if (first) move_element(out + offset[0], a + offset[2], item);
   else move_element(out + offset[0], b + offset[3], item);
-}
-
-WEFT_DEVICE void index_select_item(Out out, In x, In index, WEFT_GLOBAL BadIndex* bad, const IndexSelect& plan,
-                                   int64_t i) {
-  const int64_t slab = plan.inner.count;
-  if (i >= plan.outer.count * plan.count * slab) return;
-  const int64_t row = i / slab, j = row % plan.count;
-  int64_t outer[2], inner[2];
-  offsets_at(plan.outer, row / plan.count, outer);
-  offsets_at(plan.inner, i - row * slab, inner);
-  const int64_t from =
-      checked_index(load_whole(index + j * plan.index_step, plan.index_dtype), plan.size, plan.check, bad);
-  if (from < 0) return;
-  move_element(out + outer[0] + inner[0] + j * plan.out_step, x + outer[1] + inner[1] + from * plan.x_step, plan.item);
-}
-
-WEFT_DEVICE void gather_item(Out out, In x, In index, WEFT_GLOBAL BadIndex* bad, const Gather& plan, int64_t i) {
-  if (i >= plan.walk.count) return;
-  int64_t offset[3];
-  offsets_at(plan.walk, i, offset);
-  const int64_t from = checked_index(load_whole(index + offset[2], plan.index_dtype), plan.size, plan.check, bad);
-  if (from < 0) return;
-  move_element(out + offset[0], x + offset[1] + from * plan.x_step, plan.item);
 }
 
 }  // namespace weft::portable

@@ -60,6 +60,7 @@ struct ArgReduce {
 struct Scan {
   Rows<2> rows;
   uint8_t exclusive, reverse;
+  uint8_t by_columns;  ///< neighbouring work-items take neighbouring lines instead of parts of one
 };
 
 /// [batch..., M, K] x [batch..., K, N]; operands: out, a, b, bias.
@@ -100,15 +101,50 @@ struct Gather {
   DType index_dtype;
 };
 
-/// out[index[j, column], column] += source[j, column] in order of j. A work-item owns a part of one column's
-/// destinations.
-struct ScatterAdd {
-  Walk<3> columns;  ///< of out, source, index
-  int64_t count, size;
-  int64_t step[3];
-  int64_t parts;
-  IndexCheck check;
-  DType dtype, source_dtype, index_dtype;
+/// An IndexPlan over positions; operands of the walk: the values, the base, the indices.
+struct IndexLookup {
+  Walk<2 + max_rank> walk;
+  int64_t sizes[max_rank], strides[max_rank];
+  int32_t dims[max_rank];
+  DType dtype[max_rank];
+  uint32_t call;
+  int32_t count;
+};
+
+/// Every position writes a slab.
+struct Put {
+  Walk<1> positions;  ///< of the values
+  Walk<2> slab;       ///< of the base and the values
+  int32_t item;
+  DType dtype;
+};
+
+struct Sort {
+  Walk<3> lines;  ///< of x, out, order
+  int64_t length, step[3];
+  int32_t item;
+  DType dtype;
+  uint8_t descending, has_out, has_order;
+};
+
+struct Search {
+  Walk<3> walk;  ///< of out, values, the start of the sorted line
+  int64_t length, step;
+  DType dtype;
+  uint8_t right;
+};
+
+/// What is not 0, counted and taken by teams, one for each chunk of positions.
+struct Mask {
+  Walk<2> walk;  ///< of the mask and the data
+  int64_t chunk;
+  uint64_t truth;  ///< those bits of the mask's element that are not all 0 where it holds
+  int32_t mask_item, item;
+};
+struct Coordinates {
+  int64_t sizes[max_rank];
+  int64_t row, column;  ///< steps of the output
+  int32_t rank;
 };
 
 /// One [rows, n] operand of a norm, or a vector of n or of rows (with row or column 0).

@@ -1,6 +1,7 @@
-// Reductions, the index of an extreme, variance, running sums, and sums by index: bodies.
+// Reductions, the index of an extreme, variance, running sums, and what an index brings together: bodies.
 #pragma once
 
+#include <weft/backends/portable/sort.hpp>
 #include <weft/backends/portable/team.hpp>
 
 namespace weft::portable {
@@ -162,41 +163,51 @@ WEFT_DEVICE void arg_reduce_team(Out out, In in, const ArgReduce& plan, WEFT_LOC
   if (active && team.lane == 0) poke<int64_t>(out + offset[0], indices[own]);
 }
 
-/// One work-item walks one line.
+/// Each lane sums its part of the line, then goes through it once more, from the sum of the parts before.
 template <class C>
-WEFT_DEVICE void scan_item(Out out, In in, const Scan& plan, int64_t line) {
-  if (line >= plan.rows.walk.count) return;
+WEFT_DEVICE void scan_team(Out out, In in, const Scan& plan, WEFT_LOCAL C* shared) {
+  const Team team = team_here(plan.by_columns);
+  const bool active = team.number < plan.rows.walk.count;
+  const LanePart part = lane_part(team, active ? plan.rows.length : 0);
   int64_t offset[2];
-  offsets_at(plan.rows.walk, line, offset);
+  offsets_at(plan.rows.walk, active ? team.number : 0, offset);
+  const int64_t last = plan.reverse ? plan.rows.length - 1 : 0, sign = plan.reverse ? -1 : 1;
+  const In from = in + offset[1] + last * plan.rows.step[1];
+  const Out to = out + offset[0] + last * plan.rows.step[0];
+  const int64_t from_step = sign * plan.rows.step[1], to_step = sign * plan.rows.step[0];
   RunningSum<C> sum;
-  for (int64_t n = 0; n < plan.rows.length; ++n) {
-    const int64_t i = plan.reverse ? plan.rows.length - 1 - n : n;
-    const C x = Memory<C>::load(in + offset[1] + i * plan.rows.step[1], plan.rows.dtype[1]);
-    const C before = sum.value();
+  for (int64_t i = part.begin; team.lanes > 1 && i < part.end; ++i) {
+    sum.add(Memory<C>::load(from + i * from_step, plan.rows.dtype[1]));
+  }
+  const C start = combine_before<Plus>(team, shared, sum.value(), (C)0);
+  sum = RunningSum<C>();
+  if (team.lane > 0) sum.add(start);
+  for (int64_t i = part.begin; i < part.end; ++i) {
+    const C x = Memory<C>::load(from + i * from_step, plan.rows.dtype[1]), before = sum.value();
     sum.add(x);
-    Memory<C>::store(out + offset[0] + i * plan.rows.step[0], plan.rows.dtype[0],
-                     plan.exclusive ? before : sum.value());
+    Memory<C>::store(to + i * to_step, plan.rows.dtype[0], plan.exclusive ? before : sum.value());
   }
 }
 
-/// One work-item owns a part of one column's destinations, so that each gets its terms in order.
-template <class C>
-WEFT_DEVICE void scatter_add_item(Out out, In source, In index, WEFT_GLOBAL BadIndex* bad, const ScatterAdd& plan,
-                                  int64_t number) {
-  if (number >= plan.columns.count * plan.parts) return;
-  const int64_t column = number % plan.columns.count, part = number / plan.columns.count;
-  const int64_t part_size = (plan.size + plan.parts - 1) / plan.parts;
-  const int64_t first = part * part_size, end = first + part_size;
-  int64_t offset[3];
-  offsets_at(plan.columns, column, offset);
-  for (int64_t j = 0; j < plan.count; ++j) {
-    const int64_t given = load_whole(index + offset[2] + j * plan.step[2], plan.index_dtype);
-    const int64_t to = checked_index(given, plan.size, plan.check, bad);
-    if (to < first || to >= end) continue;
-    const Out place = out + offset[0] + to * plan.step[0];
-    const C term = Memory<C>::load(source + offset[1] + j * plan.step[1], plan.source_dtype);
-    Memory<C>::store(place, plan.dtype, Plus::combine(Memory<C>::load(place, plan.dtype), term));
+/// The positions of one destination lie together, in their order (index.hpp). The work-item at the first of them
+/// combines all of their values with the one that is there, and rounds once.
+template <class C, class Op>
+WEFT_DEVICE void put_combined_item(Out base, In values, In keys, In order, const Put& plan, int64_t i) {
+  if (i >= plan.positions.count * plan.slab.count) return;
+  int64_t place = i / plan.slab.count, offset[1], slab[2];
+  const uint64_t key = key_at(keys, place);
+  if (key == no_destination || (place > 0 && key_at(keys, place - 1) == key)) return;
+  offsets_at(plan.slab, i - place * plan.slab.count, slab);
+  const Out to = base + destination_of(key) + slab[0];
+  C value = Memory<C>::load(to, plan.dtype);
+  for (; place < plan.positions.count && key_at(keys, place) == key; ++place) {
+    offsets_at(plan.positions, peek<int64_t>(order + place * 8), offset);
+    value = Op::combine(value, Memory<C>::load(values + offset[0] + slab[1], plan.dtype));
   }
+  Memory<C>::store(to, plan.dtype, value);
 }
+
+// Columns: name in kernels, what combines.
+#define WEFT_COMBINATIONS(X) X(sum, Plus) X(prod, Times) X(max, Larger) X(min, Smaller)
 
 }  // namespace weft::portable

@@ -39,6 +39,37 @@ WEFT_DEVICE C combine_team(const Team& team, WEFT_LOCAL C* shared, C value) {
   return all;
 }
 
+/// Combines the values of the lanes before this one, none for the first. All teams of a group call it together.
+template <class Op, class C>
+WEFT_DEVICE C combine_before(const Team& team, WEFT_LOCAL C* shared, C value, C none) {
+  if (team.lanes == 1) return none;
+  const int own = team.first + team.lane * team.step;
+  shared[own] = value;
+  weft_barrier();
+  for (int distance = 1; distance < team.lanes; distance *= 2) {
+    const bool has_left = team.lane >= distance;
+    const C left = has_left ? shared[own - distance * team.step] : none;
+    weft_barrier();
+    if (has_left) shared[own] = Op::combine(left, shared[own]);
+    weft_barrier();
+  }
+  const C before = team.lane == 0 ? none : shared[own - team.step];
+  weft_barrier();
+  return before;
+}
+
+/// The part of [0, count) that this lane goes through where each has neighbouring elements.
+struct LanePart {
+  int64_t begin, end;
+};
+WEFT_DEVICE LanePart lane_part(const Team& team, int64_t count) {
+  const int64_t size = (count + team.lanes - 1) / team.lanes;
+  LanePart part;
+  part.begin = team.lane * size < count ? team.lane * size : count;
+  part.end = part.begin + size < count ? part.begin + size : count;
+  return part;
+}
+
 // ---- what is combined -----------------------------------------------------------------------------------------------
 
 template <class C>

@@ -11,6 +11,7 @@ std::span<const OpRecord> ternary_records();
 std::span<const OpRecord> where_records();
 std::span<const OpRecord> matmul_records();
 std::span<const OpRecord> index_records();
+std::span<const OpRecord> indexing_records();
 std::span<const OpRecord> scatter_records();
 std::span<const OpRecord> mask_records();
 std::span<const OpRecord> set_records();

@@ -59,8 +59,8 @@ inline Dims shape_of(const Selection& part) { return part.shape(); }
 inline Dims shape_of(const MaskSelection& part) { return part.shape(); }
 
 /// An index that counts through several dimensions needs them to lie as one, as they do in row-major order.
-inline Tensor ready(const Tensor& x, const Region&, Location) { return x; }
-inline Tensor ready(const Tensor& x, const MaskSelection&, Location) { return x; }
+inline const Tensor& ready(const Tensor& x, const Region&, Location) { return x; }
+inline const Tensor& ready(const Tensor& x, const MaskSelection&, Location) { return x; }
 inline Tensor ready(const Tensor& x, const Selection& part, Location where) {
   for (int k = 0; k < part.picks.count; ++k) {
     if (!merged_stride(x.raw_view().layout, part.picks.dim[k], part.picks.span[k])) return x.contiguous(where);
@@ -120,7 +120,7 @@ struct WriteFormula {
 
 template <class Part>
 Tensor read_recorded(const Tensor& x, const Part& part, const char* op, Location where) {
-  const Tensor from = ready(x, part, where);
+  const auto& from = ready(x, part, where);
   Tensor out = read_part(from, part, op, where);
   if (should_record(from)) record(out, op, where, ReadFormula<Part>{saved(part)}, from);
   return out;

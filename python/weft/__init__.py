@@ -26,7 +26,19 @@ newaxis = None
 from weft._functions import *  # noqa: E402, F401, F403
 from weft._functions import _operators  # noqa: E402, F401
 from weft import _methods  # noqa: E402, F401
-from weft import array_api, autograd, linalg, nn, optim  # noqa: E402, F401
 from weft._files import load, load_file, load_npy, save, save_file, save_npy  # noqa: E402, F401
 
 del _name, _object
+
+
+def __getattr__(name):
+    # Imported when they are first looked at, so that `import weft` stays quick.
+    if name in ("array_api", "autograd", "linalg", "nn", "optim"):
+        import importlib
+
+        return importlib.import_module(f"weft.{name}")
+    raise AttributeError(f"module 'weft' has no attribute '{name}'")
+
+
+def __dir__():
+    return [*globals(), "array_api", "autograd", "linalg", "nn", "optim"]

@@ -1,7 +1,7 @@
 """Functions that are no ops of their own: keywords beyond an op's schema, PyTorch's other names, data from outside."""
 
+import collections
 import math
-import operator
 
 from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
@@ -100,6 +100,17 @@ _operators = {"//": floor_divide, "%": remainder,
 for _symbol, _name in (("<<", "bitwise_left_shift"), (">>", "bitwise_right_shift"), ("~", "bitwise_not")):
     if _name in _ops:
         _operators[_symbol] = _ops[_name]
+
+
+# ---- ops with several results ----
+
+_results = {"values indices": "max min sort topk kthvalue median nanmedian mode cummax cummin",
+            "min max": "aminmax", "sign logabsdet": "slogdet linalg_slogdet", "Q R": "qr linalg_qr",
+            "U S Vh": "linalg_svd", "eigenvalues eigenvectors": "eigh linalg_eigh"}
+for _fields, _names in _results.items():
+    for _name in _names.split():
+        if _name in _ops:
+            _ops[_name]._name_results(collections.namedtuple(_name, _fields, rename=True))
 
 
 # ---- other names ----
@@ -400,5 +411,3 @@ class iinfo:
     def __repr__(self):
         return f"iinfo(dtype={self.dtype.name}, min={self.min}, max={self.max})"
 
-
-del operator

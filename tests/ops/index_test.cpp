@@ -218,7 +218,7 @@ TEST(OneHot, MarksEachIndex) {
   EXPECT_EQ(one_hot(tensor({1}), 3).dtype(), i64);
   EXPECT_EQ(one_hot(zeros({2, 0}, i64), 3).shape(), (Dims{2, 0, 3}));
   EXPECT_THROW(one_hot(tensor({3}), 3), IndexError);
-  EXPECT_THROW(one_hot(tensor({0}), -1), ValueError);
+  EXPECT_THROW(one_hot(tensor({0}), -2), ValueError);
 }
 
 TEST(Index, GradientsOfGradients) {

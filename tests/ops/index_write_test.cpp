@@ -110,9 +110,16 @@ TEST(IndexFill, FillsSlices) {
 
 TEST(IndexFill, GradientOfTheValueIsASum) {
   const Tensor x = doubles({nan, 2, 3}).requires_grad_(), value = leaf({});
-  index_fill(x, 0, tensor({0, 2}), value).backward(doubles({1, 10, 100}));
+  index_fill(x, 0, tensor({0, 2, 0}), value).backward(doubles({1, 10, 100}));
   expect_values(x.grad(), {0, 10, 0});
   expect_values(value.grad(), {101});
+  expect_gradients(
+      [](Inputs in) {
+        const Tensor y = in[0] * in[0];
+        index_fill_(y.t(), -1, tensor({1, 1}), square(in[1]));
+        return y * index_fill(in[0], 1, tensor({0, 2, 0}), in[1]);
+      },
+      {leaf({2, 3}), leaf({}, 1)});
 }
 
 TEST(Take, CasesOfTheSpecification) {

@@ -12,7 +12,7 @@ Tensor mask(std::initializer_list<int> bits, const Dims& shape) {
   return tensor(std::span(bits.begin(), bits.size()), shape, boolean);
 }
 Tensor numbered(const Dims& shape, double first = 0) { return (arange(shape.product()).to(f64) + first).view(shape); }
-const Slice all;
+const Slice colon;
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
@@ -26,14 +26,14 @@ TEST(GetItemGradient, ToSecondOrderForEveryKindOfIndex) {
       {"integer", {1}},
       {"slices", {Slice(none, none, -1), None, Slice(0, 2), Ellipsis, Slice(none, none, 2)}},
       {"empty slice", {Slice(5, none)}},
-      {"list", {all, {2, 0, 2}}},
-      {"two lists", {{0, 1, 0}, all, {1, 3, 1}}},
+      {"list", {colon, {2, 0, 2}}},
+      {"two lists", {{0, 1, 0}, colon, {1, 3, 1}}},
       {"outer", {tensor({{0}, {1}}), tensor({{0, 2}})}},
-      {"integer and list", {0, all, {1, 1}}},
+      {"integer and list", {0, colon, {1, 1}}},
       {"full mask", {spread({2, 3, 4}) > 0}},
       {"leading mask", {mask({0, 1, 0, 0, 1, 1}, {2, 3})}},
       {"mask and list", {mask({0, 1, 0, 0, 1, 1}, {2, 3}), {1, 1, 3}}},
-      {"trailing mask", {all, mask({1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {3, 4})}},
+      {"trailing mask", {colon, mask({1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {3, 4})}},
       {"true", {true, Slice(0, 1)}},
       {"false", {false}},
       {"no index", {zeros({0}, i64)}}};
@@ -134,7 +134,7 @@ TEST(IndexPutGradient, OfEveryBroadcast) {
 
 TEST(IndexPutGradient, ToSecondOrder) {
   const std::vector<std::vector<Index>> indices = {
-      {1}, {all, Slice(none, none, -2)}, {{2, 0}}, {all, {2, 1}}, {tensor({{2}, {0}}), tensor({{0, 1}})}};
+      {1}, {colon, Slice(none, none, -2)}, {{2, 0}}, {colon, {2, 1}}, {tensor({{2}, {0}}), tensor({{0, 1}})}};
   for (const auto& at : indices) {
     const Dims shape = getitem(zeros({3, 3}), at).shape();
     for (const Dims& own : {shape, Dims{}, Dims{shape[shape.size() - 1]}, Dims{1, 1}}) {
@@ -164,10 +164,10 @@ TEST(IndexPutGradient, InPlace) {
   const auto writes = [&](Inputs x) {
     const Tensor y = x[0] * 2;
     y[0] = x[1];
-    y[{all, {1, 0}}] = square(y);
+    y[{colon, {1, 0}}] = square(y * 1);
     y[m] = x[1];
     y[{{0, 1}, {1, 0}}] *= x[1];
-    y[{all, 0}] += x[1][0];
+    y[{colon, 0}] += x[1][0];
     index_put_(y.t()[1], {{0, 0}}, x[1], true);
     return square(y);
   };

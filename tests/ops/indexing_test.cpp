@@ -30,7 +30,7 @@ std::string error_of(const std::function<void()>& f) {
     EXPECT_LE(std::count(text_.begin(), text_.end(), '\n'), 2) << text_;             \
   } while (false)
 
-const Slice all;
+const Slice colon;
 void use(const Tensor&) {}
 
 struct GetItem : ::testing::Test {
@@ -55,7 +55,7 @@ TEST_F(GetItem, ReadsIntegersAndSlices) {
   expect(x[{0, 0, Slice(-100, 2)}], {2}, {0, 1});
   expect(x[{0, 0, Slice(none, none, 3)}], {2}, {0, 3});
   expect_shape(x[Ellipsis], {2, 3, 4});
-  expect_shape(x[all], {2, 3, 4});
+  expect_shape(x[colon], {2, 3, 4});
   expect_shape(x[std::vector<Index>{}], {2, 3, 4});
 }
 
@@ -64,7 +64,7 @@ TEST_F(GetItem, NegativeStepsAreViews) {
   expect(x[{0, 0, Slice(3, -5, -1)}], {4}, {3, 2, 1, 0});
   expect(x[{0, 0, Slice(-1, -3, -1)}], {2}, {3, 2});
   expect(x[{0, 0, Slice(100, 0, -2)}], {2}, {3, 1});
-  const Tensor y = x[{all, Slice(none, none, -1), Slice(none, none, -2)}];
+  const Tensor y = x[{colon, Slice(none, none, -1), Slice(none, none, -2)}];
   expect(y, {2, 3, 2}, {11, 9, 7, 5, 3, 1, 23, 21, 19, 17, 15, 13});
   EXPECT_TRUE(y.shares_storage(x));
   EXPECT_EQ(y.strides(), (Dims{12, -4, -2}));
@@ -76,7 +76,7 @@ TEST_F(GetItem, NoneInsertsAxes) {
   expect_shape(x[None], {1, 2, 3, 4});
   expect_shape(x[{0, None, Ellipsis, None}], {1, 3, 4, 1});
   expect_shape(x[{Ellipsis, None, 1, None}], {2, 3, 1, 1});
-  expect(x[{1, None, all, 2}], {1, 3}, {14, 18, 22});
+  expect(x[{1, None, colon, 2}], {1, 3}, {14, 18, 22});
   EXPECT_TRUE(Tensor(x[{None, Slice(0, 1), None}]).is_contiguous());
 }
 
@@ -93,7 +93,7 @@ TEST_F(GetItem, BasicIndicesShareMemoryAndVersion) {
 
 TEST_F(GetItem, AZeroDimensionalIntegerTensorIsAnInteger) {
   for (const DType t : {u8, i8, i16, i32, i64}) {
-    const Tensor y = x[{tensor(1).to(t), all, tensor(2).to(t)}];
+    const Tensor y = x[{tensor(1).to(t), colon, tensor(2).to(t)}];
     expect(y, {3}, {14, 18, 22});
     EXPECT_TRUE(y.shares_storage(x));
   }
@@ -117,19 +117,19 @@ TEST_F(GetItem, BasicErrorsNameTheIndexTheAxisAndTheSize) {
 // ---- advanced -------------------------------------------------------------------------------------------------------
 
 TEST_F(GetItem, ListsPickAlongAnAxis) {
-  expect_shape(x[{all, {0, 2}}], {2, 2, 4});
+  expect_shape(x[{colon, {0, 2}}], {2, 2, 4});
   expect(x[{1, {0, 2}, 3}], {2}, {15, 23});
   expect_shape(x[{None, {0, 1}}], {1, 2, 3, 4});
-  expect(x[{0, all, {1, 3}}], {3, 2}, {1, 3, 5, 7, 9, 11});
-  expect_shape(x[{all, 0, {1, 3}}], {2, 2});
+  expect(x[{0, colon, {1, 3}}], {3, 2}, {1, 3, 5, 7, 9, 11});
+  expect_shape(x[{colon, 0, {1, 3}}], {2, 2});
   expect(x[{{-1}}], {1, 3, 4}, {12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
   expect(x[{0, {2, 0, 2}, 1}], {3}, {9, 1, 9});
   expect(x[{Slice(none, none, -1), {1, 1}, 0}], {2, 2}, {16, 16, 4, 4});
 }
 
 TEST_F(GetItem, IndicesBroadcastTogether) {
-  expect(x[{{0, 1}, all, {1, 3}}], {2, 3}, {1, 5, 9, 15, 19, 23});
-  expect(x[{all, {0, 2}, {1, 3}}], {2, 2}, {1, 11, 13, 23});
+  expect(x[{{0, 1}, colon, {1, 3}}], {2, 3}, {1, 5, 9, 15, 19, 23});
+  expect(x[{colon, {0, 2}, {1, 3}}], {2, 2}, {1, 11, 13, 23});
   expect_shape(x[{tensor({{0}, {1}}), tensor({{0, 1, 2}})}], {2, 3, 4});
   expect_shape(x[{{0}, None, {1}}], {1, 1, 4});
   expect_shape(x[tensor({{0, 1}, {1, 0}})], {2, 2, 3, 4});
@@ -155,7 +155,7 @@ TEST_F(GetItem, IndicesMayBeStrided) {
   expect(x[{0, wide, 0}], {3}, {8, 8, 8});
   expect(x[{0, back[Slice(none, none, -1)], 0}], {2}, {8, 0});
   expect(x.transpose(0, 2)[{{1, 3}, {0, 2}, 1}], {2}, {13, 23});
-  expect_shape(x[{tensor({{0, 1}, {1, 0}}).t(), all, 0}], {2, 2, 3});
+  expect_shape(x[{tensor({{0, 1}, {1, 0}}).t(), colon, 0}], {2, 2, 3});
 }
 
 TEST_F(GetItem, MasksSelectWhereTheyHold) {
@@ -164,15 +164,15 @@ TEST_F(GetItem, MasksSelectWhereTheyHold) {
   expect(x[{m, {1, 3}}], {2}, {5, 23});
   expect(x[{m, Slice(none, 2)}], {2, 2}, {4, 5, 20, 21});
   expect_shape(x[zeros({2, 3}, boolean)], {0, 4});
-  expect(x[{all, mask({1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {3, 4})}], {2, 3}, {0, 5, 10, 12, 17, 22});
+  expect(x[{colon, mask({1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {3, 4})}], {2, 3}, {0, 5, 10, 12, 17, 22});
   expect(x[x > 20], {3}, {21, 22, 23});
   expect(x[std::vector<bool>{false, true}], {1, 3, 4}, {12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
-  expect(x[{all, std::vector<bool>{true, false, true}, 0}], {2, 2}, {0, 8, 12, 20});
+  expect(x[{colon, std::vector<bool>{true, false, true}, 0}], {2, 2}, {0, 8, 12, 20});
 }
 
 TEST_F(GetItem, MasksFitStridedTensors) {
   const Tensor t = x.permute({2, 0, 1});  // [4, 2, 3]
-  expect(t[{all, m}], {4, 2}, {4, 20, 5, 21, 6, 22, 7, 23});
+  expect(t[{colon, m}], {4, 2}, {4, 20, 5, 21, 6, 22, 7, 23});
   expect(t[t > 20], {3}, {21, 22, 23});
   expect(x[{Slice(none, none, -1)}][m], {2, 4}, {16, 17, 18, 19, 8, 9, 10, 11});
   expect(x[m.t().contiguous().t()], {2, 4}, {4, 5, 6, 7, 20, 21, 22, 23});
@@ -183,7 +183,7 @@ TEST_F(GetItem, MasksFitStridedTensors) {
 TEST_F(GetItem, AMaskThatDoesNotFitNamesTheAxis) {
   EXPECT_SAYS(IndexError, x[zeros({3}, boolean)], "[getitem] a mask of shape [3] does not fit axis 0 of size 2");
   EXPECT_SAYS(IndexError, x[zeros({3, 2}, boolean)], "a mask of shape [3, 2] does not fit axis 0 of size 2");
-  EXPECT_SAYS(IndexError, (x[{all, zeros({3, 2}, boolean)}]), "a mask of shape [3, 2] does not fit axis 2 of size 4");
+  EXPECT_SAYS(IndexError, (x[{colon, zeros({3, 2}, boolean)}]), "a mask of shape [3, 2] does not fit axis 2 of size 4");
   EXPECT_SAYS(IndexError, x[zeros({2, 3, 4, 1}, boolean)], "too many indices (4) for tensor of dimension 3");
   EXPECT_SAYS(IndexError, (x[{0, m}]), "does not fit axis 1 of size 3");
 }
@@ -191,7 +191,7 @@ TEST_F(GetItem, AMaskThatDoesNotFitNamesTheAxis) {
 TEST_F(GetItem, BoolsInsertAnAxis) {
   expect_shape(x[true], {1, 2, 3, 4});
   expect_shape(x[false], {0, 2, 3, 4});
-  expect_shape(x[{all, true}], {2, 1, 3, 4});
+  expect_shape(x[{colon, true}], {2, 1, 3, 4});
   expect_shape(x[{true, {0, 1}}], {2, 3, 4});
   expect_shape(x[{true, false}], {0, 2, 3, 4});
   expect_shape(x[{true, true}], {1, 2, 3, 4});
@@ -205,23 +205,23 @@ TEST_F(GetItem, EmptySelectionsStillCheckTheirIndices) {
   const Tensor none_at_all = zeros({0}, i64), e = zeros({0, 3});
   expect_shape(x[none_at_all], {0, 3, 4});
   expect_shape(x[zeros({2, 0}, i32)], {2, 0, 3, 4});
-  expect_shape(e[all], {0, 3});
+  expect_shape(e[colon], {0, 3});
   expect_shape(e[none_at_all], {0, 3});
   expect_shape(e[zeros({0}, boolean)], {0, 3});
   expect_shape(e[zeros({0, 3}, boolean)], {0});
-  expect_shape(e[{all, {0, 2}}], {0, 2});
+  expect_shape(e[{colon, {0, 2}}], {0, 2});
   EXPECT_SAYS(IndexError, e[0], "index 0 is out of range for axis 0 of size 0");
   EXPECT_SAYS(IndexError, e[{{0}}], "[getitem] index 0 is out of range for axis 0 of size 0");
-  EXPECT_SAYS(IndexError, (e[{all, {0, 3}}]), "[getitem] index 3 is out of range for axis 1 of size 3");
+  EXPECT_SAYS(IndexError, (e[{colon, {0, 3}}]), "[getitem] index 3 is out of range for axis 1 of size 3");
   EXPECT_SAYS(IndexError, (x[{Slice(0, 0), {3}}]), "index 3 is out of range for axis 1 of size 3");
   EXPECT_SAYS(IndexError, (x[{Slice(0, 0), {-4, 0}, {1, 1}}]), "index -4 is out of range for axis 1 of size 3");
 }
 
 TEST_F(GetItem, AdvancedErrorsNameTheIndexTheAxisAndTheSize) {
   EXPECT_SAYS(IndexError, x[{{2}}], "[getitem] index 2 is out of range for axis 0 of size 2");
-  EXPECT_SAYS(IndexError, (x[{0, all, {1, 4}}]), "[getitem] index 4 is out of range for axis 2 of size 4");
+  EXPECT_SAYS(IndexError, (x[{0, colon, {1, 4}}]), "[getitem] index 4 is out of range for axis 2 of size 4");
   EXPECT_SAYS(IndexError, (x[{{0, 1}, {0, -4}}]), "[getitem] index -4 is out of range for axis 1 of size 3");
-  EXPECT_SAYS(ShapeError, (zeros({1, 1, 1, 1, 1, 1, 1, 1})[{true, all}]), "at most 8 dimensions");
+  EXPECT_SAYS(ShapeError, (zeros({1, 1, 1, 1, 1, 1, 1, 1})[{true, colon}]), "at most 8 dimensions");
   expect_shape(zeros({1, 1, 1, 1, 1, 1, 1, 1})[{true, {0}}], {1, 1, 1, 1, 1, 1, 1, 1});
 }
 
@@ -265,7 +265,7 @@ TEST_F(GetItem, TakesWhatOneWouldWrite) {
   expect_shape(x[{{0, 1}}], {2, 3, 4});
   expect_shape(x[list], {2, 3, 4});
   expect_shape(x[std::vector<int64_t>{1}], {1, 3, 4});
-  expect_shape(x[{all, list}], {2, 2, 4});
+  expect_shape(x[{colon, list}], {2, 2, 4});
   expect_shape(x[stored], {2, 4});
   expect_shape(x[std::span<const Index>(stored).first(1)], {3, 4});
   expect_shape(x[{None, Slice{0, 1}, m[0]}], {1, 1, 1, 4});
@@ -296,7 +296,7 @@ TEST_F(GetItem, ReadsAsATensor) {
 
 TEST_F(GetItem, MethodsAreTheFunctions) {
   const Tensor at = tensor({2, 0});
-  EXPECT_TRUE(same(x.index_select(1, at), x[{all, at}]));
+  EXPECT_TRUE(same(x.index_select(1, at), x[{colon, at}]));
   EXPECT_EQ(v(x[0].view({12}).index_select(0, at)), (Numbers{2, 0}));
   EXPECT_EQ(v(Tensor(x[{0, 0}]).gather(0, at)), (Numbers{2, 0}));
 }

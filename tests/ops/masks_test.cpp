@@ -1,4 +1,5 @@
 // Selecting by masks, coordinates and counts.
+#include <weft/backends/dispatch.hpp>
 #include <weft/ops/masks.hpp>
 
 #include "values.hpp"
@@ -42,7 +43,11 @@ TEST(MaskedSelect, GradientGoesToWhatWasSelected) {
   const Tensor none = leaf({0, 2});
   masked_select(none, mask({1, 0})).backward(zeros({0}, f64));
   EXPECT_EQ(none.grad().shape(), Dims({0, 2}));
-  expect_gradients([](Inputs in) { return square(masked_select(in[0] * in[0], mask({{1}, {0}}))); }, {leaf({2, 3})});
+  expect_gradients(
+      [](Inputs in) {
+        return square(masked_select(in[0] * in[0], mask({1, 0}).view({2, 1})));
+      },
+      {leaf({2, 3})});
 }
 
 TEST(MaskedSelect, NoticesThatTheMaskWasWrittenSince) {
@@ -96,7 +101,7 @@ TEST(MaskedScatter, GradientsOfBothOperands) {
       [](Inputs in) {
         const Tensor y = in[0] * in[0];
         masked_scatter_(y.select(0, 1), mask({1, 0, 1}), square(in[1]));
-        return y * masked_scatter(in[0], mask({{1}, {0}}), in[1]);
+        return y * masked_scatter(in[0], mask({1, 0}).view({2, 1}), in[1]);
       },
       {leaf({2, 3}), leaf({4}, 1)});
 }
@@ -143,6 +148,38 @@ TEST(CountNonzero, OverAllAndSomeDimensions) {
   EXPECT_EQ(count_nonzero(zeros({0})).item<int64_t>(), 0);
   EXPECT_EQ(count_nonzero(tensor(5).to(u8)).item<int64_t>(), 1);
   EXPECT_THROW(count_nonzero(x, 2), IndexError);
+}
+
+// The kernel table of the CPU without what a device may lack.
+class WithoutMaskKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    row_.count_nonzero = nullptr;
+    row_.nonzero = nullptr;
+    row_.masked_select = nullptr;
+    row_.masked_scatter = nullptr;
+  }
+  void TearDown() override { row_ = saved_; }
+
+ private:
+  KernelTable& row_ = kernel_tables[static_cast<int>(DeviceType::cpu)];
+  const KernelTable saved_ = row_;
+};
+
+TEST_F(WithoutMaskKernels, OpsAreComposedOfOthers) {
+  const Tensor x = doubles({0, 1, 0, nan, 0, -2}, {2, 3}), m = mask({{0, 1, 0}, {1, 0, 1}});
+  expect_values(nonzero(x), {0, 1, 1, 0, 1, 2});
+  expect_values(nonzero(x.t()), {0, 1, 1, 0, 2, 1});
+  EXPECT_EQ(nonzero(tensor(1.)).shape(), Dims({1, 0}));
+  expect_values(masked_select(x, m), {1, nan, -2});
+  expect_values(masked_select(doubles({1, 2}), mask({{1, 1}, {0, 1}})), {1, 2, 2});
+  expect_values(masked_scatter(x, m, doubles({7, 8, 9, 10})), {0, 7, 0, 8, 0, 9});
+  expect_values(masked_scatter(doubles({1, 2}, {2, 1}), mask({1, 0}), doubles({7, 8})), {7, 1, 8, 2});
+  masked_scatter_(x.t(), mask({0, 1}), doubles({7, 8, 9}));
+  expect_values(x, {0, 1, 0, 7, 8, 9});
+  EXPECT_EQ(masked_select(x, mask({0, 0, 0})).shape(), Dims(0));
+  expect_gradients([&](Inputs in) { return square(masked_scatter(in[0], m, masked_select(square(in[0]), m))); },
+                   {leaf({2, 3})});
 }
 
 }  // namespace

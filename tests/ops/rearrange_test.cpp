@@ -1,5 +1,6 @@
 // Flipping, rolling, windows.
 #include <weft/ops/rearrange.hpp>
+#include <weft/ops/reduce.hpp>
 
 #include "values.hpp"
 

@@ -34,6 +34,13 @@ TEST(Scatter, TakesOneValueForEveryPlace) {
   const Tensor value = leaf({});
   scatter(x, 1, tensor({{0}, {1}}), value).backward(doubles({1, 10, 100, 1000}, {2, 2}));
   expect_values(value.grad(), {1001});
+  expect_gradients(
+      [](Inputs in) {
+        const Tensor y = in[0] * in[0];
+        scatter_(y, 0, tensor({{0, 0}, {0, 1}}), square(in[1]));
+        return y * scatter(in[0], 1, tensor({{1, 1}}), in[1]);
+      },
+      {leaf({2, 2}), leaf({}, 1)});
 }
 
 TEST(Scatter, GradientsOfBothOperands) {

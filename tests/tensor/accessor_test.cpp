@@ -20,7 +20,8 @@ TEST(Accessor, ReadsAndWritesElements) {
   EXPECT_EQ(a.size(1), 3);
   EXPECT_EQ(a.stride(0), 3);
   EXPECT_EQ(a.data(), x.data<float>());
-  EXPECT_EQ(std::vector<int64_t>(a[1].sizes().begin(), a[1].sizes().end()), std::vector<int64_t>{3});
+  const auto row = a[1];
+  EXPECT_EQ(std::vector<int64_t>(row.sizes().begin(), row.sizes().end()), std::vector<int64_t>{3});
 }
 
 TEST(Accessor, FollowsStridesOfAnySign) {

@@ -1,0 +1,26 @@
+// Pairs of key and position that a device sorts.
+#pragma once
+
+#include <weft/backends/portable/device_allocator.hpp>
+
+namespace weft::portable::host {
+
+/// `lines` lines of `length` pairs, and as much room again, for the duration of a kernel's host code.
+class SortPairs {
+ public:
+  SortPairs(Accelerator& device, int64_t lines, int64_t length);
+  void* keys() const { return part(now_); }
+  void* order() const { return part(now_ + 1); }
+  /// Sorts each line by its keys; equal ones keep their order.
+  void sort();
+
+ private:
+  void* part(int64_t index) const { return static_cast<char*>(memory_.data()) + index * total_ * 8; }
+
+  Accelerator& device_;
+  int64_t total_, length_;
+  ScratchMemory memory_;
+  int now_ = 0;  ///< 0 or 2: where the pairs are
+};
+
+}  // namespace weft::portable::host

@@ -1,0 +1,101 @@
+// A small net with four planted faults, one of which makes NaN in one step of many. Weft's tools name them all: the
+// recorder says which layers suffer, the anomaly guard which line made the NaN.
+#include <cstdio>
+#include <string>
+
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+// Rows divided by their length. A blank row has the length 0, where the root has an infinite slope: the forward is
+// fine, the backward is not.
+Tensor normalized(const Tensor& x) {
+  const Tensor squares = (x * x).sum({1}, true);
+  return x / (sqrt(squares) + 1e-6);  // the planted NaN: it should be sqrt(squares + 1e-12)
+}
+
+struct Net : nn::Layer<Net> {
+  nn::Linear embed{16, 32, false}, head{32, 4};
+  std::vector<nn::Linear> deep;
+  nn::Linear dead{32, 32}, forgotten{32, 32};
+  nn::LayerNorm norm{32};
+
+  Net() {
+    register_module("embed", embed);
+    for (int i = 0; i < 7; ++i) {
+      deep.emplace_back(32, 32);
+      register_module("deep" + std::to_string(i), deep.back());
+    }
+    register_module("dead", dead);
+    register_module("forgotten", forgotten);
+    register_module("norm", norm);
+    register_module("head", head);
+    const NoGradGuard unrecorded;
+    dead.bias.fill_(-20.0);  // its ReLU never opens
+  }
+
+  Tensor forward(const Tensor& x) const {
+    Tensor h = normalized(embed(x));
+    for (const nn::Linear& layer : deep) h = sigmoid(layer(h));  // seven times a slope of at most 1/4
+    h = h + relu(dead(h));
+    return head(norm(tanh(forgotten(h))));
+  }
+};
+
+// The optimizer gets all parameters but those of `forgotten`.
+std::vector<Tensor> trained(const Net& net) {
+  std::vector<Tensor> out;
+  for (const nn::NamedTensor& p : net.named_parameters()) {
+    if (!p.name.starts_with("forgotten")) out.push_back(p.tensor);
+  }
+  return out;
+}
+
+int main(int argc, char** argv) {
+  const std::string folder = argc > 1 ? argv[1] : "runs/find-the-nan";
+  constexpr int steps = 120, blank_step = 90;
+  manual_seed(7);
+  Net net;
+  optim::AdamW optimizer(trained(net), {.lr = 2e-3});
+  GradientRecorder recorder(net);
+  io::GradientLog log(recorder, folder, {.title = "Find the NaN"});
+  const Tensor rule = randn({16, 4});
+
+  Tensor x, y;
+  for (int step = 0; step < steps && recorder.finite(); ++step) {
+    x = randn({64, 16});
+    y = argmax(x.matmul(rule), 1);
+    if (step == blank_step) x.select(0, 5).zero_();
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(net(x), y);
+    loss.backward();
+    if (step % 20 == 0) std::printf("step %3d  loss %.4f\n", step, loss.item<double>());
+    recorder.step(loss.item<double>());
+    if (recorder.finite()) optimizer.step();
+  }
+
+  std::printf("\nThe recorder's suspects:\n");
+  for (const Suspect& s : recorder.suspects()) std::printf("  %-10s  %s\n", name_of(s.trouble), s.text.c_str());
+
+  std::printf("\nThe last batch again, under AnomalyGuard:\n");
+  bool found = false;
+  const Tensor loss = cross_entropy(net(x), y);
+  io::write_file(folder + "/graph.svg", draw_graph(loss, {.names = names_of(net)}).svg(), "find_the_nan");
+  try {
+    const AnomalyGuard guard;
+    loss.backward();
+  } catch (const NonFiniteError& error) {
+    std::printf("%s\n", error.what());
+    found = true;
+  }
+
+  Profiler profiler;
+  profiler.start();
+  cross_entropy(net(x), y).backward();
+  profiler.stop();
+  std::printf("\nWhere the time of a step goes:\n%s", profiler.table({.rows = 8}).c_str());
+  io::write_file(folder + "/trace.json", profiler.chrome_trace(), "find_the_nan");
+  std::printf("\nthe page %s\nthe graph %s/graph.svg, the trace %s/trace.json (for ui.perfetto.dev)\n",
+              log.save_page().c_str(), folder.c_str(), folder.c_str());
+  return found ? 0 : 1;
+}

@@ -1,0 +1,23 @@
+// Tensors with the names that the tools show.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// All parameters of a module, by path.
+template <class Module>
+  requires requires(const Module& m) { m.named_parameters(); }
+NamedTensors names_of(const Module& module) {
+  NamedTensors all;
+  for (auto& entry : module.named_parameters()) all.emplace_back(entry.name, entry.tensor);
+  return all;
+}
+
+}  // namespace weft

@@ -1,0 +1,273 @@
+#include <weft/hooks/profiler.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/engine.hpp>
+#include <weft/autograd/mode.hpp>
+#include <weft/autograd/node.hpp>
+#include <weft/backends/backend.hpp>
+#include <weft/backends/observe.hpp>
+#include <weft/hooks/detail/graph_text.hpp>
+#include <weft/hooks/detail/text.hpp>
+#include <weft/tensor/allocator.hpp>
+
+namespace weft {
+
+namespace {
+
+std::atomic<bool> one_runs{false};
+
+int64_t nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// What a thread remembers between its events of one run.
+struct ThreadNow {
+  int64_t run = 0, begin = 0;
+  size_t allocated = 0;
+  struct Running {
+    const Node* node;
+    int64_t begin;
+  };
+  /// Nodes that run, the innermost last: recomputing nodes run backward passes of their own.
+  std::vector<Running> nodes;
+};
+thread_local ThreadNow now;
+
+}  // namespace
+
+struct Profiler::State : KernelObserver, BackwardWatch {
+  explicit State(ProfilerOptions o) : options(o) {}
+
+  void before(const KernelCall&) override {
+    join();
+    now.begin = nanoseconds();
+  }
+  void after(const KernelCall& call) override;
+  void before(const BackwardPass&, Node& node, std::span<const Tensor>) override;
+  void after(const BackwardPass&, Node& node, std::span<const Tensor>, std::span<const Tensor>) override;
+
+  void join() {
+    if (now.run != started) now = {.run = started, .allocated = detail::thread_allocated_bytes(), .nodes = {}};
+  }
+  int64_t newly_allocated() {
+    const size_t all = detail::thread_allocated_bytes();
+    return static_cast<int64_t>(all - std::exchange(now.allocated, all));
+  }
+  void keep(ProfiledEvent&& event);
+  void remember_forward(const ProfiledEvent& event);
+  std::optional<size_t> forward_of(const Node& node);
+
+  const ProfilerOptions options;
+  int64_t started = 0, stopped = 0;
+  bool running = false;
+  std::optional<ObserverGuard> kernels;
+  std::optional<BackwardWatchGuard> nodes;
+
+  std::mutex mutex;
+  std::vector<ProfiledEvent> events;
+  size_t lost = 0;
+  std::map<std::thread::id, int> threads;
+  /// Recorded ops of the forward by their place, the newest last: backward meets them in reverse.
+  std::unordered_map<uintptr_t, std::vector<size_t>> forwards;
+};
+
+void Profiler::State::after(const KernelCall& call) {
+  if (options.synchronize && !call.device.is_cpu()) synchronize(call.device);
+  const int64_t end = nanoseconds();
+  ProfiledEvent event{.op = call.op != nullptr ? call.op : call.kernel, .kernel = call.kernel, .where = call.where};
+  if (!now.nodes.empty()) {
+    const Node& node = *now.nodes.back().node;
+    event.op = node.op, event.where = node.where, event.backward = true;
+  }
+  event.begin = now.begin - started, event.end = end - started;
+  event.allocated = newly_allocated();
+  if (!call.outputs.empty()) {
+    const Layout& layout = call.outputs[0]->layout;
+    event.dtype = layout.dtype;
+    event.shape = Dims(std::span<const int64_t>(layout.sizes, layout.rank));
+  }
+  keep(std::move(event));
+}
+
+void Profiler::State::before(const BackwardPass&, Node& node, std::span<const Tensor>) {
+  join();
+  now.nodes.push_back({&node, nanoseconds()});
+}
+
+void Profiler::State::after(const BackwardPass&, Node& node, std::span<const Tensor>, std::span<const Tensor>) {
+  ProfiledEvent event{.kind = ProfiledKind::node, .backward = true, .op = node.op, .where = node.where};
+  event.begin = now.nodes.back().begin - started, event.end = nanoseconds() - started;
+  now.nodes.pop_back();
+  event.forward = forward_of(node);
+  keep(std::move(event));
+}
+
+void Profiler::State::keep(ProfiledEvent&& event) {
+  const std::lock_guard lock(mutex);
+  event.thread = threads.try_emplace(std::this_thread::get_id(), static_cast<int>(threads.size())).first->second;
+  if (events.size() >= options.most_events) {
+    ++lost;
+    return;
+  }
+  if (event.kind == ProfiledKind::kernel && !event.backward && grad_mode().enabled) remember_forward(event);
+  events.push_back(std::move(event));
+}
+
+// An op of several kernels is one op: they follow each other and differ.
+void Profiler::State::remember_forward(const ProfiledEvent& event) {
+  auto& list = forwards[std::bit_cast<uintptr_t>(event.where)];
+  if (!list.empty() && list.back() + 1 == events.size()) {
+    const ProfiledEvent& last = events.back();
+    if (last.op == event.op && std::string_view(last.kernel) != event.kernel) return;
+  }
+  list.push_back(events.size());
+}
+
+std::optional<size_t> Profiler::State::forward_of(const Node& node) {
+  const std::lock_guard lock(mutex);
+  const auto found = forwards.find(std::bit_cast<uintptr_t>(node.where));
+  if (found == forwards.end()) return {};
+  auto& list = found->second;
+  for (size_t i = list.size(); i-- > 0;) {
+    if (events[list[i]].op != node.op) continue;
+    const size_t forward = list[i];
+    list.erase(list.begin() + static_cast<ptrdiff_t>(i));
+    return forward;
+  }
+  return {};
+}
+
+Profiler::Profiler(ProfilerOptions options) : state_(std::make_unique<State>(options)) {}
+
+Profiler::~Profiler() {
+  if (state_->running) stop();
+}
+
+void Profiler::start(Location where) {
+  State& s = *state_;
+  if (one_runs.exchange(true)) {
+    raise<ValueError>({.op = "Profiler", .problem = "a profiler runs already", .remedy = "stop() it first"}, where);
+  }
+  s.events.clear(), s.threads.clear(), s.forwards.clear();
+  s.lost = 0, s.running = true;
+  s.started = nanoseconds();
+  s.join();
+  s.nodes.emplace(s);
+  s.kernels.emplace(s, ObserverScope::process);
+}
+
+void Profiler::stop(Location where) {
+  State& s = *state_;
+  if (!s.running) raise<ValueError>({.op = "Profiler", .problem = "stop() without start()"}, where);
+  s.kernels.reset();
+  s.nodes.reset();
+  s.stopped = nanoseconds();
+  s.running = false;
+  one_runs = false;
+}
+
+const std::vector<ProfiledEvent>& Profiler::events() const { return state_->events; }
+
+namespace {
+
+struct Row {
+  std::string name;
+  bool backward = false;
+  int64_t calls = 0, time = 0, allocated = 0;
+};
+
+std::string place_of(Location where) {
+  if (!where.known()) return "";
+  const std::string text = where.text();
+  return text.substr(text.find_last_of('/') + 1);
+}
+
+std::string time_text(double ns) {
+  return ns < 1e3   ? fmt::format("{:.0f} ns", ns)
+         : ns < 1e6 ? fmt::format("{:.1f} us", ns / 1e3)
+                    : fmt::format("{:.1f} ms", ns / 1e6);
+}
+
+}  // namespace
+
+std::string Profiler::table(const TableOptions& options) const {
+  std::map<std::pair<std::string, bool>, Row> rows;
+  int64_t all = 0, calls = 0, bytes = 0;
+  for (const ProfiledEvent& e : state_->events) {
+    if (e.kind != ProfiledKind::kernel) continue;
+    std::string name = e.op;
+    if (options.by_line) name += "  " + place_of(e.where);
+    Row& row = rows[{name, e.backward}];
+    row.name = std::move(name), row.backward = e.backward;
+    ++row.calls, row.time += e.end - e.begin, row.allocated += e.allocated;
+    all += e.end - e.begin, bytes += e.allocated, ++calls;
+  }
+  std::vector<Row> sorted;
+  for (auto& [key, row] : rows) sorted.push_back(std::move(row));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Row& a, const Row& b) { return a.time > b.time; });
+  size_t width = 12;
+  const size_t shown = std::min(options.rows, sorted.size());
+  for (size_t i = 0; i < shown; ++i) width = std::max(width, sorted[i].name.size());
+  std::string out = fmt::format("{:<{}}  {:<8}  {:>7}  {:>9}  {:>6}  {:>9}  {:>10}\n", "op", width, "pass", "kernels",
+                                "time", "share", "each", "allocated");
+  for (size_t i = 0; i < shown; ++i) {
+    const Row& r = sorted[i];
+    out += fmt::format("{:<{}}  {:<8}  {:>7}  {:>9}  {:>5.1f}%  {:>9}  {:>10}\n", r.name, width,
+                       r.backward ? "backward" : "forward", r.calls, time_text(static_cast<double>(r.time)),
+                       100 * static_cast<double>(r.time) / static_cast<double>(std::max<int64_t>(1, all)),
+                       time_text(static_cast<double>(r.time) / static_cast<double>(r.calls)),
+                       detail::bytes_text(r.allocated));
+  }
+  if (shown < sorted.size()) out += fmt::format("and {} more\n", sorted.size() - shown);
+  const int64_t wall = state_->stopped - state_->started;
+  out +=
+      fmt::format("{} kernels in {} of {} wall time ({:.0f}%), {} allocated\n", calls,
+                  time_text(static_cast<double>(all)), time_text(static_cast<double>(std::max<int64_t>(0, wall))),
+                  wall > 0 ? 100 * static_cast<double>(all) / static_cast<double>(wall) : 0, detail::bytes_text(bytes));
+  if (state_->lost > 0) out += fmt::format("{} later events were not kept\n", state_->lost);
+  return out;
+}
+
+// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: complete events (X), and flows from
+// (s) one slice to (f) another.
+std::string Profiler::chrome_trace() const {
+  std::string out = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+  bool first = true;
+  const auto add = [&](const std::string& event) {
+    out += (first ? "" : ",\n") + event;
+    first = false;
+  };
+  const auto& events = state_->events;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const ProfiledEvent& e = events[i];
+    const double begin = static_cast<double>(e.begin) / 1e3;
+    std::string about = fmt::format("\"line\":{}", detail::json_text(e.where.text()));
+    if (e.kind == ProfiledKind::kernel) {
+      about += fmt::format(",\"kernel\":\"{}\",\"output\":\"{} {}\",\"allocated\":{}", e.kernel, weft::name(e.dtype),
+                           e.shape.text(), e.allocated);
+    }
+    add(fmt::format(R"({{"name":{},"cat":"{}","ph":"X","ts":{:.3f},"dur":{:.3f},"pid":1,"tid":{},"args":{{{}}}}})",
+                    detail::json_text(e.kind == ProfiledKind::node ? e.op + " backward" : e.op),
+                    e.backward ? "backward" : "forward", begin, static_cast<double>(e.end - e.begin) / 1e3, e.thread,
+                    about));
+    if (!e.forward) continue;
+    const ProfiledEvent& from = events[*e.forward];
+    const char* flow = R"({{"name":"gradient","cat":"link","ph":"{}","id":{},"ts":{:.3f},"pid":1,"tid":{}{}}})";
+    add(fmt::format(fmt::runtime(flow), "s", i, static_cast<double>(from.begin) / 1e3, from.thread, ""));
+    add(fmt::format(fmt::runtime(flow), "f", i, begin, e.thread, ",\"bp\":\"e\""));
+  }
+  return out + "\n]}\n";
+}
+
+}  // namespace weft

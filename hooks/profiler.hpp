@@ -1,0 +1,83 @@
+// Where the time of a program goes, kernel by kernel, forward and backward.
+//
+//   Profiler profiler;
+//   profiler.start();
+//   loss = model(x); loss.backward(); optimizer.step();
+//   profiler.stop();
+//   std::puts(profiler.table().c_str());
+//   std::ofstream("trace.json") << profiler.chrome_trace();   // for chrome://tracing or ui.perfetto.dev
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+struct ProfilerOptions {
+  /// Waits for a device after each of its kernels, so that the times are those of the work and not of its queueing.
+  bool synchronize = true;
+  /// Events beyond this many are counted but not kept.
+  size_t most_events = 1000000;
+};
+
+enum class ProfiledKind : uint8_t {
+  kernel,  ///< one kernel
+  node,    ///< a node of the graph that backward ran, around its kernels
+};
+
+struct ProfiledEvent {
+  ProfiledKind kind = ProfiledKind::kernel;
+  bool backward = false;
+  /// The op as the program called it; in backward the op whose gradient is computed.
+  std::string op;
+  /// Slot of the kernel table; empty for a node.
+  const char* kernel = "";
+  Location where = Location::none();
+  /// Nanoseconds since `start`.
+  int64_t begin = 0, end = 0;
+  /// Bytes that the thread took from the CPU's allocator since its event before, blocks of over 64 bytes.
+  int64_t allocated = 0;
+  /// Of the first output.
+  DType dtype = DType::f32;
+  Dims shape = {};
+  int thread = 0;
+  /// For a node: the index of the forward kernel that made it, if that was seen.
+  std::optional<size_t> forward = {};
+};
+
+struct TableOptions {
+  /// A row for each op and line of the program, instead of one for each op.
+  bool by_line = false;
+  size_t rows = 25;
+};
+
+/// Sees the kernels of all threads, and the graph's nodes of the thread that started it. Only one runs at a time. It
+/// must be stopped by the thread that started it, when no other computes; its end stops it.
+class WEFT_API Profiler {
+ public:
+  explicit Profiler(ProfilerOptions options = {});
+  ~Profiler();
+  Profiler(const Profiler&) = delete;
+
+  /// Forgets what an earlier run saw. ValueError while a profiler runs.
+  void start(Location where = {});
+  /// ValueError unless it runs.
+  void stop(Location where = {});
+
+  /// In order of their end. Nothing having run is fine.
+  const std::vector<ProfiledEvent>& events() const;
+  /// Ops by the time of their kernels, for a terminal.
+  std::string table(const TableOptions& options = {}) const;
+  /// Chrome's trace format; arrows lead from an op of the forward to its node in backward.
+  std::string chrome_trace() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft

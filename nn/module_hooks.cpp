@@ -1,0 +1,169 @@
+#include <weft/nn/module_hooks.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/node.hpp>
+#include <weft/nn/module.hpp>
+
+namespace weft::nn::detail {
+
+namespace {
+
+using weft::detail::Hook;
+
+constexpr const char* call_name = "nn::Module call";
+
+void replace(std::vector<Tensor>& tensors, const ForwardHook& hook, HookResult& result) {
+  if (result.grad.defined()) {
+    if (tensors.empty()) tensors.emplace_back();
+    tensors[0] = std::move(result.grad);
+  }
+  if (result.grads.empty()) return;
+  if (result.grads.size() != tensors.size()) {
+    raise<ValueError>({.op = "forward hook",
+                       .problem = fmt::format("a hook returned {} tensors for {}", result.grads.size(), tensors.size()),
+                       .remedy = "return one for each, undefined where it stays, or nothing",
+                       .event = "registered"},
+                      hook.where);
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (result.grads[i].defined()) tensors[i] = std::move(result.grads[i]);
+  }
+}
+
+}  // namespace
+
+// What the gradients of one call go through. It holds no tensor of the graph but between the two phases of a backward.
+struct HookedCall::Backward {
+  std::shared_ptr<HookList<Hook>> hooks;
+  Location where;
+  size_t input_count = 0;
+  bool ends_at_inputs = false;
+  std::atomic<uint32_t> word{0};
+  std::vector<Tensor> incoming;
+
+  std::vector<Tensor> arrived() {
+    weft::detail::WordLock lock(word);
+    return incoming;
+  }
+  std::vector<Tensor> take_arrived() {
+    std::vector<Tensor> out(incoming.size());
+    weft::detail::WordLock lock(word);
+    out.swap(incoming);
+    return out;
+  }
+
+  // The gradient of output i is complete.
+  void output_arrived(const GradEvent& event, size_t i, HookResult& result) {
+    Tensor gradient = event.grad;
+    std::vector<Tensor> all = arrived();
+    all[i] = gradient;
+    if (const auto snapshot = hooks->snapshot()) {
+      for (const Hook& hook : *snapshot) {
+        if (hook.phase != GradPhase::module_before) continue;
+        const GradEvent told = told_about(*event.node, GradPhase::module_before, gradient, all, {});
+        HookResult returned;
+        hook.call(told, returned);
+        weft::detail::replace_gradients(*event.node, hook, {&gradient, 1}, std::move(returned));
+        all[i] = gradient;
+      }
+    }
+    {
+      weft::detail::WordLock lock(word);
+      std::swap(incoming[i], all[i]);
+    }
+    if (gradient.impl() != event.grad.impl()) result.grad = std::move(gradient);
+    if (ends_at_inputs) return;
+    std::vector<Tensor> nothing(input_count);
+    inputs_arrived(*event.node, nothing);
+  }
+
+  // The gradients that the call sends to its inputs are complete.
+  void inputs_arrived(const Node& node, std::span<Tensor> outgoing) {
+    const std::vector<Tensor> all = take_arrived();
+    const auto snapshot = hooks->snapshot();
+    if (snapshot == nullptr) return;
+    for (const Hook& hook : *snapshot) {
+      if (hook.phase != GradPhase::module_after) continue;
+      const Tensor first = outgoing.empty() ? Tensor() : outgoing[0];
+      HookResult returned;
+      hook.call(told_about(node, GradPhase::module_after, first, all, outgoing), returned);
+      weft::detail::replace_gradients(node, hook, outgoing, std::move(returned));
+    }
+  }
+
+  GradEvent told_about(const Node& node, GradPhase phase, const Tensor& gradient, std::span<const Tensor> in,
+                       std::span<const Tensor> out) const {
+    return {.grad = gradient,
+            .tensor = {},
+            .op = node.op,
+            .node = &node,
+            .location = where,
+            .phase = phase,
+            .incoming = in,
+            .outgoing = out};
+  }
+};
+
+HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vector<Tensor> inputs, Location where)
+    : module_(module), hooks_(hooks), where_(where), inputs_(std::move(inputs)) {
+  run(true, inputs_);
+  if (!recording() || hooks_.backward->snapshot() == nullptr) return;
+  backward_ = std::make_shared<Backward>();
+  backward_->hooks = hooks_.backward;
+  backward_->where = where;
+  backward_->input_count = inputs_.size();
+  const auto wants = [](const Tensor& t) { return t.defined() && t.requires_grad(); };
+  if (std::ranges::none_of(inputs_, wants)) return;
+  backward_->ends_at_inputs = true;
+  Node* node = make_general_node(call_name, where, inputs_, static_cast<int>(inputs_.size()),
+                                 [b = backward_, n = inputs_.size()](Node& self, Tensor* in, Tensor* out) {
+                                   std::move(in, in + n, out);
+                                   b->inputs_arrived(self, {out, n});
+                                 });
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!wants(inputs_[i])) continue;
+    TensorImpl* own = inputs_[i].impl();
+    Tensor alias = Tensor::adopt(weft::detail::new_alias(own, own->view.layout, own->view.data));
+    // A view of the input, so that a write to it inside the module is a write to the input.
+    alias.impl()->base = own->base != nullptr ? own->base : own;
+    weft::detail::retain(alias.impl()->base);
+    node->refs.increment();
+    set_history(alias.impl(), node, static_cast<uint16_t>(i));
+    inputs_[i] = std::move(alias);
+  }
+  release(node);
+}
+
+void HookedCall::run(bool before, std::vector<Tensor>& tensors) {
+  const auto snapshot = hooks_.forward->snapshot();
+  if (snapshot == nullptr) return;
+  for (const ForwardHook& hook : *snapshot) {
+    if (hook.before != before) continue;
+    const ForwardEvent event{module_, before ? tensors : inputs_, before ? std::span<const Tensor>() : tensors, where_};
+    HookResult result;
+    hook.call(event, result);
+    replace(tensors, hook, result);
+  }
+}
+
+void HookedCall::finish(std::span<Tensor* const> outputs) {
+  std::vector<Tensor> tensors;
+  for (const Tensor* t : outputs) tensors.push_back(*t);
+  run(false, tensors);
+  for (size_t i = 0; i < outputs.size(); ++i) *outputs[i] = std::move(tensors[i]);
+  if (backward_ == nullptr) return;
+  backward_->incoming.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i]->requires_grad()) continue;
+    TensorImpl* impl = outputs[i]->impl();
+    weft::detail::add_gradient_hook(
+        *impl->node, impl->output_number,
+        [b = backward_, i](const GradEvent& event, HookResult& result) { b->output_arrived(event, i, result); },
+        where_);
+  }
+}
+
+}  // namespace weft::nn::detail

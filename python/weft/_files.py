@@ -1,0 +1,37 @@
+"""Tensors in files: safetensors and .npy."""
+
+import os
+
+from weft import _core
+
+
+def save_file(tensors, filename, metadata=None):
+    """Writes named tensors as safetensors."""
+    _core._save_file(dict(tensors), os.fspath(filename), metadata or {})
+
+
+def load_file(filename, device="cpu"):
+    """Every tensor of a safetensors file, by name."""
+    return _core._load_file(os.fspath(filename), device)
+
+
+def save(obj, f):
+    """Writes a dictionary of tensors, such as a state_dict, as safetensors."""
+    if not isinstance(obj, dict):
+        raise NotImplementedError("save() takes a dictionary of tensors")
+    save_file(obj, f)
+
+
+def load(f, map_location="cpu"):
+    """What save wrote."""
+    return load_file(f, map_location)
+
+
+def save_npy(tensor, filename):
+    """Writes one tensor as numpy.save does."""
+    _core._save_npy(tensor, os.fspath(filename))
+
+
+def load_npy(filename, device="cpu"):
+    """Reads one array as numpy.load does."""
+    return _core._load_npy(os.fspath(filename), device)

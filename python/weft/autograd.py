@@ -1,0 +1,81 @@
+"""Gradients: grad, backward, checks against finite differences, and functions written in Python."""
+
+from weft import _core
+from weft._core import Tensor
+from weft._modes import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
+
+
+def _several(tensors, function, argument):
+    if isinstance(tensors, Tensor):
+        return [tensors]
+    tensors = list(tensors)
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{function}(): argument '{argument}' must be tensors, not {type(t).__name__}")
+    return tensors
+
+
+def _seeds(seeds, function, argument):
+    if seeds is None or isinstance(seeds, Tensor):
+        return None if seeds is None else [seeds]
+    return [None if s is None else _several(s, function, argument)[0] for s in seeds]
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
+    """Gradients of the outputs with respect to the inputs; no .grad is touched."""
+    return tuple(_core._grad(_several(outputs, "grad", "outputs"), _several(inputs, "grad", "inputs"),
+                             _seeds(grad_outputs, "grad", "grad_outputs"), retain_graph, create_graph, allow_unused))
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
+    """Fills the .grad of every leaf that the tensors depend on."""
+    _core._backward(_several(tensors, "backward", "tensors"), _seeds(grad_tensors, "backward", "grad_tensors"),
+                    retain_graph, create_graph)
+
+
+def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True):
+    """Compares the gradients of func with central differences, for float64 inputs that require one."""
+    return _core._gradcheck(func, _several(inputs, "gradcheck", "inputs"), eps, atol, rtol, raise_exception)
+
+
+def gradgradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True):
+    """The same for the second derivative."""
+    return _core._gradgradcheck(func, _several(inputs, "gradgradcheck", "inputs"), eps, atol, rtol, raise_exception)
+
+
+class FunctionCtx:
+    """What one call of a Function keeps from its forward for its backward."""
+
+    def __init__(self):
+        self._to_save, self._non_differentiable = (), ()
+        self.saved_tensors, self.needs_input_grad = (), ()
+
+    def save_for_backward(self, *tensors):
+        """Inputs, outputs or tensors of the forward's own, kept with the version that they have."""
+        self._to_save = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        self._non_differentiable = tensors
+
+    def mark_dirty(self, *tensors):
+        raise NotImplementedError("functions that write into their inputs are not there yet")
+
+    def set_materialize_grads(self, value):
+        if not value:
+            raise NotImplementedError("gradients that do not arrive are zeros; None is not there yet")
+
+
+class Function:
+    """A differentiable function with static methods `forward(ctx, ...)` and `backward(ctx, ...)`; call it by `apply`."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        raise NotImplementedError("a Function needs a static method forward")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        raise NotImplementedError("a Function needs a static method backward")
+
+    @classmethod
+    def apply(cls, *args):
+        return _core._apply_function(cls, FunctionCtx(), args)

@@ -1,0 +1,241 @@
+// Finding the first NaN or infinity, and the texts of errors.
+#include "hooks/values.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <limits>
+#include <regex>
+#include <thread>
+
+#include <weft/backends/observe.hpp>
+
+namespace weft {
+namespace {
+
+using Anomaly = LiveCount;
+
+// Folders and line numbers out: "at anomaly_test.cpp:#".
+std::string shown(const std::string& text) {
+  return std::regex_replace(text, std::regex("[^ (]*(anomaly_test\\.cpp):[0-9]+"), "$1:#");
+}
+template <class F>
+std::string error_of(const F& f) {
+  return shown(message_of<NonFiniteError>(f));
+}
+template <class F>
+std::string backward_error_of(const F& f) {
+  return error_of([&] {
+    const AnomalyGuard guard;
+    f();
+  });
+}
+
+TEST_F(Anomaly, BackwardNamesTheOpItsLineTheValuesAndThePath) {
+  const Tensor x = tensor({0.0, 1.0, 4.0}).requires_grad_();
+  const auto text = backward_error_of([&] {
+    const Tensor root = sqrt(x);
+    const Tensor loss = (root * 2.0).sum();
+    loss.backward();
+  });
+  EXPECT_EQ(text,
+            "[sqrt] the first Inf in backward, in the gradient for input 0\n"
+            "  inputs float32 [3] on cpu; gradient float32 [3] on cpu: 0.5 to 1, mean 0.75, 1 of 3 not finite; "
+            "arrived float32 [3] on cpu: 2 to 2, mean 2; its kernel read float32 [3] on cpu: 2 to 2, mean 2; float32 "
+            "[3] on cpu: 0 to 2, mean 1, 1 zero; path from the loss: sum at anomaly_test.cpp:# -> mul at "
+            "anomaly_test.cpp:# -> sqrt at anomaly_test.cpp:#\n"
+            "  keep the values it read where its derivative is finite; called at anomaly_test.cpp:#");
+}
+
+TEST_F(Anomaly, BackwardStopsAtTheFirstOpNotAtTheLeaf) {
+  const Tensor x = tensor({0.0}).requires_grad_();
+  // 0 · Inf: sqrt makes the infinity, the product after it the NaN.
+  const auto text = backward_error_of([&] { sqrt(x * x).backward(); });
+  EXPECT_EQ(text.substr(0, text.find('\n')), "[sqrt] the first Inf in backward, in the gradient for input 0");
+  const auto nan = backward_error_of([&] { (sqrt(x * x) * 0.0).backward(); });
+  EXPECT_EQ(nan.substr(0, nan.find('\n')), "[sqrt] the first NaN in backward, in the gradient for input 0");
+}
+
+TEST_F(Anomaly, BackwardNamesASumThatOverflows) {
+  const Tensor x = tensor({1.0}).requires_grad_();
+  const auto text = backward_error_of([&] {
+    const Tensor y = x * 1.0;
+    (y * 3e38 + y * 3e38).backward();
+  });
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "[mul] the first Inf in backward: the gradients that meet in its result sum to it");
+}
+
+struct Bad : autograd::Function<Bad> {
+  static constexpr const char* name = "bad";
+  static Tensor forward(Context&, const Tensor& x) { return x * 1.0; }
+  static Tensor backward(Context&, const Tensor& g) { return g * std::numeric_limits<double>::quiet_NaN(); }
+};
+
+TEST_F(Anomaly, BackwardOfUserFunctionsIsLookedAtToo) {
+  const Tensor x = tensor({1.0}).requires_grad_();
+  EXPECT_NE(backward_error_of([&] { Bad::apply(x).backward(); }).find("[bad] the first NaN in backward"),
+            std::string::npos);
+}
+
+TEST_F(Anomaly, FiniteBackwardsPassAndGiveTheSameBits) {
+  manual_seed(2);
+  nn::Linear m(16, 8);
+  const Tensor x = rand({4, 16});
+  gelu(m(x)).sum().backward();
+  const Doubles plain = values(m.weight.grad());
+  m.zero_grad();
+  const AnomalyGuard guard({.forward = true});
+  gelu(m(x)).sum().backward();
+  EXPECT_EQ(values(m.weight.grad()), plain);
+}
+
+TEST_F(Anomaly, TheGuardEndsWithItsScopeAndWithAnError) {
+  const Tensor x = tensor({0.0}).requires_grad_();
+  EXPECT_NE(backward_error_of([&] { sqrt(x).backward(); }), "no error");
+  sqrt(x).backward();
+  EXPECT_EQ(x.grad().item<double>(), std::numeric_limits<double>::infinity());
+}
+
+TEST_F(Anomaly, LongPathsAreShortened) {
+  Tensor y = tensor({0.0}).requires_grad_();
+  y = sqrt(y);
+  for (int i = 0; i < 40; ++i) y = y + 1.0;
+  const auto text = backward_error_of([&] { y.backward(); });
+  EXPECT_NE(text.find("(29 more)"), std::string::npos) << text;
+}
+
+// ---- forward ----
+
+template <class F>
+std::string forward_error_of(const F& f) {
+  return error_of([&] {
+    const AnomalyGuard guard({.backward = false, .forward = true});
+    f();
+  });
+}
+
+TEST_F(Anomaly, ForwardNamesTheOpItsLineAndTheValues) {
+  const Tensor x = tensor({-1.0, 1.0, 4.0});
+  const auto text = forward_error_of([&] { (void)(log(x) + 1.0); });
+  EXPECT_EQ(text,
+            "[log] the first NaN, made by kernel unary\n"
+            "  output float32 [3] on cpu: 0 to 1.386, mean 0.6931, 1 zero, 1 of 3 not finite; inputs float32 [3] on cpu: "
+            "-1 to 4, mean 1.333\n"
+            "  keep its inputs where the result is finite, at anomaly_test.cpp:#");
+}
+
+TEST_F(Anomaly, ForwardSeesInPlaceOpsAndTheirPlace) {
+  const Tensor x = tensor({0.0, 2.0});
+  const auto text = forward_error_of([&] { log_(x); });
+  EXPECT_NE(text.find("[log_] the first Inf, made by kernel unary\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("(overwritten)"), std::string::npos) << text;
+  EXPECT_NE(text.find(", at anomaly_test.cpp:#"), std::string::npos) << text;
+}
+
+TEST_F(Anomaly, ForwardLeavesInfinitiesThatWereGivenAlone) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const AnomalyGuard guard({.forward = true});
+  const Tensor mask = full({2, 2}, -inf);
+  const Tensor scores = masked_fill(rand({2, 2}), tensor({1.0, 0.0, 0.0, 1.0}).view({2, 2}) > 0.5, -inf);
+  (void)softmax(scores, -1);
+  (void)(mask + 1.0);
+  (void)(tensor({inf, 1.0}) * 2.0);
+  EXPECT_THROW((void)(mask - mask), NonFiniteError);  // NaN, where nothing was
+}
+
+TEST_F(Anomaly, ForwardLooksAtStridedAndNarrowResults) {
+  const AnomalyGuard guard({.forward = true});
+  EXPECT_THROW((void)(full({4}, 60000.0, f16) * 2.0), NonFiniteError);
+  EXPECT_THROW((void)full({4}, 1e300, f64).to(f32), NonFiniteError);
+  const Tensor target = zeros({3, 3});
+  EXPECT_THROW(target.t().slice(0, 0, 2).copy_(log(full({2, 3}, -1.0))), NonFiniteError);
+}
+
+TEST_F(Anomaly, ForwardIsForItsOwnThread) {
+  const AnomalyGuard guard({.forward = true});
+  std::thread([] { EXPECT_NO_THROW((void)log(tensor({-1.0}))); }).join();
+}
+
+// In a process of its own, since the variable is read as the program starts.
+TEST_F(Anomaly, TheEnvironmentVariableChecksEveryThread) {
+  if (std::getenv("WEFT_CHECK_NAN") != nullptr) {
+    std::thread([] { EXPECT_THROW((void)log(tensor({-1.0})), NonFiniteError); }).join();
+    EXPECT_THROW((void)log(tensor({-1.0})), NonFiniteError);
+    return;
+  }
+  EXPECT_NO_THROW((void)log(tensor({-1.0})));
+  const std::string command = "WEFT_CHECK_NAN=1 /proc/" + std::to_string(getpid()) +
+                              "/exe --gtest_filter=Anomaly.TheEnvironmentVariableChecksEveryThread > /dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+// ---- in-place ----
+
+TEST_F(Anomaly, ModifiedByAnInPlaceOperationNamesWriterSaverAndRemedy) {
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  const Tensor y = exp(x);
+  y.add_(1.0);
+  EXPECT_EQ(shown(message_of<AutogradError>([&] { y.sum().backward(); })),
+            "[exp] a tensor saved for backward was modified by an in-place operation: float32 of shape [2] is at "
+            "version 1, saved at version 0\n"
+            "  written by add_ at anomaly_test.cpp:#\n"
+            "  use the out-of-place form there, or clone() before the write; saved at anomaly_test.cpp:#");
+}
+
+// ---- observing kernels ----
+
+struct Log final : KernelObserver {
+  void before(const KernelCall& call) override { text += std::string("<") + call.kernel; }
+  void after(const KernelCall& call) override {
+    text += std::string(">") + (call.op != nullptr ? call.op : "?") + ":" + std::to_string(call.outputs.size()) + "+" +
+            std::to_string(call.inputs.size()) + " ";
+    (void)(ones({2}) + 1.0);  // not observed
+  }
+  std::string text;
+};
+
+TEST_F(Anomaly, ObserversSeeKernelsWithOpsAndOperands) {
+  const Tensor a = ones({2}), b = ones({2, 3}), w = ones({3}), none;
+  Log log, inner;
+  {
+    const ObserverGuard guard(log);
+    (void)(a * a);
+    a.add_(1.0);
+    (void)layer_norm(b, {3}, w, w);
+    const ObserverGuard second(inner);
+    (void)exp(a);
+  }
+  (void)exp(a);
+  EXPECT_EQ(log.text, "<binary>mul:1+2 <binary>add_:1+2 <layer_norm>layer_norm:3+3 <unary>exp:1+1 ");
+  EXPECT_EQ(inner.text, "<unary>exp:1+1 ");
+}
+
+TEST_F(Anomaly, ObserversOfAnOptimizerSeeItsSlots) {
+  const Tensor p = ones({4}).requires_grad_();
+  optim::Adam adam({p});
+  p.sum().backward();
+  Log log;
+  const ObserverGuard guard(log);
+  adam.step();
+  EXPECT_NE(log.text.find("<adam>"), std::string::npos);
+  EXPECT_NE(log.text.find(":3+1 "), std::string::npos) << log.text;
+}
+
+TEST_F(Anomaly, TheTableIsAsBeforeWhenTheLastObserverWent) {
+  const auto before = kernel_tables[0].binary;
+  {
+    Log log;
+    const ObserverGuard guard(log);
+    EXPECT_NE(kernel_tables[0].binary, before);
+    std::thread([&] {
+      Log other;
+      const ObserverGuard second(other, ObserverScope::process);
+    }).join();
+    EXPECT_NE(kernel_tables[0].binary, before);
+  }
+  EXPECT_EQ(kernel_tables[0].binary, before);
+}
+
+}  // namespace
+}  // namespace weft

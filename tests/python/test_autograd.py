@@ -1,0 +1,284 @@
+"""Gradients, hooks, functions written in Python, threads."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+import weft
+from weft import autograd
+
+
+def leaf(*values):
+    return weft.tensor(values, dtype=weft.float64, requires_grad=True)
+
+
+def test_backward_and_grad():
+    x = leaf(2.0, 3.0)
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [4, 6]
+    x.grad = None
+    y = x**3
+    y.backward(weft.tensor([1.0, 0.5], dtype=weft.float64), retain_graph=True)
+    assert x.grad.tolist() == [12, 13.5]
+    (g,) = autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = autograd.grad(g.sum(), [x])
+    assert h.tolist() == [12, 18]
+    assert autograd.grad(x.sum(), [leaf(1.0)], allow_unused=True) == (None,)
+    with pytest.raises(RuntimeError):
+        autograd.grad(x.sum(), [leaf(1.0)])
+    with pytest.raises(TypeError, match="gradient"):
+        y.backward(3)
+    with pytest.raises(TypeError, match="'outputs'"):
+        autograd.grad([1], x)
+    autograd.backward([x.sum(), (2 * x).sum()])
+    assert x.grad.tolist() == [15, 16.5]
+
+
+def test_grad_fn_names_the_op_and_the_line():
+    y = leaf(1.0) * 2
+    assert y.grad_fn.name() == "mul" and y.grad_fn.file.endswith("test_autograd.py") and y.grad_fn.line > 10
+    assert "mul at" in repr(y.grad_fn)
+
+
+def test_errors_of_backward_name_the_forward_line():
+    x = leaf(1.0)
+    y = x.exp()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match=r"exp(.|\n)*test_autograd.py:\d+"):
+        y.sum().backward()
+
+
+def test_modes():
+    x = leaf(1.0)
+    with weft.no_grad():
+        assert not (x * 2).requires_grad and not weft.is_grad_enabled()
+        with weft.enable_grad():
+            assert (x * 2).requires_grad
+    assert weft.is_grad_enabled()
+
+    @weft.no_grad()
+    def f():
+        return x * 2
+
+    @weft.no_grad
+    def g():
+        return x * 2
+
+    assert not f().requires_grad and not g().requires_grad and weft.is_grad_enabled()
+    with weft.inference_mode():
+        assert weft.is_inference_mode_enabled()
+        y = weft.ones(1)
+    assert not weft.is_inference_mode_enabled() and y.item() == 1
+    with pytest.raises(ZeroDivisionError):
+        with weft.no_grad():
+            1 / 0
+    assert weft.is_grad_enabled()
+    with weft.set_grad_enabled(False):
+        assert not weft.is_grad_enabled()
+    assert weft.is_grad_enabled()
+    seen = []
+    with weft.no_grad():
+        t = threading.Thread(target=lambda: seen.append(weft.is_grad_enabled()))
+        t.start()
+        t.join()
+    assert seen == [True]
+
+
+def test_hooks_run_in_order_replace_and_go():
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    order = []
+    y.register_hook(lambda g: order.append("a"))
+    h = y.register_hook(lambda g: g * 2)
+    y.register_hook(lambda g: order.append(g.tolist()))
+    x.register_post_accumulate_grad_hook(lambda p: order.append(p.grad.tolist()))
+    y.sum().backward(retain_graph=True)
+    assert order == ["a", [2, 2], [6, 6]]
+    assert h.remove() and not h.remove()
+    x.grad = None
+    y.sum().backward()
+    assert order[3:] == ["a", [1, 1], [3, 3]]
+    with pytest.raises(TypeError, match="callable"):
+        x.register_hook(3)
+    with pytest.raises(ValueError):
+        weft.ones(1).register_hook(print)
+
+
+def test_hooks_may_remove_themselves_and_are_freed():
+    class Hook:
+        def __call__(self, g):
+            self.handle.remove()
+
+    x = leaf(1.0)
+    hook = Hook()
+    hook.handle = x.register_hook(hook)
+    gone = weakref.ref(hook)
+    del hook
+    x.sum().backward()
+    weft.live_tensors()
+    gc.collect()
+    assert gone() is None
+
+
+def test_errors_in_hooks_reach_the_caller_with_their_traceback():
+    def fail(g):
+        raise KeyError("from the hook")
+
+    x = leaf(1.0)
+    x.register_hook(fail)
+    with pytest.raises(KeyError, match="from the hook") as error:
+        (x * 2).sum().backward()
+    assert any(entry.name == "fail" for entry in error.traceback)
+    y = leaf(1.0)
+    y.register_hook(lambda g: "no tensor")
+    with pytest.raises(TypeError, match="hook must return"):
+        y.sum().backward()
+    z = leaf(1.0, 2.0)
+    z.register_hook(lambda g: weft.ones(3, dtype=weft.float64))
+    with pytest.raises(ValueError):
+        z.sum().backward()
+
+
+def test_node_hooks_see_the_event():
+    x = leaf(2.0)
+    y = x * x
+    seen = []
+    y.register_node_pre_hook(lambda e: seen.append((e.op, e.phase, e.incoming[0].tolist())))
+    y.register_node_post_hook(lambda e: seen.append((e.phase, e.file.endswith("test_autograd.py"))))
+    y.sum().backward()
+    assert seen == [("mul", "node_before", [1]), ("node_after", True)]
+
+
+class Cube(autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x)
+        ctx.scale = scale
+        return x * x * x * scale
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * g * x * x * ctx.scale, None
+
+
+def test_functions_written_in_python():
+    x = leaf(1.0, 2.0)
+    y = Cube.apply(x, 2.0)
+    assert y.tolist() == [2, 16] and y.requires_grad and y.grad_fn.name() == "Cube"
+    y.sum().backward()
+    assert x.grad.tolist() == [6, 24]
+    assert autograd.gradcheck(lambda t: Cube.apply(t, 0.5), [leaf(0.3, 0.7)])
+    assert autograd.gradgradcheck(lambda t: Cube.apply(t, 0.5), [leaf(0.3, 0.7)])
+    assert not Cube.apply(weft.ones(1), 1.0).requires_grad
+    with weft.no_grad():
+        assert not Cube.apply(x, 1.0).requires_grad
+
+
+def test_functions_with_several_outputs_and_needs():
+    class Two(autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            assert ctx.needs_input_grad == (True, False)
+            out = a + b
+            ctx.mark_non_differentiable(b2 := b * 2)
+            return out, b2
+
+        @staticmethod
+        def backward(ctx, g, _):
+            return g, None
+
+    a = leaf(1.0)
+    out, other = Two.apply(a, weft.ones(1, dtype=weft.float64))
+    assert out.requires_grad and not other.requires_grad
+    out.sum().backward()
+    assert a.grad.tolist() == [1]
+
+
+def test_functions_that_misbehave():
+    def function(forward, backward):
+        return type("Odd", (autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+
+    x = leaf(1.0)
+    with pytest.raises(TypeError):
+        function(lambda ctx, x: 3, None).apply(x)
+    for wrong, kind in [(lambda ctx, g: "a", TypeError), (lambda ctx, g: (g, g), RuntimeError),
+                        (lambda ctx, g: weft.ones(5, dtype=weft.float64), ValueError),
+                        (lambda ctx, g: 1 / 0, ZeroDivisionError)]:
+        with pytest.raises(kind):
+            function(lambda ctx, x: x * 2, wrong).apply(x).sum().backward()
+    with pytest.raises(NotImplementedError):
+        autograd.Function.apply(x)
+
+
+def test_contexts_and_graphs_leak_nothing():
+    gc.collect()
+    before = weft.live_tensors()
+    for _ in range(50):
+        x = leaf(1.0)
+        y = Cube.apply(x, 2.0)
+        y.register_hook(lambda g, y=y: None)
+        y.sum().backward()
+    del x, y
+    gc.collect()
+    assert weft.live_tensors() == before
+
+
+def test_gradcheck_finds_a_wrong_gradient():
+    class Wrong(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    assert not autograd.gradcheck(Wrong.apply, [leaf(1.0)], raise_exception=False)
+    with pytest.raises(RuntimeError):
+        autograd.gradcheck(Wrong.apply, [leaf(1.0)])
+    with pytest.raises(TypeError):
+        autograd.gradcheck(3, [leaf(1.0)])
+
+
+def test_threads_with_hooks_run_without_deadlock():
+    w = leaf(*range(8))
+    calls, errors = [], []
+
+    def work():
+        try:
+            for _ in range(50):
+                y = (w * 2).exp()
+                handle = y.register_hook(lambda g: calls.append(1))
+                y.sum().backward()
+                handle.remove()
+        except BaseException as e:  # noqa: B902
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not any(t.is_alive() for t in threads), "deadlock"
+    assert not errors and len(calls) == 200
+
+
+def test_other_threads_run_during_backward_and_large_ops():
+    ticks, stop = [0], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks[0] += 1
+
+    t = threading.Thread(target=tick)
+    t.start()
+    x = weft.randn(600, 600)
+    start = ticks[0]
+    for _ in range(20):
+        x @ x
+    stop.set()
+    t.join()
+    assert ticks[0] > start

@@ -1,0 +1,223 @@
+"""Memory shared with NumPy, DLPack and buffers, both ways."""
+
+import gc
+import hashlib
+import sys
+
+import numpy as np
+import pytest
+
+import weft
+
+dtypes = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32",
+          "float64"]
+shapes = [(), (0,), (3,), (2, 3), (2, 0, 3), (1, 2, 1)]
+
+
+@pytest.mark.parametrize("dtype", dtypes)
+@pytest.mark.parametrize("shape", shapes)
+def test_numpy_both_ways_without_a_copy(dtype, shape):
+    a = np.ones(shape, dtype)
+    x = weft.from_numpy(a)
+    assert x.dtype is getattr(weft, dtype) and x.shape == shape
+    b = x.numpy()
+    assert b.dtype == a.dtype and b.shape == shape and b.tolist() == a.tolist()
+    if a.size:
+        assert x.data_ptr() == a.ctypes.data == b.ctypes.data
+        a[...] = 0
+        assert not bool(x.to(weft.float64).any()) and b.sum() == 0
+        x.copy_(weft.ones(shape))
+        assert a.all()
+
+
+@pytest.mark.parametrize("dtype", dtypes)
+@pytest.mark.parametrize("shape", shapes)
+def test_dlpack_both_ways_without_a_copy(dtype, shape):
+    a = np.ones(shape, dtype)
+    x = weft.from_dlpack(a)
+    b = np.from_dlpack(x)
+    assert x.dtype is getattr(weft, dtype) and b.dtype == a.dtype and x.shape == b.shape == shape
+    if a.size:
+        assert x.data_ptr() == a.ctypes.data == b.ctypes.data
+
+
+def test_strides_are_kept():
+    a = np.arange(24.0).reshape(4, 6)
+    for view in (a[::2, 1:], a.T, a[::-1], a[:, ::-3], np.broadcast_to(a[:1], (4, 6)).copy()[:, None]):
+        x = weft.from_numpy(view)
+        assert x.stride() == tuple(s // 8 for s in view.strides) and x.data_ptr() == view.ctypes.data
+        np.testing.assert_array_equal(x.numpy(), view)
+        assert x.numpy().strides == view.strides
+        np.testing.assert_array_equal(np.from_dlpack(x), view)
+        np.testing.assert_array_equal(weft.from_dlpack(view).numpy(), view)
+    e = weft.ones(1, 3).expand(4, 3)
+    assert e.numpy().strides == (0, 4) and np.from_dlpack(e).strides == (0, 4)
+    assert weft.ones(1).expand(5).numpy().sum() == 5
+
+
+def test_read_only_memory_is_copied_or_refused():
+    a = np.arange(3.0)
+    a.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        weft.from_numpy(a)
+    with pytest.raises(ValueError, match="read-only"):
+        weft.asarray(a, copy=False)
+    x = weft.asarray(a)
+    x.fill_(7)
+    assert a.tolist() == [0, 1, 2]
+    assert weft.asarray(b"ab").tolist() == [97, 98]
+    if hasattr(np, "from_dlpack") and np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        weft.from_dlpack(a).fill_(9)
+        assert a.tolist() == [0, 1, 2]
+        with pytest.raises(BufferError):
+            weft.from_dlpack(a, copy=False)
+
+
+def test_asarray_shares_where_it_can():
+    a = np.arange(3.0)
+    assert weft.asarray(a).data_ptr() == a.ctypes.data
+    assert weft.asarray(a, copy=True).data_ptr() != a.ctypes.data
+    assert weft.asarray(a, dtype=weft.int8).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError):
+        weft.asarray(a, dtype=weft.int8, copy=False)
+    with pytest.raises(ValueError):
+        weft.asarray([1, 2], copy=False)
+    x = weft.ones(2)
+    assert weft.asarray(x) is x and weft.asarray(x, copy=True).data_ptr() != x.data_ptr()
+    assert weft.asarray(bytearray(4)).dtype is weft.uint8 and weft.asarray(memoryview(bytearray(4))).shape == (4,)
+
+
+@pytest.mark.parametrize("array", [np.array([1j]), np.array(["a"]), np.array([object()]), np.zeros(2, "datetime64[s]"),
+                                   np.zeros(2, [("a", "f4")]), np.arange(3, dtype=">f4")], ids=str)
+def test_arrays_of_other_dtypes_are_type_errors(array):
+    for call in (weft.from_numpy, weft.asarray, weft.tensor):
+        with pytest.raises(TypeError):
+            call(array)
+
+
+def test_unaligned_arrays_are_copied_or_refused():
+    raw = np.zeros(17, np.uint8)
+    a = raw[1:17].view(np.float64) if False else np.ndarray((2,), np.float64, raw.data, 1)
+    a[:] = [1, 2]
+    assert weft.asarray(a).tolist() == [1, 2]
+    with pytest.raises(ValueError):
+        weft.from_numpy(a)
+    record = np.zeros(3, [("a", "i1"), ("b", "f4")])
+    assert weft.asarray(record["b"]).tolist() == [0, 0, 0]
+
+
+def test_what_cannot_be_shared_says_so():
+    with pytest.raises(ValueError, match="detach"):
+        weft.ones(2, requires_grad=True).numpy()
+    assert weft.ones(2, requires_grad=True).numpy(force=True).tolist() == [1, 1]
+    with pytest.raises(BufferError):
+        weft.ones(2, requires_grad=True).__dlpack__()
+    with pytest.raises(TypeError, match="bfloat16"):
+        weft.ones(2, dtype=weft.bfloat16).numpy()
+    with pytest.raises(BufferError):
+        memoryview(weft.ones(2, dtype=weft.bfloat16))
+    with pytest.raises(ValueError):
+        np.asarray(weft.ones(2, requires_grad=True))
+    for bad in (1, "a", [1], None, object(), weft):
+        with pytest.raises(TypeError):
+            weft.from_numpy(bad)
+        with pytest.raises(TypeError):
+            weft.from_dlpack(bad)
+
+
+def test_capsules_are_consumed_once():
+    x = weft.arange(4.0)
+    capsule = x.__dlpack__()
+    y = weft.from_dlpack(capsule)
+    assert y.data_ptr() == x.data_ptr()
+    with pytest.raises(ValueError, match="used_dltensor"):
+        weft.from_dlpack(capsule)
+    capsule = x.__dlpack__(max_version=(1, 0))
+    assert "dltensor_versioned" in repr(capsule)
+    assert weft.from_dlpack(capsule).tolist() == [0, 1, 2, 3]
+    import datetime
+    with pytest.raises(ValueError):
+        weft.from_dlpack(datetime.datetime_CAPI if hasattr(datetime, "datetime_CAPI") else capsule)
+    for keywords in ({"stream": 1}, {"dl_device": (2, 0)}):
+        with pytest.raises(BufferError):
+            x.__dlpack__(**keywords)
+    for keywords in ({"bogus": 1}, {"max_version": 3}, {"dl_device": 1}, {"copy": 3}):
+        with pytest.raises(TypeError):
+            x.__dlpack__(**keywords)
+    assert x.__dlpack_device__() == (1, 0)
+
+
+def test_capsules_that_nobody_takes_leak_nothing():
+    gc.collect()
+    before = weft.live_tensors()
+    for version in (None, (1, 0)):
+        capsule = weft.ones(3).__dlpack__(max_version=version)
+        del capsule
+        weft.from_dlpack(weft.ones(3).__dlpack__(max_version=version))
+    gc.collect()
+    assert weft.live_tensors() == before
+
+
+def test_producers_that_misbehave():
+    class Wrong:
+        def __init__(self, result):
+            self.result = result
+
+        def __dlpack__(self, **_):
+            if isinstance(self.result, Exception):
+                raise self.result
+            return self.result
+
+    for result, kind in [(1, TypeError), (None, TypeError), (RuntimeError("x"), RuntimeError), (ValueError(), ValueError)]:
+        with pytest.raises(kind):
+            weft.from_dlpack(Wrong(result))
+
+    class Old:
+        def __dlpack__(self):
+            return weft.ones(2).__dlpack__()
+
+    assert weft.from_dlpack(Old()).tolist() == [1, 1]
+
+
+def test_memory_lives_as_long_as_anybody_looks_at_it():
+    x = weft.from_numpy(np.arange(1000.0))
+    gc.collect()
+    assert x[999].item() == 999
+    a = weft.arange(1000.0).numpy()
+    gc.collect()
+    assert a[999] == 999
+    view = memoryview(weft.arange(10.0))
+    gc.collect()
+    assert view[9] == 9
+    b = np.arange(10.0)
+    count = sys.getrefcount(b)
+    x = weft.from_numpy(b)
+    y = x[3:]
+    del x
+    gc.collect()
+    assert y[0].item() == 3
+    del y
+    weft.live_tensors()  # drops what other threads may have let go of
+    assert sys.getrefcount(b) == count
+
+
+def test_the_buffer_protocol_is_complete():
+    x = weft.arange(6).reshape(2, 3)
+    m = memoryview(x)
+    assert (m.shape, m.strides, m.format, m.itemsize, m.readonly, m.nbytes) == ((2, 3), (24, 8), "q", 8, False, 48)
+    assert m.tolist() == [[0, 1, 2], [3, 4, 5]] and bytes(m)[:8] == bytes(8)
+    m[1, 2] = 50
+    assert x[1, 2].item() == 50
+    assert memoryview(weft.tensor(5)).tolist() == 5
+    with pytest.raises(BufferError):
+        hashlib.sha256(x.T)  # not contiguous
+    assert weft.frombuffer(bytearray(8), dtype=weft.float32).tolist() == [0, 0]
+
+
+def test_torch_both_ways():
+    torch = pytest.importorskip("torch")
+    t = torch.arange(6.0).reshape(2, 3)
+    x = weft.from_dlpack(t)
+    assert x.data_ptr() == t.data_ptr() and torch.from_dlpack(x).data_ptr() == t.data_ptr()
+    b = weft.from_dlpack(torch.ones(3, dtype=torch.bfloat16))
+    assert b.dtype is weft.bfloat16 and torch.from_dlpack(b).dtype is torch.bfloat16

@@ -1,0 +1,144 @@
+"""Modules, losses and optimizers."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import weft
+from weft import nn, optim
+import weft.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(2, 16)
+        self.out = nn.Linear(16, 1)
+        self.scale = nn.Buffer(weft.ones(1))
+
+    def forward(self, x):
+        return self.out(weft.tanh(self.hidden(x))) * self.scale
+
+
+def xor():
+    return weft.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]]), weft.tensor([[0.0], [1], [1], [0]])
+
+
+@pytest.mark.parametrize("make", [lambda p: optim.AdamW(p, lr=0.05), lambda p: optim.Adam(p, lr=0.05),
+                                  lambda p: optim.SGD(p, lr=0.1, momentum=0.9)])
+def test_training_solves_xor(make):
+    net, (x, y) = Net(), xor()
+    optimizer = make(net.parameters())
+    for _ in range(400):
+        optimizer.zero_grad()
+        loss = F.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.02
+
+
+def test_members_are_registered_in_order():
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == ["hidden.weight", "hidden.bias", "out.weight", "out.bias"]
+    assert [n for n, _ in net.named_buffers()] == ["scale"] and [n for n, _ in net.named_children()] == ["hidden", "out"]
+    assert list(net.state_dict()) == ["scale", "hidden.weight", "hidden.bias", "out.weight", "out.bias"]
+    net.tied = net.hidden.weight
+    assert len(list(net.parameters())) == 4
+    del net.tied
+    with pytest.raises(AttributeError):
+        net.tied
+    with pytest.raises(TypeError):
+        net.hidden = 3
+    assert "Linear(in_features=2, out_features=16, bias=True)" in repr(net)
+    net.eval()
+    assert not net.hidden.training and net.train().out.training
+
+
+def test_state_moves_between_modules_and_files(tmp_path):
+    a, b = Net(), Net()
+    weft.save(a.state_dict(), tmp_path / "net")
+    b.load_state_dict(weft.load(tmp_path / "net"))
+    assert all((p == q).all() for p, q in zip(a.parameters(), b.parameters()))
+    with pytest.raises(ValueError, match="missing"):
+        b.load_state_dict({})
+    assert b.load_state_dict({"bogus": weft.ones(1)}, strict=False)[1] == ["bogus"]
+    with pytest.raises(ValueError, match="shape"):
+        b.load_state_dict({**a.state_dict(), "scale": weft.ones(2)})
+    c, d = copy.deepcopy(a), pickle.loads(pickle.dumps(a))
+    x = xor()[0]
+    for other in (b, c, d):
+        assert (other(x) == a(x)).all() and isinstance(other.out.weight, nn.Parameter)
+
+
+def test_to_converts_parameters():
+    net = Net().double()
+    assert net.hidden.weight.dtype is weft.float64 and net.scale.dtype is weft.float64 and net.hidden.weight.requires_grad
+    assert net(xor()[0].double()).dtype is weft.float64
+
+
+def test_forward_hooks_see_and_replace():
+    layer, seen = nn.Linear(2, 2), []
+    a = layer.register_forward_pre_hook(lambda m, args: (args[0] * 2,))
+    b = layer.register_forward_hook(lambda m, args, out: seen.append(args[0].tolist()))
+    layer.register_forward_hook(lambda m, args, out: out + 1)
+    x = weft.ones(1, 2)
+    want = F.linear(x * 2, layer.weight, layer.bias) + 1
+    assert (layer(x) == want).all() and seen == [[[2, 2]]]
+    assert a.remove() and b.remove() and not a.remove()
+    layer(x)
+    assert len(seen) == 1
+    with pytest.raises(TypeError):
+        layer.register_forward_hook(1)
+
+
+def test_backward_hooks_see_what_flows_through_the_call_alone():
+    layer, seen = nn.Linear(2, 1, bias=False), []
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0].tolist(), go[0].tolist())))
+    pre = layer.register_full_backward_pre_hook(lambda m, go: (go[0] * 2,))
+    x = weft.ones(1, 2, requires_grad=True)
+    (layer(x).sum() + (10 * x).sum()).backward()
+    w = layer.weight.detach()
+    assert seen == [((2 * w).tolist(), [[2]])]
+    np.testing.assert_allclose(x.grad.tolist(), (2 * w + 10).tolist())
+    pre.remove()
+    x.grad = None
+    layer.register_full_backward_hook(lambda m, gi, go: (gi[0] * 0,))
+    layer(x).sum().backward()
+    assert x.grad.tolist() == [[0, 0]]
+
+
+def test_optimizer_groups_rates_and_state():
+    a, b = nn.Parameter(weft.ones(2)), nn.Parameter(weft.ones(2))
+    o = optim.AdamW([{"params": [a]}, {"params": [b], "lr": 0.5}], lr=0.1)
+    assert [g["lr"] for g in o.param_groups] == [0.1, 0.5]
+    o.param_groups[0]["lr"] = 0.2
+    assert o.param_groups[0]["lr"] == 0.2
+    (a.sum() + b.sum()).backward()
+    calls = []
+    o.register_step_pre_hook(lambda *_: calls.append(1))
+    assert o.step(lambda: 7) == 7 and calls == [1]
+    state = o.state_dict()
+    other = optim.AdamW([{"params": [nn.Parameter(weft.ones(2))]}, {"params": [nn.Parameter(weft.ones(2))]}], lr=0.1)
+    other.load_state_dict(state)
+    assert other.param_groups[1]["lr"] == 0.5
+    for bad in (3, [3], weft.ones(1), "a"):
+        with pytest.raises(TypeError):
+            optim.SGD(bad)
+    with pytest.raises(ValueError):
+        optim.SGD([weft.ones(2) * nn.Parameter(weft.ones(1))])
+    assert nn.utils.clip_grad_norm_([a, b], 1.0).item() == pytest.approx(2.0)
+
+
+def test_losses_and_layers_match_their_functions():
+    x, t = weft.randn(3, 4), weft.tensor([0, 1, 3])
+    assert nn.CrossEntropyLoss(label_smoothing=0.1)(x, t).item() == F.cross_entropy(x, t, label_smoothing=0.1).item()
+    assert nn.MSELoss(reduction="sum")(x, x).item() == 0
+    with pytest.raises(TypeError):
+        nn.MSELoss(bogus=1)
+    assert nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Flatten())(x).shape == (3, 2)
+    assert nn.LayerNorm(4)(x).shape == (3, 4) and nn.RMSNorm(4)(x).shape == (3, 4)
+    assert nn.Embedding(5, 2)(t).shape == (3, 2) and (nn.Dropout(0.5).eval()(x) == x).all()
+    assert len(nn.ModuleList([nn.Identity()])) == 1 and "a" in nn.ModuleDict({"a": nn.GELU()})
+    assert nn.Softmax(-1)(x).sum().item() == pytest.approx(3)

@@ -1,0 +1,209 @@
+"""weft.Tensor as Python sees it: creation, properties, operators, protocols, printing, copying."""
+
+import copy
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import weft
+
+
+def test_literals_have_pytorchs_dtypes():
+    assert weft.tensor(1).dtype is weft.int64 and weft.tensor(1.0).dtype is weft.float32
+    assert weft.tensor(True).dtype is weft.bool and weft.tensor([]).dtype is weft.float32
+    assert weft.tensor([[1, 2], [3, 4]]).shape == (2, 2) and weft.tensor([1, 2.5]).tolist() == [1, 2.5]
+    assert weft.tensor([2**62]).item() == 2**62
+    assert weft.tensor([2**63], dtype=weft.uint64).item() == 2**63
+    assert weft.tensor([weft.tensor(1.0), weft.tensor(2.0)]).tolist() == [1, 2]
+    assert weft.tensor([np.float32(1.5), 2]).tolist() == [1.5, 2]
+    assert weft.tensor(np.arange(3, dtype=np.int16)).dtype is weft.int16
+    assert weft.tensor(range(3)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("data, kind", [([[1], [1, 2]], ValueError), ("abc", TypeError), ({1: 2}, TypeError),
+                                        ([None], TypeError), (object(), TypeError), ([1, "a"], TypeError),
+                                        (1j, TypeError), ([[1, 2], 3], ValueError)])
+def test_what_is_no_array_is_refused(data, kind):
+    with pytest.raises(kind):
+        weft.tensor(data)
+
+
+def test_creation_functions():
+    assert weft.zeros(2, 3).shape == (2, 3) and weft.zeros((2, 3)).shape == (2, 3) and weft.zeros([]).shape == ()
+    assert weft.full((2,), 7).dtype is weft.int64 and weft.full((2,), 7.0).dtype is weft.float32
+    assert weft.arange(3).tolist() == [0, 1, 2] and weft.arange(1, 2, 0.5).tolist() == [1, 1.5]
+    assert weft.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
+    assert weft.eye(2, dtype=weft.int32).tolist() == [[1, 0], [0, 1]]
+    assert weft.ones_like(weft.zeros(2, dtype=weft.float64)).dtype is weft.float64
+    assert weft.ones(2, requires_grad=True).requires_grad
+    assert weft.randint(5, (100,)).max().item() < 5 and weft.randint(3, 5, (9,)).min().item() >= 3
+    assert sorted(weft.randperm(5).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_generators_are_independent_and_repeat():
+    g = weft.Generator().manual_seed(3)
+    a = weft.rand(4, generator=g)
+    before = weft.get_rng_state()
+    assert (weft.rand(4, generator=g.manual_seed(3)) == a).all()
+    assert (weft.get_rng_state() == before).all()
+    state = g.get_state()
+    b = weft.randn(3, generator=g)
+    g.set_state(state)
+    assert (weft.randn(3, generator=g) == b).all()
+    with pytest.raises(ValueError):
+        weft.rand(2, generator=5)
+
+
+def test_properties():
+    x = weft.zeros(2, 3, 4)
+    assert (x.ndim, x.dim(), x.numel(), x.itemsize, x.element_size(), x.nbytes) == (3, 3, 24, 4, 4, 96)
+    assert x.stride() == (12, 4, 1) and x.stride(1) == 4 and x.size() == (2, 3, 4) and x.size(-1) == 4
+    assert x.T.shape == (4, 3, 2) and x.mT.shape == (2, 4, 3) and x[1].storage_offset() == 12
+    assert x.is_contiguous() and not x.mT.is_contiguous() and x.device == weft.device("cpu")
+    assert x.view(6, 4).data_ptr() == x.data_ptr() and x.is_leaf and x.grad is None and x.grad_fn is None
+    assert len(x) == 2 and [t.shape for t in x] == [(3, 4), (3, 4)]
+    with pytest.raises(TypeError):
+        len(weft.tensor(1))
+    with pytest.raises(TypeError):
+        iter(weft.tensor(1))
+    with pytest.raises(AttributeError):
+        x.bogus
+    with pytest.raises(AttributeError):
+        weft.bogus
+
+
+def test_dtypes_are_single_objects_and_equal_nothing_foreign():
+    assert weft.zeros(1).dtype is weft.float32 is weft.float
+    assert weft.float32 != "float32" and weft.float32 != np.float32 and weft.float32 != None and not weft.float32 == 1  # noqa
+    assert pickle.loads(pickle.dumps(weft.int8)) is weft.int8 and copy.deepcopy(weft.int8) is weft.int8
+    assert repr(weft.bfloat16) == "weft.bfloat16" and len({weft.float32, weft.float64}) == 2
+    with pytest.raises(TypeError):
+        weft.dtype()
+    assert weft.device("cpu") == weft.device("cpu") and weft.device("cpu") != "cpu"
+    assert repr(weft.device("hpu:1")) == "device(type='hpu', index=1)"
+    with pytest.raises(ValueError):
+        weft.device("toaster")
+
+
+def test_operators():
+    a, b = weft.tensor([1.0, 2.0]), weft.tensor([3.0, 5.0])
+    for got, want in [(a + b, [4, 7]), (a - b, [-2, -3]), (a * b, [3, 10]), (b / a, [3, 2.5]), (b // a, [3, 2]),
+                      (b % a, [0, 1]), (a**b, [1, 32]), (2 + a, [3, 4]), (2 - a, [1, 0]), (2 * a, [2, 4]),
+                      (2 / a, [2, 1]), (2**a, [2, 4]), (-a, [-1, -2]), (+a, [1, 2]), (abs(-a), [1, 2]),
+                      (a < b, [True, True]), (a == b, [False, False]), (7 // a, [7, 3])]:
+        assert got.tolist() == want
+    assert (a @ b).item() == 13
+    m = weft.tensor([True, False])
+    assert (m & ~m).tolist() == [False, False] and (m | ~m).tolist() == [True, True] and (m ^ True).tolist() == [False, True]
+    c = a
+    c += 1
+    c *= 2
+    assert c is a and a.tolist() == [4, 6]
+    with pytest.raises(TypeError):
+        a + "x"
+    with pytest.raises(TypeError):
+        a + np.ones(2)
+    with pytest.raises(TypeError):
+        np.ones(2) + a
+    assert (a + np.float32(1)).dtype is weft.float32 and (np.float64(1) + a).tolist() == [5, 7]
+    assert a in {a} and divmod(b, 2.0)[0].tolist() == [1, 2]
+
+
+def test_in_place_ops_give_the_object_they_were_called_on():
+    x = weft.tensor([1.0, 4.0])
+    for call in (lambda: x.sqrt_(), lambda: x.add_(1), lambda: x.add_(1, alpha=3), lambda: x.clamp_(max=5),
+                 lambda: x.fill_(2), lambda: x.zero_(), lambda: x.copy_(weft.ones(2)), lambda: x.uniform_(1, 2),
+                 lambda: x.masked_fill_(x > 0, 3.0), lambda: x.requires_grad_(False)):
+        assert call() is x
+    assert x.tolist() == [3, 3] and x._version > 5
+
+
+def test_one_element_converts():
+    x = weft.tensor([[2.5]])
+    assert float(x) == 2.5 and int(x) == 2 and bool(x) and x.item() == 2.5 and f"{x:.1f}" == "2.5"
+    assert [10, 20, 30][weft.tensor(1)] == 20 and weft.tensor(2**60).item() == 2**60
+    assert weft.tensor(float("nan")).item() != weft.tensor(float("nan")).item()
+    for bad in (lambda: float(weft.ones(2)), lambda: bool(weft.ones(2)), lambda: weft.ones(0).item()):
+        with pytest.raises(ValueError):
+            bad()
+    with pytest.raises(TypeError):
+        [1, 2][weft.tensor(1.0)]
+    with pytest.raises((OverflowError, ValueError)):
+        int(weft.tensor(float("inf")))
+
+
+def test_views_share_memory():
+    x = weft.arange(6.0)
+    y = x.view(2, 3)
+    y[0, 0] = 9
+    assert x[0].item() == 9
+    assert x.view(weft.int32).dtype is weft.int32 and x.view(weft.uint8).shape == (24,)
+    assert x.view(weft.float64).shape == (3,)
+    with pytest.raises(ValueError):
+        weft.ones(3).view(weft.float64)
+    assert x.reshape(3, -1).shape == (3, 2) and x.split([1, 5])[1].shape == (5,) and len(x.chunk(4)) == 3
+    assert x.unsqueeze(0).squeeze().shape == (6,) and weft.ones(1, 2, 1).squeeze((0, 2)).shape == (2,)
+    assert x.unbind()[2].item() == 2 and y.permute(1, 0).shape == (3, 2) and y.flatten().shape == (6,)
+    assert y.expand(2, 2, 3).stride() == (0, 3, 1) and x.as_strided((2, 2), (1, 2)).tolist() == [[9, 2], [1, 3]]
+
+
+def test_to_converts_and_keeps():
+    x = weft.ones(2)
+    assert x.to(weft.float32) is not None and x.to(weft.float32).data_ptr() == x.data_ptr()
+    assert x.to(weft.int8).dtype is weft.int8 and x.double().dtype is weft.float64 and x.long().dtype is weft.int64
+    assert x.to("cpu", weft.float16).dtype is weft.float16 and x.to(weft.ones(1, dtype=weft.int32)).dtype is weft.int32
+    assert x.to(weft.float32, copy=True).data_ptr() != x.data_ptr()
+    with pytest.raises(ValueError):
+        x.to("hpu:77")
+
+
+def test_printing_is_pytorchs():
+    assert repr(weft.tensor([1.0, 2.0])) == "tensor([1., 2.])"
+    assert repr(weft.tensor([[True], [False]])) == "tensor([[ True],\n        [False]])"
+    assert str(weft.tensor(3)) == "tensor(3)" and "float64" in repr(weft.ones(1, dtype=weft.float64))
+    assert "requires_grad=True" in repr(weft.ones(1, requires_grad=True))
+
+
+@pytest.mark.parametrize("dtype", [d for d in vars(weft._core).values() if isinstance(d, weft.dtype)])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
+def test_pickle_and_deepcopy_keep_everything(dtype, shape):
+    x = (weft.ones(shape) * 3).to(dtype)
+    for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)):
+        assert y.dtype is dtype and y.shape == shape and y.tolist() == x.tolist() and type(y) is weft.Tensor
+
+
+def test_deepcopy_keeps_sharing_inside_and_the_gradient():
+    w = weft.ones(2, requires_grad=True)
+    w.sum().backward()
+    a, b = copy.deepcopy([w, w])
+    assert a is b and a.grad.tolist() == [1, 1] and a.requires_grad and a.data_ptr() != w.data_ptr()
+    with pytest.raises(ValueError):
+        copy.deepcopy(w * 2)
+
+
+def test_tensors_can_be_subclassed_and_referred_to_weakly():
+    class Mine(weft.Tensor):
+        pass
+
+    m = Mine([1.0, 2.0])
+    m.note = "kept"
+    assert isinstance(m + m, weft.Tensor) and m.tolist() == [1, 2] and m.note == "kept"
+    r = weakref.ref(m)
+    del m
+    assert r() is None
+    x = weft.ones(1)
+    r = weakref.ref(x)
+    assert r() is x
+
+
+def test_files(tmp_path):
+    x = {"a": weft.arange(4.0), "b": weft.ones(2, 2, dtype=weft.bfloat16)}
+    weft.save_file(x, tmp_path / "x.safetensors", {"note": "hello"})
+    y = weft.load_file(tmp_path / "x.safetensors")
+    assert y["a"].tolist() == [0, 1, 2, 3] and y["b"].dtype is weft.bfloat16
+    weft.save_npy(x["a"], tmp_path / "a.npy")
+    assert np.load(tmp_path / "a.npy").tolist() == [0, 1, 2, 3] and weft.load_npy(tmp_path / "a.npy").shape == (4,)
+    with pytest.raises(OSError):
+        weft.load_file(tmp_path / "nowhere")
