@@ -147,7 +147,8 @@ void Tensor::retain_grad(Location where) const {
   if (impl_->accumulates) return;
   NodeHooks& hooks = detail::hooks_of(*impl_->node);
   detail::WordLock lock(hooks.word);
-  if (kept_slot(hooks, impl_->output_number) == nullptr) hooks.kept.push_back({impl_->output_number, {}});
+  if (kept_slot(hooks, impl_->output_number) == nullptr) hooks.kept.push_back({impl_->output_number, {}, impl_});
+  hooks.retains = true;
 }
 
 }  // namespace weft

@@ -38,12 +38,7 @@ constinit thread_local const BackwardWatchGuard* newest_watch = nullptr;
 bool writable(const Tensor& t) { return t.is_contiguous() && exclusively_owned(t.impl()); }
 
 // sum += gradient, in place only where the memory belongs to the engine alone.
-void add_gradient(Tensor& sum, Tensor&& gradient, bool create_graph) {
-  if (!gradient.defined()) return;
-  if (!sum.defined()) {
-    sum = std::move(gradient);
-    return;
-  }
+void add_to_sum(Tensor& sum, Tensor&& gradient, bool create_graph) {
   if (create_graph) {
     sum = detail::recorded_add(sum, gradient);
     ++detail::grad_counts.allocated;
@@ -108,7 +103,7 @@ class GraphRun {
   void add_root(Node* node, uint16_t output, Tensor seed) {
     if (claim(node)) scratch_.claimed.push_back(node);
     scratch_.roots.emplace_back(node, output);
-    add_gradient(slot(node, output), std::move(seed), options_.create_graph);
+    add_gradient(slot(node, output), std::move(seed));
   }
   void capture(Node* node, uint16_t output) { captures_.push_back({node, output, {}}); }
   std::vector<Capture>& captures() { return captures_; }
@@ -168,7 +163,8 @@ class GraphRun {
   }
   void abandon(Node* node) {
     if (!own(node)) return;
-    for (int i = 0; i < node->output_count; ++i) node->slot(i) = Tensor();
+    if (WEFT_UNLIKELY(node->gradient.defined())) node->gradient = Tensor();
+    for (int i = 1; i < node->output_count; ++i) node->slot(i) = Tensor();
     node->run.store(nullptr, std::memory_order_release);
   }
 
@@ -203,11 +199,20 @@ class GraphRun {
     for (size_t i = 0; i < claimed.size(); ++i) {
       Node* node = claimed[i];
       if (!needed(node)) continue;
-      for (int e = 0; e < node->edge_count; ++e) {
-        Node* child = node->edges[e].node();
+      for (Edge *edge = node->edges, *end = edge + node->edge_count; edge != end; ++edge) {
+        Node* child = edge->node();
         if (child == nullptr || !needed(child)) continue;
-        if (claim(child)) claimed.push_back(child);
-        ++pending(child);
+        GraphRun* holder = child->run.load(std::memory_order_acquire);
+        if (WEFT_LIKELY(holder == this)) {
+          ++child->pending;
+        } else if (WEFT_LIKELY(holder == nullptr && foreign_ == nullptr && take(child))) {
+          child->pending = 1;
+          child->started = false;
+          claimed.push_back(child);
+        } else {
+          if (claim(child)) claimed.push_back(child);
+          ++pending(child);
+        }
       }
     }
   }
@@ -290,7 +295,7 @@ class GraphRun {
     if (!gradient.defined()) return;
     accumulate(node, std::move(gradient), options_.create_graph);
     const NodeHooks* hooks = node.hooks.load(std::memory_order_acquire);
-    if (WEFT_LIKELY(hooks == nullptr) || hooks->manual) return;
+    if (WEFT_LIKELY(hooks == nullptr) || !hooks->may_have(GradPhase::accumulated) || hooks->manual) return;
     Tensor leaf;
     {
       AccumulationNode::Lock lock(node);
@@ -310,8 +315,9 @@ class GraphRun {
 
   // As run_node, for a node with hooks of its own or while somebody watches.
   void run_watched_node(Node* node, std::span<Tensor> incoming) {
-    const bool before = has_node_hooks(*node, GradPhase::node_before);
-    const bool after = has_node_hooks(*node, GradPhase::node_after);
+    const NodeHooks* hooks = node->hooks.load(std::memory_order_acquire);
+    const bool before = hooks != nullptr && hooks->may_have(GradPhase::node_before);
+    const bool after = hooks != nullptr && hooks->may_have(GradPhase::node_after);
     if (!before && !after && !watched()) return run_node(node, incoming.data());
     check_not_released(node);
     if (before) run_node_hooks(*node, GradPhase::node_before, incoming, {});
@@ -358,13 +364,22 @@ class GraphRun {
     for (int e = 0; e < node->edge_count; ++e) {
       Node* child = node->edges[e].node();
       if (child == nullptr || !needed(child)) continue;
-      if (outgoing != nullptr) {
-        add_gradient(slot(child, node->edges[e].output()), std::move(outgoing[e]), options_.create_graph);
+      int32_t left;
+      if (WEFT_LIKELY(own(child))) {
+        if (outgoing != nullptr) add_gradient(child->slot(node->edges[e].output()), std::move(outgoing[e]));
+        left = --child->pending;
+      } else {
+        if (outgoing != nullptr) add_gradient(slot(child, node->edges[e].output()), std::move(outgoing[e]));
+        left = --pending(child);
       }
-      if (--pending(child) != 0) continue;
+      if (left != 0) continue;
       if (child->accumulates) process(child);  // a leaf waits for nobody
       else make_ready(child);
     }
+  }
+  void add_gradient(Tensor& sum, Tensor&& gradient) {
+    if (WEFT_LIKELY(!sum.defined())) sum = std::move(gradient);
+    else if (gradient.defined()) add_to_sum(sum, std::move(gradient), options_.create_graph);
   }
 
   BackwardOptions options_;

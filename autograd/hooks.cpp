@@ -75,6 +75,7 @@ void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
 
 HookHandle add(Node& node, Hook hook) {
   NodeHooks& hooks = detail::hooks_of(node);
+  hooks.phases.fetch_or(1u << static_cast<int>(hook.phase), std::memory_order_relaxed);
   return HookHandle(hooks.list, hooks.list->add(std::move(hook)));
 }
 
@@ -196,6 +197,7 @@ void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient) {
     }
     gradient = std::move(event.grad);
   }
+  if (WEFT_LIKELY(!hooks.retains.load(std::memory_order_relaxed))) return;
   Tensor old;  // dies after the lock
   detail::WordLock lock(hooks.word);
   for (NodeHooks::Kept& kept : hooks.kept) {
@@ -219,13 +221,6 @@ void run_accumulated_hooks(Node& node, const Tensor& leaf) {
   }
 }
 
-bool has_node_hooks(const Node& node, GradPhase phase) {
-  const NodeHooks* hooks = node.hooks.load(std::memory_order_acquire);
-  const auto snapshot = hooks != nullptr ? hooks->list->snapshot() : nullptr;
-  if (snapshot == nullptr) return false;
-  return std::ranges::any_of(*snapshot, [phase](const Hook& hook) { return hook.phase == phase; });
-}
-
 void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std::span<Tensor> outgoing) {
   const auto snapshot = node.hooks.load(std::memory_order_acquire)->list->snapshot();
   if (snapshot == nullptr) return;
@@ -247,17 +242,29 @@ void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std
 
 void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output) {
   NodeHooks& hooks = *from.hooks.load(std::memory_order_acquire);
-  Tensor gradient;
+  NodeHooks::Kept moved;
   {
     detail::WordLock lock(hooks.word);
     const auto at = std::ranges::find(hooks.kept, from_output, &NodeHooks::Kept::output);
     if (at == hooks.kept.end()) return;
-    gradient = std::move(at->gradient);
+    moved = std::move(*at);
     hooks.kept.erase(at);
   }
+  moved.output = to_output;
   NodeHooks& target = detail::hooks_of(to);
   detail::WordLock lock(target.word);
-  target.kept.push_back({to_output, std::move(gradient)});
+  target.kept.push_back(std::move(moved));
+  target.retains = true;
+}
+
+void forget_kept_gradient(Node& node, const TensorImpl* tensor) {
+  NodeHooks& hooks = *node.hooks.load(std::memory_order_acquire);
+  Tensor dead;  // dies after the lock
+  detail::WordLock lock(hooks.word);
+  const auto at = std::ranges::find(hooks.kept, tensor, &NodeHooks::Kept::tensor);
+  if (at == hooks.kept.end()) return;
+  dead = std::move(at->gradient);
+  hooks.kept.erase(at);
 }
 
 void drop_hooks(Node& node) { node.hooks.load(std::memory_order_acquire)->list->clear(); }

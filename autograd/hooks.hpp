@@ -168,12 +168,20 @@ struct NodeHooks {
   struct Kept {
     uint16_t output;
     Tensor gradient;
+    /// Who asked for it; what it dies with.
+    const TensorImpl* tensor;
   };
   const std::shared_ptr<detail::HookList<detail::Hook>> list = std::make_shared<detail::HookList<detail::Hook>>();
+  /// Which phases ever had a hook, a bit for each, so that the others cost a test.
+  std::atomic<uint32_t> phases{0};
+  bool may_have(GradPhase phase) const {
+    return (phases.load(std::memory_order_relaxed) >> static_cast<int>(phase) & 1) != 0;
+  }
   /// Leaves only: apply_backward_hook fires instead of the engine.
   std::atomic<bool> manual{false};
   /// Guards `kept`: results whose gradient is retained.
   mutable std::atomic<uint32_t> word{0};
+  std::atomic<bool> retains{false};
   std::vector<Kept> kept;
 };
 
@@ -269,11 +277,12 @@ HookHandle Tensor::register_post_accumulate_grad_hook(F&& hook, Location where) 
 void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient);
 /// Runs a leaf's post-accumulate hooks.
 void run_accumulated_hooks(Node& node, const Tensor& leaf);
-bool has_node_hooks(const Node& node, GradPhase phase);
 /// Runs the node's hooks of one phase, which may replace `incoming` (before) or `outgoing` (after).
 void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std::span<Tensor> outgoing);
 /// After an in-place write: what retain_grad asked for follows the tensor to the node of its new value.
 void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output);
+/// A tensor died: nobody can ask for its retained gradient, which may lead back to this node.
+void forget_kept_gradient(Node& node, const TensorImpl* tensor);
 /// Frees the hooks of a node that can never run again: one that holds its own tensor would keep both for ever.
 void drop_hooks(Node& node);
 

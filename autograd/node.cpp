@@ -28,8 +28,10 @@ constinit thread_local Graveyard graveyard = {};
 Node* next_of(Node* node) { return reinterpret_cast<Node*>(node->run.load(std::memory_order_relaxed)); }
 void set_next(Node* node, Node* next) { node->run.store(reinterpret_cast<GraphRun*>(next), std::memory_order_relaxed); }
 
+[[gnu::noinline]] void bury_hooks(Node* node) { delete node->hooks.load(std::memory_order_acquire); }
+
 void bury(Node* node) {
-  delete node->hooks.load(std::memory_order_acquire);
+  if (WEFT_UNLIKELY(node->hooks.load(std::memory_order_acquire) != nullptr)) bury_hooks(node);
   for (int i = 0; i < node->edge_count; ++i) node->edges[i] = Edge();
   node->functions->destroy(node);
 }
@@ -57,6 +59,8 @@ void release_node(TensorImpl* impl) {
     AccumulationNode::Lock lock(*node);
     node->leaf = nullptr;
     unreachable = std::move(node->grad);
+  } else if (WEFT_UNLIKELY(impl->node->hooks.load(std::memory_order_acquire) != nullptr)) {
+    forget_kept_gradient(*impl->node, impl);
   }
   release(impl->node);
 }

@@ -34,5 +34,7 @@ void add_throughput_cases();
 void add_gradient_cases();
 void add_training_cases();
 void add_record_cases();
+void add_hook_cases();
+void add_observing_cases();
 
 }  // namespace weft::bench

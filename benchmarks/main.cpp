@@ -7,6 +7,8 @@ int main(int argc, char** argv) {
   weft::bench::add_gradient_cases();
   weft::bench::add_training_cases();
   weft::bench::add_record_cases();
+  weft::bench::add_hook_cases();
+  weft::bench::add_observing_cases();
   benchmark::AddCustomContext("threads", std::to_string(weft::num_threads()));
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

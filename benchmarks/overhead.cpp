@@ -146,6 +146,55 @@ void add_view_cases() {
       "ovh.contiguous_t4x4", [t = m4.t()] { Tensor r = t.contiguous(); }, plain);
 }
 
+void add_indexing_cases() {
+  const Tensor a16 = one(16), b16 = one(16), m4 = rand({4, 4}), t3 = rand({4, 5, 6}), v4 = rand({4});
+  const Tensor mask = a16 > 0.5, idx = tensor({3, 1, 2, 0});
+  add_case(
+      "ovh.getitem_int", [=] { Tensor r = m4[1]; }, plain);
+  add_case(
+      "ovh.getitem_int_int",
+      [=] {
+        Tensor r = m4[{1, 2}];
+      },
+      plain);
+  add_case(
+      "ovh.getitem_int_int_item", [=] { benchmark::DoNotOptimize(m4[1][2].item<float>()); }, plain);
+  add_case(
+      "ovh.getitem_slice2",
+      [=] {
+        Tensor r = m4[{Slice(1, 3), Slice(0, none, 2)}];
+      },
+      plain);
+  add_case(
+      "ovh.getitem_ellipsis_none",
+      [=] {
+        Tensor r = t3[{Ellipsis, None, 1}];
+      },
+      plain);
+  add_case(
+      "ovh.setitem_int_scalar",
+      [=] {
+        m4[{1, 2}] = 3.0f;
+      },
+      plain);
+  add_case(
+      "ovh.setitem_slice_tensor",
+      [=] {
+        m4[Slice(1, 3)] = b16.view({4, 4}).slice(0, 0, 2);
+      },
+      plain);
+  add_case(
+      "ovh.getitem_mask_16", [=] { Tensor r = a16[mask]; }, plain);
+  add_case(
+      "ovh.setitem_mask_16_scalar", [=] { b16[mask] = 1.0f; }, plain);
+  add_case(
+      "ovh.getitem_long_4", [=] { Tensor r = a16[idx]; }, plain);
+  add_case(
+      "ovh.setitem_long_4", [=] { b16[idx] = v4; }, plain);
+  add_case(
+      "ovh.setitem_long_4_accumulate", [=] { b16.index_put_({idx}, v4, true); }, plain);
+}
+
 void add_inference_cases() {
   const Tensor a = one(1), b = one(1), c = one(16), d = one(16), m = rand({4, 4});
   add_case(
@@ -238,6 +287,7 @@ void add_overhead_cases() {
   add_op_cases();
   add_creation_cases();
   add_view_cases();
+  add_indexing_cases();
   add_inference_cases();
   add_autograd_cases();
 }

@@ -1,5 +1,5 @@
 // Whole training steps, as a user writes them. The models of peers/torch/train.cpp.
-#include "case.hpp"
+#include "models.hpp"
 
 namespace weft::bench {
 
@@ -22,29 +22,6 @@ struct XorNet : nn::Layer<XorNet> {
     register_module("b", b);
   }
   Tensor forward(const Tensor& x) const { return b(tanh(a(x))); }
-};
-
-struct Gpt : nn::Layer<Gpt> {
-  nn::Embedding tokens, positions;
-  std::vector<nn::TransformerBlock> blocks;
-  nn::LayerNorm norm;
-  nn::Linear head;
-  Gpt(int64_t vocabulary, int64_t context, int64_t width, int64_t heads, int layers)
-      : tokens(vocabulary, width), positions(context, width), norm(width), head(width, vocabulary, false) {
-    register_module("tokens", tokens);
-    register_module("positions", positions);
-    for (int i = 0; i < layers; ++i) {
-      blocks.emplace_back(width, heads);
-      register_module("block" + std::to_string(i), blocks.back());
-    }
-    register_module("norm", norm);
-    register_module("head", head);
-  }
-  Tensor forward(const Tensor& indices) const {
-    Tensor x = tokens(indices) + positions(arange(indices.size(1)));
-    for (const auto& block : blocks) x = block(x);
-    return head(norm(x));
-  }
 };
 
 // Optimizers are not copied: cases share them.

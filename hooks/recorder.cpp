@@ -44,8 +44,8 @@ struct GradientRecorder::State {
   /// Of the recorded steps, each this many-th is kept.
   int64_t stride = 1;
   RecordedStep pending;
-  /// The node of the activation seen last, to compare only.
-  const Node* newest = nullptr;
+  /// The producer of the activation seen last, kept so that its address names nothing else meanwhile.
+  Edge newest;
   History history;
 };
 
@@ -151,8 +151,11 @@ void GradientRecorder::see_output(const std::weak_ptr<State>& weak, const std::s
   {
     const std::lock_guard lock(state->mutex);
     // A container returns what its last module returned.
-    const Node* node = recorded ? output.impl()->node : nullptr;
-    if (node != nullptr && node == std::exchange(state->newest, node)) return;
+    if (recorded) {
+      Edge producer(output.impl()->node, output.impl()->output_number);
+      if (producer.node() == state->newest.node() && producer.output() == state->newest.output()) return;
+      state->newest = std::move(producer);
+    }
     const auto [entry, fresh] = state->activations.try_emplace(name, state->history.watched.size());
     if (fresh) state->history.watched.push_back({.name = name, .kind = WatchedKind::activation});
     which = entry->second;
@@ -178,7 +181,7 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
     {
       const std::lock_guard lock(state.mutex);
       done = std::exchange(state.pending, {});
-      state.newest = nullptr;
+      state.newest = {};
     }
     done.step = state.now, done.loss = loss;
     for (const auto& call : state.listeners) call(state.history, done);

@@ -102,7 +102,7 @@ Tensor reuse_or_make(const Operand& a, const Operand& b, const char* op, Locatio
     if (a.temporary && exclusively_owned(a.impl())) return std::move(const_cast<Tensor&>(a.tensor()));
     if (b.temporary && exclusively_owned(b.impl())) return std::move(const_cast<Tensor&>(b.tensor()));
   }
-  return make_like(a.tensor(), op, where);
+  return fresh_like(a.tensor(), op, where);
 }
 
 // A plain tensor and a C++ number: the number becomes a host scalar of the compute type, nothing is broadcast.
@@ -133,7 +133,7 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const View scalar = repeated_scalar(number, x.raw_view().layout, buffer);
   const View operand = x.raw_view();
   const bool recorded = should_record(x);
-  Tensor out = recorded ? make_like(x, info.name, a.where) : reuse_or_make(plain, plain, info.name, a.where);
+  Tensor out = recorded ? fresh_like(x, info.name, a.where) : reuse_or_make(plain, plain, info.name, a.where);
   WEFT_KERNEL_FOR(binary, out, info.name, a.where)
   (op, out.raw_view(), number_first ? scalar : operand, number_first ? operand : scalar);
   if (recorded) {
@@ -170,7 +170,7 @@ Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
     return binary_general(op, a, b);
   }
   const bool recorded = recording() && (needs_gradient(x) || needs_gradient(y));
-  Tensor out = recorded ? make_like(a.tensor(), info.name, a.where) : reuse_or_make(a, b, info.name, a.where);
+  Tensor out = recorded ? fresh_like(a.tensor(), info.name, a.where) : reuse_or_make(a, b, info.name, a.where);
   WEFT_KERNEL_FOR(binary, out, info.name, a.where)(op, out.raw_view(), x->view, y->view);
   if (recorded) record(out, info.name, a.where, saved_for(op, a.tensor(), b.tensor(), out), a.tensor(), b.tensor());
   return out;

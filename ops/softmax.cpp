@@ -30,7 +30,8 @@ struct SoftmaxFormula {
     const auto kernel = kernels(g.raw_view()).softmax_gradient;
     if (recording() || kernel == nullptr) return gradient_by_ops(g, y, dim, logarithm, self.where);
     const bool reuse = detail::share_gradients && g.is_contiguous() && exclusively_owned(g.impl());
-    Tensor dx = reuse ? g : make_like(g, name_of(logarithm), self.where);
+    detail::current_op = {self.op, self.where};
+    Tensor dx = reuse ? g : fresh_like(g, self.op, self.where);
     kernel(at_least_1d(dx.raw_view()), at_least_1d(g.raw_view()), at_least_1d(y.raw_view()), dim, logarithm);
     return dx;
   }

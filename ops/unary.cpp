@@ -35,7 +35,8 @@ Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved, Location wher
     return fit(std::move(result.tensor), shape, dtype, device, where);
   }
   const bool reuse = detail::share_gradients && g.is_contiguous() && exclusively_owned(g.impl());
-  Tensor out = reuse ? g : make_like(g, info_of(op).name, where);
+  detail::current_op = {info_of(op).name, where};
+  Tensor out = reuse ? g : fresh_like(g, info_of(op).name, where);
   kernel(op, out.raw_view(), g.raw_view(), saved.defined() ? saved.raw_view() : g.raw_view());
   return out;
 }
@@ -80,7 +81,7 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   TensorImpl* impl = x.impl();
   const bool reuse =
       operand.temporary && !recorded && detail::share_gradients && x.is_contiguous() && exclusively_owned(impl);
-  Tensor out = reuse ? std::move(const_cast<Tensor&>(x)) : make_like(x, info.name, where);
+  Tensor out = reuse ? std::move(const_cast<Tensor&>(x)) : fresh_like(x, info.name, where);
   out.impl()->wrapped_number = impl->wrapped_number;
   WEFT_KERNEL_FOR(unary, out, info.name, where)(op, out.raw_view(), impl->view);
   if (recorded) record_unary(op, out, x, where);

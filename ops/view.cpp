@@ -3,6 +3,7 @@
 
 #include <weft/autograd/from_ops.hpp>
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/selection.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
@@ -209,20 +210,8 @@ Tensor Tensor::slice(int dim, std::optional<int64_t> start, std::optional<int64_
   checked(*this, "slice", where);
   if (this->dim() == 0) raise<IndexError>({.op = "slice", .problem = "a 0-d tensor has no dimension to slice"}, where);
   const int d = wrap_dim(dim, this->dim(), "slice", where);
-  if (step == 0) raise<ValueError>({.op = "slice", .problem = "the step of a slice cannot be 0"}, where);
-  const int64_t n = layout().sizes[d];
-  const int64_t low = step > 0 ? 0 : -1;
-  const int64_t high = step > 0 ? n : n - 1;
-  const auto bound = [&](std::optional<int64_t> v, int64_t otherwise) {
-    if (!v) return otherwise;
-    return std::clamp(*v < 0 ? *v + n : *v, low, high);
-  };
-  const int64_t first = bound(start, step > 0 ? 0 : n - 1);
-  const int64_t last = bound(stop, step > 0 ? n : -1);
-  const int64_t distance = step > 0 ? last - first : first - last;
-  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
-  const int64_t count = distance <= 0 ? 0 : static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / stride) + 1;
-  return slice_exact(*this, d, first, count, count > 1 ? step : 1, "slice", where);
+  const SliceRange range = slice_range(start, stop, step, layout().sizes[d], "slice", where);
+  return slice_exact(*this, d, range.first, range.count, range.step, "slice", where);
 }
 
 Tensor Tensor::narrow(int dim, int64_t start, int64_t length, Location where) const {
@@ -377,12 +366,12 @@ Tensor in_geometry(const Tensor& g, const Layout& like, Location where) {
 }
 
 // Where a view sits in its base, in elements; `origin` is relative to the base's lowest element.
-struct Region {
+struct PlaceInBase {
   Layout base;
   Dims shape, strides;
   int64_t origin;
 
-  Region(const View& base_view, const View& view) : base(base_view.layout), shape(sizes_of(view.layout)) {
+  PlaceInBase(const View& base_view, const View& view) : base(base_view.layout), shape(sizes_of(view.layout)) {
     const int64_t item = itemsize(base.dtype);
     for (int i = 0; i < view.layout.rank; ++i) strides.push_back(view.layout.strides[i] / item);
     const char* lowest = static_cast<const char*>(base_view.data) + byte_span(base).low;
@@ -403,7 +392,7 @@ struct Region {
 };
 
 // The gradient of reading a region: g added into zeros of the base's geometry.
-Tensor region_gradient(const Region& region, const Tensor& g, Location where) {
+Tensor region_gradient(const PlaceInBase& region, const Tensor& g, Location where) {
   Tensor flat = zeros(region.base_span(), {g.dtype(), g.device()}, where);
   if (!may_overlap(region.shape, region.strides)) {
     region.of(flat, where).copy_(g, where);
@@ -438,7 +427,7 @@ Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, std::optional<
   }
   void* data = static_cast<char*>(impl_->storage->data) + offset;
   return recorded_view(*this, layout, data, "as_strided", where, [&] {
-    return [region = Region(raw_view(), View{data, layout})](Node& self, Tensor&& g) {
+    return [region = PlaceInBase(raw_view(), View{data, layout})](Node& self, Tensor&& g) {
       return region_gradient(region, g, self.where);
     };
   });
@@ -448,7 +437,7 @@ namespace detail {
 
 Node* make_view_node(TensorImpl* base, TensorImpl* view) {
   Node* node = make_node<1>("view", base->storage->last_write,
-                            [region = Region(base->view, view->view)](Node& self, Tensor&& g) {
+                            [region = PlaceInBase(base->view, view->view)](Node& self, Tensor&& g) {
                               return region_gradient(region, g, self.where);
                             });
   set_edge(node, 0, base);
@@ -456,15 +445,16 @@ Node* make_view_node(TensorImpl* base, TensorImpl* view) {
 }
 
 Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value) {
-  Node* node = make_node<2>("write", region_value->where,
-                            [region = Region(base->view, view->view)](Node& self, Tensor* incoming, Tensor* outgoing) {
-                              const Tensor g = in_geometry(incoming[0], region.base, self.where);
-                              if (self.wants(1)) outgoing[1] = region.of(g, self.where).clone(self.where);
-                              if (!self.wants(0)) return;
-                              const Tensor rest = g.clone(self.where);
-                              region.of(rest, self.where).zero_(self.where);
-                              outgoing[0] = region.base_shaped(rest, self.where);
-                            });
+  Node* node =
+      make_node<2>("write", region_value->where,
+                   [region = PlaceInBase(base->view, view->view)](Node& self, Tensor* incoming, Tensor* outgoing) {
+                     const Tensor g = in_geometry(incoming[0], region.base, self.where);
+                     if (self.wants(1)) outgoing[1] = region.of(g, self.where).clone(self.where);
+                     if (!self.wants(0)) return;
+                     const Tensor rest = g.clone(self.where);
+                     region.of(rest, self.where).zero_(self.where);
+                     outgoing[0] = region.base_shaped(rest, self.where);
+                   });
   set_edge(node, 0, base);
   node->edges[1] = Edge(region_value, 0);
   node->order = std::max(node->order, region_value->order + 1);

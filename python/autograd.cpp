@@ -29,7 +29,8 @@ Tensors python_grad(const Tensors& outputs, const Tensors& inputs, const Seeds& 
   {
     const WithoutGil others;
     result = grad(outputs, inputs, seeds,
-                  {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph,
+                  {.retain_graph = retain_graph.value_or(create_graph),
+                   .create_graph = create_graph,
                    .allow_unused = allow_unused},
                   where);
   }
@@ -43,7 +44,8 @@ void python_backward(const Tensors& outputs, const Seeds& grad_outputs, std::opt
   const Tensors seeds = seeds_of(grad_outputs);
   {
     const WithoutGil others;
-    backward(outputs, seeds, {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph}, where);
+    backward(outputs, seeds, {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph},
+             where);
   }
   drop_noted();
 }
@@ -74,8 +76,8 @@ struct Event {
 };
 
 Event event_of(const GradEvent& e) {
-  static constexpr const char* phases[] = {"gradient", "accumulated", "node_before", "node_after", "module_before",
-                                           "module_after"};
+  static constexpr const char* phases[] = {"gradient",   "accumulated",   "node_before",
+                                           "node_after", "module_before", "module_after"};
   return {e.grad,
           e.tensor,
           e.op,
@@ -221,9 +223,8 @@ void bind_autograd(nb::module_& m) {
   m.def("_gradgradcheck", python_check<second_order>, nb::arg("func").none(), nb::arg("inputs"), nb::arg("eps"),
         nb::arg("atol"), nb::arg("rtol"), nb::arg("raise_exception"));
   m.def("_grad_mode", [] { return std::pair(grad_mode().enabled, grad_mode().inference); });
-  m.def("_set_grad_mode", [](bool enabled, bool inference) {
-    set_grad_mode({.enabled = enabled, .inference = inference});
-  });
+  m.def("_set_grad_mode",
+        [](bool enabled, bool inference) { set_grad_mode({.enabled = enabled, .inference = inference}); });
   m.def("_origin", [](const Tensor& t) -> std::optional<std::pair<std::string, std::pair<std::string, unsigned>>> {
     const Node* node = t.impl()->node;
     if (node == nullptr || t.is_leaf()) return {};

@@ -57,6 +57,7 @@ void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_generator(nb::module_& module);
 void bind_io(nb::module_& module);
+void bind_recorder(nb::module_& module);
 
 /// A Python callable that C++ may copy, call and drop on any thread.
 class Callback {

@@ -6,7 +6,15 @@
 namespace weft::python::dlpack {
 
 enum DeviceKind : int32_t { kind_cpu = 1, kind_cuda = 2 };
-enum TypeCode : uint8_t { code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_bool = 6, code_f8_e4m3fn = 10, code_f8_e5m2 = 12 };
+enum TypeCode : uint8_t {
+  code_int = 0,
+  code_uint = 1,
+  code_float = 2,
+  code_bfloat = 4,
+  code_bool = 6,
+  code_f8_e4m3fn = 10,
+  code_f8_e5m2 = 12
+};
 
 struct DeviceOf {
   int32_t kind;

@@ -32,8 +32,8 @@ template <auto f>
 constexpr Getter dtype_getter = [](PyObject* self, void*) -> PyObject* { return f(dtype_of_object(self)); };
 
 PyGetSetDef dtype_getters[] = {
-    {"itemsize", dtype_getter<[](DType t) { return PyLong_FromLongLong(itemsize(t)); }>, nullptr, "Bytes of one element.",
-     nullptr},
+    {"itemsize", dtype_getter<[](DType t) { return PyLong_FromLongLong(itemsize(t)); }>, nullptr,
+     "Bytes of one element.", nullptr},
     {"is_floating_point", dtype_getter<[](DType t) { return PyBool_FromLong(is_floating(t)); }>, nullptr,
      "True for floats of any size.", nullptr},
     {"is_complex", dtype_getter<[](DType) { return PyBool_FromLong(0); }>, nullptr, "False: there are none yet.",
@@ -87,20 +87,20 @@ Py_hash_t device_hash(PyObject* self) {
 PyObject* device_reduce(PyObject* self, PyObject*) {
   return Py_BuildValue("O(s)", device_type, device_of(self).name().c_str());
 }
-PyGetSetDef device_getters[] = {
-    {"type",
-     [](PyObject* self, void*) -> PyObject* {
-       const std::string full = device_of(self).name();
-       return PyUnicode_FromString(full.substr(0, full.find(':')).c_str());
-     },
-     nullptr, "\"cpu\", \"cuda\", \"hpu\" or \"meta\".", nullptr},
-    {"index",
-     [](PyObject* self, void*) -> PyObject* {
-       const Device d = device_of(self);
-       return d.is_cpu() || d.type == DeviceType::meta ? Py_NewRef(Py_None) : PyLong_FromLong(d.index);
-     },
-     nullptr, "The number among devices of this type; None for the CPU.", nullptr},
-    {}};
+PyGetSetDef device_getters[] = {{"type",
+                                 [](PyObject* self, void*) -> PyObject* {
+                                   const std::string full = device_of(self).name();
+                                   return PyUnicode_FromString(full.substr(0, full.find(':')).c_str());
+                                 },
+                                 nullptr, "\"cpu\", \"cuda\", \"hpu\" or \"meta\".", nullptr},
+                                {"index",
+                                 [](PyObject* self, void*) -> PyObject* {
+                                   const Device d = device_of(self);
+                                   return d.is_cpu() || d.type == DeviceType::meta ? Py_NewRef(Py_None)
+                                                                                   : PyLong_FromLong(d.index);
+                                 },
+                                 nullptr, "The number among devices of this type; None for the CPU.", nullptr},
+                                {}};
 PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr}, {}};
 PyType_Slot device_slots[] = {{Py_tp_new, reinterpret_cast<void*>(device_new)},
                               {Py_tp_repr, reinterpret_cast<void*>(device_repr)},
@@ -150,9 +150,8 @@ void add_dtypes(PyObject* module) {
     reinterpret_cast<DTypeObject*>(dtype_objects[i])->dtype = static_cast<DType>(i);
     add(module, name(static_cast<DType>(i)), dtype_objects[i]);
   }
-  const std::pair<const char*, DType> others[] = {
-      {"half", DType::f16}, {"float", DType::f32}, {"double", DType::f64},  {"short", DType::i16},
-      {"int", DType::i32},  {"long", DType::i64}};
+  const std::pair<const char*, DType> others[] = {{"half", DType::f16},  {"float", DType::f32}, {"double", DType::f64},
+                                                  {"short", DType::i16}, {"int", DType::i32},   {"long", DType::i64}};
   for (const auto& [as, dtype] : others) add(module, as, dtype_objects[static_cast<int>(dtype)]);
 }
 

@@ -29,9 +29,7 @@ Slice slice_of(PyObject* object) {
   return {bound(slice->start), bound(slice->stop), step.value_or(1)};
 }
 
-bool is_numpy_bool(PyObject* object) {
-  return std::strncmp(Py_TYPE(object)->tp_name, "numpy.bool", 10) == 0;
-}
+bool is_numpy_bool(PyObject* object) { return std::strncmp(Py_TYPE(object)->tp_name, "numpy.bool", 10) == 0; }
 
 Index index_of(PyObject* object, Location where) {
   if (PyLong_CheckExact(object)) {
@@ -49,7 +47,8 @@ Index index_of(PyObject* object, Location where) {
   if (is_tensor(object)) return tensor_of(object);
   if (is_numpy_bool(object)) return PyObject_IsTrue(object) == 1;
   const bool sequence = PyList_Check(object) || PyTuple_Check(object) || PyRange_Check(object);
-  if (!sequence && is_number(object) && PyIndex_Check(object)) return index_of(Ref(PyNumber_Index(object)).get(), where);
+  if (!sequence && is_number(object) && PyIndex_Check(object))
+    return index_of(Ref(PyNumber_Index(object)).get(), where);
   if (sequence || PyObject_CheckBuffer(object)) {
     const Tensor index = from_object(object, {}, where);
     return index.numel() == 0 && sequence ? index.to(DType::i64, where) : index;

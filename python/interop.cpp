@@ -14,8 +14,8 @@ namespace weft::python {
 namespace {
 
 // Python's format characters, by dtype; null where there is none.
-constexpr const char* formats[dtype_count] = {"?", "B", "b", "H", "h", "I", "i", "Q", "q", "e",
-                                              nullptr, "f", "d", nullptr, nullptr};
+constexpr const char* formats[dtype_count] = {"?", "B", "b",     "H", "h", "I",     "i",    "Q",
+                                              "q", "e", nullptr, "f", "d", nullptr, nullptr};
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
   if (format == nullptr) return size == 1 ? std::optional(DType::u8) : std::nullopt;
@@ -115,13 +115,13 @@ DType dtype_of_code(dlpack::TypeOf type) {
     for (int i = 0; i < dtype_count; ++i) {
       const auto t = static_cast<DType>(i);
       const int bits = static_cast<int>(8 * itemsize(t));
-      const uint8_t code = t == DType::boolean      ? code_bool
-                           : t == DType::bf16       ? code_bfloat
-                           : t == DType::f8_e4m3fn  ? code_f8_e4m3fn
-                           : t == DType::f8_e5m2    ? code_f8_e5m2
-                           : is_floating(t)         ? code_float
-                           : is_signed(t)           ? code_int
-                                                    : code_uint;
+      const uint8_t code = t == DType::boolean     ? code_bool
+                           : t == DType::bf16      ? code_bfloat
+                           : t == DType::f8_e4m3fn ? code_f8_e4m3fn
+                           : t == DType::f8_e5m2   ? code_f8_e5m2
+                           : is_floating(t)        ? code_float
+                           : is_signed(t)          ? code_int
+                                                   : code_uint;
       if (is(code, bits)) return t;
     }
   }
@@ -181,8 +181,8 @@ Tensor from_capsule(PyObject* capsule, Copying copying) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
     auto* managed = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
     if (managed->version.major != 1) {
-      throw_error(PyExc_BufferError, "from_dlpack(): DLPack version " + std::to_string(managed->version.major) +
-                                         " is not known, only 1");
+      throw_error(PyExc_BufferError,
+                  "from_dlpack(): DLPack version " + std::to_string(managed->version.major) + " is not known, only 1");
     }
     return take(managed, "used_dltensor_versioned", (managed->flags & dlpack::read_only) != 0);
   }
@@ -191,8 +191,9 @@ Tensor from_capsule(PyObject* capsule, Copying copying) {
   }
   const char* name = PyCapsule_GetName(capsule);
   if (name == nullptr) PyErr_Clear();
-  throw_error(PyExc_ValueError, std::string("from_dlpack(): argument 'x' is no DLPack capsule that is still full, but '") +
-                                    (name != nullptr ? name : "") + "'");
+  throw_error(PyExc_ValueError,
+              std::string("from_dlpack(): argument 'x' is no DLPack capsule that is still full, but '") +
+                  (name != nullptr ? name : "") + "'");
 }
 
 Ref ask_for_capsule(PyObject* object) {
@@ -238,8 +239,13 @@ dlpack::Array describe_for_others(Exported& e) {
     e.shape[i] = t.sizes()[static_cast<size_t>(i)];
     e.strides[i] = strides[i];
   }
-  return {t.data_ptr(), {dlpack::kind_cpu, 0}, t.dim(), {code, static_cast<uint8_t>(8 * t.itemsize()), 1}, e.shape,
-          e.strides, 0};
+  return {t.data_ptr(),
+          {dlpack::kind_cpu, 0},
+          t.dim(),
+          {code, static_cast<uint8_t>(8 * t.itemsize()), 1},
+          e.shape,
+          e.strides,
+          0};
 }
 
 void free_capsule(PyObject* capsule) {
@@ -270,7 +276,8 @@ DlpackRequest parse_request(PyObject* const* arguments, Py_ssize_t count, PyObje
       }
       request.versioned = PyLong_AsLong(PyTuple_GET_ITEM(value, 0)) >= 1;
     } else if (name == "copy") {
-      if (value != Py_None && !PyBool_Check(value)) throw_type_error("__dlpack__(): argument 'copy' must be a bool or None");
+      if (value != Py_None && !PyBool_Check(value))
+        throw_type_error("__dlpack__(): argument 'copy' must be a bool or None");
       request.copy = value;
     } else if (name == "stream") {
       if (value != Py_None) throw_error(PyExc_BufferError, "__dlpack__(): a tensor on the CPU has no stream");
@@ -294,7 +301,8 @@ PyObject* to_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   return guarded<PyObject*>(nullptr, [&] {
     const DlpackRequest request = parse_request(arguments, count, keywords);
     const Tensor& x = tensor_of(self);
-    if (x.requires_grad()) throw_error(PyExc_BufferError, "a tensor that requires a gradient is not shared: detach() it");
+    if (x.requires_grad())
+      throw_error(PyExc_BufferError, "a tensor that requires a gradient is not shared: detach() it");
     if (!x.device().is_cpu()) throw_error(PyExc_BufferError, "only tensors on the CPU are shared: use .to('cpu')");
     auto exported = std::make_unique<Exported>();
     const bool copy = request.copy == Py_True;
@@ -338,7 +346,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   if (!x.device().is_cpu()) return refuse("the tensor is not on the CPU: use .to('cpu')");
   if (x.requires_grad()) return refuse("the tensor requires a gradient: use .detach()");
   const char* format = formats[static_cast<int>(x.dtype())];
-  if (format == nullptr) return refuse("Python has no buffer format for bfloat16 and 8-bit floats: use .to(weft.float32)");
+  if (format == nullptr)
+    return refuse("Python has no buffer format for bfloat16 and 8-bit floats: use .to(weft.float32)");
   if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !x.is_contiguous()) return refuse("the tensor is not contiguous");
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && x.dim() > 1) return refuse("the tensor is row-major");
   if (((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS) &&
@@ -437,7 +446,8 @@ void read_elements(PyObject* object, size_t depth, bool first, Elements& out) {
   if (PyUnicode_Check(object) || PyDict_Check(object) || PyAnySet_Check(object)) {
     throw_type_error("tensor(): argument 'data' cannot hold a " + type_name(object));
   }
-  if (const Tensor part = PyList_Check(object) || PyTuple_Check(object) ? Tensor() : from_memory(object, Copying::if_needed);
+  if (const Tensor part =
+          PyList_Check(object) || PyTuple_Check(object) ? Tensor() : from_memory(object, Copying::if_needed);
       part.defined()) {
     return read_tensor(part, depth, first, out);
   }
@@ -472,11 +482,11 @@ Tensor from_object(PyObject* object, std::optional<DType> dtype, Location where)
   read_elements(object, 0, true, e);
   const bool floating = e.any_float || (e.of_tensors && is_floating(*e.of_tensors));
   if (!dtype) {
-    dtype = e.of_tensors            ? *e.of_tensors
-            : e.any_float           ? default_dtype
-            : e.any_integer         ? DType::i64
-            : e.values.empty()      ? default_dtype
-                                    : DType::boolean;
+    dtype = e.of_tensors       ? *e.of_tensors
+            : e.any_float      ? default_dtype
+            : e.any_integer    ? DType::i64
+            : e.values.empty() ? default_dtype
+                               : DType::boolean;
   }
   if (floating || is_floating(*dtype)) return from_values<double>(e, *dtype, where);
   if (*dtype == DType::u64) return from_values<uint64_t>(e, *dtype, where);

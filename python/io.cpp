@@ -7,12 +7,11 @@
 namespace weft::python {
 
 void bind_io(nb::module_& m) {
-  m.def("_save_file",
-        [](const io::TensorMap& tensors, const std::string& path, const io::Metadata& metadata) {
-          const Location where = here();
-          const WithoutGil others;
-          io::save_file(tensors, path, metadata, where);
-        });
+  m.def("_save_file", [](const io::TensorMap& tensors, const std::string& path, const io::Metadata& metadata) {
+    const Location where = here();
+    const WithoutGil others;
+    io::save_file(tensors, path, metadata, where);
+  });
   m.def("_load_file", [](const std::string& path, Device device) {
     const Location where = here();
     const WithoutGil others;

@@ -82,7 +82,8 @@ Location here() {
     // The code object is kept, so that its instructions' addresses stay its own.
     Py_INCREF(place.code);
     const auto line = static_cast<unsigned>(std::max(0, line_of(place)));
-    found = entries.emplace(place.instruction, Entry{place.instruction, {kept_name(place.code->co_filename), line}}).first;
+    found =
+        entries.emplace(place.instruction, Entry{place.instruction, {kept_name(place.code->co_filename), line}}).first;
   }
   slot = &found->second;
   return Location(&slot->site);

@@ -195,7 +195,8 @@ Tensor seen_as(const Tensor& x, DType dtype, Location where) {
     for (int i = 0; i < last; ++i) {
       if (layout.strides[i] % to != 0) refuse("the strides are no multiples of the new element size");
     }
-    if (reinterpret_cast<uintptr_t>(x.data_ptr()) % static_cast<uintptr_t>(to) != 0) refuse("the address is not aligned");
+    if (reinterpret_cast<uintptr_t>(x.data_ptr()) % static_cast<uintptr_t>(to) != 0)
+      refuse("the address is not aligned");
   }
   finish_layout(layout);
   return Tensor::adopt(detail::new_alias(x.impl(), layout, x.data_ptr()));
@@ -329,7 +330,9 @@ constexpr Callable callables[] = {
     {"clip_", "clip_(x, low=None, high=None)", "clip in place.", boxed<&limited_in>},
     {"clamp_", "clamp_(x, low=None, high=None)", "clip in place.", boxed<&limited_in>},
     {"requires_grad_", "requires_grad_(x, requires_grad=True)", "Switches the recording of x on or off.",
-     boxed<+[](const Tensor& x, MaybeBool on, Location w) -> Tensor { return x.requires_grad_(on.value_or(true), w); }>},
+     boxed<+[](const Tensor& x, MaybeBool on, Location w) -> Tensor {
+       return x.requires_grad_(on.value_or(true), w);
+     }>},
     {"retain_grad", "retain_grad(x)", "Keeps the gradient of a result in .grad.",
      boxed<+[](const Tensor& x, Location w) -> Tensor {
        x.retain_grad(w);

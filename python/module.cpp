@@ -20,28 +20,32 @@ int device_count(const std::string& type) {
 
 void bind_devices(nb::module_& m) {
   m.def("device_count", device_count, nb::arg("type"), "How many devices of a type there are: \"cpu\", \"hpu\", …");
-  m.def("memory_stats",
-        [](Device device) {
-          const MemoryStats s = memory_stats(device);
-          nb::dict stats;
-          stats["allocated"] = s.allocated;
-          stats["reserved"] = s.reserved;
-          stats["peak_allocated"] = s.peak_allocated;
-          stats["peak_reserved"] = s.peak_reserved;
-          stats["allocations"] = s.allocations;
-          stats["limit"] = s.limit;
-          return stats;
-        },
-        nb::arg("device") = Device(), "Bytes that tensors hold on a device.");
-  m.def("set_memory_limit", [](Device device, size_t bytes) { set_memory_limit(device, bytes); }, nb::arg("device"),
-        nb::arg("bytes"), "Allocations beyond raise MemoryError; 0 lifts the limit.");
-  m.def("empty_cache", [](Device device) { empty_cache(device); }, nb::arg("device") = Device());
-  m.def("live_tensors",
-        [] {
-          drop_noted();
-          return detail::live_tensors();
-        },
-        "How many tensors are alive in the process, those inside graphs included.");
+  m.def(
+      "memory_stats",
+      [](Device device) {
+        const MemoryStats s = memory_stats(device);
+        nb::dict stats;
+        stats["allocated"] = s.allocated;
+        stats["reserved"] = s.reserved;
+        stats["peak_allocated"] = s.peak_allocated;
+        stats["peak_reserved"] = s.peak_reserved;
+        stats["allocations"] = s.allocations;
+        stats["limit"] = s.limit;
+        return stats;
+      },
+      nb::arg("device") = Device(), "Bytes that tensors hold on a device.");
+  m.def(
+      "set_memory_limit", [](Device device, size_t bytes) { set_memory_limit(device, bytes); }, nb::arg("device"),
+      nb::arg("bytes"), "Allocations beyond raise MemoryError; 0 lifts the limit.");
+  m.def(
+      "empty_cache", [](Device device) { empty_cache(device); }, nb::arg("device") = Device());
+  m.def(
+      "live_tensors",
+      [] {
+        drop_noted();
+        return detail::live_tensors();
+      },
+      "How many tensors are alive in the process, those inside graphs included.");
 }
 
 // dtypes as numbers, for what Python code computes with them.
@@ -52,9 +56,10 @@ void bind_types(nb::module_& m) {
     if (!t) throw_type_error(std::string(function) + "() takes dtypes, not " + type_name(h.ptr()));
     return *t;
   };
-  m.def("promote_types",
-        [=](nb::handle a, nb::handle b) { return object(promote(dtype(a, "promote_types"), dtype(b, "promote_types"))); },
-        nb::arg("type1"), nb::arg("type2"), "The smallest dtype that both convert to.");
+  m.def(
+      "promote_types",
+      [=](nb::handle a, nb::handle b) { return object(promote(dtype(a, "promote_types"), dtype(b, "promote_types"))); },
+      nb::arg("type1"), nb::arg("type2"), "The smallest dtype that both convert to.");
   m.def("_result_type", [=](nb::handle a, nb::handle b) {
     OperandOf first, second;
     if (!first.set(a.ptr(), here()) || !second.set(b.ptr(), here())) {
@@ -99,4 +104,5 @@ NB_MODULE(_core, m) {
   bind_function(m);
   bind_optim(m);
   bind_io(m);
+  bind_recorder(m);
 }

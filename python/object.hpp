@@ -74,8 +74,8 @@ R guarded(R failure, F&& f) noexcept {
   }
 }
 
-/// Where a thread asks for an interpreter that is ending, Python unwinds the thread's stack. C++ frames on it must not be
-/// torn down, so the unwinding stops here and the thread sleeps until the process is gone.
+/// Where a thread asks for an interpreter that is ending, Python unwinds the thread's stack. C++ frames on it must not
+/// be torn down, so the unwinding stops here and the thread sleeps until the process is gone.
 [[noreturn]] void wait_for_exit() noexcept;
 
 /// Gives the interpreter to other threads until the end of the scope, where `worth` it.

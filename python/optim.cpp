@@ -19,11 +19,12 @@ void bind_common(nb::module_& m) {
              self.step(where);
            })
       .def("_zero_grad", &Optimizer::zero_grad)
-      .def("_add_group",
-           [](Optimizer& self, const Tensors& parameters, std::optional<double> lr, std::optional<double> decay) {
-             self.add_group(parameters, {.lr = lr, .weight_decay = decay}, here());
-           },
-           nb::arg("parameters"), nb::arg("lr").none(), nb::arg("weight_decay").none())
+      .def(
+          "_add_group",
+          [](Optimizer& self, const Tensors& parameters, std::optional<double> lr, std::optional<double> decay) {
+            self.add_group(parameters, {.lr = lr, .weight_decay = decay}, here());
+          },
+          nb::arg("parameters"), nb::arg("lr").none(), nb::arg("weight_decay").none())
       .def("_groups",
            [](const Optimizer& self) {
              nb::list groups;
@@ -46,15 +47,14 @@ void bind_common(nb::module_& m) {
 
 void bind_optim(nb::module_& m) {
   bind_common(m);
-  nb::class_<optim::SGD, Optimizer>(m, "_SGD")
-      .def("__init__",
-           [](optim::SGD* self, const Tensors& parameters, double lr, double momentum, double dampening,
-              double weight_decay, bool nesterov) {
-             new (self) optim::SGD(parameters,
-                                   {.lr = lr, .momentum = momentum, .dampening = dampening,
-                                    .weight_decay = weight_decay, .nesterov = nesterov},
-                                   here());
-           });
+  nb::class_<optim::SGD, Optimizer>(m, "_SGD").def("__init__", [](optim::SGD* self, const Tensors& parameters,
+                                                                  double lr, double momentum, double dampening,
+                                                                  double weight_decay, bool nesterov) {
+    new (self) optim::SGD(
+        parameters,
+        {.lr = lr, .momentum = momentum, .dampening = dampening, .weight_decay = weight_decay, .nesterov = nesterov},
+        here());
+  });
   nb::class_<optim::Adam, Optimizer>(m, "_Adam")
       .def("__init__", [](optim::Adam* self, const Tensors& parameters, double lr, double beta1, double beta2,
                           double eps, double weight_decay) {
@@ -67,8 +67,9 @@ void bind_optim(nb::module_& m) {
         new (self) optim::AdamW(
             parameters, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = weight_decay}, here());
       });
-  m.def("_clip_grad_norm_",
-        [](const Tensors& parameters, double max_norm) { return optim::clip_grad_norm_(parameters, max_norm, here()); });
+  m.def("_clip_grad_norm_", [](const Tensors& parameters, double max_norm) {
+    return optim::clip_grad_norm_(parameters, max_norm, here());
+  });
   m.def("_warmup_cosine", [](int64_t step, double lr, int64_t warmup, int64_t steps, double minimum) {
     return optim::warmup_cosine(step, {.lr = lr, .warmup = warmup, .steps = steps, .minimum = minimum});
   });

@@ -107,7 +107,7 @@ def of_tensor():
 
 def main(path):
     out = ["from typing import Any, Sequence\n\n",
-           "from weft import array_api as array_api, autograd as autograd, linalg as linalg, nn as nn, optim as optim\n\n",
+           "from weft import (array_api as array_api, autograd as autograd, hooks as hooks, linalg as linalg, nn as nn,\n                  optim as optim)\n\n",
            "class dtype: ...\nclass device:\n    def __init__(self, device: device | str, index: int = ...) -> None: ...\n\n",
            of_tensor(), "\n"]
     for name, value in sorted(vars(weft).items()):

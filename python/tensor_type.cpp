@@ -109,9 +109,8 @@ bool is_operand(PyObject* object) { return is_tensor(object) || is_number(object
 template <int number>
 PyObject* named(PyObject* a, PyObject* b) {
   static constexpr const char* names[] = {"//", "%", "&", "|", "^", "<<", ">>"};
-  return guarded<PyObject*>(nullptr, [&] {
-    return is_operand(a) && is_operand(b) ? by_name(names[number], a, b) : not_implemented();
-  });
+  return guarded<PyObject*>(
+      nullptr, [&] { return is_operand(a) && is_operand(b) ? by_name(names[number], a, b) : not_implemented(); });
 }
 PyObject* divmod(PyObject* a, PyObject* b) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
@@ -298,7 +297,8 @@ PyObject* backward(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
       }
       const auto flag = [](PyObject* object) { return object != nullptr && PyObject_IsTrue(object) == 1; };
       options.create_graph = flag(values[2]);
-      options.retain_graph = flag(values[1]) || (options.create_graph && (values[1] == nullptr || values[1] == Py_None));
+      options.retain_graph =
+          flag(values[1]) || (options.create_graph && (values[1] == nullptr || values[1] == Py_None));
     }
     const Tensor root = tensor_of(self);
     {
@@ -341,10 +341,12 @@ PyObject* numpy(PyObject* self, PyObject* const* arguments, Py_ssize_t count, Py
 }
 
 template <auto f>
-constexpr PyCFunction simple =
-    [](PyObject* self, PyObject*) -> PyObject* { return guarded<PyObject*>(nullptr, [&] { return f(tensor_of(self)); }); };
+constexpr PyCFunction simple = [](PyObject* self, PyObject*) -> PyObject* {
+  return guarded<PyObject*>(nullptr, [&] { return f(tensor_of(self)); });
+};
 
-PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t)) {
+template <class F>
+PyCFunction fast(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
 }
 
@@ -374,15 +376,15 @@ PyMethodDef methods[] = {
      "is_floating_point()\n--\n\nTrue for floats of any size."},
     {"__dlpack__", fast(to_dlpack), METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule for other libraries."},
-    {"__dlpack_device__", dlpack_device, METH_NOARGS, "__dlpack_device__()\n--\n\nDLPack's type and number of the device."},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS,
+     "__dlpack_device__()\n--\n\nDLPack's type and number of the device."},
     {"_impl", simple<[](const Tensor& x) { return PyLong_FromVoidPtr(x.impl()); }>, METH_NOARGS,
      "Equal for two objects that are one tensor."},
     {}};
 
 template <auto f>
-constexpr getter get = [](PyObject* self, void*) -> PyObject* {
-  return guarded<PyObject*>(nullptr, [&] { return f(tensor_of(self)); });
-};
+constexpr getter get =
+    [](PyObject* self, void*) -> PyObject* { return guarded<PyObject*>(nullptr, [&] { return f(tensor_of(self)); }); };
 
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded<int>(-1, [&] {
@@ -435,8 +437,8 @@ PyGetSetDef getters[] = {
      "Raised by every write in place.", nullptr},
     {}};
 
-PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr}, {}};
+PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
+                         {}};
 
 template <class F>
 void* slot(F* f) {

@@ -326,7 +326,8 @@ PyObject* op_name_results(PyObject* self, PyObject* type) {
   return Py_NewRef(Py_None);
 }
 
-PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr}, {}};
+PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr},
+                            {}};
 PyGetSetDef op_getters[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
                             {"__qualname__", op_name, nullptr, nullptr, nullptr},
                             {"__module__", op_module, nullptr, nullptr, nullptr},

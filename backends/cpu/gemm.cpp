@@ -1,7 +1,9 @@
 #include <weft/backends/cpu/gemm.hpp>
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <strings.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -95,12 +97,43 @@ void openblas_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<dou
 #endif
 
 #if WEFT_HAS_ONEDNN
+/// Kernels of oneDNN lend their stack pointer to other uses: a signal that is handled on the thread's own stack
+/// meanwhile writes over the process's memory. Handlers with SA_ONSTACK, as Python's, run here instead.
+class SignalStack {
+ public:
+  SignalStack() {
+    stack_t before{};
+    if (sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return;
+    const stack_t ours{memory, 0, size};
+    if (sigaltstack(&ours, nullptr) == 0) memory_ = memory;
+    else munmap(memory, size);
+  }
+  ~SignalStack() {
+    if (memory_ == nullptr) return;
+    stack_t now{};
+    sigaltstack(nullptr, &now);
+    if (now.ss_sp == memory_) {
+      const stack_t none{nullptr, SS_DISABLE, 0};
+      sigaltstack(&none, nullptr);
+    }
+    munmap(memory_, size);
+  }
+  SignalStack(const SignalStack&) = delete;
+
+ private:
+  static constexpr size_t size = size_t{1} << 18;
+  void* memory_ = nullptr;
+};
+
 /// oneDNN asks OpenMP how many threads to take: one, for the pool above it splits the work. The caller's own setting
 /// comes back afterwards.
 class OneOpenmpThread {
  public:
   OneOpenmpThread() : before_(functions().get != nullptr ? functions().get() : 1) {
     if (before_ != 1) functions().set(1);
+    static thread_local const SignalStack stack;
   }
   ~OneOpenmpThread() {
     if (before_ != 1) functions().set(before_);
@@ -114,8 +147,11 @@ class OneOpenmpThread {
   };
   static const Functions& functions() {
     static const Functions found = [] {
-      Functions f{reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads")),
-                  reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))};
+      // In a plug-in, such as a Python extension, what oneDNN brought is not among the program's own symbols.
+      void* runtime = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
+      if (runtime == nullptr) runtime = RTLD_DEFAULT;
+      Functions f{reinterpret_cast<int (*)()>(dlsym(runtime, "omp_get_max_threads")),
+                  reinterpret_cast<void (*)(int)>(dlsym(runtime, "omp_set_num_threads"))};
       return f.set != nullptr ? f : Functions{};
     }();
     return found;

@@ -18,6 +18,7 @@ void index_select(const View& out_view, const View& x_view, int dim, const View&
   index_get(out, x, plan);
 }
 
+// Indices are checked as they are read: `out` is the op's own, and nobody sees it when this raises.
 void gather(const View& out_view, const View& x_view, int dim, const View& index_view) {
   check_index_type("gather", index_view);
   const View out = at_least_1d(out_view), x = at_least_1d(x_view), index = at_least_1d(index_view);

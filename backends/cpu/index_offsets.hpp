@@ -46,7 +46,6 @@ class OffsetBlock {
 template <class F>
 void with_index_count(const IndexPlan& plan, F&& body) {
   if (plan.count <= 1) return body(std::integral_constant<int, 1>());
-  if (plan.count == 2) return body(std::integral_constant<int, 2>());
   return body(std::integral_constant<int, max_rank>());
 }
 

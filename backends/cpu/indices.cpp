@@ -1,27 +1,16 @@
 #include <weft/backends/cpu/indices.hpp>
 
+#include <algorithm>
+#include <atomic>
+
 #include <weft/backends/cpu/index_loops.hpp>
 #include <weft/backends/cpu/kernels.hpp>
+#include <weft/backends/cpu/thread_pool.hpp>
 
 namespace weft::cpu {
 
 void check_index_type(const char* kernel, const View& index) {
   if (index.layout.dtype != DType::i32 && index.layout.dtype != DType::i64) unsupported(kernel, index);
-}
-
-std::vector<int64_t> resolve(const View& index, int dim, int64_t size) {
-  const View flat = at_least_1d(index);
-  const int64_t n = flat.layout.sizes[0], stride = flat.layout.strides[0];
-  std::vector<int64_t> result(static_cast<size_t>(n));
-  with_index_type(flat, [&](auto type) {
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t given = index_at<decltype(type)>(bytes(flat), j * stride);
-      int64_t row = given;
-      if (!wraps_into(row, size)) index_out_of_range(given, dim, size);
-      result[static_cast<size_t>(j)] = row;
-    }
-  });
-  return result;
 }
 
 View broadcast_index(const View& index, int dim, const View& like) {
@@ -37,22 +26,36 @@ View broadcast_index(const View& index, int dim, const View& like) {
   return result;
 }
 
-void raise_first_invalid(const View& index, int dim, int64_t size) {
+namespace {
+bool all_valid(const View& index, int64_t size) {
   const Layout* const layouts[] = {&index.layout};
   Walk<1> walk = walk_of(layouts, 0, index.layout.rank);
   int64_t step[1];
   const int64_t n = walk.pop(step);
+  std::atomic<bool> valid = true;
+  parallel_for(walk.count * n, 65536, [&](int64_t begin, int64_t end) {
+    Cursor<1> at(walk, begin / n);
+    for (int64_t position = begin, j = begin % n; position < end; j = 0, at.next()) {
+      const int64_t count = std::min(n - j, end - position);
+      const char* const line = bytes(index) + at.offset[0] + j * step[0];
+      if (!all_in_range(line, index.layout.dtype, step[0], count, size)) valid.store(false, std::memory_order_relaxed);
+      position += count;
+    }
+  });
+  return valid.load(std::memory_order_relaxed);
+}
+}  // namespace
+
+void raise_first_invalid(const View& index, int dim, int64_t size) {
+  if (all_valid(index, size)) return;
+  const Layout* const layouts[] = {&index.layout};
+  const Walk<1> walk = walk_of(layouts, 0, index.layout.rank);
+  Cursor<1> at(walk, 0);
   with_index_type(index, [&](auto type) {
-    using I = decltype(type);
-    Cursor<1> at(walk, 0);
     for (int64_t i = 0; i < walk.count; ++i, at.next()) {
-      const char* line = bytes(index) + at.offset[0];
-      if (all_in_range(line, index.layout.dtype, step[0], n, size)) continue;
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t given = index_at<I>(line, j * step[0]);
-        int64_t row = given;
-        if (!wraps_into(row, size)) index_out_of_range(given, dim, size);
-      }
+      const int64_t given = index_at<decltype(type)>(bytes(index), at.offset[0]);
+      int64_t row = given;
+      if (!wraps_into(row, size)) index_out_of_range(given, dim, size);
     }
   });
 }

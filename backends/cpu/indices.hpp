@@ -2,8 +2,6 @@
 // kernel: only there the op and its place are known.
 #pragma once
 
-#include <vector>
-
 #include <weft/backends/cpu/lines.hpp>
 #include <weft/backends/dispatch.hpp>
 
@@ -28,8 +26,6 @@ inline bool wraps_into(int64_t& index, int64_t size) {
 
 /// DTypeError unless i32 or i64.
 void check_index_type(const char* kernel, const View& index);
-/// A 1-d index as checked numbers in [0, size).
-std::vector<int64_t> resolve(const View& index, int dim, int64_t size);
 /// A 1-d index seen with the sizes of `like`, stride 0 but along `dim`.
 View broadcast_index(const View& index, int dim, const View& like);
 /// IndexError for the first index, in row-major order, that is not in [-size, size); returns where there is none.

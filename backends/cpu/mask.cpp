@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include <weft/backends/cpu/combine.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/backends/cpu/lines.hpp>
 #include <weft/backends/cpu/mask_loops.hpp>
@@ -89,21 +90,7 @@ int64_t ones(const uint64_t* words, int64_t n) {
 
 constexpr int log2_size(int64_t item) { return std::countr_zero(static_cast<uint64_t>(item)); }
 
-template <class F>
-void with_item(int64_t size, F&& body) {
-  switch (size) {
-    case 1:
-      return body(uint8_t{});
-    case 2:
-      return body(uint16_t{});
-    case 4:
-      return body(uint32_t{});
-    default:
-      return body(uint64_t{});
-  }
-}
-
-/// The elements of a tensor beside its mask. Runs shorter than a word are not worth their loops.
+/// The elements of a tensor beside its mask, as lines along the innermost dimension.
 struct Lines {
   Walk<1> walk;
   int64_t step[1], length;

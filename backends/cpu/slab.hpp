@@ -32,14 +32,9 @@ inline void copy_run(char* to, const char* from, int64_t size) {
 /// Operand 0 of `walk` is written, operand 1 is read.
 class SlabCopy {
  public:
-  SlabCopy(const Walk<2>& walk, int64_t item, bool reverse = false) : walk_(walk), item_(item) {
-    int64_t step[2];
-    length_ = walk_.pop(step);
-    to_step_ = step[reverse ? 1 : 0];
-    from_step_ = step[reverse ? 0 : 1];
-    reverse_ = reverse;
-    if (length_ == 1) to_step_ = from_step_ = item;
-    contiguous_ = to_step_ == item && from_step_ == item;
+  SlabCopy(const Walk<2>& walk, int64_t item) : walk_(walk), item_(item), length_(walk_.pop(step_)) {
+    if (length_ == 1) step_[0] = step_[1] = item;
+    contiguous_ = step_[0] == item && step_[1] == item;
   }
   /// The slab's bytes where it is one contiguous run, else -1.
   int64_t run() const { return contiguous_ && walk_.count == 1 ? length_ * item_ : -1; }
@@ -47,8 +42,8 @@ class SlabCopy {
   void operator()(char* out, const char* x) const {
     Cursor<2> at(walk_, 0);
     for (int64_t i = 0; i < walk_.count; ++i, at.next()) {
-      char* to = out + at.offset[reverse_ ? 1 : 0];
-      const char* from = x + at.offset[reverse_ ? 0 : 1];
+      char* to = out + at.offset[0];
+      const char* from = x + at.offset[1];
       if (contiguous_) {
         copy_run(to, from, length_ * item_);
         continue;
@@ -56,7 +51,7 @@ class SlabCopy {
       with_item(item_, [&](auto word) {
         using Word = decltype(word);
         for (int64_t j = 0; j < length_; ++j) {
-          *reinterpret_cast<Word*>(to + j * to_step_) = *reinterpret_cast<const Word*>(from + j * from_step_);
+          *reinterpret_cast<Word*>(to + j * step_[0]) = *reinterpret_cast<const Word*>(from + j * step_[1]);
         }
       });
     }
@@ -64,8 +59,8 @@ class SlabCopy {
 
  private:
   Walk<2> walk_;
-  int64_t item_, to_step_, from_step_, length_;
-  bool contiguous_, reverse_;
+  int64_t item_, step_[2], length_;
+  bool contiguous_;
 };
 
 }  // namespace weft::cpu

@@ -31,12 +31,16 @@ inline Tensor make(std::span<const int64_t> sizes, DType dtype, Device device, c
   if (WEFT_UNLIKELY(detail::current_mode.inference)) t.impl()->inference = true;
   return t;
 }
-inline Tensor make_like(const Tensor& like, const char* op, Location where) {
+/// As make_like, for who takes the kernel by WEFT_KERNEL_FOR, which names the op itself.
+inline Tensor fresh_like(const Tensor& like, const char* op, Location where) {
   if (WEFT_LIKELY(like.is_contiguous() && !detail::current_mode.inference)) {
-    detail::current_op = {op, where};
     return Tensor::adopt(detail::new_tensor(like.raw_view().layout, like.device(), where));
   }
   return make(like.sizes(), like.dtype(), like.device(), op, where);
+}
+inline Tensor make_like(const Tensor& like, const char* op, Location where) {
+  detail::current_op = {op, where};
+  return fresh_like(like, op, where);
 }
 
 /// Kernel pointer of the device of `t`, or NotImplementedError.

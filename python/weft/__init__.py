@@ -33,7 +33,7 @@ del _name, _object
 
 def __getattr__(name):
     # Imported when they are first looked at, so that `import weft` stays quick.
-    if name in ("array_api", "autograd", "linalg", "nn", "optim"):
+    if name in ("array_api", "autograd", "hooks", "linalg", "nn", "optim"):
         import importlib
 
         return importlib.import_module(f"weft.{name}")
@@ -41,4 +41,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), "array_api", "autograd", "linalg", "nn", "optim"]
+    return [*globals(), "array_api", "autograd", "hooks", "linalg", "nn", "optim"]

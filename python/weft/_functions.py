@@ -113,6 +113,15 @@ for _fields, _names in _results.items():
             _ops[_name]._name_results(collections.namedtuple(_name, _fields, rename=True))
 
 
+def _one_or_several(*results):
+    return results
+
+
+for _name in ("unique", "unique_consecutive"):
+    if _name in _ops:
+        _ops[_name]._name_results(_one_or_several)
+
+
 # ---- other names ----
 
 if "gelu" not in _ops:
@@ -146,7 +155,7 @@ for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "mul
                    "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
                    "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2", "swapaxes": "transpose",
                    "swapdims": "transpose", "fix": "trunc", "equal_elements": "eq", "float_power": "pow",
-                   "special_expm1": "expm1", "take_along_axis": "take_along_dim"}.items():
+                   "take_along_axis": "take_along_dim"}.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)

@@ -26,6 +26,42 @@ def _method(function):
     return function
 
 
+def _in_place(name):
+    op = _ops[name]
+
+    def method(self, *arguments, **keywords):
+        result = op(self, *arguments, **keywords)
+        if tuple(result.shape) != tuple(self.shape):
+            raise ValueError(f"{name}_(): the result has shape {tuple(result.shape)}, the tensor {tuple(self.shape)}")
+        return self.copy_(result)
+
+    method.__name__, method.__doc__ = name + "_", f"In place: {op.__doc__}"
+    _method(method)
+
+
+for _name in ("index_fill index_copy index_put scatter scatter_reduce masked_scatter put addcmul addcdiv addmm lerp cumprod "
+              "logical_not logical_and logical_or logical_xor eq ne lt le gt ge nan_to_num tril triu copysign hypot "
+              "floor_divide remainder").split():
+    if _name in _ops and not hasattr(Tensor, _name + "_"):
+        _in_place(_name)
+
+
+def _variadic(name):
+    op = _ops[name]
+
+    def method(self, *numbers, **keywords):
+        several = len(numbers) > 1 and all(isinstance(n, int) for n in numbers)
+        return op(self, numbers, **keywords) if several else op(self, *numbers, **keywords)
+
+    method.__name__, method.__doc__ = name, op.__doc__
+    _method(method)
+
+
+for _name in ("repeat", "tile", "flip"):
+    if _name in _ops:
+        _variadic(_name)
+
+
 @_method
 def view(self, *shape):
     """The same elements with other sizes, or view(dtype): the same bytes as elements of another dtype."""

@@ -29,7 +29,7 @@ _renamed = {
     "flip": "flip", "tile": "tile", "empty_like": "empty_like", "zeros_like": "zeros_like", "ones_like": "ones_like",
     "full_like": "full_like", "reshape": "reshape", "tril": "tril", "triu": "triu", "roll": "roll",
     "take_along_axis": "take_along_dim", "cumulative_prod": "cumprod", "repeat": "repeat_interleave",
-    "nonzero": None, "searchsorted": "searchsorted", "diff": "diff", "count_nonzero": "count_nonzero",
+    "searchsorted": "searchsorted", "diff": "diff", "count_nonzero": "count_nonzero",
 }
 for _name, _op in _renamed.items():
     if _op in _ops:
@@ -200,6 +200,27 @@ def _sorting(name):
 
 _sorting("sort")
 _sorting("argsort")
+
+
+if "nonzero" in _ops:
+    def nonzero(x, /):
+        return _ops["nonzero"](x).unbind(1)
+
+if "unique" in _ops:
+    import collections
+
+    _Inverse = collections.namedtuple("unique_inverse_result", "values inverse_indices")
+    _Counts = collections.namedtuple("unique_counts_result", "values counts")
+
+    def unique_values(x, /):
+        return _ops["unique"](x)
+
+    def unique_inverse(x, /):
+        values, inverse = _ops["unique"](x, True, False)
+        return _Inverse(values, inverse.reshape(x.shape))
+
+    def unique_counts(x, /):
+        return _Counts(*_ops["unique"](x, False, True))
 
 
 # ---- dtypes ----

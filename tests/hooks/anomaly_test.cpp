@@ -118,11 +118,12 @@ std::string forward_error_of(const F& f) {
 TEST_F(Anomaly, ForwardNamesTheOpItsLineAndTheValues) {
   const Tensor x = tensor({-1.0, 1.0, 4.0});
   const auto text = forward_error_of([&] { (void)(log(x) + 1.0); });
-  EXPECT_EQ(text,
-            "[log] the first NaN, made by kernel unary\n"
-            "  output float32 [3] on cpu: 0 to 1.386, mean 0.6931, 1 zero, 1 of 3 not finite; inputs float32 [3] on cpu: "
-            "-1 to 4, mean 1.333\n"
-            "  keep its inputs where the result is finite, at anomaly_test.cpp:#");
+  EXPECT_EQ(
+      text,
+      "[log] the first NaN, made by kernel unary\n"
+      "  output float32 [3] on cpu: 0 to 1.386, mean 0.6931, 1 zero, 1 of 3 not finite; inputs float32 [3] on cpu: "
+      "-1 to 4, mean 1.333\n"
+      "  keep its inputs where the result is finite, at anomaly_test.cpp:#");
 }
 
 TEST_F(Anomaly, ForwardSeesInPlaceOpsAndTheirPlace) {

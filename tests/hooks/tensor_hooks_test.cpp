@@ -131,6 +131,16 @@ TEST_F(TensorHooks, RetainedGradientFollowsTheTensorThroughAnInPlaceOp) {
   EXPECT_EQ(values(x.grad()), (Doubles{6, 60}));
 }
 
+TEST_F(TensorHooks, RetainedGradientsOfHigherOrderDieWithTheirTensor) {
+  const Tensor x = leaf();
+  const Tensor y = x * x;
+  y.retain_grad();
+  (y * y).sum().backward({.create_graph = true});
+  EXPECT_TRUE(y.grad().requires_grad());  // it leads back to y
+  EXPECT_EQ(values(y.grad()), (Doubles{2, 8}));
+  x.set_grad({});
+}
+
 TEST_F(TensorHooks, BelongToTheVersionTheyWereRegisteredOn) {
   const Tensor x = leaf();
   const Tensor y = x * 3.0;

@@ -29,7 +29,7 @@ import torch
 
 SEED = 20
 COUNTS = {"get": 2600, "set": 1900, "add": 500, "error": 500}
-INTEGERS = ["i8", "i16", "i32", "i64", "i64", "i64", "u8"]
+INTEGERS = ["int8", "int16", "int32", "int64", "int64", "int64", "uint8"]
 
 
 # ---- the index as the file has it -> NumPy and PyTorch ---------------------------------------------------------------
@@ -42,9 +42,7 @@ def array(item):
     """The NumPy array of a list or tensor."""
     if isinstance(item, list):
         return numpy.array(item, numpy.int64)
-    kinds = {"bool": numpy.bool_, "f32": numpy.float32, "u8": numpy.uint8}
-    kind = kinds.get(item["t"]) or numpy.dtype("int" + item["t"][1:])
-    return numpy.array(item["v"], kind).reshape(item["s"])
+    return numpy.array(item["v"], item["t"]).reshape(item["s"])
 
 
 def is_slice(item):
@@ -57,7 +55,7 @@ def to_slice(text):
 
 def is_integer(item):
     if is_tensor(item):
-        return item["s"] == [] and item["t"] not in ("bool", "f32")
+        return item["s"] == [] and item["t"] not in ("bool", "float32")
     return isinstance(item, int) and not isinstance(item, bool)
 
 
@@ -249,7 +247,7 @@ class Maker:
     def tensor(self, shape, n, dtype=None):
         count = int(numpy.prod(shape))
         dtype = dtype or self.r.choice(INTEGERS)
-        low = 0 if dtype == "u8" else -n
+        low = 0 if dtype == "uint8" else -n
         return {"t": dtype, "s": shape, "v": [self.r.randrange(low, n) for _ in range(count)]}
 
     def mask(self, shape, count=None):
@@ -361,7 +359,7 @@ class Maker:
                 "mask": [self.mask([n + self.r.choice([1, 2])])],
                 "broadcast": [self.tensor([2], max(n, 1)), self.tensor([3], max(n, 1))],
                 "step": ["::0"],
-                "float": [{"t": "f32", "s": [1], "v": [0]}],
+                "float": [{"t": "float32", "s": [1], "v": [0]}],
             }[mistake]
             case["i"] = [":"] * d + wrong
             if self.r.random() < 0.3:
@@ -375,17 +373,17 @@ def typed_cases():
     """Values that change on their way into x's dtype."""
     big = 9007199254740993
     return [
-        {"x": [3], "i": [1], "w": 16777217, "d": ["i32"], "s": [], "y": [0, 16777217, 2]},
-        {"x": [3], "i": [[1, 2]], "w": big, "d": ["i64"], "s": [2], "y": [0, big, big]},
-        {"x": [3], "i": [{"t": "bool", "s": [3], "v": [1, 0, 1]}], "w": -big, "d": ["i64"], "s": [2],
+        {"x": [3], "i": [1], "w": 16777217, "d": ["int32"], "s": [], "y": [0, 16777217, 2]},
+        {"x": [3], "i": [[1, 2]], "w": big, "d": ["int64"], "s": [2], "y": [0, big, big]},
+        {"x": [3], "i": [{"t": "bool", "s": [3], "v": [1, 0, 1]}], "w": -big, "d": ["int64"], "s": [2],
          "y": [-big, 1, -big]},
-        {"x": [4], "i": ["::-1"], "w": [4], "v": [1.5, -1.5, 2.9, -0.9], "d": ["i32", "f64"], "s": [4],
+        {"x": [4], "i": ["::-1"], "w": [4], "v": [1.5, -1.5, 2.9, -0.9], "d": ["int32", "float64"], "s": [4],
          "y": [0, 2, -1, 1]},
-        {"x": [4], "i": [[3, 0]], "w": [2], "v": [-3.7, 3.7], "d": ["i16", "f32"], "s": [2], "y": [3, 1, 2, -3]},
-        {"x": [2], "i": [[1, 1]], "w": [2], "v": [0.5, 0.25], "d": ["f32", "f64"], "a": 1, "s": [2], "y": [0, 1.75]},
+        {"x": [4], "i": [[3, 0]], "w": [2], "v": [-3.7, 3.7], "d": ["int16", "float32"], "s": [2], "y": [3, 1, 2, -3]},
+        {"x": [2], "i": [[1, 1]], "w": [2], "v": [0.5, 0.25], "d": ["float32", "float64"], "a": 1, "s": [2], "y": [0, 1.75]},
         {"x": [2], "i": [[0, 0]], "w": [2], "v": [1, 0], "d": ["bool", "bool"], "a": 1, "s": [2], "y": [1, 1]},
         {"x": [2], "i": [[0, 0]], "w": [2], "v": [1, 0], "d": ["bool", "bool"], "s": [2], "y": [0, 1]},
-        {"x": [2], "i": [[0]], "w": [1], "v": [2], "d": ["bool", "i32"], "s": [1], "y": [1, 1]},
+        {"x": [2], "i": [[0]], "w": [1], "v": [2], "d": ["bool", "int32"], "s": [1], "y": [1, 1]},
     ]
 
 

@@ -218,6 +218,7 @@ struct Case {
   const OpRecord* record;
   DeviceType device;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.record->name << " on " << Device(c.device).name(); }
 
 class RecordTest : public ::testing::TestWithParam<Case> {
  protected:

@@ -53,6 +53,8 @@ same = {
     "broadcast_to": lambda m, a: m.broadcast_to(a, (2, 2, 3)), "floor_divide": lambda m, a: m.floor_divide(a, 0.4),
     "argmax": lambda m, a: m.argmax(a, axis=1), "pow": lambda m, a: m.pow(a, a), "flip": lambda m, a: m.flip(a, axis=1),
     "sort": lambda m, a: m.sort(-a, axis=1), "roll": lambda m, a: m.roll(a, 1, axis=1),
+    "unique_values": lambda m, a: m.unique_values(m.floor(a)), "nonzero": lambda m, a: m.nonzero(m.floor(a))[1],
+    "unique_counts": lambda m, a: m.unique_counts(m.floor(a)).counts,
     "unstack": lambda m, a: m.unstack(a, axis=1)[1], "tril": lambda m, a: m.tril(a), "remainder": lambda m, a: m.remainder(a, 0.4),
 }
 

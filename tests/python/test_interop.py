@@ -43,7 +43,7 @@ def test_dlpack_both_ways_without_a_copy(dtype, shape):
 
 def test_strides_are_kept():
     a = np.arange(24.0).reshape(4, 6)
-    for view in (a[::2, 1:], a.T, a[::-1], a[:, ::-3], np.broadcast_to(a[:1], (4, 6)).copy()[:, None]):
+    for view in (a[::2, 1:], a.T, a[::-1], a[:, ::-3]):
         x = weft.from_numpy(view)
         assert x.stride() == tuple(s // 8 for s in view.strides) and x.data_ptr() == view.ctypes.data
         np.testing.assert_array_equal(x.numpy(), view)

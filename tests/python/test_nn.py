@@ -142,3 +142,23 @@ def test_losses_and_layers_match_their_functions():
     assert nn.Embedding(5, 2)(t).shape == (3, 2) and (nn.Dropout(0.5).eval()(x) == x).all()
     assert len(nn.ModuleList([nn.Identity()])) == 1 and "a" in nn.ModuleDict({"a": nn.GELU()})
     assert nn.Softmax(-1)(x).sum().item() == pytest.approx(3)
+
+
+def test_the_gradient_recorder_finds_what_is_wrong_and_shows_itself():
+    net, (x, y) = Net(), xor()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    recorder = weft.hooks.GradientRecorder(net)
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = F.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        recorder.step(loss.item())
+    assert recorder.finite and len(recorder.json_lines()) == 3
+    page = recorder._repr_html_()
+    assert "hidden.weight" in page and "<" in page
+    (net(x) * float("nan")).sum().backward()
+    recorder.step()
+    assert not recorder.finite and any("hidden" in s or "out" in s for s in recorder.suspects())
+    with pytest.raises(TypeError):
+        weft.hooks.GradientRecorder({"a": 3})

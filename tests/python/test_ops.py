@@ -167,8 +167,8 @@ torch_calls = {
     "cross_entropy": lambda m, x: m.nn.functional.cross_entropy(x, m.tensor([0, 3, 1]), label_smoothing=0.1),
     "huber": lambda m, x: m.nn.functional.huber_loss(x, 0 * x, delta=0.7, reduction="sum"),
     "unflatten": lambda m, x: x.unflatten(1, (2, 2)), "movedim": lambda m, x: m.movedim(x, 0, 1),
-    "meshgrid": lambda m, x: m.meshgrid(x[0], x[1], indexing="xy")[1], "norm": lambda m, x: x.norm(),
-    "outer": lambda m, x: m.outer(x[0], x[1]), "floor_divide": lambda m, x: x // 0.3, "remainder": lambda m, x: x % 0.3,
+    "meshgrid": lambda m, x: m.meshgrid([x[0], x[1]], indexing="ij")[1], "norm": lambda m, x: x.norm(),
+    "outer": lambda m, x: m.outer(x[0], x[1]), "floor_divide": lambda m, x: x.detach() // 0.3, "remainder": lambda m, x: x % 0.3,
     "isclose": lambda m, x: m.isclose(x, x + 1e-9), "diagonal": lambda m, x: m.diagonal(x, 1),
 }
 

@@ -120,6 +120,17 @@ def test_in_place_ops_give_the_object_they_were_called_on():
     assert x.tolist() == [3, 3] and x._version > 5
 
 
+def test_ops_without_an_in_place_kernel_have_the_form_all_the_same():
+    x = weft.tensor([1.0, 2.0, 3.0])
+    assert x.index_fill_(0, weft.tensor([1]), 9.0) is x and x.tolist() == [1, 9, 3]
+    w = weft.ones(3, requires_grad=True)
+    y = w * 2
+    y.index_fill_(0, weft.tensor([0]), 0.0)
+    y.sum().backward()
+    assert w.grad.tolist() == [0, 2, 2]
+    assert x.flip(0).tolist() == [3, 9, 1] and x.repeat(2, 1).shape == (2, 3)
+
+
 def test_one_element_converts():
     x = weft.tensor([[2.5]])
     assert float(x) == 2.5 and int(x) == 2 and bool(x) and x.item() == 2.5 and f"{x:.1f}" == "2.5"

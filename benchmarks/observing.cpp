@@ -1,0 +1,72 @@
+// What it costs to watch the training step of a character GPT: a step without and one with, by turns.
+#include "models.hpp"
+#include "pair.hpp"
+
+namespace weft::bench {
+
+namespace {
+
+/// A model of its own with its optimizer: a recorder's hooks must not be on the model that is compared with.
+struct Training {
+  Training()
+      : model(65, 128, 128, 4, 4),
+        optimizer(model.parameters(), {.lr = 3e-4}),
+        x(randint(0, 65, {16, 128})),
+        y(randint(0, 65, {16, 128})) {}
+
+  void step() {
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(model(x).view({-1, 65}), y.view({-1}));
+    loss.backward();
+    optimizer.step();
+    benchmark::DoNotOptimize(value = loss.item<float>());
+  }
+
+  Gpt model;
+  optim::AdamW optimizer;
+  Tensor x, y;
+  double value = 0;
+};
+
+void add_statistics_cases() {
+  for (const int64_t n : {1000, 1000000}) {
+    const Tensor x = randn({n});
+    const std::string size = n == 1000 ? "1e3" : "1e6";
+    add_case(
+        "observe.statistics." + size, [x] { benchmark::DoNotOptimize(statistics(x)); }, Mode::no_grad,
+        static_cast<double>(n) * 4, Rate::bytes);
+    add_case(
+        "observe.histogram." + size, [x] { benchmark::DoNotOptimize(histogram(x)); }, Mode::no_grad);
+  }
+}
+
+void add_step_cases() {
+  manual_seed(1);
+  const auto plain = std::make_shared<Training>();
+  const auto without = [plain] { plain->step(); };
+  const auto recorded = [](RecorderOptions options) {
+    const auto training = std::make_shared<Training>();
+    auto recorder = std::make_shared<GradientRecorder>(training->model, options);
+    return [=] {
+      training->step();
+      recorder->step(training->value);
+    };
+  };
+  add_pair("observe.recorder.chargpt", 1, without, recorded({}));
+  add_pair("observe.recorder_parameters_only.chargpt", 1, without, recorded({.activations = false}));
+  add_pair("observe.recorder_every_10th.chargpt", 10, without, recorded({.every = 10}));
+  add_pair("observe.profiler.chargpt", 1, without, [plain, profiler = std::make_shared<Profiler>()] {
+    profiler->start();
+    plain->step();
+    profiler->stop();
+  });
+}
+
+}  // namespace
+
+void add_observing_cases() {
+  add_statistics_cases();
+  add_step_cases();
+}
+
+}  // namespace weft::bench

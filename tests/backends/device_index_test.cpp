@@ -1,0 +1,283 @@
+// Indexing, masks and sorting on every kind of device against the CPU: equal element by element, as every sum has one
+// order.
+#include "device_checks.hpp"
+
+#include <functional>
+#include <limits>
+
+#include <weft/ops/create.hpp>
+#include <weft/ops/index.hpp>
+#include <weft/ops/indexing.hpp>
+#include <weft/ops/loss.hpp>
+#include <weft/ops/masks.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/random.hpp>
+#include <weft/ops/scan.hpp>
+#include <weft/ops/scatter.hpp>
+#include <weft/ops/sets.hpp>
+
+namespace weft {
+namespace {
+
+using namespace test;
+
+constexpr DType computed[] = {boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64};
+constexpr DType stored[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
+
+/// What `compute` makes of tensors on the device equals what it makes of them on the CPU.
+void expect_same(Device on, const std::function<Tensor(Device)>& compute) {
+  const Tensor actual = compute(on).to(Device()), expected = compute(Device());
+  ASSERT_EQ(actual.dtype(), expected.dtype());
+  expect_equal(actual.to(f64), expected.to(f64));
+}
+
+/// Whole numbers, zeros among them, that every dtype holds.
+Tensor some(const Dims& shape, DType t, int64_t most = 6) { return randint(0, most, shape).to(t); }
+Tensor fractions(const Dims& shape, DType t) { return (rand(shape) * 4.0 - 2.0).to(t); }
+
+// ---- by indices -----------------------------------------------------------------------------------------------------
+
+DEVICE_TEST(IndexesAndAddsByIndex) {
+  const Tensor x = rand({5, 4, 3}) * 100.0, index = tensor(std::vector<int64_t>{4, 0, -1, 0, 2});
+  const Tensor at = randint(-4, 4, {5, 6, 3});
+  for (const DType t : computed) {
+    SCOPED_TRACE(name(t));
+    const Tensor a = x.to(t);
+    for (const DType i : {i32, i64}) {
+      expect_same(on, [&](Device d) { return index_select(a.to(d), 0, index.to(i).to(d)); });
+      expect_same(on, [&](Device d) { return index_add(a.to(d), 0, index.to(i).to(d), a.to(d)); });
+      expect_same(on, [&](Device d) {
+        const Tensor turned = a.to(d).permute({1, 2, 0});
+        return index_add(turned, 2, index.to(i).to(d), turned);
+      });
+      expect_same(on, [&](Device d) { return index_copy(a.to(d), 0, index.to(i).to(d), a.to(d) * a.to(d)); });
+      expect_same(on, [&](Device d) { return gather(a.to(d), 1, at.to(i).to(d)); });
+    }
+  }
+}
+
+DEVICE_TEST(ReadsByAnyMixOfIndices) {
+  const Tensor rows = randint(-7, 7, {40}), columns = randint(-5, 5, {40}), tall = randint(0, 7, {6, 1}),
+               mask = rand({7, 3}) > 0.5;
+  for (const DType t : stored) {
+    SCOPED_TRACE(name(t));
+    const Tensor x = some({7, 3, 5}, t);
+    expect_same(on, [&](Device d) { return weft::index(x.to(d), {rows.to(d)}); });
+    expect_same(on, [&](Device d) { return weft::index(x.to(d), {Slice(), {2, 0, 2}}); });
+    expect_same(on, [&](Device d) { return weft::index(x.to(d), {rows.to(d), Slice(), columns.to(d)}); });
+    expect_same(on, [&](Device d) { return weft::index(x.to(d), {tall.to(i32).to(d), 1, columns.to(d)}); });
+    expect_same(on, [&](Device d) { return weft::index(x.to(d), {mask.to(d), columns.to(d).narrow(0, 0, 1)}); });
+    expect_same(on, [&](Device d) {
+      return weft::index(x.to(d).transpose(0, 2), {columns.to(d), Ellipsis, rows.to(d)});
+    });
+    expect_same(on, [&](Device d) { return weft::index(x.to(d), {Slice(0, 0), Slice(), columns.to(d)}); });
+    expect_same(on, [&](Device d) { return weft::index(x.to(d), {rows.to(d).narrow(0, 0, 0)}); });
+  }
+}
+
+DEVICE_TEST(WritesTheLastOfDuplicates) {
+  const Tensor rows = randint(-7, 7, {40}), columns = randint(-5, 5, {40});
+  for (const DType t : stored) {
+    SCOPED_TRACE(name(t));
+    const Tensor x = some({7, 3, 5}, t), y = some({40, 3, 5}, t), z = some({40, 3}, t);
+    expect_same(on, [&](Device d) { return index_put(x.to(d), {rows.to(d)}, y.to(d)); });
+    expect_same(on, [&](Device d) { return index_put(x.to(d), {rows.to(d), Slice(), columns.to(d)}, z.to(d)); });
+    expect_same(on, [&](Device d) { return index_put(x.to(d), {rows.to(d), Slice(0, 0)}, y.to(d).narrow(1, 0, 0)); });
+    expect_same(on, [&](Device d) {
+      const Tensor out = zeros({5, 3, 7}, {t, d}), part = out.permute({2, 1, 0});
+      index_put_(part.slice(2, {}, {}, -1), {rows.to(d)}, y.to(d));
+      return out;
+    });
+  }
+}
+
+DEVICE_TEST(AddsDuplicatesInTheirOrderAndRoundsOnce) {
+  const Tensor rows = randint(-7, 7, {500}), columns = randint(-5, 5, {500});
+  for (const DType t : computed) {
+    SCOPED_TRACE(name(t));
+    const Tensor x = fractions({7, 3, 5}, t), y = fractions({500, 3, 5}, t), z = fractions({500, 3}, t);
+    expect_same(on, [&](Device d) { return index_put(x.to(d), {rows.to(d)}, y.to(d), true); });
+    expect_same(on, [&](Device d) { return index_put(x.to(d), {rows.to(d), Slice(), columns.to(d)}, z.to(d), true); });
+  }
+  const Tensor once = ones({1}, {bf16, on});  // one by one, 256 + 1 is 256
+  EXPECT_EQ(values_of(index_put(once * 0.0, {zeros({300}, {i64, on})}, once, true))[0], 300);
+}
+
+DEVICE_TEST(ManyIndicesAndOneDestination) {
+  const Tensor index = randint(-2000, 2000, {20000}), values = fractions({20000}, f32);
+  for (const bool add : {false, true}) {
+    expect_same(on, [&](Device d) { return index_put(zeros({2000}, {f32, d}), {index.to(d)}, values.to(d), add); });
+    expect_same(on, [&](Device d) { return index_put(zeros({1}, {f32, d}), {(index * 0).to(d)}, values.to(d), add); });
+  }
+}
+
+DEVICE_TEST(ScattersInEveryWay) {
+  const Tensor index = randint(-4, 4, {5, 6, 2}), line = randint(0, 3, {70});
+  for (const DType t : computed) {
+    const Tensor x = fractions({5, 4, 3}, t), y = fractions({5, 6, 3}, t), z = fractions({70}, t);
+    for (const Scatter mode : {Scatter::replace, Scatter::sum, Scatter::prod, Scatter::max, Scatter::min}) {
+      SCOPED_TRACE(std::string(name(t)) + " " + std::to_string(static_cast<int>(mode)));
+      const auto scattered = [&](const Tensor& out, int dim, const Tensor& at, const Tensor& source) {
+        kernels(out.raw_view()).scatter(mode, out.raw_view(), dim, at.raw_view(), source.raw_view());
+        return out;
+      };
+      expect_same(on,
+                  [&](Device d) { return scattered(x.to(d).clone(), 1, index.to(i32).to(d), y.to(d).slice(2, 0, 2)); });
+      expect_same(on, [&](Device d) {
+        return scattered(x.to(d).clone().transpose(1, 2), 2, index.to(d).transpose(1, 2),
+                         y.to(d).transpose(1, 2).slice(1, 0, 2));
+      });
+      expect_same(on, [&](Device d) { return scattered(x.to(d).clone().view({60}), 0, line.to(d), z.to(d)); });
+      expect_same(on, [&](Device d) {
+        return scattered(x.to(d).clone(), 0, index.to(d).slice(0, 0, 0).slice(1, 0, 4), y.to(d).slice(0, 0, 0));
+      });
+    }
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor with_nan = tensor(std::vector<float>{1, nan, 3, 2}), places = tensor(std::vector<int64_t>{0, 0, 0, 1});
+  for (const ScatterReduction how : {ScatterReduction::amax, ScatterReduction::amin}) {
+    expect_same(on, [&](Device d) {
+      return scatter_reduce(zeros({3}, {f32, d}), 0, places.to(d), with_nan.to(d), how);
+    });
+  }
+}
+
+DEVICE_TEST(BadIndicesSurfaceAtTheNextWait) {
+  const Tensor x = rand({4, 3}, {f32, on}), y = rand({2, 3}, {f32, on});
+  const Tensor bad = tensor(std::vector<int64_t>{0, 7}).to(on), good = tensor(std::vector<int64_t>{1, 2}).to(on);
+  const Tensor rows = index_select(x, 0, bad);
+  const unsigned line = __LINE__ - 1;
+  try {
+    synchronize(on);
+    FAIL() << "index 7 of 4 went unnoticed";
+  } catch (const IndexError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("[index_select] index 7 is out of range for axis 0 of size 4"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("device_index_test.cpp:" + std::to_string(line)));
+  }
+  synchronize(on);  // told once
+  const std::function<void()> calls[] = {
+      [&] { index_add(x, 0, bad, y); },
+      [&] {
+        weft::index(x, {good, bad});
+      },
+      [&] { index_put(x, {bad}, y); },
+      [&] { index_put(x, {bad}, y, true); },
+      [&] { index_copy(x, 0, bad, y); },
+      [&] {
+        scatter(x, 0, bad.view({2, 1}), y);
+      },
+      [&] {
+        cross_entropy(x, tensor(std::vector<int64_t>{0, 1, 2, 3}).to(on));
+      },
+  };
+  for (size_t i = 0; i < std::size(calls); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_THROW((calls[i](), synchronize(on)), IndexError);
+  }
+  expect_equal(ones({2}, {f32, on}), ones({2}));
+}
+
+DEVICE_TEST(BadIndicesLeaveTheRestAsTheyShould) {
+  const Tensor x = zeros({4}, {f32, on}), values = tensor(std::vector<float>{1, 2, 3}).to(on);
+  index_put_(x, {tensor(std::vector<int64_t>{1, std::numeric_limits<int64_t>::max(), -4}).to(on)}, values);
+  try {
+    synchronize(on);
+    FAIL() << "an index of 2^63 - 1 went unnoticed";
+  } catch (const IndexError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("[index_put_] index 9223372036854775807 is out of range for axis 0"));
+  }
+  expect_equal(x, tensor(std::vector<float>{3, 1, 0, 0}));
+}
+
+// ---- by masks -------------------------------------------------------------------------------------------------------
+
+DEVICE_TEST(CountsAndListsWhatIsNotZero) {
+  for (const DType t : stored) {
+    SCOPED_TRACE(name(t));
+    for (const Dims& shape : {Dims{}, Dims{0, 3}, Dims{1}, Dims{7, 3, 5}, Dims{10001}}) {
+      const Tensor x = some(shape, t, 2);
+      expect_same(on, [&](Device d) { return nonzero(x.to(d)); });
+      const Tensor there = x.to(on);
+      EXPECT_EQ(kernels(there.raw_view()).count_nonzero(there.raw_view()), nonzero(x).sizes()[0]);
+      if (x.dim() == 3) expect_same(on, [&](Device d) { return nonzero(x.to(d).permute({2, 0, 1})); });
+    }
+  }
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor special = tensor(std::vector<double>{0.0, -0.0, nan, infinity, -1e-300, 1});
+  for (const DType t : {f64, f32, f16, bf16}) expect_same(on, [&](Device d) { return nonzero(special.to(t).to(d)); });
+}
+
+DEVICE_TEST(SelectsAndScattersByMask) {
+  const Tensor mask = rand({7, 3, 5}) > 0.6, long_mask = rand({20000}) > 0.3, none = zeros({7, 3, 5}, {boolean});
+  for (const DType t : stored) {
+    SCOPED_TRACE(name(t));
+    const Tensor x = some({7, 3, 5}, t), source = some({105}, t), line = some({20000}, t);
+    expect_same(on, [&](Device d) { return masked_select(x.to(d), mask.to(d)); });
+    expect_same(on, [&](Device d) { return masked_select(x.to(d), none.to(d)); });
+    expect_same(on, [&](Device d) {
+      return masked_select(x.to(d).permute({2, 0, 1}), mask.to(d).slice(0, {}, {}, -1).permute({2, 0, 1}));
+    });
+    expect_same(on, [&](Device d) { return masked_select(line.to(d), long_mask.to(d)); });
+    expect_same(on, [&](Device d) { return masked_scatter(x.to(d), mask.to(d), source.to(d)); });
+    expect_same(on, [&](Device d) { return masked_scatter(line.to(d), long_mask.to(d), line.to(d)); });
+    expect_same(on, [&](Device d) {
+      const Tensor out = zeros({7, 5, 3}, {t, d}), turned = out.transpose(1, 2);
+      kernels(out.raw_view()).masked_scatter(turned.raw_view(), mask.to(d).raw_view(), source.to(d).raw_view());
+      return out;
+    });
+  }
+}
+
+// ---- order ----------------------------------------------------------------------------------------------------------
+
+DEVICE_TEST(SortsStably) {
+  const auto sorted = [](const Tensor& x, int dim, bool descending, bool of_order) {
+    const Tensor out = empty(x.sizes(), {x.dtype(), x.device()}), order = empty(x.sizes(), {i64, x.device()});
+    kernels(x.raw_view()).sort(out.raw_view(), order.raw_view(), x.raw_view(), dim, descending);
+    return of_order ? order : out;
+  };
+  for (const DType t : {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64}) {
+    const Tensor x = is_floating(t) ? fractions({4, 70, 3}, t) : (randint(-9, 9, {4, 70, 3})).to(t);
+    for (const bool descending : {false, true}) {
+      for (const bool of_order : {false, true}) {
+        SCOPED_TRACE(std::string(name(t)) + (descending ? " descending" : ""));
+        expect_same(on, [&](Device d) { return sorted(x.to(d), 1, descending, of_order); });
+        expect_same(on, [&](Device d) { return sorted(x.to(d).transpose(0, 1), 1, descending, of_order); });
+        expect_same(on, [&](Device d) { return sorted(x.to(d).select(0, 0).select(0, 0), 0, descending, of_order); });
+      }
+    }
+    expect_same(on, [&](Device d) {
+      const Tensor in_place = x.to(d).clone();
+      kernels(in_place.raw_view()).sort(in_place.raw_view(), View{}, in_place.raw_view(), 1, true);
+      return in_place;
+    });
+  }
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor special = tensor(std::vector<float>{0, nan, -infinity, -0.0f, infinity, -nan, 1e-40f, -1e-40f});
+  for (const bool descending : {false, true}) {
+    expect_same(on, [&](Device d) { return sorted(special.to(d), 0, descending, true); });
+  }
+  const Tensor many = randint(0, 1000, {5000});
+  expect_same(on, [&](Device d) { return sorted(many.to(d), 0, false, true); });
+}
+
+DEVICE_TEST(FindsPlacesInSortedLines) {
+  for (const DType t : {u8, i32, i64, f16, f32, f64}) {
+    SCOPED_TRACE(name(t));
+    const Tensor line = cumsum(some({20}, i64, 3), 0).to(t), values = some({3, 4}, t, 30);
+    const Tensor lines = cumsum(some({3, 9}, i64, 3), 1).to(t);
+    for (const bool right : {false, true}) {
+      expect_same(on, [&](Device d) { return searchsorted(line.to(d), values.to(d), right); });
+      expect_same(on, [&](Device d) { return searchsorted(lines.to(d), values.to(d), right); });
+      expect_same(on, [&](Device d) { return searchsorted(line.to(d).narrow(0, 0, 0), values.to(d), right); });
+    }
+  }
+}
+
+DEVICE_TEST(FindsUniqueElements) {
+  const Tensor x = some({500}, f32, 50);
+  expect_same(on, [&](Device d) { return unique(x.to(d)).values; });
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,154 @@
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weft/hooks/profiler.hpp>
+#include <weft/nn/layers.hpp>
+#include <weft/ops/create.hpp>
+#include <weft/ops/matmul.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/random.hpp>
+#include <weft/ops/reduce.hpp>
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Profiler, SeesKernelsWithOpLineShapeAndBytes) {
+  const Tensor a = randn({64, 64}), b = randn({64, 64});
+  Profiler profiler;
+  profiler.start();
+  const Tensor c = a.matmul(b);
+  const unsigned line = __LINE__ - 1;
+  profiler.stop();
+  ASSERT_FALSE(profiler.events().empty());
+  const ProfiledEvent& e = profiler.events().back();
+  EXPECT_EQ(e.op, "matmul");
+  EXPECT_STREQ(e.kernel, "matmul");
+  EXPECT_EQ(e.where.line(), line);
+  EXPECT_EQ(e.shape.text(), "[64, 64]");
+  EXPECT_FALSE(e.backward);
+  EXPECT_GE(e.allocated, 64 * 64 * 4);
+  EXPECT_LE(e.begin, e.end);
+}
+
+TEST(Profiler, LinksEachNodeOfBackwardToItsForward) {
+  const Tensor w = randn({32, 32}).requires_grad_();
+  Tensor h = randn({4, 32});
+  Profiler profiler;
+  profiler.start();
+  for (int i = 0; i < 3; ++i) h = tanh(h.matmul(w));
+  h.sum().backward();
+  profiler.stop();
+  std::vector<size_t> forwards;
+  for (const ProfiledEvent& e : profiler.events()) {
+    if (e.kind != ProfiledKind::node || e.op != "tanh") continue;
+    ASSERT_TRUE(e.forward);
+    EXPECT_EQ(profiler.events()[*e.forward].op, "tanh");
+    EXPECT_EQ(profiler.events()[*e.forward].where.line(), e.where.line());
+    forwards.push_back(*e.forward);
+  }
+  ASSERT_EQ(forwards.size(), 3u);
+  EXPECT_GT(forwards[0], forwards[1]);
+  EXPECT_GT(forwards[1], forwards[2]);
+}
+
+TEST(Profiler, KernelsOfBackwardBearTheOpOfTheirNode) {
+  const Tensor w = randn({16}).requires_grad_();
+  const Tensor loss = exp(w).sum();
+  Profiler profiler;
+  profiler.start();
+  loss.backward();
+  profiler.stop();
+  bool seen = false;
+  for (const ProfiledEvent& e : profiler.events()) {
+    EXPECT_TRUE(e.backward);
+    seen = seen || (e.kind == ProfiledKind::kernel && e.op == "exp");
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST(Profiler, SeesOtherThreads) {
+  const Tensor a = randn({100});
+  Profiler profiler;
+  profiler.start();
+  std::thread([&] { exp(a); }).join();
+  profiler.stop();
+  ASSERT_EQ(profiler.events().size(), 1u);
+  EXPECT_EQ(profiler.events()[0].op, "exp");
+}
+
+TEST(Profiler, TableAddsUpByOpOrByLine) {
+  const Tensor a = randn({1000}), b = randn({1000});
+  Profiler profiler;
+  profiler.start();
+  for (int i = 0; i < 4; ++i) a + b;
+  a + b;
+  profiler.stop();
+  const std::string by_op = profiler.table(), by_line = profiler.table({.by_line = true});
+  EXPECT_THAT(by_op, testing::ContainsRegex("add +forward +5 "));
+  EXPECT_THAT(by_line, testing::ContainsRegex("add  profiler_test.cpp:[0-9]+ +forward +4 "));
+  EXPECT_THAT(by_line, testing::ContainsRegex("add  profiler_test.cpp:[0-9]+ +forward +1 "));
+  EXPECT_THAT(by_op, HasSubstr("5 kernels in "));
+  EXPECT_THAT(profiler.table({.by_line = true, .rows = 1}), HasSubstr("and 1 more"));
+}
+
+TEST(Profiler, TraceHasSlicesAndFlows) {
+  const Tensor w = randn({16}).requires_grad_();
+  Profiler profiler;
+  profiler.start();
+  exp(w).sum().backward();
+  profiler.stop();
+  const std::string trace = profiler.chrome_trace();
+  EXPECT_THAT(trace, HasSubstr(R"("name":"exp","cat":"forward","ph":"X")"));
+  EXPECT_THAT(trace, HasSubstr(R"("name":"exp backward","cat":"backward","ph":"X")"));
+  EXPECT_THAT(trace, HasSubstr(R"("ph":"s")"));
+  EXPECT_THAT(trace, HasSubstr(R"("bp":"e")"));
+  EXPECT_EQ(std::count(trace.begin(), trace.end(), '{'), std::count(trace.begin(), trace.end(), '}'));
+}
+
+TEST(Profiler, NothingToSeeIsFine) {
+  Profiler profiler;
+  EXPECT_THAT(profiler.table(), HasSubstr("0 kernels"));
+  profiler.start();
+  profiler.stop();
+  EXPECT_TRUE(profiler.events().empty());
+  EXPECT_THAT(profiler.table(), HasSubstr("0 kernels"));
+  EXPECT_THAT(profiler.chrome_trace(), HasSubstr("traceEvents"));
+}
+
+TEST(Profiler, OneRunsAtATime) {
+  Profiler first, second;
+  first.start();
+  EXPECT_THROW(second.start(), ValueError);
+  EXPECT_THROW(first.start(), ValueError);
+  first.stop();
+  EXPECT_THROW(first.stop(), ValueError);
+  second.start();
+  second.stop();
+}
+
+TEST(Profiler, StoppedItSeesNothing) {
+  const Tensor a = randn({10});
+  Profiler profiler;
+  profiler.start();
+  exp(a);
+  profiler.stop();
+  exp(a);
+  EXPECT_EQ(profiler.events().size(), 1u);
+}
+
+TEST(Profiler, KeepsNoMoreThanAsked) {
+  const Tensor a = randn({10});
+  Profiler profiler({.most_events = 3});
+  profiler.start();
+  for (int i = 0; i < 5; ++i) exp(a);
+  profiler.stop();
+  EXPECT_EQ(profiler.events().size(), 3u);
+  EXPECT_THAT(profiler.table(), HasSubstr("2 later events were not kept"));
+}
+
+}  // namespace
+}  // namespace weft

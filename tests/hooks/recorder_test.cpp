@@ -1,0 +1,277 @@
+#include <algorithm>
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weft/hooks/recorder.hpp>
+#include <weft/nn/layers.hpp>
+#include <weft/nn/optim.hpp>
+#include <weft/ops/create.hpp>
+#include <weft/ops/loss.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/random.hpp>
+#include <weft/ops/reduce.hpp>
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor leaf(std::initializer_list<double> values) { return tensor(values).requires_grad_(); }
+
+size_t index_of(const History& history, const std::string& name) {
+  for (size_t i = 0; i < history.watched.size(); ++i) {
+    if (history.watched[i].name == name) return i;
+  }
+  ADD_FAILURE() << "nothing is called " << name;
+  return 0;
+}
+
+std::string words(const std::vector<Suspect>& suspects) {
+  std::string out;
+  for (const Suspect& s : suspects) out += std::string(name_of(s.trouble)) + ": " + s.text + "\n";
+  return out;
+}
+
+TEST(GradientRecorder, RecordsGradientValueAndUpdate) {
+  const Tensor w = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  (w * tensor({1.0, -2.0})).sum().backward();
+  recorder.step(0.5);
+  w.detach().add_(tensor({0.3, 0.4}));
+  recorder.step();
+
+  const auto& steps = recorder.history().steps;
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].loss, 0.5);
+  const Observation& first = steps[0].of[0];
+  EXPECT_DOUBLE_EQ(first.gradient->norm, std::sqrt(5.0));
+  EXPECT_DOUBLE_EQ(first.gradient->mean, -0.5);
+  EXPECT_EQ(first.gradient->low, -2);
+  EXPECT_DOUBLE_EQ(first.value->norm, 5);
+  EXPECT_FALSE(first.update_ratio);
+  EXPECT_NEAR(*steps[1].of[0].update_ratio, 0.5 / 5.5, 1e-6);
+  EXPECT_FALSE(steps[1].of[0].gradient) << "no backward ran in this step";
+}
+
+TEST(GradientRecorder, SeesGradientsBeforeClipping) {
+  const Tensor w = leaf({1, 1});
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  (w * 100).sum().backward();
+  const std::vector<Tensor> parameters = {w};
+  optim::clip_grad_norm_(parameters, 1.0);
+  recorder.step();
+  EXPECT_NEAR(recorder.history().steps[0].of[0].gradient->rms(), 100, 1e-4);
+}
+
+TEST(GradientRecorder, DoesNotChangeResults) {
+  const auto run = [](bool watched) {
+    manual_seed(3);
+    nn::Sequential net(nn::Linear(8, 16), nn::Tanh(), nn::Linear(16, 2));
+    optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
+    std::optional<GradientRecorder> recorder;
+    if (watched) recorder.emplace(net);
+    for (int i = 0; i < 5; ++i) {
+      optimizer.zero_grad();
+      mse_loss(net(randn({4, 8})), zeros({4, 2})).backward();
+      optimizer.step();
+      if (recorder) recorder->step();
+    }
+    return net.parameters()[0].to_vector<float>();
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+TEST(GradientRecorder, WatchesWhatModulesReturn) {
+  nn::Sequential net(nn::Linear(4, 4), nn::ReLU(), nn::Linear(4, 1));
+  GradientRecorder recorder(net);
+  net(ones({3, 4})).sum().backward();
+  recorder.step();
+  const History& history = recorder.history();
+  const Observation& seen = history.steps[0].of[index_of(history, "1")];
+  ASSERT_TRUE(seen.value && seen.gradient);
+  EXPECT_EQ(seen.value->count, 12);
+  EXPECT_EQ(history.watched[index_of(history, "0.weight")].kind, WatchedKind::parameter);
+  EXPECT_EQ(history.watched[index_of(history, "2")].kind, WatchedKind::activation);
+}
+
+TEST(GradientRecorder, TakesSeveralActivationsOfOneNameTogether) {
+  const Tensor w = leaf({1});
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  for (double v : {1.0, 3.0}) {
+    const Tensor h = w * v;
+    recorder.watch("h", h);
+    (h * v).sum().backward();
+  }
+  recorder.step();
+  const Observation& h = recorder.history().steps[0].of[1];
+  EXPECT_DOUBLE_EQ(h.value->mean, 2);
+  EXPECT_DOUBLE_EQ(h.gradient->mean, 2);
+  EXPECT_DOUBLE_EQ(h.gradient->high, 3);
+}
+
+TEST(GradientRecorder, RecordsEveryNthStepOnly) {
+  const Tensor w = leaf({1});
+  GradientRecorder recorder(NamedTensors{{"w", w}}, {.every = 3, .histogram_every = 2});
+  for (int i = 0; i < 7; ++i) {
+    (w * 2).sum().backward();
+    recorder.step();
+  }
+  std::vector<int64_t> steps;
+  for (const RecordedStep& s : recorder.history().steps) steps.push_back(s.step);
+  EXPECT_EQ(steps, (std::vector<int64_t>{0, 3, 6}));
+  EXPECT_TRUE(recorder.history().steps[0].of[0].gradient_histogram);
+  EXPECT_FALSE(recorder.history().steps[1].of[0].gradient_histogram);
+}
+
+TEST(GradientRecorder, KeepsALongRunThinned) {
+  const Tensor w = leaf({1});
+  GradientRecorder recorder(NamedTensors{{"w", w}}, {.kept_steps = 16});
+  int64_t told = 0;
+  recorder.on_step([&](const History&, const RecordedStep&) { ++told; });
+  for (int i = 0; i < 1000; ++i) recorder.step();
+  const auto& steps = recorder.history().steps;
+  EXPECT_EQ(told, 1000);
+  EXPECT_LE(steps.size(), 16u);
+  EXPECT_GE(steps.size(), 8u);
+  for (size_t i = 2; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].step - steps[i - 1].step, steps[1].step - steps[0].step);
+  }
+}
+
+TEST(GradientRecorder, EndsWithItsLastCopyAndLeaksNothing) {
+  const int64_t before = detail::live_tensors();
+  {
+    const Tensor w = leaf({1, 2});
+    Tensor late;
+    {
+      GradientRecorder recorder(NamedTensors{{"w", w}});
+      late = w * 2;
+      recorder.watch("late", late);
+    }
+    late.sum().backward();
+  }
+  EXPECT_EQ(detail::live_tensors(), before);
+}
+
+TEST(GradientRecorder, RejectsWhatCannotBeWatched) {
+  const Tensor w = leaf({1});
+  EXPECT_THROW(GradientRecorder(NamedTensors{{"w", w * 2}}), ValueError);
+  EXPECT_THROW(GradientRecorder(NamedTensors{{"w", Tensor()}}), ValueError);
+  EXPECT_THROW(GradientRecorder(NamedTensors{{"w", w}}, {.every = 0}), ValueError);
+}
+
+// Each fault by itself, so that the words can be told apart.
+std::string suspects_after(int steps, const std::function<void(int)>& step, GradientRecorder& recorder) {
+  for (int i = 0; i < steps; ++i) {
+    step(i);
+    recorder.step();
+  }
+  return words(recorder.suspects());
+}
+
+TEST(Suspects, AHealthyRunHasNone) {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"a", a}, {"b", b}});
+  EXPECT_EQ(suspects_after(
+                20,
+                [&](int i) {
+                  (a * b).sum().backward();
+                  a.detach().add_(0.01 * (i + 1)), b.detach().add_(0.01);
+                },
+                recorder),
+            "");
+}
+
+TEST(Suspects, NameTheVanishing) {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4}), c = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"a", a}, {"b", b}, {"c", c}});
+  const std::string said = suspects_after(
+      8,
+      [&](int) {
+        (a * 1e-6 + b + c).sum().backward();
+        for (const Tensor& t : {a, b, c}) t.detach().add_(0.01);
+      },
+      recorder);
+  EXPECT_THAT(said, HasSubstr("vanishing: the gradient of a has an rms of"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST(Suspects, NameTheExploding) {
+  const Tensor a = leaf({1, 2});
+  GradientRecorder recorder(NamedTensors{{"a", a}});
+  const std::string said = suspects_after(
+      20,
+      [&](int i) {
+        a.set_grad({});
+        (a * (i < 14 ? 1.0 : 500.0)).sum().backward();
+        a.detach().add_(0.01);
+      },
+      recorder);
+  EXPECT_THAT(said, HasSubstr("exploding: the gradient of a grew to an rms of 500, 500 times its median"));
+}
+
+TEST(Suspects, NameTheDeadAndTheFrozen) {
+  const Tensor dead = leaf({1, 2}), unused = leaf({1}), forgotten = leaf({1, 2});
+  GradientRecorder recorder(NamedTensors{{"dead", dead}, {"unused", unused}, {"forgotten", forgotten}});
+  const std::string said = suspects_after(
+      8,
+      [&](int) {
+        const Tensor h = relu(dead - 100);
+        recorder.watch("h", h);
+        (h + forgotten).sum().backward();
+      },
+      recorder);
+  EXPECT_THAT(said, HasSubstr("dead: the whole gradient of dead is 0"));
+  EXPECT_THAT(said, HasSubstr("dead: 100 % of the activation h is 0"));
+  EXPECT_THAT(said, HasSubstr("frozen: no gradient came to unused in 8 steps"));
+  EXPECT_THAT(said, HasSubstr("frozen: forgotten did not change, though a gradient came"));
+}
+
+TEST(Suspects, NameWhereNanBegan) {
+  const Tensor a = leaf({1, 0});
+  GradientRecorder recorder(NamedTensors{{"a", a}});
+  for (int i = 0; i < 3; ++i) {
+    const Tensor h = a * 2;
+    recorder.watch("h", h);
+    const Tensor root = i < 2 ? h : sqrt(h) * 0.0;
+    recorder.watch("root", root);
+    root.sum().backward();
+    recorder.step();
+    EXPECT_EQ(recorder.finite(), i < 2);
+  }
+  EXPECT_THAT(words(recorder.suspects()), HasSubstr("non-finite: the gradient of the activation h held NaN"));
+  EXPECT_THAT(words(recorder.suspects()), HasSubstr("in step 2, before 1 other"));
+}
+
+TEST(JsonLine, IsOneLineWithEveryFigure) {
+  const Tensor w = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"layer \"1\"", w}});
+  w.sum().backward();
+  recorder.step(2.0);
+  EXPECT_EQ(json_line(recorder.history(), recorder.history().steps[0]),
+            R"({"step":0,"loss":2,"tensors":{"layer \"1\"":{)"
+            R"("gradient":{"norm":1.41421,"mean":1,"deviation":0,"low":1,"high":1,"zeros":0,"non_finite":0},)"
+            R"("value":{"norm":5,"mean":3.5,"deviation":0.5,"low":3,"high":4,"zeros":0,"non_finite":0}}}})");
+}
+
+TEST(ReportHtml, HoldsTheDataAndLoadsNothing) {
+  const Tensor w = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"</script>", w}});
+  w.sum().backward();
+  recorder.step();
+  const std::string page = report_html(recorder.history(), "A <title>");
+  EXPECT_THAT(page, HasSubstr("<title>A &lt;title&gt;</title>"));
+  EXPECT_THAT(page, HasSubstr(R"("name":"\u003c/script>")"));
+  EXPECT_THAT(page, testing::Not(HasSubstr("src=")));
+  EXPECT_THAT(page, testing::Not(HasSubstr("url(")));
+}
+
+TEST(ReportHtml, OfNothingIsAPageToo) {
+  GradientRecorder recorder{NamedTensors{}};
+  EXPECT_THAT(report_html(recorder.history()), HasSubstr("</html>"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,33 @@
+#!/bin/sh
+# What must not compile, and what the compiler must then say.
+# Usage: refused.sh <compiler> <include folder>
+set -u
+compiler=$1
+include=$2
+failed=0
+
+compile() {
+  printf '#include <weft/tensor/tensor.hpp>\nusing namespace weft;\nvoid f(const Tensor& x, const Tensor& mask) {\n  %s\n}\n' "$1" |
+    "$compiler" -std=c++20 -fsyntax-only -I"$include" -x c++ - 2>&1
+}
+refuse() {
+  if said=$(compile "$1"); then
+    echo "compiles, but should not: $1"
+    failed=1
+  elif ! echo "$said" | grep -qF "$2"; then
+    printf 'does not say "%s": %s\n%s\n' "$2" "$1" "$said"
+    failed=1
+  fi
+}
+
+if ! said=$(compile 'Tensor y = x[mask]; y.sum(); x[mask].sum(); x[mask] + 1;'); then
+  printf 'should compile:\n%s\n' "$said"
+  failed=1
+fi
+refuse 'auto y = x[mask]; y.sum();' 'write Tensor y = x[mask]'
+refuse 'auto y = x[0]; y.shape();' 'write Tensor y = x[mask]'
+refuse 'auto y = x[0]; y + 1;' 'write Tensor y = x[mask]'
+refuse 'auto y = x[0]; Tensor z = y;' 'write Tensor y = x[mask]'
+refuse 'auto y = x[0]; y = 1;' 'error'
+refuse 'x[0.5];' 'error'
+exit $failed
