@@ -69,6 +69,25 @@ def test_an_interrupt_stops_a_loop_of_ops():
     assert done.stdout == "interrupted\n"
 
 
+def test_signals_in_the_middle_of_products_harm_nothing():
+    done = run("""
+        import signal, weft
+        hits = 0
+        def count(*_):
+            global hits
+            hits += 1
+        signal.signal(signal.SIGALRM, count)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        x = weft.ones(200, 200)
+        while hits < 100:
+            y = x @ x
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert bool((y == 200).all())
+        print("fine")
+        """)
+    assert done.stdout == "fine\n" and done.returncode == 0
+
+
 def test_an_interrupt_in_a_hook_ends_backward():
     def interrupt(g):
         os.kill(os.getpid(), signal.SIGINT)
