@@ -279,10 +279,9 @@ class GraphRun {
       return;
     }
     if (node->accumulates) {
-      const Tensor kept = watched() ? incoming[0] : Tensor();
       tell_before(node, incoming);
       finish_leaf(*static_cast<AccumulationNode*>(node), std::move(incoming[0]));
-      tell_after(node, {&kept, 1}, {});
+      tell_after(node, {}, {});  // the leaf may own the gradient now: nobody else holds it
     } else if (WEFT_LIKELY(!hooked && !watched())) {
       run_node(node, incoming.data());
     } else {

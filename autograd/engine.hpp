@@ -63,7 +63,7 @@ class WEFT_API BackwardWatch {
   virtual ~BackwardWatch();
   /// `incoming`: of the node's outputs, after their hooks.
   virtual void before(const BackwardPass&, Node&, std::span<const Tensor> /*incoming*/) {}
-  /// `outgoing`: of its inputs, after the node's hooks; none for a leaf. What the node saved is still there.
+  /// `outgoing`: of its inputs, after the node's hooks. Both are empty for a leaf. What the node saved is still there.
   virtual void after(const BackwardPass&, Node&, std::span<const Tensor> /*incoming*/,
                      std::span<const Tensor> /*outgoing*/) {}
 };

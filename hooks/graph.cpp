@@ -191,10 +191,10 @@ std::string detail::bytes_text(int64_t bytes) {
 }
 
 std::string detail::buffer_letter(const Graph& graph, size_t buffer) {
-  if (graph.buffers[buffer].users < 2) return "";
-  int64_t n = 0;
-  for (size_t i = 0; i < buffer; ++i) n += graph.buffers[i].users > 1;
-  std::string out(1, static_cast<char>('A' + n % 26));
+  const auto named = [](const SavedBuffer& b) { return b.users > 1 && !b.of_leaf; };
+  if (!named(graph.buffers[buffer])) return "";
+  const int64_t n = std::count_if(graph.buffers.begin(), graph.buffers.begin() + static_cast<ptrdiff_t>(buffer), named);
+  const std::string out(1, static_cast<char>('A' + n % 26));
   return n < 26 ? out : out + std::to_string(n / 26);
 }
 

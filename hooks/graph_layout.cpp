@@ -54,6 +54,7 @@ class Layers {
       for (size_t p : layer) places[p].x = x + places[p].width / 2, x += places[p].width + gap;
     }
     for (int round = 0; round < 300; ++round) {
+      find_middles();
       for (size_t i = 0; i < layers.size(); ++i) settle(layers[round % 2 == 0 ? i : layers.size() - 1 - i]);
     }
     double left = 0;
@@ -109,6 +110,14 @@ class Layers {
     return count;
   }
 
+  void find_middles() {
+    middles_.assign(ways.size(), 0);
+    for (size_t w = 0; w < ways.size(); ++w) {
+      const auto bend_count = static_cast<double>(ways[w].size() - 2);
+      for (size_t i = 1; i + 1 < ways[w].size(); ++i) middles_[w] += places[ways[w][i]].x / bend_count;
+    }
+  }
+
   // Least squares of x against the neighbours' middle, with the order kept: neighbours that would overlap form a block
   // that moves as one (pool adjacent violators).
   void settle(const std::vector<size_t>& layer) {
@@ -148,22 +157,19 @@ class Layers {
   };
   Wish wanted(size_t p) const {
     double sum = 0, weight = 0;
-    const auto take = [&](size_t q, double strength) { sum += strength * places[q].x, weight += strength; };
-    for (size_t q : places[p].below) take(q, pull(p, q));
-    for (size_t q : places[p].above) take(q, pull(p, q));
+    const auto take_at = [&](double x, double strength) { sum += strength * x, weight += strength; };
+    for (size_t q : places[p].below) take_at(places[q].x, pull(p, q));
+    for (size_t q : places[p].above) take_at(places[q].x, pull(p, q));
     // A whole way moves at once: neighbours alone would straighten it slowly.
-    if (bends(p)) {
-      const auto& way = ways[way_of_[p - boxes_]];
-      double middle = 0;
-      for (size_t i = 1; i + 1 < way.size(); ++i) middle += places[way[i]].x;
-      sum += 12 * middle / static_cast<double>(way.size() - 2), weight += 12;
-    }
+    if (bends(p)) take_at(middles_[way_of_[p - boxes_]], 12);
     return weight > 0 ? Wish{sum / weight, weight} : Wish{places[p].x, 1};
   }
 
   size_t boxes_;
   /// For each bend, its way.
   std::vector<size_t> way_of_;
+  /// For each way, where its bends are on average.
+  std::vector<double> middles_;
 };
 
 }  // namespace

@@ -53,13 +53,43 @@ detail::Box box_of(const std::vector<std::string>& lines, int layer) {
   return {.width = width, .height = static_cast<double>(lines.size()) * line_height + 9, .layer = layer};
 }
 
+/// What is drawn: a leaf that ops on several layers read stands beside each of them, or its edges would cover all.
+struct Picture {
+  std::vector<detail::Box> boxes;
+  /// Which node a box shows.
+  std::vector<size_t> nodes;
+  std::vector<std::pair<size_t, size_t>> edges;
+
+  explicit Picture(const Graph& graph) {
+    std::vector<bool> far(graph.nodes.size());
+    for (const auto& [from, to] : graph.edges) {
+      if (graph.nodes[from].leaf && graph.nodes[from].depth > graph.nodes[to].depth + 1) far[from] = true;
+    }
+    std::vector<size_t> box(graph.nodes.size());
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (!far[i]) box[i] = add(graph, i, graph.nodes[i].depth);
+    }
+    for (const auto& [from, to] : graph.edges) {
+      edges.emplace_back(far[from] ? add(graph, from, graph.nodes[to].depth + 1) : box[from], box[to]);
+    }
+  }
+
+ private:
+  size_t add(const Graph& graph, size_t node, int layer) {
+    boxes.push_back(box_of(detail::node_lines(graph, graph.nodes[node]), layer));
+    nodes.push_back(node);
+    return boxes.size() - 1;
+  }
+};
+
 std::string tip_of(const Graph& graph, const GraphNode& node) {
   std::string out = node.where.known() ? node.op + " at " + node.where.text() : node.op;
   for (size_t b : node.saved) {
     const SavedBuffer& buffer = graph.buffers[b];
     out += "\nkeeps " + detail::bytes_text(buffer.bytes);
     if (buffer.of_leaf) out += " of a leaf";
-    if (buffer.users > 1) out += fmt::format(" ({}: {} nodes keep it)", detail::buffer_letter(graph, b), buffer.users);
+    if (buffer.users > 1) out += fmt::format(", as {} nodes do", buffer.users);
+    if (const std::string letter = detail::buffer_letter(graph, b); !letter.empty()) out += ": " + letter;
   }
   return out;
 }
@@ -102,9 +132,8 @@ std::string drawn(const std::vector<detail::Point>& way) {
 }  // namespace
 
 std::string Graph::svg() const {
-  std::vector<detail::Box> boxes;
-  for (const GraphNode& node : nodes) boxes.push_back(box_of(detail::node_lines(*this, node), node.depth));
-  const detail::LaidOut place = detail::lay_out(boxes, edges);
+  Picture picture(*this);
+  const detail::LaidOut place = detail::lay_out(picture.boxes, picture.edges);
   const std::string summary = detail::graph_summary(*this);
   const double width = std::max(place.width + 2 * margin, width_of(summary, 14) + 2 * margin);
   const double shift = (width - place.width) / 2, height = place.height + header + margin;
@@ -116,7 +145,7 @@ std::string Graph::svg() const {
       "<text class=\"head\" x=\"{3}\" y=\"30\">{4}</text>\n<g transform=\"translate({5:.1f} {6})\">\n",
       width, height, style, margin, detail::markup(summary), shift, header);
   for (const auto& way : place.ways) out += drawn(way);
-  for (size_t i = 0; i < nodes.size(); ++i) out += drawn(*this, i, boxes[i]);
+  for (size_t i = 0; i < picture.boxes.size(); ++i) out += drawn(*this, picture.nodes[i], picture.boxes[i]);
   return out + "</g>\n</svg>\n";
 }
 

@@ -67,11 +67,11 @@ bool holds(DType dtype, int64_t low, int64_t high) {
 }
 
 struct DropoutFormula {
-  Tensor mask;
+  Saved mask;
   double scale;
   Tensor operator()(Node& self, Tensor&& g) {
     const Location where = self.where;
-    Tensor kept = weft::where(Operand(mask, where), Operand(std::move(g), where), Operand(0.0, where));
+    Tensor kept = weft::where(Operand(mask.get(self), where), Operand(std::move(g), where), Operand(0.0, where));
     return mul(Operand(std::move(kept), where), Operand(scale, where));
   }
 };
@@ -162,7 +162,7 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator* generator, L
     Tensor kept = weft::where(Operand(mask, where), Operand(x, where), Operand(0.0, where));
     out = mul(Operand(std::move(kept), where), Operand(scale, where));
   }
-  if (should_record(x)) record(out, "dropout", where, DropoutFormula{mask, scale}, x);
+  if (should_record(x)) record(out, "dropout", where, DropoutFormula{Saved(mask), scale}, x);
   return out;
 }
 

@@ -311,22 +311,25 @@ PyObject* backward(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
   });
 }
 
+int dimension(PyObject* object, const char* function) {
+  const auto dim = to_integer(object);
+  if (!dim) throw_type_error(std::string(function) + "(): argument 'dim' must be an int, not " + type_name(object));
+  if (*dim != static_cast<int>(*dim)) throw_error(PyExc_IndexError, std::string(function) + "(): no such dimension");
+  return static_cast<int>(*dim);
+}
+
 PyObject* stride(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     const Tensor& x = tensor_of(self);
     if (count == 0) return from_dims(x.strides());
-    const auto dim = to_integer(arguments[0]);
-    if (!dim) throw_type_error("stride(): argument 'dim' must be an int, not " + type_name(arguments[0]));
-    return PyLong_FromLongLong(x.stride(static_cast<int>(*dim), here()));
+    return PyLong_FromLongLong(x.stride(dimension(arguments[0], "stride"), here()));
   });
 }
 PyObject* size(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     const Tensor& x = tensor_of(self);
     if (count == 0) return from_dims(x.sizes());
-    const auto dim = to_integer(arguments[0]);
-    if (!dim) throw_type_error("size(): argument 'dim' must be an int, not " + type_name(arguments[0]));
-    return PyLong_FromLongLong(x.size(static_cast<int>(*dim), here()));
+    return PyLong_FromLongLong(x.size(dimension(arguments[0], "size"), here()));
   });
 }
 PyObject* numpy(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {

@@ -64,6 +64,12 @@ const std::map<std::string, std::vector<const char*>, std::less<>> other_names =
                    std::to_string(i + 1) + ") must not be " + type_name(object));
 }
 
+// C++ counts dimensions in an int; what is beyond must not wrap around to one that exists.
+void check_dimension(const Parameter& parameter, int64_t value) {
+  if (value == static_cast<int>(value) || parameter.name.find("dim") == std::string::npos) return;
+  throw_error(PyExc_IndexError, "argument '" + parameter.name + "': there is no dimension " + std::to_string(value));
+}
+
 bool names(const Parameter& parameter, PyObject* keyword) {
   return parameter.interned == keyword || PyUnicode_Compare(parameter.interned, keyword) == 0;
 }
@@ -193,6 +199,7 @@ PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count,
       throw_type_error(std::string(f.name) + "() misses the required argument '" + f.parameters[i].name + "'");
     }
     if (!to_value(object, values[i])) bad_type(f, i, object);
+    if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.parameters[i], *number);
   }
   Value result = run(f, {values, f.parameters.size()}, bound.objects);
   if (bound.out != nullptr && bound.out != Py_None) {

@@ -115,6 +115,20 @@ TEST(DrawGraph, EdgesRunFromHigherToLowerLayers) {
   for (const auto& [from, to] : graph.edges) EXPECT_GT(graph.nodes[from].depth, graph.nodes[to].depth);
 }
 
+TEST(DrawGraph, ALeafThatManyLayersReadStandsBesideEach) {
+  const Tensor w = leaf({4, 4});
+  Tensor h = randn({1, 4});
+  for (int i = 0; i < 5; ++i) h = tanh(h.matmul(w));
+  const Graph graph = draw_graph(h.sum(), {.names = {{"the weight", w}}});
+  const auto count = [](const std::string& text, const std::string& part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(count(graph.svg(), ">the weight<"), 5);
+  EXPECT_EQ(count(graph.dot(), "the weight"), 1);
+}
+
 TEST(DrawGraph, NamesAreQuotedInBothLanguages) {
   const Tensor a = leaf({2});
   const Graph graph = draw_graph(a.sum(), {.names = {{"<a> & \"b\"", a}}});

@@ -139,6 +139,8 @@ def test_errors_are_pythons_kinds_with_the_python_line():
         weft.empty(1 << 62, 1 << 62)
     with pytest.raises(IndexError):
         weft.ones(2).sum(dim=2**40)
+    with pytest.raises(IndexError):
+        weft.ones(2).select(2**32, 0)
 
 
 def test_promotion_is_pytorchs():

@@ -68,6 +68,9 @@ def test_properties():
         len(weft.tensor(1))
     with pytest.raises(TypeError):
         iter(weft.tensor(1))
+    for bad in (lambda: x.stride(2**32), lambda: x.size(5)):
+        with pytest.raises(IndexError):
+            bad()
     with pytest.raises(AttributeError):
         x.bogus
     with pytest.raises(AttributeError):
