@@ -178,13 +178,14 @@ std::vector<const Node*> path_to(const Node& target, std::span<const Edge> roots
 }
 
 std::string path_text(const Node& target, std::span<const Edge> roots) {
-  constexpr size_t shown = 6;
+  constexpr size_t shown = 3;
   const std::vector<const Node*> path = path_to(target, roots);
   std::vector<std::string> steps;
   for (size_t i = 0; i < path.size(); ++i) {
     if (path.size() > 2 * shown && i == shown) steps.push_back(fmt::format("({} more)", path.size() - 2 * shown));
     if (path.size() > 2 * shown && i >= shown && i < path.size() - shown) continue;
-    steps.push_back(fmt::format("{} at {}", path[i]->op, path[i]->where.text()));
+    const std::string place = path[i]->where.text();
+    steps.push_back(fmt::format("{} at {}", path[i]->op, place.substr(place.rfind('/') + 1)));
   }
   return fmt::format("path from the loss: {}", fmt::join(steps, " -> "));
 }

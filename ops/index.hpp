@@ -2,7 +2,8 @@
 // index is a DTypeError) and on the device of the data; negative ones count from the end, and one outside
 // [-size, size) is an IndexError that is raised before anything is written. Results are new contiguous tensors. Terms
 // that meet in one place are added in row-major order of the indices, and of values that meet the last wins, whatever
-// the number of threads. A 0-d tensor counts as one of shape [1]. Sources have x's dtype: nothing is promoted.
+// the number of threads. A 0-d tensor counts as one of shape [1]. Sources have x's dtype: nothing is promoted. Kernels
+// read i32 and i64: indices of other types are converted to i64 first, 8 bytes each.
 //
 // The forms with _ write into x and return it. A source or index that shares x's memory is read as it was before.
 #pragma once

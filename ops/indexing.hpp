@@ -5,7 +5,8 @@
 // Integers, slices, None, Ellipsis and 0-d integer tensors give a view, negative steps included. Masks and integer
 // tensors (8 to 64 bits, negative ones counting from the end) of any rank, lists and bools select elements: reading
 // copies. Masks become the coordinates where they hold; the shapes of all tensors of indices broadcast together, and
-// stand where the first index stood, or first where a slice or None stands between the indices.
+// stand where the first index stood, or first where a slice or None stands between the indices. Kernels read i32 and
+// i64: indices of other types are converted to i64 first, 8 bytes each.
 //
 // IndexError: too many indices, one out of range, a mask that does not fit, indices that do not broadcast. DTypeError:
 // an index that is neither integer nor bool. ValueError: a step of 0. Everything is checked before anything is written.

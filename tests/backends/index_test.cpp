@@ -188,7 +188,8 @@ TEST(IndexAdd, ZeroDimensionalAndEmpty) {
                  filled(f32, {.sizes = {3}}, {1, 2, 4}).view);
   EXPECT_EQ(out.values(), (std::vector<double>{0, 3, 0, 4}));
   HostArray scalar = filled(f32, {.sizes = {}}, {2});
-  cpu::scatter(Scatter::sum, scalar.view, 0, filled(i64, {.sizes = {}}, {0}).view, filled(f32, {.sizes = {}}, {3}).view);
+  cpu::scatter(Scatter::sum, scalar.view, 0, filled(i64, {.sizes = {}}, {0}).view,
+               filled(f32, {.sizes = {}}, {3}).view);
   EXPECT_EQ(scalar.get(0), 5);
   const HostArray none(f32, {.sizes = {0, 4}}), no_index(i64, {.sizes = {0}});
   HostArray wide(f32, {.sizes = {3, 4}}, 1);

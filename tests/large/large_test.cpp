@@ -240,8 +240,8 @@ TEST_P(Large, ReadAFewOfMany) {
     EXPECT_EQ(take(x, index).to_vector<int64_t>(), marks());
   }
   for (size_t k = 0; k < places.size(); ++k) EXPECT_EQ(x[places[k]].item<int>(), mark(k));
-  EXPECT_THROW(Tensor(x[n]), IndexError);
-  EXPECT_THROW(Tensor(x[Longs{-n - 1}]), IndexError);
+  EXPECT_THROW(x.index(n), IndexError);
+  EXPECT_THROW(x.index(Longs{-n - 1}), IndexError);
 }
 
 TEST_P(Large, ReadColumnsOfMany) {
@@ -255,8 +255,9 @@ TEST_P(Large, ReadColumnsOfMany) {
 }
 
 TEST_P(Large, ReadManyOfAFew) {
-  const Tensor index = zeros({n}, u8);
-  for (const int64_t i : places) index.data<uint8_t>()[i] = 1;
+  if (n > two32) GTEST_SKIP() << "takes 21 GB";
+  const Tensor index = zeros({n}, i32);
+  for (const int64_t i : places) index.data<int32_t>()[i] = 1;
   const Tensor x = tensor<uint8_t>({0, 5});
   const Tensor y = x[index];
   EXPECT_EQ(y.sum().item<int64_t>(), 5 * static_cast<int64_t>(places.size()));
@@ -264,8 +265,9 @@ TEST_P(Large, ReadManyOfAFew) {
 }
 
 TEST_P(Large, GatherMany) {
-  const Tensor index = zeros({n}, u8);
-  for (const int64_t i : places) index.data<uint8_t>()[i] = 1;
+  if (n > two32) GTEST_SKIP() << "takes 21 GB";
+  const Tensor index = zeros({n}, i32);
+  for (const int64_t i : places) index.data<int32_t>()[i] = 1;
   const Tensor y = gather(tensor<uint8_t>({0, 5}).view({2, 1}).expand({2, n}), 0, index.view({1, n}));
   EXPECT_EQ(y.sum().item<int64_t>(), 5 * static_cast<int64_t>(places.size()));
   for (const int64_t i : places) EXPECT_EQ(y.data<uint8_t>()[i], 5) << "at " << i;
@@ -312,14 +314,14 @@ TEST_P(Large, WriteMasks) {
 
 TEST_P(Large, AddManyToAFew) {
   const Tensor x = zeros({3}, i64);
-  x.index_put_({repeated(u8, 1)}, repeated(i64, 1), true);
+  x.index_put_({repeated(i64, 1)}, repeated(i64, 1), true);
   EXPECT_EQ(x.to_vector<int64_t>(), (Longs{0, n, 0}));
 }
 
 TEST_P(Large, GradientOfManyReadFromAFew) {
   if (n > two32) GTEST_SKIP() << "takes 17 GB";
   const Tensor x = zeros({3}, TensorOptions(f16, {}, true));
-  const Tensor y = x[repeated(u8, 1)];
+  const Tensor y = x[repeated(i64, 1)];
   const Tensor seed = zeros({n}, f16);
   seed[places] = 1;
   y.backward(seed);
