@@ -146,7 +146,10 @@ endif()
 if(WEFT_HAS_CUDA)
   # The driver library is absent where there is no GPU, and cuBLASLt is large: the first is not linked, the second
   # opened when it is needed.
-  list(APPEND WEFT_PRIVATE_LIBRARIES CUDA::cudart_static)
+  # The static runtime's 12 KB of thread-local memory do not fit into a library that is loaded late: such a target sets
+  # WEFT_LOADED_LATE and gets the shared runtime.
+  list(APPEND WEFT_PRIVATE_LIBRARIES
+    $<IF:$<BOOL:$<TARGET_PROPERTY:WEFT_LOADED_LATE>>,CUDA::cudart,CUDA::cudart_static>)
 endif()
 if(WEFT_HAS_CUDNN)
   list(APPEND WEFT_PRIVATE_LIBRARIES weft::cudnn)
