@@ -38,7 +38,7 @@ class Accessor {
   }
   decltype(auto) operator[](int64_t index) const requires(rank > 0) {
     T* const at = data_ + checked(index, 0) * strides_[0];
-    if constexpr (rank == 1) return static_cast<T&>(*at);
+    if constexpr (rank == 1) return (*at);  // the parentheses make it a reference
     else return Accessor<T, rank - 1>(at, sizes_ + 1, strides_ + 1, axis_ + 1);
   }
 

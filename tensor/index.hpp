@@ -117,7 +117,7 @@ class WEFT_API Indexed {
   /// Write in place; the value is broadcast to the selection and cast to the tensor's dtype. Where an element is
   /// selected twice, the last value stays, also for += and its kin, which read and write once.
   const Tensor& operator=(const Operand& value) &&;
-  const Tensor& operator=(Indexed&& value) &&;
+  const Tensor& operator=(Indexed&& value) &&;  // NOLINT(performance-noexcept-move-constructor): it writes elements
   const Tensor& operator+=(const Operand& value) &&;
   const Tensor& operator-=(const Operand& value) &&;
   const Tensor& operator*=(const Operand& value) &&;
