@@ -131,7 +131,7 @@ struct KernelTable {
   void (*cross_entropy_gradient)(const View& dlogits, const View& g, const View& logits, const View& log_sum_exp,
                                  const View& targets, int64_t ignore_index, double label_smoothing);
 
-  // Indexing. index dtypes: i32 or i64. Negative indices wrap; out of range raises IndexError before any write.
+  // Indexing. index dtypes: i32 or i64. Negative indices wrap; out of range: IndexError, before old data is written.
   /// out[..., j, ...] = x[..., index[j], ...] along dim; index is 1-d.
   void (*index_select)(const View& out, const View& x, int dim, const View& index);
   /// out[..., index[j], ...] += source[..., j, ...]; duplicates add, in order of j (deterministic).

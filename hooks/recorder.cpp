@@ -14,6 +14,19 @@
 
 namespace weft {
 
+namespace {
+
+/// Where what is seen of a tensor goes: with the values, or with the gradients.
+struct Side {
+  std::optional<Statistics> Observation::*statistics;
+  std::shared_ptr<const Histogram> Observation::*histogram;
+  std::optional<int64_t> Watched::*bad;
+};
+constexpr Side values{&Observation::value, &Observation::value_histogram, &Watched::bad_value};
+constexpr Side gradients{&Observation::gradient, &Observation::gradient_histogram, &Watched::bad_gradient};
+
+}  // namespace
+
 // Hooks in the graph hold it weakly: they end with the recorder, and a graph that outlives it is none the wiser.
 struct GradientRecorder::State {
   struct Parameter {
@@ -29,8 +42,8 @@ struct GradientRecorder::State {
   bool due() const { return now % options.every == 0; }
   bool histogram_due() const { return now / options.every % options.histogram_every == 0; }
   Observation& observation(size_t which);
-  void see_gradient(size_t which, const Tensor& gradient, bool together);
-  void see_value(size_t which, const Tensor& value, bool together);
+  /// `together`: further elements of what this step saw already.
+  void see(const Side& side, size_t which, const Tensor& tensor, bool together);
   void see_update(Parameter& p, Observation& o);
   void keep(RecordedStep&& step);
 
@@ -63,27 +76,15 @@ Observation& GradientRecorder::State::observation(size_t which) {
   return pending.of[which];
 }
 
-void GradientRecorder::State::see_gradient(size_t which, const Tensor& gradient, bool together) {
-  if (!due() || !gradient.defined() || gradient.device().type == DeviceType::meta) return;
-  const Statistics seen = statistics(gradient);
-  const auto bins = histogram_due() ? std::make_shared<Histogram>(histogram(gradient)) : nullptr;
+void GradientRecorder::State::see(const Side& side, size_t which, const Tensor& tensor, bool together) {
+  if (!due() || !tensor.defined() || tensor.device().type == DeviceType::meta) return;
+  const Statistics seen = statistics(tensor);
+  const auto bins = histogram_due() ? std::make_shared<Histogram>(histogram(tensor)) : nullptr;
   const std::lock_guard lock(mutex);
   Observation& o = observation(which);
-  merge(o.gradient, seen, together);
-  if (bins) o.gradient_histogram = bins;
-  auto& first = history.watched[which].bad_gradient;
-  if (seen.non_finite > 0 && !first) first = now;
-}
-
-void GradientRecorder::State::see_value(size_t which, const Tensor& value, bool together) {
-  if (!due() || value.device().type == DeviceType::meta) return;
-  const Statistics seen = statistics(value);
-  const auto bins = histogram_due() ? std::make_shared<Histogram>(histogram(value)) : nullptr;
-  const std::lock_guard lock(mutex);
-  Observation& o = observation(which);
-  merge(o.value, seen, together);
-  if (bins) o.value_histogram = bins;
-  auto& first = history.watched[which].bad_value;
+  merge(o.*side.statistics, seen, together);
+  if (bins) o.*side.histogram = bins;
+  auto& first = history.watched[which].*side.bad;
   if (seen.non_finite > 0 && !first) first = now;
 }
 
@@ -128,7 +129,7 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
       own(register_post_accumulate_grad_hook(
           tensor,
           [weak = std::weak_ptr(state_), which](const Tensor& leaf) {
-            if (const auto state = weak.lock()) state->see_gradient(which, leaf.grad(), false);
+            if (const auto state = weak.lock()) state->see(gradients, which, leaf.grad(), false);
           },
           where));
     }
@@ -160,10 +161,10 @@ void GradientRecorder::see_output(const std::weak_ptr<State>& weak, const std::s
     if (fresh) state->history.watched.push_back({.name = name, .kind = WatchedKind::activation});
     which = entry->second;
   }
-  state->see_value(which, output, true);
+  state->see(values, which, output, true);
   if (!recorded) return;
   register_hook(output, [weak, which](const Tensor& gradient) {
-    if (const auto s = weak.lock()) s->see_gradient(which, gradient, true);
+    if (const auto s = weak.lock()) s->see(gradients, which, gradient, true);
   });
 }
 
@@ -173,7 +174,7 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
   State& state = *state_;
   if (state.due()) {
     for (size_t i = 0; i < state.parameters.size(); ++i) {
-      state.see_value(i, state.parameters[i].tensor, false);
+      state.see(values, i, state.parameters[i].tensor, false);
       const std::lock_guard lock(state.mutex);
       state.see_update(state.parameters[i], state.observation(i));
     }

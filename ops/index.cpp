@@ -1,6 +1,7 @@
 // Reading and writing slices along one dimension.
 #include <weft/ops/index.hpp>
 
+#include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/indices.hpp>
 #include <weft/ops/detail/records.hpp>
@@ -76,23 +77,12 @@ void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& s
     if (index.numel() != 0) select_slices(op, out.detach(), dim, index, where);
     return;
   }
-  View target = at_least_1d(out.raw_view()), list = at_least_1d(index.raw_view());
-  IndexPlan plan;
-  plan.count = 1;
-  plan.sizes[0] = target.layout.sizes[dim];
-  plan.strides[0] = target.layout.strides[dim];
-  plan.dims[0] = dim;
+  const View whole = at_least_1d(out.raw_view()), list = at_least_1d(index.raw_view());
+  View target = whole;  // along `dim` it is addressed by the index alone
   target.layout.sizes[dim] = list.layout.sizes[0];
   target.layout.strides[dim] = 0;
   finish_layout(target.layout);
-  const int64_t stride = list.layout.strides[0];
-  list.layout.rank = target.layout.rank;
-  for (int i = 0; i < list.layout.rank; ++i) {
-    list.layout.sizes[i] = target.layout.sizes[i];
-    list.layout.strides[i] = i == dim ? stride : 0;
-  }
-  finish_layout(list.layout);
-  plan.indices[0] = list;
+  const IndexPlan plan = plan_along(broadcast_index(list, dim, target), dim, whole);
   CallScope scope(op, where);
   WEFT_KERNEL_FOR(index_put, out, op, where)(target, at_least_1d(source.raw_view()), plan, false);
 }

@@ -13,7 +13,7 @@ namespace weft::cpu {
 void index_select(const View& out_view, const View& x_view, int dim, const View& index) {
   const View out = at_least_1d(out_view);
   View x = at_least_1d(x_view);
-  const IndexPlan plan = plan_of(broadcast_index(index, dim, out), dim, x);
+  const IndexPlan plan = plan_along(broadcast_index(index, dim, out), dim, x);
   x.layout.strides[dim] = 0;
   index_get(out, x, plan);
 }

@@ -220,7 +220,7 @@ void index_put(const View& base, const View& values, const IndexPlan& plan, bool
 void index_add(const View& out_view, int dim, const View& index, const View& source_view) {
   View out = at_least_1d(out_view);
   const View source = at_least_1d(source_view);
-  const IndexPlan plan = plan_of(broadcast_index(index, dim, source), dim, out);
+  const IndexPlan plan = plan_along(broadcast_index(index, dim, source), dim, out);
   out.layout.strides[dim] = 0;
   index_put(out, source, plan, true);
 }

@@ -9,23 +9,6 @@
 
 namespace weft::cpu {
 
-void check_index_type(const char* kernel, const View& index) {
-  if (index.layout.dtype != DType::i32 && index.layout.dtype != DType::i64) unsupported(kernel, index);
-}
-
-View broadcast_index(const View& index, int dim, const View& like) {
-  View result = at_least_1d(index);
-  const int64_t stride = result.layout.strides[0];
-  result.layout.rank = like.layout.rank;
-  result.layout.numel = like.layout.numel;
-  result.layout.contiguous = 0;
-  for (int d = 0; d < like.layout.rank; ++d) {
-    result.layout.sizes[d] = like.layout.sizes[d];
-    result.layout.strides[d] = d == dim ? stride : 0;
-  }
-  return result;
-}
-
 namespace {
 bool all_valid(const View& index, int64_t size) {
   const Layout* const layouts[] = {&index.layout};
@@ -72,16 +55,6 @@ void check_plan(const char* kernel, const IndexPlan& plan) {
     }
     if (once.layout.numel > 0) raise_first_invalid(once, plan.dims[k], plan.sizes[k]);
   }
-}
-
-IndexPlan plan_of(const View& index, int dim, const View& base) {
-  IndexPlan plan;
-  plan.count = 1;
-  plan.indices[0] = index;
-  plan.sizes[0] = base.layout.sizes[dim];
-  plan.strides[0] = base.layout.strides[dim];
-  plan.dims[0] = dim;
-  return plan;
 }
 
 }  // namespace weft::cpu

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/dispatch.hpp>
+#include <weft/backends/index_plan.hpp>
 
 namespace weft::cpu {
 
@@ -24,15 +24,9 @@ inline bool wraps_into(int64_t& index, int64_t size) {
   return static_cast<uint64_t>(index) < static_cast<uint64_t>(size);
 }
 
-/// DTypeError unless i32 or i64.
-void check_index_type(const char* kernel, const View& index);
-/// A 1-d index seen with the sizes of `like`, stride 0 but along `dim`.
-View broadcast_index(const View& index, int dim, const View& like);
 /// IndexError for the first index, in row-major order, that is not in [-size, size); returns where there is none.
 void raise_first_invalid(const View& index, int dim, int64_t size);
 /// The same for the indices of a plan, one after the other; DTypeError unless they are i32 or i64.
 void check_plan(const char* kernel, const IndexPlan& plan);
-/// The plan of one index, that of a gather: it has the sizes of the selection.
-IndexPlan plan_of(const View& index, int dim, const View& base);
 
 }  // namespace weft::cpu

@@ -106,7 +106,7 @@ bool scatter_shared(Scatter mode, const View& out, int dim, const View& index, c
   const bool adds = mode == Scatter::sum && itemsize(out.layout.dtype) != 2;
   if (num_threads() == 1 || index.layout.numel < 65536 || index.layout.numel != index.layout.sizes[dim]) return false;
   if (mode != Scatter::replace && !adds) return false;
-  const IndexPlan plan = plan_of(index, dim, out);
+  const IndexPlan plan = plan_along(index, dim, out);
   View base = out;
   for (int d = 0; d < out.layout.rank; ++d) {
     base.layout.sizes[d] = index.layout.sizes[d];

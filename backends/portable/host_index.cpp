@@ -1,3 +1,4 @@
+#include <weft/backends/index_plan.hpp>
 #include <weft/backends/portable/host.hpp>
 #include <weft/backends/portable/host_sort.hpp>
 #include <weft/backends/portable/launch.hpp>
@@ -15,24 +16,6 @@ constinit Entry put_entries[] = {{"put_sum", Module::reduce_f32},  // in the ord
                                  {"put_prod", Module::reduce_f32},
                                  {"put_max", Module::reduce_f32},
                                  {"put_min", Module::reduce_f32}};
-
-void check_index_type(const char* kernel, const View& index) {
-  if (index.layout.dtype != DType::i32 && index.layout.dtype != DType::i64) unsupported(kernel, index);
-}
-
-/// A 1-d index seen with the sizes of `source`, stride 0 but along `dim`.
-View broadcast_index(const View& index, int dim, const View& source) {
-  View result = at_least_1d(index);
-  const int64_t stride = result.layout.strides[0];
-  result.layout.rank = source.layout.rank;
-  result.layout.numel = source.layout.numel;
-  result.layout.contiguous = 0;
-  for (int d = 0; d < source.layout.rank; ++d) {
-    result.layout.sizes[d] = source.layout.sizes[d];
-    result.layout.strides[d] = d == dim ? stride : 0;
-  }
-  return result;
-}
 
 /// Whether neighbours along dimension d may have destinations of their own by more than a stride of the base.
 bool is_indexed(const View& base, const IndexPlan& plan, int d) {
@@ -155,12 +138,7 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
 
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
   const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);
-  IndexPlan plan;
-  plan.count = 1;
-  plan.indices[0] = index;
-  plan.sizes[0] = out.layout.sizes[dim];
-  plan.strides[0] = out.layout.strides[dim];
-  plan.dims[0] = dim;
+  const IndexPlan plan = plan_along(index, dim, out);
   View base = out;  // along `dim` it is addressed by the index alone
   base.layout.strides[dim] = 0;
   put("scatter", mode, base, source, plan);
