@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <strings.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -97,34 +96,24 @@ void openblas_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<dou
 #endif
 
 #if WEFT_HAS_ONEDNN
-/// Kernels of oneDNN lend their stack pointer to other uses: a signal that is handled on the thread's own stack
-/// meanwhile writes over the process's memory. Handlers with SA_ONSTACK, as Python's, run here instead.
-class SignalStack {
+/// Kernels of oneDNN use the stack pointer as a general register: a handler that interrupts them on the thread's own
+/// stack writes over the process's memory. Signals wait until the call has ended; those of a fault never wait.
+class HeldSignals {
  public:
-  SignalStack() {
-    stack_t before{};
-    if (sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;
-    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return;
-    const stack_t ours{memory, 0, size};
-    if (sigaltstack(&ours, nullptr) == 0) memory_ = memory;
-    else munmap(memory, size);
+  HeldSignals() {
+    static const sigset_t held = [] {
+      sigset_t set;
+      sigfillset(&set);
+      for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&set, fault);
+      return set;
+    }();
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
   }
-  ~SignalStack() {
-    if (memory_ == nullptr) return;
-    stack_t now{};
-    sigaltstack(nullptr, &now);
-    if (now.ss_sp == memory_) {
-      const stack_t none{nullptr, SS_DISABLE, 0};
-      sigaltstack(&none, nullptr);
-    }
-    munmap(memory_, size);
-  }
-  SignalStack(const SignalStack&) = delete;
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
 
  private:
-  static constexpr size_t size = size_t{1} << 18;
-  void* memory_ = nullptr;
+  sigset_t before_;
 };
 
 /// oneDNN asks OpenMP how many threads to take: one, for the pool above it splits the work. The caller's own setting
@@ -133,7 +122,6 @@ class OneOpenmpThread {
  public:
   OneOpenmpThread() : before_(functions().get != nullptr ? functions().get() : 1) {
     if (before_ != 1) functions().set(1);
-    static thread_local const SignalStack stack;
   }
   ~OneOpenmpThread() {
     if (before_ != 1) functions().set(before_);
@@ -178,6 +166,7 @@ bool has_tiles() {
 void onednn_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, bool accumulate, float* c,
                  int64_t stride) {
   const OneOpenmpThread one;
+  const HeldSignals held;
   const Lead x = lead_of(a, m, k), y = lead_of(b, k, n);
   dnnl_sgemm(x.transposed ? 'T' : 'N', y.transposed ? 'T' : 'N', m, n, k, 1, a.data, x.distance, b.data, y.distance,
              accumulate ? 1 : 0, c, stride);
@@ -307,6 +296,7 @@ void bf16_gemm([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n, [[maybe_u
     product.bias.set_data_handle(const_cast<uint16_t*>(bias), cache.stream);
     arguments.emplace(DNNL_ARG_BIAS, product.bias);
   }
+  const HeldSignals held;
   product.primitive.execute(cache.stream, arguments);
 #endif
 }

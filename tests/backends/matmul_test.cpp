@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <sys/time.h>
 
+#include <csignal>
 #include <cstring>
 #include <string>
 
@@ -133,6 +135,38 @@ TEST(MatmulThreads, GiveTheSameBits) {
       for (const auto& r : results) EXPECT_EQ(r, results[0]) << name(dtype) << " " << m << " " << n << " " << k;
     }
   }
+  set_num_threads(before);
+}
+
+volatile sig_atomic_t handled = 0;
+
+/// A handler with a frame of its own, as `std::signal` installs it: it runs on the stack of whoever is interrupted.
+void scribble(int) {
+  volatile char frame[1024];
+  for (size_t i = 0; i < sizeof frame; ++i) frame[i] = 0x5a;
+  handled = handled + 1;
+}
+
+// oneDNN's kernels use the stack pointer as a general register.
+TEST(MatmulSignals, LeaveProductsAsTheyAre) {
+  const int before = num_threads();
+  set_num_threads(1);
+  const auto other = std::signal(SIGALRM, scribble);
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{2048, 128, 128}, {2048, 384, 128}, {128, 512, 2048}, {77, 93, 201}}) {
+      const HostArray a(dtype, {{m, k}}, 1), b(dtype, {{k, n}, {1, 0}}, 2);
+      HostArray out(dtype, {{m, n}});
+      cpu::matmul(out.view, a.view, b.view, View{});
+      const std::vector<double> expected = out.values();
+      handled = 0;
+      const itimerval often{{0, 50}, {0, 50}}, never{};
+      setitimer(ITIMER_REAL, &often, nullptr);
+      for (int i = 0; i < 20 || handled < 20; ++i) cpu::matmul(out.view, a.view, b.view, View{});
+      setitimer(ITIMER_REAL, &never, nullptr);
+      EXPECT_EQ(out.values(), expected) << name(dtype) << " " << m << " " << n << " " << k;
+    }
+  }
+  std::signal(SIGALRM, other);
   set_num_threads(before);
 }
 
