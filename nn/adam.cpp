@@ -43,64 +43,45 @@ void Adam::forget() { cache_->slots.assign(states_.size(), {}); }
 
 namespace {
 
-void composite_step(const Tensor& parameter, const AdamSettings& s, const Tensor& first, const Tensor& second) {
-  NoGradGuard unrecorded;
-  const Tensor value = parameter.to(first.dtype());
-  Tensor gradient = parameter.grad().to(first.dtype());
-  if (!s.decoupled && s.weight_decay != 0) gradient = gradient + s.weight_decay * value;
-  first.add_((gradient - first) * (1 - s.beta1));
-  second.mul_(s.beta2).add_(gradient * gradient * (1 - s.beta2));
-  const Tensor denominator = sqrt(second) / std::sqrt(s.bias_correction2) + s.epsilon;
-  const double decay = s.decoupled ? 1 - s.learning_rate * s.weight_decay : 1;
-  parameter.copy_(value * decay - (s.learning_rate / s.bias_correction1) * (first / denominator));
-}
+struct AdamRule {
+  using Slot = AdamSlot;
+  const AdamOptions& options;
+  bool decoupled;
+
+  static auto kernel(const View& parameter) { return kernels(parameter).adam; }
+  static AdamSlot slot(const View& parameter, std::span<const Tensor> state) {
+    return {parameter, {}, state[0].raw_view(), state[1].raw_view()};
+  }
+  static bool alike(int64_t steps, int64_t others) { return steps == others; }
+
+  AdamSettings settings(const Group& group, int64_t steps) const {
+    const auto t = static_cast<double>(steps + 1);
+    return {group.lr,
+            options.beta1,
+            options.beta2,
+            options.eps,
+            group.weight_decay,
+            1 - std::pow(options.beta1, t),
+            1 - std::pow(options.beta2, t),
+            decoupled};
+  }
+
+  static void composite(const Tensor& parameter, const AdamSettings& s, std::span<const Tensor> state) {
+    NoGradGuard unrecorded;
+    const Tensor &first = state[0], &second = state[1];
+    const Tensor value = parameter.to(first.dtype());
+    Tensor gradient = parameter.grad().to(first.dtype());
+    if (!s.decoupled && s.weight_decay != 0) gradient = gradient + s.weight_decay * value;
+    first.add_((gradient - first) * (1 - s.beta1));
+    second.mul_(s.beta2).add_(gradient * gradient * (1 - s.beta2));
+    const Tensor denominator = sqrt(second) / std::sqrt(s.bias_correction2) + s.epsilon;
+    const double decay = s.decoupled ? 1 - s.learning_rate * s.weight_decay : 1;
+    parameter.copy_(value * decay - (s.learning_rate / s.bias_correction1) * (first / denominator));
+  }
+};
 
 }  // namespace
 
-void Adam::step(Location where) {
-  size_t begin = 0;
-  for (const Group& group : groups_) {
-    const auto parameter = [&](size_t i) -> const Tensor& { return group.parameters[i - begin]; };
-    const auto rebuild = [&](size_t i) {
-      State& state = states_[i];
-      const Tensor& p = parameter(i);
-      if (state.tensors.empty()) start(state, p);
-      for (Tensor& t : state.tensors) t = t.to(p.dtype() == f64 ? f64 : f32, where).to(p.device(), where);
-      if (!fusible(p) || kernels(p.raw_view()).adam == nullptr) return;
-      cache_->slots[i] = {p.raw_view(), {}, state.tensors[0].raw_view(), state.tensors[1].raw_view()};
-    };
-    const auto settings = [&](size_t i) {
-      const auto steps = static_cast<double>(states_[i].steps + 1);
-      return AdamSettings{group.lr,
-                          options_.beta1,
-                          options_.beta2,
-                          options_.eps,
-                          group.weight_decay,
-                          1 - std::pow(options_.beta1, steps),
-                          1 - std::pow(options_.beta2, steps),
-                          decoupled_};
-    };
-    const auto done = [&](size_t i) {
-      ++states_[i].steps;
-      note_write(parameter(i), name_, where);
-    };
-    for_each_run(
-        begin, begin + group.parameters.size(),
-        [&](size_t i) { return readiness(parameter(i), cache_->slots[i], [&] { rebuild(i); }); },
-        [&](size_t a, size_t b) {
-          return states_[a].steps == states_[b].steps &&
-                 same_device(cache_->slots[a].parameter, cache_->slots[b].parameter);
-        },
-        [&](size_t first, size_t end) {
-          kernels(cache_->slots[first].parameter).adam({&cache_->slots[first], end - first}, settings(first));
-          for (size_t i = first; i < end; ++i) done(i);
-        },
-        [&](size_t i) {
-          composite_step(parameter(i), settings(i), states_[i].tensors[0], states_[i].tensors[1]);
-          done(i);
-        });
-    begin += group.parameters.size();
-  }
-}
+void Adam::step(Location where) { step_by(AdamRule{options_, decoupled_}, cache_->slots, where); }
 
 }  // namespace weft::optim

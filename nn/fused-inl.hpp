@@ -1,5 +1,10 @@
 // How an optimizer hands its parameters to a fused kernel: one cached slot of views per parameter, and the longest runs
 // of them that one call can take. Internal to nn/.
+//
+// A rule is a struct with Slot, its kernel's slot; kernel(View), the kernel of the view's device or null;
+// slot(parameter, state), a filled slot; settings(group, steps), what the kernel is told; alike(steps, steps), whether
+// parameters that took so many steps can share a call; and composite(parameter, settings, state), the same arithmetic
+// in tensor ops.
 #pragma once
 
 #include <span>
@@ -61,6 +66,41 @@ inline bool same_device(const View& a, const View& b) {
 
 inline bool fusible(const Tensor& parameter) {
   return parameter.is_contiguous() && (parameter.dtype() == DType::f32 || parameter.dtype() == DType::f64);
+}
+
+template <class Rule>
+void Optimizer::step_by(const Rule& rule, std::vector<typename Rule::Slot>& slots, Location where) {
+  size_t begin = 0;
+  for (const Group& group : groups_) {
+    const auto parameter = [&](size_t i) -> const Tensor& { return group.parameters[i - begin]; };
+    const auto rebuild = [&](size_t i) {
+      State& state = states_[i];
+      const Tensor& p = parameter(i);
+      if (state.tensors.empty()) start(state, p);
+      for (Tensor& t : state.tensors) t = t.to(p.dtype() == f64 ? f64 : f32, where).to(p.device(), where);
+      if (fusible(p) && Rule::kernel(p.raw_view()) != nullptr) slots[i] = Rule::slot(p.raw_view(), state.tensors);
+    };
+    const auto done = [&](size_t i) {
+      states_[i].steps += state_names_.empty() ? 0 : 1;
+      note_write(parameter(i), name_, where);
+    };
+    for_each_run(
+        begin, begin + group.parameters.size(),
+        [&](size_t i) { return readiness(parameter(i), slots[i], [&] { rebuild(i); }); },
+        [&](size_t a, size_t b) {
+          return Rule::alike(states_[a].steps, states_[b].steps) && same_device(slots[a].parameter, slots[b].parameter);
+        },
+        [&](size_t first, size_t end) {
+          const auto settings = rule.settings(group, states_[first].steps);
+          Rule::kernel(slots[first].parameter)({&slots[first], end - first}, settings);
+          for (size_t i = first; i < end; ++i) done(i);
+        },
+        [&](size_t i) {
+          Rule::composite(parameter(i), rule.settings(group, states_[i].steps), states_[i].tensors);
+          done(i);
+        });
+    begin += group.parameters.size();
+  }
 }
 
 }  // namespace weft::optim

@@ -79,6 +79,9 @@ class WEFT_API Optimizer {
   void start(State& state, const Tensor& parameter) const;
   /// Says that state or parameters are other tensors now: cached views are stale.
   virtual void forget() = 0;
+  /// Steps every group by a rule, as nn/fused-inl.hpp describes one.
+  template <class Rule>
+  void step_by(const Rule& rule, std::vector<typename Rule::Slot>& slots, Location where);
 
   const char* name_;
   std::vector<std::string> state_names_;

@@ -35,59 +35,38 @@ void SGD::forget() { cache_->slots.assign(states_.size(), {}); }
 
 namespace {
 
-void composite_step(const Tensor& parameter, const SgdSettings& s, Tensor* buffer) {
-  NoGradGuard unrecorded;
-  const DType type = parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor value = parameter.to(type);
-  Tensor step = parameter.grad().to(type);
-  if (s.weight_decay != 0) step = step + s.weight_decay * value;
-  if (buffer != nullptr) {
-    if (s.first_step) buffer->copy_(step);
-    else buffer->mul_(s.momentum).add_(step * (1 - s.dampening));
-    step = s.nesterov ? step + s.momentum * *buffer : *buffer;
+struct SgdRule {
+  using Slot = SgdSlot;
+  const SGDOptions& options;
+
+  static auto kernel(const View& parameter) { return kernels(parameter).sgd; }
+  static SgdSlot slot(const View& parameter, std::span<const Tensor> state) {
+    return {parameter, {}, state.empty() ? View{} : state[0].raw_view()};
   }
-  parameter.copy_(value - s.learning_rate * step);
-}
+  static bool alike(int64_t steps, int64_t others) { return (steps == 0) == (others == 0); }
+
+  SgdSettings settings(const Group& group, int64_t steps) const {
+    return {group.lr, options.momentum, options.dampening, group.weight_decay, options.nesterov, steps == 0};
+  }
+
+  static void composite(const Tensor& parameter, const SgdSettings& s, std::span<const Tensor> state) {
+    NoGradGuard unrecorded;
+    const DType type = parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
+    const Tensor value = parameter.to(type);
+    Tensor step = parameter.grad().to(type);
+    if (s.weight_decay != 0) step = step + s.weight_decay * value;
+    if (!state.empty()) {
+      const Tensor& buffer = state[0];
+      if (s.first_step) buffer.copy_(step);
+      else buffer.mul_(s.momentum).add_(step * (1 - s.dampening));
+      step = s.nesterov ? step + s.momentum * buffer : buffer;
+    }
+    parameter.copy_(value - s.learning_rate * step);
+  }
+};
 
 }  // namespace
 
-void SGD::step(Location where) {
-  size_t begin = 0;
-  for (const Group& group : groups_) {
-    const auto parameter = [&](size_t i) -> const Tensor& { return group.parameters[i - begin]; };
-    const auto rebuild = [&](size_t i) {
-      State& state = states_[i];
-      const Tensor& p = parameter(i);
-      if (state.tensors.empty()) start(state, p);
-      for (Tensor& t : state.tensors) t = t.to(p.dtype() == f64 ? f64 : f32, where).to(p.device(), where);
-      if (!fusible(p) || kernels(p.raw_view()).sgd == nullptr) return;
-      cache_->slots[i] = {p.raw_view(), {}, state.tensors.empty() ? View{} : state.tensors[0].raw_view()};
-    };
-    const auto settings = [&](size_t i) {
-      return SgdSettings{group.lr,           options_.momentum, options_.dampening,
-                         group.weight_decay, options_.nesterov, states_[i].steps == 0};
-    };
-    const auto done = [&](size_t i) {
-      states_[i].steps += state_names_.empty() ? 0 : 1;
-      note_write(parameter(i), name_, where);
-    };
-    for_each_run(
-        begin, begin + group.parameters.size(),
-        [&](size_t i) { return readiness(parameter(i), cache_->slots[i], [&] { rebuild(i); }); },
-        [&](size_t a, size_t b) {
-          return (states_[a].steps == 0) == (states_[b].steps == 0) &&
-                 same_device(cache_->slots[a].parameter, cache_->slots[b].parameter);
-        },
-        [&](size_t first, size_t end) {
-          kernels(cache_->slots[first].parameter).sgd({&cache_->slots[first], end - first}, settings(first));
-          for (size_t i = first; i < end; ++i) done(i);
-        },
-        [&](size_t i) {
-          composite_step(parameter(i), settings(i), states_[i].tensors.empty() ? nullptr : &states_[i].tensors[0]);
-          done(i);
-        });
-    begin += group.parameters.size();
-  }
-}
+void SGD::step(Location where) { step_by(SgdRule{options_}, cache_->slots, where); }
 
 }  // namespace weft::optim
