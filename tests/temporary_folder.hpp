@@ -37,9 +37,9 @@ inline std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// A Python that can import `module`, or an empty string.
+/// A Python that can import `module`, first that of `./weft setup`, or an empty string.
 inline std::string python_with(const std::string& module) {
-  for (const char* python : {"python3", "/usr/bin/python3"}) {
+  for (const char* python : {WEFT_SOURCE_DIR "/build/venv/bin/python", "python3", "/usr/bin/python3"}) {
     const std::string probe = std::string(python) + " -c 'import " + module + "' >/dev/null 2>&1";
     if (std::system(probe.c_str()) == 0) return python;
   }

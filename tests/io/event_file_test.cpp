@@ -1,6 +1,5 @@
 // Event files, read back with the real tensorboard package where one is installed.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -51,14 +50,8 @@ TEST(EventFile, AFolderThatCannotBeIsAnError) {
   EXPECT_THROW(io::EventFile(folder.path() / "file" / "below"), IoError);
 }
 
-/// WEFT_TENSORBOARD_PYTHON may name a Python that has the package.
-std::string python() {
-  const char* wanted = std::getenv("WEFT_TENSORBOARD_PYTHON");
-  return wanted != nullptr ? wanted : python_with("tensorboard");
-}
-
 TEST(EventFile, TensorBoardReadsItBack) {
-  const std::string program = python();
+  const std::string program = python_with("tensorboard");
   if (program.empty()) GTEST_SKIP() << "the Python package tensorboard is not installed";
   const TemporaryFolder folder;
   const Tensor x = tensor({-3.0, 0.0, 0.5, 0.75, 4.0});
