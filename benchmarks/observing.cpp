@@ -55,6 +55,14 @@ void add_step_cases() {
   add_pair("observe.recorder.chargpt", 1, without, recorded({}));
   add_pair("observe.recorder_parameters_only.chargpt", 1, without, recorded({.activations = false}));
   add_pair("observe.recorder_every_10th.chargpt", 10, without, recorded({.every = 10}));
+  const auto guarded = [plain](AnomalyOptions options) {
+    return [=] {
+      const AnomalyGuard guard(options);
+      plain->step();
+    };
+  };
+  add_pair("observe.anomaly.chargpt", 1, without, guarded({}));
+  add_pair("observe.anomaly_forward.chargpt", 1, without, guarded({.forward = true}));
   add_pair("observe.profiler.chargpt", 1, without, [plain, profiler = std::make_shared<Profiler>()] {
     profiler->start();
     plain->step();

@@ -2,7 +2,10 @@
 # Follows CONTRIBUTING.md's "Add a pointwise op" on a copy of the tree: walk.sh SOURCE WORK
 set -euo pipefail
 source=$1 work=$2
-tree=$work/tree build=$work/build
+tree=$work/tree
+# As far below the sources as in the project's own tree, so that ccache knows most files already.
+build=$tree/build/release
+export CCACHE_BASEDIR=$tree
 mkdir -p "$work"
 rm -rf "$tree"
 mkdir "$tree"
