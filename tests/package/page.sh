@@ -7,6 +7,11 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
   { echo "SKIPPED: no Chromium was found"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+browse() {
+  "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$work/profile" "$@"
+}
+browse --dump-dom about:blank >/dev/null 2>"$work/log" ||
+  { echo "SKIPPED: $browser does not start here: $(tail -1 "$work/log")"; exit 77; }
 "$program" "$work/run" >/dev/null
 {
   cat "$work/run/gradients.html"
@@ -15,7 +20,7 @@ trap 'rm -rf "$work"' EXIT
 
 scheme=0
 for ground in dark light; do
-  "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --window-size=1240,1400 \
+  browse --window-size=1240,1400 \
     --blink-settings=preferredColorScheme=$scheme --virtual-time-budget=5000 --enable-logging=stderr --v=0 \
     --dump-dom "file://$work/page.html" >"$work/dom" 2>"$work/log"
   if grep 'CONSOLE' "$work/log"; then
