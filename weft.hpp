@@ -22,6 +22,7 @@
 #include <weft/io/file.hpp>
 #include <weft/io/gradient_log.hpp>
 #include <weft/io/npy.hpp>
+#include <weft/io/path.hpp>
 #include <weft/io/run_log.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/io/text.hpp>

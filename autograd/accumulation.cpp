@@ -49,7 +49,7 @@ void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
     const bool take = detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl());
     if (take) {
       ++detail::grad_counts.shared;
-      detail::grad_counts.bytes_saved += gradient.nbytes();
+      detail::grad_counts.bytes_saved += static_cast<int64_t>(gradient.impl()->storage->bytes);
       node.grad = std::move(gradient);
       return;
     }
@@ -99,7 +99,10 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
                           .remedy = "clone() it outside the guard"},
                          where);
   }
-  if (impl_->base != nullptr) detail::release(std::exchange(impl_->base, nullptr));
+  if (impl_->base != nullptr) {  // no view any more: it counts for itself in the storage
+    impl_->storage->refs.increment();
+    detail::release(std::exchange(impl_->base, nullptr));
+  }
   set_history(impl_, new_accumulation_node(impl_));
   impl_->accumulates = true;
   return *this;

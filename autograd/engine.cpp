@@ -67,13 +67,14 @@ struct Ready {
   }
 };
 
-// Vectors that a thread's runs reuse; a nested run finds them taken and brings its own.
+// Vectors that a thread's runs reuse.
 struct Scratch {
   std::vector<Edge> roots;  // counted: they keep every node of the run alive
   std::vector<Node*> claimed;
   std::vector<Ready> heap;
+  bool taken = false;
 };
-thread_local Scratch idle_scratch;
+thread_local Scratch thread_scratch;
 
 }  // namespace
 
@@ -85,13 +86,14 @@ BackwardWatchGuard::~BackwardWatchGuard() { newest_watch = outer_; }
 /// One backward pass. Nodes that another pass holds at the same time keep their state of this pass in `foreign_`.
 class GraphRun {
  public:
-  explicit GraphRun(BackwardOptions options) : options_(options), scratch_(std::move(idle_scratch)) {}
+  explicit GraphRun(BackwardOptions options) : options_(options), scratch_(take_scratch()) {}
   ~GraphRun() {
     for (Node* node : scratch_.claimed) abandon(node);
     scratch_.claimed.clear();
     scratch_.heap.clear();
     scratch_.roots.clear();
-    idle_scratch = std::move(scratch_);
+    scratch_.taken = false;
+    if (WEFT_UNLIKELY(&scratch_ != &thread_scratch)) delete &scratch_;
   }
 
   struct Capture {
@@ -131,6 +133,13 @@ class GraphRun {
     bool started = false;
     std::vector<Tensor> slots;
   };
+
+  // The thread's, but for a run inside another one.
+  static Scratch& take_scratch() {
+    Scratch& scratch = WEFT_LIKELY(!thread_scratch.taken) ? thread_scratch : *new Scratch;
+    scratch.taken = true;
+    return scratch;
+  }
 
   // Takes the node's own fields for this run; true when met for the first time.
   bool claim(Node* node) {
@@ -382,7 +391,7 @@ class GraphRun {
   }
 
   BackwardOptions options_;
-  Scratch scratch_;
+  Scratch& scratch_;
   std::vector<Capture> captures_;
   // Only grad() fills the first, only passes that meet in one graph the second.
   std::unique_ptr<std::unordered_set<Node*>> needed_;

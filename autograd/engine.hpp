@@ -35,9 +35,11 @@ inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::init
               std::span(seeds.begin(), seeds.size()), options, where);
 }
 
-/// True where the tensor's memory may be written or taken over: one handle, one user of the storage, no outside owner.
-inline bool exclusively_owned(const TensorImpl* impl) {
-  return impl->refs.value() == 1 && impl->storage->refs.value() == 1 && !impl->storage->external;
+/// True where the tensor's memory may be written or taken over: no handles but the caller's, no view, nobody else who
+/// uses the storage, no outside owner.
+inline bool exclusively_owned(const TensorImpl* impl, uint32_t handles = 1) {
+  return impl->refs.value() == handles && impl->base == nullptr && impl->storage->refs.value() == 1 &&
+         !impl->storage->external;
 }
 
 /// What became of the gradient buffers of the calling thread's backward passes since the last reset.

@@ -32,7 +32,7 @@ struct Kept {
 struct Context::State {
   std::string name;
   Location where = Location::none();
-  std::vector<Tensor> inputs, to_save, not_differentiable;
+  std::vector<Tensor> inputs, to_save, not_differentiable, dirty;
   std::vector<bool> wanted;
   std::vector<Meta> input_meta, output_meta;
   std::vector<Kept> kept;
@@ -41,6 +41,7 @@ struct Context::State {
 
 void Context::save(std::vector<Tensor> tensors) { state_->to_save = std::move(tensors); }
 void Context::mark_non_differentiable(std::vector<Tensor> outputs) { state_->not_differentiable = std::move(outputs); }
+void Context::mark_dirty(std::vector<Tensor> inputs) { state_->dirty = std::move(inputs); }
 bool Context::needs_gradient(size_t i) const { return i < state_->wanted.size() && state_->wanted[i]; }
 
 Tensor Context::saved(size_t i) const {
@@ -87,6 +88,20 @@ void check_gradients(const std::vector<Meta>& wanted, const std::vector<Tensor>&
   }
 }
 
+bool holds(const std::vector<Tensor>& tensors, const Tensor& tensor) {
+  return std::ranges::any_of(tensors, [&](const Tensor& t) { return t.impl() == tensor.impl(); });
+}
+
+// The written tensor's producer is an op of its own after the function: that knows of one output and of views.
+void tie_written(const Tensor& target, Node* function, uint16_t output, const char* op, Location where) {
+  const Tensor value = Tensor::adopt(detail::new_alias(target.impl(), target.raw_view().layout, target.data_ptr()));
+  function->refs.increment();
+  set_history(value.impl(), function, output);
+  Node* node = make_node<1>(op, where, [](Node&, Tensor&& g) { return std::move(g); });
+  set_edge(node, 0, value.impl());
+  rebase_history(target, node);
+}
+
 }  // namespace
 
 std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward) {
@@ -95,9 +110,15 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
     if (!output.defined()) {
       raise<ValueError>({.op = state->name.c_str(), .problem = "forward returned an undefined tensor"}, state->where);
     }
-    const bool is_input = std::ranges::any_of(state->inputs, [&](auto& t) { return t.impl() == output.impl(); });
-    if (is_input) output = output.detach();
+    if (holds(state->inputs, output) && !holds(state->dirty, output)) output = output.detach();
     state->output_meta.push_back(Meta::of(output));
+  }
+  for (const Tensor& written : state->dirty) {
+    if (!holds(state->inputs, written) || !holds(outputs, written)) {
+      raise<ValueError>({.op = state->name.c_str(), .problem = "what is marked dirty must be an input and an output"},
+                        state->where);
+    }
+    check_inplace(written, state->name.c_str(), state->where);
   }
   if (outputs.empty() || std::ranges::none_of(state->wanted, [](bool b) { return b; })) return outputs;
 
@@ -119,9 +140,13 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
   node->name = state->name;
   node->op = node->name.c_str();
   state->node = node;
+  for (const Tensor& written : state->dirty) written.impl()->storage->note_write("autograd::Function", state->where);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto same = [&](const Tensor& t) { return t.impl() == outputs[i].impl(); };
-    if (!is_floating(outputs[i].dtype()) || std::ranges::any_of(state->not_differentiable, same)) continue;
+    if (!is_floating(outputs[i].dtype()) || holds(state->not_differentiable, outputs[i])) continue;
+    if (holds(state->dirty, outputs[i])) {
+      tie_written(outputs[i], node, static_cast<uint16_t>(i), node->op, state->where);
+      continue;
+    }
     node->refs.increment();
     set_history(outputs[i].impl(), node, static_cast<uint16_t>(i));
   }
@@ -138,6 +163,7 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
   }
   state->to_save.clear();
   state->inputs.clear();
+  state->dirty.clear();
   release(node);
   return outputs;
 }

@@ -37,6 +37,9 @@ class WEFT_API Context {
   Tensor saved(size_t i) const;
   /// The outputs named here get no gradient, as integer outputs never do.
   void mark_non_differentiable(std::vector<Tensor> outputs);
+  /// The inputs named here were written in place and are outputs too: the caller's tensor has the new value's history.
+  /// AutogradError for a leaf that requires a gradient, ValueError for what is not both.
+  void mark_dirty(std::vector<Tensor> inputs);
   /// True when the gradient for the i-th tensor argument is wanted.
   bool needs_gradient(size_t i) const;
   /// Anything else that the backward needs.
@@ -55,7 +58,7 @@ class WEFT_API Call {
 
   Call(std::string name, std::vector<Tensor> inputs, Location where);
   Context& context() { return context_; }
-  /// Ties the outputs to the inputs; outputs that are inputs become aliases of them.
+  /// Ties the outputs to the inputs; outputs that are inputs become aliases of them, unless they are marked dirty.
   std::vector<Tensor> finish(std::vector<Tensor> outputs, Backward backward);
 
  private:

@@ -32,7 +32,6 @@ void set_next(Node* node, Node* next) { node->run.store(reinterpret_cast<GraphRu
 
 void bury(Node* node) {
   if (WEFT_UNLIKELY(node->hooks.load(std::memory_order_acquire) != nullptr)) bury_hooks(node);
-  for (int i = 0; i < node->edge_count; ++i) node->edges[i] = Edge();
   node->functions->destroy(node);
 }
 

@@ -49,6 +49,8 @@ class Edge {
   uint16_t output() const { return output_; }
   explicit operator bool() const { return node_ != nullptr; }
   Node* take() { return std::exchange(node_, nullptr); }
+  /// An empty edge gets its end.
+  inline void set(Node* node, uint16_t output);
 
  private:
   Node* node_ = nullptr;
@@ -102,6 +104,11 @@ inline void release(Node* node) {
 
 inline Edge::Edge(Node* node, uint16_t output) : node_(node), output_(output) {
   if (node_ != nullptr) node_->refs.increment();
+}
+inline void Edge::set(Node* node, uint16_t output) {
+  node->refs.increment();
+  node_ = node;
+  output_ = output;
 }
 inline Edge::~Edge() {
   if (node_ != nullptr) release(node_);
@@ -163,7 +170,8 @@ namespace detail {
 
 template <class F, int edge_capacity>
 struct OpNode : Node {
-  OpNode(const char* op_, Location where_, F&& f) : Node(&table, op_, where_), formula(std::move(f)) {
+  template <class Make>
+  OpNode(const char* op_, Location where_, Make& make) : Node(&table, op_, where_), formula(make()) {
     edges = inline_edges;
     edge_count = edge_capacity;
   }
@@ -216,18 +224,29 @@ inline bool needs_gradient(TensorImpl* impl) {
 }
 inline bool recording() { return detail::current_mode.enabled; }
 
-/// A node for `edge_count` inputs whose backward is `formula`: either Tensor(Node&, Tensor&& g) for a single input,
-/// or void(Node&, Tensor* incoming, Tensor* outgoing). One reference belongs to the caller.
+/// A node for `edge_count` inputs whose backward is what `make_formula` returns, which is made in its place: either
+/// Tensor(Node&, Tensor&& g) for a single input, or void(Node&, Tensor* incoming, Tensor* outgoing). One reference
+/// belongs to the caller.
+template <int edge_count, class Make>
+Node* make_node_with(const char* op, Location where, Make&& make_formula) {
+  using N = detail::OpNode<std::invoke_result_t<Make&>, edge_count>;
+  static_assert(sizeof(N) <= detail::block_granule * detail::block_classes);
+  void* block = detail::allocate_block(sizeof(N));
+  try {
+    return new (block) N(op, where, make_formula);
+  } catch (...) {  // saving may run a hook of the user's
+    detail::free_block(block, sizeof(N));
+    throw;
+  }
+}
 template <int edge_count, class F>
 Node* make_node(const char* op, Location where, F formula) {
-  using N = detail::OpNode<F, edge_count>;
-  static_assert(sizeof(N) <= detail::block_granule * detail::block_classes);
-  return new (detail::allocate_block(sizeof(N))) N(op, where, std::move(formula));
+  return make_node_with<edge_count>(op, where, [&] { return std::move(formula); });
 }
 
 inline void set_edge(Node* node, int i, TensorImpl* input) {
   if (!needs_gradient(input)) return;
-  node->edges[i] = Edge(input->node, input->output_number);
+  node->edges[i].set(input->node, input->output_number);
   if (input->node->order >= node->order) node->order = input->node->order + 1;
 }
 
@@ -245,13 +264,18 @@ WEFT_API void check_inplace(const Tensor& target, const char* op, Location where
 /// node that replaces the region, so that every other view sees the write.
 WEFT_API void rebase_history(const Tensor& target, Node* node);
 
-/// The usual way: records `formula` as the producer of `output` from the one or more `inputs`.
-template <class F, class... Inputs>
-void record(const Tensor& output, const char* op, Location where, F&& formula, const Inputs&... inputs) {
-  Node* node = make_node<sizeof...(Inputs)>(op, where, std::forward<F>(formula));
+/// The usual way: records what `make_formula` returns as the producer of `output` from the one or more `inputs`.
+template <class Make, class... Inputs>
+void record_with(const Tensor& output, const char* op, Location where, Make&& make_formula, const Inputs&... inputs) {
+  Node* node = make_node_with<sizeof...(Inputs)>(op, where, make_formula);
   int i = 0;
   ((inputs.defined() ? set_edge(node, i++, inputs.impl()) : void(i++)), ...);
   set_history(output.impl(), node);
+}
+template <class F, class... Inputs>
+void record(const Tensor& output, const char* op, Location where, F formula, const Inputs&... inputs) {
+  record_with(
+      output, op, where, [&] { return std::move(formula); }, inputs...);
 }
 
 /// True when an op on these inputs must be recorded.

@@ -59,12 +59,7 @@ void destroy_packed(void*, void* context) {
 constexpr uint32_t no_version = ~uint32_t{0};
 
 Tensor stand_in(std::unique_ptr<Packed> packed) {
-  Layout nothing;
-  nothing.rank = 1;
-  nothing.numel = 0;
-  nothing.sizes[0] = 0;
-  nothing.strides[0] = 1;
-  Tensor t = Tensor::adopt(new_tensor(nothing, {}, Location::none()));
+  Tensor t = Tensor::adopt(new_tensor(Dims(0), DType::f32, {}, "pack", Location::none()));
   Storage& storage = *t.impl()->storage;
   storage.deleter = destroy_packed;
   storage.deleter_context = packed.release();

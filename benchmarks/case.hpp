@@ -36,5 +36,8 @@ void add_training_cases();
 void add_record_cases();
 void add_hook_cases();
 void add_observing_cases();
+void add_map_cases();
+void add_growth_cases();
+void add_roof_cases();
 
 }  // namespace weft::bench

@@ -9,6 +9,9 @@ int main(int argc, char** argv) {
   weft::bench::add_record_cases();
   weft::bench::add_hook_cases();
   weft::bench::add_observing_cases();
+  weft::bench::add_map_cases();
+  weft::bench::add_growth_cases();
+  weft::bench::add_roof_cases();
   benchmark::AddCustomContext("threads", std::to_string(weft::num_threads()));
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

@@ -19,16 +19,6 @@ function(weft_find_onednn)
   endif()
 endfunction()
 
-# The serial variant first: Weft's own pool splits the work.
-function(weft_find_openblas)
-  find_path(WEFT_OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas-serial openblas)
-  find_library(WEFT_OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-serial)
-  mark_as_advanced(WEFT_OPENBLAS_INCLUDE WEFT_OPENBLAS_LIBRARY)
-  if(WEFT_OPENBLAS_INCLUDE AND WEFT_OPENBLAS_LIBRARY)
-    weft_import(openblas "${WEFT_OPENBLAS_LIBRARY}" "${WEFT_OPENBLAS_INCLUDE}")
-  endif()
-endfunction()
-
 function(weft_find_cudnn)
   find_path(WEFT_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(WEFT_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})

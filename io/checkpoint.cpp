@@ -58,7 +58,7 @@ optim::Optimizer::StateDict numbered(const TensorMap& state, const std::vector<s
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& path, const nn::Module& module, const optim::Optimizer* optimizer,
+void save_checkpoint(const Path& path, const nn::Module& module, const optim::Optimizer* optimizer,
                      const Metadata& metadata, Location where) {
   TensorMap all;
   for (const auto& [name, tensor] : module.state_dict()) all.emplace(model_prefix + name, tensor);
@@ -72,8 +72,7 @@ void save_checkpoint(const std::filesystem::path& path, const nn::Module& module
   save_file(all, path, metadata, where);
 }
 
-Metadata load_checkpoint(const std::filesystem::path& path, nn::Module& module, optim::Optimizer* optimizer,
-                         Location where) {
+Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer* optimizer, Location where) {
   const SafeFile file = SafeFile::open(path, where);
   const TensorMap all = load_file(path, {}, {}, where);
   const TensorMap state = with_prefix(all, optimizer_prefix);
@@ -91,8 +90,6 @@ Metadata load_checkpoint(const std::filesystem::path& path, nn::Module& module, 
   return file.metadata();
 }
 
-Metadata checkpoint_metadata(const std::filesystem::path& path, Location where) {
-  return SafeFile::open(path, where).metadata();
-}
+Metadata checkpoint_metadata(const Path& path, Location where) { return SafeFile::open(path, where).metadata(); }
 
 }  // namespace weft::io

@@ -1,6 +1,7 @@
 // A module's weights and an optimizer's state in one safetensors file.
 #pragma once
 
+#include <weft/io/path.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/nn/module.hpp>
 #include <weft/nn/optim.hpp>
@@ -11,17 +12,16 @@ namespace weft::io {
 /// ("optimizer.blocks.0.norm1.weight.exp_avg"), and the state of the CPU's default generator. What is loaded from it
 /// goes on bit for bit. The file appears all at once. ValueError where the optimizer has a parameter that is not the
 /// module's; IoError.
-WEFT_API void save_checkpoint(const std::filesystem::path& path, const nn::Module& module,
-                              const optim::Optimizer* optimizer = nullptr, const Metadata& metadata = {},
-                              Location where = {});
+WEFT_API void save_checkpoint(const Path& path, const nn::Module& module, const optim::Optimizer* optimizer = nullptr,
+                              const Metadata& metadata = {}, Location where = {});
 
 /// Loads into a module and an optimizer made in the same way, and sets the CPU's default generator; returns the
 /// metadata. Errors as SafeFile::open, Module::load_state_dict and Optimizer::load_state_dict; ValueError where the
 /// file has no state for the optimizer. A module may be changed when its optimizer does not fit.
-WEFT_API Metadata load_checkpoint(const std::filesystem::path& path, nn::Module& module,
-                                  optim::Optimizer* optimizer = nullptr, Location where = {});
+WEFT_API Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer* optimizer = nullptr,
+                                  Location where = {});
 
 /// The metadata alone, to build the module from.
-WEFT_API Metadata checkpoint_metadata(const std::filesystem::path& path, Location where = {});
+WEFT_API Metadata checkpoint_metadata(const Path& path, Location where = {});
 
 }  // namespace weft::io

@@ -135,8 +135,7 @@ std::string curve_svg(const std::vector<Series>& series, const CurveOptions& opt
   return out + "</svg>\n";
 }
 
-void save_curve(const std::filesystem::path& path, const std::vector<Series>& series, const CurveOptions& options,
-                Location where) {
+void save_curve(const Path& path, const std::vector<Series>& series, const CurveOptions& options, Location where) {
   write_file(path, curve_svg(series, options), "save_curve", where);
 }
 

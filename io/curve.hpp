@@ -1,11 +1,11 @@
 // Curves over time as a picture: plain SVG that reads well on light and on dark ground.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <weft/io/path.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft::io {
@@ -28,7 +28,7 @@ struct CurveOptions {
 WEFT_API std::string curve_svg(const std::vector<Series>& series, const CurveOptions& options);
 
 /// Writes `curve_svg` to a file, all at once. IoError.
-WEFT_API void save_curve(const std::filesystem::path& path, const std::vector<Series>& series,
-                         const CurveOptions& options, Location where = {});
+WEFT_API void save_curve(const Path& path, const std::vector<Series>& series, const CurveOptions& options,
+                         Location where = {});
 
 }  // namespace weft::io

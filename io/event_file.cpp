@@ -6,6 +6,8 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -88,14 +90,17 @@ uint32_t masked_crc32c(std::span<const char> bytes) {
   return std::rotr(~crc, 15) + 0xa282ead8u;
 }
 
-EventFile::EventFile(const std::filesystem::path& folder, Location where) {
+EventFile::EventFile(const Path& folder, Location where) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(folder.string(), error);
   path_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.weft", now() * 1e6, getpid());
-  file_.open(path_, std::ios::binary);
+  file_ = std::make_unique<std::ofstream>(path_.string(), std::ios::binary);
   append(field(1, now()) + field(3, std::string("brain.Event:2")), where);
   flush(where);
 }
+
+EventFile::~EventFile() = default;
+EventFile::EventFile(EventFile&&) noexcept = default;
 
 void EventFile::scalar(const std::string& tag, int64_t step, double value, Location where) {
   append(event(step, tag, field(2, static_cast<float>(value))), where);
@@ -107,15 +112,15 @@ void EventFile::histogram(const std::string& tag, int64_t step, const Histogram&
 }
 
 void EventFile::flush(Location where) {
-  file_.flush();
-  if (!file_) raise<IoError>({.op = "EventFile", .problem = "cannot write " + path_.string()}, where);
+  file_->flush();
+  if (!*file_) raise<IoError>({.op = "EventFile", .problem = "cannot write " + path_.string()}, where);
 }
 
 // A TFRecord: length, its checksum, the bytes, their checksum.
 void EventFile::append(const std::string& event, Location where) {
   const std::string length = raw<uint64_t>(event.size());
-  file_ << length << raw(masked_crc32c(length)) << event << raw(masked_crc32c(event));
-  if (!file_) raise<IoError>({.op = "EventFile", .problem = "cannot write " + path_.string()}, where);
+  *file_ << length << raw(masked_crc32c(length)) << event << raw(masked_crc32c(event));
+  if (!*file_) raise<IoError>({.op = "EventFile", .problem = "cannot write " + path_.string()}, where);
 }
 
 }  // namespace weft::io

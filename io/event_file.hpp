@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
+#include <iosfwd>
+#include <memory>
 #include <span>
 #include <string>
 
+#include <weft/io/path.hpp>
 #include <weft/hooks/statistics.hpp>
 #include <weft/tensor/error.hpp>
 
@@ -17,7 +18,9 @@ namespace weft::io {
 class WEFT_API EventFile {
  public:
   /// Makes the folder and in it a new file `events.out.tfevents.<time>.<process>.weft`. IoError.
-  explicit EventFile(const std::filesystem::path& folder, Location where = {});
+  explicit EventFile(const Path& folder, Location where = {});
+  ~EventFile();
+  EventFile(EventFile&&) noexcept;
 
   /// Values that are not finite are written as they are. IoError.
   void scalar(const std::string& tag, int64_t step, double value, Location where = {});
@@ -26,13 +29,13 @@ class WEFT_API EventFile {
                  Location where = {});
   /// Hands everything to the system. IoError.
   void flush(Location where = {});
-  const std::filesystem::path& path() const { return path_; }
+  const Path& path() const { return path_; }
 
  private:
   void append(const std::string& event, Location where);
 
-  std::filesystem::path path_;
-  std::ofstream file_;
+  Path path_;
+  std::unique_ptr<std::ofstream> file_;
 };
 
 /// CRC-32C (Castagnoli) as TFRecords keep it: rotated and offset.

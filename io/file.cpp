@@ -15,8 +15,7 @@ namespace weft::io {
 
 namespace {
 
-[[noreturn]] void raise_io(const char* op, const char* action, const std::filesystem::path& path, int code,
-                           Location where) {
+[[noreturn]] void raise_io(const char* op, const char* action, const Path& path, int code, Location where) {
   raise<IoError>(
       {.op = op, .problem = fmt::format("cannot {} {}", action, path.string()), .details = std::strerror(code)}, where);
 }
@@ -27,7 +26,7 @@ struct Descriptor {
 };
 
 // Opens a regular file for reading and tells its size.
-Descriptor open_regular(const std::filesystem::path& path, const char* op, size_t& size, Location where) {
+Descriptor open_regular(const Path& path, const char* op, size_t& size, Location where) {
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (number < 0) raise_io(op, "open", path, errno, where);
   struct stat status {};
@@ -43,7 +42,7 @@ Descriptor open_regular(const std::filesystem::path& path, const char* op, size_
 
 }  // namespace
 
-std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path, const char* op, Location where) {
+std::shared_ptr<MappedFile> MappedFile::open(const Path& path, const char* op, Location where) {
   std::shared_ptr<MappedFile> file(new MappedFile);
   const Descriptor descriptor = open_regular(path, op, file->size_, where);
   if (file->size_ == 0) return file;
@@ -57,11 +56,9 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path, const char* op, Location where)
-    : path_(std::move(path)), op_(op), where_(where) {
+AtomicFile::AtomicFile(Path path, const char* op, Location where) : path_(std::move(path)), op_(op), where_(where) {
   static std::atomic<unsigned> count{0};
-  temporary_ = path_;
-  temporary_ += fmt::format(".{}.{}.tmp", ::getpid(), count++);
+  temporary_ = fmt::format("{}.{}.{}.tmp", path_.string(), ::getpid(), count++);
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) raise_io(op_, "write", path_, errno, where_);
 }
@@ -92,13 +89,13 @@ void AtomicFile::commit() {
   file_ = -1;
 }
 
-void write_file(const std::filesystem::path& path, std::string_view text, const char* op, Location where) {
+void write_file(const Path& path, std::string_view text, const char* op, Location where) {
   AtomicFile file(path, op, where);
   file.write(text.data(), text.size());
   file.commit();
 }
 
-std::string read_file(const std::filesystem::path& path, const char* op, Location where) {
+std::string read_file(const Path& path, const char* op, Location where) {
   size_t size = 0;
   const Descriptor descriptor = open_regular(path, op, size, where);
   std::string text(size, '\0');

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include <weft/io/path.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft::io {
@@ -17,7 +17,7 @@ namespace weft::io {
 class WEFT_API MappedFile {
  public:
   /// IoError where it cannot be opened or is no regular file.
-  static std::shared_ptr<MappedFile> open(const std::filesystem::path& path, const char* op, Location where = {});
+  static std::shared_ptr<MappedFile> open(const Path& path, const char* op, Location where = {});
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
 
@@ -33,7 +33,7 @@ class WEFT_API MappedFile {
 /// commit the old file stays and the temporary one is removed. IoError with the path where anything fails.
 class WEFT_API AtomicFile {
  public:
-  AtomicFile(std::filesystem::path path, const char* op, Location where = {});
+  AtomicFile(Path path, const char* op, Location where = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
 
@@ -43,16 +43,16 @@ class WEFT_API AtomicFile {
  private:
   [[noreturn]] void fail(const char* action);
 
-  std::filesystem::path path_, temporary_;
+  Path path_, temporary_;
   const char* op_;
   Location where_;
   int file_ = -1;
 };
 
 /// Replaces the file by `text`, all at once. IoError.
-WEFT_API void write_file(const std::filesystem::path& path, std::string_view text, const char* op, Location where = {});
+WEFT_API void write_file(const Path& path, std::string_view text, const char* op, Location where = {});
 
 /// The whole file. IoError where it cannot be read.
-WEFT_API std::string read_file(const std::filesystem::path& path, const char* op, Location where = {});
+WEFT_API std::string read_file(const Path& path, const char* op, Location where = {});
 
 }  // namespace weft::io

@@ -1,5 +1,6 @@
 #include <weft/io/gradient_log.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -9,7 +10,7 @@
 namespace weft::io {
 
 struct GradientLog::Files {
-  std::filesystem::path folder;
+  Path folder;
   GradientLogOptions options;
   std::ofstream lines;
   std::optional<EventFile> events;
@@ -50,15 +51,14 @@ void GradientLog::Files::add_events(const History& history, const RecordedStep& 
   events->flush(where);
 }
 
-GradientLog::GradientLog(GradientRecorder recorder, std::filesystem::path folder, GradientLogOptions options,
-                         Location where)
+GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options, Location where)
     : recorder_(std::move(recorder)), files_(std::make_shared<Files>()) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(folder.string(), error);
   files_->folder = std::move(folder);
   files_->options = std::move(options);
   if (files_->options.json_lines) {
-    files_->lines.open(files_->folder / "gradients.jsonl");
+    files_->lines.open((files_->folder / "gradients.jsonl").string());
     if (!files_->lines) {
       raise<IoError>({.op = "GradientLog", .problem = "cannot write " + (files_->folder / "gradients.jsonl").string()},
                      where);
@@ -79,8 +79,8 @@ GradientLog::~GradientLog() {
   }
 }
 
-std::filesystem::path GradientLog::save_page(Location where) {
-  const std::filesystem::path path = files_->folder / "gradients.html";
+Path GradientLog::save_page(Location where) {
+  const Path path = files_->folder / "gradients.html";
   write_file(path, report_html(recorder_.history(), files_->options.title), "GradientLog", where);
   files_->page_is_old = false;
   return path;

@@ -1,10 +1,10 @@
 // What a GradientRecorder sees, as files: JSON lines and TensorBoard events while the run goes, a page at its end.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
+#include <weft/io/path.hpp>
 #include <weft/hooks/recorder.hpp>
 
 namespace weft::io {
@@ -20,14 +20,13 @@ class WEFT_API GradientLog {
  public:
   /// Makes the folder; files of an earlier run there are replaced. IoError; errors while writing a step are raised by
   /// GradientRecorder::step.
-  GradientLog(GradientRecorder recorder, std::filesystem::path folder, GradientLogOptions options = {},
-              Location where = {});
+  GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options = {}, Location where = {});
   /// Writes the page unless `save_page` did since the last step, so that a run that ends by an error has one too.
   ~GradientLog();
   GradientLog(const GradientLog&) = delete;
 
   /// Writes the page with what is known so far and returns its path. IoError.
-  std::filesystem::path save_page(Location where = {});
+  Path save_page(Location where = {});
 
  private:
   struct Files;

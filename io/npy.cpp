@@ -176,7 +176,7 @@ void swap_bytes(std::byte* data, size_t bytes, size_t width) {
 
 }  // namespace
 
-void save_npy(const Tensor& tensor, const std::filesystem::path& path, Location where) {
+void save_npy(const Tensor& tensor, const Path& path, Location where) {
   const DType dtype = checked(tensor, "save_npy", where).dtype();
   const auto type = std::ranges::find(type_codes, dtype, &TypeCode::dtype);
   if (type == type_codes.end()) {
@@ -205,7 +205,7 @@ void save_npy(const Tensor& tensor, const std::filesystem::path& path, Location 
   file.commit();
 }
 
-Tensor load_npy(const std::filesystem::path& path, Device device, Location where) {
+Tensor load_npy(const Path& path, Device device, Location where) {
   const std::shared_ptr<MappedFile> file = MappedFile::open(path, "load_npy", where);
   const Header header = parse(file->bytes(), where);
   Dims stored = header.shape, axes;

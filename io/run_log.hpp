@@ -1,12 +1,13 @@
 // What a training run leaves behind: a folder with one JSON line per step and a curve, and a line on the terminal.
 #pragma once
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include <weft/io/path.hpp>
 #include <weft/io/curve.hpp>
 
 namespace weft::io {
@@ -25,23 +26,26 @@ class WEFT_API RunLog {
  public:
   /// Makes the folder; an empty path stands for `runs/<date>-<time>`. Metrics of an earlier run there are replaced.
   /// `first` steps were done before, `last` is where the run ends. IoError.
-  RunLog(std::filesystem::path folder, int64_t first, int64_t last, Location where = {});
+  RunLog(Path folder, int64_t first, int64_t last, Location where = {});
+  ~RunLog();
+  RunLog(RunLog&&) noexcept;
 
   /// Losses are printed with six digits. IoError where the line cannot be written.
   void record(const StepMetrics& metrics, Location where = {});
   /// Ends the terminal's line and writes the curve. IoError.
   void finish(const CurveOptions& options, Location where = {});
-  const std::filesystem::path& folder() const { return folder_; }
+  const Path& folder() const { return folder_; }
 
  private:
   void show(const StepMetrics& metrics);
 
-  std::filesystem::path folder_;
-  std::ofstream metrics_;
+  Path folder_;
+  std::unique_ptr<std::ofstream> metrics_;
   Series train_{"training", {}, false}, validation_{"validation", {}, true};
   int64_t first_, last_;
   bool terminal_;
-  std::chrono::steady_clock::time_point start_;
+  /// Of the steady clock, in seconds.
+  double start_;
 };
 
 }  // namespace weft::io

@@ -59,7 +59,7 @@ void check_tensors(const TensorMap& tensors, Location where) {
 
 }  // namespace
 
-void save_file(const TensorMap& tensors, const std::filesystem::path& path, const Metadata& metadata, Location where) {
+void save_file(const TensorMap& tensors, const Path& path, const Metadata& metadata, Location where) {
   check_tensors(tensors, where);
   NoGradGuard unrecorded;
   std::vector<HeaderEntry> entries;
@@ -90,7 +90,7 @@ struct SafeFile::Contents {
   SafeHeader header;
 };
 
-SafeFile SafeFile::open(const std::filesystem::path& path, Location where) {
+SafeFile SafeFile::open(const Path& path, Location where) {
   const auto malformed = [&](std::string problem) {
     raise<FormatError>(
         {.op = "load_file", .problem = "not a valid safetensors file: " + std::move(problem), .details = path.string()},
@@ -149,7 +149,7 @@ Tensor SafeFile::get(const std::string& name, Device device, Location where) con
   return device.is_cpu() ? out : out.to(device, where);
 }
 
-TensorMap load_file(const std::filesystem::path& path, Device device, const std::optional<std::set<std::string>>& names,
+TensorMap load_file(const Path& path, Device device, const std::optional<std::set<std::string>>& names,
                     Location where) {
   const SafeFile file = SafeFile::open(path, where);
   TensorMap out;

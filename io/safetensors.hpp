@@ -1,7 +1,6 @@
 // safetensors: named tensors in one file, as the Python package of that name reads and writes them.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <weft/io/path.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -22,8 +22,7 @@ using Metadata = std::map<std::string, std::string>;
 /// failure leaves an old one as it was. IoError; ValueError for an undefined tensor, a name or metadata that is no
 /// UTF-8, the name
 /// "__metadata__", and for two tensors that share memory.
-WEFT_API void save_file(const TensorMap& tensors, const std::filesystem::path& path, const Metadata& metadata = {},
-                        Location where = {});
+WEFT_API void save_file(const TensorMap& tensors, const Path& path, const Metadata& metadata = {}, Location where = {});
 
 /// A safetensors file, opened and checked in full but for the elements. Copies share the mapping.
 class WEFT_API SafeFile {
@@ -37,7 +36,7 @@ class WEFT_API SafeFile {
 
   /// IoError where the file cannot be read; FormatError where it is malformed in any way, DTypeError and ShapeError for
   /// a dtype or rank that Weft lacks.
-  static SafeFile open(const std::filesystem::path& path, Location where = {});
+  static SafeFile open(const Path& path, Location where = {});
 
   std::vector<std::string> keys() const;
   const Metadata& metadata() const;
@@ -53,7 +52,7 @@ class WEFT_API SafeFile {
 };
 
 /// Every tensor of the file, or those named. Errors as SafeFile's.
-WEFT_API TensorMap load_file(const std::filesystem::path& path, Device device = {},
+WEFT_API TensorMap load_file(const Path& path, Device device = {},
                              const std::optional<std::set<std::string>>& names = {}, Location where = {});
 
 }  // namespace weft::io

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -55,11 +56,11 @@ void for_each_character(std::string_view text, F&& f) {
 
 }  // namespace
 
-std::string read_text(const fs::path& path, const std::vector<std::string>& extensions, Location where) {
+std::string read_text(const Path& path, const std::vector<std::string>& extensions, Location where) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return read_file(path, "read_text", where);
+  if (!fs::is_directory(path.string(), error)) return read_file(path, "read_text", where);
   try {
-    const std::vector<fs::path> files = files_below(path, extensions);
+    const std::vector<fs::path> files = files_below(path.string(), extensions);
     if (files.empty()) {
       raise<ValueError>({.op = "read_text", .problem = fmt::format("no such file below {}", path.string())}, where);
     }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -10,14 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include <weft/io/path.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft::io {
 
 /// The text of a file, or of every file below a folder whose extension is listed (all where none is), in order of their
 /// paths. IoError where something cannot be read; ValueError where a folder has no such file.
-WEFT_API std::string read_text(const std::filesystem::path& path, const std::vector<std::string>& extensions = {},
-                               Location where = {});
+WEFT_API std::string read_text(const Path& path, const std::vector<std::string>& extensions = {}, Location where = {});
 
 /// The characters of a text, numbered in order of their code points. Bytes that are not UTF-8 are characters of their
 /// own, so that `decode(encode(text))` is the text, whatever its bytes.

@@ -125,11 +125,9 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
                                  });
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!wants(inputs_[i])) continue;
-    TensorImpl* own = inputs_[i].impl();
-    Tensor alias = Tensor::adopt(weft::detail::new_alias(own, own->view.layout, own->view.data));
     // A view of the input, so that a write to it inside the module is a write to the input.
-    alias.impl()->base = own->base != nullptr ? own->base : own;
-    weft::detail::retain(alias.impl()->base);
+    const View& own = inputs_[i].raw_view();
+    Tensor alias = Tensor::adopt(weft::detail::new_view(inputs_[i].impl(), own.layout, own.data));
     node->refs.increment();
     set_history(alias.impl(), node, static_cast<uint16_t>(i));
     inputs_[i] = std::move(alias);

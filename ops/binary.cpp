@@ -1,3 +1,6 @@
+#include <cstddef>
+#include <cstring>
+
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
@@ -35,6 +38,15 @@ constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO)};
 
 const BinaryInfo& info_of(BinaryOp op) { return infos[static_cast<int>(op)]; }
 
+// A tensor that a formula reads while somebody else holds it: not counted.
+struct Lent {
+  Symbolic value;
+  Lent(const Tensor* tensor, Location where)
+      : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor(), where) {}
+  ~Lent() { std::move(value.tensor).detach_handle(); }
+  Lent(const Lent&) = delete;
+};
+
 // What both gradients of one node need. Nothing is kept that no formula reads.
 struct BinaryFormula {
   BinaryOp op;
@@ -44,15 +56,16 @@ struct BinaryFormula {
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const BinaryInfo& info = info_of(op);
     const Location where = self.where;
-    const Symbolic sa(a.defined() ? a.get(self) : Tensor(), where);
-    const Symbolic sb(b.defined() ? b.get(self) : Tensor(), where);
-    const Symbolic sy(y.defined() ? y.get(self) : Tensor(), where);
+    const Lent sa(a.defined() ? &a.get(self) : nullptr, where);
+    const Lent sb(b.defined() ? &b.get(self) : nullptr, where);
+    const Tensor result = y.defined() ? y.get(self) : Tensor();
+    const Lent sy(&result, where);
     if (self.wants(0)) {
       Tensor g = self.wants(1) ? incoming[0] : std::move(incoming[0]);
-      outgoing[0] = info.gradient_a(Symbolic(std::move(g), where), sa, sb, sy).tensor;
+      outgoing[0] = info.gradient_a(Symbolic(std::move(g), where), sa.value, sb.value, sy.value).tensor;
     }
     if (self.wants(1)) {
-      outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0]), where), sa, sb, sy).tensor;
+      outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0]), where), sa.value, sb.value, sy.value).tensor;
     }
   }
 };
@@ -90,11 +103,21 @@ BinaryFormula saved_for(BinaryOp op, const Tensor& a, const Tensor& b, const Ten
   return op == BinaryOp::mul ? product_formula(a, b) : formula_for(op, a, b, y);
 }
 
-bool same_plain(const TensorImpl* x, const TensorImpl* y) {
+// dtype, rank, contiguity and device of a tensor in one number.
+inline uint64_t kind_of(const Layout& layout) {
+  uint64_t word;
+  static_assert(offsetof(Layout, numel) == sizeof word);
+  std::memcpy(&word, &layout, sizeof word);
+  return word;
+}
+inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
   const Layout& a = x->view.layout;
   const Layout& b = y->view.layout;
-  return a.dtype == b.dtype && a.contiguous && b.contiguous && a.device_type == b.device_type &&
-         a.device_index == b.device_index && !x->wrapped_number && !y->wrapped_number && same_sizes(a, b);
+  if (kind_of(a) != kind_of(b) || !a.contiguous || (x->wrapped_number | y->wrapped_number)) return false;
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.sizes[i] != b.sizes[i]) return false;
+  }
+  return true;
 }
 
 Tensor reuse_or_make(const Operand& a, const Operand& b, const char* op, Location where) {
@@ -137,7 +160,8 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   WEFT_KERNEL_FOR(binary, out, info.name, a.where)
   (op, out.raw_view(), number_first ? scalar : operand, number_first ? operand : scalar);
   if (recorded) {
-    record(out, info.name, a.where, saved_for(op, a.tensor(), b.tensor(), out), a.tensor(), b.tensor());
+    record_with(
+        out, info.name, a.where, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
   }
   return out;
 }
@@ -172,7 +196,9 @@ Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
   const bool recorded = recording() && (needs_gradient(x) || needs_gradient(y));
   Tensor out = recorded ? fresh_like(a.tensor(), info.name, a.where) : reuse_or_make(a, b, info.name, a.where);
   WEFT_KERNEL_FOR(binary, out, info.name, a.where)(op, out.raw_view(), x->view, y->view);
-  if (recorded) record(out, info.name, a.where, saved_for(op, a.tensor(), b.tensor(), out), a.tensor(), b.tensor());
+  if (recorded)
+    record_with(
+        out, info.name, a.where, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
   return out;
 }
 

@@ -95,15 +95,4 @@ Tensor sum_to(Tensor&& g, std::span<const int64_t> sizes, Location where) {
   return out;
 }
 
-Tensor make_view(const Tensor& source, const Layout& layout, void* data) {
-  Tensor view = Tensor::adopt(detail::new_alias(source.impl(), layout, data));
-  TensorImpl* impl = view.impl();
-  if (WEFT_UNLIKELY(impl->inference)) return view;
-  TensorImpl* base = source.impl()->base != nullptr ? source.impl()->base : source.impl();
-  detail::retain(base);
-  impl->base = base;
-  impl->node_version.store(impl->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  return view;
-}
-
 }  // namespace weft

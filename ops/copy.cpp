@@ -111,15 +111,22 @@ const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
   checked(source, "copy_", where);
   if (source.impl() == impl_) return *this;
   check_target(*this, "copy_", where);
-  const auto joined = broadcast(sizes(), source.sizes());
-  if (WEFT_UNLIKELY(!joined || !(*joined == shape()))) {
+  const bool same = same_sizes(layout(), source.layout());
+  const auto fits = [&] {
+    const auto joined = broadcast(sizes(), source.sizes());
+    return joined && *joined == shape();
+  };
+  if (WEFT_UNLIKELY(!same && !fits())) {
     raise<ShapeError>({.op = "copy_",
                        .problem = fmt::format("a source of shape {} does not broadcast to {}", source.shape().text(),
                                               shape().text())},
                       where);
   }
   const Tensor from = apart(source, *this, where);
-  const auto write = [&] { copy_elements_unrecorded(*this, broadcast_view(from.raw_view(), sizes()), from, where); };
+  const auto write = [&] {
+    if (WEFT_LIKELY(same)) copy_elements_unrecorded(*this, from.raw_view(), from, where);
+    else copy_elements_unrecorded(*this, broadcast_view(from.raw_view(), sizes()), from, where);
+  };
   const auto make_formula = [&] {
     return [own = source.shape(), type = source.dtype(), device = source.device()](Node& self, Tensor&& g) {
       return fit(std::move(g), own, type, device, self.where);

@@ -140,8 +140,7 @@ Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOpt
   if (data == nullptr && layout.numel != 0) {
     raise<ValueError>({.op = "from_blob", .problem = "a null pointer for a non-empty tensor"}, where);
   }
-  const Layout nothing = contiguous_layout(Dims(0), options.dtype, "from_blob", where);
-  Tensor t = Tensor::adopt(new_tensor(nothing, options.device, where));
+  Tensor t = Tensor::adopt(new_tensor(Dims(0), options.dtype, options.device, "from_blob", where));
   const ByteSpan span = byte_span(layout);
   Storage& storage = *t.impl()->storage;
   storage.data = static_cast<char*>(data) + span.low;
@@ -162,7 +161,7 @@ Tensor zeros_unrecorded(const Dims& shape, DType dtype, Device device) {
 }
 Tensor ones_like_unrecorded(const Tensor& like) {
   if (like.dtype() == DType::f32 && like.numel() == 1 && like.device().is_cpu() && like.is_contiguous()) {
-    Tensor one = Tensor::adopt(new_tensor(like.raw_view().layout, {}, Location::none()));
+    Tensor one = Tensor::adopt(new_tensor(like.raw_view().layout, Location::none()));
     *static_cast<float*>(one.data_ptr()) = 1.0f;
     return one;
   }
@@ -174,7 +173,7 @@ Tensor ones_like_unrecorded(const Tensor& like) {
 Tensor Operand::wrap(Scalar value) {
   Layout layout;
   layout.dtype = value.held_as();
-  Tensor t = Tensor::adopt(detail::new_tensor(layout, {}, Location::none()));
+  Tensor t = Tensor::adopt(detail::new_tensor(layout, Location::none()));
   switch (layout.dtype) {
     case DType::f64:
       *static_cast<double*>(t.data_ptr()) = value.to<double>();

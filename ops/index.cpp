@@ -19,7 +19,7 @@ Tensor checked_index(const char* op, const Tensor& index, const Tensor& data, Lo
          .remedy = t == DType::boolean ? "use where or masked_fill with a mask" : "convert them with to(weft::i64)"},
         where);
   }
-  check_same_device(op, where, {&data, &index});
+  if (WEFT_UNLIKELY(index.device() != data.device())) check_same_device(op, where, {&data, &index});
   return t == DType::i32 || t == DType::i64 ? index : index.to(DType::i64, where);
 }
 
@@ -68,7 +68,7 @@ void check_list(const char* op, const Tensor& index, Location where) {
 
 void add_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source, const char* op, Location where) {
   CallScope scope(op, where);
-  WEFT_KERNEL_FOR(index_add, out, op, where)(out.raw_view(), dim, at_least_1d(index.raw_view()), source.raw_view());
+  WEFT_KERNEL_FOR(index_add, out, op, where)(out.raw_view(), dim, index.raw_view(), source.raw_view());
 }
 
 // The slices of `out` at `index` become those of `source`; the last of those that name one slice wins.
@@ -77,12 +77,9 @@ void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& s
     if (index.numel() != 0) select_slices(op, out.detach(), dim, index, where);
     return;
   }
-  const View whole = at_least_1d(out.raw_view()), list = at_least_1d(index.raw_view());
-  View target = whole;  // along `dim` it is addressed by the index alone
-  target.layout.sizes[dim] = list.layout.sizes[0];
-  target.layout.strides[dim] = 0;
-  finish_layout(target.layout);
-  const IndexPlan plan = plan_along(broadcast_index(list, dim, target), dim, whole);
+  IndexPlan plan;
+  View target;
+  plan_slices(plan, target, at_least_1d(out.raw_view()), dim, at_least_1d(index.raw_view()));
   CallScope scope(op, where);
   WEFT_KERNEL_FOR(index_put, out, op, where)(target, at_least_1d(source.raw_view()), plan, false);
 }
@@ -214,7 +211,7 @@ Tensor select_slices(const char* op, const Tensor& x, int dim, const Tensor& ind
   Tensor out = make(shape, x.dtype(), x.device(), op, where);
   {
     CallScope scope(op, where);
-    WEFT_KERNEL_FOR(index_select, out, op, where)(out.raw_view(), x.raw_view(), dim, at_least_1d(index.raw_view()));
+    WEFT_KERNEL_FOR(index_select, out, op, where)(out.raw_view(), x.raw_view(), dim, index.raw_view());
   }
   if (should_record(x)) record(out, op, where, SelectFormula{x.shape(), dim, Saved(index)}, x);
   return out;

@@ -1,6 +1,7 @@
 // Reading x[…]: views where it can be one, copies of what tensors of indices select otherwise.
 #include <weft/ops/indexing.hpp>
 
+#include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/selected.hpp>
@@ -36,6 +37,17 @@ Tensor row(const Tensor& x, int64_t index) {
   return make_view(x, rest, static_cast<char*>(x.data_ptr()) + i * from.strides[0]);
 }
 
+// x[index] by one tensor of indices into the first dimension.
+Tensor slices(const Tensor& x, const Tensor& index, const char* op, Location where) {
+  IndexPlan plan;
+  View base;
+  plan_slices(plan, base, x.raw_view(), 0, index.raw_view());
+  Tensor out = make(sizes_of(base.layout), x.dtype(), x.device(), op, where);
+  const CallScope scope(op, where);
+  WEFT_KERNEL_FOR(index_get, x, op, where)(out.raw_view(), base, plan);
+  return out;
+}
+
 }  // namespace
 
 Tensor getitem(const Tensor& x, std::span<const Index> items, Location where) {
@@ -43,6 +55,9 @@ Tensor getitem(const Tensor& x, std::span<const Index> items, Location where) {
   checked(x, op, where);
   if (items.size() == 1 && items[0].kind == Index::Kind::integer && x.dim() != 0 && !should_record(x)) {
     if (Tensor out = row(x, items[0].start); WEFT_LIKELY(out.defined())) return out;
+  }
+  if (const Tensor* index = only_list(x, items); index != nullptr && !should_record(x)) {
+    return slices(x, *index, op, where);
   }
   if (WEFT_LIKELY(is_basic(items))) {
     Region region;

@@ -1,4 +1,5 @@
 // Writing x[…]: in place, or into a copy.
+#include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/records.hpp>
@@ -72,24 +73,51 @@ std::optional<Fill> mask_fill(const Tensor& x, const Tensor& mask, const Operand
   return Fill{rest == 0 ? mask : mask.view(wide, where), checked_value(trimmed, rest_shape, op, where)};
 }
 
+bool broadcasts_to(const Layout& from, const Layout& to) {
+  const int shift = to.rank - from.rank;
+  if (shift < 0) return false;
+  for (int i = 0; i < from.rank; ++i) {
+    if (from.sizes[i] != 1 && from.sizes[i] != to.sizes[shift + i]) return false;
+  }
+  return true;
+}
+
+// x[index] = value, or += with `add`, by one tensor of indices where nothing is recorded; false where it is something
+// else, or where the value does not broadcast as it is.
+bool put_slices(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
+                Location where) {
+  const Tensor& v = value.tensor();
+  const Tensor* index = only_list(x, items);
+  if (index == nullptr || index->shares_storage(x) || should_record(x, v)) return false;
+  alignas(8) unsigned char buffer[8];
+  View number, wide;
+  const View* from = &v.raw_view();
+  if (v.impl()->wrapped_number && x.device().is_cpu()) {
+    number = scalar_view(v.impl(), x.dtype(), buffer);
+    number.layout.host_scalar = 0;
+    from = &number;
+  }
+  if (from->layout.dtype != x.dtype() || v.device() != x.device() || v.shares_storage(x)) return false;
+  IndexPlan plan;
+  View base;
+  plan_slices(plan, base, x.raw_view(), 0, index->raw_view());
+  if (!same_sizes(from->layout, base.layout)) {
+    if (!broadcasts_to(from->layout, base.layout)) return false;
+    wide = broadcast_view(*from, sizes_of(base.layout));
+    from = &wide;
+  }
+  const CallScope scope(op, where);
+  WEFT_KERNEL_FOR(index_put, x, op, where)(base, *from, plan, add);
+  note_write(x, op, where);
+  return true;
+}
+
 // x[mask] = number, the usual way to blank elements out, where nothing is recorded; false where it is something else.
 bool fill_where(const Tensor& x, std::span<const Index> items, const Operand& value, const char* op, Location where) {
-  if (!value.impl()->wrapped_number || items.size() != 1 || items[0].kind != Index::Kind::tensor) return false;
+  if (items.size() != 1 || items[0].kind != Index::Kind::tensor) return false;
   const Tensor& mask = items[0].tensor;
-  if (!mask.defined() || mask.dtype() != DType::boolean || mask.device() != x.device() ||
-      !same_sizes(mask.raw_view().layout, x.raw_view().layout) || mask.shares_storage(x) || should_record(x)) {
-    return false;
-  }
-  alignas(8) unsigned char buffer[8];
-  View number = scalar_view(value.impl(), x.dtype(), buffer);
-  number.layout.rank = x.raw_view().layout.rank;
-  number.layout.numel = x.numel();
-  number.layout.contiguous = 0;
-  for (int d = 0; d < x.dim(); ++d) {
-    number.layout.sizes[d] = x.sizes()[d];
-    number.layout.strides[d] = 0;
-  }
-  WEFT_KERNEL_FOR(where, x, op, where)(x.raw_view(), mask.raw_view(), number, x.raw_view());
+  if (!mask.defined() || !fills_directly(x, mask, value) || mask.shares_storage(x)) return false;
+  fill_directly(x, x, mask, value, op, where);
   note_write(x, op, where);
   return true;
 }
@@ -121,6 +149,7 @@ void put_items_(const Tensor& x, std::span<const Index> items, const Operand& va
   check_target(x, op, where);
   checked(value.tensor(), op, where);
   if (!add && fill_where(x, items, value, op, where)) return;
+  if (put_slices(x, items, value, add, op, where)) return;
   with_part(x, items, value, add, op, where, [&]<class Part>(const Part& part) {
     if constexpr (std::is_same_v<Part, Fill>) masked_fill_(x, part.mask, Operand(part.value, where));
     else put_in_place(x, part, value, add, op, where);

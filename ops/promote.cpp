@@ -94,9 +94,7 @@ void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n]
   }
   p.shape = Dims(sizes_of(lead));
   for (int i = 0; i < n; ++i) {
-    const auto joined = broadcast(p.shape, sizes_of(impls[i]->view.layout));
-    if (!joined) raise_shapes(op, impls, where);
-    p.shape = *joined;
+    if (!join_shape(p.shape, sizes_of(impls[i]->view.layout))) raise_shapes(op, impls, where);
   }
   for (int i = 0; i < n; ++i) {
     const Layout& layout = impls[i]->view.layout;
@@ -106,16 +104,23 @@ void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n]
       check_same_device(op, where, {&operands[0]->tensor(), &operands[n - 1]->tensor(), &operands[i]->tensor()});
     p.operands[i] = operands[i]->tensor();
     if (impls[i]->wrapped_number || away) {
-      p.views[i] = broadcast_view(scalar_view(impls[i], p.dtype, p.scalars[i]), p.shape);
+      broadcast_view(p.views[i], scalar_view(impls[i], p.dtype, p.scalars[i]), p.shape);
       continue;
     }
     if (layout.dtype != p.dtype) p.operands[i] = p.operands[i].to(p.dtype, where);
-    p.views[i] = broadcast_view(p.operands[i].raw_view(), p.shape);
+    broadcast_view(p.views[i], p.operands[i].raw_view(), p.shape);
   }
 }
 
-template void prepare<2>(Prepared<2>&, const char*, const Operand* const (&)[2], Kind, Location, std::optional<DType>);
-template void prepare<3>(Prepared<3>&, const char*, const Operand* const (&)[3], Kind, Location, std::optional<DType>);
+#define WEFT_PREPARE(n) \
+  template void prepare<n>(Prepared<n>&, const char*, const Operand* const(&)[n], Kind, Location, std::optional<DType>);
+WEFT_PREPARE(1)
+WEFT_PREPARE(2)
+WEFT_PREPARE(3)
+WEFT_PREPARE(4)
+WEFT_PREPARE(5)
+WEFT_PREPARE(6)
+#undef WEFT_PREPARE
 
 Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device, Location where) {
   const int rank = static_cast<int>(sizes.size());

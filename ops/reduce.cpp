@@ -35,8 +35,14 @@ Dims reduced_dims(const Dims& kept) {
 }
 
 View seen_as(const View& contiguous, std::span<const int64_t> sizes) {
-  View out = contiguous;
+  View out;
+  out.data = contiguous.data;
   Layout& layout = out.layout;
+  layout.dtype = contiguous.layout.dtype;
+  layout.device_type = contiguous.layout.device_type;
+  layout.device_index = contiguous.layout.device_index;
+  layout.host_scalar = contiguous.layout.host_scalar;
+  layout.numel = contiguous.layout.numel;
   layout.rank = static_cast<uint8_t>(sizes.size());
   int64_t stride = itemsize(layout.dtype);
   for (int i = layout.rank - 1; i >= 0; --i) {
@@ -66,6 +72,7 @@ bool is_wider_float(DType to, DType from) {
 }
 // Kernels widen as they sum; any other change of dtype is a conversion of its own.
 Tensor in_sum_type(const Tensor& x, DType wanted, Location where) {
+  if (WEFT_LIKELY(wanted == x.dtype())) return x;
   const bool direct = is_wider_float(wanted, x.dtype()) || (wanted == DType::i64 && !is_floating(x.dtype()));
   return direct && !is_storage_only(x.dtype()) ? x : x.to(wanted, where);
 }

@@ -8,6 +8,7 @@
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
+#include <weft/tensor/threads.hpp>
 
 namespace weft {
 
@@ -98,13 +99,19 @@ struct GatherFormula {
 
 Tensor gather_elements(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
   check_ranks(op, x, index, where);
-  if (index.numel() != 0) check_within(op, index, x, dim, where);
+  const bool lists = x.dim() <= 1;
+  if (!lists && index.numel() != 0) check_within(op, index, x, dim, where);
   Tensor out = make(index.sizes(), x.dtype(), x.device(), op, where);
   if (index.numel() != 0) {
-    Dims sizes = index.shape();
-    if (x.dim() != 0) sizes[dim] = x.sizes()[static_cast<size_t>(dim)];
     CallScope scope(op, where);
-    WEFT_KERNEL_FOR(gather, out, op, where)(out.raw_view(), corner(x.raw_view(), sizes), dim, index.raw_view());
+    const auto kernel = WEFT_KERNEL_FOR(gather, out, op, where);
+    if (lists) {
+      kernel(out.raw_view(), x.raw_view(), dim, index.raw_view());
+    } else {
+      Dims sizes = index.shape();
+      sizes[dim] = x.sizes()[static_cast<size_t>(dim)];
+      kernel(out.raw_view(), corner(x.raw_view(), sizes), dim, index.raw_view());
+    }
   }
   if (should_record(x)) record(out, op, where, GatherFormula{x.shape(), dim, Saved(index)}, x);
   return out;
@@ -132,10 +139,42 @@ struct ReplaceFormula {
   }
 };
 
+View rows_of(const View& view, int64_t first, int64_t count) {
+  View part = view;
+  part.data = static_cast<char*>(view.data) + first * view.layout.strides[0];
+  part.layout.sizes[0] = count;
+  finish_layout(part.layout);
+  return part;
+}
+
+// A copy of x that is scattered into: by one thread in blocks, so that what was copied and checked is still in its
+// cache when it is written. Nobody sees the copy where a later block raises.
+Tensor scattered_copy(Scatter mode, const Tensor& x, const Scattered& s, const char* op, Location where) {
+  constexpr int64_t block = 1 << 17;  // bytes; the index, the source and x itself stand beside it
+  const int64_t bytes = x.numel() * itemsize(x.dtype());
+  if (s.dim == 0 || bytes <= 8 * block || num_threads() > 1 || !x.device().is_cpu()) {
+    Tensor out = target_copy(x, op, where);
+    run_scatter(mode, out, s.dim, s.index, s.source.raw_view(), op, where);
+    return out;
+  }
+  Tensor out = make_like(x, op, where);
+  const int64_t rows = x.sizes()[0], step = std::max<int64_t>(block / (bytes / rows), 1);
+  const View &to = out.raw_view(), &index = s.index.raw_view(), &source = s.source.raw_view();
+  const CallScope scope(op, where);
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t n = std::min(step, rows - first), named = std::min(n, index.layout.sizes[0] - first);
+    const View part = rows_of(to, first, n);
+    WEFT_KERNEL_FOR(copy, x, op, where)(part, rows_of(x.raw_view(), first, n));
+    if (named <= 0) continue;
+    WEFT_KERNEL_FOR(scatter, x, op, where)
+    (mode, part, s.dim, rows_of(index, first, named), rows_of(source, first, named));
+  }
+  return out;
+}
+
 template <class Formula>
 Tensor scattered(Scatter mode, const char* op, const Tensor& x, const Scattered& s, Location where) {
-  Tensor out = target_copy(x, op, where);
-  run_scatter(mode, out, s.dim, s.index, s.source.raw_view(), op, where);
+  Tensor out = scattered_copy(mode, x, s, op, where);
   if (should_record(x, s.source)) record(out, op, where, Formula{s.dim, Saved(s.index)}, x, s.source);
   return out;
 }

@@ -293,6 +293,15 @@ Tensor only_mask(const Tensor& x, std::span<const Index> items, const char* op, 
   return mask.to(x.device(), where);
 }
 
+const Tensor* only_list(const Tensor& x, std::span<const Index> items) {
+  if (items.size() != 1 || items[0].kind != Index::Kind::tensor || !items[0].tensor.defined()) return nullptr;
+  const Layout &index = items[0].tensor.raw_view().layout, &from = x.raw_view().layout;
+  const bool fits = (index.dtype == DType::i64 || index.dtype == DType::i32) && index.rank > 0 && from.rank > 0 &&
+                    index.rank + from.rank <= max_rank + 1 && index.numel > 0 && from.numel > 0 &&
+                    index.device_type == from.device_type && index.device_index == from.device_index;
+  return fits ? &items[0].tensor : nullptr;
+}
+
 void parse(Region& out, const Tensor& x, std::span<const Index> items, const char* op, Location where) {
   Parser(out, nullptr, x, op, where).read(items);
 }

@@ -32,7 +32,7 @@ struct SoftmaxFormula {
     const bool reuse = detail::share_gradients && g.is_contiguous() && exclusively_owned(g.impl());
     detail::current_op = {self.op, self.where};
     Tensor dx = reuse ? g : fresh_like(g, self.op, self.where);
-    kernel(at_least_1d(dx.raw_view()), at_least_1d(g.raw_view()), at_least_1d(y.raw_view()), dim, logarithm);
+    kernel(dx.raw_view(), g.raw_view(), y.raw_view(), dim, logarithm);
     return dx;
   }
 };
@@ -49,16 +49,16 @@ Tensor softmax_by_ops(const Tensor& operand, int dim, bool logarithm, Location w
   return y.to(operand.dtype(), where);
 }
 
-Tensor softmax_like(const Tensor& operand, int wanted_dim, std::optional<DType> dtype, bool logarithm, Location where) {
+Tensor softmax_like(const Tensor& x, int wanted_dim, std::optional<DType> dtype, bool logarithm, Location where) {
   const char* op = name_of(logarithm);
-  checked(operand, op, where);
-  const Tensor x = dtype ? operand.to(*dtype, where) : operand;
+  checked(x, op, where);
+  if (dtype) return softmax_like(x.to(*dtype, where), wanted_dim, {}, logarithm, where);
   check_floating(op, x, where);
   const int dim = wrap_dim(wanted_dim, x.dim(), op, where);
   const auto kernel = kernels(x.raw_view()).softmax;
   if (kernel == nullptr) return softmax_by_ops(x, dim, logarithm, where);
   Tensor out = make_like(x, op, where);
-  kernel(at_least_1d(out.raw_view()), at_least_1d(x.raw_view()), dim, logarithm);
+  kernel(out.raw_view(), x.raw_view(), dim, logarithm);
   if (should_record(x)) record(out, op, where, SoftmaxFormula{SavedOutput(out), dim, logarithm}, x);
   return out;
 }

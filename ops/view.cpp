@@ -12,12 +12,11 @@ namespace weft {
 
 namespace {
 
-Tensor viewed(const Tensor& x, const Layout& layout, void* data) { return make_view(x, layout, data); }
-
-template <class Formula>
-Tensor recorded_view(const Tensor& x, const Layout& layout, void* data, const char* op, Location where,
-                     Formula&& make_formula) {
-  Tensor out = viewed(x, layout, data);
+/// A view of x that `arrange` brings into its shape: it is called with the new tensor's own View, a copy of x's.
+template <class Arrange, class Formula>
+Tensor recorded_view(const Tensor& x, Arrange&& arrange, const char* op, Location where, Formula&& make_formula) {
+  Tensor out = make_view(x, x.raw_view().layout, x.data_ptr());
+  arrange(out.impl()->view);
   if (should_record(x)) record(out, op, where, make_formula(), x);
   return out;
 }
@@ -57,17 +56,32 @@ struct SliceBack {
   Tensor operator()(Node& self, Tensor&& g);
 };
 
-void* shifted(const Tensor& x, int64_t bytes) { return static_cast<char*>(x.data_ptr()) + bytes; }
+void move_start(View& view, int64_t bytes) { view.data = static_cast<char*>(view.data) + bytes; }
 
 // `count` elements from `first` on, `step` apart; all inside.
-Tensor slice_exact(const Tensor& x, int dim, int64_t first, int64_t count, int64_t step, const char* op,
-                   Location where) {
-  Layout layout = x.raw_view().layout;
-  void* data = count == 0 ? x.data_ptr() : shifted(x, first * layout.strides[dim]);
+void set_range(View& view, int dim, int64_t first, int64_t count, int64_t step) {
+  Layout& layout = view.layout;
+  if (count != 0) move_start(view, first * layout.strides[dim]);
   layout.sizes[dim] = count;
   layout.strides[dim] *= step;
   finish_layout(layout);
-  return recorded_view(x, layout, data, op, where, [&] { return SliceBack{x.shape(), dim, first, count, step}; });
+}
+void take_index(View& view, int dim, int64_t index) {
+  Layout& layout = view.layout;
+  move_start(view, index * layout.strides[dim]);
+  --layout.rank;
+  for (int k = dim; k < layout.rank; ++k) {
+    layout.sizes[k] = layout.sizes[k + 1];
+    layout.strides[k] = layout.strides[k + 1];
+  }
+  finish_layout(layout);
+}
+
+// As set_range.
+Tensor slice_exact(const Tensor& x, int dim, int64_t first, int64_t count, int64_t step, const char* op,
+                   Location where) {
+  const auto arrange = [&](View& view) { set_range(view, dim, first, count, step); };
+  return recorded_view(x, arrange, op, where, [&] { return SliceBack{x.shape(), dim, first, count, step}; });
 }
 
 Tensor SliceBack::operator()(Node& self, Tensor&& g) {
@@ -76,15 +90,22 @@ Tensor SliceBack::operator()(Node& self, Tensor&& g) {
   return whole;
 }
 
-Layout with_sizes(const Layout& from, std::span<const int64_t> sizes, std::span<const int64_t> byte_strides) {
-  Layout layout = from;
+void set_sizes(Layout& layout, std::span<const int64_t> sizes, std::span<const int64_t> byte_strides) {
   layout.rank = static_cast<uint8_t>(sizes.size());
   for (int i = 0; i < layout.rank; ++i) {
     layout.sizes[i] = sizes[i];
     layout.strides[i] = byte_strides[i];
   }
   finish_layout(layout);
-  return layout;
+}
+
+// Whether the sizes make `numel` elements as they are.
+bool makes(const Dims& shape, int64_t numel) {
+  int64_t product = 1;
+  for (const int64_t n : shape) {
+    if (n < 0 || __builtin_mul_overflow(product, n, &product)) return false;
+  }
+  return product == numel;
 }
 
 // Fills in one -1 and checks the element count.
@@ -110,41 +131,44 @@ Dims resolve_shape(const Tensor& x, const Dims& wanted, const char* op, Location
   return shape;
 }
 
+// `shape` has as many elements as x, which is contiguous.
 Tensor view_contiguous(const Tensor& x, const Dims& shape, const char* op, Location where) {
-  Layout layout = contiguous_layout(shape, x.dtype(), op, where);
-  layout.device_type = x.raw_view().layout.device_type;
-  layout.device_index = x.raw_view().layout.device_index;
-  return recorded_view(x, layout, x.data_ptr(), op, where, [&] { return ReshapeBack{x.shape()}; });
+  const auto arrange = [&](View& view) { set_contiguous(view.layout, shape, itemsize(view.layout.dtype)); };
+  return recorded_view(x, arrange, op, where, [&] { return ReshapeBack{x.shape()}; });
 }
 
 Tensor view_as(const Tensor& x, const Dims& shape, const Dims& strides, const char* op, Location where) {
-  return recorded_view(x, with_sizes(x.raw_view().layout, shape, strides), x.data_ptr(), op, where,
-                       [&] { return ReshapeBack{x.shape()}; });
+  const auto arrange = [&](View& view) { set_sizes(view.layout, shape, strides); };
+  return recorded_view(x, arrange, op, where, [&] { return ReshapeBack{x.shape()}; });
+}
+
+// A view of this shape; nothing where the strides do not allow it.
+Tensor view_if_possible(const Tensor& x, const Dims& shape, const char* op, Location where) {
+  if (WEFT_LIKELY(x.is_contiguous())) return view_contiguous(x, shape, op, where);
+  const auto strides = view_strides(x.raw_view().layout, shape);
+  return strides ? view_as(x, shape, *strides, op, where) : Tensor();
 }
 
 }  // namespace
 
 Tensor Tensor::view(const Dims& wanted, Location where) const {
   checked(*this, "view", where);
-  const Dims shape = resolve_shape(*this, wanted, "view", where);
-  if (WEFT_LIKELY(is_contiguous())) return view_contiguous(*this, shape, "view", where);
-  const auto strides = view_strides(layout(), shape);
-  if (WEFT_UNLIKELY(!strides)) {
-    raise<ShapeError>({.op = "view",
-                       .problem = fmt::format("strides {} of shape {} do not allow shape {} without a copy",
-                                              this->strides().text(), this->shape().text(), shape.text()),
-                       .remedy = "use reshape(), which copies where it must"},
-                      where);
-  }
-  return view_as(*this, shape, *strides, "view", where);
+  if (WEFT_UNLIKELY(!makes(wanted, numel()))) return view(resolve_shape(*this, wanted, "view", where), where);
+  Tensor out = view_if_possible(*this, wanted, "view", where);
+  if (WEFT_LIKELY(out.defined())) return out;
+  raise<ShapeError>({.op = "view",
+                     .problem = fmt::format("strides {} of shape {} do not allow shape {} without a copy",
+                                            strides().text(), shape().text(), wanted.text()),
+                     .remedy = "use reshape(), which copies where it must"},
+                    where);
 }
 
 Tensor Tensor::reshape(const Dims& wanted, Location where) const {
   checked(*this, "reshape", where);
-  const Dims shape = resolve_shape(*this, wanted, "reshape", where);
-  if (WEFT_LIKELY(is_contiguous())) return view_contiguous(*this, shape, "reshape", where);
-  if (const auto strides = view_strides(layout(), shape)) return view_as(*this, shape, *strides, "reshape", where);
-  return clone(where).view(shape, where);
+  if (WEFT_UNLIKELY(!makes(wanted, numel()))) return reshape(resolve_shape(*this, wanted, "reshape", where), where);
+  Tensor out = view_if_possible(*this, wanted, "reshape", where);
+  if (WEFT_LIKELY(out.defined())) return out;
+  return clone(where).view(wanted, where);
 }
 
 Tensor Tensor::flatten(int start_dim, int end_dim, Location where) const {
@@ -165,13 +189,13 @@ Tensor Tensor::transpose(int dim0, int dim1, Location where) const {
   checked(*this, "transpose", where);
   const int a = wrap_dim(dim0, dim(), "transpose", where);
   const int b = wrap_dim(dim1, dim(), "transpose", where);
-  Layout swapped = layout();
-  if (dim() != 0) {
-    std::swap(swapped.sizes[a], swapped.sizes[b]);
-    std::swap(swapped.strides[a], swapped.strides[b]);
-    finish_layout(swapped);
-  }
-  return recorded_view(*this, swapped, data_ptr(), "transpose", where,
+  const auto arrange = [&](View& view) {
+    if (view.layout.rank == 0) return;
+    std::swap(view.layout.sizes[a], view.layout.sizes[b]);
+    std::swap(view.layout.strides[a], view.layout.strides[b]);
+    finish_layout(view.layout);
+  };
+  return recorded_view(*this, arrange, "transpose", where,
                        [&] { return [a, b](Node& self, Tensor&& g) { return g.transpose(a, b, self.where); }; });
 }
 
@@ -188,21 +212,30 @@ Tensor Tensor::t(Location where) const {
 
 Tensor Tensor::permute(const Dims& dims, Location where) const {
   checked(*this, "permute", where);
-  Dims from, back = Dims::filled(dim(), -1), new_sizes, new_strides;
+  int order[max_rank];
+  unsigned seen = 0;
   bool bad = dims.size() != dim();
   for (int i = 0; i < dims.size() && !bad; ++i) {
-    const int d = wrap_dim(dims[i], dim(), "permute", where);
-    bad = back[d] != -1;
-    back[d] = i;
-    new_sizes.push_back(layout().sizes[d]);
-    new_strides.push_back(layout().strides[d]);
+    order[i] = wrap_dim(dims[i], dim(), "permute", where);
+    bad = (seen >> order[i] & 1) != 0;
+    seen |= 1u << order[i];
   }
-  if (bad) {
+  if (WEFT_UNLIKELY(bad)) {
     raise<ShapeError>(
         {.op = "permute", .problem = fmt::format("{} is no order of the {} dimensions", dims.text(), dim())}, where);
   }
-  return recorded_view(*this, with_sizes(layout(), new_sizes, new_strides), data_ptr(), "permute", where,
-                       [&] { return [back](Node& self, Tensor&& g) { return g.permute(back, self.where); }; });
+  const auto arrange = [&](View& view) {
+    for (int i = 0; i < view.layout.rank; ++i) {
+      view.layout.sizes[i] = layout().sizes[order[i]];
+      view.layout.strides[i] = layout().strides[order[i]];
+    }
+    finish_layout(view.layout);
+  };
+  return recorded_view(*this, arrange, "permute", where, [&] {
+    Dims back = Dims::filled(dim(), 0);
+    for (int i = 0; i < dim(); ++i) back[order[i]] = i;
+    return [back](Node& self, Tensor&& g) { return g.permute(back, self.where); };
+  });
 }
 
 Tensor Tensor::slice(int dim, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step,
@@ -239,15 +272,8 @@ Tensor Tensor::select(int dim, int64_t index, Location where) const {
         {.op = "select", .problem = fmt::format("index {} is out of range for axis {} of size {}", index, d, n)},
         where);
   }
-  Layout rest = layout();
-  void* data = shifted(*this, i * rest.strides[d]);
-  for (int k = d; k + 1 < rest.rank; ++k) {
-    rest.sizes[k] = rest.sizes[k + 1];
-    rest.strides[k] = rest.strides[k + 1];
-  }
-  --rest.rank;
-  finish_layout(rest);
-  return recorded_view(*this, rest, data, "select", where, [&] { return SelectBack{shape(), d, i}; });
+  const auto arrange = [&](View& view) { take_index(view, d, i); };
+  return recorded_view(*this, arrange, "select", where, [&] { return SelectBack{shape(), d, i}; });
 }
 
 Tensor Tensor::unsqueeze(int dim, Location where) const {
@@ -257,15 +283,17 @@ Tensor Tensor::unsqueeze(int dim, Location where) const {
                       where);
   }
   const int d = wrap_dim(dim, this->dim() + 1, "unsqueeze", where);
-  Layout wider = layout();
-  for (int k = wider.rank; k > d; --k) {
-    wider.sizes[k] = wider.sizes[k - 1];
-    wider.strides[k] = wider.strides[k - 1];
-  }
-  wider.sizes[d] = 1;
-  wider.strides[d] = d < layout().rank ? layout().sizes[d] * layout().strides[d] : itemsize();
-  ++wider.rank;
-  return recorded_view(*this, wider, data_ptr(), "unsqueeze", where,
+  const auto arrange = [&](View& view) {
+    Layout& wider = view.layout;
+    for (int k = wider.rank; k > d; --k) {
+      wider.sizes[k] = wider.sizes[k - 1];
+      wider.strides[k] = wider.strides[k - 1];
+    }
+    wider.strides[d] = d < wider.rank ? wider.sizes[d] * wider.strides[d] : itemsize();
+    wider.sizes[d] = 1;
+    ++wider.rank;
+  };
+  return recorded_view(*this, arrange, "unsqueeze", where,
                        [&] { return [d](Node& self, Tensor&& g) { return g.squeeze(d, self.where); }; });
 }
 
@@ -293,22 +321,29 @@ Tensor Tensor::squeeze(int dim, Location where) const {
 
 Tensor Tensor::expand(const Dims& wanted, Location where) const {
   checked(*this, "expand", where);
-  Dims shape = wanted;
-  const int extra = shape.size() - dim();
+  const int extra = wanted.size() - dim();
+  const auto own = [&](int i) { return i < extra ? 1 : layout().sizes[i - extra]; };
   bool bad = extra < 0;
-  for (int i = 0; i < shape.size() && !bad; ++i) {
-    const int64_t own = i < extra ? 1 : layout().sizes[i - extra];
-    if (shape[i] == -1 && i >= extra) shape[i] = own;
-    bad = shape[i] < 0 || (own != 1 && own != shape[i]);
+  for (int i = 0; i < wanted.size() && !bad; ++i) {
+    const bool stays = wanted[i] == own(i) || (wanted[i] == -1 && i >= extra);
+    bad = !stays && (own(i) != 1 || wanted[i] < 0);
   }
   if (WEFT_UNLIKELY(bad)) {
     raise<ShapeError>({.op = "expand",
-                       .problem = fmt::format("shape {} does not expand to {}", this->shape().text(), wanted.text()),
+                       .problem = fmt::format("shape {} does not expand to {}", shape().text(), wanted.text()),
                        .remedy = "only dimensions of size 1 can be repeated"},
                       where);
   }
-  const View wide = broadcast_view(raw_view(), shape);
-  return recorded_view(*this, wide.layout, data_ptr(), "expand", where, [&] {
+  const auto arrange = [&](View& view) {
+    view.layout.rank = static_cast<uint8_t>(wanted.size());
+    for (int i = 0; i < wanted.size(); ++i) {
+      const bool stays = i >= extra && (wanted[i] == own(i) || wanted[i] == -1);
+      view.layout.sizes[i] = stays ? own(i) : wanted[i];
+      view.layout.strides[i] = stays ? layout().strides[i - extra] : 0;
+    }
+    finish_layout(view.layout);
+  };
+  return recorded_view(*this, arrange, "expand", where, [&] {
     return [own = this->shape()](Node& self, Tensor&& g) { return sum_to(std::move(g), own, self.where); };
   });
 }
@@ -329,8 +364,11 @@ Tensor Tensor::diagonal(int64_t offset, int dim0, int dim1, Location where) cons
   }
   new_sizes.push_back(length);
   new_strides.push_back(layout().strides[a] + layout().strides[b]);
-  void* data = length == 0 ? data_ptr() : shifted(*this, row * layout().strides[a] + column * layout().strides[b]);
-  return recorded_view(*this, with_sizes(layout(), new_sizes, new_strides), data, "diagonal", where, [&] {
+  const auto arrange = [&](View& view) {
+    if (length != 0) move_start(view, row * layout().strides[a] + column * layout().strides[b]);
+    set_sizes(view.layout, new_sizes, new_strides);
+  };
+  return recorded_view(*this, arrange, "diagonal", where, [&] {
     return PartBack{shape(), [=](const Tensor& whole, Location w) { return whole.diagonal(offset, a, b, w); }};
   });
 }
@@ -426,11 +464,17 @@ Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, std::optional<
         where);
   }
   void* data = static_cast<char*>(impl_->storage->data) + offset;
-  return recorded_view(*this, layout, data, "as_strided", where, [&] {
-    return [region = PlaceInBase(raw_view(), View{data, layout})](Node& self, Tensor&& g) {
-      return region_gradient(region, g, self.where);
-    };
-  });
+  return recorded_view(
+      *this,
+      [&](View& view) {
+        view = {data, layout};
+      },
+      "as_strided", where,
+      [&] {
+        return [region = PlaceInBase(raw_view(), View{data, layout})](Node& self, Tensor&& g) {
+          return region_gradient(region, g, self.where);
+        };
+      });
 }
 
 namespace detail {
@@ -474,13 +518,17 @@ namespace {
 // Pieces of one tensor along a dimension, with one node: the gradient is written piece by piece into one buffer.
 std::vector<Tensor> pieces(const Tensor& x, int dim, int64_t size, bool drop_dim, const char* op, Location where) {
   const int64_t n = x.sizes()[dim];
+  size = std::min(size, std::max<int64_t>(n, 1));
+  View piece = x.raw_view();
+  const int64_t step = size * piece.layout.strides[dim];
+  if (drop_dim) take_index(piece, dim, 0);
+  else set_range(piece, dim, 0, std::min(size, n), 1);
   std::vector<Tensor> out;
-  {
-    NoGradGuard unrecorded;
-    for (int64_t first = 0; first < n || (first == 0 && !drop_dim); first += size) {
-      const int64_t count = std::min(size, n - first);
-      out.push_back(drop_dim ? x.select(dim, first, where) : slice_exact(x, dim, first, count, 1, op, where));
-    }
+  out.reserve(static_cast<size_t>(n / size + 1));
+  for (int64_t first = 0; first < n || (first == 0 && !drop_dim); first += size) {
+    if (n - first < size && first != 0) set_range(piece, dim, 0, n - first, 1);
+    out.push_back(make_view(x, piece.layout, piece.data));
+    move_start(piece, step);
   }
   if (!should_record(x) || out.empty()) return out;
   const Dims shape = x.shape();

@@ -39,7 +39,7 @@ void prepare_choice(Choice& c, const char* op, Location where) {
     if (t->device() != c.device && !is_host_scalar(*t)) check_same_device(op, where, {leader, t});
   }
   const auto prepared = [&](Tensor& t, int i, DType dtype) {
-    c.views[i] = broadcast_view(operand_view(c, t, dtype, c.scalars[i], where), c.shape);
+    broadcast_view(c.views[i], operand_view(c, t, dtype, c.scalars[i], where), c.shape);
   };
   prepared(c.condition, 0, DType::boolean);
   prepared(c.a, 1, c.dtype);
@@ -78,9 +78,8 @@ Tensor reuse_or_make(const Choice& c, std::initializer_list<const Operand*> oper
     if (!o->temporary || !detail::share_gradients || o->tensor().dtype() != c.dtype) continue;
     // The choice itself holds a second handle.
     const TensorImpl* impl = o->impl();
-    if (impl->refs.value() == 2 && impl->storage->refs.value() == 1 && !impl->storage->external &&
-        !impl->requires_grad && o->tensor().is_contiguous() && o->tensor().device() == c.device &&
-        o->tensor().shape() == c.shape) {
+    if (exclusively_owned(impl, 2) && !impl->requires_grad && o->tensor().is_contiguous() &&
+        o->tensor().device() == c.device && o->tensor().shape() == c.shape) {
       return std::move(const_cast<Tensor&>(o->tensor()));
     }
   }
@@ -134,6 +133,26 @@ constexpr OpRecord where_op_records[] = {
 
 std::span<const OpRecord> where_records() { return where_op_records; }
 
+bool fills_directly(const Tensor& x, const Tensor& mask, const Operand& value) {
+  return value.impl()->wrapped_number && mask.dtype() == DType::boolean && mask.device() == x.device() &&
+         same_sizes(mask.raw_view().layout, x.raw_view().layout) && !should_record(x);
+}
+
+void fill_directly(const Tensor& out, const Tensor& x, const Tensor& mask, const Operand& value, const char* op,
+                   Location where) {
+  alignas(8) unsigned char buffer[8];
+  View number = scalar_view(value.impl(), x.dtype(), buffer);
+  const Layout& like = x.raw_view().layout;
+  number.layout.rank = like.rank;
+  number.layout.numel = like.numel;
+  number.layout.contiguous = 0;
+  for (int d = 0; d < like.rank; ++d) {
+    number.layout.sizes[d] = like.sizes[d];
+    number.layout.strides[d] = 0;
+  }
+  WEFT_KERNEL_FOR(where, x, op, where)(out.raw_view(), mask.raw_view(), number, x.raw_view());
+}
+
 Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   const Location place = condition.where;
   Choice c;
@@ -142,15 +161,13 @@ Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   c.b = checked(b.tensor(), "where", place);
   check_mask("where", c.condition, place);
   c.shape = joined_shape("where", c.a, c.b, place);
-  const auto joined = broadcast(c.shape, c.condition.sizes());
-  if (!joined) {
+  if (!join_shape(c.shape, c.condition.sizes())) {
     raise<ShapeError>({.op = "where",
                        .problem = fmt::format("a condition of shape {} does not broadcast with {} and {}",
                                               c.condition.shape().text(), c.a.shape().text(), c.b.shape().text()),
                        .remedy = "sizes must be equal or 1, counted from the last dimension"},
                       place);
   }
-  c.shape = *joined;
   c.dtype = result_type(a, b);
   Tensor out = choose(c, {&a, &b}, "where", place);
   out.impl()->wrapped_number = false;
@@ -158,26 +175,41 @@ Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
 }
 
 Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value) {
+  constexpr const char* op = "masked_fill";
   const Location where = x.where;
+  const Tensor &from = checked(x.tensor(), op, where), &condition = checked(mask.tensor(), op, where);
+  checked(value.tensor(), op, where);
+  if (!x.temporary && !from.impl()->wrapped_number && fills_directly(from, condition, value)) {
+    Tensor out = fresh_like(from, op, where);
+    fill_directly(out, from, condition, value, op, where);
+    return out;
+  }
   Choice c;
-  c.condition = checked(mask.tensor(), "masked_fill", where);
-  c.a = checked(value.tensor(), "masked_fill", where);
-  c.b = checked(x.tensor(), "masked_fill", where);
-  check_mask("masked_fill", c.condition, where);
-  c.shape = joined_shape("masked_fill", c.b, c.condition, where);
-  check_reaches("masked_fill", "value", c.a, c.shape, where);
+  c.condition = condition;
+  c.a = value.tensor();
+  c.b = from;
+  check_mask(op, c.condition, where);
+  c.shape = joined_shape(op, c.b, c.condition, where);
+  check_reaches(op, "value", c.a, c.shape, where);
   c.dtype = result_type(x, x);
-  return choose(c, {&x}, "masked_fill", where);
+  return choose(c, {&x}, op, where);
 }
 
 const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value) {
   constexpr const char* op = "masked_fill_";
   const Location where = value.where;
-  Choice c;
-  c.condition = checked(mask, op, where);
-  c.a = checked(value.tensor(), op, where);
-  c.b = checked(x, op, where);
+  checked(mask, op, where);
+  checked(value.tensor(), op, where);
   check_target(x, op, where);
+  if (fills_directly(x, mask, value) && !mask.shares_storage(x)) {
+    fill_directly(x, x, mask, value, op, where);
+    note_write(x, op, where);
+    return x;
+  }
+  Choice c;
+  c.condition = mask;
+  c.a = value.tensor();
+  c.b = x;
   check_mask(op, mask, where);
   c.shape = x.shape();
   c.dtype = x.dtype();

@@ -53,7 +53,7 @@ Window window_of(const dlpack::Array& array, bool read_only) {
     const Layout dense = contiguous_layout(w.shape, w.dtype, "from_dlpack", here());
     for (int i = 0; i < array.rank; ++i) w.strides.push_back(dense.strides[i]);
   }
-  if (array.data == nullptr && w.shape.product() != 0) {
+  if (array.data == nullptr && !w.is_empty()) {
     throw_error(PyExc_BufferError, "from_dlpack(): the capsule has no data");
   }
   return w;
@@ -152,6 +152,7 @@ void free_capsule(PyObject* capsule) {
 
 struct DlpackRequest {
   bool versioned = false;
+  bool on_cpu = false;
   PyObject* copy = Py_None;
 };
 
@@ -180,6 +181,7 @@ DlpackRequest parse_request(PyObject* const* arguments, Py_ssize_t count, PyObje
       }
       const auto kind = to_integer(PyTuple_GET_ITEM(value, 0));
       if (!kind || *kind != dlpack::kind_cpu) throw_error(PyExc_BufferError, "__dlpack__(): only to the CPU");
+      request.on_cpu = true;
     } else {
       throw_type_error("__dlpack__() got an unexpected keyword argument '" + name + "'");
     }
@@ -204,10 +206,14 @@ PyObject* to_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t count
     const Tensor& x = tensor_of(self);
     if (x.requires_grad())
       throw_error(PyExc_BufferError, "a tensor that requires a gradient is not shared: detach() it");
-    if (!x.device().is_cpu()) throw_error(PyExc_BufferError, "only tensors on the CPU are shared: use .to('cpu')");
+    const bool moves = !x.device().is_cpu();
+    if (moves && (!request.on_cpu || request.copy == Py_False)) {
+      throw_error(PyExc_BufferError, "memory of " + x.device().name() +
+                                         " is not shared: use .to('cpu'), or ask for a copy by dl_device=(1, 0)");
+    }
     auto exported = std::make_unique<Exported>();
-    const bool copy = request.copy == Py_True;
-    exported->tensor = copy ? x.clone(here()) : x;
+    const bool copy = moves || request.copy == Py_True;
+    exported->tensor = moves ? x.to(Device(), here()) : copy ? x.clone(here()) : x;
     const dlpack::Array array = describe_for_others(*exported);
     PyObject* capsule = nullptr;
     if (request.versioned) {

@@ -118,15 +118,25 @@ nb::object apply(nb::handle cls, nb::handle context, nb::tuple arguments) {
   }
   std::vector<Tensor> saved = listed(context.ptr(), "_to_save");
   std::vector<Tensor> constants = listed(context.ptr(), "_non_differentiable");
+  std::vector<Tensor> written = listed(context.ptr(), "_dirty");
   call.context().data = Kept{Callback(cls), Callback(context), std::move(is_tensor_argument), saved.size()};
   call.context().save(std::move(saved));
   call.context().mark_non_differentiable(std::move(constants));
-  set(context.ptr(), "_to_save", Ref(PyTuple_New(0)).get());
-  set(context.ptr(), "_non_differentiable", Ref(PyTuple_New(0)).get());
+  call.context().mark_dirty(std::move(written));
+  for (const char* name : {"_to_save", "_non_differentiable", "_dirty"}) {
+    set(context.ptr(), name, Ref(PyTuple_New(0)).get());
+  }
   outputs = call.finish(std::move(outputs), run_backward);
-  if (single) return nb::steal(wrap(std::move(outputs[0])));
+  // What was written in place comes back as the object that it came in.
+  const auto object_of = [&](Tensor& output) -> nb::object {
+    for (const nb::handle argument : arguments) {
+      if (is_tensor(argument.ptr()) && tensor_of(argument.ptr()).impl() == output.impl()) return nb::borrow(argument);
+    }
+    return nb::steal(wrap(std::move(output)));
+  };
+  if (single) return object_of(outputs[0]);
   nb::list all;
-  for (Tensor& output : outputs) all.append(nb::steal(wrap(std::move(output))));
+  for (Tensor& output : outputs) all.append(object_of(output));
   return nb::tuple(all);
 }
 

@@ -1,4 +1,5 @@
 // x[…] and x[…] = v: Python's indices as weft::Index. Plain integers and slices go a short way to the views.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -78,6 +79,20 @@ bool is_large(const Tensor& x, std::span<const Index> indices) {
   return n >= elements_worth_a_switch;
 }
 
+// Whether `value` is x[indices] itself, a view that was written in place: Python ends `x[i] += v` by x[i] = value. Such
+// a view is in x's graph, which a detached one is not.
+bool is_its_own_view(const Tensor& x, std::span<const Index> indices, const Tensor& value, Location where) {
+  if (!value.shares_storage(x) || value.requires_grad() != x.requires_grad()) return false;
+  const auto base_of = [](const Tensor& t) { return t.impl()->base != nullptr ? t.impl()->base : t.impl(); };
+  if (x.requires_grad() && base_of(value) != base_of(x)) return false;
+  for (const Index& index : indices) {
+    if (index.kind == Index::Kind::tensor) return false;
+  }
+  const Tensor view = getitem(x, indices, where);
+  return view.data_ptr() == value.data_ptr() && view.dtype() == value.dtype() && view.shape() == value.shape() &&
+         std::ranges::equal(view.strides(), value.strides());
+}
+
 // The integer of an index that is a plain one.
 bool plain_integer(PyObject* object, int64_t& value) {
   if (!PyLong_CheckExact(object)) return false;
@@ -110,6 +125,7 @@ int set_item(PyObject* self, PyObject* object, PyObject* value) {
     const Tensor& x = tensor_of(self);
     const Location where = here();
     const std::vector<Index> indices = indices_of(object, where);
+    if (is_tensor(value) && is_its_own_view(x, indices, tensor_of(value), where)) return 0;
     OperandOf operand;
     Tensor made;
     Ref holder;

@@ -55,8 +55,7 @@ Tensor gathered(const Window& w, Location where) {
 }  // namespace
 
 Tensor from_window(const Window& w, PyObject* owner, Copying copying, Location where) {
-  const int64_t n = w.shape.product();
-  if (n == 0) return empty(w.shape, w.dtype, where);
+  if (w.is_empty()) return empty(w.shape, w.dtype, where);
   const bool shareable = w.strides_fit() && !w.read_only;
   if (!shareable && copying == Copying::never) {
     throw_error(PyExc_ValueError, w.read_only ? "the memory is read-only, which a tensor cannot be: copy it"

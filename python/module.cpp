@@ -102,6 +102,7 @@ NB_MODULE(_core, m) {
   bind_generator(m);
   bind_autograd(m);
   bind_function(m);
+  bind_division(m);
   bind_optim(m);
   bind_io(m);
   bind_recorder(m);

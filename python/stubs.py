@@ -4,29 +4,46 @@ usage: stubs.py FILE   (with the built package on PYTHONPATH)"""
 
 import inspect
 import keyword
+import pathlib
 import sys
 
 import weft
 
-NUMBER = "int | float | bool"
+# weft.int and Tensor.dtype would hide Python's int and the class dtype, so these have names of their own here.
+HEAD = """from builtins import bool as _bool, float as _float, int as _int, str as _str
+from typing import Any, Sequence
+
+from weft import (array_api as array_api, autograd as autograd, hooks as hooks, linalg as linalg, nn as nn,
+                  optim as optim)
+
+class dtype: ...
+class device:
+    def __init__(self, device: device | _str, index: _int = ...) -> None: ...
+
+_dtype = dtype
+_device = device
+
+"""
+NUMBER = "_int | _float | _bool"
+SIZES = "_int | Sequence[_int]"
 KINDS = {
-    "dim": "int | Sequence[int] | None", "dims": "int", "keepdim": "bool", "dtype": "dtype | None",
-    "device": "device | str | None", "requires_grad": "bool", "generator": "Generator | None", "shape": "int",
-    "size": "int", "sizes": "int", "tensors": "Sequence[Tensor]", "reduction": "str", "index": "Tensor",
-    "fill_value": NUMBER, "value": f"Tensor | {NUMBER}",
+    "dim": f"{SIZES} | None", "dims": SIZES, "keepdim": "_bool", "dtype": "_dtype | None",
+    "device": "_device | _str | None", "requires_grad": "_bool", "generator": "Generator | None", "shape": SIZES,
+    "size": SIZES, "sizes": SIZES, "tensors": "Sequence[Tensor]", "reduction": "_str", "index": "Tensor",
+    "fill_value": NUMBER, "value": f"Tensor | {NUMBER}", "other": f"Tensor | {NUMBER} | Any",
 }
-SCALARS = {"True": "bool", "False": "bool"}
+SCALARS = {"True": "_bool", "False": "_bool"}
 
 
 def kind_of(name, default):
     if name in KINDS:
-        return KINDS[name]
+        return KINDS[name] + (" | None" if default == "None" and "None" not in KINDS[name] else "")
     if default in SCALARS:
         return SCALARS[default]
     if default is not None and default.replace("-", "").isdigit():
-        return "int"
+        return "_int"
     if default is not None and default != "None":
-        return "str" if default[0] == "'" else "float"
+        return "_str" if default[0] == "'" else "_float"
     return f"Tensor | {NUMBER}" + (" | None" if default == "None" else "")
 
 
@@ -100,36 +117,61 @@ def of_tensor():
         lines.append(f"    def __{name}__(self) -> Tensor: ...\n")
     lines.append("    def __getitem__(self, index: Any) -> Tensor: ...\n"
                  "    def __setitem__(self, index: Any, value: Any) -> None: ...\n"
-                 "    def __len__(self) -> int: ...\n    def __float__(self) -> float: ...\n"
-                 "    def __int__(self) -> int: ...\n    def __bool__(self) -> bool: ...\n")
+                 "    def __len__(self) -> _int: ...\n    def __float__(self) -> _float: ...\n"
+                 "    def __int__(self) -> _int: ...\n    def __bool__(self) -> _bool: ...\n")
     return "".join(lines)
 
 
-def main(path):
-    out = ["from typing import Any, Sequence\n\n",
-           "from weft import (array_api as array_api, autograd as autograd, hooks as hooks, linalg as linalg, nn as nn,\n                  optim as optim)\n\n",
-           "class dtype: ...\nclass device:\n    def __init__(self, device: device | str, index: int = ...) -> None: ...\n\n",
-           of_tensor(), "\n"]
-    for name, value in sorted(vars(weft).items()):
-        if name.startswith("_") or name in ("Tensor", "dtype", "device"):
+def of_class(name, value):
+    """Classes of the package's own: their methods; others may have any attribute."""
+    bases = [b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("weft") and b.__name__[0] != "_"][:1]
+    lines = [f"class {name}({', '.join(bases)}):\n" if bases else f"class {name}:\n",
+             document((inspect.getdoc(value) or "").replace("\\", "\\\\"), 4)]
+    lines += [of_function(n, f, "    ") for n, f in vars(value).items()
+              if inspect.isfunction(f) and (not n.startswith("_") or n in ("__init__", "__call__"))]
+    if not bases:
+        if "__init__" not in vars(value):
+            lines.append("    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n")
+        lines.append("    def __getattr__(self, name: _str) -> Any: ...\n"
+                     "    def __enter__(self) -> Any: ...\n    def __exit__(self, *args: Any) -> None: ...\n")
+    return "".join(lines) + "    ...\n"
+
+
+def of_module(module, known=()):
+    lines = []
+    for name, value in sorted(vars(module).items(), key=lambda item: (item[0] != "Module", item[0])):
+        if name.startswith("_") or name in known or inspect.ismodule(value):
             continue
         if isinstance(value, weft._core.op):
-            out.append(of_op(name, value))
+            lines.append(of_op(name, value))
         elif isinstance(value, weft.dtype):
-            out.append(f"{name}: dtype\n")
+            lines.append(f"{name}: _dtype\n")
         elif isinstance(value, type):
-            out.append(f"class {name}:\n{document(inspect.getdoc(value) or '', 4)}"
-                       "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n"
-                       "    def __getattr__(self, name: str) -> Any: ...\n"
-                       "    def __enter__(self) -> Any: ...\n    def __exit__(self, *args: Any) -> None: ...\n")
+            lines.append(of_class(name, value))
         elif callable(value):
-            out.append(of_function(name, value))
+            lines.append(of_function(name, value))
         elif isinstance(value, float):
-            out.append(f"{name}: float\n")
-    text = "".join(out)
-    compile(text, path, "exec")
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
+            lines.append(f"{name}: _float\n")
+    return "".join(lines)
+
+
+def write(path, text):
+    compile(text, str(path), "exec")
+    path.write_text(text, encoding="utf-8")
+
+
+def main(path):
+    path = pathlib.Path(path)
+    write(path, HEAD + of_tensor() + "\n" + of_module(weft, ("Tensor", "dtype", "device")))
+    # What the extension holds, is known by the names above alone.
+    write(path.with_name("_core.pyi"), "from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n")
+    head = ("from builtins import bool as _bool, float as _float, int as _int, str as _str\n"
+            "from typing import Any, Sequence\n\n"
+            "from weft import Generator, Tensor, device as _device, dtype as _dtype\n")
+    for module in (weft.nn.functional, weft.linalg, weft.array_api):
+        write(path.parent.joinpath(*module.__name__.split(".")[1:]).with_suffix(".pyi"), head + "\n" + of_module(module))
+    inside = "from weft.nn import functional as functional, init as init, utils as utils\n\n"
+    write(path.parent / "nn" / "__init__.pyi", head + inside + of_module(weft.nn))
 
 
 if __name__ == "__main__":

@@ -131,12 +131,22 @@ void bind_keywords(const Function& f, PyObject* const* values, PyObject* keyword
   }
 }
 
+// Sizes come from the caller: beyond what takes long, their product does not matter.
+int64_t product_up_to(int64_t most, const Dims& sizes) {
+  int64_t n = 1;
+  for (const int64_t size : sizes) {
+    if (size <= 0) return 0;
+    n = size >= most || n * size >= most ? most : n * size;
+  }
+  return n;
+}
+
 // Elements that a call touches, to judge whether it takes long.
 int64_t elements_in(std::span<const Value> values) {
   int64_t n = 0;
   for (const Value& value : values) {
     if (auto* tensor = std::get_if<Tensor>(&value)) n += tensor->numel();
-    else if (auto* dims = std::get_if<Dims>(&value)) n += dims->product();
+    else if (auto* dims = std::get_if<Dims>(&value)) n += product_up_to(elements_worth_a_switch, *dims);
     else if (auto* list = std::get_if<std::vector<Tensor>>(&value)) {
       for (const Tensor& t : *list) n += t.numel();
     }
@@ -382,8 +392,9 @@ std::vector<std::string> split_parameters(const std::string& schema) {
   return parts;
 }
 
-Function* make_function(const Callable& callable) {
-  auto* f = new Function{callable.name, callable.schema, callable.document, {}, 0, callable.call, callable.pointwise};
+std::unique_ptr<Function> make_function(const Callable& callable) {
+  std::unique_ptr<Function> f(
+      new Function{callable.name, callable.schema, callable.document, {}, 0, callable.call, callable.pointwise});
   bool keyword_only = false;
   for (std::string part : split_parameters(callable.schema)) {
     if (part == "*") {
@@ -424,15 +435,16 @@ void add_ops(PyObject* module) {
   op_type = reinterpret_cast<PyTypeObject*>(Ref(PyType_FromSpec(&op_spec)).release());
   const Ref ops(PyDict_New());
   // Where a function has a record and stands in the table of methods too, the one that takes more arguments counts.
-  std::map<std::string, Function*> functions;
+  std::map<std::string, std::unique_ptr<Function>> functions;
   const auto add = [&](const Callable& callable) {
-    Function* function = make_function(callable);
-    Function*& known = functions[function->name];
-    if (known == nullptr || known->parameters.size() <= function->parameters.size()) known = function;
+    auto function = make_function(callable);
+    auto& known = functions[function->name];
+    if (known == nullptr || known->parameters.size() <= function->parameters.size()) known = std::move(function);
   };
   for (const Callable& callable : method_table()) add(callable);
   for (const OpRecord& r : op_records()) add({r.name, r.schema, r.document, r.call, r.pointwise});
-  for (const auto& [name, function] : functions) {
+  for (auto& [name, owned] : functions) {
+    Function* function = owned.release();  // the ops live as long as the process
     add_op(ops.get(), function, Form::plain);
     const PointwiseFunctions& p = function->pointwise;
     if (p.unary_in_place != nullptr || p.binary_in_place != nullptr) add_op(ops.get(), function, Form::in_place);

@@ -1,6 +1,8 @@
 // Memory that somebody else owns, on its way to become a tensor.
 #pragma once
 
+#include <algorithm>
+
 #include "tensor_type.hpp"
 
 namespace weft::python {
@@ -12,6 +14,7 @@ struct Window {
   Dims shape, strides;
   bool read_only = false;
 
+  bool is_empty() const { return std::ranges::find(shape, 0) != shape.end(); }
   bool strides_fit() const {
     const int64_t size = itemsize(dtype);
     bool fit = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size) == 0;

@@ -44,6 +44,7 @@ class Dims {
   int64_t operator[](int i) const { return values_[i]; }
   const int64_t* begin() const { return values_; }
   const int64_t* end() const { return values_ + size_; }
+  int64_t* data() { return values_; }
   const int64_t* data() const { return values_; }
   operator std::span<const int64_t>() const { return {values_, static_cast<size_t>(size_)}; }
 

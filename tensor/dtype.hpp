@@ -11,11 +11,11 @@ namespace weft {
 /// The short C++ spellings: weft::f32, weft::i64, weft::boolean.
 using enum DType;
 
-/// Bytes of one element.
-constexpr int64_t itemsize(DType t) {
-  constexpr uint8_t sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
-  return sizes[static_cast<int>(t)];
+namespace detail {
+inline constexpr uint8_t item_sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
 }
+/// Bytes of one element.
+constexpr int64_t itemsize(DType t) { return detail::item_sizes[static_cast<int>(t)]; }
 constexpr bool is_floating(DType t) { return t >= DType::f16; }
 /// Any integer type, signed or not; bool is not one.
 constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }

@@ -59,7 +59,7 @@ struct ExitHook {
   }
 };
 
-void start_thread() {
+[[maybe_unused]] void start_thread() {
   static thread_local ExitHook hook;
   (void)&hook;
   phase = Phase::alive;

@@ -1,6 +1,8 @@
 // TensorImpl: the head of a tensor. Users hold it through Tensor; ops and the engine look inside.
 #pragma once
 
+#include <span>
+
 #include <weft/tensor/storage.hpp>
 #include <weft/tensor/view.hpp>
 
@@ -9,6 +11,9 @@ namespace weft {
 struct Node;
 
 struct TensorImpl {
+  explicit TensorImpl(Storage* storage_) : storage(storage_) {}
+  TensorImpl(Storage* storage_, const Layout& layout, void* data) : view{data, layout}, storage(storage_) {}
+
   View view;
   RefCount refs;
   /// True for leaves that collect a gradient and for results recorded in the graph.
@@ -28,7 +33,8 @@ struct TensorImpl {
   Storage* storage = nullptr;
   /// The producer of this value, or the leaf's accumulation node; counted.
   Node* node = nullptr;
-  /// For views that autograd follows: the tensor they look into, never itself a view; counted.
+  /// For views that autograd follows: the tensor they look into, never itself a view; counted. It keeps the storage
+  /// for the view, which counts no reference of its own there.
   TensorImpl* base = nullptr;
 };
 
@@ -43,10 +49,15 @@ struct TensorBlock {
 
 namespace detail {
 
-/// A new head with its own storage for `layout` (sizes and dtype set, strides contiguous). Raises OutOfMemoryError.
-WEFT_API TensorImpl* new_tensor(const Layout& layout, Device device, Location where);
+/// A new head with its own storage for `layout`, whose strides are contiguous, on its device. OutOfMemoryError.
+WEFT_API TensorImpl* new_tensor(const Layout& layout, Location where);
+/// As above for a contiguous layout of these sizes. ShapeError as contiguous_layout.
+WEFT_API TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device, const char* op,
+                                Location where);
 /// A new head over the storage of `source` with another layout and data address. Autograd fields stay empty.
 WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data);
+/// As new_alias, for a view that autograd follows; an inference tensor's is not followed.
+WEFT_API TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data);
 /// The last reference is gone.
 WEFT_API void destroy(TensorImpl* impl);
 /// Drops the counted node of a dying tensor. Defined in autograd/.

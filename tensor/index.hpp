@@ -127,7 +127,7 @@ class WEFT_API Indexed {
   void copy_(const Tensor& source, Location where = {}) &&;
 
   // ---- Tensor's methods, on what was read ----
-  Indexed operator[](const IndexList& index) && { return Indexed(read(), index); }
+  [[nodiscard]] Indexed operator[](const IndexList& index) && { return Indexed(read(), index); }
   int dim() && { return read().dim(); }
   int64_t numel() && { return read().numel(); }
   Dims shape() && { return read().shape(); }

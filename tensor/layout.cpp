@@ -13,30 +13,33 @@ void Dims::raise_too_many() {
 
 std::string Dims::text() const { return fmt::format("[{}]", fmt::join(begin(), end(), ", ")); }
 
+bool set_contiguous(Layout& layout, std::span<const int64_t> sizes, int64_t item) {
+  int64_t stride = item;
+  uint64_t numel = 1;
+  bool negative = false, overflow = false;
+  layout.rank = static_cast<uint8_t>(sizes.size());
+  for (int i = layout.rank - 1; i >= 0; --i) {
+    const int64_t n = sizes[static_cast<size_t>(i)];
+    layout.sizes[i] = n;
+    layout.strides[i] = stride;
+    numel *= static_cast<uint64_t>(n);
+    negative |= n < 0;
+    overflow |= __builtin_mul_overflow(stride, n == 0 ? 1 : n, &stride);
+  }
+  layout.numel = static_cast<int64_t>(numel);
+  return !negative && (!overflow || std::ranges::find(sizes, 0) != sizes.end());
+}
+
 Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where) {
   Layout layout;
   layout.dtype = dtype;
-  layout.rank = static_cast<uint8_t>(sizes.size());
-  int64_t stride = itemsize(dtype);
-  bool overflow = false;
-  bool empty = false;
-  for (int i = layout.rank - 1; i >= 0; --i) {
-    const int64_t n = sizes[i];
-    if (WEFT_UNLIKELY(n < 0)) {
-      raise<ShapeError>({.op = op, .problem = fmt::format("size {} of dimension {} is negative", n, i)}, where);
-    }
-    layout.sizes[i] = n;
-    layout.strides[i] = stride;
-    if (n == 0) empty = true;
-    else overflow |= __builtin_mul_overflow(stride, n, &stride);
+  if (WEFT_LIKELY(set_contiguous(layout, sizes, itemsize(dtype)))) return layout;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] >= 0) continue;
+    raise<ShapeError>({.op = op, .problem = fmt::format("size {} of dimension {} is negative", sizes[i], i)}, where);
   }
-  if (WEFT_UNLIKELY(overflow && !empty)) {
-    raise<ShapeError>(
-        {.op = op, .problem = fmt::format("shape {} has more bytes than 63 bits can count", Dims(sizes).text())},
-        where);
-  }
-  layout.numel = empty ? 0 : stride / itemsize(dtype);
-  return layout;
+  raise<ShapeError>(
+      {.op = op, .problem = fmt::format("shape {} has more bytes than 63 bits can count", Dims(sizes).text())}, where);
 }
 
 void finish_layout(Layout& layout) {
@@ -53,24 +56,36 @@ void finish_layout(Layout& layout) {
   layout.contiguous = contiguous || numel == 0;
 }
 
-std::optional<Dims> broadcast(std::span<const int64_t> a, std::span<const int64_t> b) {
-  if (a.size() < b.size()) std::swap(a, b);
-  Dims out(a);
-  const size_t shift = a.size() - b.size();
-  for (size_t i = 0; i < b.size(); ++i) {
-    int64_t& n = out[static_cast<int>(i + shift)];
-    if (n == b[i] || b[i] == 1) continue;
-    if (n != 1) return {};
-    n = b[i];
+bool join_shape(Dims& shape, std::span<const int64_t> other) {
+  if (static_cast<size_t>(shape.size()) < other.size()) {
+    const Dims shorter = shape;
+    shape = Dims(other);
+    return join_shape(shape, shorter);
   }
+  int64_t* last = shape.data() + shape.size() - other.size();
+  for (const int64_t n : other) {
+    int64_t& own = *last++;
+    if (own == n || n == 1) continue;
+    if (own != 1) return false;
+    own = n;
+  }
+  return true;
+}
+
+std::optional<Dims> broadcast(std::span<const int64_t> a, std::span<const int64_t> b) {
+  std::optional<Dims> out(a);
+  if (!join_shape(*out, b)) out.reset();
   return out;
 }
 
-View broadcast_view(const View& view, std::span<const int64_t> sizes) {
-  View out;
-  out.data = view.data;
-  Layout& to = out.layout;
+void broadcast_view(View& out, const View& view, std::span<const int64_t> sizes) {
   const Layout& from = view.layout;
+  if (std::ranges::equal(sizes_of(from), sizes)) {
+    out = view;
+    return;
+  }
+  Layout& to = out.layout;
+  out.data = view.data;
   to.dtype = from.dtype;
   to.device_type = from.device_type;
   to.device_index = from.device_index;
@@ -78,11 +93,16 @@ View broadcast_view(const View& view, std::span<const int64_t> sizes) {
   to.rank = static_cast<uint8_t>(sizes.size());
   const int shift = to.rank - from.rank;
   for (int i = 0; i < to.rank; ++i) {
-    to.sizes[i] = sizes[i];
-    const bool own = i >= shift && from.sizes[i - shift] == sizes[i];
+    to.sizes[i] = sizes[static_cast<size_t>(i)];
+    const bool own = i >= shift && from.sizes[i - shift] == to.sizes[i];
     to.strides[i] = own ? from.strides[i - shift] : 0;
   }
   finish_layout(to);
+}
+
+View broadcast_view(const View& view, std::span<const int64_t> sizes) {
+  View out;
+  broadcast_view(out, view, sizes);
   return out;
 }
 

@@ -13,6 +13,8 @@ namespace weft {
 
 /// A contiguous layout. ShapeError for negative sizes or where the element count or the bytes overflow 63 bits.
 WEFT_API Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where);
+/// Makes a contiguous layout one of these sizes, with elements of `item` bytes; false where contiguous_layout raises.
+WEFT_API bool set_contiguous(Layout& layout, std::span<const int64_t> sizes, int64_t item);
 /// Sets `numel` and `contiguous` from sizes and strides.
 WEFT_API void finish_layout(Layout& layout);
 inline bool same_sizes(const Layout& a, const Layout& b) {
@@ -26,8 +28,31 @@ inline std::span<const int64_t> sizes_of(const Layout& layout) { return {layout.
 
 /// NumPy's broadcasting of two shapes; nothing where they do not fit.
 WEFT_API std::optional<Dims> broadcast(std::span<const int64_t> a, std::span<const int64_t> b);
+/// The same in place: `shape` becomes what it and `other` broadcast to; false, and `shape` spoilt, where they do not
+/// fit.
+WEFT_API bool join_shape(Dims& shape, std::span<const int64_t> other);
 /// `view` seen with broadcast sizes `sizes` (stride 0 where repeated). The sizes must fit.
 WEFT_API View broadcast_view(const View& view, std::span<const int64_t> sizes);
+/// The same into `out`.
+WEFT_API void broadcast_view(View& out, const View& view, std::span<const int64_t> sizes);
+/// A view for kernels that walk along a dimension: a 0-d one is seen as [1], any other is taken as it is.
+class AtLeast1d {
+ public:
+  explicit AtLeast1d(const View& view) : view_(view.layout.rank == 0 ? changed_ : view) {
+    if (WEFT_LIKELY(view.layout.rank != 0)) return;
+    changed_ = view;
+    changed_.layout.rank = 1;
+    changed_.layout.sizes[0] = 1;
+    changed_.layout.strides[0] = itemsize(view.layout.dtype);
+  }
+  AtLeast1d(const AtLeast1d&) = delete;
+  operator const View&() const { return view_; }
+
+ private:
+  View changed_;
+  const View& view_;
+};
+inline AtLeast1d at_least_1d(const View& view) { return AtLeast1d(view); }
 /// A dimension number in [0, rank) from one that may count from the end; IndexError otherwise. Rank 0 counts as 1.
 WEFT_API int wrap_dim(int64_t dim, int rank, const char* op, Location where);
 /// Strides (in bytes) that let `layout` be seen with `sizes` without a copy, or nothing.

@@ -29,20 +29,6 @@ constexpr size_t block_size = sizeof(TensorBlock);
   throw OutOfMemoryError(format_error(text, where), bytes, stats.allocated, stats.reserved, stats.limit);
 }
 
-[[gnu::noinline]] void allocate_data(Storage& storage, size_t bytes, Location where) {
-  if (storage.device.type == DeviceType::meta) return;
-  Allocator* allocator = storage.device.is_cpu() ? &cpu_allocator() : find_allocator(storage.device);
-  if (allocator == nullptr) {
-    raise<DeviceError>({.op = "allocate",
-                        .problem = fmt::format("there is no device {}", storage.device.name()),
-                        .remedy = "see weft::device_count"},
-                       where);
-  }
-  storage.data = allocator->allocate(bytes);
-  if (storage.data == nullptr) out_of_memory(storage.device, bytes, where);
-  storage.allocator = allocator;
-}
-
 struct HeadGuard {
   TensorBlock* block;
   ~HeadGuard() {
@@ -51,6 +37,49 @@ struct HeadGuard {
     count_live(-1);
   }
 };
+
+// Memory for what does not lie beside the head. The block is freed where there is none.
+[[gnu::noinline]] void allocate_data(TensorBlock* block, Location where) {
+  Storage& storage = block->storage;
+  if (storage.bytes == 0 || storage.device.type == DeviceType::meta) return;
+  HeadGuard guard{block};
+  Allocator* allocator = storage.device.is_cpu() ? &cpu_allocator() : find_allocator(storage.device);
+  if (allocator == nullptr) {
+    raise<DeviceError>({.op = "allocate",
+                        .problem = fmt::format("there is no device {}", storage.device.name()),
+                        .remedy = "see weft::device_count"},
+                       where);
+  }
+  storage.data = allocator->allocate(storage.bytes);
+  if (storage.data == nullptr) out_of_memory(storage.device, storage.bytes, where);
+  storage.allocator = allocator;
+  block->impl.view.data = storage.data;
+  guard.block = nullptr;
+}
+
+// A head with a storage that has no memory yet.
+template <class... Arguments>
+inline TensorBlock* new_block(const Arguments&... view) {
+  auto* block = static_cast<TensorBlock*>(allocate_block(block_size));
+  count_live(1);
+  new (&block->impl) TensorImpl(&block->storage, view...);
+  new (&block->storage) Storage;
+  block->impl.owns_block = true;
+  return block;
+}
+
+inline TensorImpl* with_data(TensorBlock* block, Location where) {
+  const Layout& layout = block->impl.view.layout;
+  Storage& storage = block->storage;
+  storage.device = Device(layout.device_type, layout.device_index);
+  storage.bytes = static_cast<size_t>(layout.numel) * static_cast<size_t>(itemsize(layout.dtype));
+  if (WEFT_LIKELY(storage.bytes <= inline_bytes && storage.device.is_cpu())) {
+    block->impl.view.data = storage.data = block->inline_data;
+  } else {
+    allocate_data(block, where);
+  }
+  return &block->impl;
+}
 
 [[gnu::noinline]] void release_storage(Storage* storage) {
   if (storage->allocator != nullptr) storage->allocator->free(storage->data, storage->bytes);
@@ -69,48 +98,46 @@ inline void drop_storage(Storage* storage) {
 
 }  // namespace
 
-TensorImpl* new_tensor(const Layout& layout, Device device, Location where) {
-  const size_t bytes = static_cast<size_t>(layout.numel) * static_cast<size_t>(itemsize(layout.dtype));
-  void* memory = allocate_block(block_size);
-  count_live(1);
-  auto* impl = new (memory) TensorImpl;
-  auto* block = static_cast<TensorBlock*>(memory);
-  Storage* storage = new (&block->storage) Storage;
-  storage->device = device;
-  storage->bytes = bytes;
-  if (WEFT_LIKELY(bytes <= inline_bytes && device.is_cpu())) {
-    storage->data = block->inline_data;
-  } else if (bytes != 0) {
-    HeadGuard guard{block};
-    allocate_data(*storage, bytes, where);
-    guard.block = nullptr;
+TensorImpl* new_tensor(const Layout& layout, Location where) { return with_data(new_block(layout, nullptr), where); }
+
+TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device, const char* op, Location where) {
+  TensorBlock* block = new_block();
+  Layout& layout = block->impl.view.layout;
+  layout.dtype = dtype;
+  layout.device_type = device.type;
+  layout.device_index = device.index;
+  if (WEFT_UNLIKELY(!set_contiguous(layout, sizes, itemsize(dtype)))) {
+    const HeadGuard guard{block};
+    contiguous_layout(sizes, dtype, op, where);  // raises
   }
-  impl->view.layout = layout;
-  impl->view.layout.device_type = device.type;
-  impl->view.layout.device_index = device.index;
-  impl->view.data = storage->data;
-  impl->storage = storage;
-  impl->owns_block = true;
-  return impl;
+  return with_data(block, where);
 }
 
 TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data) {
-  auto* impl = new (allocate_block(head_size)) TensorImpl;
-  impl->view.layout = layout;
-  impl->view.data = data;
-  impl->storage = source->storage;
+  auto* impl = new (allocate_block(head_size)) TensorImpl(source->storage, layout, data);
+  count_live(1);
   impl->inference = source->inference;
   impl->storage->refs.increment();
+  return impl;
+}
+
+TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data) {
+  if (WEFT_UNLIKELY(source->inference)) return new_alias(source, layout, data);
+  auto* impl = new (allocate_block(head_size)) TensorImpl(source->storage, layout, data);
   count_live(1);
+  impl->base = source->base != nullptr ? source->base : source;
+  retain(impl->base);
+  impl->node_version.store(impl->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return impl;
 }
 
 void destroy(TensorImpl* impl) {
   if (impl->node != nullptr) release_node(impl);
-  if (impl->base != nullptr) release(impl->base);
   Storage* storage = impl->storage;
+  TensorImpl* base = impl->base;
   if (!impl->owns_block) free_block(impl, head_size);
-  drop_storage(storage);
+  if (base != nullptr) release(base);
+  else drop_storage(storage);
   count_live(-1);
 }
 

@@ -127,7 +127,7 @@ class WEFT_API Tensor {
 
   // ---- indexing: <weft/tensor/index.hpp> says what may stand between the brackets ----
   /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads (a view where no tensor, list or bool indexes), `x[mask] = 0` writes.
-  Indexed operator[](const IndexList& index) const;
+  [[nodiscard]] Indexed operator[](const IndexList& index) const;
   Tensor index(const IndexList& index) const;
   /// x[index] = value; with `accumulate`, every duplicate adds.
   const Tensor& index_put_(const IndexList& index, const Operand& value, bool accumulate = false) const;

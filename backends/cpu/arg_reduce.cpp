@@ -9,6 +9,23 @@
 #include <weft/backends/cpu/lines.hpp>
 #include <weft/backends/cpu/thread_pool.hpp>
 
+#ifndef WEFT_CPU_ARG_KERNEL
+#define WEFT_CPU_ARG_KERNEL
+namespace weft::cpu {
+namespace {
+constexpr int64_t column_block = 256;
+
+/// What is computed with one SIMD target; how it is walked, needs none.
+struct ArgKernel {
+  int64_t (*line)(const char* from, int64_t step, int64_t n, DType dtype);
+  /// The indices for up to column_block columns of `rows` rows.
+  void (*columns)(char* out, int64_t out_step, const char* in, int64_t rows, int64_t row_stride, int64_t step,
+                  int64_t width, DType dtype);
+};
+}  // namespace
+}  // namespace weft::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
@@ -52,35 +69,26 @@ HWY_INLINE int64_t first_index(const A* x, int64_t n, A wanted) {
   return 0;
 }
 
+/// The index of the extreme of n > 0 elements, `step` bytes apart.
 template <bool largest, class A>
-void arg_lines(const View& out, const View& in, int dim) {
-  const Layout* const layouts[] = {&in.layout, &out.layout};
-  const Walk<2> walk = walk_of(layouts, 0, in.layout.rank, dim);
-  const int64_t n = in.layout.sizes[dim], step = in.layout.strides[dim];
-  parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    alignas(64) A scratch[chunk_size];
-    Cursor<2> at(walk, begin);
-    for (int64_t row = begin; row < end; ++row, at.next()) {
-      A best = A(0);
-      int64_t index = -1;
-      for (int64_t i = 0; i < n; i += chunk_size) {
-        const int64_t size = n - i < chunk_size ? n - i : chunk_size;
-        const A* x = read_line(scratch, bytes(in) + at.offset[0] + i * step, step, size, in.layout.dtype);
-        const A here = extreme<largest>(x, size);
-        if (index >= 0 && !beats<largest>(here, best)) continue;
-        best = here;
-        index = i + first_index(x, size, here);
-      }
-      *reinterpret_cast<int64_t*>(bytes(out) + at.offset[1]) = index;
-    }
-  });
+HWY_NOINLINE int64_t arg_line(const char* from, int64_t step, int64_t n, DType dtype) {
+  alignas(64) A scratch[chunk_size];
+  A best = A(0);
+  int64_t index = -1;
+  for (int64_t i = 0; i < n; i += chunk_size) {
+    const int64_t size = n - i < chunk_size ? n - i : chunk_size;
+    const A* x = read_line(scratch, from + i * step, step, size, dtype);
+    const A here = extreme<largest>(x, size);
+    if (index >= 0 && !beats<largest>(here, best)) continue;
+    best = here;
+    index = i + first_index(x, size, here);
+  }
+  return index;
 }
 
-constexpr int64_t column_block = 256;
-
 template <bool largest, class A>
-void arg_columns_block(char* out, int64_t out_step, const char* in, int64_t rows, int64_t row_stride, int64_t step,
-                       int64_t width, DType dtype) {
+HWY_NOINLINE void arg_column_block(char* out, int64_t out_step, const char* in, int64_t rows, int64_t row_stride,
+                                   int64_t step, int64_t width, DType dtype) {
   alignas(64) A scratch[column_block], best[column_block];
   alignas(64) int64_t index[column_block];
   const A* first = read_line(scratch, in, step, width, dtype);
@@ -96,50 +104,21 @@ void arg_columns_block(char* out, int64_t out_step, const char* in, int64_t rows
   for (int64_t c = 0; c < width; ++c) *reinterpret_cast<int64_t*>(out + c * out_step) = index[c];
 }
 
-template <bool largest, class A>
-void arg_columns(const View& out, const View& in, int dim, int inner) {
-  Walk<2> walk;
-  for (int d = 0; d < in.layout.rank; ++d) {
-    if (d != dim && d != inner) walk.push(in.layout.sizes[d], {in.layout.strides[d], out.layout.strides[d]});
-  }
-  const int64_t rows = in.layout.sizes[dim], columns = in.layout.sizes[inner], step = in.layout.strides[inner];
-  const int64_t blocks = (columns + column_block - 1) / column_block;
-  parallel_for(walk.count * blocks, rows_per_chunk(rows * column_block), [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t t = begin; t < end; ++t) {
-      const Cursor<2> at(walk, t / blocks);
-      const int64_t first = t % blocks * column_block;
-      const int64_t width = columns - first < column_block ? columns - first : column_block;
-      arg_columns_block<largest, A>(bytes(out) + at.offset[1] + first * out.layout.strides[inner],
-                                    out.layout.strides[inner], bytes(in) + at.offset[0] + first * step, rows,
-                                    in.layout.strides[dim], step, width, in.layout.dtype);
-    }
-  });
-}
-
-template <bool largest, class A>
-void arg_of(const View& out, const View& in, int dim) {
-  const int inner = column_dim(in.layout, dim);
-  if (inner >= 0) arg_columns<largest, A>(out, in, dim, inner);
-  else arg_lines<largest, A>(out, in, dim);
-}
-
 template <bool largest>
-void arg_typed(const View& out, const View& in, int dim) {
-  switch (compute_type(in.layout.dtype)) {
+ArgKernel kernel_for(DType dtype) {
+  switch (dtype) {
     case DType::f32:
-      return arg_of<largest, float>(out, in, dim);
+      return {arg_line<largest, float>, arg_column_block<largest, float>};
     case DType::f64:
-      return arg_of<largest, double>(out, in, dim);
+      return {arg_line<largest, double>, arg_column_block<largest, double>};
     case DType::i64:
-      return arg_of<largest, int64_t>(out, in, dim);
+      return {arg_line<largest, int64_t>, arg_column_block<largest, int64_t>};
     default:
-      return arg_of<largest, int32_t>(out, in, dim);
+      return {arg_line<largest, int32_t>, arg_column_block<largest, int32_t>};
   }
 }
-
-void arg_any(ArgReduction reduction, const View& out, const View& in, int dim) {
-  if (reduction == ArgReduction::max) arg_typed<true>(out, in, dim);
-  else arg_typed<false>(out, in, dim);
+ArgKernel kernel_of(ArgReduction reduction, DType dtype) {
+  return reduction == ArgReduction::max ? kernel_for<true>(dtype) : kernel_for<false>(dtype);
 }
 
 }  // namespace
@@ -148,12 +127,50 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft::cpu {
-HWY_EXPORT(arg_any);
+namespace {
+HWY_EXPORT(kernel_of);
 
-void arg_reduce(ArgReduction reduction, const View& out, const View& in, int dim) {
-  if (!is_computable(in.layout.dtype)) unsupported("arg_reduce", in);
-  if (out.layout.numel == 0) return;
-  HWY_DYNAMIC_DISPATCH(arg_any)(reduction, at_least_1d(out), at_least_1d(in), dim);
+void arg_lines(const ArgKernel& kernel, const View& out, const View& in, int dim) {
+  const Layout* const layouts[] = {&in.layout, &out.layout};
+  const Walk<2> walk = walk_of(layouts, 0, in.layout.rank, dim);
+  const int64_t n = in.layout.sizes[dim], step = in.layout.strides[dim];
+  parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) {
+    Cursor<2> at(walk, begin);
+    for (int64_t row = begin; row < end; ++row, at.next()) {
+      *reinterpret_cast<int64_t*>(bytes(out) + at.offset[1]) =
+          kernel.line(bytes(in) + at.offset[0], step, n, in.layout.dtype);
+    }
+  });
+}
+
+void arg_columns(const ArgKernel& kernel, const View& out, const View& in, int dim, int inner) {
+  Walk<2> walk;
+  for (int d = 0; d < in.layout.rank; ++d) {
+    if (d != dim && d != inner) walk.push(in.layout.sizes[d], {in.layout.strides[d], out.layout.strides[d]});
+  }
+  const int64_t rows = in.layout.sizes[dim], columns = in.layout.sizes[inner], step = in.layout.strides[inner];
+  const int64_t blocks = (columns + column_block - 1) / column_block;
+  parallel_for(walk.count * blocks, rows_per_chunk(rows * column_block), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const Cursor<2> at(walk, t / blocks);
+      const int64_t first = t % blocks * column_block;
+      const int64_t width = columns - first < column_block ? columns - first : column_block;
+      kernel.columns(bytes(out) + at.offset[1] + first * out.layout.strides[inner], out.layout.strides[inner],
+                     bytes(in) + at.offset[0] + first * step, rows, in.layout.strides[dim], step, width,
+                     in.layout.dtype);
+    }
+  });
+}
+}  // namespace
+
+void arg_reduce(ArgReduction reduction, const View& out_view, const View& in_view, int dim) {
+  if (!is_computable(in_view.layout.dtype)) unsupported("arg_reduce", in_view);
+  if (out_view.layout.numel == 0) return;
+  const View out = at_least_1d(out_view), in = at_least_1d(in_view);
+  const ArgKernel kernel = HWY_DYNAMIC_DISPATCH(kernel_of)(reduction, compute_type(in.layout.dtype));
+  const int inner = column_dim(in.layout, dim);
+  if (inner >= 0) arg_columns(kernel, out, in, dim, inner);
+  else arg_lines(kernel, out, in, dim);
 }
 
 }  // namespace weft::cpu

@@ -13,7 +13,8 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t query_block = 64;
+/// Queries at once; twice as many where all of them see every key and no gradient shares the cache.
+constexpr int64_t query_block = 64, wide_query_block = 128;
 constexpr int64_t key_block = 512;
 
 /// An operand as rows of unit stride in T, a converted copy where it is not; outputs are copied back by `finish`.
@@ -36,6 +37,7 @@ class Rows {
     return rows_of(view_) <= 1 ? columns_of(view_) : view_.layout.strides[2] / int64_t{sizeof(T)};
   }
   Matrix<T> matrix(int64_t batch, int64_t head, int64_t row) const { return {at(batch, head, row), stride(), 1}; }
+  Addend<T> addend(int64_t batch, int64_t head, int64_t row) const { return {at(batch, head, row), stride()}; }
   void clear(int64_t batch, int64_t head) const {
     for (int64_t i = 0; i < rows_of(view_); ++i) std::fill_n(at(batch, head, i), columns_of(view_), T{0});
   }
@@ -95,22 +97,23 @@ struct Problem {
   }
 };
 
-/// Results for one block of queries; `scores` holds query_block x key_block numbers.
+/// Results for one block of queries; `scores` holds as many rows of key_block numbers.
 template <class T>
 void query_block_forward(const Problem<T>& p, const Rows<T>& out, const View& log_sum_exp, const Rows<T>& q,
-                         const Rows<T>& k, const Rows<T>& v, int64_t b, int64_t h, int64_t first, T* scores) {
+                         const Rows<T>& k, const Rows<T>& v, int64_t b, int64_t h, int64_t first, int64_t rows,
+                         T* scores) {
   constexpr T nothing = -std::numeric_limits<T>::infinity();
-  const int64_t rows = std::min(query_block, p.z.queries - first), visible = p.z.visible(first, rows);
-  T top[query_block], sum[query_block] = {}, rescale[query_block];
-  std::fill_n(top, query_block, nothing);
+  const int64_t visible = p.z.visible(first, rows);
+  T top[wide_query_block], sum[wide_query_block] = {}, rescale[wide_query_block];
+  std::fill_n(top, rows, nothing);
   for (int64_t j = 0; j < visible; j += key_block) {
     const int64_t columns = std::min(key_block, visible - j);
-    gemm<T>(p.code, rows, columns, p.z.depth, q.matrix(b, h, first), k.matrix(b, h, j).transposed(), false, scores,
+    gemm<T>(p.code, rows, columns, p.z.depth, q.matrix(b, h, first), k.matrix(b, h, j).transposed(), {}, scores,
             columns);
     softmax_block(p.block(scores, b, h, first, rows, j, columns), {top, sum, rescale});
     if (j > 0) scale_rows(rows, p.z.width, out.at(b, h, first), out.stride(), rescale);
-    gemm<T>(p.code, rows, p.z.width, columns, {scores, columns, 1}, v.matrix(b, h, j), j > 0, out.at(b, h, first),
-            out.stride());
+    gemm<T>(p.code, rows, p.z.width, columns, {scores, columns, 1}, v.matrix(b, h, j),
+            j > 0 ? out.addend(b, h, first) : Addend<T>{}, out.at(b, h, first), out.stride());
   }
   for (int64_t i = 0; i < rows; ++i) {
     rescale[i] = top[i] == nothing ? 0 : 1 / sum[i];
@@ -130,16 +133,16 @@ void forward(const View& out, const View& log_sum_exp, const View& q, const View
   using Use = typename Rows<T>::Use;
   const Problem<T> p(q, k, v, mask, settings);
   const Rows<T> x(q, Use::read), y(k, Use::read), z(v, Use::read), result(out, Use::write);
-  const int64_t blocks = (p.z.queries + query_block - 1) / query_block;
-  const int64_t rows = std::min(p.z.queries, query_block), columns = std::min(p.z.keys, key_block);
+  const int64_t rows = std::clamp<int64_t>(p.z.queries, 1, p.z.causal ? query_block : wide_query_block);
+  const int64_t blocks = (p.z.queries + rows - 1) / rows, columns = std::min(p.z.keys, key_block);
   const int64_t chunk = tasks_per_chunk(rows * p.z.keys * (p.z.depth + p.z.width));
   parallel_for(p.z.batch * p.z.heads * blocks, chunk, [&](int64_t begin, int64_t end) {
     const Workspace scores(static_cast<size_t>(rows * columns) * sizeof(T));
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t head = t / blocks;
       // The last blocks first: under a causal mask they have the most work.
-      query_block_forward(p, result, log_sum_exp, x, y, z, head / p.z.heads, head % p.z.heads,
-                          (blocks - 1 - t % blocks) * query_block, scores.as<T>());
+      const int64_t head = t / blocks, first = (blocks - 1 - t % blocks) * rows;
+      query_block_forward(p, result, log_sum_exp, x, y, z, head / p.z.heads, head % p.z.heads, first,
+                          std::min(rows, p.z.queries - first), scores.as<T>());
     }
   });
   result.finish();
@@ -164,14 +167,15 @@ void query_block_gradient(const Problem<T>& p, const Gradient<T>& r, int64_t b, 
     const int64_t columns = std::min(key_block, visible - j);
     T *weights = work, *d = work + rows * columns;
     const Matrix<T> w{weights, columns, 1}, s{d, columns, 1};
-    gemm<T>(p.code, rows, columns, depth, q, r.k.matrix(b, h, j).transposed(), false, weights, columns);
+    gemm<T>(p.code, rows, columns, depth, q, r.k.matrix(b, h, j).transposed(), {}, weights, columns);
     const ScoreBlock<T> block = p.block(weights, b, h, first, rows, j, columns);
     weights_block(block, lse);
-    gemm<T>(p.code, columns, width, rows, w.transposed(), g, true, r.dv.at(b, h, j), r.dv.stride());
-    gemm<T>(p.code, rows, columns, width, g, r.v.matrix(b, h, j).transposed(), false, d, columns);
+    gemm<T>(p.code, columns, width, rows, w.transposed(), g, r.dv.addend(b, h, j), r.dv.at(b, h, j), r.dv.stride());
+    gemm<T>(p.code, rows, columns, width, g, r.v.matrix(b, h, j).transposed(), {}, d, columns);
     score_gradient_block(block, d, delta);
-    gemm<T>(p.code, rows, depth, columns, s, r.k.matrix(b, h, j), j > 0, r.dq.at(b, h, first), r.dq.stride());
-    gemm<T>(p.code, columns, depth, rows, s.transposed(), q, true, r.dk.at(b, h, j), r.dk.stride());
+    gemm<T>(p.code, rows, depth, columns, s, r.k.matrix(b, h, j), j > 0 ? r.dq.addend(b, h, first) : Addend<T>{},
+            r.dq.at(b, h, first), r.dq.stride());
+    gemm<T>(p.code, columns, depth, rows, s.transposed(), q, r.dk.addend(b, h, j), r.dk.at(b, h, j), r.dk.stride());
   }
 }
 

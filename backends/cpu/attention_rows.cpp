@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <weft/backends/cpu/attention_rows.hpp>
@@ -28,16 +29,25 @@ HWY_INLINE void each_vector(int64_t n, F&& f) {
 template <class T>
 HWY_INLINE Vec<T> load(const T* from, int64_t count, T filler = 0) {
   if (count == lanes<T>) return hn::LoadU(Tag<T>(), from);
+#if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN T buffer[lanes<T>];
   for (int64_t i = 0; i < lanes<T>; ++i) buffer[i] = i < count ? from[i] : filler;
   return hn::Load(Tag<T>(), buffer);
+#else
+  const auto there = hn::FirstN(Tag<T>(), static_cast<size_t>(count));
+  return hn::IfThenElse(there, hn::MaskedLoad(there, Tag<T>(), from), hn::Set(Tag<T>(), filler));
+#endif
 }
 template <class T>
 HWY_INLINE void store(Vec<T> x, T* to, int64_t count) {
   if (count == lanes<T>) return hn::StoreU(x.raw, Tag<T>(), to);
+#if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN T buffer[lanes<T>];
   hn::Store(x.raw, Tag<T>(), buffer);
   for (int64_t i = 0; i < count; ++i) to[i] = buffer[i];
+#else
+  hn::BlendedStore(x.raw, hn::FirstN(Tag<T>(), static_cast<size_t>(count)), Tag<T>(), to);
+#endif
 }
 
 template <class T>
@@ -49,47 +59,49 @@ HWY_INLINE T total(Vec<T> x) {
   return hn::GetLane(hn::SumOfLanes(Tag<T>(), x.raw));
 }
 
-/// The row's visible scores times scale plus mask; the largest of them.
+/// The largest of a row's first `n` numbers, NaN if any is.
 template <class T>
-T finish_scores(const ScoreBlock<T>& b, int64_t row) {
+T largest_of(const T* s, int64_t n) {
+  Vec<T> top(static_cast<double>(lowest<T>)), other = top;
+  int64_t j = 0;
+  for (; j + 2 * lanes<T> <= n; j += 2 * lanes<T>) {
+    top = maximum(top, load(s + j, lanes<T>));
+    other = maximum(other, load(s + j + lanes<T>, lanes<T>));
+  }
+  for (; j < n; j += lanes<T>) top = maximum(top, load(s + j, std::min(n - j, lanes<T>), lowest<T>));
+  top = maximum(top, other);
+  return any(top != top) ? static_cast<T>(__builtin_nan("")) : largest(top);
+}
+
+/// The row's visible scores plus the mask; the factor that they still lack.
+template <class T>
+T add_mask(const ScoreBlock<T>& b, int64_t row) {
+  if (b.mask == nullptr && b.scale > 0) return b.scale;  // the largest stays the largest
   const int64_t n = b.visible(row);
   T* s = b.scores + row * b.stride;
   const Vec<T> scale(static_cast<double>(b.scale));
-  Vec<T> top(static_cast<double>(lowest<T>));
   if (b.mask == nullptr) {
-    each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
-      const Vec<T> x = load(s + j, count, lowest<T>) * scale;
-      store(x, s + j, count);
-      if (count == lanes<T>) top = maximum(top, x);
-    });
+    each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR { store(load(s + j, count) * scale, s + j, count); });
   } else if (b.mask_column == static_cast<int64_t>(sizeof(T))) {
     const T* mask = reinterpret_cast<const T*>(b.mask + row * b.mask_row);
-    each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
-      const Vec<T> x = fma(load(s + j, count), scale, load(mask + j, count));
-      store(x, s + j, count);
-      if (count == lanes<T>) top = maximum(top, x);
-    });
+    each_vector<T>(n, [&](int64_t j, int64_t count)
+                          HWY_ATTR { store(fma(load(s + j, count), scale, load(mask + j, count)), s + j, count); });
   } else {
     const char* mask = b.mask + row * b.mask_row;
     for (int64_t j = 0; j < n; ++j) s[j] = s[j] * b.scale + *reinterpret_cast<const T*>(mask + j * b.mask_column);
-    each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
-      if (count == lanes<T>) top = maximum(top, load(s + j, count));
-    });
   }
-  T result = any(top != top) ? static_cast<T>(__builtin_nan("")) : largest(top);
-  for (int64_t j = n / lanes<T> * lanes<T>; j < n; ++j) result = s[j] <= result ? result : s[j];
-  return result;
+  return 1;
 }
 
-/// The row's visible scores to exp(score - top), zeros behind them; their sum.
+/// The row's visible scores to exp(factor score - top), zeros behind them; their sum.
 template <class T>
-T exponentials(const ScoreBlock<T>& b, int64_t row, T top) {
+T exponentials(const ScoreBlock<T>& b, int64_t row, T factor, T top) {
   const int64_t n = b.visible(row);
   T* s = b.scores + row * b.stride;
-  const Vec<T> shift(static_cast<double>(top));
+  const Vec<T> times(static_cast<double>(factor)), shift(static_cast<double>(-top));
   Vec<T> sum = hn::Zero(Tag<T>());
   each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
-    const Vec<T> e = exp(load(s + j, count, lowest<T>) - shift);
+    const Vec<T> e = exp(fma(load(s + j, count, lowest<T>), times, shift));
     store(e, s + j, count);
     sum = sum + e;
   });
@@ -110,7 +122,7 @@ T exp_of(T x) {
 template <class T>
 void softmax(const ScoreBlock<T>& b, const SoftmaxState<T>& state) {
   for (int64_t i = 0; i < b.rows; ++i) {
-    const T block_top = finish_scores(b, i);
+    const T factor = add_mask(b, i), block_top = largest_of(b.scores + i * b.stride, b.visible(i)) * factor;
     const T before = state.top[i], top = block_top <= before ? before : block_top;
     state.top[i] = top;
     if (top == lowest<T>) {  // nothing was visible so far
@@ -119,7 +131,7 @@ void softmax(const ScoreBlock<T>& b, const SoftmaxState<T>& state) {
       continue;
     }
     state.rescale[i] = before == lowest<T> ? 0 : before == top ? 1 : exp_of(before - top);
-    state.sum[i] = state.sum[i] * state.rescale[i] + exponentials(b, i, top);
+    state.sum[i] = state.sum[i] * state.rescale[i] + exponentials(b, i, factor, top);
   }
 }
 
@@ -130,8 +142,8 @@ void weights(const ScoreBlock<T>& b, const T* log_sum_exp) {
       zero_row(b, i);
       continue;
     }
-    finish_scores(b, i);
-    exponentials(b, i, log_sum_exp[i]);
+    const T factor = add_mask(b, i);
+    exponentials(b, i, factor, log_sum_exp[i]);
   }
 }
 

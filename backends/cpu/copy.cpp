@@ -2,8 +2,6 @@
 #include <bit>
 #include <cstring>
 
-#include <hwy/cache_control.h>
-
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/backends/cpu/loops.hpp>
 #include <weft/backends/cpu/loops_walk.hpp>
@@ -12,7 +10,8 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t grain = 65536;
-constexpr int64_t stream_bytes = int64_t{16} << 20;
+/// A copy of so many bytes does not stay in any cache with what it is copied from.
+constexpr int64_t stream_bytes = int64_t{14} << 20;
 
 int log2_of(int64_t item) { return std::countr_zero(static_cast<uint64_t>(item)); }
 UnaryLoop loop_of(DType to, DType from) { return convert_loops.loop[static_cast<int>(to)][static_cast<int>(from)]; }
@@ -33,7 +32,6 @@ struct Move {
       return;
     }
     convert_loops.stream(p[0], p[1], n * item);
-    hwy::FlushStream();
   }
 };
 
@@ -85,6 +83,7 @@ void copy(const View& out, const View& in) {
     move.streams = flat && n * out_item >= stream_bytes && reinterpret_cast<uintptr_t>(out.data) % 64 == 0;
     Walk walk(out, out_item, grain);
     walk.moves_only = true;
+    walk.streams = move.streams;
     walk.add(in, out_item);
     return run_walk(walk, move);
   }

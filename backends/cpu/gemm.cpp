@@ -2,22 +2,15 @@
 
 #include <dlfcn.h>
 #include <signal.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#endif
-#if WEFT_HAS_OPENBLAS
-#include <cblas.h>
 #endif
 #if WEFT_HAS_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
@@ -45,6 +38,7 @@ Workspace::~Workspace() {
 
 namespace {
 
+#if WEFT_HAS_ONEDNN
 /// A matrix as BLAS wants it: transposed or not, and the distance between its lines.
 struct Lead {
   bool transposed;
@@ -58,44 +52,6 @@ Lead lead_of(const Matrix<T>& matrix, int64_t rows, int64_t columns) {
   return {true, std::max<int64_t>({matrix.column, rows, 1})};
 }
 
-#if WEFT_HAS_OPENBLAS
-/// False where this OpenBLAS does not know the CPU and would run on kernels without AVX2.
-bool openblas_is_fast() {
-  static const bool fast = [] {
-    openblas_set_num_threads(1);  // where it is not the serial variant
-#if defined(__x86_64__)
-    if (!__builtin_cpu_supports("avx2")) return true;
-    const std::string_view core = openblas_get_corename();
-    for (std::string_view known : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids"}) {
-      if (core.size() == known.size() && strncasecmp(core.data(), known.data(), core.size()) == 0) return true;
-    }
-    return false;
-#else
-    return true;
-#endif
-  }();
-  return fast;
-}
-
-CBLAS_TRANSPOSE blas_transpose(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
-
-void openblas_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, bool accumulate, float* c,
-                   int64_t stride) {
-  const Lead x = lead_of(a, m, k), y = lead_of(b, k, n);
-  cblas_sgemm(CblasRowMajor, blas_transpose(x.transposed), blas_transpose(y.transposed), static_cast<blasint>(m),
-              static_cast<blasint>(n), static_cast<blasint>(k), 1, a.data, static_cast<blasint>(x.distance), b.data,
-              static_cast<blasint>(y.distance), accumulate ? 1 : 0, c, static_cast<blasint>(stride));
-}
-void openblas_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, bool accumulate, double* c,
-                   int64_t stride) {
-  const Lead x = lead_of(a, m, k), y = lead_of(b, k, n);
-  cblas_dgemm(CblasRowMajor, blas_transpose(x.transposed), blas_transpose(y.transposed), static_cast<blasint>(m),
-              static_cast<blasint>(n), static_cast<blasint>(k), 1, a.data, static_cast<blasint>(x.distance), b.data,
-              static_cast<blasint>(y.distance), accumulate ? 1 : 0, c, static_cast<blasint>(stride));
-}
-#endif
-
-#if WEFT_HAS_ONEDNN
 /// Kernels of oneDNN use the stack pointer as a general register: a handler that interrupts them on the thread's own
 /// stack writes over the process's memory. Signals wait until the call has ended; those of a fault never wait.
 class HeldSignals {
@@ -163,107 +119,166 @@ bool has_tiles() {
 }
 #endif
 
-void onednn_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, bool accumulate, float* c,
-                 int64_t stride) {
-  const OneOpenmpThread one;
-  const HeldSignals held;
-  const Lead x = lead_of(a, m, k), y = lead_of(b, k, n);
-  dnnl_sgemm(x.transposed ? 'T' : 'N', y.transposed ? 'T' : 'N', m, n, k, 1, a.data, x.distance, b.data, y.distance,
-             accumulate ? 1 : 0, c, stride);
-}
-
 dnnl::engine& engine() {
   static auto* instance = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *instance;
 }
 
-/// A bfloat16 product of one shape with its own memory handles; used by one thread.
-struct Bf16Product {
+/// What a product is added to.
+enum class Start : uint8_t { zeros, one_row, itself };
+
+struct ProductKey {
+  int64_t m, n, k, a_distance, b_distance, stride;
+  dnnl::memory::data_type type;
+  bool a_transposed, b_transposed;
+  Start start;
+
+  bool operator==(const ProductKey&) const = default;
+  struct Hash {
+    size_t operator()(const ProductKey& key) const {
+      uint64_t h = static_cast<uint64_t>(key.type) * 16 + key.a_transposed * 8 + key.b_transposed * 4 +
+                   static_cast<uint64_t>(key.start);
+      for (int64_t x : {key.m, key.n, key.k, key.a_distance, key.b_distance, key.stride}) {
+        h = (h ^ static_cast<uint64_t>(x)) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+      }
+      return h;
+    }
+  };
+};
+
+/// A product of one shape with its own memory handles; used by one thread.
+struct Product {
   dnnl::matmul primitive;
   dnnl::memory a, b, bias, c, scratchpad;
-  size_t scratch_bytes = 0;
+  std::unordered_map<int, dnnl::memory> arguments;  // the five above
+  size_t scratch_bytes;
+
+  explicit Product(const ProductKey& key);
 };
 
-using Bf16Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, bool>;
-
-Bf16Product make_bf16_product(int64_t m, int64_t n, int64_t k, Lead x, Lead y, bool biased, int64_t stride) {
+Product::Product(const ProductKey& key) {
   using dnnl::memory;
-  constexpr auto type = memory::data_type::bf16;
-  const auto strides = [](Lead l) { return l.transposed ? memory::dims{1, l.distance} : memory::dims{l.distance, 1}; };
-  const memory::desc a({m, k}, type, strides(x)), b({k, n}, type, strides(y)), c({m, n}, type, memory::dims{stride, 1});
-  const memory::desc bias({1, n}, type, memory::dims{n, 1});
+  const auto matrix = [&key](int64_t rows, int64_t columns, bool transposed, int64_t distance) {
+    return memory::desc({rows, columns}, key.type, transposed ? memory::dims{1, distance} : memory::dims{distance, 1});
+  };
+  const memory::desc x = matrix(key.m, key.k, key.a_transposed, key.a_distance);
+  const memory::desc y = matrix(key.k, key.n, key.b_transposed, key.b_distance);
+  const memory::desc row = matrix(1, key.n, false, key.n), z = matrix(key.m, key.n, false, key.stride);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto description = biased ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+  if (key.start == Start::itself) {
+    dnnl::post_ops added;
+    added.append_sum();
+    attributes.set_post_ops(added);
+  }
+  const auto description = key.start == Start::one_row ? dnnl::matmul::desc(x, y, row, z) : dnnl::matmul::desc(x, y, z);
   const dnnl::matmul::primitive_desc chosen(description, attributes, engine());
-  Bf16Product product;
-  product.primitive = dnnl::matmul(chosen);
-  product.a = memory(a, engine(), nullptr);
-  product.b = memory(b, engine(), nullptr);
-  product.bias = memory(bias, engine(), nullptr);
-  product.c = memory(c, engine(), nullptr);
-  product.scratchpad = memory(chosen.scratchpad_desc(), engine(), nullptr);
-  product.scratch_bytes = chosen.scratchpad_desc().get_size();
-  return product;
+  primitive = dnnl::matmul(chosen);
+  a = memory(x, engine(), nullptr);
+  b = memory(y, engine(), nullptr);
+  bias = memory(row, engine(), nullptr);
+  c = memory(z, engine(), nullptr);
+  scratchpad = memory(chosen.scratchpad_desc(), engine(), nullptr);
+  scratch_bytes = chosen.scratchpad_desc().get_size();
+  arguments = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}, {DNNL_ARG_SCRATCHPAD, scratchpad}};
+  if (key.start == Start::one_row) arguments.emplace(DNNL_ARG_BIAS, bias);
 }
 
-struct Bf16Cache {
-  dnnl::stream stream{engine()};
-  std::map<Bf16Key, Bf16Product> products;
+/// Making a product takes a tenth of a millisecond: each thread keeps those it met.
+Product& product_of(const ProductKey& key) {
+  constexpr size_t most = 256;
+  static thread_local std::unordered_map<ProductKey, Product, ProductKey::Hash> products;
+  const auto found = products.find(key);
+  if (found != products.end()) return found->second;
+  if (products.size() >= most) products.clear();
+  return products.try_emplace(key, key).first->second;
+}
 
-  Bf16Product& get(int64_t m, int64_t n, int64_t k, Lead x, Lead y, bool biased, int64_t stride) {
-    const Bf16Key key(m, n, k, x.distance, y.distance, stride, x.transposed, y.transposed, biased);
-    const auto found = products.find(key);
-    if (found != products.end()) return found->second;
-    if (products.size() >= 256) products.clear();
-    return products.emplace(key, make_bf16_product(m, n, k, x, y, biased, stride)).first->second;
-  }
-};
+template <class T>
+bool fills(const Matrix<T>& matrix, int64_t rows, int64_t columns) {
+  return matrix.column == 1 ? matrix.row == columns : matrix.row == 1 && matrix.column == rows;
+}
+
+/// oneDNN's best kernels take matrices without gaps; for others its BLAS needs no set-up.
+void onednn_sgemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, bool accumulate, float* c,
+                  int64_t stride) {
+  const OneOpenmpThread one;
+  const Lead x = lead_of(a, m, k), y = lead_of(b, k, n);
+  const HeldSignals held;
+  dnnl_sgemm(x.transposed ? 'T' : 'N', y.transposed ? 'T' : 'N', m, n, k, 1, a.data, x.distance, b.data, y.distance,
+             accumulate ? 1 : 0, c, stride);
+}
+
+/// `start` is nothing, one row for all, or c itself.
+template <class T>
+void onednn_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
+  const OneOpenmpThread one;
+  const Lead x = lead_of(a, m, k), y = lead_of(b, k, n);
+  const auto type = sizeof(T) == 2 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  const Start kind = start.data == nullptr ? Start::zeros : start.data == c ? Start::itself : Start::one_row;
+  Product& product = product_of({m, n, k, x.distance, y.distance, stride, type, x.transposed, y.transposed, kind});
+  static thread_local dnnl::stream stream(engine());
+  const Workspace scratch(product.scratch_bytes);
+  product.a.set_data_handle(const_cast<T*>(a.data));
+  product.b.set_data_handle(const_cast<T*>(b.data));
+  product.c.set_data_handle(c);
+  product.scratchpad.set_data_handle(scratch.as<void>());
+  if (kind == Start::one_row) product.bias.set_data_handle(const_cast<T*>(start.data));
+  const HeldSignals held;
+  product.primitive.execute(stream, product.arguments);
+}
 #endif
 
 }  // namespace
 
-// Up to 64³ the own kernels need no set-up and win.
 template <>
-GemmCode choose_gemm<float>(int64_t m, int64_t n, int64_t k) {
-  if (m == 1 || n == 1 || static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < 64.0 * 64 * 64) {
-    return GemmCode::native;
-  }
+GemmCode choose_gemm<float>([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k) {
 #if WEFT_HAS_ONEDNN
-  if (onednn_is_fast()) return GemmCode::onednn;
-#endif
-#if WEFT_HAS_OPENBLAS
-  if (openblas_is_fast()) return GemmCode::openblas;
+  // Up to 64³ the own kernels need no set-up, and win.
+  const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const bool small = m == 1 || n == 1 || (m <= 64 && n <= 64) || volume <= 64.0 * 64 * 64;
+  if (!small && onednn_is_fast()) return GemmCode::onednn;
 #endif
   return GemmCode::native;
 }
 
 template <>
-GemmCode choose_gemm<double>(int64_t m, int64_t n, int64_t k) {
-#if WEFT_HAS_OPENBLAS
-  const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  if (m > 1 && n > 1 && volume >= 64.0 * 64 * 64 && openblas_is_fast()) return GemmCode::openblas;
-#endif
-  (void)m, (void)n, (void)k;
+GemmCode choose_gemm<double>(int64_t, int64_t, int64_t) {
   return GemmCode::native;
 }
+
+namespace {
+
+/// Copies what c starts from into c, where it is not there already.
+template <class T>
+[[maybe_unused]] Addend<T> start_in_place(int64_t m, int64_t n, Addend<T> start, T* c, int64_t stride) {
+  if (start.data == nullptr || start.data == c) return start;
+  for (int64_t i = 0; i < m; ++i) std::copy_n(start.data + i * start.row, n, c + i * stride);
+  return {c, stride};
+}
+
+}  // namespace
 
 template <class T>
-void gemm([[maybe_unused]] GemmCode code, int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool accumulate,
+void gemm([[maybe_unused]] GemmCode code, int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start,
           T* c, int64_t stride) {
   if (m == 0 || n == 0) return;
 #if WEFT_HAS_ONEDNN
   if constexpr (std::is_same_v<T, float>) {
-    if (code == GemmCode::onednn) return onednn_gemm(m, n, k, a, b, accumulate, c, stride);
+    if (code == GemmCode::onednn) {
+      const bool dense = fills(a, m, k) && fills(b, k, n) && stride == n;
+      if (!dense || start.row != 0) start = start_in_place(m, n, start, c, stride);
+      if (dense) return onednn_gemm(m, n, k, a, b, start, c, stride);
+      return onednn_sgemm(m, n, k, a, b, start.data != nullptr, c, stride);
+    }
   }
 #endif
-#if WEFT_HAS_OPENBLAS
-  if (code == GemmCode::openblas) return openblas_gemm(m, n, k, a, b, accumulate, c, stride);
-#endif
-  native_gemm(m, n, k, a, b, accumulate ? Addend<T>{c, stride} : Addend<T>{}, c, stride);
+  native_gemm(m, n, k, a, b, start, c, stride);
 }
-template void gemm(GemmCode, int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, bool, float*, int64_t);
-template void gemm(GemmCode, int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, bool, double*, int64_t);
+template void gemm(GemmCode, int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, Addend<float>, float*, int64_t);
+template void gemm(GemmCode, int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, Addend<double>, double*,
+                   int64_t);
 
 bool has_fast_bf16_gemm([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n) {
 #if WEFT_HAS_ONEDNN && defined(__x86_64__)
@@ -280,24 +295,7 @@ void bf16_gemm([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n, [[maybe_u
                [[maybe_unused]] Matrix<uint16_t> a, [[maybe_unused]] Matrix<uint16_t> b,
                [[maybe_unused]] const uint16_t* bias, [[maybe_unused]] uint16_t* c, [[maybe_unused]] int64_t stride) {
 #if WEFT_HAS_ONEDNN
-  const OneOpenmpThread one;
-  static thread_local Bf16Cache cache;
-  Bf16Product& product = cache.get(m, n, k, lead_of(a, m, k), lead_of(b, k, n), bias != nullptr, stride);
-  const Workspace scratch(product.scratch_bytes);
-  product.a.set_data_handle(const_cast<uint16_t*>(a.data), cache.stream);
-  product.b.set_data_handle(const_cast<uint16_t*>(b.data), cache.stream);
-  product.c.set_data_handle(c, cache.stream);
-  product.scratchpad.set_data_handle(scratch.as<void>(), cache.stream);
-  std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, product.a},
-                                                  {DNNL_ARG_WEIGHTS, product.b},
-                                                  {DNNL_ARG_DST, product.c},
-                                                  {DNNL_ARG_SCRATCHPAD, product.scratchpad}};
-  if (bias != nullptr) {
-    product.bias.set_data_handle(const_cast<uint16_t*>(bias), cache.stream);
-    arguments.emplace(DNNL_ARG_BIAS, product.bias);
-  }
-  const HeldSignals held;
-  product.primitive.execute(cache.stream, arguments);
+  onednn_gemm(m, n, k, a, b, Addend<uint16_t>{bias, 0}, c, stride);
 #endif
 }
 

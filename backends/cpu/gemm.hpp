@@ -1,4 +1,4 @@
-// One entry to every matrix product of floats on one thread: own kernels, OpenBLAS or oneDNN.
+// One entry to every matrix product of floats on one thread: own kernels or oneDNN.
 #pragma once
 
 #include <cstddef>
@@ -26,19 +26,19 @@ struct Addend {
   Addend from(int64_t i, int64_t j) const { return {data != nullptr ? data + i * row + j : nullptr, row}; }
 };
 
-enum class GemmCode : uint8_t { native, openblas, onednn };
+enum class GemmCode : uint8_t { native, onednn };
 
 /// The fastest code for a problem of this shape on this CPU.
 template <class T>
 GemmCode choose_gemm(int64_t m, int64_t n, int64_t k);
 
-/// c[m, n] = a[m, k] · b[k, n], added to c where `accumulate`. c has rows of unit stride, `stride` apart. a and b may
-/// have any strides; with one of them 1 nothing is copied beyond packing.
+/// c[m, n] = start + a[m, k] · b[k, n]; `start` may be c itself. c has rows of unit stride, `stride` apart. Each of a
+/// and b has a unit stride, except that the own kernels take any.
 template <class T>
-void gemm(GemmCode code, int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool accumulate, T* c,
+void gemm(GemmCode code, int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c,
           int64_t stride);
 
-/// The own kernels alone: c = start + a · b, where `start` may be c itself.
+/// As `gemm`, by the own kernels.
 void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, Addend<float> start, float* c,
                  int64_t stride);
 void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
@@ -46,7 +46,7 @@ void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<doubl
 
 /// Whether a product of bfloat16 is faster with the CPU's own instructions than in f32.
 bool has_fast_bf16_gemm(int64_t m, int64_t n);
-/// As `gemm` on bfloat16, without `accumulate`; `bias` is null or n numbers. Every matrix has a unit stride.
+/// As `gemm` on bfloat16; `bias` is null or n numbers. Every matrix has a unit stride.
 void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
                uint16_t* c, int64_t stride);
 

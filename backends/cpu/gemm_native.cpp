@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include <weft/backends/cpu/gemm.hpp>
+#include <weft/backends/cpu/loops.hpp>
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -157,8 +158,12 @@ HWY_INLINE void transpose_tile(const double* from, int64_t from_stride, double* 
 /// to[p * to_stride + j] = from[j * from_stride + p] for j < lines, p < length.
 template <class T>
 void transpose(int64_t lines, int64_t length, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-  constexpr int64_t tile = tile_size<T>;
-  int64_t j = 0;
+  constexpr int64_t tile = tile_size<T>, item = sizeof(T);
+  int64_t j = lines / 8 * 8;
+  if (j > 0) {
+    convert_loops.transpose[item == 8 ? 3 : 2](reinterpret_cast<char*>(to), to_stride * item,
+                                               reinterpret_cast<const char*>(from), from_stride * item, length, j);
+  }
   for (; j + tile <= lines; j += tile) {
     int64_t p = 0;
     for (; p + tile <= length; p += tile) {
@@ -212,12 +217,21 @@ void pack_left(int64_t m, int64_t k, Matrix<T> a, T* to) {
   }
 }
 
+/// Whether the register blocks may read a where it lies: its rows are walked side by side, and those that lie a
+/// multiple of a page apart would push each other out of the cache.
+template <class T>
+bool reads_in_place(const Matrix<T>& a) {
+  return a.column == 1 && a.row * static_cast<int64_t>(sizeof(T)) % 4096 != 0;
+}
+
 template <class T>
 void packed_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
   constexpr int64_t width = block_vectors * lanes<T>;
+  const bool packs_left = !reads_in_place(a);
   const int64_t depth = std::min(k, panel_depth);
   const int64_t columns = (std::min(n, panel_columns) + width - 1) / width * width;
-  const Workspace scratch(static_cast<size_t>(depth * (columns + std::min(m, panel_rows))) * sizeof(T));
+  const int64_t rows_packed = packs_left ? std::min(m, panel_rows) : 0;
+  const Workspace scratch(static_cast<size_t>(depth * (columns + rows_packed)) * sizeof(T));
   T* right = scratch.as<T>();
   T* left = right + depth * columns;
   for (int64_t j = 0; j < n; j += panel_columns) {
@@ -227,12 +241,13 @@ void packed_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Adde
       pack_right(nj, kp, b.from(p, j), right);
       for (int64_t i = 0; i < m; i += panel_rows) {
         const int64_t mi = std::min(panel_rows, m - i);
-        pack_left(mi, kp, a.from(i, p), left);
+        if (packs_left) pack_left(mi, kp, a.from(i, p), left);
         for (int64_t jj = 0; jj < nj; jj += width) {
           for (int64_t ii = 0; ii < mi; ii += block_rows) {
             const int64_t rows = std::min<int64_t>(block_rows, mi - ii);
+            const Matrix<T> block_of_a = packs_left ? Matrix<T>{left + ii * kp, 1, rows} : a.from(i + ii, p);
             T* to = c + (i + ii) * stride + j + jj;
-            columns_of<T>(rows, std::min(width, nj - jj), kp, {left + ii * kp, 1, rows}, right + jj * kp, width,
+            columns_of<T>(rows, std::min(width, nj - jj), kp, block_of_a, right + jj * kp, width,
                           p > 0 ? Addend<T>{to, stride} : start.from(i + ii, j + jj), to, stride);
           }
         }

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include <weft/backends/cpu/index_loops.hpp>
+#include <weft/backends/cpu/index_offsets.hpp>
 #include <weft/backends/cpu/indices.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/backends/cpu/lines.hpp>
@@ -10,17 +11,37 @@
 
 namespace weft::cpu {
 
-void index_select(const View& out_view, const View& x_view, int dim, const View& index) {
-  const View out = at_least_1d(out_view);
-  View x = at_least_1d(x_view);
-  const IndexPlan plan = plan_along(broadcast_index(index, dim, out), dim, x);
-  x.layout.strides[dim] = 0;
-  index_get(out, x, plan);
+namespace {
+
+/// out[i] = x[index[i]] for lists; IndexError for the first index that is out of range.
+void read_list(const View& out, const View& x, const View& index) {
+  const GatherLine line = {bytes(out),
+                           bytes(x),
+                           bytes(index),
+                           out.layout.sizes[0],
+                           x.layout.sizes[0],
+                           out.layout.strides[0],
+                           0,
+                           x.layout.strides[0],
+                           index.layout.strides[0]};
+  if (!gather_list(line, out.layout.dtype, index.layout.dtype)) raise_first_invalid(index, 0, line.size);
+}
+
+}  // namespace
+
+void index_select(const View& out, const View& x, int dim, const View& index) {
+  check_index_type("index_select", index);
+  if (x.layout.rank == 1 && index.layout.rank == 1) return read_list(out, x, index);
+  IndexPlan plan;
+  View base;
+  plan_slices(plan, base, at_least_1d(x), dim, at_least_1d(index));
+  index_get(at_least_1d(out), base, plan);
 }
 
 // Indices are checked as they are read: `out` is the op's own, and nobody sees it when this raises.
 void gather(const View& out_view, const View& x_view, int dim, const View& index_view) {
   check_index_type("gather", index_view);
+  if (out_view.layout.rank == 1) return read_list(out_view, x_view, index_view);
   const View out = at_least_1d(out_view), x = at_least_1d(x_view), index = at_least_1d(index_view);
   if (out.layout.numel == 0) return;
   // Blocks of columns of all rows, so that what the indices reach stays in the cache; whole lines where the indices
@@ -36,14 +57,16 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
   }
   const int64_t rows = by_columns ? out.layout.sizes[dim] : 1, columns = out.layout.sizes[last];
   const int64_t fitting = std::max<int64_t>(cache / (std::max<int64_t>(size, 1) * item) / 16 * 16, 16);
-  const int64_t block = by_columns ? std::min(fitting, columns) : columns, blocks = (columns + block - 1) / block;
+  const int64_t block = std::min(by_columns ? fitting : 32768, columns), blocks = (columns + block - 1) / block;
   const int64_t out_step = out.layout.strides[last], index_step = index.layout.strides[last];
   const int64_t x_step = by_columns ? x.layout.strides[last] : 0;
   const int64_t out_row = out.layout.strides[dim], index_row = index.layout.strides[dim];
   const GatherLoop loop = gather_loop(out.layout.dtype, index.layout.dtype);
   std::atomic<bool> valid = true;
-  parallel_for(walk.count * blocks, rows_per_chunk(rows * block, 8192), [&](int64_t begin, int64_t end) {
+  const LineAhead<3> lines(walk, 1, x.layout, by_columns ? -1 : dim, columns);
+  parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
+      lines.fetch(bytes(x), t / blocks);
       const Cursor<3> at(walk, t / blocks);
       const int64_t first = t % blocks * block, width = std::min(block, columns - first);
       GatherLine line = {bytes(out) + at.offset[0] + first * out_step,
@@ -57,7 +80,7 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
                          index_step};
       bool all = true;
       for (int64_t i = 0; i < rows; ++i, line.out += out_row, line.index += index_row) {
-        if (i + ahead < rows && block < columns) {
+        if (i + ahead < rows && by_columns && block < columns) {
           for (int64_t b = 0; b < width * index_step; b += 64) __builtin_prefetch(line.index + ahead * index_row + b);
           for (int64_t b = 0; b < width * out_step; b += 64) __builtin_prefetch(line.out + ahead * out_row + b, 1);
         }

@@ -71,11 +71,17 @@ bool any_in_range(const char* index, DType type, int64_t step, int64_t n, int64_
 
 template <class Word, class I>
 bool gather_one_by_one(const GatherLine& line, int64_t first) {
-  for (int64_t i = first; i < line.n; ++i) {
-    int64_t row = index_at<I>(line.index, i * line.index_step);
-    if (!wraps_into(row, line.size)) return false;
-    *reinterpret_cast<Word*>(line.out + i * line.out_step) =
-        *reinterpret_cast<const Word*>(line.x + i * line.x_step + row * line.x_stride);
+  const int64_t size = line.size, stride = line.x_stride;
+  const int64_t out_step = line.out_step, x_step = line.x_step, index_step = line.index_step;
+  char* out = line.out + first * out_step;
+  const char *x = line.x + first * x_step, *index = line.index + first * index_step;
+  for (int64_t left = line.n - first; left > 0; --left) {
+    int64_t row = index_at<I>(index, 0);
+    if (!wraps_into(row, size)) return false;
+    *reinterpret_cast<Word*>(out) = *reinterpret_cast<const Word*>(x + row * stride);
+    out += out_step;
+    x += x_step;
+    index += index_step;
   }
   return true;
 }
@@ -137,6 +143,10 @@ GatherLoop chosen_gather(int64_t item, DType index) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <atomic>
+
+#include <weft/backends/cpu/thread_pool.hpp>
+
 namespace weft::cpu {
 
 HWY_EXPORT(any_offsets);
@@ -150,9 +160,49 @@ bool all_in_range(const char* index, DType type, int64_t step, int64_t n, int64_
   return HWY_DYNAMIC_DISPATCH(any_in_range)(index, type, step, n, size);
 }
 
+namespace {
+template <class I>
+bool few_offsets(int64_t* offset, const char* index, int64_t step, int64_t n, int64_t size, int64_t stride) {
+  for (int64_t i = 0; i < n; ++i, index += step) {
+    int64_t row = index_at<I>(index, 0);
+    if (!wraps_into(row, size)) return false;
+    offset[i] = row * stride;
+  }
+  return true;
+}
+}  // namespace
+
+bool checked_offsets(int64_t* offset, const char* index, DType type, int64_t step, int64_t n, int64_t size,
+                     int64_t stride) {
+  constexpr int64_t few = 16;  // for which finding a loop costs more than it gains
+  if (n > few) {
+    if (!all_in_range(index, type, step, n, size)) return false;
+    index_offsets(offset, index, type, step, n, size, stride, false);
+    return true;
+  }
+  if (type == DType::i64) return few_offsets<int64_t>(offset, index, step, n, size, stride);
+  return few_offsets<int32_t>(offset, index, step, n, size, stride);
+}
+
 HWY_EXPORT(chosen_gather);
 GatherLoop gather_loop(DType element, DType index) {
   return HWY_DYNAMIC_DISPATCH(chosen_gather)(itemsize(element), index);
+}
+
+bool gather_list(const GatherLine& line, DType element, DType index) {
+  constexpr int64_t chunk = 32768;
+  const GatherLoop loop = gather_loop(element, index);
+  if (line.n <= chunk) return loop(line);
+  std::atomic<bool> valid = true;
+  parallel_for(line.n, chunk, [&](int64_t begin, int64_t end) {
+    GatherLine part = line;
+    part.out += begin * part.out_step;
+    part.x += begin * part.x_step;
+    part.index += begin * part.index_step;
+    part.n = end - begin;
+    if (!loop(part)) valid.store(false, std::memory_order_relaxed);
+  });
+  return valid.load(std::memory_order_relaxed);
 }
 
 }  // namespace weft::cpu

@@ -14,6 +14,10 @@ bool all_in_range(const char* index, DType type, int64_t step, int64_t n, int64_
 void index_offsets(int64_t* offset, const char* index, DType type, int64_t step, int64_t n, int64_t size,
                    int64_t stride, bool more);
 
+/// Offsets of indices that are not checked yet; false where one is out of range.
+bool checked_offsets(int64_t* offset, const char* index, DType type, int64_t step, int64_t n, int64_t size,
+                     int64_t stride);
+
 /// A line of elements to read: out[i] = x[i * x_step + wrapped index i * x_stride], all in bytes.
 struct GatherLine {
   char* out;
@@ -23,5 +27,7 @@ struct GatherLine {
 /// False where an index is out of range; nothing is read by that one.
 using GatherLoop = bool (*)(const GatherLine&);
 GatherLoop gather_loop(DType element, DType index);
+/// One line alone, which threads share.
+bool gather_list(const GatherLine& line, DType element, DType index);
 
 }  // namespace weft::cpu

@@ -61,9 +61,9 @@ struct SelectionWalk {
   SelectionWalk(const View& values, const View& base, const IndexPlan& plan, Walk<2>* outer = nullptr) {
     const Layout& sizes = values.layout;
     int inside = sizes.rank;
-    while (inside > 0 && is_free(plan, inside - 1)) --inside;
+    while (inside > 0 && is_free(plan, base, inside - 1)) --inside;
     for (int d = 0; d < inside; ++d) {
-      if (outer != nullptr && is_free(plan, d)) {
+      if (outer != nullptr && is_free(plan, base, d)) {
         outer->push(sizes.sizes[d], {values.layout.strides[d], base.layout.strides[d]});
         continue;
       }
@@ -78,12 +78,38 @@ struct SelectionWalk {
   }
 
  private:
-  static bool is_free(const IndexPlan& plan, int d) {
+  // No index depends on the dimension, and each of its positions is a place of its own: an expanded index repeats one.
+  static bool is_free(const IndexPlan& plan, const View& base, int d) {
+    if (base.layout.strides[d] == 0 && plan.indices[0].layout.sizes[d] > 1) return false;
     for (int k = 0; k < plan.count; ++k) {
       if (plan.indices[k].layout.strides[d] != 0) return false;
     }
     return true;
   }
+};
+
+/// Lines along `dim` that indices jump about in, so that no processor foresees it: the next one comes from memory while
+/// the current one is worked on. Nothing for dim -1, lines too long for the first cache or indices too few.
+template <int N>
+class LineAhead {
+ public:
+  LineAhead(const Walk<N>& walk, int operand, const Layout& layout, int dim, int64_t indices)
+      : walk_(walk), operand_(operand) {
+    if (dim < 0) return;
+    const int64_t size = layout.sizes[dim], item = itemsize(layout.dtype);
+    if (layout.strides[dim] == item && size * item <= 16384 && indices * 32 >= size * item) length_ = size * item;
+  }
+  /// Before line t. Inlined: to a compiler, a function that only fetches ahead does nothing.
+  [[gnu::always_inline]] void fetch(const char* base, int64_t t) const {
+    if (length_ == 0 || t + 1 >= walk_.count) return;
+    const Cursor<N> next(walk_, t + 1);
+    for (int64_t b = 0; b < length_; b += 64) __builtin_prefetch(base + next.offset[operand_] + b);
+  }
+
+ private:
+  const Walk<N>& walk_;
+  int operand_;
+  int64_t length_ = 0;
 };
 
 }  // namespace weft::cpu

@@ -1,5 +1,6 @@
-// Writing by tensors of indices. Every index is checked before the first write. Threads share the destinations, never
-// one of them, and each goes through the indices in order: so the last value wins, and sums have one order.
+// Writing by tensors of indices. Every index is checked before the first write. Threads share the rows that are
+// written, never one of them, and each goes through the indices in order: so the last value wins, and sums have one
+// order.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -29,19 +30,9 @@ struct Part {
 template <class T, Scatter mode>
 struct Put {
   static void elements(char* base, int64_t base_step, const char* values, int64_t step, const int64_t* offset,
-                       int64_t n, Part part) {
-    if (part.count == 1) {
-      for (int64_t i = 0; i < n; ++i) {
-        T& to = *reinterpret_cast<T*>(base + i * base_step + offset[i]);
-        to = combined<mode>(to, *reinterpret_cast<const T*>(values + i * step));
-      }
-      return;
-    }
-    // Others' destinations are replaced by ones that nobody reads: a branch would be mispredicted half of the time.
-    T unread[16] = {};
+                       int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
-      char* const address = base + i * base_step + offset[i];
-      T& to = *(part.has(address) ? reinterpret_cast<T*>(address) : &unread[i & 15]);
+      T& to = *reinterpret_cast<T*>(base + i * base_step + offset[i]);
       to = combined<mode>(to, *reinterpret_cast<const T*>(values + i * step));
     }
   }
@@ -74,7 +65,8 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
   const Slot type = slot_of(base.layout.dtype);
   const BinaryLoop add =
       mode == Scatter::sum ? binary_loops.loop[static_cast<int>(BinaryOp::add)][type][0] : BinaryLoop{};
-  const int64_t parts = work * apart < worthwhile || apart >= threads ? 1 : std::min(threads, 8);
+  // Of single elements a thread would read all indices to find its own, which takes longer than writing them all.
+  const int64_t parts = single || work * apart < worthwhile || apart >= threads ? 1 : std::min(threads, 8);
   parallel_for(apart * parts, parts > 1 ? 1 : rows_per_chunk(work), [&](int64_t begin, int64_t end) {
     OffsetBlock<K> offsets(plan);
     for (int64_t t = begin; t < end; ++t) {
@@ -91,7 +83,7 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
           char* const line_to = to + at.offset[1] + j * walk.step[1];
           const char* const line_from = from + at.offset[0] + j * walk.step[0];
           if (single) {
-            Put<T, mode>::elements(line_to, walk.step[1], line_from, walk.step[0], offset, n, part);
+            Put<T, mode>::elements(line_to, walk.step[1], line_from, walk.step[0], offset, n);
             continue;
           }
           for (int64_t i = 0; i < n; ++i) {
@@ -113,21 +105,109 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
   });
 }
 
+/// A list of single elements that fits a block: nothing to walk, and checked as offsets are made.
+bool is_short_list(const View& values, const IndexPlan& plan) {
+  const int64_t n = values.layout.numel;
+  return plan.count == 1 && values.layout.rank == 1 && n > 0 && n <= offset_block;
+}
+template <class T, Scatter mode>
+void put_list(const View& base, const View& values, const IndexPlan& plan) {
+  int64_t offset[offset_block];
+  const View& index = plan.indices[0];
+  const int64_t n = values.layout.numel;
+  if (!checked_offsets(offset, bytes(index), index.layout.dtype, index.layout.strides[0], n, plan.sizes[0],
+                       plan.strides[0])) {
+    raise_first_invalid(index, plan.dims[0], plan.sizes[0]);
+  }
+  Put<T, mode>::elements(bytes(base), base.layout.strides[0], bytes(values), values.layout.strides[0], offset, n);
+}
+
+template <class T, Scatter mode>
+void put_any(const View& base, const View& values, const IndexPlan& plan) {
+  if (is_short_list(values, plan)) return put_list<T, mode>(base, values, plan);
+  with_index_count(plan, [&](auto count) { put<T, mode, decltype(count)::value>(base, values, plan); });
+}
+
 template <class T>
 T rounded(float x) {
   if constexpr (std::is_same_v<T, float16>) return to_float16(x);
   else return to_bfloat16(x);
 }
 
-/// Sums of single elements that lie close together: in an array of floats between the same places.
+/// The view's positions [begin, begin + size) of the first dimension.
+View part_of(View view, int64_t begin, int64_t size) {
+  Layout& l = view.layout;
+  view.data = bytes(view) + begin * l.strides[0];
+  l.numel = l.numel / l.sizes[0] * size;
+  l.sizes[0] = size;
+  return view;
+}
+
+/// Adds 16-bit floats to floats, so many at a time that their copies as floats stay small.
+void add_as_floats(const View& base, const View& values, const IndexPlan& plan) {
+  constexpr int64_t block = int64_t{1} << 20;
+  const int rank = values.layout.rank;
+  const int64_t rows = rank == 0 ? 1 : values.layout.sizes[0], width = values.layout.numel / rows;
+  const int64_t step = std::clamp<int64_t>(block / width, 1, rows);
+  const Scratch terms(step * width * (int64_t)sizeof(float));
+  for (int64_t begin = 0; begin < rows; begin += step) {
+    const auto part = [&](const View& view) {
+      return rank == 0 ? view : part_of(view, begin, std::min(step, rows - begin));
+    };
+    const View from = part(values);
+    View wide = from;
+    wide.data = terms.as<char>();
+    wide.layout.dtype = DType::f32;
+    wide.layout.contiguous = 1;
+    int64_t next = sizeof(float);
+    for (int d = rank - 1; d >= 0; --d) {
+      wide.layout.strides[d] = next;
+      next *= from.layout.sizes[d];
+    }
+    copy(wide, from);
+    IndexPlan here = plan;
+    for (int k = 0; k < plan.count; ++k) here.indices[k] = part(plan.indices[k]);
+    put_any<float, Scatter::sum>(part(base), wide, here);
+  }
+}
+
+/// Sums of single 16-bit floats into memory that reaches not much further than what is added: in floats that stand in
+/// for it, rounded once. False where it reaches further. What no index names is not written.
 template <class T>
-void add_in_singles(char* base, const char* values, const std::vector<int64_t>& to, const std::vector<int64_t>& from) {
-  T* const out = reinterpret_cast<T*>(base);
-  const Scratch scratch((*std::max_element(to.begin(), to.end()) + 1) * (int64_t)sizeof(float));
-  float* const sums = scratch.as<float>();
-  for (const int64_t place : to) sums[place] = to_float(out[place]);
-  for (size_t p = 0; p < to.size(); ++p) sums[to[p]] += to_float(*reinterpret_cast<const T*>(values + from[p]));
-  for (const int64_t place : to) out[place] = rounded<T>(sums[place]);
+bool put_sums_in_floats(const View& base, const View& values, const IndexPlan& plan) {
+  constexpr int64_t item = sizeof(T), wide = sizeof(float), block = 8192;
+  int64_t low = 0, high = 0, rest = 0;
+  const auto reach = [&](int64_t size, int64_t stride) {
+    (stride < 0 ? low : high) += stride * (size - 1);
+    rest |= stride % item;
+  };
+  for (int d = 0; d < base.layout.rank; ++d) reach(base.layout.sizes[d], base.layout.strides[d]);
+  for (int k = 0; k < plan.count; ++k) reach(plan.sizes[k], plan.strides[k]);
+  const int64_t span = (high - low) / item + 1;
+  if (rest != 0 || span > 4 * values.layout.numel + 1024) return false;
+
+  const Scratch sums(span * wide);
+  char* const memory = bytes(base) + low;
+  parallel_for(span, block, [&](int64_t begin, int64_t end) {
+    load_line(sums.as<float>() + begin, memory + begin * item, item, end - begin, dtype_of<T>());
+  });
+  View to = base;
+  to.data = sums.as<char>() - low / item * wide;
+  to.layout.dtype = DType::f32;
+  for (int d = 0; d < to.layout.rank; ++d) to.layout.strides[d] *= wide / item;
+  IndexPlan widened = plan;
+  for (int k = 0; k < plan.count; ++k) widened.strides[k] *= wide / item;
+  add_as_floats(to, values, widened);
+  parallel_for(span, block, [&](int64_t begin, int64_t end) {
+    T rounded[block];
+    T* const out = reinterpret_cast<T*>(memory) + begin;
+    store_line(reinterpret_cast<char*>(rounded), item, dtype_of<T>(), sums.as<float>() + begin, end - begin);
+    for (int64_t i = 0; i < end - begin; ++i) {
+      const bool same = rounded[i].bits == out[i].bits || (is_nan(to_float(rounded[i])) && is_nan(to_float(out[i])));
+      if (!same) out[i] = rounded[i];
+    }
+  });
+  return true;
 }
 
 /// Sums of 16-bit floats: the positions are grouped by destination, and each destination is rounded once.
@@ -140,6 +220,7 @@ void put_rounded_sums(const View& base, const View& values, const IndexPlan& pla
   }
   int64_t step[2];
   const int64_t width = free.pop(step), count = walk.lines.count * walk.length;
+  if (width == 1 && free.count == 1 && put_sums_in_floats<T>(base, values, plan)) return;
   std::vector<int64_t> to(static_cast<size_t>(count)), from(static_cast<size_t>(count));
   OffsetBlock<K> offsets(plan);
   Cursor<2 + K> at(walk.lines, 0);
@@ -157,9 +238,6 @@ void put_rounded_sums(const View& base, const View& values, const IndexPlan& pla
   const int64_t highest = *std::max_element(to.begin(), to.end());
   std::vector<int64_t> keys(to.size());
   for (size_t p = 0; p < to.size(); ++p) keys[p] = (to[p] - lowest) / (int64_t)sizeof(T);
-  if (width == 1 && free.count == 1 && (highest - lowest) / (int64_t)sizeof(T) <= 4 * count + 1024) {
-    return add_in_singles<T>(bytes(base) + lowest, bytes(values), keys, from);
-  }
   const Groups groups(keys, (highest - lowest) / (int64_t)sizeof(T) + 1);
   const int64_t per_group = free.count * width * (count / groups.count() + 1);
   parallel_for(groups.count(), rows_per_chunk(per_group), [&](int64_t begin, int64_t end) {
@@ -199,30 +277,32 @@ void put_rounded_sums(const View& base, const View& values, const IndexPlan& pla
 }  // namespace
 
 void index_put(const View& base, const View& values, const IndexPlan& plan, bool accumulate) {
-  check_plan("index_put", plan);
+  const DType type = base.layout.dtype;
+  const bool in_floats = accumulate && (type == DType::f16 || type == DType::bf16);
+  if (is_short_list(values, plan) && !in_floats) check_index_type("index_put", plan.indices[0]);
+  else check_plan("index_put", plan);
   if (accumulate) with_addable("index_put", base, [](auto) {});
   if (values.layout.numel == 0) return;
-  with_index_count(plan, [&](auto count) {
-    constexpr int K = decltype(count)::value;
-    if (!accumulate) {
-      with_item(itemsize(base.layout.dtype),
-                [&](auto word) { put<decltype(word), Scatter::replace, K>(base, values, plan); });
+  if (!accumulate) {
+    with_item(itemsize(base.layout.dtype),
+              [&](auto word) { put_any<decltype(word), Scatter::replace>(base, values, plan); });
+    return;
+  }
+  with_addable("index_put", base, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (is_half_type<T>) {
+      with_index_count(plan, [&](auto count) { put_rounded_sums<T, decltype(count)::value>(base, values, plan); });
     } else {
-      with_addable("index_put", base, [&](auto zero) {
-        using T = decltype(zero);
-        if constexpr (is_half_type<T>) put_rounded_sums<T, K>(base, values, plan);
-        else put<T, Scatter::sum, K>(base, values, plan);
-      });
+      put_any<T, Scatter::sum>(base, values, plan);
     }
   });
 }
 
-void index_add(const View& out_view, int dim, const View& index, const View& source_view) {
-  View out = at_least_1d(out_view);
-  const View source = at_least_1d(source_view);
-  const IndexPlan plan = plan_along(broadcast_index(index, dim, source), dim, out);
-  out.layout.strides[dim] = 0;
-  index_put(out, source, plan, true);
+void index_add(const View& out, int dim, const View& index, const View& source) {
+  IndexPlan plan;
+  View base;
+  plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index));
+  index_put(base, at_least_1d(source), plan, true);
 }
 
 }  // namespace weft::cpu

@@ -223,12 +223,11 @@ HWY_INLINE Lanes<float> exp(Lanes<float> a) {
     const auto shifted = hn::Add(hn::Mul(x, c(1.44269504088896341f)), c(12582912.0f));
     const auto n = hn::Sub(shifted, c(12582912.0f));
     const auto z = hn::Sub(hn::Sub(x, hn::Mul(n, c(0.693359375f))), hn::Mul(n, c(-2.12194440e-4f)));
-    auto p = hn::Add(hn::Mul(c(1.9875691500e-4f), z), c(1.3981999507e-3f));
-    p = hn::Add(hn::Mul(p, z), c(8.3334519073e-3f));
-    p = hn::Add(hn::Mul(p, z), c(4.1665795894e-2f));
-    p = hn::Add(hn::Mul(p, z), c(1.6666665459e-1f));
-    p = hn::Add(hn::Mul(p, z), c(5.0000001201e-1f));
-    const auto y = hn::Add(hn::Add(hn::Mul(hn::Mul(p, z), z), z), c(1.0f));
+    const auto pair = [&](float high, float low) HWY_ATTR { return hn::Add(hn::Mul(c(high), z), c(low)); };
+    const auto zz = hn::Mul(z, z);  // by pairs: half as many operations wait for one another
+    auto p = hn::Add(hn::Mul(pair(1.9875691500e-4f, 1.3981999507e-3f), zz), pair(8.3334519073e-3f, 4.1665795894e-2f));
+    p = hn::Add(hn::Mul(p, zz), pair(1.6666665459e-1f, 5.0000001201e-1f));
+    const auto y = hn::Add(hn::Add(hn::Mul(p, zz), z), c(1.0f));
     // y * 2 * 2^(n - 1), as 2^128 is no number; adding the bits of 126 puts n - 1 into the exponent.
     const auto power = hn::ShiftLeft<23>(hn::Add(hn::BitCast(di, shifted), hn::Set(di, 126 - 0x4b400000)));
     r.part[k] = hn::IfThenZeroElse(vanishes, hn::Mul(hn::Add(y, y), hn::BitCast(d, power)));

@@ -171,19 +171,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weft::cpu {
 
-Scratch::Scratch(int64_t size, bool wanted)
-    : data_(wanted ? ::operator new(static_cast<size_t>(size), std::align_val_t(64)) : nullptr) {}
-Scratch::~Scratch() {
-  if (data_ != nullptr) ::operator delete(data_, std::align_val_t(64));
-}
-
-View at_least_1d(View view) {
-  if (view.layout.rank > 0) return view;
-  view.layout.rank = 1;
-  view.layout.sizes[0] = 1;
-  view.layout.strides[0] = itemsize(view.layout.dtype);
-  return view;
-}
+void* Scratch::allocate(int64_t size) { return ::operator new(static_cast<size_t>(size), std::align_val_t(64)); }
+void Scratch::release(void* data) { ::operator delete(data, std::align_val_t(64)); }
 
 int column_dim(const Layout& layout, int dim) {
   const int64_t item = itemsize(layout.dtype);

@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/layout.hpp>
 #include <weft/tensor/view.hpp>
 
 namespace weft::cpu {
@@ -112,8 +113,11 @@ void finish_line(const A* computed, char* to, int64_t stride, int64_t n, DType d
 /// Memory for the lines that one chunk of a kernel computes in; 64-byte aligned, nothing where `wanted` is false.
 class Scratch {
  public:
-  explicit Scratch(int64_t size, bool wanted = true);
-  ~Scratch();
+  explicit Scratch(int64_t size, bool wanted = true)
+      : data_(!wanted ? nullptr : (size <= (int64_t)sizeof small_ ? small_ : allocate(size))) {}
+  ~Scratch() {
+    if (data_ != nullptr && data_ != small_) release(data_);
+  }
   Scratch(const Scratch&) = delete;
   template <class A>
   A* as() const {
@@ -121,6 +125,10 @@ class Scratch {
   }
 
  private:
+  static void* allocate(int64_t size);
+  static void release(void* data);
+
+  alignas(64) char small_[512];  // a small call never meets the heap
   void* data_;
 };
 
@@ -140,8 +148,6 @@ constexpr bool is_computable(DType t) { return !is_storage_only(t); }
 
 constexpr bool is_computable_float(DType t) { return t >= DType::f16 && t <= DType::f64; }
 
-/// A 0-d view as one of a single dimension.
-View at_least_1d(View view);
 /// The dimension along which rows that lie across `dim` are contiguous, where working on such rows is better than on
 /// lines along `dim`; else -1.
 int column_dim(const Layout& layout, int dim);

@@ -56,6 +56,8 @@ struct ConvertLoops {
   UnaryLoop stream;
   /// Transposes rows × columns elements of 1, 2, 4 or 8 bytes: out[r][c] = in[c][r], strides in bytes.
   void (*transpose[4])(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows, int64_t columns);
+  /// Copies n elements of 1, 2, 4 or 8 bytes that lie `in_stride` bytes apart.
+  void (*gather[4])(char* out, const char* in, int64_t in_stride, int64_t n);
 };
 
 extern UnaryLoops unary_loops;

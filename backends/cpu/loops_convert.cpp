@@ -131,6 +131,25 @@ void stream_loop(void* out, const void* a, int64_t bytes) {
   __builtin_memcpy(o + i, x + i, static_cast<size_t>(bytes - i * 4));
 }
 
+template <class T>
+void gather_loop(char* out, const char* in, int64_t in_stride, int64_t n) {
+  int64_t i = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(T) >= 4) {
+    const Tag<T> d;
+    constexpr int64_t lanes = HWY_LANES(T), size = sizeof(T);
+    // Not the last element: behind it the memory may end.
+    for (; in_stride == 2 * size && i + lanes < n; i += lanes) {
+      const T* from = reinterpret_cast<const T*>(in) + 2 * i;
+      const auto both = hn::ConcatEven(d, hn::LoadU(d, from + lanes), hn::LoadU(d, from));
+      hn::StoreU(both, d, reinterpret_cast<T*>(out) + i);
+    }
+  }
+#endif
+#pragma GCC unroll 4
+  for (; i < n; ++i) __builtin_memcpy(out + i * static_cast<int64_t>(sizeof(T)), in + i * in_stride, sizeof(T));
+}
+
 /// Transposes one block of `size` × `size` elements.
 template <class T>
 constexpr int block_size = sizeof(T) == 8 ? 4 : 8;
@@ -179,9 +198,17 @@ void transpose_loop(char* out, int64_t out_stride, const char* in, int64_t in_st
   constexpr int block = block_size<T>;
   constexpr int64_t size = sizeof(T);
   const int64_t whole_rows = rows - rows % block, whole_columns = columns - columns % block;
-  for (int64_t r = 0; r < whole_rows; r += block) {
+  if (in_stride % 2048 != 0) {
+    for (int64_t r = 0; r < whole_rows; r += block) {
+      for (int64_t c = 0; c < whole_columns; c += block) {
+        transpose_block<T>(out + r * out_stride + c * size, out_stride, in + c * in_stride + r * size, in_stride);
+      }
+    }
+  } else {  // input rows share cache sets and push each other out: what a block read of them is used up at once
     for (int64_t c = 0; c < whole_columns; c += block) {
-      transpose_block<T>(out + r * out_stride + c * size, out_stride, in + c * in_stride + r * size, in_stride);
+      for (int64_t r = 0; r < whole_rows; r += block) {
+        transpose_block<T>(out + r * out_stride + c * size, out_stride, in + c * in_stride + r * size, in_stride);
+      }
     }
   }
   for (int64_t r = 0; r < rows; ++r) {
@@ -200,6 +227,7 @@ void fill_small(ConvertLoops& loops, DType t) {
 template <class T>
 void fill_size(ConvertLoops& loops, int log2_size) {
   loops.fill[log2_size] = fill_loop<T>;
+  loops.gather[log2_size] = gather_loop<T>;
   loops.transpose[log2_size] = transpose_loop<T>;
 }
 void fill_convert(ConvertLoops& loops) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include <hwy/cache_control.h>
+
 #include <weft/backends/cpu/loops.hpp>
 #include <weft/backends/cpu/thread_pool.hpp>
 
@@ -87,19 +89,20 @@ struct Cursor {
 };
 
 template <class T>
-void copy_strided(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * out_stride, in + i * in_stride, sizeof(T));
+void scatter(char* out, int64_t out_stride, const char* in, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(out + i * out_stride, in + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
 }
-void copy_strided(int64_t item, char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n) {
+void scatter(int64_t item, char* out, int64_t out_stride, const char* in, int64_t n) {
   switch (item) {
     case 1:
-      return copy_strided<uint8_t>(out, out_stride, in, in_stride, n);
+      return scatter<uint8_t>(out, out_stride, in, n);
     case 2:
-      return copy_strided<uint16_t>(out, out_stride, in, in_stride, n);
+      return scatter<uint16_t>(out, out_stride, in, n);
     case 4:
-      return copy_strided<uint32_t>(out, out_stride, in, in_stride, n);
+      return scatter<uint32_t>(out, out_stride, in, n);
     default:
-      return copy_strided<uint64_t>(out, out_stride, in, in_stride, n);
+      return scatter<uint64_t>(out, out_stride, in, n);
   }
 }
 
@@ -116,8 +119,8 @@ void move_block(const Walk& walk, int k, int64_t begin, int64_t n, char* block, 
   }
   for (;;) {
     const int64_t run = std::min(n, size - index[inner]);
-    if (gather) copy_strided(item, block, item, p, stride, run);
-    else copy_strided(item, p, stride, block, item, run);
+    if (gather) convert_loops.gather[std::countr_zero(static_cast<uint64_t>(item))](block, p, stride, run);
+    else scatter(item, p, stride, block, run);
     n -= run;
     if (n == 0) return;
     block += run * item;
@@ -146,6 +149,15 @@ Order order_of(const Walk& walk, int k) {
   return contiguous ? Order::contiguous : repeated ? Order::repeated : Order::scattered;
 }
 
+/// parallel_for over parts of a walk.
+template <class F>
+void for_chunks(const Walk& walk, int64_t n, int64_t chunk, F&& body) {
+  parallel_for(n, chunk, [&](int64_t begin, int64_t end) {
+    body(begin, end);
+    if (walk.streams) hwy::FlushStream();
+  });
+}
+
 /// Any layout: blocks in row-major order, whose scattered operands go through the stack.
 void run_blocks(const Walk& walk, WalkBody body, const void* context) {
   Order orders[max_operands];
@@ -154,7 +166,7 @@ void run_blocks(const Walk& walk, WalkBody body, const void* context) {
     orders[k] = order_of(walk, k);
     if (orders[k] == Order::repeated) repeated |= 1u << k;
   }
-  parallel_for(walk.numel, std::max(walk.grain / 4, walk_block), [&](int64_t begin, int64_t end) {
+  for_chunks(walk, walk.numel, std::max(walk.grain / 4, walk_block), [&](int64_t begin, int64_t end) {
     alignas(64) char scratch[max_operands][walk_block * 8];
     char* p[max_operands];
     for (int64_t i = begin; i < end; i += walk_block) {
@@ -175,7 +187,7 @@ void run_rows(const Walk& walk, WalkBody body, const void* context, unsigned rep
   const int inner = walk.rank - 1;
   const int64_t size = walk.sizes[inner], pieces = (size + walk.grain - 1) / walk.grain;
   const int64_t rows = walk.numel / size, rows_at_once = std::max<int64_t>(1, walk.grain / size);
-  parallel_for(rows * pieces, pieces > 1 ? 1 : rows_at_once, [&](int64_t begin, int64_t end) {
+  for_chunks(walk, rows * pieces, pieces > 1 ? 1 : rows_at_once, [&](int64_t begin, int64_t end) {
     Cursor cursor(walk, inner, begin / pieces);
     if (pieces > 1) {
       const int64_t first = begin % pieces * walk.grain, n = std::min(walk.grain, size - first);
@@ -199,7 +211,7 @@ void run_tiles(const Walk& walk, WalkBody body, const void* context, unsigned re
   const int64_t bands = (rows + tile_rows - 1) / tile_rows, all_bands = walk.numel / (rows * columns) * bands;
   const int64_t bands_at_once = std::max<int64_t>(1, walk.grain / (tile_rows * columns));
   const bool direct = walk.moves_only && transposed == 2;
-  parallel_for(all_bands, bands_at_once, [&](int64_t begin, int64_t end) {
+  for_chunks(walk, all_bands, bands_at_once, [&](int64_t begin, int64_t end) {
     alignas(64) char scratch[max_operands][tile_bytes * tile_columns];
     for (int64_t band = begin; band < end; ++band) {
       const Cursor cursor(walk, outer, band / bands);

@@ -21,6 +21,8 @@ struct Walk {
   int64_t grain = 32768;
   /// The body only moves bytes from operand 1 to operand 0, so that tiles may be transposed in place of calling it.
   bool moves_only = false;
+  /// The body stores past the caches: each thread waits for its stores at the end of a chunk.
+  bool streams = false;
   /// Bytes of an element.
   int64_t items[max_operands];
   char* data[max_operands];

@@ -2,8 +2,6 @@
 #include <bit>
 #include <cstring>
 
-#include <hwy/cache_control.h>
-
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/backends/cpu/loops.hpp>
 #include <weft/backends/cpu/loops_walk.hpp>
@@ -18,8 +16,8 @@ constexpr int64_t unary_grain[] = {WEFT_UNARY_OPS(WEFT_GRAIN)};
 constexpr int64_t binary_grain[] = {WEFT_BINARY_OPS(WEFT_GRAIN)};
 constexpr int64_t ternary_grain[] = {WEFT_TERNARY_OPS(WEFT_GRAIN)};
 #undef WEFT_GRAIN
-/// From this many bytes on, an output is written past the caches.
-constexpr int64_t stream_bytes = int64_t{16} << 20;
+/// Operands of so many bytes together push each other out of any cache: the output is written past them.
+constexpr int64_t stream_bytes = int64_t{28} << 20;
 
 WEFT_FN void call(UnaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], n); }
 WEFT_FN void call(BinaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], in[1], n); }
@@ -68,7 +66,6 @@ struct Job {
       if (narrow != nullptr) narrow(target, out, count);
       else if (streams) convert_loops.stream(target, out, count * out_item);
     }
-    if (streams) hwy::FlushStream();
   }
 
   /// Repeats the element of operand k over a block.
@@ -97,13 +94,32 @@ struct Job {
 /// True where the operand is as contiguous as a contiguous output, or one element on the host.
 bool is_flat(const View& in) { return (in.layout.contiguous | in.layout.host_scalar) != 0; }
 
-/// Large outputs of cheap formulas gain from stores past the caches; the others wait for their arithmetic.
+/// The bytes that an operand lies in, where it repeats nothing.
+int64_t bytes_of(const View& view) {
+  int64_t bytes = itemsize(view.layout.dtype);
+  for (int d = 0; d < view.layout.rank; ++d) bytes *= view.layout.strides[d] != 0 ? view.layout.sizes[d] : 1;
+  return bytes;
+}
+
+/// Large outputs of cheap formulas gain from stores past the caches; the others wait for their arithmetic, or for what
+/// they gather. Every piece of the walk must begin at a cache line.
 template <int N>
 bool may_stream(const View& out, const View* const (&in)[N]) {
-  bool flat = out.layout.contiguous;
-  for (const View* view : in) flat &= is_flat(*view) && view->data != out.data;
-  return flat && out.layout.numel * itemsize(out.layout.dtype) >= stream_bytes &&
-         reinterpret_cast<uintptr_t>(out.data) % 64 == 0;
+  const Layout& layout = out.layout;
+  if (!layout.contiguous || reinterpret_cast<uintptr_t>(out.data) % 64 != 0) return false;
+  int64_t bytes = layout.numel * itemsize(layout.dtype);
+  if (bytes * (N + 1) < stream_bytes) return false;
+  bool flat = true;
+  const int last = layout.rank - 1;
+  for (const View* view : in) {
+    if (view->layout.host_scalar) continue;
+    const int64_t step = view->layout.strides[last];
+    if (view->data == out.data || (step != 0 && step != itemsize(view->layout.dtype))) return false;
+    flat &= is_flat(*view);
+    bytes += bytes_of(*view);
+  }
+  const bool whole_lines = flat || layout.sizes[last] * itemsize(layout.dtype) % 64 == 0;
+  return whole_lines && bytes >= stream_bytes;
 }
 
 template <int N, class Loop>
@@ -116,7 +132,7 @@ __attribute__((noinline)) void walk(const Loop* row, int64_t grain, const View& 
     job.set_in(k, *in[k], type);
     steps.add(*in[k], job.in_items[k]);
   }
-  job.streams = job.narrow == nullptr && grain == numeric && may_stream(out, in);
+  job.streams = steps.streams = job.narrow == nullptr && grain == numeric && may_stream(out, in);
   run_walk(steps, job);
 }
 
@@ -211,7 +227,7 @@ void where(const View& out, const View& condition, const View& a, const View& b)
     job.in_items[k] = k == 0 ? 1 : item;
     steps.add(*in[k], job.in_items[k]);
   }
-  job.streams = may_stream(out, in);
+  job.streams = steps.streams = may_stream(out, in);
   run_walk(steps, job);
 }
 

@@ -1,4 +1,8 @@
+// How reductions are walked. The dimensions are split into kept and reduced ones, each sorted by stride and merged;
+// then either the reduced dimension is innermost (lines) or a kept one is (columns). Work is cut into blocks by the
+// shape alone, and the blocks' results are combined in order.
 #include <weft/backends/cpu/reduce_plan.hpp>
+#include <weft/backends/cpu/thread_pool.hpp>
 
 namespace weft::cpu {
 
@@ -42,5 +46,107 @@ ReducePlan::ReducePlan(const View& out_view, const View& in)
     by_columns = kept_stride < reduced_stride && kept.sizes[kept.rank - 1] >= 4;
   }
 }
+
+namespace {
+
+/// Elements of one block of a reduction that is cut into several.
+constexpr int64_t block_elements = 65536;
+
+template <class W>
+void reduce_lines(const ReduceKernel<W>& kernel, const ReducePlan& plan, ReducedElements elements, W* partial) {
+  Walk<1> outer = plan.reduced;
+  int64_t step[1];
+  const int64_t n = outer.pop(step);
+  const LineBlocks blocks(outer.count, n, block_elements);
+  const int64_t per_output = blocks.count();
+  parallel_for(plan.kept.count * per_output, rows_per_chunk(blocks.elements()), [&](int64_t begin, int64_t end) {
+    Cursor<2> kept(plan.kept, begin / per_output);
+    if (outer.rank == 0 && per_output == 1) {  // one short line each: no divisions
+      for (int64_t t = begin; t < end; ++t, kept.next()) {
+        partial[t] = kernel.line(plan.data + kept.offset[1], step[0], n, elements);
+      }
+      return;
+    }
+    for (int64_t t = begin; t < end; ++t) {
+      const LineBlocks::Block block = blocks.at(t % per_output);
+      W result = kernel.identity;
+      Cursor<1> line(outer, block.first_line);
+      for (int64_t i = 0; i < block.lines; ++i, line.next()) {
+        const char* x = plan.data + kept.offset[1] + line.offset[0] + block.first * step[0];
+        result = kernel.combine(result, kernel.line(x, step[0], block.size, elements));
+      }
+      partial[t] = result;
+      if ((t + 1) % per_output == 0) kept.next();
+    }
+  });
+}
+
+/// Pieces of rows x blocks of columns x outer kept positions; partial[(outer * pieces + piece) * columns + column].
+template <class W>
+void reduce_columns(const ReduceKernel<W>& kernel, const ReducePlan& plan, ReducedElements elements, W* partial,
+                    int64_t pieces, int64_t rows_per_piece) {
+  Walk<2> outer = plan.kept;
+  int64_t step[2];
+  const int64_t columns = outer.pop(step);
+  constexpr int64_t most = ReduceKernel<W>::most_columns;
+  const int64_t blocks = (columns + most - 1) / most;
+  const int64_t grain = rows_per_chunk(rows_per_piece * (columns < most ? columns : most));
+  parallel_for(outer.count * pieces * blocks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t block = t % blocks, piece = t / blocks % pieces, position = t / blocks / pieces;
+      const Cursor<2> at(outer, position);
+      const int64_t first_row = piece * rows_per_piece, first = block * most;
+      const int64_t rows =
+          plan.reduced.count - first_row < rows_per_piece ? plan.reduced.count - first_row : rows_per_piece;
+      const int64_t width = columns - first < most ? columns - first : most;
+      kernel.columns(plan.data + at.offset[1] + first * step[1], plan.reduced, first_row, rows, step[1], width,
+                     elements, partial + (position * pieces + piece) * columns + first);
+    }
+  });
+}
+
+/// The columns of a dense matrix with few of them: several rows are seen as one, so that registers are filled.
+template <class W>
+void reduce_narrow(const ReduceKernel<W>& kernel, const ReducePlan& plan, ReducedElements elements, int64_t rows_in_one,
+                   double divisor) {
+  const int64_t columns = plan.kept.count, rows = plan.reduced.count / rows_in_one,
+                rest = plan.reduced.count % rows_in_one;
+  ReducePlan wide = plan;
+  wide.kept.sizes[0] = wide.kept.count = columns * rows_in_one;
+  wide.reduced.sizes[0] = wide.reduced.count = rows;
+  wide.reduced.strides[0][0] *= rows_in_one;
+  const ColumnPieces cut(wide, ReduceKernel<W>::most_columns, block_elements);
+  const Scratch memory((cut.pieces * wide.kept.count + columns) * (int64_t)sizeof(W));
+  W* const partial = memory.as<W>();
+  reduce_columns(kernel, wide, elements, partial, cut.pieces, cut.rows);
+  kernel.columns(plan.data, plan.reduced, rows * rows_in_one, rest, plan.kept.strides[1][0], columns, elements,
+                 partial + cut.pieces * wide.kept.count);
+  kernel.finish(plan, partial, cut.pieces * rows_in_one + 1, columns, divisor);
+}
+
+}  // namespace
+
+template <class W>
+void reduce_by(const ReduceKernel<W>& kernel, const ReducePlan& plan, bool truth, double divisor) {
+  const ReducedElements elements{plan.dtype, truth};
+  if (!plan.by_columns) {
+    Walk<1> outer = plan.reduced;
+    int64_t step[1];
+    const int64_t n = outer.pop(step);
+    const int64_t pieces = LineBlocks(outer.count, n, block_elements).count();
+    const Scratch partial(plan.kept.count * pieces * (int64_t)sizeof(W));
+    reduce_lines(kernel, plan, elements, partial.as<W>());
+    return kernel.finish(plan, partial.as<W>(), pieces, 1, divisor);
+  }
+  const int64_t rows_in_one = plan.rows_in_one();
+  if (rows_in_one > 1) return reduce_narrow(kernel, plan, elements, rows_in_one, divisor);
+  const ColumnPieces cut(plan, ReduceKernel<W>::most_columns, block_elements);
+  const Scratch partial(plan.kept.count * cut.pieces * (int64_t)sizeof(W));
+  reduce_columns(kernel, plan, elements, partial.as<W>(), cut.pieces, cut.rows);
+  kernel.finish(plan, partial.as<W>(), cut.pieces, cut.columns, divisor);
+}
+template void reduce_by(const ReduceKernel<double>&, const ReducePlan&, bool, double);
+template void reduce_by(const ReduceKernel<int64_t>&, const ReducePlan&, bool, double);
+template void reduce_by(const ReduceKernel<int32_t>&, const ReducePlan&, bool, double);
 
 }  // namespace weft::cpu

@@ -24,6 +24,33 @@ struct ReducePlan {
   }
 };
 
+/// What a reduction reads: elements as they are, or, for int32 alone, 1 where they are not zero.
+struct ReducedElements {
+  DType dtype;
+  bool truth;
+};
+
+/// One reduction over numbers of one type. Partial results are kept in W: double, int64_t or int32_t.
+template <class W>
+struct ReduceKernel {
+  /// At most so many go into one call of `columns`.
+  static constexpr int64_t most_columns = 512;
+
+  /// n elements, `stride` bytes apart.
+  W (*line)(const char* x, int64_t stride, int64_t n, ReducedElements elements);
+  /// The columns [0, width) of the rows [first, first + count) into result[width].
+  void (*columns)(const char* x, const Walk<1>& rows, int64_t first, int64_t count, int64_t step, int64_t width,
+                  ReducedElements elements, W* result);
+  /// Combines `pieces` consecutive groups of `width` results in order, and stores them.
+  void (*finish)(const ReducePlan& plan, W* partial, int64_t pieces, int64_t width, double divisor);
+  W (*combine)(W, W);
+  W identity;
+};
+
+/// Runs it over the plan; a divisor of 0 or more divides the results.
+template <class W>
+void reduce_by(const ReduceKernel<W>& kernel, const ReducePlan& plan, bool truth = false, double divisor = -1);
+
 /// Mean and sum of squared deviations of `count` numbers.
 struct Moments {
   double count, mean, squares;

@@ -40,7 +40,17 @@ void scan_line(char* to, int64_t out_step, DType out_type, const char* from, int
         sum = plus(sum, next);
       }
     } else {
-      for (int64_t j = 0; j < size; ++j) {
+      int64_t j = 0;
+      for (; j + 4 <= size; j += 4) {  // one addition in four waits for the one before
+        const Sum a = static_cast<Sum>(x[j]), ab = plus(a, x[j + 1]);
+        const Sum abc = plus(ab, x[j + 2]), cd = plus(static_cast<Sum>(x[j + 2]), x[j + 3]), abcd = plus(ab, cd);
+        y[j] = static_cast<A>(plus(sum, a));
+        y[j + 1] = static_cast<A>(plus(sum, ab));
+        y[j + 2] = static_cast<A>(plus(sum, abc));
+        sum = plus(sum, abcd);
+        y[j + 3] = static_cast<A>(sum);
+      }
+      for (; j < size; ++j) {
         sum = plus(sum, x[j]);
         y[j] = static_cast<A>(sum);
       }

@@ -8,7 +8,6 @@
 #include <weft/backends/cpu/indices.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/backends/cpu/thread_pool.hpp>
-#include <weft/tensor/threads.hpp>
 
 namespace weft::cpu {
 namespace {
@@ -80,9 +79,11 @@ void scatter_typed(const View& out, int dim, const View& index, const View& sour
   const int64_t fitting = is_half_type<T> ? std::clamp<int64_t>((1 << 18) / std::max<int64_t>(size, 1), 1, 64) : 64;
   const int64_t block = std::min(columns, fitting), blocks = (columns + block - 1) / block;
   const auto stride = [](const View& view, int d) { return d < 0 ? 0 : view.layout.strides[d]; };
-  parallel_for(walk.count * blocks, rows_per_chunk(rows * block, 8192), [&](int64_t begin, int64_t end) {
+  const LineAhead<3> lines(walk, 0, out.layout, inner < 0 ? dim : -1, rows);
+  parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
     const Scratch sums(size * block * (int64_t)sizeof(float), is_half_type<T>);
     for (int64_t t = begin; t < end; ++t) {
+      lines.fetch(bytes(out), t / blocks);
       const Cursor<3> at(walk, t / blocks);
       const int64_t first = t % blocks * block;
       const int64_t out_step = stride(out, inner), source_step = stride(source, inner),
@@ -101,18 +102,13 @@ void scatter_numbers(const View& out, int dim, const View& index, const View& so
   with_addable("scatter", out, [&](auto zero) { scatter_typed<decltype(zero), mode>(out, dim, index, source); });
 }
 
-/// One long line, which columns do not cut: index_put shares it between threads.
-bool scatter_shared(Scatter mode, const View& out, int dim, const View& index, const View& source) {
-  const bool adds = mode == Scatter::sum && itemsize(out.layout.dtype) != 2;
-  if (num_threads() == 1 || index.layout.numel < 65536 || index.layout.numel != index.layout.sizes[dim]) return false;
-  if (mode != Scatter::replace && !adds) return false;
-  const IndexPlan plan = plan_along(index, dim, out);
-  View base = out;
-  for (int d = 0; d < out.layout.rank; ++d) {
-    base.layout.sizes[d] = index.layout.sizes[d];
-    base.layout.strides[d] = 0;
-  }
-  index_put(base, source, plan, adds);
+/// A list by a list is what index_put does, which has no walk for a few elements.
+bool scatter_list(Scatter mode, const View& out, const View& index, const View& source) {
+  if (out.layout.rank != 1 || (mode != Scatter::replace && mode != Scatter::sum)) return false;
+  IndexPlan plan;
+  View base;
+  plan_slices(plan, base, out, 0, index);
+  index_put(base, source, plan, mode == Scatter::sum);
   return true;
 }
 
@@ -121,9 +117,9 @@ bool scatter_shared(Scatter mode, const View& out, int dim, const View& index, c
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
   check_index_type("scatter", index_view);
   if (mode != Scatter::replace) with_addable("scatter", out_view, [](auto) {});
+  if (index_view.layout.numel == 0) return;
+  if (scatter_list(mode, out_view, index_view, source_view)) return;
   const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);
-  if (index.layout.numel == 0) return;
-  if (scatter_shared(mode, out, dim, index, source)) return;
   raise_first_invalid(index, dim, out.layout.sizes[dim]);
   switch (mode) {
     case Scatter::replace:

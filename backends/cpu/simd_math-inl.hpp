@@ -2,6 +2,8 @@
 // Included by simd-inl.hpp alone.
 #include <cmath>
 
+#include <weft/backends/cpu/simd_tables.hpp>
+
 #if defined(WEFT_SIMD_MATH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_SIMD_MATH_INL
 #undef WEFT_SIMD_MATH_INL
@@ -202,19 +204,56 @@ template <class T>
 HWY_INLINE Vec<T> expm1(Vec<T> x) {
   return select(x == zero_like(x), x, expm1_within(bounded(x, -80.0, Format<T>::exp_high)));
 }
-template <class T>
-HWY_INLINE Vec<T> tanh(Vec<T> x) {
-  const Vec<T> two(2), magnitude = capped(abs(x), 20.0);
-  const Reduced<T> reduced = reduce_exp(magnitude + magnitude);
-  const Vec<T> power = power_of_two(reduced.n);
-  const Vec<T> r = reduced.r, square = r * r;
-  Vec<T> p;  // f32 is within 2 ulp without the rest of r
-  if constexpr (sizeof(T) == 4) p = fma(square, exp_tail(r), r);
-  else p = r + fma(square, exp_tail(r), reduced.low);
-  const Vec<T> e = fma(power, p, power - Vec<T>(1));  // exp(2 |x|) - 1
-  const Vec<T> d = e + two, lost = e - (d - two), q = e / d;
-  const Vec<T> better = fnma(q * lost, fnma(q, Vec<T>(0.5), Vec<T>(0.5)), q);  // 1 / d = (1 - q) / 2
-  return copy_sign(select(q < Vec<T>(0.75), better, q), x);
+#if HWY_TARGET == HWY_AVX3
+HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
+  return Raw<float>{_mm512_permutexvar_ps(index.raw, _mm512_load_ps(table))};
+}
+#elif HWY_TARGET == HWY_AVX2
+HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), index.raw);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), index.raw);
+  return Raw<float>{_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index.raw, 28)))};
+}
+#else
+HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
+  HWY_ALIGN uint32_t at[HWY_LANES(float)];
+  HWY_ALIGN float x[HWY_LANES(float)];
+  hn::Store(index, BitsTag<float>(), at);
+  for (size_t i = 0; i < HWY_LANES(float); ++i) x[i] = table[at[i] & 15];
+  return hn::Load(Tag<float>(), x);
+}
+#endif
+
+/// Where |x|, at most 15.49 widths, falls: the nearest multiple of the width, by its last four bits, and the rest.
+struct Piece {
+  hn::Vec<BitsTag<float>> index;
+  F32 t;
+  Mask<float> first;
+};
+HWY_INLINE Piece piece_of(F32 x, double width) {
+  const F32 shifter(Format<float>::shifter), magnitude = capped(abs(x), 15.49 * width);
+  const F32 shifted = fma(magnitude, F32(1 / width), shifter);
+  return {bits(shifted), fnma(shifted - shifter, F32(width), magnitude), shifted == shifter};
+}
+/// c[from] + c[from + 1] t + … with the coefficients of each lane's piece.
+template <int from, int N>
+HWY_INLINE F32 piecewise(const Piece& at, const float (&c)[N][16]) {
+  F32 sum = look_up(c[N - 1], at.index);
+#pragma GCC unroll 16
+  for (int i = N - 2; i >= from; --i) sum = fma(sum, at.t, look_up(c[i], at.index));
+  return sum;
+}
+
+HWY_INLINE F32 tanh(F32 x) { return copy_sign(piecewise<0>(piece_of(x, tanh_width), tanh_parts), x); }
+HWY_INLINE F64 tanh(F64 x) {
+  const F64 two(2), magnitude = capped(abs(x), 20.0);
+  const Reduced<double> reduced = reduce_exp(magnitude + magnitude);
+  const F64 power = power_of_two(reduced.n), r = reduced.r;
+  const F64 p = r + fma(r * r, exp_tail(r), reduced.low);
+  const F64 e = fma(power, p, power - F64(1));  // exp(2 |x|) - 1
+  const F64 d = e + two, lost = e - (d - two), q = e / d;
+  const F64 better = fnma(q * lost, fnma(q, F64(0.5), F64(0.5)), q);  // 1 / d = (1 - q) / 2
+  return copy_sign(select(q < F64(0.75), better, q), x);
 }
 
 /// log(1 + f) + e ln 2 for 1 + f between sqrt(1/2) and sqrt(2).
@@ -277,19 +316,10 @@ HWY_INLINE Vec<T> log1p(Vec<T> x) {
   return select(x == zero_like(x), x, log_edges(u, log_core(f, parts.e)));
 }
 
-/// The error function: an odd polynomial near 0, 1 - exp(polynomial) elsewhere.
 HWY_INLINE F32 erf(F32 x) {
-  const F32 t = abs(x), s = x * x;
-  const F32 near =
-      polynomial(s, {1.28379166e-1, -3.76125336e-1, 1.12819925e-1, -2.67681349e-2, 4.99119423e-3, -5.96761703e-4});
-  const F32 u = capped(t, 4.0), square = u * u;
-  F32 r = fma(fma(F32(-1.72853470e-5), u, F32(3.83197126e-4)), square, fma(F32(-3.88396438e-3), u, F32(2.42546219e-2)));
-  r = fma(fma(r, u, F32(-1.06777877e-1)), u, F32(-6.34846687e-1));
-  r = fma(fma(r, u, F32(-1.28717512e-1)), u, -u);
-  const Reduced<float> reduced = reduce_exp(r);
-  const F32 e = fma(reduced.r * reduced.r, exp_tail(reduced.r), reduced.r) + F32(1);
-  const F32 far = copy_sign(fnma(e, power_of_two(reduced.n), F32(1)), x);
-  return select(t > F32(0.927734375), far, fma(near, x, x));
+  const Piece at = piece_of(x, erf_width);
+  const F32 start = select(at.first, at.t, look_up(erf_parts[0], at.index));  // piece 0 is of erf(t) - t
+  return copy_sign(fma(piecewise<1>(at, erf_parts), at.t, start), x);
 }
 HWY_INLINE F64 erf(F64 x) {
   return by_lane([](double lane) { return ::erf(lane); }, x);

@@ -194,10 +194,17 @@ void softmax_lines(const View& out, const View& in, int dim, bool logarithm) {
   const Layout* const layouts[] = {&out.layout, &in.layout};
   const Walk<2> walk = walk_of(layouts, 0, out.layout.rank, dim);
   const int64_t n = out.layout.sizes[dim], out_step = out.layout.strides[dim], in_step = in.layout.strides[dim];
+  const bool ready = lies_ready<A>(in.layout, dim) && lies_ready<A>(out.layout, dim);
   parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
+    Cursor<2> at(walk, begin);
+    if (ready) {
+      for (int64_t row = begin; row < end; ++row, at.next()) {
+        softmax_row((A*)(bytes(out) + at.offset[0]), (const A*)(bytes(in) + at.offset[1]), n, logarithm);
+      }
+      return;
+    }
     const Scratch x_line(n * sizeof(A), !lies_ready<A>(in.layout, dim));
     const Scratch y_line(n * sizeof(A), !lies_ready<A>(out.layout, dim));
-    Cursor<2> at(walk, begin);
     for (int64_t row = begin; row < end; ++row, at.next()) {
       char* to = bytes(out) + at.offset[0];
       A* y = write_line(y_line.as<A>(), to, out_step, n, out.layout.dtype);

@@ -150,34 +150,18 @@ void sort_line(const Line<T>& line, typename Line<T>::Key lowest, int digits, co
 }
 
 template <class T>
-void sort_typed(const View& out, const View& order, const View& x, int dim, bool descending) {
+void sort_elements(const char* from, int64_t stride, int64_t n, bool descending, const Target& to, void* scratch) {
   using Key = Unsigned<sizeof(T)>;
-  const auto stride = [](const View& view, int d) { return view.data == nullptr ? 0 : view.layout.strides[d]; };
-  Walk<3> walk;
-  for (int d = 0; d < x.layout.rank; ++d) {
-    if (d != dim) walk.push(x.layout.sizes[d], {x.layout.strides[d], stride(out, d), stride(order, d)});
+  const Line<T> line = {from, stride, n, descending ? Key(~Key(0)) : Key(0)};
+  Key lowest = line.key(0), highest = lowest;
+  for (int64_t i = 1; i < n; ++i) {
+    lowest = std::min(lowest, line.key(i));
+    highest = std::max(highest, line.key(i));
   }
-  const int64_t n = x.layout.sizes[dim];
-  parallel_for(walk.count, rows_per_chunk(8 * n), [&](int64_t begin, int64_t end) {
-    const Scratch scratch(2 * n * (int64_t)sizeof(Entry<uint64_t>));
-    Cursor<3> at(walk, begin);
-    for (int64_t row = begin; row < end; ++row, at.next()) {
-      const Line<T> line = {bytes(x) + at.offset[0], x.layout.strides[dim], n, descending ? Key(~Key(0)) : Key(0)};
-      Key lowest = line.key(0), highest = lowest;
-      for (int64_t i = 1; i < n; ++i) {
-        lowest = std::min(lowest, line.key(i));
-        highest = std::max(highest, line.key(i));
-      }
-      const Target to = {out.data == nullptr ? nullptr : bytes(out) + at.offset[1],
-                         order.data == nullptr ? nullptr : bytes(order) + at.offset[2], stride(out, dim),
-                         stride(order, dim)};
-      const auto range = static_cast<uint64_t>(static_cast<Key>(highest - lowest));
-      const int digits = (64 - std::countl_zero(range) + 7) / 8;
-      if (digits <= 4 && n <= INT64_C(0xffffffff))
-        sort_line<Entry<uint32_t>>(line, lowest, digits, to, scratch.as<char>());
-      else sort_line<Entry<uint64_t>>(line, lowest, digits, to, scratch.as<char>());
-    }
-  });
+  const auto range = static_cast<uint64_t>(static_cast<Key>(highest - lowest));
+  const int digits = (64 - std::countl_zero(range) + 7) / 8;
+  if (digits <= 4 && n <= INT64_C(0xffffffff)) sort_line<Entry<uint32_t>>(line, lowest, digits, to, scratch);
+  else sort_line<Entry<uint64_t>>(line, lowest, digits, to, scratch);
 }
 
 /// How many elements of a sorted line have a key below `key`, or not above it.
@@ -195,7 +179,42 @@ int64_t place(const char* line, int64_t stride, int64_t n, Unsigned<sizeof(T)> k
 }
 
 template <class T>
-void search_typed(const View& out, const View& sorted, const View& values, bool right) {
+int64_t place_of(const char* value, const char* line, int64_t stride, int64_t n, bool right) {
+  return place<T>(line, stride, n, sort_key(*reinterpret_cast<const T*>(value)), right);
+}
+
+}  // namespace
+
+void sort(const View& out_view, const View& order_view, const View& x_view, int dim, bool descending) {
+  const View x = at_least_1d(x_view);
+  decltype(&sort_elements<float>) sort_row = nullptr;
+  with_ordered("sort", x, [&](auto zero) { sort_row = sort_elements<decltype(zero)>; });
+  if (x.layout.numel == 0) return;
+  const auto like_x = [](View view) { return view.data == nullptr ? view : at_least_1d(view); };
+  const View out = like_x(out_view), order = like_x(order_view);
+  const auto stride = [](const View& view, int d) { return view.data == nullptr ? 0 : view.layout.strides[d]; };
+  Walk<3> walk;
+  for (int d = 0; d < x.layout.rank; ++d) {
+    if (d != dim) walk.push(x.layout.sizes[d], {x.layout.strides[d], stride(out, d), stride(order, d)});
+  }
+  const int64_t n = x.layout.sizes[dim];
+  parallel_for(walk.count, rows_per_chunk(8 * n), [&](int64_t begin, int64_t end) {
+    const Scratch scratch(2 * n * (int64_t)sizeof(Entry<uint64_t>));
+    Cursor<3> at(walk, begin);
+    for (int64_t row = begin; row < end; ++row, at.next()) {
+      const Target to = {out.data == nullptr ? nullptr : bytes(out) + at.offset[1],
+                         order.data == nullptr ? nullptr : bytes(order) + at.offset[2], stride(out, dim),
+                         stride(order, dim)};
+      sort_row(bytes(x) + at.offset[0], x.layout.strides[dim], n, descending, to, scratch.as<char>());
+    }
+  });
+}
+
+void searchsorted(const View& out_view, const View& sorted, const View& values_view, bool right) {
+  decltype(&place_of<float>) place_in = nullptr;
+  with_ordered("searchsorted", sorted, [&](auto zero) { place_in = place_of<decltype(zero)>; });
+  if (values_view.layout.numel == 0) return;
+  const View out = at_least_1d(out_view), values = at_least_1d(values_view);
   const int last = values.layout.rank - 1;
   const bool shared = sorted.layout.rank == 1;
   Walk<3> walk;
@@ -208,28 +227,9 @@ void search_typed(const View& out, const View& sorted, const View& values, bool 
   parallel_for(walk.count, 4096, [&](int64_t begin, int64_t end) {
     Cursor<3> at(walk, begin);
     for (int64_t i = begin; i < end; ++i, at.next()) {
-      const auto key = sort_key(*reinterpret_cast<const T*>(bytes(values) + at.offset[1]));
       *reinterpret_cast<int64_t*>(bytes(out) + at.offset[0]) =
-          place<T>(bytes(sorted) + at.offset[2], stride, n, key, right);
+          place_in(bytes(values) + at.offset[1], bytes(sorted) + at.offset[2], stride, n, right);
     }
-  });
-}
-
-}  // namespace
-
-void sort(const View& out, const View& order, const View& x_view, int dim, bool descending) {
-  const View x = at_least_1d(x_view);
-  const auto like_x = [](View view) { return view.data == nullptr ? view : at_least_1d(view); };
-  with_ordered("sort", x, [&](auto zero) {
-    using T = decltype(zero);
-    if (x.layout.numel > 0) sort_typed<T>(like_x(out), like_x(order), x, dim, descending);
-  });
-}
-
-void searchsorted(const View& out, const View& sorted, const View& values, bool right) {
-  with_ordered("searchsorted", sorted, [&](auto zero) {
-    if (values.layout.numel == 0) return;
-    search_typed<decltype(zero)>(at_least_1d(out), sorted, at_least_1d(values), right);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <weft/backends/portable/accelerator.hpp>
 #include <weft/backends/portable/plan.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/layout.hpp>
 
 namespace weft::portable::host {
 
@@ -141,16 +142,6 @@ portable::Rows<N> rows_of(const View* const (&views)[N], int dim) {
   rows.length = layouts[0]->sizes[dim];
   rows.walk = walk_of(layouts, 0, layouts[0]->rank, dim);
   return rows;
-}
-
-/// A 0-d view as one of a single dimension.
-inline View at_least_1d(View view) {
-  if (view.layout.rank == 0) {
-    view.layout.rank = 1;
-    view.layout.sizes[0] = 1;
-    view.layout.strides[0] = itemsize(view.layout.dtype);
-  }
-  return view;
 }
 
 /// Raises DTypeError for a number type that the device lacks.

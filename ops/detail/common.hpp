@@ -27,16 +27,16 @@ inline const Tensor& checked(const Tensor& t, const char* op, Location where) {
 /// A fresh contiguous tensor; its elements are not set.
 inline Tensor make(std::span<const int64_t> sizes, DType dtype, Device device, const char* op, Location where) {
   detail::current_op = {op, where};
-  Tensor t = Tensor::adopt(detail::new_tensor(contiguous_layout(sizes, dtype, op, where), device, where));
-  if (WEFT_UNLIKELY(detail::current_mode.inference)) t.impl()->inference = true;
+  Tensor t = Tensor::adopt(detail::new_tensor(sizes, dtype, device, op, where));
+  t.impl()->inference = detail::current_mode.inference;
   return t;
 }
 /// As make_like, for who takes the kernel by WEFT_KERNEL_FOR, which names the op itself.
 inline Tensor fresh_like(const Tensor& like, const char* op, Location where) {
-  if (WEFT_LIKELY(like.is_contiguous() && !detail::current_mode.inference)) {
-    return Tensor::adopt(detail::new_tensor(like.raw_view().layout, like.device(), where));
-  }
-  return make(like.sizes(), like.dtype(), like.device(), op, where);
+  if (WEFT_UNLIKELY(!like.is_contiguous())) return make(like.sizes(), like.dtype(), like.device(), op, where);
+  Tensor t = Tensor::adopt(detail::new_tensor(like.raw_view().layout, where));
+  t.impl()->inference = detail::current_mode.inference;
+  return t;
 }
 inline Tensor make_like(const Tensor& like, const char* op, Location where) {
   detail::current_op = {op, where};
@@ -73,6 +73,8 @@ void check_out(const char* op, const Tensor& out, std::span<const int64_t> sizes
 void check_out_unrecorded(const char* op, std::initializer_list<const Tensor*> tensors, Location where);
 
 /// A tensor over the same storage; joins autograd's view bookkeeping unless under InferenceGuard.
-Tensor make_view(const Tensor& source, const Layout& layout, void* data);
+inline Tensor make_view(const Tensor& source, const Layout& layout, void* data) {
+  return Tensor::adopt(detail::new_view(source.impl(), layout, data));
+}
 
 }  // namespace weft

@@ -20,8 +20,6 @@ Dims reduced_dims(const Dims& kept);
 View seen_as(const View& contiguous, std::span<const int64_t> sizes);
 /// A fresh unrecorded result under other sizes; not a view to autograd.
 Tensor relabelled(const Tensor& contiguous, std::span<const int64_t> sizes);
-/// 0-d views as [1].
-inline View at_least_1d(const View& view) { return view.layout.rank == 0 ? seen_as(view, Dims(1)) : view; }
 
 /// A result or its gradient with the reduced dimensions put back.
 inline Tensor put_back(const Tensor& t, const Dims& kept, Location where) {

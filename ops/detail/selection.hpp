@@ -65,6 +65,10 @@ Tensor only_mask(const Tensor& x, std::span<const Index> items, const char* op, 
 void parse(Region& out, const Tensor& x, std::span<const Index> items, const char* op, Location where);
 void parse(Selection& out, const Tensor& x, std::span<const Index> items, const char* op, Location where);
 
+/// The index where it is all there is and kernels take it as it is: integers along the first dimension, something
+/// selected. Else null.
+const Tensor* only_list(const Tensor& x, std::span<const Index> items);
+
 /// A missing tensor stands for a full slice.
 std::vector<Index> as_indices(std::span<const std::optional<Tensor>> list);
 /// Slices along some axes, as set_value and strided_slice name them.

@@ -39,28 +39,24 @@ def _div(input, other, *, rounding_mode=None):
         return _ops["div"](input, other)
     if rounding_mode not in ("floor", "trunc"):
         raise ValueError(f"div(): argument 'rounding_mode' must be None, 'floor' or 'trunc', not {rounding_mode!r}")
-    if rounding_mode == "floor":
-        return floor_divide(input, other)
-    return _whole_quotient(input, other, "trunc")
+    return floor_divide(input, other) if rounding_mode == "floor" else _whole_quotient(input, other, "trunc")
 
 
 def _is_float(x):
     return x.dtype.is_floating_point if isinstance(x, Tensor) else isinstance(x, float)
 
 
-def _whole_quotient(a, b, rounding):
-    if _is_float(a) or _is_float(b):
-        return _ops[rounding](_ops["div"](a, b))
-    # Integers: float64 is exact below 2^53, and larger ones are refused rather than rounded.
-    wide = _core.float64
-    a64 = a.to(wide) if isinstance(a, Tensor) else a
-    b64 = b.to(wide) if isinstance(b, Tensor) else b
-    if bool((_ops["eq"](b64, 0)).any() if isinstance(b64, Tensor) else b64 == 0):
-        raise ZeroDivisionError("integer division by zero")
-    for x in (a64, b64):
-        if isinstance(x, Tensor) and x.numel() and bool((x.abs() > 2.0**53).any()):
-            raise NotImplementedError("integer division beyond 2**53 is not there yet")
-    return _ops[rounding](_ops["div"](a64, b64)).to(_core._result_type(a, b))
+def _whole_quotient(a, b, rounding, rest=False):
+    """The rounded quotient, or what it leaves of a."""
+    kind = _core._result_type(a, b)
+    if kind.is_floating_point:
+        quotient = _ops[rounding](_ops["div"](a, b))
+        return _ops["sub"](a, _ops["mul"](quotient, b)) if rest else quotient
+    if kind is _core.uint64:
+        raise NotImplementedError("division of uint64 is not there yet")
+    device = (a if isinstance(a, Tensor) else b).device
+    a, b = broadcast_tensors(*(asarray(x, dtype=_core.int64, device="cpu") for x in (a, b)))
+    return _core._divide_integers(a.contiguous(), b.contiguous(), rounding == "floor", rest).to(device, kind)
 
 
 if "floor_divide" not in _ops:
@@ -75,7 +71,7 @@ if "remainder" not in _ops:
     @_public
     def remainder(input, other):
         """input - floor_divide(input, other) * other; it has the sign of other."""
-        return _ops["sub"](input, _ops["mul"](floor_divide(input, other), other))
+        return _whole_quotient(input, other, "floor", rest=True)
 else:
     remainder = _ops["remainder"]
 

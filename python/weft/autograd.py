@@ -47,7 +47,7 @@ class FunctionCtx:
     """What one call of a Function keeps from its forward for its backward."""
 
     def __init__(self):
-        self._to_save, self._non_differentiable = (), ()
+        self._to_save = self._non_differentiable = self._dirty = ()
         self.saved_tensors, self.needs_input_grad = (), ()
 
     def save_for_backward(self, *tensors):
@@ -55,10 +55,12 @@ class FunctionCtx:
         self._to_save = tensors
 
     def mark_non_differentiable(self, *tensors):
+        """Outputs that get no gradient, as integer outputs never do."""
         self._non_differentiable = tensors
 
     def mark_dirty(self, *tensors):
-        raise NotImplementedError("functions that write into their inputs are not there yet")
+        """Inputs that forward wrote in place and returns; apply gives back the same object."""
+        self._dirty = tensors
 
     def set_materialize_grads(self, value):
         if not value:

@@ -47,6 +47,16 @@ struct WrongShape : autograd::Function<WrongShape> {
   static Tensor backward(Context&, const Tensor& g) { return g.sum(); }
 };
 
+struct Doubling : autograd::Function<Doubling> {
+  static constexpr const char* name = "doubling";
+  static Tensor forward(Context& context, const Tensor& x) {
+    context.mark_dirty({x});
+    x.mul_(2.0);
+    return x;
+  }
+  static Tensor backward(Context&, const Tensor& g) { return g * 2.0; }
+};
+
 struct PassThrough : autograd::Function<PassThrough> {
   static Tensor forward(Context&, const Tensor& x) { return x; }
   static Tensor backward(Context&, const Tensor& g) { return -g; }
@@ -88,6 +98,34 @@ TEST(UserFunction, MayReturnItsInput) {
   PassThrough::apply(x).backward();
   EXPECT_EQ(x.grad().item<float>(), -1.0f);
   EXPECT_TRUE(x.is_leaf());
+}
+
+TEST(UserFunction, MayWriteItsInput) {
+  const Tensor x = tensor({1.0, 2.0}, f64).requires_grad_();
+  const Tensor y = x * x;
+  const Tensor z = Doubling::apply(y);
+  EXPECT_EQ(z.impl(), y.impl());
+  EXPECT_EQ(y.select(0, 1).item<double>(), 8.0);
+  y.sum().backward();
+  EXPECT_EQ(x.grad().select(0, 1).item<double>(), 8.0);
+  EXPECT_THROW(Doubling::apply(x), AutogradError);
+}
+
+TEST(UserFunction, MayWriteAViewAndTheWholeKnowsIt) {
+  const Tensor x = tensor({1.0, 2.0, 3.0}, f64).requires_grad_();
+  const Tensor y = x * 1.0;
+  Doubling::apply(y.narrow(0, 1, 2));
+  (y * y).sum().backward();
+  const double want[] = {2.0, 16.0, 24.0};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(x.grad().select(0, i).item<double>(), want[i]);
+}
+
+TEST(UserFunction, WritesAreSeenByWhatSavedTheOldValue) {
+  const Tensor x = tensor({1.0}).requires_grad_();
+  const Tensor y = x * 1.0;
+  const Tensor z = y * y;
+  Doubling::apply(y);
+  EXPECT_THROW(z.backward(), AutogradError);
 }
 
 TEST(UserFunction, WatchesTheVersionOfWhatItSaved) {

@@ -208,7 +208,9 @@ TEST_F(ModuleHooks, AModuleThatWritesToItsInputWritesToTheCallersTensor) {
     EXPECT_EQ(values(h), Doubles{6});
     (y + h).backward();
     EXPECT_EQ(x.grad().item<double>(), 6) << hooked;
-    if (hooked) EXPECT_EQ(in, Doubles{6});
+    if (hooked) {
+      EXPECT_EQ(in, Doubles{6});
+    }
   }
 }
 

@@ -302,6 +302,28 @@ TEST(IndexPut, DoesNotDependOnThreads) {
   set_num_threads(before);
 }
 
+// Defect: positions that an expanded index repeats were taken for places of their own, so that threads lost updates.
+TEST(IndexPut, AnExpandedIndexRepeatsItsPlace) {
+  const int before = num_threads();
+  for (const int threads : {1, 2, 5}) {
+    set_num_threads(threads);
+    for (const DType dtype : {f32, f64, f16, bf16, i64, u8}) {
+      for (const int64_t n : {1, 6, 70, 200000}) {
+        SCOPED_TRACE(::testing::Message() << name(dtype) << " " << n << " on " << threads);
+        const Tensor at = tensor({1}).expand({n}), values = zeros({n}, dtype);
+        for (const int64_t i : {n - 1, n / 2, n / 3}) values[i] = 3;
+        const double sum = values.sum().to(f64).item<double>();
+        EXPECT_EQ(v(index_put(zeros({3}, dtype), {at}, values, true)), (Numbers{0, sum, 0}));
+        EXPECT_EQ(v(index_put(zeros({3}, dtype), {at}, values)), (Numbers{0, 3, 0}));
+        const Tensor rows = values.unsqueeze(1).expand({n, 2});
+        EXPECT_EQ(v(index_put(zeros({2, 2}, dtype), {at}, rows, true)), (Numbers{0, 0, sum, sum}));
+        EXPECT_EQ(v(index_put(zeros({2, 2}, dtype), {at, at}, values, true)), (Numbers{0, 0, 0, sum}));
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
 TEST(IndexPut, RefusesBeforeItWrites) {
   const Tensor x = counted({2, 3});
   EXPECT_REFUSED(IndexError, x, index_put_(x, {{0, 2}}, 1),

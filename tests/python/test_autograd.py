@@ -197,6 +197,47 @@ def test_functions_with_several_outputs_and_needs():
     assert a.grad.tolist() == [1]
 
 
+def test_functions_that_write_into_their_input():
+    class Double(autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.mark_dirty(x)
+            x.mul_(2)
+            return x, x + y
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return 2 * (g + h), h
+
+    x, other = leaf(1.0, 2.0), leaf(5.0, 6.0)
+    y = x * 3
+    old = y * y
+    z, total = Double.apply(y, other)
+    assert z is y and y.tolist() == [6, 12] and total.tolist() == [11, 18] and y.grad_fn.name() == "Double"
+    (y.sum() + total.sum()).backward()
+    assert x.grad.tolist() == [12, 12] and other.grad.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="modified by an in-place"):
+        old.sum().backward()
+    whole = x * 1
+    x.grad = None
+    Double.apply(whole[1:], other[1:])
+    whole.sum().backward()
+    assert x.grad.tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="leaf"):
+        Double.apply(x, other)
+    with weft.no_grad():
+        assert Double.apply(x, other)[0] is x
+
+    class Lost(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x * 2
+
+    with pytest.raises(ValueError, match="dirty"):
+        Lost.apply(leaf(1.0) * 1)
+
+
 def test_functions_that_misbehave():
     def function(forward, backward):
         return type("Odd", (autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
@@ -282,3 +323,70 @@ def test_other_threads_run_during_backward_and_large_ops():
     stop.set()
     t.join()
     assert ticks[0] > start
+
+
+def test_hooks_of_python_and_of_cpp_stand_in_one_list():
+    # retain_grad and the recorder are hooks written in C++.
+    x = leaf(1.0)
+    y = x * 1
+    first = y.register_hook(lambda g: g * 10)
+    y.retain_grad()
+    y.register_hook(lambda g: g * 5)
+    y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [50]
+    assert first.remove()
+    x.grad = y.grad = None
+    y.sum().backward()
+    assert x.grad.tolist() == [5]
+
+    p, order = leaf(2.0), []
+    a = p.register_post_accumulate_grad_hook(lambda t: order.append(("before", t.grad.item())))
+    recorder = weft.hooks.GradientRecorder({"p": p})
+    p.register_post_accumulate_grad_hook(lambda t: (order.append("after"), t.grad.mul_(0))[0])
+    p.sum().backward()
+    recorder.step()
+    assert order == [("before", 1), "after"] and p.grad.tolist() == [0]
+    assert '"norm":1,' in recorder.json_lines()[0]  # it looked between the two
+    assert a.remove()
+    p.sum().backward()
+    assert order[2:] == ["after"]
+
+
+def test_hooks_on_one_tensor_from_several_threads():
+    """Threads register, run backward and remove on one leaf, while another thread does Python work and collects."""
+    w = leaf(*range(4))
+    stop, errors, calls = threading.Event(), [], []
+
+    def guarded(f):
+        def run():
+            try:
+                f()
+            except BaseException as e:  # noqa: B902
+                errors.append(e)
+
+        return threading.Thread(target=run, daemon=True)
+
+    def work():
+        for i in range(60):
+            handle = w.register_hook(lambda g: (calls.append(1), weft.ones(1).exp_(), None)[2])
+            post = w.register_post_accumulate_grad_hook(lambda t: None)
+            (w * i).sum().backward()
+            handle.remove()
+            post.remove()
+
+    def collect():
+        while not stop.is_set():
+            gc.collect()
+
+    workers, collector = [guarded(work) for _ in range(4)], guarded(collect)
+    for t in [*workers, collector]:
+        t.start()
+    for t in workers:
+        t.join(120)
+    stop.set()
+    collector.join(60)
+    assert not any(t.is_alive() for t in [*workers, collector]), "deadlock"
+    assert not errors and len(calls) >= 240
+    w.grad = None
+    w.sum().backward()
+    assert w.grad.tolist() == [1, 1, 1, 1]

@@ -96,6 +96,28 @@ def test_bad_indices(index, kind):
         x[index] = 0
 
 
+def test_an_assignment_with_an_operator_writes_once():
+    x = weft.tensor(a.copy())
+    before = x._version
+    x[1] += 1
+    assert x._version == before + 1 and x[1, 0, 0].item() == a[1, 0, 0] + 1
+    x[:, 2] *= 2
+    assert x._version == before + 2 and x[0, 2, 1].item() == 2 * a[0, 2, 1]
+    x[[0, 0]] += 1  # a copy is read, changed and written
+    assert x._version == before + 3 and x[0, 0, 0].item() == a[0, 0, 0] + 1
+    x[0] = x[1]
+    assert x[0].tolist() == x[1].tolist()
+    w = weft.ones(2, 2, requires_grad=True)
+    y = w * 1
+    y[0] *= 3
+    y.sum().backward()
+    assert w.grad.tolist() == [[3, 3], [1, 1]]
+    w.grad, y = None, w * 1
+    y[0] = y[0].detach()  # the same elements, but outside the graph
+    y.sum().backward()
+    assert w.grad.tolist() == [[0, 0], [1, 1]]
+
+
 def test_bad_values():
     x = weft.tensor(a)
     for value, kind in [("a", TypeError), (weft.ones(7), ValueError), (None, TypeError), (object(), TypeError)]:

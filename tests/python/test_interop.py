@@ -214,6 +214,92 @@ def test_the_buffer_protocol_is_complete():
     assert weft.frombuffer(bytearray(8), dtype=weft.float32).tolist() == [0, 0]
 
 
+class Produced:
+    """A DLPack producer made by hand, with whatever one likes to put into the structure."""
+
+    import ctypes as c
+
+    class Structure(c.Structure):
+        import ctypes as c
+        _fields_ = [("data", c.c_void_p), ("device", c.c_int32 * 2), ("rank", c.c_int32), ("code", c.c_uint8),
+                    ("bits", c.c_uint8), ("lanes", c.c_uint16), ("shape", c.c_void_p), ("strides", c.c_void_p),
+                    ("offset", c.c_uint64), ("context", c.c_void_p), ("deleter", c.c_void_p)]
+
+    def __init__(self, name=b"dltensor", **fields):
+        c = self.c
+        self.deleted, self.name = 0, name
+        self.memory, self.shape, self.strides = (c.c_float * 4)(0, 1, 2, 3), (c.c_int64 * 1)(4), (c.c_int64 * 1)(1)
+
+        def delete(_):
+            self.deleted += 1
+
+        self.delete = c.CFUNCTYPE(None, c.c_void_p)(delete)
+        if "sizes" in fields:
+            self.shape = (c.c_int64 * 1)(fields.pop("sizes"))
+        values = dict(data=c.addressof(self.memory), device=(c.c_int32 * 2)(1, 0), rank=1, code=2, bits=32, lanes=1,
+                      shape=c.addressof(self.shape), strides=c.addressof(self.strides), offset=0, context=None,
+                      deleter=c.cast(self.delete, c.c_void_p))
+        self.structure = self.Structure(**{**values, **fields})
+
+    def __dlpack__(self, **_):
+        new = self.c.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = self.c.py_object, (self.c.c_void_p, self.c.c_char_p, self.c.c_void_p)
+        return new(self.c.addressof(self.structure), self.name, None)
+
+
+def test_the_producer_frees_its_memory_once_when_nobody_needs_it():
+    p = Produced()
+    x = weft.from_dlpack(p)
+    assert x.tolist() == [0, 1, 2, 3] and p.deleted == 0
+    y = x[1:]
+    del x
+    gc.collect()
+    assert p.deleted == 0 and y.tolist() == [1, 2, 3]
+    del y
+    weft.live_tensors()
+    assert p.deleted == 1
+    p = Produced()
+    assert weft.from_dlpack(p, copy=True).tolist() == [0, 1, 2, 3] and p.deleted == 1
+    p = Produced(strides=None, offset=4, sizes=3)
+    assert weft.from_dlpack(p).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("fields", [{"rank": -1}, {"rank": 100}, {"sizes": -4}, {"data": None}, {"shape": None},
+                                    {"lanes": 2}, {"lanes": 0}, {"bits": 31}, {"bits": 0}, {"code": 5}, {"code": 99},
+                                    {"device": (2, 0)}, {"device": (77, 3)}, {"name": b"nonsense"},
+                                    {"sizes": 1 << 61}], ids=str)
+def test_wrong_capsules_are_refused_and_stay_the_producers(fields):
+    if "device" in fields:
+        fields = {"device": (Produced.c.c_int32 * 2)(*fields["device"])}
+    p = Produced(**fields)
+    before = weft.live_tensors()
+    with pytest.raises((BufferError, ValueError, MemoryError)):
+        weft.from_dlpack(p)
+    gc.collect()
+    assert weft.live_tensors() == before and p.deleted == (0 if "sizes" not in fields or fields["sizes"] < 0 else p.deleted)
+
+
+def test_devices_are_not_shared_but_copied_on_demand(device):
+    x = weft.arange(3.0).to(device)
+    assert x.__dlpack_device__() == ((1, 0) if device == "cpu" else (12, 0))
+    if device != "cpu":
+        with pytest.raises(BufferError, match="hpu"):
+            x.__dlpack__()
+        with pytest.raises(BufferError):
+            x.__dlpack__(dl_device=(1, 0), copy=False)
+    assert weft.from_dlpack(x.__dlpack__(dl_device=(1, 0))).tolist() == [0, 1, 2]
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(2, 0))
+
+
+def test_small_floats_travel_to_numpy_as_their_bits():
+    for dtype, bits in ((weft.bfloat16, weft.int16), (weft.float8_e4m3fn, weft.uint8), (weft.float8_e5m2, weft.uint8)):
+        x = weft.tensor([1.0, -2.0, 0.5]).to(dtype)
+        seen = x.view(bits).numpy()
+        assert seen.ctypes.data == x.data_ptr() and seen.dtype.itemsize == x.itemsize
+        assert weft.from_numpy(seen).view(dtype).to(weft.float32).tolist() == [1, -2, 0.5]
+
+
 def test_torch_both_ways():
     torch = pytest.importorskip("torch")
     t = torch.arange(6.0).reshape(2, 3)

@@ -154,6 +154,45 @@ def test_promotion_is_pytorchs():
     assert (weft.tensor([0]) + (2**62)).item() == 2**62
 
 
+def test_integers_are_divided_exactly():
+    numbers = [0, 1, -1, 7, -7, 2**53 + 1, -(2**53) - 1, 2**62 + 1, -(2**62) - 1, 2**63 - 1, -(2**63)]
+    divisors = [1, -1, 2, -2, 3, -3, 10, 2**53 - 1, 2**62 + 3, 2**63 - 1, -(2**63)]
+    x, y = weft.tensor(numbers).unsqueeze(1), weft.tensor(divisors)
+
+    def wrapped(n):
+        return (n + 2**63) % 2**64 - 2**63
+
+    assert (x // y).tolist() == [[wrapped(a // b) for b in divisors] for a in numbers]
+    assert (x % y).tolist() == [[a % b for b in divisors] for a in numbers]
+    towards_zero = [[wrapped(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)) for b in divisors] for a in numbers]
+    assert weft.div(x, y, rounding_mode="trunc").tolist() == towards_zero
+    assert (100 // weft.tensor([7, -7])).tolist() == [14, -15] and (weft.tensor([7], dtype=weft.int8) % 4).dtype is weft.int8
+    with pytest.raises(ZeroDivisionError):
+        x // 0
+    with pytest.raises(ZeroDivisionError):
+        x % weft.tensor([1, 0, *divisors[2:]])
+
+
+def test_what_is_not_there_yet_says_so():
+    for missing in (lambda: weft.stft, lambda: weft.fft, lambda: weft.linalg.lstsq, lambda: weft.ones(1).sparse,
+                    lambda: weft.nn.functional.ctc_loss, lambda: weft.nn.Transformer, lambda: weft.optim.LBFGS):
+        with pytest.raises(AttributeError):
+            missing()
+    for unfinished in (lambda: weft.linalg.vector_norm(weft.ones(2), ord=3), lambda: weft.ones(1).detach_()):
+        with pytest.raises(NotImplementedError):
+            unfinished()
+
+
+def test_paths_lead_to_one_object():
+    for name in ("gelu", "softplus", "one_hot", "cross_entropy", "layer_norm", "scaled_dot_product_attention"):
+        assert getattr(weft.nn.functional, name) is getattr(weft, name), name
+    assert weft.linalg.matmul is weft.matmul and weft.concat is weft.cat and weft.multiply is weft.mul
+    q, k = weft.randn(1, 4, 3, 8), weft.randn(1, 2, 3, 8)
+    grouped = weft.nn.functional.scaled_dot_product_attention(q, k, k, scale=0.5, enable_gqa=True)
+    repeated = k.index_select(1, weft.tensor([0, 0, 1, 1]))
+    near(grouped, weft.nn.functional.scaled_dot_product_attention(q, repeated, repeated, scale=0.5).numpy(), f32)
+
+
 torch_calls = {
     "softmax": lambda m, x: m.softmax(x, dim=1), "log_softmax": lambda m, x: m.log_softmax(x, dim=-1),
     "logsumexp": lambda m, x: m.logsumexp(x, dim=(0, 1)), "var": lambda m, x: m.var(x, dim=0, correction=1),

@@ -1,5 +1,7 @@
 """Module: parameters, buffers and other modules by name, and hooks on its calls."""
 
+import itertools
+
 from weft import _core
 from weft._core import Tensor
 from weft._modes import no_grad
@@ -38,19 +40,18 @@ class _Handle:
         self.remove()
 
 
+_hook_numbers = itertools.count()
+
+
 def _add_hook(hooks, hook, prepend=False, **options):
     if not callable(hook):
         raise TypeError(f"argument 'hook' must be callable, not {type(hook).__name__}")
-    _add_hook.last += 1
-    key = _add_hook.last
+    key = next(_hook_numbers)
     hooks[key] = (hook, options)
     if prepend:
         for other in [k for k in hooks if k != key]:
             hooks[other] = hooks.pop(other)
     return _Handle(hooks, key)
-
-
-_add_hook.last = 0
 
 
 class Module:

@@ -1,0 +1,25 @@
+// One pass of a compiled loop over any number of tensors: what weft::map needs of the CPU.
+#pragma once
+
+#include <span>
+
+#include <weft/tensor/view.hpp>
+
+namespace weft::cpu {
+
+inline constexpr int max_map_operands = 20;
+
+struct MapOperand {
+  /// Broadcast to the pass's shape; an output without data is computed and dropped.
+  View view;
+  /// The type that the loop reads or writes; elements of another dtype are converted around it.
+  DType type;
+};
+
+/// count elements, contiguous in every operand; outputs come first.
+using MapLoop = void (*)(const void* function, void* const* operands, int64_t count);
+
+/// Runs `loop` over the elements of all operands, whose sizes are equal. No output may overlap an input.
+void run_map(MapLoop loop, const void* function, std::span<const MapOperand> operands, int outputs);
+
+}  // namespace weft::cpu
