@@ -1,4 +1,4 @@
-// All of Weft.
+// All of Weft, but for what few programs need: ops/map.hpp (own formulas) and ops/record.hpp (op records).
 #pragma once
 
 #include <weft/autograd/engine.hpp>
@@ -42,7 +42,6 @@
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/rearrange.hpp>
-#include <weft/ops/record.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include <weft/autograd/node.hpp>
-#include <weft/autograd/word_lock.hpp>
+#include <weft/tensor/word_lock.hpp>
 
 namespace weft {
 

@@ -7,8 +7,13 @@
 #include <weft/autograd/accumulation.hpp>
 #include <weft/autograd/engine.hpp>
 #include <weft/autograd/from_ops.hpp>
+#include <weft/autograd/hook_list.hpp>
 
 namespace weft {
+
+template class detail::HookList<detail::Hook>;
+
+NodeHooks::NodeHooks() : list(std::make_shared<detail::HookList<detail::Hook>>()) {}
 
 namespace {
 

@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include <weft/autograd/word_lock.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -91,44 +90,18 @@ class HookList final : public HookRegistry {
  public:
   using Snapshot = std::shared_ptr<const std::vector<Entry>>;
 
-  uint64_t add(Entry entry) {
-    Snapshot old;  // dies after the lock: with it may die functions of the user
-    WordLock lock(word_);
-    auto fresh =
-        entries_ == nullptr ? std::make_shared<std::vector<Entry>>() : std::make_shared<std::vector<Entry>>(*entries_);
-    entry.id = ++last_id_;
-    fresh->push_back(std::move(entry));
-    old = std::exchange(entries_, std::move(fresh));
-    return last_id_;
-  }
-  bool remove(uint64_t id) override {
-    Snapshot old;
-    WordLock lock(word_);
-    if (entries_ == nullptr) return false;
-    auto fresh = std::make_shared<std::vector<Entry>>();
-    for (const Entry& entry : *entries_) {
-      if (entry.id != id) fresh->push_back(entry);
-    }
-    if (fresh->size() == entries_->size()) return false;
-    old = std::exchange(entries_, fresh->empty() ? nullptr : std::move(fresh));
-    return true;
-  }
-  void clear() {
-    Snapshot old;
-    WordLock lock(word_);
-    old = std::move(entries_);
-  }
+  uint64_t add(Entry entry);
+  bool remove(uint64_t id) override;
+  void clear();
   /// Null when there are none.
-  Snapshot snapshot() const {
-    WordLock lock(word_);
-    return entries_;
-  }
+  Snapshot snapshot() const;
 
  private:
   mutable std::atomic<uint32_t> word_{0};
   uint64_t last_id_ = 0;
   Snapshot entries_;
 };
+extern template class HookList<Hook>;
 
 }  // namespace detail
 
@@ -171,7 +144,8 @@ struct NodeHooks {
     /// Who asked for it; what it dies with.
     const TensorImpl* tensor;
   };
-  const std::shared_ptr<detail::HookList<detail::Hook>> list = std::make_shared<detail::HookList<detail::Hook>>();
+  NodeHooks();
+  const std::shared_ptr<detail::HookList<detail::Hook>> list;
   /// Which phases ever had a hook, a bit for each, so that the others cost a test.
   std::atomic<uint32_t> phases{0};
   bool may_have(GradPhase phase) const {

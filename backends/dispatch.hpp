@@ -160,6 +160,9 @@ struct KernelTable {
   /// above, with `right`). sorted is 1-d, or has the outer sizes of values.
   void (*searchsorted)(const View& out, const View& sorted, const View& values, bool right);
 
+  /// counts[x[i]] += 1 for x 1-d, i32 or i64, with no number out of range; counts is contiguous i64. May be null.
+  void (*bincount)(const View& counts, const View& x);
+
   /// out[i] = start + i * step over a contiguous 1-d view.
   void (*arange)(const View& out, Scalar start, Scalar step);
   void (*random)(const View& out, Distribution, PhiloxSeed, double a, double b);
@@ -183,8 +186,8 @@ struct KernelTable {
   X(arg_reduce) X(variance) X(cumsum) X(softmax) X(softmax_gradient) X(matmul) X(layer_norm) \
   X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) \
   X(index_select) X(index_add) X(gather) X(scatter) X(index_get) X(index_put) X(count_nonzero) X(nonzero) \
-  X(masked_select) X(masked_scatter) X(sort) X(searchsorted) X(arange) X(random) X(attention) X(attention_gradient) \
-  X(adam) X(sgd)
+  X(masked_select) X(masked_scatter) X(sort) X(searchsorted) X(bincount) X(arange) X(random) X(attention) \
+  X(attention_gradient) X(adam) X(sgd)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

@@ -7,10 +7,6 @@ namespace weft {
 
 /// DTypeError unless i32 or i64.
 void check_index_type(const char* kernel, const View& index);
-/// An index of one dimension, or of none, seen with the sizes of `like`: stride 0 but along `dim`.
-View broadcast_index(const View& index, int dim, const View& like);
-/// The plan of one index into `dim` of `base`; the index has the sizes of the selection.
-IndexPlan plan_along(const View& index, int dim, const View& base);
 /// What an index of any rank selects along `dim` of x: the index's dimensions stand in the place of that one. x has a
 /// dimension, the selection at most max_rank.
 void plan_slices(IndexPlan& plan, View& base, const View& x, int dim, const View& index);

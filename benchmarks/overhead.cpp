@@ -79,6 +79,8 @@ void add_op_cases() {
   add_case(
       "ovh.gather_4", [=, idx = tensor({3, 1, 2, 0})] { Tensor r = gather(a16, 0, idx); }, plain);
   add_case(
+      "ovh.nonzero_16", [=, mask = a16 > 0.5] { Tensor r = nonzero(mask); }, plain);
+  add_case(
       "ovh.masked_fill_16", [=, mask = a16 > 0.5] { Tensor r = masked_fill(a16, mask, 0.0); }, plain);
 }
 

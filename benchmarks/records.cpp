@@ -1,5 +1,7 @@
 // One case per op record, `op.NAME`: the first sample's arguments in f32 on the CPU, forward only. A new op has its
 // case by having a record.
+#include <weft/ops/record.hpp>
+
 #include "case.hpp"
 
 namespace weft::bench {

@@ -128,6 +128,10 @@ void add_index_cases() {
   add_case(
       "thr.nonzero.1e6", [=] { Tensor r = nonzero(mask); }, plain, 5 * w, bytes);
   add_case(
+      "thr.bincount.1e6", [=] { Tensor r = bincount(small); }, plain, 8 * w, bytes);
+  add_case(
+      "thr.unique.1e6", [=] { Unique r = unique(small); }, plain, 8 * w, bytes);
+  add_case(
       "thr.index_long.1e6", [=] { Tensor r = a[idx]; }, plain, 16 * w, bytes);
   add_case(
       "thr.index_select.1e6", [=] { Tensor r = index_select(a, 0, idx); }, plain, 16 * w, bytes);

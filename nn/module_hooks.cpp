@@ -4,10 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <weft/autograd/hook_list.hpp>
 #include <weft/autograd/node.hpp>
 #include <weft/nn/module.hpp>
 
+template class weft::detail::HookList<weft::nn::detail::ForwardHook>;
+
 namespace weft::nn::detail {
+
+ModuleHooks::ModuleHooks()
+    : forward(std::make_shared<HookList<ForwardHook>>()), backward(std::make_shared<HookList<weft::detail::Hook>>()) {}
 
 namespace {
 

@@ -43,10 +43,18 @@ struct ForwardHook {
   Location where;
   uint64_t id = 0;
 };
+}  // namespace detail
+}  // namespace weft::nn
+
+extern template class weft::detail::HookList<weft::nn::detail::ForwardHook>;
+
+namespace weft::nn {
+namespace detail {
 
 struct ModuleHooks {
-  const std::shared_ptr<HookList<ForwardHook>> forward = std::make_shared<HookList<ForwardHook>>();
-  const std::shared_ptr<HookList<weft::detail::Hook>> backward = std::make_shared<HookList<weft::detail::Hook>>();
+  ModuleHooks();
+  const std::shared_ptr<HookList<ForwardHook>> forward;
+  const std::shared_ptr<HookList<weft::detail::Hook>> backward;
 };
 
 /// One call of a module that has hooks.

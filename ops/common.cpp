@@ -1,5 +1,7 @@
 #include <weft/ops/detail/common.hpp>
 
+#include <algorithm>
+
 #include <weft/ops/reduce.hpp>
 
 namespace weft {

@@ -81,7 +81,7 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, TensorOption
   T* next = values.get();
   for (const auto& row : rows) {
     if (row.size() != columns) raise<ShapeError>({.op = "tensor", .problem = "rows differ in length"}, where);
-    next = std::copy(row.begin(), row.end(), next);
+    for (const auto value : row) *next++ = value;
   }
   return tensor(std::span<const T>(values.get(), rows.size() * columns),
                 {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}, options, where);

@@ -1,6 +1,8 @@
 // Reading x[…]: views where it can be one, copies of what tensors of indices select otherwise.
 #include <weft/ops/indexing.hpp>
 
+#include <algorithm>
+
 #include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/masks.hpp>

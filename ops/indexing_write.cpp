@@ -1,4 +1,6 @@
 // Writing x[…]: in place, or into a copy.
+#include <algorithm>
+
 #include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/masks.hpp>

@@ -1,6 +1,8 @@
 // Matrix products and their gradients. Operands go to the kernel as strided views; a transpose is never a copy.
 #include <weft/ops/matmul.hpp>
 
+#include <algorithm>
+
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/records.hpp>

@@ -1,5 +1,6 @@
 #include <weft/ops/norm.hpp>
 
+#include <algorithm>
 #include <limits>
 
 #include <weft/ops/create.hpp>

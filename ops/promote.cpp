@@ -1,5 +1,6 @@
 #include <weft/ops/detail/promote.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 #include <weft/backends/cpu/kernels.hpp>

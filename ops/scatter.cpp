@@ -1,6 +1,7 @@
 // Reading and writing elements that an index moves along one dimension.
 #include <weft/ops/scatter.hpp>
 
+#include <algorithm>
 #include <limits>
 
 #include <weft/ops/create.hpp>

@@ -1,6 +1,8 @@
 // Understanding what stands between brackets: every check on the indices of a read or a write is made here.
 #include <weft/ops/detail/selection.hpp>
 
+#include <algorithm>
+
 #include <weft/ops/detail/masks.hpp>
 
 namespace weft {

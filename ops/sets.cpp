@@ -1,6 +1,8 @@
 // Distinct values, counts, places in sorted lists: composed of sorting, comparing neighbours and scattering.
 #include <weft/ops/sets.hpp>
 
+#include <algorithm>
+
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/indices.hpp>
 #include <weft/ops/detail/masks.hpp>
@@ -133,8 +135,15 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Locat
     }
     size = std::max(size, max(list, where).item<int64_t>(where) + 1);
   }
-  if (!weights.defined())
-    return index_add(zeros(size, counting(x), where), 0, list, ones(x.shape(), counting(x), where), where);
+  if (!weights.defined()) {
+    const Tensor counts = zeros(size, counting(x), where);
+    if (const auto kernel = kernels(counts.raw_view()).bincount; kernel != nullptr) {
+      CallScope scope(op, where);
+      kernel(counts.raw_view(), list.raw_view());
+      return counts;
+    }
+    return index_add(counts, 0, list, ones(1, counting(x), where).expand(x.shape(), where), where);
+  }
   const Tensor terms = weights.dtype() == DType::f32 ? weights : weights.to(DType::f64, where);
   return index_add(zeros(size, {terms.dtype(), x.device()}, where), 0, list, terms, where);
 }

@@ -1,4 +1,6 @@
 // Views: the Tensor methods that share storage, each with the gradient that undoes it.
+#include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include <weft/autograd/from_ops.hpp>

@@ -1,7 +1,6 @@
 // Dims: a short list of 64-bit integers (a shape, strides, axes) that never touches the heap.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <initializer_list>
 #include <span>
@@ -54,13 +53,18 @@ class Dims {
   }
   void insert(int at, int64_t value) {
     push_back(value);
-    std::rotate(values_ + at, values_ + size_ - 1, values_ + size_);
+    for (int i = size_ - 1; i > at; --i) values_[i] = values_[i - 1];
+    values_[at] = value;
   }
   void erase(int at) {
-    std::move(values_ + at + 1, values_ + size_, values_ + at);
     --size_;
+    for (int i = at; i < size_; ++i) values_[i] = values_[i + 1];
   }
-  bool operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+  bool operator==(const Dims& other) const {
+    bool equal = size_ == other.size_;
+    for (int i = 0; equal && i < size_; ++i) equal = values_[i] == other.values_[i];
+    return equal;
+  }
   /// Product of the values.
   int64_t product() const {
     int64_t n = 1;

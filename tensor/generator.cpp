@@ -1,10 +1,12 @@
 #include <weft/tensor/generator.hpp>
 
 #include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
 #include <weft/tensor/error.hpp>
+#include <weft/tensor/word_lock.hpp>
 
 namespace weft {
 
@@ -52,17 +54,17 @@ void Generator::manual_seed(uint64_t seed) { set_state({seed, 0, 0}); }
 uint64_t Generator::seed() const { return state().seed; }
 
 GeneratorState Generator::state() const {
-  std::lock_guard lock(mutex_);
+  const detail::WordLock lock(locked_);
   return state_;
 }
 
 void Generator::set_state(GeneratorState state) {
-  std::lock_guard lock(mutex_);
+  const detail::WordLock lock(locked_);
   state_ = state;
 }
 
 GeneratorState Generator::reserve(uint64_t blocks) {
-  std::lock_guard lock(mutex_);
+  const detail::WordLock lock(locked_);
   const GeneratorState first = state_;
   state_.offset += blocks;
   return first;

@@ -1,8 +1,8 @@
 // Random state: counter-based Philox4x32-10, one generator per device, the same bits on every device.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -42,7 +42,7 @@ class WEFT_API Generator {
   void set_state_bytes(std::span<const uint8_t> bytes, Location where = {});
 
  private:
-  mutable std::mutex mutex_;
+  mutable std::atomic<uint32_t> locked_{0};
   GeneratorState state_;
 };
 

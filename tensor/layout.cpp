@@ -1,5 +1,7 @@
 #include <weft/tensor/layout.hpp>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <weft/tensor/error.hpp>

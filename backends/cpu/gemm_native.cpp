@@ -125,57 +125,12 @@ void columns_of(int64_t m, int64_t n, int64_t k, Matrix<T> a, const T* b, int64_
   else if (n > 0) column_block<T, 1, true>(m, k, a, b, b_stride, start, c, stride, n);
 }
 
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-template <class T>
-constexpr int64_t tile_size = 1;
-template <class T>
-HWY_INLINE void transpose_tile(const T* from, int64_t, T* to, int64_t) {
-  *to = *from;
-}
-#else
-/// As many lines of as many numbers as 16 bytes hold, transposed.
-template <class T>
-constexpr int64_t tile_size = 16 / sizeof(T);
-HWY_INLINE void transpose_tile(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-  const hn::FixedTag<float, 4> d;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
-  const auto r2 = hn::LoadU(d, from + 2 * from_stride), r3 = hn::LoadU(d, from + 3 * from_stride);
-  const auto low01 = hn::InterleaveLower(d, r0, r1), low23 = hn::InterleaveLower(d, r2, r3);
-  const auto high01 = hn::InterleaveUpper(d, r0, r1), high23 = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, to);
-  hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, to + to_stride);
-  hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, to + 2 * to_stride);
-  hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, to + 3 * to_stride);
-}
-HWY_INLINE void transpose_tile(const double* from, int64_t from_stride, double* to, int64_t to_stride) {
-  const hn::FixedTag<double, 2> d;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_stride);
-  hn::StoreU(hn::InterleaveLower(d, r0, r1), d, to);
-  hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, to + to_stride);
-}
-#endif
-
 /// to[p * to_stride + j] = from[j * from_stride + p] for j < lines, p < length.
 template <class T>
 void transpose(int64_t lines, int64_t length, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-  constexpr int64_t tile = tile_size<T>, item = sizeof(T);
-  int64_t j = lines / 8 * 8;
-  if (j > 0) {
-    convert_loops.transpose[item == 8 ? 3 : 2](reinterpret_cast<char*>(to), to_stride * item,
-                                               reinterpret_cast<const char*>(from), from_stride * item, length, j);
-  }
-  for (; j + tile <= lines; j += tile) {
-    int64_t p = 0;
-    for (; p + tile <= length; p += tile) {
-      transpose_tile(from + j * from_stride + p, from_stride, to + p * to_stride + j, to_stride);
-    }
-    for (; p < length; ++p) {
-      for (int64_t q = 0; q < tile; ++q) to[p * to_stride + j + q] = from[(j + q) * from_stride + p];
-    }
-  }
-  for (; j < lines; ++j) {
-    for (int64_t p = 0; p < length; ++p) to[p * to_stride + j] = from[j * from_stride + p];
-  }
+  constexpr int64_t item = sizeof(T);
+  convert_loops.transpose[item == 8 ? 3 : 2](reinterpret_cast<char*>(to), to_stride * item,
+                                             reinterpret_cast<const char*>(from), from_stride * item, length, lines);
 }
 
 /// to[p * to_stride + j] = element (p, j) of a matrix with any strides.

@@ -11,27 +11,11 @@
 
 namespace weft::cpu {
 
-namespace {
-
-/// out[i] = x[index[i]] for lists; IndexError for the first index that is out of range.
-void read_list(const View& out, const View& x, const View& index) {
-  const GatherLine line = {bytes(out),
-                           bytes(x),
-                           bytes(index),
-                           out.layout.sizes[0],
-                           x.layout.sizes[0],
-                           out.layout.strides[0],
-                           0,
-                           x.layout.strides[0],
-                           index.layout.strides[0]};
-  if (!gather_list(line, out.layout.dtype, index.layout.dtype)) raise_first_invalid(index, 0, line.size);
-}
-
-}  // namespace
-
 void index_select(const View& out, const View& x, int dim, const View& index) {
   check_index_type("index_select", index);
-  if (x.layout.rank == 1 && index.layout.rank == 1) return read_list(out, x, index);
+  if (x.layout.rank == 1 && index.layout.rank == 1) {
+    return read_list(out, x, 0, index, 0, x.layout.sizes[0], x.layout.strides[0]);
+  }
   IndexPlan plan;
   View base;
   plan_slices(plan, base, at_least_1d(x), dim, at_least_1d(index));
@@ -41,7 +25,9 @@ void index_select(const View& out, const View& x, int dim, const View& index) {
 // Indices are checked as they are read: `out` is the op's own, and nobody sees it when this raises.
 void gather(const View& out_view, const View& x_view, int dim, const View& index_view) {
   check_index_type("gather", index_view);
-  if (out_view.layout.rank == 1) return read_list(out_view, x_view, index_view);
+  if (out_view.layout.rank == 1) {
+    return read_list(out_view, x_view, 0, index_view, 0, x_view.layout.sizes[0], x_view.layout.strides[0]);
+  }
   const View out = at_least_1d(out_view), x = at_least_1d(x_view), index = at_least_1d(index_view);
   if (out.layout.numel == 0) return;
   // Blocks of columns of all rows, so that what the indices reach stays in the cache; whole lines where the indices
@@ -65,10 +51,10 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
   std::atomic<bool> valid = true;
   const LineAhead<3> lines(walk, 1, x.layout, by_columns ? -1 : dim, columns);
   parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
+    Cursor<3> at(walk, begin / blocks);
+    for (int64_t t = begin, part = begin % blocks; t < end; ++t) {
       lines.fetch(bytes(x), t / blocks);
-      const Cursor<3> at(walk, t / blocks);
-      const int64_t first = t % blocks * block, width = std::min(block, columns - first);
+      const int64_t first = part * block, width = std::min(block, columns - first);
       GatherLine line = {bytes(out) + at.offset[0] + first * out_step,
                          bytes(x) + at.offset[1] + first * x_step,
                          bytes(index) + at.offset[2] + first * index_step,
@@ -87,6 +73,7 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
         all &= loop(line);
       }
       if (!all) valid.store(false, std::memory_order_relaxed);
+      if (++part == blocks) part = 0, at.next();
     }
   });
   if (!valid.load(std::memory_order_relaxed)) raise_first_invalid(index, dim, size);

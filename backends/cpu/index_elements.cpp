@@ -99,17 +99,7 @@ void index_get(const View& out, const View& base, const IndexPlan& plan) {
   if (plan.count == 1 && out.layout.rank == 1 && out.layout.numel > 0) {  // a list, checked as it is read
     const View& index = plan.indices[0];
     check_index_type("index_get", index);
-    const GatherLine line = {bytes(out),
-                             bytes(base),
-                             bytes(index),
-                             out.layout.numel,
-                             plan.sizes[0],
-                             out.layout.strides[0],
-                             base.layout.strides[0],
-                             plan.strides[0],
-                             index.layout.strides[0]};
-    if (!gather_list(line, out.layout.dtype, index.layout.dtype)) raise_first_invalid(index, plan.dims[0], line.size);
-    return;
+    return read_list(out, base, base.layout.strides[0], index, plan.dims[0], plan.sizes[0], plan.strides[0]);
   }
   if (plan.count == 1 && out.layout.numel > 0) {
     check_index_type("index_get", plan.indices[0]);

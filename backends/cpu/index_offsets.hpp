@@ -89,7 +89,8 @@ struct SelectionWalk {
 };
 
 /// Lines along `dim` that indices jump about in, so that no processor foresees it: the next one comes from memory while
-/// the current one is worked on. Nothing for dim -1, lines too long for the first cache or indices too few.
+/// the current one is worked on. Nothing for dim -1, lines too short to wait for or too long for the first cache, or
+/// indices too few.
 template <int N>
 class LineAhead {
  public:
@@ -97,7 +98,8 @@ class LineAhead {
       : walk_(walk), operand_(operand) {
     if (dim < 0) return;
     const int64_t size = layout.sizes[dim], item = itemsize(layout.dtype);
-    if (layout.strides[dim] == item && size * item <= 16384 && indices * 32 >= size * item) length_ = size * item;
+    const int64_t length = layout.strides[dim] == item ? size * item : 0;
+    if (length >= 256 && length <= 16384 && indices * 32 >= length) length_ = length;
   }
   /// Before line t. Inlined: to a compiler, a function that only fetches ahead does nothing.
   [[gnu::always_inline]] void fetch(const char* base, int64_t t) const {

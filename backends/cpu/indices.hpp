@@ -2,6 +2,7 @@
 // kernel: only there the op and its place are known.
 #pragma once
 
+#include <weft/backends/cpu/index_loops.hpp>
 #include <weft/backends/cpu/lines.hpp>
 #include <weft/backends/index_plan.hpp>
 
@@ -28,5 +29,21 @@ inline bool wraps_into(int64_t& index, int64_t size) {
 void raise_first_invalid(const View& index, int dim, int64_t size);
 /// The same for the indices of a plan, one after the other; DTypeError unless they are i32 or i64.
 void check_plan(const char* kernel, const IndexPlan& plan);
+
+/// out[i] = x[i * x_step + wrapped index[i] * x_stride] for lists, in bytes, checked as they are read: IndexError for
+/// the first index that is out of range.
+inline void read_list(const View& out, const View& x, int64_t x_step, const View& index, int dim, int64_t size,
+                      int64_t x_stride) {
+  const GatherLine line = {.out = bytes(out),
+                           .x = bytes(x),
+                           .index = bytes(index),
+                           .n = out.layout.numel,
+                           .size = size,
+                           .out_step = out.layout.strides[0],
+                           .x_step = x_step,
+                           .x_stride = x_stride,
+                           .index_step = index.layout.strides[0]};
+  if (!gather_list(line, out.layout.dtype, index.layout.dtype)) raise_first_invalid(index, dim, size);
+}
 
 }  // namespace weft::cpu

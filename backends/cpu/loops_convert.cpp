@@ -150,14 +150,16 @@ void gather_loop(char* out, const char* in, int64_t in_stride, int64_t n) {
   for (; i < n; ++i) __builtin_memcpy(out + i * static_cast<int64_t>(sizeof(T)), in + i * in_stride, sizeof(T));
 }
 
-/// Transposes one block of `size` × `size` elements.
+/// The largest block of `size` × `size` elements that is transposed at once, and the smaller one for what is left.
 template <class T>
-constexpr int block_size = sizeof(T) == 8 ? 4 : 8;
+constexpr int large_block = sizeof(T) == 8 ? 4 : 8;
+template <class T>
+constexpr int small_block = sizeof(T) < 4 ? 1 : 16 / sizeof(T);
 
-template <class T>
+template <class T, int size>
 WEFT_FN void transpose_block(char* out, int64_t out_stride, const char* in, int64_t in_stride) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (sizeof(T) == 4 && size == 8) {
     __m256 r[8], s[8];
     for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(in + i * in_stride));
     for (int i = 0; i < 4; ++i) {
@@ -176,7 +178,13 @@ WEFT_FN void transpose_block(char* out, int64_t out_stride, const char* in, int6
                        _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
     }
     return;
-  } else if constexpr (sizeof(T) == 8) {
+  } else if constexpr (sizeof(T) == 4 && size == 4) {
+    __m128 r[4];
+    for (int i = 0; i < 4; ++i) r[i] = _mm_loadu_ps(reinterpret_cast<const float*>(in + i * in_stride));
+    _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
+    for (int i = 0; i < 4; ++i) _mm_storeu_ps(reinterpret_cast<float*>(out + i * out_stride), r[i]);
+    return;
+  } else if constexpr (sizeof(T) == 8 && size == 4) {
     __m256d r[4];
     for (int i = 0; i < 4; ++i) r[i] = _mm256_loadu_pd(reinterpret_cast<const double*>(in + i * in_stride));
     const __m256d a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
@@ -186,35 +194,47 @@ WEFT_FN void transpose_block(char* out, int64_t out_stride, const char* in, int6
     _mm256_storeu_pd(reinterpret_cast<double*>(out + 2 * out_stride), _mm256_permute2f128_pd(a, c, 0x31));
     _mm256_storeu_pd(reinterpret_cast<double*>(out + 3 * out_stride), _mm256_permute2f128_pd(b, e, 0x31));
     return;
+  } else if constexpr (sizeof(T) == 8 && size == 2) {
+    const __m128d a = _mm_loadu_pd(reinterpret_cast<const double*>(in));
+    const __m128d b = _mm_loadu_pd(reinterpret_cast<const double*>(in + in_stride));
+    _mm_storeu_pd(reinterpret_cast<double*>(out), _mm_unpacklo_pd(a, b));
+    _mm_storeu_pd(reinterpret_cast<double*>(out + out_stride), _mm_unpackhi_pd(a, b));
+    return;
   }
 #endif
-  for (int r = 0; r < block_size<T>; ++r) {
+  for (int r = 0; r < size; ++r) {
     auto* o = reinterpret_cast<T*>(out + r * out_stride);
-    for (int c = 0; c < block_size<T>; ++c) o[c] = reinterpret_cast<const T*>(in + c * in_stride)[r];
+    for (int c = 0; c < size; ++c) o[c] = reinterpret_cast<const T*>(in + c * in_stride)[r];
   }
 }
-template <class T>
-void transpose_loop(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows, int64_t columns) {
-  constexpr int block = block_size<T>;
-  constexpr int64_t size = sizeof(T);
-  const int64_t whole_rows = rows - rows % block, whole_columns = columns - columns % block;
-  if (in_stride % 2048 != 0) {
-    for (int64_t r = 0; r < whole_rows; r += block) {
-      for (int64_t c = 0; c < whole_columns; c += block) {
-        transpose_block<T>(out + r * out_stride + c * size, out_stride, in + c * in_stride + r * size, in_stride);
+/// In blocks of `size`; what is left at the right and below in smaller ones.
+template <class T, int size>
+WEFT_FN void transpose_loop(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows,
+                            int64_t columns) {
+  constexpr int64_t item = sizeof(T);
+  const int64_t whole_rows = rows - rows % size, whole_columns = columns - columns % size;
+  if (size > 1 && in_stride % 2048 != 0) {
+    for (int64_t r = 0; r < whole_rows; r += size) {
+      for (int64_t c = 0; c < whole_columns; c += size) {
+        transpose_block<T, size>(out + r * out_stride + c * item, out_stride, in + c * in_stride + r * item, in_stride);
       }
     }
-  } else {  // input rows share cache sets and push each other out: what a block read of them is used up at once
-    for (int64_t c = 0; c < whole_columns; c += block) {
-      for (int64_t r = 0; r < whole_rows; r += block) {
-        transpose_block<T>(out + r * out_stride + c * size, out_stride, in + c * in_stride + r * size, in_stride);
+  } else {  // where input rows share cache sets and push each other out, what a block read of them is used up at once
+    for (int64_t c = 0; c < whole_columns; c += size) {
+      for (int64_t r = 0; r < whole_rows; r += size) {
+        transpose_block<T, size>(out + r * out_stride + c * item, out_stride, in + c * in_stride + r * item, in_stride);
       }
     }
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    auto* o = reinterpret_cast<T*>(out + r * out_stride);
-    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) {
-      o[c] = reinterpret_cast<const T*>(in + c * in_stride)[r];
+  if constexpr (size > 1) {
+    constexpr int next = size > small_block<T> ? small_block<T> : 1;
+    if (whole_rows > 0 && whole_columns < columns) {
+      transpose_loop<T, next>(out + whole_columns * item, out_stride, in + whole_columns * in_stride, in_stride,
+                              whole_rows, columns - whole_columns);
+    }
+    if (whole_rows < rows) {
+      transpose_loop<T, next>(out + whole_rows * out_stride, out_stride, in + whole_rows * item, in_stride,
+                              rows - whole_rows, columns);
     }
   }
 }
@@ -228,7 +248,7 @@ template <class T>
 void fill_size(ConvertLoops& loops, int log2_size) {
   loops.fill[log2_size] = fill_loop<T>;
   loops.gather[log2_size] = gather_loop<T>;
-  loops.transpose[log2_size] = transpose_loop<T>;
+  loops.transpose[log2_size] = transpose_loop<T, large_block<T>>;
 }
 void fill_convert(ConvertLoops& loops) {
   fill_to<bool>(loops.loop[static_cast<int>(DType::boolean)]);

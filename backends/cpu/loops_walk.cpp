@@ -267,7 +267,8 @@ void run_walk(Walk& walk, WalkBody body, const void* context) {
     if (walk.strides[k][inner] == 0) repeated |= 1u << k;
     else if (walk.strides[k][inner] != walk.items[k]) strided |= 1u << k;
   }
-  if (strided == 0 && (walk.rank == 1 || walk.sizes[inner] >= 16)) return run_rows(walk, body, context, repeated);
+  const bool few_rows = walk.numel <= 8 * walk.sizes[inner];
+  if (strided == 0 && (few_rows || walk.sizes[inner] >= 16)) return run_rows(walk, body, context, repeated);
   if (strided != 0) {
     const int partner = tile_partner(walk, strided);
     if (partner >= 0) {

@@ -46,21 +46,15 @@ struct Plan {
 UnaryLoop conversion(DType to, DType from) {
   return to == from ? nullptr : convert_loops.loop[static_cast<int>(to)][static_cast<int>(from)];
 }
+int log2_of(int64_t item) { return std::countr_zero(static_cast<uint64_t>(item)); }
 void fill(void* out, const void* element, int64_t item, int64_t n) {
-  convert_loops.fill[std::countr_zero(static_cast<uint64_t>(item))](out, element, n);
+  convert_loops.fill[log2_of(item)](out, element, n);
 }
 
-template <class T>
-void gather_run(char* out, const char* in, int64_t stride, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * int64_t{sizeof(T)}, in + i * stride, sizeof(T));
-}
 void gather_run(int64_t item, char* out, const char* in, int64_t stride, int64_t n) {
   if (stride == item) std::memcpy(out, in, static_cast<size_t>(n * item));
   else if (stride == 0) fill(out, in, item, n);
-  else if (item == 1) gather_run<uint8_t>(out, in, stride, n);
-  else if (item == 2) gather_run<uint16_t>(out, in, stride, n);
-  else if (item == 4) gather_run<uint32_t>(out, in, stride, n);
-  else gather_run<uint64_t>(out, in, stride, n);
+  else convert_loops.gather[log2_of(item)](out, in, stride, n);
 }
 
 /// Copies n elements of operand k from position `begin` on, in row-major order.

@@ -78,7 +78,7 @@ template <class T>
 Tiles choose_tiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   // A product of 16-bit numbers takes half the time, its packing does not.
-  double wanted = std::cbrt(sizeof(T) == 2 ? volume / 4 : volume) / 64;
+  double wanted = std::cbrt(sizeof(T) == 2 ? volume / 4 : volume) / 80;
   // A matrix-vector product reads much for little arithmetic.
   if (m == 1 || n == 1) wanted = volume / worthwhile;
   wanted /= static_cast<double>(batch);

@@ -66,6 +66,30 @@ HWY_INLINE Lanes<A> ones_or(const A* weight, int64_t i, int64_t left) {
 }
 
 template <class A>
+struct RowMoments {
+  A average, inverse;  ///< the mean, and one over the standard deviation
+};
+template <class A>
+HWY_INLINE RowMoments<A> moments_of_row(const A* x, int64_t n, double epsilon) {
+  using L = Lanes<A>;
+  const double count = static_cast<double>(n);
+  const bool is_short = n <= lane_count;  // then all of it stays in registers, with the same bits
+  const double sum =
+      is_short ? static_cast<double>(sum_of(L::load(x, n, A(0))))
+               : sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR { return L::load(x + i, left, A(0)); });
+  const A near = static_cast<A>(sum / count);
+  Deviations d;
+  if (is_short) {
+    const L deviation = L::load(x, n, near) - L(near);
+    d = {static_cast<double>(sum_of(deviation)), static_cast<double>(sum_of(deviation * deviation))};
+  } else {
+    d = deviations(x, n, near);
+  }
+  const double shift = d.sum / count, variance = d.squares / count - shift * shift;
+  return {static_cast<A>(static_cast<double>(near) + shift), static_cast<A>(1 / std::sqrt(variance + epsilon))};
+}
+
+template <class A>
 void layer_norm_rows(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
                      const View& bias, double epsilon) {
   using L = Lanes<A>;
@@ -77,13 +101,7 @@ void layer_norm_rows(const View& out, const View& mean, const View& rstd, const 
     const Rows<A> in(x, n), result(out, n);
     for (int64_t row = begin; row < end; ++row) {
       const A* xs = in.read(row);
-      const double sum = sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR { return L::load(xs + i, left, A(0)); });
-      const A near = static_cast<A>(sum / static_cast<double>(n));
-      const Deviations d = deviations(xs, n, near);
-      const double shift = d.sum / static_cast<double>(n);
-      const A average = static_cast<A>(static_cast<double>(near) + shift);
-      const double variance = d.squares / static_cast<double>(n) - shift * shift;
-      const A inverse = static_cast<A>(1 / std::sqrt(variance + epsilon));
+      const auto [average, inverse] = moments_of_row(xs, n, epsilon);
       if (mean.data != nullptr) item<A>(mean, row) = average;
       if (rstd.data != nullptr) item<A>(rstd, row) = inverse;
       const L center(average), scale(inverse);
@@ -160,35 +178,62 @@ class ColumnSums {
   Scratch totals_;
 };
 
-/// dx = rstd (gw - mean(gw) - xhat mean(gw xhat)), without the term mean(gw) where the norm does not center.
+/// One row of a gradient: dx = rstd (gw - mean(gw) - xhat mean(gw xhat)), without the term mean(gw) where the norm does
+/// not center.
 template <class A, bool centered>
-HWY_INLINE void norm_gradient_row(A* dx, const A* g, const A* x, const A* w, int64_t n, A average, A inverse) {
+struct GradientRow {
   using L = Lanes<A>;
-  const L center(average), scale(inverse);
-  const auto hat = [&](int64_t i, int64_t left) HWY_ATTR {
+  const A *g, *x, *w;
+  int64_t n;
+  A average, inverse;
+  struct Means {
+    A dot, sum;
+  };
+
+  HWY_INLINE L hat(int64_t i, int64_t left) const {
     const L v = L::load(x + i, left, A(0));
-    return (centered ? v - center : v) * scale;
-  };
-  const auto weighted = [&](int64_t i, int64_t left) HWY_ATTR {
-    const L v = L::load(g + i, left, A(0));
-    return w != nullptr ? v * L::load(w + i, left, A(0)) : v;
-  };
-  const double dot =
-      sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR { return weighted(i, left) * hat(i, left); });
-  const double sum = centered ? sum_lines<A>(n, weighted) : 0;
-  const L mean_dot(static_cast<A>(dot / static_cast<double>(n))),
-      mean_sum(static_cast<A>(sum / static_cast<double>(n)));
-  each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
-    L d = weighted(i, left);
-    if (centered) d = d - mean_sum;
-    ((d - hat(i, left) * mean_dot) * scale).store(dx + i, left);
-  });
-}
+    return (centered ? v - L(average) : v) * L(inverse);
+  }
+  HWY_INLINE L weighted(L gradient, int64_t i, int64_t left) const {
+    return w != nullptr ? gradient * L::load(w + i, left, A(0)) : gradient;
+  }
+  /// Also adds the row's part to the weight's and the bias's gradients, where there are such.
+  HWY_INLINE Means means(A* dw, A* db) const {
+    double dot = 0, sum = 0;
+    for (int64_t begin = 0; begin < n; begin += chunk_size) {
+      const int64_t end = begin + chunk_size < n ? begin + chunk_size : n;
+      L dots[2] = {L(A(0)), L(A(0))}, sums[2] = {L(A(0)), L(A(0))};
+      const auto add = [&](int64_t i, int64_t left, L& dot_here, L& sum_here) HWY_ATTR {
+        const L gradient = L::load(g + i, left, A(0)), h = hat(i, left), gw = weighted(gradient, i, left);
+        dot_here = dot_here + gw * h;
+        if (centered) sum_here = sum_here + gw;
+        if (dw != nullptr) (L::load(dw + i, left, A(0)) + gradient * h).store(dw + i, left);
+        if (db != nullptr) (L::load(db + i, left, A(0)) + gradient).store(db + i, left);
+      };
+      int64_t i = begin;
+      for (; i + 2 * lane_count <= end; i += 2 * lane_count) {
+        add(i, lane_count, dots[0], sums[0]);
+        add(i + lane_count, lane_count, dots[1], sums[1]);
+      }
+      for (; i < end; i += lane_count) add(i, end - i, dots[0], sums[0]);
+      dot += static_cast<double>(sum_of(dots[0] + dots[1]));
+      if (centered) sum += static_cast<double>(sum_of(sums[0] + sums[1]));
+    }
+    return {static_cast<A>(dot / static_cast<double>(n)), static_cast<A>(sum / static_cast<double>(n))};
+  }
+  HWY_INLINE void write(A* dx, Means mean) const {
+    const L mean_dot(mean.dot), mean_sum(mean.sum), scale(inverse);
+    each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
+      L d = weighted(L::load(g + i, left, A(0)), i, left);
+      if (centered) d = d - mean_sum;
+      ((d - hat(i, left) * mean_dot) * scale).store(dx + i, left);
+    });
+  }
+};
 
 template <class A, bool centered>
 void norm_gradient_rows(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
                         const View& mean, const View& rstd, const View& weight) {
-  using L = Lanes<A>;
   const int64_t rows = x.layout.sizes[0], n = x.layout.sizes[1];
   const Vector<A> weights(weight, n);
   const bool wants_weight = dweight.data != nullptr, wants_bias = dbias.data != nullptr;
@@ -204,29 +249,16 @@ void norm_gradient_rows(const View& dx, const View& dweight, const View& dbias, 
       const int64_t begin = block * columns.rows_per_block;
       const int64_t end = begin + columns.rows_per_block < rows ? begin + columns.rows_per_block : rows;
       for (int64_t row = begin; row < end; ++row) {
-        const A* xs = in.read(row);
-        const A* gs = gradient.read(row);
         const A average = centered ? item<A>(mean, row) : A(0), inverse = item<A>(rstd, row);
-        const L center(average), scale(inverse);
-        if (dw != nullptr) {
-          each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
-            const L v = L::load(xs + i, left, A(0));
-            const L hat = (centered ? v - center : v) * scale;
-            (L::load(dw + i, left, A(0)) + L::load(gs + i, left, A(0)) * hat).store(dw + i, left);
-          });
-        }
-        if (db != nullptr) {
-          each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
-            (L::load(db + i, left, A(0)) + L::load(gs + i, left, A(0))).store(db + i, left);
-          });
-        }
+        const GradientRow<A, centered> line = {gradient.read(row), in.read(row), weights.data(), n, average, inverse};
+        const auto means = line.means(dw, db);
         if ((row - begin) % ColumnSums<A>::group == ColumnSums<A>::group - 1 || row + 1 == end) {
           if (dw != nullptr) columns.flush(dw, block, 0);
           if (db != nullptr) columns.flush(db, block, wants_weight);
         }
         if (dx.data == nullptr) continue;
         A* to = result.write(row);
-        norm_gradient_row<A, centered>(to, gs, xs, weights.data(), n, average, inverse);
+        line.write(to, means);
         result.finish(to, row);
       }
     }

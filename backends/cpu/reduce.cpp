@@ -127,18 +127,18 @@ HWY_INLINE A reduce_chunk(const A* x, int64_t n) {
 }
 
 template <class Op, class A>
-HWY_NOINLINE Wide<A> reduce_line(const char* x, int64_t stride, int64_t n, ReducedElements elements) {
+HWY_NOINLINE void reduce_line(Wide<A>& into, const char* x, int64_t stride, int64_t n, ReducedElements elements) {
   alignas(64) A scratch[chunk_size];
   Wide<A> result = Op::template identity<Wide<A>>();
-  for (int64_t i = 0; i < n; i += chunk_size) {
-    const int64_t size = n - i < chunk_size ? n - i : chunk_size;
-    const A* numbers_here = numbers<A>(scratch, x + i * stride, stride, size, elements);
+  for (int64_t size; n > 0; n -= size, x += size * stride) {
+    size = n < chunk_size ? n : chunk_size;
+    const A* numbers_here = numbers<A>(scratch, x, stride, size, elements);
     result = Op::combine(result, static_cast<Wide<A>>(reduce_chunk<Op>(numbers_here, size)));
   }
-  return result;
+  into = Op::combine(into, result);
 }
 
-constexpr int64_t column_block = ReduceKernel<double>::most_columns;
+constexpr int64_t column_block = 512;
 constexpr int64_t flush_rows = 64;
 
 /// The columns [0, width) of the rows [first, first + count) into result[width].
@@ -212,8 +212,9 @@ HWY_NOINLINE void finish(const ReducePlan& plan, W* partial, int64_t pieces, int
 
 template <class Op, class A>
 ReduceKernel<Wide<A>> kernel() {
-  return {reduce_line<Op, A>, reduce_column_block<Op, A>, finish<Op, Wide<A>>, Op::template combine<Wide<A>>,
-          Op::template identity<Wide<A>>()};
+  return {reduce_line<Op, A>,  reduce_column_block<Op, A>,
+          finish<Op, Wide<A>>, Op::template identity<Wide<A>>(),
+          column_block,        true};
 }
 
 template <class A>

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <weft/backends/cpu/simd_tables.hpp>
+#include <weft/backends/functors/number_format.hpp>
 
 #if defined(WEFT_SIMD_MATH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_SIMD_MATH_INL
@@ -14,31 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-/// The layout of an IEEE number: the bits of the mantissa, the bias of the exponent, and what reductions need.
 template <class T>
-struct Format;
-template <>
-struct Format<float> {
-  using Bits = uint32_t;
-  static constexpr int mantissa = 23, bias = 127;
-  static constexpr Bits root_half = 0x3f3504f3u, one = 0x3f800000u, integer_pattern = 0x4b000000u;
-  static constexpr double shifter = 12582912.0, smallest_normal = 1.1754943508222875e-38, to_normal = 33554432.0;
-  static constexpr double to_normal_log2 = 25, integer_value = 8388608.0;
-  static constexpr double ln2_high = 0.693359375, ln2_low = -2.12194440e-4;
-  static constexpr double exp_low = -104.0, exp_high = 89.0;
-};
-template <>
-struct Format<double> {
-  using Bits = uint64_t;
-  static constexpr int mantissa = 52, bias = 1023;
-  static constexpr Bits root_half = 0x3fe6a09e667f3bcdull, one = 0x3ff0000000000000ull;
-  static constexpr Bits integer_pattern = 0x4330000000000000ull;
-  static constexpr double shifter = 6755399441055744.0, smallest_normal = 2.2250738585072014e-308;
-  static constexpr double to_normal = 18014398509481984.0, to_normal_log2 = 54, integer_value = 4503599627370496.0;
-  static constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
-  static constexpr double exp_low = -746.0, exp_high = 710.0;
-};
-
+using Format = weft::detail::NumberFormat<T>;
 template <class T>
 using BitsTag = hn::ScalableTag<typename Format<T>::Bits>;
 template <class T>
@@ -59,8 +37,8 @@ HWY_INLINE Vec<T> not_a_number() {
 }
 
 /// c[0] + c[1] x + c[2] x² + …, by Horner's rule.
-template <class T, int N>
-HWY_INLINE Vec<T> polynomial(Vec<T> x, const double (&c)[N]) {
+template <class T, class C, int N>
+HWY_INLINE Vec<T> polynomial(Vec<T> x, const C (&c)[N]) {
   Vec<T> sum(c[N - 1]);
 #pragma GCC unroll 16
   for (int i = N - 2; i >= 0; --i) sum = fma(sum, x, Vec<T>(c[i]));
@@ -151,20 +129,15 @@ struct Reduced {
 template <class T>
 HWY_INLINE Reduced<T> reduce_exp(Vec<T> x) {
   const Vec<T> shifter(Format<T>::shifter);
-  const Vec<T> n = fma(x, Vec<T>(1.4426950408889634), shifter) - shifter;
+  const Vec<T> n = fma(x, Vec<T>(Format<T>::log2_e), shifter) - shifter;
   const Vec<T> high = fnma(n, Vec<T>(Format<T>::ln2_high), x);
   const Vec<T> r = fnma(n, Vec<T>(Format<T>::ln2_low), high);
   return {n, r, fnma(n, Vec<T>(Format<T>::ln2_low), high - r)};
 }
 /// (exp(r) - 1 - r) / r² for |r| <= ln 2 / 2
-HWY_INLINE F32 exp_tail(F32 r) {
-  return polynomial(r, {0.500000008104993246, 0.166666667904450395, 0.0416662623274035042, 0.00833328040235857424,
-                        0.00139465042407909697, 0.000199097148580294721});
-}
-HWY_INLINE F64 exp_tail(F64 r) {
-  return polynomial(r, {0.5, 0.166666666666666846, 0.041666666666666714, 0.00833333333331626057, 0.00138888888888635635,
-                        0.000198412698980622146, 0.0000248015873639910276, 2.75572333580418894e-6,
-                        2.75572413845585959e-7, 2.51125147400622008e-8, 2.09245482304247042e-9});
+template <class T>
+HWY_INLINE Vec<T> exp_tail(Vec<T> r) {
+  return polynomial(r, Format<T>::exp_tail);
 }
 /// min(x, high); NaN stays NaN.
 template <class T>
@@ -258,9 +231,7 @@ HWY_INLINE F64 tanh(F64 x) {
 
 /// log(1 + f) + e ln 2 for 1 + f between sqrt(1/2) and sqrt(2).
 HWY_INLINE F32 log_core(F32 f, F32 e) {
-  const F32 p = polynomial(
-      f, {0.33333310898963846, -0.250000162790580403, 0.200022041836097843, -0.166676437161100898, 0.14217891534678843,
-          -0.124112686867607378, 0.119047121285221418, -0.116464344164938319, 0.0667527189197764733});
+  const F32 p = polynomial(f, Format<float>::log_tail);
   const F32 square = f * f;
   F32 tail = fma(square * f, p, e * F32(Format<float>::ln2_low));
   tail = fnma(F32(0.5), square, tail);
@@ -268,9 +239,7 @@ HWY_INLINE F32 log_core(F32 f, F32 e) {
 }
 HWY_INLINE F64 log_core(F64 f, F64 e) {
   const F64 s = f / (F64(2) + f), z = s * s, half_square = F64(0.5) * f * f;
-  const F64 r = z * polynomial(z, {6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
-                                   2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
-                                   1.479819860511658591e-01});
+  const F64 r = z * polynomial(z, Format<double>::log_tail);
   const F64 low = fma(s, half_square + r, e * F64(Format<double>::ln2_low));
   return fma(e, F64(Format<double>::ln2_high), f - (half_square - low));
 }
@@ -287,8 +256,8 @@ HWY_INLINE Split<T> split(Vec<T> x) {
   const auto exponent = hn::ShiftRight<Fmt::mantissa>(shifted);  // still biased
   const auto fraction = shifted & bits_constant<T>((typename Fmt::Bits{1} << Fmt::mantissa) - 1);
   const Vec<T> m = hn::BitCast(Tag<T>(), fraction + bits_constant<T>(Fmt::root_half));
-  const Vec<T> e = hn::BitCast(Tag<T>(), exponent | hn::Set(d, Fmt::integer_pattern));
-  return {m, e - Vec<T>(Fmt::integer_value + Fmt::bias)};
+  const Vec<T> e = hn::BitCast(Tag<T>(), exponent | hn::Set(d, Fmt::whole_pattern));
+  return {m, e - Vec<T>(Fmt::whole + Fmt::bias)};
 }
 /// The logarithm's values off the positive numbers.
 template <class T>

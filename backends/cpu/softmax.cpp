@@ -15,6 +15,12 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
+/// Sixteen numbers into the cache, wherever they are.
+template <class A>
+HWY_INLINE void prefetch(const A* x) {
+  for (size_t b = 0; b < lane_count * sizeof(A); b += 64) __builtin_prefetch(reinterpret_cast<const char*>(x) + b);
+}
+
 /// softmax_row for at most sixteen numbers, which stay in registers; the same bits.
 template <class A>
 HWY_INLINE void softmax_short_row(A* y, const A* x, int64_t n, bool logarithm) {
@@ -27,22 +33,26 @@ HWY_INLINE void softmax_short_row(A* y, const A* x, int64_t n, bool logarithm) {
   else (e * L(static_cast<A>(1 / sum))).store(y, n);
 }
 
+/// `next` is what will be read after this row: it comes from memory while the exponentials are computed.
 template <class A>
-void softmax_row(A* y, const A* x, int64_t n, bool logarithm) {
+void softmax_row(A* y, const A* x, int64_t n, bool logarithm, const A* next) {
   using L = Lanes<A>;
   constexpr A none = -infinity<A>;
   if (n <= lane_count) return softmax_short_row(y, x, n, logarithm);
   const A largest = max_of_line(x, n);
   const L shift(largest);
   if (logarithm) {
-    const double sum =
-        sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR { return exp(L::load(x + i, left, none) - shift); });
+    const double sum = sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR {
+      prefetch(next + i);
+      return exp(L::load(x + i, left, none) - shift);
+    });
     const L base(static_cast<A>(std::log(sum)));
     each_step(
         n, [&](int64_t i, int64_t left) HWY_ATTR { ((L::load(x + i, left, none) - shift) - base).store(y + i, left); });
     return;
   }
   const double sum = sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR {
+    prefetch(next + i);
     const L e = exp(L::load(x + i, left, none) - shift);
     e.store(y + i, left);
     return e;
@@ -198,8 +208,11 @@ void softmax_lines(const View& out, const View& in, int dim, bool logarithm) {
   parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
     Cursor<2> at(walk, begin);
     if (ready) {
-      for (int64_t row = begin; row < end; ++row, at.next()) {
-        softmax_row((A*)(bytes(out) + at.offset[0]), (const A*)(bytes(in) + at.offset[1]), n, logarithm);
+      for (int64_t row = begin; row < end; ++row) {
+        A* const y = (A*)(bytes(out) + at.offset[0]);
+        const A* const x = (const A*)(bytes(in) + at.offset[1]);
+        at.next();
+        softmax_row(y, x, n, logarithm, (const A*)(bytes(in) + at.offset[1]));
       }
       return;
     }
@@ -208,7 +221,8 @@ void softmax_lines(const View& out, const View& in, int dim, bool logarithm) {
     for (int64_t row = begin; row < end; ++row, at.next()) {
       char* to = bytes(out) + at.offset[0];
       A* y = write_line(y_line.as<A>(), to, out_step, n, out.layout.dtype);
-      softmax_row(y, read_line(x_line.as<A>(), bytes(in) + at.offset[1], in_step, n, in.layout.dtype), n, logarithm);
+      const A* const x = read_line(x_line.as<A>(), bytes(in) + at.offset[1], in_step, n, in.layout.dtype);
+      softmax_row(y, x, n, logarithm, x);
       finish_line(y, to, out_step, n, out.layout.dtype);
     }
   });

@@ -10,15 +10,12 @@
 #include <weft/backends/cpu/lanes-inl.hpp>
 #include <weft/backends/cpu/lines.hpp>
 #include <weft/backends/cpu/reduce_plan.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
 
-#ifndef WEFT_CPU_VARIANCE_KERNEL
-#define WEFT_CPU_VARIANCE_KERNEL
-namespace weft::cpu {
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
 namespace {
-constexpr int64_t column_block = 256;
 
-inline void combine(Moments& into, Moments more) {
+void combine(Moments& into, Moments more) {
   if (more.count == 0) return;
   if (into.count == 0) {
     into = more;
@@ -29,22 +26,6 @@ inline void combine(Moments& into, Moments more) {
   into.squares += more.squares + delta * delta * (into.count * (more.count / count));
   into.count = count;
 }
-
-/// What is computed with one SIMD target; how it is walked, needs none.
-struct VarianceKernel {
-  /// Adds n elements, `step` bytes apart.
-  void (*line)(Moments& into, const char* x, int64_t step, int64_t n, DType dtype);
-  /// The moments of up to column_block columns of the rows [first, first + count).
-  void (*columns)(Moments* to, const char* x, const Walk<1>& rows, int64_t first, int64_t count, int64_t step,
-                  int64_t width, DType dtype);
-};
-}  // namespace
-}  // namespace weft::cpu
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace weft::cpu::HWY_NAMESPACE {
-namespace {
 
 template <class A>
 Moments moments_of_chunk(const A* x, int64_t n) {
@@ -58,14 +39,15 @@ Moments moments_of_chunk(const A* x, int64_t n) {
 }
 
 template <class A>
-void add_line(Moments& into, const char* x, int64_t step, int64_t n, DType dtype) {
+void add_line(Moments& into, const char* x, int64_t step, int64_t n, ReducedElements elements) {
   alignas(64) A scratch[chunk_size];
-  for (int64_t j = 0; j < n; j += chunk_size) {
-    const int64_t size = n - j < chunk_size ? n - j : chunk_size;
-    combine(into, moments_of_chunk(read_line(scratch, x + j * step, step, size, dtype), size));
+  for (int64_t size; n > 0; n -= size, x += size * step) {
+    size = n < chunk_size ? n : chunk_size;
+    combine(into, moments_of_chunk(read_line(scratch, x, step, size, elements.dtype), size));
   }
 }
 
+constexpr int64_t column_block = 256;
 /// Rows that are read twice while they are in the cache.
 constexpr int64_t rows_together = 64;
 
@@ -113,79 +95,18 @@ void add_rows(ColumnMoments<A>& m, const char* x, const Walk<1>& rows, int64_t f
 }
 
 template <class A>
-void column_moments(Moments* to, const char* x, const Walk<1>& rows, int64_t first, int64_t count, int64_t step,
-                    int64_t width, DType dtype) {
+void column_moments(const char* x, const Walk<1>& rows, int64_t first, int64_t count, int64_t step, int64_t width,
+                    ReducedElements elements, Moments* result) {
   ColumnMoments<A> m;
   for (int64_t c = 0; c < column_block; ++c) m.mean[c] = 0, m.squares[c] = 0, m.center[c] = 0;
   for (int64_t r = 0; r < count; r += rows_together) {
     const int64_t together = count - r < rows_together ? count - r : rows_together;
-    add_rows(m, x, rows, first + r, together, r, step, width, dtype);
+    add_rows(m, x, rows, first + r, together, r, step, width, elements.dtype);
   }
-  for (int64_t c = 0; c < width; ++c) to[c] = {static_cast<double>(count), m.mean[c], m.squares[c]};
+  for (int64_t c = 0; c < width; ++c) result[c] = {static_cast<double>(count), m.mean[c], m.squares[c]};
 }
 
-VarianceKernel kernel_for(DType dtype) {
-  if (dtype == DType::f64) return {add_line<double>, column_moments<double>};
-  return {add_line<float>, column_moments<float>};
-}
-
-}  // namespace
-}  // namespace weft::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace weft::cpu {
-namespace {
-HWY_EXPORT(kernel_for);
-
-constexpr int64_t block_elements = 65536;
-
-void variance_lines(const VarianceKernel& kernel, const ReducePlan& plan, Moments* partial) {
-  Walk<1> outer = plan.reduced;
-  int64_t step[1];
-  const int64_t n = outer.pop(step);
-  const LineBlocks blocks(outer.count, n, block_elements);
-  const int64_t per_output = blocks.count();
-  parallel_for(plan.kept.count * per_output, rows_per_chunk(blocks.elements()), [&](int64_t begin, int64_t end) {
-    Cursor<2> kept(plan.kept, begin / per_output);
-    for (int64_t t = begin; t < end; ++t) {
-      const LineBlocks::Block block = blocks.at(t % per_output);
-      Moments result{0, 0, 0};
-      Cursor<1> line(outer, block.first_line);
-      for (int64_t i = 0; i < block.lines; ++i, line.next()) {
-        const char* x = plan.data + kept.offset[1] + line.offset[0] + block.first * step[0];
-        kernel.line(result, x, step[0], block.size, plan.dtype);
-      }
-      partial[t] = result;
-      if ((t + 1) % per_output == 0) kept.next();
-    }
-  });
-}
-
-void variance_columns(const VarianceKernel& kernel, const ReducePlan& plan, Moments* partial, int64_t pieces,
-                      int64_t rows_per_piece) {
-  Walk<2> outer = plan.kept;
-  int64_t step[2];
-  const int64_t columns = outer.pop(step), all_rows = plan.reduced.count;
-  const int64_t blocks = (columns + column_block - 1) / column_block;
-  const int64_t grain = rows_per_chunk(rows_per_piece * (columns < column_block ? columns : column_block));
-  parallel_for(outer.count * pieces * blocks, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t block = t % blocks, piece = t / blocks % pieces, position = t / blocks / pieces;
-      const Cursor<2> at(outer, position);
-      const int64_t first = block * column_block, first_row = piece * rows_per_piece;
-      const int64_t rows = all_rows - first_row < rows_per_piece ? all_rows - first_row : rows_per_piece;
-      const int64_t width = columns - first < column_block ? columns - first : column_block;
-      kernel.columns(partial + (position * pieces + piece) * columns + first,
-                     plan.data + at.offset[1] + first * step[1], plan.reduced, first_row, rows, step[1], width,
-                     plan.dtype);
-    }
-  });
-}
-
-void finish(const ReducePlan& plan, const Moments* partial, int64_t pieces, int64_t width, double correction) {
-  const double count = static_cast<double>(plan.reduced.count);
-  const double divisor = count - correction > 0 ? count - correction : 0;
+void finish(const ReducePlan& plan, Moments* partial, int64_t pieces, int64_t width, double divisor) {
   Cursor<2> at(plan.kept, 0);
   for (int64_t i = 0; i < plan.kept.count; ++i, at.next()) {
     const Moments* from = partial + i / width * pieces * width + i % width;
@@ -195,27 +116,31 @@ void finish(const ReducePlan& plan, const Moments* partial, int64_t pieces, int6
     store_line(plan.out + at.offset[0], 0, plan.out_dtype, &value, 1);
   }
 }
+
+template <class A>
+ReduceKernel<Moments> kernel() {
+  return {add_line<A>, column_moments<A>, finish, Moments{0, 0, 0}, column_block, false};
+}
+
+void variance_any(const ReducePlan& plan, double divisor) {
+  reduce_by(plan.dtype == DType::f64 ? kernel<double>() : kernel<float>(), plan, false, divisor);
+}
+
 }  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(variance_any);
 
 void variance(const View& out, const View& in, double correction) {
   if (!is_computable_float(in.layout.dtype)) unsupported("variance", in);
   if (!is_computable_float(out.layout.dtype)) unsupported("variance", out);
   if (out.layout.numel == 0) return;
   const ReducePlan plan(out, in);
-  const VarianceKernel kernel = HWY_DYNAMIC_DISPATCH(kernel_for)(plan.dtype);
-  if (!plan.by_columns) {
-    Walk<1> outer = plan.reduced;
-    int64_t step[1];
-    const int64_t n = outer.pop(step);
-    const int64_t pieces = LineBlocks(outer.count, n, block_elements).count();
-    const Scratch partial(plan.kept.count * pieces * (int64_t)sizeof(Moments));
-    variance_lines(kernel, plan, partial.as<Moments>());
-    return finish(plan, partial.as<Moments>(), pieces, 1, correction);
-  }
-  const ColumnPieces cut(plan, column_block, block_elements);
-  const Scratch partial(plan.kept.count * cut.pieces * (int64_t)sizeof(Moments));
-  variance_columns(kernel, plan, partial.as<Moments>(), cut.pieces, cut.rows);
-  finish(plan, partial.as<Moments>(), cut.pieces, cut.columns, correction);
+  const double left = static_cast<double>(plan.reduced.count) - correction;
+  HWY_DYNAMIC_DISPATCH(variance_any)(plan, left > 0 ? left : 0);
 }
 
 }  // namespace weft::cpu

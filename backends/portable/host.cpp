@@ -9,7 +9,8 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
 }
 
 void fill_kernels(KernelTable& table) {
-  constexpr decltype(nullptr) attention = nullptr, attention_gradient = nullptr;  // their composite bodies run
+  // Their composite bodies run.
+  constexpr decltype(nullptr) attention = nullptr, attention_gradient = nullptr, bincount = nullptr;
 #define WEFT_FILL(name) .name = name,
   table = {WEFT_KERNELS(WEFT_FILL)};
 #undef WEFT_FILL

@@ -138,15 +138,21 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
 
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
   const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);
-  const IndexPlan plan = plan_along(index, dim, out);
+  const IndexPlan plan = {.count = 1,
+                          .indices = {index},
+                          .sizes = {out.layout.sizes[dim]},
+                          .strides = {out.layout.strides[dim]},
+                          .dims = {dim}};
   View base = out;  // along `dim` it is addressed by the index alone
   base.layout.strides[dim] = 0;
   put("scatter", mode, base, source, plan);
 }
 
-void index_add(const View& out, int dim, const View& index, const View& source_view) {
-  const View source = at_least_1d(source_view);
-  scatter(Scatter::sum, out, dim, broadcast_index(index, dim, source), source);
+void index_add(const View& out, int dim, const View& index, const View& source) {
+  IndexPlan plan;
+  View base;
+  plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index));
+  put("scatter", Scatter::sum, base, at_least_1d(source), plan);
 }
 
 void index_get(const View& out, const View& base, const IndexPlan& plan) {

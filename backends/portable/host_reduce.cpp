@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdlib>
 
 #include <weft/backends/portable/host.hpp>

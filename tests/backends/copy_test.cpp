@@ -2,6 +2,7 @@
 
 #include <cfloat>
 #include <climits>
+#include <cmath>
 
 #include <weft/backends/cpu/loops.hpp>
 

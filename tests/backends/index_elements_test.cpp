@@ -1,4 +1,6 @@
 // index_get and index_put against plain loops over coordinates.
+#include <cmath>
+
 #include "kernel_checks.hpp"
 
 #include <weft/tensor/error.hpp>

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kernel_checks.hpp"
 
 #include <weft/tensor/error.hpp>

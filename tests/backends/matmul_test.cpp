@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/time.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <string>

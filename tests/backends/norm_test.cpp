@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kernel_checks.hpp"
 
 namespace weft {

@@ -1,4 +1,7 @@
 // Every mode of scatter against a plain loop in row-major order.
+#include <algorithm>
+#include <cmath>
+
 #include "kernel_checks.hpp"
 
 #include <weft/tensor/error.hpp>

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "kernel_checks.hpp"
 
 namespace weft {

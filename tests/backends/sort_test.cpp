@@ -1,4 +1,7 @@
 // Sorting against std::stable_sort, searching against counting.
+#include <algorithm>
+#include <cmath>
+
 #include "kernel_checks.hpp"
 
 #include <weft/tensor/error.hpp>

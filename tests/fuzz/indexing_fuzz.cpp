@@ -8,8 +8,10 @@
 // 600 With WEFT_LIBFUZZER it has no main of its own and libFuzzer drives it, where clang 19 and its runtime are
 // installed: CXX=clang++-19 ./weft build asan indexing_libfuzzer && build/asan/tests/fuzz/indexing_libfuzzer
 // -max_total_time=600
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

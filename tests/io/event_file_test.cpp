@@ -1,4 +1,5 @@
 // Event files, read back with the real tensorboard package where one is installed.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>

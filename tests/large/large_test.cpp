@@ -2,6 +2,7 @@
 //
 // Marks stand where such a counter would wrap, and everywhere else is 0: an element that lands in a wrong place is
 // missed at its own. One test takes up to 12 GB and a minute; they run under `./weft test -L large`.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,5 @@
 // The example programs, run as a user runs them.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>

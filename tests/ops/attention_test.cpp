@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <weft/ops/attention.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/random.hpp>

@@ -1,4 +1,6 @@
 // Reading x[…]: shapes and values as NumPy and PyTorch give them, views where they can be, errors that name the index.
+#include <algorithm>
+
 #include <weft/ops/indexing.hpp>
 
 #include "samples.hpp"

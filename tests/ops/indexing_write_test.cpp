@@ -1,4 +1,6 @@
 // Writing x[…]: what is stored, in which order, and that an error leaves everything as it was.
+#include <algorithm>
+
 #include <weft/autograd/mode.hpp>
 #include <weft/ops/indexing.hpp>
 #include <weft/tensor/threads.hpp>

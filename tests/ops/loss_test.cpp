@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <weft/ops/loss.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/softmax.hpp>

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <weft/ops/norm.hpp>
 #include <weft/ops/reduce.hpp>
 

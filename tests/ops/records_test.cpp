@@ -1,5 +1,6 @@
 // Every op on every device, from its record alone: an op that has a record needs no test of its own for any of this.
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 

@@ -2,6 +2,7 @@
 #include <weft/ops/scatter.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include "values.hpp"
 

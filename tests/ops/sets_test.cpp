@@ -5,6 +5,8 @@
 #include <map>
 
 #include <weft/ops/index.hpp>
+#include <weft/ops/random.hpp>
+#include <weft/ops/reduce.hpp>
 
 #include "values.hpp"
 
@@ -97,6 +99,17 @@ TEST(Bincount, CountsAndSumsWeights) {
   const Tensor weights = leaf({4});
   bincount(x, weights).backward(doubles({1, 10, 100, 1000}));
   expect_values(weights.grad(), {10, 1000, 10, 1});
+}
+
+TEST(Bincount, CountsLongListsOfAnyStrideAsAddingOnesDoes) {
+  for (const int64_t size : {1, 7, 1000, 20000}) {
+    const Tensor list = randint(0, size, {300001});
+    for (const Tensor& x : {list, list.to(i32), Tensor(list[Slice(none, none, -3)])}) {
+      const Tensor counts = bincount(x, {}, size);
+      EXPECT_TRUE(all(counts == index_add(zeros({size}, i64), 0, x, ones(x.shape(), i64))).item<bool>()) << size;
+      EXPECT_EQ(counts.sum().item<int64_t>(), x.numel());
+    }
+  }
 }
 
 TEST(Bincount, Errors) {

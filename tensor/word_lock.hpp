@@ -1,4 +1,4 @@
-// A lock of four bytes for what stands in nodes: no locked instruction while the process has one thread.
+// A lock of four bytes: no locked instruction while the process has one thread.
 #pragma once
 
 #include <atomic>
