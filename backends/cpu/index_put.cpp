@@ -51,7 +51,7 @@ struct Put {
 
 template <class T, Scatter mode, int K>
 void put(const View& base, const View& values, const IndexPlan& plan) {
-  constexpr int64_t piece = 4096, worthwhile = 65536, ahead = 4;
+  constexpr int64_t piece = 4096, worthwhile = 65536, ahead = 8;
   Walk<2> outer;
   const SelectionWalk<K> walk(values, base, plan, &outer);
   Walk<2> slab = walk.slab;
@@ -89,7 +89,13 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
           for (int64_t i = 0; i < n; ++i) {
             if (i + ahead < n) {
               const char* const next = line_to + (i + ahead) * walk.step[1] + offset[i + ahead];
-              for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(next + b, 1);
+              if (parts == 1) {
+                for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(next + b, 1);
+              } else if (part.has(next)) {  // what a thread reads has gaps too
+                const char* const source = line_from + (i + ahead) * walk.step[0];
+                for (int64_t b = 0; b < fetched; b += 64)
+                  __builtin_prefetch(next + b, 1), __builtin_prefetch(source + b);
+              }
             }
             char* const slab_to = line_to + i * walk.step[1] + offset[i];
             const char* const slab_from = line_from + i * walk.step[0];

@@ -86,7 +86,7 @@ Tiles choose_tiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   for (double count = 1; count * 1.5 < wanted; count *= 2) {
     const bool band = t.rows > 64 && t.columns == n && n <= 512;
     int64_t& longer = band || t.rows >= t.columns ? t.rows : t.columns;
-    if (longer <= (m == 1 || n == 1 ? 1024 : 16)) break;
+    if (longer <= (m == 1 || n == 1 ? 256 : 16)) break;
     longer = ((longer + 1) / 2 + 15) / 16 * 16;
   }
   return t;

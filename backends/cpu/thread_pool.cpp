@@ -73,13 +73,20 @@ void pause() {
 #endif
 }
 
+/// Neighbouring chunks, which one thread takes first: it finds in its cache what it wrote there in the call before.
+struct alignas(64) Share {
+  std::atomic<int64_t> next;
+  int64_t end;
+};
+
 struct Job {
   RangeBody body;
   void* context;
   int64_t n, chunk;
-  std::atomic<int64_t> next;
+  int share_count;
   std::atomic<bool> failed;
   std::exception_ptr* error;
+  Share shares[max_threads];
 };
 
 // Never destroyed: detached workers look at it until the process is gone.
@@ -117,15 +124,18 @@ uint32_t spin_until(Done done) {
   return state;
 }
 
-void work(Job& job) {
-  for (;;) {
-    const int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
-    if (begin >= job.n) return;
-    try {
-      job.body(job.context, begin, std::min(begin + job.chunk, job.n));
-    } catch (...) {
-      if (!job.failed.exchange(true, std::memory_order_relaxed)) *job.error = std::current_exception();
-      job.next.store(job.n, std::memory_order_relaxed);
+/// Every chunk of the thread's own share, then what is left of the others.
+void work(Job& job, int own) {
+  for (int i = 0; i < job.share_count; ++i) {
+    Share& share = job.shares[(own + i) % job.share_count];
+    while (!job.failed.load(std::memory_order_relaxed)) {
+      const int64_t c = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (c >= share.end) break;
+      try {
+        job.body(job.context, c * job.chunk, std::min((c + 1) * job.chunk, job.n));
+      } catch (...) {
+        if (!job.failed.exchange(true, std::memory_order_relaxed)) *job.error = std::current_exception();
+      }
     }
   }
 }
@@ -143,7 +153,8 @@ void leave() {
   if ((before & joined_mask) == 1 && (before & waiter_flag) != 0) futex_wake(1, caller_bit);
 }
 
-void* worker_main(void*) {
+void* worker_main(void* number) {
+  const int own = static_cast<int>(reinterpret_cast<intptr_t>(number));
   uint32_t last_job = 0;
   for (;;) {
     const auto fresh = [&](uint32_t s) { return (s & open_flag) != 0 && (s & job_mask) != last_job; };
@@ -151,7 +162,7 @@ void* worker_main(void*) {
     if (fresh(state)) {
       last_job = state & job_mask;
       if (try_join(state)) {
-        work(pool.job);
+        work(pool.job, own);
         leave();
       }
       continue;
@@ -178,7 +189,8 @@ void start_workers(int count) {
   pthread_sigmask(SIG_SETMASK, &every, &before);
   while (pool.workers < count) {
     pthread_t thread;
-    if (pthread_create(&thread, &attributes, worker_main, nullptr) != 0) break;
+    void* const number = reinterpret_cast<void*>(static_cast<intptr_t>(pool.workers + 1));
+    if (pthread_create(&thread, &attributes, worker_main, number) != 0) break;
     ++pool.workers;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -233,13 +245,17 @@ void run_chunks(int64_t n, int64_t chunk, RangeBody body, void* context) {
   job.context = context;
   job.n = n;
   job.chunk = chunk;
-  job.next.store(0, std::memory_order_relaxed);
+  job.share_count = helpers + 1;
+  for (int i = 0; i <= helpers; ++i) {
+    job.shares[i].next.store(chunks * i / job.share_count, std::memory_order_relaxed);
+    job.shares[i].end = chunks * (i + 1) / job.share_count;
+  }
   std::exception_ptr error;
   job.error = &error;
   job.failed.store(false, std::memory_order_relaxed);
   pool.workers_wanted.store(helpers, std::memory_order_relaxed);
   publish(helpers);
-  work(job);
+  work(job, 0);
   close_and_wait();
   pool.taken.store(false, std::memory_order_release);
   if (error != nullptr) std::rethrow_exception(std::move(error));

@@ -70,6 +70,19 @@ TEST_F(ThreadPool, WorkersTakePart) {
   EXPECT_LE(seen.size(), 4u);
 }
 
+TEST_F(ThreadPool, OthersTakeWhatAThreadThatIsHeldUpLeaves) {
+  std::atomic<int64_t> done{0};
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  parallel_for(64, 1, [&](int64_t begin, int64_t) {
+    if (begin == 0) {
+      while (done.load() < 63 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+      EXPECT_EQ(done.load(), 63) << "chunks wait for the thread that runs the first one";
+    }
+    ++done;
+  });
+  EXPECT_EQ(done.load(), 64);
+}
+
 TEST_F(ThreadPool, ManyShortLoops) {
   int64_t total = 0;
   for (int i = 0; i < 20000; ++i) {
