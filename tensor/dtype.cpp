@@ -1,5 +1,6 @@
 #include <weft/tensor/dtype.hpp>
 
+#include <charconv>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -57,7 +58,7 @@ DType promote(DType a, DType b) {
 Device::Device(std::string_view text) {
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  int number = 0;
+  unsigned number = 0;
   bool ok = false;
   for (int i = 0; i < device_type_count; ++i) {
     if (kind != device_names[i]) continue;
@@ -66,11 +67,9 @@ Device::Device(std::string_view text) {
   }
   if (colon != std::string_view::npos) {
     const std::string_view digits = text.substr(colon + 1);
-    ok = ok && !digits.empty() && digits.size() <= 2;
-    for (char c : digits) {
-      ok = ok && c >= '0' && c <= '9';
-      number = number * 10 + (c - '0');
-    }
+    const char* const end = digits.data() + digits.size();
+    const auto [rest, error] = std::from_chars(digits.data(), end, number);
+    ok = ok && digits.size() <= 2 && error == std::errc() && rest == end;
     ok = ok && (number == 0 || type == DeviceType::cuda || type == DeviceType::hpu);
   }
   if (!ok) {

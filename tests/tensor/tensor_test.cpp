@@ -57,7 +57,7 @@ TEST(Device, NamesAreParsed) {
   EXPECT_EQ(Device("cpu"), Device());
   EXPECT_EQ(Device("cuda:1"), Device(DeviceType::cuda, 1));
   EXPECT_EQ(Device("hpu").name(), "hpu:0");
-  for (const char* bad : {"", "gpu", "cuda:", "cuda:x", "cpu:1", "cuda:-1", "cuda:1000"}) {
+  for (const char* bad : {"", "gpu", "cuda:", "cuda:x", "cpu:1", "cuda:-1", "cuda:1000", "cuda:99999999999"}) {
     EXPECT_THROW(Device{bad}, DeviceError) << bad;
   }
   EXPECT_THROW(empty({2}, Device("cuda:63")), DeviceError);
