@@ -5,6 +5,7 @@
 
 Reads what compare.py reads; several runs of one library are merged. Writes benchmarks/results/NAME.md, and the family
 table into docs/performance.md between its marks, so that documents hold no figure by hand. --dry-run prints both.
+With --threads 2 the files hold runs of Weft on one thread too: the table says what the second thread brings.
 The goals stand below, one line for each group of cases.
 """
 import argparse
@@ -38,7 +39,16 @@ GOALS = [
 ]
 # Cases that libtorch answers with another one.
 RIVALS = {"opt.adamw.100x1e4": "opt.adamw_fused.100x1e4"}
-BEGIN, END = "<!-- families: written by benchmarks/report.py -->", "<!-- families end -->"
+MARKS = {1: ("<!-- families: written by benchmarks/report.py -->", "<!-- families end -->"),
+         2: ("<!-- two threads: written by benchmarks/report.py -->", "<!-- two threads end -->")}
+# What a second thread is asked to bring.
+SCALING = [
+    ("compute: gemm, attn, grad.matmul", r"gemm\..*|attn\..*|grad\.(matmul|attn)\..*", 1.7),
+    ("elementwise and reductions, 4e6 elements and more", r"thr\.\w+\.(1e7|2000x\d+)", None),
+    ("indexing, 1e6", r"thr\.(index|mask|nonzero|gather|scatter|embedding|bincount|unique)\w*\..*", None),
+    ("gradients", r"grad\.(?!matmul|attn).*", None),
+    ("training", r"train\.\w+", None),
+]
 
 
 def ratios(runs, pattern, threads):
@@ -85,11 +95,33 @@ def families(runs, threads):
     return lines
 
 
-def replaced(text, lines):
-    if BEGIN not in text or END not in text:
-        raise SystemExit("report.py: docs/performance.md has lost the marks around its family table")
-    head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    return head + BEGIN + "\n" + "\n".join(lines) + "\n" + END + tail
+def scaling(runs):
+    """What the second thread brings to cases that take a millisecond or more on one."""
+    least_ns = 1e6
+    lines = ["| work | cases | one thread's time over two threads', geometric mean | least |", "|---|---|---|---|"]
+    for group, pattern, goal in SCALING:
+        gains = {}
+        for case in runs.cases:
+            if not re.fullmatch(pattern, case) or not runs.is_time(case, "weft", 1):
+                continue
+            one, two = runs.of(case, "weft", 1), runs.of(case, "weft", 2)
+            if one and two and one >= least_ns:
+                gains[case] = one / two
+        if not gains:
+            continue
+        worst = sorted(gains, key=gains.get)[:3]
+        asked = f" (goal {goal})" if goal else ""
+        lines.append(f"| {group}{asked} | {len(gains)} | {compare.geometric_mean(gains.values()):.2f}× | "
+                     + ", ".join(f"{gains[case]:.2f} `{case}`" for case in worst) + " |")
+    return lines
+
+
+def replaced(text, lines, marks):
+    begin, end = marks
+    if begin not in text or end not in text:
+        raise SystemExit(f"report.py: docs/performance.md has lost the mark {begin}")
+    head, tail = text.split(begin)[0], text.split(end)[1]
+    return head + begin + "\n" + "\n".join(lines) + "\n" + end + tail
 
 
 def main():
@@ -97,20 +129,21 @@ def main():
     parser.add_argument("files", nargs="+", metavar="FILE", help="results of both libraries")
     parser.add_argument("--name", required=True, help="the file in benchmarks/results/, such as zen4-1t")
     parser.add_argument("--machine", required=True, help="what was measured on, in a few words")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, choices=[1, 2], default=1)
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args()
     runs = compare.Runs(options.files, r"^(ovh|thr|gemm|conv|attn|grad|opt|train)\.")
     threads = "one thread" if options.threads == 1 else f"{options.threads} threads"
     source = f"{options.machine}, {threads}; the whole table: [{options.name}](../benchmarks/results/{options.name}.md)."
-    summary = [source, ""] + families(runs, options.threads)
-    whole = [f"# {options.machine}, {threads}", ""] + compare.table(runs, threads=[options.threads])
+    summary = [source, ""] + (scaling(runs) if options.threads == 2 else families(runs, options.threads))
+    shown = [1, 2] if options.threads == 2 else [1]
+    whole = [f"# {options.machine}, {threads}", ""] + compare.table(runs, threads=shown)
     if options.dry_run:
         print("\n".join(whole + [""] + summary))
         return
     (ROOT / "benchmarks/results" / f"{options.name}.md").write_text("\n".join(whole) + "\n", encoding="utf-8")
     page = ROOT / "docs/performance.md"
-    page.write_text(replaced(page.read_text(encoding="utf-8"), summary), encoding="utf-8")
+    page.write_text(replaced(page.read_text(encoding="utf-8"), summary, MARKS[options.threads]), encoding="utf-8")
 
 
 if __name__ == "__main__":
