@@ -43,9 +43,9 @@ MARKS = {1: ("<!-- families: written by benchmarks/report.py -->", "<!-- familie
          2: ("<!-- two threads: written by benchmarks/report.py -->", "<!-- two threads end -->")}
 # What a second thread is asked to bring.
 SCALING = [
-    ("compute: gemm, attn, grad.matmul", r"gemm\..*|attn\..*|grad\.(matmul|attn)\..*", 1.7),
-    ("elementwise and reductions, 4e6 elements and more", r"thr\.\w+\.(1e7|2000x\d+)", None),
-    ("indexing, 1e6", r"thr\.(index|mask|nonzero|gather|scatter|embedding|bincount|unique)\w*\..*", None),
+    ("products: gemm, attn and their gradients", r"gemm\..*|attn\..*|grad\.(matmul|attn)\..*", 1.7),
+    ("elementwise and rows, 2e6 elements and more", r"thr\.(?!gather|scatter)\w+\.(1e7|20\d\dx\d+)", None),
+    ("indexing, 1e6 elements and more", r"thr\.(index|mask|nonzero|gather|scatter|embedding|bincount|unique)\w*\..*", None),
     ("gradients", r"grad\.(?!matmul|attn).*", None),
     ("training", r"train\.\w+", None),
 ]
