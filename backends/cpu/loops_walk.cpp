@@ -106,33 +106,43 @@ void scatter(int64_t item, char* out, int64_t out_stride, const char* in, int64_
   }
 }
 
-/// Copies `n` elements of operand k from position `begin` on: to `block`, or from it.
-void move_block(const Walk& walk, int k, int64_t begin, int64_t n, char* block, bool gather) {
-  const int inner = walk.rank - 1;
-  const int64_t item = walk.items[k], size = walk.sizes[inner], stride = walk.strides[k][inner];
+void gather(int64_t item, char* out, const char* in, int64_t stride, int64_t n) {
+  const int size = std::countr_zero(static_cast<uint64_t>(item));
+  if (stride == item) std::memcpy(out, in, static_cast<size_t>(n * item));
+  else if (stride == 0) convert_loops.fill[size](out, in, n);
+  else convert_loops.gather[size](out, in, stride, n);
+}
+
+/// Copies `n` elements from position `begin` on: to `block`, or from it.
+void move_block(const Elements& x, int64_t begin, int64_t n, char* block, bool gathers) {
+  const int inner = x.rank - 1;
+  const int64_t size = x.sizes[inner], stride = x.strides[inner];
   int64_t index[max_rank];
-  char* p = walk.data[k];
+  char* p = x.data;
   for (int d = inner; d >= 0; --d) {
-    index[d] = begin % walk.sizes[d];
-    begin /= walk.sizes[d];
-    p += index[d] * walk.strides[k][d];
+    index[d] = begin % x.sizes[d];
+    begin /= x.sizes[d];
+    p += index[d] * x.strides[d];
   }
   for (;;) {
     const int64_t run = std::min(n, size - index[inner]);
-    if (gather) convert_loops.gather[std::countr_zero(static_cast<uint64_t>(item))](block, p, stride, run);
-    else scatter(item, p, stride, block, run);
+    if (gathers) gather(x.item, block, p, stride, run);
+    else scatter(x.item, p, stride, block, run);
     n -= run;
     if (n == 0) return;
-    block += run * item;
+    block += run * x.item;
     p -= index[inner] * stride;
     index[inner] = 0;
     for (int d = inner - 1; d >= 0; --d) {
-      p += walk.strides[k][d];
-      if (++index[d] < walk.sizes[d]) break;
-      p -= walk.strides[k][d] * walk.sizes[d];
+      p += x.strides[d];
+      if (++index[d] < x.sizes[d]) break;
+      p -= x.strides[d] * x.sizes[d];
       index[d] = 0;
     }
   }
+}
+Elements elements_of(const Walk& walk, int k) {
+  return {walk.rank, walk.sizes, walk.strides[k], walk.data[k], walk.items[k]};
 }
 
 enum class Order : uint8_t { contiguous, repeated, scattered };
@@ -174,10 +184,10 @@ void run_blocks(const Walk& walk, WalkBody body, const void* context) {
       for (int k = 0; k < walk.count; ++k) {
         p[k] = orders[k] == Order::scattered ? scratch[k] : walk.data[k];
         if (orders[k] == Order::contiguous) p[k] += i * walk.items[k];
-        if (k > 0 && orders[k] == Order::scattered) move_block(walk, k, i, n, p[k], true);
+        if (k > 0 && orders[k] == Order::scattered) gather_block(elements_of(walk, k), i, n, p[k]);
       }
       body(context, p, repeated, n);
-      if (orders[0] == Order::scattered) move_block(walk, 0, i, n, p[0], false);
+      if (orders[0] == Order::scattered) move_block(elements_of(walk, 0), i, n, p[0], false);
     }
   });
 }
@@ -256,6 +266,10 @@ int tile_partner(const Walk& walk, unsigned strided) {
 }
 
 }  // namespace
+
+void gather_block(const Elements& from, int64_t begin, int64_t n, char* block) {
+  move_block(from, begin, n, block, true);
+}
 
 void run_walk(Walk& walk, WalkBody body, const void* context) {
   if (walk.numel == 0) return;

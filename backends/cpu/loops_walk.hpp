@@ -33,6 +33,16 @@ struct Walk {
   void add(const View& in, int64_t item);
 };
 
+/// One operand's elements, in row-major order of the sizes; strides count bytes.
+struct Elements {
+  int rank;
+  const int64_t *sizes, *strides;
+  char* data;
+  int64_t item;
+};
+/// Copies n of them from position `begin` on into `block`.
+void gather_block(const Elements& from, int64_t begin, int64_t n, char* block);
+
 /// body(context, pointers, repeated, n): n elements; bit k of `repeated` says that operand k is one element.
 using WalkBody = void (*)(const void* context, char* const* pointers, unsigned repeated, int64_t n);
 void run_walk(Walk& walk, WalkBody body, const void* context);

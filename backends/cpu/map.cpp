@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include <weft/backends/cpu/loops.hpp>
+#include <weft/backends/cpu/loops_walk.hpp>
 #include <weft/backends/cpu/thread_pool.hpp>
 #include <weft/tensor/dtype.hpp>
 
@@ -46,41 +46,8 @@ struct Plan {
 UnaryLoop conversion(DType to, DType from) {
   return to == from ? nullptr : convert_loops.loop[static_cast<int>(to)][static_cast<int>(from)];
 }
-int log2_of(int64_t item) { return std::countr_zero(static_cast<uint64_t>(item)); }
 void fill(void* out, const void* element, int64_t item, int64_t n) {
-  convert_loops.fill[log2_of(item)](out, element, n);
-}
-
-void gather_run(int64_t item, char* out, const char* in, int64_t stride, int64_t n) {
-  if (stride == item) std::memcpy(out, in, static_cast<size_t>(n * item));
-  else if (stride == 0) fill(out, in, item, n);
-  else convert_loops.gather[log2_of(item)](out, in, stride, n);
-}
-
-/// Copies n elements of operand k from position `begin` on, in row-major order.
-void gather(const Plan& plan, int k, const char* in, int64_t item, int64_t begin, int64_t n, char* out) {
-  int64_t index[max_rank];
-  for (int d = plan.rank - 1; d >= 0; --d) {
-    index[d] = begin % plan.sizes[d];
-    begin /= plan.sizes[d];
-    in += index[d] * plan.strides[k][d];
-  }
-  const int inner = plan.rank - 1;
-  for (;;) {
-    const int64_t run = std::min(n, plan.sizes[inner] - index[inner]);
-    gather_run(item, out, in, plan.strides[k][inner], run);
-    n -= run;
-    if (n == 0) return;
-    out += run * item;
-    in -= index[inner] * plan.strides[k][inner];
-    index[inner] = 0;
-    for (int d = inner - 1; d >= 0; --d) {
-      in += plan.strides[k][d];
-      if (++index[d] < plan.sizes[d]) break;
-      in -= plan.strides[k][d] * plan.sizes[d];
-      index[d] = 0;
-    }
-  }
+  convert_loops.fill[std::countr_zero(static_cast<uint64_t>(item))](out, element, n);
 }
 
 /// How an operand reaches the loop: `convert` is null where its dtype is the loop's.
@@ -124,7 +91,8 @@ void run_blocks(const Plan& plan, const Access* access, MapLoop loop, const void
         const char* from = a.data + i * a.item;
         if (!a.contiguous) {
           from = a.convert == nullptr ? scratch[k] : raw;
-          gather(plan, k, a.data, a.item, i, n, a.convert == nullptr ? scratch[k] : raw);
+          gather_block({plan.rank, plan.sizes, plan.strides[k], a.data, a.item}, i, n,
+                       a.convert == nullptr ? scratch[k] : raw);
         }
         if (a.convert != nullptr) a.convert(scratch[k], from, n);
       }
