@@ -18,6 +18,8 @@ template <class T>
 constexpr int64_t lanes = static_cast<int64_t>(hn::MaxLanes(Tag<T>()));
 template <class T>
 constexpr T lowest = static_cast<T>(-__builtin_inf());
+template <class T>
+constexpr T log2_e = Format<T>::log2_e;
 
 /// Calls f(i, count) for each vector of a row; the last may be short.
 template <class T, class F>
@@ -93,7 +95,7 @@ T add_mask(const ScoreBlock<T>& b, int64_t row) {
   return 1;
 }
 
-/// The row's visible scores to exp(factor score - top), zeros behind them; their sum.
+/// The row's visible scores to 2^(factor score - top), zeros behind them; their sum.
 template <class T>
 T exponentials(const ScoreBlock<T>& b, int64_t row, T factor, T top) {
   const int64_t n = b.visible(row);
@@ -101,7 +103,7 @@ T exponentials(const ScoreBlock<T>& b, int64_t row, T factor, T top) {
   const Vec<T> times(static_cast<double>(factor)), shift(static_cast<double>(-top));
   Vec<T> sum = hn::Zero(Tag<T>());
   each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
-    const Vec<T> e = exp(fma(load(s + j, count, lowest<T>), times, shift));
+    const Vec<T> e = exp2_of_nonpositive(fma(load(s + j, count, lowest<T>), times, shift));
     store(e, s + j, count);
     sum = sum + e;
   });
@@ -115,14 +117,14 @@ void zero_row(const ScoreBlock<T>& b, int64_t row) {
 }
 
 template <class T>
-T exp_of(T x) {
-  return hn::GetLane(exp(Vec<T>(static_cast<double>(x))).raw);
+T exp2_of(T x) {
+  return hn::GetLane(exp2_of_nonpositive(Vec<T>(static_cast<double>(x))).raw);
 }
 
 template <class T>
 void softmax(const ScoreBlock<T>& b, const SoftmaxState<T>& state) {
   for (int64_t i = 0; i < b.rows; ++i) {
-    const T factor = add_mask(b, i), block_top = largest_of(b.scores + i * b.stride, b.visible(i)) * factor;
+    const T factor = add_mask(b, i) * log2_e<T>, block_top = largest_of(b.scores + i * b.stride, b.visible(i)) * factor;
     const T before = state.top[i], top = block_top <= before ? before : block_top;
     state.top[i] = top;
     if (top == lowest<T>) {  // nothing was visible so far
@@ -130,7 +132,7 @@ void softmax(const ScoreBlock<T>& b, const SoftmaxState<T>& state) {
       state.rescale[i] = 1;
       continue;
     }
-    state.rescale[i] = before == lowest<T> ? 0 : before == top ? 1 : exp_of(before - top);
+    state.rescale[i] = before == lowest<T> ? 0 : before == top ? 1 : exp2_of(before - top);
     state.sum[i] = state.sum[i] * state.rescale[i] + exponentials(b, i, factor, top);
   }
 }
@@ -142,8 +144,8 @@ void weights(const ScoreBlock<T>& b, const T* log_sum_exp) {
       zero_row(b, i);
       continue;
     }
-    const T factor = add_mask(b, i);
-    exponentials(b, i, factor, log_sum_exp[i]);
+    const T factor = add_mask(b, i) * log2_e<T>;
+    exponentials(b, i, factor, log_sum_exp[i] * log2_e<T>);
   }
 }
 

@@ -23,8 +23,8 @@ struct ScoreBlock {
   }
 };
 
-/// Scores to exp(score - top), zeros where hidden, and the running state of every row: its largest score so far, the
-/// sum of its weights relative to that, and the factor that earlier blocks' results need now.
+/// Scores to exp(score - top ln 2), zeros where hidden, and the running state of every row: its largest score so far
+/// over ln 2, the sum of its weights relative to that, and the factor that earlier blocks' results need now.
 template <class T>
 struct SoftmaxState {
   T *top, *sum, *rescale;

@@ -44,6 +44,27 @@ void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float>
 void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
                  int64_t stride);
 
+/// b[k, n] in panels of a few columns, whose rows lie `row` apart: element (p, j) of one is data[p * row + j]. Panel
+/// after panel as pack_right puts them, `column` is the depth; panels of a dense matrix in place have a `column` of 1.
+template <class T>
+struct Panels {
+  const T* data = nullptr;
+  int64_t column = 0, row = 0;
+
+  /// From row p and column j on, which starts a panel.
+  Panels from(int64_t p, int64_t j) const { return {data + j * column + p * row, column, row}; }
+};
+/// How many numbers pack_right writes.
+template <class T>
+int64_t packed_size(int64_t n, int64_t k);
+Panels<float> pack_right(int64_t n, int64_t k, Matrix<float> b, float* to);
+Panels<double> pack_right(int64_t n, int64_t k, Matrix<double> b, double* to);
+/// As above, for many products with one b. The kernels read a where it lies: rows a multiple of a page apart are slow.
+void panels_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Panels<float> b, Addend<float> start, float* c,
+                 int64_t stride);
+void panels_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Panels<double> b, Addend<double> start, double* c,
+                 int64_t stride);
+
 /// Whether a product of bfloat16 is faster with the CPU's own instructions than in f32.
 bool has_fast_bf16_gemm(int64_t m, int64_t n);
 /// As `gemm` on bfloat16; `bias` is null or n numbers. Every matrix has a unit stride.

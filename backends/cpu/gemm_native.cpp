@@ -28,8 +28,11 @@ constexpr int block_rows = 12;
 constexpr int block_rows = 6;
 #endif
 constexpr int64_t block_vectors = 2;
+/// From this depth on, c is fetched while the products run.
+constexpr int64_t deep = 128;
 /// Panels: the depth, and how many rows of a and columns of b are packed at once.
-constexpr int64_t panel_depth = 256;
+template <class T>
+constexpr int64_t panel_depth = 2048 / sizeof(T);
 constexpr int64_t panel_rows = 144;
 constexpr int64_t panel_columns = 1024;
 
@@ -56,7 +59,8 @@ HWY_INLINE void store_some(hn::Vec<Tag<T>> value, T* to, int64_t count) {
 
 /// A block of c: `rows` by at most `vectors` vectors; of the last one `tail` columns count where `masked`.
 template <class T, int rows, int vectors, bool masked>
-void block(int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c, int64_t stride, int64_t tail) {
+HWY_INLINE void block(int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c, int64_t stride,
+                      int64_t tail) {
   const Tag<T> d;
   constexpr int64_t n = lanes<T>;
   hn::Vec<Tag<T>> sum[rows][vectors];
@@ -64,6 +68,13 @@ void block(int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; ++j) sum[i][j] = hn::Zero(d);
+  }
+  if (k >= deep) {
+    T* line = c;
+    for (int i = 0; i < rows; ++i, line += stride) {
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) __builtin_prefetch(line + j * n, 1, 2);
+    }
   }
   const T* from = a.data;
   for (int64_t p = 0; p < k; ++p, b += b_stride, from += a.column) {
@@ -79,25 +90,31 @@ void block(int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start
       for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
     }
   }
+  if (start.data != nullptr) {
+    const T* add = start.data;
 #pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i) {
+    for (int i = 0; i < rows; ++i, add += start.row) {
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) {
+        const bool part = masked && j == vectors - 1;
+        sum[i][j] = hn::Add(part ? load_some(add + j * n, tail) : hn::LoadU(d, add + j * n), sum[i][j]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i, c += stride) {
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; ++j) {
-      T* to = c + i * stride + j * n;
-      const T* add = start.data != nullptr ? start.data + i * start.row + j * n : nullptr;
-      if (masked && j == vectors - 1) {
-        store_some(add != nullptr ? hn::Add(load_some(add, tail), sum[i][j]) : sum[i][j], to, tail);
-      } else {
-        hn::StoreU(add != nullptr ? hn::Add(hn::LoadU(d, add), sum[i][j]) : sum[i][j], d, to);
-      }
+      if (masked && j == vectors - 1) store_some(sum[i][j], c + j * n, tail);
+      else hn::StoreU(sum[i][j], d, c + j * n);
     }
   }
 }
 
 /// Every row of c for one column block.
 template <class T, int vectors, bool masked>
-void column_block(int64_t m, int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c,
-                  int64_t stride, int64_t tail) {
+HWY_NOINLINE void column_block(int64_t m, int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c,
+                               int64_t stride, int64_t tail) {
 #define WEFT_BLOCK(rows)                                                                                  \
   for (; m >= rows; m -= rows, a.data += rows * a.row, c += rows * stride, start = start.from(rows, 0)) { \
     block<T, rows, vectors, masked>(k, a, b, b_stride, start, c, stride, tail);                           \
@@ -141,24 +158,40 @@ void pack_rows(int64_t rows, int64_t columns, Matrix<T> from, T* to, int64_t to_
     const T* line = from.data + p * from.row;
     T* target = to + p * to_stride;
     if (from.column == 1) {
-      for (int64_t j = 0; j < columns; ++j) target[j] = line[j];
+      int64_t j = 0;
+      for (; j + lanes<T> <= columns; j += lanes<T>) hn::StoreU(hn::LoadU(Tag<T>(), line + j), Tag<T>(), target + j);
+      for (; j < columns; ++j) target[j] = line[j];
     } else {
       for (int64_t j = 0; j < columns; ++j) target[j] = line[j * from.column];
     }
   }
 }
 
-/// b[k, n] as panels of two vectors, zeros behind the last column.
+/// Columns of a panel.
 template <class T>
-void pack_right(int64_t n, int64_t k, Matrix<T> b, T* to) {
-  constexpr int64_t width = block_vectors * lanes<T>;
+constexpr int64_t panel_width = block_vectors* lanes<T>;
+
+template <class T>
+int64_t packed_size(int64_t n, int64_t k) {
+  return (n + panel_width<T> - 1) / panel_width<T> * panel_width<T> * k;
+}
+
+template <class T>
+Panels<T> pack(int64_t n, int64_t k, Matrix<T> b, T* to) {
+  constexpr int64_t width = panel_width<T>;
+  const Panels<T> packed{to, k, width};
   for (int64_t j = 0; j < n; j += width, to += k * width) {
     const int64_t count = std::min(width, n - j);
     pack_rows(k, count, b.from(0, j), to, width);
-    if (count == width) continue;
-    for (int64_t p = 0; p < k; ++p) {
-      for (int64_t i = count; i < width; ++i) to[p * width + i] = 0;
-    }
+  }
+  return packed;
+}
+
+template <class T>
+void multiply_panels(int64_t m, int64_t n, int64_t k, Matrix<T> a, Panels<T> b, Addend<T> start, T* c, int64_t stride) {
+  constexpr int64_t width = panel_width<T>;
+  for (int64_t j = 0; j < n; j += width) {
+    columns_of<T>(m, std::min(width, n - j), k, a, b.from(0, j).data, b.row, start.from(0, j), c + j, stride);
   }
 }
 
@@ -180,20 +213,18 @@ bool reads_in_place(const Matrix<T>& a) {
 }
 
 template <class T>
-void packed_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
-  constexpr int64_t width = block_vectors * lanes<T>;
+void blocked_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
+  constexpr int64_t width = panel_width<T>;
   const bool packs_left = !reads_in_place(a);
-  const int64_t depth = std::min(k, panel_depth);
-  const int64_t columns = (std::min(n, panel_columns) + width - 1) / width * width;
+  const int64_t depth = std::min(k, panel_depth<T>), right_size = packed_size<T>(std::min(n, panel_columns), depth);
   const int64_t rows_packed = packs_left ? std::min(m, panel_rows) : 0;
-  const Workspace scratch(static_cast<size_t>(depth * (columns + rows_packed)) * sizeof(T));
-  T* right = scratch.as<T>();
-  T* left = right + depth * columns;
+  const Workspace scratch(static_cast<size_t>(right_size + depth * rows_packed) * sizeof(T));
+  T* left = scratch.as<T>() + right_size;
   for (int64_t j = 0; j < n; j += panel_columns) {
     const int64_t nj = std::min(panel_columns, n - j);
-    for (int64_t p = 0; p < k; p += panel_depth) {
-      const int64_t kp = std::min(panel_depth, k - p);
-      pack_right(nj, kp, b.from(p, j), right);
+    for (int64_t p = 0; p < k; p += panel_depth<T>) {
+      const int64_t kp = std::min(panel_depth<T>, k - p);
+      const Panels<T> right = pack(nj, kp, b.from(p, j), scratch.as<T>());
       for (int64_t i = 0; i < m; i += panel_rows) {
         const int64_t mi = std::min(panel_rows, m - i);
         if (packs_left) pack_left(mi, kp, a.from(i, p), left);
@@ -202,7 +233,7 @@ void packed_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Adde
             const int64_t rows = std::min<int64_t>(block_rows, mi - ii);
             const Matrix<T> block_of_a = packs_left ? Matrix<T>{left + ii * kp, 1, rows} : a.from(i + ii, p);
             T* to = c + (i + ii) * stride + j + jj;
-            columns_of<T>(rows, std::min(width, nj - jj), kp, block_of_a, right + jj * kp, width,
+            columns_of<T>(rows, std::min(width, nj - jj), kp, block_of_a, right.from(0, jj).data, width,
                           p > 0 ? Addend<T>{to, stride} : start.from(i + ii, j + jj), to, stride);
           }
         }
@@ -322,17 +353,22 @@ void run(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> st
     columns_of(m, n, k, a, buffer, n, start, c, stride);
     return;
   }
-  packed_gemm(m, n, k, a, b, start, c, stride);
+  blocked_gemm(m, n, k, a, b, start, c, stride);
 }
 
-void run_f32(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, Addend<float> start, float* c,
-             int64_t stride) {
-  run(m, n, k, a, b, start, c, stride);
-}
-void run_f64(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
-             int64_t stride) {
-  run(m, n, k, a, b, start, c, stride);
-}
+#define WEFT_FOR_TYPE(T, name)                                                                                     \
+  void run_##name(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t row) { \
+    run(m, n, k, a, b, start, c, row);                                                                             \
+  }                                                                                                                \
+  int64_t packed_size_##name(int64_t n, int64_t k) { return packed_size<T>(n, k); }                                \
+  Panels<T> pack_##name(int64_t n, int64_t k, Matrix<T> b, T* to) { return pack(n, k, b, to); }                    \
+  void run_panels_##name(int64_t m, int64_t n, int64_t k, Matrix<T> a, Panels<T> b, Addend<T> start, T* c,         \
+                         int64_t row) {                                                                            \
+    multiply_panels(m, n, k, a, b, start, c, row);                                                                 \
+  }
+WEFT_FOR_TYPE(float, f32)
+WEFT_FOR_TYPE(double, f64)
+#undef WEFT_FOR_TYPE
 
 }  // namespace
 }  // namespace weft::cpu::HWY_NAMESPACE
@@ -341,17 +377,27 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weft::cpu {
 
-HWY_EXPORT(run_f32);
-HWY_EXPORT(run_f64);
-
-void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, Addend<float> start, float* c,
-                 int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(run_f32)(m, n, k, a, b, start, c, stride);
-}
-void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<double> a, Matrix<double> b, Addend<double> start, double* c,
-                 int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(run_f64)(m, n, k, a, b, start, c, stride);
-}
+#define WEFT_FOR_TYPE(T, name)                                                                                      \
+  HWY_EXPORT(run_##name);                                                                                           \
+  HWY_EXPORT(packed_size_##name);                                                                                   \
+  HWY_EXPORT(pack_##name);                                                                                          \
+  HWY_EXPORT(run_panels_##name);                                                                                    \
+  void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t row) { \
+    HWY_DYNAMIC_DISPATCH(run_##name)(m, n, k, a, b, start, c, row);                                                 \
+  }                                                                                                                 \
+  template <>                                                                                                       \
+  int64_t packed_size<T>(int64_t n, int64_t k) {                                                                    \
+    return HWY_DYNAMIC_DISPATCH(packed_size_##name)(n, k);                                                          \
+  }                                                                                                                 \
+  Panels<T> pack_right(int64_t n, int64_t k, Matrix<T> b, T* to) {                                                  \
+    return HWY_DYNAMIC_DISPATCH(pack_##name)(n, k, b, to);                                                          \
+  }                                                                                                                 \
+  void panels_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Panels<T> b, Addend<T> start, T* c, int64_t row) { \
+    HWY_DYNAMIC_DISPATCH(run_panels_##name)(m, n, k, a, b, start, c, row);                                          \
+  }
+WEFT_FOR_TYPE(float, f32)
+WEFT_FOR_TYPE(double, f64)
+#undef WEFT_FOR_TYPE
 
 }  // namespace weft::cpu
 #endif

@@ -148,14 +148,18 @@ HWY_INLINE Vec<T> capped(Vec<T> x, double high) {
   return hn::Min(Vec<T>(high).raw, x.raw);  // x86 gives the second where either is NaN
 #endif
 }
+/// max(low, x); NaN stays NaN.
+template <class T>
+HWY_INLINE Vec<T> raised(double low, Vec<T> x) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  return select(x < Vec<T>(low), Vec<T>(low), x);
+#else
+  return hn::Max(Vec<T>(low).raw, x.raw);
+#endif
+}
 template <class T>
 HWY_INLINE Vec<T> bounded(Vec<T> x, double low, double high) {
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-  const Vec<T> below = capped(x, high);
-  return select(below < Vec<T>(low), Vec<T>(low), below);
-#else
-  return hn::Max(Vec<T>(low).raw, capped(x, high).raw);
-#endif
+  return raised(low, capped(x, high));
 }
 
 template <class T>
@@ -163,6 +167,13 @@ HWY_INLINE Vec<T> exp(Vec<T> x) {
   const Reduced<T> reduced = reduce_exp(bounded(x, Format<T>::exp_low, Format<T>::exp_high));
   const Vec<T> r = reduced.r;
   return scale(fma(r * r, exp_tail(r), r) + Vec<T>(1), reduced.n);
+}
+/// 2 to the power x for x <= 1, within 1 ulp.
+template <class T>
+HWY_INLINE Vec<T> exp2_of_nonpositive(Vec<T> x) {
+  const Vec<T> shifter(Format<T>::shifter), within = raised(Format<T>::exp2_low, x);
+  const Vec<T> n = (within + shifter) - shifter, r = within - n;
+  return scale(fma(r, polynomial(r, Format<T>::exp2_tail), Vec<T>(1)), n);
 }
 /// exp(x) - 1 for -80 <= x <= exp_high, without the care for zeros.
 template <class T>

@@ -188,6 +188,23 @@ TEST(AttentionNan, ReachesTheOutput) {
   EXPECT_TRUE(std::isnan(f.dk.get(0)));
 }
 
+TEST(AttentionWeights, AreWithinAFewUlp) {
+  // Two keys with scores 0 and x <= 0: the second has weight exp(x) / (1 + exp(x)).
+  for (double x = 0; x > -80; x -= 0.37) {
+    HostArray q(DType::f32, {{1, 1, 1, 1}}, 1), k(DType::f32, {{1, 1, 2, 1}}, 2), v(DType::f32, {{1, 1, 2, 1}}, 3);
+    HostArray out(DType::f32, {{1, 1, 1, 1}}, 4), lse(DType::f32, {{1, 1, 1}}, 5);
+    q.set(0, 1);
+    k.set(0, 0);
+    k.set(1, x);
+    v.set(0, 0);
+    v.set(1, 1);
+    cpu::attention(out.view, lse.view, q.view, k.view, v.view, View{}, {1.0, false});
+    const double score = k.get(1), expected = std::exp(score) / (1 + std::exp(score));
+    EXPECT_NEAR(out.get(0), expected, expected * (3 - score) * 0x1p-23) << score;
+    EXPECT_NEAR(lse.get(0), std::log1p(std::exp(score)), 0x1p-23) << score;
+  }
+}
+
 TEST(AttentionThreads, GiveTheSameBits) {
   const int before = num_threads();
   std::vector<std::vector<double>> results;
