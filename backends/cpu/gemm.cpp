@@ -280,10 +280,25 @@ template void gemm(GemmCode, int64_t, int64_t, int64_t, Matrix<float>, Matrix<fl
 template void gemm(GemmCode, int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, Addend<double>, double*,
                    int64_t);
 
-bool has_fast_bf16_gemm([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n) {
+namespace {
+
+/// Whether the own kernels are the fastest: few rows do not pay for packing b. Intel's vector units do as many
+/// multiplications in bfloat16 as in f32; only its tiles do more.
+bool pair_gemm_is_fast([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n) {
+#if defined(__x86_64__)
+  static const bool twice = has_pair_products() && __builtin_cpu_is("amd") != 0;
+  return twice && m >= 16 && n >= 16;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+bool has_fast_bf16_gemm(int64_t m, int64_t n) {
+  if (pair_gemm_is_fast(m, n)) return true;
 #if WEFT_HAS_ONEDNN && defined(__x86_64__)
   static const bool present = __builtin_cpu_supports("avx512bf16") != 0;
-  // Intel's vector units do as many multiplications in bfloat16 as in f32; only its tiles do more.
   static const bool twice = __builtin_cpu_is("amd") != 0 || has_tiles();
   return present && (twice || m == 1 || n == 1);
 #else
@@ -291,9 +306,9 @@ bool has_fast_bf16_gemm([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n) 
 #endif
 }
 
-void bf16_gemm([[maybe_unused]] int64_t m, [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k,
-               [[maybe_unused]] Matrix<uint16_t> a, [[maybe_unused]] Matrix<uint16_t> b,
-               [[maybe_unused]] const uint16_t* bias, [[maybe_unused]] uint16_t* c, [[maybe_unused]] int64_t stride) {
+void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
+               uint16_t* c, int64_t stride) {
+  if (pair_gemm_is_fast(m, n)) return pair_gemm(m, n, k, a, b, bias, c, stride);
 #if WEFT_HAS_ONEDNN
   onednn_gemm(m, n, k, a, b, Addend<uint16_t>{bias, 0}, c, stride);
 #endif

@@ -71,6 +71,11 @@ bool has_fast_bf16_gemm(int64_t m, int64_t n);
 void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
                uint16_t* c, int64_t stride);
 
+/// As `bf16_gemm` by the own kernels, where the CPU has products of pairs in its vector units.
+bool has_pair_products();
+void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
+               uint16_t* c, int64_t stride);
+
 /// Memory from the CPU's allocator for the length of a scope; too little raises OutOfMemoryError.
 class Workspace {
  public:

@@ -150,21 +150,21 @@ void transpose(int64_t lines, int64_t length, const T* from, int64_t from_stride
                                              reinterpret_cast<const char*>(from), from_stride * item, length, lines);
 }
 
+/// One row of a matrix, whose elements lie `step` apart.
+template <class T>
+HWY_INLINE void pack_row(int64_t columns, const T* from, int64_t step, T* to) {
+  int64_t j = 0;
+  if (step == 1) {
+    for (; j + lanes<T> <= columns; j += lanes<T>) hn::StoreU(hn::LoadU(Tag<T>(), from + j), Tag<T>(), to + j);
+  }
+  for (; j < columns; ++j) to[j] = from[j * step];
+}
+
 /// to[p * to_stride + j] = element (p, j) of a matrix with any strides.
 template <class T>
 void pack_rows(int64_t rows, int64_t columns, Matrix<T> from, T* to, int64_t to_stride) {
   if (from.row == 1) return transpose(columns, rows, from.data, from.column, to, to_stride);
-  for (int64_t p = 0; p < rows; ++p) {
-    const T* line = from.data + p * from.row;
-    T* target = to + p * to_stride;
-    if (from.column == 1) {
-      int64_t j = 0;
-      for (; j + lanes<T> <= columns; j += lanes<T>) hn::StoreU(hn::LoadU(Tag<T>(), line + j), Tag<T>(), target + j);
-      for (; j < columns; ++j) target[j] = line[j];
-    } else {
-      for (int64_t j = 0; j < columns; ++j) target[j] = line[j * from.column];
-    }
-  }
+  for (int64_t p = 0; p < rows; ++p) pack_row(columns, from.data + p * from.row, from.column, to + p * to_stride);
 }
 
 /// Columns of a panel.
@@ -176,15 +176,17 @@ int64_t packed_size(int64_t n, int64_t k) {
   return (n + panel_width<T> - 1) / panel_width<T> * panel_width<T> * k;
 }
 
+/// Rows are read from end to end, since caches foresee that.
 template <class T>
 Panels<T> pack(int64_t n, int64_t k, Matrix<T> b, T* to) {
   constexpr int64_t width = panel_width<T>;
-  const Panels<T> packed{to, k, width};
-  for (int64_t j = 0; j < n; j += width, to += k * width) {
-    const int64_t count = std::min(width, n - j);
-    pack_rows(k, count, b.from(0, j), to, width);
+  const int64_t rows = b.row == 1 ? k : 1;
+  for (int64_t p = 0; p < k; p += rows) {
+    for (int64_t j = 0; j < n; j += width) {
+      pack_rows(rows, std::min(width, n - j), b.from(p, j), to + j * k + p * width, width);
+    }
   }
-  return packed;
+  return {to, k, width};
 }
 
 template <class T>

@@ -74,11 +74,9 @@ struct Tiles {
 
 /// Tiles near to squares, the more the larger the problem: packing costs each of them its share of both operands. The
 /// products of a batch are parts already. Whole rows go first where b is narrow: bands of dense matrices are dense.
-template <class T>
 Tiles choose_tiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  // A product of 16-bit numbers takes half the time, its packing does not.
-  double wanted = std::cbrt(sizeof(T) == 2 ? volume / 4 : volume) / 80;
+  double wanted = 1 + std::cbrt(volume) / 256;
   // A matrix-vector product reads much for little arithmetic.
   if (m == 1 || n == 1) wanted = volume / worthwhile;
   wanted /= static_cast<double>(batch);
@@ -106,7 +104,7 @@ void run_batch(const Task<T>& whole, const View& out, const View& a, const View&
   if (batch_rank == 0 && volume <= worthwhile) return run_task(code_for<T>(whole.m, whole.n, whole.k), whole);
   const Layout& bias_layout = bias.data != nullptr ? bias.layout : out.layout;
   const Walk<4> batch = walk_of<4>({&out.layout, &a.layout, &b.layout, &bias_layout}, 0, batch_rank);
-  const Tiles tile = choose_tiles<T>(batch.count, whole.m, whole.n, whole.k);
+  const Tiles tile = choose_tiles(batch.count, whole.m, whole.n, whole.k);
   const GemmCode code = code_for<T>(tile.rows, tile.columns, whole.k);
   const int64_t across = (whole.n - 1) / tile.columns + 1, tiles = across * ((whole.m - 1) / tile.rows + 1);
   const double tile_volume = std::max(volume / static_cast<double>(tiles), 1.0);

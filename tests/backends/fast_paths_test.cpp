@@ -1,6 +1,7 @@
 // Layouts and sizes that kernels treat apart, against plain loops.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <weft/backends/cpu/gemm.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/backends/cpu/loops.hpp>
+#include <weft/tensor/number.hpp>
 #include <weft/tensor/threads.hpp>
 
 #include "host_array.hpp"
@@ -164,6 +166,51 @@ TEST_F(FastPaths, ProductsReadRowsThatAreAPageApart) {
     cpu::native_gemm(29, 70, 1024, {static_cast<const float*>(a.view.data), 1024, 1},
                      {static_cast<const float*>(b.view.data), 70, 1}, {}, static_cast<float*>(c.view.data), 70);
     expect_product(c, a, b, nullptr);
+  }
+}
+
+/// The numbers of a matrix of bfloat16, row by row or column by column, with a gap behind each line.
+struct Halves {
+  std::vector<uint16_t> bits;
+  cpu::Matrix<uint16_t> matrix;
+
+  Halves(int64_t rows, int64_t columns, bool by_columns, int64_t gap, int seed) {
+    const int64_t line = (by_columns ? rows : columns) + gap;
+    bits.assign(static_cast<size_t>(line * (by_columns ? columns : rows)), 0x7fc0);  // NaN in the gaps
+    matrix = {bits.data(), by_columns ? 1 : line, by_columns ? line : 1};
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        const auto value = static_cast<float>((i * 37 + j * 101 + seed * 13) % 255 - 127) / 128;
+        bits[static_cast<size_t>(i * matrix.row + j * matrix.column)] =
+            static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);  // exact: 7 bits
+      }
+    }
+  }
+  double at(int64_t i, int64_t j) const { return to_float(bfloat16{matrix.data[i * matrix.row + j * matrix.column]}); }
+};
+
+TEST(PairGemm, MatchesDoubleForEveryLayoutAndDepth) {
+  if (!cpu::has_pair_products()) GTEST_SKIP() << "the CPU has no products of pairs of bfloat16";
+  const int64_t sizes[][3] = {{16, 16, 1}, {12, 32, 2}, {29, 70, 33}, {100, 45, 64}, {25, 1030, 7}, {17, 33, 4099}};
+  for (const auto& [m, n, k] : sizes) {
+    for (int kind = 0; kind < 8; ++kind) {
+      const int64_t gap = kind / 4 == 0 ? 0 : 3;
+      const Halves a(m, k, kind % 2 != 0, gap, 1), b(k, n, kind / 2 % 2 != 0, gap, 2), bias(1, n, false, 0, 3);
+      std::vector<uint16_t> c(static_cast<size_t>(m * (n + gap)), 0x1234);
+      cpu::pair_gemm(m, n, k, a.matrix, b.matrix, kind % 3 == 0 ? bias.bits.data() : nullptr, c.data(), n + gap);
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double sum = kind % 3 == 0 ? bias.at(0, j) : 0, size = 1e-2;
+          for (int64_t p = 0; p < k; ++p) {
+            sum += a.at(i, p) * b.at(p, j);
+            size += std::abs(a.at(i, p) * b.at(p, j));
+          }
+          const float got = to_float(bfloat16{c[static_cast<size_t>(i * (n + gap) + j)]});
+          ASSERT_NEAR(got, sum, std::abs(sum) / 256 + 1e-6 * size) << m << " " << n << " " << k << " " << kind;
+        }
+        for (int64_t j = n; j < n + gap; ++j) ASSERT_EQ(c[static_cast<size_t>(i * (n + gap) + j)], 0x1234);
+      }
+    }
   }
 }
 
