@@ -49,6 +49,9 @@ SCALING = [
     ("gradients", r"grad\.(?!matmul|attn).*", None),
     ("training", r"train\.\w+", None),
 ]
+# Bytes per element of compulsory traffic, for cases of 1e7 elements that wait for memory alone, and for their roofs.
+STREAMS = {"thr.copy.1e7": 8, "thr.add_out.1e7": 12, "thr.add_inplace.1e7": 12, "thr.exp_out.1e7": 8, "thr.sum_all.1e7": 4}
+ROOFS = {"roof.memcpy.1e7": 8, "roof.stream.1e7": 8, "roof.read.1e7": 4}
 
 
 def ratios(runs, pattern, threads):
@@ -116,6 +119,19 @@ def scaling(runs):
     return lines
 
 
+def streams(runs, threads):
+    """How near to the machine's bandwidth the streams come (goal 90 %): the roofs are measured with as many threads."""
+    def rate(case, size):
+        ns = runs.of(case, "weft", threads)
+        return size * 1e7 / ns if ns else 0
+    roof = max(rate(case, size) for case, size in ROOFS.items())
+    if not roof:
+        return []
+    rates = {case: rate(case, size) for case, size in STREAMS.items()}
+    return (["", f"| bound by memory: {roof:.1f} GB/s on {threads} threads | GB/s | of the roof (goal 90 %) |", "|---|---|---|"]
+            + [f"| `{case}` | {rate:.1f} | {rate / roof:.0%} |" for case, rate in rates.items() if rate])
+
+
 def replaced(text, lines, marks):
     begin, end = marks
     if begin not in text or end not in text:
@@ -132,10 +148,10 @@ def main():
     parser.add_argument("--threads", type=int, choices=[1, 2], default=1)
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args()
-    runs = compare.Runs(options.files, r"^(ovh|thr|gemm|conv|attn|grad|opt|train)\.")
+    runs = compare.Runs(options.files, r"^(roof|ovh|thr|gemm|conv|attn|grad|opt|train)\.")
     threads = "one thread" if options.threads == 1 else f"{options.threads} threads"
     source = f"{options.machine}, {threads}; the whole table: [{options.name}](../benchmarks/results/{options.name}.md)."
-    summary = [source, ""] + (scaling(runs) if options.threads == 2 else families(runs, options.threads))
+    summary = [source, ""] + (scaling(runs) + streams(runs, 2) if options.threads == 2 else families(runs, options.threads))
     shown = [1, 2] if options.threads == 2 else [1]
     whole = [f"# {options.machine}, {threads}", ""] + compare.table(runs, threads=shown)
     if options.dry_run:

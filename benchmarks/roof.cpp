@@ -1,15 +1,25 @@
 // What this machine can do, in the same run as the cases it is compared with: peak of fused multiply-adds, bandwidth.
+// Every thread of the pool takes part.
 #include <cstring>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#include <weft/backends/cpu/thread_pool.hpp>
+
 #include "case.hpp"
 
 namespace weft::bench {
 
 namespace {
+
+/// One part of [0, n) for each thread, a multiple of 16 long but for the last.
+template <class F>
+void on_all_threads(int64_t n, F&& body) {
+  const int64_t part = (n / num_threads() + 15) / 16 * 16;
+  cpu::parallel_for(n, part, body);
+}
 
 /// Operations of one call of a peak loop: enough that the call itself does not count.
 struct Peak {
@@ -76,7 +86,9 @@ Peak peak_bf16() { return {nullptr, 0}; }
 /// Registered only where the processor has the instructions.
 void add_roof_cases() {
   const auto add_peak = [](const char* name, Peak peak) {
-    if (peak.run != nullptr) add_case(name, peak.run, Mode::no_grad, peak.flops, Rate::flops);
+    if (peak.run == nullptr) return;
+    const auto run = [peak] { cpu::parallel_for(num_threads(), 1, [&](int64_t, int64_t) { peak.run(); }); };
+    add_case(name, run, Mode::no_grad, peak.flops * num_threads(), Rate::flops);
   };
   add_peak("roof.fma_f32", peak_f32());
   add_peak("roof.dot_bf16", peak_bf16());
@@ -85,7 +97,9 @@ void add_roof_cases() {
     add_case(
         std::string("roof.memcpy.") + size,
         [a = randn({n}), o = empty({n})] {
-          std::memcpy(o.data<float>(), a.data<float>(), static_cast<size_t>(o.nbytes()));
+          on_all_threads(a.numel(), [to = o.data<float>(), from = a.data<float>()](int64_t begin, int64_t end) {
+            std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin) * sizeof(float));
+          });
           benchmark::ClobberMemory();
         },
         Mode::no_grad, 8 * w, Rate::bytes);
@@ -93,11 +107,19 @@ void add_roof_cases() {
     if (!__builtin_cpu_supports("avx2")) continue;
     add_case(
         std::string("roof.stream.") + size,
-        [a = randn({n}), o = empty({n})] { stream_copy(o.data<float>(), a.data<float>(), a.numel()); }, Mode::no_grad,
-        8 * w, Rate::bytes);
+        [a = randn({n}), o = empty({n})] {
+          on_all_threads(a.numel(), [to = o.data<float>(), from = a.data<float>()](int64_t begin, int64_t end) {
+            stream_copy(to + begin, from + begin, end - begin);
+          });
+        },
+        Mode::no_grad, 8 * w, Rate::bytes);
     add_case(
-        std::string("roof.read.") + size, [a = randn({n})] { read_all(a.data<float>(), a.numel()); }, Mode::no_grad,
-        4 * w, Rate::bytes);
+        std::string("roof.read.") + size,
+        [a = randn({n})] {
+          on_all_threads(a.numel(),
+                         [from = a.data<float>()](int64_t begin, int64_t end) { read_all(from + begin, end - begin); });
+        },
+        Mode::no_grad, 4 * w, Rate::bytes);
 #endif
   }
 }
