@@ -152,7 +152,7 @@ void index_add(const View& out, int dim, const View& index, const View& source) 
   IndexPlan plan;
   View base;
   plan_slices(plan, base, at_least_1d(out), dim, at_least_1d(index));
-  put("scatter", Scatter::sum, base, at_least_1d(source), plan);
+  put("index_add", Scatter::sum, base, at_least_1d(source), plan);
 }
 
 void index_get(const View& out, const View& base, const IndexPlan& plan) {
