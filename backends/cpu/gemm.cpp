@@ -308,10 +308,10 @@ bool has_fast_bf16_gemm(int64_t m, int64_t n) {
 
 void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
                uint16_t* c, int64_t stride) {
-  if (pair_gemm_is_fast(m, n)) return pair_gemm(m, n, k, a, b, bias, c, stride);
 #if WEFT_HAS_ONEDNN
-  onednn_gemm(m, n, k, a, b, Addend<uint16_t>{bias, 0}, c, stride);
+  if (!pair_gemm_is_fast(m, n)) return onednn_gemm(m, n, k, a, b, Addend<uint16_t>{bias, 0}, c, stride);
 #endif
+  pair_gemm(m, n, k, a, b, bias, c, stride);
 }
 
 }  // namespace weft::cpu

@@ -194,12 +194,6 @@ bool reads_in_place(const Matrix<uint16_t>& a) { return a.column == 1 && a.row %
 
 }  // namespace
 
-bool has_pair_products() {
-  static const bool present = __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-                              __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
-  return present;
-}
-
 void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
                uint16_t* c, int64_t stride) {
   const bool packs_left = !reads_in_place(a), keeps_sums = k > panel_depth;
@@ -238,6 +232,16 @@ void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint1
 
 }  // namespace weft::cpu
 HWY_POP_ATTRIBUTES
+
+namespace weft::cpu {
+
+bool has_pair_products() {
+  static const bool present = __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                              __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+  return present;
+}
+
+}  // namespace weft::cpu
 #else
 namespace weft::cpu {
 
