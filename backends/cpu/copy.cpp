@@ -12,6 +12,8 @@ namespace {
 constexpr int64_t grain = 65536;
 /// A copy of so many bytes does not stay in any cache with what it is copied from.
 constexpr int64_t stream_bytes = int64_t{14} << 20;
+/// Shorter runs have too many cache lines that are not written whole.
+constexpr int64_t stream_run = 1024;
 
 int log2_of(int64_t item) { return std::countr_zero(static_cast<uint64_t>(item)); }
 UnaryLoop loop_of(DType to, DType from) { return convert_loops.loop[static_cast<int>(to)][static_cast<int>(from)]; }
@@ -67,6 +69,17 @@ struct Fill {
   void operator()(char* const* p, unsigned, int64_t n) const { loop(p[0], element, n); }
 };
 
+/// The bytes that lie one behind the other before the first gap.
+int64_t run_bytes(const Layout& layout) {
+  int64_t bytes = itemsize(layout.dtype);
+  for (int d = layout.rank - 1; d >= 0; --d) {
+    if (layout.sizes[d] == 1) continue;
+    if (layout.strides[d] != bytes) break;
+    bytes *= layout.sizes[d];
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void copy(const View& out, const View& in) {
@@ -80,7 +93,7 @@ void copy(const View& out, const View& in) {
       if (n > 0) move(pointers, 0, n);
       return;
     }
-    move.streams = flat && n * out_item >= stream_bytes && reinterpret_cast<uintptr_t>(out.data) % 64 == 0;
+    move.streams = n * out_item >= stream_bytes && std::min(run_bytes(out.layout), run_bytes(in.layout)) >= stream_run;
     Walk walk(out, out_item, grain);
     walk.moves_only = true;
     walk.streams = move.streams;

@@ -52,7 +52,7 @@ struct ConvertLoops {
   UnaryLoop loop[dtype_count][dtype_count];
   /// Fills n elements of 1, 2, 4 or 8 bytes.
   UnaryLoop fill[4];
-  /// Copies n bytes past the caches; `out` is aligned to 64 bytes.
+  /// Copies n bytes, whole cache lines of `out` past the caches.
   UnaryLoop stream;
   /// Transposes rows × columns elements of 1, 2, 4 or 8 bytes: out[r][c] = in[c][r], strides in bytes.
   void (*transpose[4])(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows, int64_t columns);

@@ -121,14 +121,19 @@ void fill_loop(void* out, const void* value, int64_t n) {
 }
 
 void stream_loop(void* out, const void* a, int64_t bytes) {
-  const Tag<float> d;
-  auto* o = static_cast<float*>(out);
-  auto* x = static_cast<const float*>(a);
-  constexpr int64_t lanes = HWY_LANES(float);
-  const int64_t n = bytes / 4;
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::Stream(hn::LoadU(d, x + i), d, o + i);
-  __builtin_memcpy(o + i, x + i, static_cast<size_t>(bytes - i * 4));
+#if HWY_TARGET == HWY_SCALAR  // has no such stores
+  __builtin_memcpy(out, a, static_cast<size_t>(bytes));
+#else
+  const Tag<uint8_t> d;
+  auto* o = static_cast<uint8_t*>(out);
+  auto* x = static_cast<const uint8_t*>(a);
+  constexpr int64_t lanes = HWY_LANES(uint8_t);
+  int64_t i = -reinterpret_cast<intptr_t>(out) & 63;
+  if (i > bytes) i = bytes;
+  if (i > 0) __builtin_memcpy(o, x, static_cast<size_t>(i));
+  for (; i + lanes <= bytes; i += lanes) hn::Stream(hn::LoadU(d, x + i), d, o + i);
+  if (i < bytes) __builtin_memcpy(o + i, x + i, static_cast<size_t>(bytes - i));
+#endif
 }
 
 template <class T>

@@ -197,6 +197,32 @@ TEST(Copy, LargeOutputsPastTheCaches) {
   EXPECT_EQ(std::memcmp(target.data, in.view.data, static_cast<size_t>(n)), 0);
 }
 
+// What a join of wide tensors writes: rows with gaps between them, which need not begin at a cache line.
+TEST(Copy, LargeRowsPastTheCaches) {
+  const int threads = num_threads();
+  for (const int64_t columns : {1024, 8000, 8003}) {
+    const int64_t rows = (int64_t{15} << 20) / columns, pitch = columns + 77, first = 13;
+    HostArray in(u8, {.sizes = {rows, columns}}), wide(u8, {.sizes = {rows, pitch}});
+    for (int64_t i = 0; i < in.numel(); ++i) static_cast<uint8_t*>(in.view.data)[i] = static_cast<uint8_t>(i * 31 >> 3);
+    View target = wide.view;
+    target.data = wide.at(first);
+    target.layout.sizes[1] = columns;
+    target.layout.numel = rows * columns;
+    target.layout.contiguous = 0;
+    for (const int count : {1, 3}) {
+      set_num_threads(count);
+      std::memset(wide.view.data, 0, static_cast<size_t>(rows * pitch));
+      cpu::copy(target, in.view);
+      for (int64_t r = 0; r < rows; ++r) {
+        ASSERT_EQ(std::memcmp(wide.at(r * pitch + first), in.at(r * columns), static_cast<size_t>(columns)), 0) << r;
+        ASSERT_EQ(wide.get(r * pitch + first - 1), 0) << r;
+        ASSERT_EQ(wide.get(r * pitch + first + columns), 0) << r;
+      }
+    }
+  }
+  set_num_threads(threads);
+}
+
 TEST(Copy, OntoItself) {
   HostArray a(f32, {.sizes = {30, 40}, .order = {1, 0}}, 6);
   const std::string before = bits_of(a);
