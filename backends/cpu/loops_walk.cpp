@@ -159,6 +159,17 @@ Order order_of(const Walk& walk, int k) {
   return contiguous ? Order::contiguous : repeated ? Order::repeated : Order::scattered;
 }
 
+/// The first operand that reads the same elements as operand k.
+int first_like(const Walk& walk, int k) {
+  for (int j = 1; j < k; ++j) {
+    if (walk.data[j] == walk.data[k] && walk.items[j] == walk.items[k] &&
+        std::equal(walk.strides[j], walk.strides[j] + walk.rank, walk.strides[k])) {
+      return j;
+    }
+  }
+  return k;
+}
+
 /// parallel_for over parts of a walk.
 template <class F>
 void for_chunks(const Walk& walk, int64_t n, int64_t chunk, F&& body) {
@@ -171,9 +182,11 @@ void for_chunks(const Walk& walk, int64_t n, int64_t chunk, F&& body) {
 /// Any layout: blocks in row-major order, whose scattered operands go through the stack.
 void run_blocks(const Walk& walk, WalkBody body, const void* context) {
   Order orders[max_operands];
+  int like[max_operands];
   unsigned repeated = 0;
   for (int k = 0; k < walk.count; ++k) {
     orders[k] = order_of(walk, k);
+    like[k] = first_like(walk, k);
     if (orders[k] == Order::repeated) repeated |= 1u << k;
   }
   for_chunks(walk, walk.numel, std::max(walk.grain / 4, walk_block), [&](int64_t begin, int64_t end) {
@@ -182,9 +195,9 @@ void run_blocks(const Walk& walk, WalkBody body, const void* context) {
     for (int64_t i = begin; i < end; i += walk_block) {
       const int64_t n = std::min(walk_block, end - i);
       for (int k = 0; k < walk.count; ++k) {
-        p[k] = orders[k] == Order::scattered ? scratch[k] : walk.data[k];
+        p[k] = orders[k] == Order::scattered ? scratch[like[k]] : walk.data[k];
         if (orders[k] == Order::contiguous) p[k] += i * walk.items[k];
-        if (k > 0 && orders[k] == Order::scattered) gather_block(elements_of(walk, k), i, n, p[k]);
+        if (k > 0 && orders[k] == Order::scattered && like[k] == k) gather_block(elements_of(walk, k), i, n, p[k]);
       }
       body(context, p, repeated, n);
       if (orders[0] == Order::scattered) move_block(elements_of(walk, 0), i, n, p[0], false);

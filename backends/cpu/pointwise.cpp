@@ -18,6 +18,8 @@ constexpr int64_t ternary_grain[] = {WEFT_TERNARY_OPS(WEFT_GRAIN)};
 #undef WEFT_GRAIN
 /// Operands of so many bytes together push each other out of any cache: the output is written past them.
 constexpr int64_t stream_bytes = int64_t{28} << 20;
+/// So many bytes of output at a time then: the memory is slower where reads and writes come in longer turns.
+constexpr int64_t stream_block = 256;
 
 WEFT_FN void call(UnaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], n); }
 WEFT_FN void call(BinaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], in[1], n); }
@@ -51,8 +53,9 @@ struct Job {
       in[k] = scratch[k];
     }
     for (; row[mask] == nullptr; mask &= mask - 1) fill(std::countr_zero(mask), in, scratch, std::min(n, walk_block));
-    for (int64_t i = 0; i < n; i += walk_block) {
-      const int64_t count = std::min(walk_block, n - i);
+    const int64_t block = streams ? stream_block / out_item : walk_block;
+    for (int64_t i = 0; i < n; i += block) {
+      const int64_t count = std::min(block, n - i);
       for (int k = 0; k < N; ++k) {
         if ((filled >> k & 1) != 0) continue;
         in[k] = p[k + 1] + i * in_items[k];

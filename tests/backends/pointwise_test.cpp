@@ -340,6 +340,23 @@ TEST(Pointwise, ThreadsAndStreamingDoNotChangeABit) {
   set_num_threads(threads);
 }
 
+// Operands that begin at the same element are the same only where their strides are.
+TEST(Pointwise, AScatteredOperandTwice) {
+  constexpr int64_t n = 40;
+  for (const DType dtype : {u8, bf16, f32, f64}) {
+    const HostArray x(dtype, {.sizes = {n, n}, .gap = 2}, 1), out(dtype, {.sizes = {n, n}});
+    View turned = x.view;
+    std::swap(turned.layout.strides[0], turned.layout.strides[1]);
+    for (const View& other : {x.view, turned}) {
+      cpu::binary(BinaryOp::maximum, out.view, x.view, other);
+      for (int64_t i = 0; i < n * n; ++i) {
+        const int64_t mirrored = other.layout.strides[0] == x.view.layout.strides[0] ? i : i % n * n + i / n;
+        ASSERT_EQ(out.get(i), std::max(x.get(i), x.get(mirrored))) << name(dtype);
+      }
+    }
+  }
+}
+
 double unary_of(UnaryOp op, DType type, double x) {
   HostArray a = filled(type, {.sizes = {1}}, {x}), out(type, {.sizes = {1}});
   cpu::unary(op, out.view, a.view);
