@@ -127,15 +127,18 @@ HWY_INLINE A reduce_chunk(const A* x, int64_t n) {
 }
 
 template <class Op, class A>
-HWY_NOINLINE void reduce_line(Wide<A>& into, const char* x, int64_t stride, int64_t n, ReducedElements elements) {
+HWY_NOINLINE void reduce_lines(Wide<A>* into, int64_t count, const char* x, int64_t line_step, int64_t stride,
+                               int64_t n, ReducedElements elements) {
   alignas(64) A scratch[chunk_size];
-  Wide<A> result = Op::template identity<Wide<A>>();
-  for (int64_t size; n > 0; n -= size, x += size * stride) {
-    size = n < chunk_size ? n : chunk_size;
-    const A* numbers_here = numbers<A>(scratch, x, stride, size, elements);
-    result = Op::combine(result, static_cast<Wide<A>>(reduce_chunk<Op>(numbers_here, size)));
+  for (int64_t i = 0; i < count; ++i, x += line_step) {
+    Wide<A> result = Op::template identity<Wide<A>>();
+    for (int64_t first = 0; first < n; first += chunk_size) {
+      const int64_t size = n - first < chunk_size ? n - first : chunk_size;
+      const A* numbers_here = numbers<A>(scratch, x + first * stride, stride, size, elements);
+      result = Op::combine(result, static_cast<Wide<A>>(reduce_chunk<Op>(numbers_here, size)));
+    }
+    into[i] = Op::combine(into[i], result);
   }
-  into = Op::combine(into, result);
 }
 
 constexpr int64_t column_block = 512;
@@ -212,7 +215,7 @@ HWY_NOINLINE void finish(const ReducePlan& plan, W* partial, int64_t pieces, int
 
 template <class Op, class A>
 ReduceKernel<Wide<A>> kernel() {
-  return {reduce_line<Op, A>,  reduce_column_block<Op, A>,
+  return {reduce_lines<Op, A>, reduce_column_block<Op, A>,
           finish<Op, Wide<A>>, Op::template identity<Wide<A>>(),
           column_block,        true};
 }

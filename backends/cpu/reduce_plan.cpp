@@ -108,10 +108,14 @@ void reduce_lines(const ReduceKernel<W>& kernel, const ReducePlan& plan, Reduced
   const int64_t per_output = blocks.count();
   parallel_for(plan.kept.count * per_output, rows_per_chunk(blocks.elements()), [&](int64_t begin, int64_t end) {
     std::fill(partial + begin, partial + end, kernel.identity);
+    if (outer.rank == 0 && per_output == 1 && plan.kept.rank == 1) {
+      const int64_t line_step = plan.kept.strides[1][0];
+      return kernel.lines(partial + begin, end - begin, plan.data + begin * line_step, line_step, step[0], n, elements);
+    }
     Cursor<2> kept(plan.kept, begin / per_output);
     if (outer.rank == 0 && per_output == 1) {  // one short line each: no divisions
       for (int64_t t = begin; t < end; ++t, kept.next()) {
-        kernel.line(partial[t], plan.data + kept.offset[1], step[0], n, elements);
+        kernel.lines(partial + t, 1, plan.data + kept.offset[1], 0, step[0], n, elements);
       }
       return;
     }
@@ -120,7 +124,7 @@ void reduce_lines(const ReduceKernel<W>& kernel, const ReducePlan& plan, Reduced
       Cursor<1> line(outer, block.first_line);
       for (int64_t i = 0; i < block.lines; ++i, line.next()) {
         const char* x = plan.data + kept.offset[1] + line.offset[0] + block.first * step[0];
-        kernel.line(partial[t], x, step[0], block.size, elements);
+        kernel.lines(partial + t, 1, x, 0, step[0], block.size, elements);
       }
       if ((t + 1) % per_output == 0) kept.next();
     }

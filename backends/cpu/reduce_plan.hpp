@@ -33,8 +33,10 @@ struct ReducedElements {
 /// One reduction. Partial results are kept in W: double, int64_t, int32_t or Moments.
 template <class W>
 struct ReduceKernel {
-  /// Combines `into` with n elements, `stride` bytes apart.
-  void (*line)(W& into, const char* x, int64_t stride, int64_t n, ReducedElements elements);
+  /// Combines into[i] with the n elements, `stride` bytes apart, of line i of `count`, which lie `line_step` bytes
+  /// apart.
+  void (*lines)(W* into, int64_t count, const char* x, int64_t line_step, int64_t stride, int64_t n,
+                ReducedElements elements);
   /// The columns [0, width) of the rows [first, first + count) into result[width].
   void (*columns)(const char* x, const Walk<1>& rows, int64_t first, int64_t count, int64_t step, int64_t width,
                   ReducedElements elements, W* result);

@@ -39,11 +39,14 @@ Moments moments_of_chunk(const A* x, int64_t n) {
 }
 
 template <class A>
-void add_line(Moments& into, const char* x, int64_t step, int64_t n, ReducedElements elements) {
+void add_lines(Moments* into, int64_t count, const char* x, int64_t line_step, int64_t step, int64_t n,
+               ReducedElements elements) {
   alignas(64) A scratch[chunk_size];
-  for (int64_t size; n > 0; n -= size, x += size * step) {
-    size = n < chunk_size ? n : chunk_size;
-    combine(into, moments_of_chunk(read_line(scratch, x, step, size, elements.dtype), size));
+  for (int64_t i = 0; i < count; ++i, x += line_step) {
+    for (int64_t first = 0; first < n; first += chunk_size) {
+      const int64_t size = n - first < chunk_size ? n - first : chunk_size;
+      combine(into[i], moments_of_chunk(read_line(scratch, x + first * step, step, size, elements.dtype), size));
+    }
   }
 }
 
@@ -119,7 +122,7 @@ void finish(const ReducePlan& plan, Moments* partial, int64_t pieces, int64_t wi
 
 template <class A>
 ReduceKernel<Moments> kernel() {
-  return {add_line<A>, column_moments<A>, finish, Moments{0, 0, 0}, column_block, false};
+  return {add_lines<A>, column_moments<A>, finish, Moments{0, 0, 0}, column_block, false};
 }
 
 void variance_any(const ReducePlan& plan, double divisor) {
