@@ -38,6 +38,25 @@ inline T combined(T a, T b) {
   }
 }
 
+/// combine_at, compiled for steps that are known and for others.
+template <class T, Scatter mode, class Sum>
+WEFT_FN void combine_each(char* to, int64_t to_step, const int64_t* offset, const char* from, int64_t from_step,
+                          int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    Sum& place = *reinterpret_cast<Sum*>(to + i * to_step + offset[i]);
+    const T value = *reinterpret_cast<const T*>(from + i * from_step);
+    if constexpr (std::is_same_v<T, Sum>) place = combined<mode>(place, value);
+    else place = combined<mode>(place, static_cast<Sum>(to_float(value)));
+  }
+}
+/// Combines n elements of a line with the places that `offset` names, `to_step` bytes apart but for that.
+template <class T, Scatter mode, class Sum = T>
+void combine_at(char* to, int64_t to_step, const int64_t* offset, const char* from, int64_t from_step, int64_t n) {
+  constexpr int64_t item = sizeof(T);
+  if (to_step == 0 && from_step == item) combine_each<T, mode, Sum>(to, 0, offset, from, item, n);
+  else combine_each<T, mode, Sum>(to, to_step, offset, from, from_step, n);
+}
+
 /// Calls body(T{}) with the element type, or raises DTypeError where it cannot be computed with.
 template <class F>
 void with_addable(const char* kernel, const View& view, F&& body) {

@@ -22,6 +22,22 @@ void index_select(const View& out, const View& x, int dim, const View& index) {
   index_get(at_least_1d(out), base, plan);
 }
 
+namespace {
+/// A line whose indices reach along itself.
+bool gather_along(GatherLine line, GatherLoop loop, ComingLine next) {
+  const int64_t n = line.n, piece = std::min(n, next.piece);
+  bool valid = true;
+  for (int64_t i = 0; i < n; i += piece) {
+    next.fetch();
+    line.n = std::min(piece, n - i);
+    valid &= loop(line);
+    line.out += piece * line.out_step;
+    line.index += piece * line.index_step;
+  }
+  return valid;
+}
+}  // namespace
+
 // Indices are checked as they are read: `out` is the op's own, and nobody sees it when this raises.
 void gather(const View& out_view, const View& x_view, int dim, const View& index_view) {
   check_index_type("gather", index_view);
@@ -49,11 +65,10 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
   const int64_t out_row = out.layout.strides[dim], index_row = index.layout.strides[dim];
   const GatherLoop loop = gather_loop(out.layout.dtype, index.layout.dtype);
   std::atomic<bool> valid = true;
-  const LineAhead<3> lines(walk, 1, x.layout, by_columns ? -1 : dim, columns);
+  const LineAhead<3> lines(walk, 1, x.layout, by_columns ? -1 : dim, columns, 256);
   parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
     Cursor<3> at(walk, begin / blocks);
     for (int64_t t = begin, part = begin % blocks; t < end; ++t) {
-      lines.fetch(bytes(x), t / blocks);
       const int64_t first = part * block, width = std::min(block, columns - first);
       GatherLine line = {bytes(out) + at.offset[0] + first * out_step,
                          bytes(x) + at.offset[1] + first * x_step,
@@ -64,9 +79,9 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
                          x_step,
                          x.layout.strides[dim],
                          index_step};
-      bool all = true;
-      for (int64_t i = 0; i < rows; ++i, line.out += out_row, line.index += index_row) {
-        if (i + ahead < rows && by_columns && block < columns) {
+      bool all = by_columns || gather_along(line, loop, lines.after(bytes(x), t / blocks));
+      for (int64_t i = 0; by_columns && i < rows; ++i, line.out += out_row, line.index += index_row) {
+        if (i + ahead < rows && block < columns) {
           for (int64_t b = 0; b < width * index_step; b += 64) __builtin_prefetch(line.index + ahead * index_row + b);
           for (int64_t b = 0; b < width * out_step; b += 64) __builtin_prefetch(line.out + ahead * out_row + b, 1);
         }

@@ -1,6 +1,8 @@
 // The byte offsets that an IndexPlan adds, a block at a time.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include <weft/backends/cpu/index_loops.hpp>
@@ -88,30 +90,43 @@ struct SelectionWalk {
   }
 };
 
+/// The line that is worked on after the current one, to be fetched while that is worked on a piece at a time: all at
+/// once is more than the memory keeps up with. As it is made there is nothing to fetch.
+struct ComingLine {
+  const char *at = nullptr, *end = nullptr;
+  int64_t share = 0, piece = std::numeric_limits<int64_t>::max();  // bytes for so many indices
+
+  /// Before each piece. Inlined: to a compiler, a function that only fetches ahead does nothing.
+  [[gnu::always_inline]] void fetch() {
+    for (const char* const stop = std::min(at + share, end); at < stop; at += 64) __builtin_prefetch(at);
+  }
+};
+
 /// Lines along `dim` that indices jump about in, so that no processor foresees it: the next one comes from memory while
 /// the current one is worked on. Nothing for dim -1, lines too short to wait for or too long for the first cache, or
 /// indices too few.
 template <int N>
 class LineAhead {
  public:
-  LineAhead(const Walk<N>& walk, int operand, const Layout& layout, int dim, int64_t indices)
-      : walk_(walk), operand_(operand) {
+  LineAhead(const Walk<N>& walk, int operand, const Layout& layout, int dim, int64_t indices, int64_t piece)
+      : walk_(walk), operand_(operand), piece_(piece) {
     if (dim < 0) return;
     const int64_t size = layout.sizes[dim], item = itemsize(layout.dtype);
     const int64_t length = layout.strides[dim] == item ? size * item : 0;
-    if (length >= 256 && length <= 16384 && indices * 32 >= length) length_ = length;
+    if (length < 256 || length > 16384 || indices * 32 < length) return;
+    length_ = length;
+    share_ = (length * piece / indices + 63) / 64 * 64;
   }
-  /// Before line t. Inlined: to a compiler, a function that only fetches ahead does nothing.
-  [[gnu::always_inline]] void fetch(const char* base, int64_t t) const {
-    if (length_ == 0 || t + 1 >= walk_.count) return;
-    const Cursor<N> next(walk_, t + 1);
-    for (int64_t b = 0; b < length_; b += 64) __builtin_prefetch(base + next.offset[operand_] + b);
+  ComingLine after(const char* base, int64_t t) const {
+    if (length_ == 0 || t + 1 >= walk_.count) return {};
+    const char* const line = base + Cursor<N>(walk_, t + 1).offset[operand_];
+    return {line, line + length_, share_, piece_};
   }
 
  private:
   const Walk<N>& walk_;
   int operand_;
-  int64_t length_ = 0;
+  int64_t piece_, length_ = 0, share_ = 0;
 };
 
 }  // namespace weft::cpu

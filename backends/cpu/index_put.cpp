@@ -26,28 +26,19 @@ struct Part {
   }
 };
 
-/// What an index position's elements do to their destinations.
+/// Puts a run of n elements that one index position names.
 template <class T, Scatter mode>
-struct Put {
-  static void elements(char* base, int64_t base_step, const char* values, int64_t step, const int64_t* offset,
-                       int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      T& to = *reinterpret_cast<T*>(base + i * base_step + offset[i]);
-      to = combined<mode>(to, *reinterpret_cast<const T*>(values + i * step));
-    }
+void put_run(BinaryLoop add, char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
+  if (to_step == (int64_t)sizeof(T) && from_step == (int64_t)sizeof(T)) {
+    if constexpr (mode == Scatter::replace) copy_run(to, from, n * (int64_t)sizeof(T));
+    else add(to, to, from, n);
+    return;
   }
-  static void run(BinaryLoop add, char* to, int64_t to_step, const char* from, int64_t from_step, int64_t n) {
-    if (to_step == (int64_t)sizeof(T) && from_step == (int64_t)sizeof(T)) {
-      if constexpr (mode == Scatter::replace) copy_run(to, from, n * (int64_t)sizeof(T));
-      else add(to, to, from, n);
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      T& out = *reinterpret_cast<T*>(to + i * to_step);
-      out = combined<mode>(out, *reinterpret_cast<const T*>(from + i * from_step));
-    }
+  for (int64_t i = 0; i < n; ++i) {
+    T& out = *reinterpret_cast<T*>(to + i * to_step);
+    out = combined<mode>(out, *reinterpret_cast<const T*>(from + i * from_step));
   }
-};
+}
 
 template <class T, Scatter mode, int K>
 void put(const View& base, const View& values, const IndexPlan& plan) {
@@ -83,7 +74,7 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
           char* const line_to = to + at.offset[1] + j * walk.step[1];
           const char* const line_from = from + at.offset[0] + j * walk.step[0];
           if (single) {
-            Put<T, mode>::elements(line_to, walk.step[1], line_from, walk.step[0], offset, n);
+            combine_at<T, mode>(line_to, walk.step[1], offset, line_from, walk.step[0], n);
             continue;
           }
           for (int64_t i = 0; i < n; ++i) {
@@ -102,7 +93,7 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
             if (parts > 1 && !part.has(slab_to)) continue;
             Cursor<2> row(slab, 0);
             for (int64_t r = 0; r < slab.count; ++r, row.next()) {
-              Put<T, mode>::run(add, slab_to + row.offset[1], step[1], slab_from + row.offset[0], step[0], width);
+              put_run<T, mode>(add, slab_to + row.offset[1], step[1], slab_from + row.offset[0], step[0], width);
             }
           }
         }
@@ -125,7 +116,7 @@ void put_list(const View& base, const View& values, const IndexPlan& plan) {
                        plan.strides[0])) {
     raise_first_invalid(index, plan.dims[0], plan.sizes[0]);
   }
-  Put<T, mode>::elements(bytes(base), base.layout.strides[0], bytes(values), values.layout.strides[0], offset, n);
+  combine_at<T, mode>(bytes(base), base.layout.strides[0], offset, bytes(values), values.layout.strides[0], n);
 }
 
 template <class T, Scatter mode>

@@ -18,18 +18,8 @@ struct ScatterBlock {
   const char* source;
   int64_t index, rows, width, size;
   int64_t out_row, out_step, source_row, source_step, index_row, index_step;
+  ComingLine next;
 };
-
-/// Combines n elements of a line with the places that `offset` names, `to_step` bytes apart but for that.
-template <class T, Scatter mode, class Sum>
-void scatter_line(char* to, int64_t to_step, const int64_t* offset, const char* from, int64_t from_step, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    Sum& place = *reinterpret_cast<Sum*>(to + i * to_step + offset[i]);
-    const T value = *reinterpret_cast<const T*>(from + i * from_step);
-    if constexpr (std::is_same_v<T, Sum>) place = combined<mode>(place, value);
-    else place = combined<mode>(place, static_cast<Sum>(to_float(value)));
-  }
-}
 
 template <class T, Scatter mode, class Sum>
 void scatter_lines(const ScatterBlock& at, const View& index, char* to, int64_t row, int64_t step) {
@@ -37,13 +27,16 @@ void scatter_lines(const ScatterBlock& at, const View& index, char* to, int64_t 
   const bool tall = at.width == 1;
   const int64_t lines = tall ? 1 : at.rows, length = tall ? at.rows : at.width;
   const int64_t source_step = tall ? at.source_row : at.source_step, index_step = tall ? at.index_row : at.index_step;
+  ComingLine next = at.next;
+  const int64_t piece = std::min(offset_block, next.piece);
   for (int64_t i = 0; i < lines; ++i) {
-    for (int64_t first = 0; first < length; first += offset_block) {
-      const int64_t n = std::min(offset_block, length - first);
+    for (int64_t first = 0; first < length; first += piece) {
+      const int64_t n = std::min(piece, length - first);
+      next.fetch();
       index_offsets(offset, bytes(index) + at.index + i * at.index_row + first * index_step, index.layout.dtype,
                     index_step, n, at.size, row, false);
-      scatter_line<T, mode, Sum>(to + (tall ? 0 : first * step), tall ? 0 : step, offset,
-                                 at.source + i * at.source_row + first * source_step, source_step, n);
+      combine_at<T, mode, Sum>(to + (tall ? 0 : first * step), tall ? 0 : step, offset,
+                               at.source + i * at.source_row + first * source_step, source_step, n);
     }
   }
 }
@@ -79,11 +72,10 @@ void scatter_typed(const View& out, int dim, const View& index, const View& sour
   const int64_t fitting = is_half_type<T> ? std::clamp<int64_t>((1 << 18) / std::max<int64_t>(size, 1), 1, 64) : 64;
   const int64_t block = std::min(columns, fitting), blocks = (columns + block - 1) / block;
   const auto stride = [](const View& view, int d) { return d < 0 ? 0 : view.layout.strides[d]; };
-  const LineAhead<3> lines(walk, 0, out.layout, inner < 0 ? dim : -1, rows);
+  const LineAhead<3> lines(walk, 0, out.layout, inner < 0 ? dim : -1, rows, 32);
   parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
     const Scratch sums(size * block * (int64_t)sizeof(float), is_half_type<T>);
     for (int64_t t = begin; t < end; ++t) {
-      lines.fetch(bytes(out), t / blocks);
       const Cursor<3> at(walk, t / blocks);
       const int64_t first = t % blocks * block;
       const int64_t out_step = stride(out, inner), source_step = stride(source, inner),
@@ -91,7 +83,8 @@ void scatter_typed(const View& out, int dim, const View& index, const View& sour
       scatter_block<T, mode>(
           {bytes(out) + at.offset[0] + first * out_step, bytes(source) + at.offset[1] + first * source_step,
            at.offset[2] + first * index_step, rows, std::min(block, columns - first), size, out.layout.strides[dim],
-           out_step, source.layout.strides[dim], source_step, index.layout.strides[dim], index_step},
+           out_step, source.layout.strides[dim], source_step, index.layout.strides[dim], index_step,
+           lines.after(bytes(out), t / blocks)},
           index, sums.as<float>());
     }
   });

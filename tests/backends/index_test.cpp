@@ -88,6 +88,20 @@ TEST(Index, OutOfRangeRaisesBeforeAnyWrite) {
   }
 }
 
+TEST(Gather, LongLinesByMoreAndFewerIndices) {
+  for (const DType dtype : {i8, bf16, f32, f64}) {
+    const HostArray x(dtype, {.sizes = {5, 1000}}, 3);
+    for (const int64_t count : {1, 40, 256, 700, 3000}) {
+      const HostArray index = indices(i64, {.sizes = {5, count}}, 1000, 4), out(dtype, {.sizes = {5, count}});
+      cpu::gather(out.view, x.view, 1, index.view);
+      for (int64_t i = 0; i < out.numel(); ++i) {
+        const int64_t column = static_cast<int64_t>(index.get(i));
+        ASSERT_EQ(out.get(i), x.get(i / count * 1000 + (column < 0 ? column + 1000 : column)));
+      }
+    }
+  }
+}
+
 TEST(Gather, EveryTypeDimensionAndLayout) {
   const std::vector<int64_t> sizes = {4, 6, 9};
   for (const DType dtype : real_types) {

@@ -83,6 +83,15 @@ TEST(Scatter, EveryModeTypeDimensionAndLayout) {
   }
 }
 
+TEST(Scatter, LongLinesByMoreAndFewerIndices) {
+  for (const DType dtype : {i8, bf16, f32, f64}) {
+    for (const int64_t count : {1, 40, 256, 700, 3000}) {
+      expect_scattered(Scatter::sum, dtype, {.sizes = {5, 1000}}, 1, count);
+      expect_scattered(Scatter::replace, dtype, {.sizes = {2, 2, 300}}, 2, count);
+    }
+  }
+}
+
 TEST(Scatter, ReplaceServesStorageTypes) {
   for (const DType dtype : {u16, u32, u64}) expect_scattered(Scatter::replace, dtype, {.sizes = {5, 3}}, 0, 8);
   HostArray out(u16, {.sizes = {2}});
