@@ -23,13 +23,14 @@ TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()};
 
 // ---- unique ---------------------------------------------------------------------------------------------------------
 
-// x sorted along its only dimension; `order` gets the permutation.
-Tensor sorted_list(const char* op, const Tensor& x, Tensor& order, Location where) {
+// x sorted along its only dimension; `order` gets the permutation, if it is given.
+Tensor sorted_list(const char* op, const Tensor& x, Tensor* order, Location where) {
   const Tensor out = make_like(x, op, where);
-  order = make(x.sizes(), DType::i64, x.device(), op, where);
+  if (order != nullptr) *order = make(x.sizes(), DType::i64, x.device(), op, where);
   if (x.numel() == 0) return out;
   CallScope scope(op, where);
-  WEFT_KERNEL_FOR(sort, x, op, where)(out.raw_view(), order.raw_view(), x.raw_view(), 0, false);
+  const View permutation = order != nullptr ? order->raw_view() : View{};
+  WEFT_KERNEL_FOR(sort, x, op, where)(out.raw_view(), permutation, x.raw_view(), 0, false);
   return out;
 }
 
@@ -38,7 +39,7 @@ Tensor row_order(const char* op, const Tensor& rows, Location where) {
   Tensor order = arange(0, rows.sizes()[0], 1, counting(rows), where);
   for (int64_t column = rows.sizes()[1] - 1; column >= 0; --column) {
     Tensor next;
-    sorted_list(op, index_select(rows.select(1, column, where), 0, order, where).contiguous(where), next, where);
+    sorted_list(op, index_select(rows.select(1, column, where), 0, order, where).contiguous(where), &next, where);
     order = index_select(order, 0, next, where);
   }
   return order;
@@ -84,7 +85,7 @@ Unique distinct(const char* op, const Tensor& x, bool sorted, Wanted wanted, std
   if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(op, x, where);
   if (!dim) {
     Tensor order, list = x.reshape({-1}, where);
-    if (sorted) list = sorted_list(op, list, order, where);
+    if (sorted) list = sorted_list(op, list, wanted.inverse ? &order : nullptr, where);
     Unique out = among_neighbours(list, order, wanted, where);
     if (wanted.inverse) out.inverse = out.inverse.view(x.shape(), where);
     return out;

@@ -107,6 +107,8 @@ struct Line {
   Key flip;
 
   Key key(int64_t i) const { return static_cast<Key>(sort_key(*reinterpret_cast<const T*>(data + i * stride)) ^ flip); }
+  /// The integer of that key.
+  T value(Key key) const { return static_cast<T>(sort_key(static_cast<T>(key ^ flip))); }
 };
 
 /// line[i] = from[entries[i].position]; the values go through `spare` where they are sorted in place.
@@ -134,6 +136,37 @@ struct Target {
   int64_t out_stride, order_stride;
 };
 
+/// A key whose position nobody asks for.
+template <class Number>
+struct Bare {
+  Number key;
+};
+
+/// Sorts integers by their keys alone: equal ones are the same.
+template <class Number, class T>
+void sort_values(const Line<T>& line, typename Line<T>::Key lowest, uint64_t range, int digits, const Target& to,
+                 void* scratch) {
+  const auto store = [&](int64_t i, uint64_t key) {
+    *reinterpret_cast<T*>(to.out + i * to.out_stride) = line.value(static_cast<typename Line<T>::Key>(key + lowest));
+  };
+  constexpr uint64_t few = 65536;  // counts that fit the cache
+  if (range < few && range < static_cast<uint64_t>(line.n)) {
+    int64_t* const counts = static_cast<int64_t*>(scratch);
+    std::fill_n(counts, range + 1, int64_t{0});
+    for (int64_t i = 0; i < line.n; ++i) ++counts[static_cast<typename Line<T>::Key>(line.key(i) - lowest)];
+    int64_t i = 0;
+    for (uint64_t key = 0; key <= range; ++key) {
+      for (const int64_t end = i + counts[key]; i < end; ++i) store(i, key);
+    }
+    return;
+  }
+  using E = Bare<Number>;
+  E *const entries = static_cast<E*>(scratch), *const spare = entries + line.n;
+  for (int64_t i = 0; i < line.n; ++i) entries[i].key = static_cast<Number>(line.key(i) - lowest);
+  sort_long(entries, spare, line.n, digits);
+  for (int64_t i = 0; i < line.n; ++i) store(i, entries[i].key);
+}
+
 /// Sorts by the keys' difference from the lowest of them, which is below 256 to the power of `digits`.
 template <class E, class T>
 void sort_line(const Line<T>& line, typename Line<T>::Key lowest, int digits, const Target& to, void* scratch) {
@@ -160,7 +193,15 @@ void sort_elements(const char* from, int64_t stride, int64_t n, bool descending,
   }
   const auto range = static_cast<uint64_t>(static_cast<Key>(highest - lowest));
   const int digits = (64 - std::countl_zero(range) + 7) / 8;
-  if (digits <= 4 && n <= INT64_C(0xffffffff)) sort_line<Entry<uint32_t>>(line, lowest, digits, to, scratch);
+  const bool narrow = digits <= 4 && n <= INT64_C(0xffffffff);
+  if constexpr (std::is_integral_v<T>) {
+    if (to.order == nullptr) {
+      if (narrow) sort_values<uint32_t>(line, lowest, range, digits, to, scratch);
+      else sort_values<uint64_t>(line, lowest, range, digits, to, scratch);
+      return;
+    }
+  }
+  if (narrow) sort_line<Entry<uint32_t>>(line, lowest, digits, to, scratch);
   else sort_line<Entry<uint64_t>>(line, lowest, digits, to, scratch);
 }
 

@@ -33,6 +33,9 @@ void expect_sorted(const HostArray& x, int dim, bool descending) {
   const std::vector<int64_t> sizes(l.sizes, l.sizes + l.rank);
   HostArray out(l.dtype, {.sizes = sizes, .gap = 2}), order(i64, {.sizes = sizes});
   cpu::sort(out.view, order.view, x.view, dim, descending);
+  const HostArray alone(l.dtype, {.sizes = sizes, .gap = 2}), none;
+  cpu::sort(alone.view, none.view, x.view, dim, descending);
+  EXPECT_TRUE(bits_of(alone) == bits_of(out)) << name(l.dtype);
   int64_t inner = 1;
   for (int d = dim + 1; d < l.rank; ++d) inner *= l.sizes[d];
   const int64_t n = l.sizes[dim];
@@ -71,7 +74,7 @@ TEST(Sort, LongLinesAreMerged) {
   const int threads = num_threads();
   for (const int count : {1, 2, 3, 5}) {
     set_num_threads(count);
-    for (const DType dtype : {f32, f64, i8}) {
+    for (const DType dtype : {f32, f64, i8, i64}) {
       for (const int64_t n : {65536, 70001, 200003}) expect_sorted(numbers(dtype, {.sizes = {n}}, 5), 0, count == 3);
     }
   }
@@ -89,6 +92,12 @@ TEST(Sort, FarApartWholeNumbers) {
   expect_sorted(x, 0, false);
   expect_sorted(x, 0, true);
   expect_sorted(u, 0, false);
+  HostArray near(i32, {.sizes = {70000}});  // keys of two bytes and of three, fewer and more than elements
+  for (const unsigned range : {60000u, 69000u, 9000000u}) {
+    for (int64_t i = 0; i < near.numel(); ++i) near.set(i, static_cast<double>(random() % range) - 1000.0);
+    expect_sorted(near, 0, false);
+    expect_sorted(near, 0, true);
+  }
 }
 
 TEST(Sort, InPlaceAndOneOfTheResults) {
