@@ -280,7 +280,7 @@ void record(const Tensor& output, const char* op, Location where, F formula, con
 
 /// True when an op on these inputs must be recorded.
 template <class... Inputs>
-bool should_record(const Inputs&... inputs) {
+inline bool should_record(const Inputs&... inputs) {
   return recording() && ((inputs.defined() && needs_gradient(inputs.impl())) || ...);
 }
 

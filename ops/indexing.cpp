@@ -30,13 +30,17 @@ Tensor row(const Tensor& x, int64_t index) {
   const Layout& from = x.raw_view().layout;
   const int64_t n = from.sizes[0], i = index < 0 ? index + n : index;
   if (WEFT_UNLIKELY(i < 0 || i >= n)) return {};
-  Layout rest = from;
-  --rest.rank;
-  std::copy_n(from.sizes + 1, rest.rank, rest.sizes);
-  std::copy_n(from.strides + 1, rest.rank, rest.strides);
-  if (from.contiguous) rest.numel = from.numel / n;
-  else finish_layout(rest);
-  return make_view(x, rest, static_cast<char*>(x.data_ptr()) + i * from.strides[0]);
+  Tensor out = make_view(x);
+  View& view = out.impl()->view;
+  view.data = static_cast<char*>(view.data) + i * from.strides[0];
+  Layout& rest = view.layout;
+  rest.rank = static_cast<uint8_t>(from.rank - 1);
+  for (int k = 0; k < rest.rank; ++k) {
+    rest.sizes[k] = from.sizes[k + 1];
+    rest.strides[k] = from.strides[k + 1];
+  }
+  finish_layout(rest);
+  return out;
 }
 
 // x[index] by one tensor of indices into the first dimension.

@@ -14,12 +14,21 @@ namespace weft {
 
 namespace {
 
-/// A view of x that `arrange` brings into its shape: it is called with the new tensor's own View, a copy of x's.
+// Out of line, so that a view that is not recorded pays nothing for it.
+template <class Formula>
+[[gnu::noinline]] void record_view(const Tensor& out, const char* op, Location where, Formula& make_formula,
+                                   const Tensor& x) {
+  record_with(out, op, where, make_formula, x);
+}
+
+/// A view of x. `arrange` is given the new tensor's own View, where all is x's but the sizes and strides, which are not
+/// set yet, and writes what the view is.
 template <class Arrange, class Formula>
-Tensor recorded_view(const Tensor& x, Arrange&& arrange, const char* op, Location where, Formula&& make_formula) {
-  Tensor out = make_view(x, x.raw_view().layout, x.data_ptr());
+inline Tensor recorded_view(const Tensor& x, Arrange&& arrange, const char* op, Location where,
+                            Formula&& make_formula) {
+  Tensor out = make_view(x);
   arrange(out.impl()->view);
-  if (should_record(x)) record(out, op, where, make_formula(), x);
+  if (should_record(x)) record_view(out, op, where, make_formula, x);
   return out;
 }
 
@@ -58,6 +67,13 @@ struct SliceBack {
   Tensor operator()(Node& self, Tensor&& g);
 };
 
+void copy_shape(Layout& to, const Layout& from) {
+  for (int i = 0; i < from.rank; ++i) {
+    to.sizes[i] = from.sizes[i];
+    to.strides[i] = from.strides[i];
+  }
+}
+
 void move_start(View& view, int64_t bytes) { view.data = static_cast<char*>(view.data) + bytes; }
 
 // `count` elements from `first` on, `step` apart; all inside.
@@ -68,13 +84,15 @@ void set_range(View& view, int dim, int64_t first, int64_t count, int64_t step) 
   layout.strides[dim] *= step;
   finish_layout(layout);
 }
-void take_index(View& view, int dim, int64_t index) {
+// `view` becomes what `from`, which may be the same, has at an index of a dimension.
+void take_index(View& view, const View& from, int dim, int64_t index) {
+  view.data = static_cast<char*>(from.data) + index * from.layout.strides[dim];
   Layout& layout = view.layout;
-  move_start(view, index * layout.strides[dim]);
-  --layout.rank;
-  for (int k = dim; k < layout.rank; ++k) {
-    layout.sizes[k] = layout.sizes[k + 1];
-    layout.strides[k] = layout.strides[k + 1];
+  layout.rank = static_cast<uint8_t>(from.layout.rank - 1);
+  for (int i = 0; i < layout.rank; ++i) {
+    const int old = i < dim ? i : i + 1;
+    layout.sizes[i] = from.layout.sizes[old];
+    layout.strides[i] = from.layout.strides[old];
   }
   finish_layout(layout);
 }
@@ -82,7 +100,10 @@ void take_index(View& view, int dim, int64_t index) {
 // As set_range.
 Tensor slice_exact(const Tensor& x, int dim, int64_t first, int64_t count, int64_t step, const char* op,
                    Location where) {
-  const auto arrange = [&](View& view) { set_range(view, dim, first, count, step); };
+  const auto arrange = [&](View& view) {
+    copy_shape(view.layout, x.raw_view().layout);
+    set_range(view, dim, first, count, step);
+  };
   return recorded_view(x, arrange, op, where, [&] { return SliceBack{x.shape(), dim, first, count, step}; });
 }
 
@@ -134,8 +155,18 @@ Dims resolve_shape(const Tensor& x, const Dims& wanted, const char* op, Location
 }
 
 // `shape` has as many elements as x, which is contiguous.
-Tensor view_contiguous(const Tensor& x, const Dims& shape, const char* op, Location where) {
-  const auto arrange = [&](View& view) { set_contiguous(view.layout, shape, itemsize(view.layout.dtype)); };
+inline Tensor view_contiguous(const Tensor& x, const Dims& shape, const char* op, Location where) {
+  const auto arrange = [&](View& view) {
+    Layout& layout = view.layout;
+    layout.rank = static_cast<uint8_t>(shape.size());
+    uint64_t step = static_cast<uint64_t>(itemsize(layout.dtype));  // unsigned: an empty shape's may overflow
+    for (int i = layout.rank - 1; i >= 0; --i) {
+      const int64_t n = shape[i];
+      layout.sizes[i] = n;
+      layout.strides[i] = static_cast<int64_t>(step);
+      step *= n == 0 ? 1 : static_cast<uint64_t>(n);
+    }
+  };
   return recorded_view(x, arrange, op, where, [&] { return ReshapeBack{x.shape()}; });
 }
 
@@ -146,31 +177,37 @@ Tensor view_as(const Tensor& x, const Dims& shape, const Dims& strides, const ch
 
 // A view of this shape; nothing where the strides do not allow it.
 Tensor view_if_possible(const Tensor& x, const Dims& shape, const char* op, Location where) {
-  if (WEFT_LIKELY(x.is_contiguous())) return view_contiguous(x, shape, op, where);
+  if (x.is_contiguous()) return view_contiguous(x, shape, op, where);
   const auto strides = view_strides(x.raw_view().layout, shape);
   return strides ? view_as(x, shape, *strides, op, where) : Tensor();
+}
+
+[[noreturn, gnu::cold]] void raise_needs_copy(const Tensor& x, const Dims& shape, Location where) {
+  raise<ShapeError>({.op = "view",
+                     .problem = fmt::format("strides {} of shape {} do not allow shape {} without a copy",
+                                            x.strides().text(), x.shape().text(), shape.text()),
+                     .remedy = "use reshape(), which copies where it must"},
+                    where);
 }
 
 }  // namespace
 
 Tensor Tensor::view(const Dims& wanted, Location where) const {
   checked(*this, "view", where);
-  if (WEFT_UNLIKELY(!makes(wanted, numel()))) return view(resolve_shape(*this, wanted, "view", where), where);
-  Tensor out = view_if_possible(*this, wanted, "view", where);
-  if (WEFT_LIKELY(out.defined())) return out;
-  raise<ShapeError>({.op = "view",
-                     .problem = fmt::format("strides {} of shape {} do not allow shape {} without a copy",
-                                            strides().text(), shape().text(), wanted.text()),
-                     .remedy = "use reshape(), which copies where it must"},
-                    where);
+  if (WEFT_LIKELY(is_contiguous() && makes(wanted, numel()))) return view_contiguous(*this, wanted, "view", where);
+  const Dims shape = resolve_shape(*this, wanted, "view", where);
+  Tensor out = view_if_possible(*this, shape, "view", where);
+  if (!out.defined()) raise_needs_copy(*this, shape, where);
+  return out;
 }
 
 Tensor Tensor::reshape(const Dims& wanted, Location where) const {
   checked(*this, "reshape", where);
-  if (WEFT_UNLIKELY(!makes(wanted, numel()))) return reshape(resolve_shape(*this, wanted, "reshape", where), where);
-  Tensor out = view_if_possible(*this, wanted, "reshape", where);
-  if (WEFT_LIKELY(out.defined())) return out;
-  return clone(where).view(wanted, where);
+  if (WEFT_LIKELY(is_contiguous() && makes(wanted, numel()))) return view_contiguous(*this, wanted, "reshape", where);
+  const Dims shape = resolve_shape(*this, wanted, "reshape", where);
+  Tensor out = view_if_possible(*this, shape, "reshape", where);
+  if (out.defined()) return out;
+  return clone(where).view(shape, where);
 }
 
 Tensor Tensor::flatten(int start_dim, int end_dim, Location where) const {
@@ -192,7 +229,8 @@ Tensor Tensor::transpose(int dim0, int dim1, Location where) const {
   const int a = wrap_dim(dim0, dim(), "transpose", where);
   const int b = wrap_dim(dim1, dim(), "transpose", where);
   const auto arrange = [&](View& view) {
-    if (view.layout.rank == 0) return;
+    if (dim() == 0) return;
+    copy_shape(view.layout, layout());
     std::swap(view.layout.sizes[a], view.layout.sizes[b]);
     std::swap(view.layout.strides[a], view.layout.strides[b]);
     finish_layout(view.layout);
@@ -274,7 +312,7 @@ Tensor Tensor::select(int dim, int64_t index, Location where) const {
         {.op = "select", .problem = fmt::format("index {} is out of range for axis {} of size {}", index, d, n)},
         where);
   }
-  const auto arrange = [&](View& view) { take_index(view, d, i); };
+  const auto arrange = [&](View& view) { take_index(view, raw_view(), d, i); };
   return recorded_view(*this, arrange, "select", where, [&] { return SelectBack{shape(), d, i}; });
 }
 
@@ -287,6 +325,7 @@ Tensor Tensor::unsqueeze(int dim, Location where) const {
   const int d = wrap_dim(dim, this->dim() + 1, "unsqueeze", where);
   const auto arrange = [&](View& view) {
     Layout& wider = view.layout;
+    copy_shape(wider, layout());
     for (int k = wider.rank; k > d; --k) {
       wider.sizes[k] = wider.sizes[k - 1];
       wider.strides[k] = wider.strides[k - 1];
@@ -523,7 +562,7 @@ std::vector<Tensor> pieces(const Tensor& x, int dim, int64_t size, bool drop_dim
   size = std::min(size, std::max<int64_t>(n, 1));
   View piece = x.raw_view();
   const int64_t step = size * piece.layout.strides[dim];
-  if (drop_dim) take_index(piece, dim, 0);
+  if (drop_dim) take_index(piece, piece, dim, 0);
   else set_range(piece, dim, 0, std::min(size, n), 1);
   std::vector<Tensor> out;
   out.reserve(static_cast<size_t>(n / size + 1));

@@ -58,6 +58,8 @@ WEFT_API TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Dev
 WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data);
 /// As new_alias, for a view that autograd follows; an inference tensor's is not followed.
 WEFT_API TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data);
+/// The same with the data address of `source` and all of its layout but the sizes and strides, which the caller sets.
+WEFT_API TensorImpl* new_view(TensorImpl* source);
 /// The last reference is gone.
 WEFT_API void destroy(TensorImpl* impl);
 /// Drops the counted node of a dying tensor. Defined in autograd/.

@@ -108,15 +108,12 @@ View broadcast_view(const View& view, std::span<const int64_t> sizes) {
   return out;
 }
 
-int wrap_dim(int64_t dim, int rank, const char* op, Location where) {
+void detail::raise_no_dim(int64_t dim, int rank, const char* op, Location where) {
   const int range = rank == 0 ? 1 : rank;
-  if (WEFT_UNLIKELY(dim < -range || dim >= range)) {
-    raise<IndexError>({.op = op,
-                       .problem = fmt::format("dimension {} is out of range for a tensor of rank {}", dim, rank),
-                       .remedy = fmt::format("use dimensions from {} to {}", -range, range - 1)},
-                      where);
-  }
-  return static_cast<int>(dim < 0 ? dim + range : dim);
+  raise<IndexError>({.op = op,
+                     .problem = fmt::format("dimension {} is out of range for a tensor of rank {}", dim, rank),
+                     .remedy = fmt::format("use dimensions from {} to {}", -range, range - 1)},
+                    where);
 }
 
 std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> sizes) {

@@ -11,6 +11,10 @@
 
 namespace weft {
 
+namespace detail {
+[[noreturn]] WEFT_API void raise_no_dim(int64_t dim, int rank, const char* op, Location where);
+}
+
 /// A contiguous layout. ShapeError for negative sizes or where the element count or the bytes overflow 63 bits.
 WEFT_API Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where);
 /// Makes a contiguous layout one of these sizes, with elements of `item` bytes; false where contiguous_layout raises.
@@ -54,7 +58,11 @@ class AtLeast1d {
 };
 inline AtLeast1d at_least_1d(const View& view) { return AtLeast1d(view); }
 /// A dimension number in [0, rank) from one that may count from the end; IndexError otherwise. Rank 0 counts as 1.
-WEFT_API int wrap_dim(int64_t dim, int rank, const char* op, Location where);
+inline int wrap_dim(int64_t dim, int rank, const char* op, Location where) {
+  const int range = rank == 0 ? 1 : rank;
+  if (WEFT_UNLIKELY(dim < -range || dim >= range)) detail::raise_no_dim(dim, rank, op, where);
+  return static_cast<int>(dim < 0 ? dim + range : dim);
+}
 /// Strides (in bytes) that let `layout` be seen with `sizes` without a copy, or nothing.
 WEFT_API std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> sizes);
 /// Lowest and highest byte offset touched, relative to the first element: [low, high). Empty layouts give {0, 0}.

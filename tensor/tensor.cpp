@@ -121,13 +121,33 @@ TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data
   return impl;
 }
 
-TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data) {
-  if (WEFT_UNLIKELY(source->inference)) return new_alias(source, layout, data);
-  auto* impl = new (allocate_block(head_size)) TensorImpl(source->storage, layout, data);
+namespace {
+
+template <class... Arguments>
+inline TensorImpl* new_view_head(TensorImpl* source, const Arguments&... view) {
+  auto* impl = new (allocate_block(head_size)) TensorImpl(source->storage, view...);
   count_live(1);
+  if (WEFT_UNLIKELY(source->inference)) {
+    impl->inference = true;
+    impl->storage->refs.increment();
+    return impl;
+  }
   impl->base = source->base != nullptr ? source->base : source;
   retain(impl->base);
   impl->node_version.store(impl->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return impl;
+}
+
+}  // namespace
+
+TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data) {
+  return new_view_head(source, layout, data);
+}
+
+TensorImpl* new_view(TensorImpl* source) {
+  TensorImpl* impl = new_view_head(source);
+  impl->view.data = source->view.data;
+  std::memcpy(&impl->view.layout, &source->view.layout, offsetof(Layout, sizes));
   return impl;
 }
 

@@ -76,5 +76,7 @@ void check_out_unrecorded(const char* op, std::initializer_list<const Tensor*> t
 inline Tensor make_view(const Tensor& source, const Layout& layout, void* data) {
   return Tensor::adopt(detail::new_view(source.impl(), layout, data));
 }
+/// The same at the address of `source`, with sizes and strides that the caller sets.
+inline Tensor make_view(const Tensor& source) { return Tensor::adopt(detail::new_view(source.impl())); }
 
 }  // namespace weft
