@@ -486,6 +486,12 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   return out;
 }
 
+std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
+                         std::initializer_list<Tensor> seeds, GradOptions options, Location where) {
+  return grad(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()),
+              std::span(seeds.begin(), seeds.size()), options, where);
+}
+
 void Tensor::backward(Location where) const { weft::backward({this, 1}, {}, {}, where); }
 void Tensor::backward(BackwardOptions options, Location where) const { weft::backward({this, 1}, {}, options, where); }
 void Tensor::backward(const Tensor& seed, BackwardOptions options, Location where) const {

@@ -28,12 +28,9 @@ WEFT_API void backward(std::span<const Tensor> outputs, std::span<const Tensor> 
 /// AutogradError for an input that is unused or needs no gradient, unless allowed.
 WEFT_API std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                                   std::span<const Tensor> seeds = {}, GradOptions options = {}, Location where = {});
-inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
-                                std::initializer_list<Tensor> seeds = {}, GradOptions options = {},
-                                Location where = {}) {
-  return grad(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()),
-              std::span(seeds.begin(), seeds.size()), options, where);
-}
+WEFT_API std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
+                                  std::initializer_list<Tensor> seeds = {}, GradOptions options = {},
+                                  Location where = {});
 
 /// True where the tensor's memory may be written or taken over: no handles but the caller's, no view, nobody else who
 /// uses the storage, no outside owner.

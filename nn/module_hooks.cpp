@@ -15,6 +15,10 @@ namespace weft::nn::detail {
 ModuleHooks::ModuleHooks()
     : forward(std::make_shared<HookList<ForwardHook>>()), backward(std::make_shared<HookList<weft::detail::Hook>>()) {}
 
+void collect_tensors(std::vector<Tensor*>& out, Tensor& t) {
+  if (t.defined()) out.push_back(&t);
+}
+
 namespace {
 
 using weft::detail::Hook;

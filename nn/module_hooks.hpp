@@ -82,9 +82,7 @@ template <class T>
 inline constexpr bool is_tensor = std::is_convertible_v<const std::remove_cvref_t<T>*, const Tensor*>;
 
 // The tensors in what forward returned.
-inline void collect_tensors(std::vector<Tensor*>& out, Tensor& t) {
-  if (t.defined()) out.push_back(&t);
-}
+WEFT_API void collect_tensors(std::vector<Tensor*>& out, Tensor& t);
 template <class T>
 void collect_tensors(std::vector<Tensor*>& out, std::vector<T>& list);
 template <class... T>
@@ -129,7 +127,7 @@ auto call_with_hooks(const Module& module, const ModuleHooks& hooks, Location wh
                  std::tuple<decltype(hooked(std::forward<More>(more)))...>{hooked(std::forward<More>(more))...});
   std::vector<Tensor*> outputs;
   collect_tensors(outputs, result);
-  call.finish(outputs);
+  call.finish({outputs.data(), outputs.size()});
   return result;
 }
 

@@ -50,7 +50,7 @@ class WEFT_API Optimizer {
 
   /// More parameters. ValueError where one is undefined, no leaf, not floating-point or already here.
   void add_group(std::vector<Tensor> parameters, GroupOptions options = {}, Location where = {});
-  std::span<const Group> groups() const { return groups_; }
+  std::span<const Group> groups() const { return {groups_.data(), groups_.size()}; }
   /// All parameters, group by group.
   std::vector<Tensor> parameters() const;
 

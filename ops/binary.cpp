@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-#include <weft/backends/functors/lists.hpp>
+#include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/elementary.hpp>
 #include <weft/tensor/scalar.hpp>
 

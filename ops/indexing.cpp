@@ -12,6 +12,10 @@
 
 namespace weft {
 
+Index::Index(std::initializer_list<int64_t> list) : Index(std::span(list.begin(), list.size())) {}
+
+Index::Index(const std::vector<int64_t>& list) : Index(std::span(list)) {}
+
 Index::Index(std::span<const int64_t> list) : kind(Kind::tensor), tensor(weft::tensor(list)) {}
 
 Index::Index(const std::vector<bool>& list) : kind(Kind::tensor), tensor(empty(list.size(), boolean)) {

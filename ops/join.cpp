@@ -131,6 +131,10 @@ Tensor cat(std::span<const Tensor> tensors, int dim, Location where) {
   return joined(kept, shape, dtype, d, false, "cat", where);
 }
 
+Tensor cat(std::initializer_list<Tensor> tensors, int dim, Location where) {
+  return cat(std::span(tensors.begin(), tensors.size()), dim, where);
+}
+
 Tensor stack(std::span<const Tensor> tensors, int dim, Location where) {
   const DType dtype = check_parts("stack", tensors, where);
   const int d = wrap_dim(dim, tensors[0].dim() + 1, "stack", where);
@@ -142,6 +146,10 @@ Tensor stack(std::span<const Tensor> tensors, int dim, Location where) {
   Dims shape = tensors[0].shape();
   shape.insert(d, static_cast<int64_t>(tensors.size()));
   return joined(tensors, shape, dtype, d, true, "stack", where);
+}
+
+Tensor stack(std::initializer_list<Tensor> tensors, int dim, Location where) {
+  return stack(std::span(tensors.begin(), tensors.size()), dim, where);
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats, Location where) {

@@ -14,12 +14,8 @@ WEFT_API Tensor cat(std::span<const Tensor> tensors, int dim = 0, Location where
 /// Tensors of one shape side by side along a new dimension.
 WEFT_API Tensor stack(std::span<const Tensor> tensors, int dim = 0, Location where = {});
 
-inline Tensor cat(std::initializer_list<Tensor> tensors, int dim = 0, Location where = {}) {
-  return cat(std::span(tensors.begin(), tensors.size()), dim, where);
-}
-inline Tensor stack(std::initializer_list<Tensor> tensors, int dim = 0, Location where = {}) {
-  return stack(std::span(tensors.begin(), tensors.size()), dim, where);
-}
+WEFT_API Tensor cat(std::initializer_list<Tensor> tensors, int dim = 0, Location where = {});
+WEFT_API Tensor stack(std::initializer_list<Tensor> tensors, int dim = 0, Location where = {});
 
 /// x laid side by side repeats[i] times along dimension i. `repeats` may name more dimensions than x has (they come
 /// first), not fewer.

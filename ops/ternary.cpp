@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>

@@ -1,3 +1,4 @@
+#include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>

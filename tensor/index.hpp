@@ -54,8 +54,8 @@ class WEFT_API Index {
   Index(Tensor&& index) : kind(Kind::tensor), tensor(std::move(index)) {}
   Index(Indexed&& part);
   /// A 1-d tensor of i64 on the CPU.
-  Index(std::initializer_list<int64_t> list) : Index(std::span<const int64_t>(list.begin(), list.size())) {}
-  Index(const std::vector<int64_t>& list) : Index(std::span<const int64_t>(list)) {}
+  Index(std::initializer_list<int64_t> list);
+  Index(const std::vector<int64_t>& list);
   Index(std::span<const int64_t> list);
   /// A 1-d mask on the CPU.
   Index(const std::vector<bool>& list);
@@ -74,18 +74,18 @@ class IndexList {
   IndexList(std::initializer_list<Index> items, Location here = {})
       : where(here), items_(items.begin(), items.size()) {}
   IndexList(std::span<const Index> items, Location here = {}) : where(here), items_(items) {}
-  IndexList(const std::vector<Index>& items, Location here = {}) : where(here), items_(items) {}
+  IndexList(const std::vector<Index>& items, Location here = {}) : where(here), items_(items.data(), items.size()) {}
   template <class T>
     requires std::convertible_to<T&&, Index> &&
         (!std::convertible_to<T&&, std::span<const Index>>)IndexList(T&& item, Location here = {})
-        : where(here), own_(std::forward<T>(item)), items_(&*own_, 1) {}
+        : where(here), own_(std::forward<T>(item)), items_(&own_, 1) {}
     IndexList(const IndexList&) = delete;
 
     std::span<const Index> items() const { return items_; }
     Location where;
 
    private:
-    std::optional<Index> own_;
+    Index own_ = None;
     std::span<const Index> items_;
 };
 

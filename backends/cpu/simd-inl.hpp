@@ -6,6 +6,7 @@
 #include <weft/backends/cpu/simd_targets.hpp>
 #include <hwy/highway.h>
 
+#include <weft/backends/functors/formulas.hpp>
 #include <weft/backends/functors/lists.hpp>
 
 #if defined(WEFT_SIMD_INL) == defined(HWY_TARGET_TOGGLE)

@@ -3,11 +3,6 @@
 // `gradient_a(g, a, b, y)` and `gradient_b` are formulas over tensors; `take(g)` lets the result use g's memory.
 // Each op says which of a, b and its output y its gradients read (uses_*), so that nothing else is kept alive.
 // Columns: name, functor, kind, sample range of a, sample range of b, document.
-#if !defined(WEFT_FUNCTORS_BINARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
-#define WEFT_FUNCTORS_BINARY
-
-#include <weft/backends/functors/math.hpp>
-
 // clang-format off
 #define WEFT_BINARY_OPS(X) \
   X(add, Add, numeric, -3.0, 3.0, -3.0, 3.0, "a + b; logical or for bool") \
@@ -18,6 +13,12 @@
   X(maximum, Maximum, numeric, -3.0, 3.0, -3.0, 3.0, "the larger; NaN wins; equal operands share the gradient") \
   X(minimum, Minimum, numeric, -3.0, 3.0, -3.0, 3.0, "the smaller; NaN wins; equal operands share the gradient") \
   X(atan2, Atan2, floating, -3.0, 3.0, 0.5, 3.0, "the angle of the point (b, a) in radians")
+
+#if !defined(WEFT_ROWS_ALONE)
+#if !defined(WEFT_FUNCTORS_BINARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
+#define WEFT_FUNCTORS_BINARY
+
+#include <weft/backends/functors/math.hpp>
 
 namespace weft::WEFT_FUNCTORS {
 
@@ -85,4 +86,5 @@ struct Atan2 {
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on
 
+#endif
 #endif

@@ -1,10 +1,5 @@
 // Comparisons and logical ops: two operands of one dtype, a bool result, no gradient.
 // Columns: name, functor, document.
-#if !defined(WEFT_FUNCTORS_COMPARE) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
-#define WEFT_FUNCTORS_COMPARE
-
-#include <weft/backends/functors/math.hpp>
-
 // clang-format off
 #define WEFT_COMPARE_OPS(X) \
   X(eq, Equal, "a == b; NaN equals nothing") \
@@ -16,6 +11,12 @@
   X(logical_and, LogicalAnd, "a and b are both non-zero") \
   X(logical_or, LogicalOr, "a or b is non-zero") \
   X(logical_xor, LogicalXor, "exactly one of a and b is non-zero")
+
+#if !defined(WEFT_ROWS_ALONE)
+#if !defined(WEFT_FUNCTORS_COMPARE) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
+#define WEFT_FUNCTORS_COMPARE
+
+#include <weft/backends/functors/math.hpp>
 
 namespace weft::WEFT_FUNCTORS {
 
@@ -51,4 +52,5 @@ struct LogicalXor {
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on
 
+#endif
 #endif

@@ -1,10 +1,15 @@
-// The pointwise ops as enumerations, made from the rows that stand beside the formulas.
+// The pointwise ops as enumerations, made from the rows that stand beside the formulas. The formulas are left out:
+// public headers need the rows alone, and <cmath> is slow to compile.
 #pragma once
 
+#include <cstdint>
+
+#define WEFT_ROWS_ALONE
 #include <weft/backends/functors/binary.hpp>
 #include <weft/backends/functors/compare.hpp>
 #include <weft/backends/functors/ternary.hpp>
 #include <weft/backends/functors/unary.hpp>
+#undef WEFT_ROWS_ALONE
 
 namespace weft {
 

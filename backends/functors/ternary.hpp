@@ -1,15 +1,16 @@
 // Pointwise ops of three operands of one dtype. The rules of unary.hpp and binary.hpp hold.
 // Columns: name, functor, kind, document.
-#if !defined(WEFT_FUNCTORS_TERNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
-#define WEFT_FUNCTORS_TERNARY
-
-#include <weft/backends/functors/math.hpp>
-
 // clang-format off
 #define WEFT_TERNARY_OPS(X) \
   X(clamp, Clamp, numeric, "min(max(a, b), c): a held between b and c; NaN in a stays NaN") \
   X(addcmul, Addcmul, numeric, "a + b * c") \
   X(lerp, Lerp, floating, "a + c * (b - a)")
+
+#if !defined(WEFT_ROWS_ALONE)
+#if !defined(WEFT_FUNCTORS_TERNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
+#define WEFT_FUNCTORS_TERNARY
+
+#include <weft/backends/functors/math.hpp>
 
 namespace weft::WEFT_FUNCTORS {
 
@@ -44,4 +45,5 @@ struct Lerp {
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on
 
+#endif
 #endif

@@ -8,11 +8,6 @@
 // A row of WEFT_UNARY_OPS makes the public function, the record, the kernels of every backend, the tests, the
 // benchmark and the documentation. Its columns: name, functor, kind of result, range of sample inputs, document.
 //   floating: integers and bool are computed in float32.     numeric: any type, the result has the input's.
-#if !defined(WEFT_FUNCTORS_UNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
-#define WEFT_FUNCTORS_UNARY
-
-#include <weft/backends/functors/math.hpp>
-
 // clang-format off
 #define WEFT_UNARY_OPS(X) \
   X(neg, Neg, numeric, -3.0, 3.0, "-x") \
@@ -40,6 +35,12 @@
   X(softplus, Softplus, floating, -3.0, 3.0, "log(1 + exp(x)) without overflow") \
   X(gelu_erf, GeluErf, floating, -3.0, 3.0, "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016)") \
   X(gelu_tanh, GeluTanh, floating, -3.0, 3.0, "the tanh approximation of gelu (Hendrycks and Gimpel 2016)")
+
+#if !defined(WEFT_ROWS_ALONE)
+#if !defined(WEFT_FUNCTORS_UNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
+#define WEFT_FUNCTORS_UNARY
+
+#include <weft/backends/functors/math.hpp>
 
 namespace weft::WEFT_FUNCTORS {
 
@@ -198,4 +199,5 @@ struct GeluTanh {
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on
 
+#endif
 #endif

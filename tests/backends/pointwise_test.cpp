@@ -4,6 +4,7 @@
 #include <span>
 
 #include <weft/backends/cpu/loops.hpp>
+#include <weft/backends/functors/formulas.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft::test {
