@@ -171,7 +171,7 @@ ROOFLINE = {
     "gemm.mv_f32.1024": ("matrix · vector", 2 / 4, "cache", "right"),
     "thr.softmax.2000x2000": ("softmax", 5 / 8, "memory", "right"),
     "thr.layer_norm.2048x1024": ("layer_norm", 8 / 8, "memory", "right"),
-    "gemm.linear_f32.64x784x256": ("linear 64x784x256", 2 * 64 * 784 * 256 / (4 * (64 * 784 + 784 * 256 + 64 * 256)),
+    "gemm.linear_f32.64x784x256": ("linear", 2 * 64 * 784 * 256 / (4 * (64 * 784 + 784 * 256 + 64 * 256)),
                                    "cache", "below"),
     "gemm.f32.64": ("64", 64 / 6, "cache", "below"),
     "gemm.f32.256": ("256", 256 / 6, "cache", "below"),
