@@ -7,6 +7,7 @@
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/selected.hpp>
+#include <weft/ops/detail/take_index.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/scatter.hpp>
 
@@ -35,15 +36,7 @@ Tensor row(const Tensor& x, int64_t index) {
   const int64_t n = from.sizes[0], i = index < 0 ? index + n : index;
   if (WEFT_UNLIKELY(i < 0 || i >= n)) return {};
   Tensor out = make_view(x);
-  View& view = out.impl()->view;
-  view.data = static_cast<char*>(view.data) + i * from.strides[0];
-  Layout& rest = view.layout;
-  rest.rank = static_cast<uint8_t>(from.rank - 1);
-  for (int k = 0; k < rest.rank; ++k) {
-    rest.sizes[k] = from.sizes[k + 1];
-    rest.strides[k] = from.strides[k + 1];
-  }
-  finish_layout(rest);
+  take_index(out.impl()->view, x.raw_view(), 0, i);
   return out;
 }
 

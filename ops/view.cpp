@@ -6,6 +6,7 @@
 #include <weft/autograd/from_ops.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/selection.hpp>
+#include <weft/ops/detail/take_index.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
@@ -84,19 +85,6 @@ void set_range(View& view, int dim, int64_t first, int64_t count, int64_t step) 
   layout.strides[dim] *= step;
   finish_layout(layout);
 }
-// `view` becomes what `from`, which may be the same, has at an index of a dimension.
-void take_index(View& view, const View& from, int dim, int64_t index) {
-  view.data = static_cast<char*>(from.data) + index * from.layout.strides[dim];
-  Layout& layout = view.layout;
-  layout.rank = static_cast<uint8_t>(from.layout.rank - 1);
-  for (int i = 0; i < layout.rank; ++i) {
-    const int old = i < dim ? i : i + 1;
-    layout.sizes[i] = from.layout.sizes[old];
-    layout.strides[i] = from.layout.strides[old];
-  }
-  finish_layout(layout);
-}
-
 // As set_range.
 Tensor slice_exact(const Tensor& x, int dim, int64_t first, int64_t count, int64_t step, const char* op,
                    Location where) {
