@@ -70,10 +70,10 @@ void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
   node.grad.impl()->storage->note_write("accumulate_grad", Location::none());
 }
 
-bool Tensor::requires_grad() const { return needs_gradient(impl_); }
+bool Tensor::requires_grad(Location where) const { return needs_gradient(held("requires_grad", where)); }
 
 const Tensor& Tensor::requires_grad_(bool on, Location where) const {
-  if (on == requires_grad()) return *this;
+  if (on == requires_grad(where)) return *this;
   if (!on) {
     if (!impl_->accumulates) {
       raise<AutogradError>({.op = "requires_grad_",
@@ -108,9 +108,10 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
   return *this;
 }
 
-bool Tensor::is_leaf() const { return impl_->accumulates || !requires_grad(); }
+bool Tensor::is_leaf(Location where) const { return held("is_leaf", where)->accumulates || !requires_grad(); }
 
-Tensor Tensor::grad() const {
+Tensor Tensor::grad(Location where) const {
+  held("grad", where);
   if (AccumulationNode* node = accumulation_node(impl_)) {
     AccumulationNode::Lock lock(*node);
     return node->grad;
@@ -123,7 +124,7 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::set_grad(const Tensor& grad, Location where) const {
-  AccumulationNode* node = accumulation_node(impl_);
+  AccumulationNode* node = accumulation_node(held("set_grad", where));
   if (node == nullptr) {
     if (!grad.defined()) return;
     raise<AutogradError>({.op = "set_grad",
@@ -144,7 +145,7 @@ void Tensor::set_grad(const Tensor& grad, Location where) const {
 }
 
 void Tensor::retain_grad(Location where) const {
-  if (!requires_grad()) {
+  if (!requires_grad(where)) {
     raise<ValueError>({.op = "retain_grad", .problem = "no gradient flows to this tensor"}, where);
   }
   if (impl_->accumulates) return;

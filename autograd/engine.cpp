@@ -405,6 +405,7 @@ class GraphRun {
 namespace {
 
 Tensor check_seed(const Tensor& output, const Tensor* seed, Location where) {
+  if (!output.defined()) detail::raise_undefined("backward", where);
   if (!output.requires_grad()) {
     raise<AutogradError>({.op = "backward",
                           .problem = "the output does not require a gradient",
@@ -461,7 +462,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   GraphRun run(run_options);
   add_outputs(run, outputs, seeds, where);
   for (const Tensor& input : inputs) {
-    if (!input.requires_grad()) {
+    if (!input.requires_grad(where)) {
       raise<AutogradError>({.op = "grad",
                             .problem = "an input does not require a gradient",
                             .details = fmt::format("shape {}, {}", input.shape().text(), name(input.dtype())),

@@ -71,7 +71,7 @@ void add_matrix_cases() {
   add_case(
       "thr.sum_dim1.2000x2000", [=] { Tensor r = a.sum(1); }, plain, 4 * n, bytes);
   add_case(
-      "thr.max_dim1.2000x2000", [=] { Tensor r = max(a, 1).first; }, plain, 4 * n, bytes);
+      "thr.max_dim1.2000x2000", [=] { Tensor r = max(a, 1).values; }, plain, 4 * n, bytes);
   add_case(
       "thr.argmax_dim1.2000x2000", [=] { Tensor r = argmax(a, 1); }, plain, 4 * n, bytes);
   add_case(

@@ -74,7 +74,7 @@ class Collector {
     out.leaf = true, out.op = "leaf";
     if (TensorImpl* leaf = static_cast<AccumulationNode&>(node).leaf) {
       out.dtype = leaf->view.layout.dtype;
-      out.shape = Dims({leaf->view.layout.sizes, leaf->view.layout.rank});
+      out.shape = Dims(std::span(leaf->view.layout.sizes, leaf->view.layout.rank));
       for (const auto& [name, tensor] : options_.names) {
         if (tensor.defined() && tensor.impl() == leaf) out.name = name;
       }

@@ -141,7 +141,7 @@ Tensor SafeFile::get(const std::string& name, Device device, Location where) con
   const bool aligned = std::bit_cast<uintptr_t>(data) % static_cast<uintptr_t>(itemsize(info.dtype)) == 0;
   Tensor out;
   if (aligned && bytes != 0) {
-    out = weft::detail::wrap_memory(data, info.shape, {}, info.dtype, contents_->file, where);
+    out = weft::detail::wrap_memory(data, info.shape, {}, {.dtype = info.dtype}, contents_->file, where);
   } else {
     out = empty(info.shape, info.dtype, where);
     if (bytes != 0) std::memcpy(out.data_ptr(), data, bytes);

@@ -382,8 +382,6 @@ const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
   return scaled(
       other, alpha, [&](const Operand& b) -> auto& { return weft::sub_(*this, b); });
 }
-const Tensor& Tensor::mul_(const Operand& other) const { return weft::mul_(*this, other); }
-const Tensor& Tensor::div_(const Operand& other) const { return weft::div_(*this, other); }
 const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_(*this, other); }
 const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }
 const Tensor& Tensor::operator*=(const Operand& other) const { return weft::mul_(*this, other); }

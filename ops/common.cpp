@@ -11,10 +11,6 @@ std::string describe(const Tensor& t) {
   return fmt::format("{} {} on {}", name(t.dtype()), t.shape().text(), t.device().name());
 }
 
-void raise_undefined(const char* op, Location where) {
-  raise<ValueError>({.op = op, .problem = "an operand is an undefined tensor"}, where);
-}
-
 void raise_missing_kernel(const char* op, Device device, Location where) {
   raise<NotImplementedError>({.op = op,
                               .problem = fmt::format("there is no kernel for {}", device.name()),

@@ -73,7 +73,7 @@ Tensor Tensor::clone(Location where) const {
   return out;
 }
 
-Tensor Tensor::contiguous(Location where) const { return is_contiguous() ? *this : clone(where); }
+Tensor Tensor::contiguous(Location where) const { return is_contiguous(where) ? *this : clone(where); }
 
 Tensor Tensor::to(DType dtype, Location where) const {
   checked(*this, "to", where);
@@ -104,6 +104,12 @@ Tensor Tensor::to(Device target, Location where) const {
         out, "to", where, [from = device()](Node& self, Tensor&& g) { return g.to(from, self.where); }, *this);
   }
   return out;
+}
+
+Tensor Tensor::to(Device target, DType dtype, Location where) const {
+  // The conversion is done where the smaller of the two is the one that travels.
+  const bool convert_first = weft::itemsize(dtype) < itemsize(where);
+  return convert_first ? to(dtype, where).to(target, where) : to(target, where).to(dtype, where);
 }
 
 const Tensor& Tensor::copy_(const Tensor& source, Location where) const {

@@ -18,7 +18,7 @@ Tensor made(const Dims& shape, const TensorOptions& options, const char* op, Loc
                         .remedy = "device_count tells how many there are"},
                        where);
   }
-  return make(shape, options.dtype, options.device, op, where);
+  return make(shape, options.dtype.value_or(default_dtype), options.device, op, where);
 }
 
 const Tensor& with_grad(const Tensor& t, const TensorOptions& options, Location where) {
@@ -52,33 +52,32 @@ Tensor zeros(const Dims& shape, TensorOptions options, Location where) {
 Tensor ones(const Dims& shape, TensorOptions options, Location where) {
   return filled(shape, 1, options, "ones", where);
 }
-Tensor full(const Dims& shape, Scalar value, Location where) {
-  return filled(shape, value, natural_type(value), "full", where);
-}
 Tensor full(const Dims& shape, Scalar value, TensorOptions options, Location where) {
+  if (!options.dtype) options.dtype = natural_type(value);
   return filled(shape, value, options, "full", where);
 }
 Tensor empty_like(const Tensor& like, Location where) {
-  return made(checked(like, "empty_like", where).shape(), options_of(like), "empty_like", where);
+  checked(like, "empty_like", where);
+  return made(like.shape(), options_of(like), "empty_like", where);
 }
 Tensor zeros_like(const Tensor& like, Location where) {
-  return filled(checked(like, "zeros_like", where).shape(), 0, options_of(like), "zeros_like", where);
+  checked(like, "zeros_like", where);
+  return filled(like.shape(), 0, options_of(like), "zeros_like", where);
 }
 Tensor ones_like(const Tensor& like, Location where) {
-  return filled(checked(like, "ones_like", where).shape(), 1, options_of(like), "ones_like", where);
+  checked(like, "ones_like", where);
+  return filled(like.shape(), 1, options_of(like), "ones_like", where);
 }
 Tensor full_like(const Tensor& like, Scalar value, Location where) {
-  return filled(checked(like, "full_like", where).shape(), value, options_of(like), "full_like", where);
+  checked(like, "full_like", where);
+  return filled(like.shape(), value, options_of(like), "full_like", where);
 }
 
-Tensor arange(Scalar stop, Location where) { return arange(0, stop, 1, where); }
-
-Tensor arange(Scalar start, Scalar stop, Scalar step, Location where) {
-  const bool floating = start.is_floating() || stop.is_floating() || step.is_floating();
-  return arange(start, stop, step, floating ? default_dtype : DType::i64, where);
-}
+Tensor arange(Scalar stop, TensorOptions options, Location where) { return arange(0, stop, 1, options, where); }
 
 Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Location where) {
+  const bool floating = start.is_floating() || stop.is_floating() || step.is_floating();
+  if (!options.dtype) options.dtype = floating ? default_dtype : DType::i64;
   const double first = start.to<double>();
   const double last = stop.to<double>();
   const double stride = step.to<double>();
@@ -87,7 +86,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Loc
         {.op = "arange", .problem = fmt::format("no steps of {} lead from {} to {}", stride, first, last)}, where);
   }
   int64_t count;
-  if (start.is_floating() || stop.is_floating() || step.is_floating()) {
+  if (floating) {
     count = static_cast<int64_t>(std::ceil((last - first) / stride));
   } else {
     const int64_t distance = stop.to<int64_t>() - start.to<int64_t>();
@@ -116,31 +115,40 @@ Tensor eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options, 
 
 namespace detail {
 
+void raise_ragged(Location where) { raise<ShapeError>({.op = "tensor", .problem = "rows differ in length"}, where); }
+void raise_count(size_t values, const Dims& shape, Location where) {
+  raise<ShapeError>({.op = "tensor",
+                     .problem = "the number of values does not fit the shape",
+                     .details = fmt::format("{} values, shape {}", values, shape.text())},
+                    where);
+}
+
 Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
                      Location where) {
-  Tensor host = made(shape, TensorOptions(element_type), "tensor", where);
+  Tensor host = made(shape, {.dtype = element_type}, "tensor", where);
   if (host.numel() != 0) std::memcpy(host.data_ptr(), elements, static_cast<size_t>(host.nbytes()));
-  if (element_type != options.dtype) host = host.to(options.dtype, where);
+  host = host.to(options.dtype.value_or(element_type), where);
   if (!options.device.is_cpu()) host = host.to(options.device, where);
   return with_grad(host, options, where);
 }
 
 Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
                    std::shared_ptr<void> owner, Location where) {
-  Layout layout = contiguous_layout(shape, options.dtype, "from_blob", where);
+  const DType dtype = options.dtype.value_or(default_dtype);
+  Layout layout = contiguous_layout(shape, dtype, "from_blob", where);
   if (!strides.empty()) {
     if (strides.size() != shape.size()) {
       raise<ShapeError>(
           {.op = "from_blob", .problem = fmt::format("{} strides for {} dimensions", strides.size(), shape.size())},
           where);
     }
-    for (int i = 0; i < shape.size(); ++i) layout.strides[i] = strides[i] * itemsize(options.dtype);
+    for (int i = 0; i < shape.size(); ++i) layout.strides[i] = strides[i] * itemsize(dtype);
     finish_layout(layout);
   }
   if (data == nullptr && layout.numel != 0) {
     raise<ValueError>({.op = "from_blob", .problem = "a null pointer for a non-empty tensor"}, where);
   }
-  Tensor t = Tensor::adopt(new_tensor(Dims(0), options.dtype, options.device, "from_blob", where));
+  Tensor t = Tensor::adopt(new_tensor(Dims(0), dtype, options.device, "from_blob", where));
   const ByteSpan span = byte_span(layout);
   Storage& storage = *t.impl()->storage;
   storage.data = static_cast<char*>(data) + span.low;

@@ -15,88 +15,176 @@ WEFT_API Tensor empty(const Dims& shape, TensorOptions options = {}, Location wh
 WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
 /// The dtype follows `value` (bool, i64 or f32) unless given.
-WEFT_API Tensor full(const Dims& shape, Scalar value, Location where = {});
-WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options, Location where = {});
+WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
 WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
 WEFT_API Tensor ones_like(const Tensor& like, Location where = {});
 WEFT_API Tensor full_like(const Tensor& like, Scalar value, Location where = {});
-/// start, start + step, … before stop. i64 where all three are integers, else f32. ValueError for step 0 or a step away
-/// from stop.
-WEFT_API Tensor arange(Scalar stop, Location where = {});
-WEFT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, Location where = {});
-WEFT_API Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Location where = {});
+/// start, start + step, … before stop. i64 where all three are integers, else f32, unless a dtype is given. ValueError
+/// for step 0 or a step away from stop.
+WEFT_API Tensor arange(Scalar stop, TensorOptions options = {}, Location where = {});
+WEFT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, TensorOptions options = {}, Location where = {});
 /// `count` values from first to last, both included.
 WEFT_API Tensor linspace(double first, double last, int64_t count, TensorOptions options = {}, Location where = {});
 /// Ones on the diagonal.
 WEFT_API Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {}, Location where = {});
+
+// The same with a dtype or a device instead of options: `zeros({2, 3}, f64)`.
+template <TensorOption O>
+Tensor empty(const Dims& shape, O option, Location where = {}) {
+  return empty(shape, detail::options_from(option), where);
+}
+template <TensorOption O>
+Tensor zeros(const Dims& shape, O option, Location where = {}) {
+  return zeros(shape, detail::options_from(option), where);
+}
+template <TensorOption O>
+Tensor ones(const Dims& shape, O option, Location where = {}) {
+  return ones(shape, detail::options_from(option), where);
+}
+template <TensorOption O>
+Tensor full(const Dims& shape, Scalar value, O option, Location where = {}) {
+  return full(shape, value, detail::options_from(option), where);
+}
+template <TensorOption O>
+Tensor arange(Scalar stop, O option, Location where = {}) {
+  return arange(stop, detail::options_from(option), where);
+}
+template <TensorOption O>
+Tensor arange(Scalar start, Scalar stop, Scalar step, O option, Location where = {}) {
+  return arange(start, stop, step, detail::options_from(option), where);
+}
+template <TensorOption O>
+Tensor linspace(double first, double last, int64_t count, O option, Location where = {}) {
+  return linspace(first, last, count, detail::options_from(option), where);
+}
+template <TensorOption O>
+Tensor eye(int64_t rows, std::optional<int64_t> columns, O option, Location where = {}) {
+  return eye(rows, columns, detail::options_from(option), where);
+}
 
 namespace detail {
 WEFT_API Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
                               Location where);
 WEFT_API Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
                             std::shared_ptr<void> owner, Location where);
+[[noreturn]] WEFT_API void raise_ragged(Location where);
+[[noreturn]] WEFT_API void raise_count(size_t values, const Dims& shape, Location where);
+
 // Literals of type double are f32 tensors unless asked otherwise, those of type int i64, as in PyTorch.
 template <class T>
 constexpr DType literal_type() {
   if (std::is_same_v<T, double>) return default_dtype;
   return std::is_same_v<T, int> ? DType::i64 : dtype_of<T>();
 }
+template <class T, class O>
+TensorOptions literal_options(O option) {
+  TensorOptions options = options_from(option);
+  if (!options.dtype) options.dtype = literal_type<T>();
+  return options;
+}
+
+/// std::vector, std::array, std::span and their kin, of numbers or of such containers.
+template <class R>
+concept Container = requires(const R& r) {
+  r.size();
+  r.begin();
+  r.end();
+  typename R::value_type;
+};
+template <class R>
+struct ElementOf {
+  using type = R;
+};
+template <Container R>
+struct ElementOf<R> {
+  using type = typename ElementOf<typename R::value_type>::type;
+};
+// The shape of nested containers goes by the first of each level; all must agree with it.
+template <class R>
+void measure(const R& values, Dims& shape) {
+  if constexpr (Container<R>) {
+    shape.push_back(static_cast<int64_t>(values.size()));
+    using Inner = typename R::value_type;
+    if constexpr (Container<Inner>) {
+      if (values.size() != 0) measure(*values.begin(), shape);
+      else measure(Inner{}, shape);
+    }
+  }
+}
+template <class T, class R>
+void flatten(const R& values, const Dims& shape, int dim, T*& next, Location where) {
+  if constexpr (Container<R>) {
+    if (static_cast<int64_t>(values.size()) != shape[dim]) raise_ragged(where);
+    for (const auto& inner : values)
+      flatten(static_cast<const typename R::value_type&>(inner), shape, dim + 1, next, where);
+  } else {
+    *next++ = values;
+  }
+}
+template <class T, class R>
+Tensor from_nested(const R& values, const TensorOptions& options, Location where) {
+  Dims shape;
+  measure(values, shape);
+  const auto elements = std::make_unique<T[]>(static_cast<size_t>(shape.product()));
+  T* next = elements.get();
+  flatten(values, shape, 0, next, where);
+  return from_elements(elements.get(), dtype_of<T>(), shape, options, where);
+}
 }  // namespace detail
 
 /// A 0-d tensor. int gives i64 and double f32, as PyTorch's literals do, unless `options` say otherwise.
-template <Arithmetic T>
-Tensor tensor(T value, TensorOptions options = detail::literal_type<T>(), Location where = {}) {
-  return detail::from_elements(&value, dtype_of<T>(), {}, options, where);
+template <Arithmetic T, class O = TensorOptions>
+Tensor tensor(T value, O options = {}, Location where = {}) {
+  return detail::from_elements(&value, dtype_of<T>(), {}, detail::literal_options<T>(options), where);
 }
-/// A copy of the elements, 1-d or in the given shape. ShapeError where the count does not fit.
-template <Arithmetic T>
-Tensor tensor(std::span<const T> values, const Dims& shape, TensorOptions options = detail::literal_type<T>(),
+/// Nested literals, `tensor({{1, 2}, {3, 4}})`, of one to three dimensions. ShapeError where rows differ in length.
+template <Arithmetic T, class O = TensorOptions>
+Tensor tensor(std::initializer_list<T> values, O options = {}, Location where = {}) {
+  return detail::from_elements(values.begin(), dtype_of<T>(), Dims(values.size()), detail::literal_options<T>(options),
+                               where);
+}
+template <Arithmetic T, class O = TensorOptions>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, O options = {}, Location where = {}) {
+  return detail::from_nested<T>(rows, detail::literal_options<T>(options), where);
+}
+template <Arithmetic T, class O = TensorOptions>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices, O options = {},
               Location where = {}) {
-  if (static_cast<int64_t>(values.size()) != shape.product()) {
-    raise<ShapeError>(
-        {.op = "tensor", .problem = "the number of values does not fit the shape", .details = shape.text()}, where);
+  return detail::from_nested<T>(matrices, detail::literal_options<T>(options), where);
+}
+/// A copy of a std::vector, std::array or std::span of numbers or, nested, of such containers; ShapeError where those
+/// of one level differ in size.
+template <detail::Container R, class O = TensorOptions>
+  requires Arithmetic<typename detail::ElementOf<R>::type> Tensor tensor(const R& values, O options = {},
+                                                                        Location where = {}) {
+    using T = std::remove_const_t<typename detail::ElementOf<R>::type>;
+    if constexpr (requires {
+                    { values.data() } -> std::convertible_to<const T*>;
+                  }) {
+      return detail::from_elements(values.data(), dtype_of<T>(), Dims(values.size()),
+                                   detail::literal_options<T>(options), where);
+    } else {
+      return detail::from_nested<T>(values, detail::literal_options<T>(options), where);
+    }
   }
-  return detail::from_elements(values.data(), dtype_of<T>(), shape, options, where);
-}
-template <Arithmetic T>
-Tensor tensor(std::span<const T> values, TensorOptions options = detail::literal_type<T>(), Location where = {}) {
-  return tensor(values, Dims(static_cast<int64_t>(values.size())), options, where);
-}
-template <Arithmetic T>
-  requires(!std::is_same_v<T, bool>)
-Tensor tensor(const std::vector<T>& values, TensorOptions options = detail::literal_type<T>(), Location where = {}) {
-  return tensor(std::span<const T>(values), options, where);
-}
-template <Arithmetic T>
-Tensor tensor(std::initializer_list<T> values, TensorOptions options = detail::literal_type<T>(), Location where = {}) {
-  return tensor(std::span<const T>(values.begin(), values.size()), options, where);
-}
-/// A matrix from its rows. ShapeError where they differ in length.
-template <Arithmetic T>
-Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, TensorOptions options = detail::literal_type<T>(),
-              Location where = {}) {
-  const size_t columns = rows.size() == 0 ? 0 : rows.begin()->size();
-  const auto values = std::make_unique<T[]>(rows.size() * columns);
-  T* next = values.get();
-  for (const auto& row : rows) {
-    if (row.size() != columns) raise<ShapeError>({.op = "tensor", .problem = "rows differ in length"}, where);
-    for (const auto value : row) *next++ = value;
-  }
-  return tensor(std::span<const T>(values.get(), rows.size() * columns),
-                {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}, options, where);
+/// A copy of the elements in the given shape. ShapeError where the count does not fit.
+template <Arithmetic T, class O = TensorOptions>
+Tensor tensor(std::span<const T> values, const Dims& shape, O options = {}, Location where = {}) {
+  if (static_cast<int64_t>(values.size()) != shape.product()) detail::raise_count(values.size(), shape, where);
+  return detail::from_elements(values.data(), dtype_of<T>(), shape, detail::literal_options<T>(options), where);
 }
 
 /// A tensor over memory somebody else owns, without a copy. `owner`, if given, is kept as long as any view lives.
 /// Strides count elements and may be negative; left out, the memory is row-major.
 template <class T>
 Tensor from_blob(T* data, const Dims& shape, std::shared_ptr<void> owner = {}, Location where = {}) {
-  return detail::wrap_memory(data, shape, {}, dtype_of<T>(), std::move(owner), where);
+  return detail::wrap_memory(data, shape, {}, {.dtype = dtype_of<T>()}, std::move(owner), where);
 }
 template <class T>
 Tensor from_blob(T* data, const Dims& shape, const Dims& strides, std::shared_ptr<void> owner = {},
                  Location where = {}) {
-  return detail::wrap_memory(data, shape, strides, dtype_of<T>(), std::move(owner), where);
+  return detail::wrap_memory(data, shape, strides, {.dtype = dtype_of<T>()}, std::move(owner), where);
 }
 
 }  // namespace weft

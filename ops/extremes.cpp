@@ -87,8 +87,8 @@ struct PickFormula {
   }
 };
 
-std::pair<Tensor, Tensor> extreme_with_index(ArgReduction reduction, const char* op, const Tensor& x, int dim,
-                                             bool keepdim, Location where) {
+ValuesAndIndices extreme_with_index(ArgReduction reduction, const char* op, const Tensor& x, int dim, bool keepdim,
+                                    Location where) {
   const Tensor index = arg_extreme(reduction, op, x, dim, true, where);
   const int along = wrap_dim(dim, x.dim(), op, where);
   Dims shape = index.shape();
@@ -117,10 +117,10 @@ Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape, co
 
 Tensor max(const Tensor& x, Location where) { return extreme(Reduction::max, "max", x, {}, false, where); }
 Tensor min(const Tensor& x, Location where) { return extreme(Reduction::min, "min", x, {}, false, where); }
-std::pair<Tensor, Tensor> max(const Tensor& x, int dim, bool keepdim, Location where) {
+ValuesAndIndices max(const Tensor& x, int dim, bool keepdim, Location where) {
   return extreme_with_index(ArgReduction::max, "max", x, dim, keepdim, where);
 }
-std::pair<Tensor, Tensor> min(const Tensor& x, int dim, bool keepdim, Location where) {
+ValuesAndIndices min(const Tensor& x, int dim, bool keepdim, Location where) {
   return extreme_with_index(ArgReduction::min, "min", x, dim, keepdim, where);
 }
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim, Location where) {

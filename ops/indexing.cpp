@@ -2,6 +2,8 @@
 #include <weft/ops/indexing.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 
 #include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
@@ -23,10 +25,19 @@ Index::Index(const std::vector<bool>& list) : kind(Kind::tensor), tensor(empty(l
   std::copy(list.begin(), list.end(), tensor.data<bool>());
 }
 
+void detail::OwnIndices::copy(std::span<const Index> items) {
+  if (count_ > few) first_ = static_cast<Index*>(::operator new(count_ * sizeof(Index)));
+  std::uninitialized_copy(items.begin(), items.end(), first_);
+}
+void detail::OwnIndices::destroy() {
+  std::destroy_n(first_, count_);
+  if (count_ > few) ::operator delete(first_);
+}
+
 Operand::Operand(Indexed&& part, Location here)
     : where(here), temporary(true), number_(part.read()), tensor_(&number_) {}
 
-Tensor Indexed::read() const { return getitem(source_, list_.items(), list_.where); }
+Tensor Indexed::read() const { return getitem(source_, indices_.items(), where_); }
 
 namespace {
 
@@ -133,14 +144,6 @@ Tensor strided_slice(const Tensor& x, const Dims& axes, const Dims& starts, cons
                      Location where) {
   constexpr const char* op = "strided_slice";
   return read_recorded(x, slices_region(checked(x, op, where), axes, starts, ends, steps, op, where), op, where);
-}
-
-Tensor Tensor::index(const IndexList& list) const { return weft::index(*this, list); }
-Tensor Tensor::index_select(int dim, const Tensor& index, Location where) const {
-  return weft::index_select(*this, dim, index, where);
-}
-Tensor Tensor::gather(int dim, const Tensor& index, Location where) const {
-  return weft::gather(*this, dim, index, where);
 }
 
 }  // namespace weft

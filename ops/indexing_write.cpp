@@ -124,6 +124,11 @@ bool fill_where(const Tensor& x, std::span<const Index> items, const Operand& va
   return true;
 }
 
+// The write to x must not change the indices that it goes by.
+void keep_apart(Selection& selection, const Tensor& x, Location where) {
+  for (Tensor& index : std::span(selection.index, selection.picks.count)) index = apart(index, x, where);
+}
+
 // Runs put(part) for what the indices mean.
 template <class Put>
 void with_part(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
@@ -142,7 +147,7 @@ void with_part(const Tensor& x, std::span<const Index> items, const Operand& val
   }
   Selection selection;
   parse(selection, x, items, op, where);
-  for (Tensor& index : std::span(selection.index, selection.picks.count)) index = apart(index, x, where);
+  keep_apart(selection, x, where);
   put(selection);
 }
 
@@ -193,12 +198,6 @@ const Tensor& index_put_(const Tensor& x, std::span<const std::optional<Tensor>>
   put_items_(x, as_indices(list), value, accumulate, "index_put_", where);
   return x;
 }
-const Tensor& Tensor::index_put_(const IndexList& list, const Operand& value, bool accumulate) const {
-  return weft::index_put_(*this, list, value, accumulate);
-}
-const Tensor& Tensor::masked_fill_(const Tensor& mask, const Operand& value) const {
-  return weft::masked_fill_(*this, mask, value);
-}
 
 Tensor set_value(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps,
                  const Dims& axes, Location where) {
@@ -218,47 +217,57 @@ const Tensor& set_value_(const Tensor& x, const Operand& value, const Dims& star
 
 // ---- what is written behind the brackets ----------------------------------------------------------------------------
 
-const Tensor& Indexed::operator=(const Operand& value) && {
-  return setitem(source_, list_.items(), value, list_.where);
+Tensor Indexed::operator=(const Operand& value) && {
+  setitem(source_, indices_.items(), value, where_);
+  return std::move(source_);
 }
-const Tensor& Indexed::operator=(Indexed&& value) && {
-  return setitem(source_, list_.items(), Operand(value.read(), list_.where), list_.where);
-}
-void Indexed::fill_(Scalar value, Location where) && { setitem(source_, list_.items(), Operand(value, where), where); }
-void Indexed::copy_(const Tensor& source, Location where) && {
-  setitem(source_, list_.items(), Operand(source, where), where);
-}
+Tensor Indexed::operator=(Indexed&& value) && { return std::move(*this) = Operand(value.read(), where_); }
 
-// x[index] op= value: views change in place, selected elements are read and written once.
-template <class Change>
-const Tensor& Indexed::update(const Operand& value, Change&& change) {
+// Views change in place, selected elements are read and written once.
+Tensor Indexed::write(void (*change)(const Tensor& part, void* context), void* context) {
   constexpr const char* op = "setitem";
-  const Location where = list_.where;
-  checked(source_, op, where);
-  if (is_basic(list_.items())) {
-    change(read(), value);
-    return source_;
+  checked(source_, op, where_);
+  if (is_basic(indices_.items())) {
+    Tensor part = read();
+    change(part, context);
+    return part;
   }
-  check_target(source_, op, where);
+  check_target(source_, op, where_);
   Selection selection;
-  parse(selection, source_, list_.items(), op, where);
-  const Tensor part = read_recorded(source_, selection, op, where);
-  change(part, value);
-  put_in_place(source_, selection, Operand(part, where), false, op, where);
-  return source_;
+  parse(selection, source_, indices_.items(), op, where_);
+  keep_apart(selection, source_, where_);
+  Tensor part = read_recorded(source_, selection, op, where_);
+  change(part, context);
+  put_in_place(source_, selection, Operand(part, where_), false, op, where_);
+  return part;
 }
 
-const Tensor& Indexed::operator+=(const Operand& value) && {
-  return update(value, [](const Tensor& part, const Operand& v) { part += v; });
+Tensor Indexed::operator+=(const Operand& value) && {
+  write([&](const Tensor& part) { part += value; });
+  return std::move(source_);
 }
-const Tensor& Indexed::operator-=(const Operand& value) && {
-  return update(value, [](const Tensor& part, const Operand& v) { part -= v; });
+Tensor Indexed::operator-=(const Operand& value) && {
+  write([&](const Tensor& part) { part -= value; });
+  return std::move(source_);
 }
-const Tensor& Indexed::operator*=(const Operand& value) && {
-  return update(value, [](const Tensor& part, const Operand& v) { part *= v; });
+Tensor Indexed::operator*=(const Operand& value) && {
+  write([&](const Tensor& part) { part *= value; });
+  return std::move(source_);
 }
-const Tensor& Indexed::operator/=(const Operand& value) && {
-  return update(value, [](const Tensor& part, const Operand& v) { part /= v; });
+Tensor Indexed::operator/=(const Operand& value) && {
+  write([&](const Tensor& part) { part /= value; });
+  return std::move(source_);
+}
+
+// What overwrites need not read what it overwrites.
+Tensor Indexed::fill_(Scalar value, Location where) && {
+  setitem(source_, indices_.items(), Operand(value, where), where);
+  return read();
+}
+Tensor Indexed::zero_(Location where) && { return std::move(*this).fill_(0, where); }
+Tensor Indexed::copy_(const Tensor& source, Location where) && {
+  setitem(source_, indices_.items(), Operand(source, where), where);
+  return read();
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ Tensor rank_of_each(const Tensor& mask, Location where) {
 
 // The places in row-major order where `mask` holds; what does not goes to one more slot, which is cut off.
 Tensor flat_places(const Tensor& mask, int64_t count, Location where) {
-  const TensorOptions options(DType::i64, mask.device());
+  const TensorOptions options{DType::i64, mask.device()};
   const Tensor flat = mask.reshape({-1}, where), rank = rank_of_each(mask, where);
   const Tensor slot = weft::where(Operand(flat, where), Operand(rank, where), Operand(count, where));
   const Tensor places = arange(0, flat.numel(), 1, options, where);
@@ -92,7 +92,7 @@ void scatter_composed(const Tensor& out, const Tensor& mask, const Tensor& sourc
 }
 
 void nonzero_composed(const Tensor& out, const Tensor& x, Location where) {
-  const TensorOptions options(DType::i64, x.device());
+  const TensorOptions options{DType::i64, x.device()};
   const Tensor places = flat_places(ne(Operand(x, where), Operand(0, where)), out.sizes()[0], where);
   for (int d = 0; d < x.dim(); ++d) {
     const int64_t n = x.sizes()[static_cast<size_t>(d)];
@@ -230,9 +230,6 @@ Tensor count_nonzero(const Tensor& x, const Dims& dims, Location where) {
   return sum(held, dims, false, DType::i64, where);
 }
 
-Tensor Tensor::masked_select(const Tensor& mask, Location where) const {
-  return weft::masked_select(*this, mask, where);
-}
 
 namespace {
 

@@ -410,7 +410,6 @@ constexpr OpRecord matmul_op_records[] = {
 std::span<const OpRecord> matmul_records() { return matmul_op_records; }
 
 Tensor matmul(const Tensor& a, const Tensor& b, Location where) { return product(a, b, "matmul", where); }
-Tensor Tensor::matmul(const Tensor& other, Location where) const { return product(*this, other, "matmul", where); }
 
 const Tensor& matmul_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where) {
   return product_into(out, a, b, "matmul_out", where);

@@ -38,7 +38,7 @@ void check_float_type(const char* op, DType t, Location where) {
 
 Tensor drawn(const char* op, Distribution distribution, const Dims& shape, const TensorOptions& options,
              Generator* generator, Location where) {
-  check_float_type(op, options.dtype, where);
+  check_float_type(op, options.dtype.value_or(default_dtype), where);
   const Tensor out = empty(shape, {options.dtype, options.device}, where);
   draw(out, distribution, 0, 1, generator, op, where);
   return options.requires_grad ? out.requires_grad_(true, where) : out;
@@ -95,19 +95,20 @@ Tensor randn_like(const Tensor& like, Generator* generator, Location where) {
 
 Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options, Generator* generator,
                Location where) {
-  if (low >= high || !holds(options.dtype, low, high - 1)) {
+  const DType dtype = options.dtype.value_or(DType::i64);
+  if (low >= high || !holds(dtype, low, high - 1)) {
     raise<ValueError>({.op = "randint",
-                       .problem = fmt::format("there are no {} integers in [{}, {})", name(options.dtype), low, high)},
+                       .problem = fmt::format("there are no {} integers in [{}, {})", name(dtype), low, high)},
                       where);
   }
-  const Tensor out = empty(shape, {options.dtype, options.device}, where);
+  const Tensor out = empty(shape, {dtype, options.device}, where);
   draw(out, Distribution::integers, static_cast<double>(low), static_cast<double>(high), generator, "randint", where);
   return options.requires_grad ? out.requires_grad_(true, where) : out;
 }
 
 Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location where) {
   if (n < 0) raise<ValueError>({.op = "randperm", .problem = fmt::format("n is {}, below 0", n)}, where);
-  const Tensor numbers = arange(n, where);
+  const Tensor numbers = arange(n, {}, where);
   const auto blocks = static_cast<uint64_t>(philox_blocks(n, DType::i64, Distribution::integers));
   const GeneratorState s = generator_for(generator, options.device).reserve(blocks);
   int64_t* data = numbers.data<int64_t>(where);
@@ -117,7 +118,7 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
     const uint64_t words = r.word[index % 2 * 2] | static_cast<uint64_t>(r.word[index % 2 * 2 + 1]) << 32;
     std::swap(data[i], data[i + static_cast<int64_t>(words % static_cast<uint64_t>(n - i))]);
   }
-  return numbers.to(options.dtype, where).to(options.device, where);
+  return numbers.to(options.dtype.value_or(DType::i64), where).to(options.device, where);
 }
 
 Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location where) {

@@ -20,11 +20,28 @@ WEFT_API Tensor randn(const Dims& shape, TensorOptions options = {}, Generator* 
                       Location where = {});
 WEFT_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
 /// Integers in [low, high), i64 unless asked otherwise. ValueError unless low < high.
-WEFT_API Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options = DType::i64,
+WEFT_API Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options = {},
                         Generator* generator = nullptr, Location where = {});
 /// 0 … n - 1 in random order, i64 unless asked otherwise.
-WEFT_API Tensor randperm(int64_t n, TensorOptions options = DType::i64, Generator* generator = nullptr,
-                         Location where = {});
+WEFT_API Tensor randperm(int64_t n, TensorOptions options = {}, Generator* generator = nullptr, Location where = {});
+// The same with a dtype or a device instead of options.
+template <TensorOption O>
+Tensor rand(const Dims& shape, O option, Generator* generator = nullptr, Location where = {}) {
+  return rand(shape, detail::options_from(option), generator, where);
+}
+template <TensorOption O>
+Tensor randn(const Dims& shape, O option, Generator* generator = nullptr, Location where = {}) {
+  return randn(shape, detail::options_from(option), generator, where);
+}
+template <TensorOption O>
+Tensor randint(int64_t low, int64_t high, const Dims& shape, O option, Generator* generator = nullptr,
+               Location where = {}) {
+  return randint(low, high, shape, detail::options_from(option), generator, where);
+}
+template <TensorOption O>
+Tensor randperm(int64_t n, O option, Generator* generator = nullptr, Location where = {}) {
+  return randperm(n, detail::options_from(option), generator, where);
+}
 /// 1 with the probability that the element of `probabilities` gives, else 0; of its shape and dtype. No gradient.
 WEFT_API Tensor bernoulli(const Tensor& probabilities, Generator* generator = nullptr, Location where = {});
 

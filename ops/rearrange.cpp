@@ -94,7 +94,7 @@ struct UnfoldFormula {
     }
     // Windows and the places inside one, side by side: element (w, i) came from w * step + i.
     const int64_t count = g.sizes()[static_cast<size_t>(dim)];
-    const TensorOptions options(DType::i64, g.device());
+    const TensorOptions options{DType::i64, g.device()};
     const Tensor first = arange(0, count * step, step, options, where).unsqueeze(1, where);
     const Tensor within = arange(0, size, 1, options, where);
     const Tensor index = add(Operand(first, where), Operand(within, where)).reshape({-1}, where);

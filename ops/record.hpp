@@ -162,7 +162,6 @@ struct Unbox<Location> {
 inline Value box(Tensor t) { return t; }
 inline Value box(std::vector<Tensor> t) { return t; }
 inline Value box(bool b) { return b; }
-inline Value box(std::pair<Tensor, Tensor> p) { return std::vector<Tensor>{std::move(p.first), std::move(p.second)}; }
 
 template <class T>
 T unbox(std::span<const Value> values, size_t i) {

@@ -347,13 +347,4 @@ Tensor norm(const Tensor& operand, const Dims& dims, bool keepdim, Location wher
   return out.to(operand.dtype(), where);
 }
 
-Tensor Tensor::sum(Location where) const { return weft::sum(*this, where); }
-Tensor Tensor::sum(const Dims& dims, bool keepdim, Location where) const {
-  return weft::sum(*this, dims, keepdim, {}, where);
-}
-Tensor Tensor::mean(Location where) const { return weft::mean(*this, where); }
-Tensor Tensor::mean(const Dims& dims, bool keepdim, Location where) const {
-  return weft::mean(*this, dims, keepdim, {}, where);
-}
-
 }  // namespace weft

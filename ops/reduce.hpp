@@ -6,7 +6,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 
 #include <weft/tensor/tensor.hpp>
 
@@ -31,9 +30,13 @@ WEFT_API Tensor prod(const Tensor& x, const Dims& dims, bool keepdim = false, st
 /// The largest element, 0-d; NaN wins. Equal largest elements share the gradient.
 WEFT_API Tensor max(const Tensor& x, Location where = {});
 WEFT_API Tensor min(const Tensor& x, Location where = {});
-/// The largest along one dimension and its first index (i64); the gradient goes to that element alone.
-WEFT_API std::pair<Tensor, Tensor> max(const Tensor& x, int dim, bool keepdim = false, Location where = {});
-WEFT_API std::pair<Tensor, Tensor> min(const Tensor& x, int dim, bool keepdim = false, Location where = {});
+/// Elements and where they stood along a dimension (i64): `auto [values, indices] = x.max(1)`.
+struct ValuesAndIndices {
+  Tensor values, indices;
+};
+/// The largest along one dimension and its first index; the gradient goes to that element alone.
+WEFT_API ValuesAndIndices max(const Tensor& x, int dim, bool keepdim = false, Location where = {});
+WEFT_API ValuesAndIndices min(const Tensor& x, int dim, bool keepdim = false, Location where = {});
 /// The largest over several dimensions; NaN wins, equal largest elements share the gradient.
 WEFT_API Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
 WEFT_API Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});

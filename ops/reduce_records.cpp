@@ -25,8 +25,7 @@ Tensor call_index(const Tensor& x, std::optional<int64_t> dim, OptionalBool keep
   return reduction(x, dim, keepdim.value_or(false), boxed_place());
 }
 
-template <Tensor (*whole)(const Tensor&, Location),
-          std::pair<Tensor, Tensor> (*along)(const Tensor&, int, bool, Location)>
+template <Tensor (*whole)(const Tensor&, Location), ValuesAndIndices (*along)(const Tensor&, int, bool, Location)>
 std::vector<Tensor> call_extreme(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
   if (!dim) return {whole(x, boxed_place())};
   auto [values, index] = along(x, static_cast<int>(*dim), keepdim.value_or(false), boxed_place());

@@ -216,7 +216,7 @@ Scatter mode_of(ScatterReduction how) {
 
 // How many values each place of `like` is a mean of, at least 1.
 Tensor counts_at(const Tensor& like, DType dtype, int dim, const Tensor& index, bool include_self, Location where) {
-  const TensorOptions options(dtype, like.device());
+  const TensorOptions options{dtype, like.device()};
   const Tensor start = full(like.shape(), include_self ? 1 : 0, options, where);
   return maximum(Operand(scatter_add(start, dim, index, ones(index.shape(), options, where), where), where),
                  Operand(1, where));

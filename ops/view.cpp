@@ -537,8 +537,8 @@ Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value) {
 
 }  // namespace detail
 
-Tensor Tensor::detach() const {
-  checked(*this, "detach", Location::none());
+Tensor Tensor::detach(Location where) const {
+  checked(*this, "detach", where);
   return adopt(detail::new_alias(impl_, layout(), data_ptr()));
 }
 

@@ -75,7 +75,7 @@ Location here() {
   if (place.code == nullptr) return Location::none();
   const auto address = reinterpret_cast<uintptr_t>(place.instruction);
   const Entry*& slot = recent[(address >> 1 ^ address >> 13) % slots];
-  if (slot != nullptr && slot->instruction == place.instruction) return Location(&slot->site);
+  if (slot != nullptr && slot->instruction == place.instruction) return Location::at(slot->site);
   auto found = entries.find(place.instruction);
   if (found == entries.end()) {
     if (entries.size() == most) return Location::none();
@@ -86,7 +86,7 @@ Location here() {
         entries.emplace(place.instruction, Entry{place.instruction, {kept_name(place.code->co_filename), line}}).first;
   }
   slot = &found->second;
-  return Location(&slot->site);
+  return Location::at(slot->site);
 #else
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   if (frame == nullptr) return Location::none();
@@ -98,7 +98,7 @@ Location here() {
   site = {file, static_cast<unsigned>(line > 0 ? line : 0)};
   Py_DECREF(code);
   Py_DECREF(frame);
-  return Location(&site);
+  return Location::at(site);
 #endif
 }
 

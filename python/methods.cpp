@@ -35,8 +35,8 @@ using MaybeType = std::optional<DType>;
 using MaybeDevice = std::optional<Device>;
 using MaybeInt = std::optional<int64_t>;
 
-TensorOptions options(MaybeType dtype, MaybeDevice device, MaybeBool grad, DType otherwise = default_dtype) {
-  return {dtype.value_or(otherwise), device.value_or(Device()), grad.value_or(false)};
+TensorOptions options(MaybeType dtype, MaybeDevice device, MaybeBool grad) {
+  return {dtype, device.value_or(Device()), grad.value_or(false)};
 }
 
 // ---- creation ----
@@ -46,19 +46,14 @@ Tensor filled(const Dims& size, MaybeType dtype, MaybeDevice device, MaybeBool g
   return make(size, options(dtype, device, grad), where);
 }
 
-DType type_of_number(const Scalar& s) {
-  return s.is_bool() ? DType::boolean : s.is_floating() ? default_dtype : DType::i64;
-}
-
 Tensor full_of(const Dims& size, Scalar value, MaybeType dtype, MaybeDevice device, MaybeBool grad, Location where) {
-  return full(size, value, options(dtype, device, grad, type_of_number(value)), where);
+  return full(size, value, options(dtype, device, grad), where);
 }
 
 Tensor range(Scalar start, std::optional<Scalar> end, std::optional<Scalar> step, MaybeType dtype, MaybeDevice device,
              MaybeBool grad, Location where) {
   const Scalar first = end ? start : Scalar(0), last = end ? *end : start, by = step.value_or(1);
-  const bool floating = first.is_floating() || last.is_floating() || by.is_floating();
-  return arange(first, last, by, options(dtype, device, grad, floating ? default_dtype : DType::i64), where);
+  return arange(first, last, by, options(dtype, device, grad), where);
 }
 
 Tensor spaced(double start, double end, int64_t steps, MaybeType dtype, MaybeDevice device, MaybeBool grad,
@@ -98,11 +93,10 @@ Tensor integers(int64_t low, const Value& high, std::optional<Dims> size, MaybeI
   const auto* to = std::get_if<int64_t>(&high);
   if (size && to == nullptr) throw BadArgument(1);
   const Dims shape = size ? *size : detail::Unbox<Dims>::from(high);
-  return randint(size ? low : 0, size ? *to : low, shape, options(dtype, device, {}, DType::i64),
-                 find_generator(generator), where);
+  return randint(size ? low : 0, size ? *to : low, shape, options(dtype, device, {}), find_generator(generator), where);
 }
 Tensor permutation(int64_t n, MaybeInt generator, MaybeType dtype, MaybeDevice device, Location where) {
-  return randperm(n, options(dtype, device, {}, DType::i64), find_generator(generator), where);
+  return randperm(n, options(dtype, device, {}), find_generator(generator), where);
 }
 Tensor coins(const Tensor& p, MaybeInt generator, Location where) {
   return bernoulli(p, find_generator(generator), where);

@@ -1,10 +1,12 @@
 // Devices by name: "cpu", "cuda:1", "hpu", "meta".
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
 #include <weft/tensor/config.hpp>
+#include <weft/tensor/location.hpp>
 #include <weft/tensor/view.hpp>
 
 namespace weft {
@@ -17,13 +19,16 @@ struct Device {
   constexpr Device() = default;
   constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<uint8_t>(i)) {}
   /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta"; anything else is a DeviceError.
-  WEFT_API Device(std::string_view name);
-  Device(const char* name) : Device(std::string_view(name)) {}
+  WEFT_API Device(std::string_view name, Location where = {});
+  Device(const char* name, Location where = {}) : Device(std::string_view(name), where) {}
 
   constexpr bool is_cpu() const { return type == DeviceType::cpu; }
   constexpr bool operator==(const Device&) const = default;
   /// "cpu", "meta", "cuda:0", "hpu:1".
   WEFT_API std::string name() const;
 };
+
+/// Device::name.
+WEFT_API std::ostream& operator<<(std::ostream& out, Device device);
 
 }  // namespace weft

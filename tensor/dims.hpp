@@ -3,9 +3,9 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <weft/tensor/config.hpp>
 #include <weft/tensor/view.hpp>
@@ -25,11 +25,13 @@ class Dims {
     assign(values.begin(), values.size());
   }
   Dims(std::initializer_list<int64_t> values) { assign(values.begin(), values.size()); }
-  template <std::integral T>
-  Dims(const std::vector<T>& values) {
-    assign(values.data(), values.size());
-  }
-  Dims(std::span<const int64_t> values) { assign(values.data(), values.size()); }
+  /// A std::vector, std::array or std::span of integers.
+  template <class R>
+    requires requires(const R& r) {
+      requires std::integral<std::remove_cvref_t<decltype(*r.data())>>;
+      r.size();
+    }
+  Dims(const R& values) { assign(values.data(), values.size()); }
 
   static Dims filled(int count, int64_t value) {
     Dims d;
@@ -86,5 +88,8 @@ class Dims {
   int64_t values_[max_rank];
   int size_ = 0;
 };
+
+/// Dims::text.
+WEFT_API std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
 }  // namespace weft

@@ -55,7 +55,7 @@ DType promote(DType a, DType b) {
   return signed_type == DType::i8 ? DType::i16 : signed_type;
 }
 
-Device::Device(std::string_view text) {
+Device::Device(std::string_view text, Location where) {
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   unsigned number = 0;
@@ -76,7 +76,7 @@ Device::Device(std::string_view text) {
     raise<DeviceError>({.op = "device",
                         .problem = fmt::format("unknown device '{}'", text),
                         .remedy = "use cpu, cuda[:index], hpu[:index] or meta"},
-                       Location::none());
+                       where);
   }
   index = static_cast<uint8_t>(number);
 }

@@ -1,6 +1,7 @@
 // Element types: names, sizes, categories, the C++ type of each, and PyTorch's promotion rules.
 #pragma once
 
+#include <iosfwd>
 #include <type_traits>
 
 #include <weft/tensor/config.hpp>
@@ -33,6 +34,7 @@ constexpr DType compute_type(DType t) {
 
 /// "float32", "bool", "bfloat16", "float8_e4m3fn": PyTorch's names.
 WEFT_API const char* name(DType t);
+WEFT_API std::ostream& operator<<(std::ostream& out, DType t);
 /// The inverse of `name`; unknown names are a ValueError.
 WEFT_API DType dtype_from_name(const char* name);
 

@@ -4,6 +4,27 @@
 
 namespace weft {
 
+namespace {
+// What a std::source_location points to, in GCC's and Clang's ABI; a compiler without that class can read it so.
+struct SourceRecord {
+  const char* file;
+  const char* function;
+  unsigned line, column;
+};
+}  // namespace
+
+const char* Location::file() const {
+  if ((record_ & packed) != 0) return std::bit_cast<const char*>(record_ & ((uintptr_t{1} << address_bits) - 1));
+  if ((record_ & foreign) != 0) return std::bit_cast<const CallSite*>(record_ & ~foreign)->file;
+  return record_ == 0 ? "" : std::bit_cast<const SourceRecord*>(record_)->file;
+}
+
+unsigned Location::line() const {
+  if ((record_ & packed) != 0) return static_cast<unsigned>(record_ >> address_bits & (line_limit - 1));
+  if ((record_ & foreign) != 0) return std::bit_cast<const CallSite*>(record_ & ~foreign)->line;
+  return record_ == 0 ? 0 : std::bit_cast<const SourceRecord*>(record_)->line;
+}
+
 std::string Location::text() const {
   return known() ? fmt::format("{}:{}", file(), line()) : std::string("an unknown place");
 }

@@ -3,7 +3,9 @@
 
 #include <concepts>
 #include <cstdint>
+#include <cstddef>
 #include <initializer_list>
+#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,9 +15,12 @@
 
 namespace weft {
 
-/// A new axis of size 1; inside Slice, a bound left out.
+/// A new axis of size 1; inside Slice, and for every argument that may be left out, "not given".
 struct NoneType {
-  constexpr operator std::optional<int64_t>() const { return {}; }
+  template <class T>
+  constexpr operator std::optional<T>() const {
+    return {};
+  }
 };
 inline constexpr NoneType None;
 inline constexpr NoneType none;
@@ -101,41 +106,59 @@ Tensor named_part() {
 }
 }  // namespace detail
 
-/// x[…]: reads where a Tensor is wanted, writes where something is assigned. A temporary that refers to its indices;
-/// write `Tensor y = x[mask]` to keep what was read. Reading gives a view for integers, slices, None, Ellipsis and 0-d
-/// integer tensors, and a copy for lists, bools and other tensors.
+namespace detail {
+/// Copies of indices, few of them without a heap block.
+class WEFT_API OwnIndices {
+ public:
+  explicit OwnIndices(std::span<const Index> items);
+  OwnIndices(const OwnIndices&) = delete;
+  ~OwnIndices();
+  std::span<const Index> items() const { return {first_, count_}; }
+
+ private:
+  void copy(std::span<const Index> items);
+  void destroy();
+
+  static constexpr size_t few = max_rank;
+  Index* first_;
+  size_t count_;
+  alignas(Index) std::byte inline_[few * sizeof(Index)];
+};
+}  // namespace detail
+
+/// x[…]: reads where a Tensor is wanted, writes where something is assigned. A temporary that holds its tensor and its
+/// indices, so that a function may return it; write `Tensor y = x[mask]` to keep what was read. Reading gives a view
+/// for integers, slices, None, Ellipsis and 0-d integer tensors, and a copy for lists, bools and other tensors.
 class WEFT_API Indexed {
  public:
-  Indexed(const Tensor& source, const IndexList& list) : source_(source), list_(list) {}
-  /// x[a][b]
-  Indexed(Tensor&& source, const IndexList& list) : own_(std::move(source)), source_(own_), list_(list) {}
+  Indexed(Tensor source, const IndexList& list)
+      : source_(std::move(source)), where_(list.where), indices_(list.items()) {}
   Indexed(const Indexed&) = delete;
 
   /// Recorded by autograd.
   operator Tensor() && { return read(); }
 
-  /// Write in place; the value is broadcast to the selection and cast to the tensor's dtype. Where an element is
-  /// selected twice, the last value stays, also for += and its kin, which read and write once.
-  const Tensor& operator=(const Operand& value) &&;
-  const Tensor& operator=(Indexed&& value) &&;  // NOLINT(performance-noexcept-move-constructor): it writes elements
-  const Tensor& operator+=(const Operand& value) &&;
-  const Tensor& operator-=(const Operand& value) &&;
-  const Tensor& operator*=(const Operand& value) &&;
-  const Tensor& operator/=(const Operand& value) &&;
-  void fill_(Scalar value, Location where = {}) &&;
-  void zero_(Location where = {}) && { std::move(*this).fill_(0, where); }
-  void copy_(const Tensor& source, Location where = {}) &&;
+  /// Write in place and return x; the value is broadcast to the selection and cast to the tensor's dtype. Where an
+  /// element is selected twice, the last value stays, also for += and its kin, which read and write once.
+  Tensor operator=(const Operand& value) &&;
+  Tensor operator=(Indexed&& value) &&;  // NOLINT(performance-noexcept-move-constructor): it writes elements
+  Tensor operator+=(const Operand& value) &&;
+  Tensor operator-=(const Operand& value) &&;
+  Tensor operator*=(const Operand& value) &&;
+  Tensor operator/=(const Operand& value) &&;
 
-  // ---- Tensor's methods, on what was read ----
+  // ---- Tensor's methods, on what was read; those that write bring it back into x ----
   [[nodiscard]] Indexed operator[](const IndexList& index) && { return Indexed(read(), index); }
-  int dim() && { return read().dim(); }
-  int64_t numel() && { return read().numel(); }
-  Dims shape() && { return read().shape(); }
-  Dims strides() && { return read().strides(); }
+  int dim(Location where = {}) && { return read().dim(where); }
+  int64_t numel(Location where = {}) && { return read().numel(where); }
+  Dims shape(Location where = {}) && { return read().shape(where); }
+  Dims strides(Location where = {}) && { return read().strides(where); }
   int64_t size(int dim, Location where = {}) && { return read().size(dim, where); }
-  DType dtype() && { return source_.dtype(); }
-  Device device() && { return source_.device(); }
-  bool requires_grad() && { return read().requires_grad(); }
+  int64_t stride(int dim, Location where = {}) && { return read().stride(dim, where); }
+  bool is_contiguous(Location where = {}) && { return read().is_contiguous(where); }
+  DType dtype(Location where = {}) && { return source_.dtype(where); }
+  Device device(Location where = {}) && { return source_.device(where); }
+  bool requires_grad(Location where = {}) && { return read().requires_grad(where); }
   std::string text() && { return read().text(); }
   template <Arithmetic T>
   T item(Location where = {}) && {
@@ -146,32 +169,16 @@ class WEFT_API Indexed {
     return read().template to_vector<T>(where);
   }
   void backward(Location where = {}) && { read().backward(where); }
-  Tensor detach() && { return read().detach(); }
-  Tensor clone(Location where = {}) && { return read().clone(where); }
-  Tensor contiguous(Location where = {}) && { return read().contiguous(where); }
-  Tensor to(DType dtype, Location where = {}) && { return read().to(dtype, where); }
-  Tensor to(Device device, Location where = {}) && { return read().to(device, where); }
-  Tensor view(const Dims& shape, Location where = {}) && { return read().view(shape, where); }
-  Tensor reshape(const Dims& shape, Location where = {}) && { return read().reshape(shape, where); }
-  Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) && {
-    return read().flatten(start_dim, end_dim, where);
+  void backward(BackwardOptions options, Location where = {}) && { read().backward(options, where); }
+  void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) && {
+    read().backward(seed, options, where);
   }
-  Tensor transpose(int dim0, int dim1, Location where = {}) && { return read().transpose(dim0, dim1, where); }
-  Tensor t(Location where = {}) && { return read().t(where); }
-  Tensor permute(const Dims& dims, Location where = {}) && { return read().permute(dims, where); }
-  Tensor unsqueeze(int dim, Location where = {}) && { return read().unsqueeze(dim, where); }
-  Tensor squeeze(Location where = {}) && { return read().squeeze(where); }
-  Tensor squeeze(int dim, Location where = {}) && { return read().squeeze(dim, where); }
-  Tensor expand(const Dims& shape, Location where = {}) && { return read().expand(shape, where); }
-  Tensor sum(Location where = {}) && { return read().sum(where); }
-  Tensor sum(const Dims& dims, bool keepdim = false, Location where = {}) && {
-    return read().sum(dims, keepdim, where);
-  }
-  Tensor mean(Location where = {}) && { return read().mean(where); }
-  Tensor mean(const Dims& dims, bool keepdim = false, Location where = {}) && {
-    return read().mean(dims, keepdim, where);
-  }
-  Tensor matmul(const Tensor& other, Location where = {}) && { return read().matmul(other, where); }
+
+#define WEFT_METHOD_OF &&
+#define WEFT_WRITTEN Tensor
+#include <weft/tensor/methods.hpp>
+#undef WEFT_METHOD_OF
+#undef WEFT_WRITTEN
 
 #define WEFT_NO_NAMED(method)          \
   template <class... A>                \
@@ -211,15 +218,32 @@ class WEFT_API Indexed {
   friend class Index;
   friend class Operand;
   Tensor read() const;
+  // Runs change(part) on what was selected and brings it back into x; returns the part.
   template <class Change>
-  const Tensor& update(const Operand& value, Change&& change);
+  Tensor write(Change&& change) {
+    return write([](const Tensor& part, void* c) { (*static_cast<std::remove_reference_t<Change>*>(c))(part); },
+                 &change);
+  }
+  Tensor write(void (*change)(const Tensor& part, void* context), void* context);
 
-  Tensor own_;
-  const Tensor& source_;
-  const IndexList& list_;
+  Tensor source_;
+  Location where_;
+  detail::OwnIndices indices_;
 };
+
+inline std::ostream& operator<<(std::ostream& out, Indexed&& part) { return out << Tensor(std::move(part)); }
 
 inline Index::Index(Indexed&& part) : kind(Kind::tensor), tensor(part.read()) {}
 inline Indexed Tensor::operator[](const IndexList& index) const { return Indexed(*this, index); }
+
+inline detail::OwnIndices::OwnIndices(std::span<const Index> items)
+    : first_(reinterpret_cast<Index*>(inline_)), count_(items.size()) {
+  if (WEFT_LIKELY(count_ == 1)) new (first_) Index(items[0]);
+  else copy(items);
+}
+inline detail::OwnIndices::~OwnIndices() {
+  if (WEFT_LIKELY(count_ == 1)) first_->~Index();
+  else destroy();
+}
 
 }  // namespace weft

@@ -157,5 +157,8 @@ std::string Tensor::text() const {
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.text(); }
+std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << dims.text(); }
+std::ostream& operator<<(std::ostream& out, DType t) { return out << name(t); }
+std::ostream& operator<<(std::ostream& out, Device device) { return out << device.name(); }
 
 }  // namespace weft

@@ -14,6 +14,12 @@ namespace weft {
 
 namespace detail {
 
+void raise_undefined(const char* op, Location where) {
+  raise<ValueError>(
+      {.op = op, .problem = "the tensor is undefined", .remedy = "it was never given a value, or was moved from"},
+      where);
+}
+
 namespace {
 
 constexpr size_t head_size = sizeof(TensorImpl);
@@ -163,27 +169,37 @@ void destroy(TensorImpl* impl) {
 
 }  // namespace detail
 
+namespace {
+// A 0-d tensor counts as one dimension elsewhere, but has no size and no stride.
+int existing_dim(int dim, int rank, const char* op, Location where) {
+  return wrap_dim(rank == 0 ? 1 : dim, rank, op, where);
+}
+}  // namespace
+
 int64_t Tensor::size(int dim, Location where) const {
-  if (this->dim() == 0) wrap_dim(1, 0, "size", where);
-  return layout().sizes[wrap_dim(dim, this->dim(), "size", where)];
+  const Layout& l = layout("size", where);
+  return l.sizes[existing_dim(dim, l.rank, "size", where)];
 }
 
 int64_t Tensor::stride(int dim, Location where) const {
-  return layout().strides[wrap_dim(dim, this->dim(), "stride", where)] / itemsize();
+  const Layout& l = layout("stride", where);
+  return l.strides[existing_dim(dim, l.rank, "stride", where)] / weft::itemsize(l.dtype);
 }
 
-Dims Tensor::strides() const {
+Dims Tensor::strides(Location where) const {
+  const Layout& l = layout("strides", where);
   Dims out;
-  for (int i = 0; i < dim(); ++i) out.push_back(layout().strides[i] / itemsize());
+  for (int i = 0; i < l.rank; ++i) out.push_back(l.strides[i] / weft::itemsize(l.dtype));
   return out;
 }
 
-int64_t Tensor::storage_offset() const {
-  return (static_cast<char*>(impl_->view.data) - static_cast<char*>(impl_->storage->data)) / itemsize();
+int64_t Tensor::storage_offset(Location where) const {
+  const auto* data = static_cast<const char*>(data_ptr(where));
+  return (data - static_cast<const char*>(impl_->storage->data)) / itemsize();
 }
 
 void Tensor::check_element_type(DType wanted, Location where) const {
-  if (wanted == dtype()) return;
+  if (wanted == dtype(where)) return;
   raise<DTypeError>({.op = "data",
                      .problem = fmt::format("elements are {}, not {}", name(dtype()), name(wanted)),
                      .remedy = "convert with to(dtype) or ask for the element type"},

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/backends/functors/lists.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/error.hpp>
@@ -22,24 +23,34 @@
 
 namespace weft {
 
+class Generator;
 class HookHandle;
 class Indexed;
 class IndexList;
 class Operand;
 template <class T, int rank>
 class Accessor;
+struct Unique;
+struct ValuesAndIndices;
+enum class Approximate : uint8_t;
+enum class ScatterReduction : uint8_t;
 
-/// dtype, device and requires_grad of a new tensor; every part has a default.
+/// What a new tensor is to be: `zeros({2, 3}, {.dtype = f64, .requires_grad = true})`. Where nothing else is wanted,
+/// the dtype or the device alone will do: `zeros({2, 3}, f64)`.
 struct TensorOptions {
-  DType dtype = default_dtype;
+  /// Left out, it is what the function says: f32, or the type of the values given.
+  std::optional<DType> dtype = {};
   Device device = {};
   bool requires_grad = false;
-
-  TensorOptions() = default;
-  TensorOptions(DType t) : dtype(t) {}
-  TensorOptions(Device d) : device(d) {}
-  TensorOptions(DType t, Device d, bool grad = false) : dtype(t), device(d), requires_grad(grad) {}
 };
+/// A dtype or a device that stands for TensorOptions.
+template <class T>
+concept TensorOption = std::same_as<T, DType> || std::same_as<T, Device>;
+namespace detail {
+constexpr TensorOptions options_from(DType dtype) { return {.dtype = dtype}; }
+constexpr TensorOptions options_from(Device device) { return {.device = device}; }
+constexpr TensorOptions options_from(const TensorOptions& options) { return options; }
+}  // namespace detail
 
 struct BackwardOptions {
   /// Keep what the graph saved, so that it can be run again.
@@ -48,10 +59,14 @@ struct BackwardOptions {
   bool create_graph = false;
 };
 
+namespace detail {
+[[noreturn, gnu::cold]] WEFT_API void raise_undefined(const char* op, Location where);
+}
+
 class WEFT_API Tensor {
  public:
   /// The undefined tensor: no shape, no data; `defined()` is false.
-  Tensor() = default;
+  Tensor() noexcept : impl_(nullptr) {}
   Tensor(const Tensor& other) : impl_(other.impl_) {
     if (impl_ != nullptr) detail::retain(impl_);
   }
@@ -73,28 +88,38 @@ class WEFT_API Tensor {
   bool defined() const { return impl_ != nullptr; }
   explicit operator bool() const = delete;
 
-  // ---- metadata ----
-  int dim() const { return layout().rank; }
-  int64_t numel() const { return layout().numel; }
-  std::span<const int64_t> sizes() const { return {layout().sizes, layout().rank}; }
-  Dims shape() const { return Dims(sizes()); }
+  // ---- metadata; like all methods, a ValueError on the undefined tensor ----
+  int dim(Location where = {}) const { return layout("dim", where).rank; }
+  int64_t numel(Location where = {}) const { return layout("numel", where).numel; }
+  std::span<const int64_t> sizes(Location where = {}) const {
+    const Layout& l = layout("sizes", where);
+    return {l.sizes, l.rank};
+  }
+  Dims shape(Location where = {}) const { return Dims(sizes(where)); }
   /// Size of one dimension; negative counts from the end. IndexError where there is no such dimension.
   int64_t size(int dim, Location where = {}) const;
-  /// Stride in elements; negative for reversed views.
+  /// Stride in elements; negative for reversed views. IndexError where there is no such dimension.
   int64_t stride(int dim, Location where = {}) const;
-  Dims strides() const;
+  Dims strides(Location where = {}) const;
   /// Offset of the first element from the start of the storage, in elements.
-  int64_t storage_offset() const;
-  DType dtype() const { return layout().dtype; }
-  Device device() const { return {layout().device_type, layout().device_index}; }
-  int64_t itemsize() const { return weft::itemsize(dtype()); }
-  int64_t nbytes() const { return numel() * itemsize(); }
+  int64_t storage_offset(Location where = {}) const;
+  DType dtype(Location where = {}) const { return layout("dtype", where).dtype; }
+  Device device(Location where = {}) const {
+    const Layout& l = layout("device", where);
+    return {l.device_type, l.device_index};
+  }
+  int64_t itemsize(Location where = {}) const { return weft::itemsize(dtype(where)); }
+  int64_t nbytes(Location where = {}) const { return numel(where) * itemsize(where); }
   /// Row-major without gaps.
-  bool is_contiguous() const { return layout().contiguous != 0; }
+  bool is_contiguous(Location where = {}) const { return layout("is_contiguous", where).contiguous != 0; }
   /// True where both look into the same storage.
-  bool shares_storage(const Tensor& other) const { return impl_->storage == other.impl_->storage; }
+  bool shares_storage(const Tensor& other, Location where = {}) const {
+    return held("shares_storage", where)->storage == other.held("shares_storage", where)->storage;
+  }
   /// Raised by every in-place write to the storage.
-  uint32_t version() const { return impl_->storage->version.load(std::memory_order_relaxed); }
+  uint32_t version(Location where = {}) const {
+    return held("version", where)->storage->version.load(std::memory_order_relaxed);
+  }
 
   // ---- elements ----
   /// Address of the first element; DTypeError unless T is the element type. On a device it is a device address.
@@ -103,7 +128,7 @@ class WEFT_API Tensor {
     check_element_type(dtype_of<T>(), where);
     return static_cast<T*>(impl_->view.data);
   }
-  void* data_ptr() const { return impl_->view.data; }
+  void* data_ptr(Location where = {}) const { return held("data_ptr", where)->view.data; }
   /// The value of a 1-element tensor; waits for a device. ValueError for any other number of elements.
   template <Arithmetic T>
   T item(Location where = {}) const {
@@ -113,7 +138,7 @@ class WEFT_API Tensor {
   /// All elements in row-major order, converted to T.
   template <Arithmetic T>
   std::vector<T> to_vector(Location where = {}) const {
-    std::vector<T> out(static_cast<size_t>(numel()));
+    std::vector<T> out(static_cast<size_t>(numel(where)));
     copy_elements(out.data(), dtype_of<T>(), where);
     return out;
   }
@@ -125,25 +150,18 @@ class WEFT_API Tensor {
   /// As PyTorch prints; large tensors are summarised.
   std::string text() const;
 
-  // ---- indexing: <weft/tensor/index.hpp> says what may stand between the brackets ----
   /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads (a view where no tensor, list or bool indexes), `x[mask] = 0` writes.
+  /// <weft/tensor/index.hpp> says what may stand between the brackets.
   [[nodiscard]] Indexed operator[](const IndexList& index) const;
-  Tensor index(const IndexList& index) const;
-  /// x[index] = value; with `accumulate`, every duplicate adds.
-  const Tensor& index_put_(const IndexList& index, const Operand& value, bool accumulate = false) const;
-  Tensor index_select(int dim, const Tensor& index, Location where = {}) const;
-  Tensor gather(int dim, const Tensor& index, Location where = {}) const;
-  Tensor masked_select(const Tensor& mask, Location where = {}) const;
-  const Tensor& masked_fill_(const Tensor& mask, const Operand& value) const;
 
   // ---- autograd ----
-  bool requires_grad() const;
+  bool requires_grad(Location where = {}) const;
   /// ValueError for integer types; AutogradError when taken from a tensor that an op produced.
   const Tensor& requires_grad_(bool on = true, Location where = {}) const;
   /// Made by the user rather than by a recorded op.
-  bool is_leaf() const;
+  bool is_leaf(Location where = {}) const;
   /// The accumulated gradient of a leaf (or of a tensor after `retain_grad`); undefined before the first backward.
-  Tensor grad() const;
+  Tensor grad(Location where = {}) const;
   /// Replaces the gradient; undefined clears it. Shape, dtype and device must be the tensor's.
   void set_grad(const Tensor& grad, Location where = {}) const;
   /// Fills the `.grad` of every leaf that this tensor depends on. `seed` may be left out for one element.
@@ -152,8 +170,6 @@ class WEFT_API Tensor {
   void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) const;
   /// Keeps the gradient of a non-leaf in `grad()`.
   void retain_grad(Location where = {}) const;
-  /// The same elements outside the graph; shares storage and version.
-  Tensor detach() const;
 
   // ---- hooks: <weft/autograd/hooks.hpp> ----
   /// `hook` takes the gradient or a GradEvent, and returns nothing or a gradient to go on with.
@@ -167,59 +183,16 @@ class WEFT_API Tensor {
   /// The engine leaves the post-accumulate hooks of this leaf to apply_backward_hook.
   void set_manual_backward_hook(bool on = true, Location where = {}) const;
 
-  // ---- views: share storage and version, never copy ----
-  Tensor view(const Dims& shape, Location where = {}) const;
-  /// A view where the strides allow it, else a copy. One size may be -1.
-  Tensor reshape(const Dims& shape, Location where = {}) const;
-  Tensor transpose(int dim0, int dim1, Location where = {}) const;
-  /// The matrix transpose of a tensor of rank 2 or less.
-  Tensor t(Location where = {}) const;
-  Tensor permute(const Dims& dims, Location where = {}) const;
-  /// Elements start, start + step, … before stop along dim, clamped as Python does; a negative step is a view too.
-  Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {}, int64_t step = 1,
-               Location where = {}) const;
-  Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) const;
-  Tensor select(int dim, int64_t index, Location where = {}) const;
-  Tensor unsqueeze(int dim, Location where = {}) const;
-  Tensor squeeze(Location where = {}) const;
-  Tensor squeeze(int dim, Location where = {}) const;
-  Tensor expand(const Dims& shape, Location where = {}) const;
-  Tensor diagonal(int64_t offset = 0, int dim0 = 0, int dim1 = 1, Location where = {}) const;
-  Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) const;
-  /// Strides and offset in elements; every element must lie inside the storage.
-  Tensor as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
-                    Location where = {}) const;
-  std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) const;
-  std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) const;
-  std::vector<Tensor> unbind(int dim = 0, Location where = {}) const;
-
-  // ---- copies ----
-  Tensor clone(Location where = {}) const;
-  /// Itself where already contiguous.
-  Tensor contiguous(Location where = {}) const;
-  /// Itself where nothing changes.
-  Tensor to(DType dtype, Location where = {}) const;
-  Tensor to(Device device, Location where = {}) const;
-
-  // ---- in place: bump the version, recorded by autograd ----
-  const Tensor& copy_(const Tensor& source, Location where = {}) const;
-  const Tensor& fill_(Scalar value, Location where = {}) const;
-  const Tensor& zero_(Location where = {}) const;
-  const Tensor& add_(const Operand& other, Scalar alpha = 1) const;
-  const Tensor& sub_(const Operand& other, Scalar alpha = 1) const;
-  const Tensor& mul_(const Operand& other) const;
-  const Tensor& div_(const Operand& other) const;
+  // ---- views, copies, arithmetic: every op whose first argument is a tensor ----
+#define WEFT_METHOD_OF const
+#define WEFT_WRITTEN const Tensor&
+#include <weft/tensor/methods.hpp>
+#undef WEFT_METHOD_OF
+#undef WEFT_WRITTEN
   const Tensor& operator+=(const Operand& other) const;
   const Tensor& operator-=(const Operand& other) const;
   const Tensor& operator*=(const Operand& other) const;
   const Tensor& operator/=(const Operand& other) const;
-
-  // ---- the commonest ops as methods; the rest are free functions in ops/ ----
-  Tensor sum(Location where = {}) const;
-  Tensor sum(const Dims& dims, bool keepdim = false, Location where = {}) const;
-  Tensor mean(Location where = {}) const;
-  Tensor mean(const Dims& dims, bool keepdim = false, Location where = {}) const;
-  Tensor matmul(const Tensor& other, Location where = {}) const;
 
   // ---- for ops and backends ----
   TensorImpl* impl() const { return impl_; }
@@ -237,11 +210,16 @@ class WEFT_API Tensor {
   TensorImpl* detach_handle() && { return std::exchange(impl_, nullptr); }
 
  private:
+  TensorImpl* held(const char* method, Location where) const {
+    if (WEFT_UNLIKELY(impl_ == nullptr)) detail::raise_undefined(method, where);
+    return impl_;
+  }
+  const Layout& layout(const char* method, Location where) const { return held(method, where)->view.layout; }
   const Layout& layout() const { return impl_->view.layout; }
   void check_element_type(DType wanted, Location where) const;
   void copy_elements(void* out, DType dtype, Location where) const;
 
-  TensorImpl* impl_ = nullptr;
+  TensorImpl* impl_;
 };
 
 /// An operand of an op as the caller wrote it: a tensor, a temporary whose memory may be reused, or a C++ number,

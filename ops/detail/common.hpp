@@ -16,7 +16,7 @@ namespace weft {
 /// "float32 [2, 3] on cpu"
 std::string describe(const Tensor& t);
 
-[[noreturn]] void raise_undefined(const char* op, Location where);
+using detail::raise_undefined;
 [[noreturn]] void raise_missing_kernel(const char* op, Device device, Location where);
 
 inline const Tensor& checked(const Tensor& t, const char* op, Location where) {

@@ -321,7 +321,7 @@ TEST_P(Large, AddManyToAFew) {
 
 TEST_P(Large, GradientOfManyReadFromAFew) {
   if (n > two32) GTEST_SKIP() << "takes 17 GB";
-  const Tensor x = zeros({3}, TensorOptions(f16, {}, true));
+  const Tensor x = zeros({3}, {.dtype = f16, .requires_grad = true});
   const Tensor y = x[repeated(i64, 1)];
   const Tensor seed = zeros({n}, f16);
   seed[places] = 1;

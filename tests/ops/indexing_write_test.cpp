@@ -53,7 +53,7 @@ TEST(SetItem, WritesIntoViews) {
   x[Ellipsis] = 0;
   x[{1, 2}] = x[{0, 0}] + 9;
   EXPECT_EQ(v(x), (Numbers{0, 0, 0, 0, 0, 9}));
-  EXPECT_EQ(&(x[0] = 1), &x);
+  EXPECT_EQ((x[0] = 1).impl(), x.impl());
 }
 
 TEST(SetItem, BroadcastsAndCasts) {
@@ -233,7 +233,7 @@ TEST(Update, ChangesViewsInPlace) {
   x[{colon, 1}] *= tensor({2, 3});
   x[{1, 2}] -= x[{0, 0}];
   EXPECT_EQ(v(x), (Numbers{10, 22, 12, 3, 12, -5}));
-  EXPECT_EQ(&(x[0] += 1), &x);
+  EXPECT_EQ((x[0] += 1).impl(), x.impl());
 }
 
 TEST(Update, ReadsAndWritesSelectedElementsOnce) {

@@ -67,7 +67,7 @@ TEST(Reduce, StridedInputsGiveTheSame) {
   const Tensor t = x.transpose(0, 2);
   expect_values(sum(t, {1}), values(sum(t.clone(), {1})));
   expect_values(var(t, {0, 1}), values(var(t.clone(), {0, 1})));
-  expect_values(max(t, 1).first, values(max(t.clone(), 1).first));
+  expect_values(max(t, 1).values, values(max(t.clone(), 1).values));
   expect_values(argmax(t), values(argmax(t.clone())));
   const Tensor reversed = x.slice(1, {}, {}, -1);
   expect_values(sum(reversed, {0, 2}), values(sum(reversed.clone(), {0, 2})));
@@ -124,7 +124,7 @@ TEST(Reduce, OverNothingGivesTheIdentity) {
   expect_values(all(x, 0), {1, 1});
   EXPECT_EQ(sum(x, 1).numel(), 0);
   EXPECT_EQ(amax(x, 1).shape(), Dims(0));
-  EXPECT_EQ(max(x, 1).second.shape(), Dims(0));
+  EXPECT_EQ(max(x, 1).indices.shape(), Dims(0));
   EXPECT_THROW(amax(x, 0), ValueError);
   EXPECT_THROW(max(x), ValueError);
   EXPECT_THROW(max(x, 0), ValueError);
@@ -141,7 +141,7 @@ TEST(Reduce, WrongDimensionsAreErrors) {
   EXPECT_THROW(argmax(x, 5), IndexError);
   EXPECT_THROW(sum(Tensor()), ValueError);
   EXPECT_EQ(sum(spread({}), 0).dim(), 0);
-  EXPECT_EQ(max(spread({}), -1).second.item<int64_t>(), 0);
+  EXPECT_EQ(max(spread({}), -1).indices.item<int64_t>(), 0);
   EXPECT_THROW(sum(spread({}), 1), IndexError);
 }
 
@@ -219,10 +219,10 @@ TEST(ReduceGradient, OfSums) {
 
 TEST(ReduceGradient, OfPairs) {
   for (const int dim : {0, 1, -1}) {
-    expect_gradients([&](Inputs in) { return max(in[0], dim).first * 2.0; }, {leaf({3, 4, 2}, 5)});
-    expect_gradients([&](Inputs in) { return min(in[0], dim, true).first; }, {leaf({3, 4, 2}, 6)});
+    expect_gradients([&](Inputs in) { return max(in[0], dim).values * 2.0; }, {leaf({3, 4, 2}, 5)});
+    expect_gradients([&](Inputs in) { return min(in[0], dim, true).values; }, {leaf({3, 4, 2}, 6)});
   }
-  expect_gradients([&](Inputs in) { return max(in[0], 0).first; }, {leaf({})});
+  expect_gradients([&](Inputs in) { return max(in[0], 0).values; }, {leaf({})});
   expect_gradients([&](Inputs in) { return max(in[0]); }, {leaf({2, 3})});
 }
 
@@ -231,7 +231,7 @@ TEST(ReduceGradient, TiesShareInFullReductionsAndGoToTheFirstInPairs) {
   max(x).backward();
   expect_values(x.grad(), {0.5, 0.5, 0});
   x.set_grad({});
-  max(x, 0).first.backward();
+  max(x, 0).values.backward();
   expect_values(x.grad(), {1, 0, 0});
   const Tensor y = doubles({nan, 1, 2}).requires_grad_();
   max(y).backward();
@@ -264,7 +264,7 @@ TEST(ReduceGradient, VanishesWhereARootIsZero) {
 
 TEST(ReduceGradient, ZeroSizedTensorsGetZeroSizedGradients) {
   const Tensor x = zeros({0, 2}, f64).requires_grad_();
-  (sum(x) + prod(x) + sum(mean(x, 1)) + sum(var(x, 1)) + sum(max(x, 1).first)).backward();
+  (sum(x) + prod(x) + sum(mean(x, 1)) + sum(var(x, 1)) + sum(max(x, 1).values)).backward();
   EXPECT_EQ(x.grad().shape(), x.shape());
 }
 

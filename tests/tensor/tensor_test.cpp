@@ -123,7 +123,9 @@ TEST(ErrorText, NamesOpShapesRemedyAndPlaceInThreeLinesAtMost) {
   EXPECT_EQ(text_of([&] { ones({2}, i64).add_(1.5); }),
             "[add_] a float32 result cannot be written into int64\n"
             "  use the out-of-place form, or convert the target first, at tensor_test.cpp:LINE");
-  EXPECT_EQ(text_of([&] { exp(Tensor()); }), "[exp] an operand is an undefined tensor\n  at tensor_test.cpp:LINE");
+  EXPECT_EQ(text_of([&] { exp(Tensor()); }),
+            "[exp] the tensor is undefined\n"
+            "  it was never given a value, or was moved from, at tensor_test.cpp:LINE");
   EXPECT_EQ(text_of([&] { a.backward(); }),
             "[backward] the output does not require a gradient\n"
             "  shape [2, 3], float32\n"

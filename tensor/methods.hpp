@@ -1,0 +1,203 @@
+// The methods that Tensor and x[…] share. Each op is one, with the arguments of the free function of its name behind
+// the first; shapes, dtypes, aliasing and errors are said there, in ops/. Both classes include this inside their body
+// and say what stands behind a method (WEFT_METHOD_OF) and what one that writes gives back (WEFT_WRITTEN): the tensor
+// itself, and for x[…] what was selected, after x got it.
+#if !defined(WEFT_METHOD_OF)
+#include <weft/tensor/tensor.hpp>
+#else
+
+// ---- views: share storage and version, never copy ----
+Tensor view(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
+/// A view where the strides allow it, else a copy. One size may be -1.
+Tensor reshape(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
+Tensor transpose(int dim0, int dim1, Location where = {}) WEFT_METHOD_OF;
+/// The matrix transpose of a tensor of rank 2 or less.
+Tensor t(Location where = {}) WEFT_METHOD_OF;
+Tensor permute(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
+/// Elements start, start + step, … before stop along dim, clamped as Python does; a negative step is a view too.
+Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {}, int64_t step = 1,
+             Location where = {}) WEFT_METHOD_OF;
+Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) WEFT_METHOD_OF;
+Tensor select(int dim, int64_t index, Location where = {}) WEFT_METHOD_OF;
+Tensor unsqueeze(int dim, Location where = {}) WEFT_METHOD_OF;
+Tensor squeeze(Location where = {}) WEFT_METHOD_OF;
+Tensor squeeze(int dim, Location where = {}) WEFT_METHOD_OF;
+Tensor expand(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
+Tensor diagonal(int64_t offset = 0, int dim0 = 0, int dim1 = 1, Location where = {}) WEFT_METHOD_OF;
+Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) WEFT_METHOD_OF;
+Tensor unfold(int dim, int64_t size, int64_t step, Location where = {}) WEFT_METHOD_OF;
+/// Strides and offset in elements; every element must lie inside the storage.
+Tensor as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
+                  Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> unbind(int dim = 0, Location where = {}) WEFT_METHOD_OF;
+/// The same elements outside the graph; shares storage and version.
+Tensor detach(Location where = {}) WEFT_METHOD_OF;
+
+// ---- copies ----
+Tensor clone(Location where = {}) WEFT_METHOD_OF;
+/// Itself where already contiguous.
+Tensor contiguous(Location where = {}) WEFT_METHOD_OF;
+/// Itself where nothing changes.
+Tensor to(DType dtype, Location where = {}) WEFT_METHOD_OF;
+Tensor to(Device device, Location where = {}) WEFT_METHOD_OF;
+Tensor to(Device device, DType dtype, Location where = {}) WEFT_METHOD_OF;
+Tensor flip(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
+Tensor fliplr(Location where = {}) WEFT_METHOD_OF;
+Tensor flipud(Location where = {}) WEFT_METHOD_OF;
+Tensor roll(const Dims& shifts, const Dims& dims = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor repeat(const Dims& repeats, Location where = {}) WEFT_METHOD_OF;
+Tensor tile(const Dims& repeats, Location where = {}) WEFT_METHOD_OF;
+
+// ---- elementwise: name(…), and name_(…) in place; the version rises, and autograd follows ----
+#define WEFT_UNARY_METHOD(name, ...)               \
+  Tensor name(Location where = {}) WEFT_METHOD_OF; \
+  WEFT_WRITTEN name##_(Location where = {}) WEFT_METHOD_OF;
+WEFT_UNARY_OPS(WEFT_UNARY_METHOD)
+#undef WEFT_UNARY_METHOD
+#define WEFT_BINARY_METHOD(name, ...)               \
+  Tensor name(const Operand& other) WEFT_METHOD_OF; \
+  WEFT_WRITTEN name##_(const Operand& other) WEFT_METHOD_OF;
+WEFT_BINARY_OPS(WEFT_BINARY_METHOD)
+#undef WEFT_BINARY_METHOD
+#define WEFT_COMPARE_METHOD(name, ...) Tensor name(const Operand& other) WEFT_METHOD_OF;
+WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
+#undef WEFT_COMPARE_METHOD
+Tensor gelu(Location where = {}) WEFT_METHOD_OF;
+Tensor gelu(Approximate approximate, Location where = {}) WEFT_METHOD_OF;
+/// Held between two numbers; `{}` or `none` leaves one out, but not both.
+Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
+/// The same with bounds that broadcast; an undefined one is left out.
+Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor addcmul(const Operand& b, const Operand& c) WEFT_METHOD_OF;
+Tensor lerp(const Operand& end, const Operand& weight) WEFT_METHOD_OF;
+/// These elements where `condition` (bool) holds, else `other`'s.
+Tensor where(const Operand& condition, const Operand& other) WEFT_METHOD_OF;
+Tensor masked_fill(const Operand& mask, const Operand& value) WEFT_METHOD_OF;
+WEFT_WRITTEN masked_fill_(const Tensor& mask, const Operand& value) WEFT_METHOD_OF;
+Tensor logical_not(Location where = {}) WEFT_METHOD_OF;
+Tensor isnan(Location where = {}) WEFT_METHOD_OF;
+Tensor isinf(Location where = {}) WEFT_METHOD_OF;
+Tensor isfinite(Location where = {}) WEFT_METHOD_OF;
+
+// ---- reductions and scans ----
+Tensor sum(Location where = {}) WEFT_METHOD_OF;
+Tensor sum(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor mean(Location where = {}) WEFT_METHOD_OF;
+Tensor mean(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+            Location where = {}) WEFT_METHOD_OF;
+Tensor prod(Location where = {}) WEFT_METHOD_OF;
+Tensor prod(const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
+            Location where = {}) WEFT_METHOD_OF;
+Tensor max(Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices max(int dim, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor min(Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices min(int dim, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor amax(const Dims& dims = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor amin(const Dims& dims = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor argmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor argmin(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor any(Location where = {}) WEFT_METHOD_OF;
+Tensor any(const Dims& dims, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor all(Location where = {}) WEFT_METHOD_OF;
+Tensor all(const Dims& dims, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor var(Location where = {}) WEFT_METHOD_OF;
+Tensor var(const Dims& dims, double correction = 1, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor std(Location where = {}) WEFT_METHOD_OF;
+Tensor std(const Dims& dims, double correction = 1, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor logsumexp(const Dims& dims, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor norm(Location where = {}) WEFT_METHOD_OF;
+Tensor norm(const Dims& dims, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor cumsum(std::optional<int64_t> dim, bool exclusive = false, bool reverse = false, std::optional<DType> dtype = {},
+              Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN cumsum_(int64_t dim, bool exclusive = false, bool reverse = false, Location where = {}) WEFT_METHOD_OF;
+Tensor softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor log_softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) WEFT_METHOD_OF;
+
+// ---- products and layers ----
+Tensor matmul(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
+Tensor mm(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
+Tensor bmm(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
+Tensor mv(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
+Tensor dot(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
+Tensor outer(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
+Tensor addmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1, Location where = {}) WEFT_METHOD_OF;
+Tensor linear(const Tensor& weight, const Tensor& bias = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor embedding(const Tensor& indices, Location where = {}) WEFT_METHOD_OF;
+Tensor layer_norm(const Dims& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5,
+                  Location where = {}) WEFT_METHOD_OF;
+Tensor rms_norm(const Dims& normalized_shape, const Tensor& weight = {}, std::optional<double> eps = {},
+                Location where = {}) WEFT_METHOD_OF;
+Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, const Tensor& mask = {}, double dropout_p = 0,
+                                    bool causal = false, std::optional<double> scale = {}, bool enable_gqa = false,
+                                    Location where = {}) WEFT_METHOD_OF;
+Tensor dropout(double p = 0.5, bool training = true, Generator* generator = nullptr,
+               Location where = {}) WEFT_METHOD_OF;
+
+// ---- indexing ----
+Tensor index(const IndexList& index) WEFT_METHOD_OF;
+Tensor index_put(const IndexList& index, const Operand& value, bool accumulate = false) WEFT_METHOD_OF;
+/// x[index] = value; with `accumulate`, every duplicate adds.
+WEFT_WRITTEN index_put_(const IndexList& index, const Operand& value, bool accumulate = false) WEFT_METHOD_OF;
+Tensor index_select(int dim, const Tensor& index, Location where = {}) WEFT_METHOD_OF;
+Tensor index_add(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN index_add_(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+Tensor index_copy(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN index_copy_(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+Tensor index_fill(int dim, const Tensor& index, const Operand& value) WEFT_METHOD_OF;
+WEFT_WRITTEN index_fill_(int dim, const Tensor& index, const Operand& value) WEFT_METHOD_OF;
+Tensor take(const Tensor& index, std::optional<int64_t> axis = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor put(const Tensor& index, const Tensor& source, bool accumulate = false, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN put_(const Tensor& index, const Tensor& source, bool accumulate = false,
+                  Location where = {}) WEFT_METHOD_OF;
+Tensor set_value(const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes,
+                 Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN set_value_(const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes,
+                        Location where = {}) WEFT_METHOD_OF;
+Tensor slice(const Dims& axes, const Dims& starts, const Dims& ends, Location where = {}) WEFT_METHOD_OF;
+Tensor strided_slice(const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
+                     Location where = {}) WEFT_METHOD_OF;
+Tensor gather(int dim, const Tensor& index, Location where = {}) WEFT_METHOD_OF;
+Tensor take_along_dim(const Tensor& indices, std::optional<int64_t> dim = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor scatter(int dim, const Tensor& index, const Operand& source) WEFT_METHOD_OF;
+WEFT_WRITTEN scatter_(int dim, const Tensor& index, const Operand& source) WEFT_METHOD_OF;
+Tensor scatter_add(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN scatter_add_(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+Tensor scatter_reduce(int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction,
+                      bool include_self = true, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN scatter_reduce_(int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction,
+                             bool include_self = true, Location where = {}) WEFT_METHOD_OF;
+Tensor masked_select(const Tensor& mask, Location where = {}) WEFT_METHOD_OF;
+Tensor masked_scatter(const Tensor& mask, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN masked_scatter_(const Tensor& mask, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+
+// ---- sets and places ----
+Tensor nonzero(Location where = {}) WEFT_METHOD_OF;
+Tensor argwhere(Location where = {}) WEFT_METHOD_OF;
+Tensor count_nonzero(const Dims& dims = {}, Location where = {}) WEFT_METHOD_OF;
+Unique unique(bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = {},
+              Location where = {}) WEFT_METHOD_OF;
+Unique unique_consecutive(bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = {},
+                          Location where = {}) WEFT_METHOD_OF;
+Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0, Location where = {}) WEFT_METHOD_OF;
+Tensor one_hot(int64_t classes = -1, Location where = {}) WEFT_METHOD_OF;
+Tensor searchsorted(const Operand& values, bool right = false) WEFT_METHOD_OF;
+Tensor bucketize(const Tensor& boundaries, bool right = false, Location where = {}) WEFT_METHOD_OF;
+
+// ---- new values in place ----
+WEFT_WRITTEN copy_(const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN fill_(Scalar value, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN zero_(Location where = {}) WEFT_METHOD_OF;
+/// x += alpha * other
+WEFT_WRITTEN add_(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
+WEFT_WRITTEN sub_(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
+WEFT_WRITTEN uniform_(double low = 0, double high = 1, Generator* generator = nullptr,
+                      Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN normal_(double mean = 0, double deviation = 1, Generator* generator = nullptr,
+                     Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN bernoulli_(double p = 0.5, Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+Tensor bernoulli(Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+
+#endif

@@ -1,0 +1,276 @@
+// Every op whose first argument is a tensor is a method of Tensor and of x[…], and gives what the free function gives.
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "values.hpp"
+
+#include <weft/weft.hpp>
+
+namespace weft {
+namespace {
+
+using testing::nan;
+using testing::spread;
+using Tensors = std::vector<Tensor>;
+
+Tensors parts(const Tensor& t) { return {t}; }
+Tensors parts(const ValuesAndIndices& r) { return {r.values, r.indices}; }
+Tensors parts(const Unique& u) { return {u.values, u.inverse, u.counts}; }
+
+void expect_same(const Tensors& actual, const Tensors& expected, const char* what) {
+  SCOPED_TRACE(what);
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(actual[i].defined(), expected[i].defined());
+    if (!actual[i].defined()) continue;
+    EXPECT_EQ(actual[i].dtype(), expected[i].dtype());
+    EXPECT_EQ(actual[i].shape(), expected[i].shape());
+    testing::expect_near(testing::values(actual[i]), testing::values(expected[i]), 0);
+  }
+}
+
+// A tensor whose row 1 is x, so that row[…] selects x.
+Tensor around(const Tensor& x) { return stack({zeros_like(x), x, zeros_like(x)}); }
+
+class Methods : public ::testing::Test {
+ protected:
+  std::set<std::string> seen;
+};
+
+// x.name(…), row[1].name(…) and name(x, …).
+#define SAME(name, x, ...)                                                                        \
+  do {                                                                                            \
+    seen.insert(#name);                                                                           \
+    manual_seed(7);                                                                               \
+    const Tensors expected = parts(weft::name(x __VA_OPT__(, ) __VA_ARGS__));                     \
+    manual_seed(7);                                                                               \
+    expect_same(parts((x).name(__VA_ARGS__)), expected, #name " as a method");                    \
+    manual_seed(7);                                                                               \
+    expect_same(parts(around(x)[1].name(__VA_ARGS__)), expected, #name " as a method of x[i]");   \
+    manual_seed(7);                                                                               \
+    expect_same(parts(around(x)[{None, 1}][0].name(__VA_ARGS__)), expected, #name " of x[i][j]"); \
+  } while (false)
+
+// The same for a method that writes; x[i] and x[list] must bring the new values into x.
+#define SAME_WRITE(name, x, ...)                                                                        \
+  do {                                                                                                  \
+    const auto run = [&](auto&& write) {                                                                \
+      manual_seed(7);                                                                                   \
+      return write();                                                                                   \
+    };                                                                                                  \
+    const Tensor expected = run([&] {                                                                   \
+      const Tensor written_to = (x).clone();                                                            \
+      weft::name(written_to __VA_OPT__(, ) __VA_ARGS__);                                                \
+      return written_to;                                                                                \
+    });                                                                                                 \
+    const Tensor method = run([&] { return (x).clone().name(__VA_ARGS__); });                           \
+    expect_same({method}, {expected}, #name);                                                           \
+    const Tensor row = around(x), listed = around(x)[{None}];                                           \
+    run([&] { return row[1].name(__VA_ARGS__); });                                                      \
+    expect_same({row.select(0, 1)}, {expected}, #name " of x[i]");                                      \
+    const Tensor part = run([&] { return listed[{0, tensor(int64_t{1})}].name(__VA_ARGS__); });         \
+    expect_same({listed.select(0, 0).select(0, 1), part}, {expected, expected}, #name " of x[{0, t}]"); \
+  } while (false)
+
+TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
+  const Tensor x = spread({3, 4}), y = spread({3, 4}, 1), p = spread({3, 4}, 2, 0.1, 0.9), square = spread({3, 3}, 3);
+  const Tensor v = spread({4}, 4), w = spread({4}, 5), batch = spread({2, 3, 4}, 6), mask = x > 0;
+  const Tensor index = tensor({2, 0}), at = tensor({{0, 1}, {2, 0}}), whole = tensor({1, 3, 1, 0});
+#define SAME_UNARY(name, ...) SAME(name, p);
+  WEFT_UNARY_OPS(SAME_UNARY)
+#define SAME_BINARY(name, ...) \
+  SAME(name, p, y);            \
+  SAME(name, p, 2);
+  WEFT_BINARY_OPS(SAME_BINARY)
+  WEFT_COMPARE_OPS(SAME_BINARY)
+#define SAME_UNARY_WRITE(name, ...) SAME_WRITE(name##_, p);
+  WEFT_UNARY_OPS(SAME_UNARY_WRITE)
+#define SAME_BINARY_WRITE(name, ...) SAME_WRITE(name##_, p, y);
+  WEFT_BINARY_OPS(SAME_BINARY_WRITE)
+
+  SAME(clip, x, -1, 1);
+  SAME(clip, x, none, 1.0);
+  SAME(clamp, x, y, y + 1);
+  SAME(addcmul, x, y, p);
+  SAME(lerp, x, y, p);
+  SAME(masked_fill, x, mask, 5);
+  SAME(logical_not, x);
+  SAME(isnan, x);
+  SAME(isinf, x);
+  SAME(isfinite, x);
+  SAME(gelu, x);
+  SAME(gelu, x, Approximate::tanh);
+
+  SAME(sum, x);
+  SAME(sum, x, {0});
+  SAME(sum, x, {0}, true, f32);
+  SAME(mean, x, {1}, true);
+  SAME(prod, x, {-1});
+  SAME(max, x);
+  SAME(max, x, 1);
+  SAME(min, x, 0, true);
+  SAME(amax, x, {0});
+  SAME(amin, x, {1}, true);
+  SAME(argmax, x, 1);
+  SAME(argmin, x, 0, true);
+  SAME(any, mask, {0});
+  SAME(all, mask);
+  SAME(var, x, {0}, 0);
+  SAME(std, x, {1}, 1, true);
+  SAME(logsumexp, x, {1});
+  SAME(norm, x, {1});
+  SAME(cumsum, x, 1, true);
+  SAME(softmax, x, 1);
+  SAME(log_softmax, x, 0, f32);
+
+  SAME(matmul, x, v);
+  SAME(mm, x, y.t());
+  SAME(bmm, batch, batch.transpose(1, 2));
+  SAME(mv, x, v);
+  SAME(dot, v, w);
+  SAME(outer, v, w);
+  SAME(addmm, square, x, y.t(), 0.5, 2);
+  SAME(linear, x, y, spread({3}));
+  SAME(embedding, x, index);
+  SAME(layer_norm, x, {4}, v, w);
+  SAME(rms_norm, x, {4}, v);
+  SAME(scaled_dot_product_attention, batch, batch, batch, {}, 0, true);
+  SAME(dropout, x, 0.3);
+
+  SAME(index, x, {index, Slice(1)});
+  SAME(index_put, x, {index}, v);
+  SAME(index_select, x, 0, index);
+  SAME(index_add, x, 0, index, y[{Slice(0, 2)}]);
+  SAME(index_copy, x, 0, index, y[{Slice(0, 2)}]);
+  SAME(index_fill, x, 1, index, 3);
+  SAME(take, x, at);
+  SAME(take, x, at, 1);
+  SAME(put, x, index, v[{Slice(0, 2)}]);
+  SAME(set_value, x, 1, {0}, {2}, {1}, {1});
+  SAME(slice, x, {1}, {1}, {3});
+  SAME(strided_slice, x, {1}, {3}, {0}, {-2});
+  SAME(gather, x, 0, at);
+  SAME(take_along_dim, x, whole);
+  SAME(scatter, x, 1, at, y[{Slice(0, 2), Slice(0, 2)}]);
+  SAME(scatter_add, x, 1, at, y[{Slice(0, 2), Slice(0, 2)}]);
+  SAME(scatter_reduce, x, 1, at, y[{Slice(0, 2), Slice(0, 2)}], ScatterReduction::amax, false);
+  SAME(masked_select, x, mask);
+  SAME(masked_scatter, x, mask, y);
+
+  SAME(nonzero, mask);
+  SAME(argwhere, mask);
+  SAME(count_nonzero, mask, {0});
+  SAME(unique, whole, true, true);
+  SAME(unique_consecutive, whole, true);
+  SAME(bincount, whole, w);
+  SAME(one_hot, whole, 5);
+  SAME(searchsorted, cumsum(p, 1), p, true);
+  SAME(bucketize, x, cumsum(p[0], 0));
+
+  SAME(flip, x, {1});
+  SAME(fliplr, x);
+  SAME(flipud, x);
+  SAME(roll, x, 1, 0);
+  SAME(unfold, x, 1, 2, 1);
+  SAME(repeat, x, {2, 1});
+  SAME(tile, x, {2});
+  SAME(bernoulli, p);
+
+  SAME_WRITE(masked_fill_, x, mask, 3);
+  SAME_WRITE(cumsum_, x, 1, false, true);
+  SAME_WRITE(index_put_, x, {index}, v, true);
+  SAME_WRITE(index_add_, x, 0, index, y[{Slice(0, 2)}]);
+  SAME_WRITE(index_copy_, x, 0, index, y[{Slice(0, 2)}]);
+  SAME_WRITE(index_fill_, x, 1, index, 3);
+  SAME_WRITE(put_, x, index, v[{Slice(0, 2)}], true);
+  SAME_WRITE(set_value_, x, 1, {0}, {2}, {1}, {1});
+  SAME_WRITE(scatter_, x, 1, at, 2);
+  SAME_WRITE(scatter_add_, x, 1, at, y[{Slice(0, 2), Slice(0, 2)}]);
+  SAME_WRITE(scatter_reduce_, x, 1, at, y[{Slice(0, 2), Slice(0, 2)}], ScatterReduction::prod);
+  SAME_WRITE(masked_scatter_, x, mask, y);
+  SAME_WRITE(uniform_, x, -1, 1);
+  SAME_WRITE(normal_, x);
+  SAME_WRITE(bernoulli_, x, 0.4);
+
+  expect_same({x.where(mask, y), around(x)[1].where(mask, y)}, {where(mask, x, y), where(mask, x, y)}, "where");
+
+  // Losses compare two equals, and random tensors like another are made from it: neither is a method.
+  const std::set<std::string> no_method{"cross_entropy",
+                                        "nll_loss",
+                                        "mse_loss",
+                                        "l1_loss",
+                                        "huber_loss",
+                                        "smooth_l1_loss",
+                                        "binary_cross_entropy_with_logits",
+                                        "rand_like",
+                                        "randn_like"};
+  SampleMaker make(f64, {});
+  for (const OpRecord& record : op_records()) {
+    if (seen.contains(record.name) || no_method.contains(record.name) || std::string(record.name) == "where") continue;
+    const std::vector<Values> samples = record.samples(make);
+    const bool takes_tensor = !samples.empty() && std::holds_alternative<Tensor>(samples[0][0]);
+    EXPECT_FALSE(takes_tensor) << record.name << " is no method, or not compared here";
+  }
+}
+
+TEST_F(Methods, NameTheirOwnCallInErrorsAndNodes) {
+  const Tensor x = ones({2, 3}).requires_grad_();
+  const unsigned line = __LINE__ + 1;
+  EXPECT_EQ(x.exp().impl()->node->where.line(), line);
+  EXPECT_EQ(x.maximum(0).impl()->node->where.line(), line + 1);
+  EXPECT_EQ(Tensor(x[0].argmax().numel() == 1 ? x[0].square() : x).impl()->node->where.line(), line + 2);
+  try {
+    (void)x.mm(x);
+    ADD_FAILURE() << "nothing was raised";
+  } catch (const ShapeError& e) {
+    EXPECT_NE(std::string(e.what()).find("methods_test.cpp:" + std::to_string(line + 4)), std::string::npos)
+        << e.what();
+  }
+}
+
+TEST_F(Methods, ClampLeavesOutABoundThatIsNotGiven) {
+  const Tensor x = tensor({-2.0, 0.5, 3.0});
+  EXPECT_EQ(x.clamp({}, 1).to_vector<double>(), (std::vector<double>{-2, 0.5, 1}));
+  EXPECT_EQ(x.clamp(none, 1).to_vector<double>(), (std::vector<double>{-2, 0.5, 1}));
+  EXPECT_EQ(x.clamp(0).to_vector<double>(), (std::vector<double>{0, 0.5, 3}));
+  EXPECT_EQ(x.clamp(0, none).to_vector<double>(), (std::vector<double>{0, 0.5, 3}));
+  EXPECT_EQ(x.clamp(tensor(0.0)).to_vector<double>(), (std::vector<double>{0, 0.5, 3}));
+  EXPECT_EQ(x.clamp({}, tensor(1.0)).to_vector<double>(), (std::vector<double>{-2, 0.5, 1}));
+  EXPECT_THROW((void)x.clamp(), ValueError);
+  EXPECT_THROW((void)x.clamp(Tensor(), Tensor()), ValueError);
+}
+
+TEST_F(Methods, ThatWriteThroughAListReachTheTensorAndItsGradient) {
+  const Tensor x = tensor({1.0, 2.0, 3.0}).requires_grad_();
+  const Tensor y = x * 1;
+  y[{tensor({2, 0})}].mul_(10);
+  EXPECT_EQ(y.to_vector<double>(), (std::vector<double>{10, 2, 30}));
+  y.sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{10, 1, 10}));
+}
+
+TEST_F(Methods, OfATensorThatIndexesItselfReadTheIndexBeforeTheyWrite) {
+  const Tensor x = tensor({1, 2, 0});
+  x[x] += 1;
+  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{2, 3, 1}));
+}
+
+TEST_F(Methods, OfXOfIndexOutliveTheCallThatSelected) {
+  const auto row = [](int64_t i) {
+    const Tensor x = arange(6).view({2, 3});
+    return x[i];
+  };
+  const Tensor r = row(1);
+  EXPECT_EQ(r.to_vector<int64_t>(), (std::vector<int64_t>{3, 4, 5}));
+  const auto part = [](const std::vector<int64_t>& list) {
+    return arange(12).view({3, 4})[{list, Slice(none, none, 2), None, None, None}];
+  };
+  EXPECT_EQ(Tensor(part({2, 0})).to_vector<int64_t>(), (std::vector<int64_t>{8, 10, 0, 2}));
+  const auto many = [](const Tensor& x) { return x[{None, None, None, None, None, None, true, true, true, true, 1}]; };
+  EXPECT_EQ(Tensor(many(arange(3))).item<int64_t>(), 1);
+}
+
+}  // namespace
+}  // namespace weft
