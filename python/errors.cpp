@@ -84,7 +84,7 @@ void set_error_from_exception() noexcept {
   } catch (const ValueError& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const DeviceError& e) {
-    PyErr_SetString(PyExc_ValueError, e.what());
+    PyErr_SetString(PyExc_RuntimeError, e.what());
   } catch (const FormatError& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const IoError& e) {

@@ -143,6 +143,14 @@ def test_errors_are_pythons_kinds_with_the_python_line():
         weft.ones(2).select(2**32, 0)
 
 
+def test_device_errors_are_runtime_errors():
+    for wrong in (lambda: weft.ones(2) + weft.ones(2, device="meta"), lambda: weft.ones(2, device="hpu:77"),
+                  lambda: weft.ones(2).to("nowhere"), lambda: weft.device("gpu"), lambda: weft.device_count("gpu")):
+        with pytest.raises(RuntimeError) as error:
+            wrong()
+        assert not isinstance(error.value, (ValueError, NotImplementedError))
+
+
 def test_promotion_is_pytorchs():
     x = weft.tensor([1, 2], dtype=weft.int32)
     assert (x + 1).dtype is weft.int32 and (x + 1.5).dtype is f32 and (x / 2).dtype is f32

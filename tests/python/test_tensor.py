@@ -86,7 +86,7 @@ def test_dtypes_are_single_objects_and_equal_nothing_foreign():
         weft.dtype()
     assert weft.device("cpu") == weft.device("cpu") and weft.device("cpu") != "cpu"
     assert repr(weft.device("hpu:1")) == "device(type='hpu', index=1)"
-    with pytest.raises(ValueError):
+    with pytest.raises(RuntimeError):
         weft.device("toaster")
 
 
@@ -169,7 +169,7 @@ def test_to_converts_and_keeps():
     assert x.to(weft.int8).dtype is weft.int8 and x.double().dtype is weft.float64 and x.long().dtype is weft.int64
     assert x.to("cpu", weft.float16).dtype is weft.float16 and x.to(weft.ones(1, dtype=weft.int32)).dtype is weft.int32
     assert x.to(weft.float32, copy=True).data_ptr() != x.data_ptr()
-    with pytest.raises(ValueError):
+    with pytest.raises(RuntimeError):
         x.to("hpu:77")
 
 
