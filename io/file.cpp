@@ -1,6 +1,6 @@
 #include <weft/io/file.hpp>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -11,13 +11,21 @@
 
 #include <fmt/format.h>
 
+#include <weft/io/temporary_name-inl.hpp>
+
 namespace weft::io {
 
 namespace {
 
+[[noreturn]] void raise_io(const char* op, const char* action, const Path& path, const char* cause, Location where) {
+  raise<IoError>({.op = op, .problem = fmt::format("cannot {} {}", action, path.string()), .details = cause}, where);
+}
 [[noreturn]] void raise_io(const char* op, const char* action, const Path& path, int code, Location where) {
-  raise<IoError>(
-      {.op = op, .problem = fmt::format("cannot {} {}", action, path.string()), .details = std::strerror(code)}, where);
+  raise_io(op, action, path, std::strerror(code), where);
+}
+
+const char* kind_of(mode_t mode) {
+  return S_ISDIR(mode) ? "it is a folder" : S_ISFIFO(mode) ? "it is a pipe" : "it is no regular file";
 }
 
 struct Descriptor {
@@ -25,28 +33,50 @@ struct Descriptor {
   ~Descriptor() { ::close(number); }
 };
 
-// Opens a regular file for reading and tells its size.
+// Opens a regular file for reading and tells its size. O_NONBLOCK: a pipe without a writer would be waited for.
 Descriptor open_regular(const Path& path, const char* op, size_t& size, Location where) {
-  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) raise_io(op, "open", path, errno, where);
   struct stat status {};
   const bool told = ::fstat(number, &status) == 0;
   if (!told || !S_ISREG(status.st_mode)) {
-    const int code = !told ? errno : (S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
+    const char* cause = told ? kind_of(status.st_mode) : std::strerror(errno);
     ::close(number);
-    raise_io(op, "read", path, code, where);
+    raise_io(op, "read", path, cause, where);
   }
   size = static_cast<size_t>(status.st_size);
   return {number};
 }
 
+// Writes from `bytes` until all is written or something fails; returns how much went, and the error or 0.
+size_t write_some(int file, std::string_view bytes, int& error) {
+  size_t done = 0;
+  error = 0;
+  while (done < bytes.size()) {
+    const ssize_t written = ::write(file, bytes.data() + done, bytes.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      error = errno;
+      break;
+    }
+    done += static_cast<size_t>(written);
+  }
+  return done;
+}
+
+constexpr size_t buffer_size = size_t{1} << 18;
+
 }  // namespace
+
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<MappedFile> MappedFile::open(const Path& path, const char* op, Location where) {
   std::shared_ptr<MappedFile> file(new MappedFile);
   const Descriptor descriptor = open_regular(path, op, file->size_, where);
   if (file->size_ == 0) return file;
-  void* data = ::mmap(nullptr, file->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor.number, 0);
+  // Pages are copied only where they are written: no memory is set aside for a file larger than the machine's.
+  constexpr int flags = MAP_PRIVATE | MAP_NORESERVE;
+  void* data = ::mmap(nullptr, file->size_, PROT_READ | PROT_WRITE, flags, descriptor.number, 0);
   if (data == MAP_FAILED) raise_io(op, "map", path, errno, where);
   file->data_ = static_cast<std::byte*>(data);
   return file;
@@ -56,37 +86,97 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-AtomicFile::AtomicFile(Path path, const char* op, Location where) : path_(std::move(path)), op_(op), where_(where) {
-  static std::atomic<unsigned> count{0};
-  temporary_ = fmt::format("{}.{}.{}.tmp", path_.string(), ::getpid(), count++);
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file_ < 0) raise_io(op_, "write", path_, errno, where_);
-}
-
-AtomicFile::~AtomicFile() {
-  if (file_ < 0) return;
-  ::close(file_);
-  ::unlink(temporary_.c_str());
-}
-
-void AtomicFile::fail(const char* action) { raise_io(op_, action, path_, errno, where_); }
-
-void AtomicFile::write(const void* data, size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(file_, from, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("write");
-    from += written;
-    bytes -= static_cast<size_t>(written);
+std::string read_file(const Path& path, const char* op, Location where) {
+  size_t size = 0;
+  const Descriptor descriptor = open_regular(path, op, size, where);
+  std::string text;
+  // To its end, whatever its size was said to be: a file below /proc has none.
+  for (size_t done = 0;; text.resize(done)) {
+    text.resize(done + std::max<size_t>(size - std::min(size, done), 4096));
+    const ssize_t got = ::read(descriptor.number, text.data() + done, text.size() - done);
+    if (got < 0 && errno != EINTR) raise_io(op, "read", path, errno, where);
+    if (got == 0) {
+      text.resize(done);
+      return text;
+    }
+    if (got > 0) done += static_cast<size_t>(got);
   }
 }
 
-void AtomicFile::commit() {
-  if (::fsync(file_) != 0) fail("flush");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("replace");
+// ---- replacing ------------------------------------------------------------------------------------------------------
+
+AtomicFile::AtomicFile(Path path, const char* op, Location where) : path_(std::move(path)), op_(op), where_(where) {
+  if (int code = 0; !follow_links(path_.string(), target_, code)) fail("write", code);
+  struct stat old {};
+  const bool replaces = ::stat(target_.c_str(), &old) == 0;
+  if (replaces && !S_ISREG(old.st_mode)) raise_io(op_, "replace", path_, kind_of(old.st_mode), where_);
+  if (replaces && ::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) fail("replace", errno);
+  remove_leftovers(target_);
+  make_temporary();
+  if (replaces) (void)::fchmod(file_, old.st_mode & 07777);
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+// Nothing is written after a failure: what came behind a gap would be a damaged file.
+void AtomicFile::fail(const char* action, int code) {
+  discard();
+  raise_io(op_, action, path_, code, where_);
+}
+
+void AtomicFile::discard() {
+  if (file_ < 0) return;
+  ::unlink(temporary_.c_str());
   ::close(file_);
   file_ = -1;
+}
+
+void AtomicFile::make_temporary() {
+  constexpr int attempts = 1000;
+  for (int i = 0; i < attempts; ++i) {
+    temporary_ = new_temporary_name(target_);
+    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ < 0 && errno != EEXIST) fail("write", errno);
+    // Before it was locked, another process may have taken it for a leftover.
+    if (file_ >= 0 && (!lock_in_use(file_) || is_named(file_, temporary_))) return;
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+  }
+  fail("write", EBUSY);
+}
+
+void AtomicFile::flush() {
+  int error = 0;
+  write_some(file_, buffer_, error);
+  if (error != 0) fail("write", error);
+  buffer_.clear();
+}
+
+void AtomicFile::write(const void* data, size_t bytes) {
+  const std::string_view given(static_cast<const char*>(data), bytes);
+  if (buffer_.size() + bytes <= buffer_size) {
+    buffer_ += given;
+    return;
+  }
+  flush();
+  int error = 0;
+  write_some(file_, given, error);
+  if (error != 0) fail("write", error);
+}
+
+void AtomicFile::commit() {
+  const std::string folder_name = folder_of(target_);
+  flush();
+  if (::fsync(file_) != 0) fail("flush", errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("replace", errno);
+  ::close(file_);
+  file_ = -1;
+  // The name too shall outlast a loss of power; where the file system cannot promise that, the file is there all the
+  // same.
+  const int folder = ::open(folder_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  (void)::fsync(folder);
+  ::close(folder);
 }
 
 void write_file(const Path& path, std::string_view text, const char* op, Location where) {
@@ -95,20 +185,25 @@ void write_file(const Path& path, std::string_view text, const char* op, Locatio
   file.commit();
 }
 
-std::string read_file(const Path& path, const char* op, Location where) {
-  size_t size = 0;
-  const Descriptor descriptor = open_regular(path, op, size, where);
-  std::string text(size, '\0');
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::read(descriptor.number, text.data() + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) raise_io(op, "read", path, errno, where);
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  text.resize(done);
-  return text;
+void check_writable(const Path& path, const char* op, Location where) { AtomicFile(path, op, where); }
+
+// ---- growing --------------------------------------------------------------------------------------------------------
+
+GrowingFile::GrowingFile(Path path, const char* op, Location where) : path_(std::move(path)), op_(op) {
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (file_ < 0) raise_io(op_, "write", path_, errno, where);
+}
+
+GrowingFile::~GrowingFile() {
+  int error = 0;
+  write_some(file_, waiting_, error);
+  ::close(file_);
+}
+
+void GrowingFile::flush(Location where) {
+  int error = 0;
+  waiting_.erase(0, write_some(file_, waiting_, error));
+  if (error != 0) raise_io(op_, "write", path_, error, where);
 }
 
 }  // namespace weft::io

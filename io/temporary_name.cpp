@@ -1,0 +1,112 @@
+#include <weft/io/temporary_name-inl.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace weft::io {
+
+namespace {
+
+constexpr std::string_view suffix = ".weft-tmp";
+constexpr size_t digits = 16;
+
+std::string name_in_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// What all temporary names of a file begin with. A long name is cut, between characters, so that the longest name that
+// a file may have can be written too.
+std::string prefix_of(const std::string& name) {
+  size_t length = std::min<size_t>(name.size(), 200);
+  while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0) == 0x80) --length;
+  return name.substr(0, length) + '.';
+}
+
+uint64_t random_number() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) == sizeof(number)) return number;
+  static std::atomic<uint64_t> count{0};
+  const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return (now + (count++ << 48)) ^ static_cast<uint64_t>(::getpid()) << 32;
+}
+
+bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
+
+bool is_temporary_name(std::string_view name, std::string_view prefix) {
+  return name.size() == prefix.size() + digits + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix) &&
+         name.substr(prefix.size(), digits).find_first_not_of("0123456789abcdef") == name.npos;
+}
+
+// Holding the lock while removing, so that no other process can be about to write the file.
+void remove_unless_in_use(int folder, const char* name) {
+  const int file = ::openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return;
+  struct stat opened {
+  }, named{};
+  if (::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) && ::flock(file, LOCK_EX | LOCK_NB) == 0 &&
+      ::fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && same_file(opened, named)) {
+    ::unlinkat(folder, name, 0);
+  }
+  ::close(file);
+}
+
+}  // namespace
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool follow_links(const std::string& path, std::string& target, int& error) {
+  constexpr int most_links = 40;
+  target = path;
+  error = path.empty() ? ENOENT : ELOOP;
+  for (int i = 0; i < most_links && !path.empty(); ++i) {
+    std::vector<char> link(4096);
+    const ssize_t length = ::readlink(target.c_str(), link.data(), link.size());
+    if (length < 0) return true;
+    const std::string to(link.data(), static_cast<size_t>(length));
+    target = to.starts_with('/') ? to : folder_of(target) + "/" + to;
+  }
+  return false;
+}
+
+std::string new_temporary_name(const std::string& target) {
+  return fmt::format("{}/{}{:016x}{}", folder_of(target), prefix_of(name_in_folder(target)), random_number(), suffix);
+}
+
+bool lock_in_use(int file) {
+  int result = 0;
+  while ((result = ::flock(file, LOCK_EX)) != 0 && errno == EINTR) {
+  }
+  return result == 0;
+}
+
+bool is_named(int file, const std::string& name) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(file, &opened) == 0 && ::lstat(name.c_str(), &named) == 0 && same_file(opened, named);
+}
+
+void remove_leftovers(const std::string& target) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target).c_str()), ::closedir);
+  if (folder == nullptr) return;
+  const std::string prefix = prefix_of(name_in_folder(target));
+  while (const dirent* entry = ::readdir(folder.get())) {
+    if (is_temporary_name(entry->d_name, prefix)) remove_unless_in_use(::dirfd(folder.get()), entry->d_name);
+  }
+}
+
+}  // namespace weft::io
