@@ -103,12 +103,18 @@ SafeFile SafeFile::open(const Path& path, Location where) {
   uint64_t length = 0;
   if (bytes.size() < sizeof(length)) malformed(fmt::format("{} bytes are too few", bytes.size()));
   std::memcpy(&length, bytes.data(), sizeof(length));
-  if (length < 2 || length > header_limit || length > bytes.size() - sizeof(length)) {
-    malformed(fmt::format("a header of {} bytes in a file of {}", length, bytes.size()));
+  if (length < 2 || length > header_limit) malformed(fmt::format("a header of {} bytes", length));
+  if (length > bytes.size() - sizeof(length)) {
+    raise<FormatError>({.op = "load_file",
+                        .problem = fmt::format("the file is cut off: it has {} bytes, its header alone {}",
+                                               bytes.size(), sizeof(length) + length),
+                        .details = path.string(),
+                        .remedy = "copy or save it again"},
+                       where);
   }
   const size_t start = sizeof(length) + length;
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof(length), length);
-  contents->header = parse_header(text, bytes.size() - start, where);
+  contents->header = parse_header(text, bytes.size() - start, path, where);
   contents->data = bytes.data() + start;
   SafeFile out;
   out.contents_ = std::move(contents);
@@ -135,7 +141,9 @@ Tensor SafeFile::get(const std::string& name, Device device, Location where) con
   std::byte* data = contents_->data + info.begin;
   const size_t bytes = info.end - info.begin;
   if (info.dtype == DType::boolean && std::any_of(data, data + bytes, [](std::byte b) { return b > std::byte{1}; })) {
-    raise<FormatError>({.op = "load_file", .problem = fmt::format("\"{}\" holds bools other than 0 and 1", name)},
+    raise<FormatError>({.op = "load_file",
+                        .problem = fmt::format("\"{}\" holds bools other than 0 and 1", name),
+                        .details = contents_->path},
                        where);
   }
   const bool aligned = std::bit_cast<uintptr_t>(data) % static_cast<uintptr_t>(itemsize(info.dtype)) == 0;
@@ -153,9 +161,9 @@ TensorMap load_file(const Path& path, Device device, const std::optional<std::se
                     Location where) {
   const SafeFile file = SafeFile::open(path, where);
   TensorMap out;
-  const std::vector<std::string> keys = file.keys();
-  const std::set<std::string> wanted = names ? *names : std::set<std::string>(keys.begin(), keys.end());
-  for (const std::string& name : wanted) out.emplace(name, file.get(name, device, where));
+  const auto load = [&](const std::string& name) { out.emplace_hint(out.end(), name, file.get(name, device, where)); };
+  if (names) std::ranges::for_each(*names, load);
+  else std::ranges::for_each(file.keys(), load);
   return out;
 }
 

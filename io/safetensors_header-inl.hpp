@@ -12,8 +12,9 @@ struct SafeHeader {
   Metadata metadata;
 };
 
-/// `text` is the header without the eight bytes of its length, `data_bytes` what follows it in the file.
-SafeHeader parse_header(std::string_view text, size_t data_bytes, Location where);
+/// `text` is the header without the eight bytes of its length, `data_bytes` what follows it in the file; `path` is for
+/// messages.
+SafeHeader parse_header(std::string_view text, size_t data_bytes, const Path& path, Location where);
 
 struct HeaderEntry {
   std::string name;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
+#include <unordered_set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace weft::io {
@@ -14,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* op = "load_file";
-constexpr int depth_limit = 8;
+constexpr size_t depth_limit = 8;
 
 struct TypeName {
   const char* name;
@@ -36,139 +39,244 @@ constexpr std::array<TypeName, dtype_count> type_names = {{{"BOOL", DType::boole
                                                            {"F8_E4M3", DType::f8_e4m3fn},
                                                            {"F8_E5M2", DType::f8_e5m2}}};
 
-[[noreturn]] void malformed(std::string problem, Location where) {
-  raise<FormatError>({.op = op, .problem = "not a valid safetensors file: " + std::move(problem)}, where);
+// As much of a name from a file as a message can hold.
+std::string shortened(std::string_view text, size_t most = 80) {
+  if (text.size() <= most) return std::string(text);
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return fmt::format("{}… ({} bytes)", text.substr(0, most), text.size());
 }
 
-// Parses strictly: no key twice in one object, no deep nesting, nothing behind but spaces.
-Json parse_strictly(std::string_view text, Location where) {
-  if (text.empty() || text.front() != '{') malformed("the header does not begin with {", where);
-  text = text.substr(0, text.find_last_not_of(' ') + 1);
-  // The parser would take a zero byte for the end.
-  if (text.back() != '}' || text.find('\0') != text.npos) malformed("something but spaces follows the header", where);
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (depth > depth_limit) malformed("the header is nested too deeply", where);
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      malformed(fmt::format("the key \"{}\" occurs twice", parsed.get<std::string>()), where);
+[[noreturn]] void malformed(std::string problem, const Path& path, Location where) {
+  raise<FormatError>({.op = op,
+                      .problem = "not a valid safetensors file: " + std::move(problem),
+                      .details = shortened(path.string(), 300)},
+                     where);
+}
+
+// Reads the header in one pass and keeps nothing but its result: a tree of JSON values would cost memory, and running
+// out of it in the tree's destructor would end the process.
+class HeaderReader final : public nlohmann::json_sax<Json> {
+ public:
+  HeaderReader(const Path& path, Location where) : path_(path), where_(where) {}
+
+  bool null() override { return other("null"); }
+  bool boolean(bool) override { return other("a bool"); }
+  bool number_integer(number_integer_t) override { return other("a negative number"); }
+  bool number_float(number_float_t, const string_t&) override { return other("a fraction"); }
+  bool binary(binary_t&) override { return other("binary"); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (place() == Place::shape) add_size(value);
+    else if (place() == Place::offsets) add_offset(value);
+    else return other("a number");
+    return true;
+  }
+  bool string(string_t& value) override {
+    if (place() == Place::metadata) header.metadata.emplace(field_, value);
+    else if (place() == Place::entry && field_ == "dtype") set_dtype(value);
+    else return other("a string");
+    return true;
+  }
+
+  bool start_object(size_t) override {
+    if (places_.empty()) enter(Place::header);
+    else if (place() != Place::header) skip_within("an object");
+    else if (name_ == "__metadata__") enter(Place::metadata);
+    else entry_ = {}, enter(Place::entry);
+    keys_.emplace_back();
+    return true;
+  }
+  bool key(string_t& value) override {
+    if (!keys_.back().insert(value).second) fail(fmt::format("the key \"{}\" occurs twice", shortened(value)));
+    if (place() == Place::header) name_ = std::move(value);
+    else if (place() != Place::ignored) field_ = std::move(value);
+    return true;
+  }
+  bool end_object() override {
+    if (place() == Place::entry) finish_entry();
+    keys_.pop_back();
+    places_.pop_back();
+    return true;
+  }
+
+  bool start_array(size_t) override {
+    const bool field = place() == Place::entry;
+    if (field && field_ == "shape") entry_.has_shape = true, enter(Place::shape);
+    else if (field && field_ == "data_offsets") enter(Place::offsets);
+    else skip_within("an array");
+    return true;
+  }
+  bool end_array() override {
+    places_.pop_back();
+    return true;
+  }
+
+  bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception&) override {
+    fail(fmt::format("the header is no JSON at its byte {}", byte));
+  }
+
+  SafeHeader header;
+
+ private:
+  enum class Place { header, metadata, entry, shape, offsets, ignored };
+  struct Entry {
+    SafeFile::Info info{};
+    bool has_dtype = false, has_shape = false, overflows = false;
+    uint64_t elements = 1, rank = 0, offsets = 0;
+  };
+
+  [[noreturn]] void fail(std::string problem) const { malformed(std::move(problem), path_, where_); }
+  Place place() const { return places_.back(); }
+  void enter(Place place) {
+    if (places_.size() == depth_limit) fail("the header is nested too deeply");
+    places_.push_back(place);
+  }
+
+  // A value where none of its kind belongs; fields that the format does not know are passed over.
+  bool other(const char* kind) const {
+    const std::string name = shortened(name_);
+    switch (place()) {
+      case Place::header:
+        fail(fmt::format("\"{}\" is {}, not an object", name, kind));
+      case Place::metadata:
+        fail(fmt::format("__metadata__.{} is {}, not a string", shortened(field_), kind));
+      case Place::shape:
+        fail(fmt::format("{}.shape holds {}, where sizes belong", name, kind));
+      case Place::offsets:
+        fail(fmt::format("{}.data_offsets holds {}, where bytes are counted", name, kind));
+      case Place::entry:
+        if (field_ == "dtype") fail(fmt::format("{}.dtype is {}, not a string", name, kind));
+        if (field_ == "shape" || field_ == "data_offsets") fail(fmt::format("{}.{} is {}", name, field_, kind));
+        return true;
+      case Place::ignored:
+        return true;
     }
     return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    malformed(error.what(), where);
   }
-}
-
-Metadata parse_metadata(const Json& json, Location where) {
-  Metadata out;
-  if (!json.is_object()) malformed("__metadata__ is no object", where);
-  for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) malformed(fmt::format("__metadata__.{} is no string", key), where);
-    out.emplace(key, value.get<std::string>());
+  void skip_within(const char* kind) {
+    other(kind);
+    enter(Place::ignored);
   }
-  return out;
-}
 
-DType parse_dtype(const std::string& name, const Json& json, Location where) {
-  if (!json.is_string()) malformed(fmt::format("{}.dtype is no string", name), where);
-  const auto& text = json.get_ref<const std::string&>();
-  const auto found = std::ranges::find_if(type_names, [&](const TypeName& t) { return text == t.name; });
-  if (found != type_names.end()) return found->dtype;
-  raise<DTypeError>({.op = op, .problem = fmt::format("tensor \"{}\" has the dtype {}, which Weft lacks", name, text)},
-                    where);
-}
-
-uint64_t parse_count(const std::string& name, const char* field, const Json& json, Location where) {
-  if (!json.is_number_unsigned()) malformed(fmt::format("{}.{} is no non-negative integer", name, field), where);
-  return json.get<uint64_t>();
-}
-
-const Json& member(const std::string& name, const Json& entry, const char* field, Location where) {
-  const auto found = entry.find(field);
-  if (found == entry.end()) malformed(fmt::format("{}.{} is missing", name, field), where);
-  return *found;
-}
-
-SafeFile::Info parse_entry(const std::string& name, const Json& entry, Location where) {
-  if (!entry.is_object()) malformed(fmt::format("the entry of \"{}\" is no object", name), where);
-  SafeFile::Info info{};
-  info.dtype = parse_dtype(name, member(name, entry, "dtype", where), where);
-  const Json& shape = member(name, entry, "shape", where);
-  if (!shape.is_array()) malformed(fmt::format("{}.shape is no array", name), where);
-  if (shape.size() > static_cast<size_t>(max_rank)) {
-    raise<ShapeError>(
-        {.op = op,
-         .problem = fmt::format("tensor \"{}\" has {} dimensions, at most {} are held", name, shape.size(), max_rank)},
-        where);
+  void set_dtype(const std::string& text) {
+    const auto found = std::ranges::find_if(type_names, [&](const TypeName& t) { return text == t.name; });
+    if (found == type_names.end()) {
+      raise<DTypeError>({.op = op,
+                         .problem = fmt::format("tensor \"{}\" has the dtype {}, which Weft lacks", shortened(name_),
+                                                shortened(text)),
+                         .details = path_.string()},
+                        where_);
+    }
+    entry_.info.dtype = found->dtype;
+    entry_.has_dtype = true;
   }
-  uint64_t bytes = static_cast<uint64_t>(itemsize(info.dtype));
-  bool overflows = false;
-  for (const Json& size : shape) {
-    const uint64_t n = parse_count(name, "shape", size, where);
-    overflows |= n > INT64_MAX || __builtin_mul_overflow(bytes, n, &bytes);
-    if (!overflows) info.shape.push_back(static_cast<int64_t>(n));
+  void add_size(uint64_t size) {
+    entry_.overflows |= size > INT64_MAX || __builtin_mul_overflow(entry_.elements, size, &entry_.elements);
+    if (entry_.rank++ < max_rank && !entry_.overflows) entry_.info.shape.push_back(static_cast<int64_t>(size));
   }
-  const Json& offsets = member(name, entry, "data_offsets", where);
-  if (!offsets.is_array() || offsets.size() != 2) malformed(fmt::format("{}.data_offsets is no pair", name), where);
-  info.begin = parse_count(name, "data_offsets", offsets[0], where);
-  info.end = parse_count(name, "data_offsets", offsets[1], where);
-  if (overflows || info.begin > info.end || info.end - info.begin != bytes) {
-    malformed(fmt::format("the bytes of \"{}\" do not fit its shape", name), where);
+  void add_offset(uint64_t byte) {
+    if (entry_.offsets == 0) entry_.info.begin = byte;
+    if (entry_.offsets == 1) entry_.info.end = byte;
+    ++entry_.offsets;
   }
-  return info;
-}
+
+  void finish_entry() {
+    const std::string name = shortened(name_);
+    if (!entry_.has_dtype) fail(fmt::format("{}.dtype is missing", name));
+    if (!entry_.has_shape) fail(fmt::format("{}.shape is missing", name));
+    if (entry_.offsets != 2) fail(fmt::format("{}.data_offsets is no pair", name));
+    if (entry_.rank > max_rank) {
+      raise<ShapeError>(
+          {.op = op,
+           .problem = fmt::format("tensor \"{}\" has {} dimensions, at most {} are held", name, entry_.rank, max_rank),
+           .details = path_.string()},
+          where_);
+    }
+    const SafeFile::Info& info = entry_.info;
+    uint64_t bytes = static_cast<uint64_t>(itemsize(info.dtype));
+    entry_.overflows |= __builtin_mul_overflow(bytes, entry_.elements, &bytes);
+    if (entry_.overflows || info.begin > info.end || info.end - info.begin != bytes) {
+      fail(fmt::format("the bytes of \"{}\" do not fit its shape", name));
+    }
+    header.entries.emplace(name_, info);
+  }
+
+  const Path& path_;
+  Location where_;
+  std::vector<Place> places_;
+  std::vector<std::unordered_set<std::string>> keys_;
+  /// The key in the header, and the one in an entry or in the metadata.
+  std::string name_, field_;
+  Entry entry_;
+};
 
 // Sorted by offset, the tensors follow each other without hole or overlap up to the end of the file.
-void check_tiling(const std::map<std::string, SafeFile::Info>& entries, size_t data_bytes, Location where) {
+void check_tiling(const std::map<std::string, SafeFile::Info>& entries, size_t data_bytes, const Path& path,
+                  Location where) {
   std::vector<std::pair<const std::string*, const SafeFile::Info*>> order;
   for (const auto& [name, info] : entries) order.emplace_back(&name, &info);
   std::ranges::sort(order, {}, [](const auto& e) { return std::pair(e.second->begin, e.second->end); });
   size_t at = 0;
   for (const auto& [name, info] : order) {
     if (info->begin != at) {
-      malformed(fmt::format("\"{}\" starts at byte {} of the data, not at {}", *name, info->begin, at), where);
+      malformed(fmt::format("\"{}\" starts at byte {} of the data, not at {}", shortened(*name), info->begin, at), path,
+                where);
     }
     at = info->end;
+    if (at > data_bytes) {
+      raise<FormatError>(
+          {.op = op,
+           .problem = fmt::format("the file is cut off: \"{}\" ends at byte {} of the data, the file has {}",
+                                  shortened(*name), at, data_bytes),
+           .details = shortened(path.string(), 300),
+           .remedy = "copy or save it again"},
+          where);
+    }
   }
-  if (at != data_bytes) malformed(fmt::format("the data has {} bytes, the header tells of {}", data_bytes, at), where);
+  if (at != data_bytes) {
+    malformed(fmt::format("the data has {} bytes, the header tells of {}", data_bytes, at), path, where);
+  }
 }
 
 }  // namespace
 
-SafeHeader parse_header(std::string_view text, size_t data_bytes, Location where) {
-  const Json json = parse_strictly(text, where);
-  SafeHeader header;
-  for (const auto& [name, entry] : json.items()) {
-    if (name == "__metadata__") header.metadata = parse_metadata(entry, where);
-    else header.entries.emplace(name, parse_entry(name, entry, where));
+SafeHeader parse_header(std::string_view text, size_t data_bytes, const Path& path, Location where) {
+  if (text.empty() || text.front() != '{') malformed("the header does not begin with {", path, where);
+  text = text.substr(0, text.find_last_not_of(' ') + 1);
+  // The parser would take a zero byte for the end.
+  if (text.back() != '}' || text.find('\0') != text.npos) {
+    malformed("something but spaces follows the header", path, where);
   }
-  check_tiling(header.entries, data_bytes, where);
-  return header;
+  HeaderReader reader(path, where);
+  Json::sax_parse(text, &reader);
+  check_tiling(reader.header.entries, data_bytes, path, where);
+  return std::move(reader.header);
 }
 
 std::string header_text(const std::vector<HeaderEntry>& entries, const Metadata& metadata, Location where) {
+  std::string text = "{";
+  const auto key = [&](const std::string& name) {
+    if (text.back() != '{') text += ',';
+    text += Json(name).dump() + ':';
+  };
   try {
-    nlohmann::ordered_json json = nlohmann::ordered_json::object();
-    if (!metadata.empty()) json["__metadata__"] = metadata;
-    for (const auto& [name, info] : entries) {
-      const auto type = std::ranges::find(type_names, info.dtype, &TypeName::dtype);
-      auto& entry = json[name];
-      entry["dtype"] = type->name;
-      entry["shape"] = std::vector<int64_t>(info.shape.begin(), info.shape.end());
-      entry["data_offsets"] = {info.begin, info.end};
+    if (!metadata.empty()) {
+      text += R"("__metadata__":{)";
+      for (const auto& [name, value] : metadata) key(name), text += Json(value).dump();
+      text += '}';
     }
-    std::string text = json.dump();
-    text.append((8 - text.size() % 8) % 8, ' ');
-    return text;
+    for (const auto& [name, info] : entries) {
+      key(name);
+      fmt::format_to(std::back_inserter(text), R"({{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                     std::ranges::find(type_names, info.dtype, &TypeName::dtype)->name, fmt::join(info.shape, ","),
+                     info.begin, info.end);
+    }
   } catch (const Json::exception& error) {
     raise<ValueError>(
         {.op = "save_file", .problem = "a name or a metadata string is not UTF-8", .details = error.what()}, where);
   }
+  text += '}';
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
 }
 
 }  // namespace weft::io

@@ -1,4 +1,6 @@
+#include <cmath>
 #include <cstring>
+#include <ctime>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -231,6 +233,60 @@ TEST(Safetensors, RandomDamageNeverDoesMoreThanRaise) {
     } catch (const Error&) {
     }
   }
+}
+
+// Seconds of the processor, the least of three: other programs do not count.
+double processor_seconds(const auto& f) {
+  double least = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    const std::clock_t start = std::clock();
+    f();
+    least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  return least;
+}
+
+TEST(Safetensors, TimeGrowsWithTheNumberOfTensorsNotWithItsSquare) {
+  const TemporaryFolder folder;
+  const auto seconds = [&](int count) {
+    io::TensorMap tensors;
+    for (int i = 0; i < count; ++i) tensors.emplace("layer." + std::to_string(i) + ".weight", ones(1));
+    const double saving = processor_seconds([&] { io::save_file(tensors, folder / "many"); });
+    return std::pair(saving, processor_seconds([&] {
+                       EXPECT_EQ(io::load_file(folder / "many").size(), static_cast<size_t>(count));
+                     }));
+  };
+  const auto [few_saved, few_loaded] = seconds(4000);
+  const auto [many_saved, many_loaded] = seconds(32'000);
+  EXPECT_LT(many_saved, 24 * few_saved);
+  EXPECT_LT(many_loaded, 24 * few_loaded);
+}
+
+TEST(Safetensors, MessagesNameTheFileAndStayShort) {
+  const TemporaryFolder folder;
+  const auto words = [&](const std::string& bytes) -> std::string {
+    write_bytes(folder / "some file", bytes);
+    try {
+      io::load_file(folder / "some file");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  for (const auto& [what, bytes] : corruptions()) {
+    const std::string text = words(bytes);
+    EXPECT_THAT(text, HasSubstr("some file")) << what;
+    EXPECT_LT(text.size(), 800u) << what;
+  }
+  const std::string name(10'000, 'n'), entry = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  const std::string good = file_of("{\"" + name + "\":" + entry + "}", std::string(8, '\0'));
+  EXPECT_EQ(words(good), "no error");
+  const std::string text = words(good.substr(0, good.size() - 3));
+  EXPECT_THAT(text, testing::AllOf(HasSubstr("the file is cut off: \"nnn"), HasSubstr("ends at byte 8 of the data"),
+                                   HasSubstr("copy or save it again")));
+  EXPECT_LT(text.size(), 800u);
+  EXPECT_THAT(words(good.substr(0, 5000)), HasSubstr("the file is cut off"));
+  EXPECT_LT(words(file_of("{\"" + name + "\":{\"" + name + "\":1}}", "")).size(), 800u);
 }
 
 TEST(Safetensors, ThePythonPackageAgrees) {
