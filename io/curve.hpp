@@ -10,11 +10,14 @@
 
 namespace weft::io {
 
-/// A line through points (x, y); points that are not finite are left out. `markers` draws the points as well.
+/// A line through points (x, y); points that are not finite are left out.
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points = {};
+  /// Draws the points as dots as well.
   bool markers = false;
+  /// Draws the line pale, and over it the weighted mean of each point and its neighbours, a twenty-fifth of all.
+  bool smoothed = false;
 };
 
 struct CurveOptions {
@@ -22,9 +25,13 @@ struct CurveOptions {
   /// A dashed horizontal line with a label, such as the loss of guessing; left out where the label is empty.
   double reference = 0;
   std::string reference_label = {};
+  /// A logarithmic axis of y; what is not above 0 is left out.
+  bool log_y = false;
 };
 
-/// The picture as SVG text, 720 by 420 points, with labelled axes at round numbers and a legend.
+/// The picture as SVG text, 720 points wide, with axes labelled at round numbers and a legend. Later series lie above
+/// earlier ones, and every line above the pale ones. Of many points those are drawn that can be told apart: the least
+/// and the greatest in each column of the picture, so that no peak is lost.
 WEFT_API std::string curve_svg(const std::vector<Series>& series, const CurveOptions& options);
 
 /// Writes `curve_svg` to a file, all at once. IoError.

@@ -7,10 +7,11 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include <weft/io/file.hpp>
 
 namespace weft::io {
 
@@ -94,7 +95,7 @@ EventFile::EventFile(const Path& folder, Location where) {
   std::error_code error;
   std::filesystem::create_directories(folder.string(), error);
   path_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.weft", now() * 1e6, getpid());
-  file_ = std::make_unique<std::ofstream>(path_.string(), std::ios::binary);
+  file_ = std::make_unique<GrowingFile>(path_, "EventFile", where);
   append(field(1, now()) + field(3, std::string("brain.Event:2")), where);
   flush(where);
 }
@@ -111,16 +112,14 @@ void EventFile::histogram(const std::string& tag, int64_t step, const Histogram&
   append(event(step, tag, field(5, histogram_message(bins, statistics))), where);
 }
 
-void EventFile::flush(Location where) {
-  file_->flush();
-  if (!*file_) raise<IoError>({.op = "EventFile", .problem = "cannot write " + path_.string()}, where);
-}
+void EventFile::flush(Location where) { file_->flush(where); }
 
 // A TFRecord: length, its checksum, the bytes, their checksum.
 void EventFile::append(const std::string& event, Location where) {
+  constexpr size_t enough = size_t{1} << 16;
   const std::string length = raw<uint64_t>(event.size());
-  *file_ << length << raw(masked_crc32c(length)) << event << raw(masked_crc32c(event));
-  if (!*file_) raise<IoError>({.op = "EventFile", .problem = "cannot write " + path_.string()}, where);
+  file_->add(length + raw(masked_crc32c(length)) + event + raw(masked_crc32c(event)));
+  if (file_->waiting() >= enough) file_->flush(where);
 }
 
 }  // namespace weft::io

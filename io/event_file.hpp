@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +11,8 @@
 #include <weft/tensor/error.hpp>
 
 namespace weft::io {
+
+class GrowingFile;
 
 /// Scalars and histograms over steps, for `tensorboard --logdir FOLDER`. Readers may follow the file as it grows. Tags
 /// are names such as "gradient/rms/head.weight"; a slash makes a group.
@@ -27,7 +28,7 @@ class WEFT_API EventFile {
   /// `statistics` gives what bins do not tell: extremes, sum, sum of squares. IoError.
   void histogram(const std::string& tag, int64_t step, const Histogram& bins, const Statistics& statistics,
                  Location where = {});
-  /// Hands everything to the system. IoError.
+  /// Hands everything to the system. IoError with the cause; what could not be written comes with the next flush.
   void flush(Location where = {});
   const Path& path() const { return path_; }
 
@@ -35,7 +36,7 @@ class WEFT_API EventFile {
   void append(const std::string& event, Location where);
 
   Path path_;
-  std::unique_ptr<std::ofstream> file_;
+  std::unique_ptr<GrowingFile> file_;
 };
 
 /// CRC-32C (Castagnoli) as TFRecords keep it: rotated and offset.

@@ -1,8 +1,10 @@
 #include <weft/io/gradient_log.hpp>
 
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include <weft/io/event_file.hpp>
 #include <weft/io/file.hpp>
@@ -12,7 +14,7 @@ namespace weft::io {
 struct GradientLog::Files {
   Path folder;
   GradientLogOptions options;
-  std::ofstream lines;
+  std::optional<GrowingFile> lines;
   std::optional<EventFile> events;
   bool page_is_old = true;
 
@@ -22,14 +24,17 @@ struct GradientLog::Files {
 
 void GradientLog::Files::add(const History& history, const RecordedStep& step) {
   page_is_old = true;
-  if (options.json_lines) {
-    lines << json_line(history, step) << std::endl;
-    if (!lines) {
-      raise<IoError>({.op = "GradientLog", .problem = "cannot write " + (folder / "gradients.jsonl").string()},
-                     Location::none());
+  try {
+    if (lines) {
+      lines->add(json_line(history, step) + '\n');
+      lines->flush(Location::none());
     }
+    if (events) add_events(history, step);
+  } catch (const IoError& error) {
+    std::fputs(fmt::format("\n{}\n  the run goes on without a log of its gradients\n", error.what()).c_str(), stderr);
+    lines.reset();
+    events.reset();
   }
-  if (events) add_events(history, step);
 }
 
 void GradientLog::Files::add_events(const History& history, const RecordedStep& step) {
@@ -58,11 +63,7 @@ GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOpti
   files_->folder = std::move(folder);
   files_->options = std::move(options);
   if (files_->options.json_lines) {
-    files_->lines.open((files_->folder / "gradients.jsonl").string());
-    if (!files_->lines) {
-      raise<IoError>({.op = "GradientLog", .problem = "cannot write " + (files_->folder / "gradients.jsonl").string()},
-                     where);
-    }
+    files_->lines.emplace(files_->folder / "gradients.jsonl", "GradientLog", where);
   }
   if (files_->options.tensorboard) files_->events.emplace(files_->folder, where);
   recorder_.on_step([weak = std::weak_ptr(files_)](const History& history, const RecordedStep& step) {

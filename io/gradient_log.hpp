@@ -18,8 +18,8 @@ struct GradientLogOptions {
 /// does. Copying is not possible; one folder serves one run.
 class WEFT_API GradientLog {
  public:
-  /// Makes the folder; files of an earlier run there are replaced. IoError; errors while writing a step are raised by
-  /// GradientRecorder::step.
+  /// Makes the folder; files of an earlier run there are replaced. IoError. A step that cannot be written, as on a full
+  /// disk, does not end the run: stderr says why, and no more steps are written.
   GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options = {}, Location where = {});
   /// Writes the page unless `save_page` did since the last step, so that a run that ends by an error has one too.
   ~GradientLog();

@@ -1,35 +1,44 @@
 #include <weft/io/run_log.hpp>
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
+#include <map>
 
 #include <unistd.h>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <weft/hooks/detail/text.hpp>
+#include <weft/io/file.hpp>
+
 namespace weft::io {
 
 namespace {
 
-std::string new_folder_name() {
+namespace fs = std::filesystem;
+
+// Made at once, so that two runs that start in the same second have a folder each.
+Path make_new_folder() {
+  std::error_code failed;
+  fs::create_directories("runs", failed);
   const std::tm now = fmt::localtime(std::time(nullptr));
   const std::string name = fmt::format("runs/{:%Y%m%d-%H%M%S}", now);
-  std::string free = name;
-  for (int i = 2; std::filesystem::exists(free); ++i) free = fmt::format("{}-{}", name, i);
-  return free;
+  std::string mine = name;
+  for (int i = 2; !fs::create_directory(mine, failed) && !failed; ++i) mine = fmt::format("{}-{}", name, i);
+  return mine;
 }
 
-// JSON has no such numbers: they are written as strings.
+// The shortest digits that give the value again, as a float where it is one. JSON lacks what is not finite: a string.
 std::string json_number(double value) {
-  if (std::isfinite(value)) return fmt::format("{}", static_cast<float>(value));
-  return std::isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+  if (std::isnan(value)) return "\"NaN\"";
+  if (std::isinf(value)) return value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+  const auto narrow = static_cast<float>(value);
+  return narrow == value ? fmt::format("{}", narrow) : fmt::format("{}", value);
 }
 
 double steady_seconds() {
@@ -42,57 +51,144 @@ std::string duration(double seconds) {
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+constexpr std::string_view speed_suffix = "_per_s";
+
+// "train_loss" is a "loss", "val_loss" a "validation", "tokens_per_s" a speed of "tokens/s".
+std::string shown_name(const std::string& name) {
+  if (name == "train_loss") return "loss";
+  if (name == "val_loss") return "validation";
+  if (name.ends_with(speed_suffix)) return name.substr(0, name.size() - speed_suffix.size()) + "/s";
+  std::string out = name;
+  std::ranges::replace(out, '_', ' ');
+  return out;
+}
+
 }  // namespace
 
-RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where)
-    : folder_(folder.empty() ? Path(new_folder_name()) : std::move(folder)),
-      first_(first),
-      last_(last),
-      terminal_(::isatty(STDOUT_FILENO) == 1),
-      start_(steady_seconds()) {
+struct RunLog::State {
+  Path folder;
+  int64_t first, last;
+  GrowingFile lines;
+  bool told_of_failure = false;
+  bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  /// Of the steady clock, in seconds.
+  double start = steady_seconds();
+  /// In the order in which their names came.
+  std::vector<Series> curves = {};
+  std::map<std::string, double> speeds = {};
+
+  void write(int64_t step, const Figures& figures);
+  void remember(int64_t step, const Figures& figures);
+  double smoothed_speed(const std::string& name, double value);
+  void show(int64_t step, const Figures& figures);
+  Series drawn(const Series& curve) const;
+};
+
+RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where) {
   std::error_code failed;
-  std::filesystem::create_directories(folder_.string(), failed);
-  errno = 0;
-  metrics_ = std::make_unique<std::ofstream>((folder_ / "metrics.jsonl").string(), std::ios::trunc);
-  if (metrics_->is_open()) return;
-  raise<IoError>({.op = "RunLog",
-                  .problem = fmt::format("cannot write to the folder {}", folder_.string()),
-                  .details = failed ? failed.message() : std::strerror(errno)},
-                 where);
+  if (folder.empty()) folder = make_new_folder();
+  else fs::create_directories(folder.string(), failed);
+  if (failed) {
+    raise<IoError>({.op = "RunLog",
+                    .problem = fmt::format("cannot make the folder {}", folder.string()),
+                    .details = failed.message()},
+                   where);
+  }
+  const Path lines = folder / "metrics.jsonl";
+  state_.reset(new State{std::move(folder), first, last, {lines, "RunLog", where}});
 }
 
 RunLog::~RunLog() = default;
 RunLog::RunLog(RunLog&&) noexcept = default;
 
-void RunLog::record(const StepMetrics& m, Location where) {
-  const std::string val_loss = m.val_loss ? fmt::format(", \"val_loss\": {}", json_number(*m.val_loss)) : "";
-  *metrics_ << fmt::format("{{\"step\": {}, \"train_loss\": {}, \"tokens_per_s\": {:.1f}{}}}\n", m.step,
-                           json_number(m.train_loss), m.tokens_per_s, val_loss)
-            << std::flush;
-  if (!*metrics_) {
-    raise<IoError>({.op = "RunLog", .problem = fmt::format("cannot write {}/metrics.jsonl", folder_.string())}, where);
-  }
-  train_.points.emplace_back(m.step, m.train_loss);
-  if (m.val_loss) validation_.points.emplace_back(m.step, *m.val_loss);
-  show(m);
+const Path& RunLog::folder() const { return state_->folder; }
+
+void RunLog::record(int64_t step, const Figures& figures) {
+  state_->write(step, figures);
+  state_->remember(step, figures);
+  state_->show(step, figures);
 }
 
-void RunLog::show(const StepMetrics& m) {
-  const int64_t done = m.step - first_, every = std::max<int64_t>(1, (last_ - first_) / 20);
-  if (!terminal_ && done % every != 0 && m.step != last_ && !m.val_loss && done != 1) return;
-  const double spent = steady_seconds() - start_;
-  const double left = done > 0 ? spent / static_cast<double>(done) * static_cast<double>(last_ - m.step) : 0;
-  const std::string validation = m.val_loss ? fmt::format("  validation {:.6f}", *m.val_loss) : "";
-  const std::string line = fmt::format("step {:>5}/{}  loss {:.6f}{}  {:.0f} tokens/s  {} left", m.step, last_,
-                                       m.train_loss, validation, m.tokens_per_s, duration(left));
-  const bool stays = !terminal_ || m.val_loss;
-  std::fputs(fmt::format("{}{}{}", terminal_ ? "\r\x1b[K" : "", line, stays ? "\n" : "").c_str(), stdout);
+void RunLog::record(const StepMetrics& m) {
+  Figures figures = {{"train_loss", m.train_loss}, {"tokens_per_s", m.tokens_per_s}};
+  if (m.val_loss) figures.emplace_back("val_loss", *m.val_loss);
+  record(m.step, figures);
+}
+
+void RunLog::State::write(int64_t step, const Figures& figures) {
+  std::string line = fmt::format("{{\"step\": {}", step);
+  for (const auto& [name, value] : figures) {
+    const bool speed = name.ends_with(speed_suffix) && std::isfinite(value);
+    line += fmt::format(", {}: {}", detail::json_text(name), speed ? fmt::format("{:.1f}", value) : json_number(value));
+  }
+  lines.add(line + "}\n");
+  try {
+    lines.flush(Location::none());
+  } catch (const IoError& error) {
+    if (!std::exchange(told_of_failure, true)) {
+      std::fputs(fmt::format("\n{}\n  the run goes on; its metrics are kept until they can be written\n", error.what())
+                     .c_str(),
+                 stderr);
+    }
+  }
+}
+
+void RunLog::State::remember(int64_t step, const Figures& figures) {
+  for (const auto& [name, value] : figures) {
+    auto curve = std::ranges::find(curves, name, &Series::name);
+    if (curve == curves.end()) curve = curves.insert(curves.end(), Series{name});
+    curve->points.emplace_back(step, value);
+  }
+}
+
+// A mean in which a step counts half as much as the seventh after it.
+double RunLog::State::smoothed_speed(const std::string& name, double value) {
+  const auto [found, fresh] = speeds.try_emplace(name, value);
+  if (!std::isfinite(found->second)) found->second = value;
+  else if (!fresh) found->second += 0.1 * (value - found->second);
+  return found->second;
+}
+
+void RunLog::State::show(int64_t step, const Figures& figures) {
+  const int64_t done = step - first, every = std::max<int64_t>(1, (last - first) / 20);
+  std::string shown;
+  bool rare = false;  // a figure that not every step has
+  for (const auto& [name, value] : figures) {
+    const bool speed = name.ends_with(speed_suffix);
+    shown += speed ? fmt::format("  {:.0f} {}", smoothed_speed(name, value), shown_name(name))
+                   : fmt::format("  {} {:.6f}", shown_name(name), value);
+    rare = rare || 2 * std::ranges::find(curves, name, &Series::name)->points.size() <= static_cast<size_t>(done);
+  }
+  if (!terminal && done % every != 0 && step != last && !rare && done != 1) return;
+  const double spent = steady_seconds() - start;
+  const double left = done > 0 ? spent / static_cast<double>(done) * static_cast<double>(last - step) : 0;
+  const std::string line = fmt::format("step {:>5}/{}{}  {} left", step, last, shown, duration(left));
+  const bool stays = !terminal || rare;
+  std::fputs(fmt::format("{}{}{}", terminal ? "\r\x1b[K" : "", line, stays ? "\n" : "").c_str(), stdout);
   std::fflush(stdout);
 }
 
-void RunLog::finish(const CurveOptions& options, Location where) {
-  if (terminal_) std::fputs("\r\x1b[K", stdout);
-  save_curve(folder_ / "curve.svg", {train_, validation_}, options, where);
+// Where the figure is of every step its noise is smoothed; where it is rare, its points are shown.
+Series RunLog::State::drawn(const Series& curve) const {
+  size_t most = 0;
+  for (const Series& other : curves) most = std::max(most, other.points.size());
+  const bool rare = 2 * curve.points.size() <= most;
+  const std::string name = curve.name == "train_loss" ? "training" : shown_name(curve.name);
+  return {name, curve.points, rare && curve.points.size() <= 100, !rare};
+}
+
+void RunLog::finish(const CurveOptions& options, const std::vector<std::string>& names, Location where) {
+  if (state_->terminal) std::fputs("\r\x1b[K", stdout);
+  const auto wanted = [&](const Series& s) {
+    return names.empty() ? s.name.ends_with("loss") : std::ranges::count(names, s.name) > 0;
+  };
+  std::vector<Series> drawn;
+  for (const Series& curve : state_->curves) {
+    if (wanted(curve)) drawn.push_back(state_->drawn(curve));
+  }
+  if (drawn.empty() && names.empty() && !state_->curves.empty()) drawn.push_back(state_->drawn(state_->curves[0]));
+  save_curve(state_->folder / "curve.svg", drawn, options, where);
+  state_->lines.flush(where);
 }
 
 }  // namespace weft::io

@@ -2,16 +2,21 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <weft/io/path.hpp>
 #include <weft/io/curve.hpp>
 
 namespace weft::io {
 
+/// Names and values of a step, in the order in which they are shown: {{"train_loss", 2.31}, {"accuracy", 0.4}}.
+using Figures = std::vector<std::pair<std::string, double>>;
+
+/// The figures of a language model, as `train_loss`, `tokens_per_s` and `val_loss`.
 struct StepMetrics {
   /// Steps done, this one included.
   int64_t step = 0;
@@ -20,32 +25,34 @@ struct StepMetrics {
   std::optional<double> val_loss = {};
 };
 
-/// Writes `metrics.jsonl` as the run goes and `curve.svg` at its end. On a terminal one line tells step, loss, tokens/s
-/// and the time left; elsewhere some twenty plain lines do.
+/// Writes `metrics.jsonl` as the run goes and `curve.svg` at its end. On a terminal one line tells the step, its
+/// figures and the time left; elsewhere some twenty plain lines do. Speeds, whose names end in `_per_s`, are shown
+/// smoothed.
+///
+///   io::RunLog log("runs/first", 0, steps);
+///   log.record(step, {{"train_loss", loss}, {"accuracy", accuracy}});
+///   log.finish({.title = "First run", .x_label = "step"});
 class WEFT_API RunLog {
  public:
-  /// Makes the folder; an empty path stands for `runs/<date>-<time>`. Metrics of an earlier run there are replaced.
-  /// `first` steps were done before, `last` is where the run ends. IoError.
+  /// Makes the folder; an empty path stands for `runs/<date>-<time>`, a folder of this run's own. Metrics of an earlier
+  /// run there are replaced. `first` steps were done before, `last` is where the run ends. IoError.
   RunLog(Path folder, int64_t first, int64_t last, Location where = {});
   ~RunLog();
   RunLog(RunLog&&) noexcept;
 
-  /// Losses are printed with six digits. IoError where the line cannot be written.
-  void record(const StepMetrics& metrics, Location where = {});
-  /// Ends the terminal's line and writes the curve. IoError.
-  void finish(const CurveOptions& options, Location where = {});
-  const Path& folder() const { return folder_; }
+  /// Adds a line {"step": …, name: value, …}; a figure may be absent from any step. A disk that is full does not end a
+  /// run: the lines are kept until they can be written, and stderr says so once.
+  void record(int64_t step, const Figures& figures);
+  void record(const StepMetrics& metrics);
+  /// Ends the terminal's line, and draws the curve of the figures named, or of those whose names end in "loss" where
+  /// none is, or else of the first. A figure of every step is smoothed, one of few steps has dots. IoError where the
+  /// curve or lines of metrics cannot be written.
+  void finish(const CurveOptions& options, const std::vector<std::string>& names = {}, Location where = {});
+  const Path& folder() const;
 
  private:
-  void show(const StepMetrics& metrics);
-
-  Path folder_;
-  std::unique_ptr<std::ofstream> metrics_;
-  Series train_{"training", {}, false}, validation_{"validation", {}, true};
-  int64_t first_, last_;
-  bool terminal_;
-  /// Of the steady clock, in seconds.
-  double start_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace weft::io

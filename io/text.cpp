@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <weft/io/file.hpp>
+#include <weft/io/utf8-inl.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/random.hpp>
@@ -27,31 +28,6 @@ std::vector<fs::path> files_below(const fs::path& folder, const std::vector<std:
   }
   std::ranges::sort(files);
   return files;
-}
-
-// Length in bytes of the character at the start of `text`; 1 where it is not well-formed UTF-8.
-size_t character_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                        : (lead & 0xF0) == 0xE0       ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 1;
-  if (length > text.size()) return 1;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 1;
-  }
-  return length;
-}
-
-template <class F>
-void for_each_character(std::string_view text, F&& f) {
-  while (!text.empty()) {
-    const size_t length = character_length(text);
-    f(text.substr(0, length));
-    text.remove_prefix(length);
-  }
 }
 
 }  // namespace

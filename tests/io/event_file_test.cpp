@@ -113,6 +113,36 @@ TEST(GradientLog, LeavesLinesEventsAndAPage) {
   recorder.step();  // the log is gone: nothing is written, nothing fails
 }
 
+TEST(GradientLog, AFullDiskDoesNotEndTheRun) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  std::filesystem::create_symlink("/dev/full", folder / "run" / "gradients.jsonl");
+  const Tensor w = randn({8}).requires_grad_();
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  testing::internal::CaptureStderr();
+  {
+    const io::GradientLog log(recorder, folder.path() / "run");
+    for (int i = 0; i < 3; ++i) {
+      w.sum().backward();
+      recorder.step(1.0);
+    }
+  }
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      testing::AllOf(HasSubstr("run/gradients.jsonl\n  No space left on device"), HasSubstr("goes on without a log")));
+  EXPECT_THAT(read_bytes(folder.path() / "run" / "gradients.html"), HasSubstr("</html>"));
+}
+
+TEST(EventFile, TheCauseOfAFailureIsNamed) {
+  const TemporaryFolder folder;
+  try {
+    io::EventFile(folder / std::string(300, 'x'));
+    FAIL() << "no error";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("File name too long"));
+  }
+}
+
 TEST(GradientLog, AFolderThatCannotBeIsAnError) {
   const TemporaryFolder folder;
   std::ofstream(folder / "file") << "x";

@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <weft/io/curve.hpp>
-#include <weft/io/run_log.hpp>
 #include <weft/io/text.hpp>
 #include <weft/ops/create.hpp>
 
@@ -10,8 +8,6 @@
 
 namespace weft {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(ReadText, FilesAndFolders) {
   const TemporaryFolder folder;
@@ -104,35 +100,6 @@ TEST(TextLoader, TooLittleTextIsRefused) {
   const auto [head, tail] = io::split_tail(arange(10), 0.2);
   EXPECT_EQ(head.numel(), 8);
   EXPECT_EQ(tail.to_vector<int>(), (std::vector<int>{8, 9}));
-}
-
-TEST(Curve, DrawsSeriesAndAxes) {
-  const std::string svg =
-      io::curve_svg({{"train <a&b>", {{1, 4.5}, {2, NAN}, {300, 1.25}}}, {"val", {{100, 3}, {300, 2}}, true}},
-                    {.title = "T", .x_label = "step", .y_label = "loss", .reference = 4.6, .reference_label = "guess"});
-  EXPECT_THAT(svg, testing::StartsWith("<svg"));
-  EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
-  for (const char* part :
-       {"train &lt;a&amp;b>", ">step<", ">loss<", ">guess<", "prefers-color-scheme: dark", "<circle"}) {
-    EXPECT_THAT(svg, HasSubstr(part));
-  }
-  EXPECT_THAT(svg, testing::Not(HasSubstr("nan")));
-  EXPECT_THAT(io::curve_svg({}, {}), HasSubstr("</svg>"));
-  EXPECT_THAT(io::curve_svg({{"one", {{5, 2}}}}, {}), HasSubstr("<polyline"));
-}
-
-TEST(RunLog, WritesOneLinePerStepAndACurve) {
-  const TemporaryFolder folder;
-  io::RunLog log(folder / "a" / "b", 0, 2);
-  log.record({.step = 1, .train_loss = 2.5, .tokens_per_s = 1000});
-  log.record({.step = 2, .train_loss = NAN, .tokens_per_s = 1000, .val_loss = 1.5});
-  log.finish({.title = "t", .x_label = "x", .y_label = "y"});
-  EXPECT_EQ(read_bytes(folder / "a" / "b" / "metrics.jsonl"),
-            "{\"step\": 1, \"train_loss\": 2.5, \"tokens_per_s\": 1000.0}\n"
-            "{\"step\": 2, \"train_loss\": \"NaN\", \"tokens_per_s\": 1000.0, \"val_loss\": 1.5}\n");
-  EXPECT_THAT(read_bytes(folder / "a" / "b" / "curve.svg"), HasSubstr("</svg>"));
-  write_bytes(folder / "file", "");
-  EXPECT_THROW(io::RunLog(folder / "file", 0, 1), IoError);
 }
 
 }  // namespace

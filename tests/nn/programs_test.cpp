@@ -142,7 +142,7 @@ TEST_F(Train, BadInputIsOneClearError) {
       {"--resume absent", "[load_file] cannot open absent"},
       {"--resume wrong.st", "not a valid safetensors file"},
       {"--resume other.st", "was not written by --save"},
-      {"--out empty --steps 1", "cannot write to the folder"},
+      {"--out empty --steps 1", "cannot make the folder empty"},
   };
   for (const auto& [arguments, words] : bad) {
     const Outcome outcome = train(arguments);
