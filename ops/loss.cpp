@@ -155,8 +155,9 @@ Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& op
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets, CrossEntropyOptions options, Location where) {
+Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropyOptions options, Location where) {
   constexpr const char* op = "cross_entropy";
+  const Tensor &logits = scores.tensor(), &targets = classes.tensor();
   check_floating(op, checked(logits, op, where), where);
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     raise<ValueError>(
@@ -192,8 +193,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, CrossEntropyOp
   return out;
 }
 
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, NllOptions options, Location where) {
-  const ClassRows rows = class_rows("nll_loss", log_probabilities, targets, where);
+Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOptions options, Location where) {
+  const ClassRows rows = class_rows("nll_loss", log_probabilities.tensor(), targets.tensor(), where);
   check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1], "nll_loss", where);
   const Tensor ignored = eq(Operand(rows.targets, where), Operand(options.ignore_index, where));
   const Tensor safe = masked_fill(Operand(rows.targets, where), Operand(ignored, where), Operand(0, where));
@@ -205,46 +206,57 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, NllOptio
 }
 
 namespace {
-Tensor difference(const char* op, const Tensor& x, const Tensor& y, Location where) {
-  check_floating(op, checked(x, op, where), where);
-  checked(y, op, where);
-  return sub(Operand(x, where), Operand(y, where));
-}
-}  // namespace
 
-Tensor mse_loss(const Tensor& x, const Tensor& y, LossReduction reduction, Location where) {
-  return reduce_losses(square(Operand(difference("mse_loss", x, y, where), where)), reduction, where);
+Tensor difference(const char* op, const Operand& x, const Operand& y, Location where) {
+  check_floating(op, checked(x.tensor(), op, where), where);
+  checked(y.tensor(), op, where);
+  return sub(Operand(x.tensor(), where), Operand(y.tensor(), where));
 }
 
-Tensor l1_loss(const Tensor& x, const Tensor& y, LossReduction reduction, Location where) {
-  return reduce_losses(abs(Operand(difference("l1_loss", x, y, where), where)), reduction, where);
+Tensor distance(const char* op, const Operand& x, const Operand& y, Location where) {
+  return abs(Operand(difference(op, x, y, where), where));
 }
 
-Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, LossReduction reduction, Location where) {
-  if (!(delta > 0))
-    raise<ValueError>({.op = "huber_loss", .problem = fmt::format("delta {} is not above 0", delta)}, where);
-  const Tensor d = abs(Operand(difference("huber_loss", x, y, where), where));
+// d² / 2 up to delta, then a line.
+Tensor huber(const Tensor& d, double delta, Location where) {
   const Tensor half_square = mul(Operand(square(Operand(d, where)), where), Operand(0.5, where));
   const Tensor line = mul(Operand(sub(Operand(d, where), Operand(delta / 2, where)), where), Operand(delta, where));
   const Tensor near = lt(Operand(d, where), Operand(delta, where));
-  return reduce_losses(weft::where(Operand(near, where), Operand(half_square, where), Operand(line, where)), reduction,
-                       where);
+  return weft::where(Operand(near, where), Operand(half_square, where), Operand(line, where));
 }
 
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, LossReduction reduction, Location where) {
+}  // namespace
+
+Tensor mse_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
+  return reduce_losses(square(Operand(difference("mse_loss", x, y, where), where)), options.reduction, where);
+}
+
+Tensor l1_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
+  return reduce_losses(distance("l1_loss", x, y, where), options.reduction, where);
+}
+
+Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Location where) {
+  if (!(options.delta > 0))
+    raise<ValueError>({.op = "huber_loss", .problem = fmt::format("delta {} is not above 0", options.delta)}, where);
+  return reduce_losses(huber(distance("huber_loss", x, y, where), options.delta, where), options.reduction, where);
+}
+
+Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options options, Location where) {
+  const double beta = options.beta;
   if (!(beta >= 0))
     raise<ValueError>({.op = "smooth_l1_loss", .problem = fmt::format("beta {} is negative", beta)}, where);
-  if (beta == 0) return l1_loss(x, y, reduction, where);
-  return div(Operand(huber_loss(x, y, beta, reduction, where), where), Operand(beta, where));
+  const Tensor d = distance("smooth_l1_loss", x, y, where);
+  if (beta == 0) return reduce_losses(d, options.reduction, where);
+  return div(Operand(reduce_losses(huber(d, beta, where), options.reduction, where), where), Operand(beta, where));
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y, LossReduction reduction, Location where) {
+Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, LossOptions options, Location where) {
   constexpr const char* op = "binary_cross_entropy_with_logits";
-  check_floating(op, checked(x, op, where), where);
-  checked(y, op, where);
-  const Tensor losses =
-      sub(Operand(softplus(Operand(x, where)), where), Operand(mul(Operand(x, where), Operand(y, where)), where));
-  return reduce_losses(losses, reduction, where);
+  check_floating(op, checked(x.tensor(), op, where), where);
+  const Tensor &logits = x.tensor(), &wanted = checked(y.tensor(), op, where);
+  const Tensor losses = sub(Operand(softplus(Operand(logits, where)), where),
+                            Operand(mul(Operand(logits, where), Operand(wanted, where)), where));
+  return reduce_losses(losses, options.reduction, where);
 }
 
 namespace {
@@ -268,14 +280,14 @@ Tensor call_nll_loss(const Tensor& x, const Tensor& targets, std::optional<int64
                      std::optional<std::string> reduction) {
   return nll_loss(x, targets, {reduction_named(reduction), ignore_index.value_or(-100)}, boxed_place());
 }
-template <Tensor (*loss)(const Tensor&, const Tensor&, LossReduction, Location)>
+template <Tensor (*loss)(const Operand&, const Operand&, LossOptions, Location)>
 Tensor call_plain(const Tensor& x, const Tensor& y, std::optional<std::string> reduction) {
-  return loss(x, y, reduction_named(reduction), boxed_place());
+  return loss(x, y, {reduction_named(reduction)}, boxed_place());
 }
-template <Tensor (*loss)(const Tensor&, const Tensor&, double, LossReduction, Location)>
-Tensor call_scaled(const Tensor& x, const Tensor& y, std::optional<double> scale,
-                   std::optional<std::string> reduction) {
-  return loss(x, y, scale.value_or(1), reduction_named(reduction), boxed_place());
+template <class Options, Tensor (*loss)(const Operand&, const Operand&, Options, Location)>
+Tensor call_scaled(const Tensor& x, const Tensor& y, std::optional<std::string> reduction,
+                   std::optional<double> scale) {
+  return loss(x, y, {reduction_named(reduction), scale.value_or(1)}, boxed_place());
 }
 
 std::vector<Values> class_samples(SampleMaker& make) {
@@ -297,10 +309,10 @@ std::vector<Values> plain_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.tensor({0, 2}), "sum"}};
 }
 std::vector<Values> scaled_samples(SampleMaker& make) {
-  return {{make.tensor({2, 3}), make.tensor({2, 3}, 2.2, 5), 0.7},
-          {make.tensor({2, 3}, -0.4, 0.4), make.tensor({3}, 0.5, 0.9), 2.0, "none"},
-          {make.tensor({}), make.tensor({}, 3, 5), 1.0, "sum"},
-          {make.tensor({0, 2}), make.tensor({0, 2}), 1.0, "sum"}};
+  return {{make.tensor({2, 3}), make.tensor({2, 3}, 2.2, 5), "mean", 0.7},
+          {make.tensor({2, 3}, -0.4, 0.4), make.tensor({3}, 0.5, 0.9), "none", 2.0},
+          {make.tensor({}), make.tensor({}, 3, 5), "sum", 1.0},
+          {make.tensor({0, 2}), make.tensor({0, 2}), "sum", 1.0}};
 }
 std::vector<Values> binary_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}), make.tensor({2, 3}, 0, 1)},
@@ -322,12 +334,12 @@ constexpr OpRecord records[] = {
      detail::boxed<call_plain<mse_loss>>},
     {"l1_loss", "l1_loss(x, y, reduction='mean')", "|x - y|; x and y broadcast.", true, floating, plain_samples,
      detail::boxed<call_plain<l1_loss>>},
-    {"huber_loss", "huber_loss(x, y, delta=1.0, reduction='mean')",
+    {"huber_loss", "huber_loss(x, y, reduction='mean', delta=1.0)",
      "d^2 / 2 where d = |x - y| is below delta, else delta * (d - delta / 2) (Huber 1964).", true, floating,
-     scaled_samples, detail::boxed<call_scaled<huber_loss>>},
-    {"smooth_l1_loss", "smooth_l1_loss(x, y, beta=1.0, reduction='mean')",
+     scaled_samples, detail::boxed<call_scaled<HuberOptions, huber_loss>>},
+    {"smooth_l1_loss", "smooth_l1_loss(x, y, reduction='mean', beta=1.0)",
      "huber_loss / beta; l1_loss where beta is 0.", true, floating, scaled_samples,
-     detail::boxed<call_scaled<smooth_l1_loss>>},
+     detail::boxed<call_scaled<SmoothL1Options, smooth_l1_loss>>},
     {"binary_cross_entropy_with_logits", "binary_cross_entropy_with_logits(x, y, reduction='mean')",
      "-(y log s(x) + (1 - y) log(1 - s(x))) with the sigmoid s, without overflow; x and y broadcast.", true, floating,
      binary_samples, detail::boxed<call_plain<binary_cross_entropy_with_logits>>},

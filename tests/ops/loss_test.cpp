@@ -156,21 +156,21 @@ TEST(NllLoss, IsCrossEntropyAfterLogSoftmax) {
 
 TEST(PointwiseLosses, Values) {
   const Tensor x = doubles({1, -2, 3, 0.5}), y = doubles({0.5, 1, 3, 0});
-  expect_values(mse_loss(x, y, none), {0.25, 9, 0, 0.25});
+  expect_values(mse_loss(x, y, {.reduction = none}), {0.25, 9, 0, 0.25});
   expect_values(mse_loss(x, y), {9.5 / 4});
-  expect_values(l1_loss(x, y, sum), {4});
-  expect_values(huber_loss(x, y, 1, none), {0.125, 2.5, 0, 0.125});
-  expect_values(huber_loss(x, y, 2, none), {0.125, 4, 0, 0.125});
-  expect_values(smooth_l1_loss(x, y, 2, none), {0.0625, 2, 0, 0.0625});
-  expect_values(smooth_l1_loss(x, y, 0, none), {0.5, 3, 0, 0.5});
-  expect_values(mse_loss(x, doubles({1}), none), {0, 9, 4, 0.25});
+  expect_values(l1_loss(x, y, {.reduction = sum}), {4});
+  expect_values(huber_loss(x, y, {.reduction = none}), {0.125, 2.5, 0, 0.125});
+  expect_values(huber_loss(x, y, {.reduction = none, .delta = 2}), {0.125, 4, 0, 0.125});
+  expect_values(smooth_l1_loss(x, y, {.reduction = none, .beta = 2}), {0.0625, 2, 0, 0.0625});
+  expect_values(smooth_l1_loss(x, y, {.reduction = none, .beta = 0}), {0.5, 3, 0, 0.5});
+  expect_values(mse_loss(x, doubles({1}), {.reduction = none}), {0, 9, 4, 0.25});
   expect_values(mse_loss(zeros({0}, f64), zeros({0}, f64)), {nan});
 }
 
 TEST(PointwiseLosses, BinaryCrossEntropyIsStable) {
   const Tensor x = doubles({0.3, -2, 1000, -1000}), y = doubles({1, 0.25, 1, 0});
   Doubles expected = {std::log1p(std::exp(-0.3)), std::log1p(std::exp(-2.0)) + 2 * 0.25, 0, 0};
-  expect_values(binary_cross_entropy_with_logits(x, y, none), expected);
+  expect_values(binary_cross_entropy_with_logits(x, y, {.reduction = none}), expected);
   expect_values(binary_cross_entropy_with_logits(doubles({1000}), doubles({0})), {1000});
 }
 
@@ -179,19 +179,19 @@ TEST(PointwiseLosses, Errors) {
   EXPECT_THROW(mse_loss(x, y), ShapeError);
   EXPECT_THROW(mse_loss(tensor({1, 2}), tensor({1, 2})), DTypeError);
   EXPECT_THROW(l1_loss(Tensor(), y), ValueError);
-  EXPECT_THROW(huber_loss(x, x, 0), ValueError);
-  EXPECT_THROW(smooth_l1_loss(x, x, -1), ValueError);
+  EXPECT_THROW(huber_loss(x, x, {.delta = 0}), ValueError);
+  EXPECT_THROW(smooth_l1_loss(x, x, {.beta = -1}), ValueError);
   EXPECT_THROW(binary_cross_entropy_with_logits(x, Tensor()), ValueError);
 }
 
 TEST(PointwiseLosses, Gradient) {
   const std::vector<Tensor> in = {leaf({2, 3}, 1), leaf({3}, 2)};
   for (const LossReduction reduction : {none, mean, sum}) {
-    expect_gradients([&](Inputs v) { return mse_loss(v[0], v[1], reduction); }, in);
-    expect_gradients([&](Inputs v) { return l1_loss(v[0], v[1], reduction); }, in);
-    expect_gradients([&](Inputs v) { return huber_loss(v[0], v[1], 0.7, reduction); }, in);
-    expect_gradients([&](Inputs v) { return smooth_l1_loss(v[0], v[1], 0.7, reduction); }, in);
-    expect_gradients([&](Inputs v) { return binary_cross_entropy_with_logits(v[0], v[1], reduction); }, in);
+    expect_gradients([&](Inputs v) { return mse_loss(v[0], v[1], {reduction}); }, in);
+    expect_gradients([&](Inputs v) { return l1_loss(v[0], v[1], {reduction}); }, in);
+    expect_gradients([&](Inputs v) { return huber_loss(v[0], v[1], {reduction, 0.7}); }, in);
+    expect_gradients([&](Inputs v) { return smooth_l1_loss(v[0], v[1], {reduction, 0.7}); }, in);
+    expect_gradients([&](Inputs v) { return binary_cross_entropy_with_logits(v[0], v[1], {reduction}); }, in);
   }
 }
 
