@@ -60,3 +60,4 @@
 #include <weft/tensor/scalar.hpp>
 #include <weft/tensor/tensor.hpp>
 #include <weft/tensor/threads.hpp>
+#include <weft/tensor/warning.hpp>

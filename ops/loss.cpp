@@ -6,6 +6,7 @@
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/detail/reducing.hpp>
 #include <weft/ops/softmax.hpp>
+#include <weft/tensor/warning.hpp>
 
 namespace weft {
 
@@ -207,10 +208,22 @@ Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOpt
 
 namespace {
 
+// [4, 1] against [4] is a matrix of losses, which still trains, to nonsense.
+void warn_of_broadcast(const char* op, const Tensor& x, const Tensor& y, const Tensor& both, Location where) {
+  if (x.impl()->wrapped_number || y.impl()->wrapped_number || x.shape() == y.shape()) return;
+  warn({.op = op,
+        .problem = fmt::format("input {} and target {} differ in shape and broadcast to {}", x.shape().text(),
+                               y.shape().text(), both.shape().text()),
+        .remedy = "this is rarely meant: bring one to the other's shape, as by view or squeeze"},
+       where);
+}
+
 Tensor difference(const char* op, const Operand& x, const Operand& y, Location where) {
   check_floating(op, checked(x.tensor(), op, where), where);
   checked(y.tensor(), op, where);
-  return sub(Operand(x.tensor(), where), Operand(y.tensor(), where));
+  Tensor d = sub(Operand(x.tensor(), where), Operand(y.tensor(), where));
+  warn_of_broadcast(op, x.tensor(), y.tensor(), d, where);
+  return d;
 }
 
 Tensor distance(const char* op, const Operand& x, const Operand& y, Location where) {
@@ -254,8 +267,9 @@ Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, Loss
   constexpr const char* op = "binary_cross_entropy_with_logits";
   check_floating(op, checked(x.tensor(), op, where), where);
   const Tensor &logits = x.tensor(), &wanted = checked(y.tensor(), op, where);
-  const Tensor losses = sub(Operand(softplus(Operand(logits, where)), where),
-                            Operand(mul(Operand(logits, where), Operand(wanted, where)), where));
+  const Tensor products = mul(Operand(logits, where), Operand(wanted, where));
+  warn_of_broadcast(op, logits, wanted, products, where);
+  const Tensor losses = sub(Operand(softplus(Operand(logits, where)), where), Operand(products, where));
   return reduce_losses(losses, options.reduction, where);
 }
 

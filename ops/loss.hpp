@@ -1,5 +1,5 @@
 // Losses. Each is differentiable to any order in its floating-point arguments, and takes its options as
-// `{.reduction = LossReduction::sum, ...}`. A function of your own with one of these names, which takes `const
+// `{.reduction = LossReduction::sum, ...}`. Where x and y broadcast, two tensors of different shapes give a warning. A function of your own with one of these names, which takes `const
 // Tensor&`, is the better match where both can be called.
 #pragma once
 

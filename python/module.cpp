@@ -2,6 +2,7 @@
 #include <weft/backends/backend.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/tensor/allocator.hpp>
+#include <weft/tensor/warning.hpp>
 
 #include "caster.hpp"
 #include "dtypes.hpp"
@@ -70,6 +71,15 @@ void bind_types(nb::module_& m) {
   });
 }
 
+// Warnings are Python's, at the line that caused them; a filter that makes them errors raises there.
+void warn_in_python(const Warning& warning) {
+  const WithGil gil;
+  const bool known = warning.where.known();
+  const char* file = known ? warning.where.file() : "<weft>";
+  const int line = known ? static_cast<int>(warning.where.line()) : 1;
+  if (PyErr_WarnExplicit(PyExc_UserWarning, warning.text.c_str(), file, line, nullptr, nullptr) != 0) carry_error();
+}
+
 }  // namespace
 
 }  // namespace weft::python
@@ -97,6 +107,7 @@ NB_MODULE(_core, m) {
     throw nanobind::python_error();
   }
   m.attr("__version__") = weft::version();
+  weft::set_warning_handler(warn_in_python);
   bind_devices(m);
   bind_types(m);
   bind_generator(m);

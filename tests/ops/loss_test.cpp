@@ -3,6 +3,7 @@
 #include <weft/ops/loss.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/softmax.hpp>
+#include <weft/tensor/warning.hpp>
 
 #include "values.hpp"
 
@@ -193,6 +194,26 @@ TEST(PointwiseLosses, Gradient) {
     expect_gradients([&](Inputs v) { return smooth_l1_loss(v[0], v[1], {reduction, 0.7}); }, in);
     expect_gradients([&](Inputs v) { return binary_cross_entropy_with_logits(v[0], v[1], {reduction}); }, in);
   }
+}
+
+TEST(PointwiseLosses, WarnOnceOfShapesThatBroadcast) {
+  std::vector<std::string> texts;
+  const auto before = set_warning_handler([&](const Warning& w) { texts.push_back(w.text); });
+  const Tensor x = spread({4, 1}), y = spread({4});
+  const auto all = [](const Tensor& a, const Tensor& b) {
+    (void)mse_loss(a, b), (void)l1_loss(a, b), (void)huber_loss(a, b), (void)smooth_l1_loss(a, b);
+    (void)binary_cross_entropy_with_logits(a, b);
+  };
+  all(x, x), all(y, 1.0 * y);
+  (void)mse_loss(x, 0.5);
+  EXPECT_TRUE(texts.empty());
+  all(x, y), all(x, y);
+  set_warning_handler(before);
+  ASSERT_EQ(texts.size(), 5u);
+  EXPECT_NE(texts[0].find("[mse_loss] input [4, 1] and target [4] differ in shape and broadcast to [4, 4]"),
+            std::string::npos)
+      << texts[0];
+  EXPECT_NE(texts[0].find("loss_test.cpp:"), std::string::npos);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -163,3 +164,23 @@ def test_the_gradient_recorder_finds_what_is_wrong_and_shows_itself():
     assert not recorder.finite and any("hidden" in s or "out" in s for s in recorder.suspects())
     with pytest.raises(TypeError):
         weft.hooks.GradientRecorder({"a": 3})
+
+
+def test_losses_warn_once_of_shapes_that_broadcast():
+    x, y = weft.ones(4, 1), weft.zeros(4)
+    for loss in (F.mse_loss, F.l1_loss, F.huber_loss, F.smooth_l1_loss, F.binary_cross_entropy_with_logits):
+        with pytest.warns(UserWarning, match=r"input \[4, 1\] and target \[4\] differ in shape") as seen:
+            for _ in range(3):
+                loss(x, y)
+        assert len(seen) == 1 and seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="mse_loss"):
+            F.mse_loss(x, y)
+        F.mse_loss(x, weft.zeros(4, 1))
+
+
+def test_losses_take_reduction_before_their_own_option():
+    x, y = weft.tensor([0.0, 3.0]), weft.zeros(2)
+    assert F.huber_loss(x, y, "sum", 2.0).item() == 4.0
+    assert F.smooth_l1_loss(x, y, "sum", 2.0).item() == 2.0

@@ -1,0 +1,57 @@
+#include <weft/tensor/warning.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+namespace weft {
+
+namespace {
+
+struct Said {
+  std::mutex mutex;
+  std::set<std::tuple<std::string, std::string, unsigned>> places;
+  std::shared_ptr<const WarningHandler> handler = std::make_shared<const WarningHandler>();
+};
+
+// Never destroyed: static objects may warn while the program ends.
+Said& said() {
+  static Said& all = *new Said;
+  return all;
+}
+
+bool warnings_on() {
+  static const bool on = [] {
+    const char* setting = std::getenv("WEFT_WARNINGS");
+    return setting == nullptr || std::strcmp(setting, "0") != 0;
+  }();
+  return on;
+}
+
+}  // namespace
+
+WarningHandler set_warning_handler(WarningHandler handler) {
+  auto fresh = std::make_shared<const WarningHandler>(std::move(handler));
+  const std::lock_guard lock(said().mutex);
+  said().handler.swap(fresh);
+  return *fresh;
+}
+
+void warn(const ErrorText& text, Location where) {
+  if (!warnings_on()) return;
+  std::shared_ptr<const WarningHandler> handler;
+  {
+    const std::lock_guard lock(said().mutex);
+    if (!said().places.emplace(text.op, where.known() ? where.file() : "", where.line()).second) return;
+    handler = said().handler;
+  }
+  const std::string words = format_error(text, where);
+  if (*handler) (*handler)({words, where});
+  else std::fprintf(stderr, "warning: %s\n", words.c_str());
+}
+
+}  // namespace weft
