@@ -8,6 +8,7 @@
 
 #include <weft/hooks/detail/report_page.hpp>
 #include <weft/hooks/detail/text.hpp>
+#include <weft/hooks/detail/ticks.hpp>
 
 namespace weft {
 
@@ -36,6 +37,36 @@ std::string list(size_t n, F text) {
 }
 
 std::string short_number(const std::optional<double>& v) { return v ? detail::json_number(*v, 4) : "null"; }
+
+std::string loss_text(const std::optional<double>& loss) {
+  if (!loss || std::isfinite(*loss)) return short_number(loss);
+  return std::isnan(*loss) ? "\"NaN\"" : *loss > 0 ? "\"∞\"" : "\"−∞\"";
+}
+
+std::string ticks_json(const std::vector<double>& ticks) {
+  return list(ticks.size(), [&](size_t i) { return detail::json_number(ticks[i], 15); });
+}
+
+/// For axes of any width: ticks from dense to sparse, the last a single one.
+std::string step_ticks(const std::vector<const RecordedStep*>& steps) {
+  if (steps.empty()) return "[]";
+  const auto first = static_cast<double>(steps.front()->step), last = static_cast<double>(steps.back()->step);
+  std::vector<std::string> lists;
+  for (int most = 12; most > 0; --most) {
+    std::string text = ticks_json(detail::round_ticks(first, last, most, 1));
+    if (text != "[]" && (lists.empty() || lists.back() != text)) lists.push_back(std::move(text));
+  }
+  lists.push_back(ticks_json({last}));
+  return list(lists.size(), [&](size_t i) { return lists[i]; });
+}
+
+std::string loss_ticks(const std::vector<const RecordedStep*>& steps) {
+  double low = INFINITY, high = -INFINITY;
+  for (const RecordedStep* s : steps) {
+    if (s->loss && std::isfinite(*s->loss)) low = std::min(low, *s->loss), high = std::max(high, *s->loss);
+  }
+  return ticks_json(detail::round_ticks(low, high, 3));
+}
 
 /// One figure of a tensor over the steps.
 template <class F>
@@ -107,9 +138,10 @@ std::string report_html(const History& history, const std::string& title) {
   const auto steps = shown_steps(history);
   const auto suspects = find_suspects(history);
   const std::string data = fmt::format(
-      R"({{"title":{},"lowest":{},"steps":{},"loss":{},"watched":{},"suspects":{}}})", detail::json_text(title),
-      Histogram::lowest, list(steps.size(), [&](size_t i) { return std::to_string(steps[i]->step); }),
-      list(steps.size(), [&](size_t i) { return short_number(steps[i]->loss); }),
+      R"({{"title":{},"lowest":{},"steps":{},"stepTicks":{},"loss":{},"lossTicks":{},"watched":{},"suspects":{}}})",
+      detail::json_text(title), Histogram::lowest,
+      list(steps.size(), [&](size_t i) { return std::to_string(steps[i]->step); }), step_ticks(steps),
+      list(steps.size(), [&](size_t i) { return loss_text(steps[i]->loss); }), loss_ticks(steps),
       list(history.watched.size(), [&](size_t i) { return watched_json(history, steps, i); }),
       list(suspects.size(), [&](size_t i) {
         return fmt::format(R"({{"trouble":"{}","which":{},"text":{}}})", name_of(suspects[i].trouble),

@@ -10,6 +10,7 @@ namespace {
 constexpr const char* style = R"css(
 :root {
   color-scheme: light dark;
+  --mono: ui-monospace, "DejaVu Sans Mono", monospace;
   --ground: #ffffff; --card: #f6f8fa; --line: #d8dee4; --text: #1f2328; --soft: #57606a; --mark: #0969da;
   --none: #eaeef2; --zero: #afb8c1; --bad: #e5007d; --faint: #8c959f;
   --non-finite: #bf0a6b; --exploding: #bc4c00; --vanishing: #6639ba; --dead: #57606a; --frozen: #0550ae;
@@ -25,6 +26,7 @@ constexpr const char* style = R"css(
 body { margin: 0 auto; padding: 28px 24px 48px; max-width: 1240px; background: var(--ground); color: var(--text);
   font: 14px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
 h1 { margin: 0; font-size: 24px; letter-spacing: -.01em; }
+h1, h2, p, li { overflow-wrap: anywhere; }
 h2 { margin: 0 0 2px; font-size: 16px; }
 p { margin: 0; color: var(--soft); }
 header { display: flex; justify-content: space-between; align-items: end; gap: 24px; margin-bottom: 20px; }
@@ -33,6 +35,7 @@ section { margin-top: 28px; }
 .suspects li { display: flex; gap: 12px; align-items: baseline; padding: 7px 12px; background: var(--card);
   border-radius: 6px; border-left: 4px solid var(--colour); cursor: pointer; }
 .suspects li:hover, .suspects li:focus-visible { outline: 1px solid var(--colour); }
+.suspects [aria-current] { outline: 1px solid var(--colour); }
 .suspects b { flex: 0 0 86px; color: var(--colour); font-weight: 600; }
 .suspects .more { border-left-color: var(--line); color: var(--mark); }
 .well { padding: 9px 14px; background: var(--card); border-radius: 6px; border-left: 4px solid #2da44e; color: var(--text); }
@@ -45,15 +48,18 @@ section { margin-top: 28px; }
 .charts { display: grid; grid-template-columns: 1fr 1fr; gap: 28px; }
 .charts > * { min-width: 0; }
 @media (max-width: 860px) { .charts { grid-template-columns: 1fr; } header { display: block; } }
+@media (max-width: 500px) { .suspects li { display: block; } .suspects b { display: block; } }
 svg { display: block; width: 100%; overflow: visible; }
 svg text { font-size: 11px; fill: var(--soft); font-family: inherit; }
-svg .name { fill: var(--text); font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 11px; }
+svg .name { fill: var(--text); font-family: var(--mono); font-size: 11px; }
 svg .picked { font-weight: 700; fill: var(--mark); }
 svg .axis { stroke: var(--line); }
 svg .row { cursor: pointer; }
+svg .small { font-size: 10px; }
+[hidden] { display: none !important; }
 svg .hit { fill: transparent; }
-#tip { position: fixed; pointer-events: none; padding: 7px 10px; border: 1px solid var(--line); border-radius: 6px;
-  background: var(--ground); color: var(--text); font-size: 12px; line-height: 1.45; white-space: pre;
+#tip { position: fixed; pointer-events: none; max-width: calc(100vw - 16px); overflow-wrap: anywhere; padding: 7px 10px; border: 1px solid var(--line); border-radius: 6px;
+  background: var(--ground); color: var(--text); font-size: 12px; line-height: 1.45; white-space: pre-wrap;
   box-shadow: 0 4px 16px #0003; visibility: hidden; z-index: 2; }
 footer { margin-top: 32px; color: var(--soft); font-size: 12px; }
 )css";
@@ -61,16 +67,16 @@ footer { margin-top: 32px; color: var(--soft); font-size: 12px; }
 constexpr const char* body = R"html(
 <header>
   <div><h1></h1><p id="facts"></p></div>
-  <svg id="loss" style="max-width: 300px" role="img" aria-label="Loss over the steps"></svg>
+  <svg id="loss" style="max-width: 340px" role="img" aria-label="Loss over the steps"></svg>
 </header>
 <section><h2>Suspects</h2><p id="verdict"></p><ul class="suspects"></ul></section>
-<section>
+<section id="layers">
   <h2>Layer by layer</h2><p id="about"></p>
   <div class="tabs" role="group" aria-label="What is shown"></div>
   <svg id="legend" role="img" aria-label="Colour scale"></svg>
   <svg id="heat" role="img" aria-label="Heat map: layers down, steps across"></svg>
 </section>
-<section class="charts">
+<section class="charts" id="charts">
   <div><h2 id="curves-title"></h2><p id="curves-about"></p>
     <svg id="curves" role="img" aria-label="Curves over the steps"></svg></div>
   <div><h2>How large its elements are</h2><p id="bins-about"></p>
@@ -96,30 +102,31 @@ const show = v => v === null || v === undefined ? '–' : v === 0 ? '0' :
   Math.abs(v) >= 1e-3 && Math.abs(v) < 1e5 ? String(+v.toPrecision(3)) : v.toExponential(1).replace('e+', 'e');
 const percent = v => v === null || v === undefined ? '–' : show(100 * v) + ' %';
 
+const seenIn = (v, w) => v.of(w).some(x => x !== null) || w[v.badSide || v.side].bad.some(n => n > 0);
+
 // ---- what may be shown: a figure per row and step, on a logarithmic scale or as a share ----
 const views = [
-  {key: 'Gradient', about: 'rms of each parameter’s gradient', kind: 'parameter', of: w => w.gradient.rms,
-   bins: w => w.gradientBins, log: true},
+  {key: 'Gradient', about: 'rms of each parameter’s gradient', kind: 'parameter', side: 'gradient',
+   of: w => w.gradient.rms, log: true},
   {key: 'Update ÷ weight', about: 'how far a step moves each parameter, as a share of its norm', kind: 'parameter',
-   of: w => w.ratio, bins: w => w.gradientBins, log: true},
-  {key: 'Zeros', about: 'share of each gradient that is exactly 0', kind: 'parameter', of: w => w.gradient.zeros,
-   bins: w => w.gradientBins, log: false},
-  {key: 'Weights', about: 'rms of each parameter', kind: 'parameter', of: w => w.value.rms, bins: w => w.valueBins,
+   side: 'gradient', badSide: 'value', of: w => w.ratio, log: true},
+  {key: 'Zeros', about: 'share of each gradient that is exactly 0', kind: 'parameter', side: 'gradient',
+   of: w => w.gradient.zeros, log: false},
+  {key: 'Weights', about: 'rms of each parameter', kind: 'parameter', side: 'value', of: w => w.value.rms, log: true},
+  {key: 'Activations', about: 'rms of each activation', kind: 'activation', side: 'value', of: w => w.value.rms,
    log: true},
-  {key: 'Activations', about: 'rms of each activation', kind: 'activation', of: w => w.value.rms,
-   bins: w => w.valueBins, log: true},
-  {key: 'Activation gradients', about: 'rms of the gradient of each activation', kind: 'activation',
-   of: w => w.gradient.rms, bins: w => w.gradientBins, log: true},
-  {key: 'Activation zeros', about: 'share of each activation that is exactly 0', kind: 'activation',
-   of: w => w.value.zeros, bins: w => w.valueBins, log: false},
-].filter(v => data.watched.some(w => w.kind === v.kind && v.of(w).some(x => x !== null)));
+  {key: 'Activation gradients', about: 'rms of the gradient of each activation', kind: 'activation', side: 'gradient',
+   of: w => w.gradient.rms, log: true},
+  {key: 'Activation zeros', about: 'share of each activation that is exactly 0', kind: 'activation', side: 'value',
+   of: w => w.value.zeros, log: false},
+].filter(v => data.watched.some(w => w.kind === v.kind && seenIn(v, w)));
 const all = data.watched.map((w, index) => ({...w, index}));
 const accused = new Map();
 for (const s of data.suspects) if (!accused.has(s.which)) accused.set(s.which, s.trouble);
-let view = views[0], rows = [], picked = null;
+let view = views[0], rows = [], picked = null, blamed = null;
 
 const lastOf = list => { for (let i = list.length - 1; i >= 0; --i) if (list[i] !== null) return list[i]; return null; };
-const isBad = (w, i) => (w.gradient.bad[i] || 0) + (w.value.bad[i] || 0) > 0;
+const isBad = (w, i) => w[view.badSide || view.side].bad[i] > 0;
 
 // ---- colours: dark for small, bright for large; nothing, zero and NaN have their own ----
 const stops = [[48, 18, 98], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
@@ -128,19 +135,18 @@ function ramp(t) {
   return 'rgb(' + stops[i].map((c, k) => Math.round(c + (stops[i + 1][k] - c) * (at - i))) + ')';
 }
 function scaleOf(lists) {
-  if (!view.log) return {low: 0, high: 1, share: v => v, text: percent, ticks: [0, .25, .5, .75, 1]};
-  const values = lists.flat().filter(v => v !== null && v > 0 && isFinite(v)).sort((a, b) => a - b);
+  if (!view.log) return {share: v => v, ticks: [0, .25, .5, .75, 1].map(v => ({share: v, text: percent(v)}))};
+  const values = lists.flat().filter(v => v !== null && v > 0).sort((a, b) => a - b);
   if (!values.length) values.push(1e-3, 1);
   // A lone outlier must not squeeze the rest into one colour.
   let low = Math.floor(Math.log10(values[Math.floor(values.length * .005)]));
   let high = Math.ceil(Math.log10(values[Math.ceil((values.length - 1) * .995)]));
   while (high - low < 2) { high += 1; if (high - low < 2) low -= 1; }
-  const step = Math.ceil((high - low) / 8), ticks = [];
-  for (let e = low; e <= high; e += step) ticks.push(10 ** e);
-  return {low, high, share: v => (Math.log10(v) - low) / (high - low), text: show, ticks};
+  const step = [1, 2, 5, 10, 20, 50, 100].find(s => s * 8 >= high - low), ticks = [];
+  for (let e = Math.ceil(low / step) * step; e <= high; e += step) ticks.push({share: (e - low) / (high - low), text: raised(e)});
+  return {share: v => (Math.log10(v) - low) / (high - low), ticks};
 }
 const raised = e => '10' + String(e).replace(/./g, c => c === '-' ? '⁻' : '⁰¹²³⁴⁵⁶⁷⁸⁹'[c]);
-const power = v => view.log ? raised(Math.round(Math.log10(v))) : percent(v);
 let scale;
 
 // ---- the tip beside the pointer ----
@@ -156,6 +162,7 @@ const hush = () => { tip.style.visibility = 'hidden'; };
 function describe(w, i) {
   const lines = [w.name + '  ·  step ' + data.steps[i]];
   const part = (name, s) => {
+    if (s.rms[i] === null && s.bad[i]) lines.push(name + ': NOT FINITE: all ' + s.bad[i]);
     if (s.rms[i] === null) return;
     lines.push(name + ': rms ' + show(s.rms[i]) + ', norm ' + show(s.norm[i]) + ', mean ' + show(s.mean[i]) +
       ', deviation ' + show(s.deviation[i]));
@@ -170,111 +177,179 @@ function describe(w, i) {
 
 // ---- charts ----
 function sized(id, height) {
-  const svg = pick(id), width = Math.max(240, svg.parentNode.clientWidth);
-  const shown = id === 'loss' ? Math.min(300, width) : width;
+  const svg = pick(id), room = Math.max(240, svg.parentNode.clientWidth);
+  const width = id === 'loss' ? Math.min(340, room) : room;
   svg.replaceChildren();
-  svg.setAttribute('viewBox', '0 0 ' + shown + ' ' + height);
-  return [svg, shown];
+  svg.setAttribute('viewBox', '0 0 ' + width + ' ' + height);
+  return [svg, width];
 }
-const xOf = (left, right) => i => left + (right - left) * (data.steps.length > 1 ? i / (data.steps.length - 1) : .5);
+const pen = document.createElement('canvas').getContext('2d');
+function widthOf(text, font) {
+  pen.font = font || '11px ' + getComputedStyle(document.body).fontFamily;
+  return pen.measureText(text).width;
+}
+// Where a recorded or skipped step lies between the columns.
+function columnOf(step) {
+  const steps = data.steps, i = steps.findIndex(s => s >= step);
+  return i < 0 ? steps.length - 1 : i === 0 ? 0 : i - (steps[i] - step) / (steps[i] - steps[i - 1]);
+}
 function path(values, x, y) {
   let d = '', on = false;
   values.forEach((v, i) => {
-    if (v === null || !isFinite(v)) { on = false; return; }
+    if (typeof v !== 'number') { on = false; return; }
     d += (on ? 'L' : 'M') + x(i).toFixed(1) + ' ' + y(v).toFixed(1);
-    if (!on && (i + 1 === values.length || values[i + 1] === null)) d += 'h1';
+    if (!on && typeof values[i + 1] !== 'number') d += 'h.01';
     on = true;
   });
   return d;
 }
-function stepAxis(svg, x, top, label) {
-  const n = data.steps.length;
-  const wanted = [...new Set([0, .25, .5, .75, 1].map(t => Math.round(t * (n - 1))))];
-  for (const i of wanted) {
-    if (i < 0) continue;
-    const anchor = n === 1 ? 'middle' : i === 0 ? 'start' : i === n - 1 ? 'end' : 'middle';
-    svg.append(svgNode('text', {x: x(i), y: top, 'text-anchor': anchor}, (i === 0 ? label : '') + data.steps[i]));
+// Labels in a row under an axis: of several lists, from dense to sparse, the first whose labels stand apart. Returns it.
+function labels(svg, lists, y, from, to, placed) {
+  const tried = lists.map(list => list.map(tick => {
+    const {at, text} = placed(tick), half = widthOf(text) / 2;
+    return {at, text, half, x: Math.max(from + half, Math.min(to - half, at))};
+  }));
+  const apart = list => list.every((l, i) => i === 0 || l.x - l.half > list[i - 1].x + list[i - 1].half + 8);
+  const chosen = tried.findIndex(apart);
+  for (const l of tried[chosen] || []) {
+    svg.append(svgNode('line', {x1: l.at, x2: l.at, y1: y - 15, y2: y - 11, class: 'axis'}));
+    svg.append(svgNode('text', {x: l.x, y, 'text-anchor': 'middle'}, l.text));
   }
+  return lists[chosen] || [];
+}
+const stepLabels = (svg, x, y, from, to) =>
+  labels(svg, data.stepTicks, y, from, to, step => ({at: x(columnOf(step)), text: String(step)}));
+function scaleLabels(svg, y, from, to) {
+  const lists = scale.ticks.map((_, k) => scale.ticks.filter((_, i) => i % (k + 1) === 0));
+  labels(svg, lists, y, from - 16, to + 16, tick => ({at: from + (to - from) * tick.share, text: tick.text}));
+}
+const xOf = (left, right) => i => left + (right - left) * (data.steps.length > 1 ? i / (data.steps.length - 1) : .5);
+
+function markBad(svg, x, bottom, bad) {
+  for (let i = 0; i < data.steps.length; ++i)
+    if (bad(i)) svg.append(svgNode('rect', {x: x(i) - 1.5, y: bottom - 6, width: 3, height: 6, fill: css('bad')}));
 }
 
+const lossText = v => typeof v === 'number' ? show(v) : v;
 function drawLoss() {
-  const values = data.loss.filter(v => v !== null);
-  const box = pick('loss');
-  if (values.length < 2) { box.style.display = 'none'; return; }
-  const [svg, width] = sized('loss', 64);
-  const low = Math.min(...values), high = Math.max(...values), x = xOf(0, width - 48);
-  const y = v => 58 - 50 * (high > low ? (v - low) / (high - low) : .5);
-  svg.append(svgNode('path', {d: path(data.loss, x, y), fill: 'none', stroke: css('mark'), 'stroke-width': 1.8}));
-  const end = y(values[values.length - 1]);
-  svg.append(svgNode('text', {x: width - 40, y: end - 2}, 'loss'));
-  svg.append(svgNode('text', {x: width - 40, y: end + 11}, show(values[values.length - 1])));
+  const values = data.loss.filter(v => typeof v === 'number'), bad = data.loss.some(v => typeof v === 'string');
+  pick('loss').toggleAttribute('hidden', values.length < 2 && !bad);
+  if (values.length < 2 && !bad) return;
+  const [svg, width] = sized('loss', 96), bottom = 76, low = Math.min(...values), high = Math.max(...values);
+  const ticks = data.lossTicks.map(v => ({v, text: show(v)}));
+  const left = 12 + Math.max(24, ...ticks.map(t => widthOf(t.text))), right = width - 46;
+  const x = xOf(left, right), share = v => high > low ? (v / 2 - low / 2) / (high / 2 - low / 2) : .5;
+  const y = v => bottom - 6 - (bottom - 20) * share(v);
+  for (const {v, text} of ticks) {
+    svg.append(svgNode('line', {x1: left, x2: right, y1: y(v), y2: y(v), class: 'axis'}));
+    svg.append(svgNode('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, text));
+  }
+  svg.append(svgNode('line', {x1: left, x2: right, y1: bottom, y2: bottom, class: 'axis'}));
+  svg.append(svgNode('text', {x: left - 6, y: bottom + 15, 'text-anchor': 'end'}, 'step'));
+  stepLabels(svg, x, bottom + 15, left, width);
+  svg.append(svgNode('path', {d: path(data.loss, x, y), fill: 'none', stroke: css('mark'), 'stroke-width': 1.8,
+    'stroke-linecap': 'round', 'stroke-linejoin': 'round'}));
+  markBad(svg, x, bottom, i => typeof data.loss[i] === 'string');
+  const last = lastOf(data.loss), end = typeof last === 'number' ? y(last) : bottom - 8;
+  svg.append(svgNode('text', {x: right + 6, y: end - 2}, 'loss'));
+  svg.append(svgNode('text', {x: right + 6, y: end + 11}, lossText(last)));
 }
 
 function drawLegend(left) {
-  const [svg, width] = sized('legend', 30);
-  const bar = Math.min(320, width - left - 260), count = 64;
+  const words = [['0', 'zero'], ['NaN or infinite', 'bad'], ['none', 'none']];
+  const room = Math.max(240, pick('legend').parentNode.clientWidth), swatches = 230;
+  const start = Math.max(left, 16), below = room - start - swatches < 160;
+  const bar = Math.min(320, room - start - 16 - (below ? 0 : swatches)), count = 64;
+  const [svg] = sized('legend', below ? 50 : 30);
   for (let i = 0; i < count; ++i) {
-    svg.append(svgNode('rect', {x: left + bar * i / count, y: 2, width: bar / count + .6, height: 9,
+    svg.append(svgNode('rect', {x: start + bar * i / count, y: 2, width: bar / count + .6, height: 9,
       fill: ramp(i / (count - 1))}));
   }
-  for (const v of scale.ticks) {
-    svg.append(svgNode('text', {x: left + bar * scale.share(v), y: 24, 'text-anchor': 'middle'}, power(v)));
-  }
-  let x = left + bar + 36;
-  for (const [name, colour] of [['0', 'zero'], ['NaN or infinite', 'bad'], ['none', 'none']]) {
-    svg.append(svgNode('rect', {x, y: 1, width: 12, height: 11, fill: css(colour), rx: 2}));
-    svg.append(svgNode('text', {x: x + 17, y: 11}, name));
-    x += 34 + name.length * 6;
+  scaleLabels(svg, 24, start, start + bar);
+  let x = below ? start : start + bar + 36, y = below ? 36 : 1;
+  for (const [name, colour] of words) {
+    svg.append(svgNode('rect', {x, y, width: 12, height: 11, fill: css(colour), rx: 2}));
+    svg.append(svgNode('text', {x: x + 17, y: y + 10}, name));
+    x += 36 + widthOf(name);
   }
 }
 
-// Neighbouring cells of one colour become one rectangle; a row stays some hundred nodes at most.
+// Names stand beside their rows where they fit, else above them, on as many lines as they take.
+function heatLayout(width) {
+  const small = rows.length > 60, band = small ? 12 : 17, letter = small ? 10 : 11;
+  const family = getComputedStyle(document.documentElement).getPropertyValue('--mono');
+  const each = Math.max(1, widthOf('m'.repeat(20), 'bold ' + letter + 'px ' + family) / 20);
+  const longest = Math.max(0, ...rows.map(w => w.name.length)) * each;
+  const beside = longest + 14 < width * .42, fits = Math.floor(width / each) - 1;
+  let height = 0;
+  const places = rows.map(w => {
+    const lines = beside ? [w.name] : broken(w.name, fits), top = height;
+    const cells = beside ? top : top + lines.length * (letter + 3) + 5;
+    height = cells + band + (beside ? 0 : 6);
+    return {lines, top, cells};
+  });
+  return {small, band, letter, beside, places, height, left: beside ? longest + 14 : 0};
+}
+// Lines of at most `most` letters, which end after a dot where there is one.
+function broken(name, most) {
+  const lines = [];
+  while (name.length > most) {
+    const dot = name.lastIndexOf('.', most - 1), end = dot > most / 3 ? dot + 1 : most;
+    lines.push(name.slice(0, end));
+    name = name.slice(end);
+  }
+  return [...lines, name];
+}
+// Neighbouring cells of one colour become one rectangle.
+function drawCells(group, w, top, high, left, cell) {
+  const values = view.of(w), columns = data.steps.length;
+  const colourOf = i => isBad(w, i) ? css('bad') : values[i] === null ? css('none') :
+    view.log && values[i] === 0 ? css('zero') : ramp(scale.share(values[i]));
+  for (let i = 0; i < columns;) {
+    const fill = colourOf(i);
+    let end = i + 1;
+    while (end < columns && colourOf(end) === fill) ++end;
+    group.append(svgNode('rect', {x: (left + i * cell).toFixed(2), y: top + .5,
+      width: ((end - i) * cell + .35).toFixed(2), height: high - 1, fill}));
+    i = end;
+  }
+}
+function drawBar(group, w, top, high, start, bars) {
+  const last = lastOf(view.of(w));
+  if (isBad(w, data.steps.length - 1)) {
+    group.append(svgNode('text', {x: start + 2, y: top + high / 2 + 4, class: 'bad',
+      style: 'fill:' + css('bad') + ';font-weight:600'}, 'NaN/inf'));
+  } else if (last !== null) {
+    const zero = view.log && last === 0, share = zero ? 0 : Math.min(Math.max(scale.share(last), .004), 1);
+    group.append(svgNode('rect', {x: start, y: top + high * .2, width: Math.max(2, bars * share), height: high * .6,
+      rx: 2, class: 'bar', fill: zero ? css('zero') : ramp(scale.share(last))}));
+  }
+}
 function drawHeat() {
-  const rowHeight = rows.length > 120 ? 7 : rows.length > 60 ? 11 : 17;
-  const longest = Math.max(0, ...rows.map(w => w.name.length));
-  const left = Math.min(250, 14 + longest * 6.7), fits = Math.floor((left - 14) / 6.7);
-  const height = rows.length * rowHeight + 24, columns = data.steps.length;
+  const room = Math.max(240, pick('heat').parentNode.clientWidth);
+  const {small, band, letter, beside, places, height, left} = heatLayout(room), columns = data.steps.length;
   drawLegend(left);
-  const [svg, width] = sized('heat', height);
-  const bars = Math.min(220, width * .2), right = width - bars - 34, cell = (right - left) / columns;
-  const colourOf = (w, v, i) => isBad(w, i) ? css('bad') : v === null ? css('none') :
-    view.log && v === 0 ? css('zero') : ramp(scale.share(v));
-  const bad = css('bad'), start = right + 34;
-  for (const v of scale.ticks) {
-    const x = start + bars * scale.share(v);
-    svg.append(svgNode('line', {x1: x, x2: x, y1: 0, y2: height - 22, class: 'axis'}));
-    if (scale.ticks.indexOf(v) % Math.ceil(scale.ticks.length / 4) === 0)
-      svg.append(svgNode('text', {x, y: height - 6, 'text-anchor': 'middle'}, power(v)));
+  const [svg, width] = sized('heat', height + (beside ? 26 : 40));
+  const bars = Math.max(46, Math.min(220, width * .2)), right = width - bars - 30, cell = (right - left) / columns;
+  const start = right + 24;
+  for (const {share} of scale.ticks) {
+    const x = start + bars * share;
+    svg.append(svgNode('line', {x1: x, x2: x, y1: 0, y2: height + 4, class: 'axis'}));
   }
   rows.forEach((w, r) => {
-    const y = r * rowHeight, values = view.of(w);
+    const {lines, top, cells} = places[r];
     const group = svgNode('g', {class: 'row', tabindex: 0, role: 'button', 'aria-label': w.name});
-    const named = rowHeight > 9 || r % 2 === 0;
-    if (named) {
-      const name = w.name.length > fits ? '…' + w.name.slice(w.name.length - fits + 1) : w.name;
-      const mark = svgNode('text', {x: left - 8, y: y + rowHeight / 2 + 4, 'text-anchor': 'end',
-        class: 'name' + (picked === w ? ' picked' : '')}, name);
+    lines.forEach((text, k) => {
+      const mark = svgNode('text', {x: beside ? left - 8 : 0, y: beside ? top + band / 2 + 4 : top + (k + 1) * (letter + 3),
+        'text-anchor': beside ? 'end' : 'start',
+        class: 'name' + (small ? ' small' : '') + (picked === w ? ' picked' : '')}, text);
       if (accused.has(w.index) && picked !== w) mark.style.fill = css(accused.get(w.index));
       if (accused.has(w.index)) mark.style.fontWeight = 700;
       group.append(mark);
-    }
-    for (let i = 0; i < columns;) {
-      const fill = colourOf(w, values[i], i);
-      let end = i + 1;
-      while (end < columns && colourOf(w, values[end], end) === fill) ++end;
-      group.append(svgNode('rect', {x: (left + i * cell).toFixed(2), y: y + .5,
-        width: ((end - i) * cell + .35).toFixed(2), height: rowHeight - 1, fill}));
-      i = end;
-    }
-    const last = lastOf(values);
-    if (last !== null && isFinite(last)) {
-      const zero = view.log && last === 0, share = zero ? 0 : Math.min(Math.max(scale.share(last), 0.004), 1);
-      group.append(svgNode('rect', {x: start, y: y + rowHeight * .2, width: Math.max(2, bars * share),
-        height: rowHeight * .6, rx: 2, fill: zero ? css('zero') : ramp(scale.share(last))}));
-    }
-    if (isBad(w, columns - 1)) group.append(svgNode('text', {x: start + bars - 4,
-      y: y + rowHeight / 2 + 4, 'text-anchor': 'end', style: 'fill:' + bad + ';font-weight:600'}, 'NaN'));
-    const hit = svgNode('rect', {x: 0, y, width, height: rowHeight, class: 'hit'});
+    });
+    drawCells(group, w, cells, band, left, cell);
+    drawBar(group, w, cells, band, start, bars);
+    const hit = svgNode('rect', {x: 0, y: top, width, height: cells + band - top, class: 'hit'});
     hit.addEventListener('mousemove', event => {
       const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) * width / box.width;
       tell(event, describe(w, Math.min(columns - 1, Math.max(0, Math.floor((x - left) / cell)))));
@@ -285,7 +360,10 @@ function drawHeat() {
     group.append(hit);
     svg.append(group);
   });
-  stepAxis(svg, i => left + (right - left) * (columns > 1 ? i / (columns - 1) : .5), height - 6, 'step ');
+  svg.append(beside ? svgNode('text', {x: left - 8, y: height + 19, 'text-anchor': 'end'}, 'step') :
+    svgNode('text', {x: 0, y: height + 33}, 'step'));
+  stepLabels(svg, i => left + (i + .5) * cell, height + 19, left, right);
+  scaleLabels(svg, height + 19, start, start + bars);
 }
 
 function drawCurves() {
@@ -294,19 +372,23 @@ function drawCurves() {
     const share = view.log && v <= 0 ? 0 : Math.min(Math.max(scale.share(v), 0), 1);
     return bottom - share * (bottom - 10);
   };
-  for (const v of scale.ticks) {
-    svg.append(svgNode('line', {x1: left, x2: width - 8, y1: y(v), y2: y(v), class: 'axis'}));
-    svg.append(svgNode('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, power(v)));
+  for (const {share, text} of scale.ticks) {
+    const at = bottom - share * (bottom - 10);
+    svg.append(svgNode('line', {x1: left, x2: width - 8, y1: at, y2: at, class: 'axis'}));
+    svg.append(svgNode('text', {x: left - 6, y: at + 4, 'text-anchor': 'end'}, text));
   }
   const order = rows.filter(w => w !== picked).sort((a, b) => accused.has(a.index) - accused.has(b.index));
   for (const w of [...order, picked]) {
     const mine = w === picked, colour = accused.has(w.index) ? css(accused.get(w.index)) : css('faint');
+    const broad = data.steps.length === 1 ? 7 : mine ? 2.6 : accused.has(w.index) ? 1.6 : 1;
     const line = svgNode('path', {d: path(view.of(w), x, y), fill: 'none', stroke: mine ? css('mark') : colour,
-      'stroke-width': mine ? 2.6 : accused.has(w.index) ? 1.6 : 1, 'stroke-linejoin': 'round',
+      'stroke-width': broad, 'stroke-linejoin': 'round', 'stroke-linecap': 'round',
       opacity: mine ? 1 : accused.has(w.index) ? .9 : .55});
     svg.append(line);
   }
-  stepAxis(svg, x, bottom + 18, 'step ');
+  markBad(svg, x, bottom, i => isBad(picked, i));
+  svg.append(svgNode('text', {x: left - 6, y: bottom + 18, 'text-anchor': 'end'}, 'step'));
+  stepLabels(svg, x, bottom + 18, left, width);
   const cursor = svgNode('line', {y1: 10, y2: bottom, stroke: css('mark'), opacity: 0});
   const cover = svgNode('rect', {x: left, y: 0, width: width - left, height: bottom, class: 'hit'});
   cover.addEventListener('mousemove', event => {
@@ -329,29 +411,29 @@ function drawCurves() {
 // One ridge per step, the newest in front; the last one is filled with colour.
 function drawBins() {
   const [svg, width] = sized('bins', 260), left = 66, right = width - 8, bottom = 236;
-  const list = view.bins(picked);
-  pick('bins-about').textContent = list.length ? 'share of ' + picked.name + (view.bins(picked) === picked.valueBins ?
-    '' : '’s gradient') + ' by size, over the steps' : '';
+  const list = view.side === 'value' ? picked.valueBins : picked.gradientBins;
+  pick('bins-about').textContent = !list.length ? '' :
+    'share of ' + picked.name + (view.side === 'value' ? '' : '’s gradient') + ' by size, over the steps';
   if (!list.length) { svg.append(svgNode('text', {x: left, y: 120}, 'nothing was recorded here')); return; }
   let first = Infinity, last = -Infinity, top = 0;
   for (const h of list) h.shares.forEach((s, b) => {
     if (s > 0) { first = Math.min(first, b); last = Math.max(last, b); top = Math.max(top, s); }
   });
   if (first > last) {
-    svg.append(svgNode('text', {x: left, y: 120}, 'every element is exactly 0'));
+    svg.append(svgNode('text', {x: left, y: 120}, list.some(h => h.zeros > 0) ? 'every finite element is exactly 0' :
+      'no element is finite'));
     return;
   }
   first = Math.max(0, first - 1), last = Math.min(list[0].shares.length - 1, last + 1);
   while (last - first < 12) { first = Math.max(0, first - 1); last = Math.min(list[0].shares.length - 1, last + 1); }
   const x = b => left + (right - left) * (b - first) / (last - first + 1);
   const peak = list.length > 1 ? 90 : 180, gap = list.length > 1 ? (bottom - peak - 14) / (list.length - 1) : 0;
-  const decade = Math.log2(10);
-  const step = Math.max(1, Math.ceil((last - first) / decade / 7));
-  for (let e = Math.ceil((data.lowest + first) / decade); e <= (data.lowest + last + 1) / decade; e += step) {
-    const at = x(e * decade - data.lowest);
-    svg.append(svgNode('line', {x1: at, x2: at, y1: 10, y2: bottom, class: 'axis'}));
-    svg.append(svgNode('text', {x: at, y: bottom + 18, 'text-anchor': 'middle'}, raised(e)));
-  }
+  const decade = Math.log2(10), powers = [], at = e => x(e * decade - data.lowest);
+  for (let e = Math.ceil((data.lowest + first) / decade); e <= (data.lowest + last + 1) / decade; ++e) powers.push(e);
+  const lists = powers.map((_, k) => powers.filter(e => e % (k + 1) === 0));
+  for (const e of labels(svg, lists, bottom + 18, left - 16, width, e => ({at: at(e), text: raised(e)})))
+    svg.append(svgNode('line', {x1: at(e), x2: at(e), y1: 10, y2: bottom, class: 'axis'}));
+  let named = -Infinity;
   list.forEach((h, k) => {
     const base = bottom - (list.length - 1 - k) * gap, newest = k === list.length - 1;
     let d = 'M' + x(first) + ' ' + base;
@@ -369,77 +451,106 @@ function drawBins() {
     });
     ridge.addEventListener('mouseleave', hush);
     svg.append(ridge);
-    if (k === 0 || newest || k % Math.ceil(list.length / 4) === 0 && list.length - 1 - k > 2) {
+    if (newest || base - named >= 24 && bottom - base >= 16) {
       svg.append(svgNode('text', {x: left - 8, y: base + 3, 'text-anchor': 'end'}, 'step ' + h.step));
+      named = base;
     }
   });
 }
 
 // ---- the page ----
 function drawAll() {
-  rows = all.filter(w => w.kind === view.kind && (view.of(w).some(v => v !== null) || view.kind === 'parameter'));
+  rows = all.filter(w => w.kind === view.kind && (view.kind === 'parameter' || seenIn(view, w)));
   if (!rows.includes(picked)) {
     const suspect = data.suspects.find(s => rows.includes(all[s.which]));
     picked = suspect ? all[suspect.which] : rows[rows.length - 1];
   }
   scale = scaleOf(rows.map(view.of));
-  pick('about').textContent = view.about + '; the bars on the right are the last step';
+  pick('about').textContent = view.about + '; the bars on the right are the last that was recorded';
   pick('curves-title').textContent = picked.name;
   pick('curves-about').textContent = view.about + ', the other rows thin behind it';
   for (const button of document.querySelectorAll('.tabs button'))
     button.setAttribute('aria-pressed', button.textContent === view.key);
+  for (const item of document.querySelectorAll('.suspects li'))
+    item.toggleAttribute('aria-current', blamed !== null && item.suspect === blamed && all[blamed.which] === picked);
   drawLoss();
   drawHeat();
   drawCurves();
   drawBins();
 }
 function choose(w) { picked = w; drawAll(); }
+// The view in which a suspect's trouble is seen.
+function viewOf(suspect) {
+  const w = all[suspect.which], mine = views.filter(v => v.kind === w.kind);
+  const wanted = {
+    'non-finite': v => w[v.side].bad.some(n => n > 0),
+    dead: v => !v.log && lastOf(v.of(w)) > .95,
+    frozen: v => v.of(w) === w.ratio && seenIn(v, w),
+  }[suspect.trouble] || (v => v.of(w) === w.gradient.rms);
+  return mine.find(wanted) || mine[0] || view;
+}
+function blame(suspect) {
+  blamed = suspect;
+  view = viewOf(suspect);
+  choose(all[suspect.which]);
+}
+function onPress(node, act) {
+  node.tabIndex = 0;
+  node.onclick = act;
+  node.onkeydown = event => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); act(); } };
+}
 function accuse() {
-  const list = document.querySelector('.suspects'), few = 6;
-  pick('verdict').textContent = data.suspects.length ? '' : 'None: every parameter gets a gradient and moves.';
-  pick('verdict').className = data.suspects.length ? '' : 'well';
+  const list = document.querySelector('.suspects'), few = 6, none = !data.suspects.length;
+  const verdict = !views.length ? 'Nothing was recorded.' : 'None: every parameter gets a gradient and moves.';
+  pick('verdict').textContent = none ? verdict : '';
+  pick('verdict').className = none && views.length ? 'well' : '';
   const entry = s => {
     const item = document.createElement('li'), kind = document.createElement('b'), text = document.createElement('span');
     item.style.setProperty('--colour', 'var(--' + s.trouble + ')');
-    item.tabIndex = 0;
+    item.suspect = s;
     kind.textContent = s.trouble;
     text.textContent = s.text;
     item.append(kind, text);
-    item.onclick = item.onkeydown = event => {
-      if (event.type === 'keydown' && event.key !== 'Enter') return;
-      const w = all[s.which];
-      if (w.kind !== view.kind) view = views.find(v => v.kind === w.kind) || view;
-      choose(w);
-      pick('heat').scrollIntoView({behavior: 'smooth', block: 'center'});
-    };
+    onPress(item, () => {
+      if (!views.length) return;
+      blame(s);
+      document.querySelector('#heat .picked').scrollIntoView({behavior: 'smooth', block: 'center'});
+    });
     return item;
   };
   list.append(...data.suspects.slice(0, few).map(entry));
   if (data.suspects.length > few) {
     const more = document.createElement('li');
     more.className = 'more';
-    more.tabIndex = 0;
     more.textContent = 'show ' + (data.suspects.length - few) + ' more';
-    more.onclick = () => more.replaceWith(...data.suspects.slice(few).map(entry));
+    onPress(more, () => more.replaceWith(...data.suspects.slice(few).map(entry)));
     list.append(more);
   }
 }
 function start() {
   document.querySelector('h1').textContent = data.title;
-  const count = kind => all.filter(w => w.kind === kind).length, loss = data.loss.filter(v => v !== null);
-  const facts = [(data.steps.length ? data.steps[data.steps.length - 1] + 1 : 0) + ' steps', count('parameter') +
-    ' parameters', count('activation') + ' activations'];
-  if (loss.length > 1) facts.push('loss ' + show(loss[0]) + ' → ' + show(loss[loss.length - 1]));
+  const loss = data.loss.filter(v => v !== null), steps = data.steps.length ? data.steps[data.steps.length - 1] + 1 : 0;
+  const counted = (n, word) => n + ' ' + word + (n === 1 ? '' : 's');
+  const facts = [counted(steps, 'step'), ...['parameter', 'activation'].map(kind =>
+    counted(all.filter(w => w.kind === kind).length, kind))];
+  if (loss.length === 1) facts.push('loss ' + lossText(loss[0]));
+  if (loss.length > 1) facts.push('loss ' + lossText(loss[0]) + ' → ' + lossText(loss[loss.length - 1]));
   pick('facts').textContent = facts.join('  ·  ');
   accuse();
-  if (!views.length) { pick('about').textContent = 'Nothing was recorded.'; return; }
+  for (const section of ['layers', 'charts']) pick(section).toggleAttribute('hidden', !views.length);
+  if (!views.length) {
+    drawLoss();
+    addEventListener('resize', drawLoss);
+    return;
+  }
   for (const v of views) {
     const button = document.createElement('button');
     button.textContent = v.key;
     button.onclick = () => { view = v; drawAll(); };
     document.querySelector('.tabs').append(button);
   }
-  drawAll();
+  if (data.suspects.length) blame(data.suspects[0]);
+  else drawAll();
   addEventListener('resize', drawAll);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
 }

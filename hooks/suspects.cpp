@@ -126,12 +126,12 @@ std::optional<Suspect> still_suspect(const Watched& w, size_t which, const Cours
     if (c.value_zeros.empty() || Course::least(c.value_zeros) <= 0.95) return {};
     return Suspect{Trouble::dead, which, fmt::format("{:.3g} % of {} is 0", 100 * Course::least(c.value_zeros), name)};
   }
-  if (c.gradient_rms.empty()) {
+  if (c.gradient_rms.empty() && !w.bad_gradient) {
     return Suspect{
         Trouble::frozen, which,
         fmt::format("no gradient came to {} in {} steps: is it used, and does it require one?", name, steps)};
   }
-  if (Course::least(c.gradient_zeros) == 1) {
+  if (!c.gradient_zeros.empty() && Course::least(c.gradient_zeros) == 1) {
     return Suspect{Trouble::dead, which, fmt::format("the whole gradient of {} is 0", name)};
   }
   if (!w.bad_value && !w.bad_gradient && !c.update_ratios.empty() && Course::last(c.update_ratios) == 0) {

@@ -245,6 +245,18 @@ TEST(Suspects, NameWhereNanBegan) {
   EXPECT_THAT(words(recorder.suspects()), HasSubstr("in step 2, before 1 other"));
 }
 
+TEST(Suspects, GradientThatWasAlwaysNanIsNotCalledMissing) {
+  const Tensor w = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  for (int i = 0; i < 3; ++i) {
+    w.set_grad(Tensor());
+    (w * NAN).sum().backward();
+    recorder.step();
+  }
+  EXPECT_THAT(words(recorder.suspects()), HasSubstr("non-finite: the gradient of w held NaN"));
+  EXPECT_THAT(words(recorder.suspects()), testing::Not(HasSubstr("frozen")));
+}
+
 TEST(JsonLine, IsOneLineWithEveryFigure) {
   const Tensor w = leaf({3, 4});
   GradientRecorder recorder(NamedTensors{{"layer \"1\"", w}});
@@ -266,6 +278,16 @@ TEST(ReportHtml, HoldsTheDataAndLoadsNothing) {
   EXPECT_THAT(page, HasSubstr(R"("name":"\u003c/script>")"));
   EXPECT_THAT(page, testing::Not(HasSubstr("src=")));
   EXPECT_THAT(page, testing::Not(HasSubstr("url(")));
+}
+
+TEST(ReportHtml, OffersRoundStepsFromDenseToSparse) {
+  const Tensor w = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  for (int i = 0; i < 91; ++i) recorder.step(i == 90 ? NAN : 2.0 - i / 100.0);
+  const std::string page = report_html(recorder.history());
+  EXPECT_THAT(page, HasSubstr(R"("stepTicks":[[0,10,20,30,40,50,60,70,80,90],[0,20,40,60,80],[0,50],[0],[90]])"));
+  EXPECT_THAT(page, HasSubstr(R"("lossTicks":[1.5,2])"));
+  EXPECT_THAT(page, HasSubstr(R"(1.12,1.11,"NaN"])"));
 }
 
 TEST(ReportHtml, OfNothingIsAPageToo) {

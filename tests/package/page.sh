@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The page of `weft demo hooks` in a browser, on light and on dark ground: nothing in its console, every chart drawn,
-# text that can be read, nothing loaded. usage: page.sh PROGRAM CHECKS
+# The page of `weft demo hooks` and pages of histories that are hard to show, in a browser, on light and on dark ground,
+# in windows of four widths: nothing in the console, every chart drawn, every name whole, text that can be read and lies
+# over no other, nothing loaded. usage: page.sh DEMO CASES CHECKS
 set -euo pipefail
-program=$1 checks=$2
+demo=$1 cases=$2 checks=$3
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
   { echo "SKIPPED: no Chromium was found"; exit 77; }
 work=$(mktemp -d)
@@ -12,22 +13,37 @@ browse() {
 }
 browse --dump-dom about:blank >/dev/null 2>"$work/log" ||
   { echo "SKIPPED: $browser does not start here: $(tail -1 "$work/log")"; exit 77; }
-"$program" "$work/run" >/dev/null
+mkdir "$work/pages"
+"$cases" "$work/pages"
+"$demo" "$work/run" >/dev/null
+mv "$work/run/gradients.html" "$work/pages/demo.html"
+
+# One document holds all pages in frames; each tells it what it found.
 {
-  cat "$work/run/gradients.html"
-  printf '<script>%s</script>\n' "$(cat "$checks")"
-} >"$work/page.html"
+  echo '<!DOCTYPE html><pre id="checks"></pre><script>
+    addEventListener("message", e => { document.getElementById("checks").textContent += e.data + "\n"; });</script>'
+  for page in "$work"/pages/*.html; do
+    printf '<script>%s</script>\n' "$(cat "$checks")" >>"$page"
+    for width in 360 600 1000 1600; do
+      printf '<iframe src="%s" width="%s" height="900" style="border:0"></iframe>\n' "${page#"$work/"}" $width
+    done
+  done
+} >"$work/all.html"
+count=$(grep -c '<iframe' "$work/all.html")
 
 scheme=0
 for ground in dark light; do
-  browse --window-size=1240,1400 \
-    --blink-settings=preferredColorScheme=$scheme --virtual-time-budget=5000 --enable-logging=stderr --v=0 \
-    --dump-dom "file://$work/page.html" >"$work/dom" 2>"$work/log"
-  if grep 'CONSOLE' "$work/log"; then
+  browse --window-size=1700,1400 \
+    --blink-settings=preferredColorScheme=$scheme --virtual-time-budget=60000 --enable-logging=stderr --v=0 \
+    --dump-dom "file://$work/all.html" >"$work/dom" 2>"$work/log"
+  if grep -m 5 'CONSOLE' "$work/log"; then
     echo "the console is not empty on $ground ground"
     exit 1
   fi
-  grep -o '<pre id="checks">[^<]*' "$work/dom" | sed 's/^<pre id="checks">//' | tee "$work/words"
-  grep -q "^ok: .* on $ground ground" "$work/words" || { echo "FAILED on $ground ground"; exit 1; }
+  sed -n '/<pre id="checks">/,/<\/pre>/p' "$work/dom" | sed 's/.*<pre id="checks">//; s/<\/pre>.*//' >"$work/words"
+  grep -v '^ok: ' "$work/words" | grep . && { echo "FAILED on $ground ground"; exit 1; }
+  passed=$(grep -c "^ok: .* on $ground ground" "$work/words") || true
+  [[ $passed == "$count" ]] || { echo "$passed of $count pages answered on $ground ground"; exit 1; }
+  echo "ok: $passed pages on $ground ground"
   scheme=1
 done

@@ -1,0 +1,97 @@
+// Writes pages of histories that a report must bear into a folder: usage: weft_page_cases FOLDER
+#include <cmath>
+#include <fstream>
+#include <string>
+
+#include <weft/hooks/recorder.hpp>
+
+namespace {
+
+using namespace weft;
+
+constexpr double not_finite = NAN;
+
+Statistics typical(double rms, int64_t zeros = 0, int64_t bad = 0) {
+  Statistics s{.count = 1000, .zeros = zeros, .non_finite = bad, .mean = rms / 10, .deviation = rms};
+  s.norm = rms * std::sqrt(1000.0 - static_cast<double>(bad)), s.low = -3 * rms, s.high = 3 * rms;
+  return s;
+}
+
+std::shared_ptr<const Histogram> bins_around(double rms) {
+  auto h = std::make_shared<Histogram>();
+  const int middle = rms > 0 && std::isfinite(rms) ? static_cast<int>(std::log2(rms)) - Histogram::lowest : -100;
+  for (int i = 0; i < Histogram::bins; ++i) {
+    const auto share = static_cast<uint32_t>(500 * std::exp(-0.3 * std::abs(i - middle)));
+    h->positive[static_cast<size_t>(i)] = h->negative[static_cast<size_t>(i)] = share;
+  }
+  if (rms == 0) h->zeros = 1000;
+  if (!std::isfinite(rms)) h->non_finite = 1000;
+  return h;
+}
+
+struct Plan {
+  int layers = 3, steps = 10, every = 1;
+  std::string (*name)(int) = [](int i) { return "layer" + std::to_string(i) + ".weight"; };
+  /// rms of a layer's gradient in a column; what is not finite makes every element so.
+  double (*rms)(int layer, int column) = [](int i, int k) {
+    return std::pow(10, -i % 7) * (1 + 0.3 * std::sin(k + i));
+  };
+  double (*loss)(int column) = [](int k) { return 2.3 * std::exp(-0.02 * k) + 0.1; };
+  bool activations = true;
+};
+
+Statistics or_bad(double rms) { return std::isfinite(rms) ? typical(rms, rms == 0 ? 1000 : 10) : typical(0, 0, 1000); }
+
+History history_of(const Plan& plan) {
+  History h;
+  for (int i = 0; i < plan.layers; ++i) h.watched.push_back({.name = plan.name(i)});
+  for (int i = 0; i < plan.layers && plan.activations; ++i) {
+    h.watched.push_back({.name = "out." + plan.name(i), .kind = WatchedKind::activation});
+  }
+  for (int k = 0; k < plan.steps; ++k) {
+    RecordedStep step{.step = int64_t{k} * plan.every, .loss = plan.loss(k), .of = {}};
+    for (size_t i = 0; i < h.watched.size(); ++i) {
+      const double rms = plan.rms(static_cast<int>(i) % plan.layers, k);
+      Observation o;
+      o.value = typical(0.1), o.gradient = or_bad(rms), o.update_ratio = 1e-3 * rms;
+      if (k % 10 == 0) o.value_histogram = bins_around(0.1), o.gradient_histogram = bins_around(rms);
+      if (o.gradient->non_finite > 0 && !h.watched[i].bad_gradient) h.watched[i].bad_gradient = step.step;
+      step.of.push_back(o);
+    }
+    h.steps.push_back(std::move(step));
+  }
+  return h;
+}
+
+std::string long_name(int i) {
+  return "transformer.encoder.blocks." + std::to_string(i) + ".attention.projections.query_key_value.weight_original";
+}
+std::string unbroken_name(int i) { return std::string(150, static_cast<char>('a' + i)); }
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string folder = argv[1];
+  const auto write = [&](const std::string& name, const History& history, const std::string& title = "Gradients") {
+    std::ofstream(folder + "/" + name + ".html") << report_html(history, title);
+  };
+  write("names", history_of({.layers = 12, .steps = 91, .name = long_name}));
+  write("unbroken", history_of({.steps = 5, .name = unbroken_name}), unbroken_name(2));
+  write("one", history_of({.layers = 1, .steps = 1, .activations = false}));
+  write("three", history_of({}));
+  write("many", history_of({.layers = 200, .steps = 500, .every = 20, .activations = false}));
+  write("bad", history_of({.rms = [](int, int) { return not_finite; }, .loss = [](int) { return not_finite; }}));
+  write("late", history_of({.layers = 6,
+                            .steps = 46,
+                            .rms = [](int i, int k) { return k == 45 && i != 3 ? not_finite : 0.01 * (i + 1); },
+                            .loss = [](int k) { return k == 45 ? double{INFINITY} : 3.0 - 0.01 * k; }}));
+  write("zero", history_of({.rms = [](int, int) { return 0.0; }, .loss = [](int) { return 0.0; }}));
+  write("extreme", history_of({.rms = [](int i, int) { return i == 0   ? 5e-324
+                                                              : i == 1 ? 1e308
+                                                                       : 1.0; },
+                               .loss = [](int k) { return k % 2 == 0 ? -1e308 : 1e308; }}));
+  write("unmoved", {.watched = {{.name = "a"}, {.name = "b"}},
+                    .steps = {{.step = 0, .loss = {}, .of = {}}, {.step = 1, .loss = {}, .of = {}}}});
+  write("unstarted", {.watched = {{.name = "a"}}, .steps = {}});
+  write("empty", {});
+}
