@@ -25,7 +25,6 @@ class Layers {
       std::vector<size_t> way = {from};
       for (int layer = boxes[from].layer - 1; layer > boxes[to].layer; --layer) {
         way.push_back(add(bend_width, layer));
-        way_of_.push_back(ways.size());
       }
       way.push_back(to);
       for (size_t i = 1; i < way.size(); ++i) {
@@ -34,6 +33,7 @@ class Layers {
       }
       ways.push_back(std::move(way));
     }
+    find_columns();
   }
 
   void order() {
@@ -110,11 +110,39 @@ class Layers {
     return count;
   }
 
+  /// The op that alone feeds `p`, and feeds nothing else; none if there is no such op.
+  size_t chained(size_t p) const {
+    size_t found = none;
+    for (size_t q : places[p].above) {
+      if (is_input(q)) continue;
+      if (found != none || bends(q) || places[q].below.size() != 1) return none;
+      found = q;
+    }
+    return found;
+  }
+  void find_columns() {
+    column_of_.assign(places.size(), none);
+    const auto add_column = [&](std::vector<size_t> column) {
+      for (size_t p : column) column_of_[p] = columns_.size();
+      columns_.push_back(std::move(column));
+    };
+    for (const auto& way : ways) {
+      if (way.size() > 2) add_column({way.begin() + 1, way.end() - 1});
+    }
+    for (const auto& layer : layers) {
+      for (size_t p : layer) {
+        if (bends(p) || is_input(p) || column_of_[p] != none) continue;
+        std::vector<size_t> chain;
+        for (size_t q = p; q != none; q = chained(q)) chain.push_back(q);
+        if (chain.size() > 1) add_column(std::move(chain));
+      }
+    }
+  }
+
   void find_middles() {
-    middles_.assign(ways.size(), 0);
-    for (size_t w = 0; w < ways.size(); ++w) {
-      const auto bend_count = static_cast<double>(ways[w].size() - 2);
-      for (size_t i = 1; i + 1 < ways[w].size(); ++i) middles_[w] += places[ways[w][i]].x / bend_count;
+    middles_.assign(columns_.size(), 0);
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      for (size_t p : columns_[c]) middles_[c] += places[p].x / static_cast<double>(columns_[c].size());
     }
   }
 
@@ -146,10 +174,12 @@ class Layers {
   }
 
   bool bends(size_t p) const { return p >= boxes_; }
-  // Long edges want to be straight, and inputs follow the ops, not the other way round.
+  bool is_input(size_t p) const { return places[p].above.empty(); }
+  // Long edges want to be straight. Inputs follow the ops and hardly push them: beside every op of a chain they would
+  // push it aside by a little each.
   double pull(size_t p, size_t q) const {
     if (bends(p) && bends(q)) return 12;
-    return places[p].above.empty() || places[q].above.empty() ? 1 : 3;
+    return is_input(p) || is_input(q) ? 0.01 : 3;
   }
 
   struct Wish {
@@ -160,15 +190,18 @@ class Layers {
     const auto take_at = [&](double x, double strength) { sum += strength * x, weight += strength; };
     for (size_t q : places[p].below) take_at(places[q].x, pull(p, q));
     for (size_t q : places[p].above) take_at(places[q].x, pull(p, q));
-    // A whole way moves at once: neighbours alone would straighten it slowly.
-    if (bends(p)) take_at(middles_[way_of_[p - boxes_]], 12);
+    // A whole column moves at once: neighbours alone would straighten it slowly.
+    if (column_of_[p] != none) take_at(middles_[column_of_[p]], 12);
     return weight > 0 ? Wish{sum / weight, weight} : Wish{places[p].x, 1};
   }
 
+  static constexpr size_t none = static_cast<size_t>(-1);
   size_t boxes_;
-  /// For each bend, its way.
-  std::vector<size_t> way_of_;
-  /// For each way, where its bends are on average.
+  /// What should stand upright: the bends of a long edge, and the ops of a chain.
+  std::vector<std::vector<size_t>> columns_;
+  /// For each place, its column or `none`.
+  std::vector<size_t> column_of_;
+  /// For each column, where it stands on average.
   std::vector<double> middles_;
 };
 

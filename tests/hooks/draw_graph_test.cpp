@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
 #include <weft/hooks/graph.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/ops/create.hpp>
@@ -127,6 +131,34 @@ TEST(DrawGraph, ALeafThatManyLayersReadStandsBesideEach) {
   };
   EXPECT_EQ(count(graph.svg(), ">the weight<"), 5);
   EXPECT_EQ(count(graph.dot(), "the weight"), 1);
+}
+
+/// Where the middles of the boxes of an op stand, from left to right.
+std::vector<double> columns_of(const std::string& svg, const std::string& op) {
+  const std::regex title("class=\"op\" x=\"([0-9.]+)\"[^>]*>" + op + "<");
+  std::vector<double> out;
+  for (std::sregex_iterator it(svg.begin(), svg.end(), title), end; it != end; ++it) out.push_back(std::stod((*it)[1]));
+  return out;
+}
+
+TEST(DrawGraph, AChainStandsUpright) {
+  Tensor h = leaf({4, 8});
+  for (int i = 0; i < 40; ++i) h = tanh(linear(h, leaf({8, 8}), leaf({8})));
+  const std::string svg = draw_graph(h.sum()).svg();
+  std::vector<double> all = columns_of(svg, "tanh");
+  for (double x : columns_of(svg, "linear")) all.push_back(x);
+  ASSERT_EQ(all.size(), 80u);
+  const auto [left, right] = std::minmax_element(all.begin(), all.end());
+  EXPECT_LT(*right - *left, 2);
+}
+
+TEST(DrawGraph, AChainWithBranchesDoesNotDrift) {
+  Tensor h = leaf({4, 8});
+  for (int i = 0; i < 30; ++i) h = h + tanh(linear(h, leaf({8, 8}), leaf({8})));
+  const std::vector<double> sums = columns_of(draw_graph(h.sum()).svg(), "add");
+  ASSERT_EQ(sums.size(), 30u);
+  for (size_t i = 1; i < sums.size(); ++i) EXPECT_LT(std::abs(sums[i] - sums[i - 1]), 4);
+  EXPECT_LT(std::abs(sums.front() - sums.back()), 40);
 }
 
 TEST(DrawGraph, NamesAreQuotedInBothLanguages) {
