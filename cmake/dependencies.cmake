@@ -1,6 +1,6 @@
 # What the library links, and the table of what was found.
 # WEFT_WITH_X is the wish (AUTO, ON, OFF); WEFT_HAS_X is the outcome.
-include(find)
+include(cmake/find.cmake)
 
 function(weft_wish name text)
   set(WEFT_WITH_${name} AUTO CACHE STRING "${text}: AUTO, ON or OFF")
@@ -32,9 +32,17 @@ weft_wish(NCCL "NCCL between CUDA devices")
 weft_wish(MPI "MPI between processes")
 weft_wish(PYTHON "The Python module")
 
+function(weft_require target library package)
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "weft needs ${library}, which was not found. On Debian: apt-get install ${package}")
+  endif()
+endfunction()
+
 find_package(Threads REQUIRED)
-find_package(hwy CONFIG REQUIRED)
-find_package(fmt CONFIG REQUIRED)
+find_package(hwy CONFIG QUIET)
+weft_require(hwy::hwy Highway libhwy-dev)
+find_package(fmt CONFIG QUIET)
+weft_require(fmt::fmt fmt libfmt-dev)
 set(WEFT_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} fmt::fmt)
 # On x86-64 backends/cpu/simd_choice.cpp does what Highway's library would be linked for; its headers are all it takes.
 set(WEFT_LINKS_HWY TRUE)
@@ -149,15 +157,10 @@ if(WEFT_HAS_CUDA)
   # The driver library is absent where there is no GPU, and cuBLASLt is large: the first is not linked, the second
   # opened when it is needed.
   # The static runtime's 12 KB of thread-local memory do not fit into a library that is loaded late: such a target sets
-  # WEFT_LOADED_LATE and gets the shared runtime.
+  # WEFT_LOADED_LATE and gets the shared runtime, from find_package(CUDAToolkit).
+  weft_import_cuda_runtime("${CUDA_cudart_static_LIBRARY}")
   list(APPEND WEFT_PRIVATE_LIBRARIES
-    $<IF:$<BOOL:$<TARGET_PROPERTY:WEFT_LOADED_LATE>>,CUDA::cudart,CUDA::cudart_static>)
-endif()
-if(WEFT_HAS_CUDNN)
-  list(APPEND WEFT_PRIVATE_LIBRARIES weft::cudnn)
-endif()
-if(WEFT_HAS_NCCL)
-  list(APPEND WEFT_PRIVATE_LIBRARIES weft::nccl)
+    $<IF:$<BOOL:$<TARGET_PROPERTY:WEFT_LOADED_LATE>>,CUDA::cudart,weft::cudart_static>)
 endif()
 
 if(WEFT_HAS_CUDA)

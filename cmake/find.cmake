@@ -19,6 +19,15 @@ function(weft_find_onednn)
   endif()
 endfunction()
 
+# The runtime is installed beside the library, so that who links it needs no toolkit.
+function(weft_import_cuda_runtime library)
+  if(NOT TARGET weft::cudart_static)
+    add_library(weft::cudart_static STATIC IMPORTED)
+    set_target_properties(weft::cudart_static PROPERTIES
+      IMPORTED_LOCATION "${library}" INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};rt")
+  endif()
+endfunction()
+
 function(weft_find_cudnn)
   find_path(WEFT_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(WEFT_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})

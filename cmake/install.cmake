@@ -21,8 +21,29 @@ set_target_properties(weft PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS weft EXPORT weftTargets)
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION "${weft_package_dir}")
 
-configure_package_config_file(cmake/weftConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/weftConfig.cmake"
-  INSTALL_DESTINATION "${weft_package_dir}")
+set(weft_library_dir "${CMAKE_INSTALL_LIBDIR}/weft")
+if(WEFT_HAS_CUDA AND NOT BUILD_SHARED_LIBS)
+  install(FILES "${CUDA_cudart_static_LIBRARY}" DESTINATION "${weft_library_dir}")
+endif()
+configure_package_config_file(cmake/weftConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/package/weftConfig.cmake"
+  INSTALL_DESTINATION "${weft_package_dir}" PATH_VARS weft_library_dir)
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/weftConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake"
-  cmake/find.cmake DESTINATION "${weft_package_dir}")
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/weftConfig.cmake"
+  "${CMAKE_CURRENT_BINARY_DIR}/weftConfigVersion.cmake" cmake/find.cmake DESTINATION "${weft_package_dir}")
+
+# The build tree is a package too: -Dweft_DIR=<build tree>.
+set(exported weft)
+foreach(target weft_flags weft_hwy_headers weft_level_zero)
+  if(TARGET ${target} AND NOT BUILD_SHARED_LIBS)
+    list(APPEND exported ${target})
+  endif()
+endforeach()
+export(TARGETS ${exported} NAMESPACE weft:: FILE "${CMAKE_CURRENT_BINARY_DIR}/weftTargets.cmake")
+configure_file(cmake/find.cmake "${CMAKE_CURRENT_BINARY_DIR}/find.cmake" COPYONLY)
+set(weft_library_dir "${CMAKE_CURRENT_BINARY_DIR}")
+if(WEFT_HAS_CUDA)
+  get_filename_component(weft_library_dir "${CUDA_cudart_static_LIBRARY}" DIRECTORY)
+endif()
+configure_package_config_file(cmake/weftConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/weftConfig.cmake"
+  INSTALL_PREFIX "${CMAKE_CURRENT_BINARY_DIR}" INSTALL_DESTINATION "${CMAKE_CURRENT_BINARY_DIR}"
+  PATH_VARS weft_library_dir)

@@ -1,0 +1,105 @@
+# A project outside that uses Weft in one of the ways that README.md shows, word for word.
+# Needs: way, root, build, work, generator, compiler, config, flags; shared: whether the build tree's library is.
+#   install        an installed prefix that was moved since
+#   build_tree     the build tree, unbuilt consumers of which find it by weft_DIR
+#   subdirectory   add_subdirectory; fetch: FetchContent
+#   shared         a build tree with BUILD_SHARED_LIBS, which asks for none of the libraries that Weft links
+#   missing        says which Debian package is missing
+# What compiles Weft anew configures it and compiles a file, or with WEFT_LARGE_TESTS everything, and runs the program.
+cmake_minimum_required(VERSION 3.23)
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGN " " line)
+    message(FATAL_ERROR "failed: ${line}")
+  endif()
+endfunction()
+# refused(TEXT command...): the command fails and says TEXT
+function(refused text)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE words ERROR_VARIABLE words)
+  string(REGEX REPLACE "[ \n]+" " " words "${words}")
+  string(FIND "${words}" "${text}" at)
+  if(result EQUAL 0 OR at EQUAL -1)
+    message(FATAL_ERROR "it should have failed with \"${text}\":\n${words}")
+  endif()
+endfunction()
+
+# A project of modules that bear the names of Weft's own.
+function(write_project snippet)
+  file(READ "${CMAKE_CURRENT_LIST_DIR}/outside/${snippet}.cmake" lines)
+  file(READ "${root}/README.md" readme)
+  string(FIND "${readme}" "${lines}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "README.md does not show this:\n${lines}")
+  endif()
+  foreach(module options dependencies find install hpu)
+    file(WRITE "${work}/cmake/${module}.cmake" "message(FATAL_ERROR \"the project's own ${module}.cmake was included\")")
+  endforeach()
+  file(COPY "${CMAKE_CURRENT_LIST_DIR}/outside/main.cpp" DESTINATION "${work}")
+  file(WRITE "${work}/CMakeLists.txt" "cmake_minimum_required(VERSION 3.23)\nproject(outside LANGUAGES CXX)\n"
+    "list(APPEND CMAKE_MODULE_PATH \"\${CMAKE_CURRENT_SOURCE_DIR}/cmake\")\nadd_executable(program main.cpp)\n${lines}")
+endfunction()
+
+# Who links Weft needs no CUDA toolkit, whatever Weft was built with.
+set(configure ${CMAKE_COMMAND} -S "${work}" -B "${work}/build" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}"
+  "-DCMAKE_CXX_FLAGS=${flags}" -DCMAKE_BUILD_TYPE=Release -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON)
+set(plain -DWEFT_WITH_CUDA=OFF -DWEFT_WITH_HPU=OFF)
+set(build_program ${CMAKE_COMMAND} --build "${work}/build")
+
+function(compile_anew one_file)
+  if(DEFINED ENV{WEFT_LARGE_TESTS} OR NOT generator STREQUAL "Ninja")
+    run(${build_program})
+    run("${work}/build/program")
+  else()
+    run(${build_program} --target CMakeFiles/program.dir/main.cpp.o "${one_file}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE "${work}")
+if(way STREQUAL "install")
+  write_project(find)
+  run(${CMAKE_COMMAND} --install "${build}" --prefix "${work}/first" --config "${config}")
+  file(RENAME "${work}/first" "${work}/prefix")
+  run(${configure} "-DCMAKE_PREFIX_PATH=${work}/prefix")
+  run(${build_program})
+  run("${work}/build/program")
+elseif(way STREQUAL "build_tree")
+  write_project(find)
+  run(${configure} "-Dweft_DIR=${build}")
+  run(${build_program})
+  run("${work}/build/program")
+elseif(way STREQUAL "subdirectory")
+  write_project(subdirectory)
+  file(CREATE_LINK "${root}" "${work}/weft" SYMBOLIC)
+  run(${configure} ${plain})
+  compile_anew(weft/CMakeFiles/weft.dir/tensor/live.cpp.o)
+elseif(way STREQUAL "fetch")
+  write_project(fetch)
+  run(${configure} ${plain} "-DFETCHCONTENT_SOURCE_DIR_WEFT=${root}")
+  compile_anew(_deps/weft-build/CMakeFiles/weft.dir/tensor/live.cpp.o)
+elseif(way STREQUAL "shared")
+  write_project(find)
+  run(${CMAKE_COMMAND} -S "${root}" -B "${work}/weft" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}" ${plain}
+    -DBUILD_SHARED_LIBS=ON -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_EXAMPLES=OFF -DWEFT_BUILD_BENCHMARKS=OFF)
+  set(without -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON -DCMAKE_DISABLE_FIND_PACKAGE_Threads=ON
+    -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
+  run(${configure} ${without} "-Dweft_DIR=${work}/weft")
+  if(DEFINED ENV{WEFT_LARGE_TESTS})
+    run(${CMAKE_COMMAND} --build "${work}/weft")
+    run(${CMAKE_COMMAND} --install "${work}/weft" --prefix "${work}/prefix")
+    file(REMOVE_RECURSE "${work}/weft" "${work}/build")
+    run(${configure} ${without} "-DCMAKE_PREFIX_PATH=${work}/prefix")
+    run(${build_program})
+    run("${work}/build/program")
+  endif()
+elseif(way STREQUAL "missing")
+  write_project(find)
+  refused("weft needs Highway, which was not found. On Debian: apt-get install libhwy-dev"
+    ${CMAKE_COMMAND} -S "${root}" -B "${work}/weft" -G "${generator}" ${plain} -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
+  if(NOT shared)
+    refused("it links fmt, which was not found. On Debian: apt-get install libfmt-dev"
+      ${configure} "-Dweft_DIR=${build}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON)
+  endif()
+endif()
+file(REMOVE_RECURSE "${work}")

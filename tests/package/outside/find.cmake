@@ -1,0 +1,2 @@
+find_package(weft REQUIRED)
+target_link_libraries(program PRIVATE weft::weft)

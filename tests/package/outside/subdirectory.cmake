@@ -1,0 +1,2 @@
+add_subdirectory(weft)
+target_link_libraries(program PRIVATE weft::weft)
