@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <weft/autograd/from_ops.hpp>
+#include <weft/backends/observe.hpp>
 
 namespace weft::autograd {
 
@@ -66,7 +67,10 @@ Call::Call(std::string name, std::vector<Tensor> inputs, Location where) {
     state.wanted.push_back(recording() && input.defined() && weft::needs_gradient(input.impl()));
     state.input_meta.push_back(input.defined() ? Meta::of(input) : Meta{});
   }
+  scope_ = std::make_unique<KernelScope>(state.name.c_str(), where, std::ranges::count(state.wanted, true) > 0);
 }
+
+Call::~Call() = default;
 
 namespace {
 
@@ -106,6 +110,7 @@ void tie_written(const Tensor& target, Node* function, uint16_t output, const ch
 
 std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward) {
   const std::shared_ptr<Context::State> state = context_.state_;
+  scope_.reset();
   for (Tensor& output : outputs) {
     if (!output.defined()) {
       raise<ValueError>({.op = state->name.c_str(), .problem = "forward returned an undefined tensor"}, state->where);

@@ -26,6 +26,10 @@
 
 #include <weft/autograd/node.hpp>
 
+namespace weft {
+class KernelScope;
+}
+
 namespace weft::autograd {
 
 /// What one call keeps from its forward for its backward.
@@ -57,12 +61,15 @@ class WEFT_API Call {
   using Backward = std::vector<Tensor> (*)(Context&, std::span<const Tensor> gradients);
 
   Call(std::string name, std::vector<Tensor> inputs, Location where);
+  ~Call();
   Context& context() { return context_; }
   /// Ties the outputs to the inputs; outputs that are inputs become aliases of them, unless they are marked dirty.
   std::vector<Tensor> finish(std::vector<Tensor> outputs, Backward backward);
 
  private:
   Context context_;
+  /// Around the forward.
+  std::unique_ptr<KernelScope> scope_;
 };
 
 template <class Self>

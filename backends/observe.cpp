@@ -40,6 +40,18 @@ constinit std::mutex ObserverLists::mutex;
 constinit int ObserverLists::installed = 0;
 
 namespace {
+constinit thread_local const KernelScope* current_scope = nullptr;
+constinit thread_local int64_t scopes = 0;
+}  // namespace
+
+KernelScope::KernelScope(const char* op_, Location where_, bool recorded_)
+    : op(op_), where(where_), recorded(recorded_), number(++scopes), outer_(current_scope) {
+  current_scope = this;
+  detail::current_op = {op, where};
+}
+KernelScope::~KernelScope() { current_scope = outer_; }
+
+namespace {
 
 // The backends' own pointers while the table holds watched ones.
 KernelTable original[device_type_count];
@@ -147,7 +159,8 @@ struct Watched<slot> {
                            detail::current_op.where,
                            {views.data(), outputs},
                            {views.data() + outputs, static_cast<size_t>(views.count) - outputs},
-                           Device(layout.device_type, layout.device_index)};
+                           Device(layout.device_type, layout.device_index),
+                           current_scope};
     ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
     if constexpr (std::is_void_v<R>) {
       own(arguments...);
@@ -221,6 +234,28 @@ ObserverGuard::~ObserverGuard() {
     newest->outer_ = outer_;
   }
   if (--ObserverLists::installed == 0) unwatch_kernels();
+}
+
+bool detail::kernels_are_observed() { return ObserverLists::anybody(); }
+
+void detail::run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
+                          const std::function<void()>& run) {
+  Views views;
+  for (const View* v : outputs) views.add(*v, true);
+  for (const View* v : inputs) views.add(*v, false);
+  const auto written = static_cast<size_t>(views.outputs);
+  const Layout& layout = outputs[0]->layout;
+  const KernelCall about{kernel,
+                         -1,
+                         current_op.op,
+                         current_op.where,
+                         {views.data(), written},
+                         {views.data() + written, static_cast<size_t>(views.count) - written},
+                         Device(layout.device_type, layout.device_index),
+                         current_scope};
+  ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
+  run();
+  ObserverLists::each([&](KernelObserver& observer) { observer.after(about); });
 }
 
 void detail::observe_new_kernels() {

@@ -5,10 +5,11 @@
 // observers before and after; the last observer to go swaps them back. A thread that no observer looks at then pays a
 // test per kernel. Swapping is safe while other threads compute: either pointer does the same work.
 //
-// Observers see kernels only. What is queued on a device has not run when `after` is called: synchronise to time it or
-// to read its results. Copies between devices and to the host pass by the table.
+// Observers see kernels only, those of weft::map among them. What is queued on a device has not run when `after` is
+// called: synchronise to time it or to read its results. Copies between devices and to the host pass by the table.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -16,8 +17,28 @@
 
 namespace weft {
 
+/// What stands for many ops: an optimizer's step, the forward of an autograd::Function, a part of a program. While it
+/// lives, observers are told that this thread's kernels run within it; of nested ones the innermost. `op` must outlive
+/// it.
+class WEFT_API KernelScope {
+ public:
+  /// `recorded`: a node of the graph will stand for all of it.
+  explicit KernelScope(const char* op, Location where = {}, bool recorded = false);
+  ~KernelScope();
+  KernelScope(const KernelScope&) = delete;
+
+  const char* const op;
+  const Location where;
+  const bool recorded;
+  /// Of this thread's scopes, counted from 1.
+  const int64_t number;
+
+ private:
+  const KernelScope* outer_;
+};
+
 struct KernelCall {
-  /// The slot of KernelTable: "binary", "matmul", …
+  /// The slot of KernelTable: "binary", "matmul", …; "map" for a loop of weft::map.
   const char* kernel;
   /// The value of the slot's leading enumerator (BinaryOp::mul, Reduction::sum, …); -1 where it has none.
   int variant;
@@ -28,6 +49,8 @@ struct KernelCall {
   std::span<const View* const> outputs;
   std::span<const View* const> inputs;
   Device device;
+  /// Null where the program called the op itself.
+  const KernelScope* within = nullptr;
 };
 
 /// Told of every kernel of its thread, or of the process, from construction of its ObserverGuard to its destruction.
@@ -72,6 +95,11 @@ constexpr int output_count(std::string_view kernel) {
 namespace detail {
 /// Called by a backend after it filled its row, which may happen while somebody watches.
 void observe_new_kernels();
+/// Whether somebody looks at this thread's kernels.
+bool kernels_are_observed();
+/// Runs a kernel that passes by the table, and tells who looks. `inputs` and `outputs` may hold views without data.
+void run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
+                  const std::function<void()>& run);
 }  // namespace detail
 
 }  // namespace weft

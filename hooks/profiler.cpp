@@ -41,6 +41,8 @@ struct ThreadNow {
   };
   /// Nodes that run, the innermost last: recomputing nodes run backward passes of their own.
   std::vector<Running> nodes;
+  /// The newest scope whose forward was remembered.
+  int64_t scope = 0;
 };
 thread_local ThreadNow now;
 
@@ -64,8 +66,8 @@ struct Profiler::State : KernelObserver, BackwardWatch {
     const size_t all = detail::thread_allocated_bytes();
     return static_cast<int64_t>(all - std::exchange(now.allocated, all));
   }
-  void keep(ProfiledEvent&& event);
-  void remember_forward(const ProfiledEvent& event);
+  void keep(ProfiledEvent&& event, const KernelScope* within = nullptr);
+  void remember_forward(const ProfiledEvent& event, const KernelScope* within);
   std::optional<size_t> forward_of(const Node& node);
 
   const ProfilerOptions options;
@@ -86,9 +88,11 @@ void Profiler::State::after(const KernelCall& call) {
   if (options.synchronize && !call.device.is_cpu()) synchronize(call.device);
   const int64_t end = nanoseconds();
   ProfiledEvent event{.op = call.op != nullptr ? call.op : call.kernel, .kernel = call.kernel, .where = call.where};
-  if (!now.nodes.empty()) {
-    const Node& node = *now.nodes.back().node;
-    event.op = node.op, event.where = node.where, event.backward = true;
+  event.backward = !now.nodes.empty();
+  if (call.within != nullptr) {
+    event.op = call.within->op, event.where = call.within->where;
+  } else if (event.backward) {
+    event.op = now.nodes.back().node->op, event.where = now.nodes.back().node->where;
   }
   event.begin = now.begin - started, event.end = end - started;
   event.allocated = newly_allocated();
@@ -97,7 +101,7 @@ void Profiler::State::after(const KernelCall& call) {
     event.dtype = layout.dtype;
     event.shape = Dims(std::span<const int64_t>(layout.sizes, layout.rank));
   }
-  keep(std::move(event));
+  keep(std::move(event), call.within);
 }
 
 void Profiler::State::before(const BackwardPass&, Node& node, std::span<const Tensor>) {
@@ -113,21 +117,26 @@ void Profiler::State::after(const BackwardPass&, Node& node, std::span<const Ten
   keep(std::move(event));
 }
 
-void Profiler::State::keep(ProfiledEvent&& event) {
+void Profiler::State::keep(ProfiledEvent&& event, const KernelScope* within) {
   const std::lock_guard lock(mutex);
   event.thread = threads.try_emplace(std::this_thread::get_id(), static_cast<int>(threads.size())).first->second;
   if (events.size() >= options.most_events) {
     ++lost;
     return;
   }
-  if (event.kind == ProfiledKind::kernel && !event.backward && grad_mode().enabled) remember_forward(event);
+  const bool recorded = within != nullptr ? within->recorded : grad_mode().enabled;
+  if (event.kind == ProfiledKind::kernel && !event.backward && recorded) remember_forward(event, within);
   events.push_back(std::move(event));
 }
 
 // An op of several kernels is one op: they follow each other and differ.
-void Profiler::State::remember_forward(const ProfiledEvent& event) {
+void Profiler::State::remember_forward(const ProfiledEvent& event, const KernelScope* within) {
+  if (within != nullptr) {
+    if (within->number <= now.scope) return;
+    now.scope = within->number;
+  }
   auto& list = forwards[std::bit_cast<uintptr_t>(event.where)];
-  if (!list.empty() && list.back() + 1 == events.size()) {
+  if (within == nullptr && !list.empty() && list.back() + 1 == events.size()) {
     const ProfiledEvent& last = events.back();
     if (last.op == event.op && std::string_view(last.kernel) != event.kernel) return;
   }

@@ -32,7 +32,8 @@ enum class ProfiledKind : uint8_t {
 struct ProfiledEvent {
   ProfiledKind kind = ProfiledKind::kernel;
   bool backward = false;
-  /// The op as the program called it; in backward the op whose gradient is computed.
+  /// The op as the program called it, an optimizer's or a Function's name for all that it does; in backward the op
+  /// whose gradient is computed.
   std::string op;
   /// Slot of the kernel table; empty for a node.
   const char* kernel = "";

@@ -12,6 +12,7 @@
 
 #include <weft/autograd/accumulation.hpp>
 #include <weft/backends/dispatch.hpp>
+#include <weft/backends/observe.hpp>
 #include <weft/nn/optim.hpp>
 
 namespace weft::optim {
@@ -70,6 +71,7 @@ inline bool fusible(const Tensor& parameter) {
 
 template <class Rule>
 void Optimizer::step_by(const Rule& rule, std::vector<typename Rule::Slot>& slots, Location where) {
+  const KernelScope scope(name_, where);
   size_t begin = 0;
   for (const Group& group : groups_) {
     const auto parameter = [&](size_t i) -> const Tensor& { return group.parameters[i - begin]; };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <weft/backends/cpu/map.hpp>
+#include <weft/backends/observe.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/promote.hpp>
 
@@ -57,7 +58,13 @@ class Pass {
     list_[count_++] = {broadcast_view(view, shape_), type_};
   }
   void run(detail::MapProgram::Loop loop, const void* function) {
-    cpu::run_map(loop, function, {list_, static_cast<size_t>(count_)}, outputs_);
+    const auto pass = [&] { cpu::run_map(loop, function, {list_, static_cast<size_t>(count_)}, outputs_); };
+    if (WEFT_LIKELY(!detail::kernels_are_observed())) return pass();
+    const View* views[cpu::max_map_operands];
+    for (int i = 0; i < count_; ++i) views[i] = &list_[i].view;
+    const std::span<const View* const> all(views, static_cast<size_t>(count_));
+    const auto outputs = static_cast<size_t>(outputs_);
+    detail::run_observed("map", all.first(outputs), all.subspan(outputs), pass);
   }
 
  private:

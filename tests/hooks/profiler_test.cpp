@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weft/autograd/function.hpp>
+#include <weft/backends/observe.hpp>
 #include <weft/hooks/profiler.hpp>
 #include <weft/nn/layers.hpp>
+#include <weft/nn/optim.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/map.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>
@@ -69,6 +73,119 @@ TEST(Profiler, KernelsOfBackwardBearTheOpOfTheirNode) {
     seen = seen || (e.kind == ProfiledKind::kernel && e.op == "exp");
   }
   EXPECT_TRUE(seen);
+}
+
+std::vector<std::string> ops_of(const Profiler& profiler, bool backward = false) {
+  std::vector<std::string> out;
+  for (const ProfiledEvent& e : profiler.events()) {
+    if (e.kind == ProfiledKind::kernel && e.backward == backward) out.push_back(e.op);
+  }
+  return out;
+}
+
+TEST(Profiler, NamesTheOptimizerForItsFusedKernelAndForWhatItDoesInOps) {
+  const Tensor contiguous = randn({4, 4}).requires_grad_(), turned = randn({4, 4}).t().detach().requires_grad_();
+  for (const Tensor& p : {contiguous, turned}) {
+    optim::AdamW adam({p});
+    exp(p).sum().backward();
+    Profiler profiler;
+    profiler.start();
+    const unsigned line = __LINE__ + 1;
+    adam.step();
+    profiler.stop();
+    EXPECT_THAT(ops_of(profiler), testing::Contains("AdamW"));
+    for (const ProfiledEvent& e : profiler.events()) {
+      EXPECT_EQ(e.op, "AdamW") << e.kernel;
+      EXPECT_EQ(e.where.line(), line) << e.kernel;
+    }
+  }
+}
+
+TEST(Profiler, OpsAfterAnOptimizerAreNotBookedOnIt) {
+  const Tensor p = randn({4}).requires_grad_();
+  optim::SGD sgd({p}, {.lr = 0.1});
+  p.sum().backward();
+  Profiler profiler;
+  profiler.start();
+  sgd.step();
+  (void)exp(p);
+  profiler.stop();
+  EXPECT_THAT(ops_of(profiler), testing::ElementsAre("SGD", "exp"));
+}
+
+TEST(Profiler, SeesMappedFunctionsAndTheirGradients) {
+  const Tensor a = randn({50}).requires_grad_();
+  (void)exp(a);
+  Profiler profiler;
+  profiler.start();
+  const Tensor y = map([](auto x) { return x * x; }, a);
+  const unsigned line = __LINE__ - 1;
+  y.sum().backward();
+  profiler.stop();
+  const ProfiledEvent& e = profiler.events().front();
+  EXPECT_EQ(e.op, "map");
+  EXPECT_STREQ(e.kernel, "map");
+  EXPECT_EQ(e.where.line(), line);
+  EXPECT_EQ(e.shape.text(), "[50]");
+  EXPECT_THAT(ops_of(profiler, true), testing::Contains("map"));
+}
+
+struct Cube : autograd::Function<Cube> {
+  static constexpr const char* name = "Cube";
+  static Tensor forward(Context& context, const Tensor& x) {
+    context.save({x});
+    return x * x * x;
+  }
+  static Tensor backward(Context& context, const Tensor& g) {
+    const Tensor x = context.saved(0);
+    return 3.0 * g * x * x;
+  }
+};
+
+TEST(Profiler, NamesAFunctionAndLinksItsBackwardToItsForward) {
+  const Tensor x = randn({8}).requires_grad_();
+  Tensor h = x;
+  Profiler profiler;
+  profiler.start();
+  for (int i = 0; i < 3; ++i) h = Cube::apply_at(Location(), h);
+  (void)exp(x);
+  h.sum().backward();
+  profiler.stop();
+  EXPECT_EQ(std::ranges::count(ops_of(profiler), "Cube"), 6);
+  EXPECT_EQ(std::ranges::count(ops_of(profiler), "exp"), 1);
+  EXPECT_EQ(std::ranges::count(ops_of(profiler), "mul"), 0);
+  std::vector<size_t> forwards;
+  for (const ProfiledEvent& e : profiler.events()) {
+    if (e.kind == ProfiledKind::node && e.op == "Cube" && e.forward) forwards.push_back(*e.forward);
+  }
+  EXPECT_THAT(forwards, testing::ElementsAre(4, 2, 0));
+}
+
+TEST(Profiler, AFunctionWhoseForwardRaisesIsLeft) {
+  struct Broken : autograd::Function<Broken> {
+    static Tensor forward(Context&, const Tensor& x) { return x + ones({x.size(0) + 1}); }
+    static Tensor backward(Context&, const Tensor& g) { return g; }
+  };
+  const Tensor x = randn({8});
+  Profiler profiler;
+  profiler.start();
+  EXPECT_THROW(Broken::apply(x), ShapeError);
+  (void)exp(x);
+  profiler.stop();
+  EXPECT_EQ(ops_of(profiler).back(), "exp");
+}
+
+TEST(Profiler, APartOfAProgramMayBeNamed) {
+  const Tensor a = randn({8});
+  Profiler profiler;
+  profiler.start();
+  {
+    const KernelScope scope("block");
+    (void)exp(a);
+  }
+  (void)exp(a);
+  profiler.stop();
+  EXPECT_THAT(ops_of(profiler), testing::ElementsAre("block", "exp"));
 }
 
 TEST(Profiler, SeesOtherThreads) {
