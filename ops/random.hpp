@@ -1,6 +1,6 @@
 // Random tensors and dropout. The same seed gives the same numbers on every device and for every number of threads
 // (normal within 2 units in the last place). An op takes counters by its element count alone (tensor/philox.hpp).
-// Where no generator is given, the default one of the tensor's device is used.
+// Where no generator is given, ops, dropout and its module draw from the default one of the tensor's own device.
 #pragma once
 
 #include <optional>

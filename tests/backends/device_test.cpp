@@ -154,6 +154,17 @@ DEVICE_TEST(ServesManyThreads) {
   for (size_t t = 0; t < results.size(); ++t) EXPECT_EQ(results[t], 24 * 24 * (50 + static_cast<double>(t)));
 }
 
+DEVICE_TEST(DropoutDrawsFromTheGeneratorOfItsTensorsDevice) {
+  const Tensor x = ones({1000});
+  manual_seed(5);
+  const GeneratorState start = default_generator(on).state();
+  const Tensor there = dropout(x.to(on), 0.5);
+  EXPECT_EQ(default_generator().state().offset, 0u);
+  EXPECT_NE(default_generator(on).state(), start);
+  EXPECT_EQ(values_of(there), values_of(dropout(x, 0.5)));
+  EXPECT_EQ(default_generator().state(), default_generator(on).state());
+}
+
 // ---- kernels --------------------------------------------------------------------------------------------------------
 
 DEVICE_TEST(PointwiseTakesAnyLayout) {
