@@ -4,6 +4,7 @@
 #   build_tree     the build tree, unbuilt consumers of which find it by weft_DIR
 #   subdirectory   add_subdirectory; fetch: FetchContent
 #   shared         a build tree with BUILD_SHARED_LIBS, which asks for none of the libraries that Weft links
+#   cuda           what an installed CUDA build asks its users to link; an empty archive stands for the library
 #   missing        says which Debian package is missing
 # What compiles Weft anew configures it and compiles a file, or with WEFT_LARGE_TESTS everything, and runs the program.
 cmake_minimum_required(VERSION 3.23)
@@ -92,6 +93,23 @@ elseif(way STREQUAL "shared")
     run(${configure} ${without} "-DCMAKE_PREFIX_PATH=${work}/prefix")
     run(${build_program})
     run("${work}/build/program")
+  endif()
+elseif(way STREQUAL "cuda")
+  find_program(nvcc nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
+  if(NOT nvcc OR NOT generator STREQUAL "Ninja")
+    message(STATUS "SKIPPED: needs nvcc and Ninja")
+    return()
+  endif()
+  write_project(find)
+  run(${CMAKE_COMMAND} -S "${root}" -B "${work}/weft" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}"
+    -DWEFT_WITH_CUDA=ON -DWEFT_WITH_HPU=OFF -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_EXAMPLES=OFF -DWEFT_BUILD_BENCHMARKS=OFF)
+  file(WRITE "${work}/weft/libweft.a" "!<arch>\n")
+  run(${CMAKE_COMMAND} --install "${work}/weft" --prefix "${work}/first")
+  file(RENAME "${work}/first" "${work}/prefix")
+  run(${configure} "-DCMAKE_PREFIX_PATH=${work}/prefix")
+  file(STRINGS "${work}/build/build.ninja" links REGEX "LINK_LIBRARIES = .*libcudart_static.a")
+  if(NOT links MATCHES "${work}/prefix/[^ ]*/weft/libcudart_static.a")
+    message(FATAL_ERROR "not linked to the runtime that was installed:\n${links}")
   endif()
 elseif(way STREQUAL "missing")
   write_project(find)
