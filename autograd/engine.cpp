@@ -111,13 +111,13 @@ class GraphRun {
   std::vector<Capture>& captures() { return captures_; }
 
   void execute() {
-    if (!captures_.empty()) find_needed();
+    if (!captures_.empty()) find_paths();
     discover();
     for (const Edge& edge : scratch_.roots) {
       Node* root = edge.node();
       if (pending(root) == 0 && !std::exchange(started(root), true)) make_ready(root);
     }
-    general_ = needed_ != nullptr || newest_watch != nullptr;
+    general_ = paths_ != nullptr || newest_watch != nullptr;
     Node* node = nullptr;
     try {
       while ((node = next_ready()) != nullptr) process(node);
@@ -177,29 +177,34 @@ class GraphRun {
     node->run.store(nullptr, std::memory_order_release);
   }
 
-  bool needed(Node* node) const { return needed_ == nullptr || needed_->count(node) != 0; }
+  bool needed(Node* node) const { return paths_ == nullptr || paths_->count(node) != 0; }
+  // For grad(): what is only captured does not run, and keeps what it saved.
+  bool runs(Node* node) const { return paths_ == nullptr || paths_->find(node)->second; }
 
-  // For grad(): only nodes on a path to an input run.
-  void find_needed() {
-    needed_ = std::make_unique<std::unordered_set<Node*>>();
+  // For grad(): only nodes on a path to an input take part. A root may lie below another one, so each is gone through
+  // to its end before the next begins.
+  void find_paths() {
+    paths_ = std::make_unique<std::unordered_map<Node*, bool>>();
+    for (const Capture& c : captures_) paths_->emplace(c.node, false);
     std::unordered_set<Node*> seen;
     std::vector<std::pair<Node*, int>> stack;
-    for (auto& c : captures_) needed_->insert(c.node);
-    for (const Edge& edge : scratch_.roots) {
-      if (seen.insert(edge.node()).second) stack.emplace_back(edge.node(), 0);
-    }
-    while (!stack.empty()) {
-      auto& [node, next] = stack.back();
-      if (next == node->edge_count) {
-        for (int i = 0; i < node->edge_count; ++i) {
-          if (node->edges[i] && needed_->count(node->edges[i].node()) != 0) needed_->insert(node);
+    for (const Edge& root : scratch_.roots) {
+      if (seen.insert(root.node()).second) stack.emplace_back(root.node(), 0);
+      while (!stack.empty()) {
+        auto& [node, next] = stack.back();
+        if (next == node->edge_count) {
+          if (leads_on(*node)) (*paths_)[node] = true;
+          stack.pop_back();
+          continue;
         }
-        stack.pop_back();
-        continue;
+        Node* child = node->edges[next++].node();
+        if (child != nullptr && seen.insert(child).second) stack.emplace_back(child, 0);
       }
-      Node* child = node->edges[next++].node();
-      if (child != nullptr && seen.insert(child).second) stack.emplace_back(child, 0);
     }
+  }
+  bool leads_on(const Node& node) const {
+    return std::any_of(node.edges, node.edges + node.edge_count,
+                       [&](const Edge& edge) { return edge && needed(edge.node()); });
   }
 
   // Counts, for every node below the roots, how many gradients will arrive.
@@ -282,7 +287,7 @@ class GraphRun {
     for (Capture& c : captures_) {
       if (c.node == node) c.gradient = incoming[c.output];
     }
-    if (node->accumulates && !captures_.empty()) return;
+    if (!runs(node)) return;
     if (!arrived) {
       if (!node->accumulates) hand_on(node, nullptr);
       return;
@@ -394,7 +399,7 @@ class GraphRun {
   Scratch& scratch_;
   std::vector<Capture> captures_;
   // Only grad() fills the first, only passes that meet in one graph the second.
-  std::unique_ptr<std::unordered_set<Node*>> needed_;
+  std::unique_ptr<std::unordered_map<Node*, bool>> paths_;
   std::unique_ptr<std::unordered_map<Node*, Foreign>> foreign_;
   // Every node goes the general way.
   bool general_ = false;
@@ -450,15 +455,16 @@ void add_outputs(GraphRun& run, std::span<const Tensor> outputs, std::span<const
 
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> seeds, BackwardOptions options, Location where) {
   options.retain_graph |= options.create_graph;
+  const GradModeGuard mode({.enabled = options.create_graph, .inference = false});
   GraphRun run(options);
   add_outputs(run, outputs, seeds, where);
-  GradModeGuard mode({.enabled = options.create_graph, .inference = false});
   run.execute();
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> seeds,
                          GradOptions options, Location where) {
   const BackwardOptions run_options{options.retain_graph || options.create_graph, options.create_graph};
+  const GradModeGuard mode({.enabled = options.create_graph, .inference = false});
   GraphRun run(run_options);
   add_outputs(run, outputs, seeds, where);
   for (const Tensor& input : inputs) {
@@ -471,10 +477,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
     }
     run.capture(input.impl()->node, input.impl()->output_number);
   }
-  if (!inputs.empty()) {
-    GradModeGuard mode({.enabled = options.create_graph, .inference = false});
-    run.execute();
-  }
+  if (!inputs.empty()) run.execute();
   std::vector<Tensor> out;
   for (size_t i = 0; i < inputs.size(); ++i) {
     out.push_back(std::move(run.captures()[i].gradient));

@@ -1,6 +1,8 @@
 #include <weft/autograd/gradcheck.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -72,6 +74,20 @@ std::vector<std::vector<double>> values_of(const std::vector<Tensor>& outputs, L
   return values;
 }
 
+// Numbers without pattern in [-1, 1], away from 0: incoming gradients of a second derivative.
+Tensor arbitrary_seed(const Tensor& like, uint64_t& state, Location where) {
+  const Tensor seed = like.detach().to(host, where).clone(where);
+  double* data = seed.data<double>(where);
+  for (int64_t i = 0; i < seed.numel(); ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double unit = static_cast<double>(state >> 40) / static_cast<double>(1 << 24);
+    data[i] = unit < 0.5 ? -1 + 1.6 * unit : 0.2 + 1.6 * (unit - 0.5);
+  }
+  return seed.to(like.device(), where);
+}
+
+bool takes_part(const Tensor& output) { return output.requires_grad() && output.dtype() == DType::f64; }
+
 /// The comparison of one function's gradients.
 class Checker {
  public:
@@ -83,15 +99,17 @@ class Checker {
     EnableGradGuard record;
     const std::vector<Tensor> inputs = arguments_.fresh();
     const std::vector<Tensor> outputs = function_(inputs);
+    std::vector<std::vector<Jacobian>> numeric(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!arguments_.is_checked(i)) continue;
-      const std::vector<Jacobian> numeric = differences(i, outputs);
+      numeric[i] = differences(i, outputs);
       for (size_t o = 0; o < outputs.size(); ++o) {
         if (!is_floating(outputs[o].dtype())) continue;
-        compare(o, i, outputs[o].numel(), analytic(outputs[o], inputs[i], o, i), numeric[o]);
+        compare(o, i, outputs[o].numel(), analytic(outputs[o], inputs[i], o, i), numeric[i][o]);
         if (!result_.passed) return result_;
       }
     }
+    check_together(inputs, outputs, numeric);
     return result_;
   }
 
@@ -141,6 +159,59 @@ class Checker {
     return rows;
   }
 
+  // All outputs and inputs in one pass, in which some may lie below others: first to last, and last to first.
+  void check_together(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                      const std::vector<std::vector<Jacobian>>& numeric) {
+    std::vector<Tensor> roots, seeds, wanted;
+    std::vector<size_t> numbers;
+    uint64_t state = 2;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (!takes_part(outputs[o])) continue;
+      roots.push_back(outputs[o]);
+      seeds.push_back(arbitrary_seed(outputs[o], state, where_));
+      numbers.push_back(o);
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (arguments_.is_checked(i)) wanted.push_back(inputs[i]);
+    }
+    if (roots.size() < 2) return;
+    for (int order = 0; order < 2; ++order) {
+      const std::vector<Tensor> found =
+          grad(roots, wanted, seeds, {.retain_graph = true, .allow_unused = true}, where_);
+      for (size_t i = 0, next = 0; i < inputs.size(); ++i) {
+        if (arguments_.is_checked(i)) compare_sum(i, inputs[i], found[next++], numbers, seeds, numeric[i]);
+      }
+      std::ranges::reverse(roots);
+      std::ranges::reverse(seeds);
+      std::ranges::reverse(numbers);
+    }
+  }
+
+  void compare_sum(size_t input, const Tensor& x, const Tensor& found, const std::vector<size_t>& numbers,
+                   const std::vector<Tensor>& seeds, const std::vector<Jacobian>& numeric) {
+    const auto columns = static_cast<size_t>(x.numel());
+    std::vector<double> expected(columns), size(columns);
+    for (size_t r = 0; r < numbers.size(); ++r) {
+      const std::vector<double> seed = seeds[r].to_vector<double>(where_);
+      for (size_t at = 0; at < numeric[numbers[r]].size(); ++at) {
+        const double term = seed[at / columns] * numeric[numbers[r]][at];
+        expected[at % columns] += term;
+        size[at % columns] += std::fabs(term);
+      }
+    }
+    const std::vector<double> sum = found.defined() ? found.to_vector<double>(where_) : std::vector<double>(columns);
+    for (size_t k = 0; k < columns && result_.passed; ++k) {
+      if (std::fabs(sum[k] - expected[k]) <=
+          options_.absolute * static_cast<double>(numbers.size()) + options_.relative * size[k]) {
+        continue;
+      }
+      fail(
+          fmt::format("the gradient of all {} outputs together for input {}, element {}, is {:.9g}; differences give "
+                      "{:.9g}",
+                      numbers.size(), input, k, sum[k], expected[k]));
+    }
+  }
+
   void compare(size_t output, size_t input, int64_t rows, const Jacobian& found, const Jacobian& expected) {
     if (!result_.passed || rows == 0) return;
     const size_t columns = expected.size() / static_cast<size_t>(rows);
@@ -168,20 +239,6 @@ class Checker {
   Arguments arguments_;
   GradcheckResult result_;
 };
-
-// Numbers without pattern in [-1, 1], away from 0: incoming gradients of a second derivative.
-Tensor arbitrary_seed(const Tensor& like, uint64_t& state, Location where) {
-  const Tensor seed = like.detach().to(host, where).clone(where);
-  double* data = seed.data<double>(where);
-  for (int64_t i = 0; i < seed.numel(); ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    const double unit = static_cast<double>(state >> 40) / static_cast<double>(1 << 24);
-    data[i] = unit < 0.5 ? -1 + 1.6 * unit : 0.2 + 1.6 * (unit - 0.5);
-  }
-  return seed.to(like.device(), where);
-}
-
-bool takes_part(const Tensor& output) { return output.requires_grad() && output.dtype() == DType::f64; }
 
 }  // namespace
 
@@ -211,6 +268,7 @@ GradcheckResult gradgradcheck(const GradcheckFunction& function, const std::vect
     std::vector<Tensor> gradients =
         grad(outputs, wanted, x.subspan(count), {.create_graph = true, .allow_unused = true}, where);
     std::erase_if(gradients, [](const Tensor& g) { return !g.defined(); });
+    std::ranges::move(outputs, std::back_inserter(gradients));  // what they lie below, or beside
     return gradients;
   };
   return Checker(first_derivative, all, options, "gradgradcheck", where).run();

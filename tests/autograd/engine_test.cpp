@@ -1,6 +1,7 @@
 // Backward and grad: order, accumulation, errors, threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include <weft/weft.hpp>
@@ -68,6 +69,29 @@ TEST(Grad, GivesGradientsOfInputsThatAreNotLeavesAndTouchesNoGrad) {
   EXPECT_EQ(g[0].item<float>(), 12);
   EXPECT_EQ(g[1].item<float>(), 36);
   EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Grad, OutputsBelowOneAnotherAddUpInAnyOrder) {
+  const Tensor x = tensor({3.0}, f64).requires_grad_();
+  const Tensor a = x * 2.0, b = -a, c = a * b, one = tensor({1.0}, f64);
+  std::vector<Tensor> outputs = {a, b, c}, inputs = {x, a};  // c = -4 x^2 = -a^2
+  const auto before = [](const Tensor& s, const Tensor& t) { return s.impl() < t.impl(); };
+  std::sort(outputs.begin(), outputs.end(), before);
+  do {
+    const std::vector<Tensor> seeds = {one, one, one};
+    const auto g = grad(outputs, inputs, seeds, {.retain_graph = true});
+    EXPECT_EQ(values(g[0]), (Doubles{2.0 - 2.0 - 24.0}));
+    EXPECT_EQ(values(g[1]), (Doubles{1.0 - 1.0 - 12.0}));
+  } while (std::next_permutation(outputs.begin(), outputs.end(), before));
+  EXPECT_EQ(grad({a, b}, {x}, {one, one})[0].item<double>(), 0);
+}
+
+TEST(Grad, RunsNothingBelowItsInputs) {
+  const Tensor x = tensor({2.0}).requires_grad_();
+  const Tensor h = x * x, y = h * h;
+  EXPECT_EQ(grad({y}, {h})[0].item<float>(), 8);
+  h.backward();  // its node still has what it saved
+  EXPECT_EQ(x.grad().item<float>(), 4);
 }
 
 TEST(Grad, RefusesUnusedInputsUnlessAllowed) {
