@@ -1,5 +1,6 @@
 // The Python line of a call, as a Location: the address of the running instruction is looked up in a table, and only a
-// call site that was never seen before asks Python for its file and line.
+// call site that was never seen before asks Python for its file and line. Lines of the package itself are passed over:
+// the one that counts is the user's, below them on the stack.
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #if PY_VERSION_HEX < 0x030e0000
@@ -8,6 +9,7 @@
 #undef Py_BUILD_CORE
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,6 +23,7 @@ namespace {
 struct Entry {
   const void* instruction = nullptr;
   CallSite site = {};
+  bool internal = false;
 };
 
 // Entries live for ever, since nodes point at them. A program that runs generated code without end stops naming its
@@ -30,6 +33,12 @@ std::unordered_map<const void*, Entry> entries;
 // In front of the map, by address.
 constexpr size_t slots = 1 << 12;
 const Entry* recent[slots];
+// The folder of the package's own files, with a separator at its end.
+std::string package_folder;
+
+bool is_internal(const char* file) {
+  return !package_folder.empty() && std::strncmp(file, package_folder.c_str(), package_folder.size()) == 0;
+}
 
 const char* kept_name(PyObject* name) {
   static std::unordered_set<std::string> names;
@@ -42,28 +51,52 @@ const char* kept_name(PyObject* name) {
 }
 
 #if PY_VERSION_HEX < 0x030e0000
-struct Running {
-  PyCodeObject* code;
-  const void* instruction;
-};
-Running running() {
+using Frame = _PyInterpreterFrame;
+// From here on, the innermost frame of Python code; null at the end of the stack.
 #if PY_VERSION_HEX >= 0x030d0000
-  _PyInterpreterFrame* frame = PyThreadState_GetUnchecked()->current_frame;
-  while (frame != nullptr && frame->owner == FRAME_OWNED_BY_CSTACK) frame = frame->previous;
-  if (frame == nullptr || !PyCode_Check(frame->f_executable)) return {};
-  return {reinterpret_cast<PyCodeObject*>(frame->f_executable), frame->instr_ptr};
+Frame* python_frame(Frame* frame) {
+  while (frame != nullptr && (frame->owner == FRAME_OWNED_BY_CSTACK || !PyCode_Check(frame->f_executable))) {
+    frame = frame->previous;
+  }
+  return frame;
+}
+Frame* running_frame() { return python_frame(PyThreadState_GetUnchecked()->current_frame); }
+PyCodeObject* code_of(const Frame* frame) { return reinterpret_cast<PyCodeObject*>(frame->f_executable); }
+const void* instruction_of(const Frame* frame) { return frame->instr_ptr; }
 #else
-  _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
+Frame* python_frame(Frame* frame) {
 #if PY_VERSION_HEX >= 0x030c0000
   while (frame != nullptr && frame->owner == FRAME_OWNED_BY_CSTACK) frame = frame->previous;
 #endif
-  if (frame == nullptr) return {};
-  return {frame->f_code, frame->prev_instr};
-#endif
+  return frame;
 }
-int line_of(const Running& place) {
-  const char* start = reinterpret_cast<const char*>(_PyCode_CODE(place.code));
-  return PyCode_Addr2Line(place.code, static_cast<int>(static_cast<const char*>(place.instruction) - start));
+Frame* running_frame() { return python_frame(PyThreadState_Get()->cframe->current_frame); }
+PyCodeObject* code_of(const Frame* frame) { return frame->f_code; }
+const void* instruction_of(const Frame* frame) { return frame->prev_instr; }
+#endif
+
+int line_of(const Frame* frame) {
+  const char* start = reinterpret_cast<const char*>(_PyCode_CODE(code_of(frame)));
+  const auto offset = static_cast<const char*>(instruction_of(frame)) - start;
+  return std::max(0, PyCode_Addr2Line(code_of(frame), static_cast<int>(offset)));
+}
+
+// Null where the table is full.
+const Entry* entry_of(const Frame* frame) {
+  const void* instruction = instruction_of(frame);
+  const auto address = reinterpret_cast<uintptr_t>(instruction);
+  const Entry*& slot = recent[(address >> 1 ^ address >> 13) % slots];
+  if (slot != nullptr && slot->instruction == instruction) return slot;
+  auto found = entries.find(instruction);
+  if (found == entries.end()) {
+    if (entries.size() == most) return nullptr;
+    // The code object is kept, so that its instructions' addresses stay its own.
+    Py_INCREF(code_of(frame));
+    const char* file = kept_name(code_of(frame)->co_filename);
+    const auto line = static_cast<unsigned>(line_of(frame));
+    found = entries.emplace(instruction, Entry{instruction, {file, line}, is_internal(file)}).first;
+  }
+  return slot = &found->second;
 }
 #endif
 
@@ -71,35 +104,35 @@ int line_of(const Running& place) {
 
 Location here() {
 #if PY_VERSION_HEX < 0x030e0000
-  const Running place = running();
-  if (place.code == nullptr) return Location::none();
-  const auto address = reinterpret_cast<uintptr_t>(place.instruction);
-  const Entry*& slot = recent[(address >> 1 ^ address >> 13) % slots];
-  if (slot != nullptr && slot->instruction == place.instruction) return Location::at(slot->site);
-  auto found = entries.find(place.instruction);
-  if (found == entries.end()) {
-    if (entries.size() == most) return Location::none();
-    // The code object is kept, so that its instructions' addresses stay its own.
-    Py_INCREF(place.code);
-    const auto line = static_cast<unsigned>(std::max(0, line_of(place)));
-    found =
-        entries.emplace(place.instruction, Entry{place.instruction, {kept_name(place.code->co_filename), line}}).first;
+  const Entry* first = nullptr;
+  for (Frame* frame = running_frame(); frame != nullptr; frame = python_frame(frame->previous)) {
+    const Entry* entry = entry_of(frame);
+    if (entry == nullptr) return Location::none();
+    if (!entry->internal) return Location::at(entry->site);
+    if (first == nullptr) first = entry;
   }
-  slot = &found->second;
-  return Location::at(slot->site);
+  return first != nullptr ? Location::at(first->site) : Location::none();
 #else
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  if (frame == nullptr) return Location::none();
-  PyCodeObject* code = PyFrame_GetCode(frame);
   static std::map<std::pair<const char*, int>, CallSite> sites;
-  const int line = PyFrame_GetLineNumber(frame);
-  const char* file = kept_name(code->co_filename);
-  CallSite& site = sites[{file, line}];
-  site = {file, static_cast<unsigned>(line > 0 ? line : 0)};
-  Py_DECREF(code);
-  Py_DECREF(frame);
-  return Location::at(site);
+  const CallSite *first = nullptr, *outside = nullptr;
+  for (PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get()); frame != nullptr;) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    const int line = std::max(0, PyFrame_GetLineNumber(frame));
+    const char* file = kept_name(code->co_filename);
+    Py_DECREF(code);
+    CallSite& site = sites[{file, line}];
+    site = {file, static_cast<unsigned>(line)};
+    if (first == nullptr) first = &site;
+    if (!is_internal(file)) outside = &site;
+    PyFrameObject* back = outside == nullptr ? PyFrame_GetBack(frame) : nullptr;
+    Py_DECREF(frame);
+    frame = back;
+  }
+  if (outside != nullptr) first = outside;
+  return first != nullptr ? Location::at(*first) : Location::none();
 #endif
 }
+
+void pass_over_files_in(const std::string& folder) { package_folder = folder; }
 
 }  // namespace weft::python

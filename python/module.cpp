@@ -110,6 +110,7 @@ NB_MODULE(_core, m) {
   weft::set_warning_handler(warn_in_python);
   bind_devices(m);
   bind_types(m);
+  m.def("_pass_over_files_in", pass_over_files_in, nb::arg("folder"));
   bind_generator(m);
   bind_autograd(m);
   bind_function(m);

@@ -123,7 +123,8 @@ void drop_noted();
 /// A reference that C++ may copy and drop on any thread.
 std::shared_ptr<PyObject> shared_reference(PyObject* borrowed);
 
-/// The Python line that is calling.
+/// The Python line that is calling: the innermost one outside the package's own files.
 Location here();
+void pass_over_files_in(const std::string& folder);
 
 }  // namespace weft::python

@@ -4,11 +4,17 @@ Names, argument order and keywords follow PyTorch where it has the op. What is n
 AttributeError, or NotImplementedError where an op exists without the case asked for.
 """
 
+import os as _os
+
 from weft import _core
-from weft._core import (  # noqa: F401
+
+_core._pass_over_files_in(_os.path.join(__path__[0], ""))
+
+from weft._core import (  # noqa: E402, F401
     GradEvent, Generator, HookHandle, Tensor, __version__, device, device_count, dtype, empty_cache, get_rng_state,
     initial_seed, live_tensors, manual_seed, memory_stats, promote_types, set_memory_limit, set_rng_state)
-from weft._modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from weft._modes import (  # noqa: E402, F401
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
 
 for _name, _object in vars(_core).items():
     if isinstance(_object, dtype):

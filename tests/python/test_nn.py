@@ -1,6 +1,7 @@
 """Modules, losses and optimizers."""
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -55,6 +56,19 @@ def test_members_are_registered_in_order():
     assert "Linear(in_features=2, out_features=16, bias=True)" in repr(net)
     net.eval()
     assert not net.hidden.training and net.train().out.training
+
+
+def test_errors_and_nodes_inside_modules_name_the_users_line():
+    line = inspect.currentframe().f_lineno
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    with pytest.raises(ValueError, match=rf"linear[^@]*test_nn.py:{line + 3}$"):
+        net(weft.ones(2, 5))
+    assert net(weft.ones(2, 3)).grad_fn.line == line + 4
+    with pytest.raises(ValueError, match=rf"test_nn.py:{line + 6}$"):
+        weft.broadcast_tensors(weft.ones(2, 5), weft.ones(1))[0].view(3)
+    called = inspect.getsourcelines(Net.forward)[1] + 1
+    with pytest.raises(ValueError, match=rf"linear[^@]*test_nn.py:{called}$"):
+        Net()(weft.ones(2, 5))
 
 
 def test_state_moves_between_modules_and_files(tmp_path):
