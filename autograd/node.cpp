@@ -1,5 +1,6 @@
 #include <weft/autograd/node.hpp>
 
+#include <limits>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -164,6 +165,14 @@ GeneralNode::GeneralNode(const char* op_, Location where_, int edge_count_, int 
 
 GeneralNode* make_general_node(const char* op, Location where, std::span<const Tensor> inputs, int output_count,
                                GeneralNode::Formula formula) {
+  constexpr size_t most = std::numeric_limits<uint16_t>::max();
+  if (WEFT_UNLIKELY(inputs.size() > most || static_cast<size_t>(output_count) > most)) {
+    raise<AutogradError>({.op = op,
+                          .problem = fmt::format("{} inputs and {} results are too many to be recorded, at most {}",
+                                                 inputs.size(), output_count, most),
+                          .remedy = "call it in parts, or under NoGradGuard"},
+                         where);
+  }
   auto* node = new GeneralNode(op, where, static_cast<int>(inputs.size()), output_count, std::move(formula));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) set_edge(node, static_cast<int>(i), inputs[i].impl());

@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <weft/autograd/from_ops.hpp>
 #include <weft/backends/backend.hpp>
 #include <weft/ops/detail/common.hpp>
+#include <weft/tensor/checked.hpp>
 
 namespace weft {
 
@@ -40,6 +42,40 @@ TensorOptions options_of(const Tensor& like) { return {like.dtype(), like.device
 struct BlobOwner {
   std::shared_ptr<void> owner;
 };
+
+[[noreturn]] void raise_range(const std::string& start, const std::string& stop, const std::string& step,
+                              Location where) {
+  raise<ValueError>({.op = "arange", .problem = fmt::format("no steps of {} lead from {} to {}", step, start, stop)},
+                    where);
+}
+
+// How many steps lead from start to before stop; more than int64 counts are told as that many.
+int64_t count_steps(double start, double stop, double step, Location where) {
+  const double steps = std::ceil((stop - start) / step);
+  if (!(step != 0 && steps >= 0 && std::isfinite(steps))) {
+    raise_range(fmt::format("{}", start), fmt::format("{}", stop), fmt::format("{}", step), where);
+  }
+  constexpr auto most = std::numeric_limits<int64_t>::max();
+  return steps < static_cast<double>(most) ? static_cast<int64_t>(steps) : most;
+}
+
+// The same for integers, signed or not: their distance may need a 65th bit.
+__extension__ using WideInteger = __int128;
+WideInteger wide(Scalar value) {
+  return value.held_as() == DType::u64 ? WideInteger{value.to<uint64_t>()} : WideInteger{value.to<int64_t>()};
+}
+int64_t count_whole_steps(Scalar start, Scalar stop, Scalar step, Location where) {
+  const WideInteger by = wide(step), distance = wide(stop) - wide(start);
+  if (by == 0 || (distance < 0) != (by < 0 && distance != 0)) {
+    const auto text = [](Scalar s) {
+      return s.held_as() == DType::u64 ? std::to_string(s.to<uint64_t>()) : std::to_string(s.to<int64_t>());
+    };
+    raise_range(text(start), text(stop), text(step), where);
+  }
+  const WideInteger steps = (distance + by - (by > 0 ? 1 : -1)) / by;
+  constexpr auto most = std::numeric_limits<int64_t>::max();
+  return steps < most ? static_cast<int64_t>(steps) : most;
+}
 
 }  // namespace
 
@@ -78,21 +114,8 @@ Tensor arange(Scalar stop, TensorOptions options, Location where) { return arang
 Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Location where) {
   const bool floating = start.is_floating() || stop.is_floating() || step.is_floating();
   if (!options.dtype) options.dtype = floating ? default_dtype : DType::i64;
-  const double first = start.to<double>();
-  const double last = stop.to<double>();
-  const double stride = step.to<double>();
-  if (!(stride != 0) || (last - first) / stride < 0 || !std::isfinite((last - first) / stride)) {
-    raise<ValueError>(
-        {.op = "arange", .problem = fmt::format("no steps of {} lead from {} to {}", stride, first, last)}, where);
-  }
-  int64_t count;
-  if (floating) {
-    count = static_cast<int64_t>(std::ceil((last - first) / stride));
-  } else {
-    const int64_t distance = stop.to<int64_t>() - start.to<int64_t>();
-    const int64_t by = step.to<int64_t>();
-    count = (distance + by - (by > 0 ? 1 : -1)) / by;
-  }
+  const int64_t count = floating ? count_steps(start.to<double>(), stop.to<double>(), step.to<double>(), where)
+                                 : count_whole_steps(start, stop, step, where);
   Tensor t = made(count, options, "arange", where);
   WEFT_KERNEL_FOR(arange, t, "arange", where)(t.raw_view(), start, step);
   return with_grad(t, options, where);
@@ -135,16 +158,8 @@ Tensor from_elements(const void* elements, DType element_type, const Dims& shape
 Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
                    std::shared_ptr<void> owner, Location where) {
   const DType dtype = options.dtype.value_or(default_dtype);
-  Layout layout = contiguous_layout(shape, dtype, "from_blob", where);
-  if (!strides.empty()) {
-    if (strides.size() != shape.size()) {
-      raise<ShapeError>(
-          {.op = "from_blob", .problem = fmt::format("{} strides for {} dimensions", strides.size(), shape.size())},
-          where);
-    }
-    for (int i = 0; i < shape.size(); ++i) layout.strides[i] = strides[i] * itemsize(dtype);
-    finish_layout(layout);
-  }
+  Layout layout = strides.empty() ? contiguous_layout(shape, dtype, "from_blob", where)
+                                  : strided_layout(shape, strides, dtype, "from_blob", where);
   if (data == nullptr && layout.numel != 0) {
     raise<ValueError>({.op = "from_blob", .problem = "a null pointer for a non-empty tensor"}, where);
   }

@@ -6,6 +6,7 @@
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/promote.hpp>
 #include <weft/ops/detail/records.hpp>
+#include <weft/tensor/checked.hpp>
 
 namespace weft {
 
@@ -111,8 +112,7 @@ Tensor cat(std::span<const Tensor> tensors, int dim, Location where) {
     raise<ShapeError>({.op = "cat", .problem = "0-d tensors cannot be joined", .remedy = "use stack"}, where);
   }
   const int d = wrap_dim(dim, first->dim(), "cat", where);
-  Dims shape = first->shape();
-  shape[d] = 0;
+  Checked length = 0;
   bool passed_over = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
@@ -123,8 +123,14 @@ Tensor cat(std::span<const Tensor> tensors, int dim, Location where) {
     bool fits = t.dim() == first->dim();
     for (int k = 0; fits && k < t.dim(); ++k) fits = k == d || t.sizes()[k] == first->sizes()[k];
     if (WEFT_UNLIKELY(!fits)) raise_parts("cat", *first, t, i, where);
-    shape[d] += t.sizes()[static_cast<size_t>(d)];
+    length += t.sizes()[static_cast<size_t>(d)];
   }
+  if (WEFT_UNLIKELY(!length.fits())) {
+    raise<ShapeError>({.op = "cat", .problem = fmt::format("dimension {} has more elements than 63 bits can count", d)},
+                      where);
+  }
+  Dims shape = first->shape();
+  shape[d] = length.value();
   if (WEFT_LIKELY(!passed_over)) return joined(tensors, shape, dtype, d, false, "cat", where);
   std::vector<Tensor> kept;
   std::ranges::remove_copy_if(tensors, std::back_inserter(kept), is_passed_over);
@@ -166,12 +172,24 @@ Tensor repeat(const Tensor& x, const Dims& repeats, Location where) {
   }
   Dims shape = x.shape();
   while (shape.size() < repeats.size()) shape.insert(0, 1);
+  Dims whole = shape;
+  for (int i = 0; i < repeats.size(); ++i) {
+    const Checked size = Checked(whole[i]) * repeats[i];
+    if (WEFT_UNLIKELY(!size.fits())) {
+      raise<ShapeError>({.op = "repeat",
+                         .problem = fmt::format("{} repeated {} times along dimension {} has too many elements",
+                                                x.shape().text(), repeats[i], i)},
+                        where);
+    }
+    whole[i] = size.value();
+  }
+  check_sizes(whole, x.dtype(), "repeat", where);
   Tensor out = x.reshape(shape, where);
   for (int i = 0; i < repeats.size(); ++i) {
     if (repeats[i] == 1) continue;
     Dims wide = out.shape();
     wide.insert(i, repeats[i]);
-    shape[i] *= repeats[i];
+    shape[i] = whole[i];
     out = out.unsqueeze(i, where).expand(wide, where).reshape(shape, where);
   }
   return out.is_contiguous() && !out.shares_storage(x) ? out : out.clone(where);

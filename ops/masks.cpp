@@ -9,6 +9,7 @@
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scan.hpp>
+#include <weft/tensor/checked.hpp>
 
 namespace weft {
 
@@ -169,6 +170,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Location where) {
   check_mask(op, checked(mask, op, where), where);
   check_same_device(op, where, {&x, &mask});
   const Dims shape = joined_shape(op, x, mask, where);
+  check_sizes(shape, x.dtype(), op, where);
   const Tensor out = make(Dims(count_places(op, mask, shape, where)), x.dtype(), x.device(), op, where);
   if (out.numel() != 0) {
     NoGradGuard unrecorded;
@@ -185,6 +187,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
   constexpr const char* op = "masked_scatter";
   check_scatter(op, x, mask, source, where);
   const Dims shape = joined_shape(op, x, mask, where);
+  check_sizes(shape, x.dtype(), op, where);
   check_enough(op, mask, source, shape, where);
   const Tensor out = make(shape, x.dtype(), x.device(), op, where);
   WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), broadcast_view(x.raw_view(), shape));

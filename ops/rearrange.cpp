@@ -6,6 +6,7 @@
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/pointwise.hpp>
+#include <weft/tensor/checked.hpp>
 
 namespace weft {
 
@@ -36,12 +37,8 @@ void check_rank(const char* op, const Tensor& x, int least, Location where) {
 // ---- roll -----------------------------------------------------------------------------------------------------------
 
 struct RollFormula {
-  Dims shifts, dims;
-  Tensor operator()(Node& self, Tensor&& g) {
-    Dims back;
-    for (const int64_t shift : shifts) back.push_back(-shift);
-    return roll(g, back, dims, self.where);
-  }
+  Dims back, dims;
+  Tensor operator()(Node& self, Tensor&& g) { return roll(g, back, dims, self.where); }
 };
 
 View part_of(const View& x, int dim, int64_t first, int64_t count) {
@@ -69,13 +66,14 @@ Tensor rolled(const Tensor& x, int64_t shift, int dim, Location where) {
 
 // ---- unfold ---------------------------------------------------------------------------------------------------------
 
-Tensor windows(const Tensor& x, int dim, int64_t size, int64_t step) {
+Tensor windows(const Tensor& x, int dim, int64_t size, int64_t step, Location where) {
   Layout layout = x.raw_view().layout;
   layout.sizes[layout.rank] = size;
   layout.strides[layout.rank] = layout.strides[dim];
   layout.sizes[dim] = (layout.sizes[dim] - size) / step + 1;
-  layout.strides[dim] *= step;
+  if (layout.sizes[dim] > 1) layout.strides[dim] *= step;
   ++layout.rank;
+  check_sizes(sizes_of(layout), layout.dtype, "unfold", where);
   finish_layout(layout);
   return make_view(x, layout, x.data_ptr());
 }
@@ -150,12 +148,15 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims, Location wher
                       where);
   }
   Tensor out = x;
+  Dims back;
   for (int i = 0; i < dims.size(); ++i) {
     const int d = wrap_dim(dims[i], x.dim(), "roll", where);
     const int64_t n = x.dim() == 0 ? 1 : std::max<int64_t>(x.sizes()[static_cast<size_t>(d)], 1);
-    out = rolled(out, (shifts[i] % n + n) % n, d, where);
+    const int64_t rest = shifts[i] % n, shift = rest < 0 ? rest + n : rest;
+    back.push_back(n - shift);
+    out = rolled(out, shift, d, where);
   }
-  if (should_record(x)) record(out, "roll", where, RollFormula{shifts, dims}, x);
+  if (should_record(x)) record(out, "roll", where, RollFormula{back, dims}, x);
   return out;
 }
 
@@ -174,7 +175,7 @@ Tensor unfold(const Tensor& x, int dim, int64_t size, int64_t step, Location whe
   if (WEFT_UNLIKELY(x.dim() == max_rank)) {
     raise<ShapeError>({.op = "unfold", .problem = fmt::format("a tensor has at most {} dimensions", max_rank)}, where);
   }
-  const Tensor out = windows(x, d, size, step);
+  const Tensor out = windows(x, d, size, step, where);
   if (should_record(x)) record(out, "unfold", where, UnfoldFormula{x.shape(), d, size, step}, x);
   return out;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include <weft/autograd/from_ops.hpp>
 #include <weft/ops/detail/common.hpp>
@@ -10,6 +11,7 @@
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
+#include <weft/tensor/checked.hpp>
 
 namespace weft {
 
@@ -110,29 +112,37 @@ void set_sizes(Layout& layout, std::span<const int64_t> sizes, std::span<const i
   finish_layout(layout);
 }
 
-// Whether the sizes make `numel` elements as they are.
+// Whether the sizes make `numel` elements, more than none, as they are.
 bool makes(const Dims& shape, int64_t numel) {
-  int64_t product = 1;
+  Checked product = 1;
+  bool negative = false;
   for (const int64_t n : shape) {
-    if (n < 0 || __builtin_mul_overflow(product, n, &product)) return false;
+    negative |= n < 0;
+    product *= n;
   }
-  return product == numel;
+  return !negative && product.fits() && product.value() == numel && numel != 0;
 }
 
 // Fills in one -1 and checks the element count.
 Dims resolve_shape(const Tensor& x, const Dims& wanted, const char* op, Location where) {
   Dims shape = wanted;
   int open = -1;
-  int64_t known = 1;
+  Checked known = 1;
   bool bad = false;
   for (int i = 0; i < shape.size(); ++i) {
     if (shape[i] == -1 && open < 0) open = i;
-    else if (shape[i] < 0) bad = true;
-    else if (__builtin_mul_overflow(known, shape[i], &known)) bad = true;
+    else bad |= shape[i] < 0;
+    if (i != open) known *= shape[i];
   }
-  if (open >= 0 && known != 0 && x.numel() % known == 0) shape[open] = x.numel() / known;
-  else if (open >= 0) bad = true;
-  if (WEFT_UNLIKELY(bad || shape.product() != x.numel())) {
+  bad |= !known.fits();
+  if (open >= 0 && !bad && known.value() != 0 && x.numel() % known.value() == 0) {
+    shape[open] = x.numel() / known.value();
+    known *= shape[open];
+  } else {
+    bad |= open >= 0;
+  }
+  if (x.numel() == 0 && !bad) check_sizes(shape, x.dtype(), op, where);
+  if (WEFT_UNLIKELY(bad || known.value() != x.numel())) {
     raise<ShapeError>({.op = op,
                        .problem = fmt::format("{} elements of shape {} do not make shape {}", x.numel(),
                                               x.shape().text(), wanted.text()),
@@ -147,12 +157,12 @@ inline Tensor view_contiguous(const Tensor& x, const Dims& shape, const char* op
   const auto arrange = [&](View& view) {
     Layout& layout = view.layout;
     layout.rank = static_cast<uint8_t>(shape.size());
-    uint64_t step = static_cast<uint64_t>(itemsize(layout.dtype));  // unsigned: an empty shape's may overflow
+    int64_t step = itemsize(layout.dtype);
     for (int i = layout.rank - 1; i >= 0; --i) {
       const int64_t n = shape[i];
       layout.sizes[i] = n;
-      layout.strides[i] = static_cast<int64_t>(step);
-      step *= n == 0 ? 1 : static_cast<uint64_t>(n);
+      layout.strides[i] = step;
+      step *= n == 0 ? 1 : n;
     }
   };
   return recorded_view(x, arrange, op, where, [&] { return ReshapeBack{x.shape()}; });
@@ -363,12 +373,15 @@ Tensor Tensor::expand(const Dims& wanted, Location where) const {
                        .remedy = "only dimensions of size 1 can be repeated"},
                       where);
   }
+  const auto stays = [&](int i) { return i >= extra && (wanted[i] == own(i) || wanted[i] == -1); };
+  Dims sizes = wanted;
+  for (int i = 0; i < wanted.size(); ++i) sizes[i] = stays(i) ? own(i) : wanted[i];
+  check_sizes(sizes, dtype(), "expand", where);
   const auto arrange = [&](View& view) {
     view.layout.rank = static_cast<uint8_t>(wanted.size());
     for (int i = 0; i < wanted.size(); ++i) {
-      const bool stays = i >= extra && (wanted[i] == own(i) || wanted[i] == -1);
-      view.layout.sizes[i] = stays ? own(i) : wanted[i];
-      view.layout.strides[i] = stays ? layout().strides[i - extra] : 0;
+      view.layout.sizes[i] = sizes[i];
+      view.layout.strides[i] = stays(i) ? layout().strides[i - extra] : 0;
     }
     finish_layout(view.layout);
   };
@@ -382,7 +395,7 @@ Tensor Tensor::diagonal(int64_t offset, int dim0, int dim1, Location where) cons
   const int a = wrap_dim(dim0, dim(), "diagonal", where);
   const int b = wrap_dim(dim1, dim(), "diagonal", where);
   if (a == b || dim() < 2) raise<ShapeError>({.op = "diagonal", .problem = "needs two different dimensions"}, where);
-  const int64_t row = offset >= 0 ? 0 : -offset;
+  const int64_t row = offset >= 0 ? 0 : -std::max(offset, -layout().sizes[a]);
   const int64_t column = offset >= 0 ? offset : 0;
   const int64_t length = std::max<int64_t>(0, std::min(layout().sizes[a] - row, layout().sizes[b] - column));
   Dims new_sizes, new_strides;
@@ -475,24 +488,23 @@ Tensor region_gradient(const PlaceInBase& region, const Tensor& g, Location wher
 Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset,
                           Location where) const {
   checked(*this, "as_strided", where);
-  bool bad = shape.size() != strides.size();
-  Layout layout = contiguous_layout(shape, dtype(), "as_strided", where);
+  Layout layout = strided_layout(shape, strides, dtype(), "as_strided", where);
   layout.device_type = this->layout().device_type;
   layout.device_index = this->layout().device_index;
-  for (int i = 0; i < shape.size() && !bad; ++i) layout.strides[i] = strides[i] * itemsize();
-  finish_layout(layout);
-  const int64_t offset = storage_offset.value_or(this->storage_offset()) * itemsize();
+  const Checked offset = Checked(storage_offset.value_or(this->storage_offset())) * itemsize();
   const ByteSpan span = byte_span(layout);
-  bad = bad || (layout.numel != 0 &&
-                (offset + span.low < 0 || offset + span.high > static_cast<int64_t>(impl_->storage->bytes)));
-  if (bad) {
+  const Checked low = offset + span.low, high = offset + span.high;
+  const bool inside =
+      low.fits() && high.fits() && low.value() >= 0 && high.value() <= static_cast<int64_t>(impl_->storage->bytes);
+  if (!inside) {
     raise<ShapeError>(
         {.op = "as_strided",
-         .problem = fmt::format("shape {} with strides {} leaves the storage of {} elements", shape.text(),
-                                strides.text(), impl_->storage->bytes / static_cast<size_t>(itemsize()))},
+         .problem = fmt::format("shape {} with strides {} from {} on leaves the storage of {} elements", shape.text(),
+                                strides.text(), storage_offset.value_or(this->storage_offset()),
+                                impl_->storage->bytes / static_cast<size_t>(itemsize()))},
         where);
   }
-  void* data = static_cast<char*>(impl_->storage->data) + offset;
+  void* data = static_cast<char*>(impl_->storage->data) + offset.value();
   return recorded_view(
       *this,
       [&](View& view) {
@@ -552,6 +564,9 @@ std::vector<Tensor> pieces(const Tensor& x, int dim, int64_t size, bool drop_dim
   const int64_t step = size * piece.layout.strides[dim];
   if (drop_dim) take_index(piece, piece, dim, 0);
   else set_range(piece, dim, 0, std::min(size, n), 1);
+  if (WEFT_UNLIKELY(n / size >= std::numeric_limits<int32_t>::max())) {
+    raise<ShapeError>({.op = op, .problem = fmt::format("{} tensors are too many", n / size)}, where);
+  }
   std::vector<Tensor> out;
   out.reserve(static_cast<size_t>(n / size + 1));
   for (int64_t first = 0; first < n || (first == 0 && !drop_dim); first += size) {
@@ -603,7 +618,8 @@ std::vector<Tensor> Tensor::chunk(int64_t chunks, int dim, Location where) const
     raise<ValueError>({.op = "chunk", .problem = fmt::format("cannot make {} chunks of {}", chunks, shape().text())},
                       where);
   }
-  return pieces(*this, d, std::max<int64_t>(1, (sizes()[d] + chunks - 1) / chunks), false, "chunk", where);
+  const int64_t n = sizes()[d];
+  return pieces(*this, d, std::max<int64_t>(1, n / chunks + (n % chunks != 0)), false, "chunk", where);
 }
 
 std::vector<Tensor> Tensor::unbind(int dim, Location where) const {

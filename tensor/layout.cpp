@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <weft/tensor/checked.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft {
@@ -16,20 +17,20 @@ void Dims::raise_too_many() {
 std::string Dims::text() const { return fmt::format("[{}]", fmt::join(begin(), end(), ", ")); }
 
 bool set_contiguous(Layout& layout, std::span<const int64_t> sizes, int64_t item) {
-  int64_t stride = item;
+  Checked stride = item;
   uint64_t numel = 1;
-  bool negative = false, overflow = false;
+  bool negative = false;
   layout.rank = static_cast<uint8_t>(sizes.size());
   for (int i = layout.rank - 1; i >= 0; --i) {
     const int64_t n = sizes[static_cast<size_t>(i)];
     layout.sizes[i] = n;
-    layout.strides[i] = stride;
+    layout.strides[i] = stride.value();
     numel *= static_cast<uint64_t>(n);
     negative |= n < 0;
-    overflow |= __builtin_mul_overflow(stride, n == 0 ? 1 : n, &stride);
+    stride *= n == 0 ? 1 : n;
   }
   layout.numel = static_cast<int64_t>(numel);
-  return !negative && (!overflow || std::ranges::find(sizes, 0) != sizes.end());
+  return !negative && stride.fits();
 }
 
 Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where) {
@@ -44,17 +45,45 @@ Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char
       {.op = op, .problem = fmt::format("shape {} has more bytes than 63 bits can count", Dims(sizes).text())}, where);
 }
 
+Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype, const char* op,
+                      Location where) {
+  if (sizes.size() != strides.size()) {
+    raise<ShapeError>({.op = op, .problem = fmt::format("{} strides for {} dimensions", strides.size(), sizes.size())},
+                      where);
+  }
+  Layout layout = contiguous_layout(sizes, dtype, op, where);
+  if (layout.numel == 0) return layout;
+  // No view's offset or stride is further than a step along each dimension beyond the last element.
+  Checked reach = 0;
+  for (int i = 0; i < layout.rank; ++i) {
+    const Checked stride = Checked(strides[static_cast<size_t>(i)]) * itemsize(dtype);
+    layout.strides[i] = stride.value();
+    const Checked backward = Checked(0) - stride;
+    reach += Checked(layout.sizes[i]) * (stride.value() < 0 ? backward : stride);
+  }
+  if (!reach.fits()) {
+    raise<ShapeError>({.op = op,
+                       .problem = fmt::format("strides {} of shape {} reach further than 63 bits can count bytes",
+                                              Dims(strides).text(), Dims(sizes).text())},
+                      where);
+  }
+  finish_layout(layout);
+  return layout;
+}
+
 void finish_layout(Layout& layout) {
-  int64_t numel = 1;
-  int64_t expected = itemsize(layout.dtype);
+  // Unsigned: the sizes of two operands are seen together here before they are found to be too large for a result.
+  uint64_t numel = 1;
+  uint64_t expected = static_cast<uint64_t>(itemsize(layout.dtype));
   bool contiguous = true;
   for (int i = layout.rank - 1; i >= 0; --i) {
-    numel *= layout.sizes[i];
-    if (layout.sizes[i] == 1) continue;
-    contiguous &= layout.strides[i] == expected;
-    expected *= layout.sizes[i];
+    const auto size = static_cast<uint64_t>(layout.sizes[i]);
+    numel *= size;
+    if (size == 1) continue;
+    contiguous &= static_cast<uint64_t>(layout.strides[i]) == expected;
+    expected *= size;
   }
-  layout.numel = numel;
+  layout.numel = static_cast<int64_t>(numel);
   layout.contiguous = contiguous || numel == 0;
 }
 

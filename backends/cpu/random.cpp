@@ -184,13 +184,14 @@ void draw(const View& out, Distribution distribution, PhiloxSeed seed, double a,
   });
 }
 
-template <class A>
-void arange_numbers(char* to, int64_t step, DType t, A start, A increment, int64_t begin, int64_t end) {
+/// Computed in B, which is unsigned for integers: those of a u64 range may pass the largest signed one.
+template <class A, class B>
+void arange_numbers(char* to, int64_t step, DType t, B start, B increment, int64_t begin, int64_t end) {
   alignas(64) A buffer[batch];
   for (int64_t i = begin; i < end; i += batch) {
     const int64_t n = end - i < batch ? end - i : batch;
     A* const y = write_line(buffer, to + i * step, step, n, t);
-    for (int64_t j = 0; j < n; ++j) y[j] = static_cast<A>(start + static_cast<A>(i + j) * increment);
+    for (int64_t j = 0; j < n; ++j) y[j] = static_cast<A>(start + static_cast<B>(i + j) * increment);
     finish_line(y, to + i * step, step, n, t);
   }
 }
@@ -203,7 +204,7 @@ void count_up(const View& out, Scalar start, Scalar increment) {
     if (floating) {
       arange_numbers<double>(bytes(out), step, t, start.to<double>(), increment.to<double>(), begin, end);
     } else {
-      arange_numbers<int64_t>(bytes(out), step, t, start.to<int64_t>(), increment.to<int64_t>(), begin, end);
+      arange_numbers<int64_t>(bytes(out), step, t, start.to<uint64_t>(), increment.to<uint64_t>(), begin, end);
     }
   });
 }

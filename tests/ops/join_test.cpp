@@ -1,6 +1,9 @@
 // cat, stack, repeat, tile.
 #include <weft/ops/join.hpp>
 
+#include <weft/autograd/mode.hpp>
+#include <weft/ops/indexing.hpp>
+
 #include "samples.hpp"
 
 namespace weft::testing {
@@ -106,6 +109,34 @@ TEST(Repeat, LaysCopiesSideBySide) {
   EXPECT_EQ(v(tile(x, {2})), (Numbers{1, 2, 1, 2}));
   EXPECT_THROW(repeat(x, {2}), ShapeError);
   EXPECT_THROW(repeat(x, {1, -1}), ValueError);
+}
+
+TEST(Join, SizesOfTheResultNeverWrap) {
+  constexpr int64_t large = int64_t{1} << 62;
+  const Tensor wide = ones({1}, boolean).expand({large}), x = ones({4});
+  EXPECT_THROW(cat({wide, wide, wide, wide}), ShapeError);
+  EXPECT_THROW(cat({wide, wide}), ShapeError);
+  EXPECT_THROW(stack({wide, wide, wide, wide}), ShapeError);
+  EXPECT_THROW(repeat(x, {large}), ShapeError);
+  EXPECT_THROW(repeat(x, {large, large}), ShapeError);
+  EXPECT_THROW(tile(x, {INT64_MAX}), ShapeError);
+}
+
+// Nodes count their edges and results in 16 bits.
+TEST(Join, MoreOperandsThanANodeHoldsAreNotRecorded) {
+  const Tensor x = ones({1}).requires_grad_();
+  const std::vector<Tensor> many(65536, x);
+  EXPECT_THROW(cat(many), AutogradError);
+  {
+    const NoGradGuard unrecorded;
+    EXPECT_EQ(cat(many).numel(), 65536);
+  }
+  cat(std::span(many).subspan(1)).sum().backward();
+  EXPECT_EQ(x.grad().item<float>(), 65535);
+  const Tensor rows = ones({65536}).requires_grad_();
+  EXPECT_THROW(rows.unbind(), AutogradError);
+  rows.narrow(0, 1, 65535).unbind()[65534].backward();
+  EXPECT_EQ(rows.grad()[65535].item<float>(), 1);
 }
 
 }  // namespace

@@ -67,6 +67,12 @@ TEST(MaskedSelect, Errors) {
   EXPECT_THROW(masked_select(empty({3}, Device("meta")), empty({3}, {boolean, Device("meta")})), NotImplementedError);
 }
 
+TEST(MaskedSelect, OperandsThatBroadcastToTooManyElementsAreAnError) {
+  const Tensor column = ones({1, 1}, boolean).expand({int64_t{1} << 40, 1});
+  EXPECT_THROW(masked_select(column, column.t()), ShapeError);
+  EXPECT_THROW(masked_scatter(column, column.t(), ones({1}, boolean)), ShapeError);
+}
+
 TEST(MaskedScatter, FillsThePlacesInOrder) {
   const Tensor x = doubles({0, 0, 0, 0, 0, 0}, {2, 3});
   expect_values(masked_scatter(x, mask({{0, 1, 0}, {1, 0, 1}}), doubles({1, 2, 3, 4})), {0, 1, 0, 2, 0, 3});
