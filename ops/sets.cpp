@@ -14,12 +14,30 @@
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>
+#include <weft/tensor/checked.hpp>
 
 namespace weft {
 
 namespace {
 
 TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()}; }
+
+void check_from_zero(const char* op, const Tensor& list, Location where) {
+  if (const auto least = min(list, where).item<int64_t>(where); WEFT_UNLIKELY(least < 0)) {
+    raise<ValueError>({.op = op, .problem = fmt::format("takes numbers from 0 on, not {}", least)}, where);
+  }
+}
+
+// Room for every number from 0 to the largest in the list, which is not empty: a kernel takes them as places.
+int64_t room_for(const char* op, const Tensor& list, Location where) {
+  check_from_zero(op, list, where);
+  const auto most = max(list, where).item<int64_t>(where);
+  const Checked room = Checked(most) + 1;
+  if (WEFT_UNLIKELY(!room.fits())) {
+    raise<ValueError>({.op = op, .problem = fmt::format("there is no room for numbers up to {}", most)}, where);
+  }
+  return room.value();
+}
 
 // ---- unique ---------------------------------------------------------------------------------------------------------
 
@@ -130,12 +148,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Locat
   check_same_device(op, where, {&x, &weights});
   if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(op, x, where);
   int64_t size = minlength;
-  if (x.numel() != 0) {
-    if (const auto least = min(list, where).item<int64_t>(where); least < 0) {
-      raise<ValueError>({.op = op, .problem = fmt::format("counts numbers from 0 on, not {}", least)}, where);
-    }
-    size = std::max(size, max(list, where).item<int64_t>(where) + 1);
-  }
+  if (x.numel() != 0) size = std::max(size, room_for(op, list, where));
   if (!weights.defined()) {
     const Tensor counts = zeros(size, counting(x), where);
     if (const auto kernel = kernels(counts.raw_view()).bincount; kernel != nullptr) {
@@ -158,7 +171,9 @@ Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
       raise<ValueError>({.op = op, .problem = "no index says how many classes there are", .remedy = "give the number"},
                         where);
     }
-    classes = std::max<int64_t>(0, max(at, where).item<int64_t>(where) + 1);
+    classes = room_for(op, at, where);
+  } else if (at.numel() != 0 && indices.device().type != DeviceType::meta) {
+    check_from_zero(op, at, where);
   }
   if (classes < 0) raise<ValueError>({.op = op, .problem = "the number of classes cannot be negative"}, where);
   Dims shape = indices.shape();

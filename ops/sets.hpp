@@ -33,7 +33,7 @@ WEFT_API Unique unique_consecutive(const Tensor& x, bool return_inverse = false,
 WEFT_API Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength = 0, Location where = {});
 
 /// i64 [..., classes]: 1 at each index, else 0. classes = -1 stands for max(indices) + 1, a ValueError where there are
-/// none.
+/// none. ValueError for a negative index, IndexError for one from `classes` on.
 WEFT_API Tensor one_hot(const Tensor& indices, int64_t classes = -1, Location where = {});
 
 /// Where each value would go into the ascending `sorted` so that it stays ascending: before equal elements or, with

@@ -121,11 +121,29 @@ TEST(Bincount, Errors) {
   EXPECT_THROW(bincount(Tensor()), ValueError);
 }
 
+// The table's size is the largest number and 1 more, which 64 bits may not hold.
+TEST(Bincount, NumbersWithoutRoomForATableAreErrors) {
+  constexpr int64_t most = INT64_MAX;
+  for (const int64_t large : {most, most - 1, most / 8}) {
+    EXPECT_THROW(bincount(tensor({large, int64_t{100000000}})), Error) << large;
+    EXPECT_THROW(bincount(tensor({large, int64_t{3}}), ones({2})), Error) << large;
+    EXPECT_THROW(one_hot(tensor({large, int64_t{3}})), Error) << large;
+    EXPECT_THROW(one_hot(tensor({large, int64_t{3}}), 4), IndexError) << large;
+    EXPECT_THROW(one_hot(tensor({0}), large), Error) << large;
+    EXPECT_THROW(bincount(tensor({0}), {}, large), Error) << large;
+  }
+  EXPECT_THROW(bincount(tensor({most})), ValueError);
+  EXPECT_THROW(one_hot(tensor({most})), ValueError);
+}
+
 TEST(OneHot, InfersTheNumberOfClasses) {
   expect_values(one_hot(tensor({2, 0})), {0, 0, 1, 1, 0, 0});
   EXPECT_EQ(one_hot(tensor(1)).shape(), Dims(2));
   EXPECT_THROW(one_hot(zeros({0}, i64)), ValueError);
   EXPECT_THROW(one_hot(tensor({0}), -2), ValueError);
+  EXPECT_THROW(one_hot(tensor({0, -1}), 3), ValueError);
+  EXPECT_THROW(one_hot(tensor({0, -1})), ValueError);
+  EXPECT_THROW(one_hot(tensor({0, 3}), 3), IndexError);
   EXPECT_EQ(one_hot(zeros({2, 0}, i64), 0).shape(), Dims({2, 0, 0}));
 }
 
