@@ -10,9 +10,6 @@
 #include <weft/autograd/mode.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/create.hpp>
-#include <weft/ops/join.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/reduce.hpp>
 
 namespace weft::optim {
 
@@ -35,6 +32,12 @@ void Optimizer::add_group(std::vector<Tensor> parameters, GroupOptions options, 
   Group group{{}, options.lr.value_or(*defaults_.lr), options.weight_decay.value_or(*defaults_.weight_decay)};
   check_rate(name_, "lr", group.lr, where);
   check_rate(name_, "weight_decay", group.weight_decay, where);
+  if (parameters.empty()) {
+    raise<ValueError>({.op = name_,
+                       .problem = "there are no parameters to optimize",
+                       .remedy = "a module knows those that register_parameter and register_module told it of"},
+                      where);
+  }
   std::unordered_set<const TensorImpl*> present;
   for (const Tensor& p : this->parameters()) present.insert(p.impl());
   for (const Tensor& p : parameters) {
@@ -136,29 +139,6 @@ void Optimizer::load_state_dict(const StateDict& values, Location where) {
   states_ = std::move(loaded);
   for (size_t i = 0; i < groups_.size(); ++i) groups_[i].lr = rates[i];
   forget();
-}
-
-Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, Location where) {
-  if (!(max_norm >= 0)) {
-    raise<ValueError>({.op = "clip_grad_norm_", .problem = fmt::format("max_norm is {}", max_norm)}, where);
-  }
-  NoGradGuard unrecorded;
-  std::vector<Tensor> gradients, norms;
-  for (const Tensor& p : parameters) {
-    Tensor g = checked(p, "clip_grad_norm_", where).grad();
-    if (!g.defined()) continue;
-    Tensor length = norm(g, where);
-    if (!norms.empty()) length = length.to(norms[0].dtype(), where).to(norms[0].device(), where);
-    norms.push_back(std::move(length));
-    gradients.push_back(std::move(g));
-  }
-  if (norms.empty()) return tensor(0.0);
-  const Tensor total = norm(stack(norms, 0, where), where);
-  const Tensor factor = clip(Operand(max_norm / (total + 1e-6), where), {}, Scalar(1.0));
-  // On a device the factor is not waited for: gradients short enough are multiplied by one.
-  if (total.device().is_cpu() && factor.item<double>() == 1) return total;
-  for (const Tensor& g : gradients) g.mul_(Operand(factor.to(g.device(), where).to(g.dtype(), where), where));
-  return total;
 }
 
 double warmup_inverse_sqrt(int64_t step, double lr, int64_t warmup, Location where) {

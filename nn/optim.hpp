@@ -48,7 +48,8 @@ class WEFT_API Optimizer {
   /// Drops the gradients: `.grad()` is undefined until the next backward.
   void zero_grad();
 
-  /// More parameters. ValueError where one is undefined, no leaf, not floating-point or already here.
+  /// More parameters. ValueError where there are none, or where one is undefined, no leaf, not floating-point or
+  /// already here.
   void add_group(std::vector<Tensor> parameters, GroupOptions options = {}, Location where = {});
   std::span<const Group> groups() const { return {groups_.data(), groups_.size()}; }
   /// All parameters, group by group.
@@ -157,10 +158,21 @@ class WEFT_API AdamW : public Adam {
   explicit AdamW(std::vector<Tensor> parameters, AdamWOptions options = {}, Location where = {});
 };
 
-/// Scales all gradients in place so that their joint Euclidean norm is at most `max_norm`, and returns the norm they
-/// had (0-d, on the first one's device; no wait for a device). A norm that is not finite makes them NaN or zero, as in
-/// PyTorch. Parameters without a gradient are passed over. ValueError for a negative `max_norm`.
-WEFT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, Location where = {});
+struct ClipNormOptions {
+  /// The order of the norm: above 0, infinity for the largest absolute value.
+  double norm_type = 2;
+  /// ValueError, before anything is scaled, where the norm is NaN or infinite. Waits for a device.
+  bool error_if_nonfinite = false;
+};
+/// Scales all gradients in place so that their joint norm is at most `max_norm`, and returns the norm they had (0-d, on
+/// the first one's device; no wait for a device). A norm that is not finite makes them NaN or zero, as in PyTorch.
+/// Parameters without a gradient are passed over. ValueError for a negative `max_norm` and a `norm_type` of 0 or less.
+WEFT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, ClipNormOptions options = {},
+                                Location where = {});
+
+/// Limits every element of the gradients to ±max_value, in place; NaN stays. Parameters without a gradient are passed
+/// over. ValueError for a negative `max_value`.
+WEFT_API void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Location where = {});
 
 /// The rate of step `step` (from 0) that rises linearly to `lr` in `warmup` steps and then falls as 1/√step. It knows
 /// no last step, so that a run can be continued beyond it (Vaswani et al. 2017). ValueError for warmup < 1.

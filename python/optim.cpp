@@ -67,9 +67,12 @@ void bind_optim(nb::module_& m) {
         new (self) optim::AdamW(
             parameters, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = weight_decay}, here());
       });
-  m.def("_clip_grad_norm_", [](const Tensors& parameters, double max_norm) {
-    return optim::clip_grad_norm_(parameters, max_norm, here());
+  m.def("_clip_grad_norm_", [](const Tensors& parameters, double max_norm, double norm_type, bool error_if_nonfinite) {
+    return optim::clip_grad_norm_(parameters, max_norm,
+                                  {.norm_type = norm_type, .error_if_nonfinite = error_if_nonfinite}, here());
   });
+  m.def("_clip_grad_value_",
+        [](const Tensors& parameters, double max_value) { optim::clip_grad_value_(parameters, max_value, here()); });
   m.def("_warmup_cosine", [](int64_t step, double lr, int64_t warmup, int64_t steps, double minimum) {
     return optim::warmup_cosine(step, {.lr = lr, .warmup = warmup, .steps = steps, .minimum = minimum});
   });

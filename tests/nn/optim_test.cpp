@@ -287,6 +287,66 @@ TEST(ClipGradNorm, ScalesToTheBound) {
   EXPECT_THROW(optim::clip_grad_norm_(all, -1), ValueError);
 }
 
+TEST(ClipGradNorm, KnowsOtherNorms) {
+  const auto clipped = [](double order, double max_norm) {
+    const Tensor a = zeros(2).requires_grad_(), b = zeros(1).requires_grad_();
+    a.set_grad(tensor({3.0, -4.0}));
+    b.set_grad(tensor({-5.0}));
+    const std::vector<Tensor> all = {a, b};
+    const double total = optim::clip_grad_norm_(all, max_norm, {.norm_type = order}).item<double>();
+    return Values{total, a.grad().to_vector<double>()[0], b.grad().to_vector<double>()[0]};
+  };
+  const auto near = [](double v) { return testing::DoubleNear(v, 1e-5); };
+  EXPECT_THAT(clipped(1, 6), testing::ElementsAre(near(12), near(1.5), near(-2.5)));
+  EXPECT_THAT(clipped(INFINITY, 1), testing::ElementsAre(near(5), near(0.6), near(-1)));
+  EXPECT_THAT(clipped(3, 100), testing::ElementsAre(near(6), near(3), near(-5)));
+  EXPECT_THROW(clipped(0, 1), ValueError);
+  EXPECT_THROW(clipped(NAN, 1), ValueError);
+}
+
+TEST(ClipGradNorm, ANormThatIsNotFiniteIsAnErrorWhereAsked) {
+  const Tensor a = zeros(2).requires_grad_(), b = zeros(1).requires_grad_();
+  a.set_grad(tensor({3.0, 4.0}));
+  b.set_grad(tensor({double{INFINITY}}));
+  const std::vector<Tensor> all = {a, b};
+  try {
+    (void)optim::clip_grad_norm_(all, 1, {.error_if_nonfinite = true});
+    FAIL();
+  } catch (const ValueError& e) {
+    EXPECT_THAT(e.what(),
+                testing::HasSubstr("the norm of the gradients is inf\n  the first: inf in that of parameter 1"));
+  }
+  EXPECT_EQ(a.grad().to_vector<float>(), (std::vector<float>{3, 4}));
+  EXPECT_FALSE(std::isfinite(optim::clip_grad_norm_(all, 1).item<double>()));
+}
+
+TEST(ClipGradValue, LimitsEveryElement) {
+  const Tensor a = zeros(4).requires_grad_(), b = zeros(1).requires_grad_();
+  a.set_grad(tensor({3.0, -4.0, 0.25, double{NAN}}));
+  const std::vector<Tensor> all = {a, b};
+  optim::clip_grad_value_(all, 0.5);
+  const std::vector<float> g = a.grad().to_vector<float>();
+  EXPECT_EQ(std::vector<float>(g.begin(), g.begin() + 3), (std::vector<float>{0.5, -0.5, 0.25}));
+  EXPECT_TRUE(std::isnan(g[3]));
+  EXPECT_FALSE(b.grad().defined());
+  EXPECT_THROW(optim::clip_grad_value_(all, -1), ValueError);
+  EXPECT_THROW(optim::clip_grad_value_(all, NAN), ValueError);
+}
+
+TEST(Optimizer, WithoutParametersIsAnError) {
+  try {
+    const optim::AdamW optimizer(std::vector<Tensor>{});
+    FAIL();
+  } catch (const ValueError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("[AdamW] there are no parameters to optimize"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("optim_test.cpp:"));
+  }
+  EXPECT_THROW(optim::SGD({}), ValueError);
+  const Tensor p = ones(2).requires_grad_();
+  optim::SGD optimizer({p});
+  EXPECT_THROW(optimizer.add_group({}), ValueError);
+}
+
 TEST(Schedule, WarmsUpAndFalls) {
   const optim::WarmupCosine s{.lr = 1, .warmup = 10, .steps = 110, .minimum = 0.1};
   EXPECT_DOUBLE_EQ(optim::warmup_cosine(0, s), 0.1);

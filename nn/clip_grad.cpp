@@ -1,0 +1,102 @@
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <weft/autograd/mode.hpp>
+#include <weft/nn/optim.hpp>
+#include <weft/ops/create.hpp>
+#include <weft/ops/detail/common.hpp>
+#include <weft/ops/join.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/ops/reduce.hpp>
+
+namespace weft::optim {
+
+namespace {
+
+void check_limit(const char* op, const char* what, double value, Location where) {
+  if (value >= 0) return;
+  raise<ValueError>({.op = op, .problem = fmt::format("{} is {}: it must not be negative", what, value)}, where);
+}
+
+Tensor norm_of(const Tensor& g, double order, Location where) {
+  if (order == 2) return norm(g, where);
+  const DType wide = g.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor size = abs(Operand(g.to(wide, where), where));
+  if (order == 1) return sum(size, where);
+  if (std::isinf(order)) return g.numel() == 0 ? zeros({}, {wide, g.device()}, where) : max(size, where);
+  const Tensor powers = sum(pow(Operand(size, where), Operand(order, where)), where);
+  return pow(Operand(powers, where), Operand(1 / order, where));
+}
+
+struct Norms {
+  std::vector<Tensor> gradients, norms;
+  std::vector<size_t> numbers;  ///< which parameter each belongs to
+};
+
+Norms norms_of(std::span<const Tensor> parameters, double order, Location where) {
+  Norms all;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    Tensor g = checked(parameters[i], "clip_grad_norm_", where).grad();
+    if (!g.defined()) continue;
+    Tensor length = norm_of(g, order, where);
+    if (!all.norms.empty()) length = length.to(all.norms[0].dtype(), where).to(all.norms[0].device(), where);
+    all.norms.push_back(std::move(length));
+    all.gradients.push_back(std::move(g));
+    all.numbers.push_back(i);
+  }
+  return all;
+}
+
+void require_finite(const Norms& all, const Tensor& total, Location where) {
+  if (std::isfinite(total.item<double>(where))) return;
+  std::string details = "each norm is finite, their sum is not";
+  for (size_t k = 0; k < all.norms.size(); ++k) {
+    const double length = all.norms[k].item<double>(where);
+    if (std::isfinite(length)) continue;
+    details =
+        fmt::format("the first: {} in that of parameter {}, {}", length, all.numbers[k], describe(all.gradients[k]));
+    break;
+  }
+  raise<ValueError>({.op = "clip_grad_norm_",
+                     .problem = fmt::format("the norm of the gradients is {}", total.item<double>(where)),
+                     .details = details,
+                     .remedy = "AnomalyGuard names the op that made it; nothing was clipped"},
+                    where);
+}
+
+}  // namespace
+
+Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, ClipNormOptions options, Location where) {
+  check_limit("clip_grad_norm_", "max_norm", max_norm, where);
+  if (!(options.norm_type > 0)) {
+    raise<ValueError>({.op = "clip_grad_norm_",
+                       .problem = fmt::format("norm_type is {}: it must be above 0, or infinity", options.norm_type)},
+                      where);
+  }
+  NoGradGuard unrecorded;
+  const Norms all = norms_of(parameters, options.norm_type, where);
+  if (all.norms.empty()) return tensor(0.0);
+  const Tensor total = norm_of(stack(all.norms, 0, where), options.norm_type, where);
+  if (options.error_if_nonfinite) require_finite(all, total, where);
+  const Tensor factor = clip(Operand(max_norm / (total + 1e-6), where), {}, Scalar(1.0));
+  // On a device the factor is not waited for: gradients short enough are multiplied by one.
+  if (total.device().is_cpu() && factor.item<double>() == 1) return total;
+  for (const Tensor& g : all.gradients) g.mul_(Operand(factor.to(g.device(), where).to(g.dtype(), where), where));
+  return total;
+}
+
+void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Location where) {
+  check_limit("clip_grad_value_", "max_value", max_value, where);
+  for (const Tensor& p : parameters) checked(p, "clip_grad_value_", where);
+  NoGradGuard unrecorded;
+  for (const Tensor& p : parameters) {
+    const Tensor g = p.grad();
+    if (!g.defined()) continue;
+    minimum_(g, Operand(max_value, where));
+    maximum_(g, Operand(-max_value, where));
+  }
+}
+
+}  // namespace weft::optim
