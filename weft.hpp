@@ -26,6 +26,7 @@
 #include <weft/io/run_log.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/io/text.hpp>
+#include <weft/nn/containers.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/nn/module.hpp>
 #include <weft/nn/optim.hpp>

@@ -30,12 +30,8 @@ struct Gpt : nn::Layer<Gpt> {
         position(c.context, c.width, 0.1),
         norm(c.width),
         head(c.width, vocabulary, false) {
-    for (int64_t i = 0; i < c.layers; ++i) blocks.add(nn::TransformerBlock(c.width, c.heads));
-    register_module("token", token);
-    register_module("position", position);
-    register_module("blocks", blocks);
-    register_module("norm", norm);
-    register_module("head", head);
+    for (int64_t i = 0; i < c.layers; ++i) blocks.append(nn::TransformerBlock(c.width, c.heads));
+    WEFT_REGISTER(token, position, blocks, norm, head);
   }
 
   // tokens [batch, length] -> logits [batch, length, vocabulary]

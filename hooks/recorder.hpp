@@ -119,10 +119,12 @@ class WEFT_API GradientRecorder {
  private:
   template <class Module>
   void watch_modules(const Module& module, const std::string& path) {
-    for (auto& [name, child] : module.children()) {
+    for (auto& [name, child] : module.named_children()) {
       const std::string name_here = path + name;
       own(child.register_forward_hook(
-          [weak = std::weak_ptr(state_), name_here](const Tensor& output) { see_output(weak, name_here, output); }));
+          [ weak = std::weak_ptr(state_), name_here ](const auto& event) requires requires { event.outputs; } {
+            if (!event.outputs.empty()) see_output(weak, name_here, event.output());
+          }));
       watch_modules(child, name_here + ".");
     }
   }

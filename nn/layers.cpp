@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
@@ -20,6 +21,19 @@ Tensor uniform_by_width(const Dims& shape, int64_t in, Location where) {
   return uniform_(empty(shape, {}, where), -bound, bound, nullptr, where);
 }
 
+const char* python_bool(bool value) { return value ? "True" : "False"; }
+
+// "(4, 64)", and "(64,)" for one size, as Python writes a tuple.
+std::string python_tuple(const Dims& sizes) {
+  return sizes.size() == 1 ? fmt::format("({},)", sizes[0]) : fmt::format("({})", fmt::join(sizes, ", "));
+}
+
+// A double as Python writes it: "1e-05", "0.5", "1.0".
+std::string python_float(double value) {
+  std::string text = fmt::format("{}", value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
 void check_size(const char* layer, const char* what, int64_t size, Location where) {
   if (size >= 0) return;
   raise<ValueError>({.op = layer, .problem = fmt::format("{} is {}: sizes are not negative", what, size)}, where);
@@ -34,6 +48,7 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
   if (with_bias) bias = uniform_by_width(out, in, where);
   register_parameter("weight", weight);
   register_parameter("bias", bias);
+  set_extra_repr(fmt::format("in_features={}, out_features={}, bias={}", in, out, python_bool(with_bias)));
 }
 
 Tensor Linear::forward(const Tensor& x, Location where) const { return linear(x, weight, bias, where); }
@@ -43,6 +58,7 @@ Embedding::Embedding(int64_t count, int64_t width, double deviation, Location wh
   check_size("nn::Embedding", "width", width, where);
   weight = normal_(empty({count, width}, {}, where), 0, deviation, nullptr, where);
   register_parameter("weight", weight);
+  set_extra_repr(fmt::format("{}, {}", count, width));
 }
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const { return embedding(weight, indices, where); }
@@ -54,6 +70,8 @@ LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, Location where)
   }
   register_parameter("weight", weight);
   register_parameter("bias", bias);
+  set_extra_repr(fmt::format("{0}, eps={1}, elementwise_affine={2}, bias={2}", python_tuple(shape), python_float(eps),
+                             python_bool(affine)));
 }
 
 Tensor LayerNorm::forward(const Tensor& x, Location where) const {
@@ -63,6 +81,8 @@ Tensor LayerNorm::forward(const Tensor& x, Location where) const {
 RMSNorm::RMSNorm(const Dims& shape, std::optional<double> eps, bool affine, Location where) : shape_(shape), eps_(eps) {
   if (affine) weight = ones(shape, {}, where);
   register_parameter("weight", weight);
+  set_extra_repr(fmt::format("{}, eps={}, elementwise_affine={}", python_tuple(shape),
+                             eps ? python_float(*eps) : "None", python_bool(affine)));
 }
 
 Tensor RMSNorm::forward(const Tensor& x, Location where) const {
@@ -70,16 +90,15 @@ Tensor RMSNorm::forward(const Tensor& x, Location where) const {
 }
 
 Dropout::Dropout(double p, Location where) : p_(p) {
+  set_extra_repr(fmt::format("p={}, inplace=False", python_float(p)));
   if (p >= 0 && p <= 1) return;
   raise<ValueError>({.op = "nn::Dropout", .problem = fmt::format("p is {}: a probability lies in [0, 1]", p)}, where);
 }
 
 Tensor Dropout::forward(const Tensor& x, Location where) const { return dropout(x, p_, is_training(), nullptr, where); }
 
-Tensor Sequential::forward(const Tensor& x, Location where) const {
-  Tensor out = x;
-  for (const auto& call : calls_) out = call(out, where);
-  return out;
+GELU::GELU(Approximate approximate) : approximate_(approximate) {
+  set_extra_repr(approximate == Approximate::none ? "approximate='none'" : "approximate='tanh'");
 }
 
 }  // namespace weft::nn

@@ -5,7 +5,7 @@
 #include <optional>
 #include <type_traits>
 
-#include <weft/nn/module.hpp>
+#include <weft/nn/containers.hpp>
 #include <weft/ops/pointwise.hpp>
 
 namespace weft::nn {
@@ -36,6 +36,8 @@ class WEFT_API Embedding : public Layer<Embedding> {
 class WEFT_API LayerNorm : public Layer<LayerNorm> {
  public:
   explicit LayerNorm(const Dims& shape, double eps = 1e-5, bool affine = true, Location where = {});
+  explicit LayerNorm(std::initializer_list<int64_t> shape, double eps = 1e-5, bool affine = true, Location where = {})
+      : LayerNorm(Dims(shape), eps, affine, where) {}
   Tensor forward(const Tensor& x, Location where) const;
 
   Parameter weight, bias;
@@ -50,6 +52,9 @@ class WEFT_API LayerNorm : public Layer<LayerNorm> {
 class WEFT_API RMSNorm : public Layer<RMSNorm> {
  public:
   explicit RMSNorm(const Dims& shape, std::optional<double> eps = {}, bool affine = true, Location where = {});
+  explicit RMSNorm(std::initializer_list<int64_t> shape, std::optional<double> eps = {}, bool affine = true,
+                   Location where = {})
+      : RMSNorm(Dims(shape), eps, affine, where) {}
   Tensor forward(const Tensor& x, Location where) const;
 
   Parameter weight;
@@ -85,36 +90,11 @@ struct Sigmoid : Layer<Sigmoid> {
 };
 class GELU : public Layer<GELU> {
  public:
-  explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
+  explicit GELU(Approximate approximate = Approximate::none);
   Tensor forward(const Tensor& x, Location where) const { return gelu(Operand(x, where), approximate_); }
 
  private:
   Approximate approximate_;
-};
-
-/// Layers called one after the other: `nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1))`. Anything
-/// that makes a Tensor from a `const Tensor&` will do; modules among them are registered under their position. An empty
-/// one gives x itself.
-class WEFT_API Sequential : public Layer<Sequential> {
- public:
-  template <class... Layers>
-  explicit Sequential(Layers... layers) {
-    (add(std::move(layers)), ...);
-  }
-
-  template <class L>
-  void add(L layer) {
-    if constexpr (std::derived_from<L, Module>) register_module(std::to_string(calls_.size()), layer);
-    calls_.push_back([layer = std::move(layer)](const Tensor& x, Location where) mutable -> Tensor {
-      if constexpr (std::is_invocable_v<L&, Input>) return layer(Input(x, where));
-      else return layer(x);
-    });
-  }
-  Tensor forward(const Tensor& x, Location where) const;
-  size_t size() const { return calls_.size(); }
-
- private:
-  std::vector<std::function<Tensor(const Tensor&, Location)>> calls_;
 };
 
 }  // namespace weft::nn

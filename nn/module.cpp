@@ -1,14 +1,19 @@
 #include <weft/nn/module.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <ostream>
 #include <unordered_map>
 #include <unordered_set>
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <weft/autograd/mode.hpp>
+#include <weft/nn/containers.hpp>
 #include <weft/ops/detail/common.hpp>
+#include <weft/tensor/warning.hpp>
 
 namespace weft::nn {
 
@@ -21,6 +26,10 @@ struct Module::State {
   std::vector<std::pair<std::string, Module>> children;
   bool training = true;
   std::shared_ptr<detail::ModuleHooks> hooks;
+  const std::type_info* type = nullptr;
+  std::string extra_repr;
+  // Some other module has it as a child.
+  bool registered = false;
 
   bool has(const std::string& name) const {
     const auto named = [&](const Entry& e) { return e.name == name; };
@@ -87,7 +96,32 @@ Held::Held(const Tensor& tensor, bool requires_grad, Location where)
   if (requires_grad) requires_grad_(true, where);
 }
 
-Module::Module() : state_(std::make_shared<State>()) {}
+namespace detail {
+
+bool cloning_now() { return cloning != nullptr; }
+
+// "weft::nn::ModuleList<weft::nn::Linear>" and "test()::ModuleList" are "ModuleList".
+std::string short_name(const std::type_info& type) {
+  int status = 0;
+  char* demangled = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
+  const std::string full = demangled != nullptr ? demangled : type.name();
+  std::free(demangled);
+  size_t start = 0, end = full.size();
+  int depth = 0;
+  for (size_t i = 0; i < full.size(); ++i) {
+    const char c = full[i];
+    if (c == '<' && depth++ == 0) end = i;
+    else if (c == '(' || c == '{') ++depth;
+    else if (c == '>' || c == ')' || c == '}') --depth;
+    else if (c == ':' && depth == 0) start = i + 1, end = full.size();
+  }
+  return full.substr(start, end - start);
+}
+
+}  // namespace detail
+
+Module::Module() : Module(typeid(Module)) {}
+Module::Module(const std::type_info& type) : state_(std::make_shared<State>()) { state_->type = &type; }
 
 Module::Module(const Module& other) : state_(other.state_) {
   if (detail::cloning == nullptr) return;
@@ -142,7 +176,41 @@ void Module::register_module(std::string name, Module& module, Location where) {
   module.apply([&](Module& below) { circular |= below.same_as(*this); });
   if (circular) raise<ValueError>({.op = "nn::Module", .problem = "a module cannot hold itself: " + name}, where);
   state_->children.emplace_back(std::move(name), module);
+  module.state_->registered = true;
 }
+
+std::string Module::next_name(std::string_view& names) {
+  const size_t end = std::min(names.find(','), names.size());
+  const std::string_view first = names.substr(0, end);
+  names.remove_prefix(std::min(end + 1, names.size()));
+  const size_t start = std::min(first.find_first_not_of(" \n\t"), first.size());
+  return std::string(first.substr(start, first.find_last_not_of(" \n\t") + 1 - start));
+}
+
+void Module::set_extra_repr(std::string text) { state_->extra_repr = std::move(text); }
+const std::string& Module::extra_repr() const { return state_->extra_repr; }
+
+std::string Module::class_name() const { return detail::short_name(*state_->type); }
+
+namespace detail {
+
+constinit thread_local const Module* ForwardScope::running = nullptr;
+
+// A forgotten member still computes, so nothing else would tell. What trains nothing may be used unregistered.
+void ForwardScope::check_registered(const Module& module, const Module& outer, Location where) {
+  if (module.state_->registered || !recording()) return;
+  int64_t count = 0;
+  for (const Tensor& p : module.parameters()) count += p.requires_grad() ? p.numel() : 0;
+  if (count == 0) return;
+  const std::string op = outer.class_name(), inner = module.class_name();
+  warn({.op = op.c_str(),
+        .problem = fmt::format("a {} is called in forward that no module has registered", inner),
+        .details = fmt::format("parameters(), to() and state_dict() pass over its {} elements", count),
+        .remedy = "in the constructor: WEFT_REGISTER(its name), or requires_grad_(false) if it is not trained"},
+       where);
+}
+
+}  // namespace detail
 
 namespace {
 
@@ -182,7 +250,33 @@ std::vector<NamedTensor> Module::named_buffers() const {
 
 std::vector<Tensor> Module::parameters() const { return without_names(named_parameters()); }
 std::vector<Tensor> Module::buffers() const { return without_names(named_buffers()); }
-std::vector<std::pair<std::string, Module>> Module::children() const { return state_->children; }
+std::vector<std::pair<std::string, Module>> Module::named_children() const { return state_->children; }
+
+namespace {
+
+std::vector<Module> without_names(std::vector<std::pair<std::string, Module>> named) {
+  std::vector<Module> out;
+  out.reserve(named.size());
+  for (auto& [name, module] : named) out.push_back(std::move(module));
+  return out;
+}
+
+}  // namespace
+
+std::vector<Module> Module::children() const { return without_names(named_children()); }
+std::vector<Module> Module::modules() const { return without_names(named_modules()); }
+
+std::vector<std::pair<std::string, Module>> Module::named_modules() const {
+  std::vector<std::pair<std::string, Module>> out;
+  std::unordered_set<const State*> seen;
+  const auto walk = [&](const auto& self, const Module& module, const std::string& path) -> void {
+    if (!seen.insert(module.state_.get()).second) return;
+    out.emplace_back(path, module);
+    for (const auto& [name, child] : module.state_->children) self(self, child, joined(path, name));
+  };
+  walk(walk, *this, "");
+  return out;
+}
 
 int64_t Module::parameter_count() const {
   int64_t count = 0;
@@ -272,5 +366,46 @@ LoadReport Module::load_state_dict(const StateDict& values, bool strict, Locatio
   }
   return report;
 }
+
+namespace {
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return out;
+}
+
+// "(0): Linear(...)" for each; equal ones in a row are one line of a list: "(0-2): 3 x Linear(...)".
+std::vector<std::string> child_lines(const Module& module, bool as_list) {
+  struct Run {
+    std::string first, last, text;
+    int64_t count;
+  };
+  std::vector<Run> runs;
+  for (const auto& [name, child] : module.named_children()) {
+    std::string text = indented(child.text());
+    if (as_list && !runs.empty() && runs.back().text == text) runs.back().last = name, ++runs.back().count;
+    else runs.push_back({name, name, std::move(text), 1});
+  }
+  std::vector<std::string> lines;
+  for (const auto& [first, last, text, count] : runs) {
+    lines.push_back(count == 1 ? fmt::format("({}): {}", first, text)
+                               : fmt::format("({}-{}): {} x {}", first, last, count, text));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string Module::text() const {
+  const std::string name = class_name();
+  std::vector<std::string> lines = child_lines(*this, name == "ModuleList");
+  const std::string extra = indented(extra_repr());
+  if (lines.empty() && extra.find('\n') == std::string::npos) return fmt::format("{}({})", name, extra);
+  if (!extra.empty()) lines.insert(lines.begin(), extra);
+  return fmt::format("{}(\n  {}\n)", name, fmt::join(lines, "\n  "));
+}
+
+std::ostream& operator<<(std::ostream& out, const Module& module) { return out << module.text(); }
 
 }  // namespace weft::nn

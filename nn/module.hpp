@@ -2,11 +2,15 @@
 //
 //   struct Net : nn::Layer<Net> {
 //     nn::Linear hidden{2, 16}, out{16, 1};
-//     Net() { register_module("hidden", hidden), register_module("out", out); }
+//     Net() { WEFT_REGISTER(hidden, out); }
 //     Tensor forward(const Tensor& x) const { return out(tanh(hidden(x))); }
 //   };
 //   Net net;
 //   Tensor y = net(x);
+//   std::cout << net;
+//
+// What is not registered has no name: no optimizer, file or `to` finds it. A module with parameters that is called
+// inside another's `forward` and was never registered gives a warning.
 //
 // Copies of a module share parameters, buffers, children and the training flag; `clone` makes one that shares nothing.
 // Thread-safety is that of Tensor: many threads may call one module, changing it needs the caller's own lock.
@@ -14,9 +18,13 @@
 
 #include <concepts>
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -71,6 +79,27 @@ struct LoadReport {
   std::vector<std::string> converted;
 };
 
+class Module;
+namespace detail {
+// One run of a module's `forward` on this thread.
+class WEFT_API ForwardScope {
+ public:
+  ForwardScope(const Module& module, Location where) : outer_(std::exchange(running, &module)) {
+    if (WEFT_UNLIKELY(outer_ != nullptr)) check_registered(module, *outer_, where);
+  }
+  ~ForwardScope() { running = outer_; }
+  ForwardScope(const ForwardScope&) = delete;
+
+ private:
+  static void check_registered(const Module& module, const Module& outer, Location where);
+  static constinit thread_local const Module* running;
+  const Module* outer_;
+};
+}  // namespace detail
+
+/// In a constructor: registers members under their own names. `WEFT_REGISTER(hidden, out, scale);`
+#define WEFT_REGISTER(...) this->register_members(#__VA_ARGS__, ::weft::Location(), __VA_ARGS__)
+
 class WEFT_API Module {
  public:
   Module();
@@ -83,7 +112,11 @@ class WEFT_API Module {
   std::vector<Tensor> buffers() const;
   std::vector<NamedTensor> named_buffers() const;
   /// Those registered here, in order. They are handles: changing one changes this module's.
-  std::vector<std::pair<std::string, Module>> children() const;
+  std::vector<Module> children() const;
+  std::vector<std::pair<std::string, Module>> named_children() const;
+  /// This module ("" is its name) and all below, parents first, each once under its first path.
+  std::vector<Module> modules() const;
+  std::vector<std::pair<std::string, Module>> named_modules() const;
   /// Number of elements of all parameters.
   int64_t parameter_count() const;
 
@@ -150,28 +183,47 @@ class WEFT_API Module {
   /// True where both are copies of one module.
   bool same_as(const Module& other) const { return state_ == other.state_; }
 
+  /// The name of its class, without namespaces and template arguments.
+  std::string class_name() const;
+  const std::string& extra_repr() const;
+  /// The tree as PyTorch prints it, without a line's end.
+  std::string text() const;
+
  protected:
+  explicit Module(const std::type_info& type);
+
   // Names are unique in a module and hold no dot; else ValueError. Undefined parameters and buffers are left out.
   void register_parameter(std::string name, Parameter& parameter, Location where = {});
   void register_buffer(std::string name, Buffer& buffer, Location where = {});
   void register_module(std::string name, Module& module, Location where = {});
 
+  /// The body of WEFT_REGISTER: registers each member under its own name; `names` are "first, second".
+  template <class... Members>
+  void register_members(std::string_view names, Location where, Members&... members) {
+    (register_member(next_name(names), members, where), ...);
+  }
+  /// What `text` shows between the parentheses: "in_features=2, bias=True".
+  void set_extra_repr(std::string text);
+
   /// Null for a module that never had a hook.
   const detail::ModuleHooks* hooks() const;
 
  private:
+  friend class detail::ForwardScope;
+
+  template <class Member>
+  void register_member(std::string name, Member& member, Location where) {
+    if constexpr (std::derived_from<Member, Module>) register_module(std::move(name), member, where);
+    else if constexpr (std::derived_from<Member, Buffer>) register_buffer(std::move(name), member, where);
+    else register_parameter(std::move(name), member, where);
+  }
+  /// Takes the first name off the list.
+  static std::string next_name(std::string_view& names);
   HookHandle add_hook(detail::ForwardHook hook);
   HookHandle add_hook(weft::detail::Hook hook);
 
   struct State;
   std::shared_ptr<State> state_;
-};
-
-/// The tensor a module is called with, and the place of that call.
-struct Input {
-  Input(const Tensor& tensor_, Location where_ = {}) : tensor(tensor_), where(where_) {}
-  const Tensor& tensor;
-  Location where;
 };
 
 namespace detail {
@@ -198,38 +250,150 @@ M clone(const M& module) {
   return M(module);
 }
 
-/// A module that is called: derive `struct Net : nn::Layer<Net>` and write `forward`. Calls go through `operator()`,
-/// which passes the place of the call as a last argument where `forward` takes a Location.
+namespace detail {
+
+template <class...>
+inline constexpr bool unmet = false;
+
+/// The first argument of a call of a module, as its `forward` takes it, and the place of that call.
+template <class First>
+class Argument {
+  using Value = std::remove_cvref_t<First>;
+
+ public:
+  template <class T>
+    requires(std::convertible_to<T&&, First> && !std::same_as<std::remove_cvref_t<T>, Argument>)
+  Argument(T&& value, Location where_ = {}) : where(where_) {
+    if constexpr (std::is_convertible_v<std::remove_reference_t<T>*, std::remove_reference_t<First>*>) {
+      address_ = std::addressof(value);
+    } else {
+      address_ = &converted_.emplace(std::forward<T>(value));
+    }
+  }
+  Argument(const Argument&) = delete;
+
+  First get() const { return static_cast<First>(*address_); }
+
+  Location where;
+
+ private:
+  std::remove_reference_t<First>* address_;
+  std::conditional_t<std::is_abstract_v<Value>, std::optional<char>, std::optional<Value>> converted_;
+};
+
+// A first parameter as a reference; by value it is copied from one.
+template <class A>
+using FirstParameter = std::conditional_t<std::is_reference_v<A> && !std::same_as<std::remove_cvref_t<A>, Tensor>, A,
+                                          const std::remove_cvref_t<A>&>;
+template <class Forward>
+struct FirstOf {
+  using type = const Tensor&;
+};
+template <class R, class C, class A, class... B, bool e>
+struct FirstOf<R (C::*)(A, B...) noexcept(e)> {
+  using type = FirstParameter<A>;
+};
+template <class R, class C, class A, class... B, bool e>
+struct FirstOf<R (C::*)(A, B...) const noexcept(e)> {
+  using type = FirstParameter<A>;
+};
+
+/// What a module takes first: a tensor where `forward` is overloaded or a template.
+template <class M>
+struct CallOf {
+  using First = const Tensor&;
+};
+template <class M>
+  requires requires { &M::forward; }
+struct CallOf<M> {
+  using First = typename FirstOf<decltype(&M::forward)>::type;
+};
+
+template <class M, class... More>
+concept ForwardTakes = requires(M& module, typename CallOf<std::remove_const_t<M>>::First first) {
+  module.forward(static_cast<decltype(first)>(first), std::declval<More>()...);
+}
+|| requires(M& module, typename CallOf<std::remove_const_t<M>>::First first, Location where) {
+  module.forward(static_cast<decltype(first)>(first), std::declval<More>()..., where);
+};
+
+template <class M, class... Arguments>
+struct Callable : std::false_type {};
+template <class M, class First, class... More>
+struct Callable<M, First, More...> : std::bool_constant<std::convertible_to<First, typename CallOf<M>::First> &&
+                                                        (ForwardTakes<const M, More...> || ForwardTakes<M, More...>)> {
+};
+template <class M, class First, class... More>
+  requires std::same_as<std::remove_cvref_t<First>, Argument<typename CallOf<M>::First>>
+struct Callable<M, First, More...> : std::bool_constant<ForwardTakes<const M, More...> || ForwardTakes<M, More...>> {
+};
+
+}  // namespace detail
+
+/// The tensor a module is called with, and the place of that call.
+using Input = detail::Argument<const Tensor&>;
+
+/// A module that is called: derive `struct Net : nn::Layer<Net>` and write a public `forward` of any arguments and any
+/// result. Calls go through `operator()`, which runs the hooks and passes the place of the call as a last argument
+/// where `forward` takes a Location. Hooks see the tensors among arguments and results, also those in vectors, arrays,
+/// maps, pairs, tuples and optionals, and in a struct that names them: `auto tensors() { return std::tie(mean,
+/// deviation); }`.
 template <class Self>
 class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility): `Net{}` must work
  public:
-  template <class... More>
-  auto operator()(Input x, More&&... more) const {
-    return call(static_cast<const Self&>(*this), x, std::forward<More>(more)...);
+  Layer() : Module(typeid(Self)) {}
+
+  /// Whether a call with such arguments compiles.
+  template <class... Arguments>
+  static constexpr bool takes = detail::Callable<Self, Arguments...>::value;
+
+  template <class M = Self, class... More>
+    requires detail::ForwardTakes<const M, More...>
+  auto operator()(const detail::Argument<typename detail::CallOf<M>::First>& first, More&&... more) const {
+    return call(static_cast<const M&>(*this), first, std::forward<More>(more)...);
   }
-  template <class... More>
-  auto operator()(Input x, More&&... more) {
-    return call(static_cast<Self&>(*this), x, std::forward<More>(more)...);
+  template <class M = Self, class... More>
+    requires(detail::ForwardTakes<M, More...> && !detail::ForwardTakes<const M, More...>)
+  auto operator()(const detail::Argument<typename detail::CallOf<M>::First>& first, More&&... more) {
+    return call(static_cast<M&>(*this), first, std::forward<More>(more)...);
   }
+  // Wrong calls end here, so that the compiler says one thing.
+  template <class M = Self, class... More>
+    requires(detail::ForwardTakes<M, More...> && !detail::ForwardTakes<const M, More...>)
+  Tensor operator()(const detail::Argument<typename detail::CallOf<M>::First>&, More&&...) const {
+    static_assert(detail::unmet<M>, "forward() is not const: this module cannot be called where it is const");
+    return {};
+  }
+  template <class M = Self, class... Arguments>
+    requires(!detail::Callable<M, Arguments...>::value)
+  Tensor operator()(Arguments&&...) const {
+    static_assert(detail::unmet<Arguments...>, "forward() takes other arguments than these, or is not public");
+    return {};
+  }
+
   /// See nn::clone.
   Self clone() const { return nn::clone(static_cast<const Self&>(*this)); }
 
  private:
-  template <class Module_, class... More>
-  static auto call(Module_& self, const Input& x, More&&... more) {
-    const auto forward = [&](const Tensor& input, auto&&... arguments) {
-      if constexpr (requires { self.forward(input, std::forward<decltype(arguments)>(arguments)..., x.where); }) {
-        return self.forward(input, std::forward<decltype(arguments)>(arguments)..., x.where);
+  template <class M, class First, class... More>
+  static auto call(M& self, const detail::Argument<First>& first, More&&... more) {
+    const auto forward = [&](auto&&... arguments) {
+      if constexpr (requires { self.forward(std::forward<decltype(arguments)>(arguments)..., first.where); }) {
+        return self.forward(std::forward<decltype(arguments)>(arguments)..., first.where);
       } else {
-        return self.forward(input, std::forward<decltype(arguments)>(arguments)...);
+        return self.forward(std::forward<decltype(arguments)>(arguments)...);
       }
     };
+    const detail::ForwardScope scope(self, first.where);
     if (const detail::ModuleHooks* hooks = self.Module::hooks(); WEFT_LIKELY(hooks == nullptr)) {
-      return forward(x.tensor, std::forward<More>(more)...);
+      return forward(first.get(), std::forward<More>(more)...);
     } else {
-      return detail::call_with_hooks(self, *hooks, x.where, forward, x.tensor, std::forward<More>(more)...);
+      return detail::call_with_hooks(self, *hooks, first.where, forward, first.get(), std::forward<More>(more)...);
     }
   }
 };
+
+/// Writes `module.text()`.
+WEFT_API std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace weft::nn

@@ -10,14 +10,20 @@
 
 template class weft::detail::HookList<weft::nn::detail::ForwardHook>;
 
-namespace weft::nn::detail {
+namespace weft::nn {
+
+const Tensor& ForwardEvent::first(std::span<const Tensor> tensors, const char* kind) const {
+  if (!tensors.empty()) return tensors[0];
+  raise<ValueError>({.op = "forward hook",
+                     .problem = fmt::format("there are no tensors among the {} of this call", kind),
+                     .remedy = "a struct names its own: auto tensors() { return std::tie(a, b); }"},
+                    location);
+}
+
+namespace detail {
 
 ModuleHooks::ModuleHooks()
     : forward(std::make_shared<HookList<ForwardHook>>()), backward(std::make_shared<HookList<weft::detail::Hook>>()) {}
-
-void collect_tensors(std::vector<Tensor*>& out, Tensor& t) {
-  if (t.defined()) out.push_back(&t);
-}
 
 namespace {
 
@@ -174,4 +180,6 @@ void HookedCall::finish(std::span<Tensor* const> outputs) {
   }
 }
 
-}  // namespace weft::nn::detail
+}  // namespace detail
+
+}  // namespace weft::nn

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <array>
+#include <concepts>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -28,8 +30,12 @@ struct ForwardEvent {
   std::span<const Tensor> outputs;
   Location location;
 
-  const Tensor& input() const { return inputs[0]; }
-  const Tensor& output() const { return outputs[0]; }
+  /// The first of them; ValueError where there is none.
+  const Tensor& input() const { return first(inputs, "inputs"); }
+  const Tensor& output() const { return first(outputs, "outputs"); }
+
+ private:
+  WEFT_API const Tensor& first(std::span<const Tensor> tensors, const char* kind) const;
 };
 
 namespace detail {
@@ -81,53 +87,86 @@ class WEFT_API HookedCall {
 template <class T>
 inline constexpr bool is_tensor = std::is_convertible_v<const std::remove_cvref_t<T>*, const Tensor*>;
 
-// The tensors in what forward returned.
-WEFT_API void collect_tensors(std::vector<Tensor*>& out, Tensor& t);
 template <class T>
-void collect_tensors(std::vector<Tensor*>& out, std::vector<T>& list);
+concept ListOfTensors = requires(T& list) {
+  list.begin();
+  list.end();
+}
+&&std::is_lvalue_reference_v<decltype(*std::declval<T&>().begin())>;
+template <class T>
+concept TupleOfTensors = requires {
+  std::tuple_size<T>::value;
+};
+template <class T>
+concept SaysItsTensors = requires(T& t) {
+  t.tensors();
+};
+
+// Whether hooks find tensors in a T: a tensor, a list, tuple or optional of what holds tensors, or a type whose
+// `auto tensors() { return std::tie(...); }` names them.
+template <class T>
+struct HoldsTensors : std::bool_constant<is_tensor<T> || SaysItsTensors<T>> {};
+template <class T>
+inline constexpr bool holds_tensors = HoldsTensors<T>::value;
+template <class T>
+struct HoldsTensors<const T> : std::false_type {};
+template <class T>
+struct HoldsTensors<std::optional<T>> : HoldsTensors<T> {};
+template <ListOfTensors T>
+  requires(!SaysItsTensors<T> && !TupleOfTensors<T>)
+struct HoldsTensors<T> : HoldsTensors<std::remove_reference_t<decltype(*std::declval<T&>().begin())>> {};
 template <class... T>
-void collect_tensors(std::vector<Tensor*>& out, std::tuple<T...>& list);
+struct HoldsTensors<std::tuple<T...>> : std::bool_constant<(HoldsTensors<std::remove_reference_t<T>>::value || ...)> {};
 template <class A, class B>
-void collect_tensors(std::vector<Tensor*>& out, std::pair<A, B>& both);
-template <class T>
-void collect_tensors(std::vector<Tensor*>&, T&) requires(!is_tensor<T>) {}
+struct HoldsTensors<std::pair<A, B>> : std::bool_constant<HoldsTensors<A>::value || HoldsTensors<B>::value> {};
+template <class T, size_t n>
+struct HoldsTensors<std::array<T, n>> : HoldsTensors<T> {};
 
 template <class T>
-void collect_tensors(std::vector<Tensor*>& out, std::vector<T>& list) {
-  for (T& item : list) collect_tensors(out, item);
-}
-template <class... T>
-void collect_tensors(std::vector<Tensor*>& out, std::tuple<T...>& list) {
-  std::apply([&](T&... item) { (collect_tensors(out, item), ...); }, list);
-}
-template <class A, class B>
-void collect_tensors(std::vector<Tensor*>& out, std::pair<A, B>& both) {
-  collect_tensors(out, both.first);
-  collect_tensors(out, both.second);
+void collect_tensors(std::vector<Tensor*>& out, T& value) {
+  if constexpr (is_tensor<T>) {
+    out.push_back(&value);
+  } else if constexpr (!holds_tensors<T>) {
+    return;
+  } else if constexpr (SaysItsTensors<T>) {
+    auto members = value.tensors();
+    collect_tensors(out, members);
+  } else if constexpr (ListOfTensors<T>) {
+    for (auto& item : value) collect_tensors(out, item);
+  } else if constexpr (TupleOfTensors<T>) {
+    std::apply([&](auto&... item) { (collect_tensors(out, item), ...); }, value);
+  } else if (value.has_value()) {
+    collect_tensors(out, *value);
+  }
 }
 
-/// forward(x, more...) with the module's hooks around it.
-template <class Forward, class... More>
+// An argument as a call with hooks keeps it: what holds tensors by value, so that hooks may replace them.
+template <class T>
+struct Kept {
+  using Value = std::remove_cvref_t<T>;
+  using type = std::conditional_t<is_tensor<T> || std::same_as<Value, Indexed>, Tensor,
+                                  std::conditional_t<holds_tensors<Value>, Value, T&&>>;
+};
+template <class T>
+using KeptArgument = typename Kept<T>::type;
+
+/// forward(arguments...) with the module's hooks around it.
+template <class Forward, class... Arguments>
 auto call_with_hooks(const Module& module, const ModuleHooks& hooks, Location where, const Forward& forward,
-                     const Tensor& x, More&&... more) {
-  std::vector<Tensor> inputs{x};
-  [[maybe_unused]] const auto add = [&](const auto& argument) {
-    if constexpr (is_tensor<decltype(argument)>) inputs.push_back(argument);
-  };
-  (add(more), ...);
+                     Arguments&&... arguments) {
+  std::tuple<KeptArgument<Arguments>...> kept(std::forward<Arguments>(arguments)...);
+  std::vector<Tensor*> places;
+  std::apply([&](auto&... argument) { (collect_tensors(places, argument), ...); }, kept);
+  std::vector<Tensor> inputs;
+  for (const Tensor* t : places) inputs.push_back(*t);
   HookedCall call(module, hooks, std::move(inputs), where);
-  size_t next = 1;
-  [[maybe_unused]] const auto hooked = [&]<class T>(T&& argument) -> decltype(auto) {
-    if constexpr (is_tensor<T>) return call.input(next++);
-    else return std::forward<T>(argument);
-  };
-  // Braces evaluate in order, so each tensor gets its own.
+  for (size_t i = 0; i < places.size(); ++i) *places[i] = call.input(i);
   auto result =
-      std::apply([&](auto&&... a) { return forward(call.input(0), std::forward<decltype(a)>(a)...); },
-                 std::tuple<decltype(hooked(std::forward<More>(more)))...>{hooked(std::forward<More>(more))...});
-  std::vector<Tensor*> outputs;
-  collect_tensors(outputs, result);
-  call.finish({outputs.data(), outputs.size()});
+      std::apply([&](auto&... argument) { return forward(static_cast<KeptArgument<Arguments>&&>(argument)...); }, kept);
+  places.clear();
+  collect_tensors(places, result);
+  std::erase_if(places, [](const Tensor* t) { return !t->defined(); });
+  call.finish({places.data(), places.size()});
   return result;
 }
 

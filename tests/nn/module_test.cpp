@@ -58,7 +58,7 @@ TEST(Module, NamesFollowTheTree) {
   EXPECT_THAT(names(net.named_buffers()), ElementsAre("inner0.count", "inner1.count"));
   EXPECT_EQ(net.parameter_count(), 3 + 12 + 3 + 3 + 3);
   EXPECT_EQ(net.children().size(), 3u);
-  EXPECT_EQ(net.children()[0].first, "first");
+  EXPECT_EQ(net.named_children()[0].first, "first");
 }
 
 TEST(Module, MembersAndRegisteredTensorsAreTheSame) {

@@ -1,0 +1,45 @@
+#include <weft/nn/containers.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace weft::nn {
+
+namespace detail {
+
+void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where) {
+  raise<ValueError>({.op = "nn::AnyModule",
+                     .problem = fmt::format("the module is a {}, not a {}", held.class_name(), short_name(wanted))},
+                    where);
+}
+
+size_t checked_place(const char* list, int64_t i, size_t size, Location where) {
+  const auto count = static_cast<int64_t>(size);
+  if (i >= -count && i < count) return static_cast<size_t>(i < 0 ? i + count : i);
+  raise<IndexError>({.op = list, .problem = fmt::format("there is no module {} of {}", i, count)}, where);
+}
+
+void raise_missing_name(Key key, const std::vector<std::string>& names) {
+  raise<IndexError>({.op = "nn::ModuleDict",
+                     .problem = fmt::format("there is no module \"{}\"", key.name),
+                     .details = fmt::format("there are: {}", fmt::join(names, ", "))},
+                    key.where);
+}
+
+}  // namespace detail
+
+AnyModule::AnyModule(const AnyModule& other)
+    : Module(other), held_(detail::cloning_now() ? other.held_->copy() : other.held_) {}
+
+void Sequential::append_layer(AnyModule layer) {
+  register_module(std::to_string(layers_.size()), layer);
+  layers_.push_back(std::move(layer));
+}
+
+Tensor Sequential::forward(const Tensor& x, Location where) const {
+  Tensor out = x;
+  for (const AnyModule& layer : layers_) out = layer(Input(out, where));
+  return out;
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,225 @@
+// Modules made of modules: Sequential, ModuleList, ModuleDict.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/nn/module.hpp>
+
+namespace weft::nn {
+
+namespace detail {
+
+/// The name of a class without namespaces and template arguments.
+WEFT_API std::string short_name(const std::type_info& type);
+/// Whether modules are being copied deeply on this thread.
+WEFT_API bool cloning_now();
+[[noreturn]] WEFT_API void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where);
+/// A place of a list of `size`, counted from the end where `i` is negative. IndexError where there is none.
+WEFT_API size_t checked_place(const char* list, int64_t i, size_t size, Location where);
+
+/// The index of a list with the place where it was written.
+struct Place {
+  Place(int64_t number_, Location where_ = {}) : number(number_), where(where_) {}
+  int64_t number;
+  Location where;
+};
+/// The same for a name.
+struct Key {
+  Key(std::string_view name_, Location where_ = {}) : name(name_), where(where_) {}
+  Key(const char* name_, Location where_ = {}) : name(name_), where(where_) {}
+  Key(const std::string& name_, Location where_ = {}) : name(name_), where(where_) {}
+  std::string_view name;
+  Location where;
+};
+
+[[noreturn]] WEFT_API void raise_missing_name(Key key, const std::vector<std::string>& names);
+
+template <class L>
+inline constexpr bool takes_a_tensor = true;
+template <class L>
+  requires requires { L::template takes<Input>; }
+inline constexpr bool takes_a_tensor<L> = L::template takes<Input>;
+template <class L>
+concept ModuleOfOneTensor = std::derived_from<L, Module> && takes_a_tensor<L> && requires(L& layer, const Input& x) {
+  { layer(x) } -> std::convertible_to<Tensor>;
+};
+template <class F>
+concept FunctionOfOneTensor = !std::derived_from<F, Module> && requires(F & f, const Tensor& x) {
+  { f(x) } -> std::convertible_to<Tensor>;
+};
+template <class L>
+concept TensorLayer = ModuleOfOneTensor<L> || FunctionOfOneTensor<L>;
+
+}  // namespace detail
+
+/// A function of one tensor as a module without parameters.
+template <detail::FunctionOfOneTensor F>
+class Function : public Layer<Function<F>> {
+ public:
+  explicit Function(F function) : function_(std::move(function)) {}
+  Tensor forward(const Tensor& x) const { return function_(x); }
+
+ private:
+  mutable F function_;
+};
+
+/// Any module from one tensor to one, or any function of that kind. Copies share the module, as those of all modules.
+class WEFT_API AnyModule : public Module {
+ public:
+  template <detail::ModuleOfOneTensor L>
+    requires(!std::same_as<L, AnyModule>)
+  AnyModule(L layer) : Module(layer), held_(std::make_shared<HeldLayer<L>>(std::move(layer))) {}
+  template <detail::FunctionOfOneTensor F>
+  AnyModule(F function) : AnyModule(Function<F>(std::move(function))) {}
+  AnyModule(const AnyModule& other);
+  // Not of what an index returns: that would leave the registered module as it is.
+  AnyModule& operator=(const AnyModule& other) & = default;
+
+  Tensor operator()(const Input& x) const { return held_->call(x); }
+
+  /// The module itself: `net[0].as<nn::Linear>().weight`. ValueError where it is of another class.
+  template <class L>
+  L& as(Location where = {}) const {
+    static_assert(std::is_base_of_v<Module, L>, "as<...>() names a class of modules");
+    if (void* layer = held_->get(typeid(L))) return *static_cast<L*>(layer);
+    detail::raise_wrong_type(*this, typeid(L), where);
+  }
+
+ private:
+  struct HeldBase {
+    virtual ~HeldBase() = default;
+    virtual Tensor call(const Input& x) = 0;
+    virtual std::shared_ptr<HeldBase> copy() const = 0;
+    virtual void* get(const std::type_info& wanted) = 0;
+  };
+  template <class L>
+  struct HeldLayer final : HeldBase {
+    explicit HeldLayer(L layer_) : layer(std::move(layer_)) {}
+    Tensor call(const Input& x) override { return layer(x); }
+    std::shared_ptr<HeldBase> copy() const override { return std::make_shared<HeldLayer>(*this); }
+    void* get(const std::type_info& wanted) override { return wanted == typeid(L) ? &layer : nullptr; }
+    L layer;
+  };
+
+  std::shared_ptr<HeldBase> held_;
+};
+
+/// Layers called one after the other: `nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1))`. Anything
+/// that makes a Tensor from a `const Tensor&` will do; each is registered under its position. An empty one gives x
+/// itself.
+class WEFT_API Sequential : public Layer<Sequential> {
+ public:
+  template <class... Layers>
+  explicit Sequential(Layers... layers) {
+    layers_.reserve(sizeof...(layers));
+    (append(std::move(layers)), ...);
+  }
+
+  template <class L>
+  Sequential& append(L layer) {
+    static_assert(std::same_as<L, AnyModule> || detail::TensorLayer<L>, "a layer makes one tensor of one tensor");
+    if constexpr (std::same_as<L, AnyModule> || detail::TensorLayer<L>) append_layer(std::move(layer));
+    return *this;
+  }
+  Tensor forward(const Tensor& x, Location where) const;
+
+  size_t size() const { return layers_.size(); }
+  bool empty() const { return layers_.empty(); }
+  /// One layer; negative counts from the end. IndexError where there is none.
+  AnyModule operator[](detail::Place i) const {
+    return layers_[detail::checked_place("nn::Sequential", i.number, layers_.size(), i.where)];
+  }
+  auto begin() const { return layers_.begin(); }
+  auto end() const { return layers_.end(); }
+
+ private:
+  void append_layer(AnyModule layer);
+  std::vector<AnyModule> layers_;
+};
+
+/// Modules by position, each registered under it: `for (const Block& block : blocks) x = block(x);`. It is not called
+/// itself. M may be AnyModule, where the modules differ and each makes one tensor of one.
+template <std::derived_from<Module> M = AnyModule>
+class ModuleList : public Module {
+ public:
+  ModuleList() : Module(typeid(ModuleList)) {}
+  ModuleList(std::initializer_list<M> modules) : ModuleList() {
+    for (const M& m : modules) append(m);
+  }
+  explicit ModuleList(const std::vector<M>& modules) : ModuleList() {
+    for (const M& m : modules) append(m);
+  }
+
+  ModuleList& append(M module, Location where = {}) {
+    register_module(std::to_string(modules_.size()), module, where);
+    modules_.push_back(std::move(module));
+    return *this;
+  }
+
+  size_t size() const { return modules_.size(); }
+  bool empty() const { return modules_.empty(); }
+  /// One module; negative counts from the end. IndexError where there is none.
+  M& operator[](detail::Place i) { return modules_[place(i)]; }
+  const M& operator[](detail::Place i) const { return modules_[place(i)]; }
+  auto begin() { return modules_.begin(); }
+  auto end() { return modules_.end(); }
+  auto begin() const { return modules_.begin(); }
+  auto end() const { return modules_.end(); }
+
+ private:
+  size_t place(detail::Place i) const {
+    return detail::checked_place("nn::ModuleList", i.number, modules_.size(), i.where);
+  }
+  std::vector<M> modules_;
+};
+
+/// Modules by name, in order of insertion, each registered under its name. It is not called itself.
+template <std::derived_from<Module> M = AnyModule>
+class ModuleDict : public Module {
+ public:
+  using Item = std::pair<std::string, M>;
+  ModuleDict() : Module(typeid(ModuleDict)) {}
+  ModuleDict(std::initializer_list<Item> items) : ModuleDict() {
+    for (const Item& item : items) insert(item.first, item.second);
+  }
+
+  /// ValueError where the name is taken, empty, or holds a dot.
+  ModuleDict& insert(const std::string& name, M module, Location where = {}) {
+    register_module(name, module, where);
+    items_.emplace_back(name, std::move(module));
+    return *this;
+  }
+
+  size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  bool contains(std::string_view name) const { return number_of(name) < items_.size(); }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> out;
+    for (const Item& item : items_) out.push_back(item.first);
+    return out;
+  }
+  /// IndexError where there is no such name.
+  M& operator[](detail::Key key) { return items_[checked_number(key)].second; }
+  const M& operator[](detail::Key key) const { return items_[checked_number(key)].second; }
+  /// Pairs of name and module.
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ private:
+  size_t number_of(std::string_view name) const {
+    size_t i = 0;
+    while (i < items_.size() && items_[i].first != name) ++i;
+    return i;
+  }
+  size_t checked_number(detail::Key key) const {
+    const size_t i = number_of(key.name);
+    if (i == items_.size()) detail::raise_missing_name(key, keys());
+    return i;
+  }
+  std::vector<Item> items_;
+};
+
+}  // namespace weft::nn
