@@ -27,6 +27,7 @@
 #include <weft/io/safetensors.hpp>
 #include <weft/io/text.hpp>
 #include <weft/nn/containers.hpp>
+#include <weft/nn/init.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/nn/module.hpp>
 #include <weft/nn/optim.hpp>

@@ -57,6 +57,7 @@ void bind_function(nb::module_& module);
 void bind_division(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_generator(nb::module_& module);
+void bind_init(nb::module_& module);
 void bind_io(nb::module_& module);
 void bind_recorder(nb::module_& module);
 

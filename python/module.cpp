@@ -116,6 +116,7 @@ NB_MODULE(_core, m) {
   bind_function(m);
   bind_division(m);
   bind_optim(m);
+  bind_init(m);
   bind_io(m);
   bind_recorder(m);
 }

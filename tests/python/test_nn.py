@@ -198,3 +198,62 @@ def test_losses_take_reduction_before_their_own_option():
     x, y = weft.tensor([0.0, 3.0]), weft.zeros(2)
     assert F.huber_loss(x, y, "sum", 2.0).item() == 4.0
     assert F.smooth_l1_loss(x, y, "sum", 2.0).item() == 2.0
+
+
+def test_modules_print_as_in_pytorch():
+    class Noted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.LayerNorm(8)
+
+        def extra_repr(self):
+            return "depth=1"
+
+    assert repr(nn.Sequential(nn.Dropout(0.1), nn.GELU())) == \
+        "Sequential(\n  (0): Dropout(p=0.1, inplace=False)\n  (1): GELU(approximate='none')\n)"
+    assert repr(Noted()) == \
+        "Noted(\n  depth=1\n  (layer): LayerNorm((8,), eps=1e-05, elementwise_affine=True, bias=True)\n)"
+    layers = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1), nn.ReLU()])
+    assert repr(layers) == \
+        "ModuleList(\n  (0-1): 2 x Linear(in_features=1, out_features=1, bias=True)\n  (2): ReLU()\n)"
+
+
+def test_init_bounds_and_moments():
+    init = nn.init
+    for fill, bound in ((init.xavier_uniform_, (6 / 300)**0.5), (init.kaiming_uniform_, 2**0.5 * (3 / 200)**0.5)):
+        values = fill(weft.empty(100, 200)).numpy()
+        assert 0.99 * bound < abs(values).max() <= bound * (1 + 1e-6) and abs(values.std() * 3**0.5 / bound - 1) < 0.02
+    out = init.kaiming_normal_(weft.empty(100, 200), mode="fan_out", nonlinearity="relu").numpy()
+    assert abs(out.std() / (2 / 100)**0.5 - 1) < 0.03
+    assert abs(init.xavier_normal_(weft.empty(100, 200)).numpy().std() / (2 / 300)**0.5 - 1) < 0.03
+    q = init.orthogonal_(weft.empty(20, 30, dtype=weft.float64)).numpy()
+    assert abs(q @ q.T - np.eye(20)).max() < 1e-13
+    x = init.trunc_normal_(weft.empty(100, 100), std=0.02, a=-0.04, b=0.04).numpy()
+    assert abs(x).max() <= 0.04 + 1e-8 and abs(x.std() / (0.02 * 0.87963) - 1) < 0.03
+    assert (init.sparse_(weft.empty(10, 50), 0.25).numpy() == 0).sum(0).tolist() == [3] * 50
+    assert init.eye_(weft.empty(2, 3)).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert init.dirac_(weft.empty(4, 2, 3), 2).numpy().nonzero()[1].tolist() == [0, 1, 0, 1]
+    assert init.calculate_gain("tanh") == 5 / 3 and init.calculate_gain("leaky_relu", 0.2) == (2 / 1.04)**0.5
+    with pytest.raises(ValueError):
+        init.calculate_gain("step")
+    with pytest.raises(ValueError):
+        init.kaiming_normal_(weft.empty(3, 3), mode="fan")
+    with pytest.raises(ValueError):
+        init.xavier_uniform_(weft.empty(3))
+    layer = nn.Linear(3, 3)
+    a, b = (init.orthogonal_(layer.weight, generator=weft.Generator().manual_seed(5)).tolist() for _ in range(2))
+    assert a == b and layer.weight.requires_grad and layer.weight.is_leaf
+
+
+def test_gradient_clipping_by_norm_and_value():
+    p = weft.zeros(2, requires_grad=True)
+    p.grad = weft.tensor([3.0, -4.0])
+    assert nn.utils.clip_grad_norm_(p, 100.0, norm_type=1).item() == 7.0
+    assert nn.utils.clip_grad_norm_([p], 100.0, norm_type=float("inf")).item() == 4.0
+    nn.utils.clip_grad_value_([p], 3.5)
+    assert p.grad.tolist() == [3.0, -3.5]
+    p.grad = weft.tensor([float("nan"), 1.0])
+    with pytest.raises(ValueError, match="the norm of the gradients is nan"):
+        nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+    with pytest.raises(ValueError, match="no parameters"):
+        optim.SGD([])

@@ -1,8 +1,13 @@
-"""Filling tensors with first values, in place and outside the graph."""
+"""Filling tensors with first values, in place and outside the graph; the formulas are those of weft/nn/init.hpp."""
 
-import math
+import operator
 
+from weft import _core
 from weft._modes import no_grad
+
+
+def _number(generator):
+    return None if generator is None else operator.index(generator)
 
 
 @no_grad()
@@ -28,41 +33,55 @@ def ones_(tensor):
     return constant_(tensor, 1)
 
 
-def _fans(tensor):
-    if tensor.ndim < 2:
-        raise ValueError("a tensor with fewer than 2 dimensions has no fan")
-    field = math.prod(tensor.shape[2:])
-    return tensor.shape[1] * field, tensor.shape[0] * field
+def eye_(tensor):
+    """Ones on the diagonal of a matrix, else zeros."""
+    _core._init_eye_(tensor)
+    return tensor
 
 
-def xavier_uniform_(tensor, gain=1.0, generator=None):
-    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
-    return uniform_(tensor, -bound, bound, generator)
-
-
-def xavier_normal_(tensor, gain=1.0, generator=None):
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)
+def dirac_(tensor, groups=1):
+    """The weight of a convolution that hands its input on."""
+    _core._init_dirac_(tensor, groups)
+    return tensor
 
 
 def calculate_gain(nonlinearity, param=None):
-    if nonlinearity == "leaky_relu":
-        return math.sqrt(2 / (1 + (0.01 if param is None else param)**2))
-    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
-    if nonlinearity not in gains:
-        raise ValueError(f"calculate_gain(): no gain is known for {nonlinearity!r}")
-    return gains[nonlinearity]
+    return _core._init_gain(nonlinearity, 0.01 if param is None else float(param))
 
 
-def _kaiming_std(tensor, a, mode, nonlinearity):
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"argument 'mode' must be 'fan_in' or 'fan_out', not {mode!r}")
-    return calculate_gain(nonlinearity, a) / math.sqrt(_fans(tensor)[mode == "fan_out"])
+def xavier_uniform_(tensor, gain=1.0, generator=None):
+    _core._init_xavier_uniform_(tensor, float(gain), _number(generator))
+    return tensor
+
+
+def xavier_normal_(tensor, gain=1.0, generator=None):
+    _core._init_xavier_normal_(tensor, float(gain), _number(generator))
+    return tensor
 
 
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    bound = math.sqrt(3) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound, generator)
+    _core._init_kaiming_uniform_(tensor, float(a), mode, nonlinearity, _number(generator))
+    return tensor
 
 
 def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    _core._init_kaiming_normal_(tensor, float(a), mode, nonlinearity, _number(generator))
+    return tensor
+
+
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+    """Normal within [a, b]."""
+    _core._init_trunc_normal_(tensor, float(mean), float(std), float(a), float(b), _number(generator))
+    return tensor
+
+
+def orthogonal_(tensor, gain=1, generator=None):
+    """A random matrix with orthonormal rows or columns, whichever are fewer, times gain."""
+    _core._init_orthogonal_(tensor, float(gain), _number(generator))
+    return tensor
+
+
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """Normal, with the share `sparsity` of each column of a matrix set to zero."""
+    _core._init_sparse_(tensor, float(sparsity), float(std), _number(generator))
+    return tensor

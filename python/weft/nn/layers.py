@@ -81,6 +81,9 @@ class LayerNorm(_Norm):
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
+    def extra_repr(self):
+        return f"{super().extra_repr()}, bias={self.bias is not None}"
+
 
 class RMSNorm(_Norm):
     """x / sqrt(mean(x * x) + eps) * weight over the last dimensions."""
@@ -105,7 +108,7 @@ class Dropout(Module):
         return F.dropout(input, self.p, self.training)
 
     def extra_repr(self):
-        return f"p={self.p}"
+        return f"p={self.p}, inplace=False"
 
 
 class Identity(Module):
@@ -150,6 +153,9 @@ class GELU(Module):
 
     def forward(self, input):
         return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self):
+        return f"approximate={self.approximate!r}"
 
 
 def _activation(name, function):

@@ -339,12 +339,15 @@ class Module:
     def extra_repr(self):
         return ""
 
+    def _child_lines(self):
+        return [(name, repr(module).replace("\n", "\n  ")) for name, module in self._modules.items()]
+
     def __repr__(self):
-        lines = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
-        extra = self.extra_repr()
-        if not lines:
+        lines = [f"({name}): {text}" for name, text in self._child_lines()]
+        extra = self.extra_repr().replace("\n", "\n  ")
+        if not lines and "\n" not in extra:
             return f"{type(self).__name__}({extra})"
-        return f"{type(self).__name__}({extra}\n  " + "\n  ".join(lines) + "\n)"
+        return f"{type(self).__name__}(\n  " + "\n  ".join([extra] * bool(extra) + lines) + "\n)"
 
 
 class _BackwardHooks:
@@ -455,6 +458,15 @@ class ModuleList(Module):
     def __getitem__(self, i):
         modules = list(self._modules.values())
         return ModuleList(modules[i]) if isinstance(i, slice) else modules[i]
+
+    def _child_lines(self):
+        """Equal ones in a row are one line."""
+        lines = []
+        for text, run in itertools.groupby(super()._child_lines(), lambda line: line[1]):
+            names = [name for name, _ in run]
+            many = len(names) > 1
+            lines.append((f"{names[0]}-{names[-1]}", f"{len(names)} x {text}") if many else (names[0], text))
+        return lines
 
 
 class ModuleDict(Module):
