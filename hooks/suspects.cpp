@@ -98,45 +98,56 @@ void add_non_finite(const History& history, std::vector<Suspect>& out) {
   out.push_back({Trouble::non_finite, *origin, text});
 }
 
-std::optional<Suspect> gradient_suspect(const Watched& w, size_t which, const Course& c, double typical) {
+/// `severity` compares suspects of one trouble.
+struct Judged {
+  Suspect suspect;
+  double severity = 0;
+};
+
+std::optional<Judged> gradient_suspect(const Watched& w, size_t which, const Course& c, double typical) {
   const double now = Course::last(c.gradient_rms), before = c.earlier_median();
   const std::string name = owner(w);
   if (before > 0 && Course::least(c.gradient_rms) > 100 * before) {
-    return Suspect{Trouble::exploding, which,
+    return Judged{{Trouble::exploding, which,
                    fmt::format("the gradient of {} grew to an rms of {}, {} times its median", name, figure(now),
-                               figure(now / before))};
+                               figure(now / before))},
+                  now};
   }
   if (Course::least(c.gradient_rms) > 1e4) {
-    return Suspect{Trouble::exploding, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))};
+    return Judged{{Trouble::exploding, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))},
+                  now};
   }
   if (now > 0 && now < typical / 1000) {
-    return Suspect{Trouble::vanishing, which,
+    return Judged{{Trouble::vanishing, which,
                    fmt::format("the gradient of {} has an rms of {}, {} times less than the median layer's", name,
-                               figure(now), figure(typical / now))};
+                               figure(now), figure(typical / now))},
+                  typical / now};
   }
   if (now > 0 && now < 1e-9) {
-    return Suspect{Trouble::vanishing, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))};
+    return Judged{{Trouble::vanishing, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))},
+                  1};
   }
   return {};
 }
 
-std::optional<Suspect> still_suspect(const Watched& w, size_t which, const Course& c, size_t steps) {
+std::optional<Judged> still_suspect(const Watched& w, size_t which, const Course& c, size_t steps) {
   const std::string name = owner(w);
   if (w.kind == WatchedKind::activation) {
     if (c.value_zeros.empty() || Course::least(c.value_zeros) <= 0.95) return {};
-    return Suspect{Trouble::dead, which, fmt::format("{:.3g} % of {} is 0", 100 * Course::least(c.value_zeros), name)};
+    const double share = Course::least(c.value_zeros);
+    return Judged{{Trouble::dead, which, fmt::format("{:.3g} % of {} is 0", 100 * share, name)}, share};
   }
   if (c.gradient_rms.empty() && !w.bad_gradient) {
-    return Suspect{
-        Trouble::frozen, which,
-        fmt::format("no gradient came to {} in {} steps: is it used, and does it require one?", name, steps)};
+    return Judged{
+        {Trouble::frozen, which,
+         fmt::format("no gradient came to {} in {} steps: is it used, and does it require one?", name, steps)}};
   }
   if (!c.gradient_zeros.empty() && Course::least(c.gradient_zeros) == 1) {
-    return Suspect{Trouble::dead, which, fmt::format("the whole gradient of {} is 0", name)};
+    return Judged{{Trouble::dead, which, fmt::format("the whole gradient of {} is 0", name)}, 1};
   }
   if (!w.bad_value && !w.bad_gradient && !c.update_ratios.empty() && Course::last(c.update_ratios) == 0) {
-    return Suspect{Trouble::frozen, which,
-                   fmt::format("{} did not change, though a gradient came: does the optimizer have it?", name)};
+    return Judged{{Trouble::frozen, which,
+                   fmt::format("{} did not change, though a gradient came: does the optimizer have it?", name)}};
   }
   return {};
 }
@@ -159,15 +170,17 @@ std::vector<Suspect> find_suspects(const History& history) {
     if (now > 0) typical[static_cast<int>(history.watched[i].kind)].push_back(now);
   }
   const double medians[2] = {median(typical[0]), median(typical[1])};
-  std::vector<Suspect> rest;
+  std::vector<Judged> rest;
   for (size_t i = 0; i < history.watched.size() && !history.steps.empty(); ++i) {
     const Watched& w = history.watched[i];
     auto found = gradient_suspect(w, i, courses[i], medians[static_cast<int>(w.kind)]);
     if (!found) found = still_suspect(w, i, courses[i], history.steps.size());
     if (found) rest.push_back(std::move(*found));
   }
-  std::stable_sort(rest.begin(), rest.end(), [](const Suspect& a, const Suspect& b) { return a.trouble < b.trouble; });
-  out.insert(out.end(), rest.begin(), rest.end());
+  std::stable_sort(rest.begin(), rest.end(), [](const Judged& a, const Judged& b) {
+    return a.suspect.trouble != b.suspect.trouble ? a.suspect.trouble < b.suspect.trouble : a.severity > b.severity;
+  });
+  for (Judged& j : rest) out.push_back(std::move(j.suspect));
   return out;
 }
 

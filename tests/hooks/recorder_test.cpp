@@ -257,6 +257,22 @@ TEST(Suspects, GradientThatWasAlwaysNanIsNotCalledMissing) {
   EXPECT_THAT(words(recorder.suspects()), testing::Not(HasSubstr("frozen")));
 }
 
+TEST(Suspects, TheWorstOfOneTroubleComesFirst) {
+  History h;
+  h.steps.emplace_back();
+  for (double rms : {1e-5, 1e-8, 1e-6, 1.0, 1.0, 1.0, 1.0}) {
+    Observation o;
+    o.gradient = Statistics{.count = 1, .norm = rms};
+    h.watched.push_back({.name = "p"});
+    h.steps[0].of.push_back(o);
+  }
+  const std::vector<Suspect> found = find_suspects(h);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].which, 1u);
+  EXPECT_EQ(found[1].which, 2u);
+  EXPECT_EQ(found[2].which, 0u);
+}
+
 TEST(JsonLine, IsOneLineWithEveryFigure) {
   const Tensor w = leaf({3, 4});
   GradientRecorder recorder(NamedTensors{{"layer \"1\"", w}});
