@@ -41,33 +41,84 @@ AccumulationNode* accumulation_node(const TensorImpl* leaf) {
   return leaf->accumulates ? static_cast<AccumulationNode*>(leaf->node) : nullptr;
 }
 
+constinit thread_local const AccumulationNode::Adding* AccumulationNode::Adding::innermost = nullptr;
+
+AccumulationNode::Adding::Adding(AccumulationNode& node) : node_(&node), outer_(innermost) {
+  for (const Adding* a = innermost; a != nullptr; a = a->outer_) {
+    if (a->node_ != &node) continue;
+    raise<AutogradError>({.op = "accumulate_grad",
+                          .problem = "a backward into a leaf from within the sum of that leaf's gradient",
+                          .remedy = "an observer of kernels may read the leaf, not run a backward into it"},
+                         Location::none());
+  }
+  innermost = this;
+  lock_.emplace(node.adding);
+}
+AccumulationNode::Adding::~Adding() { innermost = outer_; }
+
+namespace {
+
+[[noreturn, gnu::cold]] void raise_moved(const Layout& leaf, const Tensor& gradient) {
+  raise<AutogradError>({.op = "accumulate_grad",
+                        .problem = "a leaf was moved since its use was recorded",
+                        .details = fmt::format("leaf {} on {}, gradient {} on {}", name(leaf.dtype),
+                                               Device(leaf.device_type, leaf.device_index).name(),
+                                               name(gradient.dtype()), gradient.device().name()),
+                        .remedy = "run backward before Module::to, or forward again after it"},
+                       Location::none());
+}
+
+// The gradient so far; false where the leaf is dead.
+bool read_sum(AccumulationNode& node, const Tensor& gradient, Tensor& sum) {
+  AccumulationNode::Lock lock(node);
+  if (node.leaf == nullptr) return false;
+  const Layout& own = node.leaf->view.layout;
+  const Layout& other = gradient.raw_view().layout;
+  if (WEFT_UNLIKELY(own.dtype != other.dtype || own.device_type != other.device_type ||
+                    own.device_index != other.device_index)) {
+    raise_moved(own, gradient);
+  }
+  sum = node.grad;
+  return true;
+}
+
+void put_sum(AccumulationNode& node, Tensor&& sum) {
+  Tensor other = std::move(sum);  // then the one so far, which dies after the lock
+  AccumulationNode::Lock lock(node);
+  if (node.leaf != nullptr) std::swap(node.grad, other);
+}
+
+Tensor taken_or_copied(Tensor&& gradient) {
+  if (detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl()) &&
+      (recording() || gradient.impl()->node == nullptr)) {
+    ++detail::grad_counts.shared;
+    detail::grad_counts.bytes_saved += static_cast<int64_t>(gradient.impl()->storage->bytes);
+    return std::move(gradient);
+  }
+  ++detail::grad_counts.allocated;
+  return detail::fresh_copy(gradient);
+}
+
+}  // namespace
+
 void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
   if (!gradient.defined()) return;
-  AccumulationNode::Lock lock(node);
-  if (node.leaf == nullptr) return;
-  if (!node.grad.defined()) {
-    const bool take = detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl());
-    if (take) {
-      ++detail::grad_counts.shared;
-      detail::grad_counts.bytes_saved += static_cast<int64_t>(gradient.impl()->storage->bytes);
-      node.grad = std::move(gradient);
-      return;
-    }
+  const AccumulationNode::Adding adding(node);
+  Tensor sum;
+  if (!read_sum(node, gradient, sum)) return;
+  if (!sum.defined()) {
+    put_sum(node, taken_or_copied(std::move(gradient)));
+  } else if (create_graph) {
     ++detail::grad_counts.allocated;
-    node.grad = detail::fresh_copy(gradient);
-    return;
+    put_sum(node, detail::recorded_add(sum, gradient));
+  } else {
+    ++detail::grad_counts.accumulated_in_place;
+    detail::grad_counts.bytes_saved += sum.nbytes();
+    detail::current_op = {"accumulate_grad", Location::none()};
+    const View& view = sum.raw_view();
+    sum.impl()->storage->note_write("accumulate_grad", Location::none());
+    kernels(view).binary(BinaryOp::add, view, view, gradient.raw_view());
   }
-  if (create_graph) {
-    ++detail::grad_counts.allocated;
-    node.grad = detail::recorded_add(node.grad, gradient);
-    return;
-  }
-  ++detail::grad_counts.accumulated_in_place;
-  detail::grad_counts.bytes_saved += node.grad.nbytes();
-  detail::current_op = {"accumulate_grad", Location::none()};
-  const View& sum = node.grad.raw_view();
-  kernels(sum).binary(BinaryOp::add, sum, sum, gradient.raw_view());
-  node.grad.impl()->storage->note_write("accumulate_grad", Location::none());
 }
 
 bool Tensor::requires_grad(Location where) const { return needs_gradient(held("requires_grad", where)); }
@@ -99,11 +150,12 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
                           .remedy = "clone() it outside the guard"},
                          where);
   }
+  NodeHandle node(new_accumulation_node(impl_));
   if (impl_->base != nullptr) {  // no view any more: it counts for itself in the storage
-    impl_->storage->refs.increment();
+    if (!std::exchange(impl_->movable, false)) impl_->storage->refs.increment();
     detail::release(std::exchange(impl_->base, nullptr));
   }
-  set_history(impl_, new_accumulation_node(impl_));
+  set_history(impl_, node.take());
   impl_->accumulates = true;
   return *this;
 }

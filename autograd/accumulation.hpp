@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 
 #include <weft/autograd/node.hpp>
 #include <weft/tensor/word_lock.hpp>
@@ -11,12 +12,24 @@ namespace weft {
 struct AccumulationNode : Node {
   explicit AccumulationNode(TensorImpl* leaf_);
 
-  /// Serialises backward passes of several threads into one leaf.
+  /// Guards `leaf` and `grad`; nothing runs under it.
   struct Lock : detail::WordLock {
     explicit Lock(AccumulationNode& node) : WordLock(node.locked) {}
   };
+  /// One backward pass at a time adds to the gradient. Others may ask for it meanwhile, whoever watches the sum too.
+  class Adding {
+   public:
+    explicit Adding(AccumulationNode& node);
+    ~Adding();
 
-  std::atomic<uint32_t> locked{0};
+   private:
+    static constinit thread_local const Adding* innermost;
+    const AccumulationNode* node_;
+    const Adding* outer_;
+    std::optional<detail::WordLock> lock_;
+  };
+
+  std::atomic<uint32_t> locked{0}, adding{0};
   /// Weak: null once the leaf died.
   TensorImpl* leaf;
   Tensor grad;

@@ -90,6 +90,7 @@ class GraphRun {
   ~GraphRun() {
     for (Node* node : scratch_.claimed) abandon(node);
     scratch_.claimed.clear();
+    if (WEFT_UNLIKELY(foreign_ != nullptr)) leave_foreign();
     scratch_.heap.clear();
     scratch_.roots.clear();
     scratch_.taken = false;
@@ -103,7 +104,7 @@ class GraphRun {
   };
 
   void add_root(Node* node, uint16_t output, Tensor seed) {
-    if (claim(node)) scratch_.claimed.push_back(node);
+    meet(node);
     scratch_.roots.emplace_back(node, output);
     add_gradient(slot(node, output), std::move(seed));
   }
@@ -129,6 +130,7 @@ class GraphRun {
 
  private:
   struct Foreign {
+    explicit Foreign(size_t outputs) : slots(outputs) {}
     int32_t pending = 0;
     bool started = false;
     std::vector<Tensor> slots;
@@ -141,20 +143,21 @@ class GraphRun {
     return scratch;
   }
 
-  // Takes the node's own fields for this run; true when met for the first time.
-  bool claim(Node* node) {
+  // Makes room for this run's state of the node, in its own fields where no other run holds it.
+  void meet(Node* node) {
     GraphRun* holder = node->run.load(std::memory_order_acquire);
-    if (holder == this) return false;
+    if (holder == this) return;
     // Met while another run held it: the state stays aside, though that run may have let go since.
-    if (WEFT_UNLIKELY(foreign_ != nullptr) && foreign_->count(node) != 0) return false;
+    if (WEFT_UNLIKELY(foreign_ != nullptr) && foreign_->count(node) != 0) return;
+    scratch_.claimed.push_back(node);  // before it is taken: memory may be short
     if (holder == nullptr && take(node)) {
       node->pending = 0;
       node->started = false;
-      return true;
+      return;
     }
     if (foreign_ == nullptr) foreign_ = std::make_unique<std::unordered_map<Node*, Foreign>>();
-    (*foreign_)[node].slots.resize(node->output_count);
-    return true;
+    foreign_->try_emplace(node, node->output_count);
+    node->saved_state.fetch_add(Node::sharer, std::memory_order_acq_rel);
   }
   bool take(Node* node) {
     if (WEFT_SINGLE_THREADED) {
@@ -175,6 +178,15 @@ class GraphRun {
     if (WEFT_UNLIKELY(node->gradient.defined())) node->gradient = Tensor();
     for (int i = 1; i < node->output_count; ++i) node->slot(i) = Tensor();
     node->run.store(nullptr, std::memory_order_release);
+    if (WEFT_UNLIKELY(node->saved_state.load(std::memory_order_acquire) == Node::closed)) detail::free_saved(*node);
+  }
+  // The last run that shares a node frees what it saved, where another one wanted that.
+  void leave_foreign() {
+    for (const auto& [node, state] : *foreign_) {
+      const uint32_t before = node->saved_state.fetch_sub(Node::sharer, std::memory_order_acq_rel);
+      const bool held = node->run.load(std::memory_order_acquire) != nullptr;
+      if (before == (Node::sharer | Node::closed) && !held) detail::free_saved(*node);
+    }
   }
 
   bool needed(Node* node) const { return paths_ == nullptr || paths_->count(node) != 0; }
@@ -219,14 +231,19 @@ class GraphRun {
         GraphRun* holder = child->run.load(std::memory_order_acquire);
         if (WEFT_LIKELY(holder == this)) {
           ++child->pending;
-        } else if (WEFT_LIKELY(holder == nullptr && foreign_ == nullptr && take(child))) {
-          child->pending = 1;
-          child->started = false;
-          claimed.push_back(child);
-        } else {
-          if (claim(child)) claimed.push_back(child);
-          ++pending(child);
+          continue;
         }
+        if (WEFT_LIKELY(holder == nullptr && foreign_ == nullptr)) {
+          claimed.push_back(child);  // before it is taken: memory may be short
+          if (WEFT_LIKELY(take(child))) {
+            child->pending = 1;
+            child->started = false;
+            continue;
+          }
+          claimed.pop_back();
+        }
+        meet(child);
+        ++pending(child);
       }
     }
   }
@@ -300,7 +317,7 @@ class GraphRun {
       run_node(node, incoming.data());
     } else {
       run_watched_node(node, incoming);
-      if (hooked && node->released) drop_hooks(*node);
+      if (hooked && node->released()) drop_hooks(*node);
     }
   }
 
@@ -346,7 +363,7 @@ class GraphRun {
   }
 
   void check_not_released(Node* node) {
-    if (WEFT_LIKELY(!node->released)) return;
+    if (WEFT_LIKELY(!node->released())) return;
     raise<AutogradError>({.op = node->op,
                           .problem = "backward through a graph a second time: what it saved was freed",
                           .remedy = "pass retain_graph to the first backward",
@@ -355,7 +372,7 @@ class GraphRun {
   }
   void release_what_is_saved(Node* node) {
     if (options_.retain_graph) detail::drop_unpacked(*node);
-    else if (!node->released) node->functions->release_saved(*node);
+    else detail::close_saved(*node);
   }
 
   void run_node(Node* node, Tensor* incoming) {

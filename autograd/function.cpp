@@ -97,13 +97,11 @@ bool holds(const std::vector<Tensor>& tensors, const Tensor& tensor) {
 }
 
 // The written tensor's producer is an op of its own after the function: that knows of one output and of views.
-void tie_written(const Tensor& target, Node* function, uint16_t output, const char* op, Location where) {
-  const Tensor value = Tensor::adopt(detail::new_alias(target.impl(), target.raw_view().layout, target.data_ptr()));
-  function->refs.increment();
-  set_history(value.impl(), function, output);
+Node* node_of_written(Node* function, uint16_t output, const char* op, Location where) {
   Node* node = make_node<1>(op, where, [](Node&, Tensor&& g) { return std::move(g); });
-  set_edge(node, 0, value.impl());
-  rebase_history(target, node);
+  node->edges[0].set(function, output);
+  node->order = function->order + 1;
+  return node;
 }
 
 }  // namespace
@@ -142,19 +140,11 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
         check_gradients(s.input_meta, result, s.name, self.where);
         std::ranges::move(result, outgoing);
       });
+  NodeHandle handle(node);
   node->name = state->name;
   node->op = node->name.c_str();
   state->node = node;
   for (const Tensor& written : state->dirty) written.impl()->storage->note_write("autograd::Function", state->where);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!is_floating(outputs[i].dtype()) || holds(state->not_differentiable, outputs[i])) continue;
-    if (holds(state->dirty, outputs[i])) {
-      tie_written(outputs[i], node, static_cast<uint16_t>(i), node->op, state->where);
-      continue;
-    }
-    node->refs.increment();
-    set_history(outputs[i].impl(), node, static_cast<uint16_t>(i));
-  }
   for (const Tensor& tensor : state->to_save) {
     Kept kept;
     const auto at = std::ranges::find_if(outputs, [&](const Tensor& o) { return o.impl() == tensor.impl(); });
@@ -166,10 +156,19 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
     }
     state->kept.push_back(std::move(kept));
   }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_floating(outputs[i].dtype()) || holds(state->not_differentiable, outputs[i])) continue;
+    const auto number = static_cast<uint16_t>(i);
+    if (holds(state->dirty, outputs[i])) {
+      Rebase(outputs[i], node_of_written(node, number, node->op, state->where)).commit();
+    } else {
+      node->refs.increment();
+      set_history(outputs[i].impl(), node, number);
+    }
+  }
   state->to_save.clear();
   state->inputs.clear();
   state->dirty.clear();
-  release(node);
   return outputs;
 }
 

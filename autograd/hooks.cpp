@@ -245,8 +245,17 @@ void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std
   }
 }
 
+void make_room_for_kept_gradient(const Node& from, Node& to) {
+  if (!from.hooks.load(std::memory_order_acquire)->retains.load(std::memory_order_relaxed)) return;
+  NodeHooks& target = detail::hooks_of(to);
+  detail::WordLock lock(target.word);
+  target.kept.reserve(target.kept.size() + 1);
+}
+
 void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output) {
   NodeHooks& hooks = *from.hooks.load(std::memory_order_acquire);
+  if (!hooks.retains.load(std::memory_order_relaxed)) return;
+  NodeHooks& target = detail::hooks_of(to);
   NodeHooks::Kept moved;
   {
     detail::WordLock lock(hooks.word);
@@ -256,7 +265,6 @@ void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_
     hooks.kept.erase(at);
   }
   moved.output = to_output;
-  NodeHooks& target = detail::hooks_of(to);
   detail::WordLock lock(target.word);
   target.kept.push_back(std::move(moved));
   target.retains = true;

@@ -253,6 +253,8 @@ void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient);
 void run_accumulated_hooks(Node& node, const Tensor& leaf);
 /// Runs the node's hooks of one phase, which may replace `incoming` (before) or `outgoing` (after).
 void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std::span<Tensor> outgoing);
+/// Before an in-place write: so that move_kept_gradient cannot fail.
+void make_room_for_kept_gradient(const Node& from, Node& to);
 /// After an in-place write: what retain_grad asked for follows the tensor to the node of its new value.
 void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output);
 /// A tensor died: nobody can ask for its retained gradient, which may lead back to this node.

@@ -65,6 +65,28 @@ void release_node(TensorImpl* impl) {
   release(impl->node);
 }
 
+void close_saved(Node& node) {
+  uint32_t untouched = 0;
+  if (WEFT_SINGLE_THREADED) {
+    untouched = node.saved_state.load(std::memory_order_relaxed);
+    node.saved_state.store(untouched == 0 ? Node::closed | Node::freed : untouched | Node::closed,
+                           std::memory_order_relaxed);
+    if (untouched == 0) node.functions->release_saved(node);
+  } else if (node.saved_state.compare_exchange_strong(untouched, Node::closed | Node::freed,
+                                                      std::memory_order_acq_rel)) {
+    node.functions->release_saved(node);
+  } else {
+    node.saved_state.fetch_or(Node::closed, std::memory_order_acq_rel);
+  }
+}
+
+void free_saved(Node& node) {
+  uint32_t kept = Node::closed;
+  if (node.saved_state.compare_exchange_strong(kept, Node::closed | Node::freed, std::memory_order_acq_rel)) {
+    node.functions->release_saved(node);
+  }
+}
+
 }  // namespace detail
 
 GradMode grad_mode() { return detail::current_mode; }
@@ -98,13 +120,20 @@ Edge gradient_edge(TensorImpl* impl) {
   return Edge(impl->node, impl->output_number);
 }
 
+// Other memory was put under its base since.
+static bool is_left_behind(const TensorImpl* view) { return view->storage != view->base->storage; }
+
 void refresh_view(TensorImpl* view) {
   static std::mutex mutex;
   std::unique_lock lock(mutex);
   const uint32_t version = view->storage->version.load(std::memory_order_relaxed);
   if (view->node_version.load(std::memory_order_relaxed) == version) return;
-  view->requires_grad = view->base->requires_grad;
-  Node* fresh = view->requires_grad ? detail::make_view_node(view->base, view) : nullptr;
+  if (is_left_behind(view)) {  // its base says nothing about this memory any more
+    view->node_version.store(version, std::memory_order_release);
+    return;
+  }
+  Node* fresh = view->base->requires_grad ? detail::make_view_node(view->base, view) : nullptr;
+  view->requires_grad = fresh != nullptr;
   Node* old = std::exchange(view->node, fresh);
   if (fresh != nullptr) view->output_number = 0;
   view->node_version.store(version, std::memory_order_release);
@@ -138,22 +167,33 @@ static void replace_producer(TensorImpl* impl, Node* node) {
   release(old);
 }
 
-void rebase_history(const Tensor& target, Node* node) {
-  TensorImpl* impl = target.impl();
-  if (impl->base == nullptr) return replace_producer(impl, node);
-  TensorImpl* base = impl->base;
-  replace_producer(base, detail::make_region_node(base, impl, node));
-  impl->node_version.store(base->node_version.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+Rebase::Rebase(const Tensor& target, Node* node) : target_(target.impl()), owner_(target_), producer_(nullptr) {
+  NodeHandle value(node);
+  const bool through_view = target_->base != nullptr && !is_left_behind(target_);
+  if (through_view) owner_ = target_->base;
+  NodeHandle producer(through_view ? detail::make_region_node(owner_, target_, node) : value.take());
+  const Node* old = owner_->node;
+  if (WEFT_UNLIKELY(old != nullptr && old->hooks.load(std::memory_order_acquire) != nullptr)) {
+    make_room_for_kept_gradient(*old, *producer.get());
+  }
+  producer_ = producer.take();
+}
+
+Rebase::~Rebase() {
+  if (producer_ != nullptr) release(producer_);
+}
+
+void Rebase::commit() noexcept {
+  replace_producer(owner_, std::exchange(producer_, nullptr));
+  if (owner_ == target_) return;
+  target_->node_version.store(owner_->node_version.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
 GeneralNode::GeneralNode(const char* op_, Location where_, int edge_count_, int output_count_, Formula formula_)
     : Node(nullptr, op_, where_), edge_list(edge_count_), extra(output_count_ - 1), formula(std::move(formula_)) {
   static constexpr Functions table = {
       [](Node& self, Tensor* in, Tensor* out) { static_cast<GeneralNode&>(self).formula(self, in, out); },
-      [](Node& self) {
-        self.released = true;
-        static_cast<GeneralNode&>(self).formula = nullptr;
-      },
+      [](Node& self) { static_cast<GeneralNode&>(self).formula = nullptr; },
       [](Node* self) { delete static_cast<GeneralNode*>(self); },
       [](const Node& self) { const Formula copy = static_cast<const GeneralNode&>(self).formula; }};
   functions = &table;
@@ -174,14 +214,16 @@ GeneralNode* make_general_node(const char* op, Location where, std::span<const T
                          where);
   }
   auto* node = new GeneralNode(op, where, static_cast<int>(inputs.size()), output_count, std::move(formula));
+  NodeHandle handle(node);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) set_edge(node, static_cast<int>(i), inputs[i].impl());
   }
+  handle.take();
   return node;
 }
 
 void detail::visit_saved(const Node& node, const SavedVisitor& visit) {
-  if (node.released || node.functions->copy_saved == nullptr) return;
+  if (node.released() || node.functions->copy_saved == nullptr) return;
   struct Scope {
     const SavedVisitor* outer = saved_visitor;
     ~Scope() { saved_visitor = outer; }

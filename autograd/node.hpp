@@ -30,6 +30,10 @@ using SavedVisitor = std::function<void(const Tensor&)>;
 extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
 /// Calls `visit` with each tensor that a node keeps for its backward; none once it was released.
 WEFT_API void visit_saved(const Node& node, const SavedVisitor& visit);
+/// No run reads what the node saved from now on: it is freed, at the latest by the last run that shares the node.
+WEFT_API void close_saved(Node& node);
+/// Frees what a closed node saved, once.
+void free_saved(Node& node);
 }  // namespace detail
 
 /// Where a gradient goes on: an output of another node. Counted; null where no gradient is wanted.
@@ -62,7 +66,7 @@ struct Node {
   struct Functions {
     /// incoming[output_count] may be moved from; outgoing[edge_count] is undefined where nothing flows.
     void (*run)(Node& self, Tensor* incoming, Tensor* outgoing);
-    /// Drops what was saved; run must not be called again.
+    /// Drops what was saved; run must not be called again. Called through detail::close_saved.
     void (*release_saved)(Node& self);
     void (*destroy)(Node* self);
     /// Copies what was saved and drops the copy: for detail::visit_saved. Null where that cannot be done.
@@ -80,12 +84,15 @@ struct Node {
   Edge* edges = nullptr;
   uint16_t edge_count = 0;
   uint16_t output_count = 1;
-  bool released = false;
   bool accumulates = false;
   bool started = false;
 
-  // The run that holds this node, and its state in that run. A second run meeting it keeps its state aside.
+  // The run that holds this node, and its state in that run. A second run meeting it keeps its state aside and counts
+  // as a sharer.
   int32_t pending = 0;
+  /// What became of the saved tensors.
+  enum : uint32_t { closed = 1, freed = 2, sharer = 4 };
+  std::atomic<uint32_t> saved_state{0};
   std::atomic<GraphRun*> run{nullptr};
   Tensor gradient;
   /// Gradients of outputs 1, 2, …; null for the usual single output.
@@ -95,12 +102,29 @@ struct Node {
   std::atomic<NodeHooks*> hooks{nullptr};
 
   bool wants(int edge) const { return edges[edge].node() != nullptr; }
+  /// What it saved was freed, or is about to be.
+  bool released() const { return (saved_state.load(std::memory_order_acquire) & closed) != 0; }
   Tensor& slot(int output) { return output == 0 ? gradient : more_gradients[output - 1]; }
 };
 
 inline void release(Node* node) {
   if (node->refs.decrement()) detail::destroy_node(node);
 }
+
+/// Owns a reference until it is handed on.
+class NodeHandle {
+ public:
+  explicit NodeHandle(Node* node) : node_(node) {}
+  ~NodeHandle() {
+    if (node_ != nullptr) release(node_);
+  }
+  NodeHandle(const NodeHandle&) = delete;
+  Node* get() const { return node_; }
+  Node* take() { return std::exchange(node_, nullptr); }
+
+ private:
+  Node* node_;
+};
 
 inline Edge::Edge(Node* node, uint16_t output) : node_(node), output_(output) {
   if (node_ != nullptr) node_->refs.increment();
@@ -185,14 +209,10 @@ struct OpNode : Node {
       f(self, incoming, outgoing);
     }
   }
-  static void release_saved(Node& self) {
-    auto& node = static_cast<OpNode&>(self);
-    node.released = true;
-    node.formula.~F();
-  }
+  static void release_saved(Node& self) { static_cast<OpNode&>(self).formula.~F(); }
   static void destroy(Node* self) {
     auto* node = static_cast<OpNode*>(self);
-    if (!node->released) node->formula.~F();
+    if ((node->saved_state.load(std::memory_order_acquire) & freed) == 0) node->formula.~F();
     node->~OpNode();
     free_block(node, sizeof(OpNode));
   }
@@ -260,17 +280,31 @@ inline void set_history(TensorImpl* output, Node* node, uint16_t output_number =
 
 /// AutogradError where `target` may not be written now: a leaf that requires a gradient, or a view of one.
 WEFT_API void check_inplace(const Tensor& target, const char* op, Location where);
-/// Makes `node` (taken over) the producer of `target`'s new value after an in-place write. For a view, the base gets a
-/// node that replaces the region, so that every other view sees the write.
-WEFT_API void rebase_history(const Tensor& target, Node* node);
+/// The change of the graph that an in-place write makes, prepared before the elements change, so that nothing can fail
+/// after: `node` (taken over) becomes the producer of `target`'s new value. For a view, the base gets a node that
+/// replaces the region, so that every other view sees the write.
+class Rebase {
+ public:
+  WEFT_API Rebase(const Tensor& target, Node* node);
+  WEFT_API ~Rebase();
+  Rebase(const Rebase&) = delete;
+  /// Once the elements are written and the version is raised.
+  WEFT_API void commit() noexcept;
+
+ private:
+  TensorImpl* target_;
+  /// Whose producer changes: the target, or the base that it looks into.
+  TensorImpl* owner_;
+  Node* producer_;
+};
 
 /// The usual way: records what `make_formula` returns as the producer of `output` from the one or more `inputs`.
 template <class Make, class... Inputs>
 void record_with(const Tensor& output, const char* op, Location where, Make&& make_formula, const Inputs&... inputs) {
-  Node* node = make_node_with<sizeof...(Inputs)>(op, where, make_formula);
+  NodeHandle node(make_node_with<sizeof...(Inputs)>(op, where, make_formula));
   int i = 0;
-  ((inputs.defined() ? set_edge(node, i++, inputs.impl()) : void(i++)), ...);
-  set_history(output.impl(), node);
+  ((inputs.defined() ? set_edge(node.get(), i++, inputs.impl()) : void(i++)), ...);
+  set_history(output.impl(), node.take());
 }
 template <class F, class... Inputs>
 void record(const Tensor& output, const char* op, Location where, F formula, const Inputs&... inputs) {

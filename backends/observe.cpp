@@ -134,6 +134,14 @@ constexpr const char* kernel_name = nullptr;
 WEFT_KERNELS(WEFT_KERNEL_NAME)
 #undef WEFT_KERNEL_NAME
 
+constinit thread_local bool failed_after = false;
+
+void tell_after(const KernelCall& about) {
+  failed_after = true;
+  ObserverLists::each([&](KernelObserver& observer) { observer.after(about); });
+  failed_after = false;
+}
+
 // What stands in the table while somebody watches.
 template <auto slot>
 struct Watched;
@@ -142,7 +150,7 @@ struct Watched<slot> {
   static constexpr const char* kernel = kernel_name<slot>;
 
   static R call(A... arguments) {
-    const auto own = original[static_cast<int>(device_of(arguments...))].*slot;
+    const auto own = __atomic_load_n(&(original[static_cast<int>(device_of(arguments...))].*slot), __ATOMIC_ACQUIRE);
     if (!ObserverLists::anybody()) return own(arguments...);
     return tell(own, arguments...);
   }
@@ -161,13 +169,14 @@ struct Watched<slot> {
                            {views.data() + outputs, static_cast<size_t>(views.count) - outputs},
                            Device(layout.device_type, layout.device_index),
                            current_scope};
+    failed_after = false;
     ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
     if constexpr (std::is_void_v<R>) {
       own(arguments...);
-      ObserverLists::each([&](KernelObserver& observer) { observer.after(about); });
+      tell_after(about);
     } else {
       const R result = own(arguments...);
-      ObserverLists::each([&](KernelObserver& observer) { observer.after(about); });
+      tell_after(about);
       return result;
     }
   }
@@ -184,7 +193,7 @@ void watch_slot() {
   for (int device = 0; device < device_type_count; ++device) {
     auto& entry = kernel_tables[device].*slot;
     if (entry == nullptr || entry == W::call) continue;
-    original[device].*slot = entry;
+    __atomic_store_n(&(original[device].*slot), entry, __ATOMIC_RELEASE);  // calls of other threads read it
     swap_entry(entry, &W::call);
   }
 }
@@ -253,10 +262,13 @@ void detail::run_observed(const char* kernel, std::span<const View* const> outpu
                          {views.data() + written, static_cast<size_t>(views.count) - written},
                          Device(layout.device_type, layout.device_index),
                          current_scope};
+  failed_after = false;
   ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
   run();
-  ObserverLists::each([&](KernelObserver& observer) { observer.after(about); });
+  tell_after(about);
 }
+
+bool detail::failed_after_kernel() { return std::exchange(failed_after, false); }
 
 void detail::observe_new_kernels() {
   std::lock_guard lock(ObserverLists::mutex);

@@ -100,6 +100,8 @@ bool kernels_are_observed();
 /// Runs a kernel that passes by the table, and tells who looks. `inputs` and `outputs` may hold views without data.
 void run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
                   const std::function<void()>& run);
+/// Whether this thread's last kernel did its work and an observer threw after it. Asking forgets it.
+bool failed_after_kernel();
 }  // namespace detail
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include <weft/hooks/graph.hpp>
 
 #include <algorithm>
+#include <new>
 #include <queue>
 #include <unordered_map>
 
@@ -69,7 +70,7 @@ class Collector {
   }
 
   GraphNode described(Node& node) const {
-    GraphNode out{.op = node.op, .where = node.where, .released = node.released};
+    GraphNode out{.op = node.op, .where = node.where, .released = node.released()};
     if (!node.accumulates) return out;
     out.leaf = true, out.op = "leaf";
     if (TensorImpl* leaf = static_cast<AccumulationNode&>(node).leaf) {
@@ -129,7 +130,7 @@ class Collector {
       if (const auto form = results_.find({&node, 0}); form != results_.end()) {
         graph_.nodes[i].dtype = form->second.dtype, graph_.nodes[i].shape = form->second.shape;
       }
-      if (!node.accumulates && !node.released) pass_zeros(node, graph_.nodes[i]);
+      if (!node.accumulates && !node.released()) pass_zeros(node, graph_.nodes[i]);
     }
   }
 
@@ -147,6 +148,10 @@ class Collector {
       node.functions->run(node, incoming.data(), outgoing.data());
     } catch (const AutogradError&) {
       shown.overwritten = true;
+    } catch (const OutOfMemoryError&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception&) {
       // Zeros may be nothing that a user's backward can work with; its inputs stay without shapes.
     }

@@ -1,6 +1,7 @@
 #include <weft/nn/module.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <ostream>
 #include <unordered_map>
@@ -12,10 +13,36 @@
 
 #include <weft/autograd/mode.hpp>
 #include <weft/nn/containers.hpp>
-#include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/write.hpp>
 #include <weft/tensor/warning.hpp>
 
 namespace weft::nn {
+
+namespace detail {
+namespace {
+
+// A module's hooks, made with the first one by whichever thread comes first. A clone starts without.
+class HooksSlot {
+ public:
+  HooksSlot() = default;
+  HooksSlot(const HooksSlot&) {}
+  ~HooksSlot() { delete get(); }
+
+  ModuleHooks* get() const { return hooks_.load(std::memory_order_acquire); }
+  ModuleHooks& made() {
+    if (ModuleHooks* present = get()) return *present;
+    auto fresh = std::make_unique<ModuleHooks>();
+    ModuleHooks* present = nullptr;
+    if (hooks_.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+    return *present;
+  }
+
+ private:
+  std::atomic<ModuleHooks*> hooks_{nullptr};
+};
+
+}  // namespace
+}  // namespace detail
 
 struct Module::State {
   struct Entry {
@@ -25,11 +52,11 @@ struct Module::State {
   std::vector<Entry> parameters, buffers;
   std::vector<std::pair<std::string, Module>> children;
   bool training = true;
-  std::shared_ptr<detail::ModuleHooks> hooks;
   const std::type_info* type = nullptr;
   std::string extra_repr;
   // Some other module has it as a child.
   bool registered = false;
+  detail::HooksSlot hooks;
 
   bool has(const std::string& name) const {
     const auto named = [&](const Entry& e) { return e.name == name; };
@@ -60,6 +87,7 @@ Tensor cloned(const Tensor& original) {
   if (!copy.defined()) {
     NoGradGuard unrecorded;
     copy = original.clone(Location::none()).detach();
+    copy.impl()->movable = true;
     if (original.requires_grad()) copy.requires_grad_(true, Location::none());
   }
   return copy;
@@ -93,6 +121,7 @@ Held::Held(const Held& other) : Tensor(detail::cloning == nullptr ? Tensor(other
 
 Held::Held(const Tensor& tensor, bool requires_grad, Location where)
     : Tensor(checked(tensor, requires_grad ? "nn::Parameter" : "nn::Buffer", where).detach()) {
+  impl()->movable = true;
   if (requires_grad) requires_grad_(true, where);
 }
 
@@ -127,9 +156,7 @@ Module::Module(const Module& other) : state_(other.state_) {
   if (detail::cloning == nullptr) return;
   std::shared_ptr<void>& copy = detail::cloning->states[other.state_.get()];
   if (copy == nullptr) {
-    const auto fresh = std::make_shared<State>(*other.state_);
-    fresh->hooks = nullptr;
-    copy = fresh;
+    copy = std::make_shared<State>(*other.state_);
   }
   state_ = std::static_pointer_cast<State>(copy);
 }
@@ -137,14 +164,12 @@ Module::Module(const Module& other) : state_(other.state_) {
 const detail::ModuleHooks* Module::hooks() const { return state_->hooks.get(); }
 
 HookHandle Module::add_hook(detail::ForwardHook hook) {
-  if (state_->hooks == nullptr) state_->hooks = std::make_shared<detail::ModuleHooks>();
-  const auto& list = state_->hooks->forward;
+  const auto& list = state_->hooks.made().forward;
   return HookHandle(list, list->add(std::move(hook)));
 }
 
 HookHandle Module::add_hook(weft::detail::Hook hook) {
-  if (state_->hooks == nullptr) state_->hooks = std::make_shared<detail::ModuleHooks>();
-  const auto& list = state_->hooks->backward;
+  const auto& list = state_->hooks.made().backward;
   return HookHandle(list, list->add(std::move(hook)));
 }
 
@@ -361,9 +386,13 @@ LoadReport Module::load_state_dict(const StateDict& values, bool strict, Locatio
                       where);
   }
   NoGradGuard unrecorded;
+  std::vector<std::pair<Tensor, Tensor>> copies;  // all there before the first is written: memory may be short
   for (const auto& [name, tensor] : own) {
-    if (const auto found = values.find(name); found != values.end()) tensor.copy_(found->second, where);
+    const auto found = values.find(name);
+    if (found != values.end())
+      copies.emplace_back(tensor, apart(found->second.to(tensor.device(), where), tensor, where));
   }
+  for (const auto& [tensor, value] : copies) tensor.copy_(value, where);
   return report;
 }
 

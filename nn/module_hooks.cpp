@@ -139,6 +139,7 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
                                    std::move(in, in + n, out);
                                    b->inputs_arrived(self, {out, n});
                                  });
+  const NodeHandle handle(node);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!wants(inputs_[i])) continue;
     // A view of the input, so that a write to it inside the module is a write to the input.
@@ -148,7 +149,6 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
     set_history(alias.impl(), node, static_cast<uint16_t>(i));
     inputs_[i] = std::move(alias);
   }
-  release(node);
 }
 
 void HookedCall::run(bool before, std::vector<Tensor>& tensors) {

@@ -3,6 +3,7 @@
 
 #include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/reuse.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
@@ -122,10 +123,8 @@ inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
 }
 
 Tensor reuse_or_make(const Operand& a, const Operand& b, const char* op, Location where) {
-  if (detail::share_gradients) {
-    if (a.temporary && exclusively_owned(a.impl())) return std::move(const_cast<Tensor&>(a.tensor()));
-    if (b.temporary && exclusively_owned(b.impl())) return std::move(const_cast<Tensor&>(b.tensor()));
-  }
+  if (a.temporary && may_become_result(a.tensor())) return as_result(a);
+  if (b.temporary && may_become_result(b.tensor())) return as_result(b);
   return fresh_like(a.tensor(), op, where);
 }
 
@@ -215,13 +214,13 @@ bool binary_in_place_plain(BinaryOp op, const char* op_name, const Tensor& a, co
   detail::current_op = {op_name, b.where};
   if (same_plain(x, y)) {
     if (x->storage == y->storage && x->view.data != y->view.data) return false;
-    kernel(op, x->view, x->view, y->view);
+    write_unrecorded(a, op_name, b.where, [&] { kernel(op, x->view, x->view, y->view); });
   } else if (plain_and_number(x, y)) {
-    kernel(op, x->view, x->view, repeated_scalar(y, x->view.layout, buffer));
+    const View number = repeated_scalar(y, x->view.layout, buffer);
+    write_unrecorded(a, op_name, b.where, [&] { kernel(op, x->view, x->view, number); });
   } else {
     return false;
   }
-  note_write(a, op_name, b.where);
   return true;
 }
 
@@ -230,6 +229,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   const BinaryInfo& info = info_of(op);
   const Location where = b.where;
   check_target(a, op_name, where);
+  check_in_place_device(op_name, a, b.tensor(), where);
   const Operand left(a, where);
   if (info.kind == Kind::floating) check_floating(op_name, a, where);
   const DType promoted = result_type(left, b);
@@ -275,14 +275,17 @@ const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, c
   if (WEFT_LIKELY(same_plain(a.impl(), b.impl()) && same_plain(out.impl(), a.impl()) &&
                   (info.kind == Kind::numeric || is_floating(out.dtype())))) {
     check_out_unrecorded(op_name, {&out, &a.tensor(), &b.tensor()}, where);
-    WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
+    write_unrecorded(out, op_name, where, [&] {
+      WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
+    });
   } else {
     Prepared<2> p;
     prepare(p, op_name, {&a, &b}, info.kind, where);
     check_out(op_name, out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()}, where);
-    WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), p.views[0], p.views[1]);
+    write_unrecorded(out, op_name, where, [&] {
+      WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), p.views[0], p.views[1]);
+    });
   }
-  note_write(out, op_name, where);
   return out;
 }
 

@@ -32,6 +32,17 @@ void check_same_device(const char* op, Location where, std::initializer_list<con
   }
 }
 
+void check_in_place_device(const char* op, const Tensor& target, const Tensor& operand, Location where) {
+  if (WEFT_LIKELY(target.device() == checked(operand, op, where).device())) return;
+  if (operand.dim() == 0 && operand.device().is_cpu()) return;
+  raise<DeviceError>(
+      {.op = op,
+       .problem = "an in-place result stays on its device, and an operand is on another",
+       .details = fmt::format("target {}, operand {}", describe(target), describe(operand)),
+       .remedy = fmt::format("use the out-of-place form, or move the operand with to(\"{}\")", target.device().name())},
+      where);
+}
+
 void check_floating(const char* op, const Tensor& t, Location where) {
   if (is_floating(t.dtype()) && !is_storage_only(t.dtype())) return;
   raise<DTypeError>({.op = op,

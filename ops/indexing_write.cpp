@@ -109,8 +109,7 @@ bool put_slices(const Tensor& x, std::span<const Index> items, const Operand& va
     from = &wide;
   }
   const CallScope scope(op, where);
-  WEFT_KERNEL_FOR(index_put, x, op, where)(base, *from, plan, add);
-  note_write(x, op, where);
+  write_unrecorded(x, op, where, [&] { WEFT_KERNEL_FOR(index_put, x, op, where)(base, *from, plan, add); });
   return true;
 }
 
@@ -119,8 +118,7 @@ bool fill_where(const Tensor& x, std::span<const Index> items, const Operand& va
   if (items.size() != 1 || items[0].kind != Index::Kind::tensor) return false;
   const Tensor& mask = items[0].tensor;
   if (!mask.defined() || !fills_directly(x, mask, value) || mask.shares_storage(x)) return false;
-  fill_directly(x, x, mask, value, op, where);
-  note_write(x, op, where);
+  write_unrecorded(x, op, where, [&] { fill_directly(x, x, mask, value, op, where); });
   return true;
 }
 

@@ -238,14 +238,15 @@ const Tensor& product_into(const Tensor& out, const Tensor& a, const Tensor& b, 
     if (a.sizes()[1] != b.sizes()[0]) raise_inner(op, a, b, where);
     const int64_t sizes[] = {a.sizes()[0], b.sizes()[1]};
     check_out(op, out, sizes, a.dtype(), a.device(), {&a, &b}, where);
+    note_write(out, op, where);  // before: memory may be short in the midst of it
     multiply(out, a.raw_view(), b.raw_view(), op, where);
   } else {
     NoGradGuard unrecorded;
     const Tensor result = product(a, b, op, where);
     check_out(op, out, result.sizes(), result.dtype(), result.device(), {&a, &b}, where);
+    note_write(out, op, where);
     WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), result.raw_view());
   }
-  note_write(out, op, where);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include <weft/ops/softmax.hpp>
 
+#include <weft/ops/detail/reuse.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/reduce.hpp>
@@ -29,10 +30,10 @@ struct SoftmaxFormula {
     const Tensor y = output.get(self);
     const auto kernel = kernels(g.raw_view()).softmax_gradient;
     if (recording() || kernel == nullptr) return gradient_by_ops(g, y, dim, logarithm, self.where);
-    const bool reuse = detail::share_gradients && g.is_contiguous() && exclusively_owned(g.impl());
     detail::current_op = {self.op, self.where};
-    Tensor dx = reuse ? g : fresh_like(g, self.op, self.where);
-    kernel(dx.raw_view(), g.raw_view(), y.raw_view(), dim, logarithm);
+    const View& from = g.raw_view();  // lives on in dx
+    Tensor dx = may_become_result(g) ? as_result(std::move(g)) : fresh_like(g, self.op, self.where);
+    kernel(dx.raw_view(), from, y.raw_view(), dim, logarithm);
     return dx;
   }
 };

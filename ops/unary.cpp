@@ -1,5 +1,6 @@
 #include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/reuse.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
@@ -35,10 +36,10 @@ Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved, Location wher
     Symbolic result = info_of(op).gradient(Symbolic(std::move(g), where), Symbolic(saved, where));
     return fit(std::move(result.tensor), shape, dtype, device, where);
   }
-  const bool reuse = detail::share_gradients && g.is_contiguous() && exclusively_owned(g.impl());
   detail::current_op = {info_of(op).name, where};
-  Tensor out = reuse ? g : fresh_like(g, info_of(op).name, where);
-  kernel(op, out.raw_view(), g.raw_view(), saved.defined() ? saved.raw_view() : g.raw_view());
+  const View& from = g.raw_view();  // lives on in `out`
+  Tensor out = may_become_result(g) ? as_result(std::move(g)) : fresh_like(g, info_of(op).name, where);
+  kernel(op, out.raw_view(), from, saved.defined() ? saved.raw_view() : from);
   return out;
 }
 
@@ -80,9 +81,8 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   }
   const bool recorded = should_record(x);
   TensorImpl* impl = x.impl();
-  const bool reuse =
-      operand.temporary && !recorded && detail::share_gradients && x.is_contiguous() && exclusively_owned(impl);
-  Tensor out = reuse ? std::move(const_cast<Tensor&>(x)) : fresh_like(x, info.name, where);
+  const bool reuse = operand.temporary && !recorded && may_become_result(x);
+  Tensor out = reuse ? as_result(operand) : fresh_like(x, info.name, where);
   out.impl()->wrapped_number = impl->wrapped_number;
   WEFT_KERNEL_FOR(unary, out, info.name, where)(op, out.raw_view(), impl->view);
   if (recorded) record_unary(op, out, x, where);
@@ -119,8 +119,9 @@ const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, con
   checked(out, op_name, where);
   const Tensor x = converted(info, checked(operand.tensor(), op_name, where), where);
   check_out(op_name, out, x.sizes(), x.dtype(), x.device(), {&x}, where);
-  WEFT_KERNEL_FOR(unary, out, op_name, where)(op, out.raw_view(), x.raw_view());
-  note_write(out, op_name, where);
+  write_unrecorded(out, op_name, where, [&] {
+    WEFT_KERNEL_FOR(unary, out, op_name, where)(op, out.raw_view(), x.raw_view());
+  });
   return out;
 }
 

@@ -525,8 +525,9 @@ Node* make_view_node(TensorImpl* base, TensorImpl* view) {
                             [region = PlaceInBase(base->view, view->view)](Node& self, Tensor&& g) {
                               return region_gradient(region, g, self.where);
                             });
+  NodeHandle handle(node);
   set_edge(node, 0, base);
-  return node;
+  return handle.take();
 }
 
 Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value) {
@@ -540,11 +541,11 @@ Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value) {
                      region.of(rest, self.where).zero_(self.where);
                      outgoing[0] = region.base_shaped(rest, self.where);
                    });
+  NodeHandle handle(node);
   set_edge(node, 0, base);
   node->edges[1] = Edge(region_value, 0);
   node->order = std::max(node->order, region_value->order + 1);
-  release(region_value);
-  return node;
+  return handle.take();
 }
 
 }  // namespace detail

@@ -1,5 +1,6 @@
 // Choosing between two tensors by a mask. Nothing is multiplied, so what was not chosen never leaks.
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/reuse.hpp>
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
@@ -75,13 +76,10 @@ struct ChoiceFormula {
 // The memory of a temporary operand that nobody reads any more, or fresh memory.
 Tensor reuse_or_make(const Choice& c, std::initializer_list<const Operand*> operands, const char* op, Location where) {
   for (const Operand* o : operands) {
-    if (!o->temporary || !detail::share_gradients || o->tensor().dtype() != c.dtype) continue;
+    const Tensor& t = o->tensor();
     // The choice itself holds a second handle.
-    const TensorImpl* impl = o->impl();
-    if (exclusively_owned(impl, 2) && !impl->requires_grad && o->tensor().is_contiguous() &&
-        o->tensor().device() == c.device && o->tensor().shape() == c.shape) {
-      return std::move(const_cast<Tensor&>(o->tensor()));
-    }
+    if (!o->temporary || t.dtype() != c.dtype || !may_become_result(t, 2)) continue;
+    if (t.device() == c.device && t.shape() == c.shape) return as_result(*o);
   }
   return make(c.shape, c.dtype, c.device, op, where);
 }
@@ -202,8 +200,7 @@ const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& v
   checked(value.tensor(), op, where);
   check_target(x, op, where);
   if (fills_directly(x, mask, value) && !mask.shares_storage(x)) {
-    fill_directly(x, x, mask, value, op, where);
-    note_write(x, op, where);
+    write_unrecorded(x, op, where, [&] { fill_directly(x, x, mask, value, op, where); });
     return x;
   }
   Choice c;

@@ -26,6 +26,9 @@ struct TensorImpl {
   bool inference = false;
   /// Head and storage share one block; otherwise this is a view of another tensor's storage.
   bool owns_block = false;
+  /// Other memory may be put under this head (nn::Held). Its views bear the mark too: each counts for itself in the
+  /// storage it was made over.
+  bool movable = false;
   /// Which of the node's outputs this tensor is.
   uint16_t output_number = 0;
   /// For views: the storage version that `node` belongs to.
@@ -33,8 +36,8 @@ struct TensorImpl {
   Storage* storage = nullptr;
   /// The producer of this value, or the leaf's accumulation node; counted.
   Node* node = nullptr;
-  /// For views that autograd follows: the tensor they look into, never itself a view; counted. It keeps the storage
-  /// for the view, which counts no reference of its own there.
+  /// For views that autograd follows: the tensor they look into, never itself a view; counted. Unless it is movable it
+  /// keeps the storage for the view, which counts no reference of its own there.
   TensorImpl* base = nullptr;
 };
 

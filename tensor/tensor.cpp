@@ -140,6 +140,10 @@ inline TensorImpl* new_view_head(TensorImpl* source, const Arguments&... view) {
   }
   impl->base = source->base != nullptr ? source->base : source;
   retain(impl->base);
+  if (WEFT_UNLIKELY(impl->base->movable)) {
+    impl->movable = true;
+    impl->storage->refs.increment();
+  }
   impl->node_version.store(impl->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return impl;
 }
@@ -161,9 +165,10 @@ void destroy(TensorImpl* impl) {
   if (impl->node != nullptr) release_node(impl);
   Storage* storage = impl->storage;
   TensorImpl* base = impl->base;
+  const bool counted = base == nullptr || impl->movable;
   if (!impl->owns_block) free_block(impl, head_size);
+  if (counted) drop_storage(storage);
   if (base != nullptr) release(base);
-  else drop_storage(storage);
   count_live(-1);
 }
 

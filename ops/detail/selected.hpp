@@ -4,6 +4,7 @@
 
 #include <weft/autograd/from_ops.hpp>
 #include <weft/ops/detail/promote.hpp>
+#include <weft/ops/detail/reuse.hpp>
 #include <weft/ops/detail/selection.hpp>
 #include <weft/ops/detail/write.hpp>
 
@@ -139,8 +140,8 @@ Tensor placed(const Part& part, const Dims& whole, const Tensor& values, const c
 template <class Part>
 Tensor erased(const Part& part, Tensor&& x, const char* op, Location where) {
   const bool recorded = should_record(x);
-  const bool reuse = !recorded && detail::share_gradients && x.is_contiguous() && exclusively_owned(x.impl());
-  Tensor out = reuse ? std::move(x) : make_like(x, op, where);
+  const bool reuse = !recorded && may_become_result(x);
+  Tensor out = reuse ? as_result(std::move(x)) : make_like(x, op, where);
   if (!reuse) WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), x.raw_view());
   const Tensor zero = detail::zeros_unrecorded({}, out.dtype(), out.device());
   write_part(out, part, zero, false, op, where);

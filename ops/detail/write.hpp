@@ -1,6 +1,7 @@
 // Writing to a tensor that is there already, in the one order that is right. Not public.
 #pragma once
 
+#include <weft/backends/observe.hpp>
 #include <weft/ops/detail/common.hpp>
 
 namespace weft {
@@ -13,32 +14,54 @@ inline const Tensor& check_target(const Tensor& target, const char* op, Location
   return target;
 }
 
-/// Runs `write`, which changes the elements of `target`, and makes it known: the version, the writer and, where
-/// gradients are recorded, a node as the producer of the new value from `inputs`. Name `target` among them where its
-/// old value matters. `make_formula` runs before the write, so that it can keep old values; a formula that reads the
-/// new one has a member `written(target)`.
+/// DeviceError unless `operand` is on the target's device or a single value on the CPU.
+void check_in_place_device(const char* op, const Tensor& target, const Tensor& operand, Location where);
+
+/// Runs `write`, which changes the elements of `target` or throws before, and raises the version. Where an observer of
+/// the kernel throws after it, the elements have changed, and the version rises too.
+template <class Write>
+void write_unrecorded(const Tensor& target, const char* op, Location where, Write&& write) {
+  try {
+    write();
+  } catch (...) {
+    if (detail::failed_after_kernel()) note_write(target, op, where);
+    throw;
+  }
+  note_write(target, op, where);
+}
+
+/// Runs `write`, which changes the elements of `target` or throws before, and makes it known: the version, the writer
+/// and, where gradients are recorded, a node as the producer of the new value from `inputs`. Name `target` among them
+/// where its old value matters. `make_formula` runs before the write, so that it can keep old values; a formula that
+/// reads the new one has a member `written(target)`. Whatever needs memory comes before the write: what failed changed
+/// nothing.
 template <class Write, class MakeFormula, class... Inputs>
 void write_recorded(const Tensor& target, const char* op, Location where, Write&& write, MakeFormula&& make_formula,
                     const Inputs&... inputs) {
-  if (WEFT_LIKELY(!should_record(target, inputs...))) {
-    write();
-    note_write(target, op, where);
-    return;
-  }
+  if (WEFT_LIKELY(!should_record(target, inputs...))) return write_unrecorded(target, op, where, write);
   using Formula = std::invoke_result_t<MakeFormula>;
   constexpr int edge_count = sizeof...(Inputs) == 0 ? 1 : sizeof...(Inputs);
-  Formula formula = make_formula();
-  write();
-  Node* node = make_node<edge_count>(op, where, std::move(formula));
+  NodeHandle handle(make_node_with<edge_count>(op, where, make_formula));
+  Node* node = handle.get();
   // Before the version changes: the edges belong to the old values, and an old view would derive its node anew.
   int i = 0;
   (set_edge(node, i++, inputs.impl()), ...);
   (void)i;
-  note_write(target, op, where);
-  if constexpr (requires(Formula f) { f.written(target); }) {
-    static_cast<detail::OpNode<Formula, edge_count>*>(node)->formula.written(target);
+  Rebase rebase(target, handle.take());
+  const uint32_t version = target.version();
+  try {
+    write_unrecorded(target, op, where, write);
+    if constexpr (requires(Formula f) { f.written(target); }) {
+      static_cast<detail::OpNode<Formula, edge_count>*>(node)->formula.written(target);
+    }
+  } catch (...) {
+    if (target.version() != version) {  // the new value is there: backward says that nothing was saved for it
+      detail::close_saved(*node);
+      rebase.commit();
+    }
+    throw;
   }
-  rebase_history(target, node);
+  rebase.commit();
 }
 
 /// The formula of a write that leaves nothing of the old value: the gradient ends there.

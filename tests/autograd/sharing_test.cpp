@@ -35,6 +35,91 @@ TEST(Sharing, AGradientKeptByAHookIsNotWrittenByTheOtherBranch) {
   EXPECT_EQ(values(y.grad()), (Doubles{2, 20}));
 }
 
+using Unrecorded = Tensor (*)(Tensor&&);
+const std::pair<const char*, Unrecorded> unrecorded_ops[] = {
+    {"unary", [](Tensor&& h) { return exp(std::move(h)); }},
+    {"binary, first", [](Tensor&& h) { return std::move(h) + ones({2}, f64); }},
+    {"binary, second", [](Tensor&& h) { return ones({2}, f64) - std::move(h); }},
+    {"with a number", [](Tensor&& h) { return std::move(h) * 2.0; }},
+    {"after a number", [](Tensor&& h) { return 2.0 / std::move(h); }},
+    {"general",
+     [](Tensor&& h) {
+       return std::move(h) * ones({3, 1}, f64);
+     }},
+    {"where",
+     [](Tensor&& h) {
+       return where(tensor({true, false}), std::move(h), ones({2}, f64));
+     }},
+    {"masked_fill",
+     [](Tensor&& h) {
+       return masked_fill(std::move(h), tensor({true, false}), 3.0);
+     }},
+    {"softmax", [](Tensor&& h) { return softmax(std::move(h), 0); }},
+};
+
+TEST(Sharing, AnUnrecordedResultIsInNoGraphWhateverItWasMadeOf) {
+  for (const auto& [name, op] : unrecorded_ops) {
+    for (const bool leaf : {false, true}) {
+      SCOPED_TRACE(name + std::string(leaf ? " of a leaf" : " of a result"));
+      const Tensor x = tensor({1.0, 2.0}, f64).requires_grad_();
+      const auto operand = [&] { return leaf ? tensor({1.0, 2.0}, f64).requires_grad_() : x * 1.0; };
+      const Tensor kept = operand();
+      const NoGradGuard guard;
+      Tensor h = leaf ? operand() : Tensor();
+      if (!leaf) {
+        const EnableGradGuard record;
+        h = operand();
+      }
+      h.register_hook([](const Tensor&) { FAIL() << "backward reached the operand"; });
+      const Tensor y = op(std::move(h));
+      EXPECT_FALSE(y.requires_grad());
+      EXPECT_TRUE(y.is_leaf());
+      EXPECT_EQ(values(y), values(op(Tensor(kept))));
+      const EnableGradGuard record;
+      const Tensor p = ones(y.shape(), f64).requires_grad_();
+      (y * p).sum().backward();
+      EXPECT_FALSE(x.grad().defined());
+      EXPECT_EQ(values(p.grad()), values(y));
+    }
+  }
+}
+
+TEST(Sharing, AResultIsOfTheModeItWasMadeIn) {
+  for (const auto& [name, op] : unrecorded_ops) {
+    SCOPED_TRACE(name);
+    Tensor made;
+    {
+      const InferenceGuard guard;
+      made = tensor({1.0, 2.0}, f64) * 1.0;
+    }
+    const Tensor y = op(std::move(made));
+    EXPECT_NO_THROW(y.requires_grad_());
+    Tensor ordinary = tensor({1.0, 2.0}, f64) * 1.0;
+    const InferenceGuard guard;
+    const Tensor z = op(std::move(ordinary));
+    EXPECT_THROW(z.requires_grad_(), AutogradError);
+  }
+}
+
+TEST(Sharing, AGradientThatAHookRecordedBelongsToNoGraph) {
+  const Tensor x = tensor({1.0, 2.0}, f64).requires_grad_(), w = tensor({3.0, 4.0}, f64).requires_grad_();
+  const Tensor y = exp(x);
+  y.register_hook([&](const Tensor& g) {
+    const EnableGradGuard record;
+    return g * w;
+  });
+  y.sum().backward();
+  EXPECT_FALSE(x.grad().requires_grad());
+  const Tensor leaf = tensor({1.0, 2.0}, f64).requires_grad_();
+  leaf.register_hook([&](const Tensor& g) {
+    const EnableGradGuard record;
+    return g * w;
+  });
+  leaf.sum().backward();
+  EXPECT_FALSE(leaf.grad().requires_grad());
+  EXPECT_EQ(values(leaf.grad()), values(w));
+}
+
 TEST(Sharing, ASeedIsNeverWritten) {
   const Tensor x = tensor({1.0, 2.0}).requires_grad_();
   const Tensor seed = tensor({1.0, 10.0});

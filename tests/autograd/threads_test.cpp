@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -149,6 +150,46 @@ TEST(Threads, OneRetainedGraphOfManyKindsOfNodes) {
   });
   const Doubles sum = values(x.grad()), part = values(once[0]);
   for (size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i], 60 * part[i], 1e-9);
+}
+
+TEST(Threads, AGraphIsFreedWhileOthersRunIt) {
+  for (int round = 0; round < 100; ++round) {
+    const int64_t before = detail::live_tensors();
+    {
+      const Tensor x = full({40}, 0.5, f64).requires_grad_();
+      Tensor y = x;
+      for (int i = 0; i < 10; ++i) y = exp(y * 0.1) * sigmoid(y);
+      const Tensor z = y.sum();
+      std::atomic<int> done{0};
+      on_threads(4, [&](int t) {
+        try {
+          if (t == 0) grad({z}, {x});
+          else z.backward({.retain_graph = t == 1});
+          ++done;
+        } catch (const AutogradError& error) {
+          EXPECT_NE(std::string(error.what()).find("backward through a graph a second time"), std::string::npos);
+        }
+      });
+      EXPECT_GE(done, 1);
+      EXPECT_THROW(z.backward(), AutogradError);
+    }
+    EXPECT_EQ(detail::live_tensors(), before);
+  }
+}
+
+TEST(Threads, AHookMayFreeTheGraphThatRuns) {
+  const Tensor x = full({4}, 2.0, f64).requires_grad_();
+  const Tensor y = exp(x), z = (y * y).sum();
+  Tensor inner;
+  bool outer = true;
+  register_node_pre_hook(y, [&](const GradEvent&) {
+    if (std::exchange(outer, false)) inner = grad({z}, {x})[0];  // frees what the outer pass is about to read
+  });
+  z.backward({.retain_graph = true});
+  ASSERT_TRUE(inner.defined());
+  EXPECT_NEAR(values(inner)[0], 2 * std::exp(4.0), 1e-9);
+  EXPECT_EQ(values(x.grad()), values(inner));
+  EXPECT_THROW(z.backward(), AutogradError);
 }
 
 TEST(Threads, HooksAndKeptGradientsOfASharedGraph) {

@@ -1,7 +1,9 @@
 // Module hooks: forward and backward, with in-place activations, shared inputs and several outputs.
 #include "hooks/values.hpp"
 
+#include <atomic>
 #include <optional>
+#include <thread>
 
 namespace weft {
 namespace {
@@ -270,6 +272,26 @@ TEST_F(ModuleHooks, AreSilentUnderNoGrad) {
   const NoGradGuard unrecorded;
   EXPECT_FALSE(m(leaf()).requires_grad());
   EXPECT_EQ(forward, 1);
+}
+
+TEST_F(ModuleHooks, TheFirstOnesMayComeFromManyThreads) {
+  for (int round = 0; round < 200; ++round) {
+    Scale m(3.0);
+    std::atomic<int> waiting{4}, calls{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        --waiting;
+        while (waiting > 0) std::this_thread::yield();
+        if (t < 3) m.register_forward_hook([&](const nn::ForwardEvent&) { ++calls; });
+        else m(tensor({1.0}, f64));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    calls = 0;
+    m(tensor({1.0}, f64));
+    ASSERT_EQ(calls, 3);
+  }
 }
 
 TEST_F(ModuleHooks, AThrowingHookLeavesNothingBehind) {

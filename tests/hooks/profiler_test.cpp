@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <atomic>
+#include <stdexcept>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <weft/autograd/function.hpp>
+#include <weft/autograd/mode.hpp>
 #include <weft/backends/observe.hpp>
 #include <weft/hooks/profiler.hpp>
 #include <weft/nn/layers.hpp>
@@ -196,6 +199,84 @@ TEST(Profiler, SeesOtherThreads) {
   profiler.stop();
   ASSERT_EQ(profiler.events().size(), 1u);
   EXPECT_EQ(profiler.events()[0].op, "exp");
+}
+
+// An observer that asks for the gradient whose sum it sees, and may throw after a kernel.
+struct Asking : KernelObserver {
+  Tensor leaf;
+  bool throws = false;
+  std::vector<float> seen;
+  void after(const KernelCall& call) override {
+    if (leaf.defined() && std::string_view(call.op) == "accumulate_grad") {
+      seen.push_back(leaf.grad().to_vector<float>()[0]);
+    }
+    if (throws) throw std::runtime_error("seen enough");
+  }
+};
+
+TEST(KernelObserver, MayAskForTheGradientThatIsBeingAddedUp) {
+  const Tensor x = tensor({2.f}).requires_grad_();
+  std::atomic<bool> over{false};
+  std::thread other([&] {  // locks are real where there are two threads
+    while (!over) std::this_thread::yield();
+  });
+  Asking asking;
+  asking.leaf = x;
+  {
+    const ObserverGuard guard(asking);
+    for (int i = 0; i < 3; ++i) (x * 3.f).sum().backward();
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(asking.seen, (std::vector<float>{6, 9}));
+}
+
+TEST(KernelObserver, MayNotRunABackwardIntoTheSum) {
+  struct Running : KernelObserver {
+    Tensor leaf;
+    void after(const KernelCall& call) override {
+      if (std::string_view(call.op) == "accumulate_grad") (leaf * 1.f).sum().backward();
+    }
+  } running;
+  running.leaf = tensor({2.f}).requires_grad_();
+  (running.leaf * 3.f).sum().backward();
+  const ObserverGuard guard(running);
+  EXPECT_THROW((running.leaf * 3.f).sum().backward(), AutogradError);
+}
+
+TEST(KernelObserver, AWriteThatItFailsAfterIsStillSeenByTheGraph) {
+  const Tensor x = tensor({2.f}).requires_grad_();
+  Asking asking;
+  for (const bool recorded : {true, false}) {
+    const Tensor y = x * 1.f, z = y * y, other = recorded ? x : tensor({2.f});
+    const GradModeGuard mode({.enabled = recorded, .inference = false});
+    asking.throws = true;
+    {
+      const ObserverGuard guard(asking);
+      EXPECT_THROW(y.add_(other), std::runtime_error);
+    }
+    asking.throws = false;
+    EXPECT_EQ(y.item<float>(), 4);
+    EXPECT_EQ(y.version(), 1u);
+    const EnableGradGuard record;
+    EXPECT_THROW(z.backward(), AutogradError);
+    if (!recorded) continue;
+    EXPECT_THROW(y.backward(), AutogradError);
+  }
+}
+
+TEST(KernelObserver, ComesAndGoesWhileOtherThreadsCompute) {
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) EXPECT_EQ((ones({8}) + ones({8})).sum().item<float>(), 16);
+  });
+  for (int i = 0; i < 300; ++i) {
+    Asking asking;
+    const ObserverGuard guard(asking);
+    EXPECT_EQ(ones({3}).sum().item<float>(), 3);
+  }
+  over = true;
+  other.join();
 }
 
 TEST(Profiler, TableAddsUpByOpOrByLine) {
