@@ -114,13 +114,11 @@ void set_sizes(Layout& layout, std::span<const int64_t> sizes, std::span<const i
 
 // Whether the sizes make `numel` elements, more than none, as they are.
 bool makes(const Dims& shape, int64_t numel) {
-  Checked product = 1;
-  bool negative = false;
+  int64_t product = 1;
   for (const int64_t n : shape) {
-    negative |= n < 0;
-    product *= n;
+    if (n < 0 || __builtin_mul_overflow(product, n, &product)) return false;
   }
-  return !negative && product.fits() && product.value() == numel && numel != 0;
+  return product == numel && numel != 0;
 }
 
 // Fills in one -1 and checks the element count.

@@ -64,7 +64,7 @@ Tensor from_window(const Window& w, PyObject* owner, Copying copying, Location w
   if (!shareable || copying == Copying::always) return gathered(w, where);
   Dims strides;
   for (const int64_t stride : w.strides) strides.push_back(stride / itemsize(w.dtype));
-  return detail::wrap_memory(w.data, w.shape, strides, w.dtype, shared_reference(owner), where);
+  return detail::wrap_memory(w.data, w.shape, strides, {.dtype = w.dtype}, shared_reference(owner), where);
 }
 
 namespace {
@@ -228,7 +228,7 @@ template <class T>
 Tensor from_values(const Elements& e, DType dtype, Location where) {
   const auto values = std::make_unique<T[]>(e.values.size() + 1);
   for (size_t i = 0; i < e.values.size(); ++i) values[i] = e.values[i].to<T>();
-  return detail::from_elements(values.get(), dtype_of<T>(), Dims(e.shape), dtype, where);
+  return detail::from_elements(values.get(), dtype_of<T>(), Dims(e.shape), {.dtype = dtype}, where);
 }
 
 }  // namespace

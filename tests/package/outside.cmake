@@ -5,6 +5,7 @@
 #   subdirectory   add_subdirectory; fetch: FetchContent
 #   shared         a build tree with BUILD_SHARED_LIBS, which asks for none of the libraries that Weft links
 #   cuda           what an installed CUDA build asks its users to link; an empty archive stands for the library
+#   tour           examples/tour.cpp by another compiler, linked to the build tree's library and run
 #   missing        says which Debian package is missing
 # What compiles Weft anew configures it and compiles a file, or with WEFT_LARGE_TESTS everything, and runs the program.
 cmake_minimum_required(VERSION 3.23)
@@ -67,6 +68,12 @@ if(way STREQUAL "install")
   run("${work}/build/program")
 elseif(way STREQUAL "build_tree")
   write_project(find)
+  run(${configure} "-Dweft_DIR=${build}")
+  run(${build_program})
+  run("${work}/build/program")
+elseif(way STREQUAL "tour")
+  write_project(find)
+  configure_file("${root}/examples/tour.cpp" "${work}/main.cpp" COPYONLY)
   run(${configure} "-Dweft_DIR=${build}")
   run(${build_program})
   run("${work}/build/program")
