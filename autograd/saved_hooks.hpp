@@ -40,11 +40,11 @@ struct WithoutOptional<std::optional<T>> {
 }  // namespace detail
 
 /// While one lives, each tensor that an op of this thread saves is handed to `pack`, and only what that returns is
-/// kept: a tensor or any other copyable value. `unpack` gets it when the node runs and returns a tensor of the same
-/// shape, dtype and device (ShapeError, DTypeError, DeviceError), at most once per run of the node. Both run
-/// unrecorded, with no saved-tensor hooks on. Inner scopes win over outer ones. `pack` must not write to its tensor
-/// (AutogradError); when it returns the tensor itself, a later in-place write is still found. Unpacked tensors keep
-/// their place in the graph, so `create_graph` works.
+/// kept: a tensor or any other copyable value; an empty optional or any leaves the tensor as it is. `unpack` gets it
+/// when the node runs and returns a tensor of the same shape, dtype and device (ShapeError, DTypeError, DeviceError),
+/// at most once per run of the node. Both run unrecorded, with no saved-tensor hooks on. Inner scopes win over outer
+/// ones. `pack` must not write to its tensor (AutogradError); when it returns the tensor itself, a later in-place write
+/// is still found. Unpacked tensors keep their place in the graph, so `create_graph` works.
 class WEFT_API SavedTensorHooks {
  public:
   template <class Pack, class Unpack>
@@ -55,6 +55,8 @@ class WEFT_API SavedTensorHooks {
     using Returned = std::remove_cvref_t<std::invoke_result_t<Pack&, const Tensor&>>;
     using Packed = typename detail::WithoutOptional<Returned>::type;
     auto hooks = std::make_shared<detail::SavedHooks>();
+    // An any is kept as it is: it would not nest in another one.
+    constexpr bool is_any = std::is_same_v<Packed, std::any>;
     hooks->pack = [pack = std::move(pack)](const Tensor& t) mutable {
       if constexpr (std::is_same_v<Packed, Returned>) {
         return std::any(Packed(pack(t)));
@@ -64,7 +66,8 @@ class WEFT_API SavedTensorHooks {
       }
     };
     hooks->unpack = [unpack = std::move(unpack)](const std::any& packed) mutable {
-      return Tensor(unpack(*std::any_cast<Packed>(&packed)));
+      if constexpr (is_any) return Tensor(unpack(packed));
+      else return Tensor(unpack(*std::any_cast<Packed>(&packed)));
     };
     hooks->only = only;
     install(std::move(hooks));

@@ -100,6 +100,27 @@ TEST_F(SavedHooks, InnerScopesWinAndAnEmptyOptionalLeavesATensorAlone) {
   EXPECT_NEAR(values(x.grad())[0], 2 * std::exp(1.0), 1e-5);
 }
 
+TEST_F(SavedHooks, AnAnyComesBackAsItWas) {
+  const auto unpack = [](const std::any& packed) { return tensor(std::any_cast<const std::vector<float>&>(packed)); };
+  const auto pack = [](const Tensor& t) { return std::any(t.to_vector<float>()); };
+  const auto sometimes = [&](const Tensor& t) {
+    return t.to_vector<float>()[0] == 1 ? std::optional<std::any>(pack(t)) : std::nullopt;
+  };
+  const auto gradient = [&](const auto& how) {
+    const Tensor x = leaf();
+    Tensor loss;
+    {
+      const SavedTensorHooks hooks(how, unpack);
+      loss = (exp(x) * x).sum();
+    }
+    loss.backward();
+    return values(x.grad());
+  };
+  const std::vector<double> expected = gradient([](const Tensor&) { return std::any(); });  // left as they are
+  EXPECT_EQ(gradient(pack), expected);
+  EXPECT_EQ(gradient(sometimes), expected);
+}
+
 TEST_F(SavedHooks, TensorsKeepTheirPlaceInTheGraph) {
   const Tensor x = tensor({0.5}, f64).requires_grad_();
   Tensor y;
