@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <weft/backends/portable/device_allocator.hpp>
 #include <weft/tensor/error.hpp>
@@ -17,10 +18,21 @@ Accelerator::~Accelerator() = default;
 
 uint32_t Accelerator::note_index_call() {
   const std::lock_guard lock(mutex_);
-  index_calls_[index_call_ % index_calls_.size()] = current_call_place();
-  if (++index_call_ == 0) index_call_ = 1;
+  const size_t slot = index_call_ % index_calls_.size();
+  if (slot == 0 && index_call_ != 0) keep_bad_place();
+  index_calls_[slot] = current_call_place();
+  if (++index_call_ == 0) index_call_ = static_cast<uint32_t>(index_calls_.size());  // 0 says that all were right
   return index_call_;
 }
+
+// Before places are overwritten: the calls that they belong to have run, and if one went wrong its place is kept.
+void Accelerator::keep_bad_place() {
+  drain();
+  if (bad_index_ == nullptr || bad_index_->call == 0 || bad_place_) return;
+  bad_place_ = place_of(bad_index_->call);
+}
+
+const CallPlace& Accelerator::place_of(uint32_t call) const { return index_calls_[(call - 1) % index_calls_.size()]; }
 
 void Accelerator::raise_bad_index() {
   if (bad_index_ == nullptr) return;
@@ -28,7 +40,7 @@ void Accelerator::raise_bad_index() {
   if (found.call == 0) [[likely]]
     return;
   *bad_index_ = {};
-  const CallPlace& place = index_calls_[(found.call - 1) % index_calls_.size()];
+  const CallPlace place = bad_place_ ? *std::exchange(bad_place_, {}) : place_of(found.call);
   const CallScope scope(place.op != nullptr ? place.op : "index", place.where);
   index_out_of_range(found.index, found.dim, found.size);
 }

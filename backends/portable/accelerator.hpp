@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include <weft/backends/dispatch.hpp>
@@ -89,8 +90,13 @@ class Accelerator {
  private:
   const Device device_;
   DeviceAllocator* const allocator_;  ///< outlives every tensor
+  void keep_bad_place();
+  const CallPlace& place_of(uint32_t call) const;
+
   std::array<CallPlace, 1024> index_calls_;
   uint32_t index_call_ = 0;
+  /// Of the index that went wrong, where its call is no longer among those.
+  std::optional<CallPlace> bad_place_;
 };
 
 /// Devices announce themselves; they live until the program's end.

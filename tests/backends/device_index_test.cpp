@@ -177,6 +177,23 @@ DEVICE_TEST(BadIndicesSurfaceAtTheNextWait) {
   expect_equal(ones({2}, {f32, on}), ones({2}));
 }
 
+DEVICE_TEST(ABadIndexNamesItsLineHoweverManyGoodOnesFollow) {
+  const Tensor x = rand({4, 3}, {f32, on});
+  const Tensor bad = tensor(std::vector<int64_t>{0, 7}).to(on), good = tensor(std::vector<int64_t>{1, 2}).to(on);
+  for (const int following : {0, 1023, 1024, 1500, 3000}) {
+    index_select(x, 0, bad);
+    const unsigned line = __LINE__ - 1;
+    for (int i = 0; i < following; ++i) index_select(x, 0, good);
+    try {
+      synchronize(on);
+      FAIL() << "index 7 of 4 went unnoticed before " << following << " others";
+    } catch (const IndexError& e) {
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("device_index_test.cpp:" + std::to_string(line))) << following;
+    }
+    synchronize(on);
+  }
+}
+
 DEVICE_TEST(BadIndicesLeaveTheRestAsTheyShould) {
   const Tensor x = zeros({4}, {f32, on}), values = tensor(std::vector<float>{1, 2, 3}).to(on);
   index_put_(x, {tensor(std::vector<int64_t>{1, std::numeric_limits<int64_t>::max(), -4}).to(on)}, values);
