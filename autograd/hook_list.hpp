@@ -1,6 +1,10 @@
 // The bodies of HookList, for the files that instantiate it. Not public.
 #pragma once
 
+#include <algorithm>
+#include <new>
+#include <optional>
+
 #include <weft/autograd/hooks.hpp>
 #include <weft/tensor/word_lock.hpp>
 
@@ -21,14 +25,28 @@ uint64_t HookList<Entry>::add(Entry entry) {
 template <class Entry>
 bool HookList<Entry>::remove(uint64_t id) {
   Snapshot old;
+  std::optional<Entry> dead;
   WordLock lock(word_);
   if (entries_ == nullptr) return false;
-  auto fresh = std::make_shared<std::vector<Entry>>();
-  for (const Entry& entry : *entries_) {
-    if (entry.id != id) fresh->push_back(entry);
+  const auto at = std::ranges::find(*entries_, id, &Entry::id);
+  if (at == entries_->end()) return false;
+  if (entries_->size() == 1) {
+    old = std::move(entries_);
+    return true;
   }
-  if (fresh->size() == entries_->size()) return false;
-  old = std::exchange(entries_, fresh->empty() ? nullptr : std::move(fresh));
+  try {
+    auto fresh = std::make_shared<std::vector<Entry>>();
+    for (const Entry& entry : *entries_) {
+      if (entry.id != id) fresh->push_back(entry);
+    }
+    old = std::exchange(entries_, std::move(fresh));
+  } catch (const std::bad_alloc&) {  // then in place, unless somebody runs them just now
+    if (entries_.use_count() != 1) throw;
+    auto& mine = const_cast<std::vector<Entry>&>(*entries_);
+    const auto place = mine.begin() + (at - entries_->begin());
+    dead.emplace(std::move(*place));
+    mine.erase(place);
+  }
   return true;
 }
 

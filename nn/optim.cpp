@@ -81,9 +81,11 @@ void Optimizer::set_lr(double lr, size_t group, Location where) {
 
 void Optimizer::start(State& state, const Tensor& parameter) const {
   const DType dtype = parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  std::vector<Tensor> fresh;  // all of them or none: memory may be short
   for (size_t i = 0; i < state_names_.size(); ++i) {
-    state.tensors.push_back(zeros(parameter.shape(), {dtype, parameter.device()}));
+    fresh.push_back(zeros(parameter.shape(), {dtype, parameter.device()}));
   }
+  state.tensors = std::move(fresh);
 }
 
 Optimizer::StateDict Optimizer::state_dict() const {

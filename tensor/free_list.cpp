@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <vector>
 
 namespace weft::detail {
 
@@ -22,9 +21,20 @@ void* new_block(int size_class) {
   return block;
 }
 
+// Blocks are linked through themselves: giving one back needs no memory.
+void push(void*& head, void* block) {
+  *static_cast<void**>(block) = head;
+  head = block;
+}
+void* pop(void*& head) {
+  void* block = head;
+  head = *static_cast<void**>(block);
+  return block;
+}
+
 struct Depot {
   std::mutex mutex;
-  std::vector<void*> blocks[block_classes];
+  void* heads[block_classes] = {};
 };
 
 // Never destroyed: static tensors die after any static of ours.
@@ -41,10 +51,8 @@ void give_to_depot(FreeLists& lists, int size_class, uint32_t count) {
   Depot& d = depot();
   std::lock_guard lock(d.mutex);
   while (count-- > 0 && lists.heads[size_class] != nullptr) {
-    void* block = lists.heads[size_class];
-    lists.heads[size_class] = *static_cast<void**>(block);
+    push(d.heads[size_class], pop(lists.heads[size_class]));
     --lists.counts[size_class];
-    d.blocks[size_class].push_back(block);
   }
 }
 
@@ -75,16 +83,12 @@ void* allocate_block_slow(int size_class) {
   if (phase == Phase::unborn) start_thread();
   Depot& d = depot();
   std::lock_guard lock(d.mutex);
-  auto& stock = d.blocks[size_class];
-  if (stock.empty()) return new_block(size_class);
-  void* result = stock.back();
-  stock.pop_back();
+  void*& stock = d.heads[size_class];
+  if (stock == nullptr) return new_block(size_class);
+  void* result = pop(stock);
   FreeLists& lists = free_lists;
-  for (uint32_t i = 0; i < batch && !stock.empty() && lists.counts[size_class] < lists.limit; ++i) {
-    void* block = stock.back();
-    stock.pop_back();
-    *static_cast<void**>(block) = lists.heads[size_class];
-    lists.heads[size_class] = block;
+  for (uint32_t i = 0; i < batch && stock != nullptr && lists.counts[size_class] < lists.limit; ++i) {
+    push(lists.heads[size_class], pop(stock));
     ++lists.counts[size_class];
   }
   return result;
@@ -99,14 +103,13 @@ void free_block_slow(void* block, int size_class) {
   if (phase == Phase::unborn) start_thread();
   if (phase == Phase::alive) {
     give_to_depot(free_lists, size_class, batch);
-    *static_cast<void**>(block) = free_lists.heads[size_class];
-    free_lists.heads[size_class] = block;
+    push(free_lists.heads[size_class], block);
     ++free_lists.counts[size_class];
     return;
   }
   Depot& d = depot();
   std::lock_guard lock(d.mutex);
-  d.blocks[size_class].push_back(block);
+  push(d.heads[size_class], block);
 #endif
 }
 
