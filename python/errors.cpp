@@ -54,6 +54,25 @@ void wait_for_exit() noexcept {
   for (;;) pause();
 }
 
+constinit thread_local PyThreadState* waiting_state = nullptr;
+
+void take_back(PyThreadState* state) noexcept {
+  try {
+    PyEval_RestoreThread(state);  // it looks at the address alone where Python is ending or has ended
+  } catch (...) {
+    wait_for_exit();
+  }
+}
+
+PyGILState_STATE WithGil::ensure() noexcept {
+  if (Py_IsInitialized() == 0) wait_for_exit();
+  try {
+    return PyGILState_Ensure();
+  } catch (...) {
+    wait_for_exit();
+  }
+}
+
 void throw_error(PyObject* kind, const std::string& text) {
   PyErr_SetString(kind, text.c_str());
   throw PythonError();

@@ -74,26 +74,29 @@ R guarded(R failure, F&& f) noexcept {
   }
 }
 
-/// Where a thread asks for an interpreter that is ending, Python unwinds the thread's stack. C++ frames on it must not
-/// be torn down, so the unwinding stops here and the thread sleeps until the process is gone.
+/// Where a thread asks for an interpreter that is ending, Python unwinds the thread's stack, and where it has ended, it
+/// would read what is freed. C++ frames must not be torn down, so the thread sleeps until the process is gone.
 [[noreturn]] void wait_for_exit() noexcept;
+
+/// The state of this thread while it has given the interpreter away; null else.
+extern constinit thread_local PyThreadState* waiting_state;
+/// Takes the interpreter back, also from a Python that is ending or has ended: then it sleeps.
+void take_back(PyThreadState* state) noexcept;
 
 /// Gives the interpreter to other threads until the end of the scope, where `worth` it.
 class WithoutGil {
  public:
-  explicit WithoutGil(bool worth = true) : state_(worth ? PyEval_SaveThread() : nullptr) {}
+  explicit WithoutGil(bool worth = true) {
+    if (worth) waiting_state = PyEval_SaveThread();
+    worth_ = worth;
+  }
   ~WithoutGil() {
-    if (state_ == nullptr) return;
-    try {
-      PyEval_RestoreThread(state_);
-    } catch (...) {
-      wait_for_exit();
-    }
+    if (worth_) take_back(std::exchange(waiting_state, nullptr));
   }
   WithoutGil(const WithoutGil&) = delete;
 
  private:
-  PyThreadState* state_;
+  bool worth_;
 };
 /// Elements from which an op is worth the switch: about 10 µs.
 inline constexpr int64_t elements_worth_a_switch = 16384;
@@ -101,18 +104,22 @@ inline constexpr int64_t elements_worth_a_switch = 16384;
 /// Takes the interpreter for a function that C++ calls on any thread.
 class WithGil {
  public:
-  WithGil() noexcept {
-    try {
-      state_ = PyGILState_Ensure();
-    } catch (...) {
-      wait_for_exit();
-    }
+  WithGil() noexcept : waiting_(std::exchange(waiting_state, nullptr)) {
+    if (waiting_ != nullptr) take_back(waiting_);
+    else ensured_ = ensure();
   }
-  ~WithGil() { PyGILState_Release(state_); }
+  ~WithGil() {
+    if (waiting_ != nullptr) waiting_state = PyEval_SaveThread();
+    else PyGILState_Release(ensured_);
+  }
   WithGil(const WithGil&) = delete;
 
  private:
-  PyGILState_STATE state_;
+  /// For a thread that Python did not start, or that has the interpreter already.
+  static PyGILState_STATE ensure() noexcept;
+
+  PyThreadState* waiting_;
+  PyGILState_STATE ensured_ = PyGILState_UNLOCKED;
 };
 
 /// Drops a reference from any thread, with or without the interpreter and whatever lock the caller holds: at once it is

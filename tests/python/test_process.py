@@ -55,6 +55,32 @@ def test_exit_with_live_tensors_and_workers_is_clean():
     assert done.returncode == 0 and done.stdout == "end\n" and done.stderr == ""
 
 
+def test_threads_that_call_hooks_outlive_python():
+    done = run("""
+        import ctypes, sys, threading, weft
+        libc = ctypes.CDLL(None)
+        libc.on_exit.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        # After Python has ended the process goes on for its status in microseconds.
+        libc.on_exit(ctypes.cast(libc.usleep, ctypes.c_void_p), None)
+        running = threading.Barrier(3)
+        def work():
+            x = weft.ones(1000, requires_grad=True)
+            first = True
+            while True:
+                y = x * 2
+                y.register_hook(lambda g: g)
+                y.sum().backward()
+                if first:
+                    running.wait()
+                first = False
+        for _ in range(2):
+            threading.Thread(target=work, daemon=True).start()
+        running.wait()
+        sys.exit(1 << 18)
+        """)
+    assert done.returncode == 0 and done.stdout == "" and done.stderr == ""
+
+
 def test_an_interrupt_stops_a_loop_of_ops():
     done = run("""
         import os, signal, threading, weft
