@@ -57,5 +57,31 @@ TEST(InPlace, OverwritingEndsTheGradient) {
   expect_values(x.grad(), {0, 30});
 }
 
+TEST(InPlace, AnOperandOfAnotherDeviceIsRefusedAndTheTargetUnchanged) {
+  const Device meta("meta");
+  for (const Dims& shape : {Dims{}, Dims{1}, Dims{2}}) {
+    const Tensor total = full(shape, 3.0, f64), loss = ones({}, {f64, meta});
+    const auto writes = {+[](const Tensor& t, const Tensor& v) { t += v; },
+                         +[](const Tensor& t, const Tensor& v) { maximum_(t, v); },
+                         +[](const Tensor& t, const Tensor& v) { t.add_(v, 2.0); },
+                         +[](const Tensor& t, const Tensor& v) { masked_fill_(t, tensor(true), v); },
+                         +[](const Tensor& t, const Tensor& v) { masked_fill_(t, v.to(boolean), 1.0); },
+                         +[](const Tensor& t, const Tensor& v) { t.copy_(v); }};
+    for (const auto& write : writes) {
+      EXPECT_THROW(write(total, loss), DeviceError);
+      EXPECT_EQ(values(total), Doubles(static_cast<size_t>(total.numel()), 3.0));
+      EXPECT_EQ(total.version(), 0u);
+    }
+    EXPECT_NO_THROW(ones(shape, {f64, meta}) += tensor(1.0, f64));
+  }
+  try {
+    tensor(0.f) += ones({}, meta);
+    FAIL() << "nothing was raised";
+  } catch (const DeviceError& error) {
+    EXPECT_NE(std::string(error.what()).find("[add_] an in-place result stays on its device"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("to(\"cpu\")"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace weft::testing
