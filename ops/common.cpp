@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <weft/ops/reduce.hpp>
+#include <weft/tensor/overlap.hpp>
 
 namespace weft {
 
@@ -62,6 +63,13 @@ void check_writable(const Tensor& target, const char* op, Location where) {
                                 target.shape().text()),
          .remedy = "clone() it first"},
         where);
+  }
+  if (WEFT_UNLIKELY(overlaps(layout))) {
+    raise<ValueError>({.op = op,
+                       .problem = fmt::format("cannot write to a tensor whose elements overlap: strides {} of shape {}",
+                                              target.strides().text(), target.shape().text()),
+                       .remedy = "clone() it first"},
+                      where);
   }
 }
 

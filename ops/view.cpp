@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include <weft/autograd/from_ops.hpp>
 #include <weft/ops/detail/common.hpp>
@@ -12,6 +11,7 @@
 #include <weft/ops/index.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/tensor/checked.hpp>
+#include <weft/tensor/overlap.hpp>
 
 namespace weft {
 
@@ -415,22 +415,6 @@ Tensor Tensor::diagonal(int64_t offset, int dim0, int dim1, Location where) cons
 
 namespace {
 
-// True where two index tuples may reach one element.
-bool may_overlap(const Dims& shape, const Dims& strides) {
-  std::vector<std::pair<int64_t, int64_t>> steps;
-  for (int i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return false;
-    if (shape[i] > 1) steps.emplace_back(std::abs(strides[i]), shape[i]);
-  }
-  std::sort(steps.begin(), steps.end());
-  int64_t reach = 0;
-  for (auto [stride, size] : steps) {
-    if (stride <= reach) return true;
-    reach += stride * (size - 1);
-  }
-  return false;
-}
-
 // A tensor of g's elements whose strides are those of `like` (a layout that is not contiguous).
 Tensor in_geometry(const Tensor& g, const Layout& like, Location where) {
   if (like.contiguous) return g.contiguous(where);
@@ -448,8 +432,10 @@ struct PlaceInBase {
   Layout base;
   Dims shape, strides;
   int64_t origin;
+  bool repeats;  ///< an element of the base may stand in the view twice
 
-  PlaceInBase(const View& base_view, const View& view) : base(base_view.layout), shape(sizes_of(view.layout)) {
+  PlaceInBase(const View& base_view, const View& view)
+      : base(base_view.layout), shape(sizes_of(view.layout)), repeats(may_overlap(view.layout)) {
     const int64_t item = itemsize(base.dtype);
     for (int i = 0; i < view.layout.rank; ++i) strides.push_back(view.layout.strides[i] / item);
     const char* lowest = static_cast<const char*>(base_view.data) + byte_span(base).low;
@@ -472,7 +458,7 @@ struct PlaceInBase {
 // The gradient of reading a region: g added into zeros of the base's geometry.
 Tensor region_gradient(const PlaceInBase& region, const Tensor& g, Location where) {
   Tensor flat = zeros(region.base_span(), {g.dtype(), g.device()}, where);
-  if (!may_overlap(region.shape, region.strides)) {
+  if (!region.repeats) {
     region.of(flat, where).copy_(g, where);
     return region.base_shaped(flat, where);
   }
@@ -563,7 +549,8 @@ std::vector<Tensor> pieces(const Tensor& x, int dim, int64_t size, bool drop_dim
   const int64_t step = size * piece.layout.strides[dim];
   if (drop_dim) take_index(piece, piece, dim, 0);
   else set_range(piece, dim, 0, std::min(size, n), 1);
-  if (WEFT_UNLIKELY(n / size >= std::numeric_limits<int32_t>::max())) {
+  constexpr int64_t most = int64_t{1} << 24;
+  if (WEFT_UNLIKELY(n / size > most)) {
     raise<ShapeError>({.op = op, .problem = fmt::format("{} tensors are too many", n / size)}, where);
   }
   std::vector<Tensor> out;
