@@ -169,6 +169,9 @@ Scalar Tensor::item_scalar(Location where) const {
                        .remedy = "select one, or use to_vector()"},
                       where);
   }
+  if (WEFT_UNLIKELY(device().type == DeviceType::meta)) {
+    raise<NotImplementedError>({.op = "item", .problem = "what follows from values is unknown to meta tensors"}, where);
+  }
   alignas(8) unsigned char buffer[8];
   const void* element = data_ptr();
   if (!device().is_cpu()) {

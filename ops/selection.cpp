@@ -109,7 +109,9 @@ class Parser {
     join({&n, 1});
   }
   void tensor(const Index& item) {
-    if (item.tensor.dim() == 0) {
+    if (item.tensor.dim() == 0 && item.tensor.device().type == DeviceType::meta && !is_mask(item)) {
+      integer(0);  // any value gives this shape
+    } else if (item.tensor.dim() == 0) {
       const Scalar value = item.tensor.item_scalar(where_);
       if (is_mask(item)) boolean(value.to<bool>());
       else integer(value.to<int64_t>());
@@ -311,11 +313,26 @@ void parse(Selection& out, const Tensor& x, std::span<const Index> items, const 
   Parser(out.region, &out, x, op, where).read(items);
 }
 
+namespace {
+
+// Each element of an expanded tensor once, in order.
+Tensor without_repeats(const Tensor& t, Location where) {
+  const NoGradGuard unrecorded;
+  Tensor once = t;
+  for (int d = 0; d < t.dim(); ++d) {
+    if (t.stride(d) == 0 && t.sizes()[d] > 1) once = once.narrow(d, 0, 1, where);
+  }
+  return once;
+}
+
+}  // namespace
+
 void check_indices(const Selection& selection, const char* op, Location where) {
   const CallScope scope(op, where);
   for (int k = 0; k < selection.picks.count; ++k) {
     const int64_t n = selection.picks.extent[k];
-    for (const int64_t i : selection.index[k].to_vector<int64_t>(where)) {
+    if (selection.index[k].device().type == DeviceType::meta) continue;
+    for (const int64_t i : without_repeats(selection.index[k], where).to_vector<int64_t>(where)) {
       if (i < -n || i >= n) index_out_of_range(i, selection.picks.dim[k], n);
     }
   }

@@ -323,6 +323,18 @@ TEST_F(GetItem, SlicesByLists) {
 TEST_F(GetItem, ShapesNeedNoElements) {
   const Tensor ghost = empty({2, 3, 4}, {f32, Device("meta")});
   expect_shape(ghost[{0, None, Slice(none, none, -1)}], {1, 3, 4});
+  const Tensor somewhere = empty({}, {i64, Device("meta")});
+  expect_shape(ghost[{colon, somewhere}], {2, 4});
+  expect_shape(ghost[{somewhere, empty({5}, {i64, Device("meta")})}], {5, 4});
+  EXPECT_THROW(ghost[empty({}, {boolean, Device("meta")})].shape(), NotImplementedError);
+  expect_shape(empty({0, 3}, Device("meta"))[empty({int64_t{1} << 40}, {i64, Device("meta")})], {int64_t{1} << 40, 3});
+}
+
+// An expanded index is read once, not once for each place where it repeats.
+TEST_F(GetItem, AHugeExpandedIndexOfNothingIsChecked) {
+  const Tensor zero = tensor({0}).expand({int64_t{1} << 40});
+  EXPECT_SAYS(IndexError, (zeros({0, 0})[zero]), "index 0 is out of range for axis 0 of size 0");
+  expect_shape(x[{Slice(0, 0), zero}], {0, int64_t{1} << 40, 4});
 }
 
 }  // namespace
