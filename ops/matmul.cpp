@@ -273,6 +273,21 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Loc
   }
 }
 
+// A weight [in] has one output without a dimension of its own.
+Tensor single_output(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
+  Tensor out = product(x, weight, "linear", where);
+  if (!bias.defined()) return out;
+  check_pair("linear", weight, bias, where);
+  if (WEFT_UNLIKELY(bias.numel() != 1 || bias.dim() > 1)) {
+    raise<ShapeError>({.op = "linear",
+                       .problem = fmt::format("a bias of shape {} does not fit a weight of shape {}",
+                                              bias.shape().text(), weight.shape().text()),
+                       .remedy = "one output has one bias"},
+                      where);
+  }
+  return add(Operand(std::move(out), where), Operand(bias.reshape({}, where), where));
+}
+
 // A bias [n] seen with the sizes of [rows, n].
 View bias_rows(const Tensor& bias, const View& out) {
   View wide = bias.raw_view();
@@ -398,12 +413,13 @@ constexpr OpRecord matmul_op_records[] = {
     {"mv", "mv(a, b)", "[m, k] x [k]", true, numeric, mv_samples, detail::boxed<&weft::mv>},
     {"dot", "dot(a, b)", "The sum of products of two 1-d tensors, 0-d.", true, numeric, dot_samples,
      detail::boxed<&weft::dot>},
-    {"outer", "outer(a, b)", "Every product of an element of a [m] and one of b [n]: [m, n].", true, numeric,
-     outer_samples, detail::boxed<&weft::outer>},
+    {"outer", "outer(a, b)", "Every product of an element of a [m] and one of b [n]: [m, n], in their common dtype.",
+     true, numeric, outer_samples, detail::boxed<&weft::outer>},
     {"addmm", "addmm(input, a, b, beta=1, alpha=1)", "beta * input + alpha * (a x b); input broadcasts to [m, n].",
      true, numeric, addmm_samples, detail::boxed<&call_addmm>},
-    {"linear", "linear(x, weight, bias=None)", "x [..., in] times the transpose of weight [out, in], plus bias [out].",
-     true, numeric, linear_samples, detail::boxed<&weft::linear>},
+    {"linear", "linear(x, weight, bias=None)",
+     "x [..., in] times the transpose of weight [out, in], plus bias [out]; a weight [in] gives [...].", true, numeric,
+     linear_samples, detail::boxed<&weft::linear>},
 };
 
 }  // namespace
@@ -449,7 +465,8 @@ Tensor dot(const Tensor& a, const Tensor& b, Location where) {
 }
 
 Tensor outer(const Tensor& a, const Tensor& b, Location where) {
-  check_pair("outer", a, b, where);
+  checked(a, "outer", where);
+  checked(b, "outer", where);
   if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("outer", "two 1-d tensors", a, b, where);
   return mul(Operand(a.unsqueeze(1, where), where), Operand(b, where));
 }
@@ -475,6 +492,7 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
+  if (WEFT_UNLIKELY(weight.defined() && weight.dim() == 1)) return single_output(x, weight, bias, where);
   check_linear(x, weight, bias, where);
   Dims shape = x.shape();
   shape[shape.size() - 1] = weight.sizes()[0];

@@ -55,6 +55,13 @@ Scattered checked_scatter(const char* op, const Tensor& x, int dim, const Tensor
   checked(source, op, where);
   Scattered s{wrap_dim(dim, x.dim(), op, where), checked_index(op, index, x, where), source};
   check_source(op, x, source, where);
+  if (WEFT_UNLIKELY(s.index.numel() == 0 && s.index.dim() != x.dim())) {  // of any rank: it moves nothing
+    Dims none = x.dim() == 0 ? Dims(0) : x.shape();
+    none[s.dim] = 0;
+    s.index = make(none, s.index.dtype(), x.device(), op, where);
+    s.source = make(none, x.dtype(), x.device(), op, where);
+    return s;
+  }
   check_ranks(op, x, s.index, where);
   check_ranks(op, source, s.index, where);
   check_within(op, s.index, source, -1, where);
@@ -99,7 +106,7 @@ struct GatherFormula {
 };
 
 Tensor gather_elements(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
-  check_ranks(op, x, index, where);
+  if (WEFT_LIKELY(index.numel() != 0)) check_ranks(op, x, index, where);
   const bool lists = x.dim() <= 1;
   if (!lists && index.numel() != 0) check_within(op, index, x, dim, where);
   Tensor out = make(index.sizes(), x.dtype(), x.device(), op, where);

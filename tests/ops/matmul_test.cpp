@@ -197,6 +197,10 @@ TEST(Products, OfOtherNames) {
   EXPECT_EQ(v(mv(a, x)), (Numbers{17, 39}));
   EXPECT_EQ(v(dot(x, x)), (Numbers{61}));
   EXPECT_EQ(v(outer(x, tensor({1., 2., 3.}))), (Numbers{5, 10, 15, 6, 12, 18}));
+  EXPECT_EQ(outer(x.to(i64), tensor({1., 2.})).dtype(), f32);
+  const Tensor bools = outer(tensor({true, false}), tensor({true, true, false}));
+  EXPECT_EQ(bools.dtype(), boolean);
+  EXPECT_EQ(v(bools), (Numbers{1, 1, 0, 0, 0, 0}));
   EXPECT_EQ(v(addmm(x, a, a, 2, 0.5)), (Numbers{13.5, 17, 17.5, 23}));
   EXPECT_EQ(v(bmm(a.unsqueeze(0), a.unsqueeze(0))), (Numbers{7, 10, 15, 22}));
 }
@@ -206,6 +210,12 @@ TEST(Linear, AddsTheBias) {
   EXPECT_EQ(v(linear(tensor({1., 1.}), w, b)), (Numbers{13, 27, 41}));
   EXPECT_EQ(v(linear(tensor({{1., 0.}}), w)), (Numbers{1, 3, 5}));
   EXPECT_EQ(linear(sample({2, 4, 3}), sample({5, 3})).shape(), (Dims{2, 4, 5}));
+  const Tensor single = tensor({3., 5.}).requires_grad_(), bias = tensor(7.).requires_grad_();
+  EXPECT_EQ(v(linear(tensor({{1., 0.}, {0., 1.}}), single, bias)), (Numbers{10, 12}));
+  EXPECT_EQ(linear(tensor({1., 0.}), single, bias.reshape({1})).shape(), Dims());
+  linear(tensor({{1., 2.}, {3., 4.}}), single, bias).sum().backward();
+  EXPECT_EQ(v(single.grad()), (Numbers{4, 6}));
+  EXPECT_EQ(v(bias.grad()), (Numbers{2}));
   EXPECT_EQ(v(linear(zeros({2, 0}), zeros({3, 0}), b)), (Numbers{10, 20, 30, 10, 20, 30}));
 }
 
@@ -245,7 +255,8 @@ TEST(Linear, ReportsWrongOperands) {
   const Tensor w = ones({5, 3});
   EXPECT_THROW(linear(ones({2, 4}), w), ShapeError);
   EXPECT_THROW(linear(tensor(1.), w), ShapeError);
-  EXPECT_THROW(linear(ones({2, 3}), ones({3})), ShapeError);
+  EXPECT_THROW(linear(ones({2, 3}), ones({4})), ShapeError);
+  EXPECT_THROW(linear(ones({2, 3}), ones({3}), ones({3})), ShapeError);
   EXPECT_THROW(linear(ones({2, 3}), w, ones({3})), ShapeError);
   EXPECT_THROW(linear(ones({2, 3}), w, ones({5}, f64)), DTypeError);
 }

@@ -77,6 +77,21 @@ TEST(Scatter, InPlaceAndErrors) {
   EXPECT_EQ(x.version(), version);
 }
 
+// As PyTorch has it: no index moves nothing, whatever its rank.
+TEST(Scatter, AnIndexWithoutElementsMayHaveAnyRank) {
+  const Tensor x = tensor({{1., 2.}, {3., 4.}}).requires_grad_(), none = zeros({0}, i64);
+  const Tensor gathered = gather(x, 1, none);
+  EXPECT_EQ(gathered.shape(), Dims(0));
+  EXPECT_EQ(gather(x, 0, zeros({2, 0, 3}, i64)).shape(), Dims({2, 0, 3}));
+  gathered.sum().backward();
+  expect_values(x.grad(), {0, 0, 0, 0});
+  expect_values(scatter_add(x, 0, none, zeros({3})), {1, 2, 3, 4});
+  expect_values(scatter(x, 1, none, 7), {1, 2, 3, 4});
+  expect_values(scatter_(x.detach(), 1, none, zeros({0})), {1, 2, 3, 4});
+  EXPECT_THROW(gather(x, 1, zeros({1}, i64)), ShapeError);
+  EXPECT_THROW(gather(x, 2, none), IndexError);
+}
+
 TEST(TakeAlongDim, WithoutADimensionIsFlat) {
   const Tensor x = doubles({3, 1, 2, 0}, {2, 2});
   expect_values(take_along_dim(x, tensor({{3, 0}, {1, -2}})), {0, 3, 1, 2});
