@@ -187,9 +187,8 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
   constexpr const char* op = "masked_scatter";
   check_scatter(op, x, mask, source, where);
   const Dims shape = joined_shape(op, x, mask, where);
-  check_sizes(shape, x.dtype(), op, where);
-  check_enough(op, mask, source, shape, where);
   const Tensor out = make(shape, x.dtype(), x.device(), op, where);
+  check_enough(op, mask, source, shape, where);
   WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), broadcast_view(x.raw_view(), shape));
   run_masked_scatter(out, mask, source, where);
   if (should_record(x, source)) {

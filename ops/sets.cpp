@@ -165,21 +165,22 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Locat
 Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
   constexpr const char* op = "one_hot";
   const Tensor at = checked_index(op, checked(indices, op, where), indices, where);
+  const bool meta = indices.device().type == DeviceType::meta;
   if (classes == -1) {
-    if (WEFT_UNLIKELY(indices.device().type == DeviceType::meta)) count_true(op, indices, where);
+    if (WEFT_UNLIKELY(meta)) count_true(op, indices, where);
     if (indices.numel() == 0) {
       raise<ValueError>({.op = op, .problem = "no index says how many classes there are", .remedy = "give the number"},
                         where);
     }
     classes = room_for(op, at, where);
-  } else if (at.numel() != 0 && indices.device().type != DeviceType::meta) {
-    check_from_zero(op, at, where);
+  } else if (classes < 0) {
+    raise<ValueError>({.op = op, .problem = "the number of classes cannot be negative"}, where);
   }
-  if (classes < 0) raise<ValueError>({.op = op, .problem = "the number of classes cannot be negative"}, where);
   Dims shape = indices.shape();
   shape.push_back(classes);
   const Tensor out = zeros(shape, counting(indices), where);
   if (at.numel() == 0) return out;
+  if (WEFT_LIKELY(!meta)) check_from_zero(op, at, where);
   const Tensor one = ones({}, counting(indices), where), column = at.unsqueeze(-1, where);
   CallScope scope(op, where);
   WEFT_KERNEL_FOR(scatter, out, op, where)
