@@ -1,0 +1,15 @@
+// What has no record: views and new tensors as records of their own, and the in-place forms of ops that have one.
+#pragma once
+
+#include <span>
+
+#include <weft/ops/record.hpp>
+
+namespace weft::fuzz {
+
+std::span<const OpRecord> more_records();
+
+/// The in-place form of an op that is not pointwise; the target is the first argument. Null where there is none.
+const BoxedFunction* find_in_place(const char* name);
+
+}  // namespace weft::fuzz
