@@ -7,6 +7,7 @@
 #include <weft/tensor/allocator.hpp>
 #include <weft/tensor/config.hpp>
 #include <weft/tensor/device.hpp>
+#include <weft/tensor/location.hpp>
 
 namespace weft {
 
@@ -34,13 +35,18 @@ WEFT_API Backend* find_backend(DeviceType type);
 
 /// Number of devices of a kind that can be used now; 1 for cpu and meta.
 WEFT_API int device_count(DeviceType type);
+/// Why there is no such device, in words for the one who runs the program; empty where there is one.
+WEFT_API std::string why_no_device(Device device);
+/// DeviceError that says so, unless there is such a device.
+WEFT_API void check_device(Device device, const char* op, Location where = {});
 /// Waits until all work queued on the device is done. DeviceError where there is no such device.
 WEFT_API void synchronize(Device device);
 
 namespace detail {
-/// Defined by the backends that are built in: fills kernel_tables and registers allocators, or returns nullptr.
-Backend* start_hpu();
-Backend* start_cuda();
+/// Defined by the backends that are built in: fills kernel_tables and registers allocators, or returns nullptr and says
+/// why there is no device.
+Backend* start_hpu(std::string& why);
+Backend* start_cuda(std::string& why);
 }  // namespace detail
 
 }  // namespace weft

@@ -15,14 +15,8 @@ namespace weft {
 namespace {
 
 Backend& backend_of(Device device, const char* op, Location where) {
-  Backend* backend = find_backend(device.type);
-  if (backend == nullptr || device.index >= backend->device_count()) {
-    raise<DeviceError>({.op = op,
-                        .problem = fmt::format("there is no device {}", device.name()),
-                        .remedy = "device_count tells how many there are"},
-                       where);
-  }
-  return *backend;
+  check_device(device, op, where);
+  return *find_backend(device.type);
 }
 
 // Contiguous bytes between any two devices; dtypes and shapes are equal.

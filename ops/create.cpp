@@ -14,12 +14,7 @@ namespace weft {
 namespace {
 
 Tensor made(const Dims& shape, const TensorOptions& options, const char* op, Location where) {
-  if (WEFT_UNLIKELY(!options.device.is_cpu()) && options.device.index >= device_count(options.device.type)) {
-    raise<DeviceError>({.op = op,
-                        .problem = fmt::format("there is no device {}", options.device.name()),
-                        .remedy = "device_count tells how many there are"},
-                       where);
-  }
+  if (WEFT_UNLIKELY(!options.device.is_cpu())) check_device(options.device, op, where);
   return make(shape, options.dtype.value_or(default_dtype), options.device, op, where);
 }
 

@@ -54,10 +54,14 @@ void close_devices() {
 
 namespace weft::detail {
 
-Backend* start_cuda() {
+Backend* start_cuda(std::string& why) {
   using namespace cuda;
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess || count <= 0) {  // no driver, or no GPU
+  if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess || count <= 0) {  // no driver, or no GPU
+    why = fmt::format("CUDA: {}", cudaGetErrorString(code != cudaSuccess ? code : cudaErrorNoDevice));
+    if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+      why += fmt::format(" (CUDA_VISIBLE_DEVICES is \"{}\")", visible);
+    }
     cudaGetLastError();
     return nullptr;
   }

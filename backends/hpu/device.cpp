@@ -181,9 +181,13 @@ void HpuDevice::close() noexcept {
 
 namespace weft::detail {
 
-Backend* start_hpu() {
+Backend* start_hpu(std::string& why) {
   using namespace hpu;
-  if (find_api() == nullptr) return nullptr;
+  if (find_api() == nullptr) {
+    why = why_no_api();
+    return nullptr;
+  }
+  why = "no Level Zero driver offers a device other than the CPU";
   uint32_t count = 0;
   if (api().zeDriverGet(&count, nullptr) != ZE_RESULT_SUCCESS || count == 0) return nullptr;
   std::vector<ze_driver_handle_t> drivers(count);

@@ -23,12 +23,30 @@ bool resolve(void* library, Api& api) {
   return true;
 }
 
+const char* meaning(ze_result_t code);
+
+std::string& reason() {
+  static std::string text;
+  return text;
+}
+
 const Api* open_loader() {
   // Never closed: static tensors may die after everything else.
   void* library = dlopen("libze_loader.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return nullptr;
+  if (library == nullptr) {
+    reason() = "the Level Zero loader libze_loader.so.1 is not installed";
+    return nullptr;
+  }
   static Api functions;
-  if (!resolve(library, functions) || functions.zeInit(0) != ZE_RESULT_SUCCESS) return nullptr;
+  if (!resolve(library, functions)) {
+    reason() = "the Level Zero loader libze_loader.so.1 is too old";
+    return nullptr;
+  }
+  if (const ze_result_t code = functions.zeInit(0); code != ZE_RESULT_SUCCESS) {
+    reason() =
+        fmt::format("Level Zero finds no driver: zeInit gave {:#x} ({})", static_cast<uint32_t>(code), meaning(code));
+    return nullptr;
+  }
   return &functions;
 }
 
@@ -70,6 +88,8 @@ const Api* find_api() {
   (void)asked;
   return opened;
 }
+
+const std::string& why_no_api() { return reason(); }
 
 const Api& api() { return *opened; }
 

@@ -4,6 +4,8 @@
 #include <level_zero/ze_api.h>
 #include <level_zero/zes_api.h>
 
+#include <string>
+
 #include <weft/tensor/device.hpp>
 
 namespace weft::hpu {
@@ -31,6 +33,8 @@ struct Api {
 
 /// The functions, or nullptr where there is no loader or no driver. Asks once.
 const Api* find_api();
+/// Why there are none, then.
+const std::string& why_no_api();
 /// As above, once it is known to be there.
 const Api& api();
 
