@@ -9,15 +9,15 @@
 namespace weft::io {
 
 /// Writes the module's `state_dict` under "model.", the optimizer's state under "optimizer." with the parameters' names
-/// ("optimizer.blocks.0.norm1.weight.exp_avg"), and the state of the CPU's default generator. What is loaded from it
-/// goes on bit for bit. The file appears all at once. ValueError where the optimizer has a parameter that is not the
-/// module's; IoError.
+/// ("optimizer.blocks.0.norm1.weight.exp_avg"), and the state of every device's default generator under "rng.". What is
+/// loaded from it goes on bit for bit, on any device. The metadata gets "weft.optimizer", the name of that. The file
+/// appears all at once. ValueError where the optimizer has a parameter that is not the module's; IoError.
 WEFT_API void save_checkpoint(const Path& path, const nn::Module& module, const optim::Optimizer* optimizer = nullptr,
                               const Metadata& metadata = {}, Location where = {});
 
-/// Loads into a module and an optimizer made in the same way, and sets the CPU's default generator; returns the
-/// metadata. Errors as SafeFile::open, Module::load_state_dict and Optimizer::load_state_dict; ValueError where the
-/// file has no state for the optimizer. A module may be changed when its optimizer does not fit.
+/// Loads into a module and an optimizer made in the same way, and sets the default generators; returns the metadata.
+/// Errors as SafeFile::open; ValueError, ShapeError and FormatError that name the file and the key where it holds plain
+/// weights, or those of another module, or another optimizer's state or none: then nothing was changed.
 WEFT_API Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer* optimizer = nullptr,
                                   Location where = {});
 

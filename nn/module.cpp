@@ -353,7 +353,21 @@ StateDict Module::state_dict() const {
   return out;
 }
 
-LoadReport Module::load_state_dict(const StateDict& values, bool strict, Location where) {
+namespace {
+
+// "missing: a, b"; nothing where there are no names, and no more names than a message can hold.
+void add_names(std::string& text, const char* what, const std::vector<std::string>& names) {
+  constexpr size_t most = 8;
+  if (names.empty()) return;
+  const size_t shown = std::min(names.size(), most);
+  text +=
+      fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, fmt::join(names.begin(), names.begin() + shown, ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+}
+
+}  // namespace
+
+LoadReport Module::check_state_dict(const StateDict& values, bool strict, Location where) const {
   LoadReport report;
   std::vector<std::string> misshapen;
   const StateDict own = state_dict();
@@ -373,8 +387,10 @@ LoadReport Module::load_state_dict(const StateDict& values, bool strict, Locatio
   for (const auto& [name, value] : values) {
     if (!own.contains(name)) report.unexpected.push_back(name);
   }
-  const std::string details = fmt::format("shape: {}; missing: {}; unexpected: {}", fmt::join(misshapen, ", "),
-                                          fmt::join(report.missing, ", "), fmt::join(report.unexpected, ", "));
+  std::string details;
+  add_names(details, "shape", misshapen);
+  add_names(details, "missing", report.missing);
+  add_names(details, "unexpected", report.unexpected);
   if (!misshapen.empty()) {
     raise<ShapeError>({.op = "load_state_dict", .problem = "shapes differ", .details = details}, where);
   }
@@ -385,9 +401,14 @@ LoadReport Module::load_state_dict(const StateDict& values, bool strict, Locatio
                        .remedy = "pass strict = false to load what fits"},
                       where);
   }
+  return report;
+}
+
+LoadReport Module::load_state_dict(const StateDict& values, bool strict, Location where) {
+  LoadReport report = check_state_dict(values, strict, where);
   NoGradGuard unrecorded;
   std::vector<std::pair<Tensor, Tensor>> copies;  // all there before the first is written: memory may be short
-  for (const auto& [name, tensor] : own) {
+  for (const auto& [name, tensor] : state_dict()) {
     const auto found = values.find(name);
     if (found != values.end())
       copies.emplace_back(tensor, apart(found->second.to(tensor.device(), where), tensor, where));

@@ -142,8 +142,10 @@ class WEFT_API Module {
   /// name.
   StateDict state_dict() const;
   /// Copies the values in; the dictionary may be on another device. ShapeError where a shape differs, and with `strict`
-  /// ValueError where a name is missing or unexpected; both name them all, and then nothing was changed.
+  /// ValueError where a name is missing or unexpected; both name them, and then nothing was changed.
   LoadReport load_state_dict(const StateDict& values, bool strict = true, Location where = {});
+  /// What `load_state_dict` would report, or raise; nothing is changed.
+  LoadReport check_state_dict(const StateDict& values, bool strict = true, Location where = {}) const;
 
   /// Called before `forward` with a ForwardEvent or the first input; what it returns replaces the first input, or all
   /// of them (a vector). Hooks belong to all copies of the module, not to clones; they run in order of registration.

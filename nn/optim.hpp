@@ -61,6 +61,10 @@ class WEFT_API Optimizer {
   void set_lr(double lr, Location where = {});
   void set_lr(double lr, size_t group, Location where = {});
 
+  /// "AdamW", and what it keeps of each parameter besides its step: "exp_avg", "exp_avg_sq".
+  const char* name() const { return name_; }
+  std::span<const std::string> state_names() const { return state_names_; }
+
   /// State by number of the parameter, "3.exp_avg", and the rates, "group.0.lr"; names as in PyTorch. Tensors share
   /// memory with the optimizer. Parameters that were never updated are absent.
   StateDict state_dict() const;

@@ -102,6 +102,16 @@ Generator& default_generator(Device device) {
   return o.by_device.try_emplace(static_cast<int>(device.type) * 256 + device.index, o.seed).first->second;
 }
 
+std::vector<Device> devices_with_generators() {
+  std::vector<Device> out = {Device(DeviceType::cpu), Device(DeviceType::cuda), Device(DeviceType::hpu)};
+  OtherGenerators& o = others();
+  std::lock_guard lock(o.mutex);
+  for (const auto& [device, generator] : o.by_device) {
+    out.emplace_back(static_cast<DeviceType>(device / 256), device % 256);
+  }
+  return out;
+}
+
 void manual_seed(uint64_t seed) {
   for (Generator& generator : first_generators) generator.manual_seed(seed);
   OtherGenerators& o = others();

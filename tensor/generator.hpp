@@ -48,6 +48,9 @@ class WEFT_API Generator {
 
 /// The generator that random ops on `device` use unless given another.
 WEFT_API Generator& default_generator(Device device = {});
+/// The devices that have one in this process: the first of each kind, whether it is there or not, and those of which
+/// the generator was asked for.
+WEFT_API std::vector<Device> devices_with_generators();
 /// Seeds the default generator of every device.
 WEFT_API void manual_seed(uint64_t seed);
 
