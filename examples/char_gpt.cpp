@@ -1,8 +1,11 @@
 // Trains a small GPT on the characters of a text, prints what it then writes, and leaves a folder with the losses.
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <iostream>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <weft/weft.hpp>
@@ -76,6 +79,9 @@ std::string sample(const Gpt& model, const io::Vocabulary& vocabulary, int64_t c
   return vocabulary.decode(tensor(tokens).slice(0, 1));
 }
 
+// What a user of the command asked for wrongly is told without a line of C++.
+const Location nowhere = Location::none();
+
 struct Options {
   std::string preset = "small", device = "cpu", data = WEFT_EXAMPLE_DATA "/corpus.txt", save, resume, out;
   int64_t steps = -1, length = 400;
@@ -83,17 +89,60 @@ struct Options {
   int threads = 0;
 };
 
-// What a checkpoint says of itself: all that is needed to build its model again.
-io::Metadata resumed(Options& o) {
-  if (o.resume.empty()) return {};
-  io::Metadata saved = io::checkpoint_metadata(o.resume);
-  if (!saved.contains("weft-train")) throw FormatError("[train] " + o.resume + " was not written by --save");
-  o.preset = saved.at("preset");
-  o.seed = std::stoull(saved.at("seed"));
-  return saved;
+void tell_ignored(const CLI::App& app, const std::string& option, const std::string& why) {
+  if (app.count(option) > 0) std::cerr << option << " is ignored: " << why << std::endl;
 }
 
+// What a checkpoint says of itself: all that is needed to build its model again.
+struct SavedRun {
+  std::string preset, vocabulary;
+  uint64_t seed;
+  int64_t step;
+};
+
+SavedRun read_saved(const std::string& path) {
+  const io::Metadata metadata = io::checkpoint_metadata(path, nowhere);
+  const auto refuse = [&](const std::string& why) {
+    throw FormatError("[train] " + path + " was not written by this version's --save: " + why);
+  };
+  const auto text = [&](const char* key) {
+    if (!metadata.contains(key)) refuse(std::string("it does not tell the ") + key);
+    return metadata.at(key);
+  };
+  const auto number = [&]<class T>(const char* key, T value) {
+    const std::string digits = text(key);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size()) refuse(std::string("it tells no ") + key);
+    return value;
+  };
+  if (text("weft-train") != "1" || !presets.contains(text("preset"))) refuse("it is of preset " + text("preset"));
+  return {text("preset"), text("vocabulary"), number("seed", uint64_t{}), number("step", int64_t{})};
+}
+
+// A signal ends the training after the step that runs, so that it is saved; a second Ctrl-C ends the program at once.
+// After training every signal does. What is ignored, as under nohup, stays so.
 volatile std::sig_atomic_t interrupted = 0;
+
+class EndBySignal {
+ public:
+  EndBySignal() {
+    for (size_t i = 0; i < std::size(signals); ++i) {
+      sigaction(signals[i], nullptr, &before_[i]);
+      struct sigaction action {};
+      action.sa_handler = [](int signal) { interrupted = signal; };
+      action.sa_flags = signals[i] == SIGINT ? SA_RESTART | static_cast<int>(SA_RESETHAND) : SA_RESTART;
+      if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, nullptr);
+    }
+  }
+  ~EndBySignal() {
+    for (size_t i = 0; i < std::size(signals); ++i) sigaction(signals[i], &before_[i], nullptr);
+  }
+  EndBySignal(const EndBySignal&) = delete;
+
+ private:
+  static constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+  struct sigaction before_[std::size(signals)];
+};
 
 // Trains from `step` to `last` and returns the number of steps done.
 int64_t fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
@@ -109,52 +158,92 @@ int64_t fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io:
     io::StepMetrics metrics{.step = ++step, .train_loss = loss.item<double>()};
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     metrics.tokens_per_s = static_cast<double>(config.batch * config.context) / spent.count();
-    ended = step == last || interrupted;
-    if (ended || step % 50 == 0) metrics.val_loss = evaluate(model, validation, device);
+    ended = step == last || interrupted != 0;
+    // Who sent a signal may not wait for long.
+    if (interrupted == 0 && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device);
     log.record(metrics);
   }
   return step;
 }
 
-void run(Options o) {
-  const io::Metadata saved = resumed(o);
-  const Config config = presets.at(o.preset);
+// What --save writes; read_saved reads it.
+void save(const Options& o, const Gpt& model, const optim::Optimizer& optimizer, const io::Vocabulary& vocabulary,
+          int64_t step) {
+  io::save_checkpoint(o.save, model, &optimizer,
+                      {{"weft-train", "1"},
+                       {"preset", o.preset},
+                       {"seed", std::to_string(o.seed)},
+                       {"step", std::to_string(step)},
+                       {"vocabulary", vocabulary.hex()}},
+                      nowhere);
+}
+
+void run(Options o, const CLI::App& app) {
   const Device device(o.device);
+  check_device(device, "train", nowhere);
+  std::optional<SavedRun> saved;
+  if (!o.resume.empty()) {
+    saved = read_saved(o.resume);
+    if (o.preset != saved->preset) tell_ignored(app, "--preset", o.resume + " is of preset " + saved->preset);
+    if (o.seed != saved->seed) tell_ignored(app, "--seed", o.resume + " has seed " + std::to_string(saved->seed));
+    o.preset = saved->preset, o.seed = saved->seed;
+  }
+  const Config config = presets.at(o.preset);
+  const int64_t first = saved ? saved->step : 0, last = std::max(first, o.steps >= 0 ? o.steps : config.steps);
+  if (first == last) {
+    for (const char* option : {"--save", "--out"}) tell_ignored(app, option, "no step is left to train");
+    if (saved) tell_ignored(app, "--data", "no step is left to train");
+    if (o.steps > 0) tell_ignored(app, "--steps", o.resume + " has done " + std::to_string(first) + " of them");
+  } else if (!o.save.empty()) {
+    io::check_writable(o.save, "train", nowhere);
+  }
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
 
   const auto vocabulary =
-      saved.empty() ? io::Vocabulary(io::read_text(o.data)) : io::Vocabulary::from_hex(saved.at("vocabulary"));
+      saved ? io::Vocabulary::from_hex(saved->vocabulary, nowhere) : io::Vocabulary(io::read_text(o.data, {}, nowhere));
   Gpt model(config, vocabulary.size());
   model.to(device);
   optim::AdamW optimizer(model.parameters(), {.lr = config.lr, .beta2 = 0.99, .weight_decay = 0.1});
-  if (!saved.empty()) io::load_checkpoint(o.resume, model, &optimizer);
-  const int64_t first = saved.empty() ? 0 : std::stoll(saved.at("step"));
-  const int64_t last = std::max(first, o.steps >= 0 ? o.steps : config.steps);
+  if (saved) io::load_checkpoint(o.resume, model, &optimizer, nowhere);
   const double guess = std::log(static_cast<double>(vocabulary.size()));
 
   if (first < last) {
-    const auto [training, validation] = io::split_tail(vocabulary.encode(io::read_text(o.data)), 0.1);
+    const std::string text = io::read_text(o.data, {}, nowhere);
+    const auto [training, validation] = io::split_tail(vocabulary.encode(text, nowhere), 0.1);
     std::cout << model.parameter_count() << " parameters, " << training.numel() << " characters of "
               << vocabulary.size() << " kinds to learn from, on " << device.name() << std::endl;
-    io::RunLog log(o.out, first, last);
-    const io::TextLoader train_loader(training, config.batch, config.context, o.seed);
-    const io::TextLoader val_loader(validation, config.batch, config.context, o.seed);
-    const int64_t step = fit(model, optimizer, config, train_loader, val_loader, log, first, last, device);
-    log.finish({"Character GPT, preset " + o.preset, "step", "cross entropy per character", guess,
-                "guessing: ln(vocabulary)"});
+    const io::TextLoader train_loader(training, config.batch, config.context, o.seed, nowhere);
+    const io::TextLoader val_loader(validation, config.batch, config.context, o.seed, nowhere);
+    io::RunLog log(o.out, first, last, nowhere);
+    {
+      const EndBySignal signals;
+      const int64_t step = fit(model, optimizer, config, train_loader, val_loader, log, first, last, device);
+      if (!o.save.empty()) save(o, model, optimizer, vocabulary, step);
+    }
+    log.finish(
+        {"Character GPT, preset " + o.preset, "step", "cross entropy per character", guess, "guessing: ln(vocabulary)"},
+        {}, nowhere);
     std::cout << "guessing would lose " << guess << "; losses and curve are in " << log.folder().string() << std::endl;
-    if (!o.save.empty()) {
-      io::save_checkpoint(o.save, model, &optimizer,
-                          {{"weft-train", "1"},
-                           {"preset", o.preset},
-                           {"seed", std::to_string(o.seed)},
-                           {"step", std::to_string(step)},
-                           {"vocabulary", vocabulary.hex()}});
-      std::cout << "to sample from it again: ./weft train --resume " << o.save << " --steps 0\n";
+    if (!o.save.empty()) std::cout << "to sample from it again: ./weft train --resume " << o.save << " --steps 0\n";
+    if (interrupted != 0 && interrupted != SIGINT) {
+      std::cout << "ended by signal " << interrupted << ": " << strsignal(interrupted) << std::endl;
+      return;
     }
   }
   std::cout << "---- sample ----\n" << sample(model, vocabulary, config.context, o.length, o.seed, device) << std::endl;
+}
+
+// Whole numbers of 64 bits, in the words of the command line.
+template <class T>
+CLI::Validator whole_number(T least, const char* what) {
+  const auto check = [least, what](const std::string& text) {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool good = error == std::errc() && end == text.data() + text.size() && value >= least;
+    return good ? std::string() : text + " is not " + what;
+  };
+  return CLI::Validator(check, "");
 }
 
 int main(int argc, char** argv) {
@@ -165,20 +254,23 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--device", o.device, "cpu, hpu or cuda")->capture_default_str();
   app.add_option("--data", o.data, "text file to learn, instead of Weft's own sources");
-  app.add_option("--steps", o.steps, "steps in all; 0 only samples")->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", o.seed, "of the weights, the batches and the sample")->capture_default_str();
+  app.add_option("--steps", o.steps, "steps in all; 0 only samples")
+      ->check(whole_number<int64_t>(0, "a number of steps, 0 or more"));
+  app.add_option("--seed", o.seed, "of the weights, the batches and the sample")
+      ->check(whole_number<uint64_t>(0, "a seed, a whole number from 0 to 2^64 - 1"))
+      ->capture_default_str();
   app.add_option("--threads", o.threads, "threads of one kernel; losses do not depend on them")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number<int>(1, "a number of threads, 1 or more"));
   app.add_option("--save", o.save, "file for the weights and the optimizer's state");
   app.add_option("--resume", o.resume, "file that --save wrote: goes on from there");
   app.add_option("--out", o.out, "folder for metrics.jsonl and curve.svg, instead of runs/<time>");
   app.add_option("--length", o.length, "characters of the sample")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number<int64_t>(0, "a number of characters, 0 or more"))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   try {
-    run(o);
+    run(o, app);
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
     return 1;

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include <CLI/CLI.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;
@@ -52,7 +53,10 @@ std::vector<Tensor> trained(const Net& net) {
 }
 
 int main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? argv[1] : "runs/find-the-nan";
+  std::string folder = "runs/find-the-nan";
+  CLI::App app("Trains a small net with planted faults and lets Weft's tools find them.", "weft find-the-nan");
+  app.add_option("folder", folder, "for the page, the graph, the trace and the events")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
   constexpr int steps = 120, blank_step = 90;
   manual_seed(7);
   Net net;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <weft/backends/backend.hpp>
 #include <weft/io/checkpoint.hpp>
 
 #include <temporary_folder.hpp>
@@ -21,6 +22,7 @@ namespace weft {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string examples = WEFT_BINARY_DIR "/examples/";
 
@@ -102,7 +104,9 @@ TEST_F(Train, AnyBytesCanBeLearned) {
   EXPECT_EQ(train("--steps 4 --data data --out s --resume f.st").code, 0);
 }
 
-TEST_F(Train, CtrlCEndsCleanly) {
+class Signalled : public Train, public testing::WithParamInterface<int> {};
+
+TEST_P(Signalled, EndsAfterTheStepAndSaves) {
   const std::string program = examples + "weft-train";
   const pid_t child = fork();
   if (child == 0) {
@@ -120,12 +124,63 @@ TEST_F(Train, CtrlCEndsCleanly) {
     ASSERT_EQ(waitpid(child, &status, WNOHANG), 0) << "the program ended by itself: " << status;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  ASSERT_EQ(kill(child, SIGINT), 0);
+  ASSERT_EQ(kill(child, GetParam()), 0);
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_GT(std::stoi(io::checkpoint_metadata(folder / "f.st").at("step")), 0);
   EXPECT_TRUE(std::filesystem::exists(folder / "r" / "curve.svg"));
   EXPECT_THAT(losses(folder / "r"), testing::EndsWith("}\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Train, Signalled, testing::Values(SIGINT, SIGTERM, SIGHUP, SIGPIPE),
+                         [](const auto& info) { return std::string("signal") + std::to_string(info.param); });
+
+TEST_F(Train, WhoeverReadsItsWordsMayStop) {
+  run(folder, "weft-train --preset tiny --length 20 --steps 200 --out r --save f.st | head -n 1");
+  EXPECT_GT(std::stoi(io::checkpoint_metadata(folder / "f.st").at("step")), 0);
+}
+
+TEST_F(Train, UnderNohupAHangupIsIgnored) {
+  // The shell sends the signal as soon as the first metrics are there; the run goes on to its end.
+  const std::string script = "(trap '' HUP; exec " + examples +
+                             "weft-train --preset tiny --length 5 --steps 60 --out r --save f.st) & "
+                             "until [ -s r/metrics.jsonl ]; do sleep 0.02; done; kill -HUP $!; wait $!";
+  EXPECT_EQ(std::system(("cd " + folder.path().string() + " && (" + script + ") >words 2>&1").c_str()), 0);
+  EXPECT_EQ(io::checkpoint_metadata(folder / "f.st").at("step"), "60");
+}
+
+TEST_F(Train, AFullDiskForMetricsCostsNoWeights) {
+  std::filesystem::create_directory(folder / "r");
+  std::filesystem::create_symlink("/dev/full", folder / "r" / "metrics.jsonl");
+  const Outcome outcome = train("--steps 3 --out r --save f.st");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.words, HasSubstr("cannot write r/metrics.jsonl\n  No space left on device"));
+  EXPECT_EQ(io::checkpoint_metadata(folder / "f.st").at("step"), "3");
+  EXPECT_TRUE(std::filesystem::exists(folder / "r" / "curve.svg"));
+}
+
+TEST_F(Train, AFileThatCannotBeSavedIsKnownBeforeTheTraining) {
+  std::filesystem::create_directory(folder / "taken");
+  for (const auto& [name, cause] : {std::pair("no/f.st", "No such file or directory"), {"taken", "it is a folder"}}) {
+    const Outcome outcome = train(std::string("--steps 1000000 --out r --save ") + name);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.words, HasSubstr(cause));
+    EXPECT_FALSE(std::filesystem::exists(folder / "r"));
+  }
+}
+
+TEST_F(Train, ResumingTellsWhatItIgnores) {
+  ASSERT_EQ(train("--steps 2 --seed 4 --out r --save f.st").code, 0);
+  const auto resume = [&](const std::string& more) {
+    return run(folder, "weft-train --resume f.st --length 5 --out s " + more).words;
+  };
+  EXPECT_THAT(resume("--steps 3 --preset base --seed 9"),
+              testing::AllOf(HasSubstr("--preset is ignored: f.st is of preset tiny"),
+                             HasSubstr("--seed is ignored: f.st has seed 4"), HasSubstr("step     3/3")));
+  EXPECT_THAT(resume("--steps 3 --preset tiny --seed 4"), Not(HasSubstr("ignored")));
+  EXPECT_THAT(resume("--steps 1 --save g.st --data absent"),
+              testing::AllOf(HasSubstr("--steps is ignored: f.st has done 2 of them"), HasSubstr("--save is ignored"),
+                             HasSubstr("--out is ignored"), HasSubstr("--data is ignored")));
 }
 
 TEST_F(Train, BadInputIsOneClearError) {
@@ -141,7 +196,7 @@ TEST_F(Train, BadInputIsOneClearError) {
       {"--device hpu:99", "hpu:99"},
       {"--resume absent", "[load_file] cannot open absent"},
       {"--resume wrong.st", "not a valid safetensors file"},
-      {"--resume other.st", "was not written by --save"},
+      {"--resume other.st", "other.st was not written by this version's --save"},
       {"--out empty --steps 1", "cannot make the folder empty"},
   };
   for (const auto& [arguments, words] : bad) {
@@ -149,9 +204,46 @@ TEST_F(Train, BadInputIsOneClearError) {
     EXPECT_EQ(outcome.code, 1) << arguments << "\n" << outcome.words;
     EXPECT_THAT(outcome.words, HasSubstr(words)) << arguments;
     EXPECT_LE(std::count(outcome.words.begin(), outcome.words.end(), '\n'), 4) << outcome.words;
+    EXPECT_THAT(outcome.words, Not(HasSubstr("pp:"))) << "a line of C++";
   }
-  EXPECT_NE(train("--preset enormous").code, 0);
-  EXPECT_NE(train("--steps -3").code, 0);
+  const std::pair<const char*, const char*> misused[] = {
+      {"--preset enormous", "enormous"},
+      {"--steps -3", "--steps: -3 is not a number of steps, 0 or more"},
+      {"--steps 1e3", "1e3 is not a number"},
+      {"--steps 99999999999999999999", "99999999999999999999 is not a number"},
+      {"--seed -1", "--seed: -1 is not a seed, a whole number from 0 to 2^64 - 1"},
+      {"--seed 18446744073709551616", "18446744073709551616 is not a seed"},
+      {"--threads 0", "--threads: 0 is not a number of threads, 1 or more"},
+      {"--length -1", "--length: -1 is not a number of characters"},
+  };
+  for (const auto& [arguments, words] : misused) {
+    const Outcome outcome = train(arguments);
+    EXPECT_NE(outcome.code, 0) << arguments;
+    EXPECT_THAT(outcome.words, HasSubstr(words));
+    EXPECT_LT(outcome.words.size(), 200u) << outcome.words;
+  }
+  EXPECT_EQ(train("--seed 18446744073709551615 --steps 0").code, 0);
+}
+
+TEST_F(Train, ADeviceThatIsMissingIsExplained) {
+  for (const DeviceType type : {DeviceType::cuda, DeviceType::hpu}) {
+    const Device missing(type, device_count(type));
+    const Outcome outcome = train("--steps 1 --device " + missing.name());
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.words, "[train] there is no device " + missing.name() + "\n  " + why_no_device(missing) + "\n");
+    EXPECT_FALSE(why_no_device(missing).empty());
+  }
+  EXPECT_EQ(why_no_device(Device()), "");
+}
+
+TEST(FindTheNan, TellsItsUse) {
+  if (!std::filesystem::exists(examples + "weft-find-the-nan")) GTEST_SKIP() << "weft-find-the-nan was not built";
+  const TemporaryFolder folder;
+  const Outcome outcome = run(folder, "weft-find-the-nan --help");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.words, HasSubstr("Usage:"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "--help"));
+  EXPECT_NE(run(folder, "weft-find-the-nan --folder").code, 0);
 }
 
 TEST(TrainingLoop, LearnsXor) {
