@@ -18,9 +18,11 @@
 #pragma once
 
 #include <any>
+#include <concepts>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -29,6 +31,30 @@
 namespace weft {
 class KernelScope;
 }
+
+namespace weft::detail {
+
+/// A call's first tensor with the place of the call.
+struct FirstTensor {
+  template <std::convertible_to<Tensor> T>
+  FirstTensor(T&& t, Location w = {}) : tensor(std::forward<T>(t)), where(w) {}  // NOLINT: converts implicitly
+
+  Tensor tensor;
+  Location where;
+};
+
+/// The name of a type without what it lies in: "Cube".
+template <class T>
+constexpr std::string_view short_type_name() {
+  constexpr std::string_view text = __PRETTY_FUNCTION__, before = "T = ";
+  constexpr size_t start = text.find(before) + before.size(), end = text.find_first_of(";]", start);
+  std::string_view name = text.substr(start, end - start);
+  const size_t qualified = name.substr(0, name.find('<')).rfind("::");
+  if (qualified != name.npos) name.remove_prefix(qualified + 2);
+  return name;
+}
+
+}  // namespace weft::detail
 
 namespace weft::autograd {
 
@@ -77,17 +103,21 @@ class Function {
  public:
   using Context = autograd::Context;
 
-  /// Calls `Self::forward(context, arguments...)`; returns what it returns: a Tensor or a vector of them.
+  /// Calls `Self::forward(context, arguments...)`; returns what it returns: a Tensor or a vector of them. Errors name
+  /// the function, `Self::name` where it has one, and the place of the call where the first argument is a tensor.
   template <class... A>
-  static auto apply(const A&... arguments) {
-    return apply_at(Location::none(), arguments...);
+  static auto apply(const weft::detail::FirstTensor& first, const A&... rest) {
+    return apply_at(first.where, first.tensor, rest...);
   }
-  /// The same with the place that errors name: `Cube::apply_at(Location(), x)`.
+  template <class First, class... A>
+    requires(!std::convertible_to<First, Tensor>)
+  static auto apply(const First& first, const A&... rest) { return apply_at(Location::none(), first, rest...); }
+  /// The same with the place that errors name: `Scaled::apply_at(Location(), 2.0, x)`.
   template <class... A>
   static auto apply_at(Location where, const A&... arguments) {
     std::vector<Tensor> inputs;
     (collect(inputs, arguments), ...);
-    Call call(shown_name(), std::move(inputs), where);
+    Call call(std::string(shown_name()), std::move(inputs), where);
     using Result = decltype(Self::forward(call.context(), arguments...));
     std::vector<Tensor> outputs;
     {
@@ -101,13 +131,16 @@ class Function {
   }
 
  private:
-  static void collect(std::vector<Tensor>& inputs, const Tensor& tensor) { inputs.push_back(tensor); }
   template <class T>
-  static void collect(std::vector<Tensor>&, const T&) {}
+  static void collect(std::vector<Tensor>& inputs, const T& argument) {
+    constexpr bool is_tensor = std::derived_from<T, Tensor>;
+    static_assert(is_tensor || !std::convertible_to<T, Tensor>, "write Tensor t = x[...] and pass t");
+    if constexpr (is_tensor) inputs.push_back(argument);
+  }
 
-  static const char* shown_name() {
+  static std::string_view shown_name() {
     if constexpr (requires { Self::name; }) return Self::name;
-    else return "function";
+    else return weft::detail::short_type_name<Self>();
   }
   static std::vector<Tensor> run_backward(Context& context, std::span<const Tensor> gradients) {
     if constexpr (requires {

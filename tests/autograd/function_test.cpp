@@ -93,6 +93,55 @@ TEST(UserFunction, ChecksTheGradientsItGetsBack) {
   EXPECT_FALSE(x.grad().defined());
 }
 
+template <class T>
+struct Templated : autograd::Function<Templated<T>> {
+  using Context = autograd::Context;
+  static Tensor forward(Context&, const Tensor& x, const T&) { return x * 2.0; }
+  static Tensor backward(Context&, const Tensor& g) { return g.sum(); }
+};
+struct NumberFirst : autograd::Function<NumberFirst> {
+  static Tensor forward(Context& context, double factor, const Tensor& x) {
+    context.data = factor;
+    return x * factor;
+  }
+  static Tensor backward(Context& context, const Tensor& g) { return g * std::any_cast<double>(context.data); }
+};
+
+TEST(UserFunction, ErrorsNameItAndTheLineOfItsCall) {
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  const auto words = [](const Tensor& y) -> std::string {
+    try {
+      y.sum().backward();
+    } catch (const ShapeError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string line = "function_test.cpp:" + std::to_string(__LINE__ + 1);
+  EXPECT_NE(words(WrongShape::apply(x)).find(line), std::string::npos) << words(WrongShape::apply(x));
+  const std::string text = words(Templated<float>::apply(x, 1.0f));
+  EXPECT_TRUE(text.starts_with("[Templated<float>] backward returned")) << text;
+  EXPECT_STREQ(Exponential::apply(x).impl()->node->op, "Exponential");
+  EXPECT_STREQ(Cube::apply(x).impl()->node->op, "cube");
+  EXPECT_EQ(Cube::apply(x).impl()->node->where.line(), static_cast<unsigned>(__LINE__));
+  struct Local : autograd::Function<Local> {
+    static Tensor forward(autograd::Context&, const Tensor& t) { return t * 1.0; }
+    static Tensor backward(autograd::Context&, const Tensor& g) { return g; }
+  };
+  EXPECT_STREQ(Local::apply(x).impl()->node->op, "Local");
+}
+
+TEST(UserFunction, EveryKindOfTensorArgumentGetsItsGradient) {
+  nn::Linear layer(2, 2, false);
+  Cube::apply(layer.weight).sum().backward();  // a parameter is a tensor of another type
+  EXPECT_TRUE(layer.weight.grad().defined());
+  const Tensor x = tensor({2.0, 3.0}).requires_grad_();
+  Cube::apply(x[1]).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 27}));
+  NumberFirst::apply(5.0, x).sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{5, 32}));
+}
+
 TEST(UserFunction, MayReturnItsInput) {
   const Tensor x = tensor({1.0}).requires_grad_();
   PassThrough::apply(x).backward();
