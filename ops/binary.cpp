@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
 #include <weft/ops/record.hpp>
+#include <weft/ops/reduce.hpp>
 #include <weft/ops/detail/symbolic.hpp>
 
 namespace weft {
@@ -16,24 +18,32 @@ namespace {
 
 using GradientFormula = Symbolic (*)(Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y);
 
+bool constexpr divides(BinaryOp op) {
+  return op == BinaryOp::floor_divide || op == BinaryOp::trunc_divide || op == BinaryOp::remainder ||
+         op == BinaryOp::fmod;
+}
+
 struct BinaryInfo {
   const char* name;
   Kind kind;
+  /// Integers are converted or checked before the kernel.
+  bool prepares_integers;
   bool uses_a, uses_b, uses_y;
   GradientFormula gradient_a, gradient_b;
 };
 
-#define WEFT_BINARY_INFO(name, Functor, kind, ...)                           \
-  {#name,                                                                    \
-   Kind::kind,                                                               \
-   functors::Functor::uses_a != 0,                                           \
-   functors::Functor::uses_b != 0,                                           \
-   functors::Functor::uses_y != 0,                                           \
-   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) { \
-     return functors::Functor::gradient_a(std::move(g), a, b, y);            \
-   },                                                                        \
-   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) { \
-     return functors::Functor::gradient_b(std::move(g), a, b, y);            \
+#define WEFT_BINARY_INFO(name, Functor, kind, ...)                                             \
+  {#name,                                                                                      \
+   Kind::kind,                                                                                 \
+   Kind::kind == Kind::floating || divides(BinaryOp::name) || BinaryOp::name == BinaryOp::pow, \
+   functors::Functor::uses_a != 0,                                                             \
+   functors::Functor::uses_b != 0,                                                             \
+   functors::Functor::uses_y != 0,                                                             \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {                   \
+     return functors::Functor::gradient_a(std::move(g), a, b, y);                              \
+   },                                                                                          \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {                   \
+     return functors::Functor::gradient_b(std::move(g), a, b, y);                              \
    }},
 constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO)};
 #undef WEFT_BINARY_INFO
@@ -122,6 +132,33 @@ inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
   return true;
 }
 
+bool has_zero(const Tensor& divisor, const View& view, Location where) {
+  if (!view.layout.host_scalar) return !all(divisor, where).item<bool>(where);
+  return visit_dtype(view.layout.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) return *static_cast<const T*>(view.data) == T(0);
+    return false;
+  });
+}
+
+// What integers have no result for, before anything is written.
+void check_integers(BinaryOp op, const char* op_name, const Operand& b, const Prepared<2>& p, Location where) {
+  if (is_floating(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
+  if (divides(op) && p.device.type != DeviceType::meta && has_zero(p.operands[1], p.views[1], where)) {
+    raise<ZeroDivisionError>({.op = op_name,
+                              .problem = fmt::format("{} division by zero", name(p.dtype)),
+                              .remedy = "floating-point numbers give inf or NaN there"},
+                             where);
+  }
+  const TensorImpl* exponent = b.impl();
+  if (op == BinaryOp::pow && exponent->wrapped_number && exponent->view.layout.dtype == DType::i64 &&
+      *static_cast<const int64_t*>(exponent->view.data) < 0) {
+    raise<ValueError>({.op = op_name,
+                       .problem = fmt::format("{} to a negative power is no integer", name(p.dtype)),
+                       .remedy = "convert the base to a floating-point dtype"},
+                      where);
+  }
+}
+
 Tensor reuse_or_make(const Operand& a, const Operand& b, const char* op, Location where) {
   if (a.temporary && may_become_result(a.tensor())) return as_result(a);
   if (b.temporary && may_become_result(b.tensor())) return as_result(b);
@@ -171,6 +208,7 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const Location where = a.where;
   Prepared<2> p;
   prepare(p, info.name, {&a, &b}, info.kind, where);
+  if (info.prepares_integers) check_integers(op, info.name, b, p, where);
   Tensor out = make(p.shape, p.dtype, p.device, info.name, where);
   out.impl()->wrapped_number = p.wrapped;
   WEFT_KERNEL_FOR(binary, out, info.name, where)(op, out.raw_view(), p.views[0], p.views[1]);
@@ -188,7 +226,7 @@ Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
   TensorImpl* y = b.impl();
   const BinaryInfo& info = info_of(op);
   if (WEFT_UNLIKELY(x == nullptr || y == nullptr)) raise_undefined(info.name, a.where);
-  if (WEFT_UNLIKELY(!same_plain(x, y) || (info.kind == Kind::floating && !is_floating(x->view.layout.dtype)))) {
+  if (WEFT_UNLIKELY(!same_plain(x, y) || (info.prepares_integers && !is_floating(x->view.layout.dtype)))) {
     if (plain_and_number(x, y)) return binary_with_number(op, a, b, false);
     if (plain_and_number(y, x)) return binary_with_number(op, a, b, true);
     return binary_general(op, a, b);
@@ -207,7 +245,7 @@ bool binary_in_place_plain(BinaryOp op, const char* op_name, const Tensor& a, co
   TensorImpl* x = a.impl();
   TensorImpl* y = b.impl();
   if (x == nullptr || y == nullptr || should_record(a, b.tensor())) return false;
-  if (info_of(op).kind == Kind::floating && !is_floating(x->view.layout.dtype)) return false;
+  if (info_of(op).prepares_integers && !is_floating(x->view.layout.dtype)) return false;
   alignas(8) unsigned char buffer[8];
   const auto kernel = kernels(x->view).binary;
   if (kernel == nullptr) return false;
@@ -233,12 +271,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   const Operand left(a, where);
   if (info.kind == Kind::floating) check_floating(op_name, a, where);
   const DType promoted = result_type(left, b);
-  if (is_floating(promoted) && !is_floating(a.dtype())) {
-    raise<DTypeError>({.op = op_name,
-                       .problem = fmt::format("a {} result cannot be written into {}", name(promoted), name(a.dtype())),
-                       .remedy = "use the out-of-place form, or convert the target first"},
-                      where);
-  }
+  if (is_floating(promoted) && !is_floating(a.dtype())) raise_unfit_target(op_name, promoted, a, where);
   Prepared<2> p;
   prepare(p, op_name, {&left, &b}, info.kind, where, a.dtype());
   if (!(p.shape == a.shape())) {
@@ -247,6 +280,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
                                               b.tensor().shape().text(), a.shape().text())},
                       where);
   }
+  if (info.prepares_integers) check_integers(op, op_name, b, p, where);
   if (p.operands[1].shares_storage(a) && !(p.operands[1].impl() == a.impl())) {
     p.operands[1] = p.operands[1].clone(where);
     p.views[1] = broadcast_view(p.operands[1].raw_view(), p.shape);
@@ -273,7 +307,7 @@ const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, c
   checked(out, op_name, where);
   if (WEFT_UNLIKELY(a.impl() == nullptr || b.impl() == nullptr)) raise_undefined(op_name, where);
   if (WEFT_LIKELY(same_plain(a.impl(), b.impl()) && same_plain(out.impl(), a.impl()) &&
-                  (info.kind == Kind::numeric || is_floating(out.dtype())))) {
+                  (!info.prepares_integers || is_floating(out.dtype())))) {
     check_out_unrecorded(op_name, {&out, &a.tensor(), &b.tensor()}, where);
     write_unrecorded(out, op_name, where, [&] {
       WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
@@ -281,6 +315,7 @@ const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, c
   } else {
     Prepared<2> p;
     prepare(p, op_name, {&a, &b}, info.kind, where);
+    if (info.prepares_integers) check_integers(op, op_name, b, p, where);
     check_out(op_name, out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()}, where);
     write_unrecorded(out, op_name, where, [&] {
       WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), p.views[0], p.views[1]);
@@ -353,6 +388,15 @@ std::span<const OpRecord> binary_records() { return binary_op_records; }
   }
 WEFT_BINARY_OPS(WEFT_DEFINE_BINARY)
 
+Tensor div(const Operand& a, const Operand& b, Rounding rounding) {
+  if (rounding == Rounding::none) return div(a, b);
+  return rounding == Rounding::floor ? floor_divide(a, b) : trunc_divide(a, b);
+}
+const Tensor& div_(const Tensor& a, const Operand& b, Rounding rounding) {
+  if (rounding == Rounding::none) return div_(a, b);
+  return rounding == Rounding::floor ? floor_divide_(a, b) : trunc_divide_(a, b);
+}
+
 #define WEFT_DEFINE_COMPARE(name, ...) \
   Tensor name(const Operand& a, const Operand& b) { return compare(CompareOp::name, a, b); }
 WEFT_COMPARE_OPS(WEFT_DEFINE_COMPARE)
@@ -361,6 +405,7 @@ Tensor operator+(const Operand& a, const Operand& b) { return binary(BinaryOp::a
 Tensor operator-(const Operand& a, const Operand& b) { return binary(BinaryOp::sub, a, b); }
 Tensor operator*(const Operand& a, const Operand& b) { return binary(BinaryOp::mul, a, b); }
 Tensor operator/(const Operand& a, const Operand& b) { return binary(BinaryOp::div, a, b); }
+Tensor operator%(const Operand& a, const Operand& b) { return binary(BinaryOp::remainder, a, b); }
 Tensor operator==(const Operand& a, const Operand& b) { return eq(a, b); }
 Tensor operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
 Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }

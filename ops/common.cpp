@@ -52,6 +52,13 @@ void check_floating(const char* op, const Tensor& t, Location where) {
                     where);
 }
 
+void raise_unfit_target(const char* op, DType dtype, const Tensor& target, Location where) {
+  raise<DTypeError>({.op = op,
+                     .problem = fmt::format("a {} result cannot be written into {}", name(dtype), name(target.dtype())),
+                     .remedy = "use the out-of-place form, or convert the target first"},
+                    where);
+}
+
 void check_writable(const Tensor& target, const char* op, Location where) {
   detail::current_op = {op, where};
   const Layout& layout = target.raw_view().layout;

@@ -62,6 +62,7 @@ struct Plain {
   friend Plain rint(Plain x) { return std::rint(x.value); }
   friend Plain trunc(Plain x) { return std::trunc(x.value); }
   friend Plain pow(Plain a, Plain b) { return std::pow(a.value, b.value); }
+  friend Plain fmod(Plain a, Plain b) { return std::fmod(a.value, b.value); }
   friend Plain atan2(Plain a, Plain b) { return std::atan2(a.value, b.value); }
   friend Plain select(bool mask, Plain a, Plain b) { return weft::detail::choose(mask, a.value, b.value); }
   /// slope * factor, where a slope of 0 stays 0 whatever the factor: what does not depend on an input has no share in

@@ -73,7 +73,7 @@ template <class T>
   const auto [n, r, low] = reduce_exp(bounded(x, T(-80), NumberFormat<T>::exp_high));
   const T p = r + (r * r * exp_tail(r) + low), half_scale = power_of_two(n - T(1));  // 2^n alone could overflow
   const T y = half_scale * p + (half_scale - T(0.5));
-  return choose(x == T(0), x, y + y);
+  return choose(std::fabs(x) < 4 * NumberFormat<T>::smallest_normal, x, y + y);  // whose halves have fewer bits
 }
 template <class T>
 [[gnu::always_inline]] inline T fast_tanh(T x) {

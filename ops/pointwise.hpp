@@ -3,7 +3,8 @@
 //
 // Operands broadcast as in NumPy and are promoted as in PyTorch (a C++ number or 0-d tensor never widens a tensor
 // within its category). Results are new contiguous tensors. ShapeError where shapes do not broadcast, DeviceError
-// where devices differ (0-d CPU tensors go with any device).
+// where devices differ (0-d CPU tensors go with any device), ZeroDivisionError where floor_divide, trunc_divide,
+// remainder or fmod of integers meet a 0, ValueError for pow of integers with a negative number as exponent.
 #pragma once
 
 #include <optional>
@@ -27,6 +28,14 @@ WEFT_UNARY_OPS(WEFT_DECLARE_UNARY)
   WEFT_API const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b);
 WEFT_BINARY_OPS(WEFT_DECLARE_BINARY)
 #undef WEFT_DECLARE_BINARY
+
+/// How div rounds its quotient: not at all, down, or towards zero.
+enum class Rounding : uint8_t { none, floor, trunc };
+/// floor_divide or trunc_divide. Integers stay integers; ZeroDivisionError where they are divided by 0.
+WEFT_API Tensor div(const Operand& a, const Operand& b, Rounding rounding);
+WEFT_API const Tensor& div_(const Tensor& a, const Operand& b, Rounding rounding);
+/// remainder(a, b), as % is in Python: it has the sign of b.
+WEFT_API Tensor operator%(const Operand& a, const Operand& b);
 
 #define WEFT_DECLARE_COMPARE(name, ...) WEFT_API Tensor name(const Operand& a, const Operand& b);
 WEFT_COMPARE_OPS(WEFT_DECLARE_COMPARE)

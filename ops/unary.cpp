@@ -66,18 +66,20 @@ void record_unary(UnaryOp op, const Tensor& out, const Tensor& x, Location where
   }
 }
 
-// The operand in a type the op computes in.
-Tensor converted(const UnaryInfo& info, const Tensor& x, Location where) {
-  if (info.kind == Kind::floating && !is_floating(x.dtype())) return x.to(default_dtype, where);
-  return x;
+// The dtype in which the op computes `t`.
+DType computed_in(UnaryOp op, DType t) {
+  if (is_floating(t)) return t;
+  if (info_of(op).kind == Kind::floating) return default_dtype;
+  return op == UnaryOp::square && t == DType::boolean ? DType::i64 : t;
 }
 
 Tensor unary(UnaryOp op, const Operand& operand) {
   const UnaryInfo& info = info_of(op);
   const Location where = operand.where;
   const Tensor& x = checked(operand.tensor(), info.name, where);
-  if (WEFT_UNLIKELY(info.kind == Kind::floating && !is_floating(x.dtype()))) {
-    return unary(op, Operand(x.to(default_dtype, where), where));
+  if (WEFT_UNLIKELY(!is_floating(x.dtype()))) {
+    const DType dtype = computed_in(op, x.dtype());
+    if (dtype != x.dtype()) return unary(op, Operand(x.to(dtype, where), where));
   }
   const bool recorded = should_record(x);
   TensorImpl* impl = x.impl();
@@ -93,6 +95,7 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
   const UnaryInfo& info = info_of(op);
   check_target(x, op_name, where);
   if (info.kind == Kind::floating && !is_floating(x.dtype())) check_floating(op_name, x, where);
+  if (computed_in(op, x.dtype()) != x.dtype()) raise_unfit_target(op_name, computed_in(op, x.dtype()), x, where);
   const auto write = [&] { WEFT_KERNEL_FOR(unary, x, op_name, where)(op, x.raw_view(), x.raw_view()); };
   const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone(where)) : Saved(); };
   if (info.saves == functors::saves_output) {
@@ -114,10 +117,11 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
 }
 
 const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, const Operand& operand) {
-  const UnaryInfo& info = info_of(op);
   const Location where = operand.where;
   checked(out, op_name, where);
-  const Tensor x = converted(info, checked(operand.tensor(), op_name, where), where);
+  const Tensor& given = checked(operand.tensor(), op_name, where);
+  const DType dtype = computed_in(op, given.dtype());
+  const Tensor x = dtype == given.dtype() ? given : given.to(dtype, where);
   check_out(op_name, out, x.sizes(), x.dtype(), x.device(), {&x}, where);
   write_unrecorded(out, op_name, where, [&] {
     WEFT_KERNEL_FOR(unary, out, op_name, where)(op, out.raw_view(), x.raw_view());

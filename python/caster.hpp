@@ -54,7 +54,6 @@ namespace nb = nanobind;
 
 void bind_autograd(nb::module_& module);
 void bind_function(nb::module_& module);
-void bind_division(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_generator(nb::module_& module);
 void bind_init(nb::module_& module);

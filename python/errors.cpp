@@ -100,6 +100,8 @@ void set_error_from_exception() noexcept {
     PyErr_SetString(PyExc_TypeError, e.what());
   } catch (const ShapeError& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
+  } catch (const ZeroDivisionError& e) {
+    PyErr_SetString(PyExc_ZeroDivisionError, e.what());
   } catch (const ValueError& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const DeviceError& e) {

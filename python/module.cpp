@@ -114,7 +114,6 @@ NB_MODULE(_core, m) {
   bind_generator(m);
   bind_autograd(m);
   bind_function(m);
-  bind_division(m);
   bind_optim(m);
   bind_init(m);
   bind_io(m);

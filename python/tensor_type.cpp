@@ -109,14 +109,14 @@ PyObject* by_name(const char* name, PyObject* a, PyObject* b) {
 bool is_operand(PyObject* object) { return is_tensor(object) || is_number(object); }
 template <int number>
 PyObject* named(PyObject* a, PyObject* b) {
-  static constexpr const char* names[] = {"//", "%", "&", "|", "^", "<<", ">>"};
+  static constexpr const char* names[] = {"&", "|", "^", "<<", ">>"};
   return guarded<PyObject*>(
       nullptr, [&] { return is_operand(a) && is_operand(b) ? by_name(names[number], a, b) : not_implemented(); });
 }
 PyObject* divmod(PyObject* a, PyObject* b) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (!is_operand(a) || !is_operand(b)) return not_implemented();
-    const Ref quotient(by_name("//", a, b)), rest(by_name("%", a, b));
+    const Ref quotient(binary<floor_divide>(a, b)), rest(binary<remainder>(a, b));
     return PyTuple_Pack(2, quotient.get(), rest.get());
   });
 }
@@ -465,19 +465,21 @@ PyType_Slot slots[] = {{Py_tp_new, slot(tensor_new)},
                        {Py_nb_multiply, slot(binary<weft::mul>)},
                        {Py_nb_true_divide, slot(binary<weft::div>)},
                        {Py_nb_power, slot(power)},
-                       {Py_nb_floor_divide, slot(named<0>)},
-                       {Py_nb_remainder, slot(named<1>)},
+                       {Py_nb_floor_divide, slot(binary<weft::floor_divide>)},
+                       {Py_nb_remainder, slot(binary<weft::remainder>)},
                        {Py_nb_divmod, slot(divmod)},
-                       {Py_nb_and, slot(named<2>)},
-                       {Py_nb_or, slot(named<3>)},
-                       {Py_nb_xor, slot(named<4>)},
-                       {Py_nb_lshift, slot(named<5>)},
-                       {Py_nb_rshift, slot(named<6>)},
+                       {Py_nb_and, slot(named<0>)},
+                       {Py_nb_or, slot(named<1>)},
+                       {Py_nb_xor, slot(named<2>)},
+                       {Py_nb_lshift, slot(named<3>)},
+                       {Py_nb_rshift, slot(named<4>)},
                        {Py_nb_matrix_multiply, slot(matrix_product)},
                        {Py_nb_inplace_add, slot(in_place<weft::add_>)},
                        {Py_nb_inplace_subtract, slot(in_place<weft::sub_>)},
                        {Py_nb_inplace_multiply, slot(in_place<weft::mul_>)},
                        {Py_nb_inplace_true_divide, slot(in_place<weft::div_>)},
+                       {Py_nb_inplace_floor_divide, slot(in_place<weft::floor_divide_>)},
+                       {Py_nb_inplace_remainder, slot(in_place<weft::remainder_>)},
                        {Py_nb_inplace_power, slot(power_in_place)},
                        {Py_nb_negative, slot(unary<weft::neg>)},
                        {Py_nb_positive, slot(+[](PyObject* self) { return Py_NewRef(self); })},

@@ -49,17 +49,17 @@ void integer_ternary(void* out, const void* a, const void* b, const void* c, int
 template <class T>
 void fill_slot(Slot slot, UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& ternary) {
   constexpr bool is_bool = std::is_same_v<T, bool>;
-#define WEFT_ROW(name, F, kind, ...)                                 \
-  if constexpr (kind && !(is_bool && UnaryOp::name == UnaryOp::neg)) \
+#define WEFT_ROW(name, F, kind, ...)                              \
+  if constexpr (kind && (!is_bool || serves_bool(UnaryOp::name))) \
     unary.loop[static_cast<int>(UnaryOp::name)][slot][0] = integer_unary<functors::F, T>;
   WEFT_UNARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
-#define WEFT_ROW(name, F, kind, ...)                                     \
-  if constexpr (kind && !(is_bool && BinaryOp::name == BinaryOp::sub)) { \
-    auto& row = binary.loop[static_cast<int>(BinaryOp::name)][slot];     \
-    row[0] = integer_binary<functors::F, T, 0>;                          \
-    row[1] = integer_binary<functors::F, T, 1>;                          \
-    row[2] = integer_binary<functors::F, T, 2>;                          \
+#define WEFT_ROW(name, F, kind, ...)                                 \
+  if constexpr (kind && (!is_bool || serves_bool(BinaryOp::name))) { \
+    auto& row = binary.loop[static_cast<int>(BinaryOp::name)][slot]; \
+    row[0] = integer_binary<functors::F, T, 0>;                      \
+    row[1] = integer_binary<functors::F, T, 1>;                      \
+    row[2] = integer_binary<functors::F, T, 2>;                      \
   }
   WEFT_BINARY_OPS(WEFT_ROW)
 #undef WEFT_ROW

@@ -114,7 +114,7 @@ HWY_INLINE Vec<T> copy_sign(Vec<T> a, Vec<T> b) {
 }
 template <class T>
 HWY_INLINE Vec<T> sign(Vec<T> x) {
-  return select((x == zero_like(x)) | is_nan(x), x, copy_sign(Vec<T>(1), x));
+  return select(x == zero_like(x), zero_like(x), select(is_nan(x), x, copy_sign(Vec<T>(1), x)));
 }
 template <class T>
 HWY_INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
@@ -257,6 +257,26 @@ WEFT_FN Number<T> rint(Number<T> x) {
 template <class T>
 WEFT_FN Number<T> trunc(Number<T> x) {
   return x;
+}
+/// Whether V is an integer; see backends/functors/math.hpp, as for the functions below.
+template <class V>
+struct IsWhole {
+  enum { value = 0 };
+};
+template <class T>
+struct IsWhole<Number<T>> {
+  enum { value = 1 };
+};
+template <class T>
+WEFT_FN Number<T> quotient(Number<T> a, Number<T> b) {
+  if (b.raw == 0) return b;
+  if (std::is_signed_v<T> && b.raw == static_cast<T>(-1)) return -a;
+  return Number<T>(a.raw / b.raw);
+}
+template <class T>
+WEFT_FN Number<T> fmod(Number<T> a, Number<T> b) {
+  if (b.raw == 0 || (std::is_signed_v<T> && b.raw == static_cast<T>(-1))) return Number<T>(0);
+  return Number<T>(a.raw % b.raw);
 }
 /// A negative exponent gives 0, except for the bases 1 and -1; bool: a or not b.
 template <class T>

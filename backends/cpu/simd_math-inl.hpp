@@ -186,7 +186,8 @@ HWY_INLINE Vec<T> expm1_within(Vec<T> x) {
 }
 template <class T>
 HWY_INLINE Vec<T> expm1(Vec<T> x) {
-  return select(x == zero_like(x), x, expm1_within(bounded(x, -80.0, Format<T>::exp_high)));
+  const Mask<T> tiny = abs(x) < Vec<T>(4 * Format<T>::smallest_normal);  // whose halves have fewer bits
+  return select(tiny, x, expm1_within(bounded(x, -80.0, Format<T>::exp_high)));
 }
 #if HWY_TARGET == HWY_AVX3
 HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
@@ -371,6 +372,24 @@ HWY_INLINE F32 pow(F32 a, F32 b) {
 }
 HWY_INLINE F64 pow(F64 a, F64 b) {
   return by_lane([](double x, double y) { return ::pow(x, y); }, a, b);
+}
+
+/// fmod of numbers that are not negative, of which x is less than 2^52 times y.
+HWY_INLINE F64 fmod_near(F64 x, F64 y) {
+  const F64 whole = trunc(x / y), rest = fnma(whole, y, x);  // both exact, but x / y may round up to a whole number
+  return select(whole == F64(0), x, select(rest < F64(0), rest + y, rest));
+}
+HWY_INLINE F32 fmod(F32 a, F32 b) {
+  const F32 x = abs(a), y = abs(b);
+  if (any(x >= y * F32(0x1p29))) return by_lane([](float p, float q) { return ::fmodf(p, q); }, a, b);
+  return copy_sign(narrow(on_doubles([](F64 p, F64 q) HWY_ATTR { return fmod_near(p, q); }, widen(x), widen(y))), a);
+}
+HWY_INLINE F64 fmod(F64 a, F64 b) {
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128  // these round the product
+  const F64 x = abs(a), y = abs(b);
+  if (!any(x >= y * F64(0x1p52))) return copy_sign(fmod_near(x, y), a);
+#endif
+  return by_lane([](double p, double q) { return ::fmod(p, q); }, a, b);
 }
 
 HWY_INLINE F64 atan2_wide(F64 a, F64 b) {

@@ -9,10 +9,14 @@
   X(sub, Sub, numeric, -3.0, 3.0, -3.0, 3.0, "a - b") \
   X(mul, Mul, numeric, -3.0, 3.0, -3.0, 3.0, "a * b; logical and for bool") \
   X(div, Div, floating, -3.0, 3.0, 0.5, 3.0, "a / b; integers are divided in float32") \
-  X(pow, Pow, numeric, 0.2, 3.0, -2.0, 2.0, "a to the power b; the gradient for b where a = 0 is 0") \
+  X(pow, Pow, numeric, 0.2, 3.0, -2.0, 2.0, "a to the power b; the gradient for b where a = 0 and b >= 0 is 0") \
   X(maximum, Maximum, numeric, -3.0, 3.0, -3.0, 3.0, "the larger; NaN wins; equal operands share the gradient") \
   X(minimum, Minimum, numeric, -3.0, 3.0, -3.0, 3.0, "the smaller; NaN wins; equal operands share the gradient") \
-  X(atan2, Atan2, floating, -3.0, 3.0, 0.5, 3.0, "the angle of the point (b, a) in radians")
+  X(atan2, Atan2, floating, -3.0, 3.0, 0.5, 3.0, "the angle of the point (b, a) in radians") \
+  X(floor_divide, FloorDivide, numeric, -3.0, 3.0, 0.5, 3.0, "a / b rounded down, exactly; its gradients are 0") \
+  X(trunc_divide, TruncDivide, numeric, -3.0, 3.0, 0.5, 3.0, "a / b without its fraction; its gradients are 0") \
+  X(remainder, Remainder, numeric, -3.0, 3.0, 0.5, 3.0, "a - b * floor_divide(a, b), without rounding; it has the sign of b") \
+  X(fmod, Fmod, numeric, -3.0, 3.0, 0.5, 3.0, "a - b * trunc_divide(a, b), without rounding; it has the sign of a")
 
 #if !defined(WEFT_ROWS_ALONE)
 #if !defined(WEFT_FUNCTORS_BINARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
@@ -46,14 +50,58 @@ struct Div {
   template <class V> static V gradient_a(V g, const V&, const V& b, const V&) { return take(g) / b; }
   template <class V> static V gradient_b(V g, const V&, const V& b, const V& y) { return -g * y / b; }
 };
+struct FloorDivide {
+  enum { uses_a = 0, uses_b = 0, uses_y = 0 };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    const V zero(0), one(1), rest = fmod(a, b);
+    const V excess = select(b < zero, select(rest > zero, one, zero), select(rest < zero, one, zero));
+    if constexpr (IsWhole<V>::value) {
+      return quotient(a, b) - excess;
+    } else {  // (a - rest) / b is whole but for its rounding
+      const V exact = a / b, whole = (a - rest) / b - excess, below = floor(whole);
+      const V nearest = below + select(whole - below > V(0.5), one, zero);
+      return select(b == zero, exact, select(whole == zero, zero * exact, nearest));
+    }
+  }
+  template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return zeros_like(g); }
+  template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return zeros_like(g); }
+};
+struct TruncDivide {
+  enum { uses_a = 0, uses_b = 0, uses_y = 0 };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    if constexpr (IsWhole<V>::value) return quotient(a, b);
+    else return trunc(a / b);
+  }
+  template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return zeros_like(g); }
+  template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return zeros_like(g); }
+};
+// Of numbers; tensors and dual numbers have the op.
+template <class V> V floor_divide(V a, V b) { return FloorDivide::value(a, b); }
+template <class V> V trunc_divide(V a, V b) { return TruncDivide::value(a, b); }
+struct Remainder {
+  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    const V zero(0), rest = fmod(a, b), other(rest + b);
+    const V moved = select(b < zero, select(rest > zero, other, rest), select(rest < zero, other, rest));
+    return select(rest == zero, select(b < zero, V(-0.0), zero), moved);
+  }
+  template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -g * floor_divide(a, b); }
+};
+struct Fmod {
+  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  template <class V> static WEFT_FN V value(V a, V b) { return fmod(a, b); }
+  template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -g * trunc_divide(a, b); }
+};
 struct Pow {
   enum { uses_a = 1, uses_b = 1, uses_y = 1 };
   template <class V> static WEFT_FN V value(V a, V b) { return pow(a, b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return select(b == zero_like(b), zero_like(a), g * b * pow(a, b - V(1)));
+    return select(b == zero_like(b), zero_like(a), g * (b * pow(a, b - V(1))));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V& y) {
-    return g * select(a == zero_like(a), select(b >= zero_like(b), zero_like(y), y), y * log(a));
+    return g * select(a == zero_like(a), select(b >= zero_like(b), zero_like(y), -y), y * log(a));
   }
 };
 struct Maximum {
@@ -79,8 +127,15 @@ struct Minimum {
 struct Atan2 {
   enum { uses_a = 1, uses_b = 1, uses_y = 0 };
   template <class V> static WEFT_FN V value(V a, V b) { return atan2(a, b); }
-  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) { return g * b / (a * a + b * b); }
-  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -g * a / (a * a + b * b); }
+  // x / (x² + y²) of the point (x, y), brought to the size of 1 so that no square leaves the range; 0 at the origin
+  // and far out.
+  template <class V> static V share(const V& x, const V& y) {
+    const V size = maximum(abs(x), abs(y)), u = x / size, v = y / size;
+    const V inside = select(size == V(__builtin_inff()), zero_like(size), u / (u * u + v * v) / size);
+    return select(size == zero_like(size), zero_like(size), inside);
+  }
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) { return take(g) * share(b, a); }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -take(g) * share(a, b); }
 };
 
 }  // namespace weft::WEFT_FUNCTORS

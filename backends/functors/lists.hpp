@@ -20,4 +20,19 @@ enum class CompareOp : uint8_t { WEFT_COMPARE_OPS(WEFT_ENUMERATOR) count };
 enum class TernaryOp : uint8_t { WEFT_TERNARY_OPS(WEFT_ENUMERATOR) count };
 #undef WEFT_ENUMERATOR
 
+/// What bool has no formula of, though other integers have.
+constexpr bool serves_bool(UnaryOp op) { return op != UnaryOp::neg; }
+constexpr bool serves_bool(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::sub:
+    case BinaryOp::floor_divide:
+    case BinaryOp::trunc_divide:
+    case BinaryOp::remainder:
+    case BinaryOp::fmod:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace weft

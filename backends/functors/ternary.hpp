@@ -4,7 +4,7 @@
 #define WEFT_TERNARY_OPS(X) \
   X(clamp, Clamp, numeric, "min(max(a, b), c): a held between b and c; NaN in a stays NaN") \
   X(addcmul, Addcmul, numeric, "a + b * c") \
-  X(lerp, Lerp, floating, "a + c * (b - a)")
+  X(lerp, Lerp, floating, "a + c * (b - a); a where c is 0, b where it is 1")
 
 #if !defined(WEFT_ROWS_ALONE)
 #if !defined(WEFT_FUNCTORS_TERNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
@@ -36,7 +36,11 @@ struct Addcmul {
 };
 struct Lerp {
   enum { uses_a = 1, uses_b = 1, uses_c = 1 };
-  template <class V> static WEFT_FN V value(V a, V b, V c) { return a + c * (b - a); }
+  // From the nearer end, so that 0 gives a and 1 gives b.
+  template <class V> static WEFT_FN V value(V a, V b, V c) {
+    const V step = b - a;
+    return select(abs(c) < V(0.5), a + c * step, b - step * (V(1) - c));
+  }
   template <class V> static V gradient_a(V g, const V&, const V&, const V& c) { return g * (V(1) - c); }
   template <class V> static V gradient_b(V g, const V&, const V&, const V& c) { return take(g) * c; }
   template <class V> static V gradient_c(V g, const V& a, const V& b, const V&) { return g * (b - a); }

@@ -13,7 +13,7 @@
   X(neg, Neg, numeric, -3.0, 3.0, "-x") \
   X(abs, Abs, numeric, -3.0, 3.0, "|x|; the gradient at 0 is 0") \
   X(sign, Sign, numeric, -3.0, 3.0, "-1, 0 or 1; NaN stays NaN") \
-  X(square, Square, numeric, -3.0, 3.0, "x * x") \
+  X(square, Square, numeric, -3.0, 3.0, "x * x; bool gives int64") \
   X(floor, Floor, numeric, -3.0, 3.0, "the largest integer not above x") \
   X(ceil, Ceil, numeric, -3.0, 3.0, "the smallest integer not below x") \
   X(round, Round, numeric, -3.0, 3.0, "the nearest integer, ties to even") \
@@ -31,7 +31,7 @@
   X(erf, Erf, floating, -2.0, 2.0, "the error function") \
   X(sigmoid, Sigmoid, floating, -3.0, 3.0, "1 / (1 + exp(-x))") \
   X(relu, Relu, numeric, -3.0, 3.0, "max(x, 0); the gradient at 0 is 0, NaN stays NaN") \
-  X(silu, Silu, floating, -3.0, 3.0, "x * sigmoid(x) (Elfwing et al. 2017); -inf gives 0") \
+  X(silu, Silu, floating, -3.0, 3.0, "x * sigmoid(x) (Elfwing et al. 2017); -inf gives -0") \
   X(softplus, Softplus, floating, -3.0, 3.0, "log(1 + exp(x)) without overflow") \
   X(gelu_erf, GeluErf, floating, -3.0, 3.0, "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016)") \
   X(gelu_tanh, GeluTanh, floating, -3.0, 3.0, "the tanh approximation of gelu (Hendrycks and Gimpel 2016)")
@@ -156,7 +156,7 @@ struct Silu {
   enum { saves = saves_input };
   // -inf * 0 would be NaN, hence the select.
   template <class V> static WEFT_FN V value(V x) {
-    return select(x < V(-1e9), zero_like(x), x / (V(1) + exp(-x)));
+    return select(x < V(-1e9), V(-0.0), x / (V(1) + exp(-x)));
   }
   template <class V> static WEFT_FN V gradient(V g, V x) {
     const V s = V(1) / (V(1) + exp(-x));
@@ -174,7 +174,7 @@ struct Softplus {
 struct GeluErf {
   enum { saves = saves_input };
   template <class V> static WEFT_FN V value(V x) {
-    return select(x < V(-40), zero_like(x), V(0.5) * x * (V(1) + erf(x * V(0.70710678118654752))));
+    return select(x < V(-40), V(-0.0), V(0.5) * x * (V(1) + erf(x * V(0.70710678118654752))));
   }
   template <class V> static WEFT_FN V gradient(V g, V input) {
     const V x = maximum(minimum(input, V(40)), V(-40));  // beyond, infinity times 0 would be NaN
@@ -186,7 +186,7 @@ struct GeluTanh {
   enum { saves = saves_input };
   template <class V> static WEFT_FN V value(V x) {
     const V t = tanh(V(0.79788456080286536) * (x + V(0.044715) * x * x * x));
-    return select(x < V(-40), zero_like(x), V(0.5) * x * (V(1) + t));
+    return select(x < V(-40), V(-0.0), V(0.5) * x * (V(1) + t));
   }
   template <class V> static WEFT_FN V gradient(V g, V input) {
     const V x = maximum(minimum(input, V(40)), V(-40));

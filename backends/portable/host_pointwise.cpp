@@ -92,7 +92,7 @@ void check(const char* kernel, Accelerator& device, const View& typed, bool serv
 
 void unary(UnaryOp op, const View& out, const View& a) {
   const auto i = static_cast<size_t>(op);
-  check("unary", device_of(out), out, unary_is_numeric[i], op != UnaryOp::neg);
+  check("unary", device_of(out), out, unary_is_numeric[i], serves_bool(op));
   const Compute compute = compute_of(out.layout.dtype);
   run(unary_entries[i], out, {&a}, compute, dtype_of(compute));
 }
@@ -105,7 +105,7 @@ void unary_gradient(UnaryOp op, const View& out, const View& g, const View& save
 
 void binary(BinaryOp op, const View& out, const View& a, const View& b) {
   const auto i = static_cast<size_t>(op);
-  check("binary", device_of(out), out, binary_is_numeric[i], op != BinaryOp::sub);
+  check("binary", device_of(out), out, binary_is_numeric[i], serves_bool(op));
   const Compute compute = compute_of(out.layout.dtype);
   run(binary_entries[i], out, {&a, &b}, compute, dtype_of(compute));
 }

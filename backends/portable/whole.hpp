@@ -1,7 +1,18 @@
 // The value type that formulas over integers are compiled with: 64 bits that wrap. Narrower types are cut when stored.
 #pragma once
 
+#include <weft/backends/functors/math.hpp>
 #include <weft/backends/portable/device.hpp>
+
+namespace weft::portable {
+struct Whole;
+}
+namespace weft::functors {
+template <>
+struct IsWhole<portable::Whole> {
+  enum { value = 1 };
+};
+}  // namespace weft::functors
 
 namespace weft::portable {
 
@@ -33,6 +44,13 @@ WEFT_DEVICE Whole floor(Whole x) { return x; }
 WEFT_DEVICE Whole ceil(Whole x) { return x; }
 WEFT_DEVICE Whole rint(Whole x) { return x; }
 WEFT_DEVICE Whole trunc(Whole x) { return x; }
+/// b, or 1 where a division by b traps or is simple: where it is 0 or -1.
+WEFT_DEVICE int64_t safe_divisor(Whole b) { return ((b.raw == 0) | (b.raw == -1)) ? 1 : b.raw; }
+WEFT_DEVICE Whole quotient(Whole a, Whole b) {
+  const int64_t q = a.raw / safe_divisor(b);
+  return select(b.raw == 0, b, select(b.raw == -1, -a, Whole(q)));
+}
+WEFT_DEVICE Whole fmod(Whole a, Whole b) { return Whole(a.raw % safe_divisor(b)); }
 /// A negative exponent gives 0, except for the bases 1 and -1.
 WEFT_DEVICE Whole pow(Whole base, Whole exponent) {
   int64_t e = exponent.raw;

@@ -64,6 +64,9 @@ inline void note_write(const Tensor& target, const char* op, Location where) {
   target.impl()->storage->note_write(op, where);
 }
 
+/// DTypeError: a result of `dtype` does not go into `target`.
+[[noreturn]] void raise_unfit_target(const char* op, DType dtype, const Tensor& target, Location where);
+
 /// ValueError where writing to `target` would write one element twice (a size > 1 with stride 0).
 void check_writable(const Tensor& target, const char* op, Location where);
 

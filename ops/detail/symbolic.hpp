@@ -2,6 +2,7 @@
 // registers is also differentiable.
 #pragma once
 
+#include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 
 namespace weft {
@@ -62,6 +63,7 @@ inline Symbolic select(const Symbolic& mask, const Symbolic& a, const Symbolic& 
   const Location where = place(a, b);
   return {weft::where(Operand(mask.tensor, where), Operand(a.tensor, where), Operand(b.tensor, where)), where};
 }
+inline Symbolic zeros_like(const Symbolic& x) { return {weft::zeros_like(x.tensor, x.where), x.where}; }
 /// A weak 0: it broadcasts.
 inline Symbolic zero_like(const Symbolic& x) {
   Symbolic zero(0.0);

@@ -2,6 +2,7 @@
 
 import collections
 import math
+import operator
 
 from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
@@ -39,41 +40,11 @@ def _div(input, other, *, rounding_mode=None):
         return _ops["div"](input, other)
     if rounding_mode not in ("floor", "trunc"):
         raise ValueError(f"div(): argument 'rounding_mode' must be None, 'floor' or 'trunc', not {rounding_mode!r}")
-    return floor_divide(input, other) if rounding_mode == "floor" else _whole_quotient(input, other, "trunc")
+    return _ops["floor_divide" if rounding_mode == "floor" else "trunc_divide"](input, other)
 
 
 def _is_float(x):
     return x.dtype.is_floating_point if isinstance(x, Tensor) else isinstance(x, float)
-
-
-def _whole_quotient(a, b, rounding, rest=False):
-    """The rounded quotient, or what it leaves of a."""
-    kind = _core._result_type(a, b)
-    if kind.is_floating_point:
-        quotient = _ops[rounding](_ops["div"](a, b))
-        return _ops["sub"](a, _ops["mul"](quotient, b)) if rest else quotient
-    if kind is _core.uint64:
-        raise NotImplementedError("division of uint64 is not there yet")
-    device = (a if isinstance(a, Tensor) else b).device
-    a, b = broadcast_tensors(*(asarray(x, dtype=_core.int64, device="cpu") for x in (a, b)))
-    return _core._divide_integers(a.contiguous(), b.contiguous(), rounding == "floor", rest).to(device, kind)
-
-
-if "floor_divide" not in _ops:
-    @_public
-    def floor_divide(input, other):
-        """The quotient, rounded towards minus infinity."""
-        return _whole_quotient(input, other, "floor")
-else:
-    floor_divide = _ops["floor_divide"]
-
-if "remainder" not in _ops:
-    @_public
-    def remainder(input, other):
-        """input - floor_divide(input, other) * other; it has the sign of other."""
-        return _whole_quotient(input, other, "floor", rest=True)
-else:
-    remainder = _ops["remainder"]
 
 
 def _bitwise(logical, name):
@@ -90,8 +61,7 @@ def _bitwise(logical, name):
     return apply
 
 
-_operators = {"//": floor_divide, "%": remainder,
-              "&": _bitwise("logical_and", "bitwise_and"), "|": _bitwise("logical_or", "bitwise_or"),
+_operators = {"&": _bitwise("logical_and", "bitwise_and"), "|": _bitwise("logical_or", "bitwise_or"),
               "^": _bitwise("logical_xor", "bitwise_xor")}
 for _symbol, _name in (("<<", "bitwise_left_shift"), (">>", "bitwise_right_shift"), ("~", "bitwise_not")):
     if _name in _ops:
@@ -131,14 +101,22 @@ if "gelu" not in _ops:
 _clamp_tensors = _ops["clamp"]
 
 
+def _range_of(dtype):
+    """Bounds that hold every number of the dtype."""
+    if dtype.is_floating_point:
+        return -math.inf, math.inf
+    return (False, True) if dtype is _core.bool else (iinfo(dtype).min, iinfo(dtype).max)
+
+
 @_public
 def clamp(input, min=None, max=None, *, out=None):
     """input held between min and max: numbers, tensors or None."""
     if not isinstance(min, Tensor) and not isinstance(max, Tensor):
         return _ops["clip"](input, min, max, out=out)
-    low = min if min is not None else -math.inf
-    high = max if max is not None else math.inf
-    return _clamp_tensors(input, low, high, out=out)
+    if min is None or max is None:
+        lowest, highest = _range_of(_core._result_type(input, max if min is None else min))
+        min, max = lowest if min is None else min, highest if max is None else max
+    return _clamp_tensors(input, min, max, out=out)
 
 
 @_public
@@ -150,11 +128,19 @@ def numel(input):
 for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply": "mul", "divide": "div",
                    "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
                    "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2", "swapaxes": "transpose",
-                   "swapdims": "transpose", "fix": "trunc", "equal_elements": "eq", "float_power": "pow",
+                   "swapdims": "transpose", "fix": "trunc", "equal_elements": "eq",
                    "take_along_axis": "take_along_dim"}.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)
+
+
+@_public
+def float_power(input, exponent):
+    """pow in float64, whatever the dtypes."""
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        raise TypeError("float_power(): one of 'input' and 'exponent' must be a Tensor")
+    return _ops["pow"](*(x.to(_core.float64) if isinstance(x, Tensor) else float(x) for x in (input, exponent)))
 
 
 @_public
@@ -171,15 +157,37 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @_public
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Where |input - other| <= atol + rtol * |other|; infinities equal themselves."""
+    """Where |input - other| <= atol + rtol * |other|; infinities equal themselves. Integers are compared in float64."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         raise TypeError("isclose(): arguments 'input' and 'other' must be tensors")
-    near = (input - other).abs() <= atol + rtol * other.abs() if _is_float(input) or _is_float(other) \
-        else (input - other).abs().to(_core.float64) <= atol + rtol * other.abs().to(_core.float64)
-    near = (near & _ops["isfinite"](other)) | (input == other)
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not tolerance >= 0:
+            raise ValueError(f"isclose(): argument '{name}' must not be negative, which {tolerance} is")
+    near = input == other
+    if rtol != 0 or atol != 0:
+        distance, size = _distance(input, other)
+        near = near | (_ops["isfinite"](distance) & (distance <= atol + rtol * size))
     if equal_nan:
         near = near | (_ops["isnan"](input) & _ops["isnan"](other))
     return near
+
+
+def _distance(a, b):
+    """|a - b| and |b| as floats."""
+    if _is_float(a) or _is_float(b):
+        return (a - b).abs(), b.abs()
+    x, y = a.to(_core.float64), b.to(_core.float64)
+    near = (a.to(_core.int64) - b.to(_core.int64)).abs().to(_core.float64)  # exact where it does not wrap around
+    distance = (x - y).abs()
+    return _ops["where"](distance < 2.0**53, near, distance), y.abs()
+
+
+def _dim(name, dim, rank):
+    """A dimension number from 0 on; a 0-d tensor has one, as elsewhere."""
+    dim, rank = operator.index(dim), max(rank, 1)
+    if not -rank <= dim < rank:
+        raise IndexError(f"{name}(): there is no dimension {dim} in a tensor of {rank}: they are {-rank} to {rank - 1}")
+    return dim % rank
 
 
 @_public
@@ -188,10 +196,12 @@ def movedim(input, source, destination):
     source = [source] if isinstance(source, int) else list(source)
     destination = [destination] if isinstance(destination, int) else list(destination)
     n = input.ndim
-    source, destination = [s % n for s in source], [d % n for d in destination]
+    source, destination = ([_dim("movedim", d, n) for d in dims] for dims in (source, destination))
     if len(set(source)) != len(destination) or len(set(destination)) != len(source):
         raise ValueError("movedim(): arguments 'source' and 'destination' must name the same number of dimensions, "
                          "each once")
+    if n == 0:
+        return input.permute([])
     order = [d for d in range(n) if d not in source]
     for d, s in sorted(zip(destination, source)):
         order.insert(d, s)
@@ -204,8 +214,13 @@ __all__.append("moveaxis")
 
 @_public
 def unflatten(input, dim, sizes):
-    """One dimension as several."""
-    dim = dim % input.ndim
+    """One dimension as several; one of the sizes may be -1."""
+    dim, sizes = _dim("unflatten", dim, input.ndim), list(sizes)
+    known, size = math.prod(s for s in sizes if s != -1), input.shape[dim] if input.ndim else 1
+    free = sizes.count(-1)
+    fits = known == size if free == 0 else free == 1 and known > 0 and size % known == 0
+    if input.ndim == 0 or not sizes or not fits:
+        raise ValueError(f"unflatten(): sizes {sizes} do not make dimension {dim} of {tuple(input.shape)}")
     return input.reshape([*input.shape[:dim], *sizes, *input.shape[dim + 1:]])
 
 
@@ -253,11 +268,13 @@ if "meshgrid" not in _ops:
         swap = indexing == "xy" and len(tensors) >= 2
         if swap:
             tensors = (tensors[1], tensors[0], *tensors[2:])
+        if not tensors or any(t.ndim > 1 for t in tensors):
+            raise ValueError("meshgrid(): takes tensors of one dimension, at least one of them")
         n = len(tensors)
         shape = [t.numel() for t in tensors]
         grids = [t.reshape([-1 if d == i else 1 for d in range(n)]).expand(shape) for i, t in enumerate(tensors)]
         if swap:
-            grids = [g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])]
+            grids[0], grids[1] = grids[1], grids[0]
         return tuple(grids)
 
 

@@ -40,8 +40,7 @@ def _in_place(name):
 
 
 for _name in ("index_fill index_copy index_put scatter scatter_reduce masked_scatter put addcmul addcdiv addmm lerp cumprod "
-              "logical_not logical_and logical_or logical_xor eq ne lt le gt ge nan_to_num tril triu copysign hypot "
-              "floor_divide remainder").split():
+              "logical_not logical_and logical_or logical_xor eq ne lt le gt ge nan_to_num tril triu copysign hypot").split():
     if _name in _ops and not hasattr(Tensor, _name + "_"):
         _in_place(_name)
 

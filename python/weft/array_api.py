@@ -26,7 +26,8 @@ _renamed = {
     "sign": "sign", "signbit": "signbit", "sin": "sin", "sinh": "sinh", "square": "square", "sqrt": "sqrt",
     "subtract": "sub", "tan": "tan", "tanh": "tanh", "trunc": "trunc", "where": "where", "matmul": "matmul",
     "prod": "prod", "mean": "mean", "argmax": "argmax", "argmin": "argmin", "any": "any", "all": "all",
-    "flip": "flip", "tile": "tile", "empty_like": "empty_like", "zeros_like": "zeros_like", "ones_like": "ones_like",
+    "flip": "flip", "floor_divide": "floor_divide", "remainder": "remainder", "tile": "tile",
+    "empty_like": "empty_like", "zeros_like": "zeros_like", "ones_like": "ones_like",
     "full_like": "full_like", "reshape": "reshape", "tril": "tril", "triu": "triu", "roll": "roll",
     "take_along_axis": "take_along_dim", "cumulative_prod": "cumprod", "repeat": "repeat_interleave",
     "searchsorted": "searchsorted", "diff": "diff", "count_nonzero": "count_nonzero",
@@ -34,8 +35,6 @@ _renamed = {
 for _name, _op in _renamed.items():
     if _op in _ops:
         globals()[_name] = _ops[_op]
-for _name in ("floor_divide", "remainder"):
-    globals()[_name] = getattr(_weft, _name)
 
 
 # ---- creation ----

@@ -67,7 +67,7 @@ std::vector<Row> unary_rows() {
    low,                                                                                    \
    high,                                                                                   \
    false,                                                                                  \
-   UnaryOp::op != UnaryOp::neg},
+   serves_bool(UnaryOp::op)},
       WEFT_UNARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
   };
@@ -104,7 +104,7 @@ std::vector<Row> binary_rows() {
    low_b,                                                                                           \
    high_b,                                                                                          \
    false,                                                                                           \
-   BinaryOp::op != BinaryOp::sub},
+   serves_bool(BinaryOp::op)},
       WEFT_BINARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
   };
