@@ -244,9 +244,9 @@ void blocked_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Add
   }
 }
 
-/// y[i] = a's row i · x; rows and x have unit stride.
+/// Adds a's rows · x to the totals; rows and x have unit stride.
 template <class T, int rows>
-void dot_rows(int64_t k, const T* a, int64_t row, const T* x, Addend<T> start, T* y, int64_t step) {
+HWY_INLINE void add_dots(int64_t k, const T* a, int64_t row, const T* x, double (&total)[rows]) {
   const Tag<T> d;
   constexpr int64_t v = lanes<T>;
   constexpr int parts = rows >= 4 ? 2 : 4;
@@ -270,8 +270,18 @@ void dot_rows(int64_t k, const T* a, int64_t row, const T* x, Addend<T> start, T
   }
   for (int r = 0; r < rows; ++r) {
     for (int q = 1; q < parts; ++q) sum[r][0] = hn::Add(sum[r][0], sum[r][q]);
-    const T total = hn::GetLane(hn::SumOfLanes(d, sum[r][0]));
-    y[r * step] = start.data != nullptr ? start.data[r * start.row] + total : total;
+    total[r] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum[r][0])));
+  }
+}
+/// y[i] = a's row i · x. Long rows are added up in double, a chunk after the other.
+template <class T, int rows>
+void dot_rows(int64_t k, const T* a, int64_t row, const T* x, Addend<T> start, T* y, int64_t step) {
+  constexpr int64_t chunk = 4096;
+  double total[rows] = {};
+  for (int64_t p = 0; p < k; p += chunk) add_dots<T, rows>(std::min(chunk, k - p), a + p, row, x + p, total);
+  for (int r = 0; r < rows; ++r) {
+    const T sum = static_cast<T>(total[r]);
+    y[r * step] = start.data != nullptr ? start.data[r * start.row] + sum : sum;
   }
 }
 
@@ -317,12 +327,33 @@ void row_gemv(int64_t n, int64_t k, const T* b, int64_t row, const T* x, int64_t
       add_rows<T, 1>(count, b + p * row + j, row, x + p * x_step, x_step, sum, y + j);
   }
 }
+/// The same for many rows: groups of them are added up apart, so that small terms are not lost beside their sum.
+template <class T>
+void deep_row_gemv(int64_t n, int64_t k, const T* b, int64_t row, const T* x, int64_t x_step, Addend<T> start, T* y) {
+  constexpr int64_t span = 512, group = 4096;
+  alignas(64) T part[span];
+  alignas(64) double total[span];
+  for (int64_t j = 0; j < n; j += span) {
+    const int64_t count = std::min(span, n - j);
+    for (int64_t i = 0; i < count; ++i) total[i] = start.data != nullptr ? start.data[j + i] : T(0);
+    for (int64_t p = 0; p < k; p += group) {
+      row_gemv<T>(count, std::min(group, k - p), b + p * row + j, row, x + p * x_step, x_step, {}, part);
+      for (int64_t i = 0; i < count; ++i) total[i] += part[i];
+    }
+    for (int64_t i = 0; i < count; ++i) y[j + i] = static_cast<T>(total[i]);
+  }
+}
+template <class T>
+void rows_gemv(int64_t n, int64_t k, const T* b, int64_t row, const T* x, int64_t x_step, Addend<T> start, T* y) {
+  if (k <= 8192) row_gemv(n, k, b, row, x, x_step, start, y);
+  else deep_row_gemv(n, k, b, row, x, x_step, start, y);
+}
 
 /// m or n is 1 and the other operand has a unit stride; false where no such kernel fits.
 template <class T>
 bool vector_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c, int64_t stride) {
-  if (m == 1 && b.column == 1) {
-    row_gemv(n, k, b.data, b.row, a.data, a.column, start, c);
+  if (m == 1 && b.column == 1 && !(n == 1 && b.row == 1 && a.column == 1)) {
+    rows_gemv(n, k, b.data, b.row, a.data, a.column, start, c);
     return true;
   }
   if (m == 1 && b.row == 1 && a.column == 1) {
@@ -334,7 +365,7 @@ bool vector_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Adde
     return true;
   }
   if (n == 1 && a.row == 1 && stride == 1 && (start.data == nullptr || start.row == 1)) {
-    row_gemv(m, k, a.data, a.column, b.data, b.row, start, c);
+    rows_gemv(m, k, a.data, a.column, b.data, b.row, start, c);
     return true;
   }
   return false;
@@ -345,7 +376,10 @@ void run(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> st
   if ((m == 1 || n == 1) && vector_gemm(m, n, k, a, b, start, c, stride)) return;
   constexpr int64_t direct_elements = 32768 / sizeof(T);
   if (b.column == 1 && (m <= block_rows || n * k <= direct_elements)) {
-    columns_of(m, n, k, a, b.data, b.row, start, c, stride);
+    constexpr int64_t depth = 4096;  // a longer sum would lose its small terms
+    for (int64_t p = 0; p < k; p += depth, start = {c, stride}) {
+      columns_of(m, n, std::min(depth, k - p), a.from(0, p), b.data + p * b.row, b.row, start, c, stride);
+    }
     return;
   }
   constexpr int64_t small = 1024;

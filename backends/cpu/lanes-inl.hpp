@@ -134,6 +134,22 @@ HWY_INLINE T sum_of(Lanes<T> a) {
   return fold(a, [](auto x, auto y) HWY_ATTR { return x + y; });
 }
 
+/// The same sixteen as doubles.
+HWY_INLINE Lanes<double> widened(Lanes<float> a) {
+  using D = Lanes<double>::D;
+  Lanes<double> r;
+#if HWY_TARGET == HWY_SCALAR
+  WEFT_EACH_PART(Lanes<float>::count) r.part[k] = hn::PromoteTo(D(), a.part[k]);
+#else
+  const hn::Half<Lanes<float>::D> half;
+  WEFT_EACH_PART(Lanes<float>::count) {
+    r.part[2 * k] = hn::PromoteTo(D(), hn::LowerHalf(half, a.part[k]));
+    r.part[2 * k + 1] = hn::PromoteTo(D(), hn::UpperHalf(half, a.part[k]));
+  }
+#endif
+  return r;
+}
+
 /// Sum over i of term(i, left) for i = 0, 16, ... below n; `left` says how many of the sixteen exist. Four sums of
 /// sixteen run side by side, which hides the latency of an addition and keeps each of them short.
 template <class A, class F>

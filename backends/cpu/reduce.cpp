@@ -97,10 +97,42 @@ HWY_INLINE const A* numbers(A* scratch, const char* from, int64_t stride, int64_
   return read_line(scratch, from, stride, n, elements.dtype);
 }
 
+template <class A>
+HWY_INLINE Lanes<A> sum_of_four(const A* a, const A* b, const A* c, const A* d, int64_t left) {
+  using L = Lanes<A>;
+  return (L::load(a, left, 0) + L::load(b, left, 0)) + (L::load(c, left, 0) + L::load(d, left, 0));
+}
+/// Floats are added four at a time, and those sums in double: one rounding more than the result's own is left.
+HWY_INLINE double sum_of_floats(const float* x, int64_t n) {
+  double result = 0;
+  if (n < lane_count) {
+    for (int64_t i = 0; i < n; ++i) result += static_cast<double>(x[i]);
+    return result;
+  }
+  const auto four = [x](int64_t i) HWY_ATTR {
+    const float* at = x + i;
+    return widened(sum_of_four(at, at + lane_count, at + 2 * lane_count, at + 3 * lane_count, lane_count));
+  };
+  constexpr int64_t step = 4 * lane_count;
+  Lanes<double> a(0.0), b(0.0);
+  int64_t i = 0;
+  for (; i + 2 * step <= n; i += 2 * step) {
+    a = a + four(i);
+    b = b + four(i + step);
+  }
+  for (; i < n; i += lane_count) a = a + widened(Lanes<float>::load(x + i, n - i, 0));
+  return sum_of(a + b);
+}
+
+template <class Op, class A>
+constexpr bool sums_floats = std::is_same_v<Op, Sum>&& std::is_same_v<A, float>;
+
 /// Up to chunk_size contiguous numbers.
 template <class Op, class A>
-HWY_INLINE A reduce_chunk(const A* x, int64_t n) {
-  if constexpr (is_float<A>) {
+HWY_INLINE Wide<A> reduce_chunk(const A* x, int64_t n) {
+  if constexpr (sums_floats<Op, A>) {
+    return sum_of_floats(x, n);
+  } else if constexpr (is_float<A>) {
     using L = Lanes<A>;
     if (n < lane_count) {
       A result = Op::template identity<A>();
@@ -135,7 +167,7 @@ HWY_NOINLINE void reduce_lines(Wide<A>* into, int64_t count, const char* x, int6
     for (int64_t first = 0; first < n; first += chunk_size) {
       const int64_t size = n - first < chunk_size ? n - first : chunk_size;
       const A* numbers_here = numbers<A>(scratch, x + first * stride, stride, size, elements);
-      result = Op::combine(result, static_cast<Wide<A>>(reduce_chunk<Op>(numbers_here, size)));
+      result = Op::combine(result, reduce_chunk<Op>(numbers_here, size));
     }
     into[i] = Op::combine(into[i], result);
   }
@@ -188,6 +220,26 @@ HWY_NOINLINE void reduce_column_block(const char* x, const Walk<1>& rows, int64_
   }
 }
 
+/// The same for sums of floats.
+HWY_NOINLINE void sum_column_block(const char* x, const Walk<1>& rows, int64_t first, int64_t count, int64_t step,
+                                   int64_t width, ReducedElements elements, double* result) {
+  alignas(64) float scratch[4][column_block];
+  for (int64_t c = 0; c < width; ++c) result[c] = 0;
+  Cursor<1> at(rows, first);
+  for (int64_t together; count > 0; count -= together) {
+    together = count >= 4 ? 4 : 1;
+    const float* row[4];
+    for (int64_t k = 0; k < together; ++k, at.next()) {
+      row[k] = numbers<float>(scratch[k], x + at.offset[0], step, width, elements);
+    }
+    each_step(width, [&](int64_t c, int64_t left) HWY_ATTR {
+      const Lanes<float> more = together == 4 ? sum_of_four(row[0] + c, row[1] + c, row[2] + c, row[3] + c, left)
+                                              : Lanes<float>::load(row[0] + c, left, 0);
+      (Lanes<double>::load(result + c, left, 0) + widened(more)).store(result + c, left);
+    });
+  }
+}
+
 /// Combines `pieces` consecutive groups of `width` results in order, and stores them.
 template <class Op, class W>
 HWY_NOINLINE void finish(const ReducePlan& plan, W* partial, int64_t pieces, int64_t width, double divisor) {
@@ -215,9 +267,9 @@ HWY_NOINLINE void finish(const ReducePlan& plan, W* partial, int64_t pieces, int
 
 template <class Op, class A>
 ReduceKernel<Wide<A>> kernel() {
-  return {reduce_lines<Op, A>, reduce_column_block<Op, A>,
-          finish<Op, Wide<A>>, Op::template identity<Wide<A>>(),
-          column_block,        true};
+  auto* columns = reduce_column_block<Op, A>;
+  if constexpr (sums_floats<Op, A>) columns = sum_column_block;
+  return {reduce_lines<Op, A>, columns, finish<Op, Wide<A>>, Op::template identity<Wide<A>>(), column_block, true};
 }
 
 template <class A>
