@@ -4,7 +4,7 @@
 #include <weft/autograd/from_ops.hpp>
 #include <weft/backends/backend.hpp>
 #include <weft/backends/cpu/kernels.hpp>
-#include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/fits.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
@@ -138,6 +138,7 @@ const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
 
 const Tensor& Tensor::fill_(Scalar value, Location where) const {
   check_target(*this, "fill_", where);
+  check_fits("fill_", value, dtype(), where);
   const auto write = [&] { WEFT_KERNEL_FOR(fill, *this, "fill_", where)(raw_view(), value); };
   write_recorded(*this, "fill_", where, write, [] { return Overwritten(); });
   return *this;

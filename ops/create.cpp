@@ -6,7 +6,7 @@
 
 #include <weft/autograd/from_ops.hpp>
 #include <weft/backends/backend.hpp>
-#include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/fits.hpp>
 #include <weft/tensor/checked.hpp>
 
 namespace weft {
@@ -23,6 +23,7 @@ const Tensor& with_grad(const Tensor& t, const TensorOptions& options, Location 
 }
 
 Tensor filled(const Dims& shape, Scalar value, const TensorOptions& options, const char* op, Location where) {
+  check_fits(op, value, options.dtype, where);
   Tensor t = made(shape, options, op, where);
   WEFT_KERNEL_FOR(fill, t, op, where)(t.raw_view(), value);
   return with_grad(t, options, where);
@@ -131,6 +132,18 @@ Tensor eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options, 
   return with_grad(t, options, where);
 }
 
+namespace {
+// Narrower integers hold not all that a program writes into a tensor.
+void check_elements_fit(const void* elements, int64_t count, DType from, DType to, Location where) {
+  if (from == to || !is_integer(to)) return;
+  visit_dtype(from, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>) {
+      for (int64_t i = 0; i < count; ++i) check_fits("tensor", static_cast<const T*>(elements)[i], to, where);
+    }
+  });
+}
+}  // namespace
+
 namespace detail {
 
 void raise_ragged(Location where) { raise<ShapeError>({.op = "tensor", .problem = "rows differ in length"}, where); }
@@ -144,6 +157,7 @@ void raise_count(size_t values, const Dims& shape, Location where) {
 Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
                      Location where) {
   Tensor host = made(shape, {.dtype = element_type}, "tensor", where);
+  check_elements_fit(elements, host.numel(), element_type, options.dtype.value_or(element_type), where);
   if (host.numel() != 0) std::memcpy(host.data_ptr(), elements, static_cast<size_t>(host.nbytes()));
   host = host.to(options.dtype.value_or(element_type), where);
   if (!options.device.is_cpu()) host = host.to(options.device, where);

@@ -14,7 +14,7 @@ namespace weft {
 WEFT_API Tensor empty(const Dims& shape, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
-/// The dtype follows `value` (bool, i64 or f32) unless given.
+/// The dtype follows `value` (bool, i64 or f32) unless given. ValueError where an integer dtype does not hold it.
 WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
 WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
@@ -131,6 +131,16 @@ Tensor from_nested(const R& values, const TensorOptions& options, Location where
   flatten(values, shape, 0, next, where);
   return from_elements(elements.get(), dtype_of<T>(), shape, options, where);
 }
+template <class R>
+concept NumberContainer = Container<R> && Arithmetic<typename ElementOf<R>::type>;
+template <class T, class R>
+Tensor from_container(const R& values, const TensorOptions& options, Location where) {
+  if constexpr (requires(const T*& p) { p = values.data(); }) {
+    return from_elements(values.data(), dtype_of<T>(), Dims(values.size()), options, where);
+  } else {
+    return from_nested<T>(values, options, where);
+  }
+}
 }  // namespace detail
 
 /// A 0-d tensor. int gives i64 and double f32, as PyTorch's literals do, unless `options` say otherwise.
@@ -154,21 +164,13 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
   return detail::from_nested<T>(matrices, detail::literal_options<T>(options), where);
 }
 /// A copy of a std::vector, std::array or std::span of numbers or, nested, of such containers; ShapeError where those
-/// of one level differ in size.
-template <detail::Container R, class O = TensorOptions>
-  requires Arithmetic<typename detail::ElementOf<R>::type> Tensor tensor(const R& values, O options = {},
-                                                                        Location where = {}) {
-    using T = std::remove_const_t<typename detail::ElementOf<R>::type>;
-    if constexpr (requires {
-                    { values.data() } -> std::convertible_to<const T*>;
-                  }) {
-      return detail::from_elements(values.data(), dtype_of<T>(), Dims(values.size()),
-                                   detail::literal_options<T>(options), where);
-    } else {
-      return detail::from_nested<T>(values, detail::literal_options<T>(options), where);
-    }
-  }
-/// A copy of the elements in the given shape. ShapeError where the count does not fit.
+/// of one level differ in size, ValueError where an integer dtype does not hold an element.
+template <detail::NumberContainer R, class O = TensorOptions>
+Tensor tensor(const R& values, O options = {}, Location where = {}) {
+  using T = std::remove_const_t<typename detail::ElementOf<R>::type>;
+  return detail::from_container<T>(values, detail::literal_options<T>(options), where);
+}
+/// A copy of the elements in the given shape. ShapeError where the count does not fit, ValueError as above.
 template <Arithmetic T, class O = TensorOptions>
 Tensor tensor(std::span<const T> values, const Dims& shape, O options = {}, Location where = {}) {
   if (static_cast<int64_t>(values.size()) != shape.product()) detail::raise_count(values.size(), shape, where);

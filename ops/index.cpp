@@ -3,6 +3,7 @@
 
 #include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/detail/fits.hpp>
 #include <weft/ops/detail/indices.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/pointwise.hpp>
@@ -41,6 +42,7 @@ Tensor fill_value(const char* op, const Tensor& x, const Operand& value, Locatio
   if (WEFT_UNLIKELY(v.dim() != 0)) {
     raise_shapes(op, fmt::format("the value must be a number or 0-d, not {}", v.shape().text()), "", where);
   }
+  check_number_fits(op, value, x.dtype());
   return v.to(x.dtype(), where).to(x.device(), where);
 }
 

@@ -3,6 +3,7 @@
 
 #include <weft/backends/index_plan.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/detail/fits.hpp>
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/detail/selected.hpp>
@@ -153,6 +154,7 @@ void put_items_(const Tensor& x, std::span<const Index> items, const Operand& va
                 Location where) {
   check_target(x, op, where);
   checked(value.tensor(), op, where);
+  if (!add) check_number_fits(op, value, x.dtype());
   if (!add && fill_where(x, items, value, op, where)) return;
   if (put_slices(x, items, value, add, op, where)) return;
   with_part(x, items, value, add, op, where, [&]<class Part>(const Part& part) {

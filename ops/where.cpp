@@ -1,5 +1,6 @@
 // Choosing between two tensors by a mask. Nothing is multiplied, so what was not chosen never leaks.
 #include <weft/ops/detail/common.hpp>
+#include <weft/ops/detail/fits.hpp>
 #include <weft/ops/detail/reuse.hpp>
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/write.hpp>
@@ -167,6 +168,8 @@ Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
                       place);
   }
   c.dtype = result_type(a, b);
+  check_number_fits("where", a, c.dtype);
+  check_number_fits("where", b, c.dtype);
   Tensor out = choose(c, {&a, &b}, "where", place);
   out.impl()->wrapped_number = false;
   return out;
@@ -177,6 +180,7 @@ Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value) 
   const Location where = x.where;
   const Tensor &from = checked(x.tensor(), op, where), &condition = checked(mask.tensor(), op, where);
   checked(value.tensor(), op, where);
+  check_number_fits(op, value, from.dtype());
   if (!x.temporary && !from.impl()->wrapped_number && fills_directly(from, condition, value)) {
     Tensor out = fresh_like(from, op, where);
     fill_directly(out, from, condition, value, op, where);
@@ -199,6 +203,7 @@ const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& v
   checked(mask, op, where);
   checked(value.tensor(), op, where);
   check_target(x, op, where);
+  check_number_fits(op, value, x.dtype());
   if (fills_directly(x, mask, value) && !mask.shares_storage(x)) {
     write_unrecorded(x, op, where, [&] { fill_directly(x, x, mask, value, op, where); });
     return x;

@@ -112,8 +112,8 @@ bool to_value(PyObject* object, Value& out) {
   } else {
     const auto scalar = to_scalar(object);
     if (!scalar) return false;
-    if (scalar->held_as() == DType::u64) throw_error(PyExc_OverflowError, "an integer beyond 64 bits with a sign");
-    if (scalar->is_bool()) out = scalar->to<bool>();
+    if (scalar->held_as() == DType::u64) out = Operand(*scalar, here()).tensor();  // beyond what int64 holds
+    else if (scalar->is_bool()) out = scalar->to<bool>();
     else if (scalar->is_floating()) out = scalar->to<double>();
     else out = scalar->to<int64_t>();
   }

@@ -253,6 +253,11 @@ Tensor from_object(PyObject* object, std::optional<DType> dtype, Location where)
   if (floating || is_floating(*dtype)) return from_values<double>(e, *dtype, where);
   if (*dtype == DType::u64) return from_values<uint64_t>(e, *dtype, where);
   if (*dtype == DType::boolean) return from_values<bool>(e, *dtype, where);
+  for (const Scalar& value : e.values) {
+    if (value.held_as() != DType::u64) continue;
+    throw_error(PyExc_OverflowError, "tensor(): " + std::to_string(value.to<uint64_t>()) + " is out of the range of " +
+                                         name(*dtype) + ": name a dtype that holds it");
+  }
   return from_values<int64_t>(e, *dtype, where);
 }
 

@@ -46,7 +46,9 @@ Tensor filled(const Dims& size, MaybeType dtype, MaybeDevice device, MaybeBool g
   return make(size, options(dtype, device, grad), where);
 }
 
-Tensor full_of(const Dims& size, Scalar value, MaybeType dtype, MaybeDevice device, MaybeBool grad, Location where) {
+Tensor full_of(const Dims& size, const Operand& number, MaybeType dtype, MaybeDevice device, MaybeBool grad,
+               Location where) {
+  const Scalar value = number.tensor().item_scalar(where);
   return full(size, value, options(dtype, device, grad), where);
 }
 
@@ -70,7 +72,9 @@ template <Tensor (*make)(const Dims&, TensorOptions, Location)>
 Tensor like(const Tensor& x, MaybeType dtype, MaybeDevice device, MaybeBool grad, Location where) {
   return make(x.shape(), {dtype.value_or(x.dtype()), device.value_or(x.device()), grad.value_or(false)}, where);
 }
-Tensor full_as(const Tensor& x, Scalar value, MaybeType dtype, MaybeDevice device, MaybeBool grad, Location where) {
+Tensor full_as(const Tensor& x, const Operand& number, MaybeType dtype, MaybeDevice device, MaybeBool grad,
+               Location where) {
+  const Scalar value = number.tensor().item_scalar(where);
   return full(x.shape(), value, {dtype.value_or(x.dtype()), device.value_or(x.device()), grad.value_or(false)}, where);
 }
 
@@ -305,7 +309,9 @@ constexpr Callable callables[] = {
     {"copy_", "copy_(x, source)", "Writes source into x, converted and broadcast.",
      boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor { return x.copy_(source, w); }>},
     {"fill_", "fill_(x, value)", "Writes one value everywhere.",
-     boxed<+[](const Tensor& x, Scalar value, Location w) -> Tensor { return x.fill_(value, w); }>},
+     boxed<+[](const Tensor& x, const Operand& value, Location w) -> Tensor {
+       return x.fill_(value.tensor().item_scalar(w), w);
+     }>},
     {"zero_", "zero_(x)", "Writes zeros.", boxed<+[](const Tensor& x, Location w) -> Tensor { return x.zero_(w); }>},
     {"masked_fill_", "masked_fill_(x, mask, value)", "Writes value where mask holds.",
      boxed<+[](const Tensor& x, const Tensor& mask, const Operand& value) -> Tensor {

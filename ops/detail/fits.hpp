@@ -1,0 +1,16 @@
+// Numbers that become elements: 300 is no int8, and NaN no integer. Not public.
+#pragma once
+
+#include <weft/ops/detail/common.hpp>
+
+namespace weft {
+
+/// Whether `value` is written as an element of `dtype` without leaving its range. Fractions are cut, floats and bool
+/// take every number, and a negative integer may stand for the unsigned one with its bits, as in PyTorch.
+bool fits(Scalar value, DType dtype);
+/// ValueError where it does not.
+void check_fits(const char* op, Scalar value, DType dtype, Location where);
+/// The same for an operand that is a C++ number; tensors are converted as by to().
+void check_number_fits(const char* op, const Operand& value, DType dtype);
+
+}  // namespace weft
