@@ -488,7 +488,12 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
   const auto scaled = [&](Tensor t, double factor) {
     return factor == 1 ? t : mul(Operand(std::move(t), where), Operand(factor, where)).to(a.dtype(), where);
   };
-  return add(Operand(scaled(input, beta), where), Operand(scaled(matrix_product(a, b, "addmm", where), alpha), where));
+  Tensor product = scaled(matrix_product(a, b, "addmm", where), alpha);
+  if (beta == 0 && !should_record(input)) return product;
+  // What is multiplied with 0 has no share, be it NaN.
+  const Tensor start =
+      beta == 0 ? masked_fill(Operand(input, where), Operand(true, where), Operand(0, where)) : scaled(input, beta);
+  return add(Operand(start, where), Operand(std::move(product), where));
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {

@@ -26,7 +26,8 @@ WEFT_API Tensor mv(const Tensor& a, const Tensor& b, Location where = {});
 WEFT_API Tensor dot(const Tensor& a, const Tensor& b, Location where = {});
 /// [m] x [n] -> [m, n]: every product of an element of a and one of b.
 WEFT_API Tensor outer(const Tensor& a, const Tensor& b, Location where = {});
-/// beta * input + alpha * (a x b) for matrices a and b; input broadcasts to [m, n].
+/// beta * input + alpha * (a x b) for matrices a and b; input broadcasts to [m, n]. With a beta of 0
+/// input is not read.
 WEFT_API Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
                       Location where = {});
 

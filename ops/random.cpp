@@ -5,6 +5,7 @@
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/detail/reducing.hpp>
+#include <weft/ops/reduce.hpp>
 #include <weft/tensor/philox.hpp>
 
 namespace weft {
@@ -47,6 +48,13 @@ Tensor drawn(const char* op, Distribution distribution, const Dims& shape, const
 void check_probability(const char* op, double p, Location where) {
   if (p >= 0 && p <= 1) return;
   raise<ValueError>({.op = op, .problem = fmt::format("probability {} is not in [0, 1]", p)}, where);
+}
+
+void check_probabilities(const char* op, const Tensor& p, Location where) {
+  if (p.numel() == 0 || p.device().type == DeviceType::meta) return;
+  const double low = amin(p, {}, false, where).item<double>(where),
+               high = amax(p, {}, false, where).item<double>(where);
+  check_probability(op, low >= 0 ? high : low, where);
 }
 
 const Tensor& redraw(const char* op, const Tensor& x, Distribution distribution, double a, double b,
@@ -124,6 +132,7 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
 Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location where) {
   check_floating("bernoulli", checked(probabilities, "bernoulli", where), where);
   NoGradGuard unrecorded;
+  check_probabilities("bernoulli", probabilities, where);
   const Tensor drawn_numbers = rand_like(probabilities, generator, where);
   return lt(Operand(drawn_numbers, where), Operand(probabilities, where)).to(probabilities.dtype(), where);
 }

@@ -43,6 +43,7 @@ Tensor randperm(int64_t n, O option, Generator* generator = nullptr, Location wh
   return randperm(n, detail::options_from(option), generator, where);
 }
 /// 1 with the probability that the element of `probabilities` gives, else 0; of its shape and dtype. No gradient.
+/// ValueError for one that is not in [0, 1].
 WEFT_API Tensor bernoulli(const Tensor& probabilities, Generator* generator = nullptr, Location where = {});
 
 /// Overwrite x with numbers uniform in [low, high) or normal, in place. ValueError for low > high or deviation < 0.

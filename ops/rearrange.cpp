@@ -54,7 +54,7 @@ Tensor rolled(const Tensor& x, int64_t shift, int dim, Location where) {
   const Tensor out = make(x.sizes(), x.dtype(), x.device(), "roll", where);
   if (out.numel() == 0) return out;
   const auto copy = WEFT_KERNEL_FOR(copy, out, "roll", where);
-  const int64_t kept = x.dim() == 0 ? 1 : x.sizes()[static_cast<size_t>(dim)] - shift;
+  const int64_t kept = x.sizes()[static_cast<size_t>(dim)] - shift;
   if (shift == 0) {
     copy(out.raw_view(), x.raw_view());
     return out;
@@ -150,8 +150,14 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims, Location wher
   Tensor out = x;
   Dims back;
   for (int i = 0; i < dims.size(); ++i) {
+    if (WEFT_UNLIKELY(x.dim() == 0)) {
+      raise<IndexError>({.op = "roll",
+                         .problem = fmt::format("a 0-d tensor has no dimension {}", dims[i]),
+                         .remedy = "give the shift alone"},
+                        where);
+    }
     const int d = wrap_dim(dims[i], x.dim(), "roll", where);
-    const int64_t n = x.dim() == 0 ? 1 : std::max<int64_t>(x.sizes()[static_cast<size_t>(d)], 1);
+    const int64_t n = std::max<int64_t>(x.sizes()[static_cast<size_t>(d)], 1);
     const int64_t rest = shifts[i] % n, shift = rest < 0 ? rest + n : rest;
     back.push_back(n - shift);
     out = rolled(out, shift, d, where);

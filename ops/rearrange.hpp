@@ -15,7 +15,7 @@ WEFT_API Tensor flipud(const Tensor& x, Location where = {});
 
 /// A copy of x moved on by shifts[i] along dims[i], where what leaves at one end comes in at the other; without `dims`
 /// one shift moves x seen flat. ValueError unless there are as many shifts as dims. A dimension named twice is moved
-/// twice.
+/// twice; IndexError for one that x lacks.
 WEFT_API Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {}, Location where = {});
 
 /// A view of the windows of `size` elements, `step` apart, along dim: size(dim) becomes the number of windows, and a

@@ -226,7 +226,8 @@ struct LogSumExpFormula {
   Tensor operator()(Node& self, Tensor&& g) {
     const Location where = self.where;
     const Tensor y = put_back(output.get(self), kept, where);
-    const Tensor none = isinf(Operand(y, where));
+    // Over -inf alone no element has a share.
+    const Tensor none = eq(Operand(y, where), Operand(-__builtin_inf(), where));
     const Tensor safe = masked_fill(Operand(y, where), Operand(none, where), Operand(0, where));
     const Tensor share = exp(Operand(sub(Operand(input.get(self), where), Operand(safe, where)), where));
     return mul(Operand(share, where), Operand(put_back(g, kept, where), where));

@@ -14,6 +14,12 @@ namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// Any byte but 0 is true.
+template <class S>
+HWY_INLINE S loaded(const S* from) {
+  if constexpr (std::is_same_v<S, bool>) return *reinterpret_cast<const uint8_t*>(from) != 0;
+  else return *from;
+}
 template <class A, class S>
 HWY_INLINE A number(S x) {
   return static_cast<A>(x);
@@ -53,7 +59,7 @@ HWY_NOINLINE void load_contiguous(A* HWY_RESTRICT to, const S* HWY_RESTRICT from
     }
   }
 #endif
-  for (; i < n; ++i) to[i] = number<A>(from[i]);
+  for (; i < n; ++i) to[i] = number<A>(loaded(from + i));
 }
 
 template <class A, class S>
@@ -77,7 +83,7 @@ void load_typed(A* to, const char* from, int64_t stride, int64_t n) {
   if (stride == (int64_t)sizeof(S)) {
     load_contiguous(to, reinterpret_cast<const S*>(from), n);
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = number<A>(*reinterpret_cast<const S*>(from + i * stride));
+    for (int64_t i = 0; i < n; ++i) to[i] = number<A>(loaded(reinterpret_cast<const S*>(from + i * stride)));
   }
 }
 

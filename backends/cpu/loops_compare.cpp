@@ -12,16 +12,17 @@ namespace weft::cpu::HWY_NAMESPACE {
 
 template <class F, class T, int mask>
 void compare_loop(void* out, const void* a, const void* b, int64_t n) {
+  using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // any byte but 0 is true
   auto* o = static_cast<uint8_t*>(out);
-  auto* x = static_cast<const T*>(a);
-  auto* y = static_cast<const T*>(b);
+  auto* x = static_cast<const Stored*>(a);
+  auto* y = static_cast<const Stored*>(b);
   if constexpr (mask == 0) {
-    for (int64_t i = 0; i < n; ++i) o[i] = F::value(x[i], y[i]);
+    for (int64_t i = 0; i < n; ++i) o[i] = F::value(T(x[i]), T(y[i]));
   } else {
-    const T one = mask == 1 ? *x : *y;
+    const T one(mask == 1 ? *x : *y);
     for (int64_t i = 0; i < n; ++i) {
-      if constexpr (mask == 1) o[i] = F::value(one, y[i]);
-      else o[i] = F::value(x[i], one);
+      if constexpr (mask == 1) o[i] = F::value(one, T(y[i]));
+      else o[i] = F::value(T(x[i]), one);
     }
   }
 }
@@ -39,7 +40,7 @@ void fill_compare_slot(CompareLoops& loops, Slot slot) {
 #undef WEFT_ROW
 }
 void fill_compare(CompareLoops& loops) {
-  fill_compare_slot<uint8_t>(loops, slot_bool);
+  fill_compare_slot<bool>(loops, slot_bool);
   fill_compare_slot<uint8_t>(loops, slot_u8);
   fill_compare_slot<int8_t>(loops, slot_i8);
   fill_compare_slot<int16_t>(loops, slot_i16);

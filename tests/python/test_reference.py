@@ -1,0 +1,464 @@
+"""Every op that has a record, on random and special inputs, against PyTorch, or against NumPy where that is not there:
+values, dtypes, shapes and gradients. What differs on purpose stands in `known`, with its reason."""
+
+import collections
+
+import numpy as np
+import pytest
+
+import weft
+from reference import (Array, NumPy, Outcome, Reference, Weft, differing, floats, integers, is_float, special_values,
+                       torch)
+
+F = torch.nn.functional if torch is not None else None
+every = (*floats, *integers, "bool")
+numbers = (*floats, *integers)
+
+
+class Row:
+    """An op: its call in weft, in PyTorch and in NumPy (None: not there), and what gives lists of arguments for it."""
+
+    def __init__(self, inputs, weft_call, torch_call, numpy_call=None, dtypes=floats, slack=4.0, **options):
+        self.inputs, self.calls, self.dtypes, self.slack = inputs, {"weft": weft_call, "torch": torch_call,
+                                                                    "numpy": numpy_call}, dtypes, slack
+        self.options = options
+
+
+# ---- inputs: each gives lists of arguments for one dtype and layout ----
+
+def shaped(elements, layout):
+    elements = np.asarray(elements)
+    if layout == "empty":
+        return elements[:0].reshape(0, 2)
+    if layout == "0-d":
+        return elements[3 % len(elements)].reshape(())
+    if layout in ("strided", "reversed"):
+        return elements[:len(elements) // 4 * 4].reshape(4, -1)
+    return elements
+
+
+def random(rng, dtype, shape, low=-3, high=3):
+    if is_float(dtype):
+        return rng.uniform(low, high, shape)
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    return rng.integers(max(low, 0 if dtype == "uint8" else -100), max(high, 2), shape, endpoint=True)
+
+
+def spread(rng, dtype, n):
+    """Numbers of every size."""
+    if is_float(dtype):
+        return rng.standard_normal(n) * 10.0**rng.integers(-9, 9, n)
+    limits = np.iinfo(dtype if dtype != "bool" else "uint8")
+    values = rng.integers(limits.min, limits.max, n, endpoint=True, dtype=limits.dtype)
+    return values % 2 == 0 if dtype == "bool" else values
+
+
+def one(rng, dtype, layout):
+    return [[Array(shaped(np.concatenate([special_values(dtype), spread(rng, dtype, 500)]), layout), dtype, layout)],
+            [Array(shaped(random(rng, dtype, 501), layout), dtype, layout)]]
+
+
+def pairs(rng, dtype, layout, count=2):
+    values = special_values(dtype) if count == 2 else special_values(dtype)[:14]
+    grid = [g.reshape(-1) for g in np.meshgrid(*[values] * count)]
+    return [[Array(shaped(np.concatenate([g, spread(rng, dtype, 1000)]), layout), dtype, layout) for g in grid],
+            [Array(shaped(random(rng, dtype, 1001), layout), dtype, layout) for g in grid],
+            [Array(random(rng, dtype, shape), dtype) for shape in ((2, 1, 3), (4, 1), (3,))[:count]]]
+
+
+def divisions(rng, dtype, layout):
+    """Pairs without a divisor of 0, which integers refuse, and without the quotient that wraps around."""
+    lists = pairs(rng, dtype, layout)
+    if not is_float(dtype):
+        for a, b in lists:
+            b.elements = np.where((b.elements == 0) | (b.elements == -1), 3, b.elements).astype(dtype)
+    return lists
+
+
+def triples(rng, dtype, layout):
+    return pairs(rng, dtype, layout, 3)
+
+
+def rows_of(rng, dtype, layout):
+    """Matrices of random rows, and rows with one special number each."""
+    plain = random(rng, dtype, (5, 33))
+    odd = random(rng, dtype, (len(special_values(dtype)), 9))
+    odd[:, 4] = special_values(dtype)
+    fits = layout if layout in ("dense", "strided", "reversed") else "dense"
+    return [[Array(x, dtype, fits)] for x in (plain, odd)]
+
+
+def dims(*choices):
+    def inputs(rng, dtype, layout):
+        return [[*arguments, choice] for arguments in rows_of(rng, dtype, layout) for choice in choices]
+
+    return inputs
+
+
+def vectors(rng, dtype, layout):
+    return [[*a, Array(random(rng, dtype, a[0].elements.shape), dtype)] for a in rows_of(rng, dtype, layout)]
+
+
+def products(*shapes):
+    def inputs(rng, dtype, layout):
+        fits = layout if layout in ("dense", "strided", "reversed") else "dense"
+        return [[Array(random(rng, dtype, s), dtype, fits) for s in shapes],
+                [Array(random(rng, dtype, [0 if n == 4 else n for n in s]), dtype) for s in shapes]]
+
+    return inputs
+
+
+def indexed(index_shape, bound, *, source=False, value=False):
+    def inputs(rng, dtype, layout):
+        x = Array(spread(rng, dtype, 20).reshape(5, 4), dtype, layout if layout in ("strided", "reversed") else "dense")
+        places = rng.permutation(np.arange(np.prod(index_shape)) % bound).reshape(index_shape)
+        index = Array(places, "int64", grad=False)
+        extra = [Array(random(rng, dtype, (*index_shape[:1], 4) if len(index_shape) == 1 else index_shape), dtype)]
+        return [[x, index, *(extra if source else []), *([1] if value else [])]]
+
+    return inputs
+
+
+def masked(*, value=False, source=False):
+    def inputs(rng, dtype, layout):
+        x = Array(spread(rng, dtype, 20).reshape(5, 4), dtype, layout if layout in ("strided", "reversed") else "dense")
+        mask = Array(rng.random((5, 4)) < 0.5, "bool")
+        return [[x, mask, *([Array(random(rng, dtype, (20,)), dtype)] if source else []), *([1] if value else [])]]
+
+    return inputs
+
+
+def losses(rng, dtype, layout):
+    lists = [[Array(random(rng, dtype, (5, 4)), dtype), Array(random(rng, dtype, (5, 4)), dtype)]]
+    return [[*a, reduction] for a in lists for reduction in ("mean", "sum", "none")]
+
+
+def normalized(rng, dtype, layout):
+    return [[x, (x.elements.shape[-1],)] for [x] in rows_of(rng, dtype, layout)]
+
+
+def sorted_values(rng, dtype, layout):
+    return [Array(np.sort(random(rng, dtype, 9)), dtype, grad=False)]
+
+
+def queries(rng, dtype, layout):
+    return [Array(random(rng, dtype, (3, 4)), dtype, grad=False)]
+
+
+def classes(rng, dtype, layout):
+    x, y = Array(random(rng, dtype, (6, 5), -20, 20), dtype), Array(np.array([0, 4, 2, -100, 1, 1]), "int64")
+    return [[x, y, reduction] for reduction in ("mean", "sum", "none")]
+
+
+# ---- the table ----
+
+table = {}
+
+
+def same(name):
+    return lambda m, *a: getattr(m, name)(*a)
+
+
+def of_functional(name):
+    return lambda m, *a: getattr(F, name)(*a)
+
+
+def row(name, inputs, call=None, numpy_call=None, dtypes=every, slack=4.0, torch_call=None, **options):
+    call = call or same(name)
+    table[name] = Row(inputs, call, torch_call or call, numpy_call, dtypes, slack, **options)
+
+
+def rows(names, inputs, dtypes=every, numpy_names=None, **options):
+    for name in names.split():
+        numpy_name = (numpy_names or {}).get(name, name)
+        row(name, inputs, None, same(numpy_name) if hasattr(np, numpy_name) else None, dtypes, **options)
+
+
+rows("neg abs sign square floor ceil round trunc reciprocal sqrt rsqrt exp expm1 log log1p sin cos tanh erf sigmoid "
+     "relu isnan isinf isfinite logical_not", one, numpy_names={"neg": "negative"}, pointwise=True)
+for name in ("silu", "softplus"):
+    row(name, one, None, None, floats, torch_call=of_functional(name), pointwise=True, scale=np.abs)
+row("gelu_erf", one, None, None, floats, torch_call=lambda m, x: F.gelu(x), pointwise=True, scale=np.abs)
+row("gelu_tanh", one, None, None, floats, torch_call=lambda m, x: F.gelu(x, approximate="tanh"), pointwise=True,
+    scale=np.abs)
+rows("add sub mul div pow maximum minimum atan2 eq ne lt le gt ge logical_and logical_or logical_xor", pairs,
+     pointwise=True, numpy_names={"sub": "subtract", "mul": "multiply", "div": "divide", "pow": "power",
+                                  "atan2": "arctan2", "eq": "equal", "ne": "not_equal", "lt": "less",
+                                  "le": "less_equal", "gt": "greater", "ge": "greater_equal"})
+rows("remainder fmod", divisions, numbers, pointwise=True)
+row("floor_divide", divisions, None, same("floor_divide"), numbers, pointwise=True,
+    torch_call=lambda m, a, b: m.div(a, b, rounding_mode="floor"))
+# PyTorch rounds 16-bit quotients before it cuts them.
+row("trunc_divide", divisions, None, None, ("float32", "float64", *integers), pointwise=True,
+    torch_call=lambda m, a, b: m.div(a, b, rounding_mode="trunc"))
+row("clamp", triples, pointwise=True)
+row("addcmul", triples, pointwise=True, scale=lambda a, b, c: np.abs(a) + np.abs(b * c))
+row("lerp", triples, dtypes=floats, pointwise=True,
+    scale=lambda a, b, c: np.abs(a) + np.abs(b) + np.abs((b - a) * c))
+row("clip", one, lambda m, x: m.clip(x, 0, 2), lambda m, x: m.clip(x, 0, 2), numbers, 0, pointwise=True)
+
+
+def reduced(name, takes_none=True):
+    """PyTorch's reduction over one, several or all dimensions."""
+    def call(m, x, dim):
+        f = getattr(m, name)
+        if dim is None and takes_none:
+            return f(x)
+        if name == "prod" and isinstance(dim, tuple):
+            return f(f(x, 0), 0)
+        return f(x, dim=(0, 1) if dim is None else dim)
+
+    return call
+
+
+# PyTorch gives bytes for bytes, and multiplies 16-bit floats one after the other.
+odd = {("any", "uint8"), ("all", "uint8"), ("prod", "float16"), ("prod", "bfloat16")}
+for name in ("sum", "mean", "prod", "amax", "amin", "any", "all"):
+    row(name, dims(None, 0, 1, (0, 1)), lambda m, x, d, f=name: getattr(m, f)(x, dim=d),
+        lambda m, x, d, f=name: getattr(m, f)(x, axis=d),
+        floats if name == "mean" else [t for t in every if (name, t) not in odd], 40,
+        reduced(name, name not in ("amax", "amin")))
+for name in ("var", "std"):
+    row(name, dims((0, 0), (1, 1), (1, 0)), lambda m, x, d, f=name: getattr(m, f)(x, dim=d[0], correction=d[1]),
+        lambda m, x, d, f=name: getattr(m, f)(x, axis=d[0], ddof=d[1]), floats, 60)
+for name in ("max", "min"):
+    row(name, dims(0, 1), lambda m, x, d, f=name: getattr(m, f)(x, dim=d), None, numbers)
+for name in ("argmax", "argmin"):
+    row(name, dims(None, 0, 1), lambda m, x, d, f=name: getattr(m, f)(x, dim=d),
+        lambda m, x, d, f=name: getattr(m, f)(x, axis=d), numbers)
+row("logsumexp", dims(0, 1, (0, 1)), lambda m, x, d: m.logsumexp(x, dim=d), None, floats, 20)
+row("norm", dims(0, 1, None), lambda m, x, d: m.norm(x, dim=d), None, floats, 20)
+row("cumsum", dims(0, 1), lambda m, x, d: m.cumsum(x, dim=d), lambda m, x, d: m.cumsum(x, axis=d), every, 60)
+row("count_nonzero", rows_of, None, same("count_nonzero"))
+for name in ("softmax", "log_softmax"):
+    row(name, dims(0, 1), None, None, floats, 40)
+for name in ("layer_norm", "rms_norm"):
+    row(name, normalized, None, None, floats, 200, of_functional(name))
+
+rows("matmul mm", products((3, 4), (4, 5)), numbers, {"mm": "matmul"}, slack=30)
+rows("bmm", products((2, 3, 4), (2, 4, 5)), numbers, {"bmm": "matmul"}, slack=30)
+rows("mv", products((3, 4), (4,)), numbers, {"mv": "matmul"}, slack=30)
+rows("dot", products((4,), (4,)), numbers, slack=30)
+rows("outer", products((3,), (5,)), numbers, slack=2)
+row("addmm", products((3, 5), (3, 4), (4, 5)), lambda m, c, a, b: m.addmm(c, a, b, beta=0.5, alpha=2), None, floats, 30)
+row("linear", products((3, 4), (5, 4), (5,)), None, None, floats, 30, of_functional("linear"))
+row("scaled_dot_product_attention", products((2, 3, 8), (2, 5, 8), (2, 5, 8)), None, None, floats, 60,
+    of_functional("scaled_dot_product_attention"))
+for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits"):
+    row(name, losses, lambda m, x, y, r, f=name: getattr(m, f)(x, y, reduction=r), None, floats, 30,
+        lambda m, x, y, r, f=name: getattr(F, f)(x, y, reduction=r))
+for name in ("cross_entropy", "nll_loss"):
+    row(name, classes, lambda m, x, y, r, f=name: getattr(m, f)(x, y, reduction=r), None, floats, 60,
+        lambda m, x, y, r, f=name: getattr(F, f)(x, y, reduction=r))
+
+copies = {
+    "cat": lambda m, x: m.cat([x, x], 0), "stack": lambda m, x: m.stack([x, x], 1),
+    "flip": lambda m, x: m.flip(x, (0, 1)), "fliplr": same("fliplr"), "flipud": same("flipud"),
+    "roll": lambda m, x: m.roll(x, (1, -2), (0, 1)), "tile": lambda m, x: m.tile(x, (2, 1)),
+    "diagonal": lambda m, x: m.diagonal(x, 1), "t": same("t"), "transpose": lambda m, x: m.transpose(x, 0, 1),
+    "permute": lambda m, x: m.permute(x, (1, 0)), "reshape": lambda m, x: m.reshape(x, (-1,)),
+    "squeeze": lambda m, x: m.squeeze(x[:1]), "unsqueeze": lambda m, x: m.unsqueeze(x, 1), "flatten": same("flatten"),
+    "chunk": lambda m, x: m.chunk(x, 2, 1)[0], "split": lambda m, x: m.split(x, 2, 1)[1],
+    "unbind": lambda m, x: m.unbind(x, 1)[1], "narrow": lambda m, x: m.narrow(x, 1, 1, 2),
+    "select": lambda m, x: m.select(x, 1, 2), "clone": same("clone"), "detach": same("detach"),
+    "expand": lambda m, x: x[:1].expand(3, x.shape[1]), "repeat": lambda m, x: x.repeat(2, 1),
+    "broadcast_to": lambda m, x: m.broadcast_to(x[:1], (3, x.shape[1])), "unfold": lambda m, x: x.unfold(1, 3, 2),
+    "contiguous": lambda m, x: x.contiguous(), "nonzero": same("nonzero"), "argwhere": same("argwhere"),
+}
+for name, call in copies.items():
+    row(name, rows_of, call, slack=0)
+for name in ("unique", "unique_consecutive"):
+    row(name, rows_of, dtypes=(*integers, "bool"), slack=0)
+
+along = {"dtypes": every, "slack": 0}
+row("index_select", indexed((6,), 5), lambda m, x, i: m.index_select(x, 0, i), lambda m, x, i: m.take(x, i, axis=0),
+    **along)
+row("gather", indexed((3, 4), 5), lambda m, x, i: m.gather(x, 0, i), lambda m, x, i: m.take_along_axis(x, i, axis=0),
+    **along)
+row("take_along_dim", indexed((3, 4), 5), lambda m, x, i: m.take_along_dim(x, i, 0),
+    lambda m, x, i: m.take_along_axis(x, i, axis=0), **along)
+row("take", indexed((6,), 20), None, same("take"), **along)
+row("index", indexed((6,), 5), lambda m, x, i: x[i], lambda m, x, i: x[i], **along)
+row("index_add", indexed((6,), 5, source=True), lambda m, x, i, s: m.index_add(x, 0, i, s), None, numbers, 8)
+row("index_copy", indexed((4,), 5, source=True), lambda m, x, i, s: m.index_copy(x, 0, i, s), **along)
+row("index_fill", indexed((3,), 5, value=True), lambda m, x, i, v: m.index_fill(x, 0, i, v), **along)
+row("index_put", indexed((4,), 5, source=True), lambda m, x, i, s: m.index_put(x, [i], s), **along)
+row("scatter", indexed((4, 4), 4, source=True),
+    lambda m, x, i, s: m.scatter(x, 0, i * 0 + m.arange(4).reshape(4, 1), s), **along)
+row("scatter_add", indexed((4, 4), 5, source=True), lambda m, x, i, s: m.scatter_add(x, 0, i, s), None, numbers, 8)
+for kind in ("sum", "prod", "mean", "amax", "amin"):
+    row(f"scatter_reduce_{kind}", indexed((4, 4), 5, source=True),
+        lambda m, x, i, s, k=kind: m.scatter_reduce(x, 0, i, s, k), None,
+        [t for t in numbers if t != "float16" or kind != "prod"], 16)
+row("embedding", indexed((6,), 5), None, None, floats, 8, lambda m, x, i: F.embedding(i, x))
+row("masked_fill", masked(value=True), **along)
+row("masked_select", masked(), None, lambda m, x, k: x[k], **along)
+row("masked_scatter", masked(source=True), **along)
+row("where", masked(value=True), lambda m, x, k, v: m.where(k, x, v), **along)
+row("one_hot", lambda rng, dtype, layout: [[Array(np.array([[0, 3], [2, 1]]), dtype), 5]], dtypes=("int64",),
+    torch_call=of_functional("one_hot"))
+row("bincount", lambda rng, dtype, layout: [[Array(rng.integers(0, 9, 50), dtype)]], None, same("bincount"),
+    ("int64", "int32", "uint8"))
+row("searchsorted", lambda *a: [[*sorted_values(*a), *queries(*a)]], None, same("searchsorted"), numbers)
+row("bucketize", lambda *a: [[*queries(*a), *sorted_values(*a)]], None, None, numbers)
+
+# What a comparison cannot say anything about, or says under another name.
+elsewhere = {
+    "rand rand_like randn randn_like randint randperm bernoulli dropout": "random",
+    "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
+    "scatter_reduce": "as scatter_reduce_sum and its like",
+    "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad":
+        "no record: creation and conversion, which test_tensor.py and test_values.py look at",
+}
+
+
+def test_every_op_is_compared_or_named():
+    ops = {name for name in weft._core._ops if not name.startswith("_") and not name.endswith("_")}
+    named = {name for names in elsewhere for name in names.split()}
+    assert ops - set(table) - named == set()
+
+
+def test_pytorch_is_the_reference():
+    values = sum(row.calls["numpy"] is not None for row in table.values())
+    if torch is None:
+        pytest.skip(f"PyTorch is not there: {values} of {len(table)} ops are compared with NumPy, by values alone")
+
+
+# ---- differences on purpose: (op, what) to a mask of elements, given the arguments and both results ----
+
+def nan_input(arguments, got, want):
+    return np.isnan(arguments[0])
+
+
+def beyond(arguments, got, want):
+    return ~np.isfinite(arguments[0]) | (np.abs(arguments[0]) > 1e9) | np.isnan(want)
+
+
+def tiny(arguments, got, want):
+    return np.abs(arguments[0]) < 1e-2
+
+
+def large(arguments, got, want):
+    return arguments[0] > 19
+
+
+def zero(arguments, got, want):
+    return (got == 0) & (want == 0)
+
+
+def lost(arguments, got, want):
+    return np.isnan(want) & ~np.isnan(got) & np.isfinite(arguments[0])
+
+
+def zero_or_lost(arguments, got, want):
+    return zero(arguments, got, want) | lost(arguments, got, want)
+
+
+def overflow(arguments, got, want):
+    a, b, c = (x.astype("float32") for x in arguments)
+    with np.errstate(all="ignore"):
+        return ~np.isfinite(b * c) | ~np.isfinite((b - a) * (1 - c))
+
+
+def out_of_range(arguments, got, want):
+    with np.errstate(all="ignore"):
+        squares = arguments[0].astype("float32")**2 + arguments[1].astype("float32")**2
+    return (squares < 1e-3) | ~(squares < 3e4)
+
+
+def tie(arguments, got, want):
+    x, (low, high) = arguments[0], arguments[1:] or (0, 2)
+    return (x == low) | (x == high) | (low >= high) | np.isnan(x)
+
+
+def odd_rows(arguments, got, want):
+    x = arguments[0].astype("float64")
+    return np.full(np.shape(want), bool((~np.isfinite(x) | (np.abs(x) > 1e18) | (x == 0)).any()))
+
+
+known = {
+    ("sign", "value"): nan_input,                # NaN stays NaN, as in NumPy and the array API
+    ("abs", "gradient"): nan_input,
+    ("silu", "value"): beyond, ("silu", "gradient"): beyond,  # the limits, where PyTorch has infinity times 0
+    ("gelu_erf", "value"): beyond, ("gelu_erf", "gradient"): beyond,
+    ("gelu_tanh", "value"): beyond, ("gelu_tanh", "gradient"): beyond,
+    ("erf", "value"): tiny,                      # PyTorch's of 16-bit floats is not relatively exact
+    ("softplus", "value"): large, ("softplus", "gradient"): large,  # PyTorch cuts off at 20
+    ("remainder", "value"): zero_or_lost,        # a zero has the divisor's sign, as in Python and NumPy
+    ("fmod", "value"): lost,                     # PyTorch gives NaN where the quotient overflows
+    ("addcmul", "value"): overflow, ("lerp", "value"): overflow,  # PyTorch does not round the product
+    ("atan2", "gradient"): out_of_range,         # squares do not leave the range
+    ("clamp", "gradient"): tie, ("clip", "gradient"): tie,  # an element on a bound keeps its gradient
+    ("prod", "gradient"): odd_rows, ("amax", "gradient"): odd_rows, ("amin", "gradient"): odd_rows,  # NaN among them
+    ("std", "value"): odd_rows, ("std", "gradient"): odd_rows,  # the variance is a float32 on the way
+    ("layer_norm", "gradient"): odd_rows, ("rms_norm", "gradient"): odd_rows,
+}
+
+
+# ---- the comparison ----
+
+def compare(name, row, dtype, layout, arguments, report):
+    got, want = Outcome(Weft, row.calls["weft"], arguments), Outcome(Reference, row.calls[Reference.name], arguments)
+    if want.error is not None or got.error is not None:
+        # PyTorch has no kernels for some dtypes; what it computes, weft must compute.
+        if want.error is None:
+            report.append(f"{name} {dtype} {layout}: raised {got.error!r}"[:300])
+        return 0
+    inputs = [Weft.numpy(a.make(Weft)) for a in arguments if isinstance(a, Array)]
+    count = 0
+    compared = [("value", got.values, want.values), ("gradient", got.gradients, want.gradients)]
+    for what, mine, theirs in compared[:1] if Reference is NumPy else compared:
+        if len(mine) != len(theirs):
+            report.append(f"{name} {dtype} {layout}: {len(mine)} {what}s, {len(theirs)} in the reference")
+            continue
+        for i, (a, b) in enumerate(zip(mine, theirs)):
+            if what == "value" and Reference is not NumPy and got.dtypes[i] != want.dtypes[i]:
+                report.append(f"{name} {dtype} {layout}: dtype {got.dtypes[i]}, {want.dtypes[i]} in the reference")
+            if Reference is NumPy and is_float(got.dtypes[i]) != is_float(dtype):
+                continue  # NumPy makes floats of integers by other rules
+            if a is None or b is None:
+                if (a is None) != (b is None):
+                    report.append(f"{name} {dtype} {layout}: gradient {i} is {'absent' if a is None else 'there'}")
+                continue
+            if np.shape(a) != np.shape(b):
+                report.append(f"{name} {dtype} {layout}: {what} of shape {np.shape(a)}, {np.shape(b)} in the reference")
+                continue
+            count += np.size(b)
+            kind = got.dtypes[i] if what == "value" else dtype
+            pointwise = what == "value" and "pointwise" in row.options
+            scale = None if pointwise or not is_float(kind) else np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
+            if what == "value" and "scale" in row.options and is_float(dtype):
+                with np.errstate(all="ignore"):
+                    scale = row.options["scale"](*[x.astype("float64") for x in inputs])
+            wrong = differing(a, b, kind, row.slack * (1 if what == "value" else 8), scale, zeros=pointwise,
+                              brink=what == "gradient")
+            excused = known.get((name, what))
+            if excused is not None and (len(inputs) == 1 or all(np.shape(x) == np.shape(b) for x in inputs)):
+                wrong &= ~excused(inputs, a, b)
+            if wrong.any():
+                at = tuple(np.argwhere(wrong)[0])
+                given = [x[at] if np.shape(x) == np.shape(b) else "..." for x in inputs]
+                report.append(f"{name} {dtype} {layout}: {what} {i} differs at {wrong.sum()} of {wrong.size}; "
+                              f"of {given}: {a[at]!r}, {b[at]!r} in the reference")
+    return count
+
+
+counted = collections.Counter()
+
+
+@pytest.mark.parametrize("name", table)
+def test_values_dtypes_shapes_and_gradients_are_the_references(name):
+    row = table[name]
+    if row.calls[Reference.name] is None:
+        pytest.skip(f"NumPy has no {name}, and PyTorch is not there")
+    report = []
+    for dtype in row.dtypes:
+        if Reference is NumPy and dtype in ("bfloat16", "float16"):
+            continue
+        for layout in ("dense", "strided", "reversed", "0-d", "empty"):
+            rng = np.random.default_rng(5)
+            for arguments in row.inputs(rng, dtype, layout):
+                counted[name] += compare(name, row, dtype, layout, arguments, report)
+    assert counted[name] > 0, "nothing was compared"
+    assert not report, f"{len(report)} differences\n" + "\n".join(report[:12])
