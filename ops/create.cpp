@@ -23,7 +23,7 @@ const Tensor& with_grad(const Tensor& t, const TensorOptions& options, Location 
 }
 
 Tensor filled(const Dims& shape, Scalar value, const TensorOptions& options, const char* op, Location where) {
-  check_fits(op, value, options.dtype, where);
+  check_fits(op, value, options.dtype.value_or(default_dtype), where);
   Tensor t = made(shape, options, op, where);
   WEFT_KERNEL_FOR(fill, t, op, where)(t.raw_view(), value);
   return with_grad(t, options, where);

@@ -41,7 +41,7 @@ DType check_parts(const char* op, std::span<const Tensor> tensors, Location wher
   if (WEFT_LIKELY(alike)) return first.dtype();
   std::vector<const TensorImpl*> impls;
   for (const Tensor& t : tensors) impls.push_back(t.impl());
-  return result_type(impls);
+  return result_type(impls, op, where);
 }
 
 // The region of `out` that one part fills.

@@ -31,13 +31,13 @@ int priority(const TensorImpl* t) { return t->wrapped_number ? 0 : (t->view.layo
 
 }  // namespace
 
-DType result_type(std::span<const TensorImpl* const> operands) {
+DType result_type(std::span<const TensorImpl* const> operands, const char* op, Location where) {
   DType best[3];
   bool present[3] = {};
   for (const TensorImpl* t : operands) {
     const int p = priority(t);
     const DType own = p == 0 ? weak_type(t->view.layout.dtype) : t->view.layout.dtype;
-    best[p] = present[p] ? promote(best[p], own) : own;
+    best[p] = present[p] ? promote(best[p], own, op, where) : own;
     present[p] = true;
   }
   DType result = DType::boolean;
@@ -45,7 +45,7 @@ DType result_type(std::span<const TensorImpl* const> operands) {
   for (int p = 2; p >= 0; --p) {
     if (!present[p]) continue;
     if (!any) result = best[p];
-    else if (category(best[p]) > category(result)) result = promote(result, best[p]);
+    else if (category(best[p]) > category(result)) result = promote(result, best[p], op, where);
     any = true;
   }
   return result;
@@ -54,7 +54,7 @@ DType result_type(std::span<const TensorImpl* const> operands) {
 DType result_type(const Operand& a, const Operand& b) {
   const TensorImpl* operands[] = {checked(a.tensor(), "result_type", a.where).impl(),
                                   checked(b.tensor(), "result_type", a.where).impl()};
-  return result_type(operands);
+  return result_type(operands, "result_type", a.where);
 }
 
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
@@ -90,7 +90,7 @@ void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n]
   p.device = Device(lead.device_type, lead.device_index);
   p.dtype = dtype.value_or(DType::f32);
   if (!dtype) {
-    p.dtype = result_type(impls);
+    p.dtype = result_type(impls, op, where);
     if (kind == Kind::floating && !is_floating(p.dtype)) p.dtype = default_dtype;
   }
   p.shape = Dims(sizes_of(lead));

@@ -56,7 +56,8 @@ WEFT_API Tensor all(const Tensor& x, const Dims& dims, bool keepdim = false, Loc
 WEFT_API Tensor var(const Tensor& x, Location where = {});
 WEFT_API Tensor var(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,
                     Location where = {});
-/// Standard deviation, the root of `var`. Where it is 0 so is the gradient.
+/// Standard deviation, the root of `var`. Where it is 0 so is the gradient. Beside `using namespace weft` write
+/// `x.std()` or `weft::std(x)`: `std` alone names the standard library.
 WEFT_API Tensor std(const Tensor& x, Location where = {});
 WEFT_API Tensor std(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,
                     Location where = {});

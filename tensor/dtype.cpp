@@ -25,21 +25,21 @@ constexpr const char* device_names[device_type_count] = {"cpu", "cuda", "hpu", "
 
 const char* name(DType t) { return dtype_names[static_cast<int>(t)]; }
 
-DType dtype_from_name(const char* wanted) {
+DType dtype_from_name(const char* wanted, Location where) {
   for (int i = 0; i < dtype_count; ++i) {
     if (std::strcmp(dtype_names[i], wanted) == 0) return static_cast<DType>(i);
   }
-  raise<ValueError>({.op = "dtype", .problem = fmt::format("unknown dtype '{}'", wanted)}, Location::none());
+  raise<ValueError>({.op = "dtype", .problem = fmt::format("unknown dtype '{}'", wanted)}, where);
 }
 
-DType promote(DType a, DType b) {
+DType promote(DType a, DType b, const char* op, Location where) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);  // now b is the later in the enumeration
   const auto refuse = [&]() -> DType {
-    raise<DTypeError>({.op = "promote",
+    raise<DTypeError>({.op = op,
                        .problem = fmt::format("{} and {} have no common type", name(a), name(b)),
                        .remedy = "convert one operand with to(dtype)"},
-                      Location::none());
+                      where);
   };
   if (a == DType::boolean) return b;
   if (is_floating(b)) {

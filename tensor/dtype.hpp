@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include <weft/tensor/config.hpp>
+#include <weft/tensor/location.hpp>
 #include <weft/tensor/view.hpp>
 
 namespace weft {
@@ -36,10 +37,10 @@ constexpr DType compute_type(DType t) {
 WEFT_API const char* name(DType t);
 WEFT_API std::ostream& operator<<(std::ostream& out, DType t);
 /// The inverse of `name`; unknown names are a ValueError.
-WEFT_API DType dtype_from_name(const char* name);
+WEFT_API DType dtype_from_name(const char* name, Location where = {});
 
 /// The smallest type both convert to, as PyTorch's `promote_types`; there is none for the 8-bit floats: DTypeError.
-WEFT_API DType promote(DType a, DType b);
+WEFT_API DType promote(DType a, DType b, const char* op = "promote", Location where = {});
 
 /// The process's default floating type: f32.
 inline constexpr DType default_dtype = DType::f32;

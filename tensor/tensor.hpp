@@ -91,10 +91,12 @@ class WEFT_API Tensor {
   // ---- metadata; like all methods, a ValueError on the undefined tensor ----
   int dim(Location where = {}) const { return layout("dim", where).rank; }
   int64_t numel(Location where = {}) const { return layout("numel", where).numel; }
-  std::span<const int64_t> sizes(Location where = {}) const {
+  std::span<const int64_t> sizes(Location where = {}) const& {
     const Layout& l = layout("sizes", where);
     return {l.sizes, l.rank};
   }
+  /// Those of a temporary live on: `for (int64_t n : x.t().sizes())`.
+  Dims sizes(Location where = {}) && { return shape(where); }
   Dims shape(Location where = {}) const { return Dims(sizes(where)); }
   /// Size of one dimension; negative counts from the end. IndexError where there is no such dimension.
   int64_t size(int dim, Location where = {}) const;

@@ -9,7 +9,7 @@ namespace weft {
 enum class Kind : uint8_t { numeric, floating };
 
 /// The common type of any number of operands.
-DType result_type(std::span<const TensorImpl* const> operands);
+DType result_type(std::span<const TensorImpl* const> operands, const char* op, Location where);
 
 /// Operands of one op, cast and broadcast. Casts are recorded, so `operands` is what the op's node points at.
 template <int n>

@@ -126,6 +126,12 @@ TEST(ErrorText, NamesOpShapesRemedyAndPlaceInThreeLinesAtMost) {
   EXPECT_EQ(text_of([&] { exp(Tensor()); }),
             "[exp] the tensor is undefined\n"
             "  it was never given a value, or was moved from, at tensor_test.cpp:LINE");
+  EXPECT_EQ(text_of([&] { a.to(f8_e4m3fn) + a; }),
+            "[add] float32 and float8_e4m3fn have no common type\n"
+            "  convert one operand with to(dtype), at tensor_test.cpp:LINE");
+  EXPECT_EQ(text_of([&] { (void)Device("gpu"); }),
+            "[device] unknown device 'gpu'\n"
+            "  use cpu, cuda[:index], hpu[:index] or meta, at tensor_test.cpp:LINE");
   EXPECT_EQ(text_of([&] { a.backward(); }),
             "[backward] the output does not require a gradient\n"
             "  shape [2, 3], float32\n"

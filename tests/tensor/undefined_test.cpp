@@ -145,6 +145,12 @@ TEST(UndefinedTensor, IsWhatAMovedFromHandleIs) {
   REFUSED(a.numel());  // NOLINT(bugprone-use-after-move)
 }
 
+TEST(Tensor, GivesTheSizesOfATemporaryForAsLongAsTheyAreRead) {
+  int64_t product = 1;
+  for (const int64_t n : ones({2, 3}).t().sizes()) product *= n;
+  EXPECT_EQ(product, 6);
+}
+
 TEST(Tensor, HasNoSizeAndNoStrideInZeroDimensions) {
   EXPECT_THROW((void)tensor(1.f).stride(0), IndexError);
   EXPECT_THROW((void)tensor(1.f).stride(-1), IndexError);
