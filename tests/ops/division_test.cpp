@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <weft/ops/index.hpp>
+#include <weft/ops/map.hpp>
 
 #include "values.hpp"
 
@@ -147,6 +148,18 @@ TEST(Division, GradientsFollowTheFormula) {
   g = grad({(floor_divide(a, b) + trunc_divide(a, b.detach())).sum()}, {a, b});
   EXPECT_EQ(values(g[0]), (Doubles{0, 0, 0}));
   EXPECT_EQ(g[1].dtype(), f64);
+}
+
+TEST(Division, IsThereInsideMap) {
+  const Tensor a = doubles({7.5, -7.5, -6}).requires_grad_(), b = doubles({2, 2, 3}).requires_grad_();
+  const Tensor y = map([](auto x, auto z) { return remainder(x, z) + fmod(x, z) + floor_divide(x, z) * 10; }, a, b);
+  EXPECT_EQ(values(y), values(remainder(a, b) + fmod(a, b) + floor_divide(a, b) * 10));
+  const Tensor weights = doubles({1, 2, 3});
+  const std::vector<Tensor> g = grad({(y * weights).sum()}, {a, b});
+  EXPECT_EQ(values(g[0]), (Doubles{2, 4, 6}));
+  EXPECT_EQ(values(g[1]), (Doubles{-6, 14, 12}));
+  const Tensor n = map([](auto x) { return floor_divide(x, 2) * 100 + remainder(x, 2); }, tensor({7, -7}));
+  EXPECT_EQ(n.to_vector<int64_t>(), (std::vector<int64_t>{301, -399}));
 }
 
 }  // namespace
