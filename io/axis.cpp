@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <weft/hooks/detail/ticks.hpp>
 #include <weft/io/utf8-inl.hpp>
 
 namespace weft::io {
@@ -13,13 +14,6 @@ namespace {
 
 // The difference of two ends is finite, and a step is not denormal.
 constexpr double smallest = 1e-300, largest = 1e300;
-
-// The next of 1, 2, 5, 10 times a power of ten, at least about `rough`.
-double round_step(double rough) {
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  const double share = rough / power;
-  return power * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
-}
 
 // A label with as many decimals as a step of the axis needs.
 std::string label_of(double value, double step, double largest_value) {
@@ -58,7 +52,7 @@ Axis linear_axis(double low, double high, bool whole) {
   low = std::clamp(low, -largest, largest), high = std::clamp(high, -largest, largest);
   if (!(high - low > smallest)) high = low + std::max(1.0, std::abs(low) / 8);
   // Closer together than this, neighbouring numbers would have one label.
-  double step = std::max(round_step((high - low) / 5), std::max(std::abs(low), std::abs(high)) * 1e-12);
+  double step = std::max(detail::round_step(high - low, 7.5), std::max(std::abs(low), std::abs(high)) * 1e-12);
   if (whole) step = std::max(1.0, step);
   const double first = std::floor(low / step + 1e-9), last = std::ceil(high / step - 1e-9);
   Axis axis{first * step, last * step};
