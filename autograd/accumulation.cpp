@@ -68,17 +68,26 @@ namespace {
                        Location::none());
 }
 
-// The gradient so far; false where the leaf is dead.
-bool read_sum(AccumulationNode& node, const Tensor& gradient, Tensor& sum) {
+bool is_elsewhere(const Layout& a, const Layout& b) {
+  return ((a.dtype != b.dtype) | (a.device_type != b.device_type) | (a.device_index != b.device_index)) != 0;
+}
+
+bool may_be_taken(const Tensor& gradient) {
+  return detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl()) &&
+         (gradient.impl()->node == nullptr || recording());
+}
+
+// The first gradient becomes the leaf's where its memory can; true where nothing is left to do.
+bool take_over(AccumulationNode& node, Tensor& gradient) {
+  const bool ours = may_be_taken(gradient);
   AccumulationNode::Lock lock(node);
-  if (node.leaf == nullptr) return false;
+  if (WEFT_UNLIKELY(node.leaf == nullptr)) return true;
   const Layout& own = node.leaf->view.layout;
-  const Layout& other = gradient.raw_view().layout;
-  if (WEFT_UNLIKELY(own.dtype != other.dtype || own.device_type != other.device_type ||
-                    own.device_index != other.device_index)) {
-    raise_moved(own, gradient);
-  }
-  sum = node.grad;
+  if (WEFT_UNLIKELY(is_elsewhere(own, gradient.raw_view().layout))) raise_moved(own, gradient);
+  if (!ours || node.grad.defined()) return false;
+  ++detail::grad_counts.shared;
+  detail::grad_counts.bytes_saved += static_cast<int64_t>(gradient.impl()->storage->bytes);
+  node.grad = std::move(gradient);
   return true;
 }
 
@@ -88,26 +97,16 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
   if (node.leaf != nullptr) std::swap(node.grad, other);
 }
 
-Tensor taken_or_copied(Tensor&& gradient) {
-  if (detail::share_gradients && gradient.is_contiguous() && exclusively_owned(gradient.impl()) &&
-      (recording() || gradient.impl()->node == nullptr)) {
-    ++detail::grad_counts.shared;
-    detail::grad_counts.bytes_saved += static_cast<int64_t>(gradient.impl()->storage->bytes);
-    return std::move(gradient);
-  }
-  ++detail::grad_counts.allocated;
-  return detail::fresh_copy(gradient);
-}
-
-}  // namespace
-
-void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
-  if (!gradient.defined()) return;
+[[gnu::noinline]] void add_up(AccumulationNode& node, const Tensor& gradient, bool create_graph) {
   const AccumulationNode::Adding adding(node);
   Tensor sum;
-  if (!read_sum(node, gradient, sum)) return;
+  {
+    AccumulationNode::Lock lock(node);
+    sum = node.grad;
+  }
   if (!sum.defined()) {
-    put_sum(node, taken_or_copied(std::move(gradient)));
+    ++detail::grad_counts.allocated;
+    put_sum(node, detail::fresh_copy(gradient));
   } else if (create_graph) {
     ++detail::grad_counts.allocated;
     put_sum(node, detail::recorded_add(sum, gradient));
@@ -119,6 +118,13 @@ void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
     sum.impl()->storage->note_write("accumulate_grad", Location::none());
     kernels(view).binary(BinaryOp::add, view, view, gradient.raw_view());
   }
+}
+
+}  // namespace
+
+void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
+  if (!gradient.defined() || take_over(node, gradient)) return;
+  add_up(node, gradient, create_graph);
 }
 
 bool Tensor::requires_grad(Location where) const { return needs_gradient(held("requires_grad", where)); }

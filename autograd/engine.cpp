@@ -372,7 +372,13 @@ class GraphRun {
   }
   void release_what_is_saved(Node* node) {
     if (options_.retain_graph) detail::drop_unpacked(*node);
+    else if (WEFT_SINGLE_THREADED && node->saved_state.load(std::memory_order_relaxed) == 0) free_at_once(node);
     else detail::close_saved(*node);
+  }
+
+  static void free_at_once(Node* node) {
+    node->saved_state.store(Node::closed | Node::freed, std::memory_order_relaxed);
+    node->functions->release_saved(*node);
   }
 
   void run_node(Node* node, Tensor* incoming) {
