@@ -32,6 +32,13 @@ Slice slice_of(PyObject* object) {
 
 bool is_numpy_bool(PyObject* object) { return std::strncmp(Py_TYPE(object)->tp_name, "numpy.bool", 10) == 0; }
 
+const Tensor& whole(const Tensor& index) {
+  if (index.defined() && is_floating(index.dtype())) {
+    throw_error(PyExc_IndexError, std::string("tensors of indices hold integers or bools, not ") + name(index.dtype()));
+  }
+  return index;
+}
+
 Index index_of(PyObject* object, Location where) {
   if (PyLong_CheckExact(object)) {
     const auto value = PyLong_AsLongLong(object);
@@ -45,16 +52,16 @@ Index index_of(PyObject* object, Location where) {
   if (object == Py_Ellipsis) return Ellipsis;
   if (PyBool_Check(object)) return object == Py_True;
   if (PySlice_Check(object)) return slice_of(object);
-  if (is_tensor(object)) return tensor_of(object);
+  if (is_tensor(object)) return whole(tensor_of(object));
   if (is_numpy_bool(object)) return PyObject_IsTrue(object) == 1;
   const bool sequence = PyList_Check(object) || PyTuple_Check(object) || PyRange_Check(object);
   if (!sequence && is_number(object) && PyIndex_Check(object))
     return index_of(Ref(PyNumber_Index(object)).get(), where);
   if (sequence || PyObject_CheckBuffer(object)) {
     const Tensor index = from_object(object, {}, where);
-    return index.numel() == 0 && sequence ? index.to(DType::i64, where) : index;
+    return index.numel() == 0 && sequence ? index.to(DType::i64, where) : whole(index);
   }
-  throw_error(PyExc_TypeError,
+  throw_error(PyExc_IndexError,
               "an index must be an integer, a slice, None, Ellipsis, a bool, a list, an array or a tensor, not " +
                   type_name(object));
 }
