@@ -61,7 +61,7 @@ Embedding::Embedding(int64_t count, int64_t width, double deviation, Location wh
   set_extra_repr(fmt::format("{}, {}", count, width));
 }
 
-Tensor Embedding::forward(const Tensor& indices, Location where) const { return embedding(weight, indices, where); }
+Tensor Embedding::forward(const Tensor& indices, Location where) const { return embedding(weight, indices, -1, where); }
 
 LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, Location where) : shape_(shape), eps_(eps) {
   if (affine) {

@@ -117,6 +117,8 @@ Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape, co
 
 Tensor max(const Tensor& x, Location where) { return extreme(Reduction::max, "max", x, {}, false, where); }
 Tensor min(const Tensor& x, Location where) { return extreme(Reduction::min, "min", x, {}, false, where); }
+Tensor max(const Tensor& a, const Tensor& b, Location where) { return maximum(Operand(a, where), Operand(b, where)); }
+Tensor min(const Tensor& a, const Tensor& b, Location where) { return minimum(Operand(a, where), Operand(b, where)); }
 ValuesAndIndices max(const Tensor& x, int dim, bool keepdim, Location where) {
   return extreme_with_index(ArgReduction::max, "max", x, dim, keepdim, where);
 }

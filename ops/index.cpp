@@ -5,6 +5,7 @@
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/fits.hpp>
 #include <weft/ops/detail/indices.hpp>
+#include <weft/ops/detail/promote.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/pointwise.hpp>
 
@@ -95,7 +96,7 @@ struct SelectFormula {
 
   Tensor operator()(Node& self, Tensor&& g) {
     Tensor out = zero_target(shape, g, self.op, self.where);
-    if (WEFT_UNLIKELY(recording())) return index_add(out, dim, index.get(self), g, self.where);
+    if (WEFT_UNLIKELY(recording())) return index_add(out, dim, index.get(self), g, 1, self.where);
     add_slices(out, dim, index.get(self), g, self.op, self.where);
     return out;
   }
@@ -228,8 +229,9 @@ Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location wher
   return select_slices(op, x, s.dim, s.index, where);
 }
 
-Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
+Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& given, Scalar alpha, Location where) {
   constexpr const char* op = "index_add";
+  const Tensor source = times(checked(given, op, where), alpha, op, where);
   const Slices s = checked_slices(op, x, dim, index, source, where);
   Tensor out = target_copy(x, op, where);
   add_slices(out, s.dim, s.index, source, op, where);
@@ -237,8 +239,10 @@ Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& so
   return out;
 }
 
-const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
+const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& given, Scalar alpha,
+                         Location where) {
   constexpr const char* op = "index_add_";
+  const Tensor source = times(checked(given, op, where), alpha, op, where);
   Slices s = checked_slices(op, x, dim, index, source, where);
   check_target(x, op, where);
   s.index = apart(s.index, x, where);
@@ -306,7 +310,7 @@ void check_put(const char* op, const Tensor& x, const Tensor& index, const Tenso
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate, Location where) {
   check_put("put", x, index, source, where);
   const Tensor flat = x.reshape({-1}, where), at = index.reshape({-1}, where), from = source.reshape({-1}, where);
-  const Tensor out = accumulate ? index_add(flat, 0, at, from, where) : index_copy(flat, 0, at, from, where);
+  const Tensor out = accumulate ? index_add(flat, 0, at, from, 1, where) : index_copy(flat, 0, at, from, where);
   return out.reshape(x.shape(), where);
 }
 
@@ -315,7 +319,7 @@ const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, b
   check_target(x, "put_", where);
   if (!x.is_contiguous()) return x.copy_(put(x, index, source, accumulate, where), where);
   const Tensor flat = x.view({-1}, where), at = index.reshape({-1}, where), from = source.reshape({-1}, where);
-  accumulate ? index_add_(flat, 0, at, from, where) : index_copy_(flat, 0, at, from, where);
+  accumulate ? index_add_(flat, 0, at, from, 1, where) : index_copy_(flat, 0, at, from, where);
   return x;
 }
 
@@ -324,25 +328,37 @@ namespace {
 struct EmbeddingFormula {
   Dims shape;
   Saved indices;
+  int64_t padding_idx;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    const Tensor list = indices.get(self).flatten(0, -1, self.where);
-    const Tensor rows = g.reshape({list.numel(), shape[1]}, self.where);
-    Tensor out = zero_target(shape, g, "embedding", self.where);
-    if (WEFT_UNLIKELY(recording())) return index_add(out, 0, list, rows, self.where);
-    add_slices(out, 0, list, rows, "embedding", self.where);
-    return out;
+    const Location where = self.where;
+    const Tensor list = indices.get(self).flatten(0, -1, where);
+    const Tensor rows = g.reshape({list.numel(), shape[1]}, where);
+    const Tensor none = zero_target(shape, g, "embedding", where);
+    if (WEFT_UNLIKELY(recording())) {
+      const Tensor out = index_add(none, 0, list, rows, 1, where);
+      if (padding_idx < 0) return out;
+      return index_fill(out, 0, full({}, padding_idx, {DType::i64, g.device()}, where), Operand(0, where));
+    }
+    add_slices(none, 0, list, rows, "embedding", where);
+    if (padding_idx >= 0) none.select(0, padding_idx, where).zero_(where);
+    return none;
   }
 };
 
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& indices, Location where) {
+Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, Location where) {
   constexpr const char* op = "embedding";
   checked(weight, op, where);
   const Tensor at = checked_index(op, indices, weight, where);
   if (WEFT_UNLIKELY(weight.dim() != 2)) {
     raise_shapes(op, fmt::format("the weight must be [count, width], not {}", weight.shape().text()), "", where);
+  }
+  if (WEFT_UNLIKELY(padding_idx >= weight.sizes()[0])) {
+    raise<IndexError>(
+        {.op = op, .problem = fmt::format("there is no row {} to pad with among {}", padding_idx, weight.sizes()[0])},
+        where);
   }
   Dims shape = at.shape();
   shape.push_back(weight.sizes()[1]);
@@ -353,7 +369,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, Location where) {
     CallScope scope(op, where);
     WEFT_KERNEL_FOR(index_select, out, op, where)(rows.raw_view(), weight.raw_view(), 0, list.raw_view());
   }
-  if (should_record(weight)) record(out, op, where, EmbeddingFormula{weight.shape(), Saved(at)}, weight);
+  if (should_record(weight)) record(out, op, where, EmbeddingFormula{weight.shape(), Saved(at), padding_idx}, weight);
   return out;
 }
 
@@ -372,7 +388,8 @@ std::vector<Values> index_add_samples(SampleMaker& make) {
   return {{make.tensor({4, 3}), int64_t{0}, make.indices({6}, 4), make.tensor({6, 3})},
           {make.tensor({2, 3, 10}), int64_t{1}, make.indices({5}, 3), make.tensor({2, 5, 10})},
           {make.tensor({3}), int64_t{0}, make.indices({}, 3), make.tensor({1})},
-          {make.tensor({2, 3}), int64_t{1}, make.indices({0}, 3), make.tensor({2, 0})}};
+          {make.tensor({2, 3}), int64_t{1}, make.indices({0}, 3), make.tensor({2, 0})},
+          {make.tensor({2, 3}), int64_t{1}, make.indices({4}, 3), make.tensor({2, 4}), int64_t{2}}};
 }
 
 // `count` different indices below `bound`: the gradient of what is overwritten has no difference quotient.
@@ -412,22 +429,33 @@ std::vector<Values> put_samples(SampleMaker& make) {
 }
 
 std::vector<Values> embedding_samples(SampleMaker& make) {
-  return {{make.tensor({5, 3}), make.indices({2, 4}, 5)},
-          {make.tensor({5, 3}), make.indices({}, 5)},
-          {make.tensor({5, 3}), make.indices({0, 2}, 5)}};
+  return {
+      {make.tensor({5, 3}), make.indices({2, 4}, 5)},
+      {make.tensor({5, 3}), make.indices({}, 5)},
+      {make.tensor({5, 3}), make.indices({2, 4}, 3), int64_t{4}},  // where it changes nothing: gradients are checked
+
+      {make.tensor({5, 3}), make.indices({0, 2}, 5)}};
 }
 
 Tensor call_put(const Tensor& x, const Tensor& index, const Tensor& source, std::optional<bool> accumulate) {
   return put(x, index, source, accumulate.value_or(false), boxed_place());
 }
 
+Tensor call_index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
+                      std::optional<Scalar> alpha) {
+  return index_add(x, dim, index, source, alpha.value_or(1), boxed_place());
+}
+Tensor call_embedding(const Tensor& weight, const Tensor& indices, std::optional<int64_t> padding_idx) {
+  return embedding(weight, indices, padding_idx.value_or(-1), boxed_place());
+}
+
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord index_op_records[] = {
     {"index_select", "index_select(x, dim, index)", "The slices of x at index (1-d) along dim.", true, any,
      index_select_samples, detail::boxed<&weft::index_select>},
-    {"index_add", "index_add(x, dim, index, source)",
-     "x with slices of source added at index along dim; duplicates add, in order.", true, any, index_add_samples,
-     detail::boxed<&weft::index_add>},
+    {"index_add", "index_add(x, dim, index, source, *, alpha=1)",
+     "x with alpha times the slices of source added at index along dim; duplicates add, in order.", true, any,
+     index_add_samples, detail::boxed<&call_index_add>},
     {"index_copy", "index_copy(x, dim, index, source)",
      "x with its slices at index along dim replaced by those of source; of duplicates the last wins.", true, any,
      index_copy_samples, detail::boxed<&weft::index_copy>},
@@ -440,8 +468,9 @@ constexpr OpRecord index_op_records[] = {
     {"put", "put(x, index, source, accumulate=False)",
      "x, seen flat, with the elements of source put at index, or added; of duplicates the last wins.", true, any,
      put_samples, detail::boxed<&call_put>},
-    {"embedding", "embedding(weight, indices)", "Rows of weight [count, width] at indices: [..., width].", true, any,
-     embedding_samples, detail::boxed<&weft::embedding>},
+    {"embedding", "embedding(weight, indices, padding_idx=-1)",
+     "Rows of weight [count, width] at indices: [..., width]. The row padding_idx gets no gradient.", true, any,
+     embedding_samples, detail::boxed<&call_embedding>},
 };
 
 }  // namespace

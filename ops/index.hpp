@@ -16,10 +16,11 @@ namespace weft {
 
 /// The slices of x at `index` (1-d or 0-d) along dim: size(dim) of the result is the number of indices.
 WEFT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location where = {});
-/// x with `source` slices added at `index` along `dim`; duplicates add. source has x's shape but for size(dim), which
-/// is the number of indices.
-WEFT_API Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where = {});
-WEFT_API const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
+/// x with `alpha` times the slices of `source` added at `index` along `dim`; duplicates add. source has x's shape but
+/// for size(dim), which is the number of indices. DTypeError for a fractional alpha among integers.
+WEFT_API Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
+                          Location where = {});
+WEFT_API const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
                                   Location where = {});
 /// x with the slices at `index` replaced by those of `source`, shaped as for index_add; the last of duplicates wins.
 /// Every dtype. The gradient of x is 0 there; a slice of source gets what flows into its place, overwritten or not.
@@ -40,7 +41,8 @@ WEFT_API Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, 
 WEFT_API const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
                             Location where = {});
 
-/// Rows of weight [count, width] at `indices` of any shape: [..., width].
-WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, Location where = {});
+/// Rows of weight [count, width] at `indices` of any shape: [..., width]. The row `padding_idx`, unless it is negative,
+/// gets no gradient; IndexError where there is no such row.
+WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, Location where = {});
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include <weft/ops/loss.hpp>
 
 #include <weft/ops/create.hpp>
+#include <weft/ops/index.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/records.hpp>
 #include <weft/ops/reduce.hpp>
@@ -111,6 +112,23 @@ struct CrossEntropyFormula {
   }
 };
 
+// What each target's loss counts: its class's weight, 0 where it is ignored.
+Tensor target_weights(const Tensor& weight, const Tensor& targets, int64_t ignore_index, DType dtype, Location where) {
+  const Tensor ignored = eq(Operand(targets, where), Operand(ignore_index, where));
+  const Tensor safe = masked_fill(Operand(targets, where), Operand(ignored, where), Operand(0, where));
+  const Tensor chosen = index_select(weight.to(dtype, where), 0, safe, where);
+  return masked_fill(Operand(chosen, where), Operand(ignored, where), Operand(0, where));
+}
+
+void check_weight(const char* op, const Tensor& weight, const Tensor& scores, int64_t classes, Location where) {
+  if (!weight.defined()) return;
+  check_floating(op, weight, where);
+  check_same_device(op, where, {&scores, &weight});
+  if (weight.dim() == 1 && weight.numel() == classes) return;
+  raise<ShapeError>(
+      {.op = op, .problem = fmt::format("a weight of shape {} for {} classes", weight.shape().text(), classes)}, where);
+}
+
 // Targets are distributions over the classes.
 Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                                   Location where) {
@@ -120,7 +138,14 @@ Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, c
     const double share = s / static_cast<double>(logits.sizes()[dim]);
     wanted = add(Operand(mul(Operand(targets, where), Operand(1 - s, where)), where), Operand(share, where));
   }
-  const Tensor products = mul(Operand(log_softmax(logits, dim, {}, where), where), Operand(wanted, where));
+  Tensor products = mul(Operand(log_softmax(logits, dim, {}, where), where), Operand(wanted, where));
+  const Tensor& weight = options.weight;
+  check_weight("cross_entropy", weight, logits, logits.sizes()[static_cast<size_t>(dim)], where);
+  if (weight.defined()) {
+    Dims shape = Dims::filled(logits.dim(), 1);
+    shape[dim] = weight.numel();
+    products = mul(Operand(products, where), Operand(weight.reshape(shape, where), where)).to(logits.dtype(), where);
+  }
   const Tensor losses = neg(Operand(sum(products, Dims(dim), false, {}, where), where));
   return reduce_losses(losses, options.reduction, where);
 }
@@ -145,12 +170,18 @@ void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes,
 Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& options, Location where) {
   check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1], "cross_entropy", where);
   const Tensor lp = log_softmax(widened(rows.scores, where), 1, {}, where);
-  const Tensor wanted = wanted_probabilities(rows.targets, lp.sizes()[1], lp.dtype(), options.label_smoothing, where);
+  Tensor wanted = wanted_probabilities(rows.targets, lp.sizes()[1], lp.dtype(), options.label_smoothing, where);
+  if (options.weight.defined()) {
+    wanted = mul(Operand(wanted, where), Operand(options.weight.to(lp.dtype(), where), where));
+  }
   const Tensor losses =
       neg(Operand(sum(mul(Operand(lp, where), Operand(wanted, where)), {1}, false, {}, where), where));
   const Tensor ignored = eq(Operand(rows.targets, where), Operand(options.ignore_index, where));
   const Tensor kept = masked_fill(Operand(losses, where), Operand(ignored, where), Operand(0, where));
-  const Tensor count = count_targets(rows.targets, options.ignore_index, lp.dtype(), where);
+  const Tensor count =
+      options.weight.defined()
+          ? sum(target_weights(options.weight, rows.targets, options.ignore_index, lp.dtype(), where), where)
+          : count_targets(rows.targets, options.ignore_index, lp.dtype(), where);
   return reduce_rows(kept, count, options.reduction, rows.shape, where).to(rows.scores.dtype(), where);
 }
 
@@ -170,7 +201,8 @@ Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropy
   const ClassRows rows = class_rows(op, logits, targets, where);
   const Tensor& x = rows.scores;
   const auto kernel = kernels(x.raw_view()).cross_entropy;
-  if (kernel == nullptr) return cross_entropy_by_ops(rows, options, where);
+  check_weight(op, options.weight, x, x.sizes()[1], where);
+  if (kernel == nullptr || options.weight.defined()) return cross_entropy_by_ops(rows, options, where);
   const DType wide = compute_type(x.dtype());
   const Tensor losses = make(rows.targets.sizes(), wide, x.device(), op, where);
   const Tensor log_sum_exp = make_like(losses, op, where);
@@ -202,6 +234,12 @@ Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOpt
   const Tensor chosen = pick(rows.scores, 1, column(safe, where), rows.targets.shape(), "nll_loss", where);
   const Tensor losses =
       masked_fill(Operand(neg(Operand(chosen, where)), where), Operand(ignored, where), Operand(0, where));
+  check_weight("nll_loss", options.weight, rows.scores, rows.scores.sizes()[1], where);
+  if (options.weight.defined()) {
+    const Tensor weights = target_weights(options.weight, rows.targets, options.ignore_index, losses.dtype(), where);
+    return reduce_rows(mul(Operand(losses, where), Operand(weights, where)), sum(weights, where), options.reduction,
+                       rows.shape, where);
+  }
   const Tensor count = count_targets(rows.targets, options.ignore_index, losses.dtype(), where);
   return reduce_rows(losses, count, options.reduction, rows.shape, where);
 }
@@ -263,13 +301,25 @@ Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options option
   return div(Operand(reduce_losses(huber(d, beta, where), options.reduction, where), where), Operand(beta, where));
 }
 
-Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, LossOptions options, Location where) {
+Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, BinaryCrossEntropyOptions options,
+                                        Location where) {
   constexpr const char* op = "binary_cross_entropy_with_logits";
   check_floating(op, checked(x.tensor(), op, where), where);
   const Tensor &logits = x.tensor(), &wanted = checked(y.tensor(), op, where);
   const Tensor products = mul(Operand(logits, where), Operand(wanted, where));
   warn_of_broadcast(op, logits, wanted, products, where);
-  const Tensor losses = sub(Operand(softplus(Operand(logits, where)), where), Operand(products, where));
+  const auto in = [&](const Tensor& t) { return Operand(t, where); };
+  check_same_device(op, where, {&logits, &options.weight, &options.pos_weight});
+  Tensor losses;
+  if (options.pos_weight.defined()) {
+    const Tensor more = sub(in(options.pos_weight), Operand(1, where));
+    const Tensor factor = addcmul(Operand(1, where), in(wanted), in(more));
+    const Tensor steep = mul(in(factor), in(softplus(in(neg(in(logits))))));
+    losses = add(in(sub(in(logits), in(products))), in(steep));
+  } else {
+    losses = sub(in(softplus(in(logits))), in(products));
+  }
+  if (options.weight.defined()) losses = mul(in(losses), in(options.weight));
   return reduce_losses(losses, options.reduction, where);
 }
 
@@ -284,15 +334,27 @@ LossReduction reduction_named(const std::optional<std::string>& name) {
       boxed_place());
 }
 
-Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, std::optional<int64_t> ignore_index,
-                          std::optional<std::string> reduction, std::optional<double> label_smoothing) {
+Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, const Tensor& weight,
+                          std::optional<int64_t> ignore_index, std::optional<std::string> reduction,
+                          std::optional<double> label_smoothing) {
   return cross_entropy(x, targets,
-                       {reduction_named(reduction), ignore_index.value_or(-100), label_smoothing.value_or(0)},
+                       {.weight = weight,
+                        .reduction = reduction_named(reduction),
+                        .ignore_index = ignore_index.value_or(-100),
+                        .label_smoothing = label_smoothing.value_or(0)},
                        boxed_place());
 }
-Tensor call_nll_loss(const Tensor& x, const Tensor& targets, std::optional<int64_t> ignore_index,
+Tensor call_nll_loss(const Tensor& x, const Tensor& targets, const Tensor& weight, std::optional<int64_t> ignore_index,
                      std::optional<std::string> reduction) {
-  return nll_loss(x, targets, {reduction_named(reduction), ignore_index.value_or(-100)}, boxed_place());
+  return nll_loss(
+      x, targets,
+      {.weight = weight, .reduction = reduction_named(reduction), .ignore_index = ignore_index.value_or(-100)},
+      boxed_place());
+}
+Tensor call_binary(const Tensor& x, const Tensor& y, const Tensor& weight, const Tensor& pos_weight,
+                   std::optional<std::string> reduction) {
+  return binary_cross_entropy_with_logits(
+      x, y, {.weight = weight, .pos_weight = pos_weight, .reduction = reduction_named(reduction)}, boxed_place());
 }
 template <Tensor (*loss)(const Operand&, const Operand&, LossOptions, Location)>
 Tensor call_plain(const Tensor& x, const Tensor& y, std::optional<std::string> reduction) {
@@ -307,13 +369,17 @@ Tensor call_scaled(const Tensor& x, const Tensor& y, std::optional<std::string> 
 std::vector<Values> class_samples(SampleMaker& make) {
   return {{make.tensor({4, 3}), make.indices({4}, 3)},
           {make.tensor({5}), make.indices({}, 5)},
-          {make.tensor({2, 3, 2}), make.indices({2, 2}, 3), int64_t{1}, "none"},
-          {make.tensor({3, 4}), make.indices({3}, 4), int64_t{-100}, "sum"},
-          {make.tensor({0, 3}), make.indices({0}, 3), int64_t{-100}, "sum"}};
+          {make.tensor({2, 3, 2}), make.indices({2, 2}, 3), std::monostate{}, int64_t{1}, "none"},
+          {make.tensor({3, 4}), make.indices({3}, 4), std::monostate{}, int64_t{-100}, "sum"},
+          {make.tensor({4, 3}), make.indices({4}, 3), make.tensor({3}, 0.5, 2), int64_t{1}},
+          {make.tensor({2, 3, 2}), make.indices({2, 2}, 3), make.tensor({3}, 0.5, 2), int64_t{-100}, "none"},
+          {make.tensor({0, 3}), make.indices({0}, 3), std::monostate{}, int64_t{-100}, "sum"}};
 }
 std::vector<Values> cross_entropy_samples(SampleMaker& make) {
   auto samples = class_samples(make);
-  samples.push_back({make.tensor({3, 4}), make.indices({3}, 4), int64_t{-100}, "mean", 0.1});
+  samples.push_back({make.tensor({3, 4}), make.indices({3}, 4), std::monostate{}, int64_t{-100}, "mean", 0.1});
+  samples.push_back({make.tensor({3, 4}), make.indices({3}, 4), make.tensor({4}, 0.5, 2), int64_t{-100}, "mean", 0.1});
+  samples.push_back({make.tensor({3, 4}), make.tensor({3, 4}, 0, 1), make.tensor({4}, 0.5, 2)});
   return samples;
 }
 std::vector<Values> plain_samples(SampleMaker& make) {
@@ -329,19 +395,26 @@ std::vector<Values> scaled_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.tensor({0, 2}), "sum", 1.0}};
 }
 std::vector<Values> binary_samples(SampleMaker& make) {
+  const std::monostate none;
   return {{make.tensor({2, 3}), make.tensor({2, 3}, 0, 1)},
-          {make.tensor({2, 3}), make.tensor({3}, 0, 1), "none"},
-          {make.tensor({}), make.tensor({}, 0, 1), "sum"},
-          {make.tensor({0, 2}), make.tensor({0, 2}), "sum"}};
+          {make.tensor({2, 3}), make.tensor({3}, 0, 1), none, none, "none"},
+          {make.tensor({2, 3}), make.tensor({2, 3}, 0, 1), make.tensor({2, 3}, 0.5, 2)},
+          {make.tensor({2, 3}), make.tensor({2, 3}, 0, 1), none, make.tensor({3}, 0.5, 2), "sum"},
+          {make.tensor({2, 3}), make.tensor({2, 3}, 0, 1), make.tensor({3}, 0.5, 2), make.tensor({}, 1, 3), "none"},
+          {make.tensor({}), make.tensor({}, 0, 1), none, none, "sum"},
+          {make.tensor({0, 2}), make.tensor({0, 2}), none, none, "sum"}};
 }
 
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
-    {"cross_entropy", "cross_entropy(logits, targets, *, ignore_index=-100, reduction='mean', label_smoothing=0.0)",
+    {"cross_entropy",
+     "cross_entropy(logits, targets, weight=None, *, ignore_index=-100, reduction='mean', label_smoothing=0.0)",
      "Cross entropy between softmax(logits) and class numbers, or distributions of the logits' shape. logits are [C], "
-     "[N, C] or [N, C, d1, ...]; targets have that shape without C. Targets equal to ignore_index do not count.",
+     "[N, C] or [N, C, d1, ...]; targets have that shape without C. Targets equal to ignore_index do not count. weight "
+     "is "
+     "each class's share.",
      true, floating, cross_entropy_samples, detail::boxed<call_cross_entropy>},
-    {"nll_loss", "nll_loss(log_probabilities, targets, *, ignore_index=-100, reduction='mean')",
+    {"nll_loss", "nll_loss(log_probabilities, targets, weight=None, *, ignore_index=-100, reduction='mean')",
      "-log_probabilities[target]; shapes as cross_entropy.", true, floating, class_samples,
      detail::boxed<call_nll_loss>},
     {"mse_loss", "mse_loss(x, y, reduction='mean')", "(x - y)^2; x and y broadcast.", true, floating, plain_samples,
@@ -354,9 +427,10 @@ constexpr OpRecord records[] = {
     {"smooth_l1_loss", "smooth_l1_loss(x, y, reduction='mean', beta=1.0)",
      "huber_loss / beta; l1_loss where beta is 0.", true, floating, scaled_samples,
      detail::boxed<call_scaled<SmoothL1Options, smooth_l1_loss>>},
-    {"binary_cross_entropy_with_logits", "binary_cross_entropy_with_logits(x, y, reduction='mean')",
-     "-(y log s(x) + (1 - y) log(1 - s(x))) with the sigmoid s, without overflow; x and y broadcast.", true, floating,
-     binary_samples, detail::boxed<call_plain<binary_cross_entropy_with_logits>>},
+    {"binary_cross_entropy_with_logits",
+     "binary_cross_entropy_with_logits(x, y, weight=None, *, pos_weight=None, reduction='mean')",
+     "-(pos_weight * y log s(x) + (1 - y) log(1 - s(x))) * weight with the sigmoid s, without overflow; all broadcast.",
+     true, floating, binary_samples, detail::boxed<call_binary>},
 };
 
 }  // namespace

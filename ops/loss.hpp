@@ -1,6 +1,7 @@
 // Losses. Each is differentiable to any order in its floating-point arguments, and takes its options as
-// `{.reduction = LossReduction::sum, ...}`. Where x and y broadcast, two tensors of different shapes give a warning. A function of your own with one of these names, which takes `const
-// Tensor&`, is the better match where both can be called.
+// `{.reduction = LossReduction::sum, ...}`. Where x and y broadcast, two tensors of different shapes give a warning. A
+// function of your own with one of these names, which takes `const Tensor&`, is the better match where both can be
+// called.
 #pragma once
 
 #include <weft/tensor/tensor.hpp>
@@ -15,6 +16,8 @@ struct LossOptions {
 };
 
 struct CrossEntropyOptions {
+  /// [C], floating: each class's share in the loss, and in what the mean of losses of class indices divides by.
+  Tensor weight = {};
   LossReduction reduction = LossReduction::mean;
   /// Targets of this value give no loss and do not count in the mean.
   int64_t ignore_index = -100;
@@ -30,6 +33,8 @@ WEFT_API Tensor cross_entropy(const Operand& logits, const Operand& targets, Cro
                               Location where = {});
 
 struct NllOptions {
+  /// As for cross_entropy.
+  Tensor weight = {};
   LossReduction reduction = LossReduction::mean;
   int64_t ignore_index = -100;
 };
@@ -56,8 +61,15 @@ struct SmoothL1Options {
 /// huber_loss / beta; l1_loss where beta is 0. ValueError for a negative beta.
 WEFT_API Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options options = {}, Location where = {});
 
-/// -(y log σ(x) + (1 - y) log(1 - σ(x))) from logits x without overflow; x and y broadcast.
-WEFT_API Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, LossOptions options = {},
-                                                 Location where = {});
+struct BinaryCrossEntropyOptions {
+  /// A factor of each loss; broadcasts.
+  Tensor weight = {};
+  /// A factor of the first term, for classes of different frequency; broadcasts.
+  Tensor pos_weight = {};
+  LossReduction reduction = LossReduction::mean;
+};
+/// -(pos_weight y log σ(x) + (1 - y) log(1 - σ(x))) weight from logits x without overflow; x and y broadcast.
+WEFT_API Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y,
+                                                 BinaryCrossEntropyOptions options = {}, Location where = {});
 
 }  // namespace weft

@@ -46,7 +46,7 @@ int64_t count_true(const char* op, const Tensor& x, Location where) {
   }
   if (x.numel() == 0) return 0;
   if (const auto kernel = kernels(x.raw_view()).count_nonzero) return kernel(x.raw_view());
-  return count_nonzero(x.detach(), {}, where).item<int64_t>(where);
+  return count_nonzero(x.detach(), {}, false, where).item<int64_t>(where);
 }
 
 namespace {
@@ -77,7 +77,7 @@ Tensor flat_places(const Tensor& mask, int64_t count, Location where) {
   const Tensor flat = mask.reshape({-1}, where), rank = rank_of_each(mask, where);
   const Tensor slot = weft::where(Operand(flat, where), Operand(rank, where), Operand(count, where));
   const Tensor places = arange(0, flat.numel(), 1, options, where);
-  return index_add(zeros(count + 1, options, where), 0, slot, places, where).narrow(0, 0, count, where);
+  return index_add(zeros(count + 1, options, where), 0, slot, places, 1, where).narrow(0, 0, count, where);
 }
 
 void select_composed(const Tensor& out, const Tensor& x, const Tensor& mask, Location where) {
@@ -226,12 +226,11 @@ Tensor nonzero(const Tensor& x, Location where) {
 
 Tensor argwhere(const Tensor& x, Location where) { return nonzero(x, where); }
 
-Tensor count_nonzero(const Tensor& x, const Dims& dims, Location where) {
+Tensor count_nonzero(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
   checked(x, "count_nonzero", where);
   const Tensor held = x.dtype() == DType::boolean ? x : ne(Operand(x, where), Operand(0, where));
-  return sum(held, dims, false, DType::i64, where);
+  return sum(held, dims, keepdim, DType::i64, where);
 }
-
 
 namespace {
 
@@ -255,8 +254,25 @@ std::vector<Values> mask_samples(SampleMaker& make) {
       {make.tensor({2, 3}, 0, 2)}, {make.tensor({2, 3}, -1, 1).t()}, {make.tensor({}, 1, 2)}, {make.tensor({0, 2})}};
 }
 
-Tensor call_count_nonzero(const Tensor& x, std::optional<Dims> dims) {
-  return count_nonzero(x, dims.value_or(Dims()), boxed_place());
+std::vector<Values> nonzero_samples(SampleMaker& make) {
+  std::vector<Values> samples = mask_samples(make);
+  samples.push_back({make.tensor({2, 3}, -1, 1), true});
+  samples.push_back({make.tensor({}, 1, 2), true});
+  return samples;
+}
+std::vector<Values> count_samples(SampleMaker& make) {
+  std::vector<Values> samples = mask_samples(make);
+  samples.push_back({make.tensor({2, 3, 2}, -1, 1), Dims{0, -1}});
+  samples.push_back({make.tensor({2, 3}, -1, 1), int64_t{1}, true});
+  return samples;
+}
+
+Value call_nonzero(const Tensor& x, std::optional<bool> as_tuple) {
+  if (!as_tuple.value_or(false)) return nonzero(x, boxed_place());
+  return where(x, boxed_place());
+}
+Tensor call_count_nonzero(const Tensor& x, std::optional<Dims> dims, std::optional<bool> keepdim) {
+  return count_nonzero(x, dims.value_or(Dims()), keepdim.value_or(false), boxed_place());
 }
 
 constexpr auto any_type = OpRecord::Domain::any;
@@ -267,11 +283,13 @@ constexpr OpRecord mask_op_records[] = {
     {"masked_scatter", "masked_scatter(x, mask, source)",
      "x with the first elements of source where mask (bool) holds, in row-major order; x and mask broadcast.", true,
      any_type, masked_scatter_samples, detail::boxed<&weft::masked_scatter>},
-    {"nonzero", "nonzero(x)", "Coordinates of the elements that are not 0, in row-major order: i64 [count, rank].",
-     false, any_type, mask_samples, detail::boxed<&weft::nonzero>},
+    {"nonzero", "nonzero(x, *, as_tuple=False)",
+     "Coordinates of the elements that are not 0, in row-major order: i64 [count, rank], or one list for each "
+     "dimension.",
+     false, any_type, nonzero_samples, detail::boxed<&call_nonzero>},
     {"argwhere", "argwhere(x)", "As nonzero.", false, any_type, mask_samples, detail::boxed<&weft::argwhere>},
-    {"count_nonzero", "count_nonzero(x, dims=())", "How many elements are not 0, over dims or all: i64.", false,
-     any_type, mask_samples, detail::boxed<&call_count_nonzero>},
+    {"count_nonzero", "count_nonzero(x, dim=None, keepdim=False)", "How many elements are not 0, over dim or all: i64.",
+     false, any_type, count_samples, detail::boxed<&call_count_nonzero>},
 };
 
 }  // namespace

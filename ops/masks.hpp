@@ -22,6 +22,6 @@ WEFT_API Tensor nonzero(const Tensor& x, Location where = {});
 /// As nonzero.
 WEFT_API Tensor argwhere(const Tensor& x, Location where = {});
 /// How many elements are not 0 (NaN is not), over `dims` or, where the list is empty, all: i64.
-WEFT_API Tensor count_nonzero(const Tensor& x, const Dims& dims = {}, Location where = {});
+WEFT_API Tensor count_nonzero(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
 
 }  // namespace weft

@@ -82,7 +82,10 @@ WEFT_METHOD(Tensor, gelu, (Location where), Operand(x, where))
 WEFT_METHOD(Tensor, gelu, (Approximate approximate, Location where), Operand(x, where), approximate)
 WEFT_METHOD(Tensor, clip, (std::optional<Scalar> low, std::optional<Scalar> high, Location where), Operand(x, where),
             low, high)
-WEFT_METHOD(Tensor, addcmul, (const Operand& b, const Operand& c), Operand(x, b.where), b, c)
+WEFT_METHOD(Tensor, addcmul, (const Operand& b, const Operand& c, Scalar value), Operand(x, b.where), b, c, value)
+WEFT_METHOD(Tensor, round, (int64_t decimals, Location where), Operand(x, where), decimals)
+WEFT_METHOD(Tensor, softplus, (double beta, double threshold, Location where), Operand(x, where), beta, threshold)
+WEFT_WRITE(round_, (int64_t decimals, Location where), decimals, where)
 WEFT_METHOD(Tensor, lerp, (const Operand& end, const Operand& weight), Operand(x, end.where), end, weight)
 WEFT_METHOD(Tensor, masked_fill, (const Operand& mask, const Operand& value), Operand(x, mask.where), mask, value)
 WEFT_METHOD(Tensor, logical_not, (Location where), Operand(x, where))
@@ -118,7 +121,12 @@ WEFT_METHOD(Tensor, std, (const Dims& dims, double correction, bool keepdim, Loc
             keepdim, where)
 WEFT_METHOD(Tensor, logsumexp, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
 WEFT_METHOD(Tensor, norm, (Location where), x, where)
-WEFT_METHOD(Tensor, norm, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
+WEFT_METHOD(Tensor, norm, (const Dims& dims, Location where), x, dims, where)
+WEFT_METHOD(Tensor, vector_norm,
+            (double order, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where), x, order, dims,
+            keepdim, dtype, where)
+WEFT_METHOD(Tensor, max, (const Tensor& other, Location where), x, other, where)
+WEFT_METHOD(Tensor, min, (const Tensor& other, Location where), x, other, where)
 WEFT_METHOD(Tensor, cumsum,
             (std::optional<int64_t> dim, bool exclusive, bool reverse, std::optional<DType> dtype, Location where), x,
             dim, exclusive, reverse, dtype, where)
@@ -133,7 +141,8 @@ WEFT_METHOD(Tensor, outer, (const Tensor& other, Location where), x, other, wher
 WEFT_METHOD(Tensor, addmm, (const Tensor& a, const Tensor& b, double beta, double alpha, Location where), x, a, b, beta,
             alpha, where)
 WEFT_METHOD(Tensor, linear, (const Tensor& weight, const Tensor& bias, Location where), x, weight, bias, where)
-WEFT_METHOD(Tensor, embedding, (const Tensor& indices, Location where), x, indices, where)
+WEFT_METHOD(Tensor, embedding, (const Tensor& indices, int64_t padding_idx, Location where), x, indices, padding_idx,
+            where)
 WEFT_METHOD(Tensor, layer_norm,
             (const Dims& normalized_shape, const Tensor& weight, const Tensor& bias, double eps, Location where), x,
             normalized_shape, weight, bias, eps, where)
@@ -150,8 +159,8 @@ WEFT_METHOD(Tensor, index, (const IndexList& index), x, index)
 WEFT_METHOD(Tensor, index_put, (const IndexList& index, const Operand& value, bool accumulate), x, index, value,
             accumulate)
 WEFT_METHOD(Tensor, index_select, (int dim, const Tensor& index, Location where), x, dim, index, where)
-WEFT_METHOD(Tensor, index_add, (int dim, const Tensor& index, const Tensor& source, Location where), x, dim, index,
-            source, where)
+WEFT_METHOD(Tensor, index_add, (int dim, const Tensor& index, const Tensor& source, Scalar alpha, Location where), x,
+            dim, index, source, alpha, where)
 WEFT_METHOD(Tensor, index_copy, (int dim, const Tensor& index, const Tensor& source, Location where), x, dim, index,
             source, where)
 WEFT_METHOD(Tensor, index_fill, (int dim, const Tensor& index, const Operand& value), x, dim, index, value)
@@ -181,24 +190,29 @@ WEFT_METHOD(Tensor, masked_select, (const Tensor& mask, Location where), x, mask
 WEFT_METHOD(Tensor, masked_scatter, (const Tensor& mask, const Tensor& source, Location where), x, mask, source, where)
 WEFT_METHOD(Tensor, nonzero, (Location where), x, where)
 WEFT_METHOD(Tensor, argwhere, (Location where), x, where)
-WEFT_METHOD(Tensor, count_nonzero, (const Dims& dims, Location where), x, dims, where)
-WEFT_METHOD(Unique, unique, (bool return_inverse, bool return_counts, std::optional<int64_t> dim, Location where), x,
-            return_inverse, return_counts, dim, where)
-WEFT_METHOD(Unique, unique_consecutive,
-            (bool return_inverse, bool return_counts, std::optional<int64_t> dim, Location where), x, return_inverse,
-            return_counts, dim, where)
+WEFT_METHOD(Tensor, count_nonzero, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
+WEFT_METHOD(Unique, unique, (Location where), x, UniqueOptions(), where)
+WEFT_METHOD(Unique, unique, (const UniqueOptions& options, Location where), x, options, where)
+WEFT_METHOD(Unique, unique_consecutive, (Location where), x, UniqueOptions(), where)
+WEFT_METHOD(Unique, unique_consecutive, (const UniqueOptions& options, Location where), x, options, where)
 WEFT_METHOD(Tensor, bincount, (const Tensor& weights, int64_t minlength, Location where), x, weights, minlength, where)
 WEFT_METHOD(Tensor, one_hot, (int64_t classes, Location where), x, classes, where)
-WEFT_METHOD(Tensor, searchsorted, (const Operand& values, bool right), x, values, right)
-WEFT_METHOD(Tensor, bucketize, (const Tensor& boundaries, bool right, Location where), Operand(x, where), boundaries,
-            right)
+WEFT_METHOD(Tensor, searchsorted, (const Operand& values), x, values)
+WEFT_METHOD(Tensor, searchsorted, (const Operand& values, const SearchOptions& options), x, values, options)
+WEFT_METHOD(Tensor, bucketize, (const Tensor& boundaries, bool right, bool out_int32, Location where),
+            Operand(x, where), boundaries, right, out_int32)
 WEFT_METHOD(Tensor, bernoulli, (Generator * generator, Location where), x, generator, where)
 
 // ---- in place ----
 WEFT_WRITE(masked_fill_, (const Tensor& mask, const Operand& value), mask, value)
 WEFT_WRITE(cumsum_, (int64_t dim, bool exclusive, bool reverse, Location where), dim, exclusive, reverse, where)
 WEFT_WRITE(index_put_, (const IndexList& index, const Operand& value, bool accumulate), index, value, accumulate)
-WEFT_WRITE(index_add_, (int dim, const Tensor& index, const Tensor& source, Location where), dim, index, source, where)
+WEFT_WRITE(index_add_, (int dim, const Tensor& index, const Tensor& source, Scalar alpha, Location where), dim, index,
+           source, alpha, where)
+WEFT_METHOD(Tensor, scatter, (int dim, const Tensor& index, const Operand& source, ScatterReduction reduction), x, dim,
+            index, source, reduction)
+WEFT_WRITE(scatter_, (int dim, const Tensor& index, const Operand& source, ScatterReduction reduction), dim, index,
+           source, reduction)
 WEFT_WRITE(index_copy_, (int dim, const Tensor& index, const Tensor& source, Location where), dim, index, source, where)
 WEFT_WRITE(index_fill_, (int dim, const Tensor& index, const Operand& value), dim, index, value)
 WEFT_WRITE(put_, (const Tensor& index, const Tensor& source, bool accumulate, Location where), index, source,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include <weft/backends/functors/lists.hpp>
 #include <weft/tensor/tensor.hpp>
@@ -45,6 +46,15 @@ WEFT_COMPARE_OPS(WEFT_DECLARE_COMPARE)
 WEFT_TERNARY_OPS(WEFT_DECLARE_TERNARY)
 #undef WEFT_DECLARE_TERNARY
 
+/// The nearest multiple of 10^-decimals, ties to even; `decimals` may be negative. Integers stay as they are, or are a
+/// DTypeError where `decimals` is negative.
+WEFT_API Tensor round(const Operand& x, int64_t decimals);
+WEFT_API const Tensor& round_(const Tensor& x, int64_t decimals, Location where = {});
+/// log(1 + exp(beta x)) / beta, and x itself where beta x is above `threshold`.
+WEFT_API Tensor softplus(const Operand& x, double beta, double threshold = 20);
+/// a + value * b * c. DTypeError for a fraction among integers.
+WEFT_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value);
+
 enum class Approximate : uint8_t { none, tanh };
 /// The Gaussian error linear unit: x * Phi(x), or its tanh approximation.
 WEFT_API Tensor gelu(const Operand& x, Approximate approximate = Approximate::none);
@@ -52,6 +62,8 @@ WEFT_API Tensor gelu(const Operand& x, Approximate approximate = Approximate::no
 /// a where `condition` (bool) holds, else b; all three broadcast. A NaN in what was not chosen never leaks, nor does it
 /// into gradients.
 WEFT_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
+/// The coordinates of the elements that are not 0: i64, one list for each dimension of `condition`.
+WEFT_API std::vector<Tensor> where(const Tensor& condition, Location where = {});
 /// x with `value` (0-d tensor or number) where `mask` (bool) holds; x and mask broadcast.
 WEFT_API Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value);
 /// In place; `mask` must broadcast to x.

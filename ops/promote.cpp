@@ -123,6 +123,15 @@ WEFT_PREPARE(5)
 WEFT_PREPARE(6)
 #undef WEFT_PREPARE
 
+Tensor times(const Tensor& x, Scalar factor, const char* op, Location where) {
+  if (factor.to<double>() == 1) return x;
+  if (!is_floating(x.dtype()) && factor.is_floating()) {
+    raise<DTypeError>({.op = op, .problem = fmt::format("{} among {} tensors", factor.to<double>(), name(x.dtype()))},
+                      where);
+  }
+  return mul(Operand(x, where), Operand(factor, where)).to(x.dtype(), where);
+}
+
 Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device, Location where) {
   const int rank = static_cast<int>(sizes.size());
   Tensor out = std::move(gradient);

@@ -102,7 +102,7 @@ struct UnfoldFormula {
       if (i == dim) order.push_back(shape.size());
     }
     flat[dim] = count * size;
-    return index_add(whole, dim, index, g.permute(order, where).reshape(flat, where), where);
+    return index_add(whole, dim, index, g.permute(order, where).reshape(flat, where), 1, where);
   }
 };
 

@@ -2,6 +2,8 @@
 // the documentation and the support matrix read them; calls from C++ never do.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -110,31 +112,38 @@ struct Unbox<Operand> {
     return Operand(std::get<double>(v), boxed_place());
   }
 };
+// A 0-d tensor stands for its number. bad_variant_access for what is no number, or no integer.
+WEFT_API int64_t integer_in(const Value& v);
+WEFT_API Scalar number_in(const Value& v);
+/// One integer, or a list of them.
+WEFT_API Dims dims_in(const Value& v);
+
+template <>
+struct Unbox<Value> {
+  static Value from(const Value& v) { return v; }
+};
 template <>
 struct Unbox<Scalar> {
-  static Scalar from(const Value& v) {
-    if (auto* i = std::get_if<int64_t>(&v)) return *i;
-    if (auto* b = std::get_if<bool>(&v)) return *b;
-    return std::get<double>(v);
-  }
+  static Scalar from(const Value& v) { return number_in(v); }
 };
 template <>
 struct Unbox<double> {
-  static double from(const Value& v) {
-    if (auto* i = std::get_if<int64_t>(&v)) return static_cast<double>(*i);
-    return std::get<double>(v);
-  }
+  static double from(const Value& v) { return number_in(v).to<double>(); }
+};
+template <>
+struct Unbox<int64_t> {
+  static int64_t from(const Value& v) { return integer_in(v); }
 };
 template <>
 struct Unbox<int> {
-  static int from(const Value& v) { return static_cast<int>(std::get<int64_t>(v)); }
+  static int from(const Value& v) {
+    constexpr int64_t most = std::numeric_limits<int>::max();
+    return static_cast<int>(std::clamp(integer_in(v), -most, most));
+  }
 };
 template <>
 struct Unbox<Dims> {
-  static Dims from(const Value& v) {
-    if (auto* i = std::get_if<int64_t>(&v)) return Dims(*i);
-    return std::get<Dims>(v);
-  }
+  static Dims from(const Value& v) { return dims_in(v); }
 };
 template <class T>
 struct Unbox<std::optional<T>> {
@@ -162,15 +171,22 @@ struct Unbox<Location> {
 inline Value box(Tensor t) { return t; }
 inline Value box(std::vector<Tensor> t) { return t; }
 inline Value box(bool b) { return b; }
+inline Value box(Value v) { return v; }
+
+/// What argument `i` holds as a T.
+template <class T>
+T unboxed(const Value& v, size_t i) {
+  try {
+    return Unbox<T>::from(v);
+  } catch (const std::bad_variant_access&) {
+    throw BadArgument(static_cast<int>(i));
+  }
+}
 
 template <class T>
 T unbox(std::span<const Value> values, size_t i) {
   static const Value missing;
-  try {
-    return Unbox<T>::from(i < values.size() ? values[i] : missing);
-  } catch (const std::bad_variant_access&) {
-    throw BadArgument(static_cast<int>(i));
-  }
+  return unboxed<T>(i < values.size() ? values[i] : missing, i);
 }
 
 template <class R, class... A, size_t... I>

@@ -85,13 +85,43 @@ BoxedPlaceGuard::BoxedPlaceGuard(Location where) : saved_(std::exchange(place, w
 BoxedPlaceGuard::~BoxedPlaceGuard() { place = saved_; }
 Location boxed_place() { return place; }
 
+namespace detail {
+
+int64_t integer_in(const Value& v) {
+  const auto* t = std::get_if<Tensor>(&v);
+  if (t == nullptr) return std::get<int64_t>(v);
+  if (!t->defined() || t->dim() != 0 || !is_integer(t->dtype())) throw std::bad_variant_access();
+  return t->item<int64_t>(boxed_place());
+}
+
+Scalar number_in(const Value& v) {
+  if (const auto* i = std::get_if<int64_t>(&v)) return *i;
+  if (const auto* b = std::get_if<bool>(&v)) return *b;
+  const auto* t = std::get_if<Tensor>(&v);
+  if (t == nullptr) return std::get<double>(v);
+  if (!t->defined() || t->dim() != 0) throw std::bad_variant_access();
+  return t->item_scalar(boxed_place());
+}
+
+Dims dims_in(const Value& v) {
+  if (const auto* dims = std::get_if<Dims>(&v)) return *dims;
+  const auto* tensors = std::get_if<std::vector<Tensor>>(&v);
+  if (tensors == nullptr) return Dims(integer_in(v));
+  Dims dims;
+  for (const Tensor& t : *tensors) dims.push_back(integer_in(t));
+  return dims;
+}
+
+}  // namespace detail
+
 std::span<const OpRecord> op_records() {
   static const std::vector<OpRecord> all = [] {
     std::vector<OpRecord> records;
     for (const auto family :
-         {unary_records, binary_records, ternary_records, where_records, matmul_records, index_records,
-          indexing_records, scatter_records, mask_records, set_records, rearrange_records, join_records, reduce_records,
-          scan_records, softmax_records, norm_records, loss_records, random_records, attention_records}) {
+         {unary_records,     binary_records,   ternary_records, where_records,       matmul_records,
+          index_records,     indexing_records, scatter_records, mask_records,        set_records,
+          rearrange_records, join_records,     reduce_records,  vector_norm_records, scan_records,
+          softmax_records,   norm_records,     loss_records,    random_records,      attention_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

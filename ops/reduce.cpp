@@ -247,17 +247,6 @@ Tensor run_logsumexp(const Tensor& x, const Reduced& to, Location where) {
   return relabelled(add(Operand(total, where), Operand(peak, where)), to.shape);
 }
 
-struct NormFormula {
-  Saved input;
-  SavedOutput output;
-  Dims kept;
-  Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
-    const Tensor share = quotient_or_zero(g, output.get(self), where);
-    return mul(Operand(input.get(self), where), Operand(put_back(share, kept, where), where));
-  }
-};
-
 Tensor truth(Reduction reduction, const char* op, const Tensor& x, const Dims& dims, bool keepdim, Location where) {
   return run_reduce(reduction, x, reduced(checked(x, op, where), dims, keepdim, op, where), DType::boolean, op, where);
 }
@@ -331,21 +320,6 @@ Tensor logsumexp(const Tensor& operand, const Dims& dims, bool keepdim, Location
   Tensor out = run_logsumexp(x, to, where);
   if (should_record(x)) record(out, "logsumexp", where, LogSumExpFormula{Saved(x), SavedOutput(out), to.kept}, x);
   return is_floating(dtype) ? out.to(dtype, where) : out;
-}
-
-Tensor norm(const Tensor& x, Location where) { return norm(x, {}, false, where); }
-Tensor norm(const Tensor& operand, const Dims& dims, bool keepdim, Location where) {
-  check_floating("norm", checked(operand, "norm", where), where);
-  const Tensor x = widened(operand, where);
-  const Reduced to = reduced(x, dims, keepdim, "norm", where);
-  Tensor squares;
-  {
-    NoGradGuard unrecorded;
-    squares = square(Operand(x, where));
-  }
-  Tensor out = sqrt(Operand(run_reduce(Reduction::sum, squares, to, x.dtype(), "norm", where), where));
-  if (should_record(x)) record(out, "norm", where, NormFormula{Saved(x), SavedOutput(out), to.kept}, x);
-  return out.to(operand.dtype(), where);
 }
 
 }  // namespace weft

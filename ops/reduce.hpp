@@ -5,6 +5,7 @@
 // one dimension of size 1. Over no elements: sum 0, prod 1, any false, all true, mean NaN; extremes raise ValueError.
 #pragma once
 
+#include <concepts>
 #include <optional>
 
 #include <weft/tensor/tensor.hpp>
@@ -37,6 +38,9 @@ struct ValuesAndIndices {
 /// The largest along one dimension and its first index; the gradient goes to that element alone.
 WEFT_API ValuesAndIndices max(const Tensor& x, int dim, bool keepdim = false, Location where = {});
 WEFT_API ValuesAndIndices min(const Tensor& x, int dim, bool keepdim = false, Location where = {});
+/// As maximum and minimum.
+WEFT_API Tensor max(const Tensor& a, const Tensor& b, Location where = {});
+WEFT_API Tensor min(const Tensor& a, const Tensor& b, Location where = {});
 /// The largest over several dimensions; NaN wins, equal largest elements share the gradient.
 WEFT_API Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
 WEFT_API Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
@@ -65,8 +69,25 @@ WEFT_API Tensor std(const Tensor& x, const Dims& dims, double correction = 1, bo
 /// log(sum(exp(x))) without overflow; -inf over no elements or where all are -inf. Integers are computed in f32.
 WEFT_API Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
 
-/// The Euclidean norm: the root of the sum of squares, accumulated in f32 for 16-bit floats. The gradient at 0 is 0.
+/// sum(|x|^order)^(1/order) over `dims`; the largest or smallest magnitude where `order` is infinite or -infinite, the
+/// number of elements that are not 0 where it is 0. With `dtype` x is converted first; 16-bit floats are computed in
+/// f32. The gradient at 0 is 0. DTypeError for integers without `dtype`.
+WEFT_API Tensor vector_norm(const Tensor& x, double order = 2, const Dims& dims = {}, bool keepdim = false,
+                            std::optional<DType> dtype = {}, Location where = {});
+/// The Euclidean norm. A list names dimensions, a number the order: norm(x, {1}) is over dimension 1, norm(x, 1) the
+/// sum of all magnitudes.
 WEFT_API Tensor norm(const Tensor& x, Location where = {});
-WEFT_API Tensor norm(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
+WEFT_API Tensor norm(const Tensor& x, const Dims& dims, Location where = {});
+template <std::same_as<bool> B>
+Tensor norm(const Tensor& x, const Dims& dims, B keepdim, Location where = {}) {
+  return vector_norm(x, 2, dims, keepdim, {}, where);
+}
+template <Arithmetic P>
+Tensor norm(const Tensor& x, P p, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+            Location where = {}) {
+  return vector_norm(x, static_cast<double>(p), dims, keepdim, dtype, where);
+}
+template <Arithmetic P, std::same_as<bool> B>
+Tensor norm(const Tensor& x, P dim, B keepdim, Location where = {}) = delete;  // norm(x, {dim}, keepdim)
 
 }  // namespace weft

@@ -16,19 +16,31 @@ template <Tensor (*reduction)(const Tensor&, const Dims&, bool, Location)>
 Tensor call_plain(const Tensor& x, OptionalDims dim, OptionalBool keepdim) {
   return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), boxed_place());
 }
+// var(x, dim, unbiased, keepdim), var(x, unbiased) and var(x, dim, *, correction, keepdim), as PyTorch has them.
 template <Tensor (*reduction)(const Tensor&, const Dims&, double, bool, Location)>
-Tensor call_corrected(const Tensor& x, OptionalDims dim, std::optional<double> correction, OptionalBool keepdim) {
-  return reduction(x, dim.value_or(Dims()), correction.value_or(1), keepdim.value_or(false), boxed_place());
+Tensor call_corrected(const Tensor& x, const Value& dim, OptionalBool unbiased, OptionalBool keepdim,
+                      std::optional<double> correction) {
+  const auto* whole = std::get_if<bool>(&dim);
+  if ((unbiased && correction) || (unbiased && whole != nullptr)) {
+    raise<ValueError>({.op = "var", .problem = "the correction is given twice", .remedy = "leave out `unbiased`"},
+                      boxed_place());
+  }
+  if (whole != nullptr) unbiased = *whole;
+  const auto dims = whole != nullptr ? OptionalDims() : detail::unboxed<OptionalDims>(dim, 1);
+  return reduction(x, dims.value_or(Dims()), correction.value_or(unbiased.value_or(true) ? 1 : 0),
+                   keepdim.value_or(false), boxed_place());
 }
 template <Tensor (*reduction)(const Tensor&, std::optional<int64_t>, bool, Location)>
 Tensor call_index(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
   return reduction(x, dim, keepdim.value_or(false), boxed_place());
 }
 
-template <Tensor (*whole)(const Tensor&, Location), ValuesAndIndices (*along)(const Tensor&, int, bool, Location)>
-std::vector<Tensor> call_extreme(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
-  if (!dim) return {whole(x, boxed_place())};
-  auto [values, index] = along(x, static_cast<int>(*dim), keepdim.value_or(false), boxed_place());
+template <Tensor (*whole)(const Tensor&, Location), ValuesAndIndices (*along)(const Tensor&, int, bool, Location),
+          Tensor (*of_two)(const Tensor&, const Tensor&, Location)>
+std::vector<Tensor> call_extreme(const Tensor& x, const Value& dim, OptionalBool keepdim) {
+  if (std::holds_alternative<std::monostate>(dim)) return {whole(x, boxed_place())};
+  if (const auto* other = std::get_if<Tensor>(&dim)) return {of_two(x, *other, boxed_place())};
+  auto [values, index] = along(x, detail::unboxed<int>(dim, 1), keepdim.value_or(false), boxed_place());
   return {std::move(values), std::move(index)};
 }
 
@@ -53,10 +65,17 @@ std::vector<Values> along_samples(SampleMaker& make) {
           {make.tensor({}), int64_t{0}},
           {make.tensor({0, 2}), int64_t{1}}};
 }
+std::vector<Values> larger_samples(SampleMaker& make) {
+  std::vector<Values> samples = along_samples(make);
+  samples.push_back({make.tensor({2, 3}, -2, 0), make.tensor({3}, 0.1, 2)});
+  return samples;
+}
 std::vector<Values> variance_samples(SampleMaker& make) {
   return {{make.tensor({2, 3})},
-          {make.tensor({2, 3, 2}), Dims{0, 2}, 0.0},
-          {make.tensor({2, 3}), Dims(-1), 1.0, true},
+          {make.tensor({2, 3}), false},
+          {make.tensor({2, 3, 2}), Dims{0, 2}, false},
+          {make.tensor({2, 3}), Dims(-1), true, true},
+          {make.tensor({2, 3}), Dims(-1), std::monostate{}, true, 0.5},
           {make.tensor({0, 2}), Dims(1)}};
 }
 std::vector<Values> listed_samples(SampleMaker& make) {
@@ -89,24 +108,29 @@ constexpr OpRecord records[] = {
     WEFT_PLAIN(any, false, any, sum_samples, "Whether any element is non-zero."),
     WEFT_PLAIN(all, false, any, sum_samples, "Whether all elements are non-zero."),
     WEFT_PLAIN(logsumexp, true, floating, listed_samples, "log(sum(exp(x))) over dim, without overflow."),
-    WEFT_PLAIN(norm, true, floating, sum_samples, "The Euclidean norm over dim; the gradient at 0 is 0."),
     {"max", "max(x, dim=None, keepdim=False)",
-     "The largest element, or with dim the largest along it and their first indices (int64). NaN wins.", true,
-     OpRecord::Domain::numeric, along_samples, detail::boxed<call_extreme<weft::max, weft::max>>},
+     "The largest element, or with dim the largest along it and their first indices (int64). NaN wins. With a tensor "
+     "for "
+     "dim as maximum.",
+     true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::max, weft::max, weft::max>>},
     {"min", "min(x, dim=None, keepdim=False)",
-     "The smallest element, or with dim the smallest along it and their first indices (int64). NaN wins.", true,
-     OpRecord::Domain::numeric, along_samples, detail::boxed<call_extreme<weft::min, weft::min>>},
+     "The smallest element, or with dim the smallest along it and their first indices (int64). NaN wins. With a tensor "
+     "for "
+     "dim as minimum.",
+     true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::min, weft::min, weft::min>>},
     {"argmax", "argmax(x, dim=None, keepdim=False)",
      "Index of the first largest element along dim, or of the flattened tensor; NaN counts as largest.", false,
      OpRecord::Domain::numeric, along_samples, detail::boxed<call_index<weft::argmax>>},
     {"argmin", "argmin(x, dim=None, keepdim=False)",
      "Index of the first smallest element along dim, or of the flattened tensor; NaN counts as smallest.", false,
      OpRecord::Domain::numeric, along_samples, detail::boxed<call_index<weft::argmin>>},
-    {"var", "var(x, dim=None, *, correction=1, keepdim=False)",
-     "Sum of squared deviations from the mean over max(0, n - correction).", true, OpRecord::Domain::floating,
-     variance_samples, detail::boxed<call_corrected<weft::var>>},
-    {"std", "std(x, dim=None, *, correction=1, keepdim=False)", "The root of var; where it is 0 so is the gradient.",
-     true, OpRecord::Domain::floating, variance_samples, detail::boxed<call_corrected<weft::std>>},
+    {"var", "var(x, dim=None, unbiased=None, keepdim=False, *, correction=None)",
+     "Sum of squared deviations from the mean over max(0, n - correction); the correction is 1, or 0 where unbiased is "
+     "False.",
+     true, OpRecord::Domain::floating, variance_samples, detail::boxed<call_corrected<weft::var>>},
+    {"std", "std(x, dim=None, unbiased=None, keepdim=False, *, correction=None)",
+     "The root of var; where it is 0 so is the gradient.", true, OpRecord::Domain::floating, variance_samples,
+     detail::boxed<call_corrected<weft::std>>},
 };
 
 }  // namespace

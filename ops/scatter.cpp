@@ -449,6 +449,24 @@ const Tensor& scatter_reduce_(const Tensor& x, int dim, const Tensor& index, con
 
 namespace {
 
+// The source of a reduction, one element for each index.
+Tensor for_each_index(const char* op, const Tensor& x, const Tensor& index, const Operand& source) {
+  const Tensor value = one_value(op, x, source, source.where);
+  return value.defined() ? value.expand(checked(index, op, source.where).shape(), source.where) : source.tensor();
+}
+
+}  // namespace
+
+Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source, ScatterReduction reduction) {
+  return scatter_reduce(x, dim, index, for_each_index("scatter", x, index, source), reduction, true, source.where);
+}
+const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Operand& source,
+                       ScatterReduction reduction) {
+  return scatter_reduce_(x, dim, index, for_each_index("scatter_", x, index, source), reduction, true, source.where);
+}
+
+namespace {
+
 std::vector<Values> gather_samples(SampleMaker& make) {
   return {{make.tensor({3, 4}), int64_t{0}, make.indices({5, 4}, 3)},
           {make.tensor({3, 4}), int64_t{-1}, make.indices({2, 6}, 4)},
@@ -476,6 +494,9 @@ std::vector<Values> scatter_samples(SampleMaker& make) {
   return {{make.tensor({3, 4}), int64_t{0}, index, make.tensor({2, 4})},
           {make.tensor({4, 3}), int64_t{1}, index.t(), make.tensor({5, 3})},
           {make.tensor({3, 4}), int64_t{0}, index, int64_t{1}},
+          {make.tensor({3, 4}), int64_t{0}, index, make.tensor({2, 4}), "add"},
+          {make.tensor({3, 4}), int64_t{0}, index, make.tensor({2, 4}), "multiply"},
+          {make.tensor({3, 4}), int64_t{0}, index, int64_t{1}, "multiply"},
           {make.tensor({3, 4}), int64_t{0}, index, make.tensor({})},
           {make.tensor({}), int64_t{0}, make.indices({}, 1), make.tensor({})},
           {make.tensor({3, 4}), int64_t{0}, make.indices({0, 4}, 3), make.tensor({0, 4})}};
@@ -506,6 +527,15 @@ ScatterReduction reduction_of(const std::string& name) {
                     boxed_place());
 }
 
+Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source,
+                    const std::optional<std::string>& reduce) {
+  if (!reduce) return scatter(x, dim, index, source);
+  if (*reduce == "add") return scatter(x, dim, index, source, ScatterReduction::sum);
+  if (*reduce == "multiply") return scatter(x, dim, index, source, ScatterReduction::prod);
+  raise<ValueError>(
+      {.op = "scatter", .problem = fmt::format("argument 'reduce' must be 'add' or 'multiply', not '{}'", *reduce)},
+      source.where);
+}
 Tensor call_scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tensor& source, const std::string& how,
                            std::optional<bool> include_self) {
   return scatter_reduce(x, dim, index, source, reduction_of(how), include_self.value_or(true), boxed_place());
@@ -518,9 +548,11 @@ constexpr OpRecord scatter_op_records[] = {
     {"take_along_dim", "take_along_dim(x, indices, dim=None)",
      "gather where x and indices broadcast outside dim; without one, both are seen flat.", true, any_type,
      take_along_dim_samples, detail::boxed<&weft::take_along_dim>},
-    {"scatter", "scatter(x, dim, index, source)",
-     "x with source[i][j], or one value, put at [index[i][j]][j] for dim 0, and so on; of duplicates the last wins.",
-     true, any_type, scatter_samples, detail::boxed<&weft::scatter>},
+    {"scatter", "scatter(x, dim, index, source, *, reduce=None)",
+     "x with source[i][j], or one value, put at [index[i][j]][j] for dim 0, and so on; of duplicates the last wins. "
+     "With "
+     "reduce 'add' or 'multiply' it is combined with what stands there.",
+     true, any_type, scatter_samples, detail::boxed<&call_scatter>},
     {"scatter_add", "scatter_add(x, dim, index, source)",
      "x with source[i][j] added at [index[i][j]][j] for dim 0, and so on; duplicates add, in order.", true, any_type,
      scatter_add_samples, detail::boxed<&weft::scatter_add>},

@@ -38,4 +38,10 @@ WEFT_API Tensor scatter_reduce(const Tensor& x, int dim, const Tensor& index, co
 WEFT_API const Tensor& scatter_reduce_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
                                        ScatterReduction reduction, bool include_self = true, Location where = {});
 
+/// scatter_reduce, where `source` may also be a number or 0-d tensor for every place.
+WEFT_API Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source,
+                        ScatterReduction reduction);
+WEFT_API const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Operand& source,
+                                ScatterReduction reduction);
+
 }  // namespace weft

@@ -2,6 +2,7 @@
 #include <weft/ops/sets.hpp>
 
 #include <algorithm>
+#include <limits>
 
 #include <weft/ops/create.hpp>
 #include <weft/ops/detail/indices.hpp>
@@ -11,6 +12,7 @@
 #include <weft/ops/index.hpp>
 #include <weft/ops/masks.hpp>
 #include <weft/ops/pointwise.hpp>
+#include <weft/ops/rearrange.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>
@@ -74,20 +76,16 @@ Tensor first_of_each(const Tensor& x, Location where) {
   return first;
 }
 
-struct Wanted {
-  bool inverse, counts;
-};
-
 // The distinct elements, or rows, of x among neighbours; `order` (may be undefined) says where each came from.
-Unique among_neighbours(const Tensor& x, const Tensor& order, Wanted wanted, Location where) {
+Unique among_neighbours(const Tensor& x, const Tensor& order, const UniqueOptions& wanted, Location where) {
   const Tensor first = first_of_each(x, where);
   const Tensor starts = nonzero(first, where).reshape({-1}, where);
   Unique out{index_select(x, 0, starts, where), {}, {}};
-  if (wanted.inverse) {
+  if (wanted.return_inverse) {
     const Tensor place = sub(Operand(cumsum(first, 0, false, false, {}, where), where), Operand(1, where));
     out.inverse = order.defined() ? index_copy(place, 0, order, place, where) : place;
   }
-  if (wanted.counts) {
+  if (wanted.return_counts) {
     const Tensor ends = full(starts.shape(), x.sizes()[0], counting(x), where);
     const int64_t n = starts.numel();
     if (n > 1) ends.narrow(0, 0, n - 1, where).copy_(starts.narrow(0, 1, n - 1, where), where);
@@ -96,19 +94,18 @@ Unique among_neighbours(const Tensor& x, const Tensor& order, Wanted wanted, Loc
   return out;
 }
 
-Unique distinct(const char* op, const Tensor& x, bool sorted, Wanted wanted, std::optional<int64_t> dim,
-                Location where) {
+Unique distinct(const char* op, const Tensor& x, bool sorted, const UniqueOptions& wanted, Location where) {
   NoGradGuard unrecorded;
   checked(x, op, where);
   if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(op, x, where);
-  if (!dim) {
+  if (!wanted.dim) {
     Tensor order, list = x.reshape({-1}, where);
-    if (sorted) list = sorted_list(op, list, wanted.inverse ? &order : nullptr, where);
+    if (sorted) list = sorted_list(op, list, wanted.return_inverse ? &order : nullptr, where);
     Unique out = among_neighbours(list, order, wanted, where);
-    if (wanted.inverse) out.inverse = out.inverse.view(x.shape(), where);
+    if (wanted.return_inverse) out.inverse = out.inverse.view(x.shape(), where);
     return out;
   }
-  const int d = wrap_dim(*dim, x.dim(), op, where);
+  const int d = wrap_dim(*wanted.dim, x.dim(), op, where);
   const Tensor slices = (x.dim() == 0 ? x.reshape({1}, where) : x).transpose(0, d, where);
   const int64_t n = slices.sizes()[0];
   Tensor order, rows = slices.reshape({n, n == 0 ? 0 : slices.numel() / n}, where);
@@ -125,13 +122,12 @@ Unique distinct(const char* op, const Tensor& x, bool sorted, Wanted wanted, std
 
 }  // namespace
 
-Unique unique(const Tensor& x, bool return_inverse, bool return_counts, std::optional<int64_t> dim, Location where) {
-  return distinct("unique", x, true, {return_inverse, return_counts}, dim, where);
+Unique unique(const Tensor& x, UniqueOptions options, Location where) {
+  return distinct("unique", x, true, options, where);
 }
 
-Unique unique_consecutive(const Tensor& x, bool return_inverse, bool return_counts, std::optional<int64_t> dim,
-                          Location where) {
-  return distinct("unique_consecutive", x, false, {return_inverse, return_counts}, dim, where);
+Unique unique_consecutive(const Tensor& x, UniqueOptions options, Location where) {
+  return distinct("unique_consecutive", x, false, options, where);
 }
 
 // ---- counts ---------------------------------------------------------------------------------------------------------
@@ -156,10 +152,10 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Locat
       kernel(counts.raw_view(), list.raw_view());
       return counts;
     }
-    return index_add(counts, 0, list, ones(1, counting(x), where).expand(x.shape(), where), where);
+    return index_add(counts, 0, list, ones(1, counting(x), where).expand(x.shape(), where), 1, where);
   }
   const Tensor terms = weights.dtype() == DType::f32 ? weights : weights.to(DType::f64, where);
-  return index_add(zeros(size, {terms.dtype(), x.device()}, where), 0, list, terms, where);
+  return index_add(zeros(size, {terms.dtype(), x.device()}, where), 0, list, terms, 1, where);
 }
 
 Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
@@ -192,13 +188,26 @@ Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
 
 namespace {
 
-Tensor places(const char* op, const Tensor& sorted, const Operand& values, bool right, Location where) {
-  checked(sorted, op, where);
+// `sorted` in ascending order.
+Tensor ordered(const char* op, const Tensor& sorted, const Tensor& sorter, Location where) {
+  if (!sorter.defined()) return sorted;
+  if (WEFT_UNLIKELY(!std::ranges::equal(sorter.sizes(), sorted.sizes()))) {
+    raise_shapes(op, fmt::format("a sorter of shape {} for {}", sorter.shape().text(), sorted.shape().text()),
+                 "both have one shape", where);
+  }
+  return take_along_dim(sorted, sorter, -1, where);
+}
+
+Tensor places(const char* op, const Tensor& given_sorted, const Operand& values, const SearchOptions& options,
+              Location where) {
+  const Tensor sorted = ordered(op, checked(given_sorted, op, where), options.sorter, where);
   const Tensor& given = checked(values.tensor(), op, where);
   Tensor x = given;
   if (given.impl()->wrapped_number) {  // a fraction among integers keeps its value
     const DType dtype = result_type(sorted, values);
-    if (dtype != sorted.dtype()) return places(op, sorted.to(dtype, where), values, right, where);
+    if (dtype != sorted.dtype()) {
+      return places(op, sorted.to(dtype, where), values, {options.right, options.out_int32}, where);
+    }
     x = given.to(dtype, where).to(sorted.device(), where);
   }
   check_source(op, sorted, x, where);
@@ -208,37 +217,51 @@ Tensor places(const char* op, const Tensor& sorted, const Operand& values, bool 
     raise_shapes(op, fmt::format("values of shape {} have no place in {}", x.shape().text(), sorted.shape().text()),
                  "the sorted tensor is 1-d, or has the sizes of the values but for the last", where);
   }
+  if (options.out_int32 && sorted.sizes().back() > std::numeric_limits<int32_t>::max()) {
+    raise<ValueError>(
+        {.op = op, .problem = fmt::format("places among {} elements do not fit int32", sorted.sizes().back())}, where);
+  }
   const Tensor out = make(x.sizes(), DType::i64, x.device(), op, where);
-  if (out.numel() == 0) return out;
-  CallScope scope(op, where);
-  WEFT_KERNEL_FOR(searchsorted, out, op, where)
-  (at_least_1d(out.raw_view()), sorted.raw_view(), at_least_1d(x.raw_view()), right);
-  return out;
+  if (out.numel() != 0) {
+    CallScope scope(op, where);
+    WEFT_KERNEL_FOR(searchsorted, out, op, where)
+    (at_least_1d(out.raw_view()), sorted.raw_view(), at_least_1d(x.raw_view()), options.right);
+  }
+  return options.out_int32 ? out.to(DType::i32, where) : out;
 }
 
 }  // namespace
 
-Tensor searchsorted(const Tensor& sorted, const Operand& values, bool right) {
-  return places("searchsorted", sorted, values, right, values.where);
+Tensor searchsorted(const Tensor& sorted, const Operand& values, const SearchOptions& options) {
+  return places("searchsorted", sorted, values, options, values.where);
 }
 
-Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right) {
+Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right, bool out_int32) {
   if (WEFT_UNLIKELY(checked(boundaries, "bucketize", values.where).dim() != 1)) {
     raise_shapes("bucketize", fmt::format("the boundaries must be 1-d, not {}", boundaries.shape().text()), "",
                  values.where);
   }
-  return places("bucketize", boundaries, values, right, values.where);
+  return places("bucketize", boundaries, values, {right, out_int32}, values.where);
 }
 
 namespace {
 
-std::vector<Values> unique_samples(SampleMaker& make) {
+std::vector<Values> consecutive_samples(SampleMaker& make) {
   const Tensor repeated = index_select(make.tensor({4, 2}), 0, tensor({2, 0, 0, 3, 2}).to(make.device()));
   return {{repeated, true, true},
           {repeated, true, true, int64_t{0}},
           {repeated.t(), true, false, int64_t{1}},
           {make.tensor({}), true, true},
           {make.tensor({0}), true, true}};
+}
+std::vector<Values> unique_samples(SampleMaker& make) {
+  std::vector<Values> samples;
+  for (const Values& values : consecutive_samples(make)) {
+    Values wide = {values[0], samples.size() % 2 == 0};
+    wide.insert(wide.end(), values.begin() + 1, values.end());
+    samples.push_back(std::move(wide));
+  }
+  return samples;
 }
 
 std::vector<Values> bincount_samples(SampleMaker& make) {
@@ -257,23 +280,31 @@ std::vector<Values> searchsorted_samples(SampleMaker& make) {
   return {{ascending(make, 4), make.tensor({2, 3})},
           {ascending(make, 4), make.tensor({}), true},
           {ascending(make, 3).expand({2, 3}), make.tensor({2, 4}), true},
+          {ascending(make, 4), make.tensor({2, 3}), std::monostate{}, "right", true},
+          {flip(ascending(make, 4), 0), make.tensor({3}), false, "left", false, arange(3, -1, -1).to(make.device())},
           {ascending(make, 0), make.tensor({3})},
           {ascending(make, 4), make.tensor({0, 2})}};
 }
 std::vector<Values> bucketize_samples(SampleMaker& make) {
-  return {{make.tensor({2, 3}), ascending(make, 4)}, {int64_t{2}, ascending(make, 4), true}};
+  return {{make.tensor({2, 3}), ascending(make, 4)},
+          {int64_t{2}, ascending(make, 4), true},
+          {make.tensor({3}), ascending(make, 4), true, true}};
 }
 
-using Function = Unique (*)(const Tensor&, bool, bool, std::optional<int64_t>, Location);
-template <Function function>
-std::vector<Tensor> call_unique(const Tensor& x, std::optional<bool> return_inverse, std::optional<bool> return_counts,
-                                std::optional<int64_t> dim) {
-  const bool inverse = return_inverse.value_or(false), counts = return_counts.value_or(false);
-  const Unique found = function(x, inverse, counts, dim, boxed_place());
+std::vector<Tensor> listed(const Unique& found) {
   std::vector<Tensor> out = {found.values};
-  if (inverse) out.push_back(found.inverse);
-  if (counts) out.push_back(found.counts);
+  if (found.inverse.defined()) out.push_back(found.inverse);
+  if (found.counts.defined()) out.push_back(found.counts);
   return out;
+}
+// Ascending order is one that unsorted results may have.
+std::vector<Tensor> call_unique(const Tensor& x, std::optional<bool>, std::optional<bool> inverse,
+                                std::optional<bool> counts, std::optional<int64_t> dim) {
+  return listed(unique(x, {inverse.value_or(false), counts.value_or(false), dim}, boxed_place()));
+}
+std::vector<Tensor> call_unique_consecutive(const Tensor& x, std::optional<bool> inverse, std::optional<bool> counts,
+                                            std::optional<int64_t> dim) {
+  return listed(unique_consecutive(x, {inverse.value_or(false), counts.value_or(false), dim}, boxed_place()));
 }
 Tensor call_bincount(const Tensor& x, const Tensor& weights, std::optional<int64_t> minlength) {
   return bincount(x, weights, minlength.value_or(0), boxed_place());
@@ -281,32 +312,46 @@ Tensor call_bincount(const Tensor& x, const Tensor& weights, std::optional<int64
 Tensor call_one_hot(const Tensor& indices, std::optional<int64_t> classes) {
   return one_hot(indices, classes.value_or(-1), boxed_place());
 }
-Tensor call_searchsorted(const Tensor& sorted, const Operand& values, std::optional<bool> right) {
-  return searchsorted(sorted, values, right.value_or(false));
+bool on_the_right(std::optional<bool> right, const std::optional<std::string>& side) {
+  if (!side) return right.value_or(false);
+  const auto refuse = [](const std::string& problem) {
+    raise<ValueError>({.op = "searchsorted", .problem = problem}, boxed_place());
+  };
+  if (*side != "left" && *side != "right") {
+    refuse(fmt::format("argument 'side' must be 'left' or 'right', not '{}'", *side));
+  }
+  if (right.value_or(false) && *side == "left") refuse("arguments 'right' and 'side' contradict each other");
+  return *side == "right";
 }
-Tensor call_bucketize(const Operand& values, const Tensor& boundaries, std::optional<bool> right) {
-  return bucketize(values, boundaries, right.value_or(false));
+Tensor call_searchsorted(const Tensor& sorted, const Operand& values, std::optional<bool> right,
+                         const std::optional<std::string>& side, std::optional<bool> out_int32, const Tensor& sorter) {
+  return searchsorted(sorted, values, {on_the_right(right, side), out_int32.value_or(false), sorter});
+}
+Tensor call_bucketize(const Operand& values, const Tensor& boundaries, std::optional<bool> right,
+                      std::optional<bool> out_int32) {
+  return bucketize(values, boundaries, right.value_or(false), out_int32.value_or(false));
 }
 
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr OpRecord set_op_records[] = {
-    {"unique", "unique(x, return_inverse=False, return_counts=False, dim=None)",
+    {"unique", "unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None)",
      "The distinct elements in ascending order, or the distinct slices along dim; where asked for, also the place of "
-     "each element among them and how often each occurs.",
-     false, any_type, unique_samples, detail::boxed<&call_unique<unique>>},
+     "each element among them and how often each occurs. They are ascending without `sorted`, too.",
+     false, any_type, unique_samples, detail::boxed<&call_unique>},
     {"unique_consecutive", "unique_consecutive(x, return_inverse=False, return_counts=False, dim=None)",
-     "As unique without sorting: of equal neighbours only the first stays.", false, any_type, unique_samples,
-     detail::boxed<&call_unique<unique_consecutive>>},
+     "As unique without sorting: of equal neighbours only the first stays.", false, any_type, consecutive_samples,
+     detail::boxed<&call_unique_consecutive>},
     {"bincount", "bincount(x, weights=None, minlength=0)",
      "How often each number occurs in x (1-d, integers >= 0), or the sum of its weights.", true, numeric,
      bincount_samples, detail::boxed<&call_bincount>},
     {"one_hot", "one_hot(indices, classes=-1)", "i64 [..., classes]: 1 at each index, else 0.", false, any_type,
      one_hot_samples, detail::boxed<&call_one_hot>},
-    {"searchsorted", "searchsorted(sorted, values, right=False)",
-     "Where each value would go into a sorted list so that it stays sorted, before equal elements or after them: i64.",
+    {"searchsorted", "searchsorted(sorted, values, right=False, *, side=None, out_int32=False, sorter=None)",
+     "Where each value would go into a sorted list so that it stays sorted, before equal elements or after them: i64, "
+     "or i32 with out_int32. sorter holds the order in which the list is ascending.",
      false, numeric, searchsorted_samples, detail::boxed<&call_searchsorted>},
-    {"bucketize", "bucketize(values, boundaries, right=False)",
+    {"bucketize", "bucketize(values, boundaries, right=False, *, out_int32=False)",
      "searchsorted with the operands exchanged, for 1-d boundaries.", false, numeric, bucketize_samples,
      detail::boxed<&call_bucketize>},
 };

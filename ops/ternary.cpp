@@ -138,17 +138,51 @@ std::vector<Values> clip_samples(SampleMaker& make) {
            OpRecord::Domain::kind,                         \
            ternary_samples,                                \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&)>(&weft::name)>},
-constexpr OpRecord ternary_op_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD) OpRecord{
+std::vector<Values> addcmul_samples(SampleMaker& make) {
+  std::vector<Values> samples = ternary_samples(make);
+  const Value factor = is_floating(make.dtype()) ? Value(-1.5) : Value(int64_t{3});
+  samples.push_back({make.tensor({2, 3}), make.tensor({3}), make.tensor({2, 1}), factor});
+  samples.push_back({make.tensor({}), make.tensor({}), make.tensor({2}), int64_t{2}});
+  return samples;
+}
+Tensor call_addcmul(const Operand& a, const Operand& b, const Operand& c, std::optional<Scalar> value) {
+  return addcmul(a, b, c, value.value_or(1));
+}
+
+constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD) OpRecord{
     "clip", "clip(x, low=None, high=None)", "x limited to [low, high]; one of them may be left out", true,
     OpRecord::Domain::numeric, clip_samples, detail::boxed<&weft::clip>}};
 
+std::vector<OpRecord> all_records() {
+  std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
+  const auto row = std::ranges::find_if(records, [](auto& r) { return std::string_view(r.name) == "addcmul"; });
+  *row = {"addcmul",       "addcmul(a, b, c, *, value=1)", "a + value * b * c", true, OpRecord::Domain::numeric,
+          addcmul_samples, detail::boxed<&call_addcmul>};
+  return records;
+}
+
 }  // namespace
 
-std::span<const OpRecord> ternary_records() { return ternary_op_records; }
+std::span<const OpRecord> ternary_records() {
+  static const std::vector<OpRecord> records = all_records();
+  return records;
+}
 
 #define WEFT_DEFINE_TERNARY(name, ...) \
   Tensor name(const Operand& a, const Operand& b, const Operand& c) { return ternary(TernaryOp::name, a, b, c); }
 WEFT_TERNARY_OPS(WEFT_DEFINE_TERNARY)
+
+Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
+  if (value.to<double>() == 1) return addcmul(a, b, c);
+  const Location where = a.where;
+  TensorImpl* const operands[] = {a.impl(), b.impl(), c.impl()};
+  for (const Operand* x : {&a, &b, &c}) checked(x->tensor(), "addcmul", where);
+  const DType dtype = result_type(std::span<const TensorImpl* const>(operands));
+  if (!is_floating(dtype) && value.is_floating()) return times(a.tensor().to(dtype, where), value, "addcmul", where);
+  const Tensor factor = b.tensor().to(compute_type(dtype), where);  // 16-bit floats are rounded once
+  const Tensor scaled = mul(Operand(factor, where), Operand(value, where));
+  return addcmul(Operand(a.tensor(), where), Operand(scaled, where), Operand(c.tensor(), where)).to(dtype, where);
+}
 
 Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   const DType dtype = checked(x.tensor(), "clip", x.where).dtype();

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 #include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/detail/common.hpp>
 #include <weft/ops/detail/reuse.hpp>
@@ -145,9 +149,78 @@ std::vector<Values> unary_samples(SampleMaker& make) {
            {.unary = weft::name, .unary_in_place = weft::name##_, .unary_out = weft::name##_out}},
 constexpr OpRecord unary_op_records[] = {WEFT_UNARY_OPS(WEFT_UNARY_RECORD)};
 
+// ---- ops that take more than their operand --------------------------------------------------------------------------
+
+std::vector<Values> round_samples(SampleMaker& make) {
+  std::vector<Values> samples = unary_samples<-3.0, 3.0>(make);
+  for (const int64_t decimals : {0, 1, 2}) samples.push_back({make.tensor({2, 3}, -3, 3), decimals});
+  if (is_floating(make.dtype())) samples.push_back({make.tensor({2, 3}, 1200, 1249), int64_t{-2}});
+  return samples;
+}
+std::vector<Values> softplus_samples(SampleMaker& make) {
+  std::vector<Values> samples = unary_samples<-3.0, 3.0>(make);
+  samples.push_back({make.tensor({2, 3}), 2.5});
+  samples.push_back({make.tensor({2, 3}, 0.4, 3), 2.0, 0.2});
+  samples.push_back({make.tensor({2, 3}), -0.5, 20.0});
+  return samples;
+}
+std::vector<Values> gelu_samples(SampleMaker& make) {
+  std::vector<Values> samples = unary_samples<-3.0, 3.0>(make);
+  samples.push_back({make.tensor({2, 3}), "tanh"});
+  samples.push_back({make.tensor({3}), "none"});
+  return samples;
+}
+
+Tensor call_round(const Operand& x, std::optional<int64_t> decimals) { return round(x, decimals.value_or(0)); }
+Tensor call_softplus(const Operand& x, std::optional<double> beta, std::optional<double> threshold) {
+  return softplus(x, beta.value_or(1), threshold.value_or(20));
+}
+Tensor call_gelu(const Operand& x, const std::optional<std::string>& approximate) {
+  const std::string how = approximate.value_or("none");
+  if (how == "none" || how == "tanh") return gelu(x, how == "tanh" ? Approximate::tanh : Approximate::none);
+  raise<ValueError>(
+      {.op = "gelu", .problem = fmt::format("argument 'approximate' must be 'none' or 'tanh', not '{}'", how)},
+      x.where);
+}
+
+// The record of an op of the table with a wider schema.
+OpRecord with_schema(const char* name, const char* schema, const char* document,
+                     std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call) {
+  const auto row = std::ranges::find_if(unary_op_records, [&](auto& r) { return std::string_view(r.name) == name; });
+  OpRecord record = *row;
+  record.schema = schema;
+  record.document = document;
+  record.samples = samples;
+  record.call = call;
+  return record;
+}
+
+std::vector<OpRecord> all_records() {
+  const OpRecord wide[] = {
+      with_schema("round", "round(x, *, decimals=0)", "the nearest multiple of 10^-decimals, ties to even",
+                  round_samples, detail::boxed<&call_round>),
+      with_schema("softplus", "softplus(x, beta=1.0, threshold=20.0)",
+                  "log(1 + exp(beta * x)) / beta without overflow; x itself where beta * x is above threshold",
+                  softplus_samples, detail::boxed<&call_softplus>),
+  };
+  std::vector<OpRecord> records;
+  for (const OpRecord& row : unary_op_records) {
+    const auto found = std::ranges::find_if(wide, [&](auto& r) { return std::strcmp(r.name, row.name) == 0; });
+    records.push_back(found == std::end(wide) ? row : *found);
+  }
+  records.push_back({"gelu", "gelu(x, approximate='none')",
+                     "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016), or with 'tanh' its "
+                     "approximation by tanh",
+                     true, OpRecord::Domain::floating, gelu_samples, detail::boxed<&call_gelu>});
+  return records;
+}
+
 }  // namespace
 
-std::span<const OpRecord> unary_records() { return unary_op_records; }
+std::span<const OpRecord> unary_records() {
+  static const std::vector<OpRecord> records = all_records();
+  return records;
+}
 
 #define WEFT_DEFINE_UNARY(name, ...)                                \
   Tensor name(const Operand& x) { return unary(UnaryOp::name, x); } \
@@ -160,6 +233,40 @@ std::span<const OpRecord> unary_records() { return unary_op_records; }
 WEFT_UNARY_OPS(WEFT_DEFINE_UNARY)
 
 Tensor operator-(const Operand& a) { return neg(a); }
+
+Tensor round(const Operand& x, int64_t decimals) {
+  const Location where = x.where;
+  const Tensor& given = checked(x.tensor(), "round", where);
+  if (decimals == 0) return round(x);
+  if (!is_floating(given.dtype())) {
+    if (decimals > 0) return round(x);
+    check_floating("round", given, where);
+  }
+  const auto in = [&](const Tensor& t) { return Operand(t, where); };
+  const Tensor wide = given.to(compute_type(given.dtype()), where);
+  const double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  const Tensor scaled = decimals > 0 ? mul(in(wide), Operand(scale, where)) : div(in(wide), Operand(scale, where));
+  const Tensor whole = round(in(scaled));
+  const Tensor result = decimals > 0 ? div(in(whole), Operand(scale, where)) : mul(in(whole), Operand(scale, where));
+  return weft::where(in(isfinite(in(scaled))), in(result), in(wide)).to(given.dtype(), where);
+}
+const Tensor& round_(const Tensor& x, int64_t decimals, Location where) {
+  return decimals == 0 ? round_(x, where) : x.copy_(round(Operand(x, where), decimals), where);
+}
+
+Tensor softplus(const Operand& x, double beta, double threshold) {
+  // By default the threshold only keeps exp from overflowing, which the op does by itself.
+  if (beta == 1 && threshold == 20) return softplus(x);
+  const Location where = x.where;
+  const auto in = [&](const Tensor& t) { return Operand(t, where); };
+  const DType dtype = checked(x.tensor(), "softplus", where).dtype();
+  const DType out = is_floating(dtype) ? dtype : default_dtype;
+  const Tensor wide = x.tensor().to(compute_type(out), where);
+  const Tensor scaled = mul(in(wide), Operand(beta, where));
+  const Tensor soft = div(in(softplus(in(scaled))), Operand(beta, where));
+  const Tensor linear = gt(in(scaled), Operand(threshold, where));
+  return weft::where(in(linear), in(wide), in(soft)).to(out, where);
+}
 
 Tensor gelu(const Operand& x, Approximate approximate) {
   return approximate == Approximate::tanh ? gelu_tanh(x) : gelu_erf(x);

@@ -464,7 +464,7 @@ Tensor region_gradient(const PlaceInBase& region, const Tensor& g, Location wher
   }
   const Tensor positions = arange(0, region.base_span(), 1, {DType::i64, g.device()}, where);
   const Tensor index = region.of(positions, where).reshape({-1}, where);
-  return region.base_shaped(index_add(flat, 0, index, g.reshape({-1}, where), where), where);
+  return region.base_shaped(index_add(flat, 0, index, g.reshape({-1}, where), 1, where), where);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <weft/ops/detail/reuse.hpp>
 #include <weft/ops/detail/masks.hpp>
 #include <weft/ops/detail/write.hpp>
+#include <weft/ops/masks.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
 #include <weft/ops/detail/records.hpp>
@@ -107,6 +108,7 @@ std::vector<Values> where_samples(SampleMaker& make) {
           {make.mask({3}), make.tensor({2, 1}), make.tensor({})},
           {make.mask({}), make.tensor({}), make.tensor({})},
           {make.mask({2, 1}), make.tensor({3}), int64_t{1}},
+          {make.mask({2, 3})},
           {make.mask({0, 2}), make.tensor({2}), make.tensor({0, 1})}};
 }
 
@@ -118,12 +120,17 @@ std::vector<Values> masked_fill_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.mask({2}), make.tensor({})}};
 }
 
+Value call_where(const Operand& condition, const Value& a, const Value& b) {
+  const bool alone = std::holds_alternative<std::monostate>(a) && std::holds_alternative<std::monostate>(b);
+  if (alone) return where(condition.tensor(), condition.where);
+  return where(condition, detail::unboxed<Operand>(a, 1), detail::unboxed<Operand>(b, 2));
+}
+
 constexpr OpRecord where_op_records[] = {
-    {"where", "where(condition, a, b)",
+    {"where", "where(condition, a=None, b=None)",
      "a where condition (bool) holds, else b; all three broadcast. What was not chosen never leaks, nor does it into "
-     "gradients.",
-     true, OpRecord::Domain::any, where_samples,
-     detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&)>(&weft::where)>},
+     "gradients. condition alone gives the coordinates where it holds, a list for each dimension.",
+     true, OpRecord::Domain::any, where_samples, detail::boxed<&call_where>},
     {"masked_fill", "masked_fill(x, mask, value)",
      "x with value, converted to x's dtype, where mask (bool) holds; x and mask broadcast, and value to both.", true,
      OpRecord::Domain::any, masked_fill_samples, detail::boxed<&weft::masked_fill>}};
@@ -131,6 +138,11 @@ constexpr OpRecord where_op_records[] = {
 }  // namespace
 
 std::span<const OpRecord> where_records() { return where_op_records; }
+
+std::vector<Tensor> where(const Tensor& condition, Location place) {
+  const Tensor& x = checked(condition, "where", place);
+  return nonzero(x.dim() == 0 ? x.reshape({1}, place) : x, place).unbind(1, place);
+}
 
 bool fills_directly(const Tensor& x, const Tensor& mask, const Operand& value) {
   return value.impl()->wrapped_number && mask.dtype() == DType::boolean && mask.device() == x.device() &&

@@ -16,10 +16,6 @@
 
 namespace weft::detail {
 template <>
-struct Unbox<Value> {
-  static Value from(const Value& v) { return v; }
-};
-template <>
 struct Unbox<Device> {
   static Device from(const Value& v) { return Device(std::string_view(std::get<std::string>(v))); }
 };
@@ -102,8 +98,9 @@ Tensor integers(int64_t low, const Value& high, std::optional<Dims> size, MaybeI
 Tensor permutation(int64_t n, MaybeInt generator, MaybeType dtype, MaybeDevice device, Location where) {
   return randperm(n, options(dtype, device, {}), find_generator(generator), where);
 }
-Tensor coins(const Tensor& p, MaybeInt generator, Location where) {
-  return bernoulli(p, find_generator(generator), where);
+Tensor coins(const Tensor& x, std::optional<double> p, MaybeInt generator, Location where) {
+  if (!p) return bernoulli(x, find_generator(generator), where);
+  return bernoulli_(empty_like(x, where), *p, find_generator(generator), where);
 }
 Tensor uniform_in(const Tensor& x, std::optional<double> from, std::optional<double> to, MaybeInt generator,
                   Location where) {
@@ -137,28 +134,33 @@ Tensor squeezed(const Tensor& x, std::optional<Dims> dims, Location where) {
 
 std::vector<Tensor> split_into(const Tensor& x, const Value& sizes, MaybeInt dim, Location where) {
   const int along = static_cast<int>(dim.value_or(0));
-  if (auto* size = std::get_if<int64_t>(&sizes)) return x.split(*size, along, where);
-  const Dims* lengths = std::get_if<Dims>(&sizes);
-  if (lengths == nullptr) throw BadArgument(1);
+  if (std::holds_alternative<int64_t>(sizes) || std::holds_alternative<Tensor>(sizes)) {
+    return x.split(detail::unboxed<int64_t>(sizes, 1), along, where);
+  }
+  const Dims lengths = detail::unboxed<Dims>(sizes, 1);
   int64_t total = 0;
-  for (const int64_t n : *lengths) total += n;
+  for (const int64_t n : lengths) total += n;
   if (total != x.size(along, where)) {
     raise<ShapeError>({.op = "split",
                        .problem = "the sizes do not add up to the dimension's",
-                       .details = lengths->text() + " of " + x.shape().text()},
+                       .details = lengths.text() + " of " + x.shape().text()},
                       where);
   }
   std::vector<Tensor> parts;
   int64_t start = 0;
-  for (const int64_t n : *lengths) {
+  for (const int64_t n : lengths) {
     parts.push_back(x.narrow(along, start, n, where));
     start += n;
   }
   return parts;
 }
 
-Tensor to_other(const Tensor& x, const Value& target, MaybeType dtype, MaybeDevice device, MaybeBool copy,
-                Location where) {
+// to(device, dtype, non_blocking, copy), to(dtype, non_blocking, copy) and to(other, non_blocking, copy).
+Tensor to_other(const Tensor& x, const Value& target, const Value& second, MaybeBool third, MaybeBool copy,
+                MaybeDevice device, Location where) {
+  MaybeType dtype;
+  if (std::holds_alternative<bool>(second)) copy = third ? third : copy;
+  else dtype = detail::unboxed<MaybeType>(second, 2);
   if (auto* like = std::get_if<Tensor>(&target)) {
     device = like->device();
     dtype = like->dtype();
@@ -203,7 +205,8 @@ Tensor seen_as(const Tensor& x, DType dtype, Location where) {
 // ---- in place ----
 
 Tensor limited_in(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high, Location where) {
-  return x.copy_(clip(Operand(x, where), low, high), where);
+  const Tensor old = x.requires_grad() ? x.clone(where) : x;  // its gradient reads the old value
+  return x.copy_(clip(Operand(old, where), low, high), where);
 }
 
 constexpr PointwiseFunctions unary(Tensor (*f)(const Operand&)) { return {.unary = f}; }
@@ -239,8 +242,8 @@ constexpr Callable callables[] = {
      "Integers in [low, high), int64; randint(high, size) counts from 0.", boxed<&integers>},
     {"randperm", "randperm(n, *, generator=None, dtype=None, device=None)", "0 … n - 1 in random order.",
      boxed<&permutation>},
-    {"bernoulli", "bernoulli(x, *, generator=None)", "1 with the probability that each element gives, else 0.",
-     boxed<&coins>},
+    {"bernoulli", "bernoulli(x, p=None, *, generator=None)",
+     "1 with the probability that each element gives, or p, else 0.", boxed<&coins>},
     {"dropout", "dropout(x, p=0.5, training=True, *, generator=None)",
      "In training zeroes each element with probability p and scales the rest by 1 / (1 - p); else x itself.",
      boxed<&dropped>},
@@ -273,7 +276,7 @@ constexpr Callable callables[] = {
     {"squeeze", "squeeze(x, dim=None)", "x without its dimensions of size 1." WEFT_VIEW, boxed<&squeezed>},
     {"expand", "expand(x, *sizes)", "x repeated along dimensions of size 1 without a copy." WEFT_VIEW,
      boxed<+[](const Tensor& x, const Dims& sizes, Location w) { return x.expand(sizes, w); }>},
-    {"broadcast_to", "broadcast_to(x, shape)", "x expanded to a shape." WEFT_VIEW,
+    {"broadcast_to", "broadcast_to(x, *shape)", "x expanded to a shape." WEFT_VIEW,
      boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.expand(shape, w); }>},
     {"diagonal", "diagonal(x, offset=0, dim1=0, dim2=1)", "The diagonal, as the last dimension." WEFT_VIEW,
      boxed<+[](const Tensor& x, MaybeInt offset, std::optional<int> a, std::optional<int> b, Location w) {
@@ -302,7 +305,7 @@ constexpr Callable callables[] = {
      boxed<+[](const Tensor& x, Location w) { return x.contiguous(w); }>},
     {"detach", "detach(x)", "The same elements outside the graph." WEFT_VIEW,
      boxed<+[](const Tensor& x) { return x.detach(); }>},
-    {"to", "to(x, other=None, dtype=None, device=None, *, copy=False)",
+    {"to", "to(x, other=None, dtype=None, non_blocking=False, copy=False, *, device=None)",
      "x as another dtype or on another device, or like another tensor; x itself where nothing changes.",
      boxed<&to_other>},
 
@@ -317,10 +320,9 @@ constexpr Callable callables[] = {
      boxed<+[](const Tensor& x, const Tensor& mask, const Operand& value) -> Tensor {
        return masked_fill_(x, mask, value);
      }>},
-    {"index_add_", "index_add_(x, dim, index, source)", "index_add in place.",
-     boxed<+[](const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location w) -> Tensor {
-       return index_add_(x, dim, index, source, w);
-     }>},
+    {"index_add_", "index_add_(x, dim, index, source, *, alpha=1)", "index_add in place.",
+     boxed<+[](const Tensor& x, int dim, const Tensor& index, const Tensor& source, std::optional<Scalar> alpha,
+               Location w) -> Tensor { return index_add_(x, dim, index, source, alpha.value_or(1), w); }>},
     {"scatter_add_", "scatter_add_(x, dim, index, source)", "scatter_add in place.",
      boxed<+[](const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location w) -> Tensor {
        return scatter_add_(x, dim, index, source, w);

@@ -29,7 +29,7 @@ constexpr size_t most_parameters = 12;
 
 // PyTorch's and the array API's names for what a schema may call otherwise; the first that the op has counts.
 const std::map<std::string, std::vector<const char*>, std::less<>> other_names = {
-    {"input", {"x", "a", "logits", "log_probabilities", "probabilities", "indices", "input"}},
+    {"input", {"x", "a", "logits", "log_probabilities", "probabilities", "values", "indices", "input"}},
     {"self", {"x", "a", "input", "condition"}},
     {"other", {"b", "y", "other"}},
     {"target", {"targets", "y"}},
@@ -46,13 +46,23 @@ const std::map<std::string, std::vector<const char*>, std::less<>> other_names =
     {"axes", {"dims", "dim"}},
     {"keepdims", {"keepdim"}},
     {"src", {"source"}},
-    {"size", {"shape", "size"}},
+    {"size", {"shape", "size", "sizes"}},
+    {"tensor", {"indices", "x", "b"}},
+    {"tensor1", {"b"}},
+    {"tensor2", {"c"}},
+    {"weight", {"c"}},
+    {"dimension", {"dim"}},
+    {"values", {"value"}},
+    {"mode", {"requires_grad"}},
+    {"train", {"training"}},
+    {"sorted_sequence", {"sorted"}},
+    {"split_size_or_sections", {"split_size"}},
     {"min", {"low", "min"}},
     {"max", {"high", "max"}},
     {"dims", {"repeats", "dim", "dims"}},
     {"query", {"q"}},
     {"key", {"k"}},
-    {"value", {"v", "value"}},
+    {"value", {"v", "value", "source"}},
     {"attn_mask", {"mask"}},
     {"is_causal", {"causal"}},
     {"num_classes", {"classes"}},
@@ -154,15 +164,40 @@ int64_t elements_in(std::span<const Value> values) {
   return n;
 }
 
-Value run(const Function& f, std::span<const Value> values, PyObject* const* objects) {
+Value run(const Function& f, const Bound& bound) {
+  Value values[most_parameters];
+  for (size_t i = 0; i < f.parameters.size(); ++i) {
+    PyObject* object = bound.objects[i];
+    if (object == nullptr || (object == Py_None && f.parameters[i].required)) {
+      if (!f.parameters[i].required) continue;
+      if (object != nullptr) bad_type(f, i, object);
+      throw_type_error(std::string(f.name) + "() misses the required argument '" + f.parameters[i].name + "'");
+    }
+    if (!to_value(object, values[i])) bad_type(f, i, object);
+    if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.parameters[i], *number);
+  }
   try {
+    const std::span<const Value> given(values, f.parameters.size());
     const BoxedPlaceGuard place(here());
-    const WithoutGil others(elements_in(values) * 4 >= elements_worth_a_switch);
-    return f.call(values);
+    const WithoutGil others(elements_in(given) * 4 >= elements_worth_a_switch);
+    return f.call(given);
   } catch (const BadArgument& e) {
     const auto i = static_cast<size_t>(e.argument);
-    bad_type(f, i, objects[i] != nullptr ? objects[i] : Py_None);
+    bad_type(f, i, bound.objects[i] != nullptr ? bound.objects[i] : Py_None);
   }
+}
+
+// A copy to compute from: what a gradient needs of the old value must survive the write.
+Ref before_write(PyObject* x, Location where) { return Ref(wrap(tensor_of(x).clone(where))); }
+
+// The in-place form of an op with arguments that its kernel does not take.
+PyObject* write_in_place(const Function& f, Bound& bound, Location where) {
+  PyObject* const target = bound.objects[0];
+  const Ref old = before_write(target, where);
+  bound.objects[0] = old.get();
+  const Value result = run(f, bound);
+  tensor_of(target).copy_(std::get<Tensor>(result), where);
+  return Py_NewRef(target);
 }
 
 void write_out(const Function& f, const Tensor& out, const Tensor& result, Location where) {
@@ -200,18 +235,7 @@ PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count,
   if (bound.unknown != nullptr) {
     throw_type_error(std::string(f.name) + "() got an unexpected keyword argument '" + text_of(bound.unknown) + "'");
   }
-  Value values[most_parameters];
-  for (size_t i = 0; i < f.parameters.size(); ++i) {
-    PyObject* object = bound.objects[i];
-    if (object == nullptr || (object == Py_None && f.parameters[i].required)) {
-      if (!f.parameters[i].required) continue;
-      if (object != nullptr) bad_type(f, i, object);
-      throw_type_error(std::string(f.name) + "() misses the required argument '" + f.parameters[i].name + "'");
-    }
-    if (!to_value(object, values[i])) bad_type(f, i, object);
-    if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.parameters[i], *number);
-  }
-  Value result = run(f, {values, f.parameters.size()}, bound.objects);
+  Value result = run(f, bound);
   if (bound.out != nullptr && bound.out != Py_None) {
     if (!is_tensor(bound.out)) {
       throw_type_error(std::string(f.name) + "(): argument 'out' must be a Tensor, not " + type_name(bound.out));
@@ -259,28 +283,32 @@ PyObject* call_binary(const Function& f, PyObject* a, PyObject* b) {
 PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
   const Function& f = *self->function;
   if (keywords != nullptr && f.extension != nullptr) {
-    const Ref result(PyObject_Vectorcall(f.extension, arguments, count, keywords));
-    if (!is_tensor(arguments[0])) bad_type(f, 0, arguments[0]);
+    if (count == 0 || !is_tensor(arguments[0])) bad_type(f, 0, count == 0 ? Py_None : arguments[0]);
+    const Ref old = before_write(arguments[0], here());
+    std::vector<PyObject*> given(arguments, arguments + count + static_cast<size_t>(PyTuple_GET_SIZE(keywords)));
+    given[0] = old.get();
+    const Ref result(PyObject_Vectorcall(f.extension, given.data(), count, keywords));
     tensor_of(arguments[0]).copy_(tensor_of(result.get()), here());
     return Py_NewRef(arguments[0]);
   }
   const size_t wanted = f.pointwise.unary_in_place != nullptr ? 1 : 2;
-  PyObject* objects[2] = {};
   Bound bound;
   bind_positional(f, arguments, count, bound);
   if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
-  for (size_t i = 0; i < wanted; ++i) {
-    objects[i] = bound.objects[i];
-    if (objects[i] == nullptr) {
-      throw_type_error(std::string(f.name) + "_() misses the required argument '" + f.parameters[i].name + "'");
-    }
-  }
   if (bound.unknown != nullptr || bound.out != nullptr) {
     throw_type_error(std::string(f.name) + "_() got an unexpected keyword argument");
+  }
+  PyObject* const* objects = bound.objects;
+  for (size_t i = 0; i < wanted; ++i) {
+    if (objects[i] != nullptr) continue;
+    throw_type_error(std::string(f.name) + "_() misses the required argument '" + f.parameters[i].name + "'");
   }
   if (!is_tensor(objects[0])) bad_type(f, 0, objects[0]);
   const Tensor& x = tensor_of(objects[0]);
   const Location where = here();
+  for (size_t i = wanted; i < f.parameters.size(); ++i) {
+    if (objects[i] != nullptr) return write_in_place(f, bound, where);
+  }
   const auto large = x.numel() >= elements_worth_a_switch;
   if (wanted == 1) {
     const WithoutGil others(large);
@@ -294,18 +322,57 @@ PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count
   return Py_NewRef(objects[0]);
 }
 
+// Whether a keyword of the call changes nothing. NotImplementedError where it has another value than its default.
+bool is_idle(const Function& f, PyObject* keyword, PyObject* value) {
+  PyObject* idle = PyDict_GetItemWithError(f.idle_keywords, keyword);
+  if (idle == nullptr) {
+    if (PyErr_Occurred()) throw PythonError();
+    return false;
+  }
+  if (value == Py_None) return true;
+  const int same = is_tensor(value) ? 0 : PySequence_Contains(idle, value);
+  if (same < 0) throw PythonError();
+  if (same == 0) {
+    throw_error(PyExc_NotImplementedError,
+                std::string(f.name) + "(): argument '" + text_of(keyword) + "' is there with its default alone");
+  }
+  return true;
+}
+
+PyObject* call(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  const Function& f = *self->function;
+  if (keywords != nullptr && PyTuple_GET_SIZE(keywords) == 0) keywords = nullptr;
+  if (self->form == Form::in_place) return call_in_place(self, arguments, count, keywords);
+  if (keywords == nullptr && count == 2 && f.pointwise.binary != nullptr) {
+    return call_binary(f, arguments[0], arguments[1]);
+  }
+  if (keywords == nullptr && count == 1 && f.pointwise.unary != nullptr) return call_unary(f, arguments[0]);
+  return call_general(self, arguments, count, keywords);
+}
+
+// A call without those of its keywords that change nothing.
+PyObject* call_without_idle(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  std::vector<PyObject*> left(arguments, arguments + count), names;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keywords); ++k) {
+    PyObject* const name = PyTuple_GET_ITEM(keywords, k);
+    PyObject* const value = arguments[count + static_cast<size_t>(k)];
+    if (is_idle(*self->function, name, value)) continue;
+    left.push_back(value);
+    names.push_back(name);
+  }
+  const Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
+  for (size_t i = 0; i < names.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names[i]));
+  }
+  return call(self, left.data(), count, tuple.get());
+}
+
 PyObject* op_call(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
   return guarded<PyObject*>(nullptr, [&] {
     auto* self = reinterpret_cast<OpObject*>(callable);
-    const Function& f = *self->function;
     const auto count = static_cast<size_t>(PyVectorcall_NARGS(flags));
-    if (keywords != nullptr && PyTuple_GET_SIZE(keywords) == 0) keywords = nullptr;
-    if (self->form == Form::in_place) return call_in_place(self, arguments, count, keywords);
-    if (keywords == nullptr && count == 2 && f.pointwise.binary != nullptr) {
-      return call_binary(f, arguments[0], arguments[1]);
-    }
-    if (keywords == nullptr && count == 1 && f.pointwise.unary != nullptr) return call_unary(f, arguments[0]);
-    return call_general(self, arguments, count, keywords);
+    const bool idle = keywords != nullptr && self->function->idle_keywords != nullptr;
+    return idle ? call_without_idle(self, arguments, count, keywords) : call(self, arguments, count, keywords);
   });
 }
 
@@ -338,6 +405,14 @@ PyObject* op_extend(PyObject* self, PyObject* extension) {
   Py_XSETREF(op_of(self)->function->extension, Py_NewRef(extension));
   return Py_NewRef(extension);
 }
+PyObject* op_accept_idle(PyObject* self, PyObject* keywords) {
+  if (!PyDict_Check(keywords)) {
+    PyErr_SetString(PyExc_TypeError, "accept_idle(): argument 'keywords' must be a dict");
+    return nullptr;
+  }
+  Py_XSETREF(op_of(self)->function->idle_keywords, Py_NewRef(keywords));
+  return Py_NewRef(Py_None);
+}
 PyObject* op_name_results(PyObject* self, PyObject* type) {
   Py_XSETREF(op_of(self)->function->result_type, Py_NewRef(type));
   return Py_NewRef(Py_None);
@@ -354,6 +429,8 @@ PyGetSetDef op_getters[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
 PyMethodDef op_methods[] = {
     {"__reduce__", op_reduce, METH_NOARGS, nullptr},
     {"_extend", op_extend, METH_O, "Names the function that takes calls with keywords the schema lacks."},
+    {"_accept_idle", op_accept_idle, METH_O,
+     "Keywords that change nothing, and the values that they may have beside None."},
     {"_name_results", op_name_results, METH_O, "Names the type of several results."},
     {}};
 PyType_Slot op_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},

@@ -30,6 +30,8 @@ struct Function {
   PyObject* result_type = nullptr;
   /// Called where arguments have keywords that the schema lacks.
   PyObject* extension = nullptr;
+  /// Keywords of PyTorch's that change nothing here: a dictionary of the values that they may have beside None.
+  PyObject* idle_keywords = nullptr;
 };
 
 /// A callable as the records have it, for functions that are no ops of their own.

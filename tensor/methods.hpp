@@ -64,6 +64,9 @@ WEFT_BINARY_OPS(WEFT_BINARY_METHOD)
 #define WEFT_COMPARE_METHOD(name, ...) Tensor name(const Operand& other) WEFT_METHOD_OF;
 WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
 #undef WEFT_COMPARE_METHOD
+Tensor round(int64_t decimals, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN round_(int64_t decimals, Location where = {}) WEFT_METHOD_OF;
+Tensor softplus(double beta, double threshold = 20, Location where = {}) WEFT_METHOD_OF;
 Tensor gelu(Location where = {}) WEFT_METHOD_OF;
 Tensor gelu(Approximate approximate, Location where = {}) WEFT_METHOD_OF;
 /// Held between two numbers; `{}` or `none` leaves one out, but not both.
@@ -71,7 +74,7 @@ Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Lo
 /// The same with bounds that broadcast; an undefined one is left out.
 Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
-Tensor addcmul(const Operand& b, const Operand& c) WEFT_METHOD_OF;
+Tensor addcmul(const Operand& b, const Operand& c, Scalar value = 1) WEFT_METHOD_OF;
 Tensor lerp(const Operand& end, const Operand& weight) WEFT_METHOD_OF;
 /// These elements where `condition` (bool) holds, else `other`'s.
 Tensor where(const Operand& condition, const Operand& other) WEFT_METHOD_OF;
@@ -95,6 +98,8 @@ Tensor max(Location where = {}) WEFT_METHOD_OF;
 ValuesAndIndices max(int dim, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
 Tensor min(Location where = {}) WEFT_METHOD_OF;
 ValuesAndIndices min(int dim, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor max(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
+Tensor min(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor amax(const Dims& dims = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
 Tensor amin(const Dims& dims = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
 Tensor argmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
@@ -109,7 +114,23 @@ Tensor std(Location where = {}) WEFT_METHOD_OF;
 Tensor std(const Dims& dims, double correction = 1, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
 Tensor logsumexp(const Dims& dims, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
 Tensor norm(Location where = {}) WEFT_METHOD_OF;
-Tensor norm(const Dims& dims, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor norm(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
+template <std::same_as<bool> B>
+Tensor norm(const Dims& dims, B keepdim, Location where = {}) WEFT_METHOD_OF {
+  using Self = std::remove_reference_t<decltype(*this)>;
+  return static_cast<Self&&>(*this).vector_norm(2, dims, keepdim, {}, where);
+}
+/// A number is the order: x.norm(1) sums all magnitudes, x.norm({1}) is over dimension 1.
+template <Arithmetic P>
+Tensor norm(P p, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+            Location where = {}) WEFT_METHOD_OF {
+  using Self = std::remove_reference_t<decltype(*this)>;
+  return static_cast<Self&&>(*this).vector_norm(static_cast<double>(p), dims, keepdim, dtype, where);
+}
+template <Arithmetic P, std::same_as<bool> B>
+Tensor norm(P dim, B keepdim, Location where = {}) WEFT_METHOD_OF = delete;  // x.norm({dim}, keepdim)
+Tensor vector_norm(double order = 2, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+                   Location where = {}) WEFT_METHOD_OF;
 Tensor cumsum(std::optional<int64_t> dim, bool exclusive = false, bool reverse = false, std::optional<DType> dtype = {},
               Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN cumsum_(int64_t dim, bool exclusive = false, bool reverse = false, Location where = {}) WEFT_METHOD_OF;
@@ -125,7 +146,7 @@ Tensor dot(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor outer(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor addmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1, Location where = {}) WEFT_METHOD_OF;
 Tensor linear(const Tensor& weight, const Tensor& bias = {}, Location where = {}) WEFT_METHOD_OF;
-Tensor embedding(const Tensor& indices, Location where = {}) WEFT_METHOD_OF;
+Tensor embedding(const Tensor& indices, int64_t padding_idx = -1, Location where = {}) WEFT_METHOD_OF;
 Tensor layer_norm(const Dims& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5,
                   Location where = {}) WEFT_METHOD_OF;
 Tensor rms_norm(const Dims& normalized_shape, const Tensor& weight = {}, std::optional<double> eps = {},
@@ -142,8 +163,10 @@ Tensor index_put(const IndexList& index, const Operand& value, bool accumulate =
 /// x[index] = value; with `accumulate`, every duplicate adds.
 WEFT_WRITTEN index_put_(const IndexList& index, const Operand& value, bool accumulate = false) WEFT_METHOD_OF;
 Tensor index_select(int dim, const Tensor& index, Location where = {}) WEFT_METHOD_OF;
-Tensor index_add(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
-WEFT_WRITTEN index_add_(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+Tensor index_add(int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
+                 Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN index_add_(int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
+                        Location where = {}) WEFT_METHOD_OF;
 Tensor index_copy(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN index_copy_(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
 Tensor index_fill(int dim, const Tensor& index, const Operand& value) WEFT_METHOD_OF;
@@ -163,6 +186,8 @@ Tensor gather(int dim, const Tensor& index, Location where = {}) WEFT_METHOD_OF;
 Tensor take_along_dim(const Tensor& indices, std::optional<int64_t> dim = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor scatter(int dim, const Tensor& index, const Operand& source) WEFT_METHOD_OF;
 WEFT_WRITTEN scatter_(int dim, const Tensor& index, const Operand& source) WEFT_METHOD_OF;
+Tensor scatter(int dim, const Tensor& index, const Operand& source, ScatterReduction reduction) WEFT_METHOD_OF;
+WEFT_WRITTEN scatter_(int dim, const Tensor& index, const Operand& source, ScatterReduction reduction) WEFT_METHOD_OF;
 Tensor scatter_add(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN scatter_add_(int dim, const Tensor& index, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
 Tensor scatter_reduce(int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction,
@@ -176,15 +201,17 @@ WEFT_WRITTEN masked_scatter_(const Tensor& mask, const Tensor& source, Location 
 // ---- sets and places ----
 Tensor nonzero(Location where = {}) WEFT_METHOD_OF;
 Tensor argwhere(Location where = {}) WEFT_METHOD_OF;
-Tensor count_nonzero(const Dims& dims = {}, Location where = {}) WEFT_METHOD_OF;
-Unique unique(bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = {},
-              Location where = {}) WEFT_METHOD_OF;
-Unique unique_consecutive(bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = {},
-                          Location where = {}) WEFT_METHOD_OF;
+Tensor count_nonzero(const Dims& dims = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Unique unique(Location where = {}) WEFT_METHOD_OF;
+Unique unique(const UniqueOptions& options, Location where = {}) WEFT_METHOD_OF;
+Unique unique_consecutive(Location where = {}) WEFT_METHOD_OF;
+Unique unique_consecutive(const UniqueOptions& options, Location where = {}) WEFT_METHOD_OF;
 Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0, Location where = {}) WEFT_METHOD_OF;
 Tensor one_hot(int64_t classes = -1, Location where = {}) WEFT_METHOD_OF;
-Tensor searchsorted(const Operand& values, bool right = false) WEFT_METHOD_OF;
-Tensor bucketize(const Tensor& boundaries, bool right = false, Location where = {}) WEFT_METHOD_OF;
+Tensor searchsorted(const Operand& values) WEFT_METHOD_OF;
+Tensor searchsorted(const Operand& values, const SearchOptions& options) WEFT_METHOD_OF;
+Tensor bucketize(const Tensor& boundaries, bool right = false, bool out_int32 = false,
+                 Location where = {}) WEFT_METHOD_OF;
 
 // ---- new values in place ----
 WEFT_WRITTEN copy_(const Tensor& source, Location where = {}) WEFT_METHOD_OF;

@@ -30,7 +30,9 @@ class IndexList;
 class Operand;
 template <class T, int rank>
 class Accessor;
+struct SearchOptions;
 struct Unique;
+struct UniqueOptions;
 struct ValuesAndIndices;
 enum class Approximate : uint8_t;
 enum class ScatterReduction : uint8_t;

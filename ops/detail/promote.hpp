@@ -36,6 +36,9 @@ extern template void prepare<3>(Prepared<3>&, const char*, const Operand* const 
 /// A gradient in the shape, dtype and on the device of `input`.
 Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device, Location where);
 
+/// x times a number in x's dtype; x itself where the number is 1. DTypeError for a fraction among integers.
+Tensor times(const Tensor& x, Scalar factor, const char* op, Location where);
+
 /// A view of one element in host memory for a kernel whose operands have `dtype`.
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer);
 

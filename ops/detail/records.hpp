@@ -18,6 +18,7 @@ std::span<const OpRecord> set_records();
 std::span<const OpRecord> rearrange_records();
 std::span<const OpRecord> join_records();
 std::span<const OpRecord> reduce_records();
+std::span<const OpRecord> vector_norm_records();
 std::span<const OpRecord> scan_records();
 std::span<const OpRecord> softmax_records();
 std::span<const OpRecord> norm_records();

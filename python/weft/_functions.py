@@ -8,7 +8,8 @@ from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
 
 __all__ = ["tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer", "is_tensor",
-           "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel"]
+           "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel", "layout", "memory_format", "strided",
+           "contiguous_format", "preserve_format"]
 
 
 def _public(function):
@@ -41,6 +42,56 @@ def _div(input, other, *, rounding_mode=None):
     if rounding_mode not in ("floor", "trunc"):
         raise ValueError(f"div(): argument 'rounding_mode' must be None, 'floor' or 'trunc', not {rounding_mode!r}")
     return _ops["floor_divide" if rounding_mode == "floor" else "trunc_divide"](input, other)
+
+
+@_extends("max")
+def _max(input, *, other):
+    return _ops["max"](input, other)
+
+
+@_extends("min")
+def _min(input, *, other):
+    return _ops["min"](input, other)
+
+
+class layout:
+    """How elements lie in memory: there is weft.strided alone."""
+
+    def __repr__(self):
+        return "weft.strided"
+
+
+class memory_format:
+    """An order of dimensions in memory. Copies are row-major, whichever is asked for."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"weft.{self.name}"
+
+
+strided = layout()
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+
+# Keywords of PyTorch's that change nothing here: the values that they may have beside None, and the ops.
+_formats = (contiguous_format, preserve_format)
+_new = "empty zeros ones full arange linspace eye rand randn randint randperm "
+_likes = "empty_like zeros_like ones_like full_like rand_like randn_like "
+_losses = ("cross_entropy nll_loss mse_loss l1_loss huber_loss smooth_l1_loss binary_cross_entropy "
+           "binary_cross_entropy_with_logits")
+_idle_keywords = {
+    "layout": ((strided,), _new + _likes), "pin_memory": ((False,), _new + _likes),
+    "memory_format": (_formats, _likes + "empty clone contiguous to"), "non_blocking": ((False, True), "copy_"),
+    "requires_grad": ((False,), "randint randperm"), "names": ((), _new), "sparse_grad": ((False,), "gather"),
+    "cudnn_enable": ((False, True), "layer_norm"), "size_average": ((), _losses), "reduce": ((), _losses),
+    "weight": ((), "mse_loss l1_loss huber_loss"),
+    "inplace": ((False,), "dropout"), "scale_grad_by_freq": ((False,), "embedding"), "sparse": ((False,), "embedding"),
+    "implicit": ((False,), "expand"), "dtype": ((), "cumsum_"),
+}
+for _name in {name for _, names in _idle_keywords.values() for name in names.split()} & set(_ops):
+    _ops[_name]._accept_idle({keyword: values for keyword, (values, names) in _idle_keywords.items()
+                              if _name in names.split()})
 
 
 def _is_float(x):
@@ -89,14 +140,6 @@ for _name in ("unique", "unique_consecutive"):
 
 
 # ---- other names ----
-
-if "gelu" not in _ops:
-    @_public
-    def gelu(input, approximate="none"):
-        """The Gaussian error linear unit: x * Phi(x), or its approximation by tanh."""
-        if approximate not in ("none", "tanh"):
-            raise ValueError(f"gelu(): argument 'approximate' must be 'none' or 'tanh', not {approximate!r}")
-        return _ops["gelu_tanh" if approximate == "tanh" else "gelu_erf"](input)
 
 _clamp_tensors = _ops["clamp"]
 
@@ -231,8 +274,12 @@ def ravel(input):
 
 
 @_public
-def atleast_1d(input):
-    return input.reshape(1) if input.ndim == 0 else input
+def atleast_1d(*tensors):
+    """0-d tensors as 1-d, others as they are: one, or a tuple where several are given."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tensors[0]
+    results = tuple(t.reshape(1) if t.ndim == 0 else t for t in tensors)
+    return results[0] if len(results) == 1 else results
 
 
 @_public
@@ -286,9 +333,15 @@ def _finish(result, dtype, device):
     return result if dtype is None else result.to(dtype=dtype)
 
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False):
+def _no_pinned_memory(name, pin_memory):
+    if pin_memory:
+        raise NotImplementedError(f"{name}(): argument 'pin_memory' is there with its default alone")
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A copy of numbers, nested sequences, an array or a tensor. float gives float32, int int64, bool bool; arrays keep
     their dtype."""
+    _no_pinned_memory("tensor", pin_memory)
     result = _core._tensor(data, dtype)
     if device is not None:
         result = result.to(device=device)
@@ -337,12 +390,13 @@ def from_dlpack(x, /, *, device=None, copy=None):
     return _finish(_core._from_dlpack(x, copy), None, device)
 
 
-def frombuffer(buffer, *, dtype, count=-1, offset=0):
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """A 1-d tensor over the bytes of a writable buffer."""
     view = memoryview(buffer).cast("B")[offset:]
     if count >= 0:
         view = view[:count * dtype.itemsize]
-    return _core._from_memory(view, False)._view_as_dtype(dtype)
+    result = _core._from_memory(view, False)._view_as_dtype(dtype)
+    return result.requires_grad_() if requires_grad else result
 
 
 def is_tensor(obj):

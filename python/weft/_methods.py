@@ -13,10 +13,10 @@ for _name, _op in _ops.items():
 for _name in _functions.__all__:
     _function = getattr(_functions, _name)
     if not _name.startswith(("tensor", "as", "from", "is_tensor", "broadcast_", "meshgrid", "finfo", "iinfo", "can_cast",
-                             "result_type")) and not hasattr(Tensor, _name):
+                             "result_type", "layout", "memory_format", "strided", "contiguous_format", "preserve_format")) and not hasattr(Tensor, _name):
         setattr(Tensor, _name, _function)
 Tensor.clamp = _functions.clamp
-Tensor.gelu = getattr(_functions, "gelu", None) or _ops["gelu"]
+Tensor.layout = property(lambda self: _functions.strided, doc="weft.strided: there is no other.")
 
 
 def _method(function):
@@ -30,7 +30,9 @@ def _in_place(name):
     op = _ops[name]
 
     def method(self, *arguments, **keywords):
-        result = op(self, *arguments, **keywords)
+        operands = (self, *arguments, *keywords.values())
+        recorded = any(isinstance(t, Tensor) and t.requires_grad for t in operands)
+        result = op(self.clone() if recorded else self, *arguments, **keywords)  # gradients read the old value
         if tuple(result.shape) != tuple(self.shape):
             raise ValueError(f"{name}_(): the result has shape {tuple(result.shape)}, the tensor {tuple(self.shape)}")
         return self.copy_(result)
@@ -56,9 +58,8 @@ def _variadic(name):
     _method(method)
 
 
-for _name in ("repeat", "tile", "flip"):
-    if _name in _ops:
-        _variadic(_name)
+for _name in ("repeat", "tile", "flip", "count_nonzero"):
+    _variadic(_name)
 
 
 @_method
@@ -101,18 +102,21 @@ def detach_(self):
 
 
 @_method
-def cpu(self):
-    return self.to("cpu")
+def cpu(self, memory_format=None):
+    """self on the CPU."""
+    return self.to("cpu", memory_format=memory_format)
 
 
 @_method
-def cuda(self, device=0):
-    return self.to(f"cuda:{device}")
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """self on a GPU, the first unless `device` says otherwise."""
+    device = f"cuda:{device or 0}" if device is None or isinstance(device, int) else device
+    return self.to(device, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _conversion(name, dtype):
-    def convert(self):
-        return self.to(dtype)
+    def convert(self, memory_format=None):
+        return self.to(dtype, memory_format=memory_format)
 
     convert.__name__, convert.__doc__ = name, f"self as {dtype!r}."
     _method(convert)
@@ -125,8 +129,9 @@ for _name, _dtype in {"float": _core.float32, "double": _core.float64, "half": _
 
 
 def _new(name, make):
-    def method(self, *size, dtype=None, device=None, requires_grad=False):
-        return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    def method(self, *size, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+        return make(*size, dtype=dtype or self.dtype, layout=layout, device=device or self.device, pin_memory=pin_memory,
+                    requires_grad=requires_grad)
 
     method.__name__, method.__doc__ = f"new_{name}", f"{name} with self's dtype and device."
     _method(method)
@@ -137,16 +142,17 @@ for _name in ("empty", "zeros", "ones"):
 
 
 @_method
-def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False):
+def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """full with self's dtype and device."""
-    return _ops["full"](size, fill_value, dtype=dtype or self.dtype, device=device or self.device,
-                        requires_grad=requires_grad)
+    return _ops["full"](size, fill_value, dtype=dtype or self.dtype, layout=layout, device=device or self.device,
+                        pin_memory=pin_memory, requires_grad=requires_grad)
 
 
 @_method
-def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+def new_tensor(self, data, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """tensor with self's dtype and device."""
-    return _functions.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    return _functions.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad,
+                             pin_memory=pin_memory)
 
 
 @_method
@@ -245,6 +251,14 @@ def __deepcopy__(self, memo):
         copy.grad = self.grad.detach().clone()
     memo[id(self)] = copy
     return copy
+
+
+@_method
+def to_device(self, device, /, *, stream=None):
+    """self on another device, as the array API names it."""
+    if stream is not None:
+        raise NotImplementedError("to_device(): argument 'stream' is there with its default alone")
+    return self.to(device)
 
 
 @_method

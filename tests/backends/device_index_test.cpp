@@ -284,9 +284,10 @@ DEVICE_TEST(FindsPlacesInSortedLines) {
     const Tensor line = cumsum(some({20}, i64, 3), 0).to(t), values = some({3, 4}, t, 30);
     const Tensor lines = cumsum(some({3, 9}, i64, 3), 1).to(t);
     for (const bool right : {false, true}) {
-      expect_same(on, [&](Device d) { return searchsorted(line.to(d), values.to(d), right); });
-      expect_same(on, [&](Device d) { return searchsorted(lines.to(d), values.to(d), right); });
-      expect_same(on, [&](Device d) { return searchsorted(line.to(d).narrow(0, 0, 0), values.to(d), right); });
+      expect_same(on, [&](Device d) { return searchsorted(line.to(d), values.to(d), {.right = right}); });
+      expect_same(on, [&](Device d) { return searchsorted(lines.to(d), values.to(d), {.right = right}); });
+      expect_same(on,
+                  [&](Device d) { return searchsorted(line.to(d).narrow(0, 0, 0), values.to(d), {.right = right}); });
     }
   }
 }

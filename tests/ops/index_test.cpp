@@ -194,6 +194,27 @@ TEST(Embedding, GivesRows) {
   EXPECT_EQ(v(embedding(w, tensor({{0, 1}, {2, 3}}).t())), (Numbers{0, 1, 4, 5, 2, 3, 6, 7}));
 }
 
+TEST(Embedding, ThePaddedRowGetsNoGradient) {
+  const Tensor w = counted({4, 2}).requires_grad_();
+  const Tensor at = tensor({{3, 1}, {-1, 3}});
+  sum(square(embedding(w, at, 3))).backward();
+  EXPECT_EQ(v(w.grad()), (Numbers{0, 0, 4, 6, 0, 0, 0, 0}));
+  const auto first = grad({sum(square(embedding(w, at, 3)))}, {w}, {}, {.create_graph = true});
+  EXPECT_EQ(v(first[0]), v(w.grad()));
+  EXPECT_EQ(v(grad({sum(first[0])}, {w})[0]), (Numbers{0, 0, 2, 2, 0, 0, 0, 0}));
+  EXPECT_THROW(embedding(w, at, 4), IndexError);
+}
+
+TEST(IndexAdd, ScalesTheSource) {
+  const Tensor x = counted({3}), at = tensor({0, 0, 2});
+  EXPECT_EQ(v(index_add(x, 0, at, ones({3}), -2)), (Numbers{-4, 1, 0}));
+  EXPECT_EQ(v(index_add(tensor({1, 2}), 0, tensor({1}), tensor({3}), 5)), (Numbers{1, 17}));
+  const Tensor y = counted({3});
+  index_add_(y, 0, at, ones({3}), 0.5);
+  EXPECT_EQ(v(y), (Numbers{1, 1, 2.5}));
+  EXPECT_THROW(index_add(tensor({1, 2}), 0, tensor({1}), tensor({3}), 0.5), DTypeError);
+}
+
 TEST(Embedding, ReportsWrongOperands) {
   const Tensor w = counted({4, 2});
   EXPECT_THROW(embedding(tensor({1., 2.}), tensor({0})), ShapeError);

@@ -140,6 +140,8 @@ TEST(Nonzero, GivesCoordinatesInOrder) {
   EXPECT_EQ(nonzero(zeros({2, 0, 3})).shape(), Dims({0, 3}));
   EXPECT_EQ(nonzero(zeros({4})).shape(), Dims({0, 1}));
   for (const DType t : every_type) expect_values(nonzero(tensor({0, 1, 0, 1}).to(t)), {1, 3});
+  expect_values(weft::where(x)[1], {1, 0, 2});
+  EXPECT_EQ(weft::where(tensor(3.)).size(), 1u);
   EXPECT_THROW(nonzero(Tensor()), ValueError);
 }
 
@@ -153,6 +155,7 @@ TEST(CountNonzero, OverAllAndSomeDimensions) {
   EXPECT_EQ(count_nonzero(mask({1, 1, 0})).item<int64_t>(), 2);
   EXPECT_EQ(count_nonzero(zeros({0})).item<int64_t>(), 0);
   EXPECT_EQ(count_nonzero(tensor(5).to(u8)).item<int64_t>(), 1);
+  EXPECT_EQ(count_nonzero(x, 1, true).shape(), Dims({2, 1}));
   EXPECT_THROW(count_nonzero(x, 2), IndexError);
 }
 

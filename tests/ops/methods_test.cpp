@@ -94,6 +94,9 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(clip, x, none, 1.0);
   SAME(clamp, x, y, y + 1);
   SAME(addcmul, x, y, p);
+  SAME(addcmul, x, y, p, 2);
+  SAME(round, x, 1);
+  SAME(softplus, x, 2);
   SAME(lerp, x, y, p);
   SAME(masked_fill, x, mask, 5);
   SAME(logical_not, x);
@@ -121,6 +124,12 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(std, x, {1}, 1, true);
   SAME(logsumexp, x, {1});
   SAME(norm, x, {1});
+  SAME(norm, x, {0}, true);
+  SAME(norm, x, 1);
+  SAME(norm, x, 3, {1});
+  SAME(vector_norm, x, 1, {1}, true);
+  SAME(max, x, y);
+  SAME(min, x, y);
   SAME(cumsum, x, 1, true);
   SAME(softmax, x, 1);
   SAME(log_softmax, x, 0, f32);
@@ -134,6 +143,7 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(addmm, square, x, y.t(), 0.5, 2);
   SAME(linear, x, y, spread({3}));
   SAME(embedding, x, index);
+  SAME(embedding, x, index, 1);
   SAME(layer_norm, x, {4}, v, w);
   SAME(rms_norm, x, {4}, v);
   SAME(scaled_dot_product_attention, batch, batch, batch, {}, 0, true);
@@ -162,11 +172,13 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(nonzero, mask);
   SAME(argwhere, mask);
   SAME(count_nonzero, mask, {0});
-  SAME(unique, whole, true, true);
-  SAME(unique_consecutive, whole, true);
+  SAME(unique, whole, {.return_inverse = true, .return_counts = true});
+  SAME(unique, whole);
+  SAME(unique_consecutive, whole, {.return_inverse = true});
   SAME(bincount, whole, w);
   SAME(one_hot, whole, 5);
-  SAME(searchsorted, cumsum(p, 1), p, true);
+  SAME(searchsorted, cumsum(p, 1), p, {.right = true});
+  SAME(searchsorted, cumsum(p, 1), p);
   SAME(bucketize, x, cumsum(p[0], 0));
 
   SAME(flip, x, {1});

@@ -118,7 +118,7 @@ TEST(Reduce, OverNothingGivesTheIdentity) {
   expect_values(prod(x, 0), {1, 1});
   expect_values(mean(x, 0), {nan, nan});
   expect_values(var(x, 0), {nan, nan});
-  expect_values(norm(x, 0), {0, 0});
+  expect_values(norm(x, Dims(0)), {0, 0});
   expect_values(logsumexp(x, 0), {-infinity, -infinity});
   expect_values(any(x, 0), {0, 0});
   expect_values(all(x, 0), {1, 1});
@@ -215,6 +215,43 @@ TEST(ReduceGradient, OfSums) {
     if (x.numel() < 2) continue;
     expect_gradients([&](Inputs in) { return weft::std(in[0], d, 0.5); }, {x});
   }
+}
+
+TEST(Norm, ANumberIsTheOrderAndAListTheDimensions) {
+  const Tensor x = doubles({3, -4, 0, 1, 2, -2}, {2, 3});
+  expect_values(norm(x, 1), {12});
+  expect_values(norm(x, 1, {1}), {7, 5});
+  expect_values(norm(x, Dims{1}), {5, 3});
+  expect_values(norm(x, 0, {1}), {2, 3});
+  expect_values(norm(x, infinity, {0}, true), {3, 4, 2});
+  expect_values(norm(x, -infinity, {0}), {1, 2, 0});
+  expect_values(vector_norm(x, 3, {1}), {std::cbrt(91), std::cbrt(17)});
+  expect_values(vector_norm(doubles({1, 4}), 0.5), {9});
+  expect_values(vector_norm(doubles({1, 4}), -1), {0.8});
+  EXPECT_EQ(vector_norm(ones({2}, f32), 2, {}, false, f64).dtype(), f64);
+  EXPECT_EQ(vector_norm(full({4}, 300.0, f16), 3).item<float>(), 476.25f);
+  EXPECT_THROW(vector_norm(x, nan), ValueError);
+  EXPECT_THROW(vector_norm(tensor({1, 2}), 1), DTypeError);
+}
+
+TEST(Norm, GradientsOfEveryOrder) {
+  for (const double order : {0.5, 1.0, 1.5, 2.0, 3.0, -1.0, infinity, -infinity}) {
+    expect_gradients([&](Inputs in) { return square(vector_norm(in[0], order, {1}, true)); }, {leaf({3, 4}, 2)});
+  }
+  for (const double order : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
+    const Tensor x = doubles({0, 0, 2, 0}, {2, 2}).requires_grad_();
+    const auto first = grad({sum(vector_norm(x, order, {1}))}, {x}, {}, {.create_graph = true});
+    const double slope = order == 0 ? 0 : 1;
+    expect_values(first[0], {0, 0, slope, 0});
+    const auto second = grad({sum(first[0])}, {x}, {}, {.allow_unused = true});
+    if (second[0].defined()) expect_values(second[0], {0, 0, 0, 0});
+  }
+}
+
+TEST(Reduce, TheLargerOfTwoTensorsIsMaximum) {
+  const Tensor a = doubles({1, 5, nan}), b = doubles({2, 3, 1});
+  expect_values(max(a, b), {2, 5, nan});
+  expect_values(min(a, b), {1, 3, nan});
 }
 
 TEST(ReduceGradient, OfPairs) {

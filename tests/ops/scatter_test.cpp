@@ -232,6 +232,21 @@ TEST(ScatterReduce, Gradients) {
   }
 }
 
+TEST(Scatter, CombinesWithWhatStandsThere) {
+  const Tensor x = doubles({1, 2, 3}), index = tensor({0, 2, 0});
+  expect_values(scatter(x, 0, index, doubles({4, 5, 6}), sum), {11, 2, 8});
+  expect_values(scatter(x, 0, index, 3, prod), {9, 2, 9});
+  const Tensor y = x.clone();
+  scatter_(y, 0, index, doubles({4, 5, 6}), prod);
+  expect_values(y, {24, 2, 15});
+  scatter_(y, 0, index, 1, sum);
+  expect_values(y, {26, 2, 16});
+  expect_gradients([&](Inputs in) { return square(scatter(in[0], 0, index, in[1], prod)); },
+                   {leaf({3}, 1, 0.5, 2), leaf({3}, 2, 0.5, 2)});
+  EXPECT_THROW(find_record("scatter")->call(Values{x, int64_t{0}, tensor({0}), doubles({1}), std::string("sum")}),
+               ValueError);
+}
+
 TEST(ScatterReduce, Errors) {
   const Tensor x = doubles({1, 2});
   EXPECT_THROW(scatter_reduce_(x, 0, tensor({2}), doubles({1}), amax), IndexError);

@@ -1,5 +1,7 @@
 """weft.array_api: what is there behaves as the standard says; what is not is listed."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,80 @@ def test_missing_is_told_and_nothing_else_is_missing():
         assert callable(getattr(xp, name)), name
 
 
+# Of array_api_strict 2.6.1 for 2024.12, without annotations; after the names of its functions, each signature once.
+signatures = """
+abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log
+    log10 log1p log2 logical_not matrix_transpose negative nonzero positive real reciprocal round sign signbit sin
+    sinh sqrt square tan tanh trunc unique_all unique_counts unique_inverse unique_values: (x, /)
+add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide
+    greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor matmul maximum minimum
+    multiply nextafter not_equal pow remainder subtract: (x1, x2, /)
+all any argmax argmin count_nonzero max mean min: (x, /, *, axis=None, keepdims=False)
+arange: (start, /, stop=None, step=1, *, dtype=None, device=None)
+argsort sort: (x, /, *, axis=-1, descending=False, stable=True)
+asarray: (obj, /, *, dtype=None, device=None, copy=None)
+astype: (x, dtype, /, *, copy=True, device=None)
+broadcast_arrays: (*arrays)
+broadcast_to: (x, /, shape)
+can_cast: (from_, to, /)
+clip: (x, /, min=None, max=None)
+concat stack: (arrays, /, *, axis=0)
+cumulative_prod cumulative_sum: (x, /, *, axis=None, dtype=None, include_initial=False)
+diff: (x, /, *, axis=-1, n=1, prepend=None, append=None)
+empty ones zeros: (shape, *, dtype=None, device=None)
+empty_like ones_like zeros_like: (x, /, *, dtype=None, device=None)
+expand_dims unstack: (x, /, *, axis=0)
+eye: (n_rows, n_cols=None, /, *, k=0, dtype=None, device=None)
+finfo iinfo: (type, /)
+flip: (x, /, *, axis=None)
+from_dlpack: (x, /, *, device=None, copy=None)
+full: (shape, fill_value, *, dtype=None, device=None)
+full_like: (x, /, fill_value, *, dtype=None, device=None)
+isdtype: (dtype, kind)
+linspace: (start, stop, /, num, *, dtype=None, device=None, endpoint=True)
+meshgrid: (*arrays, indexing='xy')
+moveaxis: (x, source, destination, /)
+permute_dims: (x, /, axes)
+prod sum: (x, /, *, axis=None, dtype=None, keepdims=False)
+repeat: (x, repeats, /, *, axis=None)
+reshape: (x, /, shape, *, copy=None)
+result_type: (*arrays_and_dtypes)
+roll: (x, /, shift, *, axis=None)
+searchsorted: (x1, x2, /, *, side='left', sorter=None)
+squeeze: (x, /, axis)
+std var: (x, /, *, axis=None, correction=0.0, keepdims=False)
+take: (x, indices, /, *, axis=None)
+take_along_axis: (x, indices, /, *, axis=-1)
+tensordot: (x1, x2, /, *, axes=2)
+tile: (x, repetitions, /)
+tril triu: (x, /, *, k=0)
+vecdot: (x1, x2, /, *, axis=-1)
+where: (condition, x1, x2, /)
+"""
+
+
+def signatures_by_name():
+    for line in signatures.replace("\n    ", " ").strip().splitlines():
+        names, _, signature = line.partition(": ")
+        for name in names.split():
+            yield name, signature
+
+
+@pytest.mark.parametrize("name, signature", list(signatures_by_name()))
+def test_signatures_are_the_standards(name, signature):
+    if name in xp.missing():
+        pytest.skip(f"{name} is not there yet")
+    scope = {}
+    exec(f"def {name}{signature}: pass", scope)
+    given = inspect.signature(getattr(xp, name)).parameters
+    wanted = inspect.signature(scope[name]).parameters
+    assert list(given) == list(wanted)
+    for key, parameter in wanted.items():
+        assert given[key].default == parameter.default, key
+        if not (name == "expand_dims" and key == "axis"):  # where older versions have it by position, too
+            assert given[key].kind is parameter.kind, key
+
+
 same = {
     "sum": lambda m, a: m.sum(a, axis=0), "max": lambda m, a: m.max(a, axis=1, keepdims=True), "std": lambda m, a: m.std(a),
     "var": lambda m, a: m.var(a, axis=0, correction=1), "prod": lambda m, a: m.prod(a), "mean": lambda m, a: m.mean(a, axis=1),
@@ -55,6 +131,12 @@ same = {
     "sort": lambda m, a: m.sort(-a, axis=1), "roll": lambda m, a: m.roll(a, 1, axis=1),
     "unique_values": lambda m, a: m.unique_values(m.floor(a)), "nonzero": lambda m, a: m.nonzero(m.floor(a))[1],
     "unique_counts": lambda m, a: m.unique_counts(m.floor(a)).counts,
+    "unique_all": lambda m, a: m.unique_all(m.floor(a * 2)).indices,
+    "unique_inverse": lambda m, a: m.unique_inverse(m.floor(a * 2)).inverse_indices,
+    "take_along_axis": lambda m, a: m.take_along_axis(a, m.asarray([[2, 0], [1, 1]])),
+    "count_nonzero": lambda m, a: m.count_nonzero(m.floor(a), axis=1, keepdims=True),
+    "searchsorted": lambda m, a: m.searchsorted(m.asarray([1.0, 0.5]), a, side="right", sorter=m.asarray([1, 0])),
+    "meshgrid": lambda m, a: m.meshgrid(a[0], a[:, 0])[1], "reshape": lambda m, a: m.reshape(a, (3, 2), copy=True),
     "unstack": lambda m, a: m.unstack(a, axis=1)[1], "tril": lambda m, a: m.tril(a), "remainder": lambda m, a: m.remainder(a, 0.4),
 }
 
@@ -66,3 +148,67 @@ def test_values_are_numpys(name, rng):
     a = rng.uniform(0.1, 2, (2, 3))
     got, want = same[name](xp, xp.asarray(a)), same[name](np, a)
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "count_nonzero"])
+@pytest.mark.parametrize("axis", [(), (0,), (0, -1), None])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_an_empty_tuple_of_axes_reduces_nothing(name, axis, keepdims, rng):
+    a = rng.uniform(-2, 2, (2, 3))
+    got, want = (getattr(m, name)(m.asarray(a), axis=axis, keepdims=keepdims) for m in (xp, np))
+    assert tuple(got.shape) == want.shape
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+
+
+def test_0d_arrays_promote_as_others_do():
+    small, number = xp.asarray([1, 2], dtype=xp.int8), xp.asarray(3, dtype=xp.int32)
+    assert xp.add(small, number).dtype is xp.int32 and xp.result_type(small, number) is xp.int32
+    assert xp.add(small, 3).dtype is xp.int8 and xp.result_type(small, 3) is xp.int8
+    f = xp.asarray([1.0], dtype=xp.float32)
+    assert xp.multiply(f, xp.asarray(2.0, dtype=xp.float64)).dtype is xp.float64
+    assert xp.where(xp.asarray([True]), f, xp.asarray(2.0, dtype=xp.float64)).dtype is xp.float64
+    assert xp.multiply(f, 2.0).dtype is xp.float32 and xp.matmul(f, xp.asarray([2.0], dtype=xp.float64)).item() == 2
+    assert xp.clip(small, xp.asarray(2), None).dtype is xp.int8
+
+
+def test_sums_of_unsigned_integers_are_unsigned():
+    x = xp.asarray([200, 100], dtype=xp.uint8)
+    assert xp.sum(x).dtype is xp.uint64 and xp.prod(x).item() == 20000 and xp.prod(x).dtype is xp.uint64
+    assert xp.sum(x, dtype=xp.int32).dtype is xp.int32 and xp.sum(xp.asarray([1], dtype=xp.int8)).dtype is xp.int64
+
+
+def test_products_over_axes():
+    a, b = np.arange(24.0).reshape(2, 3, 4), np.arange(12.0).reshape(4, 3)
+    for axes in (0, 1, ((-2, -1), (1, 0)), ([2], [0]), (1, 1)):
+        got, want = (m.tensordot(m.asarray(a), m.asarray(b), axes=axes) for m in (xp, np))
+        assert tuple(got.shape) == want.shape
+        np.testing.assert_allclose(got.numpy(), want)
+    empty = xp.tensordot(xp.zeros((2, 0)), xp.zeros((0, 3)), axes=1)
+    assert tuple(empty.shape) == (2, 3) and not xp.any(empty)
+    with pytest.raises(ValueError, match="do not fit"):
+        xp.tensordot(xp.asarray(a), xp.asarray(b), axes=((1,), (0,)))
+    assert xp.vecdot(xp.asarray(a), xp.asarray(a[0]), axis=-2).tolist() == np.einsum("ijk,jk->ik", a, a[0]).tolist()
+    small = xp.asarray([1, 2], dtype=xp.int8)
+    assert xp.vecdot(small, small).dtype is xp.int8
+    with pytest.raises(ValueError, match="differ in size"):
+        xp.vecdot(xp.asarray(a), xp.ones((2, 3, 1)))
+
+
+def test_flip_linspace_meshgrid_nonzero_and_to_device():
+    x = xp.asarray([[1, 2], [3, 4]])
+    assert xp.flip(x).tolist() == [[4, 3], [2, 1]] and xp.flip(x, axis=(0,)).tolist() == [[3, 4], [1, 2]]
+    for num in (0, 1, 2, 7):
+        for end in (True, False):
+            got = xp.linspace(-1, 2, num, endpoint=end, dtype=xp.float64)
+            np.testing.assert_allclose(got.numpy(), np.linspace(-1, 2, num, endpoint=end), rtol=1e-15, atol=1e-15)
+    grids = xp.meshgrid(xp.asarray([1, 2, 3]), xp.asarray([4, 5]))
+    assert isinstance(grids, list) and grids[0].tolist() == [[1, 2, 3], [1, 2, 3]] and grids[1].tolist() == [[4] * 3, [5] * 3]
+    assert isinstance(xp.broadcast_arrays(x, xp.asarray(1)), list)
+    assert [i.tolist() for i in xp.nonzero(xp.asarray([[0, 3], [4, 0]]))] == [[0, 1], [1, 0]]
+    with pytest.raises(ValueError):
+        xp.nonzero(xp.asarray(3))
+    assert x.to_device("cpu") is x and x.to_device(weft.device("meta")).device == weft.device("meta")
+    with pytest.raises(NotImplementedError):
+        x.to_device("cpu", stream=1)
+    with pytest.raises(ValueError):
+        xp.reshape(x.mT, (4,), copy=False)

@@ -146,6 +146,27 @@ def test_optimizer_groups_rates_and_state():
     assert nn.utils.clip_grad_norm_([a, b], 1.0).item() == pytest.approx(2.0)
 
 
+def test_modules_take_pytorchs_keywords():
+    x, target, w = weft.randn(4, 3), weft.tensor([0, 2, 1, 2]), weft.tensor([0.5, 1.0, 2.0])
+    loss = nn.CrossEntropyLoss(w, size_average=None, ignore_index=1, reduce=None, reduction="sum", label_smoothing=0.1)
+    assert list(loss.state_dict()) == ["weight"]
+    want = F.cross_entropy(x, target, weight=w, ignore_index=1, reduction="sum", label_smoothing=0.1)
+    assert loss(x, target).item() == want.item()
+    assert nn.NLLLoss(weight=w)(x, target).item() == F.nll_loss(x, target, w).item()
+    y = weft.rand(4, 3)
+    assert nn.BCEWithLogitsLoss(pos_weight=w)(x, y).item() == \
+        F.binary_cross_entropy_with_logits(x, y, pos_weight=w).item()
+    table = nn.Embedding(4, 2, padding_idx=-1, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False)
+    assert table.padding_idx == 3 and table.weight[3].tolist() == [0, 0]
+    table(weft.tensor([0, 3])).sum().backward()
+    assert table.weight.grad[:, 0].tolist() == [1, 0, 0, 0]
+    assert nn.Softplus(beta=2, threshold=1)(x).tolist() == F.softplus(x, 2, 1).tolist()
+    assert nn.ReLU(inplace=False)(x).tolist() == F.relu(x).tolist() and nn.Dropout(0.5, inplace=False).p == 0.5
+    for wrong in (lambda: nn.ReLU(slope=1), lambda: nn.MSELoss(w), lambda: nn.CrossEntropyLoss(w, w)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
 def test_losses_and_layers_match_their_functions():
     x, t = weft.randn(3, 4), weft.tensor([0, 1, 3])
     assert nn.CrossEntropyLoss(label_smoothing=0.1)(x, t).item() == F.cross_entropy(x, t, label_smoothing=0.1).item()

@@ -42,17 +42,27 @@ class Linear(Module):
 class Embedding(Module):
     """Rows of weight [num_embeddings, embedding_dim] at integer indices."""
 
-    def __init__(self, num_embeddings, embedding_dim, device=None, dtype=None):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
+                 scale_grad_by_freq=False, sparse=False, *, device=None, dtype=None):
         super().__init__()
+        if max_norm is not None or scale_grad_by_freq or sparse:
+            raise NotImplementedError("Embedding(): 'max_norm', 'scale_grad_by_freq' and 'sparse' are there with their "
+                                      "defaults alone")
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"Embedding(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.weight = _parameter((num_embeddings, embedding_dim), device, dtype)
         init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.detach()[self.padding_idx] = 0
 
     def forward(self, input):
-        return F.embedding(input, self.weight)
+        return F.embedding(input, self.weight, self.padding_idx)
 
     def extra_repr(self):
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
 class _Norm(Module):
@@ -98,14 +108,15 @@ class RMSNorm(_Norm):
 class Dropout(Module):
     """In training zeroes each element with probability p and scales the rest."""
 
-    def __init__(self, p=0.5):
+    def __init__(self, p=0.5, inplace=False):
         super().__init__()
+        self.inplace = inplace
         if not 0 <= p <= 1:
             raise ValueError(f"Dropout(): argument 'p' must be from 0 to 1, not {p}")
         self.p = p
 
     def forward(self, input):
-        return F.dropout(input, self.p, self.training)
+        return F.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self):
         return f"p={self.p}, inplace=False"
@@ -133,7 +144,7 @@ class Flatten(Module):
 
 
 class Softmax(Module):
-    def __init__(self, dim=-1):
+    def __init__(self, dim=None):
         super().__init__()
         self.dim = dim
 
@@ -159,10 +170,19 @@ class GELU(Module):
 
 
 def _activation(name, function):
-    def forward(self, input):
-        return function(input)
+    def __init__(self, **options):
+        Module.__init__(self)
+        unknown = set(options) - set(known)
+        if unknown:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
+        self.options = options
 
-    globals()[name] = type(name, (Module,), {"forward": forward, "__doc__": function.__doc__, "__module__": __name__})
+    def forward(self, input):
+        return function(input, **self.options)
+
+    known = {"ReLU": ("inplace",), "SiLU": ("inplace",), "Softplus": ("beta", "threshold")}.get(name, ())
+    globals()[name] = type(name, (Module,), {"__init__": __init__, "forward": forward, "__doc__": function.__doc__,
+                                             "__module__": __name__})
     __all__.append(name)
 
 
@@ -173,29 +193,40 @@ for _name, _function in {"ReLU": "relu", "SiLU": "silu", "Tanh": "tanh", "Sigmoi
 
 
 class _Loss(Module):
-    def __init__(self, reduction="mean", **options):
+    def __init__(self, tensors, reduction, options):
         super().__init__()
-        self.reduction, self.options = reduction, options
+        self.reduction, self.options, self.tensors = reduction, options, tuple(tensors)
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
 
     def forward(self, input, target):
-        return self.function(input, target, reduction=self.reduction, **self.options)
+        tensors = {name: getattr(self, name) for name in self.tensors}
+        return self.function(input, target, reduction=self.reduction, **tensors, **self.options)
 
 
-def _loss(name, function, **defaults):
-    def __init__(self, *, reduction="mean", **options):
-        unknown = set(options) - set(defaults)
+def _loss(name, function, *tensors, **defaults):
+    """A module of a loss, whose tensors are buffers; the first of them may be given by position."""
+
+    def __init__(self, *first, size_average=None, reduce=None, reduction="mean", **options):
+        if size_average is not None or reduce is not None:
+            raise NotImplementedError(f"{name}(): use 'reduction' in place of 'size_average' and 'reduce'")
+        if len(first) > min(1, len(tensors)):
+            raise TypeError(f"{name}() takes at most {min(1, len(tensors))} positional arguments, {len(first)} were given")
+        options = {**dict(zip(tensors, first)), **options}
+        unknown = set(options) - set(defaults) - set(tensors)
         if unknown:
             raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
-        _Loss.__init__(self, reduction, **{**defaults, **options})
+        held = {key: options.pop(key, None) for key in tensors}
+        _Loss.__init__(self, held, reduction, {**defaults, **options})
 
     globals()[name] = type(name, (_Loss,), {"__init__": __init__, "function": staticmethod(function),
                                             "__doc__": function.__doc__, "__module__": __name__})
 
 
-_loss("CrossEntropyLoss", F.cross_entropy, ignore_index=-100, label_smoothing=0.0)
-_loss("NLLLoss", F.nll_loss, ignore_index=-100)
+_loss("CrossEntropyLoss", F.cross_entropy, "weight", ignore_index=-100, label_smoothing=0.0)
+_loss("NLLLoss", F.nll_loss, "weight", ignore_index=-100)
 _loss("MSELoss", F.mse_loss)
 _loss("L1Loss", F.l1_loss)
 _loss("HuberLoss", F.huber_loss, delta=1.0)
 _loss("SmoothL1Loss", F.smooth_l1_loss, beta=1.0)
-_loss("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits)
+_loss("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, "weight", "pos_weight")

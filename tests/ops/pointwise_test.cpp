@@ -1,0 +1,49 @@
+// Pointwise functions that take more than their operands.
+#include <weft/ops/reduce.hpp>
+
+#include "values.hpp"
+
+namespace weft::testing {
+namespace {
+
+TEST(Round, ToDecimals) {
+  const Tensor x = doubles({1.2345, -0.05, 0.25, 1250, 1e300});
+  expect_values(round(x, 2), {1.23, -0.05, 0.25, 1250, 1e300});
+  expect_values(round(x, -2), {0, 0, 0, 1200, 1e300});
+  expect_values(round(doubles({0.125, 0.375}), 2), {0.12, 0.38});
+  expect_values(round(full({1}, 1e38, f32), 3), {static_cast<double>(1e38f)});
+  expect_values(round(tensor({123, -7}), 3), {123, -7});
+  EXPECT_THROW(round(tensor({123}), -1), DTypeError);
+  const Tensor y = doubles({1.26});
+  EXPECT_EQ(&round_(y, 1), &y);
+  expect_values(y, {1.3});
+  const Tensor z = leaf({3});
+  sum(round(z, 1)).backward();
+  expect_values(z.grad(), {0, 0, 0});
+}
+
+TEST(Softplus, IsSteeperByBetaAndALineAboveTheThreshold) {
+  const Tensor x = doubles({-1, 0.5, 3});
+  const auto soft = [](double v, double beta) { return std::log1p(std::exp(beta * v)) / beta; };
+  expect_values(softplus(x, 2), {soft(-1, 2), soft(0.5, 2), soft(3, 2)});
+  expect_values(softplus(x, 2, 1.5), {soft(-1, 2), soft(0.5, 2), 3});
+  expect_values(softplus(x, 1, 20), values(softplus(x)));
+  expect_values(softplus(doubles({1000, -1000}), 2), {1000, 0});
+  EXPECT_EQ(softplus(tensor({1, 2}), 2).dtype(), f32);
+  EXPECT_EQ(softplus(ones({2}, f16), 2).dtype(), f16);
+  expect_gradients([](Inputs in) { return softplus(in[0], 2.5, 1); }, {leaf({2, 4})});
+}
+
+TEST(Addcmul, ScalesTheProduct) {
+  expect_values(addcmul(doubles({1, 2}), doubles({3, 4}), 2, -0.5), {-2, -2});
+  expect_values(addcmul(tensor({1, 2}), tensor({3, 4}), tensor({1, 1}), 3), {10, 14});
+  EXPECT_EQ(addcmul(tensor({1, 2}), tensor({3, 4}), tensor({1, 1}), 3).dtype(), i64);
+  EXPECT_THROW(addcmul(tensor({1, 2}), tensor({3, 4}), tensor({1, 1}), 0.5), DTypeError);
+  const Tensor half = full({1}, 3.0, f16);  // 1 + 0.3333 * 9 rounded once
+  EXPECT_EQ(addcmul(ones({1}, f16), half, half, 0.3333).item<float>(), 4);
+  expect_gradients([](Inputs in) { return addcmul(in[0], in[1], square(in[2]), 1.5); },
+                   {leaf({2, 3}, 1), leaf({3}, 2), leaf({2, 1}, 3)});
+}
+
+}  // namespace
+}  // namespace weft::testing

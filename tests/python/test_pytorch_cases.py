@@ -1,0 +1,58 @@
+"""Calls with PyTorch's keywords answer as PyTorch does: pytorch_cases/make_cases.py recorded what it says."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import pytest
+
+import weft
+
+lines = [json.loads(line) for line in (pathlib.Path(__file__).parent / "pytorch_cases" / "cases.jsonl").open()]
+inputs, cases = lines[0]["inputs"], lines[1:]
+
+
+def near(got, want):
+    if not isinstance(want, dict):
+        assert type(got) is type(want) and (got == want or math.isclose(got, want, rel_tol=1e-12))
+        return
+    values = np.asarray(want["values"])
+    assert got.dtype is getattr(weft, want["dtype"])
+    assert tuple(got.shape) == (values.shape if values.size or values.ndim == 1 else tuple(got.shape))
+    exact = want["dtype"] == "float64"
+    np.testing.assert_allclose(got.detach().to(weft.float64).numpy(), values.astype(float).reshape(got.shape),
+                               rtol=1e-10 if exact else 1e-5, atol=1e-12 if exact else 1e-6)
+
+
+def check(got, want):
+    if isinstance(want, list):
+        assert isinstance(got, (tuple, list)) and len(got) == len(want)
+        for g, w in zip(got, want):
+            check(g, w)
+    else:
+        near(got, want)
+
+
+def ramp(t):
+    return weft.arange(1, t.numel() + 1, dtype=weft.float64).reshape(t.shape)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", cases, ids=[case["expression"] for case in cases])
+def test_results_and_gradients_are_pytorchs(case):
+    given = {name: weft.tensor(data, dtype=getattr(weft, dtype)) for name, (dtype, data) in inputs.items()}
+    leaves = {name: t.requires_grad_() for name, t in given.items() if t.dtype is weft.float64}
+    result = eval(case["expression"], {"m": weft, "F": weft.nn.functional, **given})
+    check(result, case["result"])
+    if "gradients" not in case:
+        return
+    outputs = result if isinstance(result, (tuple, list)) else [result]
+    outputs = [t for t in outputs if t.requires_grad and not t.is_leaf]
+    wanted = case["gradients"]
+    total = sum((t.to(weft.float64) * ramp(t)).sum() for t in outputs)
+    grads = weft.autograd.grad(total, [leaves[name] for name in wanted], allow_unused=True)
+    for name, g in zip(wanted, grads):
+        expected = np.asarray(wanted[name])
+        got = np.zeros(expected.shape) if g is None else g.numpy()
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11, err_msg=name)
