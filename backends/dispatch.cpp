@@ -32,7 +32,15 @@ void unsupported(const char* kernel, const View& view) {
       call_place());
 }
 
+void target_out_of_range(int64_t target, int64_t classes) {
+  raise<IndexError>({.op = current_call != nullptr ? current_call->op : "loss",
+                     .problem = classes > 0 ? fmt::format("target {}: classes are 0 to {}", target, classes - 1)
+                                            : fmt::format("target {}: there are no classes", target)},
+                    call_place());
+}
+
 void index_out_of_range(int64_t index, int dim, int64_t size) {
+  if (dim == class_axis) target_out_of_range(index, size);
   raise<IndexError>({.op = current_call != nullptr ? current_call->op : "index",
                      .problem = fmt::format("index {} is out of range for axis {} of size {}", index, dim, size),
                      .remedy = fmt::format("use indices from {} to {}", -size, size - 1)},

@@ -224,5 +224,9 @@ extern WEFT_API constinit thread_local CallPlace current_op;
 [[noreturn]] void unsupported(const char* kernel, const View& view);
 /// For kernels: raises IndexError for `index` outside [-size, size) along `dim`.
 [[noreturn]] void index_out_of_range(int64_t index, int dim, int64_t size);
+/// For losses: raises IndexError for a target that is none of the classes. A device notes one as an index of the axis
+/// `class_axis`.
+[[noreturn]] void target_out_of_range(int64_t target, int64_t classes);
+constexpr int class_axis = -1;
 
 }  // namespace weft

@@ -179,7 +179,7 @@ void save(const Options& o, const Gpt& model, const optim::Optimizer& optimizer,
 }
 
 void run(Options o, const CLI::App& app) {
-  const Device device(o.device);
+  const Device device(o.device, nowhere);
   check_device(device, "train", nowhere);
   std::optional<SavedRun> saved;
   if (!o.resume.empty()) {

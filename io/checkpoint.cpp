@@ -145,7 +145,7 @@ std::vector<std::pair<Device, Tensor>> generators_in(const TensorMap& all, Locat
     };
     if (state.dtype() != DType::u8 || state.dim() != 1) refuse();
     try {
-      out.emplace_back(Device(std::string_view(name)), state);
+      out.emplace_back(Device(std::string_view(name), where), state);
       Generator().set_state_bytes(state.to_vector<uint8_t>(where), where);
     } catch (const Error&) {
       refuse();

@@ -161,10 +161,8 @@ void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes,
   const Tensor wrong = logical_and(Operand(outside, where), Operand(counts, where));
   if (!any(wrong, where).item<bool>(where)) return;
   const int64_t first = argmax(wrong.to(DType::u8, where), 0, false, where).item<int64_t>(where);
-  raise<IndexError>({.op = op,
-                     .problem = fmt::format("target {} is outside the {} classes",
-                                            targets.select(0, first, where).item<int64_t>(where), classes)},
-                    where);
+  const CallScope scope(op, where);
+  target_out_of_range(targets.select(0, first, where).item<int64_t>(where), classes);
 }
 
 Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& options, Location where) {

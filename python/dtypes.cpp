@@ -130,7 +130,7 @@ std::optional<DType> to_dtype(PyObject* object) {
 
 std::optional<Device> to_device(PyObject* object) {
   if (Py_TYPE(object) == device_type) return device_of(object);
-  if (PyUnicode_Check(object)) return Device(std::string_view(text_of(object)));
+  if (PyUnicode_Check(object)) return Device(std::string_view(text_of(object)), here());
   return {};
 }
 

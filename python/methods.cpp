@@ -17,7 +17,7 @@
 namespace weft::detail {
 template <>
 struct Unbox<Device> {
-  static Device from(const Value& v) { return Device(std::string_view(std::get<std::string>(v))); }
+  static Device from(const Value& v) { return Device(std::string_view(std::get<std::string>(v)), python::here()); }
 };
 }  // namespace weft::detail
 

@@ -74,7 +74,7 @@ Device::Device(std::string_view text, Location where) {
   }
   if (!ok) {
     raise<DeviceError>({.op = "device",
-                        .problem = fmt::format("unknown device '{}'", text),
+                        .problem = fmt::format("unknown device '{}'", text.substr(0, 40)),
                         .remedy = "use cpu, cuda[:index], hpu[:index] or meta"},
                        where);
   }

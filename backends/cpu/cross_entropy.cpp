@@ -128,7 +128,7 @@ void cross_entropy(const View& losses, const View& log_sum_exp, const View& logi
   const int64_t rows = logits.layout.sizes[0], classes = logits.layout.sizes[1];
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t target = *reinterpret_cast<const int64_t*>(bytes(targets) + row * targets.layout.strides[0]);
-    if (target != ignore_index && (target < 0 || target >= classes)) index_out_of_range(target, 1, classes);
+    if (target != ignore_index && (target < 0 || target >= classes)) target_out_of_range(target, classes);
   }
   HWY_DYNAMIC_DISPATCH(losses_any)(losses, log_sum_exp, logits, targets, ignore_index, label_smoothing);
 }

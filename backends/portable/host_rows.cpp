@@ -105,7 +105,7 @@ portable::CrossEntropy loss_plan(const View& logits, const View& targets, int64_
   plan.logits = matrix_of(logits);
   plan.targets = column_of(targets);
   plan.ignore_index = ignore_index;
-  plan.check.dim = 1;
+  plan.check.dim = class_axis;
   return plan;
 }
 

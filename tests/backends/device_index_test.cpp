@@ -174,6 +174,13 @@ DEVICE_TEST(BadIndicesSurfaceAtTheNextWait) {
     SCOPED_TRACE(i);
     EXPECT_THROW((calls[i](), synchronize(on)), IndexError);
   }
+  try {
+    cross_entropy(ones({2, 3}, {f32, on}), tensor(std::vector<int64_t>{0, -1}).to(on));
+    synchronize(on);
+    FAIL() << "a target of -1 went unnoticed";
+  } catch (const IndexError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("[cross_entropy] target -1: classes are 0 to 2"));
+  }
   expect_equal(ones({2}, {f32, on}), ones({2}));
 }
 

@@ -101,6 +101,20 @@ TEST(CrossEntropy, Errors) {
   const Tensor x = spread({2, 3});
   EXPECT_THROW(cross_entropy(x, tensor({0, 3})), IndexError);
   EXPECT_THROW(cross_entropy(x, tensor({0, -1})), IndexError);
+  for (const auto& [target, words] :
+       {std::pair(-1, "target -1: classes are 0 to "), {99, "target 99: classes are 0 to "}}) {
+    const std::string end = std::to_string(x.size(1) - 1) + "\n";
+    for (const bool nll : {false, true}) {
+      try {
+        const Tensor targets = tensor({0, target});
+        nll ? nll_loss(x, targets) : cross_entropy(x, targets);
+        FAIL() << "no error";
+      } catch (const IndexError& error) {
+        EXPECT_TRUE(std::string(error.what()).starts_with((nll ? "[nll_loss] " : "[cross_entropy] ") + (words + end)))
+            << error.what();
+      }
+    }
+  }
   EXPECT_THROW(cross_entropy(x, tensor({0, 1, 2})), ShapeError);
   EXPECT_THROW(cross_entropy(x, tensor(0)), ShapeError);
   EXPECT_THROW(cross_entropy(spread({}), tensor(0)), ShapeError);

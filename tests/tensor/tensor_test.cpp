@@ -63,6 +63,22 @@ TEST(Device, NamesAreParsed) {
   EXPECT_THROW(empty({2}, Device("cuda:63")), DeviceError);
 }
 
+TEST(Device, AnUnknownNameIsToldWithItsLine) {
+  const auto words = [](const auto& f) -> std::string {
+    try {
+      f();
+    } catch (const DeviceError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string here = "tensor_test.cpp:" + std::to_string(__LINE__ + 1);
+  EXPECT_NE(words([] { Device("gpu"); }).find(here), std::string::npos) << words([] { Device("gpu"); });
+  const std::string to_line = "tensor_test.cpp:" + std::to_string(__LINE__ + 1);
+  EXPECT_NE(words([] { zeros(2).to("gpu"); }).find(to_line), std::string::npos);
+  EXPECT_LT(words([] { Device(std::string(5000, 'x')); }).size(), 300u);
+}
+
 TEST(Device, MetaHasShapesButNoElements) {
   const Tensor x = empty({2, 3}, Device("meta")), y = empty({3}, {i64, Device("meta")});
   const Tensor z = exp(x + y);
