@@ -41,24 +41,28 @@ TEST(CrossEntropy, ValuesAreThoseOfALoop) {
   const std::vector<int64_t> t = {0, 6, 3, -100, 2};
   for (const double smoothing : {0.0, 0.1, 1.0}) {
     const Doubles expected = row_losses(x, t, -100, smoothing);
-    expect_values(cross_entropy(x, tensor(t), {none, -100, smoothing}), expected);
-    expect_values(cross_entropy(x, tensor(t), {sum, -100, smoothing}), {total(expected)});
-    expect_values(cross_entropy(x, tensor(t), {mean, -100, smoothing}), {total(expected) / 4});
+    expect_values(cross_entropy(x, tensor(t), {.reduction = none, .ignore_index = -100, .label_smoothing = smoothing}),
+                  expected);
+    expect_values(cross_entropy(x, tensor(t), {.reduction = sum, .ignore_index = -100, .label_smoothing = smoothing}),
+                  {total(expected)});
+    expect_values(cross_entropy(x, tensor(t), {.reduction = mean, .ignore_index = -100, .label_smoothing = smoothing}),
+                  {total(expected) / 4});
   }
   const Doubles other = row_losses(x, {0, 3, 3, 1, 2}, 3, 0);
-  expect_values(cross_entropy(x, tensor({0, 3, 3, 1, 2}), {none, 3}), other);
-  expect_values(cross_entropy(x, tensor({0, 3, 3, 1, 2}).to(i32), {mean, 3}), {total(other) / 3});
+  expect_values(cross_entropy(x, tensor({0, 3, 3, 1, 2}), {.reduction = none, .ignore_index = 3}), other);
+  expect_values(cross_entropy(x, tensor({0, 3, 3, 1, 2}).to(i32), {.reduction = mean, .ignore_index = 3}),
+                {total(other) / 3});
 }
 
 TEST(CrossEntropy, OneRowAndManyDimensions) {
   const Tensor x = spread({4}, 2);
   expect_values(cross_entropy(x, tensor(2)), row_losses(x, {2}, -100, 0));
-  EXPECT_EQ(cross_entropy(x, tensor(2), {none}).dim(), 0);
+  EXPECT_EQ(cross_entropy(x, tensor(2), {.reduction = none}).dim(), 0);
   const Tensor y = spread({2, 3, 4, 5}, 3);
   const Tensor targets = SampleMaker(f64, {}, 4).indices({2, 4, 5}, 3);
   const Tensor rows = y.permute({0, 2, 3, 1}).reshape({40, 3});
   const Doubles expected = row_losses(rows, targets.to_vector<int64_t>(), -100, 0);
-  const Tensor each_loss = cross_entropy(y, targets, {none});
+  const Tensor each_loss = cross_entropy(y, targets, {.reduction = none});
   EXPECT_EQ(each_loss.shape(), targets.shape());
   expect_values(each_loss, expected);
   expect_values(cross_entropy(y, targets), {total(expected) / 40});
@@ -67,11 +71,11 @@ TEST(CrossEntropy, OneRowAndManyDimensions) {
 TEST(CrossEntropy, DistributionsAsTargets) {
   const Tensor x = spread({3, 4}, 1), p = softmax(spread({3, 4}, 2), 1);
   const Tensor expected = -(p * log_softmax(x, 1)).sum(1);
-  expect_values(cross_entropy(x, p, {none}), values(expected));
+  expect_values(cross_entropy(x, p, {.reduction = none}), values(expected));
   expect_values(cross_entropy(x, p), values(expected.mean()));
   expect_gradients(
       [&](Inputs in) {
-        return cross_entropy(in[0], in[1], {mean, -100, 0.2});
+        return cross_entropy(in[0], in[1], {.reduction = mean, .ignore_index = -100, .label_smoothing = 0.2});
       },
       {leaf({3, 4}, 1), p.detach().requires_grad_()});
 }
@@ -80,11 +84,11 @@ TEST(CrossEntropy, NothingToCount) {
   const Tensor x = spread({2, 3}).requires_grad_();
   const Tensor ignored = tensor({-100, -100});
   expect_values(cross_entropy(x, ignored), {nan});
-  expect_values(cross_entropy(x, ignored, {sum}), {0});
-  cross_entropy(x, ignored, {sum}).backward();
+  expect_values(cross_entropy(x, ignored, {.reduction = sum}), {0});
+  cross_entropy(x, ignored, {.reduction = sum}).backward();
   expect_values(x.grad(), Doubles(6, 0));
   expect_values(cross_entropy(zeros({0, 3}), zeros({0}, i64)), {nan});
-  expect_values(cross_entropy(zeros({0, 3}), zeros({0}, i64), {sum}), {0});
+  expect_values(cross_entropy(zeros({0, 3}), zeros({0}, i64), {.reduction = sum}), {0});
 }
 
 TEST(CrossEntropy, SixteenBitLogits) {
@@ -120,7 +124,8 @@ TEST(CrossEntropy, Errors) {
   EXPECT_THROW(cross_entropy(spread({}), tensor(0)), ShapeError);
   EXPECT_THROW(cross_entropy(x, tensor({0.0, 1.0})), DTypeError);
   EXPECT_THROW(cross_entropy(tensor({{1, 2}, {3, 4}}), tensor({0, 1})), DTypeError);
-  EXPECT_THROW(cross_entropy(x, tensor({0, 1}), {mean, -100, 1.5}), ValueError);
+  EXPECT_THROW(cross_entropy(x, tensor({0, 1}), {.reduction = mean, .ignore_index = -100, .label_smoothing = 1.5}),
+               ValueError);
   EXPECT_THROW(cross_entropy(x, Tensor()), ValueError);
   try {
     (void)cross_entropy(x, tensor({0, 3}));
@@ -136,7 +141,8 @@ TEST(CrossEntropy, Gradient) {
     for (const double smoothing : {0.0, 0.2}) {
       expect_gradients(
           [&](Inputs in) {
-            return cross_entropy(in[0], targets, {reduction, -100, smoothing});
+            return cross_entropy(in[0], targets,
+                                 {.reduction = reduction, .ignore_index = -100, .label_smoothing = smoothing});
           },
           {leaf({3, 4})});
     }
@@ -149,7 +155,7 @@ TEST(CrossEntropy, Gradient) {
 TEST(CrossEntropy, BackwardKernelAndRecordedFormulaAgree) {
   const Tensor x = leaf({9, 33}, 3);
   const Tensor targets = SampleMaker(f64, {}, 5).indices({9}, 33);
-  const Tensor loss = cross_entropy(x, targets, {mean, 7, 0.1});
+  const Tensor loss = cross_entropy(x, targets, {.reduction = mean, .ignore_index = 7, .label_smoothing = 0.1});
   const auto plain = grad({loss}, {x}, {}, {.retain_graph = true});
   const auto recorded = grad({loss}, {x}, {}, {.create_graph = true});
   expect_values(plain[0], values(recorded[0]));
@@ -158,8 +164,10 @@ TEST(CrossEntropy, BackwardKernelAndRecordedFormulaAgree) {
 TEST(NllLoss, IsCrossEntropyAfterLogSoftmax) {
   const Tensor x = spread({4, 3}, 1), targets = tensor({0, 2, -100, 1});
   for (const LossReduction reduction : {none, mean, sum}) {
-    expect_values(nll_loss(log_softmax(x, 1), targets, {reduction}), values(cross_entropy(x, targets, {reduction})));
-    expect_gradients([&](Inputs in) { return nll_loss(in[0] * in[0], targets, {reduction}); }, {leaf({4, 3})});
+    expect_values(nll_loss(log_softmax(x, 1), targets, {.reduction = reduction}),
+                  values(cross_entropy(x, targets, {.reduction = reduction})));
+    expect_gradients([&](Inputs in) { return nll_loss(in[0] * in[0], targets, {.reduction = reduction}); },
+                     {leaf({4, 3})});
   }
   const Tensor grid = SampleMaker(f64, {}, 1).indices({2, 2}, 3), y = spread({2, 3, 2}, 3);
   expect_values(nll_loss(log_softmax(y, 1), grid), values(cross_entropy(y, grid)));
@@ -206,7 +214,8 @@ TEST(PointwiseLosses, Gradient) {
     expect_gradients([&](Inputs v) { return l1_loss(v[0], v[1], {reduction}); }, in);
     expect_gradients([&](Inputs v) { return huber_loss(v[0], v[1], {reduction, 0.7}); }, in);
     expect_gradients([&](Inputs v) { return smooth_l1_loss(v[0], v[1], {reduction, 0.7}); }, in);
-    expect_gradients([&](Inputs v) { return binary_cross_entropy_with_logits(v[0], v[1], {reduction}); }, in);
+    expect_gradients([&](Inputs v) { return binary_cross_entropy_with_logits(v[0], v[1], {.reduction = reduction}); },
+                     in);
   }
 }
 
