@@ -9,6 +9,7 @@
 
 #include <weft/ops/record.hpp>
 #include <weft/tensor/error.hpp>
+#include <weft/tensor/shortened.hpp>
 
 namespace weft::python {
 
@@ -74,7 +75,7 @@ PyGILState_STATE WithGil::ensure() noexcept {
 }
 
 void throw_error(PyObject* kind, const std::string& text) {
-  PyErr_SetString(kind, text.c_str());
+  PyErr_SetString(kind, shortened(text, 800).c_str());
   throw PythonError();
 }
 

@@ -1,6 +1,10 @@
 #include <weft/tensor/error.hpp>
 
+#include <string_view>
+
 #include <fmt/format.h>
+
+#include <weft/tensor/shortened.hpp>
 
 namespace weft {
 
@@ -29,10 +33,20 @@ std::string Location::text() const {
   return known() ? fmt::format("{}:{}", file(), line()) : std::string("an unknown place");
 }
 
+std::string shortened(std::string text, size_t most) {
+  if (text.size() <= most) return text;
+  constexpr std::string_view gap = " ... ";
+  const auto continues = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };
+  size_t head = (most - gap.size()) * 3 / 4, tail = text.size() - (most - gap.size() - head);
+  while (head > 0 && continues(head)) --head;
+  while (tail < text.size() && continues(tail)) ++tail;
+  return text.replace(head, tail - head, gap);
+}
+
 std::string format_error(const ErrorText& text, Location where) {
-  std::string out = fmt::format("[{}] {}", text.op, text.problem);
-  if (!text.details.empty()) out += fmt::format("\n  {}", text.details);
-  if (!text.remedy.empty()) out += fmt::format("\n  {}", text.remedy);
+  std::string out = fmt::format("[{}] {}", text.op, shortened(text.problem));
+  if (!text.details.empty()) out += fmt::format("\n  {}", shortened(text.details));
+  if (!text.remedy.empty()) out += fmt::format("\n  {}", shortened(text.remedy));
   if (!where.known()) return out;
   const bool named = *text.event != '\0';
   out += text.remedy.empty() ? "\n  " : (named ? "; " : ", ");

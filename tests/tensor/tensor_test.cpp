@@ -1,6 +1,7 @@
 // Tensors made from C++ data, wrapped memory, devices by name, limits, and the text of errors.
 #include <gtest/gtest.h>
 
+#include <weft/tensor/shortened.hpp>
 #include <weft/weft.hpp>
 
 namespace weft {
@@ -152,6 +153,28 @@ TEST(ErrorText, NamesOpShapesRemedyAndPlaceInThreeLinesAtMost) {
             "[backward] the output does not require a gradient\n"
             "  shape [2, 3], float32\n"
             "  no input required a gradient, or it was computed under NoGradGuard, at tensor_test.cpp:LINE");
+}
+
+TEST(ErrorText, QuotesNoThousandsOfCharacters) {
+  const std::string text(5000, 'x');
+  EXPECT_EQ(shortened("short"), "short");
+  EXPECT_EQ(shortened(text, 100).size(), 100u);
+  EXPECT_EQ(shortened("0123456789012345678901234567890123456789", 25), "012345678901234 ... 56789");
+  std::string umlauts;
+  for (int i = 0; i < 1000; ++i) umlauts += "\xc3\xa4";
+  for (size_t most = 90; most < 96; ++most) {
+    std::string cut = shortened(umlauts, most);
+    EXPECT_LE(cut.size(), most);
+    cut.erase(cut.find(" ... "), 5);
+    for (size_t i = 0; i < cut.size(); ++i) EXPECT_EQ(cut[i], umlauts[i]) << most;
+  }
+  try {
+    Device{text};
+    FAIL() << "there is no such device";
+  } catch (const DeviceError& e) {
+    EXPECT_LT(std::string(e.what()).size(), 600u);
+  }
+  EXPECT_THROW(dtype_from_name(text.c_str()), ValueError);
 }
 
 TEST(ErrorText, SaysWhoWroteWhatAnotherOpHadSaved) {
