@@ -7,6 +7,11 @@
 
 namespace weft {
 
+namespace detail {
+/// Declared in tensor/allocator.cpp.
+void start_backend(DeviceType type);
+}  // namespace detail
+
 namespace {
 
 struct Started {
@@ -45,6 +50,8 @@ Backend* find_backend(DeviceType type) {
   if (type == DeviceType::cuda) return started_cuda().backend;
   return nullptr;
 }
+
+void detail::start_backend(DeviceType type) { find_backend(type); }
 
 int device_count(DeviceType type) {
   if (type == DeviceType::cpu || type == DeviceType::meta) return 1;

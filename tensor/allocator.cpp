@@ -6,11 +6,18 @@
 
 namespace weft {
 
+namespace detail {
+/// Lets the backend of a kind of device announce its allocators, if it did not yet. Defined in backends/.
+void start_backend(DeviceType type);
+}  // namespace detail
+
 namespace {
 
 constinit std::atomic<Allocator*> registry[device_type_count][256] = {};
 
 Allocator& require_allocator(Device device) {
+  if (Allocator* found = find_allocator(device)) return *found;
+  detail::start_backend(device.type);
   if (Allocator* found = find_allocator(device)) return *found;
   raise<DeviceError>({.op = "memory",
                       .problem = "there is no device " + device.name(),

@@ -27,11 +27,13 @@ constexpr size_t block_size = sizeof(TensorBlock);
 
 [[noreturn, gnu::cold]] void out_of_memory(Device device, size_t bytes, Location where) {
   const MemoryStats stats = memory_stats(device);
-  const ErrorText text{
-      .op = "allocate",
-      .problem = fmt::format("no {} bytes on {}", bytes, device.name()),
-      .details = fmt::format("{} allocated, {} reserved, limit {}", stats.allocated, stats.reserved, stats.limit),
-      .remedy = "free tensors, use smaller batches or raise set_memory_limit"};
+  // What the system calls free leaves out what it would give back.
+  const std::string free = device.is_cpu() ? "" : fmt::format("{} free, ", stats.free);
+  const ErrorText text{.op = "allocate",
+                       .problem = fmt::format("no {} bytes on {}", bytes, device.name()),
+                       .details = fmt::format("{} allocated, {} reserved, {}limit {}", stats.allocated, stats.reserved,
+                                              free, stats.limit),
+                       .remedy = "free tensors, use smaller batches or raise set_memory_limit"};
   throw OutOfMemoryError(format_error(text, where), bytes, stats.allocated, stats.reserved, stats.limit);
 }
 

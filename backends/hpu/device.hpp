@@ -66,6 +66,8 @@ class HpuDevice final : public portable::host::Accelerator {
   void wait(ze_event_handle_t event);
   void finish();
   StagingSlot& next_slot();
+  /// Memory of the host that the device reaches; OutOfMemoryError.
+  void* host_memory(size_t bytes);
   ze_event_handle_t create_event(uint32_t number);
   ze_module_handle_t load_module(Module module);
 

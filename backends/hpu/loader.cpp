@@ -72,12 +72,22 @@ const char* meaning(ze_result_t code) {
       return "invalid argument";
     case ZE_RESULT_ERROR_UNSUPPORTED_FEATURE:
       return "unsupported feature";
+    case ZE_RESULT_ERROR_UNSUPPORTED_SIZE:
+      return "more than the driver serves at once";
+    case ZE_RESULT_ERROR_INVALID_SIZE:
+      return "a size that the driver does not serve";
+    case ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS:
+      return "permission is missing";
+    case ZE_RESULT_ERROR_NOT_AVAILABLE:
+      return "the device is taken by others";
+    case ZE_RESULT_ERROR_UNSUPPORTED_VERSION:
+      return "the driver is too old";
     case ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE:
       return "an object is in use";
     case ZE_RESULT_ERROR_UNINITIALIZED:
       return "not initialised";
     default:
-      return "unknown reason";
+      return "a code of the driver's own";
   }
 }
 

@@ -30,17 +30,29 @@ void HpuDevice::create_queue() {
   WEFT_ZE(index(), zeEventPoolCreate, context_, &pool, 1, &device, &events_);
   done_ = create_event(slot_count);
 
-  const ze_host_mem_alloc_desc_t host = {ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC, nullptr, 0};
-  void* memory = nullptr;
-  WEFT_ZE(index(), zeMemAllocHost, context_, &host, slot_bytes * slot_count, 64, &memory);
-  staging_ = static_cast<char*>(memory);
+  staging_ = static_cast<char*>(host_memory(slot_bytes * slot_count));
   for (int i = 0; i < slot_count; ++i) {
     slots_[static_cast<size_t>(i)] = {staging_ + static_cast<size_t>(i) * slot_bytes,
                                       create_event(static_cast<uint32_t>(i)), false};
   }
-  WEFT_ZE(index(), zeMemAllocHost, context_, &host, sizeof(portable::BadIndex), 64, &memory);
-  bad_index_ = static_cast<portable::BadIndex*>(memory);
+  bad_index_ = static_cast<portable::BadIndex*>(host_memory(sizeof(portable::BadIndex)));
   *bad_index_ = {};
+}
+
+void* HpuDevice::host_memory(size_t bytes) {
+  const ze_host_mem_alloc_desc_t host = {ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC, nullptr, 0};
+  void* memory = nullptr;
+  if (api().zeMemAllocHost(context_, &host, bytes, 64, &memory) == ZE_RESULT_SUCCESS) return memory;
+  const size_t free = free_memory();
+  throw OutOfMemoryError(
+      format_error(
+          {.op = "hpu",
+           .problem = fmt::format("no {} bytes of the host's memory for transfers with hpu:{}", bytes, index()),
+           .details = fmt::format("the device has {} bytes, {} free, and gives out {} at once", total_memory_, free,
+                                  max_allocation_),
+           .remedy = "raise the driver's limits, or use the CPU"},
+          Location::none()),
+      bytes, 0, 0, total_memory_);
 }
 
 ze_event_handle_t HpuDevice::create_event(uint32_t number) {

@@ -168,7 +168,8 @@ ScratchMemory::ScratchMemory(Accelerator& device, size_t bytes)
   throw OutOfMemoryError(
       format_error({.op = place.op != nullptr ? place.op : "memory",
                     .problem = fmt::format("no {} bytes for intermediate results on {}", bytes, device.device().name()),
-                    .details = fmt::format("{} allocated, {} reserved, limit {}", s.allocated, s.reserved, s.limit)},
+                    .details = fmt::format("{} allocated, {} reserved, {} free, limit {}", s.allocated, s.reserved,
+                                           s.free, s.limit)},
                    place.where),
       bytes, s.allocated, s.reserved, s.limit);
 }

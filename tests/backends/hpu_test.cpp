@@ -2,6 +2,9 @@
 // hostile, has several devices, little memory, fails, or is absent: each suite says what it needs and skips elsewhere.
 #include "device_checks.hpp"
 
+#include <functional>
+#include <string>
+
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
@@ -22,6 +25,38 @@ TEST_F(HpuMemory, RunsOutWithATypedErrorAndGoesOn) {
   for (int i = 0; i < 10; ++i) {  // what is cached is given back for blocks of other sizes
     expect_equal(sum(ones({(10 + i) << 18}, {f32, hpu})), full({}, (10 + i) << 18, {f32}));
   }
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const OutOfMemoryError& e) {
+    return e.what();
+  }
+  return "no OutOfMemoryError";
+}
+
+// Run in a process of its own, where nothing has asked for the device yet.
+TEST(HpuLimit, HoldsFromBeforeTheFirstUse) {
+  try {
+    set_memory_limit(hpu, 1 << 20);
+  } catch (const DeviceError&) {
+    GTEST_SKIP() << "there is no HPU";
+  }
+  EXPECT_EQ(memory_stats(hpu).limit, size_t{1} << 20);
+  const std::string text = message_of([] { zeros({2 << 20}, {u8, hpu}); });
+  EXPECT_NE(text.find("no 2097152 bytes on hpu:0"), std::string::npos) << text;
+  EXPECT_NE(text.find(" free, limit 1048576"), std::string::npos) << text;
+  expect_equal(zeros({100}, {u8, hpu}), zeros({100}, u8));
+  set_memory_limit(hpu, 0);
+}
+
+TEST(HpuTiny, SaysWhatWasAskedAndWhatIsFree) {
+  if (environment("WEFT_ZE_MEM_MB") != "2") GTEST_SKIP() << "needs WEFT_ZE_MEM_MB=2";
+  const std::string text = message_of([] { zeros({10}, {f32, hpu}); });
+  EXPECT_NE(text.find("no 4194304 bytes"), std::string::npos) << text;
+  EXPECT_NE(text.find("2097152 free"), std::string::npos) << text;
+  EXPECT_EQ(zeros({10}).numel(), 10);
 }
 
 class HpuLost : public ::testing::Test {};
