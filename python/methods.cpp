@@ -10,6 +10,7 @@
 #include <weft/ops/random.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>
+#include <weft/tensor/checked.hpp>
 #include <weft/tensor/layout.hpp>
 
 #include "generator.hpp"
@@ -122,10 +123,7 @@ Tensor dropped(const Tensor& x, std::optional<double> p, MaybeBool training, May
 Tensor squeezed(const Tensor& x, std::optional<Dims> dims, Location where) {
   if (!dims) return x.squeeze(where);
   std::vector<int> order;
-  for (const int64_t d : *dims) {
-    static_cast<void>(x.size(static_cast<int>(d), where));
-    order.push_back(static_cast<int>(d < 0 ? d + x.dim() : d));
-  }
+  for (const int64_t d : *dims) order.push_back(wrap_dim(d, x.dim(), "squeeze", where));
   std::ranges::sort(order, std::greater<>());
   Tensor result = x;
   for (const int d : order) result = result.squeeze(d, where);
@@ -138,9 +136,9 @@ std::vector<Tensor> split_into(const Tensor& x, const Value& sizes, MaybeInt dim
     return x.split(detail::unboxed<int64_t>(sizes, 1), along, where);
   }
   const Dims lengths = detail::unboxed<Dims>(sizes, 1);
-  int64_t total = 0;
+  Checked total = 0;
   for (const int64_t n : lengths) total += n;
-  if (total != x.size(along, where)) {
+  if (!total.fits() || total.value() != x.size(along, where)) {
     raise<ShapeError>({.op = "split",
                        .problem = "the sizes do not add up to the dimension's",
                        .details = lengths.text() + " of " + x.shape().text()},

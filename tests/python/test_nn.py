@@ -278,3 +278,27 @@ def test_gradient_clipping_by_norm_and_value():
         nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
     with pytest.raises(ValueError, match="no parameters"):
         optim.SGD([])
+@pytest.mark.parametrize("shape, kernel, dilation, padding, stride", [
+    ((2, 3, 5, 6), (2, 3), 1, 0, 1), ((1, 2, 7, 5), 3, (2, 1), (1, 2), (2, 1)), ((3, 4, 4), 2, 1, 1, 2)])
+def test_unfold_is_im2col(shape, kernel, dilation, padding, stride):
+    pair = lambda v: v if isinstance(v, tuple) else (v, v)
+    (kh, kw), (dh, dw), (ph, pw), (sh, sw) = map(pair, (kernel, dilation, padding, stride))
+    a = np.arange(1, 1 + np.prod(shape), dtype=np.float64).reshape(shape)
+    x = weft.tensor(a, requires_grad=True)
+    images = np.pad(a.reshape((-1,) + shape[-3:]), ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+    n, c, rows, columns = images.shape
+    expected = np.array([[images[:, :, i:i + dh * (kh - 1) + 1:dh, j:j + dw * (kw - 1) + 1:dw].reshape(n, -1)]
+                         for i in range(0, rows - dh * (kh - 1), sh) for j in range(0, columns - dw * (kw - 1), sw)])
+    expected = expected[:, 0].transpose(1, 2, 0)
+    y = F.unfold(x, kernel, dilation, padding, stride)
+    assert y.shape == (expected.shape if len(shape) == 4 else expected.shape[1:])
+    assert np.array_equal(y.detach().numpy().reshape(expected.shape), expected)
+    y.sum().backward()
+    assert x.grad.sum().item() == np.count_nonzero(expected)
+
+
+def test_unfold_refuses_what_is_no_image():
+    with pytest.raises(ValueError, match="unfold"):
+        F.unfold(weft.ones(3, 3), 2)
+    with pytest.raises(ValueError, match="positive"):
+        F.unfold(weft.ones(1, 3, 3), 0)

@@ -221,3 +221,48 @@ def test_files(tmp_path):
     assert np.load(tmp_path / "a.npy").tolist() == [0, 1, 2, 3] and weft.load_npy(tmp_path / "a.npy").shape == (4,)
     with pytest.raises(OSError):
         weft.load_file(tmp_path / "nowhere")
+
+
+def test_squeeze_takes_dimensions_as_every_op_does():
+    scalar = weft.tensor(1.0)
+    assert scalar.squeeze(0).shape == () and scalar.squeeze(-1).shape == () and scalar.squeeze((0,)).shape == ()
+    assert weft.ones(1, 2, 1).squeeze((0, -1)).shape == (2,)
+    for dim in (1, -2, 2**32, 2**63 - 1):
+        with pytest.raises(IndexError):
+            scalar.squeeze(dim)
+
+
+def test_sizes_and_dimensions_may_be_0d_tensors():
+    two, three, last = weft.tensor(2), weft.tensor(3, dtype=weft.int32), weft.tensor(-1)
+    x = weft.arange(6)
+    assert x.view(two, three).shape == x.view((two, three)).shape == x.reshape([two, three]).shape == (2, 3)
+    assert weft.ones(two, three).shape == weft.zeros((two, 3)).shape == weft.ones(two).expand(three, two).shape[::-1]
+    assert x.view(2, 3).sum(last).tolist() == [3, 12] and x.view(2, 3).permute(weft.tensor(1), 0).shape == (3, 2)
+    assert x.narrow(0, two, three).tolist() == [2, 3, 4]
+
+
+def test_sizes_never_wrap():
+    x = weft.ones(4)
+    for call in (lambda: x.split([2**63 - 1, 2**63 - 1, 6]), lambda: weft.ones(1, 1).expand(2**32, 2**32),
+                 lambda: x.as_strided((2,), (2**62,)), lambda: x.repeat(2**62), lambda: weft.empty(2**32, 2**32)):
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_errors_quote_no_thousands_of_characters():
+    long = "x" * 5000
+    calls = [lambda: weft.zeros(2, device=long), lambda: weft.nn.functional.mse_loss(weft.ones(2), weft.ones(2), reduction=long),
+             lambda: getattr(weft.ones(1), "to")(long), lambda: weft.sum(weft.ones(2), **{long: 1})]
+    for call in calls:
+        with pytest.raises((ValueError, TypeError, RuntimeError)) as caught:
+            call()
+        assert len(str(caught.value)) < 1200
+
+
+def test_a_false_index_writes_nothing():
+    x = weft.ones(2, 3)
+    x[False] = 7
+    x[weft.tensor(False)] = weft.zeros(0, 2, 3)
+    assert x.sum().item() == 6
+    x[True] = 2
+    assert x.sum().item() == 12
