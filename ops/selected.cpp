@@ -1,6 +1,8 @@
 // The kernels behind x[…]: regions are views, tensors of indices and masks gather and scatter.
 #include <weft/ops/detail/selected.hpp>
 
+#include <weft/tensor/checked.hpp>
+
 namespace weft {
 
 namespace {
@@ -68,6 +70,7 @@ void write_part(const Tensor& x, const Region& part, const Tensor& values, bool 
 void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add, const char* op,
                 Location where) {
   const Dims shape = part.shape();
+  check_sizes(shape, x.dtype(), op, where);
   if (WEFT_UNLIKELY(reads_no_index(part, shape.product()))) {
     check_indices(part, op, where);
     return;
