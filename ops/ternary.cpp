@@ -177,7 +177,7 @@ Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar valu
   const Location where = a.where;
   TensorImpl* const operands[] = {a.impl(), b.impl(), c.impl()};
   for (const Operand* x : {&a, &b, &c}) checked(x->tensor(), "addcmul", where);
-  const DType dtype = result_type(std::span<const TensorImpl* const>(operands));
+  const DType dtype = result_type(std::span<const TensorImpl* const>(operands), "addcmul", where);
   if (!is_floating(dtype) && value.is_floating()) return times(a.tensor().to(dtype, where), value, "addcmul", where);
   const Tensor factor = b.tensor().to(compute_type(dtype), where);  // 16-bit floats are rounded once
   const Tensor scaled = mul(Operand(factor, where), Operand(value, where));

@@ -408,6 +408,8 @@ void end_by_signal(int signal) {
 }  // namespace weft::fuzz
 
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*)());
+/// What the undefined-behaviour sanitizer finds comes to the signal handler, which says what ran.
+extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
 int main(int argc, char** argv) {
   using namespace weft;
@@ -422,9 +424,10 @@ int main(int argc, char** argv) {
     else if (option == "--op") only = argv[i + 1];
     else return std::fprintf(stderr, "unknown option %s\n", argv[i]), 2;
   }
+  std::signal(SIGABRT, end_by_signal);
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(say_what_ran);
   else
-    for (const int signal : {SIGSEGV, SIGFPE, SIGABRT, SIGBUS}) std::signal(signal, end_by_signal);
+    for (const int signal : {SIGSEGV, SIGFPE, SIGBUS}) std::signal(signal, end_by_signal);
   std::signal(SIGALRM, end_by_signal);
   constexpr int64_t limit = int64_t{64} << 20;
   set_memory_limit({}, limit);

@@ -251,7 +251,10 @@ inline Value changed(Random& r, const Value& v, Changes& changes) {
   if (!r.one_in(3)) return v;
   if (std::holds_alternative<bool>(v)) return r.one_in(2);
   if (std::holds_alternative<int64_t>(v)) return random_integer(r);
-  if (std::holds_alternative<double>(v)) return random_number(r);
+  if (std::holds_alternative<double>(v)) {
+    changes.tame = false;
+    return random_number(r);
+  }
   if (std::holds_alternative<Dims>(v)) return random_dims(r, r.one_in(2));
   if (std::holds_alternative<DType>(v)) return r.pick(all_dtypes);
   if (std::holds_alternative<std::string>(v)) return std::string(r.pick(std::array{"mean", "sum", "none", "", "amax"}));

@@ -350,5 +350,12 @@ TEST(SetValue, WritesSlicesOfSomeAxes) {
   EXPECT_REFUSED(IndexError, x, set_value_(x, 1, {0}, {1}, {}, {2}), "dimension 2 is out of range");
 }
 
+TEST(IndexPut, ASelectionOfTooManyElementsIsAnError) {
+  const Device meta("meta");
+  const Tensor ghost = empty({2, int64_t{1} << 32}, {boolean, meta});
+  const Tensor places = empty({int64_t{1} << 31}, {i64, meta});
+  EXPECT_THROW(index_put(ghost, {places}, empty({}, {boolean, meta})), ShapeError);
+}
+
 }  // namespace
 }  // namespace weft::testing
