@@ -341,13 +341,16 @@ HWY_INLINE F32 sine(F32 x, double turn) {
   const F32 value = select((q == F32(1)) | (q == F32(3)), c, s);
   return select(q >= F32(2), -value, value);
 }
+// Lane by lane where one is far out; the others keep what they are without it.
 HWY_INLINE F32 sin(F32 x) {
-  if (any(abs(x) > F32(1e8))) return by_lane([](float lane) { return ::sinf(lane); }, x);
-  return select(x == zero_like(x), x, sine(x, 0));
+  const auto far = abs(x) > F32(1e8);
+  const F32 near = select(x == zero_like(x), x, sine(x, 0));
+  return any(far) ? select(far, by_lane([](float lane) { return ::sinf(lane); }, x), near) : near;
 }
 HWY_INLINE F32 cos(F32 x) {
-  if (any(abs(x) > F32(1e8))) return by_lane([](float lane) { return ::cosf(lane); }, x);
-  return sine(x, 1);
+  const auto far = abs(x) > F32(1e8);
+  const F32 near = sine(x, 1);
+  return any(far) ? select(far, by_lane([](float lane) { return ::cosf(lane); }, x), near) : near;
 }
 HWY_INLINE F64 sin(F64 x) {
   return by_lane([](double lane) { return ::sin(lane); }, x);

@@ -260,6 +260,26 @@ TEST(Pointwise, PositionDoesNotChangeABit) {
   }
 }
 
+TEST(Pointwise, NeighboursDoNotChangeABit) {
+  for (const Row& row : all_rows()) {
+    for (const DType type : {f32, f64, bf16}) {
+      std::vector<HostArray> in = operands(row, type, {{.sizes = {40}}});
+      const auto item = static_cast<size_t>(itemsize(type));
+      const std::string expected = dense_result(row, type, in);
+      for (const double special : {1e30, infinity, nan, -1e9, 0.0}) {
+        for (const int64_t place : {3, 17, 39}) {
+          const double kept = in[0].get(place);
+          in[0].set(place, special);
+          std::string found = dense_result(row, type, in);
+          found.replace(static_cast<size_t>(place) * item, item, expected, static_cast<size_t>(place) * item, item);
+          ASSERT_EQ(found, expected) << row.name << " beside " << special << " at " << place;
+          in[0].set(place, kept);
+        }
+      }
+    }
+  }
+}
+
 TEST(Pointwise, InPlace) {
   for (const Row& row : all_rows()) {
     for (DType type : types_of(row)) {
