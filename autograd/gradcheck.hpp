@@ -30,9 +30,9 @@ struct GradcheckResult {
 /// A function under test. It must give the same outputs for the same inputs.
 using GradcheckFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
-/// Compares the gradients of every output of `function`, alone and all together, with central differences, for every f64
-/// input that requires a gradient. The inputs are not changed: the function sees copies. ValueError where no input requires a gradient,
-/// DTypeError where one that does is not f64.
+/// Compares the gradients of every output of `function`, alone and all together, with central differences, for every
+/// f64 input that requires a gradient. The inputs are not changed: the function sees copies. ValueError where no input
+/// requires a gradient, DTypeError where one that does is not f64.
 WEFT_API GradcheckResult gradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
                                    GradcheckOptions options = {}, Location where = {});
 /// The same for the gradient of `function` itself beside its outputs, in its inputs and in the gradients that come in:

@@ -105,9 +105,9 @@ Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions optio
                Location where) {
   const DType dtype = options.dtype.value_or(DType::i64);
   if (low >= high || !holds(dtype, low, high - 1)) {
-    raise<ValueError>({.op = "randint",
-                       .problem = fmt::format("there are no {} integers in [{}, {})", name(dtype), low, high)},
-                      where);
+    raise<ValueError>(
+        {.op = "randint", .problem = fmt::format("there are no {} integers in [{}, {})", name(dtype), low, high)},
+        where);
   }
   const Tensor out = empty(shape, {dtype, options.device}, where);
   draw(out, Distribution::integers, static_cast<double>(low), static_cast<double>(high), generator, "randint", where);
