@@ -6,7 +6,6 @@
 // are those of backends/functors/, so a row that is added there is here too.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -21,151 +20,173 @@ namespace weft::math {
 /// float or double with the functions that formulas use. Dual holds it; functions given to map see Dual.
 template <std::floating_point T>
 struct Plain {
-  T value{};
+  T value;
 
   Plain() = default;
+  // Written out, here and in Dual: what is copied as a block stays in memory, and a loop over it becomes no SIMD code.
+  WEFT_FN Plain(const Plain& other) : value(other.value) {}
+  WEFT_FN Plain& operator=(const Plain& other) {
+    value = other.value;
+    return *this;
+  }
   template <Arithmetic A>
-  Plain(A number) : value(static_cast<T>(number)) {}
+  WEFT_FN Plain(A number) : value(static_cast<T>(number)) {}
 
-  friend Plain operator+(Plain a, Plain b) { return a.value + b.value; }
-  friend Plain operator-(Plain a, Plain b) { return a.value - b.value; }
-  friend Plain operator*(Plain a, Plain b) { return a.value * b.value; }
-  friend Plain operator/(Plain a, Plain b) { return a.value / b.value; }
-  friend Plain operator-(Plain a) { return -a.value; }
-  friend bool operator==(Plain a, Plain b) { return a.value == b.value; }
-  friend bool operator!=(Plain a, Plain b) { return a.value != b.value; }
-  friend bool operator<(Plain a, Plain b) { return a.value < b.value; }
-  friend bool operator<=(Plain a, Plain b) { return a.value <= b.value; }
-  friend bool operator>(Plain a, Plain b) { return a.value > b.value; }
-  friend bool operator>=(Plain a, Plain b) { return a.value >= b.value; }
+  friend WEFT_FN Plain operator+(Plain a, Plain b) { return a.value + b.value; }
+  friend WEFT_FN Plain operator-(Plain a, Plain b) { return a.value - b.value; }
+  friend WEFT_FN Plain operator*(Plain a, Plain b) { return a.value * b.value; }
+  friend WEFT_FN Plain operator/(Plain a, Plain b) { return a.value / b.value; }
+  friend WEFT_FN Plain operator-(Plain a) { return -a.value; }
+  friend WEFT_FN bool operator==(Plain a, Plain b) { return a.value == b.value; }
+  friend WEFT_FN bool operator!=(Plain a, Plain b) { return a.value != b.value; }
+  friend WEFT_FN bool operator<(Plain a, Plain b) { return a.value < b.value; }
+  friend WEFT_FN bool operator<=(Plain a, Plain b) { return a.value <= b.value; }
+  friend WEFT_FN bool operator>(Plain a, Plain b) { return a.value > b.value; }
+  friend WEFT_FN bool operator>=(Plain a, Plain b) { return a.value >= b.value; }
 
 #if defined(__FAST_MATH__)  // reassociation would break what rounding is used for; the compiler has vector functions
-  friend Plain exp(Plain x) { return std::exp(x.value); }
-  friend Plain expm1(Plain x) { return std::expm1(x.value); }
-  friend Plain tanh(Plain x) { return std::tanh(x.value); }
-  friend Plain log(Plain x) { return std::log(x.value); }
-  friend Plain log1p(Plain x) { return std::log1p(x.value); }
+  friend WEFT_FN Plain exp(Plain x) { return std::exp(x.value); }
+  friend WEFT_FN Plain expm1(Plain x) { return std::expm1(x.value); }
+  friend WEFT_FN Plain tanh(Plain x) { return std::tanh(x.value); }
+  friend WEFT_FN Plain log(Plain x) { return std::log(x.value); }
+  friend WEFT_FN Plain log1p(Plain x) { return std::log1p(x.value); }
+  friend WEFT_FN Plain sqrt(Plain x) { return std::sqrt(x.value); }
+  friend WEFT_FN Plain floor(Plain x) { return std::floor(x.value); }
+  friend WEFT_FN Plain ceil(Plain x) { return std::ceil(x.value); }
+  friend WEFT_FN Plain trunc(Plain x) { return std::trunc(x.value); }
 #else
-  friend Plain exp(Plain x) { return weft::detail::fast_exp(x.value); }
-  friend Plain expm1(Plain x) { return weft::detail::fast_expm1(x.value); }
-  friend Plain tanh(Plain x) { return weft::detail::fast_tanh(x.value); }
-  friend Plain log(Plain x) { return weft::detail::fast_log(x.value); }
-  friend Plain log1p(Plain x) { return weft::detail::fast_log1p(x.value); }
+  friend WEFT_FN Plain exp(Plain x) { return weft::detail::fast_exp(x.value); }
+  friend WEFT_FN Plain expm1(Plain x) { return weft::detail::fast_expm1(x.value); }
+  friend WEFT_FN Plain tanh(Plain x) { return weft::detail::fast_tanh(x.value); }
+  friend WEFT_FN Plain log(Plain x) { return weft::detail::fast_log(x.value); }
+  friend WEFT_FN Plain log1p(Plain x) { return weft::detail::fast_log1p(x.value); }
+  friend WEFT_FN Plain sqrt(Plain x) { return weft::detail::fast_sqrt(x.value); }
+  friend WEFT_FN Plain floor(Plain x) { return weft::detail::fast_floor(x.value); }
+  friend WEFT_FN Plain ceil(Plain x) { return std::copysign(-weft::detail::fast_floor(-x.value), x.value); }
+  friend WEFT_FN Plain trunc(Plain x) { return std::copysign(weft::detail::fast_floor(std::fabs(x.value)), x.value); }
 #endif
-  friend Plain abs(Plain x) { return std::fabs(x.value); }
-  friend Plain sqrt(Plain x) { return std::sqrt(x.value); }
-  friend Plain sin(Plain x) { return std::sin(x.value); }
-  friend Plain cos(Plain x) { return std::cos(x.value); }
-  friend Plain erf(Plain x) { return std::erf(x.value); }
-  friend Plain floor(Plain x) { return std::floor(x.value); }
-  friend Plain ceil(Plain x) { return std::ceil(x.value); }
-  friend Plain rint(Plain x) { return std::rint(x.value); }
-  friend Plain trunc(Plain x) { return std::trunc(x.value); }
-  friend Plain pow(Plain a, Plain b) { return std::pow(a.value, b.value); }
-  friend Plain fmod(Plain a, Plain b) { return std::fmod(a.value, b.value); }
-  friend Plain atan2(Plain a, Plain b) { return std::atan2(a.value, b.value); }
-  friend Plain select(bool mask, Plain a, Plain b) { return weft::detail::choose(mask, a.value, b.value); }
+  friend WEFT_FN Plain abs(Plain x) { return std::fabs(x.value); }
+  friend WEFT_FN Plain sin(Plain x) { return std::sin(x.value); }
+  friend WEFT_FN Plain cos(Plain x) { return std::cos(x.value); }
+  friend WEFT_FN Plain erf(Plain x) { return std::erf(x.value); }
+  friend WEFT_FN Plain rint(Plain x) { return std::rint(x.value); }
+  friend WEFT_FN Plain pow(Plain a, Plain b) { return std::pow(a.value, b.value); }
+  friend WEFT_FN Plain fmod(Plain a, Plain b) { return std::fmod(a.value, b.value); }
+  friend WEFT_FN Plain atan2(Plain a, Plain b) { return std::atan2(a.value, b.value); }
+  friend WEFT_FN Plain select(bool mask, Plain a, Plain b) { return weft::detail::choose(mask, a.value, b.value); }
   /// slope * factor, where a slope of 0 stays 0 whatever the factor: what does not depend on an input has no share in
   /// its infinities. The compiler drops the terms that are 0 from the start.
-  friend Plain along(Plain slope, Plain factor) {
+  friend WEFT_FN Plain along(Plain slope, Plain factor) {
     return weft::detail::choose(slope.value == T(0), T(0), slope.value * factor.value);
   }
 };
+
+/// The slope in direction k, as an expression.
+#define WEFT_SLOPE(...) \
+  [&]([[maybe_unused]] auto k) __attribute__((always_inline)) { return __VA_ARGS__; }
 
 /// A value and its derivatives along n directions. With V = Plain<T> it is a number of type T, plain where n is 0; with
 /// V = Dual it carries second derivatives.
 template <class V, int n>
 struct Dual {
-  V value{};
-  std::array<V, n> slope{};
+  V value;
+  V slope[n > 0 ? n : 1];
 
-  Dual() = default;
+  WEFT_FN Dual() : Dual(V(0)) {}
+  WEFT_FN Dual(const Dual& other) : Dual(other.value, WEFT_SLOPE(other.slope[k])) {}
   template <Arithmetic A>
-  Dual(A number) : value(number) {}
-  explicit Dual(const V& v) : value(v) {}
+  WEFT_FN Dual(A number) : Dual(V(number)) {}
+  WEFT_FN explicit Dual(const V& v) : Dual(v, WEFT_SLOPE(V(0))) {}
+  WEFT_FN Dual& operator=(const Dual& other) {
+    value = other.value;
+    fill(WEFT_SLOPE(other.slope[k]));
+    return *this;
+  }
 
-  friend Dual operator+(const Dual& a, const Dual& b) {
-    return make(a.value + b.value, [&](auto k) { return a.slope[k] + b.slope[k]; });
+  friend WEFT_FN Dual operator+(const Dual& a, const Dual& b) {
+    return Dual(a.value + b.value, WEFT_SLOPE(a.slope[k] + b.slope[k]));
   }
-  friend Dual operator-(const Dual& a, const Dual& b) {
-    return make(a.value - b.value, [&](auto k) { return a.slope[k] - b.slope[k]; });
+  friend WEFT_FN Dual operator-(const Dual& a, const Dual& b) {
+    return Dual(a.value - b.value, WEFT_SLOPE(a.slope[k] - b.slope[k]));
   }
-  friend Dual operator*(const Dual& a, const Dual& b) {
-    return make(a.value * b.value, [&](auto k) { return along(a.slope[k], b.value) + along(b.slope[k], a.value); });
+  friend WEFT_FN Dual operator*(const Dual& a, const Dual& b) {
+    return Dual(a.value * b.value, WEFT_SLOPE(along(a.slope[k], b.value) + along(b.slope[k], a.value)));
   }
-  friend Dual operator/(const Dual& a, const Dual& b) { return binary<functors::Div>(a, b); }
-  friend Dual operator-(const Dual& a) {
-    return make(-a.value, [&](auto k) { return -a.slope[k]; });
-  }
-  friend Dual operator+(const Dual& a) { return a; }
-  Dual& operator+=(const Dual& b) { return *this = *this + b; }
-  Dual& operator-=(const Dual& b) { return *this = *this - b; }
-  Dual& operator*=(const Dual& b) { return *this = *this * b; }
-  Dual& operator/=(const Dual& b) { return *this = *this / b; }
-  friend bool operator==(const Dual& a, const Dual& b) { return a.value == b.value; }
-  friend bool operator!=(const Dual& a, const Dual& b) { return a.value != b.value; }
-  friend bool operator<(const Dual& a, const Dual& b) { return a.value < b.value; }
-  friend bool operator<=(const Dual& a, const Dual& b) { return a.value <= b.value; }
-  friend bool operator>(const Dual& a, const Dual& b) { return a.value > b.value; }
-  friend bool operator>=(const Dual& a, const Dual& b) { return a.value >= b.value; }
+  friend WEFT_FN Dual operator/(const Dual& a, const Dual& b) { return binary<functors::Div>(a, b); }
+  friend WEFT_FN Dual operator-(const Dual& a) { return Dual(-a.value, WEFT_SLOPE(-a.slope[k])); }
+  friend WEFT_FN Dual operator+(const Dual& a) { return a; }
+  WEFT_FN Dual& operator+=(const Dual& b) { return *this = *this + b; }
+  WEFT_FN Dual& operator-=(const Dual& b) { return *this = *this - b; }
+  WEFT_FN Dual& operator*=(const Dual& b) { return *this = *this * b; }
+  WEFT_FN Dual& operator/=(const Dual& b) { return *this = *this / b; }
+  friend WEFT_FN bool operator==(const Dual& a, const Dual& b) { return a.value == b.value; }
+  friend WEFT_FN bool operator!=(const Dual& a, const Dual& b) { return a.value != b.value; }
+  friend WEFT_FN bool operator<(const Dual& a, const Dual& b) { return a.value < b.value; }
+  friend WEFT_FN bool operator<=(const Dual& a, const Dual& b) { return a.value <= b.value; }
+  friend WEFT_FN bool operator>(const Dual& a, const Dual& b) { return a.value > b.value; }
+  friend WEFT_FN bool operator>=(const Dual& a, const Dual& b) { return a.value >= b.value; }
 
 #define WEFT_DUAL_UNARY(name, Functor, ...) \
-  friend Dual name(const Dual& x) { return unary<functors::Functor>(x); }
+  friend WEFT_FN Dual name(const Dual& x) { return unary<functors::Functor>(x); }
 #define WEFT_DUAL_BINARY(name, Functor, ...) \
-  friend Dual name(const Dual& a, const Dual& b) { return binary<functors::Functor>(a, b); }
+  friend WEFT_FN Dual name(const Dual& a, const Dual& b) { return binary<functors::Functor>(a, b); }
 #define WEFT_DUAL_TERNARY(name, Functor, ...) \
-  friend Dual name(const Dual& a, const Dual& b, const Dual& c) { return ternary<functors::Functor>(a, b, c); }
+  friend WEFT_FN Dual name(const Dual& a, const Dual& b, const Dual& c) { return ternary<functors::Functor>(a, b, c); }
   WEFT_UNARY_OPS(WEFT_DUAL_UNARY)
   WEFT_BINARY_OPS(WEFT_DUAL_BINARY)
   WEFT_TERNARY_OPS(WEFT_DUAL_TERNARY)
 #undef WEFT_DUAL_UNARY
 #undef WEFT_DUAL_BINARY
 #undef WEFT_DUAL_TERNARY
-  friend Dual rint(const Dual& x) { return round(x); }
+  friend WEFT_FN Dual rint(const Dual& x) { return round(x); }
   /// a where `mask` holds, else b; both are computed.
-  friend Dual select(bool mask, const Dual& a, const Dual& b) {
-    return make(select(mask, a.value, b.value), [&](auto k) { return select(mask, a.slope[k], b.slope[k]); });
+  friend WEFT_FN Dual select(bool mask, const Dual& a, const Dual& b) {
+    return Dual(select(mask, a.value, b.value), WEFT_SLOPE(select(mask, a.slope[k], b.slope[k])));
   }
-  friend Dual along(const Dual& slope, const Dual& factor) {
-    return make(along(slope.value, factor.value),
-                [&](auto k) { return along(slope.slope[k], factor.value) + along(factor.slope[k], slope.value); });
+  friend WEFT_FN Dual along(const Dual& slope, const Dual& factor) {
+    return Dual(along(slope.value, factor.value),
+                WEFT_SLOPE(along(slope.slope[k], factor.value) + along(factor.slope[k], slope.value)));
   }
 
  private:
+  template <class F>
+  WEFT_FN Dual(const V& v, const F& slope_at) : value(v) {
+    fill(slope_at);
+  }
   // Constant indices, so that the slopes become registers before any loop is looked at.
   template <class F>
-  static Dual make(const V& value, const F& slope) {
-    return [&]<int... k>(std::integer_sequence<int, k...>) {
-      Dual result(value);
-      ((result.slope[k] = slope(std::integral_constant<int, k>())), ...);
-      return result;
+  WEFT_FN void fill(const F& slope_at) {
+    [&]<int... k>(std::integer_sequence<int, k...>) __attribute__((always_inline)) {
+      ((slope[k] = slope_at(std::integral_constant<int, k>())), ...);
     }
     (std::make_integer_sequence<int, n>());
   }
   template <class F>
-  static Dual unary(const Dual& x) {
+  static WEFT_FN Dual unary(const Dual& x) {
     const V y = F::value(x.value);
     if constexpr (n == 0) return Dual(y);
     const V factor = F::gradient(V(1), int{F::saves} == int{functors::saves_output} ? y : x.value);
-    return make(y, [&](auto k) { return along(x.slope[k], factor); });
+    return Dual(y, WEFT_SLOPE(along(x.slope[k], factor)));
   }
   template <class F>
-  static Dual binary(const Dual& a, const Dual& b) {
+  static WEFT_FN Dual binary(const Dual& a, const Dual& b) {
     const V y = F::value(a.value, b.value);
     if constexpr (n == 0) return Dual(y);
     const V to_a = F::gradient_a(V(1), a.value, b.value, y), to_b = F::gradient_b(V(1), a.value, b.value, y);
-    return make(y, [&](auto k) { return along(a.slope[k], to_a) + along(b.slope[k], to_b); });
+    return Dual(y, WEFT_SLOPE(along(a.slope[k], to_a) + along(b.slope[k], to_b)));
   }
   template <class F>
-  static Dual ternary(const Dual& a, const Dual& b, const Dual& c) {
+  static WEFT_FN Dual ternary(const Dual& a, const Dual& b, const Dual& c) {
     const V y = F::value(a.value, b.value, c.value);
     if constexpr (n == 0) return Dual(y);
     const V to_a = F::gradient_a(V(1), a.value, b.value, c.value);
     const V to_b = F::gradient_b(V(1), a.value, b.value, c.value);
     const V to_c = F::gradient_c(V(1), a.value, b.value, c.value);
-    return make(y, [&](auto k) { return along(a.slope[k], to_a) + along(b.slope[k], to_b) + along(c.slope[k], to_c); });
+    return Dual(y, WEFT_SLOPE(along(a.slope[k], to_a) + along(b.slope[k], to_b) + along(c.slope[k], to_c)));
   }
 };
+
+#undef WEFT_SLOPE
 
 template <std::floating_point T>
 using Number = Dual<Plain<T>, 0>;
@@ -177,27 +198,27 @@ struct Whole {
 
   Whole() = default;
   template <std::integral A>
-  Whole(A number) : value(static_cast<int64_t>(number)) {}
+  WEFT_FN Whole(A number) : value(static_cast<int64_t>(number)) {}
   // A conversion in one direction only, so that `x > 0 ? x : 0.5` has a type.
   template <std::floating_point A>
-  operator A() const {
+  WEFT_FN operator A() const {
     return static_cast<A>(value);
   }
 
-  friend Whole operator+(Whole a, Whole b) { return wrapped(uint64_t(a.value) + uint64_t(b.value)); }
-  friend Whole operator-(Whole a, Whole b) { return wrapped(uint64_t(a.value) - uint64_t(b.value)); }
-  friend Whole operator*(Whole a, Whole b) { return wrapped(uint64_t(a.value) * uint64_t(b.value)); }
-  friend Number<float> operator/(Whole a, Whole b) { return a.number() / b.number(); }
-  friend Whole operator-(Whole a) { return wrapped(-uint64_t(a.value)); }
-  friend Whole operator+(Whole a) { return a; }
+  friend WEFT_FN Whole operator+(Whole a, Whole b) { return wrapped(uint64_t(a.value) + uint64_t(b.value)); }
+  friend WEFT_FN Whole operator-(Whole a, Whole b) { return wrapped(uint64_t(a.value) - uint64_t(b.value)); }
+  friend WEFT_FN Whole operator*(Whole a, Whole b) { return wrapped(uint64_t(a.value) * uint64_t(b.value)); }
+  friend WEFT_FN Number<float> operator/(Whole a, Whole b) { return a.number() / b.number(); }
+  friend WEFT_FN Whole operator-(Whole a) { return wrapped(-uint64_t(a.value)); }
+  friend WEFT_FN Whole operator+(Whole a) { return a; }
   friend auto operator<=>(Whole a, Whole b) = default;
-  Whole& operator+=(Whole b) { return *this = *this + b; }
-  Whole& operator-=(Whole b) { return *this = *this - b; }
-  Whole& operator*=(Whole b) { return *this = *this * b; }
-  Number<float> number() const { return Number<float>(value); }
+  WEFT_FN Whole& operator+=(Whole b) { return *this = *this + b; }
+  WEFT_FN Whole& operator-=(Whole b) { return *this = *this - b; }
+  WEFT_FN Whole& operator*=(Whole b) { return *this = *this * b; }
+  WEFT_FN Number<float> number() const { return Number<float>(value); }
 
  private:
-  static Whole wrapped(uint64_t bits) { return Whole(static_cast<int64_t>(bits)); }
+  static WEFT_FN Whole wrapped(uint64_t bits) { return Whole(static_cast<int64_t>(bits)); }
 };
 
 // What follows are templates that take their arguments as they are, so that no conversion makes C's functions fit too.
@@ -211,15 +232,15 @@ concept AllWhole = ((std::same_as<A, Whole> || std::integral<A>)&&...);
 
 namespace detail {
 
-inline Number<float> as_number(Whole x) { return x.number(); }
-inline const Number<float>& as_number(const Number<float>& x) { return x; }
+WEFT_FN Number<float> as_number(Whole x) { return x.number(); }
+WEFT_FN const Number<float>& as_number(const Number<float>& x) { return x; }
 template <Arithmetic A>
-inline Number<float> as_number(A x) {
+WEFT_FN Number<float> as_number(A x) {
   return Number<float>(x);
 }
 enum class Kind : uint8_t { numeric, floating };
 template <class F, Kind kind, class... A>
-inline auto apply_whole(const A&... a) {
+WEFT_FN auto apply_whole(const A&... a) {
   if constexpr (kind == Kind::numeric && AllWhole<A...>)
     return Whole(static_cast<int64_t>(F::value(Whole(a).value...)));
   else return Number<float>(F::value(as_number(a).value...));
@@ -227,10 +248,14 @@ inline auto apply_whole(const A&... a) {
 
 }  // namespace detail
 
-#define WEFT_WHOLE_OPERATOR(op)                  \
-  template <class A, class B>                    \
-    requires(WithWhole<A, B> && !AllWhole<A, B>) \
-  inline auto operator op(const A& a, const B& b) { return detail::as_number(a) op detail::as_number(b); }
+// Also for a Whole and an integer, which some compilers find as near to a built-in operator.
+#define WEFT_WHOLE_OPERATOR(op)                                                      \
+  template <class A, class B>                                                        \
+    requires(WithWhole<A, B> && !(std::same_as<A, Whole> && std::same_as<B, Whole>)) \
+  WEFT_FN auto operator op(const A& a, const B& b) {                                 \
+    if constexpr (AllWhole<A, B>) return Whole(a) op Whole(b);                       \
+    else return detail::as_number(a) op detail::as_number(b);                        \
+  }
 WEFT_WHOLE_OPERATOR(+)
 WEFT_WHOLE_OPERATOR(-)
 WEFT_WHOLE_OPERATOR(*)
@@ -243,18 +268,18 @@ WEFT_WHOLE_OPERATOR(==)
 WEFT_WHOLE_OPERATOR(!=)
 #undef WEFT_WHOLE_OPERATOR
 
-#define WEFT_WHOLE_OP(name, Functor, kind, ...) \
-  template <class... A>                         \
-    requires WithWhole<A...>                    \
-  inline auto name(const A&... a) { return detail::apply_whole<functors::Functor, detail::Kind::kind>(a...); }
+#define WEFT_WHOLE_OP(name, Functor, kind, ...)                              \
+  template <class... A>                                                      \
+  requires WithWhole<A...> WEFT_FN auto name(const A&... a) {                \
+    return detail::apply_whole<functors::Functor, detail::Kind::kind>(a...); \
+  }
 WEFT_UNARY_OPS(WEFT_WHOLE_OP)
 WEFT_BINARY_OPS(WEFT_WHOLE_OP)
 WEFT_TERNARY_OPS(WEFT_WHOLE_OP)
 #undef WEFT_WHOLE_OP
 
 template <class A, class B>
-  requires WithWhole<A, B>
-inline auto select(bool mask, const A& a, const B& b) {
+requires WithWhole<A, B> WEFT_FN auto select(bool mask, const A& a, const B& b) {
   if constexpr (AllWhole<A, B>) return mask ? Whole(a) : Whole(b);
   else return select(mask, detail::as_number(a), detail::as_number(b));
 }

@@ -57,8 +57,9 @@ class Pass {
     }
     list_[count_++] = {broadcast_view(view, shape_), type_};
   }
-  void run(detail::MapProgram::Loop loop, const void* function) {
-    const auto pass = [&] { cpu::run_map(loop, function, {list_, static_cast<size_t>(count_)}, outputs_); };
+  void run(const detail::MapLoop& loop, const void* function) {
+    const auto chosen = loop.at[cpu::map_level()];
+    const auto pass = [&] { cpu::run_map(chosen, function, {list_, static_cast<size_t>(count_)}, outputs_); };
     if (WEFT_LIKELY(!detail::kernels_are_observed())) return pass();
     const View* views[cpu::max_map_operands];
     for (int i = 0; i < count_; ++i) views[i] = &list_[i].view;

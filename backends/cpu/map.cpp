@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include <weft/backends/cpu/simd_targets.hpp>
+#include <hwy/highway.h>
 #include <weft/backends/cpu/loops.hpp>
 #include <weft/backends/cpu/loops_walk.hpp>
 #include <weft/backends/cpu/thread_pool.hpp>
@@ -124,6 +126,15 @@ void run_map(MapLoop loop, const void* function, std::span<const MapOperand> ope
     for (int k = 0; k < plan.count; ++k) p[k] = access[k].data + begin * access[k].item;
     loop(function, p, end - begin);
   });
+}
+
+int map_level() {
+#if defined(__x86_64__)
+  const int64_t targets = hwy::SupportedTargets();
+  return (targets & HWY_AVX3) != 0 ? 2 : (targets & HWY_AVX2) != 0 ? 1 : 0;
+#else
+  return 0;
+#endif
 }
 
 }  // namespace weft::cpu

@@ -22,4 +22,8 @@ using MapLoop = void (*)(const void* function, void* const* operands, int64_t co
 /// Runs `loop` over the elements of all operands, whose sizes are equal. No output may overlap an input.
 void run_map(MapLoop loop, const void* function, std::span<const MapOperand> operands, int outputs);
 
+/// Which of a map's loops this processor runs: 0 those for no SIMD level in particular, 1 AVX2's, 2 AVX-512's.
+/// WEFT_CPU_TARGET limits it, as it does the kernels.
+int map_level();
+
 }  // namespace weft::cpu

@@ -13,22 +13,22 @@ limits_file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "limits.t
 head_room = 1.05
 
 
-def dumps(program, folder):
-    """Callgrind's dumps of the cases, as text, by name."""
+def dumps(program, folder, cpu_target="scalar"):
+    """The lines that the program printed, and callgrind's dumps of its cases, as text, by name."""
     command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={folder}/dump", program]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
-    environment["WEFT_CPU_TARGET"] = "scalar"
+    if cpu_target is not None:
+        environment["WEFT_CPU_TARGET"] = cpu_target
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
-    calls = int(done.stdout.split()[0])
     found = {}
     for path in glob.glob(f"{folder}/dump.*"):
         text = open(path).read()
         name = re.search(r"^desc: Trigger: Client Request: (\S+)", text, re.M)
         if name:
             found[name[1]] = text
-    return calls, found
+    return done.stdout.splitlines(), found
 
 
 def by_function(text):
@@ -71,7 +71,8 @@ def main(program, *options):
         return 77
     limits = read_limits()
     with tempfile.TemporaryDirectory() as folder:
-        calls, found = dumps(program, folder)
+        lines, found = dumps(program, folder)
+    calls = int(lines[0].split()[0])
     counts = {name: total(found[name]) / calls for name in limits if name in found}
     print("instructions per call, kernels without SIMD (WEFT_CPU_TARGET=scalar)")
     for name, count in counts.items():

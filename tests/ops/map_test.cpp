@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <weft/backends/cpu/loops.hpp>
 #include <weft/ops/map.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/reduce.hpp>
@@ -209,6 +210,32 @@ TEST(Map, TheFunctionsKeepTheirEdges) {
   WEFT_COMPARE_EDGES(log)
   WEFT_COMPARE_EDGES(log1p)
   WEFT_COMPARE_EDGES(tanh)
+  WEFT_COMPARE_EDGES(sqrt)
+  WEFT_COMPARE_EDGES(floor)
+  WEFT_COMPARE_EDGES(ceil)
+  WEFT_COMPARE_EDGES(trunc)
+}
+
+TEST(Map, RootsAndWholePartsOfEverySize) {
+  std::vector<double> numbers = {0.3,       -0.3,       0.5,      -0.5,  1.5,    -2.5,
+                                 8388607.5, -8388607.5, 8388609., 1e300, 5e-324, 4.9e-310};
+  for (int e = -1070; e < 1020; e += 7) numbers.push_back(std::ldexp(1.2345678912345 + e * 1e-4, e));
+  for (DType t : {f32, f64}) {
+    const Tensor x = tensor(numbers).to(t);
+    const Doubles in = values(x), roots = values(map([](auto v) { return sqrt(v); }, x));
+    const Doubles floors = values(map([](auto v) { return floor(v); }, x));
+    const Doubles ceils = values(map([](auto v) { return ceil(v); }, x));
+    const Doubles truncs = values(map([](auto v) { return trunc(v); }, x));
+    for (size_t i = 0; i < in.size(); ++i) {
+      const double root = t == f32 ? std::sqrt(static_cast<float>(in[i])) : std::sqrt(in[i]);
+      if (in[i] >= 0) {
+        EXPECT_NEAR(roots[i], root, root * (t == f32 ? 0x1p-23 : 0x1p-52)) << in[i];
+      }
+      EXPECT_EQ(floors[i], std::floor(in[i]));
+      EXPECT_EQ(ceils[i], std::ceil(in[i]));
+      EXPECT_EQ(truncs[i], std::trunc(in[i]));
+    }
+  }
 }
 
 // The distance to the function in double precision, in units of the last place of the float result.
@@ -233,6 +260,7 @@ TEST(Map, TheFunctionsAreWithinTwoUlp) {
   EXPECT_LT(worst_ulp([](auto x) { return tanh(x); }, std::tanh, -10, 10), 2);
   EXPECT_LT(worst_ulp([](auto x) { return log(x); }, std::log, 1e-3, 50), 2);
   EXPECT_LT(worst_ulp([](auto x) { return log1p(x); }, std::log1p, -0.999, 50), 2);
+  EXPECT_LT(worst_ulp([](auto x) { return sqrt(x); }, std::sqrt, 1e-3, 1000), 0.51);
 }
 
 TEST(Map, WhatDoesNotDependOnAnInputHasNoShareInItsInfinities) {
@@ -292,6 +320,24 @@ TEST(Map, ThreadsDoNotChangeTheResult) {
   const Tensor four = map(damped, a, b);
   set_num_threads(threads);
   EXPECT_EQ(one.to_vector<float>(), four.to_vector<float>());
+}
+
+TEST(Map, EverySimdLevelGivesTheSameBits) {
+  const Tensor x = (rand({1003}) * 1.9 + 0.1).detach().requires_grad_(), y = (rand({1003}) * 2 - 1).requires_grad_();
+  const auto f = [](auto a, auto b) {
+    return sqrt(a) * tanh(b) + log1p(a) * expm1(b) - floor(a * b) + log(a) * exp(b);
+  };
+  std::vector<std::vector<float>> results[3];
+  const char* const levels[] = {"scalar", "avx2", "avx512"};
+  for (int level = 0; level < 3; ++level) {
+    ASSERT_TRUE(cpu::use_simd_target(levels[level]));
+    const Tensor out = map(f, x, y);
+    const std::vector<Tensor> g = grad({out.sum()}, {x, y}, {}, {.create_graph = true});
+    const std::vector<Tensor> second = grad({g[0].sum()}, {x, y});
+    for (const Tensor& t : {out, g[0], g[1], second[0], second[1]}) results[level].push_back(t.to_vector<float>());
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
 }  // namespace

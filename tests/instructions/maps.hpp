@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/ops/map_loops.hpp>
+
+namespace weft::testing {
+
+struct MapCase {
+  std::string name;
+  /// Instructions an element.
+  int limit;
+  /// Of a function without captures.
+  const detail::MapLoop* loop;
+};
+std::vector<MapCase>& map_cases();
+
+}  // namespace weft::testing
