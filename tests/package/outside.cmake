@@ -6,6 +6,7 @@
 #   shared         a build tree with BUILD_SHARED_LIBS, which asks for none of the libraries that Weft links
 #   cuda           what an installed CUDA build asks its users to link; an empty archive stands for the library
 #   tour           examples/tour.cpp by another compiler, linked to the build tree's library and run
+#   bench          tests/package/outside/bench.cpp, linked to an installed prefix and run
 #   missing        says which Debian package is missing
 # What compiles Weft anew configures it and compiles a file, or with WEFT_LARGE_TESTS everything, and runs the program.
 cmake_minimum_required(VERSION 3.23)
@@ -75,6 +76,13 @@ elseif(way STREQUAL "tour")
   write_project(find)
   configure_file("${root}/examples/tour.cpp" "${work}/main.cpp" COPYONLY)
   run(${configure} "-Dweft_DIR=${build}")
+  run(${build_program})
+  run("${work}/build/program")
+elseif(way STREQUAL "bench")
+  write_project(find)
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/outside/bench.cpp" "${work}/main.cpp" COPYONLY)
+  run(${CMAKE_COMMAND} --install "${build}" --prefix "${work}/prefix" --config "${config}")
+  run(${configure} "-DCMAKE_PREFIX_PATH=${work}/prefix")
   run(${build_program})
   run("${work}/build/program")
 elseif(way STREQUAL "subdirectory")

@@ -1,0 +1,25 @@
+// Holds the threads of this process to a few cores for a while.
+#pragma once
+
+#include <memory>
+
+namespace weft::bench {
+
+class Pin {
+ public:
+  /// All threads that there are, on `cores` of the cores that they may use now; nothing where the system refuses.
+  explicit Pin(int cores);
+  /// Threads may run again where they could before.
+  ~Pin();
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+  /// Whether the threads have no more cores than were asked for.
+  bool holds() const { return holds_; }
+
+ private:
+  struct Threads;
+  std::unique_ptr<Threads> moved_;
+  bool holds_ = false;
+};
+
+}  // namespace weft::bench
