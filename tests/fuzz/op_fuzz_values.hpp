@@ -126,7 +126,7 @@ inline Dims random_dims(Random& r, bool extreme) {
 inline Tensor in_exact_memory(const Tensor& t) {
   const size_t bytes = static_cast<size_t>(t.nbytes());
   const std::shared_ptr<void> memory(std::malloc(std::max<size_t>(bytes, 1)), std::free);
-  const Tensor out = detail::wrap_memory(memory.get(), t.shape(), {}, t.dtype(), memory, {});
+  const Tensor out = detail::wrap_memory(memory.get(), t.shape(), {}, {.dtype = t.dtype()}, memory, {});
   return out.copy_(t);
 }
 
