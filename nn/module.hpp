@@ -343,7 +343,7 @@ using Input = detail::Argument<const Tensor&>;
 template <class Self>
 class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility): `Net{}` must work
  public:
-  Layer() : Module(typeid(Self)) {}
+  Layer() : Module(typeid(Self)) {}  // NOLINT(bugprone-crtp-constructor-accessibility)
 
   /// Whether a call with such arguments compiles.
   template <class... Arguments>

@@ -157,8 +157,8 @@ auto call_with_hooks(const Module& module, const ModuleHooks& hooks, Location wh
   std::tuple<KeptArgument<Arguments>...> kept(std::forward<Arguments>(arguments)...);
   std::vector<Tensor*> places;
   std::apply([&](auto&... argument) { (collect_tensors(places, argument), ...); }, kept);
-  std::vector<Tensor> inputs;
-  for (const Tensor* t : places) inputs.push_back(*t);
+  std::vector<Tensor> inputs(places.size());
+  for (size_t i = 0; i < places.size(); ++i) inputs[i] = *places[i];
   HookedCall call(module, hooks, std::move(inputs), where);
   for (size_t i = 0; i < places.size(); ++i) *places[i] = call.input(i);
   auto result =

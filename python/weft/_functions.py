@@ -179,11 +179,11 @@ for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "mul
 
 
 @_public
-def float_power(input, exponent):
+def float_power(input, exponent, *, out=None):
     """pow in float64, whatever the dtypes."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         raise TypeError("float_power(): one of 'input' and 'exponent' must be a Tensor")
-    return _ops["pow"](*(x.to(_core.float64) if isinstance(x, Tensor) else float(x) for x in (input, exponent)))
+    return _ops["pow"](*(x.to(_core.float64) if isinstance(x, Tensor) else float(x) for x in (input, exponent)), out=out)
 
 
 @_public

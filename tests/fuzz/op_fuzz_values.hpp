@@ -167,7 +167,7 @@ inline void put_extremes(Random& r, const Tensor& t) {
   for (int64_t count = 1 + r.below(4); count > 0; --count) {
     const Tensor element = flat.select(0, r.below(t.numel()));
     if (is_floating(t.dtype())) element.fill_(random_number(r));
-    else element.fill_(random_integer(r));
+    else element.copy_(tensor(random_integer(r)));  // a conversion, which wraps
   }
 }
 
