@@ -132,8 +132,10 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
 Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location where) {
   check_floating("bernoulli", checked(probabilities, "bernoulli", where), where);
   NoGradGuard unrecorded;
+  // Memory first: an expanded operand may have more elements than can be looked at.
+  const Tensor drawn_numbers = empty(probabilities.shape(), {probabilities.dtype(), probabilities.device()}, where);
   check_probabilities("bernoulli", probabilities, where);
-  const Tensor drawn_numbers = rand_like(probabilities, generator, where);
+  draw(drawn_numbers, Distribution::uniform, 0, 1, generator, "bernoulli", where);
   return lt(Operand(drawn_numbers, where), Operand(probabilities, where)).to(probabilities.dtype(), where);
 }
 

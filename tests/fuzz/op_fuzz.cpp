@@ -276,12 +276,24 @@ Outcome run_in_place(const OpRecord& record, const Tensor& target, Values values
   });
 }
 
+// Whether arguments are given that only the op itself has, not its form in place or with out=.
+bool gives_more_than(size_t count, const Values& values) {
+  for (size_t i = count; i < values.size(); ++i) {
+    if (!std::holds_alternative<std::monostate>(values[i])) return true;
+  }
+  return false;
+}
+
 void check_in_place(Random& r, const Trial& t, const Outcome& expected) {
   const PointwiseFunctions& p = t.record.pointwise;
   const bool pointwise = p.unary_in_place != nullptr || p.binary_in_place != nullptr;
   const auto* first = t.values.empty() ? nullptr : std::get_if<Tensor>(&t.values[0]);
   if (first == nullptr || !first->defined() || (!pointwise && find_in_place(t.record.name) == nullptr)) return;
   if (p.binary_in_place != nullptr && t.values.size() < 2) return;
+  const size_t taken = p.unary_in_place != nullptr    ? 1
+                       : p.binary_in_place != nullptr ? 2
+                                                      : static_cast<size_t>(find_in_place(t.record.name)->arity);
+  if (gives_more_than(taken, t.values)) return;
   const Tensor target = target_like(r, *first);
   Values values = t.values;
   const bool aliased = values.size() > 1 && std::holds_alternative<Tensor>(values[1]) && r.one_in(8) &&
@@ -308,7 +320,7 @@ void check_out(Random& r, const Trial& t, const Outcome& expected) {
   const PointwiseFunctions& p = t.record.pointwise;
   if (p.unary_out == nullptr && p.binary_out == nullptr) return;
   const auto arguments = static_cast<size_t>(p.unary_out != nullptr ? 1 : 2);
-  if (t.values.size() < arguments) return;
+  if (t.values.size() < arguments || gives_more_than(arguments, t.values)) return;
   const bool fits = expected.kind == Outcome::no_error && !r.one_in(4);
   const Tensor out = fits ? target_like(r, expected.tensors[0]) : zeros(random_dims(r, false), r.pick(all_dtypes));
   const Snapshot others(tensors_in(t.values)), before({out});

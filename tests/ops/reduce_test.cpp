@@ -248,7 +248,8 @@ TEST(Norm, GradientsOfEveryOrder) {
       continue;
     }
     const auto second = grad({sum(first[0])}, {x}, {}, {.allow_unused = true});
-    if (second[0].defined()) expect_values(second[0], {0, 0, 0, 0});
+    const double bend = order == 2 ? 0.5 : 0;  // of sqrt(4 + x²) at 0; elsewhere 0, or masked
+    if (second[0].defined()) expect_values(second[0], {0, 0, 0, bend});
   }
 }
 
