@@ -162,5 +162,12 @@ TEST(Division, IsThereInsideMap) {
   EXPECT_EQ(n.to_vector<int64_t>(), (std::vector<int64_t>{301, -399}));
 }
 
+TEST(Division, LooksOnceAtAnExpandedDivisor) {
+  const Tensor huge = tensor({2}).expand({int64_t{1} << 59});
+  EXPECT_THROW(floor_divide(tensor(5), huge), OutOfMemoryError);
+  EXPECT_THROW(floor_divide(tensor(5), tensor({0}).expand({int64_t{1} << 59})), Error);
+  EXPECT_EQ(floor_divide(tensor({5, 7}), tensor({2}).expand({2})).to_vector<int64_t>(), (std::vector<int64_t>{2, 3}));
+}
+
 }  // namespace
 }  // namespace weft::testing
