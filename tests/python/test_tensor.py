@@ -266,3 +266,15 @@ def test_a_false_index_writes_nothing():
     assert x.sum().item() == 6
     x[True] = 2
     assert x.sum().item() == 12
+
+
+def test_devices_are_named_beside_tensors_large_enough_to_give_the_interpreter_away(device):
+    n = 100_000
+    x = weft.zeros(n, device=device)
+    assert x.to("cpu").numel() == x.to(device).numel() == x.to(device=device).numel() == x.cpu().numel() == n
+    for make in (weft.empty, weft.ones, weft.rand, weft.randn):
+        assert make(n, device=device).numel() == n
+    assert weft.full((n,), 2, device=device).numel() == weft.randint(0, 3, (n,), device=device).numel() == n
+    assert weft.ones_like(x, device="cpu").numel() == weft.arange(n, device=device).numel() == n
+    with pytest.raises((ValueError, RuntimeError), match="test_tensor.py"):
+        x.to("gpu")
