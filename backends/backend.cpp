@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <weft/backends/observe.hpp>
+#include <weft/tensor/allocator.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft {
-
-namespace detail {
-/// Declared in tensor/allocator.cpp.
-void start_backend(DeviceType type);
-}  // namespace detail
 
 namespace {
 

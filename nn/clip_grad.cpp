@@ -23,11 +23,8 @@ void check_limit(const char* op, const char* what, double value, Location where)
 Tensor norm_of(const Tensor& g, double order, Location where) {
   if (order == 2) return norm(g, where);
   const DType wide = g.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor size = abs(Operand(g.to(wide, where), where));
-  if (order == 1) return sum(size, where);
-  if (std::isinf(order)) return g.numel() == 0 ? zeros({}, {wide, g.device()}, where) : max(size, where);
-  const Tensor powers = sum(pow(Operand(size, where), Operand(order, where)), where);
-  return pow(Operand(powers, where), Operand(1 / order, where));
+  if (g.numel() == 0) return zeros({}, {wide, g.device()}, where);  // there is no largest of none
+  return vector_norm(g, order, {}, false, wide, where);
 }
 
 struct Norms {

@@ -133,14 +133,7 @@ inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
 }
 
 bool has_zero(const Tensor& divisor, const View& view, Location where) {
-  if (!view.layout.host_scalar) {
-    const NoGradGuard unrecorded;
-    Tensor once = divisor;  // an expanded divisor may have more elements than can be looked at
-    for (int d = 0; d < divisor.dim(); ++d) {
-      if (once.stride(d) == 0 && once.size(d) > 1) once = once.narrow(d, 0, 1, where);
-    }
-    return !all(once, where).item<bool>(where);
-  }
+  if (!view.layout.host_scalar) return !all(without_repeats(divisor, where), where).item<bool>(where);
   return visit_dtype(view.layout.dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T>) return *static_cast<const T*>(view.data) == T(0);
     return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/tensor/overlap.hpp>
 
@@ -42,6 +43,22 @@ void check_in_place_device(const char* op, const Tensor& target, const Tensor& o
        .details = fmt::format("target {}, operand {}", describe(target), describe(operand)),
        .remedy = fmt::format("use the out-of-place form, or move the operand with to(\"{}\")", target.device().name())},
       where);
+}
+
+Tensor index_numbers(const Tensor& index, Location where) {
+  const DType t = index.dtype();
+  if (t == DType::i32 || t == DType::i64) return index;
+  if (t != DType::u64) return index.to(DType::i64, where);
+  return minimum(Operand(index, where), Operand(INT64_MAX, where)).to(DType::i64, where);
+}
+
+Tensor without_repeats(const Tensor& t, Location where) {
+  const NoGradGuard unrecorded;
+  Tensor once = t;
+  for (int d = 0; d < t.dim(); ++d) {
+    if (t.stride(d) == 0 && t.sizes()[d] > 1) once = once.narrow(d, 0, 1, where);
+  }
+  return once;
 }
 
 void check_floating(const char* op, const Tensor& t, Location where) {

@@ -22,7 +22,7 @@ Tensor checked_index(const char* op, const Tensor& index, const Tensor& data, Lo
         where);
   }
   if (WEFT_UNLIKELY(index.device() != data.device())) check_same_device(op, where, {&data, &index});
-  return t == DType::i32 || t == DType::i64 ? index : index.to(DType::i64, where);
+  return index_numbers(index, where);
 }
 
 void check_source(const char* op, const Tensor& x, const Tensor& source, Location where) {

@@ -157,8 +157,10 @@ Tensor run(const detail::MapProgram& program, const void* function, const Operan
     Prepared<n> p;
     prepare<n>(p, op, {list[k]...}, Kind::numeric, where);
     if (!p.device.is_cpu()) raise_missing_kernel(op, p.device, where);
-    if (is_storage_only(p.dtype)) {
-      raise<DTypeError>({.op = op, .problem = fmt::format("{} is held and cast, not computed with", name(p.dtype))},
+    if (is_storage_only(p.dtype) || p.dtype == DType::u64) {
+      raise<DTypeError>({.op = op,
+                         .problem = fmt::format("a function of float, double or int64_t cannot take {}", name(p.dtype)),
+                         .remedy = "convert the operand with to(dtype)"},
                         where);
     }
     const DType result = program.result[type_index(p.dtype)];

@@ -50,8 +50,9 @@ void check_probability(const char* op, double p, Location where) {
   raise<ValueError>({.op = op, .problem = fmt::format("probability {} is not in [0, 1]", p)}, where);
 }
 
-void check_probabilities(const char* op, const Tensor& p, Location where) {
-  if (p.numel() == 0 || p.device().type == DeviceType::meta) return;
+void check_probabilities(const char* op, const Tensor& probabilities, Location where) {
+  if (probabilities.numel() == 0 || probabilities.device().type == DeviceType::meta) return;
+  const Tensor p = without_repeats(probabilities, where);
   const double low = amin(p, {}, false, where).item<double>(where),
                high = amax(p, {}, false, where).item<double>(where);
   check_probability(op, low >= 0 ? high : low, where);
@@ -68,7 +69,8 @@ const Tensor& redraw(const char* op, const Tensor& x, Distribution distribution,
 // Whether `dtype` holds every integer in [low, high].
 bool holds(DType dtype, int64_t low, int64_t high) {
   if (dtype == DType::boolean) return low >= 0 && high <= 1;
-  if (!is_integer(dtype) || itemsize(dtype) == 8) return true;
+  if (dtype == DType::u64) return low >= 0;
+  if (!is_integer(dtype) || dtype == DType::i64) return true;
   const int bits = static_cast<int>(itemsize(dtype)) * 8;
   const int64_t top = int64_t{1} << (is_signed(dtype) ? bits - 1 : bits);
   return low >= (is_signed(dtype) ? -top : 0) && high < top;
@@ -132,10 +134,8 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
 Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location where) {
   check_floating("bernoulli", checked(probabilities, "bernoulli", where), where);
   NoGradGuard unrecorded;
-  // Memory first: an expanded operand may have more elements than can be looked at.
-  const Tensor drawn_numbers = empty(probabilities.shape(), {probabilities.dtype(), probabilities.device()}, where);
   check_probabilities("bernoulli", probabilities, where);
-  draw(drawn_numbers, Distribution::uniform, 0, 1, generator, "bernoulli", where);
+  const Tensor drawn_numbers = rand_like(probabilities, generator, where);
   return lt(Operand(drawn_numbers, where), Operand(probabilities, where)).to(probabilities.dtype(), where);
 }
 

@@ -1,5 +1,6 @@
 #include <weft/ops/detail/records.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -84,6 +85,15 @@ constinit thread_local Location place = Location::none();
 BoxedPlaceGuard::BoxedPlaceGuard(Location where) : saved_(std::exchange(place, where)) {}
 BoxedPlaceGuard::~BoxedPlaceGuard() { place = saved_; }
 Location boxed_place() { return place; }
+
+void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
+           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call) {
+  OpRecord& record = *std::ranges::find(records, std::string_view(name), &OpRecord::name);
+  record.schema = schema;
+  record.document = document;
+  record.samples = samples;
+  record.call = call;
+}
 
 namespace detail {
 

@@ -73,11 +73,9 @@ bool is_wider_float(DType to, DType from) {
 // Kernels widen as they sum; any other change of dtype is a conversion of its own.
 Tensor in_sum_type(const Tensor& x, DType wanted, Location where) {
   if (WEFT_LIKELY(wanted == x.dtype())) return x;
-  const bool direct = is_wider_float(wanted, x.dtype()) || (wanted == DType::i64 && !is_floating(x.dtype()));
-  return direct && !is_storage_only(x.dtype()) ? x : x.to(wanted, where);
-}
-DType sum_type(const Tensor& x, std::optional<DType> dtype) {
-  return dtype.value_or(is_floating(x.dtype()) ? x.dtype() : DType::i64);
+  const bool direct =
+      is_wider_float(wanted, x.dtype()) || (!is_floating(wanted) && !is_floating(x.dtype()) && itemsize(wanted) == 8);
+  return direct ? x : x.to(wanted, where);
 }
 
 // The gradient of a sum, scaled: g repeated over what was reduced.

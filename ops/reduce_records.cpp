@@ -110,13 +110,11 @@ constexpr OpRecord records[] = {
     WEFT_PLAIN(logsumexp, true, floating, listed_samples, "log(sum(exp(x))) over dim, without overflow."),
     {"max", "max(x, dim=None, keepdim=False)",
      "The largest element, or with dim the largest along it and their first indices (int64). NaN wins. With a tensor "
-     "for "
-     "dim as maximum.",
+     "for dim as maximum.",
      true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::max, weft::max, weft::max>>},
     {"min", "min(x, dim=None, keepdim=False)",
      "The smallest element, or with dim the smallest along it and their first indices (int64). NaN wins. With a tensor "
-     "for "
-     "dim as minimum.",
+     "for dim as minimum.",
      true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::min, weft::min, weft::min>>},
     {"argmax", "argmax(x, dim=None, keepdim=False)",
      "Index of the first largest element along dim, or of the flattened tensor; NaN counts as largest.", false,

@@ -27,8 +27,7 @@ Tensor cumsum(const Tensor& operand, std::optional<int64_t> dim, bool exclusive,
   checked(operand, "cumsum", where);
   if (!dim) return cumsum(operand.reshape({-1}, where), 0, exclusive, reverse, dtype, where);
   const int along = wrap_dim(*dim, operand.dim(), "cumsum", where);
-  const DType wanted = dtype.value_or(is_floating(operand.dtype()) ? operand.dtype() : DType::i64);
-  const Tensor x = operand.to(wanted, where);
+  const Tensor x = operand.to(sum_type(operand, dtype), where);
   Tensor out = make_like(x, "cumsum", where);
   run_cumsum(out, x, along, exclusive, reverse, "cumsum", where);
   if (should_record(x)) record(out, "cumsum", where, CumsumFormula{along, exclusive, reverse}, x);
@@ -37,7 +36,7 @@ Tensor cumsum(const Tensor& operand, std::optional<int64_t> dim, bool exclusive,
 
 const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive, bool reverse, Location where) {
   const int along = wrap_dim(dim, checked(x, "cumsum_", where).dim(), "cumsum_", where);
-  if (!is_floating(x.dtype()) && x.dtype() != DType::i64) {
+  if (sum_type(x) != x.dtype()) {
     raise<DTypeError>({.op = "cumsum_",
                        .problem = fmt::format("sums of {} are int64 and do not fit in place", name(x.dtype())),
                        .remedy = "use cumsum"},

@@ -229,21 +229,11 @@ Tensor counts_at(const Tensor& like, DType dtype, int dim, const Tensor& index, 
                  Operand(1, where));
 }
 
-Tensor floor_mean(const Tensor& sum, const Tensor& count, Location where) {
-  const auto quotient = [&](const Tensor& of) {
-    return floor(Operand(div(Operand(of.to(DType::f64, where), where), Operand(count, where)), where))
-        .to(sum.dtype(), where);
-  };
-  const Tensor first = quotient(sum);  // off by what a double leaves out; the rest is small
-  const Tensor product = mul(Operand(first, where), Operand(count, where));
-  return add(Operand(first, where), Operand(quotient(sub(Operand(sum, where), Operand(product, where))), where));
-}
-
 Tensor reduced_into(const Tensor& x, const Scattered& s, ScatterReduction how, bool include_self, const char* op,
                     Location where) {
   NoGradGuard unrecorded;
   const bool mean = how == ScatterReduction::mean;
-  const DType dtype = !mean ? x.dtype() : is_floating(x.dtype()) ? compute_type(x.dtype()) : DType::i64;
+  const DType dtype = !mean ? x.dtype() : is_floating(x.dtype()) ? compute_type(x.dtype()) : sum_type(x);
   const Tensor out = dtype == x.dtype() ? target_copy(x, op, where) : x.to(dtype, where);
   if (!include_self) {
     const Tensor start = full(s.index.shape(), identity(how, dtype), {dtype, x.device()}, where);
@@ -252,8 +242,9 @@ Tensor reduced_into(const Tensor& x, const Scattered& s, ScatterReduction how, b
   run_scatter(mode_of(how), out, s.dim, s.index, s.source.to(dtype, where).raw_view(), op, where);
   if (!mean) return out;
   const Tensor count = counts_at(out, dtype, s.dim, s.index, include_self, where);
-  if (!is_floating(dtype)) return floor_mean(out, count, where).to(x.dtype(), where);
-  return div(Operand(out, where), Operand(count, where)).to(x.dtype(), where);
+  const Tensor average = is_floating(dtype) ? div(Operand(out, where), Operand(count, where))
+                                            : floor_divide(Operand(out, where), Operand(count, where));
+  return average.to(x.dtype(), where);
 }
 
 struct ReduceFormula {
@@ -550,8 +541,7 @@ constexpr OpRecord scatter_op_records[] = {
      take_along_dim_samples, detail::boxed<&weft::take_along_dim>},
     {"scatter", "scatter(x, dim, index, source, *, reduce=None)",
      "x with source[i][j], or one value, put at [index[i][j]][j] for dim 0, and so on; of duplicates the last wins. "
-     "With "
-     "reduce 'add' or 'multiply' it is combined with what stands there.",
+     "With reduce 'add' or 'multiply' it is combined with what stands there.",
      true, any_type, scatter_samples, detail::boxed<&call_scatter>},
     {"scatter_add", "scatter_add(x, dim, index, source)",
      "x with source[i][j] added at [index[i][j]][j] for dim 0, and so on; duplicates add, in order.", true, any_type,

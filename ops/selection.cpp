@@ -112,15 +112,12 @@ class Parser {
     if (item.tensor.dim() == 0 && item.tensor.device().type == DeviceType::meta && !is_mask(item)) {
       integer(0);  // any value gives this shape
     } else if (item.tensor.dim() == 0) {
-      const Scalar value = item.tensor.item_scalar(where_);
-      if (is_mask(item)) boolean(value.to<bool>());
-      else integer(value.to<int64_t>());
+      if (is_mask(item)) boolean(item.tensor.item_scalar(where_).to<bool>());
+      else integer(index_numbers(item.tensor, where_).item_scalar(where_).to<int64_t>());
     } else if (is_mask(item)) {
       mask(item.tensor.to(x_.device(), where_));
     } else {
-      const DType t = item.tensor.dtype();
-      const Tensor index = item.tensor.to(x_.device(), where_);
-      pick(t == DType::i32 || t == DType::i64 ? index : index.to(DType::i64, where_), 1);
+      pick(index_numbers(item.tensor.to(x_.device(), where_), where_), 1);
     }
   }
 
@@ -312,20 +309,6 @@ void parse(Region& out, const Tensor& x, std::span<const Index> items, const cha
 void parse(Selection& out, const Tensor& x, std::span<const Index> items, const char* op, Location where) {
   Parser(out.region, &out, x, op, where).read(items);
 }
-
-namespace {
-
-// Each element of an expanded tensor once, in order.
-Tensor without_repeats(const Tensor& t, Location where) {
-  const NoGradGuard unrecorded;
-  Tensor once = t;
-  for (int d = 0; d < t.dim(); ++d) {
-    if (t.stride(d) == 0 && t.sizes()[d] > 1) once = once.narrow(d, 0, 1, where);
-  }
-  return once;
-}
-
-}  // namespace
 
 void check_indices(const Selection& selection, const char* op, Location where) {
   const CallScope scope(op, where);

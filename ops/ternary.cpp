@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 
 #include <weft/backends/functors/formulas.hpp>
@@ -92,11 +91,12 @@ Tensor ternary(TernaryOp op, const Operand& a, const Operand& b, const Operand& 
 Scalar within(DType dtype, Scalar bound) {
   return visit_dtype(dtype, [&]<class T>() -> Scalar {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      const int64_t low = std::cmp_less(std::numeric_limits<T>::min(), 0) ? std::numeric_limits<T>::min() : 0;
-      const int64_t high =
-          sizeof(T) == 8 ? std::numeric_limits<int64_t>::max() : int64_t(std::numeric_limits<T>::max());
-      if (bound.held_as() == DType::u64 && bound.to<uint64_t>() > uint64_t(high)) return high;
-      return std::clamp(bound.to<int64_t>(), low, high);
+      using Limits = std::numeric_limits<T>;
+      const bool beyond = bound.held_as() == DType::u64;  // what int64 does not hold
+      if (beyond) return std::cmp_less(Limits::max(), bound.to<uint64_t>()) ? Limits::max() : bound;
+      const int64_t value = bound.to<int64_t>();
+      if (std::cmp_less(value, Limits::min())) return Limits::min();
+      return std::cmp_less(Limits::max(), value) ? Limits::max() : bound;
     }
     return bound;
   });
@@ -104,8 +104,9 @@ Scalar within(DType dtype, Scalar bound) {
 
 Scalar bound_or(std::optional<Scalar> bound, bool upper, DType dtype, bool whole) {
   if (whole) {
-    using Limits = std::numeric_limits<int64_t>;
-    return within(dtype, bound.value_or(upper ? Limits::max() : Limits::min()));
+    const Scalar none =
+        upper ? Scalar(std::numeric_limits<uint64_t>::max()) : Scalar(std::numeric_limits<int64_t>::min());
+    return within(dtype, bound.value_or(none));
   }
   return bound.value_or(upper ? __builtin_inf() : -__builtin_inf());
 }
@@ -155,9 +156,8 @@ constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD) OpRe
 
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
-  const auto row = std::ranges::find_if(records, [](auto& r) { return std::string_view(r.name) == "addcmul"; });
-  *row = {"addcmul",       "addcmul(a, b, c, *, value=1)", "a + value * b * c", true, OpRecord::Domain::numeric,
-          addcmul_samples, detail::boxed<&call_addcmul>};
+  widen(records, "addcmul", "addcmul(a, b, c, *, value=1)", "a + value * b * c", addcmul_samples,
+        detail::boxed<&call_addcmul>);
   return records;
 }
 

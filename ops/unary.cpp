@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include <weft/backends/functors/formulas.hpp>
 #include <weft/ops/detail/common.hpp>
@@ -8,7 +7,7 @@
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
-#include <weft/ops/record.hpp>
+#include <weft/ops/detail/records.hpp>
 #include <weft/ops/detail/symbolic.hpp>
 
 namespace weft {
@@ -183,31 +182,13 @@ Tensor call_gelu(const Operand& x, const std::optional<std::string>& approximate
       x.where);
 }
 
-// The record of an op of the table with a wider schema.
-OpRecord with_schema(const char* name, const char* schema, const char* document,
-                     std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call) {
-  const auto row = std::ranges::find_if(unary_op_records, [&](auto& r) { return std::string_view(r.name) == name; });
-  OpRecord record = *row;
-  record.schema = schema;
-  record.document = document;
-  record.samples = samples;
-  record.call = call;
-  return record;
-}
-
 std::vector<OpRecord> all_records() {
-  const OpRecord wide[] = {
-      with_schema("round", "round(x, *, decimals=0)", "the nearest multiple of 10^-decimals, ties to even",
-                  round_samples, detail::boxed<&call_round>),
-      with_schema("softplus", "softplus(x, beta=1.0, threshold=20.0)",
-                  "log(1 + exp(beta * x)) / beta without overflow; x itself where beta * x is above threshold",
-                  softplus_samples, detail::boxed<&call_softplus>),
-  };
-  std::vector<OpRecord> records;
-  for (const OpRecord& row : unary_op_records) {
-    const auto found = std::ranges::find_if(wide, [&](auto& r) { return std::strcmp(r.name, row.name) == 0; });
-    records.push_back(found == std::end(wide) ? row : *found);
-  }
+  std::vector<OpRecord> records(std::begin(unary_op_records), std::end(unary_op_records));
+  widen(records, "round", "round(x, *, decimals=0)", "the nearest multiple of 10^-decimals, ties to even",
+        round_samples, detail::boxed<&call_round>);
+  widen(records, "softplus", "softplus(x, beta=1.0, threshold=20.0)",
+        "log(1 + exp(beta * x)) / beta without overflow; x itself where beta * x is above threshold", softplus_samples,
+        detail::boxed<&call_softplus>);
   records.push_back({"gelu", "gelu(x, approximate='none')",
                      "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016), or with 'tanh' its "
                      "approximation by tanh",

@@ -129,8 +129,7 @@ constexpr OpRecord records[] = {
      detail::boxed<call_norm>},
     {"vector_norm", "vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
      "sum(|x|^ord)^(1/ord) over dim; the largest or smallest magnitude for an infinite ord, the number of elements "
-     "that "
-     "are not 0 for 0. 16-bit floats are computed in float32. The gradient at 0 is 0.",
+     "that are not 0 for 0. 16-bit floats are computed in float32. The gradient at 0 is 0.",
      true, OpRecord::Domain::floating, norm_samples, detail::boxed<call_vector_norm>},
 };
 

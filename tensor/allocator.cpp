@@ -6,11 +6,6 @@
 
 namespace weft {
 
-namespace detail {
-/// Lets the backend of a kind of device announce its allocators, if it did not yet. Defined in backends/.
-void start_backend(DeviceType type);
-}  // namespace detail
-
 namespace {
 
 constinit std::atomic<Allocator*> registry[device_type_count][256] = {};

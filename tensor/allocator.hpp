@@ -45,6 +45,8 @@ WEFT_API Allocator& cpu_allocator();
 namespace detail {
 /// What the calling thread has taken from the CPU's allocator so far, freed or not; for profiling.
 size_t thread_allocated_bytes();
+/// Lets the backend of a kind of device announce its allocators, if it did not yet. Defined in backends/.
+void start_backend(DeviceType type);
 }  // namespace detail
 
 WEFT_API MemoryStats memory_stats(Device device = {});

@@ -51,8 +51,9 @@ DType promote(DType a, DType b, const char* op, Location where) {
   if (is_signed(a) == is_signed(b)) return itemsize(a) > itemsize(b) ? a : b;
   const DType signed_type = is_signed(a) ? a : b;
   const DType unsigned_type = is_signed(a) ? b : a;
-  if (unsigned_type != DType::u8) return refuse();  // as PyTorch: wide unsigned types have no promotion with signed
-  return signed_type == DType::i8 ? DType::i16 : signed_type;
+  if (unsigned_type == DType::u64) return refuse();
+  if (itemsize(signed_type) > itemsize(unsigned_type)) return signed_type;
+  return unsigned_type == DType::u8 ? DType::i16 : unsigned_type == DType::u16 ? DType::i32 : DType::i64;
 }
 
 Device::Device(std::string_view text, Location where) {

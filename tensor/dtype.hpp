@@ -24,12 +24,11 @@ constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
 constexpr bool is_signed(DType t) {
   return is_floating(t) || t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
 }
-/// Held and cast, but not computed with: u16, u32, u64 and the 8-bit floats.
-constexpr bool is_storage_only(DType t) {
-  return t == DType::u16 || t == DType::u32 || t == DType::u64 || t >= DType::f8_e4m3fn;
-}
-/// The type that arithmetic runs in: f32 for the smaller floats, else `t` itself.
+/// Held and cast, but not computed with: the 8-bit floats.
+constexpr bool is_storage_only(DType t) { return t >= DType::f8_e4m3fn; }
+/// The type that arithmetic runs in: f32 for the smaller floats, u64 for u16 and u32, else `t` itself.
 constexpr DType compute_type(DType t) {
+  if (t == DType::u16 || t == DType::u32) return DType::u64;
   return t == DType::f16 || t == DType::bf16 || t >= DType::f8_e4m3fn ? DType::f32 : t;
 }
 
@@ -39,7 +38,9 @@ WEFT_API std::ostream& operator<<(std::ostream& out, DType t);
 /// The inverse of `name`; unknown names are a ValueError.
 WEFT_API DType dtype_from_name(const char* name, Location where = {});
 
-/// The smallest type both convert to, as PyTorch's `promote_types`; there is none for the 8-bit floats: DTypeError.
+/// The smallest type both convert to, as PyTorch's `promote_types`, and where that has none, of u16, u32 and u64 with
+/// others, as the array API's standard. The 8-bit floats have none with other floats, nor u64 with signed integers:
+/// DTypeError.
 WEFT_API DType promote(DType a, DType b, const char* op = "promote", Location where = {});
 
 /// The process's default floating type: f32.

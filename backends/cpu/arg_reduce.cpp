@@ -111,6 +111,8 @@ ArgKernel kernel_for(DType dtype) {
       return {arg_line<largest, float>, arg_column_block<largest, float>};
     case DType::f64:
       return {arg_line<largest, double>, arg_column_block<largest, double>};
+    case DType::u64:
+      return {arg_line<largest, uint64_t>, arg_column_block<largest, uint64_t>};
     case DType::i64:
       return {arg_line<largest, int64_t>, arg_column_block<largest, int64_t>};
     default:

@@ -67,10 +67,16 @@ void with_addable(const char* kernel, const View& view, F&& body) {
       return body(uint8_t{});
     case DType::i8:
       return body(int8_t{});
+    case DType::u16:
+      return body(uint16_t{});
     case DType::i16:
       return body(int16_t{});
+    case DType::u32:
+      return body(uint32_t{});
     case DType::i32:
       return body(int32_t{});
+    case DType::u64:
+      return body(uint64_t{});
     case DType::i64:
       return body(int64_t{});
     case DType::f16:

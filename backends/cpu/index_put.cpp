@@ -53,7 +53,9 @@ void put(const View& base, const View& values, const IndexPlan& plan) {
   const int64_t pieces = (run + piece - 1) / piece, apart = outer.count * pieces;
   const int64_t work = positions * slab.count * std::min(run, piece);
   const int threads = num_threads();
-  const Slot type = slot_of(base.layout.dtype);
+  using Signed =
+      std::conditional_t<std::is_integral_v<T> && sizeof(T) != 1, std::make_signed<T>, std::type_identity<T>>;
+  const Slot type = slot_of(dtype_of<typename Signed::type>());  // a sum's bits are the same with a sign and without
   const BinaryLoop add =
       mode == Scatter::sum ? binary_loops.loop[static_cast<int>(BinaryOp::add)][type][0] : BinaryLoop{};
   // Of single elements a thread would read all indices to find its own, which takes longer than writing them all.

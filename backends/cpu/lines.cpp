@@ -104,10 +104,16 @@ void store_typed(char* to, int64_t stride, const A* from, int64_t n) {
       do_it(uint8_t);         \
     case DType::i8:           \
       do_it(int8_t);          \
+    case DType::u16:          \
+      do_it(uint16_t);        \
     case DType::i16:          \
       do_it(int16_t);         \
+    case DType::u32:          \
+      do_it(uint32_t);        \
     case DType::i32:          \
       do_it(int32_t);         \
+    case DType::u64:          \
+      do_it(uint64_t);        \
     case DType::i64:          \
       do_it(int64_t);         \
     case DType::f16:          \
@@ -215,6 +221,11 @@ template <>
 void load_line(int64_t* to, const char* from, int64_t stride, int64_t n, DType dtype) {
   HWY_DYNAMIC_DISPATCH(load_int64)(to, from, stride, n, dtype);
 }
+/// Of integers alone, whose 64 bits are the same with a sign and without.
+template <>
+void load_line(uint64_t* to, const char* from, int64_t stride, int64_t n, DType dtype) {
+  load_line(reinterpret_cast<int64_t*>(to), from, stride, n, dtype);
+}
 template <>
 void store_line(char* to, int64_t stride, DType dtype, const float* from, int64_t n) {
   HWY_DYNAMIC_DISPATCH(store_float)(to, stride, dtype, from, n);
@@ -230,6 +241,10 @@ void store_line(char* to, int64_t stride, DType dtype, const int32_t* from, int6
 template <>
 void store_line(char* to, int64_t stride, DType dtype, const int64_t* from, int64_t n) {
   HWY_DYNAMIC_DISPATCH(store_int64)(to, stride, dtype, from, n);
+}
+template <>
+void store_line(char* to, int64_t stride, DType dtype, const uint64_t* from, int64_t n) {
+  store_line(to, stride, dtype, reinterpret_cast<const int64_t*>(from), n);
 }
 void load_truth(int32_t* to, const char* from, int64_t stride, int64_t n, DType dtype) {
   HWY_DYNAMIC_DISPATCH(truth)(to, from, stride, n, dtype);

@@ -83,7 +83,7 @@ class Cursor {
   int64_t index_[max_rank];
 };
 
-/// n elements of `dtype`, `stride` bytes apart, as contiguous numbers. Exists for float, double, int32_t and int64_t.
+/// n elements of `dtype`, `stride` bytes apart, as contiguous numbers: float, double, int32_t, int64_t or uint64_t.
 template <class A>
 void load_line(A* to, const char* from, int64_t stride, int64_t n, DType dtype);
 /// The inverse; floats round to nearest even.
@@ -143,7 +143,7 @@ inline int64_t rows_per_chunk(int64_t n, int64_t elements = 32768) {
   return n >= elements ? 1 : elements / (n > 0 ? n : 1);
 }
 
-/// The reals that kernels compute with: bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64.
+/// The reals that kernels compute with: bool, integers, f16, bf16, f32, f64.
 constexpr bool is_computable(DType t) { return !is_storage_only(t); }
 
 constexpr bool is_computable_float(DType t) { return t >= DType::f16 && t <= DType::f64; }

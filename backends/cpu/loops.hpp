@@ -9,14 +9,26 @@
 
 namespace weft::cpu {
 
-/// The compute types, in the order of the tables; 16-bit floats are converted to f32 around the loops.
-enum Slot : int8_t { slot_none = -1, slot_bool, slot_u8, slot_i8, slot_i16, slot_i32, slot_i64, slot_f32, slot_f64 };
-inline constexpr int slot_count = 8;
-inline constexpr Slot slots[dtype_count] = {slot_bool, slot_u8,  slot_i8,   slot_none, slot_i16,
-                                            slot_none, slot_i32, slot_none, slot_i64,  slot_f32,
-                                            slot_f32,  slot_f32, slot_f64,  slot_none, slot_none};
+/// The compute types, in the order of the tables; what is computed in another type is converted around the loops.
+enum Slot : int8_t {
+  slot_none = -1,
+  slot_bool,
+  slot_u8,
+  slot_i8,
+  slot_i16,
+  slot_i32,
+  slot_u64,
+  slot_i64,
+  slot_f32,
+  slot_f64
+};
+inline constexpr int slot_count = 9;
+inline constexpr Slot slots[dtype_count] = {slot_bool, slot_u8,  slot_i8,  slot_u64,  slot_i16,
+                                            slot_u64,  slot_i32, slot_u64, slot_i64,  slot_f32,
+                                            slot_f32,  slot_f32, slot_f64, slot_none, slot_none};
 constexpr Slot slot_of(DType t) { return slots[static_cast<int>(t)]; }
-constexpr bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+/// Whether elements are converted to the type that arithmetic runs in, and back.
+constexpr bool is_converted(DType t) { return compute_type(t) != t; }
 
 using UnaryLoop = void (*)(void* out, const void* a, int64_t n);
 using BinaryLoop = void (*)(void* out, const void* a, const void* b, int64_t n);

@@ -45,6 +45,7 @@ void fill_compare(CompareLoops& loops) {
   fill_compare_slot<int8_t>(loops, slot_i8);
   fill_compare_slot<int16_t>(loops, slot_i16);
   fill_compare_slot<int32_t>(loops, slot_i32);
+  fill_compare_slot<uint64_t>(loops, slot_u64);
   fill_compare_slot<int64_t>(loops, slot_i64);
   fill_compare_slot<float>(loops, slot_f32);
   fill_compare_slot<double>(loops, slot_f64);

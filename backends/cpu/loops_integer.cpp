@@ -75,6 +75,7 @@ void fill_integer(UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& ternary)
   fill_slot<int8_t>(slot_i8, unary, binary, ternary);
   fill_slot<int16_t>(slot_i16, unary, binary, ternary);
   fill_slot<int32_t>(slot_i32, unary, binary, ternary);
+  fill_slot<uint64_t>(slot_u64, unary, binary, ternary);
   fill_slot<int64_t>(slot_i64, unary, binary, ternary);
 }
 

@@ -277,10 +277,13 @@ void run(const View& out, const View& a, const View& b, const View& bias) {
     case DType::u8:
     case DType::i8:
       return integer_matmul<uint8_t>(out, a, b, bias);
+    case DType::u16:
     case DType::i16:
       return integer_matmul<uint16_t>(out, a, b, bias);
+    case DType::u32:
     case DType::i32:
       return integer_matmul<uint32_t>(out, a, b, bias);
+    case DType::u64:
     case DType::i64:
       return integer_matmul<uint64_t>(out, a, b, bias);
     default:

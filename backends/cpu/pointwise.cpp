@@ -25,12 +25,13 @@ WEFT_FN void call(UnaryLoop loop, void* out, char* const* in, int64_t n) { loop(
 WEFT_FN void call(BinaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], in[1], n); }
 WEFT_FN void call(TernaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], in[1], in[2], n); }
 
-/// Runs a loop over operands that may be repeated, or 16-bit floats that the loop knows as f32.
+/// Runs a loop over operands that may be repeated, or of a type that the loop knows as a wider one.
 template <int N, class Loop>
 struct Job {
   const Loop* row;  // by the mask of repeated inputs
   int64_t out_item = 0;
   int64_t in_items[N] = {};
+  int64_t wide_item = 0;
   UnaryLoop widen[N] = {};
   UnaryLoop narrow = nullptr;
   bool converts = false;
@@ -74,7 +75,7 @@ struct Job {
   /// Repeats the element of operand k over a block.
   void fill(int k, char** in, char (*scratch)[walk_block * 8], int64_t n) const {
     alignas(8) char element[8];
-    const int64_t item = widen[k] != nullptr ? 4 : in_items[k];
+    const int64_t item = widen[k] != nullptr ? wide_item : in_items[k];
     std::memcpy(element, in[k], static_cast<size_t>(item));
     convert_loops.fill[std::countr_zero(static_cast<uint64_t>(item))](scratch[k], element, n);
     in[k] = scratch[k];
@@ -82,14 +83,15 @@ struct Job {
 
   void set_out(DType type) {
     out_item = itemsize(type);
-    if (!is_half(type)) return;
-    narrow = convert_loops.loop[static_cast<int>(type)][static_cast<int>(DType::f32)];
+    if (!is_converted(type)) return;
+    narrow = convert_loops.loop[static_cast<int>(type)][static_cast<int>(compute_type(type))];
     converts = true;
   }
   void set_in(int k, const View& in, DType type) {
-    in_items[k] = itemsize(in.layout.host_scalar ? compute_type(type) : type);
-    if (!is_half(type) || in.layout.host_scalar) return;
-    widen[k] = convert_loops.loop[static_cast<int>(DType::f32)][static_cast<int>(type)];
+    wide_item = itemsize(compute_type(type));
+    in_items[k] = in.layout.host_scalar ? wide_item : itemsize(type);
+    if (!is_converted(type) || in.layout.host_scalar) return;
+    widen[k] = convert_loops.loop[static_cast<int>(compute_type(type))][static_cast<int>(type)];
     converts = true;
   }
 };
@@ -156,7 +158,7 @@ WEFT_FN bool call_flat(const Loop* row, int64_t grain, const View& out, const Vi
 }
 template <int N, class Loop>
 WEFT_FN void start(const Loop* row, int64_t grain, const View& out, DType type, const View* const (&in)[N]) {
-  if (!is_half(type) && call_flat<N>(row, grain, out, in)) return;
+  if (!is_converted(type) && call_flat<N>(row, grain, out, in)) return;
   walk<N, Loop>(row, grain, out, type, in);
 }
 
@@ -213,12 +215,12 @@ void where(const View& out, const View& condition, const View& a, const View& b)
   const int64_t item = itemsize(type);
   const View* in[3] = {&condition, &a, &b};
   View narrowed[3];
-  uint16_t halves[3];
-  for (int k = 1; k < 3 && is_half(type); ++k) {  // host scalars are f32, the loops move 16 bits
+  uint64_t elements[3];
+  for (int k = 1; k < 3 && is_converted(type); ++k) {  // host scalars are of the compute type, the loops move elements
     if (!in[k]->layout.host_scalar) continue;
-    convert_loops.loop[static_cast<int>(type)][static_cast<int>(DType::f32)](&halves[k], in[k]->data, 1);
+    convert_loops.loop[static_cast<int>(type)][static_cast<int>(compute_type(type))](&elements[k], in[k]->data, 1);
     narrowed[k] = *in[k];
-    narrowed[k].data = &halves[k];
+    narrowed[k].data = &elements[k];
     in[k] = &narrowed[k];
   }
   const TernaryLoop* row = select_loops.loop[std::countr_zero(static_cast<uint64_t>(item))];

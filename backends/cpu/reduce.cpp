@@ -26,7 +26,7 @@ using Wide = std::conditional_t<is_float<A>, double, A>;
 template <class A>
 constexpr A lowest_value() {
   if constexpr (is_float<A>) return -infinity<A>;
-  else return static_cast<A>(A(1) << (sizeof(A) * 8 - 1));
+  else return std::is_unsigned_v<A> ? A(0) : static_cast<A>(A(1) << (sizeof(A) * 8 - 1));
 }
 template <class A>
 constexpr A highest_value() {
@@ -288,6 +288,12 @@ void reduce_numbers(Reduction reduction, const ReducePlan& plan) {
   }
 }
 
+template <class A>
+void extreme_of(Reduction reduction, const ReducePlan& plan) {
+  if (reduction == Reduction::max) reduce_by(kernel<Largest, A>(), plan);
+  else reduce_by(kernel<Smallest, A>(), plan);
+}
+
 void reduce_any(Reduction reduction, const ReducePlan& plan) {
   if (reduction == Reduction::any) {
     // Over nothing: false, which as a maximum of truths is 0.
@@ -300,8 +306,8 @@ void reduce_any(Reduction reduction, const ReducePlan& plan) {
   if (t == DType::f64) return reduce_numbers<double>(reduction, plan);
   if (is_floating(t)) return reduce_numbers<float>(reduction, plan);
   if (!extreme || t == DType::i64) return reduce_numbers<int64_t>(reduction, plan);
-  return reduction == Reduction::max ? reduce_by(kernel<Largest, int32_t>(), plan)
-                                     : reduce_by(kernel<Smallest, int32_t>(), plan);
+  if (compute_type(t) == DType::u64) return extreme_of<uint64_t>(reduction, plan);
+  return extreme_of<int32_t>(reduction, plan);
 }
 
 }  // namespace

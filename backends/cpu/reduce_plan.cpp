@@ -196,6 +196,7 @@ void reduce_by(const ReduceKernel<W>& kernel, const ReducePlan& plan, bool truth
 }
 template void reduce_by(const ReduceKernel<double>&, const ReducePlan&, bool, double);
 template void reduce_by(const ReduceKernel<int64_t>&, const ReducePlan&, bool, double);
+template void reduce_by(const ReduceKernel<uint64_t>&, const ReducePlan&, bool, double);
 template void reduce_by(const ReduceKernel<int32_t>&, const ReducePlan&, bool, double);
 template void reduce_by(const ReduceKernel<Moments>&, const ReducePlan&, bool, double);
 

@@ -1,8 +1,8 @@
 // The dialect of portable kernels: one text for nvcc and for clang's C++ for OpenCL, which becomes SPIR-V.
 //
 // A kernel is WEFT_KERNEL WEFT_NAMED(name)(...) in a file *.inc, which is compiled once for each number type it
-// computes in: WEFT_NUMBER is float, double or int64_t, WEFT_SUFFIX names it. Its body is a template in the header
-// beside it. All operands are addresses of bytes; plans (plan.hpp) tell their layouts and are passed by value.
+// computes in: WEFT_NUMBER is float, double, int64_t or uint64_t, WEFT_SUFFIX names it. Its body is a template in the
+// header beside it. All operands are addresses of bytes; plans (plan.hpp) tell their layouts and are passed by value.
 #pragma once
 
 #include <weft/backends/portable/plan.hpp>
@@ -198,6 +198,12 @@ template <>
 struct Memory<int64_t> {
   static WEFT_DEVICE int64_t load(In p, DType t) { return load_whole(p, t); }
   static WEFT_DEVICE void store(Out p, DType t, int64_t x) { store_whole(p, t, x); }
+};
+
+template <>
+struct Memory<uint64_t> {
+  static WEFT_DEVICE uint64_t load(In p, DType t) { return (uint64_t)load_whole(p, t); }
+  static WEFT_DEVICE void store(Out p, DType t, uint64_t x) { store_whole(p, t, (int64_t)x); }
 };
 
 #if defined(WEFT_HAS_DOUBLE) || defined(__CUDACC__)

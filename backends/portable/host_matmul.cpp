@@ -46,7 +46,7 @@ void matmul(const View& out, const View& a, const View& b, const View& bias) {
   if (l.numel == 0) return;
   if (a.layout.sizes[a.layout.rank - 1] == 0) return bias.data != nullptr ? copy(out, bias) : fill(out, Scalar(0));
   Accelerator& device = device_of(out);
-  const Compute compute = compute_of(l.dtype);
+  const Compute compute = ring_of(l.dtype);
   require(device, compute, "matmul", out);
   portable::Matmul plan = {};
   const bool has_bias = bias.data != nullptr;

@@ -29,7 +29,7 @@ void random(const View& out, Distribution distribution, PhiloxSeed seed, double 
   if (floats_only ? !is_computable_float(t) : is_storage_only(t)) unsupported("random", out);
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(out);
-  const Compute compute = compute_of(t);
+  const Compute compute = ring_of(t);
   require(device, compute, "random", out);
   portable::Draw plan = {};
   const Layout* const layouts[] = {&out.layout};

@@ -15,14 +15,19 @@
 
 namespace weft::portable::host {
 
-/// The number types that kernels compute in.
-enum class Compute : uint8_t { f32, f64, i64 };
+/// The number types that kernels compute in; u64 where order or division tells it from i64.
+enum class Compute : uint8_t { f32, f64, i64, u64 };
+inline constexpr int compute_count = 4;
 inline Compute compute_of(DType t) {
   if (t == DType::f64) return Compute::f64;
+  if (t == DType::u64) return Compute::u64;
   return is_floating(t) ? Compute::f32 : Compute::i64;
 }
+/// For kernels that only add and multiply.
+inline Compute ring_of(DType t) { return t == DType::u64 ? Compute::i64 : compute_of(t); }
 inline DType dtype_of(Compute c) {
-  return c == Compute::f32 ? DType::f32 : (c == Compute::f64 ? DType::f64 : DType::i64);
+  constexpr DType types[compute_count] = {DType::f32, DType::f64, DType::i64, DType::u64};
+  return types[static_cast<int>(c)];
 }
 
 /// A kernel's name in each module that has it; handles are made at first use, for each device.
@@ -46,13 +51,13 @@ class Entry {
     return serves_any() ? first_ : static_cast<Module>(static_cast<int>(first_) + static_cast<int>(c));
   }
   std::string full_name(Compute c) const {
-    constexpr const char* suffixes[] = {"_f32", "_f64", "_i64"};
+    constexpr const char* suffixes[] = {"_f32", "_f64", "_i64", "_u64"};
     return std::string(name_) + (serves_any() ? "_any" : suffixes[static_cast<int>(c)]);
   }
 
   const char* name_;
   Module first_;
-  std::atomic<Kernel*> known_[remembered][3] = {};
+  std::atomic<Kernel*> known_[remembered][compute_count] = {};
 };
 
 /// For a kernel's argument: a view of nothing may have any address.

@@ -20,6 +20,10 @@ template <>
 WEFT_DEVICE int64_t scalar_value<int64_t>(HostScalar s) {
   return (int64_t)s.bits;
 }
+template <>
+WEFT_DEVICE uint64_t scalar_value<uint64_t>(HostScalar s) {
+  return s.bits;
+}
 
 #if defined(WEFT_HAS_DOUBLE) || defined(__CUDACC__)
 template <>

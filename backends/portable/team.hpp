@@ -84,6 +84,11 @@ struct Limits<int64_t> {
   static WEFT_DEVICE int64_t lowest() { return (int64_t)((uint64_t)1 << 63); }
   static WEFT_DEVICE int64_t highest() { return (int64_t)(~(uint64_t)0 >> 1); }
 };
+template <>
+struct Limits<uint64_t> {
+  static WEFT_DEVICE uint64_t lowest() { return 0; }
+  static WEFT_DEVICE uint64_t highest() { return ~(uint64_t)0; }
+};
 #if defined(WEFT_HAS_DOUBLE) || defined(__CUDACC__)
 template <>
 struct Limits<double> {

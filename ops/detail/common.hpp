@@ -59,6 +59,12 @@ void check_floating(const char* op, const Tensor& t, Location where);
 /// `g` summed over the dimensions that broadcasting added or repeated, so that it has `sizes`.
 Tensor sum_to(Tensor&& g, std::span<const int64_t> sizes, Location where);
 
+/// Integers as kernels read indices, in i32 or i64; what i64 does not hold becomes its largest, which no size allows.
+Tensor index_numbers(const Tensor& index, Location where);
+
+/// Each element of an expanded tensor once, in order, for checks of every element; not recorded.
+Tensor without_repeats(const Tensor& t, Location where);
+
 /// An in-place write to `target` by `op` that happened: raises the version and names the writer.
 inline void note_write(const Tensor& target, const char* op, Location where) {
   target.impl()->storage->note_write(op, where);

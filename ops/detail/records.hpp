@@ -26,4 +26,8 @@ std::span<const OpRecord> loss_records();
 std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
 
+/// Gives the record of that name more arguments than its table has.
+void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
+           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call);
+
 }  // namespace weft

@@ -215,11 +215,9 @@ def _reduced(name, x, axis, keepdims, **options):
 
 
 def _total(x, dtype, compute):
-    """What compute(x, dtype) gives: of unsigned integers in uint64, whose sums are those of int64 bit by bit."""
+    """What compute(x, dtype) gives: of unsigned integers in uint64."""
     unsigned = not x.dtype.is_floating_point and not x.dtype.is_signed and x.dtype is not bool
-    if dtype is uint64 or dtype is None and unsigned:
-        return compute(x.to(int64), int64).to(uint64)
-    return compute(x, dtype)
+    return compute(x, uint64 if dtype is None and unsigned else dtype)
 
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):

@@ -21,7 +21,7 @@ namespace {
 
 using namespace test;
 
-constexpr DType computed[] = {boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64};
+constexpr DType computed[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64};
 constexpr DType stored[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
 
 /// What `compute` makes of tensors on the device equals what it makes of them on the CPU.

@@ -91,7 +91,7 @@ DEVICE_TEST(ConvertsExtremeNumbersAsTheCpuDoes) {
 }
 
 DEVICE_TEST(FillsEveryDtype) {
-  for (DType t : {boolean, u8, i16, i32, i64, f16, bf16, f32, f64}) {
+  for (DType t : {boolean, u8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64}) {
     SCOPED_TRACE(name(t));
     expect_equal(full({7}, 3, {t, on}), full({7}, 3, {t}));
     const Tensor a = zeros({4, 6}, {t, on}), b = zeros({4, 6}, {t});
@@ -232,15 +232,25 @@ DEVICE_TEST(EveryFormulaMatchesTheCpu) {
 
 DEVICE_TEST(ComputesWithIntegersAndBool) {
   const Tensor x = arange(-50, 50), y = arange(0, 100) + 1;
-  for (DType t : {i8, i16, i32, i64, u8}) {
+  for (DType t : {i8, i16, i32, i64, u8, u16, u32, u64}) {  // of those without a sign half are in their upper half
     SCOPED_TRACE(name(t));
     const Tensor a = x.to(t), b = y.to(t), c = a.to(on), d = b.to(on);
     expect_equal(c + d, a + b);
     expect_equal(c * d, a * b);
     expect_equal(minimum(c, d), minimum(a, b));
     expect_equal(abs(c), abs(a));
+    expect_equal(sign(c), sign(a));
+    expect_equal(floor_divide(c, d), floor_divide(a, b));
+    expect_equal(remainder(c, d), remainder(a, b));
+    expect_equal(pow(c, d), pow(a, b));
+    expect_equal(clamp(c, 3, 20), clamp(a, 3, 20));
     expect_equal(c < d, a < b);
+    expect_equal(c > 20, a > 20);
     expect_equal(sum(c), sum(a));
+    expect_equal(amax(c), amax(a));
+    expect_equal(amin(c), amin(a));
+    expect_equal(argmax(c), argmax(a));
+    expect_equal(cumsum(c, 0), cumsum(a, 0));
     expect_equal(matmul(c.view({10, 10}), d.view({10, 10})), matmul(a.view({10, 10}), b.view({10, 10})));
   }
   const Tensor p = x > 7, q = y > 60, r = p.to(on), s = q.to(on);
@@ -335,6 +345,13 @@ DEVICE_TEST(DrawsTheSameBitsAsTheCpu) {
   const Tensor expected = randint(-3, 1000, {501});
   manual_seed(5);
   expect_equal(randint(-3, 1000, {501}, {i64, on}), expected);
+  for (DType t : {u16, u32, u64}) {
+    manual_seed(6);
+    const Tensor whole = randint(3, 60000, {501}, {t});
+    manual_seed(6);
+    expect_equal(randint(3, 60000, {501}, {t, on}), whole);
+    expect_equal(arange(5, 60000, 7, {t, on}), arange(5, 60000, 7, t));
+  }
 }
 
 DEVICE_TEST(NormsAndLossesMatch) {
@@ -362,12 +379,12 @@ DEVICE_TEST(GradientsMatch) {
 }
 
 DEVICE_TEST(UnservedDtypesSayWhere) {
-  const Tensor x = zeros({2}, {u32, on});
+  const Tensor x = zeros({2}, {f8_e5m2, on});
   try {
     kernels(x.raw_view()).unary(UnaryOp::square, x.raw_view(), x.raw_view());
     FAIL();
   } catch (const DTypeError& e) {
-    EXPECT_THAT(e.what(), ::testing::HasSubstr("uint32 on " + on.name()));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("float8_e5m2 on " + on.name()));
   }
 }
 

@@ -58,7 +58,8 @@ class HostArray {
   HostArray(DType dtype, const ArrayShape& shape, unsigned seed) : HostArray(dtype, shape) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> real(-1, 1);
-    for (int64_t i = 0; i < view.layout.numel; ++i) set(i, is_floating(dtype) ? real(random) : random() % 11 - 5.0);
+    const double shift = is_signed(dtype) || itemsize(dtype) == 1 ? 5 : 0;  // a double does not hold 2^64 - 5
+    for (int64_t i = 0; i < view.layout.numel; ++i) set(i, is_floating(dtype) ? real(random) : random() % 11 - shift);
   }
   HostArray(HostArray&& other) = default;
   HostArray& operator=(HostArray&& other) = default;
@@ -80,6 +81,13 @@ class HostArray {
       else return to_float(x);
     });
   }
+  /// An integer; of u64 those of its upper half as negative ones.
+  int64_t whole(int64_t position) const {
+    return visit_dtype(view.layout.dtype, [&]<class T>() -> int64_t {
+      if constexpr (std::is_integral_v<T>) return static_cast<int64_t>(*reinterpret_cast<const T*>(at(position)));
+      else throw std::logic_error("not an integer");
+    });
+  }
   void set(int64_t position, double value) {
     visit_dtype(view.layout.dtype, [&]<class T>() {
       T& x = *reinterpret_cast<T*>(at(position));
@@ -87,7 +95,8 @@ class HostArray {
       else if constexpr (std::is_same_v<T, bfloat16>) x = to_bfloat16(static_cast<float>(value));
       else if constexpr (std::is_floating_point_v<T>) x = static_cast<T>(value);
       else if constexpr (std::is_arithmetic_v<T>) x = static_cast<T>(static_cast<int64_t>(value));
-      else throw std::logic_error("not a type of these tests");
+      else if constexpr (std::is_same_v<T, float8_e5m2>) x = to_float8_e5m2(static_cast<float>(value));
+      else x = to_float8_e4m3fn(static_cast<float>(value));
     });
   }
   /// Every element, row-major.

@@ -24,7 +24,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 inline const std::vector<DType> float_types = {f16, bf16, f32, f64};
-inline const std::vector<DType> real_types = {boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64};
+inline const std::vector<DType> real_types = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64};
 
 /// Relative rounding error of one operation.
 inline double epsilon(DType t) {

@@ -93,9 +93,9 @@ TEST(Scatter, LongLinesByMoreAndFewerIndices) {
 }
 
 TEST(Scatter, ReplaceServesStorageTypes) {
-  for (const DType dtype : {u16, u32, u64}) expect_scattered(Scatter::replace, dtype, {.sizes = {5, 3}}, 0, 8);
-  HostArray out(u16, {.sizes = {2}});
-  const HostArray index = filled(i64, {.sizes = {1}}, {0}), source(u16, {.sizes = {1}});
+  for (const DType dtype : {f8_e4m3fn, f8_e5m2}) expect_scattered(Scatter::replace, dtype, {.sizes = {5, 3}}, 0, 8);
+  HostArray out(f8_e5m2, {.sizes = {2}});
+  const HostArray index = filled(i64, {.sizes = {1}}, {0}), source(f8_e5m2, {.sizes = {1}});
   EXPECT_THROW(cpu::scatter(Scatter::sum, out.view, 0, index.view, source.view), DTypeError);
 }
 

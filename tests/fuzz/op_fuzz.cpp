@@ -233,8 +233,10 @@ std::optional<Tensors> gradients(const OpRecord& record, const Values& values) {
   Outcome out = call(record, leaves);
   std::erase_if(out.tensors, [](const Tensor& y) { return !y.defined() || !y.requires_grad(); });
   if (is_empty_handed(out) || out.tensors.empty()) return {};
-  for (const Tensor& y : out.tensors) seeds.push_back(ones(y.shape(), y.dtype()));
-  const Outcome found = outcome_of([&]() -> Value { return grad(out.tensors, inputs, seeds, {.allow_unused = true}); });
+  const Outcome found = outcome_of([&]() -> Value {
+    for (const Tensor& y : out.tensors) seeds.push_back(ones(y.shape(), y.dtype()));  // a view may be huge
+    return grad(out.tensors, inputs, seeds, {.allow_unused = true});
+  });
   if (is_empty_handed(found)) return {};
   ++counts.gradients;
   return found.tensors;

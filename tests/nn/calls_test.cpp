@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "collected_warnings.hpp"
+
 #include <weft/autograd/mode.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/ops/create.hpp>
@@ -173,14 +175,8 @@ TEST(ModuleCalls, WhereTheArgumentsFitIsAQuestionToTheCompiler) {
 
 class ForgottenMembers : public testing::Test {
  protected:
-  void SetUp() override {
-    before_ = set_warning_handler([this](const Warning& w) { texts.push_back(w.text); });
-  }
-  void TearDown() override { set_warning_handler(before_); }
-  std::vector<std::string> texts;
-
- private:
-  WarningHandler before_;
+  CollectedWarnings collected;
+  std::vector<std::string>& texts = collected.texts;
 };
 
 struct Forgetful : nn::Layer<Forgetful> {

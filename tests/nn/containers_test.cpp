@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "message_of.hpp"
+
 #include <weft/autograd/mode.hpp>
 #include <weft/nn/transformer.hpp>
 #include <weft/ops/create.hpp>
@@ -13,16 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 std::string printed(const nn::Module& module) {
   std::ostringstream out;

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "message_of.hpp"
+
 #include <weft/autograd/mode.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/ops/create.hpp>
@@ -40,16 +42,6 @@ struct Outer : nn::Layer<Outer> {
   }
   Tensor forward(const Tensor& x) const { return inner[1](inner[0](first(x))) + shift; }
 };
-
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Module, NamesFollowTheTree) {
   const Outer net;

@@ -36,7 +36,14 @@ TEST(IndexSelect, TakesSlices) {
 
 TEST(IndexSelect, TakesAnyIntegerType) {
   const Tensor x = counted({4});
-  for (DType t : {u8, i8, i16, i32, i64}) EXPECT_EQ(v(index_select(x, 0, tensor({3, 0}).to(t))), (Numbers{3, 0}));
+  for (DType t : {u8, i8, u16, i16, u32, i32, u64, i64}) {
+    EXPECT_EQ(v(index_select(x, 0, tensor({3, 0}).to(t))), (Numbers{3, 0}));
+    EXPECT_EQ(v(x[tensor({3, 0}).to(t)]), (Numbers{3, 0}));
+  }
+  const Tensor huge = full({1}, uint64_t{18446744073709551615u}, u64);  // -1, if the sign were looked at
+  EXPECT_THROW(index_select(x, 0, huge), IndexError);
+  EXPECT_THROW((void)x[huge].sum(), IndexError);
+  EXPECT_THROW((void)x[huge[0]].sum(), IndexError);
   EXPECT_EQ(v(index_select(x.to(boolean), 0, tensor({3, 0}))), (Numbers{1, 0}));
 }
 

@@ -3,8 +3,8 @@
 #include <weft/ops/loss.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/softmax.hpp>
-#include <weft/tensor/warning.hpp>
 
+#include "collected_warnings.hpp"
 #include "values.hpp"
 
 namespace weft::testing {
@@ -220,8 +220,8 @@ TEST(PointwiseLosses, Gradient) {
 }
 
 TEST(PointwiseLosses, WarnOnceOfShapesThatBroadcast) {
-  std::vector<std::string> texts;
-  const auto before = set_warning_handler([&](const Warning& w) { texts.push_back(w.text); });
+  const CollectedWarnings collected;
+  const std::vector<std::string>& texts = collected.texts;
   const Tensor x = spread({4, 1}), y = spread({4});
   const auto all = [](const Tensor& a, const Tensor& b) {
     (void)mse_loss(a, b), (void)l1_loss(a, b), (void)huber_loss(a, b), (void)smooth_l1_loss(a, b);
@@ -231,7 +231,6 @@ TEST(PointwiseLosses, WarnOnceOfShapesThatBroadcast) {
   (void)mse_loss(x, 0.5);
   EXPECT_TRUE(texts.empty());
   all(x, y), all(x, y);
-  set_warning_handler(before);
   ASSERT_EQ(texts.size(), 5u);
   EXPECT_NE(texts[0].find("[mse_loss] input [4, 1] and target [4] differ in shape and broadcast to [4, 4]"),
             std::string::npos)

@@ -38,10 +38,11 @@ Arguments parse(const std::string& schema) {
 }
 
 std::span<const DType> dtypes_of(const OpRecord& record) {
-  static constexpr DType all[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64,
-                                  DType::i32, DType::i16, DType::i8,  DType::u8,   DType::boolean};
+  static constexpr DType all[] = {DType::f32, DType::f64, DType::f16,    DType::bf16, DType::i64,
+                                  DType::u64, DType::i32, DType::u32,    DType::i16,  DType::u16,
+                                  DType::i8,  DType::u8,  DType::boolean};
   if (record.domain == OpRecord::Domain::floating) return std::span(all).first(4);
-  return record.domain == OpRecord::Domain::any ? std::span(all) : std::span(all).first(9);
+  return record.domain == OpRecord::Domain::any ? std::span(all) : std::span(all).first(std::size(all) - 1);
 }
 
 std::vector<Values> samples_of(const OpRecord& record, DType dtype, Device device = {}) {

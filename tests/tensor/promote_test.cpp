@@ -32,11 +32,24 @@ TEST(Promotion, EveryPairIsAsInPyTorch) {
   }
 }
 
-TEST(Promotion, EightBitFloatsAndWideUnsignedHaveNoCommonType) {
+TEST(Promotion, EightBitFloatsHaveNoCommonTypeWithFloats) {
   EXPECT_THROW(promote(f8_e4m3fn, f32), DTypeError);
   EXPECT_THROW(promote(f8_e4m3fn, f8_e5m2), DTypeError);
-  EXPECT_THROW(promote(u32, i32), DTypeError);
+}
+
+TEST(Promotion, UnsignedAndSignedIntegersMeetInTheSmallestSignedTypeThatHoldsBoth) {
+  const DType signed_types[] = {i8, i16, i32, i64}, unsigned_types[] = {u8, u16, u32};
+  const DType expected[3][4] = {{i16, i16, i32, i64}, {i32, i32, i32, i64}, {i64, i64, i64, i64}};
+  for (int u = 0; u < 3; ++u) {
+    for (int s = 0; s < 4; ++s) {
+      EXPECT_EQ(promote(unsigned_types[u], signed_types[s]), expected[u][s]);
+      EXPECT_EQ(promote(signed_types[s], unsigned_types[u]), expected[u][s]);
+    }
+  }
+  for (DType t : signed_types) EXPECT_THROW(promote(u64, t), DTypeError);
+  for (DType t : {u8, u16, u32, boolean}) EXPECT_EQ(promote(u64, t), u64);
   EXPECT_EQ(promote(u16, u32), u32);
+  EXPECT_EQ(promote(u64, f16), f16);
 }
 
 TEST(Promotion, NumbersDoNotWidenATensorOfTheirCategory) {

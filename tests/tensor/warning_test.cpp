@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "collected_warnings.hpp"
+
 #include <weft/tensor/warning.hpp>
 
 namespace weft {
@@ -18,14 +20,8 @@ using testing::StartsWith;
 
 class Warnings : public testing::Test {
  protected:
-  void SetUp() override {
-    before_ = set_warning_handler([this](const Warning& w) { texts.push_back(w.text); });
-  }
-  void TearDown() override { set_warning_handler(before_); }
-  std::vector<std::string> texts;
-
- private:
-  WarningHandler before_;
+  CollectedWarnings collected;
+  std::vector<std::string>& texts = collected.texts;
 };
 
 void odd(const char* op, Location where = {}) { warn({.op = op, .problem = "odd", .remedy = "do less"}, where); }
