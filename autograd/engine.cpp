@@ -383,6 +383,7 @@ class GraphRun {
 
   void run_node(Node* node, Tensor* incoming) {
     check_not_released(node);
+    if (WEFT_UNLIKELY(node->functions->add_to != nullptr) && adds_part(node, incoming[0])) return;
     constexpr int few = 4;
     Tensor small[few];
     std::vector<Tensor> many;
@@ -394,6 +395,21 @@ class GraphRun {
     node->functions->run(*node, incoming, outgoing);
     release_what_is_saved(node);
     hand_on(node, outgoing);
+  }
+
+  // The gradient of a part of a tensor goes straight into the sum that waits for the whole, where the engine alone owns
+  // it: so n reads of parts cost n parts, not n tensors.
+  bool adds_part(Node* node, Tensor& gradient) {
+    Node* const child = node->edges[0].node();
+    if (options_.create_graph || !detail::share_gradients || child == nullptr || !needed(child)) return false;
+    const Tensor& sum = slot(child, node->edges[0].output());
+    if (!sum.defined() || !writable(sum)) return false;
+    node->functions->add_to(*node, sum, std::move(gradient));
+    ++detail::grad_counts.accumulated_in_place;
+    detail::grad_counts.bytes_saved += sum.nbytes();
+    release_what_is_saved(node);
+    hand_on(node, nullptr);
+    return true;
   }
 
   void hand_on(Node* node, Tensor* outgoing) {

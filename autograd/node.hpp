@@ -71,6 +71,9 @@ struct Node {
     void (*destroy)(Node* self);
     /// Copies what was saved and drops the copy: for detail::visit_saved. Null where that cannot be done.
     void (*copy_saved)(const Node& self) = nullptr;
+    /// Adds what would go out along edge 0 to `sum`, which is contiguous and which nobody else reads. For nodes of
+    /// parts of a tensor, whose gradient is mostly zeros; null for others.
+    void (*add_to)(Node& self, const Tensor& sum, Tensor&& gradient) = nullptr;
   };
 
   Node(const Functions* functions_, const char* op_, Location where_) : functions(functions_), op(op_), where(where_) {}
@@ -220,7 +223,13 @@ struct OpNode : Node {
     if constexpr (std::is_copy_constructible_v<F>) [[maybe_unused]]
       const F copy(static_cast<const OpNode&>(self).formula);
   }
-  static constexpr Functions table = {run, release_saved, destroy, copy_saved};
+  static constexpr bool adds = requires(F & f, Node& self, const Tensor& sum, Tensor&& g) {
+    f.add_to(self, sum, std::move(g));
+  };
+  static void add_to(Node& self, const Tensor& sum, Tensor&& gradient) {
+    if constexpr (adds) static_cast<OpNode&>(self).formula.add_to(self, sum, std::move(gradient));
+  }
+  static constexpr Functions table = {run, release_saved, destroy, copy_saved, adds ? add_to : nullptr};
 
   Edge inline_edges[edge_capacity];
   union {

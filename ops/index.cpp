@@ -100,6 +100,9 @@ struct SelectFormula {
     add_slices(out, dim, index.get(self), g, self.op, self.where);
     return out;
   }
+  void add_to(Node& self, const Tensor& sum, Tensor&& g) {
+    add_slices(sum, dim, index.get(self), g, self.op, self.where);
+  }
 };
 
 // The gradient of a source whose slices went to `index`, also of those that another slice replaced.

@@ -61,6 +61,9 @@ struct SelectBack {
     whole.select(dim, index, self.where).copy_(g, self.where);
     return whole;
   }
+  void add_to(Node& self, const Tensor& sum, Tensor&& g) {
+    sum.select(dim, index, self.where).add_(Operand(std::move(g), self.where));
+  }
 };
 
 struct SliceBack {
@@ -68,6 +71,7 @@ struct SliceBack {
   int dim;
   int64_t first, count, step;
   Tensor operator()(Node& self, Tensor&& g);
+  void add_to(Node& self, const Tensor& sum, Tensor&& g);
 };
 
 void copy_shape(Layout& to, const Layout& from) {
@@ -101,6 +105,10 @@ Tensor SliceBack::operator()(Node& self, Tensor&& g) {
   Tensor whole = zeros(shape, {g.dtype(), g.device()}, self.where);
   slice_exact(whole, dim, first, count, step, "slice", self.where).copy_(g, self.where);
   return whole;
+}
+
+void SliceBack::add_to(Node& self, const Tensor& sum, Tensor&& g) {
+  slice_exact(sum, dim, first, count, step, "slice", self.where).add_(Operand(std::move(g), self.where));
 }
 
 void set_sizes(Layout& layout, std::span<const int64_t> sizes, std::span<const int64_t> byte_strides) {

@@ -84,6 +84,9 @@ template <class Part>
 struct ReadFormula {
   SavedPart<Part> part;
   Tensor operator()(Node& self, Tensor&& g) { return placed(part.get(self), part.whole(), g, self.op, self.where); }
+  void add_to(Node& self, const Tensor& sum, Tensor&& g) {
+    write_part(sum, part.get(self), g, true, self.op, self.where);
+  }
 };
 template <class Part>
 struct PlaceFormula {

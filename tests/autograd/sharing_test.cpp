@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include <weft/tensor/allocator.hpp>
 #include <weft/weft.hpp>
 
 namespace weft {
@@ -259,6 +260,81 @@ TEST(Sharing, RandomGraphsGiveTheSameBitsWithAndWithout) {
     SharingOff off;
     ASSERT_EQ(on, run()) << "seed " << seed;
   }
+}
+
+// ---- parts of a tensor ----------------------------------------------------------------------------------------------
+
+using ReadPart = Tensor (*)(const Tensor& x, int64_t i);
+const std::pair<const char*, ReadPart> reads_of_parts[] = {
+    {"x[i]", [](const Tensor& x, int64_t i) -> Tensor { return x[i]; }},
+    {"select", [](const Tensor& x, int64_t i) { return x.select(0, i); }},
+    {"select of a column", [](const Tensor& x, int64_t i) { return x.select(1, i % 3); }},
+    {"narrow", [](const Tensor& x, int64_t i) { return x.narrow(0, i / 2, 2); }},
+    {"slice", [](const Tensor& x, int64_t i) { return x.slice(0, i, {}, 2); }},
+    {"x[i, j]",
+     [](const Tensor& x, int64_t i) -> Tensor {
+       return x[{i, 1}];
+     }},
+    {"x[list]",
+     [](const Tensor& x, int64_t i) -> Tensor {
+       return x[{{i, 0, i}}];
+     }},
+    {"x[mask]", [](const Tensor& x, int64_t i) -> Tensor { return x[x > static_cast<double>(i)]; }},
+    {"x[i, list]",
+     [](const Tensor& x, int64_t i) -> Tensor {
+       return x[{i, tensor({0, 2})}];
+     }},
+    {"index_select",
+     [](const Tensor& x, int64_t i) {
+       return index_select(x, 0, tensor({i, i}));
+     }},
+};
+
+TEST(Sharing, GradientsOfPartsMeetInOneSum) {
+  const auto gradient = [](ReadPart read, bool recorded, bool also_whole) {
+    const Tensor x = (arange(12).to(f64).view({4, 3}) - 3.5).requires_grad_();
+    Tensor total = zeros({}, f64);
+    for (int64_t i = 0; i < 4; ++i) total = total + square(read(x, i)).sum() * static_cast<double>(i + 1);
+    if (also_whole) total = total + x.sum() + (x * 3.0).sum();
+    return grad({total}, {x}, {}, {.create_graph = recorded})[0];
+  };
+  for (const auto& [name, read] : reads_of_parts) {
+    for (const bool also_whole : {false, true}) {
+      const Doubles expected = values(gradient(read, true, also_whole));  // each made whole, then added
+      EXPECT_EQ(values(gradient(read, false, also_whole)), expected) << name;
+      const SharingOff off;
+      EXPECT_EQ(values(gradient(read, false, also_whole)), expected) << name;
+    }
+  }
+}
+
+TEST(Sharing, ReadingEveryRowTakesTheMemoryOfOneGradient) {
+  for (const auto& [name, read] : reads_of_parts) {
+    if (std::string_view(name).find("mask") != std::string_view::npos) continue;  // a mask is as large as the tensor
+    constexpr int64_t rows = 400;
+    const Tensor x = zeros({rows, 100}).requires_grad_();
+    std::vector<Tensor> parts;
+    for (int64_t i = 0; i < rows / 2; ++i) parts.push_back(read(x, i).sum());
+    const Tensor total = stack(parts).sum();
+    const size_t before = detail::thread_allocated_bytes();
+    total.backward();
+    const size_t taken = detail::thread_allocated_bytes() - before, whole = static_cast<size_t>(x.nbytes());
+    EXPECT_LT(taken, 2 * whole) << name;  // not 200, one for each part
+  }
+}
+
+TEST(Sharing, AKeptSumIsNotWrittenByALaterPart) {
+  const Tensor x = zeros({3, 2}, f64).requires_grad_(), y = x * 1.0;
+  Tensor kept;
+  register_hook(y, [&](const Tensor& g) {
+    kept = g;
+    return Tensor();
+  });
+  const Tensor seed = ones({3, 2}, f64);
+  backward(std::vector<Tensor>{y, Tensor(y[0]), Tensor(y[0])}, std::vector<Tensor>{seed, seed[0], seed[0]});
+  EXPECT_EQ(values(seed), Doubles(6, 1));
+  EXPECT_EQ(values(kept), (Doubles{3, 3, 1, 1, 1, 1}));
+  EXPECT_EQ(values(x.grad()), (Doubles{3, 3, 1, 1, 1, 1}));
 }
 
 }  // namespace
