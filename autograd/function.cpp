@@ -35,7 +35,8 @@ struct Context::State {
   Location where = Location::none();
   std::vector<Tensor> inputs, to_save, not_differentiable, dirty;
   std::vector<bool> wanted;
-  std::vector<Meta> input_meta, output_meta;
+  std::vector<std::optional<Meta>> input_meta;  // none of an undefined argument
+  std::vector<Meta> output_meta;
   std::vector<Kept> kept;
   Node* node = nullptr;
 };
@@ -65,7 +66,7 @@ Call::Call(std::string name, std::vector<Tensor> inputs, Location where) {
   state.inputs = std::move(inputs);
   for (const Tensor& input : state.inputs) {
     state.wanted.push_back(recording() && input.defined() && weft::needs_gradient(input.impl()));
-    state.input_meta.push_back(input.defined() ? Meta::of(input) : Meta{});
+    state.input_meta.push_back(input.defined() ? std::optional(Meta::of(input)) : std::nullopt);
   }
   scope_ = std::make_unique<KernelScope>(state.name.c_str(), where, std::ranges::count(state.wanted, true) > 0);
 }
@@ -74,8 +75,8 @@ Call::~Call() = default;
 
 namespace {
 
-void check_gradients(const std::vector<Meta>& wanted, const std::vector<Tensor>& gradients, const std::string& name,
-                     Location where) {
+void check_gradients(const std::vector<std::optional<Meta>>& wanted, const std::vector<Tensor>& gradients,
+                     const std::string& name, Location where) {
   if (gradients.size() != wanted.size()) {
     raise<AutogradError>({.op = name.c_str(),
                           .problem = fmt::format("backward returned {} gradients for {} tensor arguments",
@@ -83,11 +84,11 @@ void check_gradients(const std::vector<Meta>& wanted, const std::vector<Tensor>&
                          where);
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!gradients[i].defined() || wanted[i].fits(gradients[i])) continue;
+    if (!gradients[i].defined() || !wanted[i] || wanted[i]->fits(gradients[i])) continue;
     raise<ShapeError>(
         {.op = name.c_str(),
          .problem = fmt::format("backward returned a gradient that does not fit argument {}", i),
-         .details = fmt::format("argument {}, gradient {}", wanted[i].text(), Meta::of(gradients[i]).text())},
+         .details = fmt::format("argument {}, gradient {}", wanted[i]->text(), Meta::of(gradients[i]).text())},
         where);
   }
 }

@@ -13,13 +13,14 @@
 //   Tensor y = Cube::apply(x);
 //
 // `forward` runs unrecorded. `backward` gets one gradient per output (zeros where nothing arrived) and returns one per
-// tensor argument of `apply`, in order; an undefined one says that nothing flows. It is written with ordinary ops, so
-// with `create_graph` it is differentiated in turn.
+// tensor argument of `apply`, in order, a list of tensors counting as its elements; an undefined one says that nothing
+// flows. It is written with ordinary ops, so with `create_graph` it is differentiated in turn.
 #pragma once
 
 #include <any>
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -135,7 +136,15 @@ class Function {
   static void collect(std::vector<Tensor>& inputs, const T& argument) {
     constexpr bool is_tensor = std::derived_from<T, Tensor>;
     static_assert(is_tensor || !std::convertible_to<T, Tensor>, "write Tensor t = x[...] and pass t");
-    if constexpr (is_tensor) inputs.push_back(argument);
+    if constexpr (is_tensor) {
+      inputs.push_back(argument);
+    } else if constexpr (requires {
+                           { *std::begin(argument) } -> std::convertible_to<const Tensor&>;
+                         }) {
+      for (const Tensor& element : argument) inputs.push_back(element);
+    } else if constexpr (std::same_as<T, std::optional<Tensor>>) {
+      inputs.push_back(argument.value_or(Tensor()));
+    }
   }
 
   static std::string_view shown_name() {

@@ -165,7 +165,7 @@ struct KernelTable {
 
   /// out[i] = start + i * step over a contiguous 1-d view.
   void (*arange)(const View& out, Scalar start, Scalar step);
-  void (*random)(const View& out, Distribution, PhiloxSeed, double a, double b);
+  void (*random)(const View& out, Distribution, PhiloxSeed, Scalar a, Scalar b);
 
   // Attention on [batch, heads, length, head_dim]; log_sum_exp [batch, heads, queries] in the compute type.
   // `mask` (additive, compute type, broadcast) has null data where absent.

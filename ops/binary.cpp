@@ -8,7 +8,7 @@
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/detail/promote.hpp>
-#include <weft/ops/record.hpp>
+#include <weft/ops/detail/records.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/detail/symbolic.hpp>
 
@@ -372,11 +372,34 @@ std::vector<Values> binary_samples(SampleMaker& make) {
            binary_samples<Range{-2, 2}, Range{-2, 2}>,                                          \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
            {.binary = weft::name}},
-constexpr OpRecord binary_op_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)};
+constexpr OpRecord table_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)};
+
+std::vector<Values> scaled_samples(SampleMaker& make) {
+  std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{-3, 3}>(make);
+  const Value factor = is_floating(make.dtype()) ? Value(-1.5) : Value(int64_t{3});
+  samples.push_back({make.tensor({2, 1, 3}), make.tensor({4, 1}), factor});
+  return samples;
+}
+template <Tensor (*op)(const Operand&, const Operand&), Tensor (*scaled_op)(const Operand&, const Operand&, Scalar)>
+Tensor call_scaled(const Operand& a, const Operand& b, std::optional<Scalar> alpha) {
+  return alpha ? scaled_op(a, b, *alpha) : op(a, b);
+}
+
+std::vector<OpRecord> all_records() {
+  std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
+  widen(records, "add", "add(a, b, *, alpha=1)", "a + alpha * b; logical or for bool", scaled_samples,
+        detail::boxed<&call_scaled<weft::add, weft::add>>);
+  widen(records, "sub", "sub(a, b, *, alpha=1)", "a - alpha * b", scaled_samples,
+        detail::boxed<&call_scaled<weft::sub, weft::sub>>);
+  return records;
+}
 
 }  // namespace
 
-std::span<const OpRecord> binary_records() { return binary_op_records; }
+std::span<const OpRecord> binary_records() {
+  static const std::vector<OpRecord> records = all_records();
+  return records;
+}
 
 #define WEFT_DEFINE_BINARY(name, ...)                                                      \
   Tensor name(const Operand& a, const Operand& b) { return binary(BinaryOp::name, a, b); } \
@@ -414,21 +437,34 @@ Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
 Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 
 namespace {
-// b * alpha only where alpha is not 1.
-template <class F>
-const Tensor& scaled(const Operand& b, Scalar alpha, F&& f) {
-  if (alpha.to<double>() == 1.0) return f(b);
-  return f(Operand(mul(b, Operand(alpha, b.where)), b.where));
+// alpha * b in the dtype that it meets a in; b itself where alpha is 1.
+Tensor scaled(const char* op, const Operand& a, const Operand& b, Scalar alpha) {
+  if (alpha.to<double>() == 1) return b.tensor();
+  const DType dtype = result_type(a, b);
+  if (dtype == DType::boolean) return mul(b, Operand(alpha.to<bool>(), b.where));
+  return times(b.tensor().to(dtype, b.where), alpha, op, b.where);
+}
+Scalar negated(Scalar x) {
+  return x.is_floating() ? Scalar(-x.to<double>()) : Scalar(static_cast<int64_t>(0 - x.to<uint64_t>()));
+}
+
+Tensor add_scaled(const char* op, const Operand& a, const Operand& b, Scalar alpha, bool subtracts) {
+  if (is_floating(result_type(a, b))) return addcmul(a, b, Operand(subtracts ? negated(alpha) : alpha, a.where));
+  const Tensor by_alpha = scaled(op, a, b, alpha);
+  return subtracts ? sub(a, Operand(by_alpha, a.where)) : add(a, Operand(by_alpha, a.where));
 }
 }  // namespace
 
+Tensor add(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("add", a, b, alpha, false); }
+Tensor sub(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("sub", a, b, alpha, true); }
+
 const Tensor& Tensor::add_(const Operand& other, Scalar alpha) const {
-  return scaled(
-      other, alpha, [&](const Operand& b) -> auto& { return weft::add_(*this, b); });
+  const Operand x(checked(*this, "add_", other.where), other.where);
+  return weft::add_(*this, Operand(scaled("add_", x, other, alpha), other.where));
 }
 const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
-  return scaled(
-      other, alpha, [&](const Operand& b) -> auto& { return weft::sub_(*this, b); });
+  const Operand x(checked(*this, "sub_", other.where), other.where);
+  return weft::sub_(*this, Operand(scaled("sub_", x, other, alpha), other.where));
 }
 const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_(*this, other); }
 const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }

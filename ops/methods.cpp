@@ -82,6 +82,8 @@ WEFT_METHOD(Tensor, gelu, (Location where), Operand(x, where))
 WEFT_METHOD(Tensor, gelu, (Approximate approximate, Location where), Operand(x, where), approximate)
 WEFT_METHOD(Tensor, clip, (std::optional<Scalar> low, std::optional<Scalar> high, Location where), Operand(x, where),
             low, high)
+WEFT_METHOD(Tensor, add, (const Operand& other, Scalar alpha), Operand(x, other.where), other, alpha)
+WEFT_METHOD(Tensor, sub, (const Operand& other, Scalar alpha), Operand(x, other.where), other, alpha)
 WEFT_METHOD(Tensor, addcmul, (const Operand& b, const Operand& c, Scalar value), Operand(x, b.where), b, c, value)
 WEFT_METHOD(Tensor, round, (int64_t decimals, Location where), Operand(x, where), decimals)
 WEFT_METHOD(Tensor, softplus, (double beta, double threshold, Location where), Operand(x, where), beta, threshold)
@@ -246,6 +248,8 @@ WEFT_PART_METHOD(Tensor, slice,
                  (int dim, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, Location where),
                  dim, start, stop, step, where)
 WEFT_PART_METHOD(Tensor, narrow, (int dim, int64_t start, int64_t length, Location where), dim, start, length, where)
+WEFT_PART_METHOD(Tensor, narrow, (int dim, const Tensor& start, int64_t length, Location where), dim, start, length,
+                 where)
 WEFT_PART_METHOD(Tensor, select, (int dim, int64_t index, Location where), dim, index, where)
 WEFT_PART_METHOD(Tensor, unsqueeze, (int dim, Location where), dim, where)
 WEFT_PART_METHOD(Tensor, squeeze, (Location where), where)

@@ -52,6 +52,9 @@ WEFT_API Tensor round(const Operand& x, int64_t decimals);
 WEFT_API const Tensor& round_(const Tensor& x, int64_t decimals, Location where = {});
 /// log(1 + exp(beta x)) / beta, and x itself where beta x is above `threshold`.
 WEFT_API Tensor softplus(const Operand& x, double beta, double threshold = 20);
+/// a + alpha * b and a - alpha * b, 16-bit floats rounded once. DTypeError for a fraction among integers.
+WEFT_API Tensor add(const Operand& a, const Operand& b, Scalar alpha);
+WEFT_API Tensor sub(const Operand& a, const Operand& b, Scalar alpha);
 /// a + value * b * c. DTypeError for a fraction among integers.
 WEFT_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value);
 

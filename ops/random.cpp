@@ -23,7 +23,7 @@ PhiloxSeed reserve(Generator* generator, const Tensor& out, Distribution distrib
 }
 
 // Draws into `out`, which was checked already.
-void draw(const Tensor& out, Distribution distribution, double a, double b, Generator* generator, const char* op,
+void draw(const Tensor& out, Distribution distribution, Scalar a, Scalar b, Generator* generator, const char* op,
           Location where) {
   const auto kernel = WEFT_KERNEL_FOR(random, out, op, where);
   kernel(out.raw_view(), distribution, reserve(generator, out, distribution), a, b);
@@ -112,7 +112,7 @@ Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions optio
         where);
   }
   const Tensor out = empty(shape, {dtype, options.device}, where);
-  draw(out, Distribution::integers, static_cast<double>(low), static_cast<double>(high), generator, "randint", where);
+  draw(out, Distribution::integers, low, high, generator, "randint", where);
   return options.requires_grad ? out.requires_grad_(true, where) : out;
 }
 

@@ -305,6 +305,14 @@ Tensor Tensor::narrow(int dim, int64_t start, int64_t length, Location where) co
   return slice_exact(*this, d, first, length, 1, "narrow", where);
 }
 
+Tensor Tensor::narrow(int dim, const Tensor& start, int64_t length, Location where) const {
+  if (!is_integer(checked(start, "narrow", where).dtype())) {
+    raise<DTypeError>({.op = "narrow", .problem = fmt::format("the start is {}, not an integer", name(start.dtype()))},
+                      where);
+  }
+  return narrow(dim, index_numbers(start, where).item<int64_t>(where), length, where);
+}
+
 Tensor Tensor::select(int dim, int64_t index, Location where) const {
   checked(*this, "select", where);
   if (this->dim() == 0) raise<IndexError>({.op = "select", .problem = "a 0-d tensor cannot be indexed"}, where);

@@ -30,7 +30,7 @@ KINDS = {
     "dim": f"{SIZES} | None", "dims": SIZES, "keepdim": "_bool", "dtype": "_dtype | None",
     "device": "_device | _str | None", "requires_grad": "_bool", "generator": "Generator | None", "shape": SIZES,
     "size": SIZES, "sizes": SIZES, "tensors": "Sequence[Tensor]", "reduction": "_str", "index": "Tensor",
-    "fill_value": NUMBER, "value": f"Tensor | {NUMBER}", "other": f"Tensor | {NUMBER} | Any",
+    "fill_value": NUMBER, "alpha": NUMBER, "value": f"Tensor | {NUMBER}", "other": f"Tensor | {NUMBER} | Any",
 }
 SCALARS = {"True": "_bool", "False": "_bool"}
 
@@ -76,9 +76,8 @@ def of_op(name, op, method=False):
     listed = list(parameters(op.__text_signature__))
     if method:
         listed = ["self", *listed[1:]]
-    elif "*" not in "".join(p[:1] for p in listed) and not method:
-        listed.append("*")
-        listed.append("out: Tensor | None = None")
+    elif all(p == "*" or p[0] != "*" for p in listed):
+        listed += ["out: Tensor | None = None"] if "*" in listed else ["*", "out: Tensor | None = None"]
     pad = "    " if method else ""
     text = (op.__doc__ or "").partition("\n\n")[2]
     return f"{pad}def {name}({', '.join(listed)}) -> Tensor:\n{document(text, len(pad) + 4)}{pad}    ...\n"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include <weft/ops/detail/common.hpp>
 #include <weft/tensor/error.hpp>
 
 #include "methods.hpp"
@@ -187,6 +188,14 @@ Value run(const Function& f, const Bound& bound) {
   }
 }
 
+// What was computed for an in-place form; as of every op, a target without fractions takes none.
+PyObject* write_back(PyObject* target, const Tensor& result, const std::string& op, Location where) {
+  const Tensor& x = tensor_of(target);
+  if (is_floating(result.dtype()) && !is_floating(x.dtype())) raise_unfit_target(op.c_str(), result.dtype(), x, where);
+  x.copy_(result, where);
+  return Py_NewRef(target);
+}
+
 // A copy to compute from: what a gradient needs of the old value must survive the write.
 Ref before_write(PyObject* x, Location where) { return Ref(wrap(tensor_of(x).clone(where))); }
 
@@ -196,8 +205,7 @@ PyObject* write_in_place(const Function& f, Bound& bound, Location where) {
   const Ref old = before_write(target, where);
   bound.objects[0] = old.get();
   const Value result = run(f, bound);
-  tensor_of(target).copy_(std::get<Tensor>(result), where);
-  return Py_NewRef(target);
+  return write_back(target, std::get<Tensor>(result), f.name, where);
 }
 
 void write_out(const Function& f, const Tensor& out, const Tensor& result, Location where) {
@@ -288,8 +296,7 @@ PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count
     std::vector<PyObject*> given(arguments, arguments + count + static_cast<size_t>(PyTuple_GET_SIZE(keywords)));
     given[0] = old.get();
     const Ref result(PyObject_Vectorcall(f.extension, given.data(), count, keywords));
-    tensor_of(arguments[0]).copy_(tensor_of(result.get()), here());
-    return Py_NewRef(arguments[0]);
+    return write_back(arguments[0], tensor_of(result.get()), f.name, here());
   }
   const size_t wanted = f.pointwise.unary_in_place != nullptr ? 1 : 2;
   Bound bound;

@@ -67,10 +67,12 @@ class Dims {
     for (int i = 0; equal && i < size_; ++i) equal = values_[i] == other.values_[i];
     return equal;
   }
-  /// Product of the values.
+  /// Product of the values; the largest number where it is beyond that, which no memory holds.
   int64_t product() const {
     int64_t n = 1;
-    for (int64_t v : *this) n *= v;
+    for (int64_t v : *this) {
+      if (__builtin_mul_overflow(n, v, &n)) n = INT64_MAX;
+    }
     return n;
   }
   /// "[2, 3]"

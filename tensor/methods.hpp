@@ -18,6 +18,8 @@ Tensor permute(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
 Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {}, int64_t step = 1,
              Location where = {}) WEFT_METHOD_OF;
 Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) WEFT_METHOD_OF;
+/// The same with an integer tensor of one element as start.
+Tensor narrow(int dim, const Tensor& start, int64_t length, Location where = {}) WEFT_METHOD_OF;
 Tensor select(int dim, int64_t index, Location where = {}) WEFT_METHOD_OF;
 Tensor unsqueeze(int dim, Location where = {}) WEFT_METHOD_OF;
 Tensor squeeze(Location where = {}) WEFT_METHOD_OF;
@@ -74,6 +76,8 @@ Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Lo
 /// The same with bounds that broadcast; an undefined one is left out.
 Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor add(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
+Tensor sub(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 Tensor addcmul(const Operand& b, const Operand& c, Scalar value = 1) WEFT_METHOD_OF;
 Tensor lerp(const Operand& end, const Operand& weight) WEFT_METHOD_OF;
 /// These elements where `condition` (bool) holds, else `other`'s.

@@ -115,10 +115,9 @@ void bernoulli_numbers(int32_t* HWY_RESTRICT to, const uint32_t* HWY_RESTRICT w,
   }
 }
 
-void integer_numbers(int64_t* HWY_RESTRICT to, const uint32_t* HWY_RESTRICT w, int64_t n, int words, double a,
-                     double b) {
-  const int64_t low = static_cast<int64_t>(a);
-  const uint64_t range = static_cast<uint64_t>(static_cast<int64_t>(b)) - static_cast<uint64_t>(low);
+void integer_numbers(int64_t* HWY_RESTRICT to, const uint32_t* HWY_RESTRICT w, int64_t n, int words, int64_t low,
+                     int64_t high) {
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   if (words == 2)
     for (int64_t i = 0; i < n; ++i) to[i] = integer_below(pair_at(w, i), low, range);
   else
@@ -144,7 +143,8 @@ void draw_floats(A* buffer, Batch& m, char* to, int64_t step, int64_t n, DType t
 
 /// Elements [first, first + n), first a multiple of 4, to a line.
 void draw_batch(Batch& m, char* to, int64_t step, int64_t first, int64_t n, DType t, Distribution distribution,
-                PhiloxSeed seed, double a, double b) {
+                PhiloxSeed seed, Scalar first_number, Scalar second_number) {
+  const double a = first_number.to<double>(), b = second_number.to<double>();
   const int words = philox_words_per_element(t, distribution == Distribution::bernoulli);
   draw_words(m.words, seed, first / 4 * words, philox_blocks(n, t, distribution));
   if (distribution == Distribution::bernoulli) {
@@ -153,7 +153,7 @@ void draw_batch(Batch& m, char* to, int64_t step, int64_t first, int64_t n, DTyp
     store_line(to, step, t, static_cast<const int32_t*>(hits), n);
   } else if (distribution == Distribution::integers) {
     int64_t* const y = write_line(m.integers, to, step, n, t);
-    integer_numbers(y, m.words, n, words, a, b);
+    integer_numbers(y, m.words, n, words, first_number.to<int64_t>(), second_number.to<int64_t>());
     finish_line(y, to, step, n, t);
   } else if (t == DType::f64) {
     draw_floats(m.doubles, m, to, step, n, t, distribution, a, b);
@@ -162,7 +162,7 @@ void draw_batch(Batch& m, char* to, int64_t step, int64_t first, int64_t n, DTyp
   }
 }
 
-void draw(const View& out, Distribution distribution, PhiloxSeed seed, double a, double b) {
+void draw(const View& out, Distribution distribution, PhiloxSeed seed, Scalar a, Scalar b) {
   const DType t = out.layout.dtype;
   const int64_t item = itemsize(t);
   const bool contiguous = out.layout.contiguous;
@@ -218,7 +218,7 @@ namespace weft::cpu {
 HWY_EXPORT(draw);
 HWY_EXPORT(count_up);
 
-void random(const View& out, Distribution distribution, PhiloxSeed seed, double a, double b) {
+void random(const View& out, Distribution distribution, PhiloxSeed seed, Scalar a, Scalar b) {
   const bool floats_only = distribution == Distribution::uniform || distribution == Distribution::normal;
   const DType t = out.layout.dtype;
   if (floats_only ? !is_computable_float(t) : !is_computable(t)) unsupported("random", out);

@@ -23,7 +23,8 @@ portable::DrawNumbers<C> numbers_of(DType dtype, Distribution distribution, doub
 
 }  // namespace
 
-void random(const View& out, Distribution distribution, PhiloxSeed seed, double a, double b) {
+void random(const View& out, Distribution distribution, PhiloxSeed seed, Scalar first, Scalar second) {
+  const double a = first.to<double>(), b = second.to<double>();
   const bool floats_only = distribution == Distribution::uniform || distribution == Distribution::normal;
   const DType t = out.layout.dtype;
   if (floats_only ? !is_computable_float(t) : is_storage_only(t)) unsupported("random", out);
@@ -42,8 +43,8 @@ void random(const View& out, Distribution distribution, PhiloxSeed seed, double 
   plan.words = philox_words_per_element(t, distribution == Distribution::bernoulli);
   plan.threshold = bernoulli_threshold(a);
   if (distribution == Distribution::integers) {
-    plan.low = static_cast<int64_t>(a);
-    plan.range = static_cast<uint64_t>(static_cast<int64_t>(b)) - static_cast<uint64_t>(plan.low);
+    plan.low = first.to<int64_t>();
+    plan.range = second.to<uint64_t>() - static_cast<uint64_t>(plan.low);
   }
   Kernel& kernel = draw_entry.on(device, compute);
   const Grid grid = item_grid(philox_blocks(out.layout.numel, t, distribution));

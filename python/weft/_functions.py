@@ -25,16 +25,6 @@ def _extends(name):
 
 # ---- keywords ----
 
-@_extends("add")
-def _add(input, other, *, alpha=1):
-    return _ops["add"](input, other if alpha == 1 else _ops["mul"](other, alpha))
-
-
-@_extends("sub")
-def _sub(input, other, *, alpha=1):
-    return _ops["sub"](input, other if alpha == 1 else _ops["mul"](other, alpha))
-
-
 @_extends("div")
 def _div(input, other, *, rounding_mode=None):
     if rounding_mode is None:

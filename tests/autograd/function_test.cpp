@@ -41,6 +41,22 @@ struct ScaledSumAndProduct : autograd::Function<ScaledSumAndProduct> {
   }
 };
 
+// A list and one more tensor that may be left out.
+struct SumOfAll : autograd::Function<SumOfAll> {
+  static Tensor forward(Context& context, const std::vector<Tensor>& terms, const std::optional<Tensor>& extra) {
+    context.data = terms.size();
+    Tensor sum = extra ? extra->clone() : zeros(terms[0].shape());
+    for (size_t i = 0; i < terms.size(); ++i) sum.add_(terms[i], static_cast<double>(i + 1));
+    return sum;
+  }
+  static std::vector<Tensor> backward(Context& context, std::span<const Tensor> g) {
+    std::vector<Tensor> gradients;
+    for (size_t i = 0; i < std::any_cast<size_t>(context.data); ++i) gradients.push_back(g[0] * (i + 1.0));
+    gradients.push_back(g[0]);
+    return gradients;
+  }
+};
+
 struct WrongShape : autograd::Function<WrongShape> {
   static constexpr const char* name = "wrong_shape";
   static Tensor forward(Context&, const Tensor& x) { return x * 2.0; }
@@ -71,6 +87,18 @@ TEST(UserFunction, HasItsGradientsToSecondOrder) {
   gradgradcheck(cube, inputs);
   gradcheck(exponential, inputs);
   gradgradcheck(exponential, inputs);
+}
+
+TEST(UserFunction, TensorsInAListHaveTheirGradients) {
+  const Tensor a = ones({2}).requires_grad_(), b = ones({2}).requires_grad_(), c = ones({2}).requires_grad_();
+  SumOfAll::apply_at(Location(), std::vector{a, b}, std::optional<Tensor>(c)).sum().backward();
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{1, 1}));
+  EXPECT_EQ(b.grad().to_vector<double>(), (std::vector<double>{2, 2}));
+  EXPECT_EQ(c.grad().to_vector<double>(), (std::vector<double>{1, 1}));
+  const Tensor sum = SumOfAll::apply(std::vector{a, b.detach()}, std::optional<Tensor>());
+  EXPECT_EQ(sum.to_vector<double>(), (std::vector<double>{3, 3}));
+  sum.sum().backward();
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{2, 2}));
 }
 
 TEST(UserFunction, TakesNumbersBesideTensorsAndGivesSeveralOutputs) {

@@ -34,6 +34,23 @@ TEST(Softplus, IsSteeperByBetaAndALineAboveTheThreshold) {
   expect_gradients([](Inputs in) { return softplus(in[0], 2.5, 1); }, {leaf({2, 4})});
 }
 
+TEST(Add, TakesAMultipleOfItsSecondOperand) {
+  expect_values(add(doubles({1, 2}), doubles({3, 4}), -0.5), {-0.5, 0});
+  expect_values(doubles({1, 2}).sub(doubles({3, 4}), 2), {-5, -6});
+  expect_values(add(doubles({1}), tensor({3}), 0.1), {1 + 3 * 0.1});  // the product is as wide as the sum
+  const Tensor y = doubles({1});
+  expect_values(y.add_(tensor({3}), 0.1), {1 + 3 * 0.1});
+  expect_values(add(tensor({1, 2}), tensor({3, 4}), 3), {10, 14});
+  expect_values(sub(tensor({1}).to(u8), tensor({2}).to(u8), 2), {253});
+  expect_values(add(tensor({1, 0}).to(boolean), tensor({0, 1}).to(boolean), true), {1, 1});
+  EXPECT_THROW(add(tensor({1}), tensor({2}), 0.5), DTypeError);
+  EXPECT_THROW(tensor({1}).sub_(tensor({2}), 0.5), DTypeError);
+  const Tensor half = full({1}, 9.0, f16);  // 1 + 0.3333 * 9 rounded once
+  EXPECT_EQ(add(ones({1}, f16), half, 0.3333).item<float>(), 4);
+  expect_gradients([](Inputs in) { return add(in[0], square(in[1]), 1.5); }, {leaf({2, 3}, 1), leaf({3}, 2)});
+  expect_gradients([](Inputs in) { return sub(in[0], square(in[1]), 1.5); }, {leaf({2, 3}, 1), leaf({3}, 2)});
+}
+
 TEST(Addcmul, ScalesTheProduct) {
   expect_values(addcmul(doubles({1, 2}), doubles({3, 4}), 2, -0.5), {-2, -2});
   expect_values(addcmul(tensor({1, 2}), tensor({3, 4}), tensor({1, 1}), 3), {10, 14});

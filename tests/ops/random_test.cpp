@@ -145,6 +145,10 @@ TEST(Random, IntegersStayInRange) {
   EXPECT_EQ(min(x).item<int64_t>(), -3);
   EXPECT_EQ(max(x).item<int64_t>(), 3);
   EXPECT_EQ(randint(0, 200, {3}, u8, &g).dtype(), u8);
+  const int64_t large = (int64_t{1} << 60) + 1, largest = std::numeric_limits<int64_t>::max();  // no double holds them
+  EXPECT_EQ(randint(large, large + 1, {1}, i64, &g).item<int64_t>(), large);
+  EXPECT_EQ(min(randint(largest - 2, largest, {99}, i64, &g)).item<int64_t>(), largest - 2);
+  EXPECT_EQ(max(randint(largest - 2, largest, {99}, i64, &g)).item<int64_t>(), largest - 1);
   EXPECT_EQ(randint(5, 6, {3}, f32, &g).to_vector<int>(), (std::vector<int>{5, 5, 5}));
   EXPECT_THROW(randint(2, 2, {3}), ValueError);
   EXPECT_THROW(randint(0, 300, {3}, u8), ValueError);

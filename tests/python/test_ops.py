@@ -89,6 +89,12 @@ def test_keywords_follow_pytorch():
     assert weft.add(input=a, other=b).tolist() == [11, 22]
     assert weft.add(a, b, alpha=2).tolist() == [21, 42]
     assert weft.sub(a, b, alpha=0.5).tolist() == [-4, -8]
+    assert weft.add(weft.ones(1, dtype=f64), weft.tensor([3]), alpha=0.1).item() == 1 + 3 * 0.1
+    whole = weft.tensor([1, 2])
+    for call in (lambda: whole.add_(a, alpha=2), lambda: whole.add(whole, alpha=0.5), lambda: whole.add_(a)):
+        with pytest.raises(TypeError):
+            call()
+    assert whole.tolist() == [1, 2]
     assert weft.div(weft.tensor([7.0, -7.0]), 2, rounding_mode="floor").tolist() == [3, -4]
     assert weft.div(weft.tensor([7, -7]), 2, rounding_mode="trunc").tolist() == [3, -3]
     assert weft.var(b, correction=0).item() == 25

@@ -111,6 +111,11 @@ TEST(Sizes, PartsAtTheEndsOfTheNumbers) {
   EXPECT_EQ(x.slice(0, most, least, least).to_vector<int64_t>(), (Ints{3}));
   EXPECT_THROW(x.narrow(0, 1, most), IndexError);
   EXPECT_THROW(x.narrow(0, least, 1), IndexError);
+  EXPECT_THROW(x.narrow(0, full({}, uint64_t{18446744073709551615u}, u64), 1), IndexError);
+  EXPECT_THROW(x.narrow(0, tensor(1.0), 1), DTypeError);
+  EXPECT_EQ(x.narrow(0, tensor(-2), 2).to_vector<int64_t>(), (Ints{2, 3}));
+  EXPECT_EQ((Dims{most, 2}).product(), most);
+  EXPECT_EQ((Dims{most, most, 0}).product(), 0);
   EXPECT_THROW(x.select(0, least), IndexError);
   EXPECT_EQ(unfold(x, 0, 2, most).to_vector<int64_t>(), (Ints{0, 1}));
   EXPECT_EQ(roll(x, most, 0).to_vector<int64_t>(), roll(x, 3, 0).to_vector<int64_t>());
