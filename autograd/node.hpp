@@ -159,6 +159,7 @@ class Saved {
   Saved& operator=(Saved&&) noexcept = default;
 
   bool defined() const { return tensor_.defined(); }
+  void renew() { version_ = tensor_.version(); }
   /// Raises AutogradError if the storage was written since: names this op, the writer and the remedy. What was packed
   /// stays unpacked until the node has run.
   const Tensor& get(const Node& node) const {
@@ -187,6 +188,8 @@ class SavedOutput {
       : saved_(Tensor::adopt(detail::new_alias(output.impl(), output.raw_view().layout, output.data_ptr()))) {}
 
   bool defined() const { return saved_.defined(); }
+  /// What it holds was written since, and is kept as it is now.
+  void renew() { saved_.renew(); }
   WEFT_API Tensor get(Node& node, int output = 0) const;
 
  private:

@@ -89,9 +89,7 @@ struct BroadcastFormula {
   DType dtype;
   Device a_device, b_device;
 
-  void written(const Tensor& target) {
-    if (info_of(formula.op).uses_y) formula.y = SavedOutput(target);
-  }
+  SavedOutput* new_value() { return info_of(formula.op).uses_y ? &formula.y : nullptr; }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     formula(self, incoming, outgoing);
     if (self.wants(0)) outgoing[0] = fit(std::move(outgoing[0]), a_shape, dtype, a_device, self.where);
@@ -135,7 +133,7 @@ inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
 bool has_zero(const Tensor& divisor, const View& view, Location where) {
   if (!view.layout.host_scalar) return !all(without_repeats(divisor, where), where).item<bool>(where);
   return visit_dtype(view.layout.dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) return *static_cast<const T*>(view.data) == T(0);
+    if constexpr (std::is_integral_v<T>) return element_at<T>(view.data) == T(0);
     return false;
   });
 }

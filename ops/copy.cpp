@@ -1,5 +1,4 @@
 // Copies: clone, contiguous, conversion of dtype and device, in-place copy and fill, elements to the host.
-#include <cstring>
 
 #include <weft/autograd/from_ops.hpp>
 #include <weft/backends/backend.hpp>
@@ -174,8 +173,7 @@ Scalar Tensor::item_scalar(Location where) const {
     element = buffer;
   }
   return visit_dtype(dtype(), [&]<class T>() -> Scalar {
-    T value;
-    std::memcpy(&value, element, sizeof(T));
+    const T value = element_at<T>(element);
     if constexpr (std::is_arithmetic_v<T>) return value;
     else return to_float(value);
   });

@@ -254,9 +254,7 @@ struct ReduceFormula {
   Saved index, x, source;
   SavedOutput result;
 
-  void written(const Tensor& target) {
-    if (x.defined()) result = SavedOutput(target);
-  }
+  SavedOutput* new_value() { return x.defined() ? &result : nullptr; }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const DType dtype = incoming[0].dtype();
     const Tensor g = widened(incoming[0], self.where);
@@ -415,7 +413,7 @@ Tensor scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tenso
   const Tensor out = reduced_into(x, s, how, include_self, op, where);
   if (!should_record(x, s.source)) return out;
   ReduceFormula formula = reduce_formula(x, s, how, include_self);
-  formula.written(out);
+  if (SavedOutput* const kept = formula.new_value()) *kept = SavedOutput(out);
   record(out, op, where, std::move(formula), x, s.source);
   return out;
 }

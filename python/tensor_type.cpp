@@ -215,8 +215,7 @@ PyObject* as_index(PyObject* self) {
 
 PyObject* element(const char* data, DType dtype) {
   return visit_dtype(dtype, [&]<class T>() -> PyObject* {
-    T value;
-    std::memcpy(&value, data, sizeof(T));
+    const T value = element_at<T>(data);
     if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(value);
     else if constexpr (std::is_integral_v<T>) {
       return std::is_signed_v<T> ? PyLong_FromLongLong(static_cast<long long>(value))

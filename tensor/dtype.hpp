@@ -103,4 +103,16 @@ decltype(auto) visit_dtype(DType t, F&& f) {
   }
 }
 
+/// The element at an address, whatever its alignment; any byte but 0 is a true bool.
+template <class T>
+T element_at(const void* address) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return element_at<uint8_t>(address) != 0;
+  } else {
+    T element;
+    __builtin_memcpy(&element, address, sizeof(T));
+    return element;
+  }
+}
+
 }  // namespace weft

@@ -38,7 +38,7 @@ struct Shown {
 
 double as_double(DType t, const char* element) {
   return visit_dtype(t, [&]<class T>() -> double {
-    const T value = *reinterpret_cast<const T*>(element);
+    const T value = element_at<T>(element);
     if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(value);
     else return to_float(value);
   });
@@ -55,11 +55,11 @@ class Format {
 
   std::string padded(const char* element) const { return fmt::format("{:>{}}", text(element), width_); }
   std::string text(const char* element) const {
-    if (dtype_ == DType::boolean) return *reinterpret_cast<const bool*>(element) ? "True" : "False";
-    if (dtype_ == DType::u64) return fmt::format("{}", *reinterpret_cast<const uint64_t*>(element));
+    if (dtype_ == DType::boolean) return element_at<bool>(element) ? "True" : "False";
+    if (dtype_ == DType::u64) return fmt::format("{}", element_at<uint64_t>(element));
     if (is_integer(dtype_)) {
       return visit_dtype(dtype_, [&]<class T>() -> std::string {
-        if constexpr (std::is_integral_v<T>) return fmt::format("{}", +*reinterpret_cast<const T*>(element));
+        if constexpr (std::is_integral_v<T>) return fmt::format("{}", +element_at<T>(element));
         else return {};
       });
     }

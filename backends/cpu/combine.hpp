@@ -44,8 +44,8 @@ WEFT_FN void combine_each(char* to, int64_t to_step, const int64_t* offset, cons
                           int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     Sum& place = *reinterpret_cast<Sum*>(to + i * to_step + offset[i]);
-    const T value = *reinterpret_cast<const T*>(from + i * from_step);
-    if constexpr (std::is_same_v<T, Sum>) place = combined<mode>(place, value);
+    const T value = element_at<T>(from + i * from_step);
+    if constexpr (std::is_same_v<T, Sum>) place = combined<mode>(element_at<T>(&place), value);
     else place = combined<mode>(place, static_cast<Sum>(to_float(value)));
   }
 }

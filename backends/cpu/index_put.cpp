@@ -36,7 +36,7 @@ void put_run(BinaryLoop add, char* to, int64_t to_step, const char* from, int64_
   }
   for (int64_t i = 0; i < n; ++i) {
     T& out = *reinterpret_cast<T*>(to + i * to_step);
-    out = combined<mode>(out, *reinterpret_cast<const T*>(from + i * from_step));
+    out = combined<mode>(element_at<T>(&out), element_at<T>(from + i * from_step));
   }
 }
 

@@ -106,7 +106,7 @@ struct Line {
   int64_t stride, n;
   Key flip;
 
-  Key key(int64_t i) const { return static_cast<Key>(sort_key(*reinterpret_cast<const T*>(data + i * stride)) ^ flip); }
+  Key key(int64_t i) const { return static_cast<Key>(sort_key(element_at<T>(data + i * stride)) ^ flip); }
   /// The integer of that key.
   T value(Key key) const { return static_cast<T>(sort_key(static_cast<T>(key ^ flip))); }
 };
@@ -118,7 +118,7 @@ void store_sorted(char* to, int64_t stride, const char* from, int64_t from_strid
   if (to != from) {
     for (int64_t i = 0; i < n; ++i) {
       const char* element = from + static_cast<int64_t>(entries[i].position) * from_stride;
-      *reinterpret_cast<T*>(to + i * stride) = *reinterpret_cast<const T*>(element);
+      *reinterpret_cast<T*>(to + i * stride) = element_at<T>(element);
     }
     return;
   }
@@ -211,7 +211,7 @@ int64_t place(const char* line, int64_t stride, int64_t n, Unsigned<sizeof(T)> k
   int64_t first = 0;
   while (n > 0) {
     const int64_t half = n / 2;
-    const auto middle = sort_key(*reinterpret_cast<const T*>(line + (first + half) * stride));
+    const auto middle = sort_key(element_at<T>(line + (first + half) * stride));
     const bool beyond = right ? middle <= key : middle < key;
     first += beyond ? half + 1 : 0;
     n = beyond ? n - half - 1 : half;
@@ -221,7 +221,7 @@ int64_t place(const char* line, int64_t stride, int64_t n, Unsigned<sizeof(T)> k
 
 template <class T>
 int64_t place_of(const char* value, const char* line, int64_t stride, int64_t n, bool right) {
-  return place<T>(line, stride, n, sort_key(*reinterpret_cast<const T*>(value)), right);
+  return place<T>(line, stride, n, sort_key(element_at<T>(value)), right);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -89,7 +90,7 @@ class Accelerator {
 
  private:
   const Device device_;
-  DeviceAllocator* const allocator_;  ///< outlives every tensor
+  const std::unique_ptr<DeviceAllocator> allocator_;  ///< outlives every tensor, as the device does
   void keep_bad_place();
   const CallPlace& place_of(uint32_t call) const;
 

@@ -32,8 +32,7 @@ constexpr bool ternary_is_numeric[] = {WEFT_TERNARY_OPS(WEFT_KIND)};
 /// A host scalar's bits as the kernel's number type has them.
 uint64_t scalar_bits(const View& scalar, Compute compute) {
   return visit_dtype(scalar.layout.dtype, [&]<class T>() -> uint64_t {
-    T element;
-    std::memcpy(&element, scalar.data, sizeof(T));
+    const T element = element_at<T>(scalar.data);
     const auto bits = [&](auto x) -> uint64_t {
       if (compute == Compute::f32) return std::bit_cast<uint32_t>(static_cast<float>(x));
       if (compute == Compute::f64) return std::bit_cast<uint64_t>(static_cast<double>(x));

@@ -33,8 +33,8 @@ void write_unrecorded(const Tensor& target, const char* op, Location where, Writ
 /// Runs `write`, which changes the elements of `target` or throws before, and makes it known: the version, the writer
 /// and, where gradients are recorded, a node as the producer of the new value from `inputs`. Name `target` among them
 /// where its old value matters. `make_formula` runs before the write, so that it can keep old values; a formula that
-/// reads the new one has a member `written(target)`. Whatever needs memory comes before the write: what failed changed
-/// nothing.
+/// reads the new one has a member `new_value()`, which says where it is kept, or null. Whatever needs memory comes
+/// before the write: what failed changed nothing.
 template <class Write, class MakeFormula, class... Inputs>
 void write_recorded(const Tensor& target, const char* op, Location where, Write&& write, MakeFormula&& make_formula,
                     const Inputs&... inputs) {
@@ -47,13 +47,18 @@ void write_recorded(const Tensor& target, const char* op, Location where, Write&
   int i = 0;
   (set_edge(node, i++, inputs.impl()), ...);
   (void)i;
+  SavedOutput* kept = nullptr;
+  if constexpr (requires(Formula f) { f.new_value(); }) {
+    kept = static_cast<detail::OpNode<Formula, edge_count>*>(node)->formula.new_value();
+  }
+  const bool packed = detail::saved_hooks != nullptr;  // a hook of the user's sees the new value
+  if (kept != nullptr && !packed) *kept = SavedOutput(target);
   Rebase rebase(target, handle.take());
   const uint32_t version = target.version();
   try {
     write_unrecorded(target, op, where, write);
-    if constexpr (requires(Formula f) { f.written(target); }) {
-      static_cast<detail::OpNode<Formula, edge_count>*>(node)->formula.written(target);
-    }
+    if (kept != nullptr && packed) *kept = SavedOutput(target);
+    else if (kept != nullptr) kept->renew();
   } catch (...) {
     if (target.version() != version) {  // the new value is there: backward says that nothing was saved for it
       detail::close_saved(*node);

@@ -1,6 +1,8 @@
 // Values at the edges: signed zeros, infinities, NaN, tiny and huge numbers, and numbers that do not fit a dtype.
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <sstream>
 
 #include <weft/ops/index.hpp>
 #include <weft/ops/indexing.hpp>
@@ -9,6 +11,8 @@
 #include <weft/ops/rearrange.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scan.hpp>
+#include <weft/ops/scatter.hpp>
+#include <weft/ops/sets.hpp>
 
 #include "values.hpp"
 
@@ -21,6 +25,26 @@ TEST(SpecialValues, SignOfZeroIsZero) {
   EXPECT_EQ(signs[2], -1);
   EXPECT_TRUE(std::isnan(signs[3]));
   EXPECT_FALSE(std::signbit(sign(tensor({-0.0}).to(bf16)).item<float>()));
+}
+
+TEST(SpecialValues, AnyByteButZeroIsATrueBool) {
+  const Tensor bytes = tensor({0, 2, 1, 255}).to(u8), x = zeros({4}, boolean);
+  std::memcpy(x.data_ptr(), bytes.data_ptr(), 4);
+  EXPECT_EQ(x.to_vector<int>(), (std::vector<int>{0, 1, 1, 1}));
+  EXPECT_EQ(x.select(0, 3).item<int>(), 1);
+  EXPECT_EQ(x.sum().item<int>(), 3);
+  EXPECT_EQ(unique(x).values.to_vector<int>(), (std::vector<int>{0, 1}));
+  std::ostringstream text;
+  text << x;
+  EXPECT_NE(text.str().find("[False,  True,  True,  True]"), std::string::npos) << text.str();
+  const Tensor places = tensor({0, 0, 1, 2});
+  const Tensor plain = x.to(i64).to(boolean);
+  for (const ScatterReduction how :
+       {ScatterReduction::sum, ScatterReduction::prod, ScatterReduction::amax, ScatterReduction::amin}) {
+    EXPECT_EQ(scatter_reduce(x, 0, places, x, how).to_vector<int>(),
+              scatter_reduce(plain, 0, places, plain, how).to_vector<int>());
+  }
+  EXPECT_EQ(index_add(x, 0, tensor({0, 0}), x.slice(0, 1, 3)).to_vector<int>(), (std::vector<int>{1, 1, 1, 1}));
 }
 
 TEST(SpecialValues, SquareOfBoolIsAnInteger) {
