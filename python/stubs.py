@@ -76,8 +76,13 @@ def of_op(name, op, method=False):
     listed = list(parameters(op.__text_signature__))
     if method:
         listed = ["self", *listed[1:]]
-    elif all(p == "*" or p[0] != "*" for p in listed):
-        listed += ["out: Tensor | None = None"] if "*" in listed else ["*", "out: Tensor | None = None"]
+    keywords = [f"{k}: Any = ..." for k, (_, names) in weft._functions._idle_keywords.items()
+                if name in names.split() and not any(p.startswith(f"{k}:") for p in listed)]
+    variadic = any(p[0] == "*" and p != "*" for p in listed)
+    if not method and not variadic:
+        keywords.append("out: Tensor | None = None")
+    if keywords:
+        listed += keywords if variadic or "*" in listed else ["*", *keywords]
     pad = "    " if method else ""
     text = (op.__doc__ or "").partition("\n\n")[2]
     return f"{pad}def {name}({', '.join(listed)}) -> Tensor:\n{document(text, len(pad) + 4)}{pad}    ...\n"
@@ -149,8 +154,8 @@ def of_module(module, known=()):
             lines.append(of_class(name, value))
         elif callable(value):
             lines.append(of_function(name, value))
-        elif isinstance(value, float):
-            lines.append(f"{name}: _float\n")
+        else:
+            lines.append(f"{name}: {'_float' if isinstance(value, float) else 'Any'}\n")
     return "".join(lines)
 
 

@@ -40,7 +40,12 @@ def test_a_type_checker_accepts_a_right_program(tmp_path):
         y: weft.Tensor = weft.softmax(x @ x.T + 1, dim=1)
         n: int = len(y.sum(dim=(0, 1), keepdim=True).reshape(-1))
         f: float = float(y[0, 0]) + x.grad.item()
-        weft.add(x, 2, out=x)
+        weft.add(x, 2, alpha=0.5, out=x)
+        weft.round(x, decimals=2, out=x)
+        weft.zeros(2, layout=weft.strided, pin_memory=False)
+        x.clone(memory_format=weft.preserve_format).contiguous(memory_format=weft.contiguous_format)
+        y.copy_(x, non_blocking=True)
+        nn.functional.mse_loss(x, y, size_average=None, reduce=None)
         weft.autograd.grad(y.sum(), [x])
         kind: weft.dtype = weft.int
         with weft.no_grad():
