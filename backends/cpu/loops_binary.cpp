@@ -37,12 +37,29 @@ void fill_row(TernaryLoop (&loop)[8]) {
   loop[6] = ternary_loop<F, Array<T>, Repeated<T>, Repeated<T>>;
 }
 
+/// x^b of one b: x¹ and x², whose gradient has x¹ again, take no logarithm and are rounded once.
+template <class T>
+void power_loop(void* out, const void* a, const void* b, int64_t n) {
+  const T exponent = *static_cast<const T*>(b);
+  T* const o = static_cast<T*>(out);
+  if (exponent == T(2)) {
+    for_vectors<T>(
+        o, n, [](Vec<T> x) HWY_ATTR WEFT_INLINE { return x * x; }, Array<T>(a));
+  } else if (exponent == T(1)) {
+    if (out != a) __builtin_memcpy(out, a, static_cast<size_t>(n) * sizeof(T));
+  } else {
+    binary_loop<functors::Pow, Array<T>, Repeated<T>>(out, a, b, n);
+  }
+}
+
 void fill_binary(BinaryLoops& loops) {
 #define WEFT_ROW(name, F, ...)                                                          \
   fill_row<functors::F, float>(loops.loop[static_cast<int>(BinaryOp::name)][slot_f32]); \
   fill_row<functors::F, double>(loops.loop[static_cast<int>(BinaryOp::name)][slot_f64]);
   WEFT_BINARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
+  loops.loop[static_cast<int>(BinaryOp::pow)][slot_f32][2] = power_loop<float>;
+  loops.loop[static_cast<int>(BinaryOp::pow)][slot_f64][2] = power_loop<double>;
 }
 void fill_ternary(TernaryLoops& loops) {
 #define WEFT_ROW(name, F, ...)                                                           \

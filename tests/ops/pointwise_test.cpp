@@ -1,4 +1,5 @@
 // Pointwise functions that take more than their operands.
+#include <weft/ops/random.hpp>
 #include <weft/ops/reduce.hpp>
 
 #include "values.hpp"
@@ -20,6 +21,21 @@ TEST(Round, ToDecimals) {
   const Tensor z = leaf({3});
   sum(round(z, 1)).backward();
   expect_values(z.grad(), {0, 0, 0});
+}
+
+TEST(Pow, OfOneAndTwoIsExact) {
+  for (const DType t : {f32, f64, f16, bf16, i32, u16}) {
+    const Tensor x = (weft::rand({1000}) * 20.0 - 5.0).to(t), y = x.view({10, 100}).t();
+    EXPECT_EQ(values(pow(x, 2)), values(x * x)) << name(t);
+    EXPECT_EQ(values(pow(y, 2)), values(y * y)) << name(t);
+    EXPECT_EQ(values(pow(x, 1)), values(x)) << name(t);
+    EXPECT_EQ(values(pow(y, 1)), values(y)) << name(t);
+    EXPECT_EQ(values(x.clone().pow_(1)), values(x)) << name(t);
+    EXPECT_EQ(values(x.clone().pow_(2)), values(x * x)) << name(t);
+  }
+  EXPECT_EQ(pow(tensor({true, false}), 2).dtype(), i64);
+  expect_values(pow(doubles({-0.0, infinity, -infinity}), 2), {0, infinity, infinity});
+  expect_gradients([](Inputs in) { return pow(in[0], 2) + pow(in[0], 1); }, {leaf({2, 3})});
 }
 
 TEST(Softplus, IsSteeperByBetaAndALineAboveTheThreshold) {
