@@ -195,6 +195,7 @@ void check_contiguous_copies(const Trial& t, const Outcome& strided) {
                                copy.impl()->wrapped_number = x.impl()->wrapped_number;
                                return copy;
                              }));
+  if (dense.kind == Outcome::out_of_memory) return;  // the first result still holds what there is
   if (is_empty_handed(dense)) fail("contiguous copies are refused: " + dense.error);
   if (t.pointwise() || t.changes.tame) {
     expect_same("contiguous copies", strided.tensors, dense.tensors, t.exact());
