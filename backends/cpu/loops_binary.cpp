@@ -1,4 +1,6 @@
 // Loops of the binary and ternary formulas over f32 and f64.
+#include <limits>
+
 #include <weft/backends/cpu/loops.hpp>
 
 #undef HWY_TARGET_INCLUDE
@@ -37,19 +39,30 @@ void fill_row(TernaryLoop (&loop)[8]) {
   loop[6] = ternary_loop<F, Array<T>, Repeated<T>, Repeated<T>>;
 }
 
-/// x^b of one b: x¹ and x², whose gradient has x¹ again, take no logarithm and are rounded once.
+/// sqrt(x), but of -0 and -infinity what C's pow(x, 0.5) gives.
+template <class T>
+HWY_INLINE Vec<T> half_power(Vec<T> x) {
+  const Vec<T> infinite(std::numeric_limits<T>::infinity());
+  return select(x == -infinite, infinite, sqrt(x + Vec<T>(0)));
+}
+/// x^b of one b. Powers that need no logarithm are common: x², x³, 1/x, roots, and x¹ in the gradient of x².
 template <class T>
 void power_loop(void* out, const void* a, const void* b, int64_t n) {
   const T exponent = *static_cast<const T*>(b);
-  T* const o = static_cast<T*>(out);
-  if (exponent == T(2)) {
-    for_vectors<T>(
-        o, n, [](Vec<T> x) HWY_ATTR WEFT_INLINE { return x * x; }, Array<T>(a));
-  } else if (exponent == T(1)) {
-    if (out != a) __builtin_memcpy(out, a, static_cast<size_t>(n) * sizeof(T));
-  } else {
-    binary_loop<functors::Pow, Array<T>, Repeated<T>>(out, a, b, n);
+  const auto each = [&](auto formula) HWY_ATTR { for_vectors<T>(static_cast<T*>(out), n, formula, Array<T>(a)); };
+  if (exponent == T(1)) return each([](Vec<T> x) HWY_ATTR WEFT_INLINE { return x; });
+  if (exponent == T(2)) return each([](Vec<T> x) HWY_ATTR WEFT_INLINE { return x * x; });
+  if (exponent == T(3)) return each([](Vec<T> x) HWY_ATTR WEFT_INLINE { return x * x * x; });
+  if (exponent == T(-1)) return each([](Vec<T> x) HWY_ATTR WEFT_INLINE { return Vec<T>(1) / x; });
+  if (exponent == T(0.5)) return each([](Vec<T> x) HWY_ATTR WEFT_INLINE { return half_power<T>(x); });
+  if (exponent == T(-0.5)) return each([](Vec<T> x) HWY_ATTR WEFT_INLINE { return Vec<T>(1) / half_power<T>(x); });
+  if (exponent == T(-2)) {
+    return each([](Vec<T> x) HWY_ATTR WEFT_INLINE {
+      const Vec<T> inverse = Vec<T>(1) / x;
+      return inverse * inverse;
+    });
   }
+  binary_loop<functors::Pow, Array<T>, Repeated<T>>(out, a, b, n);
 }
 
 void fill_binary(BinaryLoops& loops) {

@@ -1,4 +1,6 @@
 // Pointwise functions that take more than their operands.
+#include <fmt/format.h>
+
 #include <weft/ops/random.hpp>
 #include <weft/ops/reduce.hpp>
 
@@ -23,7 +25,7 @@ TEST(Round, ToDecimals) {
   expect_values(z.grad(), {0, 0, 0});
 }
 
-TEST(Pow, OfOneAndTwoIsExact) {
+TEST(Pow, WithoutALogarithmIsAsCsPow) {
   for (const DType t : {f32, f64, f16, bf16, i32, u16}) {
     const Tensor x = (weft::rand({1000}) * 20.0 - 5.0).to(t), y = x.view({10, 100}).t();
     EXPECT_EQ(values(pow(x, 2)), values(x * x)) << name(t);
@@ -32,6 +34,26 @@ TEST(Pow, OfOneAndTwoIsExact) {
     EXPECT_EQ(values(pow(y, 1)), values(y)) << name(t);
     EXPECT_EQ(values(x.clone().pow_(1)), values(x)) << name(t);
     EXPECT_EQ(values(x.clone().pow_(2)), values(x * x)) << name(t);
+  }
+  for (const double exponent : {-2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0}) {  // those that need no logarithm
+    const Tensor special = doubles({0.0, -0.0, infinity, -infinity, nan, -3, 1e-310, 1e200, 2.5});
+    for (const DType t : {f64, f32}) {
+      const Tensor base = special.to(t), power = pow(base, exponent);
+      for (int64_t i = 0; i < base.numel(); ++i) {
+        const double x = base.select(0, i).item<double>(), want = full({}, std::pow(x, exponent), t).item<double>();
+        const double got = power.select(0, i).item<double>();
+        SCOPED_TRACE(fmt::format("{} to the power {}", x, exponent));
+        if (std::isnan(want)) {
+          EXPECT_TRUE(std::isnan(got));
+        } else if (want == 0 || std::isinf(want)) {
+          EXPECT_EQ(got, want);
+          EXPECT_EQ(std::signbit(got), std::signbit(want));
+        } else {
+          EXPECT_NEAR(got / want, 1, 3e-7);
+        }
+      }
+    }
+    expect_gradients([=](Inputs in) { return pow(square(in[0]) + 0.5, exponent); }, {leaf({2, 3})});
   }
   EXPECT_EQ(pow(tensor({true, false}), 2).dtype(), i64);
   expect_values(pow(doubles({-0.0, infinity, -infinity}), 2), {0, infinity, infinity});
