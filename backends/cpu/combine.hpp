@@ -57,41 +57,6 @@ void combine_at(char* to, int64_t to_step, const int64_t* offset, const char* fr
   else combine_each<T, mode, Sum>(to, to_step, offset, from, from_step, n);
 }
 
-/// Calls body(T{}) with the element type, or raises DTypeError where it cannot be computed with.
-template <class F>
-void with_addable(const char* kernel, const View& view, F&& body) {
-  switch (view.layout.dtype) {
-    case DType::boolean:
-      return body(bool{});
-    case DType::u8:
-      return body(uint8_t{});
-    case DType::i8:
-      return body(int8_t{});
-    case DType::u16:
-      return body(uint16_t{});
-    case DType::i16:
-      return body(int16_t{});
-    case DType::u32:
-      return body(uint32_t{});
-    case DType::i32:
-      return body(int32_t{});
-    case DType::u64:
-      return body(uint64_t{});
-    case DType::i64:
-      return body(int64_t{});
-    case DType::f16:
-      return body(float16{});
-    case DType::bf16:
-      return body(bfloat16{});
-    case DType::f32:
-      return body(float{});
-    case DType::f64:
-      return body(double{});
-    default:
-      unsupported(kernel, view);
-  }
-}
-
 /// Calls body(Word{}) with the unsigned type of an item's size, for kernels that only move items.
 template <class F>
 void with_item(int64_t size, F&& body) {

@@ -280,14 +280,14 @@ void index_put(const View& base, const View& values, const IndexPlan& plan, bool
   const bool in_floats = accumulate && (type == DType::f16 || type == DType::bf16);
   if (is_short_list(values, plan) && !in_floats) check_index_type("index_put", plan.indices[0]);
   else check_plan("index_put", plan);
-  if (accumulate) with_addable("index_put", base, [](auto) {});
+  if (accumulate && !is_computable(type)) unsupported("index_put", base);
   if (values.layout.numel == 0) return;
   if (!accumulate) {
     with_item(itemsize(base.layout.dtype),
               [&](auto word) { put_any<decltype(word), Scatter::replace>(base, values, plan); });
     return;
   }
-  with_addable("index_put", base, [&](auto zero) {
+  with_computable("index_put", base, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (is_half_type<T>) {
       with_index_count(plan, [&](auto count) { put_rounded_sums<T, decltype(count)::value>(base, values, plan); });

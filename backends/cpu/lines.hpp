@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include <weft/backends/dispatch.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/layout.hpp>
 #include <weft/tensor/view.hpp>
@@ -145,6 +146,14 @@ inline int64_t rows_per_chunk(int64_t n, int64_t elements = 32768) {
 
 /// The reals that kernels compute with: bool, integers, f16, bf16, f32, f64.
 constexpr bool is_computable(DType t) { return !is_storage_only(t); }
+/// Calls body(T{}) with the element type, or raises DTypeError where it cannot be computed with.
+template <class F>
+void with_computable(const char* kernel, const View& view, F&& body) {
+  visit_dtype(view.layout.dtype, [&]<class T>() {
+    if constexpr (is_computable(dtype_of<T>())) body(T{});
+    else unsupported(kernel, view);
+  });
+}
 
 constexpr bool is_computable_float(DType t) { return t >= DType::f16 && t <= DType::f64; }
 

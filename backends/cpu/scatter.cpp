@@ -92,7 +92,7 @@ void scatter_typed(const View& out, int dim, const View& index, const View& sour
 
 template <Scatter mode>
 void scatter_numbers(const View& out, int dim, const View& index, const View& source) {
-  with_addable("scatter", out, [&](auto zero) { scatter_typed<decltype(zero), mode>(out, dim, index, source); });
+  with_computable("scatter", out, [&](auto zero) { scatter_typed<decltype(zero), mode>(out, dim, index, source); });
 }
 
 /// A list by a list is what index_put does, which has no walk for a few elements.
@@ -109,7 +109,7 @@ bool scatter_list(Scatter mode, const View& out, const View& index, const View& 
 
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
   check_index_type("scatter", index_view);
-  if (mode != Scatter::replace) with_addable("scatter", out_view, [](auto) {});
+  if (mode != Scatter::replace && !is_computable(out_view.layout.dtype)) unsupported("scatter", out_view);
   if (index_view.layout.numel == 0) return;
   if (scatter_list(mode, out_view, index_view, source_view)) return;
   const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);

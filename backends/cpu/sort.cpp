@@ -229,7 +229,7 @@ int64_t place_of(const char* value, const char* line, int64_t stride, int64_t n,
 void sort(const View& out_view, const View& order_view, const View& x_view, int dim, bool descending) {
   const View x = at_least_1d(x_view);
   decltype(&sort_elements<float>) sort_row = nullptr;
-  with_ordered("sort", x, [&](auto zero) { sort_row = sort_elements<decltype(zero)>; });
+  with_computable("sort", x, [&](auto zero) { sort_row = sort_elements<decltype(zero)>; });
   if (x.layout.numel == 0) return;
   const auto like_x = [](View view) { return view.data == nullptr ? view : at_least_1d(view); };
   const View out = like_x(out_view), order = like_x(order_view);
@@ -253,7 +253,7 @@ void sort(const View& out_view, const View& order_view, const View& x_view, int 
 
 void searchsorted(const View& out_view, const View& sorted, const View& values_view, bool right) {
   decltype(&place_of<float>) place_in = nullptr;
-  with_ordered("searchsorted", sorted, [&](auto zero) { place_in = place_of<decltype(zero)>; });
+  with_computable("searchsorted", sorted, [&](auto zero) { place_in = place_of<decltype(zero)>; });
   if (values_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), values = at_least_1d(values_view);
   const int last = values.layout.rank - 1;

@@ -17,8 +17,6 @@ constinit Entry search_entry("search", Module::index_any);
 
 constexpr int64_t sort_block = 32;  // as in sort.hpp
 
-bool is_ordered(DType t) { return t != DType::f8_e4m3fn && t != DType::f8_e5m2; }
-
 }  // namespace
 
 SortPairs::SortPairs(Accelerator& device, int64_t lines, int64_t length)
@@ -37,7 +35,7 @@ void SortPairs::sort() {
 }
 
 void sort(const View& out_view, const View& order_view, const View& x_view, int dim, bool descending) {
-  if (!is_ordered(x_view.layout.dtype)) unsupported("sort", x_view);
+  if (is_storage_only(x_view.layout.dtype)) unsupported("sort", x_view);
   if (x_view.layout.numel == 0) return;
   const View x = at_least_1d(x_view);
   Accelerator& device = device_of(x);
@@ -78,7 +76,7 @@ void sort(const View& out_view, const View& order_view, const View& x_view, int 
 }
 
 void searchsorted(const View& out_view, const View& sorted, const View& values_view, bool right) {
-  if (!is_ordered(sorted.layout.dtype)) unsupported("searchsorted", sorted);
+  if (is_storage_only(sorted.layout.dtype)) unsupported("searchsorted", sorted);
   if (values_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), values = at_least_1d(values_view);
   Accelerator& device = device_of(out);
