@@ -68,8 +68,8 @@ def test_reductions(rng, device, t):
         dims = {} if dim is None else {"dim": dim}
         same(weft.sum(x, **dims), a.sum(axis=dim).astype(wide))
         same(weft.prod(x, **dims), a.prod(axis=dim).astype(wide))
-        same(weft.amax(x, **({} if dim is None else {"dim": dim})), a.max(axis=dim))
-        same(weft.amin(x, **({} if dim is None else {"dim": dim})), a.min(axis=dim))
+        same(weft.amax(x, **dims), a.max(axis=dim))
+        same(weft.amin(x, **dims), a.min(axis=dim))
         same(weft.argmax(x, **dims), a.argmax(axis=dim))
         same(weft.argmin(x, **dims), a.argmin(axis=dim))
         same(weft.any(x, **dims), a.any(axis=dim))
@@ -112,8 +112,9 @@ def test_writes_through_indices(rng, device, t):
         ufunc.at(expected, index, values)
         same(weft.scatter_reduce(x, 0, i, v, how), expected)
     small = weft.tensor(rng.integers(0, 100, 100).astype(t), device=device)
+    wide = small.to(weft.int64)
     same(weft.scatter_reduce(small, 0, i, small[:40], "mean"),
-         weft.scatter_reduce(small.to(weft.int64), 0, i, small[:40].to(weft.int64), "mean").to(getattr(weft, t)).to("cpu").numpy())
+         weft.scatter_reduce(wide, 0, i, wide[:40], "mean").to("cpu").numpy().astype(t))
 
 
 @pytest.mark.parametrize("t", dtypes)
