@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <optional>
 
@@ -144,9 +145,10 @@ class EndBySignal {
   struct sigaction before_[std::size(signals)];
 };
 
-// Trains from `step` to `last` and returns the number of steps done.
-int64_t fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
-            const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device) {
+// Trains from `step` to `last`, or until a signal comes. `reached` is called after every 50 steps and after the last.
+void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
+         const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device,
+         const std::function<void(int64_t step, bool ended)>& reached) {
   for (bool ended = step >= last; !ended;) {
     const auto start = std::chrono::steady_clock::now();
     optimizer.set_lr(optim::warmup_inverse_sqrt(step, config.lr, 50));
@@ -162,8 +164,8 @@ int64_t fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io:
     // Who sent a signal may not wait for long.
     if (interrupted == 0 && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device);
     log.record(metrics);
+    if (ended || step % 50 == 0) reached(step, ended);
   }
-  return step;
 }
 
 // What --save writes; read_saved reads it.
@@ -216,10 +218,22 @@ void run(Options o, const CLI::App& app) {
     const io::TextLoader train_loader(training, config.batch, config.context, o.seed, nowhere);
     const io::TextLoader val_loader(validation, config.batch, config.context, o.seed, nowhere);
     io::RunLog log(o.out, first, last, nowhere);
+    int64_t kept = -1;  // the step that the file is of
+    const auto keep = [&](int64_t step, bool ended) {
+      if (o.save.empty()) return;
+      try {
+        save(o, model, optimizer, vocabulary, step);
+        kept = step;
+      } catch (const IoError& error) {
+        std::cerr << "step " << step << " was not saved; " << o.save
+                  << (kept < 0 ? " is as it was" : " is of step " + std::to_string(kept)) << std::endl;
+        if (ended) throw;
+        std::cerr << error.what() << "\nthe training goes on" << std::endl;
+      }
+    };
     {
       const EndBySignal signals;
-      const int64_t step = fit(model, optimizer, config, train_loader, val_loader, log, first, last, device);
-      if (!o.save.empty()) save(o, model, optimizer, vocabulary, step);
+      fit(model, optimizer, config, train_loader, val_loader, log, first, last, device, keep);
     }
     log.finish(
         {"Character GPT, preset " + o.preset, "step", "cross entropy per character", guess, "guessing: ln(vocabulary)"},
@@ -261,7 +275,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads of one kernel; losses do not depend on them")
       ->check(whole_number<int>(1, "a number of threads, 1 or more"));
-  app.add_option("--save", o.save, "file for the weights and the optimizer's state");
+  app.add_option("--save", o.save,
+                 "file for the weights and the optimizer's state, written every 50 steps and at the end");
   app.add_option("--resume", o.resume, "file that --save wrote: goes on from there");
   app.add_option("--out", o.out, "folder for metrics.jsonl and curve.svg, instead of runs/<time>");
   app.add_option("--length", o.length, "characters of the sample")

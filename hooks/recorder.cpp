@@ -210,10 +210,10 @@ namespace {
 
 std::string json(const Statistics& s) {
   const double bad = s.count > 0 ? static_cast<double>(s.non_finite) / static_cast<double>(s.count) : 0;
-  using detail::json_number;
+  const auto number = [](double v) { return detail::json_number(v, 6); };
   return fmt::format(R"({{"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"non_finite":{}}})",
-                     json_number(s.norm), json_number(s.mean), json_number(s.deviation), json_number(s.low),
-                     json_number(s.high), json_number(s.zero_share()), json_number(bad));
+                     number(s.norm), number(s.mean), number(s.deviation), number(s.low), number(s.high),
+                     number(s.zero_share()), number(bad));
 }
 
 }  // namespace
@@ -230,7 +230,7 @@ std::string json_line(const History& history, const RecordedStep& step) {
     };
     if (o.gradient) add("gradient", json(*o.gradient));
     if (o.value) add("value", json(*o.value));
-    if (o.update_ratio) add("update_ratio", detail::json_number(*o.update_ratio));
+    if (o.update_ratio) add("update_ratio", detail::json_number(*o.update_ratio, 6));
     out += fmt::format("{}{}:{{{}}}", i == 0 ? "" : ",", detail::json_text(history.watched[i].name), parts);
   }
   return out + "}}";

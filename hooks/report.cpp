@@ -36,7 +36,9 @@ std::string list(size_t n, F text) {
   return out + "]";
 }
 
-std::string short_number(const std::optional<double>& v) { return v ? detail::json_number(*v, 4) : "null"; }
+std::string short_number(const std::optional<double>& v) {
+  return v && std::isfinite(*v) ? detail::json_number(*v, 4) : "null";
+}
 
 std::string loss_text(const std::optional<double>& loss) {
   if (!loss || std::isfinite(*loss)) return short_number(loss);

@@ -33,14 +33,6 @@ Path make_new_folder() {
   return mine;
 }
 
-// The shortest digits that give the value again, as a float where it is one. JSON lacks what is not finite: a string.
-std::string json_number(double value) {
-  if (std::isnan(value)) return "\"NaN\"";
-  if (std::isinf(value)) return value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
-  const auto narrow = static_cast<float>(value);
-  return narrow == value ? fmt::format("{}", narrow) : fmt::format("{}", value);
-}
-
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -119,7 +111,8 @@ void RunLog::State::write(int64_t step, const Figures& figures) {
   std::string line = fmt::format("{{\"step\": {}", step);
   for (const auto& [name, value] : figures) {
     const bool speed = name.ends_with(speed_suffix) && std::isfinite(value);
-    line += fmt::format(", {}: {}", detail::json_text(name), speed ? fmt::format("{:.1f}", value) : json_number(value));
+    line += fmt::format(", {}: {}", detail::json_text(name),
+                        speed && std::isfinite(value) ? fmt::format("{:.1f}", value) : detail::json_number(value));
   }
   lines.add(line + "}\n");
   try {

@@ -326,9 +326,18 @@ constexpr const char* compare_names[] = {
 #define WEFT_COMPARE_NAME(name, ...) #name,
     WEFT_COMPARE_OPS(WEFT_COMPARE_NAME)};
 
+bool is_stored_only(const Operand& x) { return x.impl() != nullptr && is_storage_only(x.impl()->view.layout.dtype); }
+// The 8-bit floats are compared as what they hold.
+Tensor computable(const Operand& x) { return is_stored_only(x) ? x.tensor().to(DType::f32, x.where) : x.tensor(); }
+
 Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
   const char* op_name = compare_names[static_cast<int>(op)];
   const Location where = a.where;
+  if (WEFT_UNLIKELY(is_stored_only(a) || is_stored_only(b))) {
+    const NoGradGuard unrecorded;
+    const Tensor x = computable(a), y = computable(b);
+    return compare(op, Operand(x, a.where), Operand(y, b.where));
+  }
   if (WEFT_LIKELY(a.impl() != nullptr && b.impl() != nullptr && same_plain(a.impl(), b.impl()))) {
     Tensor out = make(a.tensor().sizes(), DType::boolean, a.tensor().device(), op_name, where);
     WEFT_KERNEL_FOR(compare, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
@@ -472,12 +481,12 @@ const Tensor& Tensor::operator/=(const Operand& other) const { return weft::div_
 Tensor logical_not(const Operand& x) { return eq(x, Operand(0, x.where)); }
 Tensor isnan(const Operand& x) { return ne(x, Operand(x.tensor(), x.where)); }
 Tensor isinf(const Operand& x) {
-  const Tensor magnitude = abs(Operand(x.tensor(), x.where));
+  const Tensor magnitude = abs(Operand(computable(x), x.where));
   if (!is_floating(magnitude.dtype())) return ne(magnitude, Operand(magnitude, x.where));
   return eq(Operand(magnitude, x.where), Operand(__builtin_inf(), x.where));
 }
 Tensor isfinite(const Operand& x) {
-  const Tensor magnitude = abs(Operand(x.tensor(), x.where));
+  const Tensor magnitude = abs(Operand(computable(x), x.where));
   if (!is_floating(magnitude.dtype())) return eq(magnitude, Operand(magnitude, x.where));
   return lt(Operand(magnitude, x.where), Operand(__builtin_inf(), x.where));
 }

@@ -1,9 +1,13 @@
 // Copies: clone, contiguous, conversion of dtype and device, in-place copy and fill, elements to the host.
 
+#include <cmath>
+#include <limits>
+
 #include <weft/autograd/from_ops.hpp>
 #include <weft/backends/backend.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/ops/detail/fits.hpp>
+#include <weft/ops/detail/records.hpp>
 #include <weft/ops/detail/write.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
@@ -80,6 +84,85 @@ Tensor Tensor::to(DType dtype, Location where) const {
   }
   return out;
 }
+
+namespace {
+
+double largest(DType t) {
+  switch (t) {
+    case DType::f8_e4m3fn:
+      return 448;
+    case DType::f8_e5m2:
+      return 57344;
+    case DType::f16:
+      return 65504;
+    case DType::bf16:
+      return 0x1.fep127;
+    case DType::f32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
+// Wide enough for every number of `from` that `to` holds, and for the largest of `to`.
+DType wide_enough(DType from, DType to) {
+  return promote(is_floating(from) ? compute_type(from) : default_dtype, compute_type(to));
+}
+
+}  // namespace
+
+Tensor cast(const Operand& given, DType dtype, Overflow overflow) {
+  const Location where = given.where;
+  const Tensor& x = checked(given.tensor(), "cast", where);
+  const Overflow usual = dtype == DType::f8_e4m3fn ? Overflow::saturate : Overflow::ieee;
+  if (x.dtype() == dtype || !is_floating(dtype) || overflow == Overflow::by_format || overflow == usual) {
+    return x.to(dtype, where);
+  }
+  Tensor out;
+  {
+    const NoGradGuard unrecorded;
+    const Tensor wide = x.to(wide_enough(x.dtype(), dtype), where);
+    if (overflow == Overflow::saturate) {
+      out = clip(Operand(wide, where), -largest(dtype), largest(dtype)).to(dtype, where);
+    } else {  // 464 is a tie, and goes to 448
+      const Tensor beyond = gt(Operand(abs(Operand(wide, where)), where), Operand(464, where));
+      out = masked_fill(Operand(wide, where), Operand(beyond, where), Operand(NAN, where)).to(dtype, where);
+    }
+  }
+  if (should_record(x)) {
+    record(
+        out, "cast", where, [from = x.dtype()](Node& self, Tensor&& g) { return g.to(from, self.where); }, x);
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<Values> cast_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), DType::f64}, {make.tensor({3}), DType::f64, "saturate"}};
+}
+
+Tensor call_cast(const Tensor& x, DType dtype, const std::optional<std::string>& overflow) {
+  constexpr const char* names[] = {"by_format", "ieee", "saturate"};
+  for (int i = 0; i < 3; ++i) {
+    if (overflow.value_or(names[0]) == names[i]) {
+      return cast(Operand(x, boxed_place()), dtype, static_cast<Overflow>(i));
+    }
+  }
+  raise<ValueError>(
+      {.op = "cast", .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", *overflow)},
+      boxed_place());
+}
+
+const OpRecord all_copy_records[] = {
+    {"cast", "cast(x, dtype, overflow='by_format')",
+     "x in another dtype, rounded once. Beyond the largest number: infinity, in float8_e4m3fn the largest "
+     "('by_format'); infinity, in float8_e4m3fn NaN ('ieee'); the largest ('saturate').",
+     true, OpRecord::Domain::any, cast_samples, detail::boxed<&call_cast>}};
+
+}  // namespace
+
+std::span<const OpRecord> copy_records() { return all_copy_records; }
 
 Tensor Tensor::to(Device target, Location where) const {
   checked(*this, "to", where);

@@ -486,13 +486,13 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
         where);
   }
   const auto scaled = [&](Tensor t, double factor) {
+    // What is multiplied with 0 has no share, be it NaN.
+    if (factor == 0) return masked_fill(Operand(t, where), Operand(true, where), Operand(0, where));
     return factor == 1 ? t : mul(Operand(std::move(t), where), Operand(factor, where)).to(a.dtype(), where);
   };
   Tensor product = scaled(matrix_product(a, b, "addmm", where), alpha);
   if (beta == 0 && !should_record(input)) return product;
-  // What is multiplied with 0 has no share, be it NaN.
-  const Tensor start =
-      beta == 0 ? masked_fill(Operand(input, where), Operand(true, where), Operand(0, where)) : scaled(input, beta);
+  const Tensor start = scaled(input, beta);
   return add(Operand(start, where), Operand(std::move(product), where));
 }
 

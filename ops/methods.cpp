@@ -4,6 +4,7 @@
 #include <weft/ops/index.hpp>
 #include <weft/ops/indexing.hpp>
 #include <weft/ops/join.hpp>
+#include <weft/ops/loss.hpp>
 #include <weft/ops/masks.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/norm.hpp>
@@ -71,6 +72,7 @@ WEFT_PART_METHOD(Tensor, clamp, (std::optional<Scalar> low, std::optional<Scalar
                  where)
 WEFT_PART_METHOD(Tensor, clamp, (const Tensor& low, const Tensor& high, Location where), low, high, where)
 
+WEFT_METHOD(Tensor, cast, (DType dtype, Overflow overflow, Location where), Operand(x, where), dtype, overflow)
 WEFT_METHOD(Tensor, unfold, (int dim, int64_t size, int64_t step, Location where), x, dim, size, step, where)
 WEFT_METHOD(Tensor, flip, (const Dims& dims, Location where), x, dims, where)
 WEFT_METHOD(Tensor, fliplr, (Location where), x, where)
@@ -157,6 +159,17 @@ WEFT_METHOD(Tensor, scaled_dot_product_attention,
             x, k, v, mask, dropout_p, causal, scale, enable_gqa, where)
 WEFT_METHOD(Tensor, dropout, (double p, bool training, Generator* generator, Location where), x, p, training, generator,
             where)
+#define WEFT_LOSS_METHOD(name, Options)                                                                         \
+  WEFT_METHOD(Tensor, name, (const Operand& target), Operand(x, target.where), target, Options(), target.where) \
+  WEFT_METHOD(Tensor, name, (const Operand& target, const Options& options), Operand(x, target.where), target,  \
+              options, target.where)
+WEFT_LOSS_METHOD(cross_entropy, CrossEntropyOptions)
+WEFT_LOSS_METHOD(nll_loss, NllOptions)
+WEFT_LOSS_METHOD(mse_loss, LossOptions)
+WEFT_LOSS_METHOD(l1_loss, LossOptions)
+WEFT_LOSS_METHOD(huber_loss, HuberOptions)
+WEFT_LOSS_METHOD(smooth_l1_loss, SmoothL1Options)
+WEFT_LOSS_METHOD(binary_cross_entropy_with_logits, BinaryCrossEntropyOptions)
 WEFT_METHOD(Tensor, index, (const IndexList& index), x, index)
 WEFT_METHOD(Tensor, index_put, (const IndexList& index, const Operand& value, bool accumulate), x, index, value,
             accumulate)

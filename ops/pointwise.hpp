@@ -75,8 +75,14 @@ WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const O
 /// x limited to [low, high]; either may be left out, not both.
 WEFT_API Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high);
 
+/// x in `dtype`, rounded once, to nearest even; NaN stays NaN, and what overflows follows `overflow`. A new tensor of
+/// x's shape, or x itself where nothing changes. Its gradient is the incoming one in x's dtype, of what saturates too.
+/// The 8-bit formats are those of the OCP 8-bit floating point specification.
+WEFT_API Tensor cast(const Operand& x, DType dtype, Overflow overflow = Overflow::by_format);
+
 /// True where x is zero.
 WEFT_API Tensor logical_not(const Operand& x);
+// Of any dtype, the 8-bit floats too.
 WEFT_API Tensor isnan(const Operand& x);
 WEFT_API Tensor isinf(const Operand& x);
 WEFT_API Tensor isfinite(const Operand& x);

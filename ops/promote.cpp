@@ -71,6 +71,9 @@ View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
   } else {
     cpu::copy(out, scalar->view);
   }
+  // A negative number is the unsigned one of the operand's width, not of the wider type it is computed in.
+  if (dtype == DType::u16) *reinterpret_cast<uint64_t*>(buffer) &= 0xffff;
+  if (dtype == DType::u32) *reinterpret_cast<uint64_t*>(buffer) &= 0xffffffff;
   return out;
 }
 

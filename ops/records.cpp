@@ -128,10 +128,10 @@ std::span<const OpRecord> op_records() {
   static const std::vector<OpRecord> all = [] {
     std::vector<OpRecord> records;
     for (const auto family :
-         {unary_records,     binary_records,   ternary_records, where_records,       matmul_records,
-          index_records,     indexing_records, scatter_records, mask_records,        set_records,
-          rearrange_records, join_records,     reduce_records,  vector_norm_records, scan_records,
-          softmax_records,   norm_records,     loss_records,    random_records,      attention_records}) {
+         {unary_records,    binary_records,      ternary_records, where_records,   matmul_records,    index_records,
+          indexing_records, scatter_records,     mask_records,    set_records,     rearrange_records, join_records,
+          reduce_records,   vector_norm_records, scan_records,    softmax_records, norm_records,      loss_records,
+          random_records,   attention_records,   copy_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

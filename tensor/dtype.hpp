@@ -32,6 +32,13 @@ constexpr DType compute_type(DType t) {
   return t == DType::f16 || t == DType::bf16 || t >= DType::f8_e4m3fn ? DType::f32 : t;
 }
 
+/// What a conversion makes of numbers beyond the largest of a floating-point dtype. NaN stays NaN in all.
+enum class Overflow : uint8_t {
+  by_format,  ///< infinity; in f8_e4m3fn, which has none, the largest number of the sign
+  ieee,       ///< infinity; in f8_e4m3fn NaN
+  saturate    ///< the largest number of the sign, for infinities too
+};
+
 /// "float32", "bool", "bfloat16", "float8_e4m3fn": PyTorch's names.
 WEFT_API const char* name(DType t);
 WEFT_API std::ostream& operator<<(std::ostream& out, DType t);

@@ -45,6 +45,8 @@ Tensor contiguous(Location where = {}) WEFT_METHOD_OF;
 Tensor to(DType dtype, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, DType dtype, Location where = {}) WEFT_METHOD_OF;
+/// The same as to(dtype), but that `overflow` says what becomes of numbers beyond the largest.
+Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) WEFT_METHOD_OF;
 Tensor flip(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
 Tensor fliplr(Location where = {}) WEFT_METHOD_OF;
 Tensor flipud(Location where = {}) WEFT_METHOD_OF;
@@ -160,6 +162,19 @@ Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, const Tens
                                     Location where = {}) WEFT_METHOD_OF;
 Tensor dropout(double p = 0.5, bool training = true, Generator* generator = nullptr,
                Location where = {}) WEFT_METHOD_OF;
+
+// ---- losses of these elements against others; the shapes, the options and the errors are in ops/loss.hpp ----
+#define WEFT_LOSS_METHOD(name, Options)              \
+  Tensor name(const Operand& target) WEFT_METHOD_OF; \
+  Tensor name(const Operand& target, const Options& options) WEFT_METHOD_OF;
+WEFT_LOSS_METHOD(cross_entropy, CrossEntropyOptions)
+WEFT_LOSS_METHOD(nll_loss, NllOptions)
+WEFT_LOSS_METHOD(mse_loss, LossOptions)
+WEFT_LOSS_METHOD(l1_loss, LossOptions)
+WEFT_LOSS_METHOD(huber_loss, HuberOptions)
+WEFT_LOSS_METHOD(smooth_l1_loss, SmoothL1Options)
+WEFT_LOSS_METHOD(binary_cross_entropy_with_logits, BinaryCrossEntropyOptions)
+#undef WEFT_LOSS_METHOD
 
 // ---- indexing ----
 Tensor index(const IndexList& index) WEFT_METHOD_OF;

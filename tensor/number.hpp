@@ -131,14 +131,16 @@ WEFT_FN float16 to_float16(float value) {
   return r;
 }
 
-/// Rounds to nearest even as PyTorch does: beyond the range gives NaN (E4M3 has no infinity).
+/// Rounds to nearest even; what is beyond the range gives the largest number of its sign, infinity too (E4M3 has none).
 WEFT_FN float8_e4m3fn to_float8_e4m3fn(float value) {
   uint32_t u = float_bits(value);
   const uint32_t sign = (u >> 24) & 0x80u;
   u &= 0x7fffffffu;
   float8_e4m3fn r;
-  if (u >= 0x43f00000u) {  // 480: halfway past 448
+  if (u > 0x7f800000u) {
     r.bits = (uint8_t)(sign | 0x7fu);
+  } else if (u > 0x43e00000u) {  // 448
+    r.bits = (uint8_t)(sign | 0x7eu);
   } else if (u < 0x3c800000u) {  // below 2^-6: subnormal, adding 2^14 rounds at 2^-9
     const float shifted = float_from_bits(u) + 16384.0f;
     r.bits = (uint8_t)(sign | (float_bits(shifted) - 0x46800000u));
@@ -168,5 +170,28 @@ WEFT_FN float8_e5m2 to_float8_e5m2(float value) {
   }
   return r;
 }
+
+// ---- rounding to odd: a number that lost something ends in a bit that is set, so rounded once more, to 16 or 8 bits,
+// it gives what the exact one would (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008) ----
+
+#if !defined(__OPENCL_CPP_VERSION__) || defined(WEFT_HAS_DOUBLE)
+WEFT_FN float odd_float(double x) {
+  const float nearest = (float)x;
+  const double back = (double)nearest;
+  const uint32_t lost = back != x, beyond = x < 0 ? back < x : back > x;
+  return float_from_bits((float_bits(nearest) - beyond) | lost);
+}
+#endif
+
+WEFT_FN float odd_float(uint64_t x) {
+  float scale = 1;
+  while ((x >> 24) != 0) {
+    x = (x >> 8) | ((x & 0xffu) != 0);
+    scale *= 256;
+  }
+  return (float)x * scale;
+}
+
+WEFT_FN float odd_float(int64_t x) { return x < 0 ? -odd_float((uint64_t)0 - (uint64_t)x) : odd_float((uint64_t)x); }
 
 }  // namespace weft

@@ -31,6 +31,12 @@ class Operand;
 template <class T, int rank>
 class Accessor;
 struct SearchOptions;
+struct LossOptions;
+struct CrossEntropyOptions;
+struct NllOptions;
+struct HuberOptions;
+struct SmoothL1Options;
+struct BinaryCrossEntropyOptions;
 struct Unique;
 struct UniqueOptions;
 struct ValuesAndIndices;

@@ -39,12 +39,14 @@ struct Move {
 
 /// A cast: in one loop, or by way of f32 in blocks.
 struct Cast {
-  UnaryLoop loop, widen, narrow;
+  UnaryLoop loop, widen = nullptr, narrow = nullptr;
   int64_t out_item, in_item;
 
   Cast(DType to, DType from) : loop(loop_of(to, from)), out_item(itemsize(to)), in_item(itemsize(from)) {
-    widen = loop == nullptr ? loop_of(DType::f32, from) : nullptr;
-    narrow = loop == nullptr ? loop_of(to, DType::f32) : nullptr;
+    if (loop != nullptr) return;
+    const UnaryLoop to_odd = compute_type(to) != to ? convert_loops.to_odd[static_cast<int>(from)] : nullptr;
+    widen = to_odd != nullptr ? to_odd : loop_of(DType::f32, from);
+    narrow = loop_of(to, DType::f32);
   }
   void run(char* out, const char* in, int64_t n) const {
     if (loop != nullptr) return loop(out, in, n);

@@ -32,10 +32,16 @@ template <class A>
 HWY_INLINE A number(bfloat16 x) {
   return static_cast<A>(to_float(x));
 }
+/// The float that 16 bits are rounded from.
+HWY_INLINE float before_rounding(float x) { return x; }
+HWY_INLINE float before_rounding(double x) { return odd_float(x); }
+HWY_INLINE float before_rounding(int64_t x) { return odd_float(x); }
+HWY_INLINE float before_rounding(uint64_t x) { return odd_float(x); }
+HWY_INLINE float before_rounding(int32_t x) { return odd_float(static_cast<double>(x)); }
 template <class S, class A>
 HWY_INLINE S element(A x) {
-  if constexpr (dtype_of<S>() == DType::f16) return to_float16(static_cast<float>(x));
-  else if constexpr (dtype_of<S>() == DType::bf16) return to_bfloat16(static_cast<float>(x));
+  if constexpr (dtype_of<S>() == DType::f16) return to_float16(before_rounding(x));
+  else if constexpr (dtype_of<S>() == DType::bf16) return to_bfloat16(before_rounding(x));
   else if constexpr (dtype_of<S>() == DType::boolean) return x != A(0);
   else return static_cast<S>(x);
 }

@@ -62,6 +62,8 @@ struct SelectLoops {
 /// [to][from]
 struct ConvertLoops {
   UnaryLoop loop[dtype_count][dtype_count];
+  /// [from]: to f32 rounded to odd, on the way to 8 and 16 bits; null where f32 holds every number.
+  UnaryLoop to_odd[dtype_count];
   /// Fills n elements of 1, 2, 4 or 8 bytes.
   UnaryLoop fill[4];
   /// Copies n bytes, whole cache lines of `out` past the caches.

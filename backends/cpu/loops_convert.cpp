@@ -95,6 +95,16 @@ void narrow_loop(void* out, const void* a, int64_t n) {
   for (; i < n; ++i) narrow(x[i], o[i]);
 }
 
+template <class From>
+void odd_loop(void* out, const void* a, int64_t n) {
+  auto* o = static_cast<float*>(out);
+  auto* x = static_cast<const From*>(a);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (sizeof(From) == 4) o[i] = odd_float(static_cast<double>(x[i]));
+    else o[i] = odd_float(x[i]);
+  }
+}
+
 template <class To>
 void fill_to(UnaryLoop (&row)[dtype_count]) {
   const auto set = [&row]<class From>() {
@@ -250,6 +260,10 @@ void fill_small(ConvertLoops& loops, DType t) {
   loops.loop[static_cast<int>(t)][static_cast<int>(DType::f32)] = narrow_loop<T>;
 }
 template <class T>
+void fill_odd(ConvertLoops& loops) {
+  loops.to_odd[static_cast<int>(dtype_of<T>())] = odd_loop<T>;
+}
+template <class T>
 void fill_size(ConvertLoops& loops, int log2_size) {
   loops.fill[log2_size] = fill_loop<T>;
   loops.gather[log2_size] = gather_loop<T>;
@@ -271,6 +285,11 @@ void fill_convert(ConvertLoops& loops) {
   fill_small<bfloat16>(loops, DType::bf16);
   fill_small<float8_e4m3fn>(loops, DType::f8_e4m3fn);
   fill_small<float8_e5m2>(loops, DType::f8_e5m2);
+  fill_odd<uint32_t>(loops);
+  fill_odd<int32_t>(loops);
+  fill_odd<uint64_t>(loops);
+  fill_odd<int64_t>(loops);
+  fill_odd<double>(loops);
   fill_size<uint8_t>(loops, 0);
   fill_size<uint16_t>(loops, 1);
   fill_size<uint32_t>(loops, 2);

@@ -215,7 +215,7 @@ struct Memory<double> {
   static WEFT_DEVICE void store(Out p, DType t, double x) {
     if (t == DType::f64) poke<double>(p, x);
     else if (t == DType::boolean) poke<uint8_t>(p, x != 0);
-    else Memory<float>::store(p, t, (float)x);
+    else Memory<float>::store(p, t, t == DType::f32 ? (float)x : odd_float(x));
   }
 };
 #endif

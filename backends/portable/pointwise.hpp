@@ -131,8 +131,12 @@ WEFT_DEVICE void convert_whole_item(Out out, In in, const Pointwise<1>& plan, in
   offsets_at(plan.walk, i, offset);
   const int64_t x = load_whole(in + offset[1], plan.dtype[1]);
   if (plan.dtype[0] < DType::f16) return store_whole(out + offset[0], plan.dtype[0], x);
-  const C real = plan.dtype[1] == DType::u64 ? (C)(uint64_t)x : (C)x;
-  Memory<C>::store(out + offset[0], plan.dtype[0], real);
+  const bool is_unsigned = plan.dtype[1] == DType::u64;
+  if (plan.dtype[0] == DType::f32 || plan.dtype[0] == DType::f64) {
+    Memory<C>::store(out + offset[0], plan.dtype[0], is_unsigned ? (C)(uint64_t)x : (C)x);
+  } else {
+    store_small_float(out + offset[0], plan.dtype[0], is_unsigned ? odd_float((uint64_t)x) : odd_float(x));
+  }
 }
 
 // ---- optimizer steps ------------------------------------------------------------------------------------------------

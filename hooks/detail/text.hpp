@@ -21,9 +21,18 @@ inline std::string json_text(std::string_view text) {
   return out + '"';
 }
 
-/// A JSON number; null for what JSON has no number for.
-inline std::string json_number(double v, int digits = 6) {
-  return std::isfinite(v) ? fmt::format("{:.{}g}", v, digits) : "null";
+/// What JSON has no number for is a string: "NaN", "Infinity", "-Infinity".
+inline std::string json_not_finite(double v) {
+  return std::isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+}
+/// The shortest digits that give v again, as a float where it is one.
+inline std::string json_number(double v) {
+  if (!std::isfinite(v)) return json_not_finite(v);
+  const auto narrow = static_cast<float>(v);
+  return narrow == v ? fmt::format("{}", narrow) : fmt::format("{}", v);
+}
+inline std::string json_number(double v, int digits) {
+  return std::isfinite(v) ? fmt::format("{:.{}g}", v, digits) : json_not_finite(v);
 }
 
 inline std::string markup(std::string_view text) {

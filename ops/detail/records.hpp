@@ -8,6 +8,7 @@ namespace weft {
 std::span<const OpRecord> unary_records();
 std::span<const OpRecord> binary_records();
 std::span<const OpRecord> ternary_records();
+std::span<const OpRecord> copy_records();
 std::span<const OpRecord> where_records();
 std::span<const OpRecord> matmul_records();
 std::span<const OpRecord> index_records();

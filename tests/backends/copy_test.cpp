@@ -11,15 +11,23 @@ namespace {
 
 constexpr const char* targets[] = {"scalar", "avx2", "avx512"};
 
+/// The float that 8 and 16 bits are rounded from.
+template <class From>
+float before_rounding(From x) {
+  if constexpr (std::is_same_v<From, float> || std::is_same_v<From, bool>) return x;
+  else if constexpr (sizeof(From) < 8) return odd_float(static_cast<double>(x));
+  else return odd_float(x);
+}
+
 /// The definition of a cast, one element at a time.
 template <class To, class From>
 To cast(From x) {
   if constexpr (std::is_same_v<To, From>) return x;
   else if constexpr (!std::is_arithmetic_v<From>) return cast<To>(to_float(x));
-  else if constexpr (std::is_same_v<To, float16>) return to_float16(static_cast<float>(x));
-  else if constexpr (std::is_same_v<To, bfloat16>) return to_bfloat16(static_cast<float>(x));
-  else if constexpr (std::is_same_v<To, float8_e4m3fn>) return to_float8_e4m3fn(static_cast<float>(x));
-  else if constexpr (std::is_same_v<To, float8_e5m2>) return to_float8_e5m2(static_cast<float>(x));
+  else if constexpr (std::is_same_v<To, float16>) return to_float16(before_rounding(x));
+  else if constexpr (std::is_same_v<To, bfloat16>) return to_bfloat16(before_rounding(x));
+  else if constexpr (std::is_same_v<To, float8_e4m3fn>) return to_float8_e4m3fn(before_rounding(x));
+  else if constexpr (std::is_same_v<To, float8_e5m2>) return to_float8_e5m2(before_rounding(x));
   else if constexpr (std::is_same_v<To, bool>) return x != From(0);
   else return static_cast<To>(x);
 }

@@ -79,6 +79,29 @@ DEVICE_TEST(CopiesAcrossStridesAndDtypes) {
   expect_equal(target, expected);
 }
 
+DEVICE_TEST(RoundsWideNumbersOnce) {
+  std::vector<double> near;
+  for (const double middle : {1.0625, 1.00048828125, 1.00390625, 464.0, 61440.0, 65520.0, 0x1p-10, 0x1p-17, 0x1p-25}) {
+    for (const double part : {0x1p-40, 0.0, -0x1p-40})
+      near.push_back(middle * (1 + part)), near.push_back(-near.back());
+  }
+  std::vector<int64_t> whole;
+  for (const int bits : {9, 24, 31, 40, 62}) {
+    for (const int64_t part : {-1, 0, 1}) {
+      const int64_t middle = (int64_t{1} << bits) + (int64_t{1} << (bits - 8)) + (int64_t{1} << (bits - 9));
+      whole.push_back(middle + part), whole.push_back(-middle - part);
+    }
+  }
+  for (DType to : {f16, bf16, f8_e4m3fn, f8_e5m2}) {
+    SCOPED_TRACE(name(to));
+    for (const Tensor& x : {tensor(near), tensor(whole), tensor(whole).to(i32), tensor(whole).to(u32)}) {
+      const Tensor here = x.to(to), there = x.to(on).to(to).to(Device());
+      EXPECT_EQ(std::memcmp(there.data_ptr(), here.data_ptr(), static_cast<size_t>(here.nbytes())), 0)
+          << name(x.dtype());
+    }
+  }
+}
+
 DEVICE_TEST(ConvertsExtremeNumbersAsTheCpuDoes) {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor x = tensor(std::vector<double>{0.5, -0.5, 1e10, -1e10, 1e20, infinity, -infinity, nan, 255, -1});

@@ -284,6 +284,18 @@ TEST(JsonLine, IsOneLineWithEveryFigure) {
             R"("value":{"norm":5,"mean":3.5,"deviation":0.5,"low":3,"high":4,"zeros":0,"non_finite":0}}}})");
 }
 
+TEST(JsonLine, SaysWhatIsNotFinite) {
+  const Tensor w = tensor({1.0, -std::numeric_limits<double>::infinity()}).requires_grad_();
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  (w * w).sum().backward();
+  recorder.step(std::numeric_limits<double>::quiet_NaN());
+  recorder.step(std::numeric_limits<double>::infinity());
+  const std::string first = json_line(recorder.history(), recorder.history().steps[0]);
+  EXPECT_THAT(first, HasSubstr(R"("loss":"NaN")"));
+  EXPECT_THAT(first, testing::Not(HasSubstr("null")));
+  EXPECT_THAT(json_line(recorder.history(), recorder.history().steps[1]), HasSubstr(R"("loss":"Infinity")"));
+}
+
 TEST(ReportHtml, HoldsTheDataAndLoadsNothing) {
   const Tensor w = leaf({3, 4});
   GradientRecorder recorder(NamedTensors{{"</script>", w}});

@@ -159,6 +159,33 @@ TEST_F(Train, AFullDiskForMetricsCostsNoWeights) {
   EXPECT_TRUE(std::filesystem::exists(folder / "r" / "curve.svg"));
 }
 
+TEST_F(Train, ASaveThatFailsEndsNoTrainingAndKeepsTheOldFile) {
+  ASSERT_EQ(train("--steps 3 --out first --save f.st").code, 0);
+  const int status = std::system(("cd " + folder.path().string() + " && (ulimit -f 20 && exec " + examples +
+                                  "weft-train --length 5 --steps 60 --out r --resume f.st --save f.st) >words 2>&1")
+                                     .c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  const std::string words = read_bytes(folder / "words");
+  EXPECT_THAT(words, HasSubstr("step 50 was not saved; f.st is as it was\n"));
+  EXPECT_THAT(words, HasSubstr("File too large"));
+  EXPECT_THAT(words, HasSubstr("the training goes on\n"));
+  EXPECT_THAT(words, HasSubstr("step 60 was not saved; f.st is as it was\n"));
+  EXPECT_EQ(io::checkpoint_metadata(folder / "f.st").at("step"), "3");
+  EXPECT_THAT(losses(folder / "r"), HasSubstr("\"step\": 60"));
+}
+
+TEST_F(Train, WhatWasTrainedSurvivesAKill) {
+  const std::string script = examples +
+                             "weft-train --preset tiny --length 5 --steps 1000000 --out r --save f.st & "
+                             "until [ -s f.st ]; do kill -0 $! || exit 1; sleep 0.02; done; kill -KILL $!; wait $!";
+  EXPECT_NE(std::system(("cd " + folder.path().string() + " && (" + script + ") >words 2>&1").c_str()), 0);
+  const int step = std::stoi(io::checkpoint_metadata(folder / "f.st").at("step"));
+  EXPECT_GT(step, 0);
+  EXPECT_EQ(step % 50, 0);
+  EXPECT_EQ(train("--resume f.st --out s --steps " + std::to_string(step + 2)).code, 0);
+}
+
 TEST_F(Train, AFileThatCannotBeSavedIsKnownBeforeTheTraining) {
   std::filesystem::create_directory(folder / "taken");
   for (const auto& [name, cause] : {std::pair("no/f.st", "No such file or directory"), {"taken", "it is a folder"}}) {

@@ -92,6 +92,8 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
 #define SAME_BINARY_WRITE(name, ...) SAME_WRITE(name##_, p, y);
   WEFT_BINARY_OPS(SAME_BINARY_WRITE)
 
+  SAME(cast, x, f16);
+  SAME(cast, 100 * x, f8_e4m3fn, Overflow::ieee);
   SAME(clip, x, -1, 1);
   SAME(clip, x, none, 1.0);
   SAME(clamp, x, y, y + 1);
@@ -150,6 +152,22 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(rms_norm, x, {4}, v);
   SAME(scaled_dot_product_attention, batch, batch, batch, {}, 0, true);
   SAME(dropout, x, 0.3);
+
+  const Tensor classes = tensor({1, 3, 0});
+  SAME(cross_entropy, x, classes);
+  SAME(cross_entropy, x, classes, {.reduction = LossReduction::none, .label_smoothing = 0.1});
+  SAME(nll_loss, x, classes);
+  SAME(nll_loss, x, classes, {.reduction = LossReduction::sum});
+  SAME(mse_loss, x, y);
+  SAME(mse_loss, x, y, {.reduction = LossReduction::none});
+  SAME(l1_loss, x, 0.5);
+  SAME(l1_loss, x, y, {.reduction = LossReduction::sum});
+  SAME(huber_loss, x, y);
+  SAME(huber_loss, x, y, {.delta = 0.3});
+  SAME(smooth_l1_loss, x, y);
+  SAME(smooth_l1_loss, x, y, {.beta = 0.3});
+  SAME(binary_cross_entropy_with_logits, x, p);
+  SAME(binary_cross_entropy_with_logits, x, p, {.pos_weight = w});
 
   SAME(index, x, {index, Slice(1)});
   SAME(index_put, x, {index}, v);
@@ -210,16 +228,8 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
 
   expect_same({x.where(mask, y), around(x)[1].where(mask, y)}, {where(mask, x, y), where(mask, x, y)}, "where");
 
-  // Losses compare two equals, and random tensors like another are made from it: neither is a method.
-  const std::set<std::string> no_method{"cross_entropy",
-                                        "nll_loss",
-                                        "mse_loss",
-                                        "l1_loss",
-                                        "huber_loss",
-                                        "smooth_l1_loss",
-                                        "binary_cross_entropy_with_logits",
-                                        "rand_like",
-                                        "randn_like"};
+  // Random tensors like another are made from it.
+  const std::set<std::string> no_method{"rand_like", "randn_like"};
   SampleMaker make(f64, {});
   for (const OpRecord& record : op_records()) {
     if (seen.contains(record.name) || no_method.contains(record.name) || std::string(record.name) == "where") continue;

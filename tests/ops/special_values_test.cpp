@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 
+#include <weft/backends/backend.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/indexing.hpp>
 #include <weft/ops/matmul.hpp>
@@ -45,6 +46,21 @@ TEST(SpecialValues, AnyByteButZeroIsATrueBool) {
               scatter_reduce(plain, 0, places, plain, how).to_vector<int>());
   }
   EXPECT_EQ(index_add(x, 0, tensor({0, 0}), x.slice(0, 1, 3)).to_vector<int>(), (std::vector<int>{1, 1, 1, 1}));
+}
+
+TEST(SpecialValues, ANegativeNumberAmongUnsignedIntegersHasTheirWidth) {
+  for (const DType type : {u8, u16, u32}) {
+    SCOPED_TRACE(name(type));
+    const double most = static_cast<double>((uint64_t{1} << (8 * itemsize(type))) - 1);
+    const Tensor x = doubles({0, 7, most}).to(type);
+    EXPECT_EQ(values(maximum(x, -1)), (Doubles{most, most, most}));
+    EXPECT_EQ(values(floor_divide(x, -1)), (Doubles{0, 0, 1}));
+    EXPECT_EQ(values(x == -1), (Doubles{0, 0, 1}));
+    EXPECT_EQ(values(x + -1), (Doubles{most, 6, most - 1}));
+    if (device_count(DeviceType::hpu) == 0) continue;
+    EXPECT_EQ(values(maximum(x.to("hpu"), -1)), (Doubles{most, most, most}));
+    EXPECT_EQ(values(floor_divide(x.to("hpu"), -1)), (Doubles{0, 0, 1}));
+  }
 }
 
 TEST(SpecialValues, SquareOfBoolIsAnInteger) {

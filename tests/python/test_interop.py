@@ -307,3 +307,31 @@ def test_torch_both_ways():
     assert x.data_ptr() == t.data_ptr() and torch.from_dlpack(x).data_ptr() == t.data_ptr()
     b = weft.from_dlpack(torch.ones(3, dtype=torch.bfloat16))
     assert b.dtype is weft.bfloat16 and torch.from_dlpack(b).dtype is torch.bfloat16
+
+
+def test_every_number_of_16_bits_becomes_the_8_bits_that_torch_makes_of_it():
+    torch = pytest.importorskip("torch")
+    for source in ("float16", "bfloat16"):
+        patterns = np.arange(65536, dtype=np.uint16)
+        own = weft.from_numpy(patterns).view(getattr(weft, source))
+        other = torch.from_numpy(patterns.view(np.int16)).view(getattr(torch, source))
+        for target in ("float8_e4m3fn", "float8_e5m2"):
+            got = own.to(getattr(weft, target)).view(weft.uint8).numpy()
+            want = other.to(getattr(torch, target)).view(torch.uint8).numpy()
+            np.testing.assert_array_equal(got, want, f"{source} to {target}")
+
+
+def test_what_overflows_in_a_cast_follows_the_word_for_it():
+    x = weft.tensor([464.0, 480.0, float("inf"), float("-inf"), float("nan")])
+    nan, inf = float("nan"), float("inf")
+    for dtype, overflow, want in (
+            (weft.float8_e4m3fn, "by_format", [448, 448, 448, -448, nan]),
+            (weft.float8_e4m3fn, "ieee", [448, nan, nan, nan, nan]),
+            (weft.float8_e5m2, "saturate", [448, 512, 57344, -57344, nan]),
+            (weft.float8_e5m2, "ieee", [448, 512, inf, -inf, nan])):
+        np.testing.assert_array_equal(weft.cast(x, dtype, overflow=overflow).to(weft.float32).numpy(), want)
+    with pytest.raises(ValueError, match="by_format"):
+        weft.cast(x, weft.float16, overflow="wrap")
+    small = x.to(weft.float8_e5m2)
+    assert weft.isinf(small).tolist() == [False, False, True, True, False]
+    assert (small == small).tolist() == [True] * 4 + [False]

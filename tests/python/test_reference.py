@@ -308,6 +308,7 @@ elsewhere = {
     "rand rand_like randn randn_like randint randperm bernoulli dropout": "random",
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
+    "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",
     "gelu": "as gelu_erf and gelu_tanh", "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad":
         "no record: creation and conversion, which test_tensor.py and test_values.py look at",

@@ -121,8 +121,48 @@ TEST(NumberRange, BeyondTheLargest) {
   EXPECT_EQ(to_float(to_float8_e4m3fn(448.0f)), 448.0f);
   EXPECT_EQ(to_float(to_float8_e4m3fn(463.9f)), 448.0f);
   EXPECT_EQ(to_float(to_float8_e4m3fn(464.0f)), 448.0f);  // a tie, to even
-  EXPECT_TRUE(std::isnan(to_float(to_float8_e4m3fn(480.0f))));
-  EXPECT_TRUE(std::isnan(to_float(to_float8_e4m3fn(INFINITY))));
+  for (float beyond : {464.00003f, 480.0f, 1e30f, INFINITY}) {
+    EXPECT_EQ(to_float(to_float8_e4m3fn(beyond)), 448.0f) << beyond;
+    EXPECT_EQ(to_float(to_float8_e4m3fn(-beyond)), -448.0f) << beyond;
+  }
+}
+
+/// By way of a float that keeps the trace of what was lost, a number is rounded as if it were rounded once.
+TYPED_TEST(Number, OfDoublesAreRoundedOnce) {
+  const Format format = format_of<TypeParam>;
+  const auto rounded = [](double x) { return uint32_t{encode<TypeParam>(odd_float(x)).bits}; };
+  for (uint32_t negative : {0u, format.sign()}) {
+    for (uint32_t bits = 0; bits + 1 < format.sign(); ++bits) {
+      const double low = format.decode(bits | negative), high = format.decode((bits + 1) | negative);
+      if (!std::isfinite(low) || !std::isfinite(high)) continue;
+      const double middle = (low + high) / 2;
+      EXPECT_EQ(rounded(low), bits | negative) << low;
+      EXPECT_EQ(rounded(middle), ((bits & 1) != 0 ? bits + 1 : bits) | negative) << middle;
+      EXPECT_EQ(rounded(std::nextafter(middle, low)), bits | negative) << middle;
+      EXPECT_EQ(rounded(std::nextafter(middle, high)), (bits + 1) | negative) << middle;
+    }
+  }
+  EXPECT_TRUE(std::isnan(to_float(encode<TypeParam>(odd_float(static_cast<double>(NAN))))));
+  EXPECT_EQ(rounded(1e300), rounded(INFINITY));
+  EXPECT_EQ(rounded(-1e300), rounded(-INFINITY));
+  EXPECT_EQ(rounded(-1e-300), format.sign());
+}
+
+TYPED_TEST(Number, OfWholeNumbersAreRoundedOnce) {
+  const Format format = format_of<TypeParam>;
+  for (uint32_t bits = 0; bits + 1 < format.sign(); ++bits) {
+    const double low = format.decode(bits), high = format.decode(bits + 1), middle = (low + high) / 2;
+    if (!(high < 0x1p63) || middle != std::floor(middle)) continue;
+    const int64_t x = static_cast<int64_t>(middle);
+    const auto rounded = [](int64_t whole) { return uint32_t{encode<TypeParam>(odd_float(whole)).bits}; };
+    EXPECT_EQ(rounded(x), (bits & 1) != 0 ? bits + 1 : bits) << x;
+    EXPECT_EQ(rounded(x - 1), bits) << x;
+    EXPECT_EQ(rounded(x + 1), bits + 1) << x;
+    EXPECT_EQ(rounded(-x - 1), (bits + 1) | format.sign()) << x;
+    EXPECT_EQ(uint32_t{encode<TypeParam>(odd_float(static_cast<uint64_t>(x) + 1)).bits}, bits + 1) << x;
+  }
+  EXPECT_EQ(odd_float(std::numeric_limits<int64_t>::min()), -0x1p63f);
+  EXPECT_EQ(odd_float(std::numeric_limits<uint64_t>::max()), std::nextafter(0x1p64f, 0.0f));
 }
 
 }  // namespace
