@@ -98,6 +98,7 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
 }
 
 [[gnu::noinline]] void add_up(AccumulationNode& node, const Tensor& gradient, bool create_graph) {
+  const CallScope call(node.place());
   const AccumulationNode::Adding adding(node);
   Tensor sum;
   {
@@ -113,7 +114,6 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
   } else {
     ++detail::grad_counts.accumulated_in_place;
     detail::grad_counts.bytes_saved += sum.nbytes();
-    detail::current_op = {"accumulate_grad", Location::none()};
     const View& view = sum.raw_view();
     sum.impl()->storage->note_write("accumulate_grad", Location::none());
     kernels(view).binary(BinaryOp::add, view, view, gradient.raw_view());

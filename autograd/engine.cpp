@@ -39,12 +39,12 @@ bool writable(const Tensor& t) { return t.is_contiguous() && exclusively_owned(t
 
 // sum += gradient, in place only where the memory belongs to the engine alone.
 void add_to_sum(Tensor& sum, Tensor&& gradient, bool create_graph) {
+  const CallScope call(CallPlace{"sum of gradients"});
   if (create_graph) {
     sum = detail::recorded_add(sum, gradient);
     ++detail::grad_counts.allocated;
     return;
   }
-  detail::current_op = {"sum of gradients", Location::none()};
   if (!detail::share_gradients || (!writable(sum) && !writable(gradient))) {
     Tensor fresh = detail::fresh_copy(sum);
     kernels(fresh.raw_view()).binary(BinaryOp::add, fresh.raw_view(), fresh.raw_view(), gradient.raw_view());

@@ -98,8 +98,8 @@ bool holds(const std::vector<Tensor>& tensors, const Tensor& tensor) {
 }
 
 // The written tensor's producer is an op of its own after the function: that knows of one output and of views.
-Node* node_of_written(Node* function, uint16_t output, const char* op, Location where) {
-  Node* node = make_node<1>(op, where, [](Node&, Tensor&& g) { return std::move(g); });
+Node* node_of_written(Node* function, uint16_t output) {
+  Node* node = make_node<1>([](Tensor&& g) { return std::move(g); });
   node->edges[0].set(function, output);
   node->order = function->order + 1;
   return node;
@@ -110,25 +110,25 @@ Node* node_of_written(Node* function, uint16_t output, const char* op, Location 
 std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward) {
   const std::shared_ptr<Context::State> state = context_.state_;
   scope_.reset();
+  const CallScope call(state->name.c_str(), state->where);
   for (Tensor& output : outputs) {
     if (!output.defined()) {
-      raise<ValueError>({.op = state->name.c_str(), .problem = "forward returned an undefined tensor"}, state->where);
+      raise<ValueError>({.problem = "forward returned an undefined tensor"});
     }
     if (holds(state->inputs, output) && !holds(state->dirty, output)) output = output.detach();
     state->output_meta.push_back(Meta::of(output));
   }
   for (const Tensor& written : state->dirty) {
     if (!holds(state->inputs, written) || !holds(outputs, written)) {
-      raise<ValueError>({.op = state->name.c_str(), .problem = "what is marked dirty must be an input and an output"},
-                        state->where);
+      raise<ValueError>({.problem = "what is marked dirty must be an input and an output"});
     }
-    check_inplace(written, state->name.c_str(), state->where);
+    check_inplace(written);
   }
   if (outputs.empty() || std::ranges::none_of(state->wanted, [](bool b) { return b; })) return outputs;
 
   // The node owns the context, the context names the node: no count, no cycle.
   auto* node = make_general_node(
-      "function", state->where, state->inputs, static_cast<int>(outputs.size()),
+      state->inputs, static_cast<int>(outputs.size()),
       [context = context_, backward](Node& self, Tensor* incoming, Tensor* outgoing) mutable {
         Context::State& s = *context.state_;
         std::vector<Tensor> gradients;
@@ -161,7 +161,7 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
     if (!is_floating(outputs[i].dtype()) || holds(state->not_differentiable, outputs[i])) continue;
     const auto number = static_cast<uint16_t>(i);
     if (holds(state->dirty, outputs[i])) {
-      Rebase(outputs[i], node_of_written(node, number, node->op, state->where)).commit();
+      Rebase(outputs[i], node_of_written(node, number)).commit();
     } else {
       node->refs.increment();
       set_history(outputs[i].impl(), node, number);

@@ -141,18 +141,16 @@ void refresh_view(TensorImpl* view) {
   if (old != nullptr) release(old);
 }
 
-void check_inplace(const Tensor& target, const char* op, Location where) {
+void check_inplace(const Tensor& target) {
   if (!recording()) return;
   TensorImpl* impl = target.impl();
   const TensorImpl* owner = impl->base != nullptr ? impl->base : impl;
   if (!owner->accumulates && !impl->accumulates) return;
   raise<AutogradError>(
-      {.op = op,
-       .problem = fmt::format("in-place write to {} that requires a gradient",
+      {.problem = fmt::format("in-place write to {} that requires a gradient",
                               impl->base != nullptr && !impl->accumulates ? "a view of a leaf" : "a leaf"),
        .details = fmt::format("shape {}, {}", target.shape().text(), name(target.dtype())),
-       .remedy = "write under NoGradGuard, or use the out-of-place form"},
-      where);
+       .remedy = "write under NoGradGuard, or use the out-of-place form"});
 }
 
 // The tensor's new value comes from `node`. Hooks stay with the old one; a retained gradient is the latest value's.
@@ -189,8 +187,11 @@ void Rebase::commit() noexcept {
   target_->node_version.store(owner_->node_version.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
-GeneralNode::GeneralNode(const char* op_, Location where_, int edge_count_, int output_count_, Formula formula_)
-    : Node(nullptr, op_, where_), edge_list(edge_count_), extra(output_count_ - 1), formula(std::move(formula_)) {
+GeneralNode::GeneralNode(int edge_count_, int output_count_, Formula formula_)
+    : Node(nullptr, detail::current_call.op, detail::current_call.where),
+      edge_list(edge_count_),
+      extra(output_count_ - 1),
+      formula(std::move(formula_)) {
   static constexpr Functions table = {
       [](Node& self, Tensor* in, Tensor* out) { static_cast<GeneralNode&>(self).formula(self, in, out); },
       [](Node& self) { static_cast<GeneralNode&>(self).formula = nullptr; },
@@ -203,17 +204,14 @@ GeneralNode::GeneralNode(const char* op_, Location where_, int edge_count_, int 
   more_gradients = extra.data();
 }
 
-GeneralNode* make_general_node(const char* op, Location where, std::span<const Tensor> inputs, int output_count,
-                               GeneralNode::Formula formula) {
+GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Formula formula) {
   constexpr size_t most = std::numeric_limits<uint16_t>::max();
   if (WEFT_UNLIKELY(inputs.size() > most || static_cast<size_t>(output_count) > most)) {
-    raise<AutogradError>({.op = op,
-                          .problem = fmt::format("{} inputs and {} results are too many to be recorded, at most {}",
+    raise<AutogradError>({.problem = fmt::format("{} inputs and {} results are too many to be recorded, at most {}",
                                                  inputs.size(), output_count, most),
-                          .remedy = "call it in parts, or under NoGradGuard"},
-                         where);
+                          .remedy = "call it in parts, or under NoGradGuard"});
   }
-  auto* node = new GeneralNode(op, where, static_cast<int>(inputs.size()), output_count, std::move(formula));
+  auto* node = new GeneralNode(static_cast<int>(inputs.size()), output_count, std::move(formula));
   NodeHandle handle(node);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) set_edge(node, static_cast<int>(i), inputs[i].impl());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/autograd/mode.hpp>
+#include <weft/tensor/call.hpp>
 #include <weft/tensor/free_list.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -104,6 +105,8 @@ struct Node {
   /// Null until the first hook.
   std::atomic<NodeHooks*> hooks{nullptr};
 
+  /// What is called and recorded while it runs names the op and the place of its own call.
+  CallPlace place() const { return {op, where}; }
   bool wants(int edge) const { return edges[edge].node() != nullptr; }
   /// What it saved was freed, or is about to be.
   bool released() const { return (saved_state.load(std::memory_order_acquire) & closed) != 0; }
@@ -201,7 +204,7 @@ namespace detail {
 template <class F, int edge_capacity>
 struct OpNode : Node {
   template <class Make>
-  OpNode(const char* op_, Location where_, Make& make) : Node(&table, op_, where_), formula(make()) {
+  explicit OpNode(Make& make) : Node(&table, current_call.op, current_call.where), formula(make()) {
     edges = inline_edges;
     edge_count = edge_capacity;
   }
@@ -209,7 +212,10 @@ struct OpNode : Node {
 
   static void run(Node& self, Tensor* incoming, Tensor* outgoing) {
     F& f = static_cast<OpNode&>(self).formula;
-    if constexpr (std::is_invocable_r_v<Tensor, F&, Node&, Tensor&&>) {
+    const CallScope scope(self.place());
+    if constexpr (std::is_invocable_r_v<Tensor, F&, Tensor&&>) {
+      outgoing[0] = f(std::move(incoming[0]));
+    } else if constexpr (std::is_invocable_r_v<Tensor, F&, Node&, Tensor&&>) {
       outgoing[0] = f(self, std::move(incoming[0]));
     } else {
       f(self, incoming, outgoing);
@@ -226,11 +232,15 @@ struct OpNode : Node {
     if constexpr (std::is_copy_constructible_v<F>) [[maybe_unused]]
       const F copy(static_cast<const OpNode&>(self).formula);
   }
-  static constexpr bool adds = requires(F & f, Node& self, const Tensor& sum, Tensor&& g) {
+  static constexpr bool adds_alone = requires(F & f, const Tensor& sum, Tensor&& g) { f.add_to(sum, std::move(g)); };
+  static constexpr bool adds = adds_alone || requires(F & f, Node& self, const Tensor& sum, Tensor&& g) {
     f.add_to(self, sum, std::move(g));
   };
   static void add_to(Node& self, const Tensor& sum, Tensor&& gradient) {
-    if constexpr (adds) static_cast<OpNode&>(self).formula.add_to(self, sum, std::move(gradient));
+    const CallScope scope(self.place());
+    F& f = static_cast<OpNode&>(self).formula;
+    if constexpr (adds_alone) f.add_to(sum, std::move(gradient));
+    else if constexpr (adds) f.add_to(self, sum, std::move(gradient));
   }
   static constexpr Functions table = {run, release_saved, destroy, copy_saved, adds ? add_to : nullptr};
 
@@ -256,24 +266,24 @@ inline bool needs_gradient(TensorImpl* impl) {
 }
 inline bool recording() { return detail::current_mode.enabled; }
 
-/// A node for `edge_count` inputs whose backward is what `make_formula` returns, which is made in its place: either
-/// Tensor(Node&, Tensor&& g) for a single input, or void(Node&, Tensor* incoming, Tensor* outgoing). One reference
-/// belongs to the caller.
+/// A node of the op that runs for `edge_count` inputs whose backward is what `make_formula` returns, which is made in
+/// its place: Tensor(Tensor&& g) or Tensor(Node&, Tensor&& g) for a single input, else void(Node&, Tensor* incoming,
+/// Tensor* outgoing). It runs as the op, at the place of its call. One reference belongs to the caller.
 template <int edge_count, class Make>
-Node* make_node_with(const char* op, Location where, Make&& make_formula) {
+Node* make_node_with(Make&& make_formula) {
   using N = detail::OpNode<std::invoke_result_t<Make&>, edge_count>;
   static_assert(sizeof(N) <= detail::block_granule * detail::block_classes);
   void* block = detail::allocate_block(sizeof(N));
   try {
-    return new (block) N(op, where, make_formula);
+    return new (block) N(make_formula);
   } catch (...) {  // saving may run a hook of the user's
     detail::free_block(block, sizeof(N));
     throw;
   }
 }
 template <int edge_count, class F>
-Node* make_node(const char* op, Location where, F formula) {
-  return make_node_with<edge_count>(op, where, [&] { return std::move(formula); });
+Node* make_node(F formula) {
+  return make_node_with<edge_count>([&] { return std::move(formula); });
 }
 
 inline void set_edge(Node* node, int i, TensorImpl* input) {
@@ -291,7 +301,7 @@ inline void set_history(TensorImpl* output, Node* node, uint16_t output_number =
 }
 
 /// AutogradError where `target` may not be written now: a leaf that requires a gradient, or a view of one.
-WEFT_API void check_inplace(const Tensor& target, const char* op, Location where);
+WEFT_API void check_inplace(const Tensor& target);
 /// The change of the graph that an in-place write makes, prepared before the elements change, so that nothing can fail
 /// after: `node` (taken over) becomes the producer of `target`'s new value. For a view, the base gets a node that
 /// replaces the region, so that every other view sees the write.
@@ -310,18 +320,19 @@ class Rebase {
   Node* producer_;
 };
 
-/// The usual way: records what `make_formula` returns as the producer of `output` from the one or more `inputs`.
+/// The usual way: records what `make_formula` returns, for the op that runs, as the producer of `output` from the one
+/// or more `inputs`.
 template <class Make, class... Inputs>
-void record_with(const Tensor& output, const char* op, Location where, Make&& make_formula, const Inputs&... inputs) {
-  NodeHandle node(make_node_with<sizeof...(Inputs)>(op, where, make_formula));
+void record_with(const Tensor& output, Make&& make_formula, const Inputs&... inputs) {
+  NodeHandle node(make_node_with<sizeof...(Inputs)>(make_formula));
   int i = 0;
   ((inputs.defined() ? set_edge(node.get(), i++, inputs.impl()) : void(i++)), ...);
   set_history(output.impl(), node.take());
 }
 template <class F, class... Inputs>
-void record(const Tensor& output, const char* op, Location where, F formula, const Inputs&... inputs) {
+void record(const Tensor& output, F formula, const Inputs&... inputs) {
   record_with(
-      output, op, where, [&] { return std::move(formula); }, inputs...);
+      output, [&] { return std::move(formula); }, inputs...);
 }
 
 /// True when an op on these inputs must be recorded.
@@ -333,14 +344,13 @@ inline bool should_record(const Inputs&... inputs) {
 /// A node with any number of edges and outputs, for ops over lists and for user functions.
 struct GeneralNode : Node {
   using Formula = std::function<void(Node&, Tensor*, Tensor*)>;
-  WEFT_API GeneralNode(const char* op, Location where, int edge_count, int output_count, Formula formula);
+  WEFT_API GeneralNode(int edge_count, int output_count, Formula formula);
   std::vector<Edge> edge_list;
   /// For ops without a record: what `op` points to.
   std::string name;
   std::vector<Tensor> extra;
   Formula formula;
 };
-WEFT_API GeneralNode* make_general_node(const char* op, Location where, std::span<const Tensor> inputs,
-                                        int output_count, GeneralNode::Formula formula);
+WEFT_API GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Formula formula);
 
 }  // namespace weft

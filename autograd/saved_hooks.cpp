@@ -59,7 +59,7 @@ void destroy_packed(void*, void* context) {
 constexpr uint32_t no_version = ~uint32_t{0};
 
 Tensor stand_in(std::unique_ptr<Packed> packed) {
-  Tensor t = Tensor::adopt(new_tensor(Dims(0), DType::f32, {}, "pack", Location::none()));
+  Tensor t = Tensor::adopt(new_tensor(Dims(0), DType::f32, {}));
   Storage& storage = *t.impl()->storage;
   storage.deleter = destroy_packed;
   storage.deleter_context = packed.release();
@@ -144,6 +144,7 @@ void Saved::pack() {
   {
     const NoGradGuard unrecorded;
     const detail::WithoutSavedHooks plain;
+    const OutsideCalls users_code;
     packed->value = hooks.pack(tensor_);
   }
   if (tensor_.version() != version_) {
@@ -175,6 +176,7 @@ const Tensor& Saved::unpack_or_raise(const Node& node) const {
   {
     const NoGradGuard unrecorded;
     const detail::WithoutSavedHooks plain;
+    const OutsideCalls users_code;
     tensor = packed->hooks->unpack(packed->value);
   }
   detail::check_unpacked(node, packed->layout, tensor);

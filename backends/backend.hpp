@@ -38,7 +38,7 @@ WEFT_API int device_count(DeviceType type);
 /// Why there is no such device, in words for the one who runs the program; empty where there is one.
 WEFT_API std::string why_no_device(Device device);
 /// DeviceError that says so, unless there is such a device.
-WEFT_API void check_device(Device device, const char* op, Location where = {});
+WEFT_API void check_device(Device device, const char* op = nullptr, Location where = {});
 /// Waits until all work queued on the device is done. DeviceError where there is no such device.
 WEFT_API void synchronize(Device device);
 

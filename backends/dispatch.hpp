@@ -20,10 +20,10 @@
 #include <span>
 
 #include <weft/backends/functors/lists.hpp>
+#include <weft/tensor/call.hpp>
 #include <weft/tensor/config.hpp>
 #include <weft/tensor/device.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/location.hpp>
 #include <weft/tensor/scalar.hpp>
 #include <weft/tensor/view.hpp>
 
@@ -195,30 +195,6 @@ extern KernelTable kernel_tables[device_type_count];
 
 inline const KernelTable& kernels(DeviceType type) { return kernel_tables[static_cast<int>(type)]; }
 inline const KernelTable& kernels(const View& view) { return kernels(view.layout.device_type); }
-
-/// The op and place that errors raised inside a kernel name. Ops whose kernels check values open a CallScope.
-struct CallScope {
-  CallScope(const char* op, Location where);
-  ~CallScope();
-  CallScope(const CallScope&) = delete;
-
-  const char* op;
-  Location where;
-  const CallScope* outer;
-};
-
-/// The op and place of the innermost CallScope of this thread; no op and no place outside of any.
-struct CallPlace {
-  const char* op = nullptr;
-  Location where = Location::none();
-};
-CallPlace current_call_place();
-
-namespace detail {
-/// The op that this thread called last and where: set as an op makes its output or marks its write, read by whoever
-/// watches kernels (observe.hpp).
-extern WEFT_API constinit thread_local CallPlace current_op;
-}  // namespace detail
 
 /// For kernels: raises DTypeError naming the kernel, the dtype and the device.
 [[noreturn]] void unsupported(const char* kernel, const View& view);

@@ -27,6 +27,7 @@ struct ObserverLists {
     struct Inside {
       Inside() { inside = true; }
       ~Inside() { inside = false; }
+      OutsideCalls users_code;
     } scope;
     for (ObserverGuard* g = thread; g != nullptr; g = g->outer_) tell(*g->observer_);
     for (ObserverGuard* g = process.load(std::memory_order_acquire); g != nullptr; g = g->outer_) tell(*g->observer_);
@@ -45,9 +46,8 @@ constinit thread_local int64_t scopes = 0;
 }  // namespace
 
 KernelScope::KernelScope(const char* op_, Location where_, bool recorded_)
-    : op(op_), where(where_), recorded(recorded_), number(++scopes), outer_(current_scope) {
+    : op(op_), where(detail::place_of(where_)), recorded(recorded_), number(++scopes), outer_(current_scope) {
   current_scope = this;
-  detail::current_op = {op, where};
 }
 KernelScope::~KernelScope() { current_scope = outer_; }
 
@@ -163,8 +163,8 @@ struct Watched<slot> {
     const size_t outputs = static_cast<size_t>(views.outputs);
     const KernelCall about{kernel,
                            collect.variant,
-                           detail::current_op.op,
-                           detail::current_op.where,
+                           detail::current_call.op,
+                           detail::current_call.where,
                            {views.data(), outputs},
                            {views.data() + outputs, static_cast<size_t>(views.count) - outputs},
                            Device(layout.device_type, layout.device_index),
@@ -256,8 +256,8 @@ void detail::run_observed(const char* kernel, std::span<const View* const> outpu
   const Layout& layout = outputs[0]->layout;
   const KernelCall about{kernel,
                          -1,
-                         current_op.op,
-                         current_op.where,
+                         current_call.op,
+                         current_call.where,
                          {views.data(), written},
                          {views.data() + written, static_cast<size_t>(views.count) - written},
                          Device(layout.device_type, layout.device_index),

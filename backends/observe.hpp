@@ -42,7 +42,7 @@ struct KernelCall {
   const char* kernel;
   /// The value of the slot's leading enumerator (BinaryOp::mul, Reduction::sum, …); -1 where it has none.
   int variant;
-  /// The op of this thread that made its output or marked its write last, and its place. Null where no op ran yet.
+  /// The op of this thread that runs and the place that called it. Null outside of every op.
   const char* op;
   Location where;
   /// Views with data; absent ones (a bias, a mask) are left out.

@@ -70,7 +70,7 @@ cpu::ElementStatistics statistics_of(const View& view) {
   const HostView host(view);
   if ((*host).layout.contiguous && !(*host).layout.host_scalar) return cpu::element_statistics(*host);
   const auto sizes = (*host).layout.host_scalar ? std::span<const int64_t>() : sizes_of((*host).layout);
-  View plain{nullptr, contiguous_layout(sizes, view.layout.dtype, "statistics", Location::none())};
+  View plain{nullptr, contiguous_layout(sizes, view.layout.dtype)};
   std::vector<double> elements(static_cast<size_t>(plain.layout.numel));  // of any dtype: at most 8 bytes each
   plain.data = elements.data();
   if ((*host).layout.host_scalar)

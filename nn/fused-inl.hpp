@@ -72,6 +72,7 @@ inline bool fusible(const Tensor& parameter) {
 template <class Rule>
 void Optimizer::step_by(const Rule& rule, std::vector<typename Rule::Slot>& slots, Location where) {
   const KernelScope scope(name_, where);
+  const CallScope call(name_, where);
   size_t begin = 0;
   for (const Group& group : groups_) {
     const auto parameter = [&](size_t i) -> const Tensor& { return group.parameters[i - begin]; };
@@ -84,7 +85,7 @@ void Optimizer::step_by(const Rule& rule, std::vector<typename Rule::Slot>& slot
     };
     const auto done = [&](size_t i) {
       states_[i].steps += state_names_.empty() ? 0 : 1;
-      note_write(parameter(i), name_, where);
+      note_write(parameter(i));
     };
     for_each_run(
         begin, begin + group.parameters.size(),

@@ -150,23 +150,22 @@ double normal_quantile(double p) {
 }
 
 // Uniform draws in the generator's order on x's device, as f64 on the CPU.
-Tensor draws_like(const Tensor& x, bool normal, Generator* generator, Location where) {
+Tensor draws_like(const Tensor& x, bool normal, Generator* generator) {
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor drawn = empty(x.shape(), {dtype, x.device()}, where);
-  if (normal) weft::normal_(drawn, 0, 1, generator, where);
-  else weft::uniform_(drawn, 0, 1, generator, where);
-  return drawn.to(Device(), where).to(DType::f64, where);
+  const Tensor drawn = empty(x.shape(), {dtype, x.device()});
+  if (normal) weft::normal_(drawn, 0, 1, generator);
+  else weft::uniform_(drawn, 0, 1, generator);
+  return drawn.to(Device()).to(DType::f64);
 }
 
 }  // namespace
 
 const Tensor& trunc_normal_(const Tensor& x, TruncatedOptions o, Location where) {
-  constexpr const char* op = "nn::init::trunc_normal_";
-  check_floating(op, checked(x, op, where), where);
+  const CallScope call("nn::init::trunc_normal_", where);
+  check_floating(checked(x));
   if (!(o.deviation > 0) || !(o.low < o.high)) {
     raise<ValueError>(
-        {.op = op, .problem = fmt::format("the deviation is {}, the bounds are {} and {}", o.deviation, o.low, o.high)},
-        where);
+        {.problem = fmt::format("the deviation is {}, the bounds are {} and {}", o.deviation, o.low, o.high)});
   }
   double low = (o.low - o.mean) / o.deviation, high = (o.high - o.mean) / o.deviation;
   // The side on which small shares keep their precision.
@@ -175,44 +174,42 @@ const Tensor& trunc_normal_(const Tensor& x, TruncatedOptions o, Location where)
   const double from = normal_below(low), to = normal_below(high);
   if (!(to - from > 1e-300)) {
     raise<ValueError>(
-        {.op = op,
-         .problem = fmt::format("a normal distribution around {} has nothing from {} to {}", o.mean, o.low, o.high)},
-        where);
+        {.problem = fmt::format("a normal distribution around {} has nothing from {} to {}", o.mean, o.low, o.high)});
   }
   if (x.numel() == 0 || x.device().type == DeviceType::meta) return x;
   const NoGradGuard unrecorded;
-  const Tensor values = draws_like(x, false, o.generator, where);
-  double* const v = values.data<double>(where);
+  const Tensor values = draws_like(x, false, o.generator);
+  double* const v = values.data<double>();
   for (int64_t i = 0; i < values.numel(); ++i) {
     const double p = from + v[i] * (to - from);
     double z = p <= 0.5 ? normal_quantile(p) : -normal_quantile(1 - p);
     z = std::clamp(z, low, high);
     v[i] = std::clamp(o.mean + o.deviation * (mirrored ? -z : z), o.low, o.high);
   }
-  return x.copy_(values, where);
+  return x.copy_(values);
 }
 
 const Tensor& orthogonal_(const Tensor& x, double gain, Generator* generator, Location where) {
   constexpr const char* op = "nn::init::orthogonal_";
   check_rank(op, x, 2, max_rank, where);
-  check_floating(op, x, where);
+  const CallScope call(op, where);
+  check_floating(x);
   if (x.numel() == 0 || x.device().type == DeviceType::meta) return x;
   const NoGradGuard unrecorded;
   const int64_t rows = x.sizes()[0], columns = x.numel() / rows;
-  const Tensor drawn = draws_like(x, true, generator, where).reshape({rows, columns}, where);
+  const Tensor drawn = draws_like(x, true, generator).reshape({rows, columns});
   const bool tall = rows > columns;
-  const Tensor q = tall ? drawn.t(where).contiguous(where) : drawn;
+  const Tensor q = tall ? drawn.t().contiguous() : drawn;
   // Gram and Schmidt, each vector twice, which is enough for orthogonality to the last digit. The factor that the
   // vectors are divided by is positive, as the uniform distribution over such matrices needs.
   for (int64_t i = 0; i < q.sizes()[0]; ++i) {
-    const Tensor v = q.select(0, i, where);
-    const Tensor before = q.narrow(0, 0, i, where);
-    for (int turn = 0; turn < 2 && i > 0; ++turn)
-      v.sub_(Operand(matmul(matmul(before, v, where), before, where), where));
-    v.div_(Operand(norm(v, where), where));
+    const Tensor v = q.select(0, i);
+    const Tensor before = q.narrow(0, 0, i);
+    for (int turn = 0; turn < 2 && i > 0; ++turn) v -= matmul(matmul(before, v), before);
+    v /= norm(v);
   }
-  const Tensor matrix = tall ? q.t(where) : q;
-  return x.copy_(mul(Operand(matrix, where), Operand(gain, where)).reshape(x.shape(), where), where);
+  const Tensor matrix = tall ? q.t() : q;
+  return x.copy_((matrix * gain).reshape(x.shape()));
 }
 
 const Tensor& sparse_(const Tensor& x, double sparsity, double deviation, Generator* generator, Location where) {

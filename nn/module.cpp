@@ -98,7 +98,8 @@ Tensor cloned(const Tensor& original) {
 void replace_memory(const Tensor& held, const Tensor& value, Location where) {
   Tensor fresh = value.detach();
   fresh.impl()->storage->version = held.version();
-  note_write(fresh, "Module::to", where);
+  const CallScope call("Module::to", where);
+  note_write(fresh);
   std::swap(held.impl()->storage, fresh.impl()->storage);
   std::swap(held.impl()->view, fresh.impl()->view);
 }
@@ -406,14 +407,14 @@ LoadReport Module::check_state_dict(const StateDict& values, bool strict, Locati
 
 LoadReport Module::load_state_dict(const StateDict& values, bool strict, Location where) {
   LoadReport report = check_state_dict(values, strict, where);
+  const CallScope call("load_state_dict", where);
   NoGradGuard unrecorded;
   std::vector<std::pair<Tensor, Tensor>> copies;  // all there before the first is written: memory may be short
   for (const auto& [name, tensor] : state_dict()) {
     const auto found = values.find(name);
-    if (found != values.end())
-      copies.emplace_back(tensor, apart(found->second.to(tensor.device(), where), tensor, where));
+    if (found != values.end()) copies.emplace_back(tensor, apart(found->second.to(tensor.device()), tensor));
   }
-  for (const auto& [tensor, value] : copies) tensor.copy_(value, where);
+  for (const auto& [tensor, value] : copies) tensor.copy_(value);
   return report;
 }
 

@@ -134,7 +134,8 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
   const auto wants = [](const Tensor& t) { return t.defined() && t.requires_grad(); };
   if (std::ranges::none_of(inputs_, wants)) return;
   backward_->ends_at_inputs = true;
-  Node* node = make_general_node(call_name, where, inputs_, static_cast<int>(inputs_.size()),
+  const CallScope call(call_name, where);
+  Node* node = make_general_node(inputs_, static_cast<int>(inputs_.size()),
                                  [b = backward_, n = inputs_.size()](Node& self, Tensor* in, Tensor* out) {
                                    std::move(in, in + n, out);
                                    b->inputs_arrived(self, {out, n});

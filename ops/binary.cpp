@@ -53,8 +53,7 @@ const BinaryInfo& info_of(BinaryOp op) { return infos[static_cast<int>(op)]; }
 // A tensor that a formula reads while somebody else holds it: not counted.
 struct Lent {
   Symbolic value;
-  Lent(const Tensor* tensor, Location where)
-      : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor(), where) {}
+  Lent(const Tensor* tensor) : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor()) {}
   ~Lent() { std::move(value.tensor).detach_handle(); }
   Lent(const Lent&) = delete;
 };
@@ -67,17 +66,16 @@ struct BinaryFormula {
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const BinaryInfo& info = info_of(op);
-    const Location where = self.where;
-    const Lent sa(a.defined() ? &a.get(self) : nullptr, where);
-    const Lent sb(b.defined() ? &b.get(self) : nullptr, where);
+    const Lent sa(a.defined() ? &a.get(self) : nullptr);
+    const Lent sb(b.defined() ? &b.get(self) : nullptr);
     const Tensor result = y.defined() ? y.get(self) : Tensor();
-    const Lent sy(&result, where);
+    const Lent sy(&result);
     if (self.wants(0)) {
       Tensor g = self.wants(1) ? incoming[0] : std::move(incoming[0]);
-      outgoing[0] = info.gradient_a(Symbolic(std::move(g), where), sa.value, sb.value, sy.value).tensor;
+      outgoing[0] = info.gradient_a(Symbolic(std::move(g)), sa.value, sb.value, sy.value).tensor;
     }
     if (self.wants(1)) {
-      outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0]), where), sa.value, sb.value, sy.value).tensor;
+      outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0])), sa.value, sb.value, sy.value).tensor;
     }
   }
 };
@@ -92,8 +90,8 @@ struct BroadcastFormula {
   SavedOutput* new_value() { return info_of(formula.op).uses_y ? &formula.y : nullptr; }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     formula(self, incoming, outgoing);
-    if (self.wants(0)) outgoing[0] = fit(std::move(outgoing[0]), a_shape, dtype, a_device, self.where);
-    if (self.wants(1)) outgoing[1] = fit(std::move(outgoing[1]), b_shape, dtype, b_device, self.where);
+    if (self.wants(0)) outgoing[0] = fit(std::move(outgoing[0]), a_shape, dtype, a_device);
+    if (self.wants(1)) outgoing[1] = fit(std::move(outgoing[1]), b_shape, dtype, b_device);
   }
 };
 
@@ -130,8 +128,8 @@ inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
   return true;
 }
 
-bool has_zero(const Tensor& divisor, const View& view, Location where) {
-  if (!view.layout.host_scalar) return !all(without_repeats(divisor, where), where).item<bool>(where);
+bool has_zero(const Tensor& divisor, const View& view) {
+  if (!view.layout.host_scalar) return !all(without_repeats(divisor)).item<bool>();
   return visit_dtype(view.layout.dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T>) return element_at<T>(view.data) == T(0);
     return false;
@@ -139,28 +137,24 @@ bool has_zero(const Tensor& divisor, const View& view, Location where) {
 }
 
 // What integers have no result for, before anything is written.
-void check_integers(BinaryOp op, const char* op_name, const Operand& b, const Prepared<2>& p, Location where) {
+void check_integers(BinaryOp op, const Operand& b, const Prepared<2>& p) {
   if (is_floating(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
-  if (divides(op) && p.device.type != DeviceType::meta && has_zero(p.operands[1], p.views[1], where)) {
-    raise<ZeroDivisionError>({.op = op_name,
-                              .problem = fmt::format("{} division by zero", name(p.dtype)),
-                              .remedy = "floating-point numbers give inf or NaN there"},
-                             where);
+  if (divides(op) && p.device.type != DeviceType::meta && has_zero(p.operands[1], p.views[1])) {
+    raise<ZeroDivisionError>({.problem = fmt::format("{} division by zero", name(p.dtype)),
+                              .remedy = "floating-point numbers give inf or NaN there"});
   }
   const TensorImpl* exponent = b.impl();
   if (op == BinaryOp::pow && exponent->wrapped_number && exponent->view.layout.dtype == DType::i64 &&
       *static_cast<const int64_t*>(exponent->view.data) < 0) {
-    raise<ValueError>({.op = op_name,
-                       .problem = fmt::format("{} to a negative power is no integer", name(p.dtype)),
-                       .remedy = "convert the base to a floating-point dtype"},
-                      where);
+    raise<ValueError>({.problem = fmt::format("{} to a negative power is no integer", name(p.dtype)),
+                       .remedy = "convert the base to a floating-point dtype"});
   }
 }
 
-Tensor reuse_or_make(const Operand& a, const Operand& b, const char* op, Location where) {
+Tensor reuse_or_make(const Operand& a, const Operand& b) {
   if (a.temporary && may_become_result(a.tensor())) return as_result(a);
   if (b.temporary && may_become_result(b.tensor())) return as_result(b);
-  return fresh_like(a.tensor(), op, where);
+  return make_like(a.tensor());
 }
 
 // A plain tensor and a C++ number: the number becomes a host scalar of the compute type, nothing is broadcast.
@@ -183,7 +177,6 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
 }
 
 [[gnu::noinline]] Tensor binary_with_number(BinaryOp op, const Operand& a, const Operand& b, bool number_first) {
-  const BinaryInfo& info = info_of(op);
   const Operand& plain = number_first ? b : a;
   const TensorImpl* number = number_first ? a.impl() : b.impl();
   const Tensor& x = plain.tensor();
@@ -191,30 +184,29 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const View scalar = repeated_scalar(number, x.raw_view().layout, buffer);
   const View operand = x.raw_view();
   const bool recorded = should_record(x);
-  Tensor out = recorded ? fresh_like(x, info.name, a.where) : reuse_or_make(plain, plain, info.name, a.where);
-  WEFT_KERNEL_FOR(binary, out, info.name, a.where)
+  Tensor out = recorded ? make_like(x) : reuse_or_make(plain, plain);
+  WEFT_KERNEL(binary, out)
   (op, out.raw_view(), number_first ? scalar : operand, number_first ? operand : scalar);
   if (recorded) {
     record_with(
-        out, info.name, a.where, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
+        out, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
   }
   return out;
 }
 
 [[gnu::noinline]] Tensor binary_general(BinaryOp op, const Operand& a, const Operand& b) {
   const BinaryInfo& info = info_of(op);
-  const Location where = a.where;
   Prepared<2> p;
-  prepare(p, info.name, {&a, &b}, info.kind, where);
-  if (info.prepares_integers) check_integers(op, info.name, b, p, where);
-  Tensor out = make(p.shape, p.dtype, p.device, info.name, where);
+  prepare(p, {&a, &b}, info.kind);
+  if (info.prepares_integers) check_integers(op, b, p);
+  Tensor out = make(p.shape, p.dtype, p.device);
   out.impl()->wrapped_number = p.wrapped;
-  WEFT_KERNEL_FOR(binary, out, info.name, where)(op, out.raw_view(), p.views[0], p.views[1]);
+  WEFT_KERNEL(binary, out)(op, out.raw_view(), p.views[0], p.views[1]);
   const Tensor& x = p.operands[0];
   const Tensor& y = p.operands[1];
   if (should_record(x, y)) {
-    record(out, info.name, where,
-           BroadcastFormula{saved_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()}, x, y);
+    record(out, BroadcastFormula{saved_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()}, x,
+           y);
   }
   return out;
 }
@@ -223,23 +215,24 @@ Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
   TensorImpl* x = a.impl();
   TensorImpl* y = b.impl();
   const BinaryInfo& info = info_of(op);
-  if (WEFT_UNLIKELY(x == nullptr || y == nullptr)) raise_undefined(info.name, a.where);
+  const CallScope call(info.name, a.where);
+  if (WEFT_UNLIKELY(x == nullptr || y == nullptr)) raise_undefined();
   if (WEFT_UNLIKELY(!same_plain(x, y) || (info.prepares_integers && !is_floating(x->view.layout.dtype)))) {
     if (plain_and_number(x, y)) return binary_with_number(op, a, b, false);
     if (plain_and_number(y, x)) return binary_with_number(op, a, b, true);
     return binary_general(op, a, b);
   }
   const bool recorded = recording() && (needs_gradient(x) || needs_gradient(y));
-  Tensor out = recorded ? fresh_like(a.tensor(), info.name, a.where) : reuse_or_make(a, b, info.name, a.where);
-  WEFT_KERNEL_FOR(binary, out, info.name, a.where)(op, out.raw_view(), x->view, y->view);
+  Tensor out = recorded ? make_like(a.tensor()) : reuse_or_make(a, b);
+  WEFT_KERNEL(binary, out)(op, out.raw_view(), x->view, y->view);
   if (recorded)
     record_with(
-        out, info.name, a.where, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
+        out, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
   return out;
 }
 
 // The usual in-place step, such as an optimizer's: plain operands, nothing recorded.
-bool binary_in_place_plain(BinaryOp op, const char* op_name, const Tensor& a, const Operand& b) {
+bool binary_in_place_plain(BinaryOp op, const Tensor& a, const Operand& b) {
   TensorImpl* x = a.impl();
   TensorImpl* y = b.impl();
   if (x == nullptr || y == nullptr || should_record(a, b.tensor())) return false;
@@ -247,13 +240,12 @@ bool binary_in_place_plain(BinaryOp op, const char* op_name, const Tensor& a, co
   alignas(8) unsigned char buffer[8];
   const auto kernel = kernels(x->view).binary;
   if (kernel == nullptr) return false;
-  detail::current_op = {op_name, b.where};
   if (same_plain(x, y)) {
     if (x->storage == y->storage && x->view.data != y->view.data) return false;
-    write_unrecorded(a, op_name, b.where, [&] { kernel(op, x->view, x->view, y->view); });
+    write_unrecorded(a, [&] { kernel(op, x->view, x->view, y->view); });
   } else if (plain_and_number(x, y)) {
     const View number = repeated_scalar(y, x->view.layout, buffer);
-    write_unrecorded(a, op_name, b.where, [&] { kernel(op, x->view, x->view, number); });
+    write_unrecorded(a, [&] { kernel(op, x->view, x->view, number); });
   } else {
     return false;
   }
@@ -261,32 +253,30 @@ bool binary_in_place_plain(BinaryOp op, const char* op_name, const Tensor& a, co
 }
 
 const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a, const Operand& b) {
-  if (WEFT_LIKELY(binary_in_place_plain(op, op_name, a, b))) return a;
+  const CallScope call(op_name, b.where);
+  if (WEFT_LIKELY(binary_in_place_plain(op, a, b))) return a;
   const BinaryInfo& info = info_of(op);
-  const Location where = b.where;
-  check_target(a, op_name, where);
-  check_in_place_device(op_name, a, b.tensor(), where);
-  const Operand left(a, where);
-  if (info.kind == Kind::floating) check_floating(op_name, a, where);
+  check_target(a);
+  check_in_place_device(a, b.tensor());
+  const Operand left(a);
+  if (info.kind == Kind::floating) check_floating(a);
   const DType promoted = result_type(left, b);
-  if (is_floating(promoted) && !is_floating(a.dtype())) raise_unfit_target(op_name, promoted, a, where);
+  if (is_floating(promoted) && !is_floating(a.dtype())) raise_unfit_target(promoted, a);
   Prepared<2> p;
-  prepare(p, op_name, {&left, &b}, info.kind, where, a.dtype());
+  prepare(p, {&left, &b}, info.kind, a.dtype());
   if (!(p.shape == a.shape())) {
-    raise<ShapeError>({.op = op_name,
-                       .problem = fmt::format("an operand of shape {} does not broadcast to the target's {}",
-                                              b.tensor().shape().text(), a.shape().text())},
-                      where);
+    raise<ShapeError>({.problem = fmt::format("an operand of shape {} does not broadcast to the target's {}",
+                                              b.tensor().shape().text(), a.shape().text())});
   }
-  if (info.prepares_integers) check_integers(op, op_name, b, p, where);
+  if (info.prepares_integers) check_integers(op, b, p);
   if (p.operands[1].shares_storage(a) && !(p.operands[1].impl() == a.impl())) {
-    p.operands[1] = p.operands[1].clone(where);
+    p.operands[1] = p.operands[1].clone();
     p.views[1] = broadcast_view(p.operands[1].raw_view(), p.shape);
   }
   const Tensor& y = p.operands[1];
-  const auto write = [&] { WEFT_KERNEL_FOR(binary, a, op_name, where)(op, a.raw_view(), p.views[0], p.views[1]); };
+  const auto write = [&] { WEFT_KERNEL(binary, a)(op, a.raw_view(), p.views[0], p.views[1]); };
   // The formulas read the value before the write.
-  const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone(where) : t); };
+  const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone() : t); };
   const auto make_formula = [&]() -> BroadcastFormula {
     return {{op, info.uses_a ? old(a) : Saved(), info.uses_b ? old(y) : Saved(), {}},
             a.shape(),
@@ -295,29 +285,25 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
             a.device(),
             y.device()};
   };
-  write_recorded(a, op_name, where, write, make_formula, a, y);
+  write_recorded(a, write, make_formula, a, y);
   return a;
 }
 
 const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, const Operand& a, const Operand& b) {
   const BinaryInfo& info = info_of(op);
-  const Location where = a.where;
-  checked(out, op_name, where);
-  if (WEFT_UNLIKELY(a.impl() == nullptr || b.impl() == nullptr)) raise_undefined(op_name, where);
+  const CallScope call(op_name, a.where);
+  checked(out);
+  if (WEFT_UNLIKELY(a.impl() == nullptr || b.impl() == nullptr)) raise_undefined();
   if (WEFT_LIKELY(same_plain(a.impl(), b.impl()) && same_plain(out.impl(), a.impl()) &&
                   (!info.prepares_integers || is_floating(out.dtype())))) {
-    check_out_unrecorded(op_name, {&out, &a.tensor(), &b.tensor()}, where);
-    write_unrecorded(out, op_name, where, [&] {
-      WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
-    });
+    check_out_unrecorded({&out, &a.tensor(), &b.tensor()});
+    write_unrecorded(out, [&] { WEFT_KERNEL(binary, out)(op, out.raw_view(), a.impl()->view, b.impl()->view); });
   } else {
     Prepared<2> p;
-    prepare(p, op_name, {&a, &b}, info.kind, where);
-    if (info.prepares_integers) check_integers(op, op_name, b, p, where);
-    check_out(op_name, out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()}, where);
-    write_unrecorded(out, op_name, where, [&] {
-      WEFT_KERNEL_FOR(binary, out, op_name, where)(op, out.raw_view(), p.views[0], p.views[1]);
-    });
+    prepare(p, {&a, &b}, info.kind);
+    if (info.prepares_integers) check_integers(op, b, p);
+    check_out(out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()});
+    write_unrecorded(out, [&] { WEFT_KERNEL(binary, out)(op, out.raw_view(), p.views[0], p.views[1]); });
   }
   return out;
 }
@@ -328,25 +314,24 @@ constexpr const char* compare_names[] = {
 
 bool is_stored_only(const Operand& x) { return x.impl() != nullptr && is_storage_only(x.impl()->view.layout.dtype); }
 // The 8-bit floats are compared as what they hold.
-Tensor computable(const Operand& x) { return is_stored_only(x) ? x.tensor().to(DType::f32, x.where) : x.tensor(); }
+Tensor computable(const Operand& x) { return is_stored_only(x) ? x.tensor().to(DType::f32) : x.tensor(); }
 
 Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
-  const char* op_name = compare_names[static_cast<int>(op)];
-  const Location where = a.where;
+  const CallScope call(compare_names[static_cast<int>(op)], a.where);
   if (WEFT_UNLIKELY(is_stored_only(a) || is_stored_only(b))) {
     const NoGradGuard unrecorded;
     const Tensor x = computable(a), y = computable(b);
-    return compare(op, Operand(x, a.where), Operand(y, b.where));
+    return compare(op, x, y);
   }
   if (WEFT_LIKELY(a.impl() != nullptr && b.impl() != nullptr && same_plain(a.impl(), b.impl()))) {
-    Tensor out = make(a.tensor().sizes(), DType::boolean, a.tensor().device(), op_name, where);
-    WEFT_KERNEL_FOR(compare, out, op_name, where)(op, out.raw_view(), a.impl()->view, b.impl()->view);
+    Tensor out = make(a.tensor().sizes(), DType::boolean, a.tensor().device());
+    WEFT_KERNEL(compare, out)(op, out.raw_view(), a.impl()->view, b.impl()->view);
     return out;
   }
   Prepared<2> p;
-  prepare(p, op_name, {&a, &b}, Kind::numeric, where);
-  Tensor out = make(p.shape, DType::boolean, p.device, op_name, where);
-  WEFT_KERNEL_FOR(compare, out, op_name, where)(op, out.raw_view(), p.views[0], p.views[1]);
+  prepare(p, {&a, &b}, Kind::numeric);
+  Tensor out = make(p.shape, DType::boolean, p.device);
+  WEFT_KERNEL(compare, out)(op, out.raw_view(), p.views[0], p.views[1]);
   return out;
 }
 
@@ -445,20 +430,20 @@ Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 
 namespace {
 // alpha * b in the dtype that it meets a in; b itself where alpha is 1.
-Tensor scaled(const char* op, const Operand& a, const Operand& b, Scalar alpha) {
+Tensor scaled(const Operand& a, const Operand& b, Scalar alpha) {
   if (alpha.to<double>() == 1) return b.tensor();
   const DType dtype = result_type(a, b);
-  if (dtype == DType::boolean) return mul(b, Operand(alpha.to<bool>(), b.where));
-  return times(b.tensor().to(dtype, b.where), alpha, op, b.where);
+  return dtype == DType::boolean ? b * alpha.to<bool>() : times(b.tensor().to(dtype), alpha);
 }
 Scalar negated(Scalar x) {
   return x.is_floating() ? Scalar(-x.to<double>()) : Scalar(static_cast<int64_t>(0 - x.to<uint64_t>()));
 }
 
 Tensor add_scaled(const char* op, const Operand& a, const Operand& b, Scalar alpha, bool subtracts) {
-  if (is_floating(result_type(a, b))) return addcmul(a, b, Operand(subtracts ? negated(alpha) : alpha, a.where));
-  const Tensor by_alpha = scaled(op, a, b, alpha);
-  return subtracts ? sub(a, Operand(by_alpha, a.where)) : add(a, Operand(by_alpha, a.where));
+  const CallScope call(op, a.where);
+  if (is_floating(result_type(a, b))) return addcmul(a, b, subtracts ? negated(alpha) : alpha);
+  const Tensor by_alpha = scaled(a, b, alpha);
+  return subtracts ? a - by_alpha : a + by_alpha;
 }
 }  // namespace
 
@@ -466,12 +451,12 @@ Tensor add(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled
 Tensor sub(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("sub", a, b, alpha, true); }
 
 const Tensor& Tensor::add_(const Operand& other, Scalar alpha) const {
-  const Operand x(checked(*this, "add_", other.where), other.where);
-  return weft::add_(*this, Operand(scaled("add_", x, other, alpha), other.where));
+  const CallScope call("add_", other.where);
+  return weft::add_(*this, scaled(checked(*this), other, alpha));
 }
 const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
-  const Operand x(checked(*this, "sub_", other.where), other.where);
-  return weft::sub_(*this, Operand(scaled("sub_", x, other, alpha), other.where));
+  const CallScope call("sub_", other.where);
+  return weft::sub_(*this, scaled(checked(*this), other, alpha));
 }
 const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_(*this, other); }
 const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }
@@ -481,14 +466,14 @@ const Tensor& Tensor::operator/=(const Operand& other) const { return weft::div_
 Tensor logical_not(const Operand& x) { return eq(x, Operand(0, x.where)); }
 Tensor isnan(const Operand& x) { return ne(x, Operand(x.tensor(), x.where)); }
 Tensor isinf(const Operand& x) {
-  const Tensor magnitude = abs(Operand(computable(x), x.where));
-  if (!is_floating(magnitude.dtype())) return ne(magnitude, Operand(magnitude, x.where));
-  return eq(Operand(magnitude, x.where), Operand(__builtin_inf(), x.where));
+  const CallScope call("isinf", x.where);
+  const Tensor magnitude = abs(computable(x));
+  return is_floating(magnitude.dtype()) ? magnitude == __builtin_inf() : magnitude != magnitude;
 }
 Tensor isfinite(const Operand& x) {
-  const Tensor magnitude = abs(Operand(computable(x), x.where));
-  if (!is_floating(magnitude.dtype())) return eq(magnitude, Operand(magnitude, x.where));
-  return lt(Operand(magnitude, x.where), Operand(__builtin_inf(), x.where));
+  const CallScope call("isfinite", x.where);
+  const Tensor magnitude = abs(computable(x));
+  return is_floating(magnitude.dtype()) ? magnitude < __builtin_inf() : magnitude == magnitude;
 }
 
 }  // namespace weft

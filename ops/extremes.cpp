@@ -7,12 +7,10 @@ namespace weft {
 
 namespace {
 
-void check_not_empty(const Tensor& x, const Reduced& to, const char* op, Location where) {
+void check_not_empty(const Tensor& x, const Reduced& to) {
   if (WEFT_LIKELY(to.count != 0) || to.shape.product() == 0) return;
-  raise<ValueError>({.op = op,
-                     .problem = "there is no extreme over no elements",
-                     .details = fmt::format("shape {}", x.shape().text())},
-                    where);
+  raise<ValueError>(
+      {.problem = "there is no extreme over no elements", .details = fmt::format("shape {}", x.shape().text())});
 }
 
 // g in equal parts to all elements that are the extreme.
@@ -21,50 +19,46 @@ struct ExtremeFormula {
   SavedOutput output;
   Dims kept;
   Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
     const Tensor& x = input.get(self);
-    const Tensor y = put_back(output.get(self), kept, where).detach();
+    const Tensor y = put_back(output.get(self), kept).detach();
     // A NaN is an extreme but equals nothing.
-    const Tensor chosen =
-        logical_or(Operand(eq(Operand(x, where), Operand(y, where)), where), Operand(isnan(Operand(x, where)), where));
-    const Tensor ties = sum(chosen, reduced_dims(kept), true, {}, where).to(x.dtype(), where);
-    const Tensor share = div(Operand(put_back(g, kept, where), where), Operand(ties, where));
-    return weft::where(Operand(chosen, where), Operand(share, where), Operand(0.0, where));
+    const Tensor chosen = logical_or(x == y, isnan(x));
+    const Tensor ties = sum(chosen, reduced_dims(kept), true).to(x.dtype());
+    return weft::where(chosen, put_back(g, kept) / ties, 0.0);
   }
 };
 
-Tensor extreme(Reduction reduction, const char* op, const Tensor& x, const Dims& dims, bool keepdim, Location where) {
-  const Reduced to = reduced(checked(x, op, where), dims, keepdim, op, where);
-  check_not_empty(x, to, op, where);
-  Tensor out = run_reduce(reduction, x, to, x.dtype(), op, where);
-  if (should_record(x)) record(out, op, where, ExtremeFormula{Saved(x), SavedOutput(out), to.kept}, x);
+Tensor extreme(Reduction reduction, const Tensor& x, const Dims& dims, bool keepdim) {
+  const Reduced to = reduced(checked(x), dims, keepdim);
+  check_not_empty(x, to);
+  Tensor out = run_reduce(reduction, x, to, x.dtype());
+  if (should_record(x)) record(out, ExtremeFormula{Saved(x), SavedOutput(out), to.kept}, x);
   return out;
 }
 
-Tensor arg_extreme(ArgReduction reduction, const char* op, const Tensor& x, std::optional<int64_t> dim, bool keepdim,
-                   Location where) {
+Tensor arg_extreme(ArgReduction reduction, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
   const Dims dims = dim ? Dims(*dim) : Dims();
-  const Reduced to = reduced(checked(x, op, where), dims, keepdim, op, where);
-  check_not_empty(x, to, op, where);
-  Tensor out = make(to.shape, DType::i64, x.device(), op, where);
-  const auto kernel = WEFT_KERNEL_FOR(arg_reduce, x, op, where);
+  const Reduced to = reduced(checked(x), dims, keepdim);
+  check_not_empty(x, to);
+  Tensor out = make(to.shape, DType::i64, x.device());
+  const auto kernel = WEFT_KERNEL(arg_reduce, x);
   if (dim || x.dim() == 0) {
-    const int along = dim ? wrap_dim(*dim, x.dim(), op, where) : 0;
+    const int along = dim ? wrap_dim(*dim, x.dim()) : 0;
     kernel(reduction, at_least_1d(seen_as(out.raw_view(), to.kept)), at_least_1d(x.raw_view()), along);
     return out;
   }
   NoGradGuard unrecorded;
-  const Tensor dense = x.contiguous(where);
+  const Tensor dense = x.contiguous();
   kernel(reduction, seen_as(out.raw_view(), Dims(1)), seen_as(dense.raw_view(), Dims(x.numel())), 0);
   return out;
 }
 
 // Where `index` points: true at one position of each line along `dim`.
-Tensor picked_positions(const Tensor& index, int dim, int64_t size, Location where) {
+Tensor picked_positions(const Tensor& index, int dim, int64_t size) {
   Dims line = Dims::filled(index.dim(), 1);
   if (index.dim() > 0) line[dim] = size;
-  const Tensor positions = arange(0, size, 1, {DType::i64, index.device()}, where).view(line, where);
-  return eq(Operand(positions, where), Operand(index, where));
+  const Tensor positions = arange(0, size, 1, {DType::i64, index.device()}).view(line);
+  return positions == index;
 }
 
 // What was picked gets g, all else zero.
@@ -73,69 +67,77 @@ struct PickFormula {
   Dims sizes;
   int dim;
   Tensor operator()(Node& self, Tensor&& gradient) {
-    const Location where = self.where;
     const Tensor& at = index.get(self);
-    const Tensor g = put_back(gradient, at.shape(), where);
+    const Tensor g = put_back(gradient, at.shape());
     const auto kernel = kernels(g.raw_view()).scatter;
     if (recording() || kernel == nullptr) {
-      const Tensor chosen = picked_positions(at, dim, sizes.empty() ? 1 : sizes[dim], where);
-      return weft::where(Operand(chosen, where), Operand(g, where), Operand(0.0, where));
+      const Tensor chosen = picked_positions(at, dim, sizes.empty() ? 1 : sizes[dim]);
+      return weft::where(chosen, g, 0.0);
     }
-    Tensor dx = zeros(sizes, {g.dtype(), g.device()}, where);
+    Tensor dx = zeros(sizes, {g.dtype(), g.device()});
     kernel(Scatter::sum, at_least_1d(dx.raw_view()), dim, at_least_1d(at.raw_view()), at_least_1d(g.raw_view()));
     return dx;
   }
 };
 
-ValuesAndIndices extreme_with_index(ArgReduction reduction, const char* op, const Tensor& x, int dim, bool keepdim,
-                                    Location where) {
-  const Tensor index = arg_extreme(reduction, op, x, dim, true, where);
-  const int along = wrap_dim(dim, x.dim(), op, where);
+ValuesAndIndices extreme_with_index(ArgReduction reduction, const Tensor& x, int dim, bool keepdim) {
+  const Tensor index = arg_extreme(reduction, x, dim, true);
+  const int along = wrap_dim(dim, x.dim());
   Dims shape = index.shape();
   if (!keepdim && x.dim() > 0) shape.erase(along);
-  return {pick(x, along, index, shape, op, where), keepdim ? index : relabelled(index, shape)};
+  return {pick(x, along, index, shape), keepdim ? index : relabelled(index, shape)};
 }
 
 }  // namespace
 
-Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape, const char* op, Location where) {
+Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape) {
   Tensor out;
   if (const auto kernel = kernels(x.raw_view()).gather; WEFT_LIKELY(kernel != nullptr)) {
-    out = make(shape, x.dtype(), x.device(), op, where);
-    const CallScope scope(op, where);
+    out = make(shape, x.dtype(), x.device());
     kernel(at_least_1d(seen_as(out.raw_view(), index.sizes())), at_least_1d(x.raw_view()), dim,
            at_least_1d(index.raw_view()));
   } else {
     NoGradGuard unrecorded;
-    const Tensor chosen = picked_positions(index, dim, x.dim() == 0 ? 1 : x.sizes()[dim], where);
-    const Tensor alone = weft::where(Operand(chosen, where), Operand(x, where), Operand(0, where));
-    out = relabelled(sum(alone, Dims(dim), true, x.dtype(), where), shape);
+    const Tensor chosen = picked_positions(index, dim, x.dim() == 0 ? 1 : x.sizes()[dim]);
+    out = relabelled(sum(weft::where(chosen, x, 0), dim, true, x.dtype()), shape);
   }
-  if (should_record(x)) record(out, op, where, PickFormula{Saved(index), x.shape(), dim}, x);
+  if (should_record(x)) record(out, PickFormula{Saved(index), x.shape(), dim}, x);
   return out;
 }
 
-Tensor max(const Tensor& x, Location where) { return extreme(Reduction::max, "max", x, {}, false, where); }
-Tensor min(const Tensor& x, Location where) { return extreme(Reduction::min, "min", x, {}, false, where); }
-Tensor max(const Tensor& a, const Tensor& b, Location where) { return maximum(Operand(a, where), Operand(b, where)); }
-Tensor min(const Tensor& a, const Tensor& b, Location where) { return minimum(Operand(a, where), Operand(b, where)); }
+Tensor max(const Tensor& x, Location where) {
+  const CallScope call("max", where);
+  return extreme(Reduction::max, x, {}, false);
+}
+Tensor min(const Tensor& x, Location where) {
+  const CallScope call("min", where);
+  return extreme(Reduction::min, x, {}, false);
+}
+Tensor max(const Tensor& a, const Tensor& b, Location where) { return maximum(Operand(a, where), b); }
+Tensor min(const Tensor& a, const Tensor& b, Location where) { return minimum(Operand(a, where), b); }
 ValuesAndIndices max(const Tensor& x, int dim, bool keepdim, Location where) {
-  return extreme_with_index(ArgReduction::max, "max", x, dim, keepdim, where);
+  const CallScope call("max", where);
+  return extreme_with_index(ArgReduction::max, x, dim, keepdim);
 }
 ValuesAndIndices min(const Tensor& x, int dim, bool keepdim, Location where) {
-  return extreme_with_index(ArgReduction::min, "min", x, dim, keepdim, where);
+  const CallScope call("min", where);
+  return extreme_with_index(ArgReduction::min, x, dim, keepdim);
 }
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
-  return extreme(Reduction::max, "amax", x, dims, keepdim, where);
+  const CallScope call("amax", where);
+  return extreme(Reduction::max, x, dims, keepdim);
 }
 Tensor amin(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
-  return extreme(Reduction::min, "amin", x, dims, keepdim, where);
+  const CallScope call("amin", where);
+  return extreme(Reduction::min, x, dims, keepdim);
 }
 Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Location where) {
-  return arg_extreme(ArgReduction::max, "argmax", x, dim, keepdim, where);
+  const CallScope call("argmax", where);
+  return arg_extreme(ArgReduction::max, x, dim, keepdim);
 }
 Tensor argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim, Location where) {
-  return arg_extreme(ArgReduction::min, "argmin", x, dim, keepdim, where);
+  const CallScope call("argmin", where);
+  return arg_extreme(ArgReduction::min, x, dim, keepdim);
 }
 
 }  // namespace weft

@@ -42,17 +42,15 @@ bool fits(Scalar value, DType dtype) {
   });
 }
 
-void check_fits(const char* op, Scalar value, DType dtype, Location where) {
+void check_fits(Scalar value, DType dtype) {
   if (WEFT_LIKELY(fits(value, dtype))) return;
-  raise<ValueError>({.op = op,
-                     .problem = fmt::format("{} is out of the range of {}", text_of(value), name(dtype)),
-                     .remedy = "name a dtype that holds it"},
-                    where);
+  raise<ValueError>({.problem = fmt::format("{} is out of the range of {}", text_of(value), name(dtype)),
+                     .remedy = "name a dtype that holds it"});
 }
 
-void check_number_fits(const char* op, const Operand& value, DType dtype) {
+void check_number_fits(const Operand& value, DType dtype) {
   if (WEFT_LIKELY(!is_integer(dtype)) || !value.impl()->wrapped_number) return;
-  check_fits(op, value.tensor().item_scalar(value.where), dtype, value.where);
+  check_fits(value.tensor().item_scalar(), dtype);
 }
 
 }  // namespace weft

@@ -11,80 +11,73 @@
 
 namespace weft {
 
-Tensor checked_index(const char* op, const Tensor& index, const Tensor& data, Location where) {
-  checked(index, op, where);
+Tensor checked_index(const Tensor& index, const Tensor& data) {
+  checked(index);
   const DType t = index.dtype();
   if (WEFT_UNLIKELY(!is_integer(t) || is_storage_only(t))) {
     raise<DTypeError>(
-        {.op = op,
-         .problem = fmt::format("indices must be integers, not {}", name(t)),
-         .remedy = t == DType::boolean ? "use where or masked_fill with a mask" : "convert them with to(weft::i64)"},
-        where);
+        {.problem = fmt::format("indices must be integers, not {}", name(t)),
+         .remedy = t == DType::boolean ? "use where or masked_fill with a mask" : "convert them with to(weft::i64)"});
   }
-  if (WEFT_UNLIKELY(index.device() != data.device())) check_same_device(op, where, {&data, &index});
-  return index_numbers(index, where);
+  if (WEFT_UNLIKELY(index.device() != data.device())) check_same_device({&data, &index});
+  return index_numbers(index);
 }
 
-void check_source(const char* op, const Tensor& x, const Tensor& source, Location where) {
-  check_same_device(op, where, {&x, &source});
+void check_source(const Tensor& x, const Tensor& source) {
+  check_same_device({&x, &source});
   if (WEFT_LIKELY(x.dtype() == source.dtype())) return;
-  raise<DTypeError>({.op = op,
-                     .problem = fmt::format("the source is {}, the target {}", name(source.dtype()), name(x.dtype())),
-                     .remedy = "convert the source with to(dtype)"},
-                    where);
+  raise<DTypeError>({.problem = fmt::format("the source is {}, the target {}", name(source.dtype()), name(x.dtype())),
+                     .remedy = "convert the source with to(dtype)"});
 }
 
-void raise_shapes(const char* op, const std::string& problem, const std::string& remedy, Location where) {
-  raise<ShapeError>({.op = op, .problem = problem, .remedy = remedy}, where);
+void raise_shapes(const std::string& problem, const std::string& remedy) {
+  raise<ShapeError>({.problem = problem, .remedy = remedy});
 }
 
-Tensor fill_value(const char* op, const Tensor& x, const Operand& value, Location where) {
-  const Tensor& v = checked(value.tensor(), op, where);
+Tensor fill_value(const Tensor& x, const Operand& value) {
+  const Tensor& v = checked(value.tensor());
   if (WEFT_UNLIKELY(v.dim() != 0)) {
-    raise_shapes(op, fmt::format("the value must be a number or 0-d, not {}", v.shape().text()), "", where);
+    raise_shapes(fmt::format("the value must be a number or 0-d, not {}", v.shape().text()));
   }
-  check_number_fits(op, value, x.dtype());
-  return v.to(x.dtype(), where).to(x.device(), where);
+  check_number_fits(value, x.dtype());
+  return v.to(x.dtype()).to(x.device());
 }
 
-Tensor target_copy(const Tensor& x, const char* op, Location where) {
-  Tensor out = make_like(x, op, where);
-  WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), x.raw_view());
+Tensor target_copy(const Tensor& x) {
+  Tensor out = make_like(x);
+  WEFT_KERNEL(copy, out)(out.raw_view(), x.raw_view());
   return out;
 }
 
-Tensor zero_target(const Dims& shape, const Tensor& g, const char* op, Location where) {
-  Tensor out = make(shape, g.dtype(), g.device(), op, where);
-  WEFT_KERNEL_FOR(fill, out, op, where)(out.raw_view(), Scalar(0));
+Tensor zero_target(const Dims& shape, const Tensor& g) {
+  Tensor out = make(shape, g.dtype(), g.device());
+  WEFT_KERNEL(fill, out)(out.raw_view(), Scalar(0));
   return out;
 }
 
 namespace {
 
-void check_list(const char* op, const Tensor& index, Location where) {
+void check_list(const Tensor& index) {
   if (WEFT_LIKELY(index.dim() <= 1)) return;
-  raise_shapes(op, fmt::format("the index must be 1-d, not {}", index.shape().text()), "flatten it, or use gather",
-               where);
+  raise_shapes(fmt::format("the index must be 1-d, not {}", index.shape().text()), "flatten it, or use gather");
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
 
-void add_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source, const char* op, Location where) {
-  CallScope scope(op, where);
-  WEFT_KERNEL_FOR(index_add, out, op, where)(out.raw_view(), dim, index.raw_view(), source.raw_view());
+void add_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source) {
+  WEFT_KERNEL(index_add, out)(out.raw_view(), dim, index.raw_view(), source.raw_view());
 }
 
 // The slices of `out` at `index` become those of `source`; the last of those that name one slice wins.
-void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source, const char* op, Location where) {
+void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& source) {
   if (source.numel() == 0) {  // only the indices are checked
-    if (index.numel() != 0) select_slices(op, out.detach(), dim, index, where);
+    if (index.numel() != 0) select_slices(out.detach(), dim, index);
     return;
   }
   IndexPlan plan;
   View target;
   plan_slices(plan, target, at_least_1d(out.raw_view()), dim, at_least_1d(index.raw_view()));
-  CallScope scope(op, where);
-  WEFT_KERNEL_FOR(index_put, out, op, where)(target, at_least_1d(source.raw_view()), plan, false);
+  WEFT_KERNEL(index_put, out)(target, at_least_1d(source.raw_view()), plan, false);
 }
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
@@ -95,21 +88,19 @@ struct SelectFormula {
   Saved index;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    Tensor out = zero_target(shape, g, self.op, self.where);
-    if (WEFT_UNLIKELY(recording())) return index_add(out, dim, index.get(self), g, 1, self.where);
-    add_slices(out, dim, index.get(self), g, self.op, self.where);
+    Tensor out = zero_target(shape, g);
+    if (WEFT_UNLIKELY(recording())) return index_add(out, dim, index.get(self), g);
+    add_slices(out, dim, index.get(self), g);
     return out;
   }
-  void add_to(Node& self, const Tensor& sum, Tensor&& g) {
-    add_slices(sum, dim, index.get(self), g, self.op, self.where);
-  }
+  void add_to(Node& self, const Tensor& sum, Tensor&& g) { add_slices(sum, dim, index.get(self), g); }
 };
 
 // The gradient of a source whose slices went to `index`, also of those that another slice replaced.
-Tensor source_gradient(const Tensor& g, int dim, const Tensor& index, const Dims& shape, Location where) {
-  const Tensor whole = g.dim() == 0 ? g.reshape({1}, where) : g;
-  const Tensor slices = index_select(whole, dim, index, where);
-  return slices.dim() == shape.size() ? slices : slices.reshape(shape, where);
+Tensor source_gradient(const Tensor& g, int dim, const Tensor& index, const Dims& shape) {
+  const Tensor whole = g.dim() == 0 ? g.reshape({1}) : g;
+  const Tensor slices = index_select(whole, dim, index);
+  return slices.dim() == shape.size() ? slices : slices.reshape(shape);
 }
 
 struct AddFormula {
@@ -118,7 +109,7 @@ struct AddFormula {
   Dims source;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (self.wants(1)) outgoing[1] = source_gradient(incoming[0], dim, index.get(self), source, self.where);
+    if (self.wants(1)) outgoing[1] = source_gradient(incoming[0], dim, index.get(self), source);
     if (self.wants(0)) outgoing[0] = std::move(incoming[0]);
   }
 };
@@ -129,8 +120,8 @@ struct CopyFormula {
   Dims source;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    if (self.wants(1)) outgoing[1] = source_gradient(incoming[0], dim, index.get(self), source, self.where);
-    if (self.wants(0)) outgoing[0] = index_fill(incoming[0], dim, index.get(self), Operand(0, self.where));
+    if (self.wants(1)) outgoing[1] = source_gradient(incoming[0], dim, index.get(self), source);
+    if (self.wants(0)) outgoing[0] = index_fill(incoming[0], dim, index.get(self), 0);
   }
 };
 
@@ -142,66 +133,61 @@ struct Slices {
 };
 
 // Dimension and index of an op that writes slices; 0-d tensors count as [1].
-Slices checked_slices(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
-  checked(x, op, where);
-  Slices s{wrap_dim(dim, x.dim(), op, where), checked_index(op, index, x, where), {}};
-  check_list(op, s.index, where);
+Slices checked_slices(const Tensor& x, int dim, const Tensor& index) {
+  checked(x);
+  Slices s{wrap_dim(dim, x.dim()), checked_index(index, x), {}};
+  check_list(s.index);
   return s;
 }
 
-Slices checked_slices(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& source,
-                      Location where) {
-  Slices s = checked_slices(op, x, dim, index, where);
-  s.source = checked(source, op, where);
-  check_source(op, x, source, where);
+Slices checked_slices(const Tensor& x, int dim, const Tensor& index, const Tensor& source) {
+  Slices s = checked_slices(x, dim, index);
+  s.source = checked(source);
+  check_source(x, source);
   const int rank = std::max(x.dim(), 1);
   bool fits = std::max(source.dim(), 1) == rank && size_along(source, s.dim) == s.index.numel();
   for (int i = 0; fits && i < rank; ++i) fits = i == s.dim || size_along(source, i) == size_along(x, i);
   if (WEFT_UNLIKELY(!fits)) {
-    raise_shapes(op,
-                 fmt::format("a source of shape {} does not fit {} and {} indices along dimension {}",
+    raise_shapes(fmt::format("a source of shape {} does not fit {} and {} indices along dimension {}",
                              source.shape().text(), x.shape().text(), s.index.numel(), s.dim),
-                 "the source has the target's sizes, but one slice for each index", where);
+                 "the source has the target's sizes, but one slice for each index");
   }
   return s;
 }
 
 // The same with one value for every element.
-Slices filled_slices(const char* op, const Tensor& x, int dim, const Tensor& index, const Tensor& value,
-                     Location where) {
-  Slices s = checked_slices(op, x, dim, index, where);
+Slices filled_slices(const Tensor& x, int dim, const Tensor& index, const Tensor& value) {
+  Slices s = checked_slices(x, dim, index);
   Dims shape = x.dim() == 0 ? Dims(1) : x.shape();
   shape[s.dim] = s.index.numel();
-  s.source = value.expand(shape, where);
+  s.source = value.expand(shape);
   return s;
 }
 
 // Where a fill writes, as a mask that broadcasts to x: a slice named twice is there once.
-Tensor filled_mask(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
-  const Slices s = checked_slices(op, x, dim, index, where);
-  const Tensor mask = zeros(size_along(x, s.dim), {DType::boolean, x.device()}, where);
-  const Tensor hit = ones(s.index.numel(), {DType::boolean, x.device()}, where);
-  put_slices(mask, 0, s.index, hit, op, where);
+Tensor filled_mask(const Tensor& x, int dim, const Tensor& index) {
+  const Slices s = checked_slices(x, dim, index);
+  const Tensor mask = zeros(size_along(x, s.dim), {DType::boolean, x.device()});
+  const Tensor hit = ones(s.index.numel(), {DType::boolean, x.device()});
+  put_slices(mask, 0, s.index, hit);
   Dims shape = Dims::filled(x.dim(), 1);
   if (x.dim() != 0) shape[s.dim] = mask.numel();
-  return mask.view(shape, where);
+  return mask.view(shape);
 }
 
-Tensor copied(const char* op, const Tensor& x, const Slices& s, Location where) {
-  Tensor out = target_copy(x, op, where);
-  put_slices(out, s.dim, s.index, s.source, op, where);
-  if (should_record(x, s.source)) {
-    record(out, op, where, CopyFormula{s.dim, Saved(s.index), s.source.shape()}, x, s.source);
-  }
+Tensor copied(const Tensor& x, const Slices& s) {
+  Tensor out = target_copy(x);
+  put_slices(out, s.dim, s.index, s.source);
+  if (should_record(x, s.source)) record(out, CopyFormula{s.dim, Saved(s.index), s.source.shape()}, x, s.source);
   return out;
 }
 
-const Tensor& copied_in_place(const char* op, const Tensor& x, Slices s, Location where) {
-  check_target(x, op, where);
-  s.index = apart(s.index, x, where);
-  const Tensor source = apart(s.source, x, where);
+const Tensor& copied_in_place(const Tensor& x, Slices s) {
+  check_target(x);
+  s.index = apart(s.index, x);
+  const Tensor source = apart(s.source, x);
   write_recorded(
-      x, op, where, [&] { put_slices(x, s.dim, s.index, source, op, where); },
+      x, [&] { put_slices(x, s.dim, s.index, source); },
       [&] {
         return CopyFormula{s.dim, Saved(s.index), s.source.shape()};
       },
@@ -211,47 +197,44 @@ const Tensor& copied_in_place(const char* op, const Tensor& x, Slices s, Locatio
 
 }  // namespace
 
-Tensor select_slices(const char* op, const Tensor& x, int dim, const Tensor& index, Location where) {
+Tensor select_slices(const Tensor& x, int dim, const Tensor& index) {
   Dims shape = x.shape();
   if (x.dim() != 0) shape[dim] = index.numel();
-  Tensor out = make(shape, x.dtype(), x.device(), op, where);
-  {
-    CallScope scope(op, where);
-    WEFT_KERNEL_FOR(index_select, out, op, where)(out.raw_view(), x.raw_view(), dim, index.raw_view());
-  }
-  if (should_record(x)) record(out, op, where, SelectFormula{x.shape(), dim, Saved(index)}, x);
+  Tensor out = make(shape, x.dtype(), x.device());
+  WEFT_KERNEL(index_select, out)(out.raw_view(), x.raw_view(), dim, index.raw_view());
+  if (should_record(x)) record(out, SelectFormula{x.shape(), dim, Saved(index)}, x);
   return out;
 }
 
 Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location where) {
-  constexpr const char* op = "index_select";
-  const Slices s = checked_slices(op, x, dim, index, where);
+  const CallScope call("index_select", where);
+  const Slices s = checked_slices(x, dim, index);
   if (WEFT_UNLIKELY(x.dim() == 0 && s.index.numel() != 1)) {
-    raise_shapes(op, fmt::format("a 0-d tensor takes exactly one index, not {}", s.index.numel()), "use expand", where);
+    raise_shapes(fmt::format("a 0-d tensor takes exactly one index, not {}", s.index.numel()), "use expand");
   }
-  return select_slices(op, x, s.dim, s.index, where);
+  return select_slices(x, s.dim, s.index);
 }
 
 Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& given, Scalar alpha, Location where) {
-  constexpr const char* op = "index_add";
-  const Tensor source = times(checked(given, op, where), alpha, op, where);
-  const Slices s = checked_slices(op, x, dim, index, source, where);
-  Tensor out = target_copy(x, op, where);
-  add_slices(out, s.dim, s.index, source, op, where);
-  if (should_record(x, source)) record(out, op, where, AddFormula{s.dim, Saved(s.index), source.shape()}, x, source);
+  const CallScope call("index_add", where);
+  const Tensor source = times(checked(given), alpha);
+  const Slices s = checked_slices(x, dim, index, source);
+  Tensor out = target_copy(x);
+  add_slices(out, s.dim, s.index, source);
+  if (should_record(x, source)) record(out, AddFormula{s.dim, Saved(s.index), source.shape()}, x, source);
   return out;
 }
 
 const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& given, Scalar alpha,
                          Location where) {
-  constexpr const char* op = "index_add_";
-  const Tensor source = times(checked(given, op, where), alpha, op, where);
-  Slices s = checked_slices(op, x, dim, index, source, where);
-  check_target(x, op, where);
-  s.index = apart(s.index, x, where);
-  s.source = apart(s.source, x, where);
+  const CallScope call("index_add_", where);
+  const Tensor source = times(checked(given), alpha);
+  Slices s = checked_slices(x, dim, index, source);
+  check_target(x);
+  s.index = apart(s.index, x);
+  s.source = apart(s.source, x);
   write_recorded(
-      x, op, where, [&] { add_slices(x, s.dim, s.index, s.source, op, where); },
+      x, [&] { add_slices(x, s.dim, s.index, s.source); },
       [&] {
         return AddFormula{s.dim, Saved(s.index), source.shape()};
       },
@@ -260,69 +243,71 @@ const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Te
 }
 
 Tensor index_copy(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
-  return copied("index_copy", x, checked_slices("index_copy", x, dim, index, source, where), where);
+  const CallScope call("index_copy", where);
+  return copied(x, checked_slices(x, dim, index, source));
 }
 const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
-  return copied_in_place("index_copy_", x, checked_slices("index_copy_", x, dim, index, source, where), where);
+  const CallScope call("index_copy_", where);
+  return copied_in_place(x, checked_slices(x, dim, index, source));
 }
 
 Tensor index_fill(const Tensor& x, int dim, const Tensor& index, const Operand& value) {
-  constexpr const char* op = "index_fill";
-  const Location where = value.where;
-  const Tensor v = fill_value(op, checked(x, op, where), value, where);
-  if (!should_record(v)) return copied(op, x, filled_slices(op, x, dim, index, v, where), where);
-  return masked_fill(Operand(x, where), Operand(filled_mask(op, x, dim, index, where), where), Operand(v, where));
+  const CallScope call("index_fill", value.where);
+  const Tensor v = fill_value(checked(x), value);
+  if (!should_record(v)) return copied(x, filled_slices(x, dim, index, v));
+  return masked_fill(x, filled_mask(x, dim, index), v);
 }
 const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index, const Operand& value) {
-  constexpr const char* op = "index_fill_";
-  const Location where = value.where;
-  const Tensor v = fill_value(op, checked(x, op, where), value, where);
-  if (!should_record(v)) return copied_in_place(op, x, filled_slices(op, x, dim, index, v, where), where);
-  check_target(x, op, where);
-  return masked_fill_(x, filled_mask(op, x, dim, index, where), Operand(v, where));
+  const CallScope call("index_fill_", value.where);
+  const Tensor v = fill_value(checked(x), value);
+  if (!should_record(v)) return copied_in_place(x, filled_slices(x, dim, index, v));
+  check_target(x);
+  return masked_fill_(x, filled_mask(x, dim, index), v);
 }
 
 Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis, Location where) {
-  constexpr const char* op = "take";
-  checked(x, op, where);
-  if (!axis) return take(x.reshape({-1}, where), index, 0, where);
-  const int d = wrap_dim(*axis, x.dim(), op, where);
-  const Tensor at = checked_index(op, index, x, where);
-  const Tensor whole = x.dim() == 0 ? x.reshape({1}, where) : x;
-  const Tensor out = select_slices(op, whole, d, at.reshape({-1}, where), where);
+  const CallScope call("take", where);
+  checked(x);
+  if (!axis) return take(x.reshape({-1}), index, 0);
+  const int d = wrap_dim(*axis, x.dim());
+  const Tensor at = checked_index(index, x);
+  const Tensor whole = x.dim() == 0 ? x.reshape({1}) : x;
+  const Tensor out = select_slices(whole, d, at.reshape({-1}));
   if (at.dim() == 1) return out;
   Dims shape = whole.shape();
   shape.erase(d);
   for (int i = 0; i < at.dim(); ++i) shape.insert(d + i, at.sizes()[static_cast<size_t>(i)]);
-  return out.view(shape, where);
+  return out.view(shape);
 }
 
 namespace {
 
-void check_put(const char* op, const Tensor& x, const Tensor& index, const Tensor& source, Location where) {
-  checked(x, op, where);
-  checked(index, op, where);
-  checked(source, op, where);
+void check_put(const Tensor& x, const Tensor& index, const Tensor& source) {
+  checked(x);
+  checked(index);
+  checked(source);
   if (WEFT_LIKELY(index.numel() == source.numel())) return;
-  raise_shapes(op, fmt::format("{} indices for {} elements of the source", index.numel(), source.numel()),
-               "give one index for each element", where);
+  raise_shapes(fmt::format("{} indices for {} elements of the source", index.numel(), source.numel()),
+               "give one index for each element");
 }
 
 }  // namespace
 
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate, Location where) {
-  check_put("put", x, index, source, where);
-  const Tensor flat = x.reshape({-1}, where), at = index.reshape({-1}, where), from = source.reshape({-1}, where);
-  const Tensor out = accumulate ? index_add(flat, 0, at, from, 1, where) : index_copy(flat, 0, at, from, where);
-  return out.reshape(x.shape(), where);
+  const CallScope call("put", where);
+  check_put(x, index, source);
+  const Tensor flat = x.reshape({-1}), at = index.reshape({-1}), from = source.reshape({-1});
+  const Tensor out = accumulate ? index_add(flat, 0, at, from) : index_copy(flat, 0, at, from);
+  return out.reshape(x.shape());
 }
 
 const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate, Location where) {
-  check_put("put_", x, index, source, where);
-  check_target(x, "put_", where);
-  if (!x.is_contiguous()) return x.copy_(put(x, index, source, accumulate, where), where);
-  const Tensor flat = x.view({-1}, where), at = index.reshape({-1}, where), from = source.reshape({-1}, where);
-  accumulate ? index_add_(flat, 0, at, from, 1, where) : index_copy_(flat, 0, at, from, where);
+  const CallScope call("put_", where);
+  check_put(x, index, source);
+  check_target(x);
+  if (!x.is_contiguous()) return x.copy_(put(x, index, source, accumulate));
+  const Tensor flat = x.view({-1}), at = index.reshape({-1}), from = source.reshape({-1});
+  accumulate ? index_add_(flat, 0, at, from) : index_copy_(flat, 0, at, from);
   return x;
 }
 
@@ -334,17 +319,16 @@ struct EmbeddingFormula {
   int64_t padding_idx;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
-    const Tensor list = indices.get(self).flatten(0, -1, where);
-    const Tensor rows = g.reshape({list.numel(), shape[1]}, where);
-    const Tensor none = zero_target(shape, g, "embedding", where);
+    const Tensor list = indices.get(self).flatten(0, -1);
+    const Tensor rows = g.reshape({list.numel(), shape[1]});
+    const Tensor none = zero_target(shape, g);
     if (WEFT_UNLIKELY(recording())) {
-      const Tensor out = index_add(none, 0, list, rows, 1, where);
+      const Tensor out = index_add(none, 0, list, rows);
       if (padding_idx < 0) return out;
-      return index_fill(out, 0, full({}, padding_idx, {DType::i64, g.device()}, where), Operand(0, where));
+      return index_fill(out, 0, full({}, padding_idx, {DType::i64, g.device()}), 0);
     }
-    add_slices(none, 0, list, rows, "embedding", where);
-    if (padding_idx >= 0) none.select(0, padding_idx, where).zero_(where);
+    add_slices(none, 0, list, rows);
+    if (padding_idx >= 0) none.select(0, padding_idx).zero_();
     return none;
   }
 };
@@ -352,27 +336,25 @@ struct EmbeddingFormula {
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, Location where) {
-  constexpr const char* op = "embedding";
-  checked(weight, op, where);
-  const Tensor at = checked_index(op, indices, weight, where);
+  const CallScope call("embedding", where);
+  checked(weight);
+  const Tensor at = checked_index(indices, weight);
   if (WEFT_UNLIKELY(weight.dim() != 2)) {
-    raise_shapes(op, fmt::format("the weight must be [count, width], not {}", weight.shape().text()), "", where);
+    raise_shapes(fmt::format("the weight must be [count, width], not {}", weight.shape().text()));
   }
   if (WEFT_UNLIKELY(padding_idx >= weight.sizes()[0])) {
     raise<IndexError>(
-        {.op = op, .problem = fmt::format("there is no row {} to pad with among {}", padding_idx, weight.sizes()[0])},
-        where);
+        {.problem = fmt::format("there is no row {} to pad with among {}", padding_idx, weight.sizes()[0])});
   }
   Dims shape = at.shape();
   shape.push_back(weight.sizes()[1]);
-  Tensor out = make(shape, weight.dtype(), weight.device(), op, where);
+  Tensor out = make(shape, weight.dtype(), weight.device());
   {
     NoGradGuard unrecorded;
-    const Tensor list = at.flatten(0, -1, where), rows = out.view({at.numel(), weight.sizes()[1]}, where);
-    CallScope scope(op, where);
-    WEFT_KERNEL_FOR(index_select, out, op, where)(rows.raw_view(), weight.raw_view(), 0, list.raw_view());
+    const Tensor list = at.flatten(0, -1), rows = out.view({at.numel(), weight.sizes()[1]});
+    WEFT_KERNEL(index_select, out)(rows.raw_view(), weight.raw_view(), 0, list.raw_view());
   }
-  if (should_record(weight)) record(out, op, where, EmbeddingFormula{weight.shape(), Saved(at), padding_idx}, weight);
+  if (should_record(weight)) record(out, EmbeddingFormula{weight.shape(), Saved(at), padding_idx}, weight);
   return out;
 }
 
@@ -441,15 +423,15 @@ std::vector<Values> embedding_samples(SampleMaker& make) {
 }
 
 Tensor call_put(const Tensor& x, const Tensor& index, const Tensor& source, std::optional<bool> accumulate) {
-  return put(x, index, source, accumulate.value_or(false), boxed_place());
+  return put(x, index, source, accumulate.value_or(false));
 }
 
 Tensor call_index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
                       std::optional<Scalar> alpha) {
-  return index_add(x, dim, index, source, alpha.value_or(1), boxed_place());
+  return index_add(x, dim, index, source, alpha.value_or(1));
 }
 Tensor call_embedding(const Tensor& weight, const Tensor& indices, std::optional<int64_t> padding_idx) {
-  return embedding(weight, indices, padding_idx.value_or(-1), boxed_place());
+  return embedding(weight, indices, padding_idx.value_or(-1));
 }
 
 constexpr auto any = OpRecord::Domain::any;

@@ -52,39 +52,36 @@ Tensor row(const Tensor& x, int64_t index) {
 }
 
 // x[index] by one tensor of indices into the first dimension.
-Tensor slices(const Tensor& x, const Tensor& index, const char* op, Location where) {
+Tensor slices(const Tensor& x, const Tensor& index) {
   IndexPlan plan;
   View base;
   plan_slices(plan, base, x.raw_view(), 0, index.raw_view());
-  Tensor out = make(sizes_of(base.layout), x.dtype(), x.device(), op, where);
-  const CallScope scope(op, where);
-  WEFT_KERNEL_FOR(index_get, x, op, where)(out.raw_view(), base, plan);
+  Tensor out = make(sizes_of(base.layout), x.dtype(), x.device());
+  WEFT_KERNEL(index_get, x)(out.raw_view(), base, plan);
   return out;
 }
 
 }  // namespace
 
 Tensor getitem(const Tensor& x, std::span<const Index> items, Location where) {
-  constexpr const char* op = "getitem";
-  checked(x, op, where);
+  const CallScope call("getitem", where);
+  checked(x);
   if (items.size() == 1 && items[0].kind == Index::Kind::integer && x.dim() != 0 && !should_record(x)) {
     if (Tensor out = row(x, items[0].start); WEFT_LIKELY(out.defined())) return out;
   }
-  if (const Tensor* index = only_list(x, items); index != nullptr && !should_record(x)) {
-    return slices(x, *index, op, where);
-  }
+  if (const Tensor* index = only_list(x, items); index != nullptr && !should_record(x)) return slices(x, *index);
   if (WEFT_LIKELY(is_basic(items))) {
     Region region;
-    parse(region, x, items, op, where);
-    return read_recorded(x, region, op, where);
+    parse(region, x, items);
+    return read_recorded(x, region);
   }
-  if (Tensor mask = only_mask(x, items, op, where); mask.defined() && mask.dim() == x.dim()) {
-    const int64_t count = count_true(op, mask, where);
-    return read_recorded(x, MaskSelection{std::move(mask), count}, op, where);
+  if (Tensor mask = only_mask(x, items); mask.defined() && mask.dim() == x.dim()) {
+    const int64_t count = count_true(mask);
+    return read_recorded(x, MaskSelection{std::move(mask), count});
   }
   Selection selection;
-  parse(selection, x, items, op, where);
-  return read_recorded(x, selection, op, where);
+  parse(selection, x, items);
+  return read_recorded(x, selection);
 }
 
 Tensor index(const Tensor& x, const IndexList& list) { return getitem(x, list.items(), list.where); }
@@ -100,15 +97,12 @@ std::vector<Index> as_indices(std::span<const std::optional<Tensor>> list) {
   return items;
 }
 
-Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
-                     const char* op, Location where) {
+Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps) {
   const int n = axes.size();
   if (starts.size() != n || ends.size() != n || (!steps.empty() && steps.size() != n)) {
-    raise<ValueError>({.op = op,
-                       .problem = fmt::format("{} axes, {} starts, {} ends and {} steps do not go together", n,
+    raise<ValueError>({.problem = fmt::format("{} axes, {} starts, {} ends and {} steps do not go together", n,
                                               starts.size(), ends.size(), steps.size()),
-                       .remedy = "give one of each for every axis"},
-                      where);
+                       .remedy = "give one of each for every axis"});
   }
   Region region;
   region.whole = x.shape();
@@ -121,13 +115,11 @@ Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, cons
   region.rank = static_cast<int8_t>(x.dim());
   uint32_t seen = 0;
   for (int i = 0; i < n; ++i) {
-    if (x.dim() == 0) raise<IndexError>({.op = op, .problem = "a 0-d tensor has no dimension to slice"}, where);
-    const int d = wrap_dim(axes[i], x.dim(), op, where);
-    if ((seen >> d & 1) != 0) {
-      raise<ValueError>({.op = op, .problem = fmt::format("axis {} is named twice", d)}, where);
-    }
+    if (x.dim() == 0) raise<IndexError>({.problem = "a 0-d tensor has no dimension to slice"});
+    const int d = wrap_dim(axes[i], x.dim());
+    if ((seen >> d & 1) != 0) raise<ValueError>({.problem = fmt::format("axis {} is named twice", d)});
     seen |= 1u << d;
-    const SliceRange range = slice_range(starts[i], ends[i], steps.empty() ? 1 : steps[i], x.sizes()[d], op, where);
+    const SliceRange range = slice_range(starts[i], ends[i], steps.empty() ? 1 : steps[i], x.sizes()[d]);
     region.first[d] = range.first;
     region.step[d] = range.step;
     region.sizes[d] = range.count;
@@ -136,14 +128,14 @@ Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, cons
 }
 
 Tensor slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, Location where) {
-  return read_recorded(x, slices_region(checked(x, "slice", where), axes, starts, ends, {}, "slice", where), "slice",
-                       where);
+  const CallScope call("slice", where);
+  return read_recorded(x, slices_region(checked(x), axes, starts, ends, {}));
 }
 
 Tensor strided_slice(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
                      Location where) {
-  constexpr const char* op = "strided_slice";
-  return read_recorded(x, slices_region(checked(x, op, where), axes, starts, ends, steps, op, where), op, where);
+  const CallScope call("strided_slice", where);
+  return read_recorded(x, slices_region(checked(x), axes, starts, ends, steps));
 }
 
 }  // namespace weft

@@ -15,48 +15,43 @@ namespace weft {
 namespace {
 
 // What is written: `value` without leading sizes of 1 beyond the rank of `shape`, to which it must broadcast.
-Tensor checked_value(const Operand& value, const Dims& shape, const char* op, Location where) {
-  const Tensor& v = value.tensor();
+Tensor checked_value(const Tensor& v, const Dims& shape) {
   if (v.dim() == 0 || std::ranges::equal(v.sizes(), shape)) return v;
   const int extra = std::max(0, v.dim() - shape.size());
   const bool ones = std::all_of(v.sizes().begin(), v.sizes().begin() + extra, [](int64_t n) { return n == 1; });
   const auto joined = ones ? broadcast(v.sizes().subspan(static_cast<size_t>(extra)), shape) : std::nullopt;
   if (WEFT_UNLIKELY(!joined || !(*joined == shape))) {
-    raise<ShapeError>({.op = op,
-                       .problem = fmt::format("a value of shape {} does not broadcast to the selected shape {}",
-                                              v.shape().text(), shape.text())},
-                      where);
+    raise<ShapeError>({.problem = fmt::format("a value of shape {} does not broadcast to the selected shape {}",
+                                              v.shape().text(), shape.text())});
   }
-  return extra == 0 ? v : v.view(Dims(v.sizes().subspan(static_cast<size_t>(extra))), where);
+  return extra == 0 ? v : v.view(Dims(v.sizes().subspan(static_cast<size_t>(extra))));
 }
 
 // The value as the kernels take it: in no memory that the write changes, and but for regions in x's dtype and on its
 // device. Edges lead to the value itself.
-Tensor kernel_value(const Tensor& value, const Tensor& x, const Region&, Location where) {
-  return apart(value, x, where);
-}
+Tensor kernel_value(const Tensor& value, const Tensor& x, const Region&) { return apart(value, x); }
 template <class Part>
-Tensor kernel_value(const Tensor& value, const Tensor& x, const Part&, Location where) {
+Tensor kernel_value(const Tensor& value, const Tensor& x, const Part&) {
   if (WEFT_LIKELY(!value.shares_storage(x) && value.dtype() == x.dtype() && value.device() == x.device())) return value;
   const NoGradGuard unrecorded;
-  return apart(value, x, where).to(x.dtype(), where).to(x.device(), where);
+  return apart(value, x).to(x.dtype()).to(x.device());
 }
 
 template <class Part>
-void put_in_place(const Tensor& x, const Part& part, const Operand& value, bool add, const char* op, Location where) {
-  const Tensor v = checked_value(value, shape_of(part), op, where);
+void put_in_place(const Tensor& x, const Part& part, const Tensor& value, bool add) {
+  const Tensor v = checked_value(value, shape_of(part));
   write_recorded(
-      x, op, where, [&] { write_part(x, part, kernel_value(v, x, part, where), add, op, where); },
-      [&] { return WriteFormula<Part>(part, add, v); }, x, v);
+      x, [&] { write_part(x, part, kernel_value(v, x, part), add); }, [&] { return WriteFormula<Part>(part, add, v); },
+      x, v);
 }
 
 template <class Part>
-Tensor put_in_copy(const Tensor& x, const Part& part, const Operand& value, bool add, const char* op, Location where) {
-  const Tensor v = checked_value(value, shape_of(part), op, where);
-  Tensor out = make_like(x, op, where);
-  WEFT_KERNEL_FOR(copy, x, op, where)(out.raw_view(), x.raw_view());
-  write_part(out, part, kernel_value(v, out, part, where), add, op, where);
-  if (should_record(x, v)) record(out, op, where, WriteFormula<Part>(part, add, v), x, v);
+Tensor put_in_copy(const Tensor& x, const Part& part, const Tensor& value, bool add) {
+  const Tensor v = checked_value(value, shape_of(part));
+  Tensor out = make_like(x);
+  WEFT_KERNEL(copy, x)(out.raw_view(), x.raw_view());
+  write_part(out, part, kernel_value(v, out, part), add);
+  if (should_record(x, v)) record(out, WriteFormula<Part>(part, add, v), x, v);
   return out;
 }
 
@@ -64,16 +59,13 @@ Tensor put_in_copy(const Tensor& x, const Part& part, const Operand& value, bool
 struct Fill {
   Tensor mask, value;
 };
-std::optional<Fill> mask_fill(const Tensor& x, const Tensor& mask, const Operand& value, const char* op,
-                              Location where) {
-  const Tensor& v = value.tensor();
+std::optional<Fill> mask_fill(const Tensor& x, const Tensor& mask, const Tensor& v) {
   const int rest = x.dim() - mask.dim(), extra = std::max(0, v.dim() - rest);
   if (!std::all_of(v.sizes().begin(), v.sizes().begin() + extra, [](int64_t n) { return n == 1; })) return {};
   Dims wide = mask.shape();
   for (int i = 0; i < rest; ++i) wide.push_back(1);
   Dims rest_shape(x.sizes().subspan(static_cast<size_t>(mask.dim())));
-  const Operand trimmed(v, where);
-  return Fill{rest == 0 ? mask : mask.view(wide, where), checked_value(trimmed, rest_shape, op, where)};
+  return Fill{rest == 0 ? mask : mask.view(wide), checked_value(v, rest_shape)};
 }
 
 bool broadcasts_to(const Layout& from, const Layout& to) {
@@ -87,9 +79,7 @@ bool broadcasts_to(const Layout& from, const Layout& to) {
 
 // x[index] = value, or += with `add`, by one tensor of indices where nothing is recorded; false where it is something
 // else, or where the value does not broadcast as it is.
-bool put_slices(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
-                Location where) {
-  const Tensor& v = value.tensor();
+bool put_slices(const Tensor& x, std::span<const Index> items, const Tensor& v, bool add) {
   const Tensor* index = only_list(x, items);
   if (index == nullptr || index->shares_storage(x) || should_record(x, v)) return false;
   alignas(8) unsigned char buffer[8];
@@ -109,68 +99,64 @@ bool put_slices(const Tensor& x, std::span<const Index> items, const Operand& va
     wide = broadcast_view(*from, sizes_of(base.layout));
     from = &wide;
   }
-  const CallScope scope(op, where);
-  write_unrecorded(x, op, where, [&] { WEFT_KERNEL_FOR(index_put, x, op, where)(base, *from, plan, add); });
+  write_unrecorded(x, [&] { WEFT_KERNEL(index_put, x)(base, *from, plan, add); });
   return true;
 }
 
 // x[mask] = number, the usual way to blank elements out, where nothing is recorded; false where it is something else.
-bool fill_where(const Tensor& x, std::span<const Index> items, const Operand& value, const char* op, Location where) {
+bool fill_where(const Tensor& x, std::span<const Index> items, const Operand& value) {
   if (items.size() != 1 || items[0].kind != Index::Kind::tensor) return false;
   const Tensor& mask = items[0].tensor;
   if (!mask.defined() || !fills_directly(x, mask, value) || mask.shares_storage(x)) return false;
-  write_unrecorded(x, op, where, [&] { fill_directly(x, x, mask, value, op, where); });
+  write_unrecorded(x, [&] { fill_directly(x, x, mask, value); });
   return true;
 }
 
 // The write to x must not change the indices that it goes by.
-void keep_apart(Selection& selection, const Tensor& x, Location where) {
-  for (Tensor& index : std::span(selection.index, selection.picks.count)) index = apart(index, x, where);
+void keep_apart(Selection& selection, const Tensor& x) {
+  for (Tensor& index : std::span(selection.index, selection.picks.count)) index = apart(index, x);
 }
 
 // Runs put(part) for what the indices mean.
 template <class Put>
-void with_part(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
-               Location where, Put&& put) {
+void with_part(const Tensor& x, std::span<const Index> items, const Tensor& value, bool add, Put&& put) {
   if (WEFT_LIKELY(is_basic(items))) {
     Region region;
-    parse(region, x, items, op, where);
+    parse(region, x, items);
     return put(region);
   }
-  if (Tensor mask = only_mask(x, items, op, where); mask.defined() && !add) {
-    if (const auto fill = mask_fill(x, mask, value, op, where)) return put(*fill);
+  if (Tensor mask = only_mask(x, items); mask.defined() && !add) {
+    if (const auto fill = mask_fill(x, mask, value)) return put(*fill);
     if (mask.dim() == x.dim()) {
-      const int64_t count = count_true(op, mask, where);
-      return put(MaskSelection{apart(mask, x, where), count});
+      const int64_t count = count_true(mask);
+      return put(MaskSelection{apart(mask, x), count});
     }
   }
   Selection selection;
-  parse(selection, x, items, op, where);
-  keep_apart(selection, x, where);
+  parse(selection, x, items);
+  keep_apart(selection, x);
   put(selection);
 }
 
-void put_items_(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
-                Location where) {
-  check_target(x, op, where);
-  checked(value.tensor(), op, where);
-  if (!add) check_number_fits(op, value, x.dtype());
-  if (!add && fill_where(x, items, value, op, where)) return;
-  if (put_slices(x, items, value, add, op, where)) return;
-  with_part(x, items, value, add, op, where, [&]<class Part>(const Part& part) {
-    if constexpr (std::is_same_v<Part, Fill>) masked_fill_(x, part.mask, Operand(part.value, where));
-    else put_in_place(x, part, value, add, op, where);
+void put_items_(const Tensor& x, std::span<const Index> items, const Operand& value, bool add) {
+  check_target(x);
+  const Tensor& v = checked(value.tensor());
+  if (!add) check_number_fits(value, x.dtype());
+  if (!add && fill_where(x, items, value)) return;
+  if (put_slices(x, items, v, add)) return;
+  with_part(x, items, v, add, [&]<class Part>(const Part& part) {
+    if constexpr (std::is_same_v<Part, Fill>) masked_fill_(x, part.mask, part.value);
+    else put_in_place(x, part, v, add);
   });
 }
 
-Tensor put_items(const Tensor& x, std::span<const Index> items, const Operand& value, bool add, const char* op,
-                 Location where) {
-  checked(x, op, where);
-  checked(value.tensor(), op, where);
+Tensor put_items(const Tensor& x, std::span<const Index> items, const Operand& value, bool add) {
+  checked(x);
+  const Tensor& v = checked(value.tensor());
   Tensor out;
-  with_part(x, items, value, add, op, where, [&]<class Part>(const Part& part) {
-    if constexpr (std::is_same_v<Part, Fill>) out = masked_fill(Operand(x, where), part.mask, part.value);
-    else out = put_in_copy(x, part, value, add, op, where);
+  with_part(x, items, v, add, [&]<class Part>(const Part& part) {
+    if constexpr (std::is_same_v<Part, Fill>) out = masked_fill(x, part.mask, part.value);
+    else out = put_in_copy(x, part, v, add);
   });
   return out;
 }
@@ -178,40 +164,45 @@ Tensor put_items(const Tensor& x, std::span<const Index> items, const Operand& v
 }  // namespace
 
 const Tensor& setitem(const Tensor& x, std::span<const Index> items, const Operand& value, Location where) {
-  put_items_(x, items, value, false, "setitem", where);
+  const CallScope call("setitem", where);
+  put_items_(x, items, value, false);
   return x;
 }
 
 Tensor index_put(const Tensor& x, const IndexList& list, const Operand& value, bool accumulate) {
-  return put_items(x, list.items(), value, accumulate, "index_put", list.where);
+  const CallScope call("index_put", list.where);
+  return put_items(x, list.items(), value, accumulate);
 }
 Tensor index_put(const Tensor& x, std::span<const std::optional<Tensor>> list, const Operand& value, bool accumulate,
                  Location where) {
-  return put_items(x, as_indices(list), value, accumulate, "index_put", where);
+  const CallScope call("index_put", where);
+  return put_items(x, as_indices(list), value, accumulate);
 }
 const Tensor& index_put_(const Tensor& x, const IndexList& list, const Operand& value, bool accumulate) {
-  put_items_(x, list.items(), value, accumulate, "index_put_", list.where);
+  const CallScope call("index_put_", list.where);
+  put_items_(x, list.items(), value, accumulate);
   return x;
 }
 const Tensor& index_put_(const Tensor& x, std::span<const std::optional<Tensor>> list, const Operand& value,
                          bool accumulate, Location where) {
-  put_items_(x, as_indices(list), value, accumulate, "index_put_", where);
+  const CallScope call("index_put_", where);
+  put_items_(x, as_indices(list), value, accumulate);
   return x;
 }
 
 Tensor set_value(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps,
                  const Dims& axes, Location where) {
-  constexpr const char* op = "set_value";
-  checked(value.tensor(), op, where);
-  const Region region = slices_region(checked(x, op, where), axes, starts, ends, steps, op, where);
-  return put_in_copy(x, region, value, false, op, where);
+  const CallScope call("set_value", where);
+  const Tensor& v = checked(value.tensor());
+  const Region region = slices_region(checked(x), axes, starts, ends, steps);
+  return put_in_copy(x, region, v, false);
 }
 const Tensor& set_value_(const Tensor& x, const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps,
                          const Dims& axes, Location where) {
-  constexpr const char* op = "set_value_";
-  checked(value.tensor(), op, where);
-  const Region region = slices_region(check_target(x, op, where), axes, starts, ends, steps, op, where);
-  put_in_place(x, region, value, false, op, where);
+  const CallScope call("set_value_", where);
+  const Tensor& v = checked(value.tensor());
+  const Region region = slices_region(check_target(x), axes, starts, ends, steps);
+  put_in_place(x, region, v, false);
   return x;
 }
 
@@ -225,20 +216,20 @@ Tensor Indexed::operator=(Indexed&& value) && { return std::move(*this) = Operan
 
 // Views change in place, selected elements are read and written once.
 Tensor Indexed::write(void (*change)(const Tensor& part, void* context), void* context) {
-  constexpr const char* op = "setitem";
-  checked(source_, op, where_);
+  const CallScope call("setitem", where_);
+  checked(source_);
   if (is_basic(indices_.items())) {
     Tensor part = read();
     change(part, context);
     return part;
   }
-  check_target(source_, op, where_);
+  check_target(source_);
   Selection selection;
-  parse(selection, source_, indices_.items(), op, where_);
-  keep_apart(selection, source_, where_);
-  Tensor part = read_recorded(source_, selection, op, where_);
+  parse(selection, source_, indices_.items());
+  keep_apart(selection, source_);
+  Tensor part = read_recorded(source_, selection);
   change(part, context);
-  put_in_place(source_, selection, Operand(part, where_), false, op, where_);
+  put_in_place(source_, selection, part, false);
   return part;
 }
 
@@ -261,12 +252,12 @@ Tensor Indexed::operator/=(const Operand& value) && {
 
 // What overwrites need not read what it overwrites.
 Tensor Indexed::fill_(Scalar value, Location where) && {
-  setitem(source_, indices_.items(), Operand(value, where), where);
+  setitem(source_, indices_.items(), value, where);
   return read();
 }
 Tensor Indexed::zero_(Location where) && { return std::move(*this).fill_(0, where); }
 Tensor Indexed::copy_(const Tensor& source, Location where) && {
-  setitem(source_, indices_.items(), Operand(source, where), where);
+  setitem(source_, indices_.items(), source, where);
   return read();
 }
 
@@ -280,12 +271,11 @@ std::vector<Index> as_indices(std::span<const Tensor> list) {
   for (const Tensor& tensor : list) items.push_back(tensor.defined() ? Index(tensor) : Index(Slice()));
   return items;
 }
-Tensor index_list(const Tensor& x, std::span<const Tensor> list, Location where) {
-  return getitem(x, as_indices(list), where);
-}
+Tensor index_list(const Tensor& x, std::span<const Tensor> list) { return getitem(x, as_indices(list)); }
 Tensor index_put_list(const Tensor& x, std::span<const Tensor> list, const Operand& value,
-                      std::optional<bool> accumulate, Location where) {
-  return put_items(x, as_indices(list), value, accumulate.value_or(false), "index_put", where);
+                      std::optional<bool> accumulate) {
+  const CallScope call("index_put");
+  return put_items(x, as_indices(list), value, accumulate.value_or(false));
 }
 
 using Tensors = std::vector<Tensor>;

@@ -20,28 +20,25 @@ struct Part {
 
 bool is_passed_over(const Tensor& t) { return t.dim() == 1 && t.numel() == 0; }
 
-[[noreturn]] void raise_parts(const char* op, const Tensor& a, const Tensor& b, size_t position, Location where) {
+[[noreturn]] void raise_parts(const Tensor& a, const Tensor& b, size_t position) {
   raise<ShapeError>(
-      {.op = op,
-       .problem = fmt::format("tensor {} has shape {}, the first {}", position, b.shape().text(), a.shape().text()),
-       .remedy = "all sizes but the joined one must be equal"},
-      where);
+      {.problem = fmt::format("tensor {} has shape {}, the first {}", position, b.shape().text(), a.shape().text()),
+       .remedy = "all sizes but the joined one must be equal"});
 }
 
 // Everything defined and on one device; the common dtype.
-DType check_parts(const char* op, std::span<const Tensor> tensors, Location where) {
-  if (tensors.empty())
-    raise<ValueError>({.op = op, .problem = "there is nothing to join: no tensors were given"}, where);
-  const Tensor& first = checked(tensors[0], op, where);
+DType check_parts(std::span<const Tensor> tensors) {
+  if (tensors.empty()) raise<ValueError>({.problem = "there is nothing to join: no tensors were given"});
+  const Tensor& first = checked(tensors[0]);
   bool alike = !first.impl()->wrapped_number;
   for (const Tensor& t : tensors.subspan(1)) {
-    if (WEFT_UNLIKELY(checked(t, op, where).device() != first.device())) check_same_device(op, where, {&first, &t});
+    if (WEFT_UNLIKELY(checked(t).device() != first.device())) check_same_device({&first, &t});
     alike &= t.dtype() == first.dtype() && !t.impl()->wrapped_number;
   }
   if (WEFT_LIKELY(alike)) return first.dtype();
   std::vector<const TensorImpl*> impls;
   for (const Tensor& t : tensors) impls.push_back(t.impl());
-  return result_type(impls, op, where);
+  return result_type(impls);
 }
 
 // The region of `out` that one part fills.
@@ -62,8 +59,7 @@ View region(const View& out, int dim, int64_t first, int64_t length, bool drop_d
 }
 
 // The node of a join: each operand's gradient is its part of g, a view where the dtype is the same.
-void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bool drop_dim, const char* op,
-                 Location where) {
+void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bool drop_dim) {
   std::vector<Part> parts;
   int64_t first = 0;
   for (const Tensor& t : tensors) {
@@ -71,16 +67,16 @@ void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bo
     first += parts.back().length;
   }
   const auto formula = [parts = std::move(parts), dim, drop_dim](Node& self, Tensor* incoming, Tensor* outgoing) {
+    const CallScope call(self.place());
     const Tensor& g = incoming[0];
     for (int i = 0; i < self.edge_count; ++i) {
       if (!self.wants(i)) continue;
       const Part& part = parts[static_cast<size_t>(i)];
-      const Tensor piece =
-          drop_dim ? g.select(dim, part.first, self.where) : g.narrow(dim, part.first, part.length, self.where);
-      outgoing[i] = piece.to(part.dtype, self.where);
+      const Tensor piece = drop_dim ? g.select(dim, part.first) : g.narrow(dim, part.first, part.length);
+      outgoing[i] = piece.to(part.dtype);
     }
   };
-  set_history(out.impl(), make_general_node(op, where, tensors, 1, formula));
+  set_history(out.impl(), make_general_node(tensors, 1, formula));
 }
 
 bool should_record_any(std::span<const Tensor> tensors) {
@@ -88,30 +84,30 @@ bool should_record_any(std::span<const Tensor> tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return needs_gradient(t.impl()); });
 }
 
-Tensor joined(std::span<const Tensor> tensors, const Dims& shape, DType dtype, int dim, bool drop_dim, const char* op,
-              Location where) {
-  Tensor out = make(shape, dtype, tensors[0].device(), op, where);
-  const auto copy = WEFT_KERNEL_FOR(copy, out, op, where);
+Tensor joined(std::span<const Tensor> tensors, const Dims& shape, DType dtype, int dim, bool drop_dim) {
+  Tensor out = make(shape, dtype, tensors[0].device());
+  const auto copy = WEFT_KERNEL(copy, out);
   int64_t first = 0;
   for (const Tensor& t : tensors) {
     const int64_t length = drop_dim ? 1 : t.sizes()[static_cast<size_t>(dim)];
     if (t.numel() != 0) copy(region(out.raw_view(), dim, first, length, drop_dim), t.raw_view());
     first += length;
   }
-  if (is_floating(dtype) && should_record_any(tensors)) record_join(out, tensors, dim, drop_dim, op, where);
+  if (is_floating(dtype) && should_record_any(tensors)) record_join(out, tensors, dim, drop_dim);
   return out;
 }
 
 }  // namespace
 
 Tensor cat(std::span<const Tensor> tensors, int dim, Location where) {
-  const DType dtype = check_parts("cat", tensors, where);
+  const CallScope call("cat", where);
+  const DType dtype = check_parts(tensors);
   const auto first = std::ranges::find_if_not(tensors, is_passed_over);
-  if (first == tensors.end()) return joined(tensors, Dims{0}, dtype, 0, false, "cat", where);
+  if (first == tensors.end()) return joined(tensors, Dims{0}, dtype, 0, false);
   if (first->dim() == 0) {
-    raise<ShapeError>({.op = "cat", .problem = "0-d tensors cannot be joined", .remedy = "use stack"}, where);
+    raise<ShapeError>({.problem = "0-d tensors cannot be joined", .remedy = "use stack"});
   }
-  const int d = wrap_dim(dim, first->dim(), "cat", where);
+  const int d = wrap_dim(dim, first->dim());
   Checked length = 0;
   bool passed_over = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -122,19 +118,18 @@ Tensor cat(std::span<const Tensor> tensors, int dim, Location where) {
     }
     bool fits = t.dim() == first->dim();
     for (int k = 0; fits && k < t.dim(); ++k) fits = k == d || t.sizes()[k] == first->sizes()[k];
-    if (WEFT_UNLIKELY(!fits)) raise_parts("cat", *first, t, i, where);
+    if (WEFT_UNLIKELY(!fits)) raise_parts(*first, t, i);
     length += t.sizes()[static_cast<size_t>(d)];
   }
   if (WEFT_UNLIKELY(!length.fits())) {
-    raise<ShapeError>({.op = "cat", .problem = fmt::format("dimension {} has more elements than 63 bits can count", d)},
-                      where);
+    raise<ShapeError>({.problem = fmt::format("dimension {} has more elements than 63 bits can count", d)});
   }
   Dims shape = first->shape();
   shape[d] = length.value();
-  if (WEFT_LIKELY(!passed_over)) return joined(tensors, shape, dtype, d, false, "cat", where);
+  if (WEFT_LIKELY(!passed_over)) return joined(tensors, shape, dtype, d, false);
   std::vector<Tensor> kept;
   std::ranges::remove_copy_if(tensors, std::back_inserter(kept), is_passed_over);
-  return joined(kept, shape, dtype, d, false, "cat", where);
+  return joined(kept, shape, dtype, d, false);
 }
 
 Tensor cat(std::initializer_list<Tensor> tensors, int dim, Location where) {
@@ -142,16 +137,17 @@ Tensor cat(std::initializer_list<Tensor> tensors, int dim, Location where) {
 }
 
 Tensor stack(std::span<const Tensor> tensors, int dim, Location where) {
-  const DType dtype = check_parts("stack", tensors, where);
-  const int d = wrap_dim(dim, tensors[0].dim() + 1, "stack", where);
+  const CallScope call("stack", where);
+  const DType dtype = check_parts(tensors);
+  const int d = wrap_dim(dim, tensors[0].dim() + 1);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (WEFT_UNLIKELY(!std::ranges::equal(tensors[i].sizes(), tensors[0].sizes()))) {
-      raise_parts("stack", tensors[0], tensors[i], i, where);
+      raise_parts(tensors[0], tensors[i], i);
     }
   }
   Dims shape = tensors[0].shape();
   shape.insert(d, static_cast<int64_t>(tensors.size()));
-  return joined(tensors, shape, dtype, d, true, "stack", where);
+  return joined(tensors, shape, dtype, d, true);
 }
 
 Tensor stack(std::initializer_list<Tensor> tensors, int dim, Location where) {
@@ -159,16 +155,15 @@ Tensor stack(std::initializer_list<Tensor> tensors, int dim, Location where) {
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats, Location where) {
-  checked(x, "repeat", where);
+  const CallScope call("repeat", where);
+  checked(x);
   if (WEFT_UNLIKELY(repeats.size() < x.dim())) {
     raise<ShapeError>(
-        {.op = "repeat",
-         .problem = fmt::format("{} repeats for the {} dimensions of {}", repeats.size(), x.dim(), x.shape().text()),
-         .remedy = "give one for each dimension, or use tile"},
-        where);
+        {.problem = fmt::format("{} repeats for the {} dimensions of {}", repeats.size(), x.dim(), x.shape().text()),
+         .remedy = "give one for each dimension, or use tile"});
   }
   for (int64_t r : repeats) {
-    if (r < 0) raise<ValueError>({.op = "repeat", .problem = fmt::format("cannot repeat {} times", r)}, where);
+    if (r < 0) raise<ValueError>({.problem = fmt::format("cannot repeat {} times", r)});
   }
   Dims shape = x.shape();
   while (shape.size() < repeats.size()) shape.insert(0, 1);
@@ -176,29 +171,28 @@ Tensor repeat(const Tensor& x, const Dims& repeats, Location where) {
   for (int i = 0; i < repeats.size(); ++i) {
     const Checked size = Checked(whole[i]) * repeats[i];
     if (WEFT_UNLIKELY(!size.fits())) {
-      raise<ShapeError>({.op = "repeat",
-                         .problem = fmt::format("{} repeated {} times along dimension {} has too many elements",
-                                                x.shape().text(), repeats[i], i)},
-                        where);
+      raise<ShapeError>({.problem = fmt::format("{} repeated {} times along dimension {} has too many elements",
+                                                x.shape().text(), repeats[i], i)});
     }
     whole[i] = size.value();
   }
-  check_sizes(whole, x.dtype(), "repeat", where);
-  Tensor out = x.reshape(shape, where);
+  check_sizes(whole, x.dtype());
+  Tensor out = x.reshape(shape);
   for (int i = 0; i < repeats.size(); ++i) {
     if (repeats[i] == 1) continue;
     Dims wide = out.shape();
     wide.insert(i, repeats[i]);
     shape[i] = whole[i];
-    out = out.unsqueeze(i, where).expand(wide, where).reshape(shape, where);
+    out = out.unsqueeze(i).expand(wide).reshape(shape);
   }
-  return out.is_contiguous() && !out.shares_storage(x) ? out : out.clone(where);
+  return out.is_contiguous() && !out.shares_storage(x) ? out : out.clone();
 }
 
 Tensor tile(const Tensor& x, const Dims& repeats, Location where) {
+  const CallScope call("tile", where);
   Dims all = repeats;
-  while (all.size() < checked(x, "tile", where).dim()) all.insert(0, 1);
-  return repeat(x, all, where);
+  while (all.size() < checked(x).dim()) all.insert(0, 1);
+  return repeat(x, all);
 }
 
 namespace {

@@ -20,92 +20,84 @@ struct ClassRows {
   Dims shape;      ///< the targets' own
 };
 
-Tensor scores_by_row(const Tensor& scores, int64_t rows, Location where) {
+Tensor scores_by_row(const Tensor& scores, int64_t rows) {
   const int rank = scores.dim();
   if (rank == 2) return scores;
-  if (rank == 1) return scores.unsqueeze(0, where);
+  if (rank == 1) return scores.unsqueeze(0);
   Dims order(0);
   for (int i = 2; i < rank; ++i) order.push_back(i);
   order.push_back(1);
-  return scores.permute(order, where).reshape({rows, scores.sizes()[1]}, where);
+  return scores.permute(order).reshape({rows, scores.sizes()[1]});
 }
 
-ClassRows class_rows(const char* op, const Tensor& scores, const Tensor& targets, Location where) {
-  check_floating(op, checked(scores, op, where), where);
-  check_same_device(op, where, {&scores, &checked(targets, op, where)});
+ClassRows class_rows(const Tensor& scores, const Tensor& targets) {
+  check_floating(checked(scores));
+  check_same_device({&scores, &checked(targets)});
   Dims shape = scores.shape();
   if (scores.dim() > 0) shape.erase(scores.dim() == 1 ? 0 : 1);
   if (scores.dim() == 0 || !(targets.shape() == shape)) {
     raise<ShapeError>(
-        {.op = op,
-         .problem = fmt::format("targets {} do not fit scores {}", targets.shape().text(), scores.shape().text()),
-         .remedy = "scores are [C], [N, C] or [N, C, d1, ...]; targets have that shape without C"},
-        where);
+        {.problem = fmt::format("targets {} do not fit scores {}", targets.shape().text(), scores.shape().text()),
+         .remedy = "scores are [C], [N, C] or [N, C, d1, ...]; targets have that shape without C"});
   }
   if (!is_integer(targets.dtype())) {
-    raise<DTypeError>({.op = op,
-                       .problem = fmt::format("targets are class numbers, not {}", name(targets.dtype())),
-                       .remedy = "convert them with to(weft::i64)"},
-                      where);
+    raise<DTypeError>({.problem = fmt::format("targets are class numbers, not {}", name(targets.dtype())),
+                       .remedy = "convert them with to(weft::i64)"});
   }
   const int64_t rows = shape.product();
-  return {scores_by_row(scores, rows, where), targets.to(DType::i64, where).reshape({rows}, where), shape};
+  return {scores_by_row(scores, rows), targets.to(DType::i64).reshape({rows}), shape};
 }
 
-Tensor reduce_losses(const Tensor& losses, LossReduction reduction, Location where) {
+Tensor reduce_losses(const Tensor& losses, LossReduction reduction) {
   if (reduction == LossReduction::none) return losses;
-  return reduction == LossReduction::mean ? mean(losses, where) : sum(losses, where);
+  return reduction == LossReduction::mean ? mean(losses) : sum(losses);
 }
 
 // The number of targets that count, as a 0-d tensor.
-Tensor count_targets(const Tensor& targets, int64_t ignore_index, DType dtype, Location where) {
-  return sum(ne(Operand(targets, where), Operand(ignore_index, where)), where).to(dtype, where);
+Tensor count_targets(const Tensor& targets, int64_t ignore_index, DType dtype) {
+  return sum(targets != ignore_index).to(dtype);
 }
 
 // One loss per row brought to the result; `count` only where the mean is asked for.
-Tensor reduce_rows(const Tensor& losses, const Tensor& count, LossReduction reduction, const Dims& shape,
-                   Location where) {
-  if (reduction == LossReduction::none) return losses.reshape(shape, where);
-  const Tensor total = sum(losses, where);
-  return reduction == LossReduction::sum ? total : div(Operand(total, where), Operand(count, where));
+Tensor reduce_rows(const Tensor& losses, const Tensor& count, LossReduction reduction, const Dims& shape) {
+  if (reduction == LossReduction::none) return losses.reshape(shape);
+  const Tensor total = sum(losses);
+  return reduction == LossReduction::sum ? total : total / count;
 }
+
+Tensor column(const Tensor& row_values) { return row_values.unsqueeze(1); }
 
 // What the softmax should have been: smoothed indicators [rows, classes].
-Tensor wanted_probabilities(const Tensor& targets, int64_t classes, DType dtype, double smoothing, Location where) {
-  const Tensor numbers = arange(0, classes, 1, {DType::i64, targets.device()}, where);
-  const Tensor hit = eq(Operand(numbers, where), Operand(targets.unsqueeze(1, where), where));
+Tensor wanted_probabilities(const Tensor& targets, int64_t classes, DType dtype, double smoothing) {
+  const Tensor numbers = arange(0, classes, 1, {DType::i64, targets.device()});
+  const Tensor hit = numbers == column(targets);
   const double share = smoothing / static_cast<double>(classes);
-  const Tensor none = full({}, share, {dtype, targets.device()}, where);
-  return weft::where(Operand(hit, where), Operand(1 - smoothing + share, where), Operand(none, where));
+  const Tensor none = full({}, share, {dtype, targets.device()});
+  return weft::where(hit, 1 - smoothing + share, none);
 }
-
-Tensor column(const Tensor& row_values, Location where) { return row_values.unsqueeze(1, where); }
 
 struct CrossEntropyFormula {
   Saved logits, targets;
   Tensor log_sum_exp, count;
   CrossEntropyOptions options;
 
-  Tensor gradient_by_ops(const Tensor& x, const Tensor& target, const Tensor& g, Location where) const {
-    const Tensor wide = widened(x, where);
-    const Tensor wanted = wanted_probabilities(target, x.sizes()[1], wide.dtype(), options.label_smoothing, where);
-    const Tensor error = sub(Operand(softmax(wide, 1, {}, where), where), Operand(wanted, where));
-    const Tensor ignored = column(eq(Operand(target, where), Operand(options.ignore_index, where)), where);
-    const Tensor dx = mul(Operand(error, where), Operand(column(g, where), where));
-    return masked_fill(Operand(dx, where), Operand(ignored, where), Operand(0, where)).to(x.dtype(), where);
+  Tensor gradient_by_ops(const Tensor& x, const Tensor& target, const Tensor& g) const {
+    const Tensor wide = widened(x);
+    const Tensor wanted = wanted_probabilities(target, x.sizes()[1], wide.dtype(), options.label_smoothing);
+    const Tensor ignored = column(target == options.ignore_index);
+    return masked_fill((softmax(wide, 1) - wanted) * column(g), ignored, 0).to(x.dtype());
   }
 
   Tensor operator()(Node& self, Tensor&& gradient) {
-    const Location where = self.where;
     const Tensor& x = logits.get(self);
     const Tensor& target = targets.get(self);
-    Tensor g = gradient.to(compute_type(x.dtype()), where);
-    if (options.reduction == LossReduction::mean) g = div(Operand(g, where), Operand(count, where));
+    Tensor g = gradient.to(compute_type(x.dtype()));
+    if (options.reduction == LossReduction::mean) g = g / count;
     const int64_t rows = x.sizes()[0];
-    g = options.reduction == LossReduction::none ? g.reshape({rows}, where) : g.expand({rows}, where);
+    g = options.reduction == LossReduction::none ? g.reshape({rows}) : g.expand({rows});
     const auto kernel = kernels(x.raw_view()).cross_entropy_gradient;
-    if (recording() || kernel == nullptr) return gradient_by_ops(x, target, g, where);
-    Tensor dx = make_like(x, self.op, where);
+    if (recording() || kernel == nullptr) return gradient_by_ops(x, target, g);
+    Tensor dx = make_like(x);
     kernel(dx.raw_view(), g.raw_view(), x.raw_view(), log_sum_exp.raw_view(), target.raw_view(), options.ignore_index,
            options.label_smoothing);
     return dx;
@@ -113,212 +105,184 @@ struct CrossEntropyFormula {
 };
 
 // What each target's loss counts: its class's weight, 0 where it is ignored.
-Tensor target_weights(const Tensor& weight, const Tensor& targets, int64_t ignore_index, DType dtype, Location where) {
-  const Tensor ignored = eq(Operand(targets, where), Operand(ignore_index, where));
-  const Tensor safe = masked_fill(Operand(targets, where), Operand(ignored, where), Operand(0, where));
-  const Tensor chosen = index_select(weight.to(dtype, where), 0, safe, where);
-  return masked_fill(Operand(chosen, where), Operand(ignored, where), Operand(0, where));
+Tensor target_weights(const Tensor& weight, const Tensor& targets, int64_t ignore_index, DType dtype) {
+  const Tensor ignored = targets == ignore_index;
+  const Tensor safe = masked_fill(targets, ignored, 0);
+  return masked_fill(index_select(weight.to(dtype), 0, safe), ignored, 0);
 }
 
-void check_weight(const char* op, const Tensor& weight, const Tensor& scores, int64_t classes, Location where) {
+void check_weight(const Tensor& weight, const Tensor& scores, int64_t classes) {
   if (!weight.defined()) return;
-  check_floating(op, weight, where);
-  check_same_device(op, where, {&scores, &weight});
+  check_floating(weight);
+  check_same_device({&scores, &weight});
   if (weight.dim() == 1 && weight.numel() == classes) return;
-  raise<ShapeError>(
-      {.op = op, .problem = fmt::format("a weight of shape {} for {} classes", weight.shape().text(), classes)}, where);
+  raise<ShapeError>({.problem = fmt::format("a weight of shape {} for {} classes", weight.shape().text(), classes)});
 }
 
 // Targets are distributions over the classes.
-Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
-                                  Location where) {
+Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   const int dim = logits.dim() == 1 ? 0 : 1;
   Tensor wanted = targets;
   if (const double s = options.label_smoothing; s != 0) {
     const double share = s / static_cast<double>(logits.sizes()[dim]);
-    wanted = add(Operand(mul(Operand(targets, where), Operand(1 - s, where)), where), Operand(share, where));
+    wanted = targets * (1 - s) + share;
   }
-  Tensor products = mul(Operand(log_softmax(logits, dim, {}, where), where), Operand(wanted, where));
+  Tensor products = log_softmax(logits, dim) * wanted;
   const Tensor& weight = options.weight;
-  check_weight("cross_entropy", weight, logits, logits.sizes()[static_cast<size_t>(dim)], where);
+  check_weight(weight, logits, logits.sizes()[static_cast<size_t>(dim)]);
   if (weight.defined()) {
     Dims shape = Dims::filled(logits.dim(), 1);
     shape[dim] = weight.numel();
-    products = mul(Operand(products, where), Operand(weight.reshape(shape, where), where)).to(logits.dtype(), where);
+    products = (products * weight.reshape(shape)).to(logits.dtype());
   }
-  const Tensor losses = neg(Operand(sum(products, Dims(dim), false, {}, where), where));
-  return reduce_losses(losses, options.reduction, where);
+  return reduce_losses(-sum(products, dim), options.reduction);
 }
 
 // Where no kernel of the loss itself looks at the targets: negative ones would count from the end, others match
 // nothing.
-void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes, const char* op, Location where) {
+void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes) {
   if (targets.device().type == DeviceType::meta) return;
-  const Tensor low = lt(Operand(targets, where), Operand(0, where));
-  const Tensor outside =
-      logical_or(Operand(low, where), Operand(ge(Operand(targets, where), Operand(classes, where)), where));
-  const Tensor counts = ne(Operand(targets, where), Operand(ignore_index, where));
-  const Tensor wrong = logical_and(Operand(outside, where), Operand(counts, where));
-  if (!any(wrong, where).item<bool>(where)) return;
-  const int64_t first = argmax(wrong.to(DType::u8, where), 0, false, where).item<int64_t>(where);
-  const CallScope scope(op, where);
-  target_out_of_range(targets.select(0, first, where).item<int64_t>(where), classes);
+  const Tensor outside = logical_or(targets < 0, targets >= classes);
+  const Tensor wrong = logical_and(outside, targets != ignore_index);
+  if (!any(wrong).item<bool>()) return;
+  const int64_t first = argmax(wrong.to(DType::u8), 0, false).item<int64_t>();
+  target_out_of_range(targets.select(0, first).item<int64_t>(), classes);
 }
 
-Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& options, Location where) {
-  check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1], "cross_entropy", where);
-  const Tensor lp = log_softmax(widened(rows.scores, where), 1, {}, where);
-  Tensor wanted = wanted_probabilities(rows.targets, lp.sizes()[1], lp.dtype(), options.label_smoothing, where);
-  if (options.weight.defined()) {
-    wanted = mul(Operand(wanted, where), Operand(options.weight.to(lp.dtype(), where), where));
-  }
-  const Tensor losses =
-      neg(Operand(sum(mul(Operand(lp, where), Operand(wanted, where)), {1}, false, {}, where), where));
-  const Tensor ignored = eq(Operand(rows.targets, where), Operand(options.ignore_index, where));
-  const Tensor kept = masked_fill(Operand(losses, where), Operand(ignored, where), Operand(0, where));
-  const Tensor count =
-      options.weight.defined()
-          ? sum(target_weights(options.weight, rows.targets, options.ignore_index, lp.dtype(), where), where)
-          : count_targets(rows.targets, options.ignore_index, lp.dtype(), where);
-  return reduce_rows(kept, count, options.reduction, rows.shape, where).to(rows.scores.dtype(), where);
+Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& options) {
+  check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1]);
+  const Tensor lp = log_softmax(widened(rows.scores), 1);
+  Tensor wanted = wanted_probabilities(rows.targets, lp.sizes()[1], lp.dtype(), options.label_smoothing);
+  if (options.weight.defined()) wanted = wanted * options.weight.to(lp.dtype());
+  const Tensor losses = -sum(lp * wanted, 1);
+  const Tensor ignored = rows.targets == options.ignore_index;
+  const Tensor kept = masked_fill(losses, ignored, 0);
+  const Tensor count = options.weight.defined()
+                           ? sum(target_weights(options.weight, rows.targets, options.ignore_index, lp.dtype()))
+                           : count_targets(rows.targets, options.ignore_index, lp.dtype());
+  return reduce_rows(kept, count, options.reduction, rows.shape).to(rows.scores.dtype());
 }
 
 }  // namespace
 
 Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropyOptions options, Location where) {
-  constexpr const char* op = "cross_entropy";
+  const CallScope call("cross_entropy", where);
   const Tensor &logits = scores.tensor(), &targets = classes.tensor();
-  check_floating(op, checked(logits, op, where), where);
+  check_floating(checked(logits));
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    raise<ValueError>(
-        {.op = op, .problem = fmt::format("label_smoothing {} is not in [0, 1]", options.label_smoothing)}, where);
+    raise<ValueError>({.problem = fmt::format("label_smoothing {} is not in [0, 1]", options.label_smoothing)});
   }
-  if (is_floating(checked(targets, op, where).dtype()) && logits.dim() > 0 && logits.shape() == targets.shape()) {
-    return distribution_cross_entropy(logits, targets, options, where);
+  if (is_floating(checked(targets).dtype()) && logits.dim() > 0 && logits.shape() == targets.shape()) {
+    return distribution_cross_entropy(logits, targets, options);
   }
-  const ClassRows rows = class_rows(op, logits, targets, where);
+  const ClassRows rows = class_rows(logits, targets);
   const Tensor& x = rows.scores;
   const auto kernel = kernels(x.raw_view()).cross_entropy;
-  check_weight(op, options.weight, x, x.sizes()[1], where);
-  if (kernel == nullptr || options.weight.defined()) return cross_entropy_by_ops(rows, options, where);
+  check_weight(options.weight, x, x.sizes()[1]);
+  if (kernel == nullptr || options.weight.defined()) return cross_entropy_by_ops(rows, options);
   const DType wide = compute_type(x.dtype());
-  const Tensor losses = make(rows.targets.sizes(), wide, x.device(), op, where);
-  const Tensor log_sum_exp = make_like(losses, op, where);
-  {
-    const CallScope scope(op, where);
-    kernel(losses.raw_view(), log_sum_exp.raw_view(), x.raw_view(), rows.targets.raw_view(), options.ignore_index,
-           options.label_smoothing);
-  }
+  const Tensor losses = make(rows.targets.sizes(), wide, x.device());
+  const Tensor log_sum_exp = make_like(losses);
+  kernel(losses.raw_view(), log_sum_exp.raw_view(), x.raw_view(), rows.targets.raw_view(), options.ignore_index,
+         options.label_smoothing);
   Tensor count, out;
   {
     NoGradGuard unrecorded;
-    if (options.reduction == LossReduction::mean)
-      count = count_targets(rows.targets, options.ignore_index, wide, where);
+    if (options.reduction == LossReduction::mean) count = count_targets(rows.targets, options.ignore_index, wide);
     out = options.reduction == LossReduction::none ? relabelled(losses, rows.shape)
-                                                   : reduce_rows(losses, count, options.reduction, rows.shape, where);
-    out = out.to(x.dtype(), where);
+                                                   : reduce_rows(losses, count, options.reduction, rows.shape);
+    out = out.to(x.dtype());
   }
   if (should_record(x)) {
-    record(out, op, where, CrossEntropyFormula{Saved(x), Saved(rows.targets), log_sum_exp, count, options}, x);
+    record(out, CrossEntropyFormula{Saved(x), Saved(rows.targets), log_sum_exp, count, options}, x);
   }
   return out;
 }
 
 Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOptions options, Location where) {
-  const ClassRows rows = class_rows("nll_loss", log_probabilities.tensor(), targets.tensor(), where);
-  check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1], "nll_loss", where);
-  const Tensor ignored = eq(Operand(rows.targets, where), Operand(options.ignore_index, where));
-  const Tensor safe = masked_fill(Operand(rows.targets, where), Operand(ignored, where), Operand(0, where));
-  const Tensor chosen = pick(rows.scores, 1, column(safe, where), rows.targets.shape(), "nll_loss", where);
-  const Tensor losses =
-      masked_fill(Operand(neg(Operand(chosen, where)), where), Operand(ignored, where), Operand(0, where));
-  check_weight("nll_loss", options.weight, rows.scores, rows.scores.sizes()[1], where);
+  const CallScope call("nll_loss", where);
+  const ClassRows rows = class_rows(log_probabilities.tensor(), targets.tensor());
+  check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1]);
+  const Tensor ignored = rows.targets == options.ignore_index;
+  const Tensor safe = masked_fill(rows.targets, ignored, 0);
+  const Tensor chosen = pick(rows.scores, 1, column(safe), rows.targets.shape());
+  const Tensor losses = masked_fill(-chosen, ignored, 0);
+  check_weight(options.weight, rows.scores, rows.scores.sizes()[1]);
   if (options.weight.defined()) {
-    const Tensor weights = target_weights(options.weight, rows.targets, options.ignore_index, losses.dtype(), where);
-    return reduce_rows(mul(Operand(losses, where), Operand(weights, where)), sum(weights, where), options.reduction,
-                       rows.shape, where);
+    const Tensor weights = target_weights(options.weight, rows.targets, options.ignore_index, losses.dtype());
+    return reduce_rows(losses * weights, sum(weights), options.reduction, rows.shape);
   }
-  const Tensor count = count_targets(rows.targets, options.ignore_index, losses.dtype(), where);
-  return reduce_rows(losses, count, options.reduction, rows.shape, where);
+  const Tensor count = count_targets(rows.targets, options.ignore_index, losses.dtype());
+  return reduce_rows(losses, count, options.reduction, rows.shape);
 }
 
 namespace {
 
 // [4, 1] against [4] is a matrix of losses, which still trains, to nonsense.
-void warn_of_broadcast(const char* op, const Tensor& x, const Tensor& y, const Tensor& both, Location where) {
+void warn_of_broadcast(const Tensor& x, const Tensor& y, const Tensor& both) {
   if (x.impl()->wrapped_number || y.impl()->wrapped_number || x.shape() == y.shape()) return;
-  warn({.op = op,
-        .problem = fmt::format("input {} and target {} differ in shape and broadcast to {}", x.shape().text(),
+  warn({.problem = fmt::format("input {} and target {} differ in shape and broadcast to {}", x.shape().text(),
                                y.shape().text(), both.shape().text()),
-        .remedy = "this is rarely meant: bring one to the other's shape, as by view or squeeze"},
-       where);
+        .remedy = "this is rarely meant: bring one to the other's shape, as by view or squeeze"});
 }
 
-Tensor difference(const char* op, const Operand& x, const Operand& y, Location where) {
-  check_floating(op, checked(x.tensor(), op, where), where);
-  checked(y.tensor(), op, where);
-  Tensor d = sub(Operand(x.tensor(), where), Operand(y.tensor(), where));
-  warn_of_broadcast(op, x.tensor(), y.tensor(), d, where);
+Tensor difference(const Operand& x, const Operand& y) {
+  check_floating(checked(x.tensor()));
+  checked(y.tensor());
+  Tensor d = x.tensor() - y.tensor();
+  warn_of_broadcast(x.tensor(), y.tensor(), d);
   return d;
 }
 
-Tensor distance(const char* op, const Operand& x, const Operand& y, Location where) {
-  return abs(Operand(difference(op, x, y, where), where));
-}
+Tensor distance(const Operand& x, const Operand& y) { return abs(difference(x, y)); }
 
 // d² / 2 up to delta, then a line.
-Tensor huber(const Tensor& d, double delta, Location where) {
-  const Tensor half_square = mul(Operand(square(Operand(d, where)), where), Operand(0.5, where));
-  const Tensor line = mul(Operand(sub(Operand(d, where), Operand(delta / 2, where)), where), Operand(delta, where));
-  const Tensor near = lt(Operand(d, where), Operand(delta, where));
-  return weft::where(Operand(near, where), Operand(half_square, where), Operand(line, where));
-}
+Tensor huber(const Tensor& d, double delta) { return weft::where(d < delta, square(d) * 0.5, (d - delta / 2) * delta); }
 
 }  // namespace
 
 Tensor mse_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
-  return reduce_losses(square(Operand(difference("mse_loss", x, y, where), where)), options.reduction, where);
+  const CallScope call("mse_loss", where);
+  return reduce_losses(square(difference(x, y)), options.reduction);
 }
 
 Tensor l1_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
-  return reduce_losses(distance("l1_loss", x, y, where), options.reduction, where);
+  const CallScope call("l1_loss", where);
+  return reduce_losses(distance(x, y), options.reduction);
 }
 
 Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Location where) {
-  if (!(options.delta > 0))
-    raise<ValueError>({.op = "huber_loss", .problem = fmt::format("delta {} is not above 0", options.delta)}, where);
-  return reduce_losses(huber(distance("huber_loss", x, y, where), options.delta, where), options.reduction, where);
+  const CallScope call("huber_loss", where);
+  if (!(options.delta > 0)) raise<ValueError>({.problem = fmt::format("delta {} is not above 0", options.delta)});
+  return reduce_losses(huber(distance(x, y), options.delta), options.reduction);
 }
 
 Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options options, Location where) {
+  const CallScope call("smooth_l1_loss", where);
   const double beta = options.beta;
-  if (!(beta >= 0))
-    raise<ValueError>({.op = "smooth_l1_loss", .problem = fmt::format("beta {} is negative", beta)}, where);
-  const Tensor d = distance("smooth_l1_loss", x, y, where);
-  if (beta == 0) return reduce_losses(d, options.reduction, where);
-  return div(Operand(reduce_losses(huber(d, beta, where), options.reduction, where), where), Operand(beta, where));
+  if (!(beta >= 0)) raise<ValueError>({.problem = fmt::format("beta {} is negative", beta)});
+  const Tensor d = distance(x, y);
+  if (beta == 0) return reduce_losses(d, options.reduction);
+  return reduce_losses(huber(d, beta), options.reduction) / beta;
 }
 
 Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, BinaryCrossEntropyOptions options,
                                         Location where) {
-  constexpr const char* op = "binary_cross_entropy_with_logits";
-  check_floating(op, checked(x.tensor(), op, where), where);
-  const Tensor &logits = x.tensor(), &wanted = checked(y.tensor(), op, where);
-  const Tensor products = mul(Operand(logits, where), Operand(wanted, where));
-  warn_of_broadcast(op, logits, wanted, products, where);
-  const auto in = [&](const Tensor& t) { return Operand(t, where); };
-  check_same_device(op, where, {&logits, &options.weight, &options.pos_weight});
+  const CallScope call("binary_cross_entropy_with_logits", where);
+  check_floating(checked(x.tensor()));
+  const Tensor &logits = x.tensor(), &wanted = checked(y.tensor());
+  const Tensor products = logits * wanted;
+  warn_of_broadcast(logits, wanted, products);
+  check_same_device({&logits, &options.weight, &options.pos_weight});
   Tensor losses;
   if (options.pos_weight.defined()) {
-    const Tensor more = sub(in(options.pos_weight), Operand(1, where));
-    const Tensor factor = addcmul(Operand(1, where), in(wanted), in(more));
-    const Tensor steep = mul(in(factor), in(softplus(in(neg(in(logits))))));
-    losses = add(in(sub(in(logits), in(products))), in(steep));
+    const Tensor factor = addcmul(1, wanted, options.pos_weight - 1);
+    losses = logits - products + factor * softplus(-logits);
   } else {
-    losses = sub(in(softplus(in(logits))), in(products));
+    losses = softplus(logits) - products;
   }
-  if (options.weight.defined()) losses = mul(in(losses), in(options.weight));
-  return reduce_losses(losses, options.reduction, where);
+  if (options.weight.defined()) losses = losses * options.weight;
+  return reduce_losses(losses, options.reduction);
 }
 
 namespace {
@@ -328,8 +292,7 @@ LossReduction reduction_named(const std::optional<std::string>& name) {
   if (*name == "sum") return LossReduction::sum;
   if (*name == "none") return LossReduction::none;
   raise<ValueError>(
-      {.op = "loss", .problem = fmt::format("there is no reduction '{}'", *name), .remedy = "use mean, sum or none"},
-      boxed_place());
+      {.op = "loss", .problem = fmt::format("there is no reduction '{}'", *name), .remedy = "use mean, sum or none"});
 }
 
 Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, const Tensor& weight,
@@ -339,29 +302,27 @@ Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, const Tensor& 
                        {.weight = weight,
                         .reduction = reduction_named(reduction),
                         .ignore_index = ignore_index.value_or(-100),
-                        .label_smoothing = label_smoothing.value_or(0)},
-                       boxed_place());
+                        .label_smoothing = label_smoothing.value_or(0)});
 }
 Tensor call_nll_loss(const Tensor& x, const Tensor& targets, const Tensor& weight, std::optional<int64_t> ignore_index,
                      std::optional<std::string> reduction) {
   return nll_loss(
       x, targets,
-      {.weight = weight, .reduction = reduction_named(reduction), .ignore_index = ignore_index.value_or(-100)},
-      boxed_place());
+      {.weight = weight, .reduction = reduction_named(reduction), .ignore_index = ignore_index.value_or(-100)});
 }
 Tensor call_binary(const Tensor& x, const Tensor& y, const Tensor& weight, const Tensor& pos_weight,
                    std::optional<std::string> reduction) {
   return binary_cross_entropy_with_logits(
-      x, y, {.weight = weight, .pos_weight = pos_weight, .reduction = reduction_named(reduction)}, boxed_place());
+      x, y, {.weight = weight, .pos_weight = pos_weight, .reduction = reduction_named(reduction)});
 }
 template <Tensor (*loss)(const Operand&, const Operand&, LossOptions, Location)>
 Tensor call_plain(const Tensor& x, const Tensor& y, std::optional<std::string> reduction) {
-  return loss(x, y, {reduction_named(reduction)}, boxed_place());
+  return loss(x, y, {reduction_named(reduction)}, {});
 }
 template <class Options, Tensor (*loss)(const Operand&, const Operand&, Options, Location)>
 Tensor call_scaled(const Tensor& x, const Tensor& y, std::optional<std::string> reduction,
                    std::optional<double> scale) {
-  return loss(x, y, {reduction_named(reduction), scale.value_or(1)}, boxed_place());
+  return loss(x, y, {reduction_named(reduction), scale.value_or(1)}, {});
 }
 
 std::vector<Values> class_samples(SampleMaker& make) {

@@ -34,10 +34,10 @@ struct Call {
 /// One loop over `shape` that reads and writes its number type; outputs are added before inputs.
 class Pass {
  public:
-  Pass(const Dims& shape, DType dtype, Location where)
+  Pass(const Dims& shape, DType dtype)
       : shape_(shape),
         type_(type_index(dtype) == 2 ? DType::i64 : compute_type(dtype)),
-        layout_(contiguous_layout(shape, dtype, op, where)) {}
+        layout_(contiguous_layout(shape, dtype)) {}
 
   /// An undefined tensor is an output that nobody wants.
   void output(const Tensor& t) { output(t, type_); }
@@ -77,8 +77,9 @@ class Pass {
   alignas(8) unsigned char scalars_[cpu::max_map_operands][8];
 };
 
-/// Makes `node` (taken over) the producer of those outputs that are there.
-void own_outputs(Node* node, std::span<const Tensor> outputs) {
+/// Makes `node` (taken over), called `op`, the producer of those outputs that are there.
+void own_outputs(Node* node, const char* node_op, std::span<const Tensor> outputs) {
+  node->op = node_op;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) continue;
     node->refs.increment();
@@ -91,10 +92,9 @@ bool any_needs_gradient(std::span<const Tensor> tensors) {
 }
 
 void refuse_third_derivative(Node& self, Tensor*, Tensor*) {
-  raise<NotImplementedError>({.op = op,
-                              .problem = "a mapped function has two derivatives, and a third one is asked for",
-                              .remedy = "write it with ordinary ops"},
-                             self.where);
+  const CallScope scope(CallPlace{op, self.where});
+  raise<NotImplementedError>({.problem = "a mapped function has two derivatives, and a third one is asked for",
+                              .remedy = "write it with ordinary ops"});
 }
 
 /// The gradient of the gradient pass: its inputs are the incoming gradient and the operands.
@@ -104,10 +104,11 @@ struct SecondFormula {
   Saved gradient;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const CallScope scope(CallPlace{op, self.where});
     Tensor inputs[2 * n + 1] = {gradient.get(self)}, out[n + 1];
-    Pass pass(call.shape, call.dtype, self.where);
+    Pass pass(call.shape, call.dtype);
     for (int i = 0; i <= n; ++i) {
-      if (self.wants(i)) out[i] = make(call.shape, call.dtype, Device(), op, self.where);
+      if (self.wants(i)) out[i] = make(call.shape, call.dtype, Device());
       pass.output(out[i]);
     }
     for (int i = 0; i < n; ++i) {
@@ -117,11 +118,11 @@ struct SecondFormula {
     for (const Tensor& t : inputs) pass.input(t);
     pass.run(call.program->second[type_index(call.dtype)], call.function.get());
     if (recording() && any_needs_gradient(inputs)) {
-      own_outputs(make_general_node("map_second", self.where, inputs, n + 1, refuse_third_derivative), out);
+      own_outputs(make_general_node(inputs, n + 1, refuse_third_derivative), "map_second", out);
     }
     if (self.wants(0)) outgoing[0] = std::move(out[0]);
     for (int i = 0; i < n; ++i) {
-      if (self.wants(1 + i)) outgoing[1 + i] = fit(std::move(out[1 + i]), call.shapes[i], call.dtype, {}, self.where);
+      if (self.wants(1 + i)) outgoing[1 + i] = fit(std::move(out[1 + i]), call.shapes[i], call.dtype, Device());
     }
   }
 };
@@ -132,9 +133,9 @@ struct Formula {
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     Tensor inputs[n + 1] = {std::move(incoming[0])}, out[n];
-    Pass pass(call.shape, call.dtype, self.where);
+    Pass pass(call.shape, call.dtype);
     for (int i = 0; i < n; ++i) {
-      if (self.wants(i)) out[i] = make(call.shape, call.dtype, Device(), op, self.where);
+      if (self.wants(i)) out[i] = make(call.shape, call.dtype, Device());
       pass.output(out[i]);
       inputs[1 + i] = call.operands[i].get(self);
     }
@@ -142,10 +143,10 @@ struct Formula {
     pass.run(call.program->gradient[type_index(call.dtype)], call.function.get());
     if (recording() && any_needs_gradient(inputs)) {
       SecondFormula<n> second{call, Saved(inputs[0])};
-      own_outputs(make_general_node("map_gradient", self.where, inputs, n, std::move(second)), out);
+      own_outputs(make_general_node(inputs, n, std::move(second)), "map_gradient", out);
     }
     for (int i = 0; i < n; ++i) {
-      if (self.wants(i)) outgoing[i] = fit(std::move(out[i]), call.shapes[i], call.dtype, {}, self.where);
+      if (self.wants(i)) outgoing[i] = fit(std::move(out[i]), call.shapes[i], call.dtype, Device());
     }
   }
 };
@@ -153,27 +154,25 @@ struct Formula {
 template <int n>
 Tensor run(const detail::MapProgram& program, const void* function, const Operand* const* list) {
   return [&]<size_t... k>(std::index_sequence<k...>) {
-    const Location where = list[0]->where;
+    const CallScope scope(op, list[0]->where);
     Prepared<n> p;
-    prepare<n>(p, op, {list[k]...}, Kind::numeric, where);
-    if (!p.device.is_cpu()) raise_missing_kernel(op, p.device, where);
+    prepare<n>(p, {list[k]...}, Kind::numeric);
+    if (!p.device.is_cpu()) raise_missing_kernel(p.device);
     if (is_storage_only(p.dtype) || p.dtype == DType::u64) {
-      raise<DTypeError>({.op = op,
-                         .problem = fmt::format("a function of float, double or int64_t cannot take {}", name(p.dtype)),
-                         .remedy = "convert the operand with to(dtype)"},
-                        where);
+      raise<DTypeError>({.problem = fmt::format("a function of float, double or int64_t cannot take {}", name(p.dtype)),
+                         .remedy = "convert the operand with to(dtype)"});
     }
     const DType result = program.result[type_index(p.dtype)];
     const bool same_kind = result != DType::boolean && is_floating(result) == is_floating(p.dtype);
-    Tensor out = make(p.shape, same_kind ? p.dtype : result, p.device, op, where);
-    Pass pass(p.shape, p.dtype, where);
+    Tensor out = make(p.shape, same_kind ? p.dtype : result, p.device);
+    Pass pass(p.shape, p.dtype);
     pass.output(out, result);
     for (const Tensor& t : p.operands) pass.input(t);
     pass.run(program.value[type_index(p.dtype)], function);
     if (same_kind && is_floating(p.dtype) && should_record(p.operands[k]...)) {
       Call<n> call{&program, program.keep(function), {Saved(p.operands[k])...}, {p.operands[k].shape()...}, p.dtype,
                    p.shape};
-      record(out, op, where, Formula<n>{std::move(call)}, p.operands[k]...);
+      record(out, Formula<n>{std::move(call)}, p.operands[k]...);
     }
     return out;
   }

@@ -20,7 +20,7 @@ View transposed(View view) {
   return view;
 }
 
-Tensor matrix_transpose(const Tensor& t, Location where) { return t.transpose(-2, -1, where); }
+Tensor matrix_transpose(const Tensor& t) { return t.transpose(-2, -1); }
 
 // Dense rows of the last dimension: [..., n] seen as [rows, n].
 View as_rows(const View& view) {
@@ -37,48 +37,42 @@ View as_rows(const View& view) {
   return rows;
 }
 
-[[noreturn]] void raise_inner(const char* op, const Tensor& a, const Tensor& b, Location where) {
+[[noreturn]] void raise_inner(const Tensor& a, const Tensor& b) {
   raise<ShapeError>(
-      {.op = op,
-       .problem = fmt::format("shapes {} and {} cannot be multiplied", a.shape().text(), b.shape().text()),
-       .remedy = "the last size of the left operand must be the last but one of the right"},
-      where);
+      {.problem = fmt::format("shapes {} and {} cannot be multiplied", a.shape().text(), b.shape().text()),
+       .remedy = "the last size of the left operand must be the last but one of the right"});
 }
 
-[[noreturn]] void raise_rank(const char* op, const char* wanted, const Tensor& a, const Tensor& b, Location where) {
+[[noreturn]] void raise_rank(const char* wanted, const Tensor& a, const Tensor& b) {
   raise<ShapeError>(
-      {.op = op,
-       .problem = fmt::format("needs {}, not shapes {} and {}", wanted, a.shape().text(), b.shape().text()),
-       .remedy = "matmul takes operands of any rank from 1"},
-      where);
+      {.problem = fmt::format("needs {}, not shapes {} and {}", wanted, a.shape().text(), b.shape().text()),
+       .remedy = "matmul takes operands of any rank from 1"});
 }
 
-[[gnu::noinline]] void raise_pair(const char* op, const Tensor& a, const Tensor& b, Location where) {
-  checked(a, op, where);
-  checked(b, op, where);
-  check_same_device(op, where, {&a, &b});
+[[gnu::noinline]] void raise_pair(const Tensor& a, const Tensor& b) {
+  checked(a);
+  checked(b);
+  check_same_device({&a, &b});
   const DType bad = a.dtype() == DType::boolean || is_storage_only(a.dtype()) ? a.dtype() : b.dtype();
   raise<DTypeError>(
-      {.op = op,
-       .problem = a.dtype() != b.dtype() ? fmt::format("operands are {} and {}", name(a.dtype()), name(b.dtype()))
+      {.problem = a.dtype() != b.dtype() ? fmt::format("operands are {} and {}", name(a.dtype()), name(b.dtype()))
                                          : fmt::format("{} cannot be multiplied", name(bad)),
-       .remedy = a.dtype() != b.dtype() ? "convert one with to(dtype)" : "convert the operands with to(dtype)"},
-      where);
+       .remedy = a.dtype() != b.dtype() ? "convert one with to(dtype)" : "convert the operands with to(dtype)"});
 }
 
 // Defined, on one device, of one dtype that can be computed with.
-inline void check_pair(const char* op, const Tensor& a, const Tensor& b, Location where) {
-  if (WEFT_UNLIKELY(!a.defined() || !b.defined())) raise_pair(op, a, b, where);
+inline void check_pair(const Tensor& a, const Tensor& b) {
+  if (WEFT_UNLIKELY(!a.defined() || !b.defined())) raise_pair(a, b);
   const Layout& x = a.raw_view().layout;
   const Layout& y = b.raw_view().layout;
   if (WEFT_UNLIKELY(x.device_type != y.device_type || x.device_index != y.device_index || x.dtype != y.dtype ||
                     x.dtype == DType::boolean || is_storage_only(x.dtype))) {
-    raise_pair(op, a, b, where);
+    raise_pair(a, b);
   }
 }
 
-void multiply(const Tensor& out, const View& a, const View& b, const char* op, Location where) {
-  WEFT_KERNEL_FOR(matmul, out, op, where)(out.raw_view(), a, b, View{});
+void multiply(const Tensor& out, const View& a, const View& b) {
+  WEFT_KERNEL(matmul, out)(out.raw_view(), a, b, View{});
 }
 
 // ---- two matrices ---------------------------------------------------------------------------------------------------
@@ -88,39 +82,38 @@ struct MatrixFormula {
   Saved a, b;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    const Location where = self.where;
     const Tensor& g = incoming[0];
     if (WEFT_UNLIKELY(recording())) {
-      if (self.wants(0)) outgoing[0] = mm(g, b.get(self).t(where), where);
-      if (self.wants(1)) outgoing[1] = mm(a.get(self).t(where), g, where);
+      if (self.wants(0)) outgoing[0] = mm(g, b.get(self).t());
+      if (self.wants(1)) outgoing[1] = mm(a.get(self).t(), g);
       return;
     }
     if (self.wants(0)) {
       const Tensor& right = b.get(self);
       const int64_t sizes[] = {g.sizes()[0], right.sizes()[0]};
-      outgoing[0] = make(sizes, g.dtype(), g.device(), "matmul", where);
-      multiply(outgoing[0], g.raw_view(), transposed(right.raw_view()), "matmul", where);
+      outgoing[0] = make(sizes, g.dtype(), g.device());
+      multiply(outgoing[0], g.raw_view(), transposed(right.raw_view()));
     }
     if (self.wants(1)) {
       const Tensor& left = a.get(self);
       const int64_t sizes[] = {left.sizes()[1], g.sizes()[1]};
-      outgoing[1] = make(sizes, g.dtype(), g.device(), "matmul", where);
-      multiply(outgoing[1], transposed(left.raw_view()), g.raw_view(), "matmul", where);
+      outgoing[1] = make(sizes, g.dtype(), g.device());
+      multiply(outgoing[1], transposed(left.raw_view()), g.raw_view());
     }
   }
 };
 
 // Both of rank 2, checked by check_pair.
-Tensor matrix_product(const Tensor& a, const Tensor& b, const char* op, Location where) {
+Tensor matrix_product(const Tensor& a, const Tensor& b) {
   const Layout& x = a.raw_view().layout;
   const Layout& y = b.raw_view().layout;
-  if (WEFT_UNLIKELY(x.sizes[1] != y.sizes[0])) raise_inner(op, a, b, where);
+  if (WEFT_UNLIKELY(x.sizes[1] != y.sizes[0])) raise_inner(a, b);
   const int64_t sizes[] = {x.sizes[0], y.sizes[1]};
-  Tensor out = make(sizes, x.dtype, a.device(), op, where);
-  multiply(out, a.raw_view(), b.raw_view(), op, where);
+  Tensor out = make(sizes, x.dtype, a.device());
+  multiply(out, a.raw_view(), b.raw_view());
   if (!recording()) return out;
   const bool left = needs_gradient(a.impl()), right = needs_gradient(b.impl());
-  if (left || right) record(out, op, where, MatrixFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved()}, a, b);
+  if (left || right) record(out, MatrixFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved()}, a, b);
   return out;
 }
 
@@ -142,150 +135,137 @@ View batch_view(const View& view, const Dims& batch) {
 }
 
 // Products of operands of rank 2 or more whose batches broadcast.
-Dims product_shape(const char* op, const Tensor& a, const Tensor& b, Location where) {
+Dims product_shape(const Tensor& a, const Tensor& b) {
   if (a.sizes()[static_cast<size_t>(a.dim()) - 1] != b.sizes()[static_cast<size_t>(b.dim()) - 2]) {
-    raise_inner(op, a, b, where);
+    raise_inner(a, b);
   }
   const auto batch = broadcast(batch_of(a), batch_of(b));
   if (!batch) {
     raise<ShapeError>(
-        {.op = op,
-         .problem = fmt::format("the batch sizes of {} and {} do not broadcast", a.shape().text(), b.shape().text()),
-         .remedy = "all sizes but the last two must be equal or 1, counted from the right"},
-        where);
+        {.problem = fmt::format("the batch sizes of {} and {} do not broadcast", a.shape().text(), b.shape().text()),
+         .remedy = "all sizes but the last two must be equal or 1, counted from the right"});
   }
   return with_matrix(*batch, a.sizes()[static_cast<size_t>(a.dim()) - 2], b.sizes()[static_cast<size_t>(b.dim()) - 1]);
 }
 
-Tensor batch_product(const Tensor& a, const Tensor& b, const char* op, Location where);
+Tensor batch_product(const Tensor& a, const Tensor& b);
 
 int64_t row_count(const Tensor& t) { return Dims(t.sizes().first(static_cast<size_t>(t.dim() - 1))).product(); }
 
 // [..., n] as [rows, n], recorded where gradients are.
-Tensor flat_rows(const Tensor& t, Location where) {
-  return t.dim() == 2 ? t : t.reshape({row_count(t), t.sizes().back()}, where);
-}
+Tensor flat_rows(const Tensor& t) { return t.dim() == 2 ? t : t.reshape({row_count(t), t.sizes().back()}); }
 
 struct BatchFormula {
   Saved a, b;
   Dims a_shape, b_shape;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    const Location where = self.where;
+    const CallScope call("matmul");  // its products, whichever op it is of
     const Tensor& g = incoming[0];
     if (self.wants(0)) {
-      outgoing[0] = sum_to(batch_product(g, matrix_transpose(b.get(self), where), "matmul", where), a_shape, where);
+      outgoing[0] = sum_to(batch_product(g, matrix_transpose(b.get(self))), a_shape);
     }
     if (!self.wants(1)) return;
     const Tensor& left = a.get(self);
     if (b_shape.size() == 2 && g.dim() == left.dim()) {
       // One product over all rows, rather than a sum of products.
-      outgoing[1] = matrix_product(flat_rows(left, where).t(where), flat_rows(g, where), "matmul", where);
+      outgoing[1] = matrix_product(flat_rows(left).t(), flat_rows(g));
     } else {
-      outgoing[1] = sum_to(batch_product(matrix_transpose(left, where), g, "matmul", where), b_shape, where);
+      outgoing[1] = sum_to(batch_product(matrix_transpose(left), g), b_shape);
     }
   }
 };
 
 // Both of rank 2 or more.
-Tensor batch_product(const Tensor& a, const Tensor& b, const char* op, Location where) {
-  if (a.dim() == 2 && b.dim() == 2) return matrix_product(a, b, op, where);
-  const Dims shape = product_shape(op, a, b, where);
+Tensor batch_product(const Tensor& a, const Tensor& b) {
+  if (a.dim() == 2 && b.dim() == 2) return matrix_product(a, b);
+  const Dims shape = product_shape(a, b);
   const Dims batch(std::span<const int64_t>(shape).first(static_cast<size_t>(shape.size() - 2)));
-  Tensor out = make(shape, a.dtype(), a.device(), op, where);
-  multiply(out, batch_view(a.raw_view(), batch), batch_view(b.raw_view(), batch), op, where);
+  Tensor out = make(shape, a.dtype(), a.device());
+  multiply(out, batch_view(a.raw_view(), batch), batch_view(b.raw_view(), batch));
   if (!recording()) return out;
   const bool left = needs_gradient(a.impl()), right = needs_gradient(b.impl());
   if (left || right) {
-    record(out, op, where, BatchFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved(), a.shape(), b.shape()}, a,
-           b);
+    record(out, BatchFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved(), a.shape(), b.shape()}, a, b);
   }
   return out;
 }
 
 // 1-d operands as a row or a column; the added dimension is dropped from the result.
-[[gnu::noinline]] Tensor general_product(const Tensor& a, const Tensor& b, const char* op, Location where) {
+[[gnu::noinline]] Tensor general_product(const Tensor& a, const Tensor& b) {
   if (a.dim() == 0 || b.dim() == 0) {
     raise<ShapeError>(
-        {.op = op,
-         .problem = fmt::format("shapes {} and {}: a 0-d tensor is no matrix", a.shape().text(), b.shape().text()),
-         .remedy = "use a * b"},
-        where);
+        {.problem = fmt::format("shapes {} and {}: a 0-d tensor is no matrix", a.shape().text(), b.shape().text()),
+         .remedy = "use a * b"});
   }
   const bool row = a.dim() == 1, column = b.dim() == 1;
-  if (!row && !column) return batch_product(a, b, op, where);
+  if (!row && !column) return batch_product(a, b);
   const size_t inner = static_cast<size_t>(column ? 0 : b.dim() - 2);
-  if (a.sizes().back() != b.sizes()[inner]) raise_inner(op, a, b, where);
-  Tensor out = batch_product(row ? a.unsqueeze(0, where) : a, column ? b.unsqueeze(1, where) : b, op, where);
+  if (a.sizes().back() != b.sizes()[inner]) raise_inner(a, b);
+  Tensor out = batch_product(row ? a.unsqueeze(0) : a, column ? b.unsqueeze(1) : b);
   Dims shape = out.shape();
   if (column) shape.erase(shape.size() - 1);
   if (row) shape.erase(shape.size() - (column ? 1 : 2));
-  return out.view(shape, where);
+  return out.view(shape);
 }
 
-Tensor product(const Tensor& a, const Tensor& b, const char* op, Location where) {
-  check_pair(op, a, b, where);
-  if (WEFT_LIKELY(a.dim() == 2 && b.dim() == 2)) return matrix_product(a, b, op, where);
-  return general_product(a, b, op, where);
+Tensor product(const Tensor& a, const Tensor& b) {
+  check_pair(a, b);
+  if (WEFT_LIKELY(a.dim() == 2 && b.dim() == 2)) return matrix_product(a, b);
+  return general_product(a, b);
 }
 
-const Tensor& product_into(const Tensor& out, const Tensor& a, const Tensor& b, const char* op, Location where) {
-  checked(out, op, where);
-  check_pair(op, a, b, where);
-  check_out_unrecorded(op, {&out, &a, &b}, where);
+const Tensor& product_into(const Tensor& out, const Tensor& a, const Tensor& b) {
+  checked(out);
+  check_pair(a, b);
+  check_out_unrecorded({&out, &a, &b});
   const bool apart = !out.shares_storage(a) && !out.shares_storage(b);
   if (WEFT_LIKELY(apart && a.dim() == 2 && b.dim() == 2)) {
-    if (a.sizes()[1] != b.sizes()[0]) raise_inner(op, a, b, where);
+    if (a.sizes()[1] != b.sizes()[0]) raise_inner(a, b);
     const int64_t sizes[] = {a.sizes()[0], b.sizes()[1]};
-    check_out(op, out, sizes, a.dtype(), a.device(), {&a, &b}, where);
-    note_write(out, op, where);  // before: memory may be short in the midst of it
-    multiply(out, a.raw_view(), b.raw_view(), op, where);
+    check_out(out, sizes, a.dtype(), a.device(), {&a, &b});
+    note_write(out);  // before: memory may be short in the midst of it
+    multiply(out, a.raw_view(), b.raw_view());
   } else {
     NoGradGuard unrecorded;
-    const Tensor result = product(a, b, op, where);
-    check_out(op, out, result.sizes(), result.dtype(), result.device(), {&a, &b}, where);
-    note_write(out, op, where);
-    WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), result.raw_view());
+    const Tensor result = product(a, b);
+    check_out(out, result.sizes(), result.dtype(), result.device(), {&a, &b});
+    note_write(out);
+    WEFT_KERNEL(copy, out)(out.raw_view(), result.raw_view());
   }
   return out;
 }
 
 // ---- linear ---------------------------------------------------------------------------------------------------------
 
-void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
-  check_pair("linear", x, weight, where);
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_pair(x, weight);
   const bool fits = x.dim() >= 1 && weight.dim() == 2 && x.sizes().back() == weight.sizes()[1];
   if (WEFT_UNLIKELY(!fits)) {
-    raise<ShapeError>({.op = "linear",
-                       .problem = fmt::format("an input of shape {} does not fit a weight of shape {}",
+    raise<ShapeError>({.problem = fmt::format("an input of shape {} does not fit a weight of shape {}",
                                               x.shape().text(), weight.shape().text()),
-                       .remedy = "the weight is [out, in], the input [..., in]"},
-                      where);
+                       .remedy = "the weight is [out, in], the input [..., in]"});
   }
   if (!bias.defined()) return;
-  check_pair("linear", weight, bias, where);
+  check_pair(weight, bias);
   if (WEFT_UNLIKELY(bias.dim() != 1 || bias.sizes()[0] != weight.sizes()[0])) {
-    raise<ShapeError>({.op = "linear",
-                       .problem = fmt::format("a bias of shape {} does not fit a weight of shape {}",
+    raise<ShapeError>({.problem = fmt::format("a bias of shape {} does not fit a weight of shape {}",
                                               bias.shape().text(), weight.shape().text()),
-                       .remedy = "the bias is [out]"},
-                      where);
+                       .remedy = "the bias is [out]"});
   }
 }
 
 // A weight [in] has one output without a dimension of its own.
-Tensor single_output(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
-  Tensor out = product(x, weight, "linear", where);
+Tensor single_output(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Tensor out = product(x, weight);
   if (!bias.defined()) return out;
-  check_pair("linear", weight, bias, where);
+  check_pair(weight, bias);
   if (WEFT_UNLIKELY(bias.numel() != 1 || bias.dim() > 1)) {
-    raise<ShapeError>({.op = "linear",
-                       .problem = fmt::format("a bias of shape {} does not fit a weight of shape {}",
+    raise<ShapeError>({.problem = fmt::format("a bias of shape {} does not fit a weight of shape {}",
                                               bias.shape().text(), weight.shape().text()),
-                       .remedy = "one output has one bias"},
-                      where);
+                       .remedy = "one output has one bias"});
   }
-  return add(Operand(std::move(out), where), Operand(bias.reshape({}, where), where));
+  return std::move(out) + bias.reshape({});
 }
 
 // A bias [n] seen with the sizes of [rows, n].
@@ -303,7 +283,7 @@ View bias_rows(const Tensor& bias, const View& out) {
 }
 
 // As flat_rows, for kernels: a view wherever the strides allow it, else `t` becomes a copy.
-View row_view(Tensor& t, Location where) {
+View row_view(Tensor& t) {
   if (t.dim() == 2) return t.raw_view();
   if (!t.is_contiguous()) {
     const int64_t sizes[] = {row_count(t), t.sizes().back()};
@@ -313,7 +293,7 @@ View row_view(Tensor& t, Location where) {
       rows.layout.contiguous = 0;
       return rows;
     }
-    t = t.contiguous(where);
+    t = t.contiguous();
   }
   return as_rows(t.raw_view());
 }
@@ -328,32 +308,30 @@ struct LinearFormula {
   }
 
   void by_ops(Node& self, const Tensor& g, Tensor* outgoing, bool by_bias) {
-    const Location where = self.where;
-    if (self.wants(0)) outgoing[0] = matmul(g, weight.get(self), where);
-    if (self.wants(1)) outgoing[1] = mm(flat_rows(g, where).t(where), flat_rows(x.get(self), where), where);
-    if (by_bias) outgoing[2] = sum_to(Tensor(g), g.sizes().last(1), where);
+    if (self.wants(0)) outgoing[0] = matmul(g, weight.get(self));
+    if (self.wants(1)) outgoing[1] = mm(flat_rows(g).t(), flat_rows(x.get(self)));
+    if (by_bias) outgoing[2] = sum_to(Tensor(g), g.sizes().last(1));
   }
 
   void by_kernels(Node& self, Tensor g, Tensor* outgoing, bool by_bias) {
-    const Location where = self.where;
     Dims shape = g.shape();
     const int64_t n = shape[shape.size() - 1];
-    const View rows = row_view(g, where);
+    const View rows = row_view(g);
     if (self.wants(0)) {
       const Tensor& w = weight.get(self);
       shape[shape.size() - 1] = w.sizes()[1];
-      outgoing[0] = make(shape, g.dtype(), g.device(), "linear", where);
-      WEFT_KERNEL_FOR(matmul, g, "linear", where)(as_rows(outgoing[0].raw_view()), rows, w.raw_view(), View{});
+      outgoing[0] = make(shape, g.dtype(), g.device());
+      WEFT_KERNEL(matmul, g)(as_rows(outgoing[0].raw_view()), rows, w.raw_view(), View{});
     }
     if (self.wants(1)) {
       Tensor input = x.get(self);
       const int64_t sizes[] = {n, input.sizes().back()};
-      outgoing[1] = make(sizes, g.dtype(), g.device(), "linear", where);
-      multiply(outgoing[1], transposed(rows), row_view(input, where), "linear", where);
+      outgoing[1] = make(sizes, g.dtype(), g.device());
+      multiply(outgoing[1], transposed(rows), row_view(input));
     }
     if (by_bias) {
-      outgoing[2] = make({&n, 1}, g.dtype(), g.device(), "linear", where);
-      WEFT_KERNEL_FOR(reduce, g, "linear", where)(Reduction::sum, as_rows(outgoing[2].raw_view()), rows);
+      outgoing[2] = make({&n, 1}, g.dtype(), g.device());
+      WEFT_KERNEL(reduce, g)(Reduction::sum, as_rows(outgoing[2].raw_view()), rows);
     }
   }
 };
@@ -398,7 +376,7 @@ std::vector<Values> linear_samples(SampleMaker& make) {
 
 Tensor call_addmm(const Tensor& input, const Tensor& a, const Tensor& b, std::optional<double> beta,
                   std::optional<double> alpha) {
-  return addmm(input, a, b, beta.value_or(1), alpha.value_or(1), boxed_place());
+  return addmm(input, a, b, beta.value_or(1), alpha.value_or(1));
 }
 
 constexpr auto numeric = OpRecord::Domain::numeric;
@@ -426,90 +404,100 @@ constexpr OpRecord matmul_op_records[] = {
 
 std::span<const OpRecord> matmul_records() { return matmul_op_records; }
 
-Tensor matmul(const Tensor& a, const Tensor& b, Location where) { return product(a, b, "matmul", where); }
+Tensor matmul(const Tensor& a, const Tensor& b, Location where) {
+  const CallScope call("matmul", where);
+  return product(a, b);
+}
 
 const Tensor& matmul_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where) {
-  return product_into(out, a, b, "matmul_out", where);
+  const CallScope call("matmul_out", where);
+  return product_into(out, a, b);
 }
 
 Tensor mm(const Tensor& a, const Tensor& b, Location where) {
-  check_pair("mm", a, b, where);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("mm", "two matrices", a, b, where);
-  return matrix_product(a, b, "mm", where);
+  const CallScope call("mm", where);
+  check_pair(a, b);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("two matrices", a, b);
+  return matrix_product(a, b);
 }
 
 const Tensor& mm_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where) {
-  check_pair("mm_out", a, b, where);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("mm_out", "two matrices", a, b, where);
-  return product_into(out, a, b, "mm_out", where);
+  const CallScope call("mm_out", where);
+  check_pair(a, b);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("two matrices", a, b);
+  return product_into(out, a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b, Location where) {
-  check_pair("bmm", a, b, where);
+  const CallScope call("bmm", where);
+  check_pair(a, b);
   if (WEFT_UNLIKELY(a.dim() != 3 || b.dim() != 3 || a.sizes()[0] != b.sizes()[0])) {
-    raise_rank("bmm", "[b, m, k] and [b, k, n]", a, b, where);
+    raise_rank("[b, m, k] and [b, k, n]", a, b);
   }
-  return batch_product(a, b, "bmm", where);
+  return batch_product(a, b);
 }
 
 Tensor mv(const Tensor& a, const Tensor& b, Location where) {
-  check_pair("mv", a, b, where);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 1)) raise_rank("mv", "[m, k] and [k]", a, b, where);
-  return general_product(a, b, "mv", where);
+  const CallScope call("mv", where);
+  check_pair(a, b);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 1)) raise_rank("[m, k] and [k]", a, b);
+  return general_product(a, b);
 }
 
 Tensor dot(const Tensor& a, const Tensor& b, Location where) {
-  check_pair("dot", a, b, where);
-  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("dot", "two 1-d tensors", a, b, where);
-  return general_product(a, b, "dot", where);
+  const CallScope call("dot", where);
+  check_pair(a, b);
+  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("two 1-d tensors", a, b);
+  return general_product(a, b);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b, Location where) {
-  checked(a, "outer", where);
-  checked(b, "outer", where);
-  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("outer", "two 1-d tensors", a, b, where);
-  return mul(Operand(a.unsqueeze(1, where), where), Operand(b, where));
+  const CallScope call("outer", where);
+  checked(a);
+  checked(b);
+  if (WEFT_UNLIKELY(a.dim() != 1 || b.dim() != 1)) raise_rank("two 1-d tensors", a, b);
+  return a.unsqueeze(1) * b;
 }
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
-  checked(input, "addmm", where);
-  check_pair("addmm", a, b, where);
-  check_pair("addmm", a, input, where);
-  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("addmm", "two matrices", a, b, where);
-  if (a.sizes()[1] != b.sizes()[0]) raise_inner("addmm", a, b, where);
+  const CallScope call("addmm", where);
+  checked(input);
+  check_pair(a, b);
+  check_pair(a, input);
+  if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("two matrices", a, b);
+  if (a.sizes()[1] != b.sizes()[0]) raise_inner(a, b);
   const Dims shape{a.sizes()[0], b.sizes()[1]};
   const auto joined = broadcast(input.sizes(), shape);
   if (WEFT_UNLIKELY(!joined || !(*joined == shape))) {
     raise<ShapeError>(
-        {.op = "addmm",
-         .problem = fmt::format("an input of shape {} does not broadcast to {}", input.shape().text(), shape.text())},
-        where);
+        {.problem = fmt::format("an input of shape {} does not broadcast to {}", input.shape().text(), shape.text())});
   }
   const auto scaled = [&](Tensor t, double factor) {
     // What is multiplied with 0 has no share, be it NaN.
-    if (factor == 0) return masked_fill(Operand(t, where), Operand(true, where), Operand(0, where));
-    return factor == 1 ? t : mul(Operand(std::move(t), where), Operand(factor, where)).to(a.dtype(), where);
+    if (factor == 0) return masked_fill(t, true, 0);
+    return factor == 1 ? t : (std::move(t) * factor).to(a.dtype());
   };
-  Tensor product = scaled(matrix_product(a, b, "addmm", where), alpha);
+  Tensor product = scaled(matrix_product(a, b), alpha);
   if (beta == 0 && !should_record(input)) return product;
   const Tensor start = scaled(input, beta);
-  return add(Operand(start, where), Operand(std::move(product), where));
+  return start + std::move(product);
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
-  if (WEFT_UNLIKELY(weight.defined() && weight.dim() == 1)) return single_output(x, weight, bias, where);
-  check_linear(x, weight, bias, where);
+  const CallScope call("linear", where);
+  if (WEFT_UNLIKELY(weight.defined() && weight.dim() == 1)) return single_output(x, weight, bias);
+  check_linear(x, weight, bias);
   Dims shape = x.shape();
   shape[shape.size() - 1] = weight.sizes()[0];
-  Tensor out = make(shape, x.dtype(), x.device(), "linear", where);
-  const auto kernel = WEFT_KERNEL_FOR(matmul, out, "linear", where);
+  Tensor out = make(shape, x.dtype(), x.device());
+  const auto kernel = WEFT_KERNEL(matmul, out);
   const View w = transposed(weight.raw_view());
   if (WEFT_LIKELY(x.dim() == 2)) {
     kernel(out.raw_view(), x.raw_view(), w, bias.defined() ? bias_rows(bias, out.raw_view()) : View{});
   } else if (x.dim() == 1 || x.is_contiguous()) {
     const View rows = as_rows(out.raw_view());
     Tensor held = x;
-    const View input = row_view(held, where);
+    const View input = row_view(held);
     kernel(rows, input, w, bias.defined() ? bias_rows(bias, rows) : View{});
   } else {
     kernel(out.raw_view(), x.raw_view(), batch_view(w, batch_of(x)),
@@ -520,8 +508,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Locatio
   const bool by_bias = bias.defined() && needs_gradient(bias.impl());
   if (!by_x && !by_weight && !by_bias) return out;
   LinearFormula formula{by_weight ? Saved(x) : Saved(), by_x ? Saved(weight) : Saved()};
-  if (bias.defined()) record(out, "linear", where, std::move(formula), x, weight, bias);
-  else record(out, "linear", where, std::move(formula), x, weight);
+  if (bias.defined()) record(out, std::move(formula), x, weight, bias);
+  else record(out, std::move(formula), x, weight);
   return out;
 }
 

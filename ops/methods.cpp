@@ -19,38 +19,46 @@
 
 namespace weft {
 
-// WEFT_METHOD(result, name, (parameters), arguments of the free function), where x is the tensor or what was selected.
+// WEFT_METHOD(result, name, (parameters), arguments of the free function), where x is the tensor or what was selected;
+// the place of the call is the last parameter and the last argument.
+#define WEFT_WITH_PLACE(...) (__VA_ARGS__ __VA_OPT__(, ) Location where)
 #define WEFT_METHOD(result, name, parameters, ...) \
-  result Tensor::name parameters const {           \
-    const Tensor& x = *this;                       \
-    return weft::name(__VA_ARGS__);                \
-  }                                                \
-  result Indexed::name parameters&& {              \
-    const Tensor x = read();                       \
-    return weft::name(__VA_ARGS__);                \
+  WEFT_OPERAND_METHOD(result, name, WEFT_WITH_PLACE parameters, __VA_ARGS__, where)
+// The same where an operand knows the place.
+#define WEFT_OPERAND_METHOD(result, name, parameters, ...) \
+  result Tensor::name parameters const {                   \
+    const Tensor& x = *this;                               \
+    return weft::name(__VA_ARGS__);                        \
+  }                                                        \
+  result Indexed::name parameters&& {                      \
+    const Tensor x = read();                               \
+    return weft::name(__VA_ARGS__);                        \
   }
 // One that x[…] has from Tensor, which defines it elsewhere.
 #define WEFT_PART_METHOD(result, name, parameters, ...) \
-  result Indexed::name parameters&& { return read().name(__VA_ARGS__); }
+  result Indexed::name WEFT_WITH_PLACE parameters&& { return read().name(__VA_ARGS__ __VA_OPT__(, ) where); }
+// One that writes.
 #define WEFT_PART_WRITE(name, parameters, ...)                   \
   Tensor Indexed::name parameters&& {                            \
     return write([&](const Tensor& x) { x.name(__VA_ARGS__); }); \
   }
-// One that writes.
-#define WEFT_WRITE(name, parameters, ...)                                                \
+#define WEFT_OPERAND_WRITE(name, parameters, ...)                                        \
   const Tensor& Tensor::name parameters const { return weft::name(*this, __VA_ARGS__); } \
   WEFT_PART_WRITE(name, parameters, __VA_ARGS__)
+#define WEFT_WRITE(name, parameters, ...) \
+  WEFT_OPERAND_WRITE(name, WEFT_WITH_PLACE parameters, __VA_ARGS__ __VA_OPT__(, ) where)
 
 // ---- elementwise ----
-#define WEFT_UNARY_METHOD(name, ...)                             \
-  WEFT_METHOD(Tensor, name, (Location where), Operand(x, where)) \
-  WEFT_WRITE(name##_, (Location where), where)
+#define WEFT_UNARY_METHOD(name, ...)                                     \
+  WEFT_OPERAND_METHOD(Tensor, name, (Location where), Operand(x, where)) \
+  WEFT_WRITE(name##_, ())
 WEFT_UNARY_OPS(WEFT_UNARY_METHOD)
-#define WEFT_BINARY_METHOD(name, ...)                                               \
-  WEFT_METHOD(Tensor, name, (const Operand& other), Operand(x, other.where), other) \
-  WEFT_WRITE(name##_, (const Operand& other), other)
+#define WEFT_BINARY_METHOD(name, ...)                                                       \
+  WEFT_OPERAND_METHOD(Tensor, name, (const Operand& other), Operand(x, other.where), other) \
+  WEFT_OPERAND_WRITE(name##_, (const Operand& other), other)
 WEFT_BINARY_OPS(WEFT_BINARY_METHOD)
-#define WEFT_COMPARE_METHOD(name, ...) WEFT_METHOD(Tensor, name, (const Operand& other), Operand(x, other.where), other)
+#define WEFT_COMPARE_METHOD(name, ...) \
+  WEFT_OPERAND_METHOD(Tensor, name, (const Operand& other), Operand(x, other.where), other)
 WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
 
 Tensor Tensor::where(const Operand& condition, const Operand& other) const {
@@ -68,101 +76,92 @@ Tensor Tensor::clamp(const Tensor& low, const Tensor& high, Location where) cons
   if (low.defined()) return weft::maximum(Operand(*this, where), Operand(low, where));
   return weft::minimum(Operand(*this, where), Operand(high, where));
 }
-WEFT_PART_METHOD(Tensor, clamp, (std::optional<Scalar> low, std::optional<Scalar> high, Location where), low, high,
-                 where)
-WEFT_PART_METHOD(Tensor, clamp, (const Tensor& low, const Tensor& high, Location where), low, high, where)
+WEFT_PART_METHOD(Tensor, clamp, (std::optional<Scalar> low, std::optional<Scalar> high), low, high)
+WEFT_PART_METHOD(Tensor, clamp, (const Tensor& low, const Tensor& high), low, high)
 
-WEFT_METHOD(Tensor, cast, (DType dtype, Overflow overflow, Location where), Operand(x, where), dtype, overflow)
-WEFT_METHOD(Tensor, unfold, (int dim, int64_t size, int64_t step, Location where), x, dim, size, step, where)
-WEFT_METHOD(Tensor, flip, (const Dims& dims, Location where), x, dims, where)
-WEFT_METHOD(Tensor, fliplr, (Location where), x, where)
-WEFT_METHOD(Tensor, flipud, (Location where), x, where)
-WEFT_METHOD(Tensor, roll, (const Dims& shifts, const Dims& dims, Location where), x, shifts, dims, where)
-WEFT_METHOD(Tensor, repeat, (const Dims& repeats, Location where), x, repeats, where)
-WEFT_METHOD(Tensor, tile, (const Dims& repeats, Location where), x, repeats, where)
-WEFT_METHOD(Tensor, gelu, (Location where), Operand(x, where))
-WEFT_METHOD(Tensor, gelu, (Approximate approximate, Location where), Operand(x, where), approximate)
-WEFT_METHOD(Tensor, clip, (std::optional<Scalar> low, std::optional<Scalar> high, Location where), Operand(x, where),
-            low, high)
-WEFT_METHOD(Tensor, add, (const Operand& other, Scalar alpha), Operand(x, other.where), other, alpha)
-WEFT_METHOD(Tensor, sub, (const Operand& other, Scalar alpha), Operand(x, other.where), other, alpha)
-WEFT_METHOD(Tensor, addcmul, (const Operand& b, const Operand& c, Scalar value), Operand(x, b.where), b, c, value)
-WEFT_METHOD(Tensor, round, (int64_t decimals, Location where), Operand(x, where), decimals)
-WEFT_METHOD(Tensor, softplus, (double beta, double threshold, Location where), Operand(x, where), beta, threshold)
-WEFT_WRITE(round_, (int64_t decimals, Location where), decimals, where)
-WEFT_METHOD(Tensor, lerp, (const Operand& end, const Operand& weight), Operand(x, end.where), end, weight)
-WEFT_METHOD(Tensor, masked_fill, (const Operand& mask, const Operand& value), Operand(x, mask.where), mask, value)
-WEFT_METHOD(Tensor, logical_not, (Location where), Operand(x, where))
-WEFT_METHOD(Tensor, isnan, (Location where), Operand(x, where))
-WEFT_METHOD(Tensor, isinf, (Location where), Operand(x, where))
-WEFT_METHOD(Tensor, isfinite, (Location where), Operand(x, where))
-WEFT_METHOD(Tensor, sum, (Location where), x, where)
-WEFT_METHOD(Tensor, sum, (const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where), x, dims, keepdim,
-            dtype, where)
-WEFT_METHOD(Tensor, mean, (Location where), x, where)
-WEFT_METHOD(Tensor, mean, (const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where), x, dims,
-            keepdim, dtype, where)
-WEFT_METHOD(Tensor, prod, (Location where), x, where)
-WEFT_METHOD(Tensor, prod, (const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where), x, dims,
-            keepdim, dtype, where)
-WEFT_METHOD(Tensor, max, (Location where), x, where)
-WEFT_METHOD(ValuesAndIndices, max, (int dim, bool keepdim, Location where), x, dim, keepdim, where)
-WEFT_METHOD(Tensor, min, (Location where), x, where)
-WEFT_METHOD(ValuesAndIndices, min, (int dim, bool keepdim, Location where), x, dim, keepdim, where)
-WEFT_METHOD(Tensor, amax, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
-WEFT_METHOD(Tensor, amin, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
-WEFT_METHOD(Tensor, argmax, (std::optional<int64_t> dim, bool keepdim, Location where), x, dim, keepdim, where)
-WEFT_METHOD(Tensor, argmin, (std::optional<int64_t> dim, bool keepdim, Location where), x, dim, keepdim, where)
-WEFT_METHOD(Tensor, any, (Location where), x, where)
-WEFT_METHOD(Tensor, any, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
-WEFT_METHOD(Tensor, all, (Location where), x, where)
-WEFT_METHOD(Tensor, all, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
-WEFT_METHOD(Tensor, var, (Location where), x, where)
-WEFT_METHOD(Tensor, var, (const Dims& dims, double correction, bool keepdim, Location where), x, dims, correction,
-            keepdim, where)
-WEFT_METHOD(Tensor, std, (Location where), x, where)
-WEFT_METHOD(Tensor, std, (const Dims& dims, double correction, bool keepdim, Location where), x, dims, correction,
-            keepdim, where)
-WEFT_METHOD(Tensor, logsumexp, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
-WEFT_METHOD(Tensor, norm, (Location where), x, where)
-WEFT_METHOD(Tensor, norm, (const Dims& dims, Location where), x, dims, where)
-WEFT_METHOD(Tensor, vector_norm,
-            (double order, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where), x, order, dims,
-            keepdim, dtype, where)
-WEFT_METHOD(Tensor, max, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, min, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, cumsum,
-            (std::optional<int64_t> dim, bool exclusive, bool reverse, std::optional<DType> dtype, Location where), x,
-            dim, exclusive, reverse, dtype, where)
-WEFT_METHOD(Tensor, softmax, (int dim, std::optional<DType> dtype, Location where), x, dim, dtype, where)
-WEFT_METHOD(Tensor, log_softmax, (int dim, std::optional<DType> dtype, Location where), x, dim, dtype, where)
-WEFT_METHOD(Tensor, matmul, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, mm, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, bmm, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, mv, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, dot, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, outer, (const Tensor& other, Location where), x, other, where)
-WEFT_METHOD(Tensor, addmm, (const Tensor& a, const Tensor& b, double beta, double alpha, Location where), x, a, b, beta,
-            alpha, where)
-WEFT_METHOD(Tensor, linear, (const Tensor& weight, const Tensor& bias, Location where), x, weight, bias, where)
-WEFT_METHOD(Tensor, embedding, (const Tensor& indices, int64_t padding_idx, Location where), x, indices, padding_idx,
-            where)
-WEFT_METHOD(Tensor, layer_norm,
-            (const Dims& normalized_shape, const Tensor& weight, const Tensor& bias, double eps, Location where), x,
-            normalized_shape, weight, bias, eps, where)
-WEFT_METHOD(Tensor, rms_norm,
-            (const Dims& normalized_shape, const Tensor& weight, std::optional<double> eps, Location where), x,
-            normalized_shape, weight, eps, RmsCast::once, where)
+WEFT_OPERAND_METHOD(Tensor, cast, (DType dtype, Overflow overflow, Location where), Operand(x, where), dtype, overflow)
+WEFT_METHOD(Tensor, unfold, (int dim, int64_t size, int64_t step), x, dim, size, step)
+WEFT_METHOD(Tensor, flip, (const Dims& dims), x, dims)
+WEFT_METHOD(Tensor, fliplr, (), x)
+WEFT_METHOD(Tensor, flipud, (), x)
+WEFT_METHOD(Tensor, roll, (const Dims& shifts, const Dims& dims), x, shifts, dims)
+WEFT_METHOD(Tensor, repeat, (const Dims& repeats), x, repeats)
+WEFT_METHOD(Tensor, tile, (const Dims& repeats), x, repeats)
+WEFT_OPERAND_METHOD(Tensor, gelu, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, gelu, (Approximate approximate, Location where), Operand(x, where), approximate)
+WEFT_OPERAND_METHOD(Tensor, clip, (std::optional<Scalar> low, std::optional<Scalar> high, Location where),
+                    Operand(x, where), low, high)
+WEFT_OPERAND_METHOD(Tensor, add, (const Operand& other, Scalar alpha), Operand(x, other.where), other, alpha)
+WEFT_OPERAND_METHOD(Tensor, sub, (const Operand& other, Scalar alpha), Operand(x, other.where), other, alpha)
+WEFT_OPERAND_METHOD(Tensor, addcmul, (const Operand& b, const Operand& c, Scalar value), Operand(x, b.where), b, c,
+                    value)
+WEFT_OPERAND_METHOD(Tensor, round, (int64_t decimals, Location where), Operand(x, where), decimals)
+WEFT_OPERAND_METHOD(Tensor, softplus, (double beta, double threshold, Location where), Operand(x, where), beta,
+                    threshold)
+WEFT_WRITE(round_, (int64_t decimals), decimals)
+WEFT_OPERAND_METHOD(Tensor, lerp, (const Operand& end, const Operand& weight), Operand(x, end.where), end, weight)
+WEFT_OPERAND_METHOD(Tensor, masked_fill, (const Operand& mask, const Operand& value), Operand(x, mask.where), mask,
+                    value)
+WEFT_OPERAND_METHOD(Tensor, logical_not, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, isnan, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, isinf, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, isfinite, (Location where), Operand(x, where))
+WEFT_METHOD(Tensor, sum, (), x)
+WEFT_METHOD(Tensor, sum, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
+WEFT_METHOD(Tensor, mean, (), x)
+WEFT_METHOD(Tensor, mean, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
+WEFT_METHOD(Tensor, prod, (), x)
+WEFT_METHOD(Tensor, prod, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
+WEFT_METHOD(Tensor, max, (), x)
+WEFT_METHOD(ValuesAndIndices, max, (int dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(Tensor, min, (), x)
+WEFT_METHOD(ValuesAndIndices, min, (int dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(Tensor, amax, (const Dims& dims, bool keepdim), x, dims, keepdim)
+WEFT_METHOD(Tensor, amin, (const Dims& dims, bool keepdim), x, dims, keepdim)
+WEFT_METHOD(Tensor, argmax, (std::optional<int64_t> dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(Tensor, argmin, (std::optional<int64_t> dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(Tensor, any, (), x)
+WEFT_METHOD(Tensor, any, (const Dims& dims, bool keepdim), x, dims, keepdim)
+WEFT_METHOD(Tensor, all, (), x)
+WEFT_METHOD(Tensor, all, (const Dims& dims, bool keepdim), x, dims, keepdim)
+WEFT_METHOD(Tensor, var, (), x)
+WEFT_METHOD(Tensor, var, (const Dims& dims, double correction, bool keepdim), x, dims, correction, keepdim)
+WEFT_METHOD(Tensor, std, (), x)
+WEFT_METHOD(Tensor, std, (const Dims& dims, double correction, bool keepdim), x, dims, correction, keepdim)
+WEFT_METHOD(Tensor, logsumexp, (const Dims& dims, bool keepdim), x, dims, keepdim)
+WEFT_METHOD(Tensor, norm, (), x)
+WEFT_METHOD(Tensor, norm, (const Dims& dims), x, dims)
+WEFT_METHOD(Tensor, vector_norm, (double order, const Dims& dims, bool keepdim, std::optional<DType> dtype), x, order,
+            dims, keepdim, dtype)
+WEFT_METHOD(Tensor, max, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, min, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, cumsum, (std::optional<int64_t> dim, bool exclusive, bool reverse, std::optional<DType> dtype), x,
+            dim, exclusive, reverse, dtype)
+WEFT_METHOD(Tensor, softmax, (int dim, std::optional<DType> dtype), x, dim, dtype)
+WEFT_METHOD(Tensor, log_softmax, (int dim, std::optional<DType> dtype), x, dim, dtype)
+WEFT_METHOD(Tensor, matmul, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, mm, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, bmm, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, mv, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, dot, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, outer, (const Tensor& other), x, other)
+WEFT_METHOD(Tensor, addmm, (const Tensor& a, const Tensor& b, double beta, double alpha), x, a, b, beta, alpha)
+WEFT_METHOD(Tensor, linear, (const Tensor& weight, const Tensor& bias), x, weight, bias)
+WEFT_METHOD(Tensor, embedding, (const Tensor& indices, int64_t padding_idx), x, indices, padding_idx)
+WEFT_METHOD(Tensor, layer_norm, (const Dims& normalized_shape, const Tensor& weight, const Tensor& bias, double eps), x,
+            normalized_shape, weight, bias, eps)
+WEFT_METHOD(Tensor, rms_norm, (const Dims& normalized_shape, const Tensor& weight, std::optional<double> eps), x,
+            normalized_shape, weight, eps, RmsCast::once)
 WEFT_METHOD(Tensor, scaled_dot_product_attention,
             (const Tensor& k, const Tensor& v, const Tensor& mask, double dropout_p, bool causal,
-             std::optional<double> scale, bool enable_gqa, Location where),
-            x, k, v, mask, dropout_p, causal, scale, enable_gqa, where)
-WEFT_METHOD(Tensor, dropout, (double p, bool training, Generator* generator, Location where), x, p, training, generator,
-            where)
-#define WEFT_LOSS_METHOD(name, Options)                                                                         \
-  WEFT_METHOD(Tensor, name, (const Operand& target), Operand(x, target.where), target, Options(), target.where) \
-  WEFT_METHOD(Tensor, name, (const Operand& target, const Options& options), Operand(x, target.where), target,  \
-              options, target.where)
+             std::optional<double> scale, bool enable_gqa),
+            x, k, v, mask, dropout_p, causal, scale, enable_gqa)
+WEFT_METHOD(Tensor, dropout, (double p, bool training, Generator* generator), x, p, training, generator)
+#define WEFT_LOSS_METHOD(name, Options)                                                                                \
+  WEFT_OPERAND_METHOD(Tensor, name, (const Operand& target), Operand(x, target.where), target, Options(),              \
+                      target.where)                                                                                    \
+  WEFT_OPERAND_METHOD(Tensor, name, (const Operand& target, const Options& options), Operand(x, target.where), target, \
+                      options, target.where)
 WEFT_LOSS_METHOD(cross_entropy, CrossEntropyOptions)
 WEFT_LOSS_METHOD(nll_loss, NllOptions)
 WEFT_LOSS_METHOD(mse_loss, LossOptions)
@@ -170,117 +169,101 @@ WEFT_LOSS_METHOD(l1_loss, LossOptions)
 WEFT_LOSS_METHOD(huber_loss, HuberOptions)
 WEFT_LOSS_METHOD(smooth_l1_loss, SmoothL1Options)
 WEFT_LOSS_METHOD(binary_cross_entropy_with_logits, BinaryCrossEntropyOptions)
-WEFT_METHOD(Tensor, index, (const IndexList& index), x, index)
-WEFT_METHOD(Tensor, index_put, (const IndexList& index, const Operand& value, bool accumulate), x, index, value,
-            accumulate)
-WEFT_METHOD(Tensor, index_select, (int dim, const Tensor& index, Location where), x, dim, index, where)
-WEFT_METHOD(Tensor, index_add, (int dim, const Tensor& index, const Tensor& source, Scalar alpha, Location where), x,
-            dim, index, source, alpha, where)
-WEFT_METHOD(Tensor, index_copy, (int dim, const Tensor& index, const Tensor& source, Location where), x, dim, index,
-            source, where)
-WEFT_METHOD(Tensor, index_fill, (int dim, const Tensor& index, const Operand& value), x, dim, index, value)
-WEFT_METHOD(Tensor, take, (const Tensor& index, std::optional<int64_t> axis, Location where), x, index, axis, where)
-WEFT_METHOD(Tensor, put, (const Tensor& index, const Tensor& source, bool accumulate, Location where), x, index, source,
-            accumulate, where)
+WEFT_OPERAND_METHOD(Tensor, index, (const IndexList& index), x, index)
+WEFT_OPERAND_METHOD(Tensor, index_put, (const IndexList& index, const Operand& value, bool accumulate), x, index, value,
+                    accumulate)
+WEFT_METHOD(Tensor, index_select, (int dim, const Tensor& index), x, dim, index)
+WEFT_METHOD(Tensor, index_add, (int dim, const Tensor& index, const Tensor& source, Scalar alpha), x, dim, index,
+            source, alpha)
+WEFT_METHOD(Tensor, index_copy, (int dim, const Tensor& index, const Tensor& source), x, dim, index, source)
+WEFT_OPERAND_METHOD(Tensor, index_fill, (int dim, const Tensor& index, const Operand& value), x, dim, index, value)
+WEFT_METHOD(Tensor, take, (const Tensor& index, std::optional<int64_t> axis), x, index, axis)
+WEFT_METHOD(Tensor, put, (const Tensor& index, const Tensor& source, bool accumulate), x, index, source, accumulate)
 WEFT_METHOD(Tensor, set_value,
-            (const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes,
-             Location where),
-            x, value, starts, ends, steps, axes, where)
-WEFT_METHOD(Tensor, slice, (const Dims& axes, const Dims& starts, const Dims& ends, Location where), x, axes, starts,
-            ends, where)
-WEFT_METHOD(Tensor, strided_slice,
-            (const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps, Location where), x, axes,
-            starts, ends, steps, where)
-WEFT_METHOD(Tensor, gather, (int dim, const Tensor& index, Location where), x, dim, index, where)
-WEFT_METHOD(Tensor, take_along_dim, (const Tensor& indices, std::optional<int64_t> dim, Location where), x, indices,
-            dim, where)
-WEFT_METHOD(Tensor, scatter, (int dim, const Tensor& index, const Operand& source), x, dim, index, source)
-WEFT_METHOD(Tensor, scatter_add, (int dim, const Tensor& index, const Tensor& source, Location where), x, dim, index,
-            source, where)
+            (const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes), x, value,
+            starts, ends, steps, axes)
+WEFT_METHOD(Tensor, slice, (const Dims& axes, const Dims& starts, const Dims& ends), x, axes, starts, ends)
+WEFT_METHOD(Tensor, strided_slice, (const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps), x, axes,
+            starts, ends, steps)
+WEFT_METHOD(Tensor, gather, (int dim, const Tensor& index), x, dim, index)
+WEFT_METHOD(Tensor, take_along_dim, (const Tensor& indices, std::optional<int64_t> dim), x, indices, dim)
+WEFT_OPERAND_METHOD(Tensor, scatter, (int dim, const Tensor& index, const Operand& source), x, dim, index, source)
+WEFT_METHOD(Tensor, scatter_add, (int dim, const Tensor& index, const Tensor& source), x, dim, index, source)
 WEFT_METHOD(Tensor, scatter_reduce,
-            (int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction, bool include_self,
-             Location where),
-            x, dim, index, source, reduction, include_self, where)
-WEFT_METHOD(Tensor, masked_select, (const Tensor& mask, Location where), x, mask, where)
-WEFT_METHOD(Tensor, masked_scatter, (const Tensor& mask, const Tensor& source, Location where), x, mask, source, where)
-WEFT_METHOD(Tensor, nonzero, (Location where), x, where)
-WEFT_METHOD(Tensor, argwhere, (Location where), x, where)
-WEFT_METHOD(Tensor, count_nonzero, (const Dims& dims, bool keepdim, Location where), x, dims, keepdim, where)
-WEFT_METHOD(Unique, unique, (Location where), x, UniqueOptions(), where)
-WEFT_METHOD(Unique, unique, (const UniqueOptions& options, Location where), x, options, where)
-WEFT_METHOD(Unique, unique_consecutive, (Location where), x, UniqueOptions(), where)
-WEFT_METHOD(Unique, unique_consecutive, (const UniqueOptions& options, Location where), x, options, where)
-WEFT_METHOD(Tensor, bincount, (const Tensor& weights, int64_t minlength, Location where), x, weights, minlength, where)
-WEFT_METHOD(Tensor, one_hot, (int64_t classes, Location where), x, classes, where)
-WEFT_METHOD(Tensor, searchsorted, (const Operand& values), x, values)
-WEFT_METHOD(Tensor, searchsorted, (const Operand& values, const SearchOptions& options), x, values, options)
-WEFT_METHOD(Tensor, bucketize, (const Tensor& boundaries, bool right, bool out_int32, Location where),
-            Operand(x, where), boundaries, right, out_int32)
-WEFT_METHOD(Tensor, bernoulli, (Generator * generator, Location where), x, generator, where)
+            (int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction, bool include_self), x, dim,
+            index, source, reduction, include_self)
+WEFT_METHOD(Tensor, masked_select, (const Tensor& mask), x, mask)
+WEFT_METHOD(Tensor, masked_scatter, (const Tensor& mask, const Tensor& source), x, mask, source)
+WEFT_METHOD(Tensor, nonzero, (), x)
+WEFT_METHOD(Tensor, argwhere, (), x)
+WEFT_METHOD(Tensor, count_nonzero, (const Dims& dims, bool keepdim), x, dims, keepdim)
+WEFT_METHOD(Unique, unique, (), x, UniqueOptions())
+WEFT_METHOD(Unique, unique, (const UniqueOptions& options), x, options)
+WEFT_METHOD(Unique, unique_consecutive, (), x, UniqueOptions())
+WEFT_METHOD(Unique, unique_consecutive, (const UniqueOptions& options), x, options)
+WEFT_METHOD(Tensor, bincount, (const Tensor& weights, int64_t minlength), x, weights, minlength)
+WEFT_METHOD(Tensor, one_hot, (int64_t classes), x, classes)
+WEFT_OPERAND_METHOD(Tensor, searchsorted, (const Operand& values), x, values)
+WEFT_OPERAND_METHOD(Tensor, searchsorted, (const Operand& values, const SearchOptions& options), x, values, options)
+WEFT_OPERAND_METHOD(Tensor, bucketize, (const Tensor& boundaries, bool right, bool out_int32, Location where),
+                    Operand(x, where), boundaries, right, out_int32)
+WEFT_METHOD(Tensor, bernoulli, (Generator * generator), x, generator)
 
 // ---- in place ----
-WEFT_WRITE(masked_fill_, (const Tensor& mask, const Operand& value), mask, value)
-WEFT_WRITE(cumsum_, (int64_t dim, bool exclusive, bool reverse, Location where), dim, exclusive, reverse, where)
-WEFT_WRITE(index_put_, (const IndexList& index, const Operand& value, bool accumulate), index, value, accumulate)
-WEFT_WRITE(index_add_, (int dim, const Tensor& index, const Tensor& source, Scalar alpha, Location where), dim, index,
-           source, alpha, where)
-WEFT_METHOD(Tensor, scatter, (int dim, const Tensor& index, const Operand& source, ScatterReduction reduction), x, dim,
-            index, source, reduction)
-WEFT_WRITE(scatter_, (int dim, const Tensor& index, const Operand& source, ScatterReduction reduction), dim, index,
-           source, reduction)
-WEFT_WRITE(index_copy_, (int dim, const Tensor& index, const Tensor& source, Location where), dim, index, source, where)
-WEFT_WRITE(index_fill_, (int dim, const Tensor& index, const Operand& value), dim, index, value)
-WEFT_WRITE(put_, (const Tensor& index, const Tensor& source, bool accumulate, Location where), index, source,
-           accumulate, where)
+WEFT_OPERAND_WRITE(masked_fill_, (const Tensor& mask, const Operand& value), mask, value)
+WEFT_WRITE(cumsum_, (int64_t dim, bool exclusive, bool reverse), dim, exclusive, reverse)
+WEFT_OPERAND_WRITE(index_put_, (const IndexList& index, const Operand& value, bool accumulate), index, value,
+                   accumulate)
+WEFT_WRITE(index_add_, (int dim, const Tensor& index, const Tensor& source, Scalar alpha), dim, index, source, alpha)
+WEFT_OPERAND_METHOD(Tensor, scatter, (int dim, const Tensor& index, const Operand& source, ScatterReduction reduction),
+                    x, dim, index, source, reduction)
+WEFT_OPERAND_WRITE(scatter_, (int dim, const Tensor& index, const Operand& source, ScatterReduction reduction), dim,
+                   index, source, reduction)
+WEFT_WRITE(index_copy_, (int dim, const Tensor& index, const Tensor& source), dim, index, source)
+WEFT_OPERAND_WRITE(index_fill_, (int dim, const Tensor& index, const Operand& value), dim, index, value)
+WEFT_WRITE(put_, (const Tensor& index, const Tensor& source, bool accumulate), index, source, accumulate)
 WEFT_WRITE(set_value_,
-           (const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes,
-            Location where),
-           value, starts, ends, steps, axes, where)
-WEFT_WRITE(scatter_, (int dim, const Tensor& index, const Operand& source), dim, index, source)
-WEFT_WRITE(scatter_add_, (int dim, const Tensor& index, const Tensor& source, Location where), dim, index, source,
-           where)
+           (const Operand& value, const Dims& starts, const Dims& ends, const Dims& steps, const Dims& axes), value,
+           starts, ends, steps, axes)
+WEFT_OPERAND_WRITE(scatter_, (int dim, const Tensor& index, const Operand& source), dim, index, source)
+WEFT_WRITE(scatter_add_, (int dim, const Tensor& index, const Tensor& source), dim, index, source)
 WEFT_WRITE(scatter_reduce_,
-           (int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction, bool include_self,
-            Location where),
-           dim, index, source, reduction, include_self, where)
-WEFT_WRITE(masked_scatter_, (const Tensor& mask, const Tensor& source, Location where), mask, source, where)
+           (int dim, const Tensor& index, const Tensor& source, ScatterReduction reduction, bool include_self), dim,
+           index, source, reduction, include_self)
+WEFT_WRITE(masked_scatter_, (const Tensor& mask, const Tensor& source), mask, source)
 WEFT_PART_WRITE(add_, (const Operand& other, Scalar alpha), other, alpha)
 WEFT_PART_WRITE(sub_, (const Operand& other, Scalar alpha), other, alpha)
-WEFT_WRITE(uniform_, (double low, double high, Generator* generator, Location where), low, high, generator, where)
-WEFT_WRITE(normal_, (double mean, double deviation, Generator* generator, Location where), mean, deviation, generator,
-           where)
-WEFT_WRITE(bernoulli_, (double p, Generator* generator, Location where), p, generator, where)
+WEFT_WRITE(uniform_, (double low, double high, Generator* generator), low, high, generator)
+WEFT_WRITE(normal_, (double mean, double deviation, Generator* generator), mean, deviation, generator)
+WEFT_WRITE(bernoulli_, (double p, Generator* generator), p, generator)
 
 // ---- defined elsewhere for Tensor ----
-WEFT_PART_METHOD(Tensor, view, (const Dims& shape, Location where), shape, where)
-WEFT_PART_METHOD(Tensor, reshape, (const Dims& shape, Location where), shape, where)
-WEFT_PART_METHOD(Tensor, transpose, (int dim0, int dim1, Location where), dim0, dim1, where)
-WEFT_PART_METHOD(Tensor, t, (Location where), where)
-WEFT_PART_METHOD(Tensor, permute, (const Dims& dims, Location where), dims, where)
-WEFT_PART_METHOD(Tensor, slice,
-                 (int dim, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, Location where),
-                 dim, start, stop, step, where)
-WEFT_PART_METHOD(Tensor, narrow, (int dim, int64_t start, int64_t length, Location where), dim, start, length, where)
-WEFT_PART_METHOD(Tensor, narrow, (int dim, const Tensor& start, int64_t length, Location where), dim, start, length,
-                 where)
-WEFT_PART_METHOD(Tensor, select, (int dim, int64_t index, Location where), dim, index, where)
-WEFT_PART_METHOD(Tensor, unsqueeze, (int dim, Location where), dim, where)
-WEFT_PART_METHOD(Tensor, squeeze, (Location where), where)
-WEFT_PART_METHOD(Tensor, squeeze, (int dim, Location where), dim, where)
-WEFT_PART_METHOD(Tensor, expand, (const Dims& shape, Location where), shape, where)
-WEFT_PART_METHOD(Tensor, diagonal, (int64_t offset, int dim0, int dim1, Location where), offset, dim0, dim1, where)
-WEFT_PART_METHOD(Tensor, flatten, (int start_dim, int end_dim, Location where), start_dim, end_dim, where)
-WEFT_PART_METHOD(Tensor, as_strided,
-                 (const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset, Location where), shape,
-                 strides, storage_offset, where)
-WEFT_PART_METHOD(std::vector<Tensor>, split, (int64_t size, int dim, Location where), size, dim, where)
-WEFT_PART_METHOD(std::vector<Tensor>, chunk, (int64_t chunks, int dim, Location where), chunks, dim, where)
-WEFT_PART_METHOD(std::vector<Tensor>, unbind, (int dim, Location where), dim, where)
-WEFT_PART_METHOD(Tensor, detach, (Location where), where)
-WEFT_PART_METHOD(Tensor, clone, (Location where), where)
-WEFT_PART_METHOD(Tensor, contiguous, (Location where), where)
-WEFT_PART_METHOD(Tensor, to, (DType dtype, Location where), dtype, where)
-WEFT_PART_METHOD(Tensor, to, (Device device, Location where), device, where)
-WEFT_PART_METHOD(Tensor, to, (Device device, DType dtype, Location where), device, dtype, where)
+WEFT_PART_METHOD(Tensor, view, (const Dims& shape), shape)
+WEFT_PART_METHOD(Tensor, reshape, (const Dims& shape), shape)
+WEFT_PART_METHOD(Tensor, transpose, (int dim0, int dim1), dim0, dim1)
+WEFT_PART_METHOD(Tensor, t, ())
+WEFT_PART_METHOD(Tensor, permute, (const Dims& dims), dims)
+WEFT_PART_METHOD(Tensor, slice, (int dim, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step), dim,
+                 start, stop, step)
+WEFT_PART_METHOD(Tensor, narrow, (int dim, int64_t start, int64_t length), dim, start, length)
+WEFT_PART_METHOD(Tensor, narrow, (int dim, const Tensor& start, int64_t length), dim, start, length)
+WEFT_PART_METHOD(Tensor, select, (int dim, int64_t index), dim, index)
+WEFT_PART_METHOD(Tensor, unsqueeze, (int dim), dim)
+WEFT_PART_METHOD(Tensor, squeeze, ())
+WEFT_PART_METHOD(Tensor, squeeze, (int dim), dim)
+WEFT_PART_METHOD(Tensor, expand, (const Dims& shape), shape)
+WEFT_PART_METHOD(Tensor, diagonal, (int64_t offset, int dim0, int dim1), offset, dim0, dim1)
+WEFT_PART_METHOD(Tensor, flatten, (int start_dim, int end_dim), start_dim, end_dim)
+WEFT_PART_METHOD(Tensor, as_strided, (const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset),
+                 shape, strides, storage_offset)
+WEFT_PART_METHOD(std::vector<Tensor>, split, (int64_t size, int dim), size, dim)
+WEFT_PART_METHOD(std::vector<Tensor>, chunk, (int64_t chunks, int dim), chunks, dim)
+WEFT_PART_METHOD(std::vector<Tensor>, unbind, (int dim), dim)
+WEFT_PART_METHOD(Tensor, detach, ())
+WEFT_PART_METHOD(Tensor, clone, ())
+WEFT_PART_METHOD(Tensor, contiguous, ())
+WEFT_PART_METHOD(Tensor, to, (DType dtype), dtype)
+WEFT_PART_METHOD(Tensor, to, (Device device), device)
+WEFT_PART_METHOD(Tensor, to, (Device device, DType dtype), device, dtype)
 
 }  // namespace weft

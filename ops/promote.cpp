@@ -17,27 +17,25 @@ DType weak_type(DType t) { return t == DType::f64 ? default_dtype : (t == DType:
 
 int priority(const TensorImpl* t) { return t->wrapped_number ? 0 : (t->view.layout.rank == 0 ? 1 : 2); }
 
-[[noreturn]] void raise_shapes(const char* op, std::span<const TensorImpl* const> operands, Location where) {
+[[noreturn]] void raise_shapes(std::span<const TensorImpl* const> operands) {
   std::string shapes;
   for (const TensorImpl* t : operands) {
     if (!shapes.empty()) shapes += " and ";
     shapes += Dims(sizes_of(t->view.layout)).text();
   }
-  raise<ShapeError>({.op = op,
-                     .problem = fmt::format("shapes {} do not broadcast", shapes),
-                     .remedy = "sizes must be equal or 1, counted from the last dimension"},
-                    where);
+  raise<ShapeError>({.problem = fmt::format("shapes {} do not broadcast", shapes),
+                     .remedy = "sizes must be equal or 1, counted from the last dimension"});
 }
 
 }  // namespace
 
-DType result_type(std::span<const TensorImpl* const> operands, const char* op, Location where) {
+DType result_type(std::span<const TensorImpl* const> operands) {
   DType best[3];
   bool present[3] = {};
   for (const TensorImpl* t : operands) {
     const int p = priority(t);
     const DType own = p == 0 ? weak_type(t->view.layout.dtype) : t->view.layout.dtype;
-    best[p] = present[p] ? promote(best[p], own, op, where) : own;
+    best[p] = present[p] ? promote(best[p], own) : own;
     present[p] = true;
   }
   DType result = DType::boolean;
@@ -45,16 +43,16 @@ DType result_type(std::span<const TensorImpl* const> operands, const char* op, L
   for (int p = 2; p >= 0; --p) {
     if (!present[p]) continue;
     if (!any) result = best[p];
-    else if (category(best[p]) > category(result)) result = promote(result, best[p], op, where);
+    else if (category(best[p]) > category(result)) result = promote(result, best[p]);
     any = true;
   }
   return result;
 }
 
 DType result_type(const Operand& a, const Operand& b) {
-  const TensorImpl* operands[] = {checked(a.tensor(), "result_type", a.where).impl(),
-                                  checked(b.tensor(), "result_type", a.where).impl()};
-  return result_type(operands, "result_type", a.where);
+  const CallScope call("result_type", a.where);
+  const TensorImpl* operands[] = {checked(a.tensor()).impl(), checked(b.tensor()).impl()};
+  return result_type(operands);
 }
 
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
@@ -78,12 +76,11 @@ View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
 }
 
 template <int n>
-void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n], Kind kind, Location where,
-             std::optional<DType> dtype) {
+void prepare(Prepared<n>& p, const Operand* const (&operands)[n], Kind kind, std::optional<DType> dtype) {
   const TensorImpl* impls[n];
   const TensorImpl* leader = nullptr;  // decides the device
   for (int i = 0; i < n; ++i) {
-    impls[i] = checked(operands[i]->tensor(), op, where).impl();
+    impls[i] = checked(operands[i]->tensor()).impl();
     p.wrapped &= impls[i]->wrapped_number;
     if (leader == nullptr || (leader->view.layout.device_type == DeviceType::cpu && leader->view.layout.rank == 0)) {
       leader = impls[i];
@@ -93,31 +90,30 @@ void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n]
   p.device = Device(lead.device_type, lead.device_index);
   p.dtype = dtype.value_or(DType::f32);
   if (!dtype) {
-    p.dtype = result_type(impls, op, where);
+    p.dtype = result_type(impls);
     if (kind == Kind::floating && !is_floating(p.dtype)) p.dtype = default_dtype;
   }
   p.shape = Dims(sizes_of(lead));
   for (int i = 0; i < n; ++i) {
-    if (!join_shape(p.shape, sizes_of(impls[i]->view.layout))) raise_shapes(op, impls, where);
+    if (!join_shape(p.shape, sizes_of(impls[i]->view.layout))) raise_shapes(impls);
   }
   for (int i = 0; i < n; ++i) {
     const Layout& layout = impls[i]->view.layout;
     const bool away = layout.device_type != lead.device_type || layout.device_index != lead.device_index;
     const bool host_scalar = layout.rank == 0 && layout.device_type == DeviceType::cpu && layout.numel == 1;
     if (away && !host_scalar)
-      check_same_device(op, where, {&operands[0]->tensor(), &operands[n - 1]->tensor(), &operands[i]->tensor()});
+      check_same_device({&operands[0]->tensor(), &operands[n - 1]->tensor(), &operands[i]->tensor()});
     p.operands[i] = operands[i]->tensor();
     if (impls[i]->wrapped_number || away) {
       broadcast_view(p.views[i], scalar_view(impls[i], p.dtype, p.scalars[i]), p.shape);
       continue;
     }
-    if (layout.dtype != p.dtype) p.operands[i] = p.operands[i].to(p.dtype, where);
+    if (layout.dtype != p.dtype) p.operands[i] = p.operands[i].to(p.dtype);
     broadcast_view(p.views[i], p.operands[i].raw_view(), p.shape);
   }
 }
 
-#define WEFT_PREPARE(n) \
-  template void prepare<n>(Prepared<n>&, const char*, const Operand* const(&)[n], Kind, Location, std::optional<DType>);
+#define WEFT_PREPARE(n) template void prepare<n>(Prepared<n>&, const Operand* const(&)[n], Kind, std::optional<DType>);
 WEFT_PREPARE(1)
 WEFT_PREPARE(2)
 WEFT_PREPARE(3)
@@ -126,25 +122,24 @@ WEFT_PREPARE(5)
 WEFT_PREPARE(6)
 #undef WEFT_PREPARE
 
-Tensor times(const Tensor& x, Scalar factor, const char* op, Location where) {
+Tensor times(const Tensor& x, Scalar factor) {
   if (factor.to<double>() == 1) return x;
   if (!is_floating(x.dtype()) && factor.is_floating()) {
-    raise<DTypeError>({.op = op, .problem = fmt::format("{} among {} tensors", factor.to<double>(), name(x.dtype()))},
-                      where);
+    raise<DTypeError>({.problem = fmt::format("{} among {} tensors", factor.to<double>(), name(x.dtype()))});
   }
-  return mul(Operand(x, where), Operand(factor, where)).to(x.dtype(), where);
+  return (x * factor).to(x.dtype());
 }
 
-Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device, Location where) {
+Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device) {
   const int rank = static_cast<int>(sizes.size());
   Tensor out = std::move(gradient);
-  if (out.dim() < rank || (out.numel() == 1 && contiguous_layout(sizes, dtype, "fit", where).numel != 1)) {
-    out = out.expand(Dims(sizes), where);
+  if (out.dim() < rank || (out.numel() == 1 && contiguous_layout(sizes, dtype).numel != 1)) {
+    out = out.expand(Dims(sizes));
   } else if (!std::ranges::equal(out.sizes(), sizes)) {
-    out = sum_to(std::move(out), sizes, where);
+    out = sum_to(std::move(out), sizes);
   }
-  if (out.dtype() != dtype) out = out.to(dtype, where);
-  if (out.device() != device) out = out.to(device, where);
+  if (out.dtype() != dtype) out = out.to(dtype);
+  if (out.device() != device) out = out.to(device);
   return out;
 }
 

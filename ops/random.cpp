@@ -23,46 +23,40 @@ PhiloxSeed reserve(Generator* generator, const Tensor& out, Distribution distrib
 }
 
 // Draws into `out`, which was checked already.
-void draw(const Tensor& out, Distribution distribution, Scalar a, Scalar b, Generator* generator, const char* op,
-          Location where) {
-  const auto kernel = WEFT_KERNEL_FOR(random, out, op, where);
+void draw(const Tensor& out, Distribution distribution, Scalar a, Scalar b, Generator* generator) {
+  const auto kernel = WEFT_KERNEL(random, out);
   kernel(out.raw_view(), distribution, reserve(generator, out, distribution), a, b);
 }
 
-void check_float_type(const char* op, DType t, Location where) {
+void check_float_type(DType t) {
   if (is_floating(t) && !is_storage_only(t)) return;
-  raise<DTypeError>({.op = op,
-                     .problem = fmt::format("draws floating-point numbers, not {}", name(t)),
-                     .remedy = "use randint, or convert the result with to()"},
-                    where);
+  raise<DTypeError>({.problem = fmt::format("draws floating-point numbers, not {}", name(t)),
+                     .remedy = "use randint, or convert the result with to()"});
 }
 
-Tensor drawn(const char* op, Distribution distribution, const Dims& shape, const TensorOptions& options,
-             Generator* generator, Location where) {
-  check_float_type(op, options.dtype.value_or(default_dtype), where);
-  const Tensor out = empty(shape, {options.dtype, options.device}, where);
-  draw(out, distribution, 0, 1, generator, op, where);
-  return options.requires_grad ? out.requires_grad_(true, where) : out;
+Tensor drawn(Distribution distribution, const Dims& shape, const TensorOptions& options, Generator* generator) {
+  check_float_type(options.dtype.value_or(default_dtype));
+  const Tensor out = empty(shape, {options.dtype, options.device});
+  draw(out, distribution, 0, 1, generator);
+  return options.requires_grad ? out.requires_grad_(true) : out;
 }
 
-void check_probability(const char* op, double p, Location where) {
+void check_probability(double p) {
   if (p >= 0 && p <= 1) return;
-  raise<ValueError>({.op = op, .problem = fmt::format("probability {} is not in [0, 1]", p)}, where);
+  raise<ValueError>({.problem = fmt::format("probability {} is not in [0, 1]", p)});
 }
 
-void check_probabilities(const char* op, const Tensor& probabilities, Location where) {
+void check_probabilities(const Tensor& probabilities) {
   if (probabilities.numel() == 0 || probabilities.device().type == DeviceType::meta) return;
-  const Tensor p = without_repeats(probabilities, where);
-  const double low = amin(p, {}, false, where).item<double>(where),
-               high = amax(p, {}, false, where).item<double>(where);
-  check_probability(op, low >= 0 ? high : low, where);
+  const Tensor p = without_repeats(probabilities);
+  const double low = amin(p, {}, false).item<double>(), high = amax(p, {}, false).item<double>();
+  check_probability(low >= 0 ? high : low);
 }
 
-const Tensor& redraw(const char* op, const Tensor& x, Distribution distribution, double a, double b,
-                     Generator* generator, Location where) {
-  check_target(x, op, where);
+const Tensor& redraw(const Tensor& x, Distribution distribution, double a, double b, Generator* generator) {
+  check_target(x);
   write_recorded(
-      x, op, where, [&] { draw(x, distribution, a, b, generator, op, where); }, [] { return Overwritten(); });
+      x, [&] { draw(x, distribution, a, b, generator); }, [] { return Overwritten(); });
   return x;
 }
 
@@ -79,119 +73,122 @@ bool holds(DType dtype, int64_t low, int64_t high) {
 struct DropoutFormula {
   Saved mask;
   double scale;
-  Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
-    Tensor kept = weft::where(Operand(mask.get(self), where), Operand(std::move(g), where), Operand(0.0, where));
-    return mul(Operand(std::move(kept), where), Operand(scale, where));
-  }
+  Tensor operator()(Node& self, Tensor&& g) { return weft::where(mask.get(self), std::move(g), 0.0) * scale; }
 };
 
 }  // namespace
 
 Tensor rand(const Dims& shape, TensorOptions options, Generator* generator, Location where) {
-  return drawn("rand", Distribution::uniform, shape, options, generator, where);
+  const CallScope call("rand", where);
+  return drawn(Distribution::uniform, shape, options, generator);
 }
 Tensor rand_like(const Tensor& like, Generator* generator, Location where) {
-  checked(like, "rand_like", where);
-  return drawn("rand_like", Distribution::uniform, like.shape(), {like.dtype(), like.device()}, generator, where);
+  const CallScope call("rand_like", where);
+  checked(like);
+  return drawn(Distribution::uniform, like.shape(), {like.dtype(), like.device()}, generator);
 }
 Tensor randn(const Dims& shape, TensorOptions options, Generator* generator, Location where) {
-  return drawn("randn", Distribution::normal, shape, options, generator, where);
+  const CallScope call("randn", where);
+  return drawn(Distribution::normal, shape, options, generator);
 }
 Tensor randn_like(const Tensor& like, Generator* generator, Location where) {
-  checked(like, "randn_like", where);
-  return drawn("randn_like", Distribution::normal, like.shape(), {like.dtype(), like.device()}, generator, where);
+  const CallScope call("randn_like", where);
+  checked(like);
+  return drawn(Distribution::normal, like.shape(), {like.dtype(), like.device()}, generator);
 }
 
 Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options, Generator* generator,
                Location where) {
+  const CallScope call("randint", where);
   const DType dtype = options.dtype.value_or(DType::i64);
   if (low >= high || !holds(dtype, low, high - 1)) {
-    raise<ValueError>(
-        {.op = "randint", .problem = fmt::format("there are no {} integers in [{}, {})", name(dtype), low, high)},
-        where);
+    raise<ValueError>({.problem = fmt::format("there are no {} integers in [{}, {})", name(dtype), low, high)});
   }
-  const Tensor out = empty(shape, {dtype, options.device}, where);
-  draw(out, Distribution::integers, low, high, generator, "randint", where);
-  return options.requires_grad ? out.requires_grad_(true, where) : out;
+  const Tensor out = empty(shape, {dtype, options.device});
+  draw(out, Distribution::integers, low, high, generator);
+  return options.requires_grad ? out.requires_grad_(true) : out;
 }
 
 Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location where) {
-  if (n < 0) raise<ValueError>({.op = "randperm", .problem = fmt::format("n is {}, below 0", n)}, where);
-  const Tensor numbers = arange(n, {}, where);
+  const CallScope call("randperm", where);
+  if (n < 0) raise<ValueError>({.problem = fmt::format("n is {}, below 0", n)});
+  const Tensor numbers = arange(n);
   const auto blocks = static_cast<uint64_t>(philox_blocks(n, DType::i64, Distribution::integers));
   const GeneratorState s = generator_for(generator, options.device).reserve(blocks);
-  int64_t* data = numbers.data<int64_t>(where);
+  int64_t* data = numbers.data<int64_t>();
   for (int64_t i = 0; i < n; ++i) {  // Fisher and Yates, two words for each place
     const auto index = static_cast<uint64_t>(i);
     const PhiloxWords r = philox4x32_10(s.seed, s.subsequence, s.offset + index / 2);
     const uint64_t words = r.word[index % 2 * 2] | static_cast<uint64_t>(r.word[index % 2 * 2 + 1]) << 32;
     std::swap(data[i], data[i + static_cast<int64_t>(words % static_cast<uint64_t>(n - i))]);
   }
-  return numbers.to(options.dtype.value_or(DType::i64), where).to(options.device, where);
+  return numbers.to(options.dtype.value_or(DType::i64)).to(options.device);
 }
 
 Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location where) {
-  check_floating("bernoulli", checked(probabilities, "bernoulli", where), where);
+  const CallScope call("bernoulli", where);
+  check_floating(checked(probabilities));
   NoGradGuard unrecorded;
-  check_probabilities("bernoulli", probabilities, where);
-  const Tensor drawn_numbers = rand_like(probabilities, generator, where);
-  return lt(Operand(drawn_numbers, where), Operand(probabilities, where)).to(probabilities.dtype(), where);
+  check_probabilities(probabilities);
+  return (rand_like(probabilities, generator) < probabilities).to(probabilities.dtype());
 }
 
 const Tensor& uniform_(const Tensor& x, double low, double high, Generator* generator, Location where) {
-  check_floating("uniform_", checked(x, "uniform_", where), where);
+  const CallScope call("uniform_", where);
+  check_floating(checked(x));
   if (!(low <= high)) {
-    raise<ValueError>({.op = "uniform_", .problem = fmt::format("the range [{}, {}) is empty", low, high)}, where);
+    raise<ValueError>({.problem = fmt::format("the range [{}, {}) is empty", low, high)});
   }
-  return redraw("uniform_", x, Distribution::uniform, low, high, generator, where);
+  return redraw(x, Distribution::uniform, low, high, generator);
 }
 
 const Tensor& normal_(const Tensor& x, double mean, double deviation, Generator* generator, Location where) {
-  check_floating("normal_", checked(x, "normal_", where), where);
+  const CallScope call("normal_", where);
+  check_floating(checked(x));
   if (!(deviation >= 0)) {
-    raise<ValueError>({.op = "normal_", .problem = fmt::format("the deviation {} is negative", deviation)}, where);
+    raise<ValueError>({.problem = fmt::format("the deviation {} is negative", deviation)});
   }
-  return redraw("normal_", x, Distribution::normal, mean, deviation, generator, where);
+  return redraw(x, Distribution::normal, mean, deviation, generator);
 }
 
 const Tensor& bernoulli_(const Tensor& x, double p, Generator* generator, Location where) {
-  checked(x, "bernoulli_", where);
-  check_probability("bernoulli_", p, where);
-  return redraw("bernoulli_", x, Distribution::bernoulli, p, 0, generator, where);
+  const CallScope call("bernoulli_", where);
+  checked(x);
+  check_probability(p);
+  return redraw(x, Distribution::bernoulli, p, 0, generator);
 }
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator* generator, Location where) {
-  check_floating("dropout", checked(x, "dropout", where), where);
-  check_probability("dropout", p, where);
+  const CallScope call("dropout", where);
+  check_floating(checked(x));
+  check_probability(p);
   if (!training || p == 0) return x;
-  const Tensor mask = make(x.sizes(), DType::boolean, x.device(), "dropout", where);
-  draw(mask, Distribution::bernoulli, 1 - p, 0, generator, "dropout", where);
+  const Tensor mask = make(x.sizes(), DType::boolean, x.device());
+  draw(mask, Distribution::bernoulli, 1 - p, 0, generator);
   const double scale = p == 1 ? 0 : 1 / (1 - p);
   Tensor out;
   {
     NoGradGuard unrecorded;
-    Tensor kept = weft::where(Operand(mask, where), Operand(x, where), Operand(0.0, where));
-    out = mul(Operand(std::move(kept), where), Operand(scale, where));
+    out = weft::where(mask, x, 0.0) * scale;
   }
-  if (should_record(x)) record(out, "dropout", where, DropoutFormula{Saved(mask), scale}, x);
+  if (should_record(x)) record(out, DropoutFormula{Saved(mask), scale}, x);
   return out;
 }
 
 Tensor get_rng_state(Device device, Location where) {
+  const CallScope call("get_rng_state", where);
   const std::vector<uint8_t> bytes = default_generator(device).state_bytes();
-  return tensor(std::span<const uint8_t>(bytes), Dims(static_cast<int64_t>(bytes.size())), DType::u8, where);
+  return tensor(std::span<const uint8_t>(bytes), Dims(static_cast<int64_t>(bytes.size())), DType::u8);
 }
 
 void set_rng_state(const Tensor& state, Device device, Location where) {
-  checked(state, "set_rng_state", where);
+  const CallScope call("set_rng_state", where);
+  checked(state);
   if (state.dtype() != DType::u8 || state.dim() != 1) {
-    raise<FormatError>({.op = "set_rng_state",
-                        .problem = fmt::format("a random state is a 1-d uint8 tensor, not {}", describe(state)),
-                        .remedy = "pass what get_rng_state gave; the generator is unchanged"},
-                       where);
+    raise<FormatError>({.problem = fmt::format("a random state is a 1-d uint8 tensor, not {}", describe(state)),
+                        .remedy = "pass what get_rng_state gave; the generator is unchanged"});
   }
-  default_generator(device).set_state_bytes(state.to_vector<uint8_t>(where), where);
+  default_generator(device).set_state_bytes(state.to_vector<uint8_t>());
 }
 
 RngForkGuard::RngForkGuard(std::vector<Device> devices) : devices_(std::move(devices)) {
@@ -203,23 +200,17 @@ RngForkGuard::~RngForkGuard() {
 
 namespace {
 
-Tensor call_rand(const Dims& shape, std::optional<DType> dtype) {
-  return rand(shape, dtype.value_or(default_dtype), nullptr, boxed_place());
-}
-Tensor call_randn(const Dims& shape, std::optional<DType> dtype) {
-  return randn(shape, dtype.value_or(default_dtype), nullptr, boxed_place());
-}
+Tensor call_rand(const Dims& shape, std::optional<DType> dtype) { return rand(shape, dtype.value_or(default_dtype)); }
+Tensor call_randn(const Dims& shape, std::optional<DType> dtype) { return randn(shape, dtype.value_or(default_dtype)); }
 Tensor call_randint(int64_t low, int64_t high, const Dims& shape, std::optional<DType> dtype) {
-  return randint(low, high, shape, dtype.value_or(DType::i64), nullptr, boxed_place());
+  return randint(low, high, shape, dtype.value_or(DType::i64));
 }
-Tensor call_randperm(int64_t n, std::optional<DType> dtype) {
-  return randperm(n, dtype.value_or(DType::i64), nullptr, boxed_place());
-}
-Tensor call_rand_like(const Tensor& x) { return rand_like(x, nullptr, boxed_place()); }
-Tensor call_randn_like(const Tensor& x) { return randn_like(x, nullptr, boxed_place()); }
-Tensor call_bernoulli(const Tensor& p) { return bernoulli(p, nullptr, boxed_place()); }
+Tensor call_randperm(int64_t n, std::optional<DType> dtype) { return randperm(n, dtype.value_or(DType::i64)); }
+Tensor call_rand_like(const Tensor& x) { return rand_like(x); }
+Tensor call_randn_like(const Tensor& x) { return randn_like(x); }
+Tensor call_bernoulli(const Tensor& p) { return bernoulli(p); }
 Tensor call_dropout(const Tensor& x, std::optional<double> p, std::optional<bool> training) {
-  return dropout(x, p.value_or(0.5), training.value_or(true), nullptr, boxed_place());
+  return dropout(x, p.value_or(0.5), training.value_or(true));
 }
 
 std::vector<Values> shape_samples(SampleMaker& make) {

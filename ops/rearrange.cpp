@@ -16,7 +16,7 @@ namespace {
 
 struct FlipFormula {
   Dims dims;
-  Tensor operator()(Node& self, Tensor&& g) { return flip(g, dims, self.where); }
+  Tensor operator()(Tensor&& g) { return flip(g, dims); }
 };
 
 View reversed(const View& x, int dim) {
@@ -28,17 +28,16 @@ View reversed(const View& x, int dim) {
   return view;
 }
 
-void check_rank(const char* op, const Tensor& x, int least, Location where) {
-  if (checked(x, op, where).dim() >= least) return;
-  raise<ShapeError>({.op = op, .problem = fmt::format("needs rank {} or more, not shape {}", least, x.shape().text())},
-                    where);
+void check_rank(const Tensor& x, int least) {
+  if (checked(x).dim() >= least) return;
+  raise<ShapeError>({.problem = fmt::format("needs rank {} or more, not shape {}", least, x.shape().text())});
 }
 
 // ---- roll -----------------------------------------------------------------------------------------------------------
 
 struct RollFormula {
   Dims back, dims;
-  Tensor operator()(Node& self, Tensor&& g) { return roll(g, back, dims, self.where); }
+  Tensor operator()(Tensor&& g) { return roll(g, back, dims); }
 };
 
 View part_of(const View& x, int dim, int64_t first, int64_t count) {
@@ -50,10 +49,10 @@ View part_of(const View& x, int dim, int64_t first, int64_t count) {
 }
 
 // x moved on by `shift` in [0, size) along one dimension.
-Tensor rolled(const Tensor& x, int64_t shift, int dim, Location where) {
-  const Tensor out = make(x.sizes(), x.dtype(), x.device(), "roll", where);
+Tensor rolled(const Tensor& x, int64_t shift, int dim) {
+  const Tensor out = make(x.sizes(), x.dtype(), x.device());
   if (out.numel() == 0) return out;
-  const auto copy = WEFT_KERNEL_FOR(copy, out, "roll", where);
+  const auto copy = WEFT_KERNEL(copy, out);
   const int64_t kept = x.sizes()[static_cast<size_t>(dim)] - shift;
   if (shift == 0) {
     copy(out.raw_view(), x.raw_view());
@@ -66,14 +65,14 @@ Tensor rolled(const Tensor& x, int64_t shift, int dim, Location where) {
 
 // ---- unfold ---------------------------------------------------------------------------------------------------------
 
-Tensor windows(const Tensor& x, int dim, int64_t size, int64_t step, Location where) {
+Tensor windows(const Tensor& x, int dim, int64_t size, int64_t step) {
   Layout layout = x.raw_view().layout;
   layout.sizes[layout.rank] = size;
   layout.strides[layout.rank] = layout.strides[dim];
   layout.sizes[dim] = (layout.sizes[dim] - size) / step + 1;
   if (layout.sizes[dim] > 1) layout.strides[dim] *= step;
   ++layout.rank;
-  check_sizes(sizes_of(layout), layout.dtype, "unfold", where);
+  check_sizes(sizes_of(layout), layout.dtype);
   finish_layout(layout);
   return make_view(x, layout, x.data_ptr());
 }
@@ -83,106 +82,104 @@ struct UnfoldFormula {
   int dim;
   int64_t size, step;
 
-  Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
-    const Tensor whole = zeros(shape, {g.dtype(), g.device()}, where);
+  Tensor operator()(Tensor&& g) {
+    const Tensor whole = zeros(shape, {g.dtype(), g.device()});
     if (step >= size) {
-      unfold(whole, dim, size, step, where).copy_(g, where);
+      unfold(whole, dim, size, step).copy_(g);
       return whole;
     }
     // Windows and the places inside one, side by side: element (w, i) came from w * step + i.
     const int64_t count = g.sizes()[static_cast<size_t>(dim)];
     const TensorOptions options{DType::i64, g.device()};
-    const Tensor first = arange(0, count * step, step, options, where).unsqueeze(1, where);
-    const Tensor within = arange(0, size, 1, options, where);
-    const Tensor index = add(Operand(first, where), Operand(within, where)).reshape({-1}, where);
+    const Tensor first = arange(0, count * step, step, options).unsqueeze(1);
+    const Tensor within = arange(0, size, 1, options);
+    const Tensor index = (first + within).reshape({-1});
     Dims order, flat = shape;
     for (int i = 0; i < shape.size(); ++i) {
       order.push_back(i);
       if (i == dim) order.push_back(shape.size());
     }
     flat[dim] = count * size;
-    return index_add(whole, dim, index, g.permute(order, where).reshape(flat, where), 1, where);
+    return index_add(whole, dim, index, g.permute(order).reshape(flat), 1);
   }
 };
 
 }  // namespace
 
 Tensor flip(const Tensor& x, const Dims& dims, Location where) {
-  checked(x, "flip", where);
+  const CallScope call("flip", where);
+  checked(x);
   View from = x.raw_view();
   uint32_t seen = 0;
   for (const int64_t dim : dims) {
-    const int d = wrap_dim(dim, x.dim(), "flip", where);
+    const int d = wrap_dim(dim, x.dim());
     if (WEFT_UNLIKELY((seen >> d & 1) != 0)) {
-      raise<ValueError>({.op = "flip", .problem = fmt::format("dimension {} is named twice", d)}, where);
+      raise<ValueError>({.problem = fmt::format("dimension {} is named twice", d)});
     }
     seen |= 1u << d;
     if (x.dim() != 0) from = reversed(from, d);
   }
-  const Tensor out = make(x.sizes(), x.dtype(), x.device(), "flip", where);
-  WEFT_KERNEL_FOR(copy, out, "flip", where)(out.raw_view(), from);
-  if (should_record(x)) record(out, "flip", where, FlipFormula{dims}, x);
+  const Tensor out = make(x.sizes(), x.dtype(), x.device());
+  WEFT_KERNEL(copy, out)(out.raw_view(), from);
+  if (should_record(x)) record(out, FlipFormula{dims}, x);
   return out;
 }
 
 Tensor fliplr(const Tensor& x, Location where) {
-  check_rank("fliplr", x, 2, where);
-  return flip(x, 1, where);
+  const CallScope call("fliplr", where);
+  check_rank(x, 2);
+  return flip(x, 1);
 }
 
 Tensor flipud(const Tensor& x, Location where) {
-  check_rank("flipud", x, 1, where);
-  return flip(x, 0, where);
+  const CallScope call("flipud", where);
+  check_rank(x, 1);
+  return flip(x, 0);
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims, Location where) {
-  checked(x, "roll", where);
+  const CallScope call("roll", where);
+  checked(x);
   if (dims.empty() && shifts.size() == 1) {
-    return roll(x.reshape({-1}, where), shifts, 0, where).reshape(x.shape(), where);
+    return roll(x.reshape({-1}), shifts, 0).reshape(x.shape());
   }
   if (WEFT_UNLIKELY(shifts.size() != dims.size() || shifts.empty())) {
-    raise<ValueError>({.op = "roll",
-                       .problem = fmt::format("{} shifts for {} dimensions", shifts.size(), dims.size()),
-                       .remedy = "give one shift for each, or one alone"},
-                      where);
+    raise<ValueError>({.problem = fmt::format("{} shifts for {} dimensions", shifts.size(), dims.size()),
+                       .remedy = "give one shift for each, or one alone"});
   }
   Tensor out = x;
   Dims back;
   for (int i = 0; i < dims.size(); ++i) {
     if (WEFT_UNLIKELY(x.dim() == 0)) {
-      raise<IndexError>({.op = "roll",
-                         .problem = fmt::format("a 0-d tensor has no dimension {}", dims[i]),
-                         .remedy = "give the shift alone"},
-                        where);
+      raise<IndexError>(
+          {.problem = fmt::format("a 0-d tensor has no dimension {}", dims[i]), .remedy = "give the shift alone"});
     }
-    const int d = wrap_dim(dims[i], x.dim(), "roll", where);
+    const int d = wrap_dim(dims[i], x.dim());
     const int64_t n = std::max<int64_t>(x.sizes()[static_cast<size_t>(d)], 1);
     const int64_t rest = shifts[i] % n, shift = rest < 0 ? rest + n : rest;
     back.push_back(n - shift);
-    out = rolled(out, shift, d, where);
+    out = rolled(out, shift, d);
   }
-  if (should_record(x)) record(out, "roll", where, RollFormula{back, dims}, x);
+  if (should_record(x)) record(out, RollFormula{back, dims}, x);
   return out;
 }
 
 Tensor unfold(const Tensor& x, int dim, int64_t size, int64_t step, Location where) {
-  checked(x, "unfold", where);
-  const int d = wrap_dim(dim, x.dim(), "unfold", where);
+  const CallScope call("unfold", where);
+  checked(x);
+  const int d = wrap_dim(dim, x.dim());
   const int64_t n = x.dim() == 0 ? 1 : x.sizes()[static_cast<size_t>(d)];
   if (WEFT_UNLIKELY(size < 0 || size > n || step <= 0)) {
-    raise<ValueError>({.op = "unfold",
-                       .problem = fmt::format("windows of {} elements, {} apart, do not fit dimension {} of size {}",
+    raise<ValueError>({.problem = fmt::format("windows of {} elements, {} apart, do not fit dimension {} of size {}",
                                               size, step, d, n),
-                       .remedy = "the size lies in [0, size(dim)], the step is positive"},
-                      where);
+                       .remedy = "the size lies in [0, size(dim)], the step is positive"});
   }
-  if (x.dim() == 0) return x.reshape({1}, where).narrow(0, 0, size, where);
+  if (x.dim() == 0) return x.reshape({1}).narrow(0, 0, size);
   if (WEFT_UNLIKELY(x.dim() == max_rank)) {
-    raise<ShapeError>({.op = "unfold", .problem = fmt::format("a tensor has at most {} dimensions", max_rank)}, where);
+    raise<ShapeError>({.problem = fmt::format("a tensor has at most {} dimensions", max_rank)});
   }
-  const Tensor out = windows(x, d, size, step, where);
-  if (should_record(x)) record(out, "unfold", where, UnfoldFormula{x.shape(), d, size, step}, x);
+  const Tensor out = windows(x, d, size, step);
+  if (should_record(x)) record(out, UnfoldFormula{x.shape(), d, size, step}, x);
   return out;
 }
 

@@ -42,7 +42,11 @@ struct BoxedFunction {
   Value (*run)(std::span<const Value> arguments);
   /// How many arguments the function takes, the place of the call aside.
   int arity;
-  Value operator()(std::span<const Value> arguments) const { return run(arguments); }
+  Value operator()(std::span<const Value> arguments) const {
+    const char* const op = detail::current_call.op;
+    const CallScope call(op != nullptr ? op : "op", Location::none());
+    return run(arguments);
+  }
 };
 
 /// A pointwise op's functions without boxes, null where there is none; the comparisons have only the first kind.
@@ -72,17 +76,6 @@ struct OpRecord {
   PointwiseFunctions pointwise = {};
 };
 
-/// Boxed calls of this thread name `where` in errors and in the graph, until the end of the scope.
-class WEFT_API BoxedPlaceGuard {
- public:
-  explicit BoxedPlaceGuard(Location where);
-  ~BoxedPlaceGuard();
-  BoxedPlaceGuard(const BoxedPlaceGuard&) = delete;
-
- private:
-  Location saved_;
-};
-/// What the innermost BoxedPlaceGuard of this thread says; none outside.
 WEFT_API Location boxed_place();
 
 /// A boxed call got a value of a kind that its argument cannot be; `argument` counts from 0.

@@ -78,13 +78,7 @@ Tensor SampleMaker::mask(const Dims& shape) {
   return weft::tensor(std::span<const bool>(values.get(), static_cast<size_t>(n)), shape, DType::boolean).to(device_);
 }
 
-namespace {
-constinit thread_local Location place = Location::none();
-}
-
-BoxedPlaceGuard::BoxedPlaceGuard(Location where) : saved_(std::exchange(place, where)) {}
-BoxedPlaceGuard::~BoxedPlaceGuard() { place = saved_; }
-Location boxed_place() { return place; }
+Location boxed_place() { return detail::current_call.where; }
 
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
            std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call) {

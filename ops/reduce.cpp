@@ -6,13 +6,13 @@
 
 namespace weft {
 
-Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim, const char* op, Location where) {
+Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim) {
   const int rank = x.dim();
   bool gone[max_rank] = {};
   for (const int64_t d : dims) {
-    const int dim = wrap_dim(d, rank, op, where);
+    const int dim = wrap_dim(d, rank);
     if (std::exchange(gone[dim], true)) {
-      raise<ValueError>({.op = op, .problem = fmt::format("dimension {} is named twice in {}", d, dims.text())}, where);
+      raise<ValueError>({.problem = fmt::format("dimension {} is named twice in {}", d, dims.text())});
     }
   }
   Reduced to;
@@ -58,10 +58,9 @@ Tensor relabelled(const Tensor& contiguous, std::span<const int64_t> sizes) {
   return Tensor::adopt(detail::new_alias(contiguous.impl(), view.layout, view.data));
 }
 
-Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype, const char* op,
-                  Location where) {
-  Tensor out = make(to.shape, dtype, x.device(), op, where);
-  WEFT_KERNEL_FOR(reduce, x, op, where)(reduction, seen_as(out.raw_view(), to.kept), x.raw_view());
+Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype) {
+  Tensor out = make(to.shape, dtype, x.device());
+  WEFT_KERNEL(reduce, x)(reduction, seen_as(out.raw_view(), to.kept), x.raw_view());
   return out;
 }
 
@@ -71,11 +70,11 @@ bool is_wider_float(DType to, DType from) {
   return is_floating(from) && is_floating(to) && !is_storage_only(from) && itemsize(to) > itemsize(from);
 }
 // Kernels widen as they sum; any other change of dtype is a conversion of its own.
-Tensor in_sum_type(const Tensor& x, DType wanted, Location where) {
+Tensor in_sum_type(const Tensor& x, DType wanted) {
   if (WEFT_LIKELY(wanted == x.dtype())) return x;
   const bool direct =
       is_wider_float(wanted, x.dtype()) || (!is_floating(wanted) && !is_floating(x.dtype()) && itemsize(wanted) == 8);
-  return direct ? x : x.to(wanted, where);
+  return direct ? x : x.to(wanted);
 }
 
 // The gradient of a sum, scaled: g repeated over what was reduced.
@@ -83,35 +82,33 @@ struct SpreadFormula {
   Dims sizes, kept;
   DType dtype;
   double divisor;
-  Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
-    Tensor share = divisor == 1 ? std::move(g) : div(Operand(std::move(g), where), Operand(divisor, where));
-    return put_back(share.to(dtype, where), kept, where).expand(sizes, where);
+  Tensor operator()(Tensor&& g) {
+    Tensor share = divisor == 1 ? std::move(g) : std::move(g) / divisor;
+    return put_back(share.to(dtype), kept).expand(sizes);
   }
 };
 
-Tensor sum_like(Reduction reduction, const char* op, const Tensor& operand, const Dims& dims, bool keepdim,
-                DType wanted, Location where) {
-  const Reduced to = reduced(operand, dims, keepdim, op, where);
-  const Tensor x = in_sum_type(operand, wanted, where);
-  Tensor out = run_reduce(reduction, x, to, wanted, op, where);
+Tensor sum_like(Reduction reduction, const Tensor& operand, const Dims& dims, bool keepdim, DType wanted) {
+  const Reduced to = reduced(operand, dims, keepdim);
+  const Tensor x = in_sum_type(operand, wanted);
+  Tensor out = run_reduce(reduction, x, to, wanted);
   if (should_record(x)) {
     const double divisor = reduction == Reduction::mean ? static_cast<double>(to.count) : 1;
-    record(out, op, where, SpreadFormula{x.shape(), to.kept, x.dtype(), divisor}, x);
+    record(out, SpreadFormula{x.shape(), to.kept, x.dtype(), divisor}, x);
   }
   return out;
 }
 
 // [rows, n] → the product of each row without the element itself.
-Tensor products_of_others(const Tensor& x, Location where) {
+Tensor products_of_others(const Tensor& x) {
   const int64_t rows = x.sizes()[0], n = x.sizes()[1];
-  const Tensor own = eye(n, n, {DType::boolean, x.device()}, where);
-  const Tensor repeated = x.unsqueeze(1, where).expand({rows, n, n}, where);
-  return prod(masked_fill(Operand(repeated, where), Operand(own, where), Operand(1, where)), {2}, false, {}, where);
+  const Tensor own = eye(n, n, {DType::boolean, x.device()});
+  const Tensor repeated = x.unsqueeze(1).expand({rows, n, n});
+  return prod(masked_fill(repeated, own, 1), 2);
 }
 
 // The same over any dimensions: they are moved to the end and merged.
-Tensor products_of_others(const Tensor& x, const Dims& kept, Location where) {
+Tensor products_of_others(const Tensor& x, const Dims& kept) {
   Dims order, back = Dims::filled(x.dim(), 0), moved;
   int64_t rows = 1;
   for (const bool last : {false, true}) {
@@ -123,21 +120,18 @@ Tensor products_of_others(const Tensor& x, const Dims& kept, Location where) {
       moved.push_back(x.sizes()[i]);
     }
   }
-  const Tensor merged = x.permute(order, where).reshape({rows, x.numel() / std::max<int64_t>(rows, 1)}, where);
-  return products_of_others(merged, where).reshape(moved, where).permute(back, where);
+  const Tensor merged = x.permute(order).reshape({rows, x.numel() / std::max<int64_t>(rows, 1)});
+  return products_of_others(merged).reshape(moved).permute(back);
 }
 
 // Products of the other elements where some are zero, without differentiating further.
-Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept, Location where) {
+Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept) {
   const Dims dims = reduced_dims(kept);
-  const Tensor zero = eq(Operand(x, where), Operand(0, where));
-  const Tensor zeros = sum(zero, dims, true, {}, where);
-  const Tensor rest =
-      prod(masked_fill(Operand(x, where), Operand(zero, where), Operand(1, where)), dims, true, {}, where);
-  const Tensor lone = logical_and(Operand(zero, where), Operand(eq(Operand(zeros, where), Operand(1, where)), where));
-  const Tensor quotient = div(Operand(y, where), Operand(x, where));
-  const Tensor plain = weft::where(Operand(zero, where), Operand(0.0, where), Operand(quotient, where));
-  return weft::where(Operand(lone, where), Operand(rest, where), Operand(plain, where));
+  const Tensor zero = x == 0;
+  const Tensor zeros = sum(zero, dims, true);
+  const Tensor rest = prod(masked_fill(x, zero, 1), dims, true);
+  const Tensor lone = logical_and(zero, zeros == 1);
+  return weft::where(lone, rest, weft::where(zero, 0.0, y / x));
 }
 
 struct ProdFormula {
@@ -145,43 +139,39 @@ struct ProdFormula {
   SavedOutput output;
   Dims kept;
   Tensor operator()(Node& self, Tensor&& gradient) {
-    const Location where = self.where;
     const Tensor& x = input.get(self);
-    const Tensor y = put_back(output.get(self), kept, where);
-    const Tensor g = put_back(gradient, kept, where);
-    const bool zeros = x.device().type != DeviceType::meta && !all(x, where).item<bool>(where);
+    const Tensor y = put_back(output.get(self), kept);
+    const Tensor g = put_back(gradient, kept);
+    const bool zeros = x.device().type != DeviceType::meta && !all(x).item<bool>();
     Tensor dx;
     if (!zeros) {
-      dx = div(Operand(mul(Operand(g, where), Operand(y, where)), where), Operand(x, where));
+      dx = g * y / x;
     } else {
-      const Tensor others = recording() ? products_of_others(x, kept, where) : products_past_zeros(x, y, kept, where);
-      dx = mul(Operand(others, where), Operand(g, where));
+      const Tensor others = recording() ? products_of_others(x, kept) : products_past_zeros(x, y, kept);
+      dx = others * g;
     }
-    return dx.to(x.dtype(), where);
+    return dx.to(x.dtype());
   }
 };
 
-Tensor variance_gradient(const Tensor& gradient, const Tensor& x, const Dims& kept, double divisor, Location where) {
-  const Tensor wide = widened(x, where);
-  const Tensor g = put_back(gradient, kept, where);
-  Tensor centered = sub(Operand(wide, where), Operand(mean(wide, reduced_dims(kept), true, {}, where), where));
-  const Tensor share = mul(Operand(g, where), Operand(2 / divisor, where));
-  return mul(Operand(std::move(centered), where), Operand(share, where)).to(x.dtype(), where);
+Tensor variance_gradient(const Tensor& gradient, const Tensor& x, const Dims& kept, double divisor) {
+  const Tensor wide = widened(x);
+  const Tensor g = put_back(gradient, kept);
+  return ((wide - mean(wide, reduced_dims(kept), true)) * (g * (2 / divisor))).to(x.dtype());
 }
 
 struct VarianceFormula {
   Saved input;
   Dims kept;
   double divisor;
-  Tensor operator()(Node& self, Tensor&& g) { return variance_gradient(g, input.get(self), kept, divisor, self.where); }
+  Tensor operator()(Node& self, Tensor&& g) { return variance_gradient(g, input.get(self), kept, divisor); }
 };
 
 // g / y where y is not 0, else 0; also when differentiated again.
-Tensor quotient_or_zero(const Tensor& g, const Tensor& y, Location where) {
-  const Tensor none = eq(Operand(y, where), Operand(0, where));
-  const Tensor safe = masked_fill(Operand(y, where), Operand(none, where), Operand(1, where));
-  return masked_fill(Operand(div(Operand(g, where), Operand(safe, where)), where), Operand(none, where),
-                     Operand(0, where));
+Tensor quotient_or_zero(const Tensor& g, const Tensor& y) {
+  const Tensor none = y == 0;
+  const Tensor safe = masked_fill(y, none, 1);
+  return masked_fill(g / safe, none, 0);
 }
 
 struct DeviationFormula {
@@ -190,27 +180,24 @@ struct DeviationFormula {
   Dims kept;
   double divisor;
   Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
     const Tensor y = output.get(self);
-    const Tensor half = mul(Operand(std::move(g), where), Operand(0.5, where));
-    return variance_gradient(quotient_or_zero(half, y, where), input.get(self), kept, divisor, where);
+    const Tensor half = std::move(g) * 0.5;
+    return variance_gradient(quotient_or_zero(half, y), input.get(self), kept, divisor);
   }
 };
 
 // Unrecorded; by ops where the device has no kernel.
-Tensor run_variance(const Tensor& x, const Reduced& to, double correction, double divisor, const char* op,
-                    Location where) {
+Tensor run_variance(const Tensor& x, const Reduced& to, double correction, double divisor) {
   if (const auto kernel = kernels(x.raw_view()).variance; WEFT_LIKELY(kernel != nullptr)) {
-    Tensor out = make(to.shape, x.dtype(), x.device(), op, where);
+    Tensor out = make(to.shape, x.dtype(), x.device());
     kernel(seen_as(out.raw_view(), to.kept), x.raw_view(), correction);
     return out;
   }
   NoGradGuard unrecorded;
-  const Tensor wide = widened(x, where);
+  const Tensor wide = widened(x);
   const Dims dims = reduced_dims(to.kept);
-  const Tensor centered = sub(Operand(wide, where), Operand(mean(wide, dims, true, {}, where), where));
-  const Tensor total = sum(square(Operand(centered, where)), dims, true, {}, where);
-  return relabelled(div(Operand(total, where), Operand(divisor, where)).to(x.dtype(), where), to.shape);
+  const Tensor total = sum(square(wide - mean(wide, dims, true)), dims, true);
+  return relabelled((total / divisor).to(x.dtype()), to.shape);
 }
 
 double variance_divisor(const Reduced& to, double correction) {
@@ -222,102 +209,104 @@ struct LogSumExpFormula {
   SavedOutput output;
   Dims kept;
   Tensor operator()(Node& self, Tensor&& g) {
-    const Location where = self.where;
-    const Tensor y = put_back(output.get(self), kept, where);
+    const Tensor y = put_back(output.get(self), kept);
     // Over -inf alone no element has a share.
-    const Tensor none = eq(Operand(y, where), Operand(-__builtin_inf(), where));
-    const Tensor safe = masked_fill(Operand(y, where), Operand(none, where), Operand(0, where));
-    const Tensor share = exp(Operand(sub(Operand(input.get(self), where), Operand(safe, where)), where));
-    return mul(Operand(share, where), Operand(put_back(g, kept, where), where));
+    const Tensor none = y == -__builtin_inf();
+    const Tensor safe = masked_fill(y, none, 0);
+    return exp(input.get(self) - safe) * put_back(g, kept);
   }
 };
 
-Tensor run_logsumexp(const Tensor& x, const Reduced& to, Location where) {
+Tensor run_logsumexp(const Tensor& x, const Reduced& to) {
   NoGradGuard unrecorded;
   const Dims dims = reduced_dims(to.kept);
-  Tensor peak = zeros(to.kept, {x.dtype(), x.device()}, where);
+  Tensor peak = zeros(to.kept, {x.dtype(), x.device()});
   if (x.numel() != 0) {
-    peak = amax(x, dims, true, where);
-    peak = masked_fill(Operand(peak, where), Operand(isinf(Operand(peak, where)), where), Operand(0, where));
+    peak = amax(x, dims, true);
+    peak = masked_fill(peak, isinf(peak), 0);
   }
-  const Tensor scaled = exp(Operand(sub(Operand(x, where), Operand(peak, where)), where));
-  const Tensor total = log(Operand(sum(scaled, dims, true, {}, where), where));
-  return relabelled(add(Operand(total, where), Operand(peak, where)), to.shape);
+  return relabelled(log(sum(exp(x - peak), dims, true)) + peak, to.shape);
 }
 
-Tensor truth(Reduction reduction, const char* op, const Tensor& x, const Dims& dims, bool keepdim, Location where) {
-  return run_reduce(reduction, x, reduced(checked(x, op, where), dims, keepdim, op, where), DType::boolean, op, where);
+Tensor truth(Reduction reduction, const Tensor& x, const Dims& dims, bool keepdim) {
+  return run_reduce(reduction, x, reduced(checked(x), dims, keepdim), DType::boolean);
 }
 
 }  // namespace
 
 Tensor sum(const Tensor& x, Location where) { return sum(x, {}, false, {}, where); }
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
-  const DType wanted = sum_type(checked(x, "sum", where), dtype);
-  return sum_like(Reduction::sum, "sum", x, dims, keepdim, wanted, where);
+  const CallScope call("sum", where);
+  const DType wanted = sum_type(checked(x), dtype);
+  return sum_like(Reduction::sum, x, dims, keepdim, wanted);
 }
 
 Tensor mean(const Tensor& x, Location where) { return mean(x, {}, false, {}, where); }
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
-  const DType wanted = dtype.value_or(checked(x, "mean", where).dtype());
+  const CallScope call("mean", where);
+  const DType wanted = dtype.value_or(checked(x).dtype());
   if (!is_floating(wanted) || is_storage_only(wanted)) {
     raise<DTypeError>(
-        {.op = "mean",
-         .problem = fmt::format("the mean of a {} tensor as {} has no exact type", name(x.dtype()), name(wanted)),
-         .remedy = "pass a floating dtype, such as weft::f32"},
-        where);
+        {.problem = fmt::format("the mean of a {} tensor as {} has no exact type", name(x.dtype()), name(wanted)),
+         .remedy = "pass a floating dtype, such as weft::f32"});
   }
-  return sum_like(Reduction::mean, "mean", x, dims, keepdim, wanted, where);
+  return sum_like(Reduction::mean, x, dims, keepdim, wanted);
 }
 
 Tensor prod(const Tensor& x, Location where) { return prod(x, {}, false, {}, where); }
 Tensor prod(const Tensor& operand, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
-  const DType wanted = sum_type(checked(operand, "prod", where), dtype);
-  const Reduced to = reduced(operand, dims, keepdim, "prod", where);
-  const Tensor x = in_sum_type(operand, wanted, where);
-  Tensor out = run_reduce(Reduction::prod, x, to, wanted, "prod", where);
-  if (should_record(x)) record(out, "prod", where, ProdFormula{Saved(x), SavedOutput(out), to.kept}, x);
+  const CallScope call("prod", where);
+  const DType wanted = sum_type(checked(operand), dtype);
+  const Reduced to = reduced(operand, dims, keepdim);
+  const Tensor x = in_sum_type(operand, wanted);
+  Tensor out = run_reduce(Reduction::prod, x, to, wanted);
+  if (should_record(x)) record(out, ProdFormula{Saved(x), SavedOutput(out), to.kept}, x);
   return out;
 }
 
 Tensor any(const Tensor& x, Location where) { return any(x, {}, false, where); }
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
-  return truth(Reduction::any, "any", x, dims, keepdim, where);
+  const CallScope call("any", where);
+  return truth(Reduction::any, x, dims, keepdim);
 }
 Tensor all(const Tensor& x, Location where) { return all(x, {}, false, where); }
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
-  return truth(Reduction::all, "all", x, dims, keepdim, where);
+  const CallScope call("all", where);
+  return truth(Reduction::all, x, dims, keepdim);
 }
 
 Tensor var(const Tensor& x, Location where) { return var(x, {}, 1, false, where); }
 Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
-  check_floating("var", checked(x, "var", where), where);
-  const Reduced to = reduced(x, dims, keepdim, "var", where);
+  const CallScope call("var", where);
+  check_floating(checked(x));
+  const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
-  Tensor out = run_variance(x, to, correction, divisor, "var", where);
-  if (should_record(x)) record(out, "var", where, VarianceFormula{Saved(x), to.kept, divisor}, x);
+  Tensor out = run_variance(x, to, correction, divisor);
+  if (should_record(x)) record(out, VarianceFormula{Saved(x), to.kept, divisor}, x);
   return out;
 }
 
 Tensor std(const Tensor& x, Location where) { return weft::std(x, {}, 1, false, where); }
 Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
-  check_floating("std", checked(x, "std", where), where);
-  const Reduced to = reduced(x, dims, keepdim, "std", where);
+  const CallScope call("std", where);
+  check_floating(checked(x));
+  const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
-  Tensor out = sqrt(Operand(run_variance(x, to, correction, divisor, "std", where), where));
+  Tensor out = sqrt(run_variance(x, to, correction, divisor));
   if (should_record(x)) {
-    record(out, "std", where, DeviationFormula{Saved(x), SavedOutput(out), to.kept, divisor}, x);
+    record(out, DeviationFormula{Saved(x), SavedOutput(out), to.kept, divisor}, x);
   }
   return out;
 }
 
 Tensor logsumexp(const Tensor& operand, const Dims& dims, bool keepdim, Location where) {
-  const DType dtype = checked(operand, "logsumexp", where).dtype();
-  const Tensor x = is_floating(dtype) ? widened(operand, where) : operand.to(default_dtype, where);
-  const Reduced to = reduced(x, dims, keepdim, "logsumexp", where);
-  Tensor out = run_logsumexp(x, to, where);
-  if (should_record(x)) record(out, "logsumexp", where, LogSumExpFormula{Saved(x), SavedOutput(out), to.kept}, x);
-  return is_floating(dtype) ? out.to(dtype, where) : out;
+  const CallScope call("logsumexp", where);
+  const DType dtype = checked(operand).dtype();
+  const Tensor x = is_floating(dtype) ? widened(operand) : operand.to(default_dtype);
+  const Reduced to = reduced(x, dims, keepdim);
+  Tensor out = run_logsumexp(x, to);
+  if (should_record(x)) record(out, LogSumExpFormula{Saved(x), SavedOutput(out), to.kept}, x);
+  return is_floating(dtype) ? out.to(dtype) : out;
 }
 
 }  // namespace weft

@@ -10,11 +10,11 @@ using OptionalBool = std::optional<bool>;
 
 template <Tensor (*reduction)(const Tensor&, const Dims&, bool, std::optional<DType>, Location)>
 Tensor call_typed(const Tensor& x, OptionalDims dim, OptionalBool keepdim, std::optional<DType> dtype) {
-  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), dtype, boxed_place());
+  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), dtype, {});
 }
 template <Tensor (*reduction)(const Tensor&, const Dims&, bool, Location)>
 Tensor call_plain(const Tensor& x, OptionalDims dim, OptionalBool keepdim) {
-  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), boxed_place());
+  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), {});
 }
 // var(x, dim, unbiased, keepdim), var(x, unbiased) and var(x, dim, *, correction, keepdim), as PyTorch has them.
 template <Tensor (*reduction)(const Tensor&, const Dims&, double, bool, Location)>
@@ -22,25 +22,24 @@ Tensor call_corrected(const Tensor& x, const Value& dim, OptionalBool unbiased, 
                       std::optional<double> correction) {
   const auto* whole = std::get_if<bool>(&dim);
   if ((unbiased && correction) || (unbiased && whole != nullptr)) {
-    raise<ValueError>({.op = "var", .problem = "the correction is given twice", .remedy = "leave out `unbiased`"},
-                      boxed_place());
+    raise<ValueError>({.op = "var", .problem = "the correction is given twice", .remedy = "leave out `unbiased`"});
   }
   if (whole != nullptr) unbiased = *whole;
   const auto dims = whole != nullptr ? OptionalDims() : detail::unboxed<OptionalDims>(dim, 1);
   return reduction(x, dims.value_or(Dims()), correction.value_or(unbiased.value_or(true) ? 1 : 0),
-                   keepdim.value_or(false), boxed_place());
+                   keepdim.value_or(false), {});
 }
 template <Tensor (*reduction)(const Tensor&, std::optional<int64_t>, bool, Location)>
 Tensor call_index(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
-  return reduction(x, dim, keepdim.value_or(false), boxed_place());
+  return reduction(x, dim, keepdim.value_or(false), {});
 }
 
 template <Tensor (*whole)(const Tensor&, Location), ValuesAndIndices (*along)(const Tensor&, int, bool, Location),
           Tensor (*of_two)(const Tensor&, const Tensor&, Location)>
 std::vector<Tensor> call_extreme(const Tensor& x, const Value& dim, OptionalBool keepdim) {
-  if (std::holds_alternative<std::monostate>(dim)) return {whole(x, boxed_place())};
-  if (const auto* other = std::get_if<Tensor>(&dim)) return {of_two(x, *other, boxed_place())};
-  auto [values, index] = along(x, detail::unboxed<int>(dim, 1), keepdim.value_or(false), boxed_place());
+  if (std::holds_alternative<std::monostate>(dim)) return {whole(x, {})};
+  if (const auto* other = std::get_if<Tensor>(&dim)) return {of_two(x, *other, {})};
+  auto [values, index] = along(x, detail::unboxed<int>(dim, 1), keepdim.value_or(false), {});
   return {std::move(values), std::move(index)};
 }
 

@@ -8,43 +8,42 @@ namespace weft {
 
 namespace {
 
-void run_cumsum(const Tensor& out, const Tensor& x, int dim, bool exclusive, bool reverse, const char* op,
-                Location where) {
-  WEFT_KERNEL_FOR(cumsum, x, op, where)
+void run_cumsum(const Tensor& out, const Tensor& x, int dim, bool exclusive, bool reverse) {
+  WEFT_KERNEL(cumsum, x)
   (at_least_1d(out.raw_view()), at_least_1d(x.raw_view()), dim, exclusive, reverse);
 }
 
 struct CumsumFormula {
   int dim;
   bool exclusive, reverse;
-  Tensor operator()(Node& self, Tensor&& g) { return cumsum(g, dim, exclusive, !reverse, {}, self.where); }
+  Tensor operator()(Tensor&& g) { return cumsum(g, dim, exclusive, !reverse); }
 };
 
 }  // namespace
 
 Tensor cumsum(const Tensor& operand, std::optional<int64_t> dim, bool exclusive, bool reverse,
               std::optional<DType> dtype, Location where) {
-  checked(operand, "cumsum", where);
-  if (!dim) return cumsum(operand.reshape({-1}, where), 0, exclusive, reverse, dtype, where);
-  const int along = wrap_dim(*dim, operand.dim(), "cumsum", where);
-  const Tensor x = operand.to(sum_type(operand, dtype), where);
-  Tensor out = make_like(x, "cumsum", where);
-  run_cumsum(out, x, along, exclusive, reverse, "cumsum", where);
-  if (should_record(x)) record(out, "cumsum", where, CumsumFormula{along, exclusive, reverse}, x);
+  const CallScope call("cumsum", where);
+  checked(operand);
+  if (!dim) return cumsum(operand.reshape({-1}), 0, exclusive, reverse, dtype);
+  const int along = wrap_dim(*dim, operand.dim());
+  const Tensor x = operand.to(sum_type(operand, dtype));
+  Tensor out = make_like(x);
+  run_cumsum(out, x, along, exclusive, reverse);
+  if (should_record(x)) record(out, CumsumFormula{along, exclusive, reverse}, x);
   return out;
 }
 
 const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive, bool reverse, Location where) {
-  const int along = wrap_dim(dim, checked(x, "cumsum_", where).dim(), "cumsum_", where);
+  const CallScope call("cumsum_", where);
+  const int along = wrap_dim(dim, checked(x).dim());
   if (sum_type(x) != x.dtype()) {
-    raise<DTypeError>({.op = "cumsum_",
-                       .problem = fmt::format("sums of {} are int64 and do not fit in place", name(x.dtype())),
-                       .remedy = "use cumsum"},
-                      where);
+    raise<DTypeError>({.problem = fmt::format("sums of {} are int64 and do not fit in place", name(x.dtype())),
+                       .remedy = "use cumsum"});
   }
-  check_target(x, "cumsum_", where);
+  check_target(x);
   write_recorded(
-      x, "cumsum_", where, [&] { run_cumsum(x, x, along, exclusive, reverse, "cumsum_", where); },
+      x, [&] { run_cumsum(x, x, along, exclusive, reverse); },
       [&] {
         return CumsumFormula{along, exclusive, reverse};
       },
@@ -65,7 +64,7 @@ std::vector<Values> cumsum_samples(SampleMaker& make) {
 
 Tensor call_cumsum(const Tensor& x, std::optional<int64_t> dim, std::optional<bool> exclusive,
                    std::optional<bool> reverse, std::optional<DType> dtype) {
-  return cumsum(x, dim, exclusive.value_or(false), reverse.value_or(false), dtype, boxed_place());
+  return cumsum(x, dim, exclusive.value_or(false), reverse.value_or(false), dtype);
 }
 
 constexpr OpRecord records[] = {

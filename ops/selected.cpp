@@ -16,88 +16,84 @@ bool reads_no_index(const Selection& part, int64_t elements) {
 }
 
 // `to` is a view of x.
-void write_view(const Tensor& x, const View& to, const Tensor& values, bool add, const char* op, Location where) {
+void write_view(const Tensor& x, const View& to, const Tensor& values, bool add) {
   if (to.layout.numel == 0) return;
   if (!add && values.dim() == 0 && values.device().is_cpu()) {
-    WEFT_KERNEL_FOR(fill, x, op, where)(to, values.item_scalar(where));
+    WEFT_KERNEL(fill, x)(to, values.item_scalar());
     return;
   }
   if (WEFT_LIKELY(!add && values.device() == x.device())) {
-    WEFT_KERNEL_FOR(copy, x, op, where)(to, broadcast_view(values.raw_view(), sizes_of(to.layout)));
+    WEFT_KERNEL(copy, x)(to, broadcast_view(values.raw_view(), sizes_of(to.layout)));
     return;
   }
   const NoGradGuard unrecorded;
-  const Tensor near = values.to(x.device(), where), terms = add ? near.to(x.dtype(), where) : near;
+  const Tensor near = values.to(x.device()), terms = add ? near.to(x.dtype()) : near;
   const View wide = broadcast_view(terms.raw_view(), sizes_of(to.layout));
-  if (add) WEFT_KERNEL_FOR(binary, x, op, where)(BinaryOp::add, to, to, wide);
-  else WEFT_KERNEL_FOR(copy, x, op, where)(to, wide);
+  if (add) WEFT_KERNEL(binary, x)(BinaryOp::add, to, to, wide);
+  else WEFT_KERNEL(copy, x)(to, wide);
 }
 
 }  // namespace
 
-Tensor read_part(const Tensor& x, const Region& part, const char*, Location) {
+Tensor read_part(const Tensor& x, const Region& part) {
   const View view = region_view(x.raw_view(), part);
   return make_view(x, view.layout, view.data);
 }
 
-Tensor read_part(const Tensor& x, const Selection& part, const char* op, Location where) {
-  Tensor out = make(part.shape(), x.dtype(), x.device(), op, where);
+Tensor read_part(const Tensor& x, const Selection& part) {
+  Tensor out = make(part.shape(), x.dtype(), x.device());
   if (WEFT_UNLIKELY(reads_no_index(part, out.numel()))) {
-    check_indices(part, op, where);
+    check_indices(part);
     return out;
   }
-  const CallScope scope(op, where);
   IndexPlan plan;
   View base;
   make_plan(plan, base, x.raw_view(), part);
-  if (plan.count == 0) WEFT_KERNEL_FOR(copy, x, op, where)(out.raw_view(), base);  // nothing but bools
-  else WEFT_KERNEL_FOR(index_get, x, op, where)(out.raw_view(), base, plan);
+  if (plan.count == 0) WEFT_KERNEL(copy, x)(out.raw_view(), base);  // nothing but bools
+  else WEFT_KERNEL(index_get, x)(out.raw_view(), base, plan);
   return out;
 }
 
-Tensor read_part(const Tensor& x, const MaskSelection& part, const char* op, Location where) {
-  Tensor out = make(part.shape(), x.dtype(), x.device(), op, where);
+Tensor read_part(const Tensor& x, const MaskSelection& part) {
+  Tensor out = make(part.shape(), x.dtype(), x.device());
   if (part.count != 0) {
-    WEFT_KERNEL_FOR(masked_select, x, op, where)(out.raw_view(), x.raw_view(), part.mask.raw_view());
+    WEFT_KERNEL(masked_select, x)(out.raw_view(), x.raw_view(), part.mask.raw_view());
   }
   return out;
 }
 
-void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add, const char* op, Location where) {
-  write_view(x, region_view(x.raw_view(), part), values, add, op, where);
+void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add) {
+  write_view(x, region_view(x.raw_view(), part), values, add);
 }
 
-void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add, const char* op,
-                Location where) {
+void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add) {
   const Dims shape = part.shape();
-  check_sizes(shape, x.dtype(), op, where);
+  check_sizes(shape, x.dtype());
   if (WEFT_UNLIKELY(reads_no_index(part, shape.product()))) {
-    check_indices(part, op, where);
+    check_indices(part);
     return;
   }
   IndexPlan plan;
   View base;
   make_plan(plan, base, x.raw_view(), part);
   if (plan.count == 0) {  // nothing but bools
-    write_view(x, base, values, add, op, where);
+    write_view(x, base, values, add);
     return;
   }
-  const CallScope scope(op, where);
-  WEFT_KERNEL_FOR(index_put, x, op, where)(base, broadcast_view(values.raw_view(), shape), plan, add);
+  WEFT_KERNEL(index_put, x)(base, broadcast_view(values.raw_view(), shape), plan, add);
 }
 
-void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add, const char* op,
-                Location where) {
+void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add) {
   if (part.count == 0) return;
   const NoGradGuard unrecorded;
   const View to = x.raw_view(), mask = part.mask.raw_view();
   if (!add && values.numel() == 1) {
-    WEFT_KERNEL_FOR(where, x, op, where)(to, mask, broadcast_view(values.raw_view(), x.sizes()), to);
+    WEFT_KERNEL(where, x)(to, mask, broadcast_view(values.raw_view(), x.sizes()), to);
     return;
   }
-  const Tensor terms = add ? read_part(x, part, op, where) + values : values;
-  const Tensor line = terms.expand(part.shape(), where).contiguous(where);
-  WEFT_KERNEL_FOR(masked_scatter, x, op, where)(to, mask, line.raw_view());
+  const Tensor terms = add ? read_part(x, part) + values : values;
+  const Tensor line = terms.expand(part.shape()).contiguous();
+  WEFT_KERNEL(masked_scatter, x)(to, mask, line.raw_view());
 }
 
 }  // namespace weft

@@ -11,20 +11,17 @@ namespace {
 
 bool is_mask(const Index& item) { return item.tensor.dtype() == DType::boolean; }
 
-const Tensor& checked_tensor(const Index& item, const char* op, Location where) {
-  const DType t = checked(item.tensor, op, where).dtype();
+const Tensor& checked_tensor(const Index& item) {
+  const DType t = checked(item.tensor).dtype();
   if (WEFT_LIKELY(t == DType::boolean || (is_integer(t) && !is_storage_only(t)))) return item.tensor;
-  raise<DTypeError>({.op = op,
-                     .problem = fmt::format("an index of {} selects nothing: indices are integers or bools", name(t)),
-                     .remedy = "convert it with to(weft::i64) or to(weft::boolean)"},
-                    where);
+  raise<DTypeError>({.problem = fmt::format("an index of {} selects nothing: indices are integers or bools", name(t)),
+                     .remedy = "convert it with to(weft::i64) or to(weft::boolean)"});
 }
 
 // Reads the indices of one tensor into a region and, where there are others than integers and slices, into a selection.
 class Parser {
  public:
-  Parser(Region& region, Selection* selection, const Tensor& x, const char* op, Location where)
-      : region_(region), selection_(selection), x_(x), op_(op), where_(where) {}
+  Parser(Region& region, Selection* selection, const Tensor& x) : region_(region), selection_(selection), x_(x) {}
 
   void read(std::span<const Index> items) {
     const int missing = x_.dim() - count(items);
@@ -63,7 +60,7 @@ class Parser {
       if (item.kind == Index::Kind::integer || item.kind == Index::Kind::slice) ++used;
       else if (item.kind == Index::Kind::ellipsis) ++ellipses;
       else if (item.kind == Index::Kind::tensor) {
-        checked_tensor(item, op_, where_);
+        checked_tensor(item);
         used += is_mask(item) ? item.tensor.dim() : 1;
       }
     }
@@ -96,7 +93,7 @@ class Parser {
     std::optional<int64_t> start, stop;
     if (item.has_start) start = item.start;
     if (item.has_stop) stop = item.stop;
-    const SliceRange range = slice_range(start, stop, item.step, size(), op_, where_);
+    const SliceRange range = slice_range(start, stop, item.step, size());
     region_.first[dim_] = range.first;
     region_.step[dim_] = range.step;
     axis(dim_++, range.count);
@@ -112,12 +109,12 @@ class Parser {
     if (item.tensor.dim() == 0 && item.tensor.device().type == DeviceType::meta && !is_mask(item)) {
       integer(0);  // any value gives this shape
     } else if (item.tensor.dim() == 0) {
-      if (is_mask(item)) boolean(item.tensor.item_scalar(where_).to<bool>());
-      else integer(index_numbers(item.tensor, where_).item_scalar(where_).to<int64_t>());
+      if (is_mask(item)) boolean(item.tensor.item<bool>());
+      else integer(index_numbers(item.tensor).item<int64_t>());
     } else if (is_mask(item)) {
-      mask(item.tensor.to(x_.device(), where_));
+      mask(item.tensor.to(x_.device()));
     } else {
-      pick(index_numbers(item.tensor.to(x_.device(), where_), where_), 1);
+      pick(index_numbers(item.tensor.to(x_.device())), 1);
     }
   }
 
@@ -163,42 +160,37 @@ class Parser {
   }
 
   [[noreturn]] void fail(const std::string& problem, const std::string& details) const {
-    raise<IndexError>({.op = op_, .problem = problem, .details = details}, where_);
+    raise<IndexError>({.problem = problem, .details = details});
   }
   [[noreturn]] void out_of_range(int64_t index, int64_t n) const {
-    raise<IndexError>(
-        {.op = op_, .problem = fmt::format("index {} is out of range for axis {} of size {}", index, dim_, n)}, where_);
+    raise<IndexError>({.problem = fmt::format("index {} is out of range for axis {} of size {}", index, dim_, n)});
   }
   [[noreturn]] void too_many_dimensions() const {
-    raise<ShapeError>({.op = op_, .problem = fmt::format("a tensor has at most {} dimensions", max_rank)}, where_);
+    raise<ShapeError>({.problem = fmt::format("a tensor has at most {} dimensions", max_rank)});
   }
 
   Region& region_;
   Selection* selection_;
   const Tensor& x_;
-  const char* op_;
-  Location where_;
   int dim_ = 0;
   int first_pick_ = -1, last_pick_ = -1;
   bool separated_ = false;
 };
 
-void check_mask_shape(const Tensor& mask, const Tensor& x, int first, const char* op, Location where) {
+void check_mask_shape(const Tensor& mask, const Tensor& x, int first) {
   for (int i = 0; i < mask.dim(); ++i) {
     if (WEFT_LIKELY(mask.sizes()[i] == x.sizes()[first + i])) continue;
-    raise<IndexError>({.op = op,
-                       .problem = fmt::format("a mask of shape {} does not fit axis {} of size {}", mask.shape().text(),
+    raise<IndexError>({.problem = fmt::format("a mask of shape {} does not fit axis {} of size {}", mask.shape().text(),
                                               first + i, x.sizes()[first + i]),
-                       .details = fmt::format("the shape is {}", x.shape().text())},
-                      where);
+                       .details = fmt::format("the shape is {}", x.shape().text())});
   }
 }
 
 // A mask is the row-major positions where it holds: one index where x's dimensions lie as one, else one for each.
 void Parser::mask(const Tensor& mask) {
-  check_mask_shape(mask, x_, dim_, op_, where_);
+  check_mask_shape(mask, x_, dim_);
   const bool merged = merged_stride(x_.raw_view().layout, dim_, mask.dim()).has_value();
-  const Tensor dense = merged ? mask.contiguous(where_) : mask;
+  const Tensor dense = merged ? mask.contiguous() : mask;
   View truth = dense.raw_view();
   if (merged) {
     truth.layout.rank = 1;
@@ -206,14 +198,14 @@ void Parser::mask(const Tensor& mask) {
     truth.layout.strides[0] = 1;
   }
   const int columns = truth.layout.rank;
-  const int64_t rows = count_true(op_, dense, where_);
+  const int64_t rows = count_true(dense);
   const int64_t sizes[] = {columns, rows};
-  const Tensor positions = make(sizes, DType::i64, x_.device(), op_, where_);
+  const Tensor positions = make(sizes, DType::i64, x_.device());
   View out = positions.raw_view();
   std::swap(out.layout.sizes[0], out.layout.sizes[1]);
   std::swap(out.layout.strides[0], out.layout.strides[1]);
   finish_layout(out.layout);
-  WEFT_KERNEL_FOR(nonzero, dense, op_, where_)(out, truth);
+  WEFT_KERNEL(nonzero, dense)(out, truth);
   if (merged) {
     Layout line = positions.raw_view().layout;
     line.rank = 1;
@@ -222,7 +214,7 @@ void Parser::mask(const Tensor& mask) {
     pick(Tensor::adopt(detail::new_alias(positions.impl(), line, positions.data_ptr())), mask.dim());
     return;
   }
-  for (int i = 0; i < columns; ++i) pick(positions.select(0, i, where_), 1);
+  for (int i = 0; i < columns; ++i) pick(positions.select(0, i), 1);
 }
 
 }  // namespace
@@ -257,11 +249,8 @@ View region_view(const View& whole, const Region& region) {
   return part;
 }
 
-SliceRange slice_range(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t n,
-                       const char* op, Location where) {
-  if (WEFT_UNLIKELY(step == 0)) {
-    raise<ValueError>({.op = op, .problem = "the step of a slice cannot be 0"}, where);
-  }
+SliceRange slice_range(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t n) {
+  if (WEFT_UNLIKELY(step == 0)) raise<ValueError>({.problem = "the step of a slice cannot be 0"});
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
   const auto bound = [&](std::optional<int64_t> v, int64_t otherwise) {
     if (!v) return otherwise;
@@ -286,12 +275,12 @@ bool is_basic(std::span<const Index> items) {
   return true;
 }
 
-Tensor only_mask(const Tensor& x, std::span<const Index> items, const char* op, Location where) {
+Tensor only_mask(const Tensor& x, std::span<const Index> items) {
   if (items.size() != 1 || items[0].kind != Index::Kind::tensor) return {};
-  const Tensor& mask = checked_tensor(items[0], op, where);
+  const Tensor& mask = checked_tensor(items[0]);
   if (!is_mask(items[0]) || mask.dim() == 0 || mask.dim() > x.dim()) return {};
-  check_mask_shape(mask, x, 0, op, where);
-  return mask.to(x.device(), where);
+  check_mask_shape(mask, x, 0);
+  return mask.to(x.device());
 }
 
 const Tensor* only_list(const Tensor& x, std::span<const Index> items) {
@@ -303,19 +292,14 @@ const Tensor* only_list(const Tensor& x, std::span<const Index> items) {
   return fits ? &items[0].tensor : nullptr;
 }
 
-void parse(Region& out, const Tensor& x, std::span<const Index> items, const char* op, Location where) {
-  Parser(out, nullptr, x, op, where).read(items);
-}
-void parse(Selection& out, const Tensor& x, std::span<const Index> items, const char* op, Location where) {
-  Parser(out.region, &out, x, op, where).read(items);
-}
+void parse(Region& out, const Tensor& x, std::span<const Index> items) { Parser(out, nullptr, x).read(items); }
+void parse(Selection& out, const Tensor& x, std::span<const Index> items) { Parser(out.region, &out, x).read(items); }
 
-void check_indices(const Selection& selection, const char* op, Location where) {
-  const CallScope scope(op, where);
+void check_indices(const Selection& selection) {
   for (int k = 0; k < selection.picks.count; ++k) {
     const int64_t n = selection.picks.extent[k];
     if (selection.index[k].device().type == DeviceType::meta) continue;
-    for (const int64_t i : without_repeats(selection.index[k], where).to_vector<int64_t>(where)) {
+    for (const int64_t i : without_repeats(selection.index[k]).to_vector<int64_t>()) {
       if (i < -n || i >= n) index_out_of_range(i, selection.picks.dim[k], n);
     }
   }

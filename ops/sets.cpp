@@ -24,19 +24,19 @@ namespace {
 
 TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()}; }
 
-void check_from_zero(const char* op, const Tensor& list, Location where) {
-  if (const auto least = min(list, where).item<int64_t>(where); WEFT_UNLIKELY(least < 0)) {
-    raise<ValueError>({.op = op, .problem = fmt::format("takes numbers from 0 on, not {}", least)}, where);
+void check_from_zero(const Tensor& list) {
+  if (const auto least = min(list).item<int64_t>(); WEFT_UNLIKELY(least < 0)) {
+    raise<ValueError>({.problem = fmt::format("takes numbers from 0 on, not {}", least)});
   }
 }
 
 // Room for every number from 0 to the largest in the list, which is not empty: a kernel takes them as places.
-int64_t room_for(const char* op, const Tensor& list, Location where) {
-  check_from_zero(op, list, where);
-  const auto most = max(list, where).item<int64_t>(where);
+int64_t room_for(const Tensor& list) {
+  check_from_zero(list);
+  const auto most = max(list).item<int64_t>();
   const Checked room = Checked(most) + 1;
   if (WEFT_UNLIKELY(!room.fits())) {
-    raise<ValueError>({.op = op, .problem = fmt::format("there is no room for numbers up to {}", most)}, where);
+    raise<ValueError>({.problem = fmt::format("there is no room for numbers up to {}", most)});
   }
   return room.value();
 }
@@ -44,142 +44,140 @@ int64_t room_for(const char* op, const Tensor& list, Location where) {
 // ---- unique ---------------------------------------------------------------------------------------------------------
 
 // x sorted along its only dimension; `order` gets the permutation, if it is given.
-Tensor sorted_list(const char* op, const Tensor& x, Tensor* order, Location where) {
-  const Tensor out = make_like(x, op, where);
-  if (order != nullptr) *order = make(x.sizes(), DType::i64, x.device(), op, where);
+Tensor sorted_list(const Tensor& x, Tensor* order) {
+  const Tensor out = make_like(x);
+  if (order != nullptr) *order = make(x.sizes(), DType::i64, x.device());
   if (x.numel() == 0) return out;
-  CallScope scope(op, where);
   const View permutation = order != nullptr ? order->raw_view() : View{};
-  WEFT_KERNEL_FOR(sort, x, op, where)(out.raw_view(), permutation, x.raw_view(), 0, false);
+  WEFT_KERNEL(sort, x)(out.raw_view(), permutation, x.raw_view(), 0, false);
   return out;
 }
 
 // The permutation that sorts the rows of a matrix lexicographically: stable, from the last column to the first.
-Tensor row_order(const char* op, const Tensor& rows, Location where) {
-  Tensor order = arange(0, rows.sizes()[0], 1, counting(rows), where);
+Tensor row_order(const Tensor& rows) {
+  Tensor order = arange(0, rows.sizes()[0], 1, counting(rows));
   for (int64_t column = rows.sizes()[1] - 1; column >= 0; --column) {
     Tensor next;
-    sorted_list(op, index_select(rows.select(1, column, where), 0, order, where).contiguous(where), &next, where);
-    order = index_select(order, 0, next, where);
+    sorted_list(index_select(rows.select(1, column), 0, order).contiguous(), &next);
+    order = index_select(order, 0, next);
   }
   return order;
 }
 
 // True at each element, or row, that differs from the one before it.
-Tensor first_of_each(const Tensor& x, Location where) {
+Tensor first_of_each(const Tensor& x) {
   const int64_t n = x.sizes()[0];
-  const Tensor first = ones(Dims(n), {DType::boolean, x.device()}, where);
+  const Tensor first = ones(Dims(n), {DType::boolean, x.device()});
   if (n <= 1) return first;
-  Tensor differs = ne(Operand(x.narrow(0, 1, n - 1, where), where), Operand(x.narrow(0, 0, n - 1, where), where));
-  if (x.dim() == 2) differs = any(differs, 1, false, where);
-  first.narrow(0, 1, n - 1, where).copy_(differs, where);
+  Tensor differs = x.narrow(0, 1, n - 1) != x.narrow(0, 0, n - 1);
+  if (x.dim() == 2) differs = any(differs, 1);
+  first.narrow(0, 1, n - 1).copy_(differs);
   return first;
 }
 
 // The distinct elements, or rows, of x among neighbours; `order` (may be undefined) says where each came from.
-Unique among_neighbours(const Tensor& x, const Tensor& order, const UniqueOptions& wanted, Location where) {
-  const Tensor first = first_of_each(x, where);
-  const Tensor starts = nonzero(first, where).reshape({-1}, where);
-  Unique out{index_select(x, 0, starts, where), {}, {}};
+Unique among_neighbours(const Tensor& x, const Tensor& order, const UniqueOptions& wanted) {
+  const Tensor first = first_of_each(x);
+  const Tensor starts = nonzero(first).reshape({-1});
+  Unique out{index_select(x, 0, starts), {}, {}};
   if (wanted.return_inverse) {
-    const Tensor place = sub(Operand(cumsum(first, 0, false, false, {}, where), where), Operand(1, where));
-    out.inverse = order.defined() ? index_copy(place, 0, order, place, where) : place;
+    const Tensor place = cumsum(first, 0) - 1;
+    out.inverse = order.defined() ? index_copy(place, 0, order, place) : place;
   }
   if (wanted.return_counts) {
-    const Tensor ends = full(starts.shape(), x.sizes()[0], counting(x), where);
+    const Tensor ends = full(starts.shape(), x.sizes()[0], counting(x));
     const int64_t n = starts.numel();
-    if (n > 1) ends.narrow(0, 0, n - 1, where).copy_(starts.narrow(0, 1, n - 1, where), where);
-    out.counts = sub(Operand(ends, where), Operand(starts, where));
+    if (n > 1) ends.narrow(0, 0, n - 1).copy_(starts.narrow(0, 1, n - 1));
+    out.counts = ends - starts;
   }
   return out;
 }
 
-Unique distinct(const char* op, const Tensor& x, bool sorted, const UniqueOptions& wanted, Location where) {
+Unique distinct(const Tensor& x, bool sorted, const UniqueOptions& wanted) {
   NoGradGuard unrecorded;
-  checked(x, op, where);
-  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(op, x, where);
+  checked(x);
+  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(x);
   if (!wanted.dim) {
-    Tensor order, list = x.reshape({-1}, where);
-    if (sorted) list = sorted_list(op, list, wanted.return_inverse ? &order : nullptr, where);
-    Unique out = among_neighbours(list, order, wanted, where);
-    if (wanted.return_inverse) out.inverse = out.inverse.view(x.shape(), where);
+    Tensor order, list = x.reshape({-1});
+    if (sorted) list = sorted_list(list, wanted.return_inverse ? &order : nullptr);
+    Unique out = among_neighbours(list, order, wanted);
+    if (wanted.return_inverse) out.inverse = out.inverse.view(x.shape());
     return out;
   }
-  const int d = wrap_dim(*wanted.dim, x.dim(), op, where);
-  const Tensor slices = (x.dim() == 0 ? x.reshape({1}, where) : x).transpose(0, d, where);
+  const int d = wrap_dim(*wanted.dim, x.dim());
+  const Tensor slices = (x.dim() == 0 ? x.reshape({1}) : x).transpose(0, d);
   const int64_t n = slices.sizes()[0];
-  Tensor order, rows = slices.reshape({n, n == 0 ? 0 : slices.numel() / n}, where);
+  Tensor order, rows = slices.reshape({n, n == 0 ? 0 : slices.numel() / n});
   if (sorted) {
-    order = row_order(op, rows, where);
-    rows = index_select(rows, 0, order, where);
+    order = row_order(rows);
+    rows = index_select(rows, 0, order);
   }
-  Unique out = among_neighbours(rows, order, wanted, where);
+  Unique out = among_neighbours(rows, order, wanted);
   Dims shape = slices.shape();
   shape[0] = out.values.sizes()[0];
-  out.values = out.values.view(shape, where).transpose(0, d, where).contiguous(where);
+  out.values = out.values.view(shape).transpose(0, d).contiguous();
   return out;
 }
 
 }  // namespace
 
 Unique unique(const Tensor& x, UniqueOptions options, Location where) {
-  return distinct("unique", x, true, options, where);
+  const CallScope call("unique", where);
+  return distinct(x, true, options);
 }
 
 Unique unique_consecutive(const Tensor& x, UniqueOptions options, Location where) {
-  return distinct("unique_consecutive", x, false, options, where);
+  const CallScope call("unique_consecutive", where);
+  return distinct(x, false, options);
 }
 
 // ---- counts ---------------------------------------------------------------------------------------------------------
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Location where) {
-  constexpr const char* op = "bincount";
-  const Tensor list = checked_index(op, checked(x, op, where), x, where);
+  const CallScope call("bincount", where);
+  const Tensor list = checked_index(checked(x), x);
   const bool fits = x.dim() == 1 && (!weights.defined() || std::ranges::equal(weights.sizes(), x.sizes()));
   if (WEFT_UNLIKELY(!fits)) {
-    raise_shapes(op, "needs a 1-d tensor, and as many weights as it has elements",
-                 weights.defined() ? "flatten both" : "flatten it", where);
+    raise_shapes("needs a 1-d tensor, and as many weights as it has elements",
+                 weights.defined() ? "flatten both" : "flatten it");
   }
-  if (minlength < 0) raise<ValueError>({.op = op, .problem = "minlength cannot be negative"}, where);
-  check_same_device(op, where, {&x, &weights});
-  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(op, x, where);
+  if (minlength < 0) raise<ValueError>({.problem = "minlength cannot be negative"});
+  check_same_device({&x, &weights});
+  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(x);
   int64_t size = minlength;
-  if (x.numel() != 0) size = std::max(size, room_for(op, list, where));
+  if (x.numel() != 0) size = std::max(size, room_for(list));
   if (!weights.defined()) {
-    const Tensor counts = zeros(size, counting(x), where);
+    const Tensor counts = zeros(size, counting(x));
     if (const auto kernel = kernels(counts.raw_view()).bincount; kernel != nullptr) {
-      CallScope scope(op, where);
       kernel(counts.raw_view(), list.raw_view());
       return counts;
     }
-    return index_add(counts, 0, list, ones(1, counting(x), where).expand(x.shape(), where), 1, where);
+    return index_add(counts, 0, list, ones(1, counting(x)).expand(x.shape()));
   }
-  const Tensor terms = weights.dtype() == DType::f32 ? weights : weights.to(DType::f64, where);
-  return index_add(zeros(size, {terms.dtype(), x.device()}, where), 0, list, terms, 1, where);
+  const Tensor terms = weights.dtype() == DType::f32 ? weights : weights.to(DType::f64);
+  return index_add(zeros(size, {terms.dtype(), x.device()}), 0, list, terms);
 }
 
 Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
-  constexpr const char* op = "one_hot";
-  const Tensor at = checked_index(op, checked(indices, op, where), indices, where);
+  const CallScope call("one_hot", where);
+  const Tensor at = checked_index(checked(indices), indices);
   const bool meta = indices.device().type == DeviceType::meta;
   if (classes == -1) {
-    if (WEFT_UNLIKELY(meta)) count_true(op, indices, where);
+    if (WEFT_UNLIKELY(meta)) count_true(indices);
     if (indices.numel() == 0) {
-      raise<ValueError>({.op = op, .problem = "no index says how many classes there are", .remedy = "give the number"},
-                        where);
+      raise<ValueError>({.problem = "no index says how many classes there are", .remedy = "give the number"});
     }
-    classes = room_for(op, at, where);
+    classes = room_for(at);
   } else if (classes < 0) {
-    raise<ValueError>({.op = op, .problem = "the number of classes cannot be negative"}, where);
+    raise<ValueError>({.problem = "the number of classes cannot be negative"});
   }
   Dims shape = indices.shape();
   shape.push_back(classes);
-  const Tensor out = zeros(shape, counting(indices), where);
+  const Tensor out = zeros(shape, counting(indices));
   if (at.numel() == 0) return out;
-  if (WEFT_LIKELY(!meta)) check_from_zero(op, at, where);
-  const Tensor one = ones({}, counting(indices), where), column = at.unsqueeze(-1, where);
-  CallScope scope(op, where);
-  WEFT_KERNEL_FOR(scatter, out, op, where)
+  if (WEFT_LIKELY(!meta)) check_from_zero(at);
+  const Tensor one = ones({}, counting(indices)), column = at.unsqueeze(-1);
+  WEFT_KERNEL(scatter, out)
   (Scatter::sum, out.raw_view(), out.dim() - 1, column.raw_view(), broadcast_view(one.raw_view(), column.sizes()));
   return out;
 }
@@ -189,59 +187,55 @@ Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
 namespace {
 
 // `sorted` in ascending order.
-Tensor ordered(const char* op, const Tensor& sorted, const Tensor& sorter, Location where) {
+Tensor ordered(const Tensor& sorted, const Tensor& sorter) {
   if (!sorter.defined()) return sorted;
   if (WEFT_UNLIKELY(!std::ranges::equal(sorter.sizes(), sorted.sizes()))) {
-    raise_shapes(op, fmt::format("a sorter of shape {} for {}", sorter.shape().text(), sorted.shape().text()),
-                 "both have one shape", where);
+    raise_shapes(fmt::format("a sorter of shape {} for {}", sorter.shape().text(), sorted.shape().text()),
+                 "both have one shape");
   }
-  return take_along_dim(sorted, sorter, -1, where);
+  return take_along_dim(sorted, sorter, -1);
 }
 
-Tensor places(const char* op, const Tensor& given_sorted, const Operand& values, const SearchOptions& options,
-              Location where) {
-  const Tensor sorted = ordered(op, checked(given_sorted, op, where), options.sorter, where);
-  const Tensor& given = checked(values.tensor(), op, where);
+Tensor places(const Tensor& given_sorted, const Operand& values, const SearchOptions& options) {
+  const Tensor sorted = ordered(checked(given_sorted), options.sorter);
+  const Tensor& given = checked(values.tensor());
   Tensor x = given;
   if (given.impl()->wrapped_number) {  // a fraction among integers keeps its value
     const DType dtype = result_type(sorted, values);
-    if (dtype != sorted.dtype()) {
-      return places(op, sorted.to(dtype, where), values, {options.right, options.out_int32}, where);
-    }
-    x = given.to(dtype, where).to(sorted.device(), where);
+    if (dtype != sorted.dtype()) return places(sorted.to(dtype), values, {options.right, options.out_int32});
+    x = given.to(dtype).to(sorted.device());
   }
-  check_source(op, sorted, x, where);
+  check_source(sorted, x);
   bool fits = sorted.dim() >= 1 && (sorted.dim() == 1 || sorted.dim() == x.dim());
   for (int i = 0; fits && i + 1 < sorted.dim(); ++i) fits = sorted.sizes()[i] == x.sizes()[i];
   if (WEFT_UNLIKELY(!fits)) {
-    raise_shapes(op, fmt::format("values of shape {} have no place in {}", x.shape().text(), sorted.shape().text()),
-                 "the sorted tensor is 1-d, or has the sizes of the values but for the last", where);
+    raise_shapes(fmt::format("values of shape {} have no place in {}", x.shape().text(), sorted.shape().text()),
+                 "the sorted tensor is 1-d, or has the sizes of the values but for the last");
   }
   if (options.out_int32 && sorted.sizes().back() > std::numeric_limits<int32_t>::max()) {
-    raise<ValueError>(
-        {.op = op, .problem = fmt::format("places among {} elements do not fit int32", sorted.sizes().back())}, where);
+    raise<ValueError>({.problem = fmt::format("places among {} elements do not fit int32", sorted.sizes().back())});
   }
-  const Tensor out = make(x.sizes(), DType::i64, x.device(), op, where);
+  const Tensor out = make(x.sizes(), DType::i64, x.device());
   if (out.numel() != 0) {
-    CallScope scope(op, where);
-    WEFT_KERNEL_FOR(searchsorted, out, op, where)
+    WEFT_KERNEL(searchsorted, out)
     (at_least_1d(out.raw_view()), sorted.raw_view(), at_least_1d(x.raw_view()), options.right);
   }
-  return options.out_int32 ? out.to(DType::i32, where) : out;
+  return options.out_int32 ? out.to(DType::i32) : out;
 }
 
 }  // namespace
 
 Tensor searchsorted(const Tensor& sorted, const Operand& values, const SearchOptions& options) {
-  return places("searchsorted", sorted, values, options, values.where);
+  const CallScope call("searchsorted", values.where);
+  return places(sorted, values, options);
 }
 
 Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right, bool out_int32) {
-  if (WEFT_UNLIKELY(checked(boundaries, "bucketize", values.where).dim() != 1)) {
-    raise_shapes("bucketize", fmt::format("the boundaries must be 1-d, not {}", boundaries.shape().text()), "",
-                 values.where);
+  const CallScope call("bucketize", values.where);
+  if (WEFT_UNLIKELY(checked(boundaries).dim() != 1)) {
+    raise_shapes(fmt::format("the boundaries must be 1-d, not {}", boundaries.shape().text()));
   }
-  return places("bucketize", boundaries, values, {right, out_int32}, values.where);
+  return places(boundaries, values, {right, out_int32});
 }
 
 namespace {
@@ -300,23 +294,21 @@ std::vector<Tensor> listed(const Unique& found) {
 // Ascending order is one that unsorted results may have.
 std::vector<Tensor> call_unique(const Tensor& x, std::optional<bool>, std::optional<bool> inverse,
                                 std::optional<bool> counts, std::optional<int64_t> dim) {
-  return listed(unique(x, {inverse.value_or(false), counts.value_or(false), dim}, boxed_place()));
+  return listed(unique(x, {inverse.value_or(false), counts.value_or(false), dim}));
 }
 std::vector<Tensor> call_unique_consecutive(const Tensor& x, std::optional<bool> inverse, std::optional<bool> counts,
                                             std::optional<int64_t> dim) {
-  return listed(unique_consecutive(x, {inverse.value_or(false), counts.value_or(false), dim}, boxed_place()));
+  return listed(unique_consecutive(x, {inverse.value_or(false), counts.value_or(false), dim}));
 }
 Tensor call_bincount(const Tensor& x, const Tensor& weights, std::optional<int64_t> minlength) {
-  return bincount(x, weights, minlength.value_or(0), boxed_place());
+  return bincount(x, weights, minlength.value_or(0));
 }
 Tensor call_one_hot(const Tensor& indices, std::optional<int64_t> classes) {
-  return one_hot(indices, classes.value_or(-1), boxed_place());
+  return one_hot(indices, classes.value_or(-1));
 }
 bool on_the_right(std::optional<bool> right, const std::optional<std::string>& side) {
   if (!side) return right.value_or(false);
-  const auto refuse = [](const std::string& problem) {
-    raise<ValueError>({.op = "searchsorted", .problem = problem}, boxed_place());
-  };
+  const auto refuse = [](const std::string& problem) { raise<ValueError>({.op = "searchsorted", .problem = problem}); };
   if (*side != "left" && *side != "right") {
     refuse(fmt::format("argument 'side' must be 'left' or 'right', not '{}'", *side));
   }

@@ -10,16 +10,9 @@ namespace weft {
 
 namespace {
 
-const char* name_of(bool logarithm) { return logarithm ? "log_softmax" : "softmax"; }
-
-Tensor gradient_by_ops(const Tensor& g, const Tensor& y, int dim, bool logarithm, Location where) {
-  if (logarithm) {
-    const Tensor total = sum(g, Dims(dim), true, {}, where);
-    const Tensor share = mul(Operand(exp(Operand(y, where)), where), Operand(total, where));
-    return sub(Operand(g, where), Operand(share, where));
-  }
-  const Tensor dot = sum(mul(Operand(g, where), Operand(y, where)), Dims(dim), true, {}, where);
-  return mul(Operand(sub(Operand(g, where), Operand(dot, where)), where), Operand(y, where));
+Tensor gradient_by_ops(const Tensor& g, const Tensor& y, int dim, bool logarithm) {
+  if (logarithm) return g - exp(y) * sum(g, dim, true);
+  return (g - sum(g * y, dim, true)) * y;
 }
 
 struct SoftmaxFormula {
@@ -29,48 +22,46 @@ struct SoftmaxFormula {
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor y = output.get(self);
     const auto kernel = kernels(g.raw_view()).softmax_gradient;
-    if (recording() || kernel == nullptr) return gradient_by_ops(g, y, dim, logarithm, self.where);
-    detail::current_op = {self.op, self.where};
+    if (recording() || kernel == nullptr) return gradient_by_ops(g, y, dim, logarithm);
     const View& from = g.raw_view();  // lives on in dx
-    Tensor dx = may_become_result(g) ? as_result(std::move(g)) : fresh_like(g, self.op, self.where);
+    Tensor dx = may_become_result(g) ? as_result(std::move(g)) : make_like(g);
     kernel(dx.raw_view(), from, y.raw_view(), dim, logarithm);
     return dx;
   }
 };
 
-Tensor softmax_by_ops(const Tensor& operand, int dim, bool logarithm, Location where) {
-  if (operand.numel() == 0) return operand.clone(where);
-  const Tensor x = widened(operand, where);
-  const Tensor peak = amax(x.detach(), Dims(dim), true, where);
-  const Tensor shifted = sub(Operand(x, where), Operand(peak, where));
-  const Tensor scaled = exp(Operand(shifted, where));
-  const Tensor total = sum(scaled, Dims(dim), true, {}, where);
-  const Tensor y = logarithm ? sub(Operand(shifted, where), Operand(log(Operand(total, where)), where))
-                             : div(Operand(scaled, where), Operand(total, where));
-  return y.to(operand.dtype(), where);
+Tensor softmax_by_ops(const Tensor& operand, int dim, bool logarithm) {
+  if (operand.numel() == 0) return operand.clone();
+  const Tensor x = widened(operand);
+  const Tensor shifted = x - amax(x.detach(), dim, true);
+  const Tensor scaled = exp(shifted);
+  const Tensor total = sum(scaled, dim, true);
+  const Tensor y = logarithm ? shifted - log(total) : scaled / total;
+  return y.to(operand.dtype());
 }
 
-Tensor softmax_like(const Tensor& x, int wanted_dim, std::optional<DType> dtype, bool logarithm, Location where) {
-  const char* op = name_of(logarithm);
-  checked(x, op, where);
-  if (dtype) return softmax_like(x.to(*dtype, where), wanted_dim, {}, logarithm, where);
-  check_floating(op, x, where);
-  const int dim = wrap_dim(wanted_dim, x.dim(), op, where);
+Tensor softmax_like(const Tensor& x, int wanted_dim, std::optional<DType> dtype, bool logarithm) {
+  checked(x);
+  if (dtype) return softmax_like(x.to(*dtype), wanted_dim, {}, logarithm);
+  check_floating(x);
+  const int dim = wrap_dim(wanted_dim, x.dim());
   const auto kernel = kernels(x.raw_view()).softmax;
-  if (kernel == nullptr) return softmax_by_ops(x, dim, logarithm, where);
-  Tensor out = make_like(x, op, where);
+  if (kernel == nullptr) return softmax_by_ops(x, dim, logarithm);
+  Tensor out = make_like(x);
   kernel(out.raw_view(), x.raw_view(), dim, logarithm);
-  if (should_record(x)) record(out, op, where, SoftmaxFormula{SavedOutput(out), dim, logarithm}, x);
+  if (should_record(x)) record(out, SoftmaxFormula{SavedOutput(out), dim, logarithm}, x);
   return out;
 }
 
 }  // namespace
 
 Tensor softmax(const Tensor& x, int dim, std::optional<DType> dtype, Location where) {
-  return softmax_like(x, dim, dtype, false, where);
+  const CallScope call("softmax", where);
+  return softmax_like(x, dim, dtype, false);
 }
 Tensor log_softmax(const Tensor& x, int dim, std::optional<DType> dtype, Location where) {
-  return softmax_like(x, dim, dtype, true, where);
+  const CallScope call("log_softmax", where);
+  return softmax_like(x, dim, dtype, true);
 }
 
 namespace {

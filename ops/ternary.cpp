@@ -46,15 +46,15 @@ struct TernaryFormula {
   Saved operands[3];
   Origin origins[3];
 
-  Symbolic operand(Node& self, int i) { return {operands[i].defined() ? operands[i].get(self) : Tensor(), self.where}; }
+  Symbolic operand(Node& self, int i) { return Symbolic(operands[i].defined() ? operands[i].get(self) : Tensor()); }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const Symbolic a = operand(self, 0), b = operand(self, 1), c = operand(self, 2);
     const int last = self.wants(2) ? 2 : (self.wants(1) ? 1 : 0);
     for (int i = 0; i <= last; ++i) {
       if (!self.wants(i)) continue;
       Tensor g = i == last ? std::move(incoming[0]) : incoming[0];
-      Symbolic result = info_of(op).gradients[i](Symbolic(std::move(g), self.where), a, b, c);
-      outgoing[i] = fit(std::move(result.tensor), origins[i].shape, origins[i].dtype, origins[i].device, self.where);
+      Symbolic result = info_of(op).gradients[i](Symbolic(std::move(g)), a, b, c);
+      outgoing[i] = fit(std::move(result.tensor), origins[i].shape, origins[i].dtype, origins[i].device);
     }
   }
 };
@@ -76,14 +76,14 @@ TernaryFormula formula_for(TernaryOp op, const Tensor (&operands)[3]) {
 
 Tensor ternary(TernaryOp op, const Operand& a, const Operand& b, const Operand& c) {
   const TernaryInfo& info = info_of(op);
-  const Location where = a.where;
+  const CallScope call(info.name, a.where);
   Prepared<3> p;
-  prepare(p, info.name, {&a, &b, &c}, info.kind, where);
-  Tensor out = make(p.shape, p.dtype, p.device, info.name, where);
+  prepare(p, {&a, &b, &c}, info.kind);
+  Tensor out = make(p.shape, p.dtype, p.device);
   out.impl()->wrapped_number = p.wrapped;
-  WEFT_KERNEL_FOR(ternary, out, info.name, where)(op, out.raw_view(), p.views[0], p.views[1], p.views[2]);
+  WEFT_KERNEL(ternary, out)(op, out.raw_view(), p.views[0], p.views[1], p.views[2]);
   const auto& [x, y, z] = p.operands;
-  if (should_record(x, y, z)) record(out, info.name, where, formula_for(op, p.operands), x, y, z);
+  if (should_record(x, y, z)) record(out, formula_for(op, p.operands), x, y, z);
   return out;
 }
 
@@ -174,25 +174,23 @@ WEFT_TERNARY_OPS(WEFT_DEFINE_TERNARY)
 
 Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
   if (value.to<double>() == 1) return addcmul(a, b, c);
-  const Location where = a.where;
+  const CallScope call("addcmul", a.where);
   TensorImpl* const operands[] = {a.impl(), b.impl(), c.impl()};
-  for (const Operand* x : {&a, &b, &c}) checked(x->tensor(), "addcmul", where);
-  const DType dtype = result_type(std::span<const TensorImpl* const>(operands), "addcmul", where);
-  if (!is_floating(dtype) && value.is_floating()) return times(a.tensor().to(dtype, where), value, "addcmul", where);
-  const Tensor factor = b.tensor().to(compute_type(dtype), where);  // 16-bit floats are rounded once
-  const Tensor scaled = mul(Operand(factor, where), Operand(value, where));
-  return addcmul(Operand(a.tensor(), where), Operand(scaled, where), Operand(c.tensor(), where)).to(dtype, where);
+  for (const Operand* x : {&a, &b, &c}) checked(x->tensor());
+  const DType dtype = result_type(std::span<const TensorImpl* const>(operands));
+  if (!is_floating(dtype) && value.is_floating()) return times(a.tensor().to(dtype), value);
+  const Tensor factor = b.tensor().to(compute_type(dtype));  // 16-bit floats are rounded once
+  return addcmul(a.tensor(), factor * value, c.tensor()).to(dtype);
 }
 
 Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high) {
-  const DType dtype = checked(x.tensor(), "clip", x.where).dtype();
+  const CallScope call("clip", x.where);
+  const DType dtype = checked(x.tensor()).dtype();
   if (!low && !high) {
-    raise<ValueError>({.op = "clip", .problem = "neither low nor high is given", .remedy = "pass at least one of them"},
-                      x.where);
+    raise<ValueError>({.problem = "neither low nor high is given", .remedy = "pass at least one of them"});
   }
   const bool whole = is_integer(dtype) && !(low && low->is_floating()) && !(high && high->is_floating());
-  return clamp(x, Operand(bound_or(low, false, dtype, whole), x.where),
-               Operand(bound_or(high, true, dtype, whole), x.where));
+  return clamp(x, bound_or(low, false, dtype, whole), bound_or(high, true, dtype, whole));
 }
 
 }  // namespace weft

@@ -30,18 +30,17 @@ constexpr UnaryInfo infos[] = {WEFT_UNARY_OPS(WEFT_UNARY_INFO)};
 const UnaryInfo& info_of(UnaryOp op) { return infos[static_cast<int>(op)]; }
 
 // The backward pass in one kernel; by public ops where it is itself recorded or the device has no such kernel.
-Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved, Location where) {
+Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
   const auto kernel = kernels(g.raw_view()).unary_gradient;
   if (WEFT_UNLIKELY(recording() || kernel == nullptr)) {
     const Dims shape = g.shape();
     const DType dtype = g.dtype();
     const Device device = g.device();
-    Symbolic result = info_of(op).gradient(Symbolic(std::move(g), where), Symbolic(saved, where));
-    return fit(std::move(result.tensor), shape, dtype, device, where);
+    Symbolic result = info_of(op).gradient(Symbolic(std::move(g)), Symbolic(saved));
+    return fit(std::move(result.tensor), shape, dtype, device);
   }
-  detail::current_op = {info_of(op).name, where};
   const View& from = g.raw_view();  // lives on in `out`
-  Tensor out = may_become_result(g) ? as_result(std::move(g)) : fresh_like(g, info_of(op).name, where);
+  Tensor out = may_become_result(g) ? as_result(std::move(g)) : make_like(g);
   kernel(op, out.raw_view(), from, saved.defined() ? saved.raw_view() : from);
   return out;
 }
@@ -50,22 +49,22 @@ struct InputFormula {
   UnaryOp op;
   Saved input;
   Tensor operator()(Node& self, Tensor&& g) {
-    return unary_gradient(op, std::move(g), input.defined() ? input.get(self) : g, self.where);
+    return unary_gradient(op, std::move(g), input.defined() ? input.get(self) : g);
   }
 };
 struct OutputFormula {
   UnaryOp op;
   SavedOutput output;
   SavedOutput* new_value() { return &output; }
-  Tensor operator()(Node& self, Tensor&& g) { return unary_gradient(op, std::move(g), output.get(self), self.where); }
+  Tensor operator()(Node& self, Tensor&& g) { return unary_gradient(op, std::move(g), output.get(self)); }
 };
 
-void record_unary(UnaryOp op, const Tensor& out, const Tensor& x, Location where) {
+void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
   const UnaryInfo& info = info_of(op);
   if (info.saves == functors::saves_output) {
-    record(out, info.name, where, OutputFormula{op, SavedOutput(out)}, x);
+    record(out, OutputFormula{op, SavedOutput(out)}, x);
   } else {
-    record(out, info.name, where, InputFormula{op, info.saves == functors::saves_input ? Saved(x) : Saved()}, x);
+    record(out, InputFormula{op, info.saves == functors::saves_input ? Saved(x) : Saved()}, x);
   }
 }
 
@@ -77,40 +76,40 @@ DType computed_in(UnaryOp op, DType t) {
 }
 
 Tensor unary(UnaryOp op, const Operand& operand) {
-  const UnaryInfo& info = info_of(op);
-  const Location where = operand.where;
-  const Tensor& x = checked(operand.tensor(), info.name, where);
+  const CallScope call(info_of(op).name, operand.where);
+  const Tensor& x = checked(operand.tensor());
   if (WEFT_UNLIKELY(!is_floating(x.dtype()))) {
     const DType dtype = computed_in(op, x.dtype());
-    if (dtype != x.dtype()) return unary(op, Operand(x.to(dtype, where), where));
+    if (dtype != x.dtype()) return unary(op, x.to(dtype));
   }
   const bool recorded = should_record(x);
   TensorImpl* impl = x.impl();
   const bool reuse = operand.temporary && !recorded && may_become_result(x);
-  Tensor out = reuse ? as_result(operand) : fresh_like(x, info.name, where);
+  Tensor out = reuse ? as_result(operand) : make_like(x);
   out.impl()->wrapped_number = impl->wrapped_number;
-  WEFT_KERNEL_FOR(unary, out, info.name, where)(op, out.raw_view(), impl->view);
-  if (recorded) record_unary(op, out, x, where);
+  WEFT_KERNEL(unary, out)(op, out.raw_view(), impl->view);
+  if (recorded) record_unary(op, out, x);
   return out;
 }
 
 const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, Location where) {
+  const CallScope call(op_name, where);
   const UnaryInfo& info = info_of(op);
-  check_target(x, op_name, where);
-  if (info.kind == Kind::floating && !is_floating(x.dtype())) check_floating(op_name, x, where);
-  if (computed_in(op, x.dtype()) != x.dtype()) raise_unfit_target(op_name, computed_in(op, x.dtype()), x, where);
-  const auto write = [&] { WEFT_KERNEL_FOR(unary, x, op_name, where)(op, x.raw_view(), x.raw_view()); };
-  const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone(where)) : Saved(); };
+  check_target(x);
+  if (info.kind == Kind::floating && !is_floating(x.dtype())) check_floating(x);
+  if (computed_in(op, x.dtype()) != x.dtype()) raise_unfit_target(computed_in(op, x.dtype()), x);
+  const auto write = [&] { WEFT_KERNEL(unary, x)(op, x.raw_view(), x.raw_view()); };
+  const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };
   if (info.saves == functors::saves_output) {
     write_recorded(
-        x, op_name, where, write,
+        x, write,
         [&] {
           return OutputFormula{op, {}};
         },
         x);
   } else {
     write_recorded(
-        x, op_name, where, write,
+        x, write,
         [&] {
           return InputFormula{op, old()};
         },
@@ -120,15 +119,13 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
 }
 
 const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, const Operand& operand) {
-  const Location where = operand.where;
-  checked(out, op_name, where);
-  const Tensor& given = checked(operand.tensor(), op_name, where);
+  const CallScope call(op_name, operand.where);
+  checked(out);
+  const Tensor& given = checked(operand.tensor());
   const DType dtype = computed_in(op, given.dtype());
-  const Tensor x = dtype == given.dtype() ? given : given.to(dtype, where);
-  check_out(op_name, out, x.sizes(), x.dtype(), x.device(), {&x}, where);
-  write_unrecorded(out, op_name, where, [&] {
-    WEFT_KERNEL_FOR(unary, out, op_name, where)(op, out.raw_view(), x.raw_view());
-  });
+  const Tensor x = dtype == given.dtype() ? given : given.to(dtype);
+  check_out(out, x.sizes(), x.dtype(), x.device(), {&x});
+  write_unrecorded(out, [&] { WEFT_KERNEL(unary, out)(op, out.raw_view(), x.raw_view()); });
   return out;
 }
 
@@ -216,37 +213,33 @@ WEFT_UNARY_OPS(WEFT_DEFINE_UNARY)
 Tensor operator-(const Operand& a) { return neg(a); }
 
 Tensor round(const Operand& x, int64_t decimals) {
-  const Location where = x.where;
-  const Tensor& given = checked(x.tensor(), "round", where);
+  const CallScope call("round", x.where);
+  const Tensor& given = checked(x.tensor());
   if (decimals == 0) return round(x);
   if (!is_floating(given.dtype())) {
     if (decimals > 0) return round(x);
-    check_floating("round", given, where);
+    check_floating(given);
   }
-  const auto in = [&](const Tensor& t) { return Operand(t, where); };
-  const Tensor wide = given.to(compute_type(given.dtype()), where);
+  const Tensor wide = given.to(compute_type(given.dtype()));
   const double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
-  const Tensor scaled = decimals > 0 ? mul(in(wide), Operand(scale, where)) : div(in(wide), Operand(scale, where));
-  const Tensor whole = round(in(scaled));
-  const Tensor result = decimals > 0 ? div(in(whole), Operand(scale, where)) : mul(in(whole), Operand(scale, where));
-  return weft::where(in(isfinite(in(scaled))), in(result), in(wide)).to(given.dtype(), where);
+  const Tensor scaled = decimals > 0 ? wide * scale : wide / scale;
+  const Tensor whole = round(scaled);
+  const Tensor result = decimals > 0 ? whole / scale : whole * scale;
+  return weft::where(isfinite(scaled), result, wide).to(given.dtype());
 }
 const Tensor& round_(const Tensor& x, int64_t decimals, Location where) {
-  return decimals == 0 ? round_(x, where) : x.copy_(round(Operand(x, where), decimals), where);
+  const CallScope call("round_", where);
+  return decimals == 0 ? round_(x) : x.copy_(round(x, decimals));
 }
 
 Tensor softplus(const Operand& x, double beta, double threshold) {
   // By default the threshold only keeps exp from overflowing, which the op does by itself.
   if (beta == 1 && threshold == 20) return softplus(x);
-  const Location where = x.where;
-  const auto in = [&](const Tensor& t) { return Operand(t, where); };
-  const DType dtype = checked(x.tensor(), "softplus", where).dtype();
+  const CallScope call("softplus", x.where);
+  const DType dtype = checked(x.tensor()).dtype();
   const DType out = is_floating(dtype) ? dtype : default_dtype;
-  const Tensor wide = x.tensor().to(compute_type(out), where);
-  const Tensor scaled = mul(in(wide), Operand(beta, where));
-  const Tensor soft = div(in(softplus(in(scaled))), Operand(beta, where));
-  const Tensor linear = gt(in(scaled), Operand(threshold, where));
-  return weft::where(in(linear), in(wide), in(soft)).to(out, where);
+  const Tensor scaled = x.tensor().to(compute_type(out)) * beta;
+  return weft::where(scaled > threshold, scaled / beta, softplus(scaled) / beta).to(out);
 }
 
 Tensor gelu(const Operand& x, Approximate approximate) {

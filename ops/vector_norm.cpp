@@ -18,84 +18,81 @@ struct NormFormula {
   double order;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    const Location w = self.where;
-    const auto in = [&](const Tensor& t) { return Operand(t, w); };
-    const Tensor &x = input.get(self), y = put_back(output.get(self), kept, w);
-    const Tensor none = eq(in(y), Operand(0, w));
-    const Tensor safe = masked_fill(in(y), in(none), Operand(1, w));
-    const Tensor share = masked_fill(in(put_back(g, kept, w)), in(none), Operand(0, w));
-    if (order == 2) return mul(in(x), in(div(in(share), in(safe))));
-    const Tensor zero = eq(in(x), Operand(0, w));
-    const Tensor ratio = div(in(masked_fill(in(abs(in(x))), in(zero), Operand(1, w))), in(safe));
-    const Tensor slope = mul(in(sign(in(x))), in(pow(in(ratio), Operand(order - 1, w))));
-    return masked_fill(in(mul(in(slope), in(share))), in(zero), Operand(0, w));
+    const Tensor &x = input.get(self), y = put_back(output.get(self), kept);
+    const Tensor none = y == 0;
+    const Tensor safe = masked_fill(y, none, 1);
+    const Tensor share = masked_fill(put_back(g, kept), none, 0);
+    if (order == 2) return x * (share / safe);
+    const Tensor zero = x == 0;
+    const Tensor ratio = masked_fill(abs(x), zero, 1) / safe;
+    return masked_fill(sign(x) * pow(ratio, order - 1) * share, zero, 0);
   }
 };
 
 // |x|^order, to be summed.
-Tensor powers(const Tensor& x, double order, Location where) {
-  if (order == 2) return square(Operand(x, where));
-  return pow(Operand(abs(Operand(x, where)), where), Operand(order, where));
-}
+Tensor powers(const Tensor& x, double order) { return order == 2 ? square(x) : pow(abs(x), order); }
 
-Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keepdim, const char* op, Location where) {
-  const Reduced to = reduced(x, dims, keepdim, op, where);
+Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keepdim) {
+  const Reduced to = reduced(x, dims, keepdim);
   Tensor total;
   {
     NoGradGuard unrecorded;
-    total = run_reduce(Reduction::sum, powers(x, order, where), to, x.dtype(), op, where);
-    total = order == 2 ? sqrt(Operand(std::move(total), where)) : pow(Operand(total, where), Operand(1 / order, where));
+    total = run_reduce(Reduction::sum, powers(x, order), to, x.dtype());
+    total = order == 2 ? sqrt(std::move(total)) : pow(total, 1 / order);
   }
-  if (should_record(x)) record(total, op, where, NormFormula{Saved(x), SavedOutput(total), to.kept, order}, x);
+  if (should_record(x)) record(total, NormFormula{Saved(x), SavedOutput(total), to.kept, order}, x);
   return total;
 }
 
 // How many elements are not 0; differentiable as every other norm is, its gradient is 0.
-Tensor count_norm(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
-  const Tensor held = ne(Operand(x, where), Operand(0, where));
-  const Tensor ones = masked_fill(Operand(sign(Operand(x, where)), where), Operand(held, where), Operand(1, where));
-  return sum(ones, dims, keepdim, {}, where);
+Tensor count_norm(const Tensor& x, const Dims& dims, bool keepdim) {
+  return sum(masked_fill(sign(x), x != 0, 1), dims, keepdim);
 }
 
-Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepdim, std::optional<DType> dtype,
-               const char* op, Location where) {
-  const Tensor given = dtype ? checked(operand, op, where).to(*dtype, where) : checked(operand, op, where);
-  check_floating(op, given, where);
-  if (std::isnan(order)) raise<ValueError>({.op = op, .problem = "the order of a norm cannot be NaN"}, where);
-  const Tensor x = widened(given, where);
+Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepdim, std::optional<DType> dtype) {
+  const Tensor given = dtype ? checked(operand).to(*dtype) : checked(operand);
+  check_floating(given);
+  if (std::isnan(order)) raise<ValueError>({.problem = "the order of a norm cannot be NaN"});
+  const Tensor x = widened(given);
   Tensor out;
   if (std::isinf(order)) {
-    const Tensor sizes = abs(Operand(x, where));
-    out = order > 0 ? amax(sizes, dims, keepdim, where) : amin(sizes, dims, keepdim, where);
+    const Tensor sizes = abs(x);
+    out = order > 0 ? amax(sizes, dims, keepdim) : amin(sizes, dims, keepdim);
   } else if (order == 0) {
-    out = count_norm(x, dims, keepdim, where);
+    out = count_norm(x, dims, keepdim);
   } else if (order == 1) {
-    out = sum(abs(Operand(x, where)), dims, keepdim, {}, where);
+    out = sum(abs(x), dims, keepdim);
   } else {
-    out = root_of_powers(x, order, dims, keepdim, op, where);
+    out = root_of_powers(x, order, dims, keepdim);
   }
-  return out.to(given.dtype(), where);
+  return out.to(given.dtype());
 }
 
 }  // namespace
 
-Tensor norm(const Tensor& x, Location where) { return norm_of(x, 2, {}, false, {}, "norm", where); }
-Tensor norm(const Tensor& x, const Dims& dims, Location where) { return norm_of(x, 2, dims, false, {}, "norm", where); }
+Tensor norm(const Tensor& x, Location where) {
+  const CallScope call("norm", where);
+  return norm_of(x, 2, {}, false, {});
+}
+Tensor norm(const Tensor& x, const Dims& dims, Location where) {
+  const CallScope call("norm", where);
+  return norm_of(x, 2, dims, false, {});
+}
 Tensor vector_norm(const Tensor& x, double order, const Dims& dims, bool keepdim, std::optional<DType> dtype,
                    Location where) {
-  return norm_of(x, order, dims, keepdim, dtype, "vector_norm", where);
+  const CallScope call("vector_norm", where);
+  return norm_of(x, order, dims, keepdim, dtype);
 }
 
 namespace {
 
-double order_of(const Value& p, const char* op) {
+double order_of(const Value& p) {
   if (std::holds_alternative<std::monostate>(p)) return 2;
   const auto* name = std::get_if<std::string>(&p);
   if (name == nullptr) return detail::unboxed<double>(p, 1);
   if (*name == "fro") return 2;
   raise<NotImplementedError>(
-      {.op = op, .problem = fmt::format("there is no norm '{}' of vectors", *name), .remedy = "use 'fro' or a number"},
-      boxed_place());
+      {.problem = fmt::format("there is no norm '{}' of vectors", *name), .remedy = "use 'fro' or a number"});
 }
 
 std::vector<Values> norm_samples(SampleMaker& make) {
@@ -116,11 +113,12 @@ std::vector<Values> norm_samples(SampleMaker& make) {
 
 Tensor call_norm(const Tensor& x, const Value& p, std::optional<Dims> dim, std::optional<bool> keepdim,
                  std::optional<DType> dtype) {
-  return norm_of(x, order_of(p, "norm"), dim.value_or(Dims()), keepdim.value_or(false), dtype, "norm", boxed_place());
+  const CallScope call("norm");
+  return norm_of(x, order_of(p), dim.value_or(Dims()), keepdim.value_or(false), dtype);
 }
 Tensor call_vector_norm(const Tensor& x, std::optional<double> order, std::optional<Dims> dim,
                         std::optional<bool> keepdim, std::optional<DType> dtype) {
-  return vector_norm(x, order.value_or(2), dim.value_or(Dims()), keepdim.value_or(false), dtype, boxed_place());
+  return vector_norm(x, order.value_or(2), dim.value_or(Dims()), keepdim.value_or(false), dtype);
 }
 
 constexpr OpRecord records[] = {

@@ -25,24 +25,24 @@ struct Choice {
 
 bool is_host_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
 
-View operand_view(const Choice& c, Tensor& t, DType dtype, unsigned char* buffer, Location where) {
+View operand_view(const Choice& c, Tensor& t, DType dtype, unsigned char* buffer) {
   if (t.impl()->wrapped_number || t.device() != c.device) return scalar_view(t.impl(), dtype, buffer);
-  if (t.dtype() != dtype) t = t.to(dtype, where);
+  if (t.dtype() != dtype) t = t.to(dtype);
   return t.raw_view();
 }
 
 // Finds the device and brings the operands to `c.shape` and `c.dtype`, which are set.
-void prepare_choice(Choice& c, const char* op, Location where) {
+void prepare_choice(Choice& c) {
   const Tensor* leader = &c.condition;
   for (const Tensor* t : {&c.a, &c.b}) {
     if (is_host_scalar(*leader)) leader = t;
   }
   c.device = leader->device();
   for (const Tensor* t : {&c.condition, &c.a, &c.b}) {
-    if (t->device() != c.device && !is_host_scalar(*t)) check_same_device(op, where, {leader, t});
+    if (t->device() != c.device && !is_host_scalar(*t)) check_same_device({leader, t});
   }
   const auto prepared = [&](Tensor& t, int i, DType dtype) {
-    broadcast_view(c.views[i], operand_view(c, t, dtype, c.scalars[i], where), c.shape);
+    broadcast_view(c.views[i], operand_view(c, t, dtype, c.scalars[i]), c.shape);
   };
   prepared(c.condition, 0, DType::boolean);
   prepared(c.a, 1, c.dtype);
@@ -63,43 +63,41 @@ struct ChoiceFormula {
   Origin origins[2];
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    const Location where = self.where;
-    const Operand mask(condition.get(self), where);
+    const Tensor& mask = condition.get(self);
     for (int i = 0; i < 2; ++i) {
       if (!self.wants(i)) continue;
       Tensor g = i == 0 && self.wants(1) ? incoming[0] : std::move(incoming[0]);
-      const Operand gradient(std::move(g), where), zero(0, where);
-      Tensor part = i == 0 ? weft::where(mask, gradient, zero) : weft::where(mask, zero, gradient);
-      outgoing[i] = fit(std::move(part), origins[i].shape, origins[i].dtype, origins[i].device, where);
+      Tensor part = i == 0 ? where(mask, std::move(g), 0) : where(mask, 0, std::move(g));
+      outgoing[i] = fit(std::move(part), origins[i].shape, origins[i].dtype, origins[i].device);
     }
   }
 };
 
 // The memory of a temporary operand that nobody reads any more, or fresh memory.
-Tensor reuse_or_make(const Choice& c, std::initializer_list<const Operand*> operands, const char* op, Location where) {
+Tensor reuse_or_make(const Choice& c, std::initializer_list<const Operand*> operands) {
   for (const Operand* o : operands) {
     const Tensor& t = o->tensor();
     // The choice itself holds a second handle.
     if (!o->temporary || t.dtype() != c.dtype || !may_become_result(t, 2)) continue;
     if (t.device() == c.device && t.shape() == c.shape) return as_result(*o);
   }
-  return make(c.shape, c.dtype, c.device, op, where);
+  return make(c.shape, c.dtype, c.device);
 }
 
-Tensor choose(Choice& c, std::initializer_list<const Operand*> operands, const char* op, Location where) {
-  prepare_choice(c, op, where);
+Tensor choose(Choice& c, std::initializer_list<const Operand*> operands) {
+  prepare_choice(c);
   const bool recorded = should_record(c.a, c.b);
-  Tensor out = recorded ? make(c.shape, c.dtype, c.device, op, where) : reuse_or_make(c, operands, op, where);
-  WEFT_KERNEL_FOR(where, out, op, where)(out.raw_view(), c.views[0], c.views[1], c.views[2]);
-  if (recorded) record(out, op, where, ChoiceFormula{Saved(c.condition), {Origin(c.a), Origin(c.b)}}, c.a, c.b);
+  Tensor out = recorded ? make(c.shape, c.dtype, c.device) : reuse_or_make(c, operands);
+  WEFT_KERNEL(where, out)(out.raw_view(), c.views[0], c.views[1], c.views[2]);
+  if (recorded) record(out, ChoiceFormula{Saved(c.condition), {Origin(c.a), Origin(c.b)}}, c.a, c.b);
   return out;
 }
 
 // Tensors that the write would change under the kernel's eyes are copied first.
-void separate(Choice& c, Tensor& t, int i, Location where) {
+void separate(Choice& c, Tensor& t, int i) {
   const Tensor& target = c.b;
   if (!t.shares_storage(target) || t.impl() == target.impl()) return;
-  t = t.clone(where);
+  t = t.clone();
   c.views[i] = broadcast_view(t.raw_view(), c.shape);
 }
 
@@ -122,7 +120,7 @@ std::vector<Values> masked_fill_samples(SampleMaker& make) {
 
 Value call_where(const Operand& condition, const Value& a, const Value& b) {
   const bool alone = std::holds_alternative<std::monostate>(a) && std::holds_alternative<std::monostate>(b);
-  if (alone) return where(condition.tensor(), condition.where);
+  if (alone) return where(condition.tensor());
   return where(condition, detail::unboxed<Operand>(a, 1), detail::unboxed<Operand>(b, 2));
 }
 
@@ -140,8 +138,9 @@ constexpr OpRecord where_op_records[] = {
 std::span<const OpRecord> where_records() { return where_op_records; }
 
 std::vector<Tensor> where(const Tensor& condition, Location place) {
-  const Tensor& x = checked(condition, "where", place);
-  return nonzero(x.dim() == 0 ? x.reshape({1}, place) : x, place).unbind(1, place);
+  const CallScope call("where", place);
+  const Tensor& x = checked(condition);
+  return nonzero(x.dim() == 0 ? x.reshape({1}) : x).unbind(1);
 }
 
 bool fills_directly(const Tensor& x, const Tensor& mask, const Operand& value) {
@@ -149,8 +148,7 @@ bool fills_directly(const Tensor& x, const Tensor& mask, const Operand& value) {
          same_sizes(mask.raw_view().layout, x.raw_view().layout) && !should_record(x);
 }
 
-void fill_directly(const Tensor& out, const Tensor& x, const Tensor& mask, const Operand& value, const char* op,
-                   Location where) {
+void fill_directly(const Tensor& out, const Tensor& x, const Tensor& mask, const Operand& value) {
   alignas(8) unsigned char buffer[8];
   View number = scalar_view(value.impl(), x.dtype(), buffer);
   const Layout& like = x.raw_view().layout;
@@ -161,84 +159,77 @@ void fill_directly(const Tensor& out, const Tensor& x, const Tensor& mask, const
     number.layout.sizes[d] = like.sizes[d];
     number.layout.strides[d] = 0;
   }
-  WEFT_KERNEL_FOR(where, x, op, where)(out.raw_view(), mask.raw_view(), number, x.raw_view());
+  WEFT_KERNEL(where, x)(out.raw_view(), mask.raw_view(), number, x.raw_view());
 }
 
 Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
-  const Location place = condition.where;
+  const CallScope call("where", condition.where);
   Choice c;
-  c.condition = checked(condition.tensor(), "where", place);
-  c.a = checked(a.tensor(), "where", place);
-  c.b = checked(b.tensor(), "where", place);
-  check_mask("where", c.condition, place);
-  c.shape = joined_shape("where", c.a, c.b, place);
+  c.condition = checked(condition.tensor());
+  c.a = checked(a.tensor());
+  c.b = checked(b.tensor());
+  check_mask(c.condition);
+  c.shape = joined_shape(c.a, c.b);
   if (!join_shape(c.shape, c.condition.sizes())) {
-    raise<ShapeError>({.op = "where",
-                       .problem = fmt::format("a condition of shape {} does not broadcast with {} and {}",
+    raise<ShapeError>({.problem = fmt::format("a condition of shape {} does not broadcast with {} and {}",
                                               c.condition.shape().text(), c.a.shape().text(), c.b.shape().text()),
-                       .remedy = "sizes must be equal or 1, counted from the last dimension"},
-                      place);
+                       .remedy = "sizes must be equal or 1, counted from the last dimension"});
   }
   c.dtype = result_type(a, b);
-  check_number_fits("where", a, c.dtype);
-  check_number_fits("where", b, c.dtype);
-  Tensor out = choose(c, {&a, &b}, "where", place);
+  check_number_fits(a, c.dtype);
+  check_number_fits(b, c.dtype);
+  Tensor out = choose(c, {&a, &b});
   out.impl()->wrapped_number = false;
   return out;
 }
 
 Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value) {
-  constexpr const char* op = "masked_fill";
-  const Location where = x.where;
-  const Tensor &from = checked(x.tensor(), op, where), &condition = checked(mask.tensor(), op, where);
-  checked(value.tensor(), op, where);
-  check_number_fits(op, value, from.dtype());
+  const CallScope call("masked_fill", x.where);
+  const Tensor &from = checked(x.tensor()), &condition = checked(mask.tensor());
+  checked(value.tensor());
+  check_number_fits(value, from.dtype());
   if (!x.temporary && !from.impl()->wrapped_number && fills_directly(from, condition, value)) {
-    Tensor out = fresh_like(from, op, where);
-    fill_directly(out, from, condition, value, op, where);
+    Tensor out = make_like(from);
+    fill_directly(out, from, condition, value);
     return out;
   }
   Choice c;
   c.condition = condition;
   c.a = value.tensor();
   c.b = from;
-  check_mask(op, c.condition, where);
-  c.shape = joined_shape(op, c.b, c.condition, where);
-  check_reaches(op, "value", c.a, c.shape, where);
+  check_mask(c.condition);
+  c.shape = joined_shape(c.b, c.condition);
+  check_reaches("value", c.a, c.shape);
   c.dtype = result_type(x, x);
-  return choose(c, {&x}, op, where);
+  return choose(c, {&x});
 }
 
 const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value) {
-  constexpr const char* op = "masked_fill_";
-  const Location where = value.where;
-  checked(mask, op, where);
-  checked(value.tensor(), op, where);
-  check_target(x, op, where);
-  check_number_fits(op, value, x.dtype());
+  const CallScope call("masked_fill_", value.where);
+  checked(mask);
+  checked(value.tensor());
+  check_target(x);
+  check_number_fits(value, x.dtype());
   if (fills_directly(x, mask, value) && !mask.shares_storage(x)) {
-    write_unrecorded(x, op, where, [&] { fill_directly(x, x, mask, value, op, where); });
+    write_unrecorded(x, [&] { fill_directly(x, x, mask, value); });
     return x;
   }
   Choice c;
   c.condition = mask;
   c.a = value.tensor();
   c.b = x;
-  check_mask(op, mask, where);
+  check_mask(mask);
   c.shape = x.shape();
   c.dtype = x.dtype();
-  check_reaches(op, "mask", mask, c.shape, where);
-  check_reaches(op, "value", c.a, c.shape, where);
-  prepare_choice(c, op, where);
-  if (x.device() != c.device) check_same_device(op, where, {&x, &mask, &c.a});
-  separate(c, c.condition, 0, where);
-  separate(c, c.a, 1, where);
+  check_reaches("mask", mask, c.shape);
+  check_reaches("value", c.a, c.shape);
+  prepare_choice(c);
+  if (x.device() != c.device) check_same_device({&x, &mask, &c.a});
+  separate(c, c.condition, 0);
+  separate(c, c.a, 1);
+  const auto write = [&] { WEFT_KERNEL(where, x)(x.raw_view(), c.views[0], c.views[1], c.views[2]); };
   write_recorded(
-      x, op, where,
-      [&] {
-        WEFT_KERNEL_FOR(where, x, op, where)
-        (x.raw_view(), c.views[0], c.views[1], c.views[2]);
-      },
+      x, write,
       [&] {
         return ChoiceFormula{Saved(c.condition), {Origin(c.a), Origin(c.b)}};
       },

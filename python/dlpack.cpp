@@ -50,7 +50,8 @@ Window window_of(const dlpack::Array& array, bool read_only) {
   if (array.strides != nullptr) {
     for (int i = 0; i < array.rank; ++i) w.strides.push_back(array.strides[i] * itemsize(w.dtype));
   } else {
-    const Layout dense = contiguous_layout(w.shape, w.dtype, "from_dlpack", here());
+    const CallScope call("from_dlpack", here());
+    const Layout dense = contiguous_layout(w.shape, w.dtype);
     for (int i = 0; i < array.rank; ++i) w.strides.push_back(dense.strides[i]);
   }
   if (array.data == nullptr && !w.is_empty()) {

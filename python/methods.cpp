@@ -123,7 +123,7 @@ Tensor dropped(const Tensor& x, std::optional<double> p, MaybeBool training, May
 Tensor squeezed(const Tensor& x, std::optional<Dims> dims, Location where) {
   if (!dims) return x.squeeze(where);
   std::vector<int> order;
-  for (const int64_t d : *dims) order.push_back(wrap_dim(d, x.dim(), "squeeze", where));
+  for (const int64_t d : *dims) order.push_back(wrap_dim(d, x.dim()));
   std::ranges::sort(order, std::greater<>());
   Tensor result = x;
   for (const int d : order) result = result.squeeze(d, where);

@@ -179,7 +179,7 @@ Value run(const Function& f, const Bound& bound) {
   }
   try {
     const std::span<const Value> given(values, f.parameters.size());
-    const BoxedPlaceGuard place(here());
+    const CallScope place(f.name, here());
     const WithoutGil others(elements_in(given) * 4 >= elements_worth_a_switch);
     return f.call(given);
   } catch (const BadArgument& e) {
@@ -191,8 +191,9 @@ Value run(const Function& f, const Bound& bound) {
 // What was computed for an in-place form; as of every op, a target without fractions takes none.
 PyObject* write_back(PyObject* target, const Tensor& result, const std::string& op, Location where) {
   const Tensor& x = tensor_of(target);
-  if (is_floating(result.dtype()) && !is_floating(x.dtype())) raise_unfit_target(op.c_str(), result.dtype(), x, where);
-  x.copy_(result, where);
+  const CallScope call(op.c_str(), where);
+  if (is_floating(result.dtype()) && !is_floating(x.dtype())) raise_unfit_target(result.dtype(), x);
+  x.copy_(result);
   return Py_NewRef(target);
 }
 

@@ -42,14 +42,11 @@ class Checked {
 };
 
 /// Sizes that a caller named: ShapeError as contiguous_layout, for views that repeat elements too.
-inline void check_sizes(std::span<const int64_t> sizes, DType dtype, const char* op, Location where) {
-  contiguous_layout(sizes, dtype, op, where);
-}
+inline void check_sizes(std::span<const int64_t> sizes, DType dtype) { contiguous_layout(sizes, dtype); }
 
 /// A layout of these sizes and strides (in elements), which need not be contiguous. ShapeError as contiguous_layout,
 /// where there is not one stride for each size, and where a stride or the distance between two elements has more bytes
 /// than 63 bits can count.
-WEFT_API Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype,
-                               const char* op, Location where);
+WEFT_API Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 
 }  // namespace weft

@@ -32,11 +32,11 @@ DType dtype_from_name(const char* wanted, Location where) {
   raise<ValueError>({.op = "dtype", .problem = fmt::format("unknown dtype '{}'", wanted)}, where);
 }
 
-DType promote(DType a, DType b, const char* op, Location where) {
+DType promote(DType a, DType b, Location where) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);  // now b is the later in the enumeration
   const auto refuse = [&]() -> DType {
-    raise<DTypeError>({.op = op,
+    raise<DTypeError>({.op = detail::current_call.op != nullptr ? nullptr : "promote",
                        .problem = fmt::format("{} and {} have no common type", name(a), name(b)),
                        .remedy = "convert one operand with to(dtype)"},
                       where);

@@ -48,7 +48,7 @@ WEFT_API DType dtype_from_name(const char* name, Location where = {});
 /// The smallest type both convert to, as PyTorch's `promote_types`, and where that has none, of u16, u32 and u64 with
 /// others, as the array API's standard. The 8-bit floats have none with other floats, nor u64 with signed integers:
 /// DTypeError.
-WEFT_API DType promote(DType a, DType b, const char* op = "promote", Location where = {});
+WEFT_API DType promote(DType a, DType b, Location where = {});
 
 /// The process's default floating type: f32.
 inline constexpr DType default_dtype = DType::f32;

@@ -43,12 +43,18 @@ std::string shortened(std::string text, size_t most) {
   return text.replace(head, tail - head, gap);
 }
 
+constinit thread_local CallPlace detail::current_call = {};
+
 std::string format_error(const ErrorText& text, Location where) {
-  std::string out = fmt::format("[{}] {}", text.op, shortened(text.problem));
+  const char* const op = text.op != nullptr                   ? text.op
+                         : detail::current_call.op != nullptr ? detail::current_call.op
+                                                              : "weft";
+  std::string out = fmt::format("[{}] {}", op, shortened(text.problem));
   if (!text.details.empty()) out += fmt::format("\n  {}", shortened(text.details));
   if (!text.remedy.empty()) out += fmt::format("\n  {}", shortened(text.remedy));
-  if (!where.known()) return out;
   const bool named = *text.event != '\0';
+  if (!named) where = detail::place_of(where);
+  if (!where.known()) return out;
   out += text.remedy.empty() ? "\n  " : (named ? "; " : ", ");
   out += fmt::format("{}{}at {}", text.event, named ? " " : "", where.text());
   return out;

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include <weft/tensor/location.hpp>
+#include <weft/tensor/call.hpp>
 
 namespace weft {
 
@@ -41,19 +41,26 @@ class WEFT_API OutOfMemoryError : public Error {
 
 /// The three lines of an error; empty lines are left out.
 struct ErrorText {
-  const char* op;
-  std::string problem;
+  /// Null: the op that runs.
+  const char* op = nullptr;
+  std::string problem = {};
   std::string details = {};
   std::string remedy = {};
-  /// What happened at the place: "saved at file:line". Empty: the call itself was there.
+  /// What happened at the place: "saved at file:line". Empty: the call itself was there, and inside an op that calls
+  /// others the place is the outermost call's.
   const char* event = "";
 };
 
-WEFT_API std::string format_error(const ErrorText& text, Location where);
+WEFT_API std::string format_error(const ErrorText& text, Location where = detail::current_call.where);
 
 template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] void raise(const ErrorText& text, Location where) {
   throw E(format_error(text, where));
+}
+/// From inside an op: names the place that called it.
+template <class E>
+[[noreturn, gnu::cold, gnu::noinline]] void raise(const ErrorText& text) {
+  throw E(format_error(text));
 }
 
 }  // namespace weft

@@ -53,10 +53,9 @@ struct TensorBlock {
 namespace detail {
 
 /// A new head with its own storage for `layout`, whose strides are contiguous, on its device. OutOfMemoryError.
-WEFT_API TensorImpl* new_tensor(const Layout& layout, Location where);
+WEFT_API TensorImpl* new_tensor(const Layout& layout);
 /// As above for a contiguous layout of these sizes. ShapeError as contiguous_layout.
-WEFT_API TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device, const char* op,
-                                Location where);
+WEFT_API TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device);
 /// A new head over the storage of `source` with another layout and data address. Autograd fields stay empty.
 WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data);
 /// As new_alias, for a view that autograd follows; an inference tensor's is not followed.

@@ -33,25 +33,22 @@ bool set_contiguous(Layout& layout, std::span<const int64_t> sizes, int64_t item
   return !negative && stride.fits();
 }
 
-Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where) {
+Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype) {
   Layout layout;
   layout.dtype = dtype;
   if (WEFT_LIKELY(set_contiguous(layout, sizes, itemsize(dtype)))) return layout;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] >= 0) continue;
-    raise<ShapeError>({.op = op, .problem = fmt::format("size {} of dimension {} is negative", sizes[i], i)}, where);
+    raise<ShapeError>({.problem = fmt::format("size {} of dimension {} is negative", sizes[i], i)});
   }
-  raise<ShapeError>(
-      {.op = op, .problem = fmt::format("shape {} has more bytes than 63 bits can count", Dims(sizes).text())}, where);
+  raise<ShapeError>({.problem = fmt::format("shape {} has more bytes than 63 bits can count", Dims(sizes).text())});
 }
 
-Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype, const char* op,
-                      Location where) {
+Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype) {
   if (sizes.size() != strides.size()) {
-    raise<ShapeError>({.op = op, .problem = fmt::format("{} strides for {} dimensions", strides.size(), sizes.size())},
-                      where);
+    raise<ShapeError>({.problem = fmt::format("{} strides for {} dimensions", strides.size(), sizes.size())});
   }
-  Layout layout = contiguous_layout(sizes, dtype, op, where);
+  Layout layout = contiguous_layout(sizes, dtype);
   if (layout.numel == 0) return layout;
   // No view's offset or stride is further than a step along each dimension beyond the last element.
   Checked reach = 0;
@@ -62,10 +59,8 @@ Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> s
     reach += Checked(layout.sizes[i]) * (stride.value() < 0 ? backward : stride);
   }
   if (!reach.fits()) {
-    raise<ShapeError>({.op = op,
-                       .problem = fmt::format("strides {} of shape {} reach further than 63 bits can count bytes",
-                                              Dims(strides).text(), Dims(sizes).text())},
-                      where);
+    raise<ShapeError>({.problem = fmt::format("strides {} of shape {} reach further than 63 bits can count bytes",
+                                              Dims(strides).text(), Dims(sizes).text())});
   }
   finish_layout(layout);
   return layout;
@@ -137,12 +132,10 @@ View broadcast_view(const View& view, std::span<const int64_t> sizes) {
   return out;
 }
 
-void detail::raise_no_dim(int64_t dim, int rank, const char* op, Location where) {
+void detail::raise_no_dim(int64_t dim, int rank) {
   const int range = rank == 0 ? 1 : rank;
-  raise<IndexError>({.op = op,
-                     .problem = fmt::format("dimension {} is out of range for a tensor of rank {}", dim, rank),
-                     .remedy = fmt::format("use dimensions from {} to {}", -range, range - 1)},
-                    where);
+  raise<IndexError>({.problem = fmt::format("dimension {} is out of range for a tensor of rank {}", dim, rank),
+                     .remedy = fmt::format("use dimensions from {} to {}", -range, range - 1)});
 }
 
 std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> sizes) {

@@ -6,17 +6,16 @@
 
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/location.hpp>
 #include <weft/tensor/view.hpp>
 
 namespace weft {
 
 namespace detail {
-[[noreturn]] WEFT_API void raise_no_dim(int64_t dim, int rank, const char* op, Location where);
+[[noreturn]] WEFT_API void raise_no_dim(int64_t dim, int rank);
 }
 
 /// A contiguous layout. ShapeError for negative sizes or where the element count or the bytes overflow 63 bits.
-WEFT_API Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype, const char* op, Location where);
+WEFT_API Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype);
 /// Makes a contiguous layout one of these sizes, with elements of `item` bytes; false where contiguous_layout raises.
 WEFT_API bool set_contiguous(Layout& layout, std::span<const int64_t> sizes, int64_t item);
 /// Sets `numel` and `contiguous` from sizes and strides.
@@ -58,9 +57,9 @@ class AtLeast1d {
 };
 inline AtLeast1d at_least_1d(const View& view) { return AtLeast1d(view); }
 /// A dimension number in [0, rank) from one that may count from the end; IndexError otherwise. Rank 0 counts as 1.
-inline int wrap_dim(int64_t dim, int rank, const char* op, Location where) {
+inline int wrap_dim(int64_t dim, int rank) {
   const int range = rank == 0 ? 1 : rank;
-  if (WEFT_UNLIKELY(dim < -range || dim >= range)) detail::raise_no_dim(dim, rank, op, where);
+  if (WEFT_UNLIKELY(dim < -range || dim >= range)) detail::raise_no_dim(dim, rank);
   return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 /// Strides (in bytes) that let `layout` be seen with `sizes` without a copy, or nothing.

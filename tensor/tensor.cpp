@@ -19,13 +19,14 @@ void raise_undefined(const char* op, Location where) {
       {.op = op, .problem = "the tensor is undefined", .remedy = "it was never given a value, or was moved from"},
       where);
 }
+void raise_undefined() { raise_undefined(current_call.op, current_call.where); }
 
 namespace {
 
 constexpr size_t head_size = sizeof(TensorImpl);
 constexpr size_t block_size = sizeof(TensorBlock);
 
-[[noreturn, gnu::cold]] void out_of_memory(Device device, size_t bytes, Location where) {
+[[noreturn, gnu::cold]] void out_of_memory(Device device, size_t bytes) {
   const MemoryStats stats = memory_stats(device);
   // What the system calls free leaves out what it would give back.
   const std::string free = device.is_cpu() ? "" : fmt::format("{} free, ", stats.free);
@@ -34,7 +35,7 @@ constexpr size_t block_size = sizeof(TensorBlock);
                        .details = fmt::format("{} allocated, {} reserved, {}limit {}", stats.allocated, stats.reserved,
                                               free, stats.limit),
                        .remedy = "free tensors, use smaller batches or raise set_memory_limit"};
-  throw OutOfMemoryError(format_error(text, where), bytes, stats.allocated, stats.reserved, stats.limit);
+  throw OutOfMemoryError(format_error(text), bytes, stats.allocated, stats.reserved, stats.limit);
 }
 
 struct HeadGuard {
@@ -47,7 +48,7 @@ struct HeadGuard {
 };
 
 // Memory for what does not lie beside the head. The block is freed where there is none.
-[[gnu::noinline]] void allocate_data(TensorBlock* block, Location where) {
+[[gnu::noinline]] void allocate_data(TensorBlock* block) {
   Storage& storage = block->storage;
   if (storage.bytes == 0 || storage.device.type == DeviceType::meta) return;
   HeadGuard guard{block};
@@ -55,11 +56,10 @@ struct HeadGuard {
   if (allocator == nullptr) {
     raise<DeviceError>({.op = "allocate",
                         .problem = fmt::format("there is no device {}", storage.device.name()),
-                        .remedy = "see weft::device_count"},
-                       where);
+                        .remedy = "see weft::device_count"});
   }
   storage.data = allocator->allocate(storage.bytes);
-  if (storage.data == nullptr) out_of_memory(storage.device, storage.bytes, where);
+  if (storage.data == nullptr) out_of_memory(storage.device, storage.bytes);
   storage.allocator = allocator;
   block->impl.view.data = storage.data;
   guard.block = nullptr;
@@ -76,7 +76,7 @@ inline TensorBlock* new_block(const Arguments&... view) {
   return block;
 }
 
-inline TensorImpl* with_data(TensorBlock* block, Location where) {
+inline TensorImpl* with_data(TensorBlock* block) {
   const Layout& layout = block->impl.view.layout;
   Storage& storage = block->storage;
   storage.device = Device(layout.device_type, layout.device_index);
@@ -84,7 +84,7 @@ inline TensorImpl* with_data(TensorBlock* block, Location where) {
   if (WEFT_LIKELY(storage.bytes <= inline_bytes && storage.device.is_cpu())) {
     block->impl.view.data = storage.data = block->inline_data;
   } else {
-    allocate_data(block, where);
+    allocate_data(block);
   }
   return &block->impl;
 }
@@ -106,9 +106,9 @@ inline void drop_storage(Storage* storage) {
 
 }  // namespace
 
-TensorImpl* new_tensor(const Layout& layout, Location where) { return with_data(new_block(layout, nullptr), where); }
+TensorImpl* new_tensor(const Layout& layout) { return with_data(new_block(layout, nullptr)); }
 
-TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device, const char* op, Location where) {
+TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device) {
   TensorBlock* block = new_block();
   Layout& layout = block->impl.view.layout;
   layout.dtype = dtype;
@@ -116,9 +116,9 @@ TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device devic
   layout.device_index = device.index;
   if (WEFT_UNLIKELY(!set_contiguous(layout, sizes, itemsize(dtype)))) {
     const HeadGuard guard{block};
-    contiguous_layout(sizes, dtype, op, where);  // raises
+    contiguous_layout(sizes, dtype);  // raises
   }
-  return with_data(block, where);
+  return with_data(block);
 }
 
 TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data) {
@@ -179,7 +179,8 @@ void destroy(TensorImpl* impl) {
 namespace {
 // A 0-d tensor counts as one dimension elsewhere, but has no size and no stride.
 int existing_dim(int dim, int rank, const char* op, Location where) {
-  return wrap_dim(rank == 0 ? 1 : dim, rank, op, where);
+  const CallScope call(op, where);
+  return wrap_dim(rank == 0 ? 1 : dim, rank);
 }
 }  // namespace
 

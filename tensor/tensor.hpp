@@ -69,7 +69,9 @@ struct BackwardOptions {
 
 namespace detail {
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined(const char* op, Location where);
-}
+/// By the op that runs.
+[[noreturn, gnu::cold]] WEFT_API void raise_undefined();
+}  // namespace detail
 
 class WEFT_API Tensor {
  public:

@@ -43,13 +43,16 @@ WarningHandler set_warning_handler(WarningHandler handler) {
 
 void warn(const ErrorText& text, Location where) {
   if (!warnings_on()) return;
+  where = detail::place_of(where);
+  const char* const op = text.op != nullptr ? text.op : detail::current_call.op;
   std::shared_ptr<const WarningHandler> handler;
   {
     const std::lock_guard lock(said().mutex);
-    if (!said().places.emplace(text.op, where.known() ? where.file() : "", where.line()).second) return;
+    if (!said().places.emplace(op != nullptr ? op : "", where.known() ? where.file() : "", where.line()).second) return;
     handler = said().handler;
   }
   const std::string words = format_error(text, where);
+  const OutsideCalls users_code;
   if (*handler) (*handler)({words, where});
   else std::fprintf(stderr, "warning: %s\n", words.c_str());
 }

@@ -22,6 +22,6 @@ using WarningHandler = std::function<void(const Warning&)>;
 WEFT_API WarningHandler set_warning_handler(WarningHandler handler);
 
 /// Warns, unless this op did at this place before.
-[[gnu::cold]] WEFT_API void warn(const ErrorText& text, Location where);
+[[gnu::cold]] WEFT_API void warn(const ErrorText& text, Location where = detail::current_call.where);
 
 }  // namespace weft

@@ -104,7 +104,7 @@ const std::string& why_no_api() { return reason(); }
 const Api& api() { return *opened; }
 
 void raise_failure(const char* function, ze_result_t code, int device) {
-  const CallPlace place = current_call_place();
+  const CallPlace place = detail::current_call;
   raise<DeviceError>({.op = place.op != nullptr ? place.op : "hpu",
                       .problem = fmt::format("{} failed on hpu:{} with code {:#x} ({})", function, device,
                                              static_cast<uint32_t>(code), meaning(code)),

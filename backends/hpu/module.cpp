@@ -57,7 +57,7 @@ ze_module_handle_t HpuDevice::load_module(Module which) {
   module = nullptr;
   if (text.empty()) raise_failure("zeModuleCreate", result, index());
   raise<DeviceError>({.op = "hpu", .problem = fmt::format("the kernels {} do not build: {}", code.name, text)},
-                     current_call_place().where);
+                     detail::current_call.where);
 }
 
 Kernel& HpuDevice::find_kernel(Module which, const std::string& name) {

@@ -20,7 +20,7 @@ uint32_t Accelerator::note_index_call() {
   const std::lock_guard lock(mutex_);
   const size_t slot = index_call_ % index_calls_.size();
   if (slot == 0 && index_call_ != 0) keep_bad_place();
-  index_calls_[slot] = current_call_place();
+  index_calls_[slot] = detail::current_call;
   if (++index_call_ == 0) index_call_ = static_cast<uint32_t>(index_calls_.size());  // 0 says that all were right
   return index_call_;
 }

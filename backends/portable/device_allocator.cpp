@@ -164,7 +164,7 @@ ScratchMemory::ScratchMemory(Accelerator& device, size_t bytes)
     : device_(device), bytes_(bytes), data_(device.allocator().allocate(bytes)) {
   if (data_ != nullptr) return;
   const MemoryStats s = device.allocator().stats();
-  const CallPlace place = current_call_place();
+  const CallPlace place = detail::current_call;
   throw OutOfMemoryError(
       format_error({.op = place.op != nullptr ? place.op : "memory",
                     .problem = fmt::format("no {} bytes for intermediate results on {}", bytes, device.device().name()),

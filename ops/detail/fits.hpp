@@ -9,8 +9,8 @@ namespace weft {
 /// take every number, and a negative integer may stand for the unsigned one with its bits, as in PyTorch.
 bool fits(Scalar value, DType dtype);
 /// ValueError where it does not.
-void check_fits(const char* op, Scalar value, DType dtype, Location where);
+void check_fits(Scalar value, DType dtype);
 /// The same for an operand that is a C++ number; tensors are converted as by to().
-void check_number_fits(const char* op, const Operand& value, DType dtype);
+void check_number_fits(const Operand& value, DType dtype);
 
 }  // namespace weft

@@ -7,22 +7,22 @@
 namespace weft {
 
 /// The index as kernels read it, i32 or i64. DTypeError unless it holds integers, DeviceError off the data's device.
-Tensor checked_index(const char* op, const Tensor& index, const Tensor& data, Location where);
+Tensor checked_index(const Tensor& index, const Tensor& data);
 /// DTypeError and DeviceError where `source` cannot be written into x as it is.
-void check_source(const char* op, const Tensor& x, const Tensor& source, Location where);
-[[noreturn]] void raise_shapes(const char* op, const std::string& problem, const std::string& remedy, Location where);
+void check_source(const Tensor& x, const Tensor& source);
+[[noreturn]] void raise_shapes(const std::string& problem, const std::string& remedy = {});
 
 /// The value of a fill as a tensor of x's dtype and device, still 0-d; recorded. ShapeError where it is not 0-d.
-Tensor fill_value(const char* op, const Tensor& x, const Operand& value, Location where);
+Tensor fill_value(const Tensor& x, const Operand& value);
 
 /// A copy of x to write into; not recorded.
-Tensor target_copy(const Tensor& x, const char* op, Location where);
+Tensor target_copy(const Tensor& x);
 /// Zeros of g's dtype and device.
-Tensor zero_target(const Dims& shape, const Tensor& g, const char* op, Location where);
+Tensor zero_target(const Dims& shape, const Tensor& g);
 
 inline int64_t size_along(const Tensor& t, int dim) { return t.dim() == 0 ? 1 : t.sizes()[static_cast<size_t>(dim)]; }
 
 /// x[..., index[j], ...] for an index of rank 1 or 0 and a dimension that are checked. Recorded.
-Tensor select_slices(const char* op, const Tensor& x, int dim, const Tensor& index, Location where);
+Tensor select_slices(const Tensor& x, int dim, const Tensor& index);
 
 }  // namespace weft

@@ -9,7 +9,7 @@ namespace weft {
 enum class Kind : uint8_t { numeric, floating };
 
 /// The common type of any number of operands.
-DType result_type(std::span<const TensorImpl* const> operands, const char* op, Location where);
+DType result_type(std::span<const TensorImpl* const> operands);
 
 /// Operands of one op, cast and broadcast. Casts are recorded, so `operands` is what the op's node points at.
 template <int n>
@@ -26,18 +26,15 @@ struct Prepared {
 
 /// Raises ShapeError, DeviceError or DTypeError. `dtype`, where given, overrides the promoted type.
 template <int n>
-void prepare(Prepared<n>& p, const char* op, const Operand* const (&operands)[n], Kind kind, Location where,
-             std::optional<DType> dtype = {});
-extern template void prepare<2>(Prepared<2>&, const char*, const Operand* const (&)[2], Kind, Location,
-                                std::optional<DType>);
-extern template void prepare<3>(Prepared<3>&, const char*, const Operand* const (&)[3], Kind, Location,
-                                std::optional<DType>);
+void prepare(Prepared<n>& p, const Operand* const (&operands)[n], Kind kind, std::optional<DType> dtype = {});
+extern template void prepare<2>(Prepared<2>&, const Operand* const (&)[2], Kind, std::optional<DType>);
+extern template void prepare<3>(Prepared<3>&, const Operand* const (&)[3], Kind, std::optional<DType>);
 
 /// A gradient in the shape, dtype and on the device of `input`.
-Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device, Location where);
+Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device);
 
 /// x times a number in x's dtype; x itself where the number is 1. DTypeError for a fraction among integers.
-Tensor times(const Tensor& x, Scalar factor, const char* op, Location where);
+Tensor times(const Tensor& x, Scalar factor);
 
 /// A view of one element in host memory for a kernel whose operands have `dtype`.
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer);

@@ -12,7 +12,7 @@ struct Reduced {
   int64_t count = 1;  ///< elements behind each result
 };
 /// IndexError for a dimension x lacks, ValueError for one named twice. Empty `dims` are all.
-Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim, const char* op, Location where);
+Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim);
 /// The dimensions of size 1 in `kept`: those that were reduced, and others where reducing changes nothing.
 Dims reduced_dims(const Dims& kept);
 
@@ -22,14 +22,12 @@ View seen_as(const View& contiguous, std::span<const int64_t> sizes);
 Tensor relabelled(const Tensor& contiguous, std::span<const int64_t> sizes);
 
 /// A result or its gradient with the reduced dimensions put back.
-inline Tensor put_back(const Tensor& t, const Dims& kept, Location where) {
-  return t.dim() == kept.size() ? t : t.reshape(kept, where);
-}
+inline Tensor put_back(const Tensor& t, const Dims& kept) { return t.dim() == kept.size() ? t : t.reshape(kept); }
 
-Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype, const char* op, Location where);
+Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype);
 
 /// x[..., index, ...] where `index` (i64) has x's sizes but 1 along `dim`; the result has `shape`. Recorded as `op`.
-Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape, const char* op, Location where);
+Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape);
 
 /// What sums and products of x are kept in: `dtype` if given, x's own for floats and u64, i64 for the other integers.
 inline DType sum_type(const Tensor& x, std::optional<DType> dtype = {}) {
@@ -37,6 +35,6 @@ inline DType sum_type(const Tensor& x, std::optional<DType> dtype = {}) {
 }
 
 /// Widens 16-bit floats to f32; other tensors stay.
-inline Tensor widened(const Tensor& x, Location where) { return x.to(compute_type(x.dtype()), where); }
+inline Tensor widened(const Tensor& x) { return x.to(compute_type(x.dtype())); }
 
 }  // namespace weft

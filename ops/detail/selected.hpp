@@ -11,15 +11,14 @@
 namespace weft {
 
 // ---- unrecorded: views and kernels ----
-Tensor read_part(const Tensor& x, const Region& part, const char* op, Location where);
-Tensor read_part(const Tensor& x, const Selection& part, const char* op, Location where);
-Tensor read_part(const Tensor& x, const MaskSelection& part, const char* op, Location where);
+Tensor read_part(const Tensor& x, const Region& part);
+Tensor read_part(const Tensor& x, const Selection& part);
+Tensor read_part(const Tensor& x, const MaskSelection& part);
 /// `values` broadcasts to the part, has x's dtype and device (a region also takes any dtype, and a 0-d tensor of the
 /// CPU), and shares no memory with x.
-void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add, const char* op, Location where);
-void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add, const char* op, Location where);
-void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add, const char* op,
-                Location where);
+void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add);
+void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add);
+void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add);
 
 // ---- what a node keeps of a part: tensors of indices with the version they had ----
 struct SavedRegion {
@@ -60,11 +59,11 @@ inline Dims shape_of(const Selection& part) { return part.shape(); }
 inline Dims shape_of(const MaskSelection& part) { return part.shape(); }
 
 /// An index that counts through several dimensions needs them to lie as one, as they do in row-major order.
-inline const Tensor& ready(const Tensor& x, const Region&, Location) { return x; }
-inline const Tensor& ready(const Tensor& x, const MaskSelection&, Location) { return x; }
-inline Tensor ready(const Tensor& x, const Selection& part, Location where) {
+inline const Tensor& ready(const Tensor& x, const Region&) { return x; }
+inline const Tensor& ready(const Tensor& x, const MaskSelection&) { return x; }
+inline Tensor ready(const Tensor& x, const Selection& part) {
   for (int k = 0; k < part.picks.count; ++k) {
-    if (!merged_stride(x.raw_view().layout, part.picks.dim[k], part.picks.span[k])) return x.contiguous(where);
+    if (!merged_stride(x.raw_view().layout, part.picks.dim[k], part.picks.span[k])) return x.contiguous();
   }
   return x;
 }
@@ -72,31 +71,29 @@ inline Tensor ready(const Tensor& x, const Selection& part, Location where) {
 // ---- recorded ----
 
 template <class Part>
-Tensor read_recorded(const Tensor& x, const Part& part, const char* op, Location where);
+Tensor read_recorded(const Tensor& x, const Part& part);
 /// Zeros with `values` added at the part.
 template <class Part>
-Tensor placed(const Part& part, const Dims& whole, const Tensor& values, const char* op, Location where);
+Tensor placed(const Part& part, const Dims& whole, const Tensor& values);
 /// x with zeros at the part; may take over x's memory.
 template <class Part>
-Tensor erased(const Part& part, Tensor&& x, const char* op, Location where);
+Tensor erased(const Part& part, Tensor&& x);
 
 template <class Part>
 struct ReadFormula {
   SavedPart<Part> part;
-  Tensor operator()(Node& self, Tensor&& g) { return placed(part.get(self), part.whole(), g, self.op, self.where); }
-  void add_to(Node& self, const Tensor& sum, Tensor&& g) {
-    write_part(sum, part.get(self), g, true, self.op, self.where);
-  }
+  Tensor operator()(Node& self, Tensor&& g) { return placed(part.get(self), part.whole(), g); }
+  void add_to(Node& self, const Tensor& sum, Tensor&& g) { write_part(sum, part.get(self), g, true); }
 };
 template <class Part>
 struct PlaceFormula {
   SavedPart<Part> part;
-  Tensor operator()(Node& self, Tensor&& g) { return read_recorded(g, part.get(self), self.op, self.where); }
+  Tensor operator()(Node& self, Tensor&& g) { return read_recorded(g, part.get(self)); }
 };
 template <class Part>
 struct EraseFormula {
   SavedPart<Part> part;
-  Tensor operator()(Node& self, Tensor&& g) { return erased(part.get(self), std::move(g), self.op, self.where); }
+  Tensor operator()(Node& self, Tensor&& g) { return erased(part.get(self), std::move(g)); }
 };
 /// The gradients of x and of the values after x[part] = values, or += with `add`.
 template <class Part>
@@ -114,41 +111,41 @@ struct WriteFormula {
     const auto& now = part.get(self);
     Tensor g = std::move(incoming[0]);
     if (self.wants(1)) {  // before g is changed
-      Tensor of_values = fit(read_recorded(g, now, self.op, self.where), shape, dtype, device, self.where);
+      Tensor of_values = fit(read_recorded(g, now), shape, dtype, device);
       const bool shared = self.wants(0) && !add && of_values.shares_storage(g);
-      outgoing[1] = shared ? of_values.clone(self.where) : std::move(of_values);
+      outgoing[1] = shared ? of_values.clone() : std::move(of_values);
     }
-    if (self.wants(0)) outgoing[0] = add ? std::move(g) : erased(now, std::move(g), self.op, self.where);
+    if (self.wants(0)) outgoing[0] = add ? std::move(g) : erased(now, std::move(g));
   }
 };
 
 template <class Part>
-Tensor read_recorded(const Tensor& x, const Part& part, const char* op, Location where) {
-  const auto& from = ready(x, part, where);
-  Tensor out = read_part(from, part, op, where);
-  if (should_record(from)) record(out, op, where, ReadFormula<Part>{saved(part)}, from);
+Tensor read_recorded(const Tensor& x, const Part& part) {
+  const auto& from = ready(x, part);
+  Tensor out = read_part(from, part);
+  if (should_record(from)) record(out, ReadFormula<Part>{saved(part)}, from);
   return out;
 }
 
 template <class Part>
-Tensor placed(const Part& part, const Dims& whole, const Tensor& values, const char* op, Location where) {
-  Tensor out = make(whole, values.dtype(), values.device(), op, where);
-  WEFT_KERNEL_FOR(fill, out, op, where)(out.raw_view(), Scalar(0));
+Tensor placed(const Part& part, const Dims& whole, const Tensor& values) {
+  Tensor out = make(whole, values.dtype(), values.device());
+  WEFT_KERNEL(fill, out)(out.raw_view(), Scalar(0));
   constexpr bool repeats = std::is_same_v<Part, Selection>;
-  write_part(out, part, values, repeats, op, where);
-  if (should_record(values)) record(out, op, where, PlaceFormula<Part>{saved(part)}, values);
+  write_part(out, part, values, repeats);
+  if (should_record(values)) record(out, PlaceFormula<Part>{saved(part)}, values);
   return out;
 }
 
 template <class Part>
-Tensor erased(const Part& part, Tensor&& x, const char* op, Location where) {
+Tensor erased(const Part& part, Tensor&& x) {
   const bool recorded = should_record(x);
   const bool reuse = !recorded && may_become_result(x);
-  Tensor out = reuse ? as_result(std::move(x)) : make_like(x, op, where);
-  if (!reuse) WEFT_KERNEL_FOR(copy, out, op, where)(out.raw_view(), x.raw_view());
+  Tensor out = reuse ? as_result(std::move(x)) : make_like(x);
+  if (!reuse) WEFT_KERNEL(copy, out)(out.raw_view(), x.raw_view());
   const Tensor zero = detail::zeros_unrecorded({}, out.dtype(), out.device());
-  write_part(out, part, zero, false, op, where);
-  if (recorded) record(out, op, where, EraseFormula<Part>{saved(part)}, x);
+  write_part(out, part, zero, false);
+  if (recorded) record(out, EraseFormula<Part>{saved(part)}, x);
   return out;
 }
 

@@ -54,16 +54,15 @@ View region_view(const View& whole, const Region& region);
 struct SliceRange {
   int64_t first, count, step;
 };
-SliceRange slice_range(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t n,
-                       const char* op, Location where);
+SliceRange slice_range(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step, int64_t n);
 
 /// True where the indices make a view: no list, bool or tensor other than 0-d integers.
 bool is_basic(std::span<const Index> items);
 /// The mask, on x's device, where it is the only index and has 1 to x.dim() dimensions; its shape is checked.
-Tensor only_mask(const Tensor& x, std::span<const Index> items, const char* op, Location where);
+Tensor only_mask(const Tensor& x, std::span<const Index> items);
 /// IndexError where the indices do not fit x, DTypeError for indices of a wrong type, ValueError for a step of 0.
-void parse(Region& out, const Tensor& x, std::span<const Index> items, const char* op, Location where);
-void parse(Selection& out, const Tensor& x, std::span<const Index> items, const char* op, Location where);
+void parse(Region& out, const Tensor& x, std::span<const Index> items);
+void parse(Selection& out, const Tensor& x, std::span<const Index> items);
 
 /// The index where it is all there is and kernels take it as it is: integers along the first dimension, something
 /// selected. Else null.
@@ -72,11 +71,10 @@ const Tensor* only_list(const Tensor& x, std::span<const Index> items);
 /// A missing tensor stands for a full slice.
 std::vector<Index> as_indices(std::span<const std::optional<Tensor>> list);
 /// Slices along some axes, as set_value and strided_slice name them.
-Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps,
-                     const char* op, Location where);
+Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, const Dims& ends, const Dims& steps);
 
 /// For selections without elements, where no kernel reads the indices: IndexError for the first that is out of range.
-void check_indices(const Selection& selection, const char* op, Location where);
+void check_indices(const Selection& selection);
 
 /// The stride of `span` dimensions counted through in row-major order, nothing where they do not lie as one.
 std::optional<int64_t> merged_stride(const Layout& layout, int dim, int span);

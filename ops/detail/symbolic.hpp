@@ -9,9 +9,8 @@ namespace weft {
 
 struct Symbolic {
   Tensor tensor;
-  Location where = Location::none();
 
-  Symbolic(Tensor t, Location w) : tensor(std::move(t)), where(w) {}
+  explicit Symbolic(Tensor t) : tensor(std::move(t)) {}
   explicit Symbolic(double constant) : tensor(Operand(constant, Location::none()).tensor()) {}
 
   const Tensor& get() const& { return tensor; }
@@ -21,13 +20,10 @@ struct Symbolic {
 template <class T>
 concept SymbolicValue = std::is_same_v<std::remove_cvref_t<T>, Symbolic>;
 
-inline Location place(const Symbolic& a, const Symbolic& b) { return a.where.known() ? a.where : b.where; }
-
-#define WEFT_SYMBOLIC_OPERATOR(symbol)                                                                        \
-  template <SymbolicValue A, SymbolicValue B>                                                                 \
-  Symbolic operator symbol(A&& a, B&& b) {                                                                    \
-    const Location where = place(a, b);                                                                       \
-    return {Operand(std::forward<A>(a).get(), where) symbol Operand(std::forward<B>(b).get(), where), where}; \
+#define WEFT_SYMBOLIC_OPERATOR(symbol)                                         \
+  template <SymbolicValue A, SymbolicValue B>                                  \
+  Symbolic operator symbol(A&& a, B&& b) {                                     \
+    return Symbolic(std::forward<A>(a).get() symbol std::forward<B>(b).get()); \
   }
 WEFT_SYMBOLIC_OPERATOR(+)
 WEFT_SYMBOLIC_OPERATOR(-)
@@ -42,33 +38,24 @@ WEFT_SYMBOLIC_OPERATOR(>=)
 
 template <SymbolicValue A>
 Symbolic operator-(A&& a) {
-  const Location where = a.where;
-  return {-Operand(std::forward<A>(a).get(), where), where};
+  return Symbolic(-std::forward<A>(a).get());
 }
 
 #define WEFT_SYMBOLIC_FUNCTION(name, ...) \
-  inline Symbolic name(const Symbolic& x) { return {weft::name(Operand(x.tensor, x.where)), x.where}; }
+  inline Symbolic name(const Symbolic& x) { return Symbolic(weft::name(x.tensor)); }
 WEFT_UNARY_OPS(WEFT_SYMBOLIC_FUNCTION)
 #undef WEFT_SYMBOLIC_FUNCTION
 
-#define WEFT_SYMBOLIC_FUNCTION(name, ...)                                           \
-  inline Symbolic name(const Symbolic& a, const Symbolic& b) {                      \
-    const Location where = place(a, b);                                             \
-    return {weft::name(Operand(a.tensor, where), Operand(b.tensor, where)), where}; \
-  }
+#define WEFT_SYMBOLIC_FUNCTION(name, ...) \
+  inline Symbolic name(const Symbolic& a, const Symbolic& b) { return Symbolic(weft::name(a.tensor, b.tensor)); }
 WEFT_BINARY_OPS(WEFT_SYMBOLIC_FUNCTION)
 #undef WEFT_SYMBOLIC_FUNCTION
 
 inline Symbolic select(const Symbolic& mask, const Symbolic& a, const Symbolic& b) {
-  const Location where = place(a, b);
-  return {weft::where(Operand(mask.tensor, where), Operand(a.tensor, where), Operand(b.tensor, where)), where};
+  return Symbolic(weft::where(mask.tensor, a.tensor, b.tensor));
 }
-inline Symbolic zeros_like(const Symbolic& x) { return {weft::zeros_like(x.tensor, x.where), x.where}; }
+inline Symbolic zeros_like(const Symbolic& x) { return Symbolic(weft::zeros_like(x.tensor)); }
 /// A weak 0: it broadcasts.
-inline Symbolic zero_like(const Symbolic& x) {
-  Symbolic zero(0.0);
-  zero.where = x.where;
-  return zero;
-}
+inline Symbolic zero_like(const Symbolic&) { return Symbolic(0.0); }
 
 }  // namespace weft

@@ -7,27 +7,27 @@
 namespace weft {
 
 /// Whether `target` may be written at all: defined, no leaf that requires a gradient, no element there twice.
-inline const Tensor& check_target(const Tensor& target, const char* op, Location where) {
-  checked(target, op, where);
-  check_inplace(target, op, where);
-  check_writable(target, op, where);
+inline const Tensor& check_target(const Tensor& target) {
+  checked(target);
+  check_inplace(target);
+  check_writable(target);
   return target;
 }
 
 /// DeviceError unless `operand` is on the target's device or a single value on the CPU.
-void check_in_place_device(const char* op, const Tensor& target, const Tensor& operand, Location where);
+void check_in_place_device(const Tensor& target, const Tensor& operand);
 
 /// Runs `write`, which changes the elements of `target` or throws before, and raises the version. Where an observer of
 /// the kernel throws after it, the elements have changed, and the version rises too.
 template <class Write>
-void write_unrecorded(const Tensor& target, const char* op, Location where, Write&& write) {
+void write_unrecorded(const Tensor& target, Write&& write) {
   try {
     write();
   } catch (...) {
-    if (detail::failed_after_kernel()) note_write(target, op, where);
+    if (detail::failed_after_kernel()) note_write(target);
     throw;
   }
-  note_write(target, op, where);
+  note_write(target);
 }
 
 /// Runs `write`, which changes the elements of `target` or throws before, and makes it known: the version, the writer
@@ -36,12 +36,11 @@ void write_unrecorded(const Tensor& target, const char* op, Location where, Writ
 /// reads the new one has a member `new_value()`, which says where it is kept, or null. Whatever needs memory comes
 /// before the write: what failed changed nothing.
 template <class Write, class MakeFormula, class... Inputs>
-void write_recorded(const Tensor& target, const char* op, Location where, Write&& write, MakeFormula&& make_formula,
-                    const Inputs&... inputs) {
-  if (WEFT_LIKELY(!should_record(target, inputs...))) return write_unrecorded(target, op, where, write);
+void write_recorded(const Tensor& target, Write&& write, MakeFormula&& make_formula, const Inputs&... inputs) {
+  if (WEFT_LIKELY(!should_record(target, inputs...))) return write_unrecorded(target, write);
   using Formula = std::invoke_result_t<MakeFormula>;
   constexpr int edge_count = sizeof...(Inputs) == 0 ? 1 : sizeof...(Inputs);
-  NodeHandle handle(make_node_with<edge_count>(op, where, make_formula));
+  NodeHandle handle(make_node_with<edge_count>(make_formula));
   Node* node = handle.get();
   // Before the version changes: the edges belong to the old values, and an old view would derive its node anew.
   int i = 0;
@@ -56,7 +55,7 @@ void write_recorded(const Tensor& target, const char* op, Location where, Write&
   Rebase rebase(target, handle.take());
   const uint32_t version = target.version();
   try {
-    write_unrecorded(target, op, where, write);
+    write_unrecorded(target, write);
     if (kept != nullptr && packed) *kept = SavedOutput(target);
     else if (kept != nullptr) kept->renew();
   } catch (...) {
@@ -71,14 +70,14 @@ void write_recorded(const Tensor& target, const char* op, Location where, Write&
 
 /// The formula of a write that leaves nothing of the old value: the gradient ends there.
 struct Overwritten {
-  Tensor operator()(Node&, Tensor&&) { return {}; }
+  Tensor operator()(Tensor&&) { return {}; }
 };
 
 /// `operand`, or a copy where the write to `target` would change it. Not recorded.
-inline Tensor apart(const Tensor& operand, const Tensor& target, Location where) {
+inline Tensor apart(const Tensor& operand, const Tensor& target) {
   if (WEFT_LIKELY(!operand.shares_storage(target))) return operand;
   NoGradGuard unrecorded;
-  return operand.clone(where);
+  return operand.clone();
 }
 
 }  // namespace weft

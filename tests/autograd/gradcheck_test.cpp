@@ -17,27 +17,27 @@ Tensor leaf(std::initializer_list<double> values) {
 
 // x² whose gradient is off by a factor.
 Tensor wrong_square(const Tensor& x, double factor) {
+  const CallScope call("wrong_square", Location::none());
   Tensor y;
   {
     NoGradGuard unrecorded;
     y = x * x;
   }
   record(
-      y, "wrong_square", Location::none(),
-      [x = Saved(x), factor](Node& self, Tensor&& g) { return g * x.get(self) * factor; }, x);
+      y, [x = Saved(x), factor](Node& self, Tensor&& g) { return g * x.get(self) * factor; }, x);
   return y;
 }
 
 // Right at first order, but its gradient is cut off from x: wrong at second.
 Tensor cut_square(const Tensor& x) {
+  const CallScope call("cut_square", Location::none());
   Tensor y;
   {
     NoGradGuard unrecorded;
     y = x * x;
   }
   record(
-      y, "cut_square", Location::none(),
-      [x = Saved(x)](Node& self, Tensor&& g) { return g * x.get(self).detach() * 2.0; }, x);
+      y, [x = Saved(x)](Node& self, Tensor&& g) { return g * x.get(self).detach() * 2.0; }, x);
   return y;
 }
 
@@ -65,13 +65,14 @@ TEST(Gradcheck, CatchesAWrongSecondDerivative) {
 
 TEST(Gradcheck, CatchesAGradientOfTheWrongShape) {
   const auto misshapen = [](Inputs x) {
+    const CallScope call("misshapen", Location::none());
     Tensor y;
     {
       NoGradGuard unrecorded;
       y = x[0] * 1.0;
     }
     record(
-        y, "misshapen", Location::none(), [](Node&, Tensor&& g) { return g.unsqueeze(0); }, x[0]);
+        y, [](Tensor&& g) { return g.unsqueeze(0); }, x[0]);
     return y;
   };
   const GradcheckResult result = gradcheck(misshapen, {leaf({1, 3})}, {.raise_exception = false});
