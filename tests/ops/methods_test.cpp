@@ -1,4 +1,6 @@
 // Every op whose first argument is a tensor is a method of Tensor and of x[…], and gives what the free function gives.
+#include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -6,6 +8,7 @@
 
 #include "values.hpp"
 
+#include <weft/backends/observe.hpp>
 #include <weft/weft.hpp>
 
 namespace weft {
@@ -34,24 +37,68 @@ void expect_same(const Tensors& actual, const Tensors& expected, const char* wha
 // A tensor whose row 1 is x, so that row[…] selects x.
 Tensor around(const Tensor& x) { return stack({zeros_like(x), x, zeros_like(x)}); }
 
+struct Places final : KernelObserver {
+  std::set<std::string> files;
+  void add(Location where) {
+    if (where.known()) files.insert(std::filesystem::path(where.file()).filename());
+  }
+  void before(const KernelCall& kernel) override { add(kernel.where); }
+  void add_graph(const Tensor& result) {
+    std::vector<const Node*> left{result.impl()->node};
+    std::set<const Node*> met;
+    while (!left.empty()) {
+      const Node* node = left.back();
+      left.pop_back();
+      if (node == nullptr || !met.insert(node).second) continue;
+      add(node->where);
+      for (int i = 0; i < node->edge_count; ++i) left.push_back(node->edges[i].node());
+    }
+  }
+};
+
+// What an op calls, records and runs backward, twice over, names the user's file and none of the library's.
+void expect_own_places(const Tensor& x, const std::function<Tensors(const Tensor&)>& op, const char* what) {
+  const Tensor leaf = is_floating(x.dtype()) ? x.detach().clone().requires_grad_() : x;
+  Places places;
+  {
+    const ObserverGuard watching(places);
+    for (const Tensor& result : op(leaf)) {
+      if (!result.defined() || !result.requires_grad()) continue;
+      places.add_graph(result);
+      Tensor first = grad({result}, {leaf}, {ones_like(result)}, {.create_graph = true, .allow_unused = true})[0];
+      if (!first.defined() || !first.requires_grad()) continue;
+      places.add_graph(first);
+      try {
+        grad({first}, {leaf}, {ones_like(first)}, {.allow_unused = true});
+      } catch (const NotImplementedError&) {
+      }
+    }
+  }
+  EXPECT_EQ(places.files, std::set<std::string>{"methods_test.cpp"}) << what;
+}
+
 class Methods : public ::testing::Test {
  protected:
   std::set<std::string> seen;
 };
 
 // x.name(…), row[1].name(…) and name(x, …). Each is a function of its own: GCC takes minutes over all in one.
-#define SAME(name, x, ...)                                                                        \
-  [&]() __attribute__((noinline)) {                                                               \
-    seen.insert(#name);                                                                           \
-    manual_seed(7);                                                                               \
-    const Tensors expected = parts(weft::name(x __VA_OPT__(, ) __VA_ARGS__));                     \
-    manual_seed(7);                                                                               \
-    expect_same(parts((x).name(__VA_ARGS__)), expected, #name " as a method");                    \
-    manual_seed(7);                                                                               \
-    expect_same(parts(around(x)[1].name(__VA_ARGS__)), expected, #name " as a method of x[i]");   \
-    manual_seed(7);                                                                               \
-    expect_same(parts(around(x)[{None, 1}][0].name(__VA_ARGS__)), expected, #name " of x[i][j]"); \
-  }                                                                                               \
+#define SAME(name, x, ...)                                                                                 \
+  [&]() __attribute__((noinline)) {                                                                        \
+    seen.insert(#name);                                                                                    \
+    manual_seed(7);                                                                                        \
+    const Tensors expected = parts(weft::name(x __VA_OPT__(, ) __VA_ARGS__));                              \
+    manual_seed(7);                                                                                        \
+    expect_same(parts((x).name(__VA_ARGS__)), expected, #name " as a method");                             \
+    manual_seed(7);                                                                                        \
+    expect_same(parts(around(x)[1].name(__VA_ARGS__)), expected, #name " as a method of x[i]");            \
+    manual_seed(7);                                                                                        \
+    expect_same(parts(around(x)[{None, 1}][0].name(__VA_ARGS__)), expected, #name " of x[i][j]");          \
+    expect_own_places(                                                                                     \
+        x, [&](const Tensor& leaf) { return parts(leaf.name(__VA_ARGS__)); }, #name);                      \
+    expect_own_places(                                                                                     \
+        x, [&](const Tensor& leaf) { return parts(weft::name(leaf __VA_OPT__(, ) __VA_ARGS__)); }, #name); \
+  }                                                                                                        \
   ()
 
 // The same for a method that writes; x[i] and x[list] must bring the new values into x.
@@ -73,6 +120,14 @@ class Methods : public ::testing::Test {
     expect_same({row.select(0, 1)}, {expected}, #name " of x[i]");                                      \
     const Tensor part = run([&] { return listed[{0, tensor(int64_t{1})}].name(__VA_ARGS__); });         \
     expect_same({listed.select(0, 0).select(0, 1), part}, {expected, expected}, #name " of x[{0, t}]"); \
+    expect_own_places(                                                                                  \
+        x,                                                                                              \
+        [&](const Tensor& leaf) -> Tensors {                                                            \
+          const Tensor copy = leaf.clone();                                                             \
+          copy.name(__VA_ARGS__);                                                                       \
+          return {copy};                                                                                \
+        },                                                                                              \
+        #name);                                                                                         \
   }                                                                                                     \
   ()
 
