@@ -130,13 +130,12 @@ void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
 bool Tensor::requires_grad(Location where) const { return needs_gradient(held("requires_grad", where)); }
 
 const Tensor& Tensor::requires_grad_(bool on, Location where) const {
+  const CallScope call("requires_grad_", where);
   if (on == requires_grad(where)) return *this;
   if (!on) {
     if (!impl_->accumulates) {
-      raise<AutogradError>({.op = "requires_grad_",
-                            .problem = "the result of a recorded op always requires a gradient",
-                            .remedy = "use detach()"},
-                           where);
+      raise<AutogradError>({.problem = "the result of a recorded op always requires a gradient",
+                            .remedy = "use detach()"});
     }
     detail::release_node(impl_);
     impl_->node = nullptr;
@@ -145,16 +144,12 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
     return *this;
   }
   if (!is_floating(dtype()) || is_storage_only(dtype())) {
-    raise<ValueError>({.op = "requires_grad_",
-                       .problem = fmt::format("{} tensors have no gradient", name(dtype())),
-                       .remedy = "convert to float16, bfloat16, float32 or float64"},
-                      where);
+    raise<ValueError>({.problem = fmt::format("{} tensors have no gradient", name(dtype())),
+                       .remedy = "convert to float16, bfloat16, float32 or float64"});
   }
   if (impl_->inference) {
-    raise<AutogradError>({.op = "requires_grad_",
-                          .problem = "a tensor made under InferenceGuard cannot require a gradient",
-                          .remedy = "clone() it outside the guard"},
-                         where);
+    raise<AutogradError>({.problem = "a tensor made under InferenceGuard cannot require a gradient",
+                          .remedy = "clone() it outside the guard"});
   }
   NodeHandle node(new_accumulation_node(impl_));
   if (impl_->base != nullptr) {  // no view any more: it counts for itself in the storage
@@ -182,20 +177,17 @@ Tensor Tensor::grad(Location where) const {
 }
 
 void Tensor::set_grad(const Tensor& grad, Location where) const {
+  const CallScope call("set_grad", where);
   AccumulationNode* node = accumulation_node(held("set_grad", where));
   if (node == nullptr) {
     if (!grad.defined()) return;
-    raise<AutogradError>({.op = "set_grad",
-                          .problem = "only a leaf that requires a gradient has one",
-                          .remedy = "call requires_grad_()"},
-                         where);
+    raise<AutogradError>({.problem = "only a leaf that requires a gradient has one",
+                          .remedy = "call requires_grad_()"});
   }
   if (grad.defined() && (grad.shape() != shape() || grad.dtype() != dtype() || grad.device() != device())) {
-    raise<ShapeError>({.op = "set_grad",
-                       .problem = "a gradient has the shape, dtype and device of its tensor",
+    raise<ShapeError>({.problem = "a gradient has the shape, dtype and device of its tensor",
                        .details = fmt::format("tensor {} {}, gradient {} {}", name(dtype()), shape().text(),
-                                              name(grad.dtype()), grad.shape().text())},
-                      where);
+                                              name(grad.dtype()), grad.shape().text())});
   }
   Tensor other = grad;  // then the one so far, which dies after the lock
   AccumulationNode::Lock lock(*node);
@@ -203,8 +195,9 @@ void Tensor::set_grad(const Tensor& grad, Location where) const {
 }
 
 void Tensor::retain_grad(Location where) const {
+  const CallScope call("retain_grad", where);
   if (!requires_grad(where)) {
-    raise<ValueError>({.op = "retain_grad", .problem = "no gradient flows to this tensor"}, where);
+    raise<ValueError>({.problem = "no gradient flows to this tensor"});
   }
   if (impl_->accumulates) return;
   NodeHooks& hooks = detail::hooks_of(*impl_->node);

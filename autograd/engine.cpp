@@ -112,6 +112,7 @@ class GraphRun {
   std::vector<Capture>& captures() { return captures_; }
 
   void execute() {
+    const OutsideCalls hooks_have_places_of_their_own;
     if (!captures_.empty()) find_paths();
     discover();
     for (const Edge& edge : scratch_.roots) {
@@ -448,43 +449,38 @@ class GraphRun {
 
 namespace {
 
-Tensor check_seed(const Tensor& output, const Tensor* seed, Location where) {
-  if (!output.defined()) detail::raise_undefined("backward", where);
+Tensor check_seed(const Tensor& output, const Tensor* seed) {
+  if (!output.defined()) detail::raise_undefined();
   if (!output.requires_grad()) {
-    raise<AutogradError>({.op = "backward",
-                          .problem = "the output does not require a gradient",
+    raise<AutogradError>({.problem = "the output does not require a gradient",
                           .details = fmt::format("shape {}, {}", output.shape().text(), name(output.dtype())),
-                          .remedy = "no input required a gradient, or it was computed under NoGradGuard"},
-                         where);
+                          .remedy = "no input required a gradient, or it was computed under NoGradGuard"});
   }
   if (seed == nullptr || !seed->defined()) {
     if (output.numel() != 1) {
       raise<AutogradError>(
-          {.op = "backward",
-           .problem = fmt::format("an output of shape {} needs a seed gradient", output.shape().text()),
-           .remedy = "reduce it, for example with sum(), or pass a seed of its shape"},
-          where);
+          {.problem = fmt::format("an output of shape {} needs a seed gradient", output.shape().text()),
+           .remedy = "reduce it, for example with sum(), or pass a seed of its shape"});
     }
     return detail::ones_like_unrecorded(output);
   }
   if (seed->shape() != output.shape() || seed->dtype() != output.dtype() || seed->device() != output.device()) {
-    raise<ShapeError>({.op = "backward",
-                       .problem = "the seed must match its output",
+    raise<ShapeError>({.problem = "the seed must match its output",
                        .details = fmt::format("output {} {} on {}, seed {} {} on {}", name(output.dtype()),
                                               output.shape().text(), output.device().name(), name(seed->dtype()),
-                                              seed->shape().text(), seed->device().name())},
-                      where);
+                                              seed->shape().text(), seed->device().name())});
   }
   return *seed;
 }
 
 void add_outputs(GraphRun& run, std::span<const Tensor> outputs, std::span<const Tensor> seeds, Location where) {
+  const CallScope call("backward", where);
   if (!seeds.empty() && seeds.size() != outputs.size()) {
     raise<ValueError>(
-        {.op = "backward", .problem = fmt::format("{} seeds for {} outputs", seeds.size(), outputs.size())}, where);
+        {.problem = fmt::format("{} seeds for {} outputs", seeds.size(), outputs.size())});
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Tensor seed = check_seed(outputs[i], seeds.empty() ? nullptr : &seeds[i], where);
+    Tensor seed = check_seed(outputs[i], seeds.empty() ? nullptr : &seeds[i]);
     TensorImpl* impl = outputs[i].impl();
     run.add_root(impl->node, impl->output_number, std::move(seed));
   }
@@ -507,12 +503,11 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   GraphRun run(run_options);
   add_outputs(run, outputs, seeds, where);
   for (const Tensor& input : inputs) {
-    if (!input.requires_grad(where)) {
-      raise<AutogradError>({.op = "grad",
-                            .problem = "an input does not require a gradient",
+    const CallScope call("grad", where);
+    if (!input.requires_grad()) {
+      raise<AutogradError>({.problem = "an input does not require a gradient",
                             .details = fmt::format("shape {}, {}", input.shape().text(), name(input.dtype())),
-                            .remedy = "call requires_grad_() on it before the ops that use it"},
-                           where);
+                            .remedy = "call requires_grad_() on it before the ops that use it"});
     }
     run.capture(input.impl()->node, input.impl()->output_number);
   }
@@ -521,10 +516,9 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   for (size_t i = 0; i < inputs.size(); ++i) {
     out.push_back(std::move(run.captures()[i].gradient));
     if (out.back().defined() || options.allow_unused) continue;
-    raise<AutogradError>({.op = "grad",
-                          .problem = fmt::format("the outputs do not depend on input {}", i),
-                          .remedy = "set allow_unused to get an undefined tensor instead"},
-                         where);
+    const CallScope call("grad", where);
+    raise<AutogradError>({.problem = fmt::format("the outputs do not depend on input {}", i),
+                          .remedy = "set allow_unused to get an undefined tensor instead"});
   }
   return out;
 }

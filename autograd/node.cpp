@@ -187,16 +187,16 @@ void Rebase::commit() noexcept {
   target_->node_version.store(owner_->node_version.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
-GeneralNode::GeneralNode(int edge_count_, int output_count_, Formula formula_)
+GeneralNode::GeneralNode(int edge_count_, int output_count_, Backward backward_)
     : Node(nullptr, detail::current_call.op, detail::current_call.where),
       edge_list(edge_count_),
       extra(output_count_ - 1),
-      formula(std::move(formula_)) {
+      backward(std::move(backward_)) {
   static constexpr Functions table = {
-      [](Node& self, Tensor* in, Tensor* out) { static_cast<GeneralNode&>(self).formula(self, in, out); },
-      [](Node& self) { static_cast<GeneralNode&>(self).formula = nullptr; },
+      [](Node& self, Tensor* in, Tensor* out) { static_cast<GeneralNode&>(self).backward(self, in, out); },
+      [](Node& self) { static_cast<GeneralNode&>(self).backward = nullptr; },
       [](Node* self) { delete static_cast<GeneralNode*>(self); },
-      [](const Node& self) { const Formula copy = static_cast<const GeneralNode&>(self).formula; }};
+      [](const Node& self) { const Backward copy = static_cast<const GeneralNode&>(self).backward; }};
   functions = &table;
   edges = edge_list.data();
   edge_count = static_cast<uint16_t>(edge_count_);
@@ -204,14 +204,14 @@ GeneralNode::GeneralNode(int edge_count_, int output_count_, Formula formula_)
   more_gradients = extra.data();
 }
 
-GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Formula formula) {
+GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Backward backward) {
   constexpr size_t most = std::numeric_limits<uint16_t>::max();
   if (WEFT_UNLIKELY(inputs.size() > most || static_cast<size_t>(output_count) > most)) {
     raise<AutogradError>({.problem = fmt::format("{} inputs and {} results are too many to be recorded, at most {}",
                                                  inputs.size(), output_count, most),
                           .remedy = "call it in parts, or under NoGradGuard"});
   }
-  auto* node = new GeneralNode(static_cast<int>(inputs.size()), output_count, std::move(formula));
+  auto* node = new GeneralNode(static_cast<int>(inputs.size()), output_count, std::move(backward));
   NodeHandle handle(node);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) set_edge(node, static_cast<int>(i), inputs[i].impl());

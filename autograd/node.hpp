@@ -26,7 +26,7 @@ extern WEFT_API constinit thread_local GradMode current_mode;
 /// Not null inside SavedTensorHooks: what nodes save is packed (saved_hooks.hpp).
 extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
-/// While not null, told of every tensor in a copied Saved: the graph's tools look into formulas by copying them.
+/// While not null, told of every tensor in a copied Saved: the graph's tools look into what a backward keeps by copying it.
 using SavedVisitor = std::function<void(const Tensor&)>;
 extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
 /// Calls `visit` with each tensor that a node keeps for its backward; none once it was released.
@@ -204,14 +204,14 @@ namespace detail {
 template <class F, int edge_capacity>
 struct OpNode : Node {
   template <class Make>
-  explicit OpNode(Make& make) : Node(&table, current_call.op, current_call.where), formula(make()) {
+  explicit OpNode(Make& make) : Node(&table, current_call.op, current_call.where), backward(make()) {
     edges = inline_edges;
     edge_count = edge_capacity;
   }
   ~OpNode() {}
 
   static void run(Node& self, Tensor* incoming, Tensor* outgoing) {
-    F& f = static_cast<OpNode&>(self).formula;
+    F& f = static_cast<OpNode&>(self).backward;
     const CallScope scope(self.place());
     if constexpr (std::is_invocable_r_v<Tensor, F&, Tensor&&>) {
       outgoing[0] = f(std::move(incoming[0]));
@@ -221,16 +221,16 @@ struct OpNode : Node {
       f(self, incoming, outgoing);
     }
   }
-  static void release_saved(Node& self) { static_cast<OpNode&>(self).formula.~F(); }
+  static void release_saved(Node& self) { static_cast<OpNode&>(self).backward.~F(); }
   static void destroy(Node* self) {
     auto* node = static_cast<OpNode*>(self);
-    if ((node->saved_state.load(std::memory_order_acquire) & freed) == 0) node->formula.~F();
+    if ((node->saved_state.load(std::memory_order_acquire) & freed) == 0) node->backward.~F();
     node->~OpNode();
     free_block(node, sizeof(OpNode));
   }
   static void copy_saved(const Node& self) {
     if constexpr (std::is_copy_constructible_v<F>) [[maybe_unused]]
-      const F copy(static_cast<const OpNode&>(self).formula);
+      const F copy(static_cast<const OpNode&>(self).backward);
   }
   static constexpr bool adds_alone = requires(F & f, const Tensor& sum, Tensor&& g) { f.add_to(sum, std::move(g)); };
   static constexpr bool adds = adds_alone || requires(F & f, Node& self, const Tensor& sum, Tensor&& g) {
@@ -238,7 +238,7 @@ struct OpNode : Node {
   };
   static void add_to(Node& self, const Tensor& sum, Tensor&& gradient) {
     const CallScope scope(self.place());
-    F& f = static_cast<OpNode&>(self).formula;
+    F& f = static_cast<OpNode&>(self).backward;
     if constexpr (adds_alone) f.add_to(sum, std::move(gradient));
     else if constexpr (adds) f.add_to(self, sum, std::move(gradient));
   }
@@ -246,7 +246,7 @@ struct OpNode : Node {
 
   Edge inline_edges[edge_capacity];
   union {
-    F formula;
+    F backward;
   };
 };
 
@@ -266,24 +266,24 @@ inline bool needs_gradient(TensorImpl* impl) {
 }
 inline bool recording() { return detail::current_mode.enabled; }
 
-/// A node of the op that runs for `edge_count` inputs whose backward is what `make_formula` returns, which is made in
+/// A node of the op that runs for `edge_count` inputs whose backward is what `make_backward` returns, which is made in
 /// its place: Tensor(Tensor&& g) or Tensor(Node&, Tensor&& g) for a single input, else void(Node&, Tensor* incoming,
 /// Tensor* outgoing). It runs as the op, at the place of its call. One reference belongs to the caller.
 template <int edge_count, class Make>
-Node* make_node_with(Make&& make_formula) {
+Node* make_node_with(Make&& make_backward) {
   using N = detail::OpNode<std::invoke_result_t<Make&>, edge_count>;
   static_assert(sizeof(N) <= detail::block_granule * detail::block_classes);
   void* block = detail::allocate_block(sizeof(N));
   try {
-    return new (block) N(make_formula);
+    return new (block) N(make_backward);
   } catch (...) {  // saving may run a hook of the user's
     detail::free_block(block, sizeof(N));
     throw;
   }
 }
 template <int edge_count, class F>
-Node* make_node(F formula) {
-  return make_node_with<edge_count>([&] { return std::move(formula); });
+Node* make_node(F backward) {
+  return make_node_with<edge_count>([&] { return std::move(backward); });
 }
 
 inline void set_edge(Node* node, int i, TensorImpl* input) {
@@ -320,19 +320,19 @@ class Rebase {
   Node* producer_;
 };
 
-/// The usual way: records what `make_formula` returns, for the op that runs, as the producer of `output` from the one
+/// The usual way: records what `make_backward` returns, for the op that runs, as the producer of `output` from the one
 /// or more `inputs`.
 template <class Make, class... Inputs>
-void record_with(const Tensor& output, Make&& make_formula, const Inputs&... inputs) {
-  NodeHandle node(make_node_with<sizeof...(Inputs)>(make_formula));
+void record_with(const Tensor& output, Make&& make_backward, const Inputs&... inputs) {
+  NodeHandle node(make_node_with<sizeof...(Inputs)>(make_backward));
   int i = 0;
   ((inputs.defined() ? set_edge(node.get(), i++, inputs.impl()) : void(i++)), ...);
   set_history(output.impl(), node.take());
 }
 template <class F, class... Inputs>
-void record(const Tensor& output, F formula, const Inputs&... inputs) {
+void record(const Tensor& output, F backward, const Inputs&... inputs) {
   record_with(
-      output, [&] { return std::move(formula); }, inputs...);
+      output, [&] { return std::move(backward); }, inputs...);
 }
 
 /// True when an op on these inputs must be recorded.
@@ -343,14 +343,14 @@ inline bool should_record(const Inputs&... inputs) {
 
 /// A node with any number of edges and outputs, for ops over lists and for user functions.
 struct GeneralNode : Node {
-  using Formula = std::function<void(Node&, Tensor*, Tensor*)>;
-  WEFT_API GeneralNode(int edge_count, int output_count, Formula formula);
+  using Backward = std::function<void(Node&, Tensor*, Tensor*)>;
+  WEFT_API GeneralNode(int edge_count, int output_count, Backward backward);
   std::vector<Edge> edge_list;
   /// For ops without a record: what `op` points to.
   std::string name;
   std::vector<Tensor> extra;
-  Formula formula;
+  Backward backward;
 };
-WEFT_API GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Formula formula);
+WEFT_API GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Backward backward);
 
 }  // namespace weft

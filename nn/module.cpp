@@ -412,7 +412,7 @@ LoadReport Module::load_state_dict(const StateDict& values, bool strict, Locatio
   std::vector<std::pair<Tensor, Tensor>> copies;  // all there before the first is written: memory may be short
   for (const auto& [name, tensor] : state_dict()) {
     const auto found = values.find(name);
-    if (found != values.end()) copies.emplace_back(tensor, apart(found->second.to(tensor.device()), tensor));
+    if (found != values.end()) copies.emplace_back(tensor, unaliased(found->second.to(tensor.device()), tensor));
   }
   for (const auto& [tensor, value] : copies) tensor.copy_(value);
   return report;

@@ -47,7 +47,7 @@ Tensor weights_by_ops(const Operands& in) {
   return masked_fill(softmax(safe, -1), blind, 0);
 }
 
-struct AttentionFormula {
+struct AttentionBackward {
   Saved q, k, v;
   SavedOutput output;
   Tensor log_sum_exp;
@@ -94,7 +94,7 @@ Tensor attention_by_kernel(const Operands& in) {
                  in.mask.defined() ? in.mask.raw_view() : View(), in.settings);
   if (should_record(in.q, in.k, in.v)) {
     record(out,
-           AttentionFormula{Saved(in.q), Saved(in.k), Saved(in.v), SavedOutput(out), log_sum_exp,
+           AttentionBackward{Saved(in.q), Saved(in.k), Saved(in.v), SavedOutput(out), log_sum_exp,
                             in.mask.defined() ? Saved(in.mask) : Saved(), in.settings},
            in.q, in.k, in.v);
   }

@@ -50,26 +50,26 @@ constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO)};
 
 const BinaryInfo& info_of(BinaryOp op) { return infos[static_cast<int>(op)]; }
 
-// A tensor that a formula reads while somebody else holds it: not counted.
-struct Lent {
+// A tensor that a backward reads while somebody else holds it: not counted.
+struct Borrowed {
   Symbolic value;
-  Lent(const Tensor* tensor) : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor()) {}
-  ~Lent() { std::move(value.tensor).detach_handle(); }
-  Lent(const Lent&) = delete;
+  Borrowed(const Tensor* tensor) : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor()) {}
+  ~Borrowed() { std::move(value.tensor).detach_handle(); }
+  Borrowed(const Borrowed&) = delete;
 };
 
-// What both gradients of one node need. Nothing is kept that no formula reads.
-struct BinaryFormula {
+// What both gradients of one node need. Nothing is kept that neither reads.
+struct BinaryBackward {
   BinaryOp op;
   Saved a, b;
   SavedOutput y;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const BinaryInfo& info = info_of(op);
-    const Lent sa(a.defined() ? &a.get(self) : nullptr);
-    const Lent sb(b.defined() ? &b.get(self) : nullptr);
+    const Borrowed sa(a.defined() ? &a.get(self) : nullptr);
+    const Borrowed sb(b.defined() ? &b.get(self) : nullptr);
     const Tensor result = y.defined() ? y.get(self) : Tensor();
-    const Lent sy(&result);
+    const Borrowed sy(&result);
     if (self.wants(0)) {
       Tensor g = self.wants(1) ? incoming[0] : std::move(incoming[0]);
       outgoing[0] = info.gradient_a(Symbolic(std::move(g)), sa.value, sb.value, sy.value).tensor;
@@ -81,34 +81,34 @@ struct BinaryFormula {
 };
 
 // As above, where operands were broadcast or live elsewhere: gradients are brought back to each operand's shape.
-struct BroadcastFormula {
-  BinaryFormula formula;
+struct BroadcastBackward {
+  BinaryBackward backward;
   Dims a_shape, b_shape;
   DType dtype;
   Device a_device, b_device;
 
-  SavedOutput* new_value() { return info_of(formula.op).uses_y ? &formula.y : nullptr; }
+  SavedOutput* new_value() { return info_of(backward.op).uses_y ? &backward.y : nullptr; }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    formula(self, incoming, outgoing);
-    if (self.wants(0)) outgoing[0] = fit(std::move(outgoing[0]), a_shape, dtype, a_device);
-    if (self.wants(1)) outgoing[1] = fit(std::move(outgoing[1]), b_shape, dtype, b_device);
+    backward(self, incoming, outgoing);
+    if (self.wants(0)) outgoing[0] = unbroadcast(std::move(outgoing[0]), a_shape, dtype, a_device);
+    if (self.wants(1)) outgoing[1] = unbroadcast(std::move(outgoing[1]), b_shape, dtype, b_device);
   }
 };
 
-BinaryFormula formula_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
+BinaryBackward backward_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
   const BinaryInfo& info = info_of(op);
   return {op, info.uses_a ? Saved(a) : Saved(), info.uses_b ? Saved(b) : Saved(),
           info.uses_y ? SavedOutput(y) : SavedOutput()};
 }
 
 // mul is by far the commonest: a's gradient reads only b, b's only a.
-BinaryFormula product_formula(const Tensor& a, const Tensor& b) {
+BinaryBackward product_backward(const Tensor& a, const Tensor& b) {
   return {
       BinaryOp::mul, needs_gradient(b.impl()) ? Saved(a) : Saved(), needs_gradient(a.impl()) ? Saved(b) : Saved(), {}};
 }
 
-BinaryFormula saved_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
-  return op == BinaryOp::mul ? product_formula(a, b) : formula_for(op, a, b, y);
+BinaryBackward saved_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
+  return op == BinaryOp::mul ? product_backward(a, b) : backward_for(op, a, b, y);
 }
 
 // dtype, rank, contiguity and device of a tensor in one number.
@@ -205,7 +205,7 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const Tensor& x = p.operands[0];
   const Tensor& y = p.operands[1];
   if (should_record(x, y)) {
-    record(out, BroadcastFormula{saved_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()}, x,
+    record(out, BroadcastBackward{saved_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()}, x,
            y);
   }
   return out;
@@ -275,9 +275,9 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   }
   const Tensor& y = p.operands[1];
   const auto write = [&] { WEFT_KERNEL(binary, a)(op, a.raw_view(), p.views[0], p.views[1]); };
-  // The formulas read the value before the write.
+  // Backward reads the value before the write.
   const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone() : t); };
-  const auto make_formula = [&]() -> BroadcastFormula {
+  const auto make_backward = [&]() -> BroadcastBackward {
     return {{op, info.uses_a ? old(a) : Saved(), info.uses_b ? old(y) : Saved(), {}},
             a.shape(),
             y.shape(),
@@ -285,7 +285,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
             a.device(),
             y.device()};
   };
-  write_recorded(a, write, make_formula, a, y);
+  write_recorded(a, write, make_backward, a, y);
   return a;
 }
 

@@ -206,17 +206,17 @@ const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
     raise<ShapeError>({.problem = fmt::format("a source of shape {} does not broadcast to {}", source.shape().text(),
                                               shape().text())});
   }
-  const Tensor from = apart(source, *this);
+  const Tensor from = unaliased(source, *this);
   const auto write = [&] {
     if (WEFT_LIKELY(same)) copy_elements_unrecorded(*this, from.raw_view(), from);
     else copy_elements_unrecorded(*this, broadcast_view(from.raw_view(), sizes()), from);
   };
-  const auto make_formula = [&] {
+  const auto make_backward = [&] {
     return [own = source.shape(), type = source.dtype(), device = source.device()](Tensor&& g) {
-      return fit(std::move(g), own, type, device);
+      return unbroadcast(std::move(g), own, type, device);
     };
   };
-  write_recorded(*this, write, make_formula, source);
+  write_recorded(*this, write, make_backward, source);
   return *this;
 }
 

@@ -14,17 +14,17 @@ void check_not_empty(const Tensor& x, const Reduced& to) {
 }
 
 // g in equal parts to all elements that are the extreme.
-struct ExtremeFormula {
+struct ExtremeBackward {
   Saved input;
   SavedOutput output;
   Dims kept;
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor& x = input.get(self);
-    const Tensor y = put_back(output.get(self), kept).detach();
+    const Tensor y = restore_dims(output.get(self), kept).detach();
     // A NaN is an extreme but equals nothing.
     const Tensor chosen = logical_or(x == y, isnan(x));
     const Tensor ties = sum(chosen, reduced_dims(kept), true).to(x.dtype());
-    return weft::where(chosen, put_back(g, kept) / ties, 0.0);
+    return weft::where(chosen, restore_dims(g, kept) / ties, 0.0);
   }
 };
 
@@ -32,7 +32,7 @@ Tensor extreme(Reduction reduction, const Tensor& x, const Dims& dims, bool keep
   const Reduced to = reduced(checked(x), dims, keepdim);
   check_not_empty(x, to);
   Tensor out = run_reduce(reduction, x, to, x.dtype());
-  if (should_record(x)) record(out, ExtremeFormula{Saved(x), SavedOutput(out), to.kept}, x);
+  if (should_record(x)) record(out, ExtremeBackward{Saved(x), SavedOutput(out), to.kept}, x);
   return out;
 }
 
@@ -44,12 +44,12 @@ Tensor arg_extreme(ArgReduction reduction, const Tensor& x, std::optional<int64_
   const auto kernel = WEFT_KERNEL(arg_reduce, x);
   if (dim || x.dim() == 0) {
     const int along = dim ? wrap_dim(*dim, x.dim()) : 0;
-    kernel(reduction, at_least_1d(seen_as(out.raw_view(), to.kept)), at_least_1d(x.raw_view()), along);
+    kernel(reduction, at_least_1d(reshaped_view(out.raw_view(), to.kept)), at_least_1d(x.raw_view()), along);
     return out;
   }
   NoGradGuard unrecorded;
   const Tensor dense = x.contiguous();
-  kernel(reduction, seen_as(out.raw_view(), Dims(1)), seen_as(dense.raw_view(), Dims(x.numel())), 0);
+  kernel(reduction, reshaped_view(out.raw_view(), Dims(1)), reshaped_view(dense.raw_view(), Dims(x.numel())), 0);
   return out;
 }
 
@@ -62,13 +62,13 @@ Tensor picked_positions(const Tensor& index, int dim, int64_t size) {
 }
 
 // What was picked gets g, all else zero.
-struct PickFormula {
+struct PickBackward {
   Saved index;
   Dims sizes;
   int dim;
   Tensor operator()(Node& self, Tensor&& gradient) {
     const Tensor& at = index.get(self);
-    const Tensor g = put_back(gradient, at.shape());
+    const Tensor g = restore_dims(gradient, at.shape());
     const auto kernel = kernels(g.raw_view()).scatter;
     if (recording() || kernel == nullptr) {
       const Tensor chosen = picked_positions(at, dim, sizes.empty() ? 1 : sizes[dim]);
@@ -85,7 +85,7 @@ ValuesAndIndices extreme_with_index(ArgReduction reduction, const Tensor& x, int
   const int along = wrap_dim(dim, x.dim());
   Dims shape = index.shape();
   if (!keepdim && x.dim() > 0) shape.erase(along);
-  return {pick(x, along, index, shape), keepdim ? index : relabelled(index, shape)};
+  return {pick(x, along, index, shape), keepdim ? index : with_shape(index, shape)};
 }
 
 }  // namespace
@@ -94,14 +94,14 @@ Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape) {
   Tensor out;
   if (const auto kernel = kernels(x.raw_view()).gather; WEFT_LIKELY(kernel != nullptr)) {
     out = make(shape, x.dtype(), x.device());
-    kernel(at_least_1d(seen_as(out.raw_view(), index.sizes())), at_least_1d(x.raw_view()), dim,
+    kernel(at_least_1d(reshaped_view(out.raw_view(), index.sizes())), at_least_1d(x.raw_view()), dim,
            at_least_1d(index.raw_view()));
   } else {
     NoGradGuard unrecorded;
     const Tensor chosen = picked_positions(index, dim, x.dim() == 0 ? 1 : x.sizes()[dim]);
-    out = relabelled(sum(weft::where(chosen, x, 0), dim, true, x.dtype()), shape);
+    out = with_shape(sum(weft::where(chosen, x, 0), dim, true, x.dtype()), shape);
   }
-  if (should_record(x)) record(out, PickFormula{Saved(index), x.shape(), dim}, x);
+  if (should_record(x)) record(out, PickBackward{Saved(index), x.shape(), dim}, x);
   return out;
 }
 

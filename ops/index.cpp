@@ -82,7 +82,7 @@ void put_slices(const Tensor& out, int dim, const Tensor& index, const Tensor& s
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
-struct SelectFormula {
+struct SelectBackward {
   Dims shape;
   int dim;
   Saved index;
@@ -103,7 +103,7 @@ Tensor source_gradient(const Tensor& g, int dim, const Tensor& index, const Dims
   return slices.dim() == shape.size() ? slices : slices.reshape(shape);
 }
 
-struct AddFormula {
+struct AddBackward {
   int dim;
   Saved index;
   Dims source;
@@ -114,7 +114,7 @@ struct AddFormula {
   }
 };
 
-struct CopyFormula {
+struct CopyBackward {
   int dim;
   Saved index;
   Dims source;
@@ -178,18 +178,18 @@ Tensor filled_mask(const Tensor& x, int dim, const Tensor& index) {
 Tensor copied(const Tensor& x, const Slices& s) {
   Tensor out = target_copy(x);
   put_slices(out, s.dim, s.index, s.source);
-  if (should_record(x, s.source)) record(out, CopyFormula{s.dim, Saved(s.index), s.source.shape()}, x, s.source);
+  if (should_record(x, s.source)) record(out, CopyBackward{s.dim, Saved(s.index), s.source.shape()}, x, s.source);
   return out;
 }
 
 const Tensor& copied_in_place(const Tensor& x, Slices s) {
   check_target(x);
-  s.index = apart(s.index, x);
-  const Tensor source = apart(s.source, x);
+  s.index = unaliased(s.index, x);
+  const Tensor source = unaliased(s.source, x);
   write_recorded(
       x, [&] { put_slices(x, s.dim, s.index, source); },
       [&] {
-        return CopyFormula{s.dim, Saved(s.index), s.source.shape()};
+        return CopyBackward{s.dim, Saved(s.index), s.source.shape()};
       },
       x, s.source);
   return x;
@@ -202,7 +202,7 @@ Tensor select_slices(const Tensor& x, int dim, const Tensor& index) {
   if (x.dim() != 0) shape[dim] = index.numel();
   Tensor out = make(shape, x.dtype(), x.device());
   WEFT_KERNEL(index_select, out)(out.raw_view(), x.raw_view(), dim, index.raw_view());
-  if (should_record(x)) record(out, SelectFormula{x.shape(), dim, Saved(index)}, x);
+  if (should_record(x)) record(out, SelectBackward{x.shape(), dim, Saved(index)}, x);
   return out;
 }
 
@@ -221,7 +221,7 @@ Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& gi
   const Slices s = checked_slices(x, dim, index, source);
   Tensor out = target_copy(x);
   add_slices(out, s.dim, s.index, source);
-  if (should_record(x, source)) record(out, AddFormula{s.dim, Saved(s.index), source.shape()}, x, source);
+  if (should_record(x, source)) record(out, AddBackward{s.dim, Saved(s.index), source.shape()}, x, source);
   return out;
 }
 
@@ -231,12 +231,12 @@ const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Te
   const Tensor source = times(checked(given), alpha);
   Slices s = checked_slices(x, dim, index, source);
   check_target(x);
-  s.index = apart(s.index, x);
-  s.source = apart(s.source, x);
+  s.index = unaliased(s.index, x);
+  s.source = unaliased(s.source, x);
   write_recorded(
       x, [&] { add_slices(x, s.dim, s.index, s.source); },
       [&] {
-        return AddFormula{s.dim, Saved(s.index), source.shape()};
+        return AddBackward{s.dim, Saved(s.index), source.shape()};
       },
       x, source);
   return x;
@@ -313,7 +313,7 @@ const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, b
 
 namespace {
 
-struct EmbeddingFormula {
+struct EmbeddingBackward {
   Dims shape;
   Saved indices;
   int64_t padding_idx;
@@ -354,7 +354,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
     const Tensor list = at.flatten(0, -1), rows = out.view({at.numel(), weight.sizes()[1]});
     WEFT_KERNEL(index_select, out)(rows.raw_view(), weight.raw_view(), 0, list.raw_view());
   }
-  if (should_record(weight)) record(out, EmbeddingFormula{weight.shape(), Saved(at), padding_idx}, weight);
+  if (should_record(weight)) record(out, EmbeddingBackward{weight.shape(), Saved(at), padding_idx}, weight);
   return out;
 }
 

@@ -29,19 +29,19 @@ Tensor checked_value(const Tensor& v, const Dims& shape) {
 
 // The value as the kernels take it: in no memory that the write changes, and but for regions in x's dtype and on its
 // device. Edges lead to the value itself.
-Tensor kernel_value(const Tensor& value, const Tensor& x, const Region&) { return apart(value, x); }
+Tensor kernel_value(const Tensor& value, const Tensor& x, const Region&) { return unaliased(value, x); }
 template <class Part>
 Tensor kernel_value(const Tensor& value, const Tensor& x, const Part&) {
   if (WEFT_LIKELY(!value.shares_storage(x) && value.dtype() == x.dtype() && value.device() == x.device())) return value;
   const NoGradGuard unrecorded;
-  return apart(value, x).to(x.dtype()).to(x.device());
+  return unaliased(value, x).to(x.dtype()).to(x.device());
 }
 
 template <class Part>
 void put_in_place(const Tensor& x, const Part& part, const Tensor& value, bool add) {
   const Tensor v = checked_value(value, shape_of(part));
   write_recorded(
-      x, [&] { write_part(x, part, kernel_value(v, x, part), add); }, [&] { return WriteFormula<Part>(part, add, v); },
+      x, [&] { write_part(x, part, kernel_value(v, x, part), add); }, [&] { return WriteBackward<Part>(part, add, v); },
       x, v);
 }
 
@@ -51,7 +51,7 @@ Tensor put_in_copy(const Tensor& x, const Part& part, const Tensor& value, bool 
   Tensor out = make_like(x);
   WEFT_KERNEL(copy, x)(out.raw_view(), x.raw_view());
   write_part(out, part, kernel_value(v, out, part), add);
-  if (should_record(x, v)) record(out, WriteFormula<Part>(part, add, v), x, v);
+  if (should_record(x, v)) record(out, WriteBackward<Part>(part, add, v), x, v);
   return out;
 }
 
@@ -114,7 +114,7 @@ bool fill_where(const Tensor& x, std::span<const Index> items, const Operand& va
 
 // The write to x must not change the indices that it goes by.
 void keep_apart(Selection& selection, const Tensor& x) {
-  for (Tensor& index : std::span(selection.index, selection.picks.count)) index = apart(index, x);
+  for (Tensor& index : std::span(selection.index, selection.advanced.count)) index = unaliased(index, x);
 }
 
 // Runs put(part) for what the indices mean.
@@ -129,7 +129,7 @@ void with_part(const Tensor& x, std::span<const Index> items, const Tensor& valu
     if (const auto fill = mask_fill(x, mask, value)) return put(*fill);
     if (mask.dim() == x.dim()) {
       const int64_t count = count_true(mask);
-      return put(MaskSelection{apart(mask, x), count});
+      return put(MaskSelection{unaliased(mask, x), count});
     }
   }
   Selection selection;

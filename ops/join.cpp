@@ -66,7 +66,7 @@ void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bo
     parts.push_back({first, drop_dim ? 1 : t.sizes()[static_cast<size_t>(dim)], t.dtype()});
     first += parts.back().length;
   }
-  const auto formula = [parts = std::move(parts), dim, drop_dim](Node& self, Tensor* incoming, Tensor* outgoing) {
+  const auto backward = [parts = std::move(parts), dim, drop_dim](Node& self, Tensor* incoming, Tensor* outgoing) {
     const CallScope call(self.place());
     const Tensor& g = incoming[0];
     for (int i = 0; i < self.edge_count; ++i) {
@@ -76,7 +76,7 @@ void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bo
       outgoing[i] = piece.to(part.dtype);
     }
   };
-  set_history(out.impl(), make_general_node(tensors, 1, formula));
+  set_history(out.impl(), make_general_node(tensors, 1, backward));
 }
 
 bool should_record_any(std::span<const Tensor> tensors) {

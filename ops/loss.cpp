@@ -76,13 +76,13 @@ Tensor wanted_probabilities(const Tensor& targets, int64_t classes, DType dtype,
   return weft::where(hit, 1 - smoothing + share, none);
 }
 
-struct CrossEntropyFormula {
+struct CrossEntropyBackward {
   Saved logits, targets;
   Tensor log_sum_exp, count;
   CrossEntropyOptions options;
 
   Tensor gradient_by_ops(const Tensor& x, const Tensor& target, const Tensor& g) const {
-    const Tensor wide = widened(x);
+    const Tensor wide = to_compute_type(x);
     const Tensor wanted = wanted_probabilities(target, x.sizes()[1], wide.dtype(), options.label_smoothing);
     const Tensor ignored = column(target == options.ignore_index);
     return masked_fill((softmax(wide, 1) - wanted) * column(g), ignored, 0).to(x.dtype());
@@ -151,7 +151,7 @@ void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes)
 
 Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& options) {
   check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1]);
-  const Tensor lp = log_softmax(widened(rows.scores), 1);
+  const Tensor lp = log_softmax(to_compute_type(rows.scores), 1);
   Tensor wanted = wanted_probabilities(rows.targets, lp.sizes()[1], lp.dtype(), options.label_smoothing);
   if (options.weight.defined()) wanted = wanted * options.weight.to(lp.dtype());
   const Tensor losses = -sum(lp * wanted, 1);
@@ -189,12 +189,12 @@ Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropy
   {
     NoGradGuard unrecorded;
     if (options.reduction == LossReduction::mean) count = count_targets(rows.targets, options.ignore_index, wide);
-    out = options.reduction == LossReduction::none ? relabelled(losses, rows.shape)
+    out = options.reduction == LossReduction::none ? with_shape(losses, rows.shape)
                                                    : reduce_rows(losses, count, options.reduction, rows.shape);
     out = out.to(x.dtype());
   }
   if (should_record(x)) {
-    record(out, CrossEntropyFormula{Saved(x), Saved(rows.targets), log_sum_exp, count, options}, x);
+    record(out, CrossEntropyBackward{Saved(x), Saved(rows.targets), log_sum_exp, count, options}, x);
   }
   return out;
 }

@@ -99,7 +99,7 @@ void refuse_third_derivative(Node& self, Tensor*, Tensor*) {
 
 /// The gradient of the gradient pass: its inputs are the incoming gradient and the operands.
 template <int n>
-struct SecondFormula {
+struct SecondBackward {
   Call<n> call;
   Saved gradient;
 
@@ -122,13 +122,13 @@ struct SecondFormula {
     }
     if (self.wants(0)) outgoing[0] = std::move(out[0]);
     for (int i = 0; i < n; ++i) {
-      if (self.wants(1 + i)) outgoing[1 + i] = fit(std::move(out[1 + i]), call.shapes[i], call.dtype, Device());
+      if (self.wants(1 + i)) outgoing[1 + i] = unbroadcast(std::move(out[1 + i]), call.shapes[i], call.dtype, Device());
     }
   }
 };
 
 template <int n>
-struct Formula {
+struct Backward {
   Call<n> call;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
@@ -142,11 +142,11 @@ struct Formula {
     for (const Tensor& t : inputs) pass.input(t);
     pass.run(call.program->gradient[type_index(call.dtype)], call.function.get());
     if (recording() && any_needs_gradient(inputs)) {
-      SecondFormula<n> second{call, Saved(inputs[0])};
+      SecondBackward<n> second{call, Saved(inputs[0])};
       own_outputs(make_general_node(inputs, n, std::move(second)), "map_gradient", out);
     }
     for (int i = 0; i < n; ++i) {
-      if (self.wants(i)) outgoing[i] = fit(std::move(out[i]), call.shapes[i], call.dtype, Device());
+      if (self.wants(i)) outgoing[i] = unbroadcast(std::move(out[i]), call.shapes[i], call.dtype, Device());
     }
   }
 };
@@ -172,7 +172,7 @@ Tensor run(const detail::MapProgram& program, const void* function, const Operan
     if (same_kind && is_floating(p.dtype) && should_record(p.operands[k]...)) {
       Call<n> call{&program, program.keep(function), {Saved(p.operands[k])...}, {p.operands[k].shape()...}, p.dtype,
                    p.shape};
-      record(out, Formula<n>{std::move(call)}, p.operands[k]...);
+      record(out, Backward<n>{std::move(call)}, p.operands[k]...);
     }
     return out;
   }

@@ -97,7 +97,7 @@ void nonzero_composed(const Tensor& out, const Tensor& x) {
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
-struct SelectFormula {
+struct SelectBackward {
   Dims x, joined;
   Saved mask;
 
@@ -107,7 +107,7 @@ struct SelectFormula {
   }
 };
 
-struct ScatterFormula {
+struct ScatterBackward {
   Dims x, source;
   Saved mask;
 
@@ -165,7 +165,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Location where) {
     if (WEFT_LIKELY(kernel != nullptr)) kernel(out.raw_view(), from.raw_view(), places.raw_view());
     else select_composed(out, from, places);
   }
-  if (should_record(x)) record(out, SelectFormula{x.shape(), shape, Saved(mask)}, x);
+  if (should_record(x)) record(out, SelectBackward{x.shape(), shape, Saved(mask)}, x);
   return out;
 }
 
@@ -177,7 +177,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
   check_enough(mask, source, shape);
   WEFT_KERNEL(copy, out)(out.raw_view(), broadcast_view(x.raw_view(), shape));
   run_masked_scatter(out, mask, source);
-  if (should_record(x, source)) record(out, ScatterFormula{x.shape(), source.shape(), Saved(mask)}, x, source);
+  if (should_record(x, source)) record(out, ScatterBackward{x.shape(), source.shape(), Saved(mask)}, x, source);
   return out;
 }
 
@@ -187,11 +187,11 @@ const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor&
   check_target(x);
   check_reaches("mask", mask, x.shape());
   check_enough(mask, source, x.shape());
-  const Tensor places = apart(mask, x), from = apart(source, x);
+  const Tensor places = unaliased(mask, x), from = unaliased(source, x);
   write_recorded(
       x, [&] { run_masked_scatter(x, places, from); },
       [&] {
-        return ScatterFormula{x.shape(), source.shape(), Saved(places)};
+        return ScatterBackward{x.shape(), source.shape(), Saved(places)};
       },
       x, source);
   return x;

@@ -78,7 +78,7 @@ void multiply(const Tensor& out, const View& a, const View& b) {
 // ---- two matrices ---------------------------------------------------------------------------------------------------
 
 // Each operand is kept only for the other one's gradient.
-struct MatrixFormula {
+struct MatrixBackward {
   Saved a, b;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
@@ -113,7 +113,7 @@ Tensor matrix_product(const Tensor& a, const Tensor& b) {
   multiply(out, a.raw_view(), b.raw_view());
   if (!recording()) return out;
   const bool left = needs_gradient(a.impl()), right = needs_gradient(b.impl());
-  if (left || right) record(out, MatrixFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved()}, a, b);
+  if (left || right) record(out, MatrixBackward{right ? Saved(a) : Saved(), left ? Saved(b) : Saved()}, a, b);
   return out;
 }
 
@@ -155,7 +155,7 @@ int64_t row_count(const Tensor& t) { return Dims(t.sizes().first(static_cast<siz
 // [..., n] as [rows, n], recorded where gradients are.
 Tensor flat_rows(const Tensor& t) { return t.dim() == 2 ? t : t.reshape({row_count(t), t.sizes().back()}); }
 
-struct BatchFormula {
+struct BatchBackward {
   Saved a, b;
   Dims a_shape, b_shape;
 
@@ -186,7 +186,7 @@ Tensor batch_product(const Tensor& a, const Tensor& b) {
   if (!recording()) return out;
   const bool left = needs_gradient(a.impl()), right = needs_gradient(b.impl());
   if (left || right) {
-    record(out, BatchFormula{right ? Saved(a) : Saved(), left ? Saved(b) : Saved(), a.shape(), b.shape()}, a, b);
+    record(out, BatchBackward{right ? Saved(a) : Saved(), left ? Saved(b) : Saved(), a.shape(), b.shape()}, a, b);
   }
   return out;
 }
@@ -298,7 +298,7 @@ View row_view(Tensor& t) {
   return as_rows(t.raw_view());
 }
 
-struct LinearFormula {
+struct LinearBackward {
   Saved x, weight;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
@@ -507,9 +507,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Locatio
   const bool by_x = needs_gradient(x.impl()), by_weight = needs_gradient(weight.impl());
   const bool by_bias = bias.defined() && needs_gradient(bias.impl());
   if (!by_x && !by_weight && !by_bias) return out;
-  LinearFormula formula{by_weight ? Saved(x) : Saved(), by_x ? Saved(weight) : Saved()};
-  if (bias.defined()) record(out, std::move(formula), x, weight, bias);
-  else record(out, std::move(formula), x, weight);
+  LinearBackward backward{by_weight ? Saved(x) : Saved(), by_x ? Saved(weight) : Saved()};
+  if (bias.defined()) record(out, std::move(backward), x, weight, bias);
+  else record(out, std::move(backward), x, weight);
   return out;
 }
 

@@ -41,13 +41,13 @@ Tensor fitting(const Tensor& parameter, const Tensor& x) {
 }
 
 View flat(const Tensor& parameter) {
-  return parameter.defined() ? seen_as(parameter.raw_view(), Dims(parameter.numel())) : View();
+  return parameter.defined() ? reshaped_view(parameter.raw_view(), Dims(parameter.numel())) : View();
 }
 
 /// Rows as the kernels see them.
 struct RowView {
   int64_t rows, n;
-  View operator()(const Tensor& t) const { return seen_as(t.raw_view(), Dims{rows, n}); }
+  View operator()(const Tensor& t) const { return reshaped_view(t.raw_view(), Dims{rows, n}); }
 };
 RowView rows_of(const Tensor& x, const Dims& shape) {
   const int64_t n = shape.product();
@@ -76,7 +76,7 @@ struct Normalised {
 // (x - mean) / std or x / rms by differentiable ops, in the compute type.
 Normalised normalised_by_ops(const Tensor& x, int dims_count, double eps, bool centered) {
   const Dims dims = last_dims(x.dim(), dims_count);
-  Tensor wide = widened(x);
+  Tensor wide = to_compute_type(x);
   if (centered) wide = wide - mean(wide, dims, true);
   const Tensor rstd = rsqrt(mean(square(wide), dims, true) + eps);
   return {wide * rstd, rstd};
@@ -84,7 +84,7 @@ Normalised normalised_by_ops(const Tensor& x, int dims_count, double eps, bool c
 
 void gradients_by_ops(const NormState& state, Node& self, const Tensor& gradient, Tensor* outgoing) {
   const Tensor& x = state.x.get(self);
-  const Tensor g = widened(gradient);
+  const Tensor g = to_compute_type(gradient);
   const auto [values, rstd] = normalised_by_ops(x, state.shape.size(), state.eps, state.centered);
   const Dims dims = last_dims(x.dim(), state.shape.size());
   const Tensor weight = state.weight.defined() ? state.weight.get(self) : Tensor();
@@ -102,7 +102,7 @@ void gradients_by_ops(const NormState& state, Node& self, const Tensor& gradient
   }
 }
 
-struct NormFormula {
+struct NormBackward {
   NormState state;
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const KernelTable& table = kernels(incoming[0].raw_view());
@@ -166,7 +166,7 @@ Tensor layer_norm(const Tensor& operand, const Dims& shape, const Tensor& weight
   if (should_record(x, w, b)) {
     NormState state{true, eps, shape, b.defined() ? b.dtype() : DType::f32, Saved(x), {}, average, rstd};
     if (w.defined()) state.weight = Saved(w);
-    record(out, NormFormula{std::move(state)}, x, w, b);
+    record(out, NormBackward{std::move(state)}, x, w, b);
   }
   return out;
 }
@@ -194,7 +194,7 @@ Tensor rms_norm(const Tensor& operand, const Dims& shape, const Tensor& weight, 
   if (should_record(x, w)) {
     NormState state{false, eps, shape, DType::f32, Saved(x), {}, {}, rstd};
     if (w.defined()) state.weight = Saved(w);
-    record(out, NormFormula{std::move(state)}, x, w);
+    record(out, NormBackward{std::move(state)}, x, w);
   }
   return out;
 }

@@ -130,7 +130,7 @@ Tensor times(const Tensor& x, Scalar factor) {
   return (x * factor).to(x.dtype());
 }
 
-Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device) {
+Tensor unbroadcast(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device) {
   const int rank = static_cast<int>(sizes.size());
   Tensor out = std::move(gradient);
   if (out.dim() < rank || (out.numel() == 1 && contiguous_layout(sizes, dtype).numel != 1)) {

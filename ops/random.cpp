@@ -70,7 +70,7 @@ bool holds(DType dtype, int64_t low, int64_t high) {
   return low >= (is_signed(dtype) ? -top : 0) && high < top;
 }
 
-struct DropoutFormula {
+struct DropoutBackward {
   Saved mask;
   double scale;
   Tensor operator()(Node& self, Tensor&& g) { return weft::where(mask.get(self), std::move(g), 0.0) * scale; }
@@ -171,7 +171,7 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator* generator, L
     NoGradGuard unrecorded;
     out = weft::where(mask, x, 0.0) * scale;
   }
-  if (should_record(x)) record(out, DropoutFormula{Saved(mask), scale}, x);
+  if (should_record(x)) record(out, DropoutBackward{Saved(mask), scale}, x);
   return out;
 }
 

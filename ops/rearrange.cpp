@@ -14,7 +14,7 @@ namespace {
 
 // ---- flip -----------------------------------------------------------------------------------------------------------
 
-struct FlipFormula {
+struct FlipBackward {
   Dims dims;
   Tensor operator()(Tensor&& g) { return flip(g, dims); }
 };
@@ -35,7 +35,7 @@ void check_rank(const Tensor& x, int least) {
 
 // ---- roll -----------------------------------------------------------------------------------------------------------
 
-struct RollFormula {
+struct RollBackward {
   Dims back, dims;
   Tensor operator()(Tensor&& g) { return roll(g, back, dims); }
 };
@@ -77,7 +77,7 @@ Tensor windows(const Tensor& x, int dim, int64_t size, int64_t step) {
   return make_view(x, layout, x.data_ptr());
 }
 
-struct UnfoldFormula {
+struct UnfoldBackward {
   Dims shape;
   int dim;
   int64_t size, step;
@@ -121,7 +121,7 @@ Tensor flip(const Tensor& x, const Dims& dims, Location where) {
   }
   const Tensor out = make(x.sizes(), x.dtype(), x.device());
   WEFT_KERNEL(copy, out)(out.raw_view(), from);
-  if (should_record(x)) record(out, FlipFormula{dims}, x);
+  if (should_record(x)) record(out, FlipBackward{dims}, x);
   return out;
 }
 
@@ -160,7 +160,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims, Location wher
     back.push_back(n - shift);
     out = rolled(out, shift, d);
   }
-  if (should_record(x)) record(out, RollFormula{back, dims}, x);
+  if (should_record(x)) record(out, RollBackward{back, dims}, x);
   return out;
 }
 
@@ -179,7 +179,7 @@ Tensor unfold(const Tensor& x, int dim, int64_t size, int64_t step, Location whe
     raise<ShapeError>({.problem = fmt::format("a tensor has at most {} dimensions", max_rank)});
   }
   const Tensor out = windows(x, d, size, step);
-  if (should_record(x)) record(out, UnfoldFormula{x.shape(), d, size, step}, x);
+  if (should_record(x)) record(out, UnfoldBackward{x.shape(), d, size, step}, x);
   return out;
 }
 

@@ -34,7 +34,7 @@ Dims reduced_dims(const Dims& kept) {
   return dims;
 }
 
-View seen_as(const View& contiguous, std::span<const int64_t> sizes) {
+View reshaped_view(const View& contiguous, std::span<const int64_t> sizes) {
   View out;
   out.data = contiguous.data;
   Layout& layout = out.layout;
@@ -53,14 +53,14 @@ View seen_as(const View& contiguous, std::span<const int64_t> sizes) {
   return out;
 }
 
-Tensor relabelled(const Tensor& contiguous, std::span<const int64_t> sizes) {
-  const View view = seen_as(contiguous.raw_view(), sizes);
+Tensor with_shape(const Tensor& contiguous, std::span<const int64_t> sizes) {
+  const View view = reshaped_view(contiguous.raw_view(), sizes);
   return Tensor::adopt(detail::new_alias(contiguous.impl(), view.layout, view.data));
 }
 
 Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype) {
   Tensor out = make(to.shape, dtype, x.device());
-  WEFT_KERNEL(reduce, x)(reduction, seen_as(out.raw_view(), to.kept), x.raw_view());
+  WEFT_KERNEL(reduce, x)(reduction, reshaped_view(out.raw_view(), to.kept), x.raw_view());
   return out;
 }
 
@@ -78,13 +78,13 @@ Tensor in_sum_type(const Tensor& x, DType wanted) {
 }
 
 // The gradient of a sum, scaled: g repeated over what was reduced.
-struct SpreadFormula {
+struct SpreadBackward {
   Dims sizes, kept;
   DType dtype;
   double divisor;
   Tensor operator()(Tensor&& g) {
     Tensor share = divisor == 1 ? std::move(g) : std::move(g) / divisor;
-    return put_back(share.to(dtype), kept).expand(sizes);
+    return restore_dims(share.to(dtype), kept).expand(sizes);
   }
 };
 
@@ -94,7 +94,7 @@ Tensor sum_like(Reduction reduction, const Tensor& operand, const Dims& dims, bo
   Tensor out = run_reduce(reduction, x, to, wanted);
   if (should_record(x)) {
     const double divisor = reduction == Reduction::mean ? static_cast<double>(to.count) : 1;
-    record(out, SpreadFormula{x.shape(), to.kept, x.dtype(), divisor}, x);
+    record(out, SpreadBackward{x.shape(), to.kept, x.dtype(), divisor}, x);
   }
   return out;
 }
@@ -134,14 +134,14 @@ Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept) {
   return weft::where(lone, rest, weft::where(zero, 0.0, y / x));
 }
 
-struct ProdFormula {
+struct ProdBackward {
   Saved input;
   SavedOutput output;
   Dims kept;
   Tensor operator()(Node& self, Tensor&& gradient) {
     const Tensor& x = input.get(self);
-    const Tensor y = put_back(output.get(self), kept);
-    const Tensor g = put_back(gradient, kept);
+    const Tensor y = restore_dims(output.get(self), kept);
+    const Tensor g = restore_dims(gradient, kept);
     const bool zeros = x.device().type != DeviceType::meta && !all(x).item<bool>();
     Tensor dx;
     if (!zeros) {
@@ -155,12 +155,12 @@ struct ProdFormula {
 };
 
 Tensor variance_gradient(const Tensor& gradient, const Tensor& x, const Dims& kept, double divisor) {
-  const Tensor wide = widened(x);
-  const Tensor g = put_back(gradient, kept);
+  const Tensor wide = to_compute_type(x);
+  const Tensor g = restore_dims(gradient, kept);
   return ((wide - mean(wide, reduced_dims(kept), true)) * (g * (2 / divisor))).to(x.dtype());
 }
 
-struct VarianceFormula {
+struct VarianceBackward {
   Saved input;
   Dims kept;
   double divisor;
@@ -174,7 +174,7 @@ Tensor quotient_or_zero(const Tensor& g, const Tensor& y) {
   return masked_fill(g / safe, none, 0);
 }
 
-struct DeviationFormula {
+struct DeviationBackward {
   Saved input;
   SavedOutput output;
   Dims kept;
@@ -190,30 +190,30 @@ struct DeviationFormula {
 Tensor run_variance(const Tensor& x, const Reduced& to, double correction, double divisor) {
   if (const auto kernel = kernels(x.raw_view()).variance; WEFT_LIKELY(kernel != nullptr)) {
     Tensor out = make(to.shape, x.dtype(), x.device());
-    kernel(seen_as(out.raw_view(), to.kept), x.raw_view(), correction);
+    kernel(reshaped_view(out.raw_view(), to.kept), x.raw_view(), correction);
     return out;
   }
   NoGradGuard unrecorded;
-  const Tensor wide = widened(x);
+  const Tensor wide = to_compute_type(x);
   const Dims dims = reduced_dims(to.kept);
   const Tensor total = sum(square(wide - mean(wide, dims, true)), dims, true);
-  return relabelled((total / divisor).to(x.dtype()), to.shape);
+  return with_shape((total / divisor).to(x.dtype()), to.shape);
 }
 
 double variance_divisor(const Reduced& to, double correction) {
   return std::max(0.0, static_cast<double>(to.count) - correction);
 }
 
-struct LogSumExpFormula {
+struct LogSumExpBackward {
   Saved input;
   SavedOutput output;
   Dims kept;
   Tensor operator()(Node& self, Tensor&& g) {
-    const Tensor y = put_back(output.get(self), kept);
+    const Tensor y = restore_dims(output.get(self), kept);
     // Over -inf alone no element has a share.
     const Tensor none = y == -__builtin_inf();
     const Tensor safe = masked_fill(y, none, 0);
-    return exp(input.get(self) - safe) * put_back(g, kept);
+    return exp(input.get(self) - safe) * restore_dims(g, kept);
   }
 };
 
@@ -225,7 +225,7 @@ Tensor run_logsumexp(const Tensor& x, const Reduced& to) {
     peak = amax(x, dims, true);
     peak = masked_fill(peak, isinf(peak), 0);
   }
-  return relabelled(log(sum(exp(x - peak), dims, true)) + peak, to.shape);
+  return with_shape(log(sum(exp(x - peak), dims, true)) + peak, to.shape);
 }
 
 Tensor truth(Reduction reduction, const Tensor& x, const Dims& dims, bool keepdim) {
@@ -260,7 +260,7 @@ Tensor prod(const Tensor& operand, const Dims& dims, bool keepdim, std::optional
   const Reduced to = reduced(operand, dims, keepdim);
   const Tensor x = in_sum_type(operand, wanted);
   Tensor out = run_reduce(Reduction::prod, x, to, wanted);
-  if (should_record(x)) record(out, ProdFormula{Saved(x), SavedOutput(out), to.kept}, x);
+  if (should_record(x)) record(out, ProdBackward{Saved(x), SavedOutput(out), to.kept}, x);
   return out;
 }
 
@@ -282,7 +282,7 @@ Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
   const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
   Tensor out = run_variance(x, to, correction, divisor);
-  if (should_record(x)) record(out, VarianceFormula{Saved(x), to.kept, divisor}, x);
+  if (should_record(x)) record(out, VarianceBackward{Saved(x), to.kept, divisor}, x);
   return out;
 }
 
@@ -294,7 +294,7 @@ Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
   const double divisor = variance_divisor(to, correction);
   Tensor out = sqrt(run_variance(x, to, correction, divisor));
   if (should_record(x)) {
-    record(out, DeviationFormula{Saved(x), SavedOutput(out), to.kept, divisor}, x);
+    record(out, DeviationBackward{Saved(x), SavedOutput(out), to.kept, divisor}, x);
   }
   return out;
 }
@@ -302,10 +302,10 @@ Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
 Tensor logsumexp(const Tensor& operand, const Dims& dims, bool keepdim, Location where) {
   const CallScope call("logsumexp", where);
   const DType dtype = checked(operand).dtype();
-  const Tensor x = is_floating(dtype) ? widened(operand) : operand.to(default_dtype);
+  const Tensor x = is_floating(dtype) ? to_compute_type(operand) : operand.to(default_dtype);
   const Reduced to = reduced(x, dims, keepdim);
   Tensor out = run_logsumexp(x, to);
-  if (should_record(x)) record(out, LogSumExpFormula{Saved(x), SavedOutput(out), to.kept}, x);
+  if (should_record(x)) record(out, LogSumExpBackward{Saved(x), SavedOutput(out), to.kept}, x);
   return is_floating(dtype) ? out.to(dtype) : out;
 }
 

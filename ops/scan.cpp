@@ -13,7 +13,7 @@ void run_cumsum(const Tensor& out, const Tensor& x, int dim, bool exclusive, boo
   (at_least_1d(out.raw_view()), at_least_1d(x.raw_view()), dim, exclusive, reverse);
 }
 
-struct CumsumFormula {
+struct CumsumBackward {
   int dim;
   bool exclusive, reverse;
   Tensor operator()(Tensor&& g) { return cumsum(g, dim, exclusive, !reverse); }
@@ -30,7 +30,7 @@ Tensor cumsum(const Tensor& operand, std::optional<int64_t> dim, bool exclusive,
   const Tensor x = operand.to(sum_type(operand, dtype));
   Tensor out = make_like(x);
   run_cumsum(out, x, along, exclusive, reverse);
-  if (should_record(x)) record(out, CumsumFormula{along, exclusive, reverse}, x);
+  if (should_record(x)) record(out, CumsumBackward{along, exclusive, reverse}, x);
   return out;
 }
 
@@ -45,7 +45,7 @@ const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive, bool reverse
   write_recorded(
       x, [&] { run_cumsum(x, x, along, exclusive, reverse); },
       [&] {
-        return CumsumFormula{along, exclusive, reverse};
+        return CumsumBackward{along, exclusive, reverse};
       },
       x);
   return x;

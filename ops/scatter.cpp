@@ -87,7 +87,7 @@ void run_scatter(Scatter mode, const Tensor& out, int dim, const Tensor& index, 
 
 Tensor gather_elements(const Tensor& x, int dim, const Tensor& index);
 
-struct GatherFormula {
+struct GatherBackward {
   Dims shape;
   int dim;
   Saved index;
@@ -115,13 +115,13 @@ Tensor gather_elements(const Tensor& x, int dim, const Tensor& index) {
       kernel(out.raw_view(), corner(x.raw_view(), sizes), dim, index.raw_view());
     }
   }
-  if (should_record(x)) record(out, GatherFormula{x.shape(), dim, Saved(index)}, x);
+  if (should_record(x)) record(out, GatherBackward{x.shape(), dim, Saved(index)}, x);
   return out;
 }
 
 // ---- scatter and scatter_add ----------------------------------------------------------------------------------------
 
-struct AddFormula {
+struct AddBackward {
   int dim;
   Saved index;
 
@@ -131,7 +131,7 @@ struct AddFormula {
   }
 };
 
-struct ReplaceFormula {
+struct ReplaceBackward {
   int dim;
   Saved index;
 
@@ -172,21 +172,21 @@ Tensor scattered_copy(Scatter mode, const Tensor& x, const Scattered& s) {
   return out;
 }
 
-template <class Formula>
+template <class Backward>
 Tensor scattered(Scatter mode, const Tensor& x, const Scattered& s) {
   Tensor out = scattered_copy(mode, x, s);
-  if (should_record(x, s.source)) record(out, Formula{s.dim, Saved(s.index)}, x, s.source);
+  if (should_record(x, s.source)) record(out, Backward{s.dim, Saved(s.index)}, x, s.source);
   return out;
 }
 
-template <class Formula>
+template <class Backward>
 const Tensor& scattered_in_place(Scatter mode, const Tensor& x, const Scattered& s) {
   check_target(x);
-  const Tensor index = apart(s.index, x), source = apart(s.source, x);
+  const Tensor index = unaliased(s.index, x), source = unaliased(s.source, x);
   write_recorded(
       x, [&] { run_scatter(mode, x, s.dim, index, source.raw_view()); },
       [&] {
-        return Formula{s.dim, Saved(index)};
+        return Backward{s.dim, Saved(index)};
       },
       x, s.source);
   return x;
@@ -236,7 +236,7 @@ Tensor reduced_into(const Tensor& x, const Scattered& s, ScatterReduction how, b
   return average.to(x.dtype());
 }
 
-struct ReduceFormula {
+struct ReduceBackward {
   ScatterReduction how;
   bool include_self;
   int dim;
@@ -246,7 +246,7 @@ struct ReduceFormula {
   SavedOutput* new_value() { return x.defined() ? &result : nullptr; }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const DType dtype = incoming[0].dtype();
-    const Tensor g = widened(incoming[0]);
+    const Tensor g = to_compute_type(incoming[0]);
     std::pair<Tensor, Tensor> gradients = how == ScatterReduction::prod ? of_product(self, g)
                                           : x.defined()                 ? of_extreme(self, g)
                                                                         : of_sum(self, g);
@@ -282,7 +282,7 @@ struct ReduceFormula {
     const auto product = [&](const Tensor& start, const Tensor& factors, bool with_start) {
       return scatter_reduce(start, dim, index.get(self), factors, ScatterReduction::prod, with_start);
     };
-    const Tensor factors = widened(source.get(self)), old = widened(x.get(self));
+    const Tensor factors = to_compute_type(source.get(self)), old = to_compute_type(x.get(self));
     std::pair<Tensor, Tensor> out;
     if (self.wants(0)) out.first = of_kept(self, g * product(ones_like(g), factors, true));
     if (!self.wants(1)) return out;
@@ -295,14 +295,14 @@ struct ReduceFormula {
     // A factor that alone is 0 sees the product of the others, any other one the whole product without itself.
     const Tensor nonzero = where(zero, 1, factors);
     const Tensor rest = at_source(self, product(old, nonzero, include_self));
-    const Tensor whole = at_source(self, widened(result.get(self)));
+    const Tensor whole = at_source(self, to_compute_type(result.get(self)));
     const Tensor alone = logical_and(zero, zero_count == 1);
     out.second = at_source(self, g) * where(alone, rest, whole / nonzero);
     return out;
   }
 };
 
-ReduceFormula reduce_formula(const Tensor& old, const Scattered& s, ScatterReduction how, bool include_self) {
+ReduceBackward reduce_backward(const Tensor& old, const Scattered& s, ScatterReduction how, bool include_self) {
   const bool reads = how != ScatterReduction::sum && how != ScatterReduction::mean;
   return {how, include_self, s.dim, Saved(s.index), reads ? Saved(old) : Saved(), reads ? Saved(s.source) : Saved(),
           {}};
@@ -358,7 +358,7 @@ Tensor scatter(const Tensor& x, int dim, const Tensor& index, const Operand& sou
   }
   if (value.defined()) value = value.expand(checked(index).shape());
   const Tensor& from = value.defined() ? value : source.tensor();
-  return scattered<ReplaceFormula>(Scatter::replace, x, checked_scatter(x, dim, index, from));
+  return scattered<ReplaceBackward>(Scatter::replace, x, checked_scatter(x, dim, index, from));
 }
 
 const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Operand& source) {
@@ -370,16 +370,16 @@ const Tensor& scatter_(const Tensor& x, int dim, const Tensor& index, const Oper
   }
   if (value.defined()) value = value.expand(checked(index).shape());
   const Tensor& from = value.defined() ? value : source.tensor();
-  return scattered_in_place<ReplaceFormula>(Scatter::replace, x, checked_scatter(x, dim, index, from));
+  return scattered_in_place<ReplaceBackward>(Scatter::replace, x, checked_scatter(x, dim, index, from));
 }
 
 Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
   const CallScope call("scatter_add", where);
-  return scattered<AddFormula>(Scatter::sum, x, checked_scatter(x, dim, index, source));
+  return scattered<AddBackward>(Scatter::sum, x, checked_scatter(x, dim, index, source));
 }
 const Tensor& scatter_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where) {
   const CallScope call("scatter_add_", where);
-  return scattered_in_place<AddFormula>(Scatter::sum, x, checked_scatter(x, dim, index, source));
+  return scattered_in_place<AddBackward>(Scatter::sum, x, checked_scatter(x, dim, index, source));
 }
 
 Tensor scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tensor& source, ScatterReduction how,
@@ -388,9 +388,9 @@ Tensor scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tenso
   const Scattered s = checked_scatter(x, dim, index, source);
   const Tensor out = reduced_into(x, s, how, include_self);
   if (!should_record(x, s.source)) return out;
-  ReduceFormula formula = reduce_formula(x, s, how, include_self);
-  if (SavedOutput* const kept = formula.new_value()) *kept = SavedOutput(out);
-  record(out, std::move(formula), x, s.source);
+  ReduceBackward backward = reduce_backward(x, s, how, include_self);
+  if (SavedOutput* const kept = backward.new_value()) *kept = SavedOutput(out);
+  record(out, std::move(backward), x, s.source);
   return out;
 }
 
@@ -399,12 +399,12 @@ const Tensor& scatter_reduce_(const Tensor& x, int dim, const Tensor& index, con
   const CallScope call("scatter_reduce_", where);
   Scattered s = checked_scatter(x, dim, index, source);
   check_target(x);
-  s.index = apart(s.index, x);
+  s.index = unaliased(s.index, x);
   if (s.source.shares_storage(x)) s.source = s.source.clone();
   const Tensor out = reduced_into(x, s, how, include_self);
   const auto write = [&] { WEFT_KERNEL(copy, x)(x.raw_view(), out.raw_view()); };
   write_recorded(
-      x, write, [&] { return reduce_formula(x.clone(), s, how, include_self); }, x, s.source);
+      x, write, [&] { return reduce_backward(x.clone(), s, how, include_self); }, x, s.source);
   return x;
 }
 

@@ -9,8 +9,8 @@ namespace {
 
 bool reads_no_index(const Selection& part, int64_t elements) {
   if (elements == 0) return true;
-  for (int k = 0; k < part.picks.count; ++k) {
-    if (part.picks.extent[k] == 0) return true;
+  for (int k = 0; k < part.advanced.count; ++k) {
+    if (part.advanced.extent[k] == 0) return true;
   }
   return false;
 }

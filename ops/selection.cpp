@@ -124,17 +124,17 @@ class Parser {
   void pick(const Tensor& index, int span) {
     picked();
     join(index.sizes());
-    Picks& picks = selection_->picks;
+    AdvancedIndices& advanced = selection_->advanced;
     int64_t extent = 1;
     for (int d = dim_; d < dim_ + span; ++d) {
       extent *= x_.sizes()[d];
       region_.first[d] = 0;
       region_.step[d] = 1;
     }
-    picks.dim[picks.count] = static_cast<uint8_t>(dim_);
-    picks.span[picks.count] = static_cast<uint8_t>(span);
-    picks.extent[picks.count] = extent;
-    selection_->index[picks.count++] = index;
+    advanced.dim[advanced.count] = static_cast<uint8_t>(dim_);
+    advanced.span[advanced.count] = static_cast<uint8_t>(span);
+    advanced.extent[advanced.count] = extent;
+    selection_->index[advanced.count++] = index;
     dim_ += span;
   }
   // The picked axes stand where the first index stood if nothing with an axis comes between the indices, else first.
@@ -144,7 +144,7 @@ class Parser {
     last_pick_ = region_.rank;
   }
   void join(std::span<const int64_t> sizes) {
-    Dims& joined = selection_->picks.joined;
+    Dims& joined = selection_->advanced.joined;
     const auto both = broadcast(joined, sizes);
     if (WEFT_UNLIKELY(!both)) {
       fail(fmt::format("shape mismatch: indices of shapes {} and {} do not broadcast", joined.text(),
@@ -154,9 +154,9 @@ class Parser {
     joined = *both;
   }
   void finish() {
-    Picks& picks = selection_->picks;
-    picks.at = static_cast<uint8_t>(separated_ ? 0 : first_pick_);
-    if (WEFT_UNLIKELY(region_.rank + picks.joined.size() > max_rank)) too_many_dimensions();
+    AdvancedIndices& advanced = selection_->advanced;
+    advanced.at = static_cast<uint8_t>(separated_ ? 0 : first_pick_);
+    if (WEFT_UNLIKELY(region_.rank + advanced.joined.size() > max_rank)) too_many_dimensions();
   }
 
   [[noreturn]] void fail(const std::string& problem, const std::string& details) const {
@@ -221,9 +221,9 @@ void Parser::mask(const Tensor& mask) {
 
 Dims Selection::shape() const {
   Dims out;
-  for (int a = 0; a < picks.at; ++a) out.push_back(region.sizes[a]);
-  for (const int64_t n : picks.joined) out.push_back(n);
-  for (int a = picks.at; a < region.rank; ++a) out.push_back(region.sizes[a]);
+  for (int a = 0; a < advanced.at; ++a) out.push_back(region.sizes[a]);
+  for (const int64_t n : advanced.joined) out.push_back(n);
+  for (int a = advanced.at; a < region.rank; ++a) out.push_back(region.sizes[a]);
   return out;
 }
 
@@ -296,11 +296,11 @@ void parse(Region& out, const Tensor& x, std::span<const Index> items) { Parser(
 void parse(Selection& out, const Tensor& x, std::span<const Index> items) { Parser(out.region, &out, x).read(items); }
 
 void check_indices(const Selection& selection) {
-  for (int k = 0; k < selection.picks.count; ++k) {
-    const int64_t n = selection.picks.extent[k];
+  for (int k = 0; k < selection.advanced.count; ++k) {
+    const int64_t n = selection.advanced.extent[k];
     if (selection.index[k].device().type == DeviceType::meta) continue;
     for (const int64_t i : without_repeats(selection.index[k]).to_vector<int64_t>()) {
-      if (i < -n || i >= n) index_out_of_range(i, selection.picks.dim[k], n);
+      if (i < -n || i >= n) index_out_of_range(i, selection.advanced.dim[k], n);
     }
   }
 }
@@ -319,38 +319,38 @@ std::optional<int64_t> merged_stride(const Layout& layout, int dim, int span) {
 
 void make_plan(IndexPlan& plan, View& base, const View& whole, const Selection& selection) {
   const Region& region = selection.region;
-  const Picks& picks = selection.picks;
-  const int added = picks.joined.size();
+  const AdvancedIndices& advanced = selection.advanced;
+  const int added = advanced.joined.size();
   base = region_view(whole, region);
   Layout& to = base.layout;
-  for (int a = region.rank - 1; a >= picks.at; --a) {
+  for (int a = region.rank - 1; a >= advanced.at; --a) {
     to.sizes[a + added] = to.sizes[a];
     to.strides[a + added] = to.strides[a];
   }
   for (int i = 0; i < added; ++i) {
-    to.sizes[picks.at + i] = picks.joined[i];
-    to.strides[picks.at + i] = 0;
+    to.sizes[advanced.at + i] = advanced.joined[i];
+    to.strides[advanced.at + i] = 0;
   }
   to.rank = static_cast<uint8_t>(region.rank + added);
   finish_layout(to);
 
-  plan.count = picks.count;
-  for (int k = 0; k < picks.count; ++k) {
+  plan.count = advanced.count;
+  for (int k = 0; k < advanced.count; ++k) {
     const View& index = selection.index[k].raw_view();
     View& wide = plan.indices[k];
     wide.data = index.data;
     wide.layout = to;
     wide.layout.dtype = index.layout.dtype;
     std::fill_n(wide.layout.strides, to.rank, 0);
-    const int own = index.layout.rank, shift = picks.at + added - own;
+    const int own = index.layout.rank, shift = advanced.at + added - own;
     for (int i = 0; i < own; ++i) {
       wide.layout.strides[shift + i] =
-          index.layout.sizes[i] == picks.joined[added - own + i] ? index.layout.strides[i] : 0;
+          index.layout.sizes[i] == advanced.joined[added - own + i] ? index.layout.strides[i] : 0;
     }
     finish_layout(wide.layout);
-    plan.sizes[k] = picks.extent[k];
-    plan.strides[k] = *merged_stride(whole.layout, picks.dim[k], picks.span[k]);
-    plan.dims[k] = picks.dim[k];
+    plan.sizes[k] = advanced.extent[k];
+    plan.strides[k] = *merged_stride(whole.layout, advanced.dim[k], advanced.span[k]);
+    plan.dims[k] = advanced.dim[k];
   }
 }
 

@@ -15,7 +15,7 @@ Tensor gradient_by_ops(const Tensor& g, const Tensor& y, int dim, bool logarithm
   return (g - sum(g * y, dim, true)) * y;
 }
 
-struct SoftmaxFormula {
+struct SoftmaxBackward {
   SavedOutput output;
   int dim;
   bool logarithm;
@@ -32,7 +32,7 @@ struct SoftmaxFormula {
 
 Tensor softmax_by_ops(const Tensor& operand, int dim, bool logarithm) {
   if (operand.numel() == 0) return operand.clone();
-  const Tensor x = widened(operand);
+  const Tensor x = to_compute_type(operand);
   const Tensor shifted = x - amax(x.detach(), dim, true);
   const Tensor scaled = exp(shifted);
   const Tensor total = sum(scaled, dim, true);
@@ -49,7 +49,7 @@ Tensor softmax_like(const Tensor& x, int wanted_dim, std::optional<DType> dtype,
   if (kernel == nullptr) return softmax_by_ops(x, dim, logarithm);
   Tensor out = make_like(x);
   kernel(out.raw_view(), x.raw_view(), dim, logarithm);
-  if (should_record(x)) record(out, SoftmaxFormula{SavedOutput(out), dim, logarithm}, x);
+  if (should_record(x)) record(out, SoftmaxBackward{SavedOutput(out), dim, logarithm}, x);
   return out;
 }
 

@@ -41,7 +41,7 @@ struct Origin {
   Device device;
 };
 
-struct TernaryFormula {
+struct TernaryBackward {
   TernaryOp op;
   Saved operands[3];
   Origin origins[3];
@@ -54,7 +54,7 @@ struct TernaryFormula {
       if (!self.wants(i)) continue;
       Tensor g = i == last ? std::move(incoming[0]) : incoming[0];
       Symbolic result = info_of(op).gradients[i](Symbolic(std::move(g)), a, b, c);
-      outgoing[i] = fit(std::move(result.tensor), origins[i].shape, origins[i].dtype, origins[i].device);
+      outgoing[i] = unbroadcast(std::move(result.tensor), origins[i].shape, origins[i].dtype, origins[i].device);
     }
   }
 };
@@ -65,13 +65,13 @@ bool keeps(TernaryOp op, int i, const Tensor (&operands)[3]) {
   return info_of(op).uses[i];
 }
 
-TernaryFormula formula_for(TernaryOp op, const Tensor (&operands)[3]) {
-  TernaryFormula formula{op, {}, {}};
+TernaryBackward backward_for(TernaryOp op, const Tensor (&operands)[3]) {
+  TernaryBackward backward{op, {}, {}};
   for (int i = 0; i < 3; ++i) {
-    if (keeps(op, i, operands)) formula.operands[i] = Saved(operands[i]);
-    formula.origins[i] = {operands[i].shape(), operands[i].dtype(), operands[i].device()};
+    if (keeps(op, i, operands)) backward.operands[i] = Saved(operands[i]);
+    backward.origins[i] = {operands[i].shape(), operands[i].dtype(), operands[i].device()};
   }
-  return formula;
+  return backward;
 }
 
 Tensor ternary(TernaryOp op, const Operand& a, const Operand& b, const Operand& c) {
@@ -83,7 +83,7 @@ Tensor ternary(TernaryOp op, const Operand& a, const Operand& b, const Operand& 
   out.impl()->wrapped_number = p.wrapped;
   WEFT_KERNEL(ternary, out)(op, out.raw_view(), p.views[0], p.views[1], p.views[2]);
   const auto& [x, y, z] = p.operands;
-  if (should_record(x, y, z)) record(out, formula_for(op, p.operands), x, y, z);
+  if (should_record(x, y, z)) record(out, backward_for(op, p.operands), x, y, z);
   return out;
 }
 

@@ -37,7 +37,7 @@ Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
     const DType dtype = g.dtype();
     const Device device = g.device();
     Symbolic result = info_of(op).gradient(Symbolic(std::move(g)), Symbolic(saved));
-    return fit(std::move(result.tensor), shape, dtype, device);
+    return unbroadcast(std::move(result.tensor), shape, dtype, device);
   }
   const View& from = g.raw_view();  // lives on in `out`
   Tensor out = may_become_result(g) ? as_result(std::move(g)) : make_like(g);
@@ -45,14 +45,14 @@ Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
   return out;
 }
 
-struct InputFormula {
+struct InputBackward {
   UnaryOp op;
   Saved input;
   Tensor operator()(Node& self, Tensor&& g) {
     return unary_gradient(op, std::move(g), input.defined() ? input.get(self) : g);
   }
 };
-struct OutputFormula {
+struct OutputBackward {
   UnaryOp op;
   SavedOutput output;
   SavedOutput* new_value() { return &output; }
@@ -62,9 +62,9 @@ struct OutputFormula {
 void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
   const UnaryInfo& info = info_of(op);
   if (info.saves == functors::saves_output) {
-    record(out, OutputFormula{op, SavedOutput(out)}, x);
+    record(out, OutputBackward{op, SavedOutput(out)}, x);
   } else {
-    record(out, InputFormula{op, info.saves == functors::saves_input ? Saved(x) : Saved()}, x);
+    record(out, InputBackward{op, info.saves == functors::saves_input ? Saved(x) : Saved()}, x);
   }
 }
 
@@ -104,14 +104,14 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
     write_recorded(
         x, write,
         [&] {
-          return OutputFormula{op, {}};
+          return OutputBackward{op, {}};
         },
         x);
   } else {
     write_recorded(
         x, write,
         [&] {
-          return InputFormula{op, old()};
+          return InputBackward{op, old()};
         },
         x);
   }

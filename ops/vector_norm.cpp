@@ -11,17 +11,17 @@ namespace weft {
 namespace {
 
 // d|x|/dx (|x| / norm)^(order - 1) g, where 0 wherever x or the norm is; also when differentiated again.
-struct NormFormula {
+struct NormBackward {
   Saved input;
   SavedOutput output;
   Dims kept;
   double order;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    const Tensor &x = input.get(self), y = put_back(output.get(self), kept);
+    const Tensor &x = input.get(self), y = restore_dims(output.get(self), kept);
     const Tensor none = y == 0;
     const Tensor safe = masked_fill(y, none, 1);
-    const Tensor share = masked_fill(put_back(g, kept), none, 0);
+    const Tensor share = masked_fill(restore_dims(g, kept), none, 0);
     if (order == 2) return x * (share / safe);
     const Tensor zero = x == 0;
     const Tensor ratio = masked_fill(abs(x), zero, 1) / safe;
@@ -40,7 +40,7 @@ Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keep
     total = run_reduce(Reduction::sum, powers(x, order), to, x.dtype());
     total = order == 2 ? sqrt(std::move(total)) : pow(total, 1 / order);
   }
-  if (should_record(x)) record(total, NormFormula{Saved(x), SavedOutput(total), to.kept, order}, x);
+  if (should_record(x)) record(total, NormBackward{Saved(x), SavedOutput(total), to.kept, order}, x);
   return total;
 }
 
@@ -53,7 +53,7 @@ Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepd
   const Tensor given = dtype ? checked(operand).to(*dtype) : checked(operand);
   check_floating(given);
   if (std::isnan(order)) raise<ValueError>({.problem = "the order of a norm cannot be NaN"});
-  const Tensor x = widened(given);
+  const Tensor x = to_compute_type(given);
   Tensor out;
   if (std::isinf(order)) {
     const Tensor sizes = abs(x);

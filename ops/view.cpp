@@ -18,18 +18,18 @@ namespace weft {
 namespace {
 
 // Out of line, so that a view that is not recorded pays nothing for it.
-template <class Formula>
-[[gnu::noinline]] void record_view(const Tensor& out, Formula& make_formula, const Tensor& x) {
-  record_with(out, make_formula, x);
+template <class Backward>
+[[gnu::noinline]] void record_view(const Tensor& out, Backward& make_backward, const Tensor& x) {
+  record_with(out, make_backward, x);
 }
 
 /// A view of x. `arrange` is given the new tensor's own View, where all is x's but the sizes and strides, which are not
 /// set yet, and writes what the view is.
-template <class Arrange, class Formula>
-inline Tensor recorded_view(const Tensor& x, Arrange&& arrange, Formula&& make_formula) {
+template <class Arrange, class Backward>
+inline Tensor recorded_view(const Tensor& x, Arrange&& arrange, Backward&& make_backward) {
   Tensor out = make_view(x);
   arrange(out.impl()->view);
-  if (should_record(x)) record_view(out, make_formula, x);
+  if (should_record(x)) record_view(out, make_backward, x);
   return out;
 }
 

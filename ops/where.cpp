@@ -58,7 +58,7 @@ struct Origin {
 };
 
 // g where an operand was chosen, 0 elsewhere, brought back to that operand.
-struct ChoiceFormula {
+struct ChoiceBackward {
   Saved condition;
   Origin origins[2];
 
@@ -68,7 +68,7 @@ struct ChoiceFormula {
       if (!self.wants(i)) continue;
       Tensor g = i == 0 && self.wants(1) ? incoming[0] : std::move(incoming[0]);
       Tensor part = i == 0 ? where(mask, std::move(g), 0) : where(mask, 0, std::move(g));
-      outgoing[i] = fit(std::move(part), origins[i].shape, origins[i].dtype, origins[i].device);
+      outgoing[i] = unbroadcast(std::move(part), origins[i].shape, origins[i].dtype, origins[i].device);
     }
   }
 };
@@ -89,7 +89,7 @@ Tensor choose(Choice& c, std::initializer_list<const Operand*> operands) {
   const bool recorded = should_record(c.a, c.b);
   Tensor out = recorded ? make(c.shape, c.dtype, c.device) : reuse_or_make(c, operands);
   WEFT_KERNEL(where, out)(out.raw_view(), c.views[0], c.views[1], c.views[2]);
-  if (recorded) record(out, ChoiceFormula{Saved(c.condition), {Origin(c.a), Origin(c.b)}}, c.a, c.b);
+  if (recorded) record(out, ChoiceBackward{Saved(c.condition), {Origin(c.a), Origin(c.b)}}, c.a, c.b);
   return out;
 }
 
@@ -231,7 +231,7 @@ const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& v
   write_recorded(
       x, write,
       [&] {
-        return ChoiceFormula{Saved(c.condition), {Origin(c.a), Origin(c.b)}};
+        return ChoiceBackward{Saved(c.condition), {Origin(c.a), Origin(c.b)}};
       },
       c.a, x);
   return x;

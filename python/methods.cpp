@@ -176,7 +176,7 @@ Tensor to_other(const Tensor& x, const Value& target, const Value& second, Maybe
 }
 
 // The same bytes as elements of another type; the last dimension grows or shrinks with the element's size.
-Tensor seen_as(const Tensor& x, DType dtype, Location where) {
+Tensor reshaped_view(const Tensor& x, DType dtype, Location where) {
   const auto refuse = [&](const char* problem) {
     raise<ShapeError>({.op = "view", .problem = problem, .details = x.shape().text() + " as " + name(dtype)}, where);
   };
@@ -256,7 +256,7 @@ constexpr Callable callables[] = {
      boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.reshape(shape, w); }>},
     {"_view", "view(x, *shape)", "x with other sizes, one of which may be -1." WEFT_VIEW,
      boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.view(shape, w); }>},
-    {"_view_as_dtype", "view(x, dtype)", "The same bytes as elements of another dtype." WEFT_VIEW, boxed<&seen_as>},
+    {"_view_as_dtype", "view(x, dtype)", "The same bytes as elements of another dtype." WEFT_VIEW, boxed<&reshaped_view>},
     {"transpose", "transpose(x, dim0, dim1)", "x with two dimensions exchanged." WEFT_VIEW,
      boxed<+[](const Tensor& x, int a, int b, Location w) { return x.transpose(a, b, w); }>},
     {"t", "t(x)", "The transpose of a tensor of rank 2 or less." WEFT_VIEW,

@@ -31,7 +31,7 @@ extern template void prepare<2>(Prepared<2>&, const Operand* const (&)[2], Kind,
 extern template void prepare<3>(Prepared<3>&, const Operand* const (&)[3], Kind, std::optional<DType>);
 
 /// A gradient in the shape, dtype and on the device of `input`.
-Tensor fit(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device);
+Tensor unbroadcast(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device);
 
 /// x times a number in x's dtype; x itself where the number is 1. DTypeError for a fraction among integers.
 Tensor times(const Tensor& x, Scalar factor);

@@ -17,12 +17,12 @@ Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim);
 Dims reduced_dims(const Dims& kept);
 
 /// A contiguous view with other sizes of the same element count.
-View seen_as(const View& contiguous, std::span<const int64_t> sizes);
+View reshaped_view(const View& contiguous, std::span<const int64_t> sizes);
 /// A fresh unrecorded result under other sizes; not a view to autograd.
-Tensor relabelled(const Tensor& contiguous, std::span<const int64_t> sizes);
+Tensor with_shape(const Tensor& contiguous, std::span<const int64_t> sizes);
 
 /// A result or its gradient with the reduced dimensions put back.
-inline Tensor put_back(const Tensor& t, const Dims& kept) { return t.dim() == kept.size() ? t : t.reshape(kept); }
+inline Tensor restore_dims(const Tensor& t, const Dims& kept) { return t.dim() == kept.size() ? t : t.reshape(kept); }
 
 Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype);
 
@@ -35,6 +35,6 @@ inline DType sum_type(const Tensor& x, std::optional<DType> dtype = {}) {
 }
 
 /// Widens 16-bit floats to f32; other tensors stay.
-inline Tensor widened(const Tensor& x) { return x.to(compute_type(x.dtype())); }
+inline Tensor to_compute_type(const Tensor& x) { return x.to(compute_type(x.dtype())); }
 
 }  // namespace weft

@@ -1,5 +1,5 @@
 // Reading and writing what was selected, recorded. A part is a Region (read as a view), a Selection or a MaskSelection
-// (read as copies); every formula is the same for all three. Not public.
+// (read as copies); every backward is the same for all three. Not public.
 #pragma once
 
 #include <weft/autograd/from_ops.hpp>
@@ -29,14 +29,14 @@ struct SavedRegion {
 };
 struct SavedSelection {
   Region region;
-  Picks picks;
+  AdvancedIndices advanced;
   Saved index[max_rank];
-  explicit SavedSelection(const Selection& part) : region(part.region), picks(part.picks) {
-    for (int k = 0; k < picks.count; ++k) index[k] = Saved(part.index[k]);
+  explicit SavedSelection(const Selection& part) : region(part.region), advanced(part.advanced) {
+    for (int k = 0; k < advanced.count; ++k) index[k] = Saved(part.index[k]);
   }
   Selection get(const Node& self) const {
-    Selection part{region, picks, {}};
-    for (int k = 0; k < picks.count; ++k) part.index[k] = index[k].get(self);
+    Selection part{region, advanced, {}};
+    for (int k = 0; k < advanced.count; ++k) part.index[k] = index[k].get(self);
     return part;
   }
   const Dims& whole() const { return region.whole; }
@@ -59,11 +59,11 @@ inline Dims shape_of(const Selection& part) { return part.shape(); }
 inline Dims shape_of(const MaskSelection& part) { return part.shape(); }
 
 /// An index that counts through several dimensions needs them to lie as one, as they do in row-major order.
-inline const Tensor& ready(const Tensor& x, const Region&) { return x; }
-inline const Tensor& ready(const Tensor& x, const MaskSelection&) { return x; }
-inline Tensor ready(const Tensor& x, const Selection& part) {
-  for (int k = 0; k < part.picks.count; ++k) {
-    if (!merged_stride(x.raw_view().layout, part.picks.dim[k], part.picks.span[k])) return x.contiguous();
+inline const Tensor& with_mergeable_dims(const Tensor& x, const Region&) { return x; }
+inline const Tensor& with_mergeable_dims(const Tensor& x, const MaskSelection&) { return x; }
+inline Tensor with_mergeable_dims(const Tensor& x, const Selection& part) {
+  for (int k = 0; k < part.advanced.count; ++k) {
+    if (!merged_stride(x.raw_view().layout, part.advanced.dim[k], part.advanced.span[k])) return x.contiguous();
   }
   return x;
 }
@@ -80,38 +80,38 @@ template <class Part>
 Tensor erased(const Part& part, Tensor&& x);
 
 template <class Part>
-struct ReadFormula {
+struct ReadBackward {
   SavedPart<Part> part;
   Tensor operator()(Node& self, Tensor&& g) { return placed(part.get(self), part.whole(), g); }
   void add_to(Node& self, const Tensor& sum, Tensor&& g) { write_part(sum, part.get(self), g, true); }
 };
 template <class Part>
-struct PlaceFormula {
+struct PlaceBackward {
   SavedPart<Part> part;
   Tensor operator()(Node& self, Tensor&& g) { return read_recorded(g, part.get(self)); }
 };
 template <class Part>
-struct EraseFormula {
+struct EraseBackward {
   SavedPart<Part> part;
   Tensor operator()(Node& self, Tensor&& g) { return erased(part.get(self), std::move(g)); }
 };
 /// The gradients of x and of the values after x[part] = values, or += with `add`.
 template <class Part>
-struct WriteFormula {
+struct WriteBackward {
   SavedPart<Part> part;
   bool add;
   Dims shape;
   DType dtype;
   Device device;
 
-  WriteFormula(const Part& part_, bool add_, const Tensor& values)
+  WriteBackward(const Part& part_, bool add_, const Tensor& values)
       : part(saved(part_)), add(add_), shape(values.shape()), dtype(values.dtype()), device(values.device()) {}
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const auto& now = part.get(self);
     Tensor g = std::move(incoming[0]);
     if (self.wants(1)) {  // before g is changed
-      Tensor of_values = fit(read_recorded(g, now), shape, dtype, device);
+      Tensor of_values = unbroadcast(read_recorded(g, now), shape, dtype, device);
       const bool shared = self.wants(0) && !add && of_values.shares_storage(g);
       outgoing[1] = shared ? of_values.clone() : std::move(of_values);
     }
@@ -121,9 +121,9 @@ struct WriteFormula {
 
 template <class Part>
 Tensor read_recorded(const Tensor& x, const Part& part) {
-  const auto& from = ready(x, part);
+  const auto& from = with_mergeable_dims(x, part);
   Tensor out = read_part(from, part);
-  if (should_record(from)) record(out, ReadFormula<Part>{saved(part)}, from);
+  if (should_record(from)) record(out, ReadBackward<Part>{saved(part)}, from);
   return out;
 }
 
@@ -133,7 +133,7 @@ Tensor placed(const Part& part, const Dims& whole, const Tensor& values) {
   WEFT_KERNEL(fill, out)(out.raw_view(), Scalar(0));
   constexpr bool repeats = std::is_same_v<Part, Selection>;
   write_part(out, part, values, repeats);
-  if (should_record(values)) record(out, PlaceFormula<Part>{saved(part)}, values);
+  if (should_record(values)) record(out, PlaceBackward<Part>{saved(part)}, values);
   return out;
 }
 
@@ -145,7 +145,7 @@ Tensor erased(const Part& part, Tensor&& x) {
   if (!reuse) WEFT_KERNEL(copy, out)(out.raw_view(), x.raw_view());
   const Tensor zero = detail::zeros_unrecorded({}, out.dtype(), out.device());
   write_part(out, part, zero, false);
-  if (recorded) record(out, EraseFormula<Part>{saved(part)}, x);
+  if (recorded) record(out, EraseBackward<Part>{saved(part)}, x);
   return out;
 }
 

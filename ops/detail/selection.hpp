@@ -17,11 +17,11 @@ struct Region {
   int64_t step[max_rank];   ///< of each dimension with an axis
 };
 
-/// The rest of x[…]: tensors of indices that replace dimensions of a region by axes of their own.
-struct Picks {
+/// The rest of x[…], advanced indexing: tensors of indices that replace dimensions of a region by axes of their own.
+struct AdvancedIndices {
   uint8_t count = 0;         ///< tensors of indices
   uint8_t at = 0;            ///< axes of the region before the picked ones
-  uint8_t dim[max_rank];     ///< first dimension that each picks from
+  uint8_t dim[max_rank];     ///< first dimension that each replaces
   uint8_t span[max_rank];    ///< how many dimensions, counted through in row-major order
   int64_t extent[max_rank];  ///< elements of those dimensions together
   Dims joined;               ///< the picked axes: the indices' shapes broadcast together
@@ -29,7 +29,7 @@ struct Picks {
 
 struct Selection {
   Region region;
-  Picks picks;
+  AdvancedIndices advanced;
   Tensor index[max_rank];  ///< i32 or i64, on the device of the tensor
 
   Dims shape() const;

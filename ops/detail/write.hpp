@@ -32,23 +32,23 @@ void write_unrecorded(const Tensor& target, Write&& write) {
 
 /// Runs `write`, which changes the elements of `target` or throws before, and makes it known: the version, the writer
 /// and, where gradients are recorded, a node as the producer of the new value from `inputs`. Name `target` among them
-/// where its old value matters. `make_formula` runs before the write, so that it can keep old values; a formula that
+/// where its old value matters. `make_backward` runs before the write, so that it can keep old values; a backward that
 /// reads the new one has a member `new_value()`, which says where it is kept, or null. Whatever needs memory comes
 /// before the write: what failed changed nothing.
-template <class Write, class MakeFormula, class... Inputs>
-void write_recorded(const Tensor& target, Write&& write, MakeFormula&& make_formula, const Inputs&... inputs) {
+template <class Write, class MakeBackward, class... Inputs>
+void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_backward, const Inputs&... inputs) {
   if (WEFT_LIKELY(!should_record(target, inputs...))) return write_unrecorded(target, write);
-  using Formula = std::invoke_result_t<MakeFormula>;
+  using Backward = std::invoke_result_t<MakeBackward>;
   constexpr int edge_count = sizeof...(Inputs) == 0 ? 1 : sizeof...(Inputs);
-  NodeHandle handle(make_node_with<edge_count>(make_formula));
+  NodeHandle handle(make_node_with<edge_count>(make_backward));
   Node* node = handle.get();
   // Before the version changes: the edges belong to the old values, and an old view would derive its node anew.
   int i = 0;
   (set_edge(node, i++, inputs.impl()), ...);
   (void)i;
   SavedOutput* kept = nullptr;
-  if constexpr (requires(Formula f) { f.new_value(); }) {
-    kept = static_cast<detail::OpNode<Formula, edge_count>*>(node)->formula.new_value();
+  if constexpr (requires(Backward f) { f.new_value(); }) {
+    kept = static_cast<detail::OpNode<Backward, edge_count>*>(node)->backward.new_value();
   }
   const bool packed = detail::saved_hooks != nullptr;  // a hook of the user's sees the new value
   if (kept != nullptr && !packed) *kept = SavedOutput(target);
@@ -68,13 +68,13 @@ void write_recorded(const Tensor& target, Write&& write, MakeFormula&& make_form
   rebase.commit();
 }
 
-/// The formula of a write that leaves nothing of the old value: the gradient ends there.
+/// The backward of a write that leaves nothing of the old value: the gradient ends there.
 struct Overwritten {
   Tensor operator()(Tensor&&) { return {}; }
 };
 
 /// `operand`, or a copy where the write to `target` would change it. Not recorded.
-inline Tensor apart(const Tensor& operand, const Tensor& target) {
+inline Tensor unaliased(const Tensor& operand, const Tensor& target) {
   if (WEFT_LIKELY(!operand.shares_storage(target))) return operand;
   NoGradGuard unrecorded;
   return operand.clone();
