@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/location.hpp>
+#include "tensor/config.hpp"
+#include "tensor/location.hpp"
 
 namespace weft::bench {
 

@@ -1,11 +1,11 @@
-#include <weft/autograd/accumulation.hpp>
+#include "accumulation.hpp"
 
 #include <fmt/format.h>
 
-#include <weft/autograd/engine.hpp>
-#include <weft/autograd/from_ops.hpp>
-#include <weft/autograd/hooks.hpp>
-#include <weft/backends/dispatch.hpp>
+#include "engine.hpp"
+#include "from_ops.hpp"
+#include "hooks.hpp"
+#include "../backends/dispatch.hpp"
 
 namespace weft {
 
@@ -134,8 +134,8 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
   if (on == requires_grad(where)) return *this;
   if (!on) {
     if (!impl_->accumulates) {
-      raise<AutogradError>({.problem = "the result of a recorded op always requires a gradient",
-                            .remedy = "use detach()"});
+      raise<AutogradError>(
+          {.problem = "the result of a recorded op always requires a gradient", .remedy = "use detach()"});
     }
     detail::release_node(impl_);
     impl_->node = nullptr;
@@ -181,8 +181,8 @@ void Tensor::set_grad(const Tensor& grad, Location where) const {
   AccumulationNode* node = accumulation_node(held("set_grad", where));
   if (node == nullptr) {
     if (!grad.defined()) return;
-    raise<AutogradError>({.problem = "only a leaf that requires a gradient has one",
-                          .remedy = "call requires_grad_()"});
+    raise<AutogradError>(
+        {.problem = "only a leaf that requires a gradient has one", .remedy = "call requires_grad_()"});
   }
   if (grad.defined() && (grad.shape() != shape() || grad.dtype() != dtype() || grad.device() != device())) {
     raise<ShapeError>({.problem = "a gradient has the shape, dtype and device of its tensor",

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <optional>
 
-#include <weft/autograd/node.hpp>
-#include <weft/tensor/word_lock.hpp>
+#include "node.hpp"
+#include "../tensor/word_lock.hpp"
 
 namespace weft {
 

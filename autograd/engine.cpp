@@ -1,4 +1,4 @@
-#include <weft/autograd/engine.hpp>
+#include "engine.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/accumulation.hpp>
-#include <weft/autograd/from_ops.hpp>
-#include <weft/autograd/hooks.hpp>
-#include <weft/autograd/saved_hooks.hpp>
-#include <weft/backends/dispatch.hpp>
+#include "accumulation.hpp"
+#include "from_ops.hpp"
+#include "hooks.hpp"
+#include "saved_hooks.hpp"
+#include "../backends/dispatch.hpp"
 
 namespace weft {
 
@@ -476,8 +476,7 @@ Tensor check_seed(const Tensor& output, const Tensor* seed) {
 void add_outputs(GraphRun& run, std::span<const Tensor> outputs, std::span<const Tensor> seeds, Location where) {
   const CallScope call("backward", where);
   if (!seeds.empty() && seeds.size() != outputs.size()) {
-    raise<ValueError>(
-        {.problem = fmt::format("{} seeds for {} outputs", seeds.size(), outputs.size())});
+    raise<ValueError>({.problem = fmt::format("{} seeds for {} outputs", seeds.size(), outputs.size())});
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor seed = check_seed(outputs[i], seeds.empty() ? nullptr : &seeds[i]);

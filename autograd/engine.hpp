@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // What the graph needs of the ops above it: recorded building blocks, defined in ops/.
 #pragma once
 
-#include <weft/autograd/node.hpp>
+#include "node.hpp"
 
 namespace weft::detail {
 

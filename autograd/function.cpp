@@ -1,11 +1,11 @@
-#include <weft/autograd/function.hpp>
+#include "function.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include <weft/autograd/from_ops.hpp>
-#include <weft/backends/observe.hpp>
+#include "from_ops.hpp"
+#include "../backends/observe.hpp"
 
 namespace weft::autograd {
 

@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <weft/autograd/node.hpp>
+#include "node.hpp"
 
 namespace weft {
 class KernelScope;

@@ -1,4 +1,4 @@
-#include <weft/autograd/gradcheck.hpp>
+#include "gradcheck.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/engine.hpp>
-#include <weft/autograd/mode.hpp>
+#include "engine.hpp"
+#include "mode.hpp"
 
 namespace weft {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

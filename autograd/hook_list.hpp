@@ -5,8 +5,8 @@
 #include <new>
 #include <optional>
 
-#include <weft/autograd/hooks.hpp>
-#include <weft/tensor/word_lock.hpp>
+#include "hooks.hpp"
+#include "../tensor/word_lock.hpp"
 
 namespace weft::detail {
 

@@ -1,13 +1,13 @@
-#include <weft/autograd/hooks.hpp>
+#include "hooks.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include <weft/autograd/accumulation.hpp>
-#include <weft/autograd/engine.hpp>
-#include <weft/autograd/from_ops.hpp>
-#include <weft/autograd/hook_list.hpp>
+#include "accumulation.hpp"
+#include "engine.hpp"
+#include "from_ops.hpp"
+#include "hook_list.hpp"
 
 namespace weft {
 

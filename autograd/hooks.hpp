@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // Whether ops record: one thread-local word and the guards that set it.
 #pragma once
 
-#include <weft/tensor/config.hpp>
+#include "../tensor/config.hpp"
 
 namespace weft {
 

@@ -1,13 +1,13 @@
-#include <weft/autograd/node.hpp>
+#include "node.hpp"
 
 #include <limits>
 #include <mutex>
 
 #include <fmt/format.h>
 
-#include <weft/autograd/accumulation.hpp>
-#include <weft/autograd/from_ops.hpp>
-#include <weft/autograd/hooks.hpp>
+#include "accumulation.hpp"
+#include "from_ops.hpp"
+#include "hooks.hpp"
 
 namespace weft {
 

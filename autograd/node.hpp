@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/tensor/call.hpp>
-#include <weft/tensor/free_list.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "mode.hpp"
+#include "../tensor/call.hpp"
+#include "../tensor/free_list.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 
@@ -26,7 +26,8 @@ extern WEFT_API constinit thread_local GradMode current_mode;
 /// Not null inside SavedTensorHooks: what nodes save is packed (saved_hooks.hpp).
 extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
-/// While not null, told of every tensor in a copied Saved: the graph's tools look into what a backward keeps by copying it.
+/// While not null, told of every tensor in a copied Saved: the graph's tools look into what a backward keeps by copying
+/// it.
 using SavedVisitor = std::function<void(const Tensor&)>;
 extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
 /// Calls `visit` with each tensor that a node keeps for its backward; none once it was released.
@@ -351,6 +352,7 @@ struct GeneralNode : Node {
   std::vector<Tensor> extra;
   Backward backward;
 };
-WEFT_API GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count, GeneralNode::Backward backward);
+WEFT_API GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count,
+                                        GeneralNode::Backward backward);
 
 }  // namespace weft

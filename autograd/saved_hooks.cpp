@@ -1,11 +1,11 @@
-#include <weft/autograd/saved_hooks.hpp>
+#include "saved_hooks.hpp"
 
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include <weft/tensor/layout.hpp>
+#include "../tensor/layout.hpp"
 
 namespace weft {
 

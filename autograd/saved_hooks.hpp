@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <weft/autograd/node.hpp>
+#include "node.hpp"
 
 namespace weft {
 

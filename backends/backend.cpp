@@ -1,10 +1,10 @@
-#include <weft/backends/backend.hpp>
+#include "backend.hpp"
 
 #include <fmt/format.h>
 
-#include <weft/backends/observe.hpp>
-#include <weft/tensor/allocator.hpp>
-#include <weft/tensor/error.hpp>
+#include "observe.hpp"
+#include "../tensor/allocator.hpp"
+#include "../tensor/error.hpp"
 
 namespace weft {
 

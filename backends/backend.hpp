@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <string>
 
-#include <weft/tensor/allocator.hpp>
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/device.hpp>
-#include <weft/tensor/location.hpp>
+#include "../tensor/allocator.hpp"
+#include "../tensor/config.hpp"
+#include "../tensor/device.hpp"
+#include "../tensor/location.hpp"
 
 namespace weft {
 

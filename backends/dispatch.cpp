@@ -1,8 +1,8 @@
-#include <weft/backends/dispatch.hpp>
+#include "dispatch.hpp"
 
 #include <fmt/format.h>
 
-#include <weft/tensor/error.hpp>
+#include "../tensor/error.hpp"
 
 namespace weft {
 

@@ -19,13 +19,13 @@
 #include <cstdint>
 #include <span>
 
-#include <weft/backends/functors/lists.hpp>
-#include <weft/tensor/call.hpp>
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/device.hpp>
-#include <weft/tensor/dtype.hpp>
-#include <weft/tensor/scalar.hpp>
-#include <weft/tensor/view.hpp>
+#include "functors/lists.hpp"
+#include "../tensor/call.hpp"
+#include "../tensor/config.hpp"
+#include "../tensor/device.hpp"
+#include "../tensor/dtype.hpp"
+#include "../tensor/scalar.hpp"
+#include "../tensor/view.hpp"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include <weft/backends/index_plan.hpp>
+#include "index_plan.hpp"
 
 namespace weft {
 

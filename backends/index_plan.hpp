@@ -1,7 +1,7 @@
 // Indexing along one dimension, said as the kernels of indexing take it: a plan of one index.
 #pragma once
 
-#include <weft/backends/dispatch.hpp>
+#include "dispatch.hpp"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include <weft/backends/observe.hpp>
+#include "observe.hpp"
 
 #include <atomic>
 #include <limits>

@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-#include <weft/backends/dispatch.hpp>
+#include "dispatch.hpp"
 
 namespace weft {
 

@@ -2,7 +2,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include <weft/backends/cpu/kernels.hpp>
+#include "cpu/kernels.hpp"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include <weft/bench.hpp>
+#include "../bench.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include <weft/backends/backend.hpp>
-#include <weft/backends/dispatch.hpp>
-#include <weft/bench/pin.hpp>
-#include <weft/tensor/error.hpp>
-#include <weft/tensor/threads.hpp>
+#include "../backends/backend.hpp"
+#include "../backends/dispatch.hpp"
+#include "pin.hpp"
+#include "../tensor/error.hpp"
+#include "../tensor/threads.hpp"
 
 namespace weft::bench {
 

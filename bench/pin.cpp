@@ -1,4 +1,4 @@
-#include <weft/bench/pin.hpp>
+#include "pin.hpp"
 
 #include <algorithm>
 #include <charconv>

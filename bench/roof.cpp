@@ -1,4 +1,4 @@
-#include <weft/bench/roof.hpp>
+#include "roof.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,10 +10,10 @@
 #include <immintrin.h>
 #endif
 
-#include <weft/autograd/mode.hpp>
-#include <weft/bench.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "../autograd/mode.hpp"
+#include "../bench.hpp"
+#include "../ops/create.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft::bench {
 

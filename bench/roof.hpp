@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include <weft/backends/cpu/thread_pool.hpp>
-#include <weft/tensor/threads.hpp>
+#include "../backends/cpu/thread_pool.hpp"
+#include "../tensor/threads.hpp"
 
 namespace weft::bench {
 

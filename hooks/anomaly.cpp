@@ -1,4 +1,4 @@
-#include <weft/hooks/anomaly.hpp>
+#include "anomaly.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -11,14 +11,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <weft/autograd/engine.hpp>
-#include <weft/autograd/node.hpp>
-#include <weft/backends/backend.hpp>
-#include <weft/backends/cpu/finite.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/statistics.hpp>
-#include <weft/backends/observe.hpp>
-#include <weft/tensor/layout.hpp>
+#include "../autograd/engine.hpp"
+#include "../autograd/node.hpp"
+#include "../backends/backend.hpp"
+#include "../backends/cpu/finite.hpp"
+#include "../backends/cpu/kernels.hpp"
+#include "../backends/cpu/statistics.hpp"
+#include "../backends/observe.hpp"
+#include "../tensor/layout.hpp"
 
 namespace weft {
 

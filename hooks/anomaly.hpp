@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include <weft/tensor/error.hpp>
+#include "../tensor/error.hpp"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include <weft/hooks/checkpoint.hpp>
+#include "checkpoint.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include <weft/tensor/generator.hpp>
-#include <weft/tensor/layout.hpp>
+#include "../tensor/generator.hpp"
+#include "../tensor/layout.hpp"
 
 namespace weft::detail {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/autograd/saved_hooks.hpp>
+#include "../autograd/saved_hooks.hpp"
 
 namespace weft {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <weft/hooks/named.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "named.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

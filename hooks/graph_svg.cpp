@@ -1,12 +1,12 @@
-#include <weft/hooks/graph.hpp>
+#include "graph.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include <weft/hooks/detail/graph_layout.hpp>
-#include <weft/hooks/detail/graph_text.hpp>
-#include <weft/hooks/detail/text.hpp>
+#include "detail/graph_layout.hpp"
+#include "detail/graph_text.hpp"
+#include "detail/text.hpp"
 
 namespace weft {
 

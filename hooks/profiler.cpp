@@ -1,4 +1,4 @@
-#include <weft/hooks/profiler.hpp>
+#include "profiler.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,14 +11,14 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/engine.hpp>
-#include <weft/autograd/mode.hpp>
-#include <weft/autograd/node.hpp>
-#include <weft/backends/backend.hpp>
-#include <weft/backends/observe.hpp>
-#include <weft/hooks/detail/graph_text.hpp>
-#include <weft/hooks/detail/text.hpp>
-#include <weft/tensor/allocator.hpp>
+#include "../autograd/engine.hpp"
+#include "../autograd/mode.hpp"
+#include "../autograd/node.hpp"
+#include "../backends/backend.hpp"
+#include "../backends/observe.hpp"
+#include "detail/graph_text.hpp"
+#include "detail/text.hpp"
+#include "../tensor/allocator.hpp"
 
 namespace weft {
 

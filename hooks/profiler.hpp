@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include <weft/hooks/recorder.hpp>
+#include "recorder.hpp"
 
 #include <cmath>
 #include <mutex>
@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/hooks.hpp>
-#include <weft/autograd/mode.hpp>
-#include <weft/autograd/node.hpp>
-#include <weft/backends/cpu/statistics.hpp>
-#include <weft/hooks/detail/text.hpp>
+#include "../autograd/hooks.hpp"
+#include "../autograd/mode.hpp"
+#include "../autograd/node.hpp"
+#include "../backends/cpu/statistics.hpp"
+#include "detail/text.hpp"
 
 namespace weft {
 

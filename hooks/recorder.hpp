@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include <weft/autograd/hooks.hpp>
-#include <weft/hooks/named.hpp>
-#include <weft/hooks/statistics.hpp>
+#include "../autograd/hooks.hpp"
+#include "named.hpp"
+#include "statistics.hpp"
 
 namespace weft {
 

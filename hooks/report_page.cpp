@@ -1,7 +1,7 @@
 // The report's page: its look, its frame and the script that draws. It needs no network and no library.
-#include <weft/hooks/detail/report_page.hpp>
+#include "detail/report_page.hpp"
 
-#include <weft/hooks/detail/text.hpp>
+#include "detail/text.hpp"
 
 namespace weft::detail {
 

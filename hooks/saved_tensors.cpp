@@ -1,4 +1,4 @@
-#include <weft/hooks/saved_tensors.hpp>
+#include "saved_tensors.hpp"
 
 #include <fmt/format.h>
 

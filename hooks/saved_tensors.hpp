@@ -7,7 +7,7 @@
 //   loss.backward();                           // brings each back as it is read
 #pragma once
 
-#include <weft/autograd/saved_hooks.hpp>
+#include "../autograd/saved_hooks.hpp"
 
 namespace weft {
 

@@ -1,11 +1,11 @@
-#include <weft/hooks/statistics.hpp>
+#include "statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/backends/cpu/statistics.hpp>
+#include "../autograd/mode.hpp"
+#include "../backends/cpu/statistics.hpp"
 
 namespace weft {
 

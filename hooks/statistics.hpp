@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

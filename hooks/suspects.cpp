@@ -1,5 +1,5 @@
 // What looks wrong in a run, in words.
-#include <weft/hooks/recorder.hpp>
+#include "recorder.hpp"
 
 #include <algorithm>
 #include <cmath>

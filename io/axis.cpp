@@ -1,12 +1,12 @@
-#include <weft/io/axis-inl.hpp>
+#include "axis-inl.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include <weft/hooks/detail/ticks.hpp>
-#include <weft/io/utf8-inl.hpp>
+#include "../hooks/detail/ticks.hpp"
+#include "utf8-inl.hpp"
 
 namespace weft::io {
 

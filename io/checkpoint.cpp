@@ -1,11 +1,11 @@
-#include <weft/io/checkpoint.hpp>
+#include "checkpoint.hpp"
 
 #include <algorithm>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
-#include <weft/ops/random.hpp>
+#include "../ops/random.hpp"
 
 namespace weft::io {
 

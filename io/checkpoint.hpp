@@ -1,10 +1,10 @@
 // A module's weights and an optimizer's state in one safetensors file.
 #pragma once
 
-#include <weft/io/path.hpp>
-#include <weft/io/safetensors.hpp>
-#include <weft/nn/module.hpp>
-#include <weft/nn/optim.hpp>
+#include "path.hpp"
+#include "safetensors.hpp"
+#include "../nn/module.hpp"
+#include "../nn/optim.hpp"
 
 namespace weft::io {
 

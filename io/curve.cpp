@@ -1,13 +1,13 @@
-#include <weft/io/curve.hpp>
+#include "curve.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include <weft/hooks/detail/text.hpp>
-#include <weft/io/axis-inl.hpp>
-#include <weft/io/file.hpp>
+#include "../hooks/detail/text.hpp"
+#include "axis-inl.hpp"
+#include "file.hpp"
 
 namespace weft::io {
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <weft/io/path.hpp>
-#include <weft/tensor/error.hpp>
+#include "path.hpp"
+#include "../tensor/error.hpp"
 
 namespace weft::io {
 

@@ -1,4 +1,4 @@
-#include <weft/io/event_file.hpp>
+#include "event_file.hpp"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include <weft/io/file.hpp>
+#include "file.hpp"
 
 namespace weft::io {
 

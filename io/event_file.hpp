@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-#include <weft/io/path.hpp>
-#include <weft/hooks/statistics.hpp>
-#include <weft/tensor/error.hpp>
+#include "path.hpp"
+#include "../hooks/statistics.hpp"
+#include "../tensor/error.hpp"
 
 namespace weft::io {
 

@@ -1,4 +1,4 @@
-#include <weft/io/file.hpp>
+#include "file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include <weft/io/temporary_name-inl.hpp>
+#include "temporary_name-inl.hpp"
 
 namespace weft::io {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <weft/io/path.hpp>
-#include <weft/tensor/error.hpp>
+#include "path.hpp"
+#include "../tensor/error.hpp"
 
 namespace weft::io {
 

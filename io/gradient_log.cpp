@@ -1,4 +1,4 @@
-#include <weft/io/gradient_log.hpp>
+#include "gradient_log.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include <weft/io/event_file.hpp>
-#include <weft/io/file.hpp>
+#include "event_file.hpp"
+#include "file.hpp"
 
 namespace weft::io {
 

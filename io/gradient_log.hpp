@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include <weft/io/path.hpp>
-#include <weft/hooks/recorder.hpp>
+#include "path.hpp"
+#include "../hooks/recorder.hpp"
 
 namespace weft::io {
 

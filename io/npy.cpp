@@ -1,4 +1,4 @@
-#include <weft/io/npy.hpp>
+#include "npy.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/io/file.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/create.hpp>
+#include "../autograd/mode.hpp"
+#include "file.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/create.hpp"
 
 namespace weft::io {
 

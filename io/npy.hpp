@@ -1,8 +1,8 @@
 // NumPy's .npy files: one array each.
 #pragma once
 
-#include <weft/io/path.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "path.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft::io {
 

@@ -1,4 +1,4 @@
-#include <weft/io/run_log.hpp>
+#include "run_log.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +13,8 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <weft/hooks/detail/text.hpp>
-#include <weft/io/file.hpp>
+#include "../hooks/detail/text.hpp"
+#include "file.hpp"
 
 namespace weft::io {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <weft/io/path.hpp>
-#include <weft/io/curve.hpp>
+#include "path.hpp"
+#include "curve.hpp"
 
 namespace weft::io {
 

@@ -1,4 +1,4 @@
-#include <weft/io/safetensors.hpp>
+#include "safetensors.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/io/file.hpp>
-#include <weft/io/safetensors_header-inl.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/create.hpp>
+#include "../autograd/mode.hpp"
+#include "file.hpp"
+#include "safetensors_header-inl.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/create.hpp"
 
 namespace weft::io {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <weft/io/path.hpp>
-#include <weft/tensor/dims.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "path.hpp"
+#include "../tensor/dims.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft::io {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include <weft/io/safetensors.hpp>
+#include "safetensors.hpp"
 
 namespace weft::io {
 

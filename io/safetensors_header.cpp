@@ -1,4 +1,4 @@
-#include <weft/io/safetensors_header-inl.hpp>
+#include "safetensors_header-inl.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include <weft/io/temporary_name-inl.hpp>
+#include "temporary_name-inl.hpp"
 
 #include <algorithm>
 #include <atomic>

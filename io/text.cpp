@@ -1,4 +1,4 @@
-#include <weft/io/text.hpp>
+#include "text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
-#include <weft/io/file.hpp>
-#include <weft/io/utf8-inl.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/random.hpp>
+#include "file.hpp"
+#include "utf8-inl.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/create.hpp"
+#include "../ops/random.hpp"
 
 namespace weft::io {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <weft/io/path.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "path.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft::io {
 

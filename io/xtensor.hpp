@@ -11,8 +11,8 @@
 #include <xtensor/xstrided_view.hpp>
 #include <xtensor/xtensor.hpp>
 
-#include <weft/ops/create.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "../ops/create.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

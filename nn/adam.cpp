@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/nn/fused-inl.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/pointwise.hpp>
+#include "../autograd/mode.hpp"
+#include "fused-inl.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/pointwise.hpp"
 
 namespace weft::optim {
 

@@ -3,13 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/nn/optim.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/join.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/reduce.hpp>
+#include "../autograd/mode.hpp"
+#include "optim.hpp"
+#include "../ops/create.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/join.hpp"
+#include "../ops/pointwise.hpp"
+#include "../ops/reduce.hpp"
 
 namespace weft::optim {
 

@@ -1,4 +1,4 @@
-#include <weft/nn/containers.hpp>
+#include "containers.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/nn/module.hpp>
+#include "module.hpp"
 
 namespace weft::nn {
 

@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include <weft/autograd/accumulation.hpp>
-#include <weft/backends/dispatch.hpp>
-#include <weft/backends/observe.hpp>
-#include <weft/nn/optim.hpp>
+#include "../autograd/accumulation.hpp"
+#include "../backends/dispatch.hpp"
+#include "../backends/observe.hpp"
+#include "optim.hpp"
 
 namespace weft::optim {
 

@@ -1,4 +1,4 @@
-#include <weft/nn/init.hpp>
+#include "init.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,14 +7,14 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/indexing.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/random.hpp>
-#include <weft/ops/reduce.hpp>
+#include "../autograd/mode.hpp"
+#include "../ops/create.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/indexing.hpp"
+#include "../ops/matmul.hpp"
+#include "../ops/pointwise.hpp"
+#include "../ops/random.hpp"
+#include "../ops/reduce.hpp"
 
 namespace weft::nn::init {
 

@@ -8,8 +8,8 @@
 // in times the sizes that follow, fan_out is out times them.
 #pragma once
 
-#include <weft/tensor/generator.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/generator.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft::nn::init {
 

@@ -1,15 +1,15 @@
-#include <weft/nn/layers.hpp>
+#include "layers.hpp"
 
 #include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/norm.hpp>
-#include <weft/ops/random.hpp>
+#include "../ops/create.hpp"
+#include "../ops/index.hpp"
+#include "../ops/matmul.hpp"
+#include "../ops/norm.hpp"
+#include "../ops/random.hpp"
 
 namespace weft::nn {
 

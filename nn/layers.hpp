@@ -5,8 +5,8 @@
 #include <optional>
 #include <type_traits>
 
-#include <weft/nn/containers.hpp>
-#include <weft/ops/pointwise.hpp>
+#include "containers.hpp"
+#include "../ops/pointwise.hpp"
 
 namespace weft::nn {
 

@@ -1,4 +1,4 @@
-#include <weft/nn/module.hpp>
+#include "module.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/nn/containers.hpp>
-#include <weft/ops/detail/write.hpp>
-#include <weft/tensor/warning.hpp>
+#include "../autograd/mode.hpp"
+#include "containers.hpp"
+#include "../ops/detail/write.hpp"
+#include "../tensor/warning.hpp"
 
 namespace weft::nn {
 

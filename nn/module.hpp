@@ -28,8 +28,8 @@
 #include <utility>
 #include <vector>
 
-#include <weft/nn/module_hooks.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "module_hooks.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft::nn {
 

@@ -1,12 +1,12 @@
-#include <weft/nn/module_hooks.hpp>
+#include "module_hooks.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include <weft/autograd/hook_list.hpp>
-#include <weft/autograd/node.hpp>
-#include <weft/nn/module.hpp>
+#include "../autograd/hook_list.hpp"
+#include "../autograd/node.hpp"
+#include "module.hpp"
 
 template class weft::detail::HookList<weft::nn::detail::ForwardHook>;
 

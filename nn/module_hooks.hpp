@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/autograd/hooks.hpp>
+#include "../autograd/hooks.hpp"
 
 namespace weft::nn {
 

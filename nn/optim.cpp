@@ -1,4 +1,4 @@
-#include <weft/nn/optim.hpp>
+#include "optim.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/mode.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/create.hpp>
+#include "../autograd/mode.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/create.hpp"
 
 namespace weft::optim {
 

@@ -1,8 +1,8 @@
-#include <weft/nn/transformer.hpp>
+#include "transformer.hpp"
 
 #include <fmt/format.h>
 
-#include <weft/ops/attention.hpp>
+#include "../ops/attention.hpp"
 
 namespace weft::nn {
 

@@ -1,7 +1,7 @@
 // Self-attention and the transformer block.
 #pragma once
 
-#include <weft/nn/layers.hpp>
+#include "layers.hpp"
 
 namespace weft::nn {
 

@@ -1,16 +1,16 @@
-#include <weft/ops/attention.hpp>
+#include "attention.hpp"
 
 #include <cmath>
 #include <limits>
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/random.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/detail/reducing.hpp>
-#include <weft/ops/softmax.hpp>
+#include "create.hpp"
+#include "matmul.hpp"
+#include "pointwise.hpp"
+#include "random.hpp"
+#include "detail/records.hpp"
+#include "reduce.hpp"
+#include "detail/reducing.hpp"
+#include "softmax.hpp"
 
 namespace weft {
 
@@ -95,7 +95,7 @@ Tensor attention_by_kernel(const Operands& in) {
   if (should_record(in.q, in.k, in.v)) {
     record(out,
            AttentionBackward{Saved(in.q), Saved(in.k), Saved(in.v), SavedOutput(out), log_sum_exp,
-                            in.mask.defined() ? Saved(in.mask) : Saved(), in.settings},
+                             in.mask.defined() ? Saved(in.mask) : Saved(), in.settings},
            in.q, in.k, in.v);
   }
   return out;

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

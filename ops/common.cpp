@@ -1,10 +1,10 @@
-#include <weft/ops/detail/common.hpp>
+#include "detail/common.hpp"
 
 #include <algorithm>
 
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/tensor/overlap.hpp>
+#include "pointwise.hpp"
+#include "reduce.hpp"
+#include "../tensor/overlap.hpp"
 
 namespace weft {
 

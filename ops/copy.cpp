@@ -3,15 +3,15 @@
 #include <cmath>
 #include <limits>
 
-#include <weft/autograd/from_ops.hpp>
-#include <weft/backends/backend.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/ops/detail/fits.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/detail/write.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/promote.hpp>
+#include "../autograd/from_ops.hpp"
+#include "../backends/backend.hpp"
+#include "../backends/cpu/kernels.hpp"
+#include "detail/fits.hpp"
+#include "detail/records.hpp"
+#include "detail/write.hpp"
+#include "create.hpp"
+#include "pointwise.hpp"
+#include "detail/promote.hpp"
 
 namespace weft {
 

@@ -1,13 +1,13 @@
-#include <weft/ops/create.hpp>
+#include "create.hpp"
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include <weft/autograd/from_ops.hpp>
-#include <weft/backends/backend.hpp>
-#include <weft/ops/detail/fits.hpp>
-#include <weft/tensor/checked.hpp>
+#include "../autograd/from_ops.hpp"
+#include "../backends/backend.hpp"
+#include "detail/fits.hpp"
+#include "../tensor/checked.hpp"
 
 namespace weft {
 

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <utility>
 
-#include <weft/backends/functors/formulas.hpp>
-#include <weft/ops/elementary.hpp>
-#include <weft/tensor/scalar.hpp>
+#include "../backends/functors/formulas.hpp"
+#include "elementary.hpp"
+#include "../tensor/scalar.hpp"
 
 namespace weft::math {
 

@@ -6,8 +6,8 @@
 #include <bit>
 #include <cmath>
 
-#include <weft/backends/functors/number_format.hpp>
-#include <weft/tensor/number.hpp>
+#include "../backends/functors/number_format.hpp"
+#include "../tensor/number.hpp"
 
 // The same bits whether the processor can multiply and add at once or not; GCC is told so where the loop is made.
 #if defined(__clang__)

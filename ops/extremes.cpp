@@ -1,7 +1,7 @@
-#include <weft/ops/create.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/detail/reducing.hpp>
+#include "create.hpp"
+#include "pointwise.hpp"
+#include "reduce.hpp"
+#include "detail/reducing.hpp"
 
 namespace weft {
 

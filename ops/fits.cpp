@@ -1,4 +1,4 @@
-#include <weft/ops/detail/fits.hpp>
+#include "detail/fits.hpp"
 
 #include <limits>
 #include <utility>

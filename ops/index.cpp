@@ -1,13 +1,13 @@
 // Reading and writing slices along one dimension.
-#include <weft/ops/index.hpp>
+#include "index.hpp"
 
-#include <weft/backends/index_plan.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/fits.hpp>
-#include <weft/ops/detail/indices.hpp>
-#include <weft/ops/detail/promote.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/pointwise.hpp>
+#include "../backends/index_plan.hpp"
+#include "create.hpp"
+#include "detail/fits.hpp"
+#include "detail/indices.hpp"
+#include "detail/promote.hpp"
+#include "detail/records.hpp"
+#include "pointwise.hpp"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

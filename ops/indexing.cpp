@@ -1,17 +1,17 @@
 // Reading x[…]: views where it can be one, copies of what tensors of indices select otherwise.
-#include <weft/ops/indexing.hpp>
+#include "indexing.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <new>
 
-#include <weft/backends/index_plan.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/masks.hpp>
-#include <weft/ops/detail/selected.hpp>
-#include <weft/ops/detail/take_index.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/scatter.hpp>
+#include "../backends/index_plan.hpp"
+#include "create.hpp"
+#include "detail/masks.hpp"
+#include "detail/selected.hpp"
+#include "detail/take_index.hpp"
+#include "index.hpp"
+#include "scatter.hpp"
 
 namespace weft {
 

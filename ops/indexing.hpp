@@ -15,7 +15,7 @@
 #include <optional>
 #include <span>
 
-#include <weft/tensor/index.hpp>
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -1,14 +1,14 @@
 // Writing x[…]: in place, or into a copy.
 #include <algorithm>
 
-#include <weft/backends/index_plan.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/fits.hpp>
-#include <weft/ops/detail/masks.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/detail/selected.hpp>
-#include <weft/ops/indexing.hpp>
-#include <weft/ops/pointwise.hpp>
+#include "../backends/index_plan.hpp"
+#include "create.hpp"
+#include "detail/fits.hpp"
+#include "detail/masks.hpp"
+#include "detail/records.hpp"
+#include "detail/selected.hpp"
+#include "indexing.hpp"
+#include "pointwise.hpp"
 
 namespace weft {
 

@@ -1,12 +1,12 @@
-#include <weft/ops/join.hpp>
+#include "join.hpp"
 
 #include <algorithm>
 #include <iterator>
 
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/detail/promote.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/tensor/checked.hpp>
+#include "detail/common.hpp"
+#include "detail/promote.hpp"
+#include "detail/records.hpp"
+#include "../tensor/checked.hpp"
 
 namespace weft {
 

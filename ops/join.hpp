@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <span>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,13 +1,13 @@
-#include <weft/ops/loss.hpp>
+#include "loss.hpp"
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/detail/reducing.hpp>
-#include <weft/ops/softmax.hpp>
-#include <weft/tensor/warning.hpp>
+#include "create.hpp"
+#include "index.hpp"
+#include "pointwise.hpp"
+#include "detail/records.hpp"
+#include "reduce.hpp"
+#include "detail/reducing.hpp"
+#include "softmax.hpp"
+#include "../tensor/warning.hpp"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 // called.
 #pragma once
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,13 +1,13 @@
-#include <weft/ops/map.hpp>
+#include "map.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include <weft/backends/cpu/map.hpp>
-#include <weft/backends/observe.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/detail/promote.hpp>
+#include "../backends/cpu/map.hpp"
+#include "../backends/observe.hpp"
+#include "detail/common.hpp"
+#include "detail/promote.hpp"
 
 namespace weft {
 

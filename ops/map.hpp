@@ -10,8 +10,8 @@
 
 #include <type_traits>
 
-#include <weft/ops/map_loops.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "map_loops.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <weft/ops/dual.hpp>
-#include <weft/tensor/dtype.hpp>
+#include "dual.hpp"
+#include "../tensor/dtype.hpp"
 
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WEFT_MAP_SIMD noinline

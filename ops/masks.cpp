@@ -1,15 +1,15 @@
 // Selecting by masks: compressing, expanding, coordinates, counts.
-#include <weft/ops/masks.hpp>
+#include "masks.hpp"
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/masks.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/detail/write.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/scan.hpp>
-#include <weft/tensor/checked.hpp>
+#include "create.hpp"
+#include "detail/masks.hpp"
+#include "detail/records.hpp"
+#include "detail/write.hpp"
+#include "index.hpp"
+#include "pointwise.hpp"
+#include "reduce.hpp"
+#include "scan.hpp"
+#include "../tensor/checked.hpp"
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 // Sizes that follow from values make the host wait for a device, and are a NotImplementedError on the meta device.
 #pragma once
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,12 +1,12 @@
 // Matrix products and their gradients. Operands go to the kernel as strided views; a transpose is never a copy.
-#include <weft/ops/matmul.hpp>
+#include "matmul.hpp"
 
 #include <algorithm>
 
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/reduce.hpp>
+#include "detail/common.hpp"
+#include "pointwise.hpp"
+#include "detail/records.hpp"
+#include "reduce.hpp"
 
 namespace weft {
 

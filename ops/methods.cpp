@@ -1,21 +1,21 @@
 // Tensor's methods and those of x[…]: each is the free function of its name.
-#include <weft/ops/attention.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/indexing.hpp>
-#include <weft/ops/join.hpp>
-#include <weft/ops/loss.hpp>
-#include <weft/ops/masks.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/norm.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/random.hpp>
-#include <weft/ops/rearrange.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/scan.hpp>
-#include <weft/ops/scatter.hpp>
-#include <weft/ops/sets.hpp>
-#include <weft/ops/softmax.hpp>
+#include "attention.hpp"
+#include "create.hpp"
+#include "index.hpp"
+#include "indexing.hpp"
+#include "join.hpp"
+#include "loss.hpp"
+#include "masks.hpp"
+#include "matmul.hpp"
+#include "norm.hpp"
+#include "pointwise.hpp"
+#include "random.hpp"
+#include "rearrange.hpp"
+#include "reduce.hpp"
+#include "scan.hpp"
+#include "scatter.hpp"
+#include "sets.hpp"
+#include "softmax.hpp"
 
 namespace weft {
 

@@ -1,13 +1,13 @@
-#include <weft/ops/norm.hpp>
+#include "norm.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/detail/reducing.hpp>
+#include "create.hpp"
+#include "pointwise.hpp"
+#include "detail/records.hpp"
+#include "reduce.hpp"
+#include "detail/reducing.hpp"
 
 namespace weft {
 

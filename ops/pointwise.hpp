@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include <weft/backends/functors/lists.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "../backends/functors/lists.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,10 +1,10 @@
-#include <weft/ops/detail/promote.hpp>
+#include "detail/promote.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/ops/pointwise.hpp>
+#include "../backends/cpu/kernels.hpp"
+#include "pointwise.hpp"
 
 namespace weft {
 

@@ -1,12 +1,12 @@
-#include <weft/ops/random.hpp>
+#include "random.hpp"
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/write.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/detail/reducing.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/tensor/philox.hpp>
+#include "create.hpp"
+#include "pointwise.hpp"
+#include "detail/write.hpp"
+#include "detail/records.hpp"
+#include "detail/reducing.hpp"
+#include "reduce.hpp"
+#include "../tensor/philox.hpp"
 
 namespace weft {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include <weft/tensor/generator.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/generator.hpp"
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

@@ -1,12 +1,12 @@
 // Flipping, rolling, windows.
-#include <weft/ops/rearrange.hpp>
+#include "rearrange.hpp"
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/tensor/checked.hpp>
+#include "create.hpp"
+#include "detail/common.hpp"
+#include "detail/records.hpp"
+#include "index.hpp"
+#include "pointwise.hpp"
+#include "../tensor/checked.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // Other orders of the same elements.
 #pragma once
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

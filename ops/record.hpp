@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

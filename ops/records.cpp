@@ -1,10 +1,10 @@
-#include <weft/ops/detail/records.hpp>
+#include "detail/records.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include <weft/ops/create.hpp>
+#include "create.hpp"
 
 namespace weft {
 

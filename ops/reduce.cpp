@@ -1,8 +1,8 @@
-#include <weft/ops/reduce.hpp>
+#include "reduce.hpp"
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/reducing.hpp>
+#include "create.hpp"
+#include "pointwise.hpp"
+#include "detail/reducing.hpp"
 
 namespace weft {
 
@@ -134,6 +134,12 @@ Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept) {
   return weft::where(lone, rest, weft::where(zero, 0.0, y / x));
 }
 
+// A device is not waited for: it may have some. But what is recorded costs the square of the elements where it has.
+bool has_zeros(const Tensor& x) {
+  if (!x.device().is_cpu() && !recording()) return true;
+  return !all(x).item<bool>();
+}
+
 struct ProdBackward {
   Saved input;
   SavedOutput output;
@@ -142,7 +148,7 @@ struct ProdBackward {
     const Tensor& x = input.get(self);
     const Tensor y = restore_dims(output.get(self), kept);
     const Tensor g = restore_dims(gradient, kept);
-    const bool zeros = x.device().type != DeviceType::meta && !all(x).item<bool>();
+    const bool zeros = x.device().type != DeviceType::meta && has_zeros(x);
     Tensor dx;
     if (!zeros) {
       dx = g * y / x;

@@ -8,7 +8,7 @@
 #include <concepts>
 #include <optional>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft {
 

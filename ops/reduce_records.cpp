@@ -1,5 +1,5 @@
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/reduce.hpp>
+#include "detail/records.hpp"
+#include "reduce.hpp"
 
 namespace weft {
 

@@ -1,8 +1,8 @@
-#include <weft/ops/scan.hpp>
+#include "scan.hpp"
 
-#include <weft/ops/detail/write.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/detail/reducing.hpp>
+#include "detail/write.hpp"
+#include "detail/records.hpp"
+#include "detail/reducing.hpp"
 
 namespace weft {
 

@@ -1,15 +1,15 @@
 // Reading and writing elements that an index moves along one dimension.
-#include <weft/ops/scatter.hpp>
+#include "scatter.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/indices.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/tensor/threads.hpp>
+#include "create.hpp"
+#include "detail/indices.hpp"
+#include "detail/records.hpp"
+#include "pointwise.hpp"
+#include "reduce.hpp"
+#include "../tensor/threads.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // The kernels behind x[…]: regions are views, tensors of indices and masks gather and scatter.
-#include <weft/ops/detail/selected.hpp>
+#include "detail/selected.hpp"
 
-#include <weft/tensor/checked.hpp>
+#include "../tensor/checked.hpp"
 
 namespace weft {
 

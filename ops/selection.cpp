@@ -1,9 +1,9 @@
 // Understanding what stands between brackets: every check on the indices of a read or a write is made here.
-#include <weft/ops/detail/selection.hpp>
+#include "detail/selection.hpp"
 
 #include <algorithm>
 
-#include <weft/ops/detail/masks.hpp>
+#include "detail/masks.hpp"
 
 namespace weft {
 

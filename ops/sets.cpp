@@ -1,22 +1,22 @@
 // Distinct values, counts, places in sorted lists: composed of sorting, comparing neighbours and scattering.
-#include <weft/ops/sets.hpp>
+#include "sets.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/detail/indices.hpp>
-#include <weft/ops/detail/masks.hpp>
-#include <weft/ops/detail/promote.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/masks.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/rearrange.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/scan.hpp>
-#include <weft/ops/scatter.hpp>
-#include <weft/tensor/checked.hpp>
+#include "create.hpp"
+#include "detail/indices.hpp"
+#include "detail/masks.hpp"
+#include "detail/promote.hpp"
+#include "detail/records.hpp"
+#include "index.hpp"
+#include "masks.hpp"
+#include "pointwise.hpp"
+#include "rearrange.hpp"
+#include "reduce.hpp"
+#include "scan.hpp"
+#include "scatter.hpp"
+#include "../tensor/checked.hpp"
 
 namespace weft {
 

@@ -1,10 +1,10 @@
-#include <weft/ops/softmax.hpp>
+#include "softmax.hpp"
 
-#include <weft/ops/detail/reuse.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/detail/reducing.hpp>
+#include "detail/reuse.hpp"
+#include "pointwise.hpp"
+#include "detail/records.hpp"
+#include "reduce.hpp"
+#include "detail/reducing.hpp"
 
 namespace weft {
 

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include <weft/backends/functors/formulas.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/detail/reuse.hpp>
-#include <weft/ops/detail/write.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/promote.hpp>
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/detail/symbolic.hpp>
+#include "../backends/functors/formulas.hpp"
+#include "detail/common.hpp"
+#include "detail/reuse.hpp"
+#include "detail/write.hpp"
+#include "pointwise.hpp"
+#include "detail/promote.hpp"
+#include "detail/records.hpp"
+#include "detail/symbolic.hpp"
 
 namespace weft {
 

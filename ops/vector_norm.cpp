@@ -1,10 +1,10 @@
 // Norms of vectors: sum(|x|^ord)^(1/ord) and its limits.
 #include <cmath>
 
-#include <weft/ops/detail/records.hpp>
-#include <weft/ops/detail/reducing.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/reduce.hpp>
+#include "detail/records.hpp"
+#include "detail/reducing.hpp"
+#include "pointwise.hpp"
+#include "reduce.hpp"
 
 namespace weft {
 

@@ -3,15 +3,15 @@
 #include <cmath>
 #include <functional>
 
-#include <weft/autograd/from_ops.hpp>
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/detail/selection.hpp>
-#include <weft/ops/detail/take_index.hpp>
-#include <weft/ops/create.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/join.hpp>
-#include <weft/tensor/checked.hpp>
-#include <weft/tensor/overlap.hpp>
+#include "../autograd/from_ops.hpp"
+#include "detail/common.hpp"
+#include "detail/selection.hpp"
+#include "detail/take_index.hpp"
+#include "create.hpp"
+#include "index.hpp"
+#include "join.hpp"
+#include "../tensor/checked.hpp"
+#include "../tensor/overlap.hpp"
 
 namespace weft {
 

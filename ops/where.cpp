@@ -1,13 +1,13 @@
 // Choosing between two tensors by a mask. Nothing is multiplied, so what was not chosen never leaks.
-#include <weft/ops/detail/common.hpp>
-#include <weft/ops/detail/fits.hpp>
-#include <weft/ops/detail/reuse.hpp>
-#include <weft/ops/detail/masks.hpp>
-#include <weft/ops/detail/write.hpp>
-#include <weft/ops/masks.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/detail/promote.hpp>
-#include <weft/ops/detail/records.hpp>
+#include "detail/common.hpp"
+#include "detail/fits.hpp"
+#include "detail/reuse.hpp"
+#include "detail/masks.hpp"
+#include "detail/write.hpp"
+#include "masks.hpp"
+#include "pointwise.hpp"
+#include "detail/promote.hpp"
+#include "detail/records.hpp"
 
 namespace weft {
 

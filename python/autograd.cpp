@@ -1,9 +1,9 @@
 // Gradients, hooks and modes for Python.
-#include <weft/autograd/engine.hpp>
-#include <weft/autograd/gradcheck.hpp>
-#include <weft/autograd/hooks.hpp>
-#include <weft/autograd/mode.hpp>
-#include <weft/autograd/node.hpp>
+#include "../autograd/engine.hpp"
+#include "../autograd/gradcheck.hpp"
+#include "../autograd/hooks.hpp"
+#include "../autograd/mode.hpp"
+#include "../autograd/node.hpp"
 
 #include "caster.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include <weft/ops/record.hpp>
+#include "../ops/record.hpp"
 
 #include "object.hpp"
 

@@ -1,7 +1,7 @@
 // DLPack capsules: taken over from other libraries and made for them.
 #include <memory>
 
-#include <weft/tensor/layout.hpp>
+#include "../tensor/layout.hpp"
 
 #include "dlpack.hpp"
 #include "window.hpp"

@@ -7,9 +7,9 @@
 #include <memory>
 #include <new>
 
-#include <weft/ops/record.hpp>
-#include <weft/tensor/error.hpp>
-#include <weft/tensor/shortened.hpp>
+#include "../ops/record.hpp"
+#include "../tensor/error.hpp"
+#include "../tensor/shortened.hpp"
 
 namespace weft::python {
 

@@ -1,5 +1,5 @@
 // autograd.Function written in Python: its forward and backward behind one call of the C++ graph.
-#include <weft/autograd/function.hpp>
+#include "../autograd/function.hpp"
 
 #include "caster.hpp"
 

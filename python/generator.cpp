@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-#include <weft/ops/random.hpp>
+#include "../ops/random.hpp"
 
 #include "caster.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include <weft/tensor/generator.hpp>
+#include "../tensor/generator.hpp"
 
 namespace weft::python {
 

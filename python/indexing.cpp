@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include <weft/ops/indexing.hpp>
+#include "../ops/indexing.hpp"
 
 #include "tensor_type.hpp"
 

@@ -1,5 +1,5 @@
 // weft::nn::init for Python; weft/nn/init.py gives it PyTorch's argument names.
-#include <weft/nn/init.hpp>
+#include "../nn/init.hpp"
 
 #include "caster.hpp"
 #include "generator.hpp"

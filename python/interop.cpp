@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include <weft/ops/create.hpp>
-#include <weft/tensor/layout.hpp>
+#include "../ops/create.hpp"
+#include "../tensor/layout.hpp"
 
 #include "window.hpp"
 

@@ -1,6 +1,6 @@
 // Files for Python: safetensors and .npy.
-#include <weft/io/npy.hpp>
-#include <weft/io/safetensors.hpp>
+#include "../io/npy.hpp"
+#include "../io/safetensors.hpp"
 
 #include "caster.hpp"
 

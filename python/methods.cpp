@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/index.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/ops/random.hpp>
-#include <weft/ops/scan.hpp>
-#include <weft/ops/scatter.hpp>
-#include <weft/tensor/checked.hpp>
-#include <weft/tensor/layout.hpp>
+#include "../ops/create.hpp"
+#include "../ops/index.hpp"
+#include "../ops/pointwise.hpp"
+#include "../ops/random.hpp"
+#include "../ops/scan.hpp"
+#include "../ops/scatter.hpp"
+#include "../tensor/checked.hpp"
+#include "../tensor/layout.hpp"
 
 #include "generator.hpp"
 
@@ -256,7 +256,8 @@ constexpr Callable callables[] = {
      boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.reshape(shape, w); }>},
     {"_view", "view(x, *shape)", "x with other sizes, one of which may be -1." WEFT_VIEW,
      boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.view(shape, w); }>},
-    {"_view_as_dtype", "view(x, dtype)", "The same bytes as elements of another dtype." WEFT_VIEW, boxed<&reshaped_view>},
+    {"_view_as_dtype", "view(x, dtype)", "The same bytes as elements of another dtype." WEFT_VIEW,
+     boxed<&reshaped_view>},
     {"transpose", "transpose(x, dim0, dim1)", "x with two dimensions exchanged." WEFT_VIEW,
      boxed<+[](const Tensor& x, int a, int b, Location w) { return x.transpose(a, b, w); }>},
     {"t", "t(x)", "The transpose of a tensor of rank 2 or less." WEFT_VIEW,

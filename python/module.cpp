@@ -1,8 +1,8 @@
 // weft._core: the extension. weft/__init__.py gives it its public shape.
-#include <weft/backends/backend.hpp>
-#include <weft/ops/pointwise.hpp>
-#include <weft/tensor/allocator.hpp>
-#include <weft/tensor/warning.hpp>
+#include "../backends/backend.hpp"
+#include "../ops/pointwise.hpp"
+#include "../tensor/allocator.hpp"
+#include "../tensor/warning.hpp"
 
 #include "caster.hpp"
 #include "dtypes.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include <weft/tensor/tensor.hpp>
+#include "../tensor/tensor.hpp"
 
 namespace weft::python {
 

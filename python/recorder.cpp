@@ -1,5 +1,5 @@
 // The gradient recorder for Python; weft/hooks.py gives it modules.
-#include <weft/hooks/recorder.hpp>
+#include "../hooks/recorder.hpp"
 
 #include "caster.hpp"
 

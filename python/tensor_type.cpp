@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include <weft/autograd/engine.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/pointwise.hpp>
+#include "../autograd/engine.hpp"
+#include "../ops/matmul.hpp"
+#include "../ops/pointwise.hpp"
 
 namespace weft::python {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <map>
 
-#include <weft/ops/detail/common.hpp>
-#include <weft/tensor/error.hpp>
+#include "../ops/detail/common.hpp"
+#include "../tensor/error.hpp"
 
 #include "methods.hpp"
 

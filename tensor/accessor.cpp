@@ -1,4 +1,4 @@
-#include <weft/tensor/accessor.hpp>
+#include "accessor.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <concepts>
 #include <span>
 
-#include <weft/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace weft {
 

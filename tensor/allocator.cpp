@@ -1,8 +1,8 @@
-#include <weft/tensor/allocator.hpp>
+#include "allocator.hpp"
 
 #include <atomic>
 
-#include <weft/tensor/error.hpp>
+#include "error.hpp"
 
 namespace weft {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/device.hpp>
+#include "config.hpp"
+#include "device.hpp"
 
 namespace weft {
 

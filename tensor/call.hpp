@@ -2,7 +2,7 @@
 // watches name.
 #pragma once
 
-#include <weft/tensor/location.hpp>
+#include "location.hpp"
 
 namespace weft {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include <weft/tensor/dtype.hpp>
-#include <weft/tensor/layout.hpp>
+#include "dtype.hpp"
+#include "layout.hpp"
 
 namespace weft {
 

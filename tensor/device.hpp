@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/location.hpp>
-#include <weft/tensor/view.hpp>
+#include "config.hpp"
+#include "location.hpp"
+#include "view.hpp"
 
 namespace weft {
 

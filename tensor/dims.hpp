@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/view.hpp>
+#include "config.hpp"
+#include "view.hpp"
 
 namespace weft {
 

@@ -1,12 +1,12 @@
-#include <weft/tensor/dtype.hpp>
+#include "dtype.hpp"
 
 #include <charconv>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include <weft/tensor/device.hpp>
-#include <weft/tensor/error.hpp>
+#include "device.hpp"
+#include "error.hpp"
 
 #ifndef WEFT_VERSION_STRING
 #define WEFT_VERSION_STRING "0.1.0"

@@ -4,9 +4,9 @@
 #include <iosfwd>
 #include <type_traits>
 
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/location.hpp>
-#include <weft/tensor/view.hpp>
+#include "config.hpp"
+#include "location.hpp"
+#include "view.hpp"
 
 namespace weft {
 

@@ -1,10 +1,10 @@
-#include <weft/tensor/error.hpp>
+#include "error.hpp"
 
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include <weft/tensor/shortened.hpp>
+#include "shortened.hpp"
 
 namespace weft {
 

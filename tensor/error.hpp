@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include <weft/tensor/call.hpp>
+#include "call.hpp"
 
 namespace weft {
 

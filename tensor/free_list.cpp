@@ -1,4 +1,4 @@
-#include <weft/tensor/free_list.hpp>
+#include "free_list.hpp"
 
 #include <pthread.h>
 

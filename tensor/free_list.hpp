@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/tensor/config.hpp>
+#include "config.hpp"
 
 namespace weft::detail {
 

@@ -1,12 +1,12 @@
-#include <weft/tensor/generator.hpp>
+#include "generator.hpp"
 
 #include <map>
 #include <mutex>
 
 #include <fmt/format.h>
 
-#include <weft/tensor/error.hpp>
-#include <weft/tensor/word_lock.hpp>
+#include "error.hpp"
+#include "word_lock.hpp"
 
 namespace weft {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include <weft/tensor/device.hpp>
-#include <weft/tensor/location.hpp>
+#include "device.hpp"
+#include "location.hpp"
 
 namespace weft {
 

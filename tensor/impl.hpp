@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include <weft/tensor/storage.hpp>
-#include <weft/tensor/view.hpp>
+#include "storage.hpp"
+#include "view.hpp"
 
 namespace weft {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace weft {
 
@@ -176,7 +176,7 @@ class WEFT_API Indexed {
 
 #define WEFT_METHOD_OF &&
 #define WEFT_WRITTEN Tensor
-#include <weft/tensor/methods.hpp>
+#include "methods.hpp"
 #undef WEFT_METHOD_OF
 #undef WEFT_WRITTEN
 

@@ -1,11 +1,11 @@
-#include <weft/tensor/layout.hpp>
+#include "layout.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include <weft/tensor/checked.hpp>
-#include <weft/tensor/error.hpp>
+#include "checked.hpp"
+#include "error.hpp"
 
 namespace weft {
 

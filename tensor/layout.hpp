@@ -4,9 +4,9 @@
 #include <optional>
 #include <span>
 
-#include <weft/tensor/dims.hpp>
-#include <weft/tensor/dtype.hpp>
-#include <weft/tensor/view.hpp>
+#include "dims.hpp"
+#include "dtype.hpp"
+#include "view.hpp"
 
 namespace weft {
 

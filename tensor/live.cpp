@@ -1,8 +1,8 @@
-#include <weft/tensor/live.hpp>
+#include "live.hpp"
 
 #include <new>
 
-#include <weft/tensor/impl.hpp>
+#include "impl.hpp"
 
 namespace weft::detail {
 

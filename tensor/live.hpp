@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include <weft/tensor/config.hpp>
+#include "config.hpp"
 
 namespace weft::detail {
 

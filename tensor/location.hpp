@@ -6,7 +6,7 @@
 #include <source_location>
 #include <string>
 
-#include <weft/tensor/config.hpp>
+#include "config.hpp"
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 // and say what stands behind a method (WEFT_METHOD_OF) and what one that writes gives back (WEFT_WRITTEN): the tensor
 // itself, and for x[…] what was selected, after x got it.
 #if !defined(WEFT_METHOD_OF)
-#include <weft/tensor/tensor.hpp>
+#include "tensor.hpp"
 #else
 
 // ---- views: share storage and version, never copy ----

@@ -1,10 +1,10 @@
-#include <weft/tensor/overlap.hpp>
+#include "overlap.hpp"
 
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
-#include <weft/tensor/layout.hpp>
+#include "layout.hpp"
 
 namespace weft {
 

@@ -1,8 +1,8 @@
 // Whether one element stands at several positions of a layout.
 #pragma once
 
-#include <weft/tensor/config.hpp>
-#include <weft/tensor/view.hpp>
+#include "config.hpp"
+#include "view.hpp"
 
 namespace weft {
 

@@ -7,7 +7,7 @@
 // pairs of elements (2k, 2k + 1) at a time by Box and Muller; the second of an odd count is dropped, not kept.
 #pragma once
 
-#include <weft/tensor/view.hpp>
+#include "view.hpp"
 
 #if defined(__OPENCL_CPP_VERSION__)
 #pragma OPENCL FP_CONTRACT OFF

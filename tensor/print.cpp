@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <weft/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include <concepts>
 #include <type_traits>
 
-#include <weft/tensor/dtype.hpp>
+#include "dtype.hpp"
 
 namespace weft {
 

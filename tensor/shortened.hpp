@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include <weft/tensor/config.hpp>
+#include "config.hpp"
 
 namespace weft {
 

@@ -11,8 +11,8 @@
 #define WEFT_SINGLE_THREADED false
 #endif
 
-#include <weft/tensor/device.hpp>
-#include <weft/tensor/location.hpp>
+#include "device.hpp"
+#include "location.hpp"
 
 namespace weft {
 

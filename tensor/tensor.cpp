@@ -1,14 +1,14 @@
-#include <weft/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 #include <cstring>
 #include <new>
 
 #include <fmt/format.h>
 
-#include <weft/tensor/allocator.hpp>
-#include <weft/tensor/free_list.hpp>
-#include <weft/tensor/layout.hpp>
-#include <weft/tensor/live.hpp>
+#include "allocator.hpp"
+#include "free_list.hpp"
+#include "layout.hpp"
+#include "live.hpp"
 
 namespace weft {
 

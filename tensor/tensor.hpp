@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include <weft/backends/functors/lists.hpp>
-#include <weft/tensor/dims.hpp>
-#include <weft/tensor/dtype.hpp>
-#include <weft/tensor/error.hpp>
-#include <weft/tensor/impl.hpp>
-#include <weft/tensor/scalar.hpp>
+#include "../backends/functors/lists.hpp"
+#include "dims.hpp"
+#include "dtype.hpp"
+#include "error.hpp"
+#include "impl.hpp"
+#include "scalar.hpp"
 
 namespace weft {
 
@@ -198,7 +198,7 @@ class WEFT_API Tensor {
   // ---- views, copies, arithmetic: every op whose first argument is a tensor ----
 #define WEFT_METHOD_OF const
 #define WEFT_WRITTEN const Tensor&
-#include <weft/tensor/methods.hpp>
+#include "methods.hpp"
 #undef WEFT_METHOD_OF
 #undef WEFT_WRITTEN
   const Tensor& operator+=(const Operand& other) const;
@@ -278,4 +278,4 @@ WEFT_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace weft
 
-#include <weft/tensor/index.hpp>
+#include "index.hpp"

@@ -1,7 +1,7 @@
 // How many threads the CPU's kernels may use. Results never depend on it.
 #pragma once
 
-#include <weft/tensor/config.hpp>
+#include "config.hpp"
 
 namespace weft {
 

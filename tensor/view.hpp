@@ -1,7 +1,7 @@
 // Layout and View: all that a kernel sees of a tensor. One C layout on the host, CUDA, HPU and in plug-ins.
 #pragma once
 
-#include <weft/tensor/number.hpp>
+#include "number.hpp"
 
 namespace weft {
 

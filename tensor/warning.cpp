@@ -1,4 +1,4 @@
-#include <weft/tensor/warning.hpp>
+#include "warning.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include <weft/tensor/error.hpp>
+#include "error.hpp"
 
 namespace weft {
 

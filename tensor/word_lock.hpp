@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include <weft/tensor/storage.hpp>
+#include "storage.hpp"
 
 namespace weft::detail {
 

@@ -1,13 +1,13 @@
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/arg_reduce.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lanes-inl.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "kernels.hpp"
+#include "lanes-inl.hpp"
+#include "lines.hpp"
+#include "thread_pool.hpp"
 
 #ifndef WEFT_CPU_ARG_KERNEL
 #define WEFT_CPU_ARG_KERNEL

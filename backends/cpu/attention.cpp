@@ -1,14 +1,14 @@
 // Attention without the matrix of all weights: blocks of scores stay in the cache between the matrix products, and the
 // gradient computes them anew from log_sum_exp.
-#include <weft/backends/cpu/kernels.hpp>
+#include "kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include <weft/backends/cpu/attention_rows.hpp>
-#include <weft/backends/cpu/matrix_view.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "attention_rows.hpp"
+#include "matrix_view.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 namespace {

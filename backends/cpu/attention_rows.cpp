@@ -1,4 +1,4 @@
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/attention_rows.cpp"
 #include <hwy/foreach_target.h>
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <weft/backends/cpu/attention_rows.hpp>
-#include <weft/backends/cpu/simd-inl.hpp>
+#include "attention_rows.hpp"
+#include "simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <mutex>
 
-#include <weft/backends/cpu/indices.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "indices.hpp"
+#include "kernels.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 namespace {

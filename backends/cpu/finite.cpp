@@ -1,10 +1,10 @@
-#include <weft/backends/cpu/finite.hpp>
+#include "finite.hpp"
 
 #include <atomic>
 #include <bit>
 #include <cstdint>
 
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 

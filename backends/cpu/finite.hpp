@@ -1,7 +1,7 @@
 // Looking for NaN and infinities in host memory.
 #pragma once
 
-#include <weft/tensor/view.hpp>
+#include "../../tensor/view.hpp"
 
 namespace weft::cpu {
 

@@ -1,4 +1,4 @@
-#include <weft/backends/cpu/gemm.hpp>
+#include "gemm.hpp"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -16,8 +16,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
 
-#include <weft/tensor/allocator.hpp>
-#include <weft/tensor/error.hpp>
+#include "../../tensor/allocator.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::cpu {
 

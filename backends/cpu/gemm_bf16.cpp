@@ -1,6 +1,6 @@
 // Products of bfloat16 for CPUs whose vector units multiply pairs of them (AVX512_BF16): two rows of b lie side by
 // side.
-#include <weft/backends/cpu/gemm.hpp>
+#include "gemm.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <weft/backends/cpu/loops.hpp>
+#include "loops.hpp"
 
 HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
 namespace weft::cpu {

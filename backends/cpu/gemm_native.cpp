@@ -1,6 +1,6 @@
 // Own matrix products: a register-blocked kernel over packed panels, straight loops for small ones, and
 // matrix-vector products that read the matrix once.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/gemm_native.cpp"
 #include <hwy/foreach_target.h>
@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include <weft/backends/cpu/gemm.hpp>
-#include <weft/backends/cpu/loops.hpp>
+#include "gemm.hpp"
+#include "loops.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <atomic>
 
-#include <weft/backends/cpu/index_loops.hpp>
-#include <weft/backends/cpu/index_offsets.hpp>
-#include <weft/backends/cpu/indices.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "index_loops.hpp"
+#include "index_offsets.hpp"
+#include "indices.hpp"
+#include "kernels.hpp"
+#include "lines.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <atomic>
 
-#include <weft/backends/cpu/index_offsets.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/slab.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "index_offsets.hpp"
+#include "kernels.hpp"
+#include "slab.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 namespace {

@@ -1,12 +1,12 @@
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/index_loops.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <weft/backends/cpu/index_loops.hpp>
-#include <weft/backends/cpu/indices.hpp>
-#include <weft/tensor/dtype.hpp>
+#include "index_loops.hpp"
+#include "indices.hpp"
+#include "../../tensor/dtype.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -145,7 +145,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <atomic>
 
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 

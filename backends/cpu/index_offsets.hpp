@@ -5,9 +5,9 @@
 #include <limits>
 #include <type_traits>
 
-#include <weft/backends/cpu/index_loops.hpp>
-#include <weft/backends/cpu/indices.hpp>
-#include <weft/backends/dispatch.hpp>
+#include "index_loops.hpp"
+#include "indices.hpp"
+#include "../dispatch.hpp"
 
 namespace weft::cpu {
 

@@ -5,14 +5,14 @@
 #include <limits>
 #include <vector>
 
-#include <weft/backends/cpu/combine.hpp>
-#include <weft/backends/cpu/groups.hpp>
-#include <weft/backends/cpu/index_offsets.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/loops.hpp>
-#include <weft/backends/cpu/slab.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
-#include <weft/tensor/threads.hpp>
+#include "combine.hpp"
+#include "groups.hpp"
+#include "index_offsets.hpp"
+#include "kernels.hpp"
+#include "loops.hpp"
+#include "slab.hpp"
+#include "thread_pool.hpp"
+#include "../../tensor/threads.hpp"
 
 namespace weft::cpu {
 namespace {

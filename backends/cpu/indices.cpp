@@ -1,11 +1,11 @@
-#include <weft/backends/cpu/indices.hpp>
+#include "indices.hpp"
 
 #include <algorithm>
 #include <atomic>
 
-#include <weft/backends/cpu/index_loops.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "index_loops.hpp"
+#include "kernels.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 

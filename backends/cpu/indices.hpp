@@ -2,9 +2,9 @@
 // kernel: only there the op and its place are known.
 #pragma once
 
-#include <weft/backends/cpu/index_loops.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/index_plan.hpp>
+#include "index_loops.hpp"
+#include "lines.hpp"
+#include "../index_plan.hpp"
 
 namespace weft::cpu {
 

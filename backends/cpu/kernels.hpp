@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include <weft/backends/dispatch.hpp>
+#include "../dispatch.hpp"
 
 namespace weft::cpu {
 

@@ -1,5 +1,5 @@
 // Conversion of lines between element types and compute types.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/lines.cpp"
 #include <hwy/foreach_target.h>
@@ -7,7 +7,7 @@
 
 #include <new>
 
-#include <weft/backends/cpu/lines.hpp>
+#include "lines.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

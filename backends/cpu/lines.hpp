@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include <weft/backends/dispatch.hpp>
-#include <weft/tensor/dtype.hpp>
-#include <weft/tensor/layout.hpp>
-#include <weft/tensor/view.hpp>
+#include "../dispatch.hpp"
+#include "../../tensor/dtype.hpp"
+#include "../../tensor/layout.hpp"
+#include "../../tensor/view.hpp"
 
 namespace weft::cpu {
 

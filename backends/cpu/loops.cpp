@@ -1,9 +1,9 @@
-#include <weft/backends/cpu/loops.hpp>
+#include "loops.hpp"
 
 #include <cstdlib>
 #include <cstring>
 
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #include <hwy/highway.h>
 
 namespace weft::cpu {

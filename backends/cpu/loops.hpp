@@ -5,7 +5,7 @@
 // time on; WEFT_CPU_TARGET=scalar, avx2 or avx512 in the environment asks for another.
 #pragma once
 
-#include <weft/backends/dispatch.hpp>
+#include "../dispatch.hpp"
 
 namespace weft::cpu {
 

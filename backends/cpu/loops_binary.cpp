@@ -1,13 +1,13 @@
 // Loops of the binary and ternary formulas over f32 and f64.
 #include <limits>
 
-#include <weft/backends/cpu/loops.hpp>
+#include "loops.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/loops_binary.cpp"
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #include <hwy/foreach_target.h>
-#include <weft/backends/cpu/simd_loops-inl.hpp>
+#include "simd_loops-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

@@ -1,11 +1,11 @@
 // Loops of casts, fills and transposes.
-#include <weft/backends/cpu/loops.hpp>
+#include "loops.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/loops_convert.cpp"
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #include <hwy/foreach_target.h>
-#include <weft/backends/cpu/simd-inl.hpp>
+#include "simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

@@ -1,4 +1,4 @@
-#include <weft/backends/cpu/loops_walk.hpp>
+#include "loops_walk.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,8 +7,8 @@
 
 #include <hwy/cache_control.h>
 
-#include <weft/backends/cpu/loops.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "loops.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 

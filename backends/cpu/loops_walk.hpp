@@ -4,7 +4,7 @@
 #include <memory>
 #include <type_traits>
 
-#include <weft/tensor/view.hpp>
+#include "../../tensor/view.hpp"
 
 namespace weft::cpu {
 

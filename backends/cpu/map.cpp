@@ -1,14 +1,14 @@
-#include <weft/backends/cpu/map.hpp>
+#include "map.hpp"
 
 #include <algorithm>
 #include <bit>
 
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #include <hwy/highway.h>
-#include <weft/backends/cpu/loops.hpp>
-#include <weft/backends/cpu/loops_walk.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
-#include <weft/tensor/dtype.hpp>
+#include "loops.hpp"
+#include "loops_walk.hpp"
+#include "thread_pool.hpp"
+#include "../../tensor/dtype.hpp"
 
 namespace weft::cpu {
 namespace {

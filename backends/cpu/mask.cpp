@@ -6,11 +6,11 @@
 #include <cstring>
 #include <numeric>
 
-#include <weft/backends/cpu/combine.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/mask_loops.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "combine.hpp"
+#include "kernels.hpp"
+#include "lines.hpp"
+#include "mask_loops.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 namespace {

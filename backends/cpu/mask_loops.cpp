@@ -1,6 +1,6 @@
 // Compression and expansion by register: AVX-512 moves 16 floats with one instruction, AVX2 by a table; small items go
 // through the bit deposit and extract instructions, eight bytes at a time.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/mask_loops.cpp"
 #include <hwy/foreach_target.h>
@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstring>
 
-#include <weft/backends/cpu/mask_loops.hpp>
+#include "mask_loops.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <weft/tensor/view.hpp>
+#include "../../tensor/view.hpp"
 
 namespace weft::cpu {
 

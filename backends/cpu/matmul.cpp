@@ -1,16 +1,16 @@
 // Batched matrix products of views: operands that no GEMM can read are copied, and the result is computed in tiles
 // whose bounds follow the shape alone.
-#include <weft/backends/cpu/kernels.hpp>
+#include "kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <type_traits>
 
-#include <weft/backends/cpu/gemm.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/matrix_view.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "gemm.hpp"
+#include "lines.hpp"
+#include "matrix_view.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 namespace {

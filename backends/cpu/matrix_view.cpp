@@ -1,6 +1,6 @@
-#include <weft/backends/cpu/matrix_view.hpp>
+#include "matrix_view.hpp"
 
-#include <weft/backends/cpu/kernels.hpp>
+#include "kernels.hpp"
 
 namespace weft::cpu {
 namespace {

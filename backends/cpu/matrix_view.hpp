@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include <weft/backends/cpu/gemm.hpp>
-#include <weft/tensor/view.hpp>
+#include "gemm.hpp"
+#include "../../tensor/view.hpp"
 
 namespace weft::cpu {
 

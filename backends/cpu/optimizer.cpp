@@ -1,5 +1,5 @@
 // Fused optimizer steps: one pass over every parameter, in pieces of fixed size.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/optimizer.cpp"
 #include <hwy/foreach_target.h>
@@ -9,8 +9,8 @@
 #include <cmath>
 #include <vector>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "kernels.hpp"
+#include "thread_pool.hpp"
 
 #ifndef WEFT_CPU_OPTIMIZER_ONCE
 #define WEFT_CPU_OPTIMIZER_ONCE

@@ -2,9 +2,9 @@
 #include <bit>
 #include <cstring>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/loops.hpp>
-#include <weft/backends/cpu/loops_walk.hpp>
+#include "kernels.hpp"
+#include "loops.hpp"
+#include "loops_walk.hpp"
 
 namespace weft::cpu {
 namespace {

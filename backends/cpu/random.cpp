@@ -1,13 +1,13 @@
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/random.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
-#include <weft/tensor/philox.hpp>
+#include "kernels.hpp"
+#include "lines.hpp"
+#include "thread_pool.hpp"
+#include "../../tensor/philox.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

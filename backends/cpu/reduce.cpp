@@ -1,16 +1,16 @@
 // What reductions compute: a line to one number, rows to a row of numbers, and
 // partial results to the output. reduce_plan.cpp says which lines and rows.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/reduce.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lanes-inl.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/reduce_plan.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "kernels.hpp"
+#include "lanes-inl.hpp"
+#include "lines.hpp"
+#include "reduce_plan.hpp"
+#include "thread_pool.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

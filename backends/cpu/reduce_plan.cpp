@@ -3,8 +3,8 @@
 // shape alone, and the blocks' results are combined in order.
 #include <algorithm>
 
-#include <weft/backends/cpu/reduce_plan.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "reduce_plan.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 

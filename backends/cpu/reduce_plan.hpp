@@ -1,7 +1,7 @@
 // How a reduction over any dimensions with any strides is walked.
 #pragma once
 
-#include <weft/backends/cpu/lines.hpp>
+#include "lines.hpp"
 
 namespace weft::cpu {
 

@@ -3,11 +3,11 @@
 // once.
 #include <algorithm>
 
-#include <weft/backends/cpu/combine.hpp>
-#include <weft/backends/cpu/index_offsets.hpp>
-#include <weft/backends/cpu/indices.hpp>
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "combine.hpp"
+#include "index_offsets.hpp"
+#include "indices.hpp"
+#include "kernels.hpp"
+#include "thread_pool.hpp"
 
 namespace weft::cpu {
 namespace {

@@ -3,11 +3,11 @@
 // Vec<float> and Vec<double> are whole registers. Number<T> is one integer or bool with wrapping arithmetic, for loops
 // that the compiler vectorises by itself. After this header the formulas of backends/functors/ exist in
 // weft::cpu::HWY_NAMESPACE::functors, compiled for the target: code from outside would not be inlined.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #include <hwy/highway.h>
 
-#include <weft/backends/functors/formulas.hpp>
-#include <weft/backends/functors/lists.hpp>
+#include "../functors/formulas.hpp"
+#include "../functors/lists.hpp"
 
 #if defined(WEFT_SIMD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_SIMD_INL
@@ -301,16 +301,16 @@ WEFT_FN Number<T> pow(Number<T> base, Number<T> exponent) {
 }  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#include <weft/backends/cpu/simd_math-inl.hpp>
+#include "simd_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 #define WEFT_SIMD_FUNCTORS
 #undef WEFT_FUNCTORS
 #define WEFT_FUNCTORS cpu::HWY_NAMESPACE::functors
-#include <weft/backends/functors/binary.hpp>
-#include <weft/backends/functors/compare.hpp>
-#include <weft/backends/functors/ternary.hpp>
-#include <weft/backends/functors/unary.hpp>
+#include "../functors/binary.hpp"
+#include "../functors/compare.hpp"
+#include "../functors/ternary.hpp"
+#include "../functors/unary.hpp"
 #undef WEFT_FUNCTORS
 #define WEFT_FUNCTORS functors
 #undef WEFT_SIMD_FUNCTORS

@@ -6,7 +6,7 @@
 #undef HWY_SHARED_DEFINE
 #include <atomic>
 
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #include <hwy/targets.h>
 
 namespace hwy {

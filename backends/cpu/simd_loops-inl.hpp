@@ -1,5 +1,5 @@
 // The loop that applies a formula to arrays and repeated elements, a register at a time.
-#include <weft/backends/cpu/simd-inl.hpp>
+#include "simd-inl.hpp"
 
 #if defined(WEFT_SIMD_LOOPS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_SIMD_LOOPS_INL

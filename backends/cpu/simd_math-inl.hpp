@@ -2,8 +2,8 @@
 // Included by simd-inl.hpp alone.
 #include <cmath>
 
-#include <weft/backends/cpu/simd_tables.hpp>
-#include <weft/backends/functors/number_format.hpp>
+#include "simd_tables.hpp"
+#include "../functors/number_format.hpp"
 
 #if defined(WEFT_SIMD_MATH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_SIMD_MATH_INL

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include <weft/backends/cpu/combine.hpp>
-#include <weft/backends/cpu/lines.hpp>
+#include "combine.hpp"
+#include "lines.hpp"
 
 namespace weft::cpu {
 

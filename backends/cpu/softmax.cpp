@@ -1,4 +1,4 @@
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/softmax.cpp"
 #include <hwy/foreach_target.h>
@@ -6,10 +6,10 @@
 
 #include <cmath>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lanes-inl.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "kernels.hpp"
+#include "lanes-inl.hpp"
+#include "lines.hpp"
+#include "thread_pool.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

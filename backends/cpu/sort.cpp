@@ -5,11 +5,11 @@
 #include <cstring>
 #include <utility>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/sort_keys.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
-#include <weft/tensor/threads.hpp>
+#include "kernels.hpp"
+#include "lines.hpp"
+#include "sort_keys.hpp"
+#include "thread_pool.hpp"
+#include "../../tensor/threads.hpp"
 
 namespace weft::cpu {
 namespace {

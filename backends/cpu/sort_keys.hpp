@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <weft/backends/dispatch.hpp>
+#include "../dispatch.hpp"
 
 namespace weft::cpu {
 

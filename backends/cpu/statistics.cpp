@@ -1,6 +1,6 @@
 // Statistics of many numbers: chunks that fit the first cache, each by SIMD in its own type; where that overflows,
 // underflows or meets a number that is not finite, once more element by element in double.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/statistics.cpp"
 #include <hwy/foreach_target.h>
@@ -12,10 +12,10 @@
 #include <limits>
 #include <vector>
 
-#include <weft/backends/cpu/lanes-inl.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/statistics.hpp>
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "lanes-inl.hpp"
+#include "lines.hpp"
+#include "statistics.hpp"
+#include "thread_pool.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

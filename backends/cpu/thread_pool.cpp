@@ -1,4 +1,4 @@
-#include <weft/backends/cpu/thread_pool.hpp>
+#include "thread_pool.hpp"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include <exception>
 #include <utility>
 
-#include <weft/tensor/threads.hpp>
+#include "../../tensor/threads.hpp"
 
 namespace weft {
 namespace {

@@ -1,15 +1,15 @@
 // Variance: chunks that fit the cache are read twice, for their mean and for the squared deviations from it; chunks are
 // combined in double by Chan's formula, in order.
-#include <weft/backends/cpu/simd_targets.hpp>
+#include "simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/variance.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/lanes-inl.hpp>
-#include <weft/backends/cpu/lines.hpp>
-#include <weft/backends/cpu/reduce_plan.hpp>
+#include "kernels.hpp"
+#include "lanes-inl.hpp"
+#include "lines.hpp"
+#include "reduce_plan.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {

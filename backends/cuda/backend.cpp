@@ -1,13 +1,13 @@
-#include <weft/backends/backend.hpp>
+#include "../backend.hpp"
 
 #include <cstdlib>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include <weft/backends/cuda/device.hpp>
-#include <weft/backends/portable/host.hpp>
-#include <weft/tensor/error.hpp>
+#include "device.hpp"
+#include "../portable/host.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::cuda {
 

@@ -1,12 +1,12 @@
-#include <weft/backends/cuda/device.hpp>
+#include "device.hpp"
 
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include <weft/backends/cuda/modules.hpp>
-#include <weft/backends/portable/device_allocator.hpp>
-#include <weft/tensor/error.hpp>
+#include "modules.hpp"
+#include "../portable/device_allocator.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <weft/backends/portable/accelerator.hpp>
+#include "../portable/accelerator.hpp"
 
 namespace weft::cuda {
 

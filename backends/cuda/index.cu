@@ -1,6 +1,6 @@
 #define WEFT_SUFFIX any
-#include <weft/backends/cuda/modules.hpp>
-#include <weft/backends/portable/index.inc>
+#include "modules.hpp"
+#include "../portable/index.inc"
 
 namespace weft::cuda {
 

@@ -1,4 +1,4 @@
-#include <weft/backends/cuda/library.hpp>
+#include "library.hpp"
 
 #include <string>
 

@@ -3,7 +3,7 @@
 
 #include <cublasLt.h>
 
-#include <weft/backends/cuda/device.hpp>
+#include "device.hpp"
 
 namespace weft::cuda {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include <weft/backends/cuda/library.hpp>
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
+#include "library.hpp"
+#include "../portable/host.hpp"
+#include "../portable/launch.hpp"
 
 namespace weft::cuda {
 

@@ -2,7 +2,7 @@
 // header that nvcc cannot read may be included here.
 #pragma once
 
-#include <weft/backends/portable/modules.hpp>
+#include "../portable/modules.hpp"
 
 namespace weft::cuda {
 

@@ -1,6 +1,6 @@
 #define WEFT_SUFFIX any
-#include <weft/backends/cuda/modules.hpp>
-#include <weft/backends/portable/move.inc>
+#include "modules.hpp"
+#include "../portable/move.inc"
 
 namespace weft::cuda {
 

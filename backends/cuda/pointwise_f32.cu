@@ -1,3 +1,3 @@
 #define WEFT_NUMBER float
 #define WEFT_SUFFIX f32
-#include <weft/backends/cuda/pointwise.inc>
+#include "pointwise.inc"

@@ -1,3 +1,3 @@
 #define WEFT_NUMBER double
 #define WEFT_SUFFIX f64
-#include <weft/backends/cuda/pointwise.inc>
+#include "pointwise.inc"

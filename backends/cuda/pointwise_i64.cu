@@ -1,4 +1,4 @@
 #define WEFT_NUMBER int64_t
 #define WEFT_SUFFIX i64
 #define WEFT_WHOLE
-#include <weft/backends/cuda/pointwise.inc>
+#include "pointwise.inc"

@@ -1,4 +1,4 @@
 #define WEFT_NUMBER uint64_t
 #define WEFT_SUFFIX u64
 #define WEFT_WHOLE
-#include <weft/backends/cuda/pointwise.inc>
+#include "pointwise.inc"

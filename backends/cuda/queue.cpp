@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <weft/backends/cuda/device.hpp>
+#include "device.hpp"
 
 namespace weft::cuda {
 

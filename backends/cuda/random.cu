@@ -1,2 +1,2 @@
 #define WEFT_FILE <weft/backends/cuda/random.inc>
-#include <weft/backends/cuda/each_number.hpp>
+#include "each_number.hpp"

@@ -1,3 +1,3 @@
 #define WEFT_UNSIGNED
 #define WEFT_FILE <weft/backends/cuda/reduce.inc>
-#include <weft/backends/cuda/each_number.hpp>
+#include "each_number.hpp"

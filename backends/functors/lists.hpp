@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #define WEFT_ROWS_ALONE
-#include <weft/backends/functors/binary.hpp>
-#include <weft/backends/functors/compare.hpp>
-#include <weft/backends/functors/ternary.hpp>
-#include <weft/backends/functors/unary.hpp>
+#include "binary.hpp"
+#include "compare.hpp"
+#include "ternary.hpp"
+#include "unary.hpp"
 #undef WEFT_ROWS_ALONE
 
 namespace weft {

@@ -2,7 +2,7 @@
 // ops/; both are found by argument-dependent lookup.
 #pragma once
 
-#include <weft/tensor/number.hpp>
+#include "../../tensor/number.hpp"
 
 #if !defined(__OPENCL_CPP_VERSION__)
 #include <cmath>

@@ -10,7 +10,7 @@
 #if !defined(WEFT_FUNCTORS_TERNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_TERNARY
 
-#include <weft/backends/functors/math.hpp>
+#include "math.hpp"
 
 namespace weft::WEFT_FUNCTORS {
 

@@ -1,4 +1,4 @@
-#include <weft/backends/hpu/device.hpp>
+#include "device.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include <weft/backends/backend.hpp>
-#include <weft/backends/portable/device_allocator.hpp>
-#include <weft/backends/portable/host.hpp>
-#include <weft/tensor/error.hpp>
+#include "../backend.hpp"
+#include "../portable/device_allocator.hpp"
+#include "../portable/host.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::hpu {
 

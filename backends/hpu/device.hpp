@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <weft/backends/hpu/loader.hpp>
-#include <weft/backends/portable/accelerator.hpp>
+#include "loader.hpp"
+#include "../portable/accelerator.hpp"
 
 namespace weft::hpu {
 

@@ -1,11 +1,11 @@
-#include <weft/backends/hpu/loader.hpp>
+#include "loader.hpp"
 
 #include <dlfcn.h>
 
 #include <fmt/format.h>
 
-#include <weft/backends/dispatch.hpp>
-#include <weft/tensor/error.hpp>
+#include "../dispatch.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::hpu {
 

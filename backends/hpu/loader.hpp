@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include <weft/tensor/device.hpp>
+#include "../../tensor/device.hpp"
 
 namespace weft::hpu {
 

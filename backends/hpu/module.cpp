@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <weft/backends/hpu/device.hpp>
-#include <weft/tensor/error.hpp>
+#include "device.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::spirv {
 #define WEFT_HPU_MODULE(name)        \

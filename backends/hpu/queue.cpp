@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include <weft/backends/hpu/device.hpp>
-#include <weft/tensor/error.hpp>
+#include "device.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::hpu {
 

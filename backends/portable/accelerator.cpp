@@ -1,11 +1,11 @@
-#include <weft/backends/portable/accelerator.hpp>
+#include "accelerator.hpp"
 
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include <weft/backends/portable/device_allocator.hpp>
-#include <weft/tensor/error.hpp>
+#include "device_allocator.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::portable::host {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include <weft/backends/dispatch.hpp>
-#include <weft/backends/portable/modules.hpp>
-#include <weft/backends/portable/plan.hpp>
+#include "../dispatch.hpp"
+#include "modules.hpp"
+#include "plan.hpp"
 
 namespace weft::portable::host {
 

@@ -5,7 +5,7 @@
 // header beside it. All operands are addresses of bytes; plans (plan.hpp) tell their layouts and are passed by value.
 #pragma once
 
-#include <weft/backends/portable/plan.hpp>
+#include "plan.hpp"
 
 #define WEFT_JOIN_(a, b) a##_##b
 #define WEFT_JOIN(a, b) WEFT_JOIN_(a, b)

@@ -1,11 +1,11 @@
-#include <weft/backends/portable/device_allocator.hpp>
+#include "device_allocator.hpp"
 
 #include <algorithm>
 #include <bit>
 
 #include <fmt/format.h>
 
-#include <weft/tensor/error.hpp>
+#include "../../tensor/error.hpp"
 
 namespace weft::portable::host {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include <weft/backends/portable/accelerator.hpp>
-#include <weft/tensor/allocator.hpp>
+#include "accelerator.hpp"
+#include "../../tensor/allocator.hpp"
 
 namespace weft::portable::host {
 

@@ -1,6 +1,6 @@
-#include <weft/backends/portable/host.hpp>
+#include "host.hpp"
 
-#include <weft/backends/portable/launch.hpp>
+#include "launch.hpp"
 
 namespace weft::portable::host {
 

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include <weft/backends/dispatch.hpp>
+#include "../dispatch.hpp"
 
 namespace weft::portable::host {
 

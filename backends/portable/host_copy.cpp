@@ -1,8 +1,8 @@
 #include <vector>
 
-#include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
+#include "../cpu/kernels.hpp"
+#include "host.hpp"
+#include "launch.hpp"
 
 namespace weft::portable::host {
 

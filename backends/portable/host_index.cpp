@@ -1,7 +1,7 @@
-#include <weft/backends/index_plan.hpp>
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/host_sort.hpp>
-#include <weft/backends/portable/launch.hpp>
+#include "../index_plan.hpp"
+#include "host.hpp"
+#include "host_sort.hpp"
+#include "launch.hpp"
 
 namespace weft::portable::host {
 

@@ -1,6 +1,6 @@
-#include <weft/backends/portable/device_allocator.hpp>
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
+#include "device_allocator.hpp"
+#include "host.hpp"
+#include "launch.hpp"
 
 namespace weft::portable::host {
 

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
+#include "host.hpp"
+#include "launch.hpp"
 
 namespace weft::portable::host {
 

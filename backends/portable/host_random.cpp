@@ -1,6 +1,6 @@
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
-#include <weft/tensor/philox.hpp>
+#include "host.hpp"
+#include "launch.hpp"
+#include "../../tensor/philox.hpp"
 
 namespace weft::portable::host {
 

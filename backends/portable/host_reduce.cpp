@@ -1,9 +1,9 @@
 #include <cmath>
 #include <cstdlib>
 
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
-#include <weft/backends/portable/device_allocator.hpp>
+#include "host.hpp"
+#include "launch.hpp"
+#include "device_allocator.hpp"
 
 namespace weft::portable::host {
 

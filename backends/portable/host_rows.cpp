@@ -1,5 +1,5 @@
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
+#include "host.hpp"
+#include "launch.hpp"
 
 namespace weft::portable::host {
 

@@ -1,9 +1,9 @@
-#include <weft/backends/portable/host_sort.hpp>
+#include "host_sort.hpp"
 
 #include <optional>
 
-#include <weft/backends/portable/host.hpp>
-#include <weft/backends/portable/launch.hpp>
+#include "host.hpp"
+#include "launch.hpp"
 
 namespace weft::portable::host {
 

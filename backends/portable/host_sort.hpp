@@ -1,7 +1,7 @@
 // Pairs of key and position that a device sorts.
 #pragma once
 
-#include <weft/backends/portable/device_allocator.hpp>
+#include "device_allocator.hpp"
 
 namespace weft::portable::host {
 

@@ -2,7 +2,7 @@
 // together in their order: a result depends on no race.
 #pragma once
 
-#include <weft/backends/portable/sort.hpp>
+#include "sort.hpp"
 
 namespace weft::portable {
 

@@ -8,10 +8,10 @@
 #include <initializer_list>
 #include <string>
 
-#include <weft/backends/portable/accelerator.hpp>
-#include <weft/backends/portable/plan.hpp>
-#include <weft/tensor/dtype.hpp>
-#include <weft/tensor/layout.hpp>
+#include "accelerator.hpp"
+#include "plan.hpp"
+#include "../../tensor/dtype.hpp"
+#include "../../tensor/layout.hpp"
 
 namespace weft::portable::host {
 

@@ -2,8 +2,8 @@
 // summed up, every chunk knows its place in the list of what it selects.
 #pragma once
 
-#include <weft/backends/portable/move.hpp>
-#include <weft/backends/portable/team.hpp>
+#include "move.hpp"
+#include "team.hpp"
 
 namespace weft::portable {
 

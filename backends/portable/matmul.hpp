@@ -1,7 +1,7 @@
 // Matrix products in tiles: a group of 16 x 16 work-items computes T x T outputs each.
 #pragma once
 
-#include <weft/backends/portable/team.hpp>
+#include "team.hpp"
 
 namespace weft::portable {
 

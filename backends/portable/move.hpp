@@ -1,7 +1,7 @@
 // Kernels that move elements without looking at them: by their size alone.
 #pragma once
 
-#include <weft/backends/portable/device.hpp>
+#include "device.hpp"
 
 namespace weft::portable {
 

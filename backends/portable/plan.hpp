@@ -1,7 +1,7 @@
 // What the host tells a portable kernel: plain structs of one C layout on the host and on every device.
 #pragma once
 
-#include <weft/tensor/view.hpp>
+#include "../../tensor/view.hpp"
 
 namespace weft::portable {
 

@@ -1,12 +1,12 @@
 // Pointwise kernels' bodies: the formulas of backends/functors over one element.
 #pragma once
 
-#include <weft/backends/functors/binary.hpp>
-#include <weft/backends/functors/compare.hpp>
-#include <weft/backends/functors/ternary.hpp>
-#include <weft/backends/functors/unary.hpp>
-#include <weft/backends/portable/device.hpp>
-#include <weft/backends/portable/whole.hpp>
+#include "../functors/binary.hpp"
+#include "../functors/compare.hpp"
+#include "../functors/ternary.hpp"
+#include "../functors/unary.hpp"
+#include "device.hpp"
+#include "whole.hpp"
 
 namespace weft::portable {
 

@@ -1,8 +1,8 @@
 // Draws from the counter-based generator: a work-item turns one counter's four words into elements.
 #pragma once
 
-#include <weft/backends/portable/device.hpp>
-#include <weft/tensor/philox.hpp>
+#include "device.hpp"
+#include "../../tensor/philox.hpp"
 
 namespace weft::portable {
 

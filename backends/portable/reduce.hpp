@@ -1,8 +1,8 @@
 // Reductions, the index of an extreme, variance, running sums, and what an index brings together: bodies.
 #pragma once
 
-#include <weft/backends/portable/sort.hpp>
-#include <weft/backends/portable/team.hpp>
+#include "sort.hpp"
+#include "team.hpp"
 
 namespace weft::portable {
 

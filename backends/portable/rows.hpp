@@ -1,7 +1,7 @@
 // Softmax, norms and cross-entropy: a team of work-items shares one row.
 #pragma once
 
-#include <weft/backends/portable/team.hpp>
+#include "team.hpp"
 
 namespace weft::portable {
 

@@ -1,7 +1,7 @@
 // Stable sorting of (key, position) pairs by merging, each work-item finding its element's place: bodies.
 #pragma once
 
-#include <weft/backends/portable/move.hpp>
+#include "move.hpp"
 
 namespace weft::portable {
 

@@ -1,7 +1,7 @@
 // Teams of work-items that share one row, and what they do together.
 #pragma once
 
-#include <weft/backends/portable/device.hpp>
+#include "device.hpp"
 
 namespace weft::portable {
 

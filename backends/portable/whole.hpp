@@ -2,8 +2,8 @@
 // types are cut when stored.
 #pragma once
 
-#include <weft/backends/functors/math.hpp>
-#include <weft/backends/portable/device.hpp>
+#include "../functors/math.hpp"
+#include "device.hpp"
 
 namespace weft::portable {
 template <class C>

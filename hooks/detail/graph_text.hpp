@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/hooks/graph.hpp>
+#include "../graph.hpp"
 
 namespace weft::detail {
 

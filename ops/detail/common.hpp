@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include <weft/autograd/engine.hpp>
-#include <weft/autograd/node.hpp>
-#include <weft/backends/dispatch.hpp>
-#include <weft/tensor/layout.hpp>
-#include <weft/tensor/tensor.hpp>
+#include "../../autograd/engine.hpp"
+#include "../../autograd/node.hpp"
+#include "../../backends/dispatch.hpp"
+#include "../../tensor/layout.hpp"
+#include "../../tensor/tensor.hpp"
 
 namespace weft {
 

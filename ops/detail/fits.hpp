@@ -1,7 +1,7 @@
 // Numbers that become elements: 300 is no int8, and NaN no integer. Not public.
 #pragma once
 
-#include <weft/ops/detail/common.hpp>
+#include "common.hpp"
 
 namespace weft {
 

@@ -1,8 +1,8 @@
 // What ops over tensors of indices share. Not public.
 #pragma once
 
-#include <weft/ops/detail/write.hpp>
-#include <weft/ops/detail/reducing.hpp>
+#include "write.hpp"
+#include "reducing.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // Checks that ops with masks share. Not public.
 #pragma once
 
-#include <weft/ops/detail/common.hpp>
+#include "common.hpp"
 
 namespace weft {
 

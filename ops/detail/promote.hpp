@@ -1,7 +1,7 @@
 // Bringing the operands of a pointwise op together: common dtype, device and shape. Not public.
 #pragma once
 
-#include <weft/ops/detail/common.hpp>
+#include "common.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // The families of op records. Not public: use op_records().
 #pragma once
 
-#include <weft/ops/record.hpp>
+#include "../record.hpp"
 
 namespace weft {
 

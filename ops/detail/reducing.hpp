@@ -1,7 +1,7 @@
 // What reductions and their gradients share. Not public.
 #pragma once
 
-#include <weft/ops/detail/common.hpp>
+#include "common.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // Whether an op may write its result over an operand that nobody reads any more. Not public.
 #pragma once
 
-#include <weft/ops/detail/common.hpp>
+#include "common.hpp"
 
 namespace weft {
 

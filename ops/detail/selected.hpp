@@ -2,11 +2,11 @@
 // (read as copies); every backward is the same for all three. Not public.
 #pragma once
 
-#include <weft/autograd/from_ops.hpp>
-#include <weft/ops/detail/promote.hpp>
-#include <weft/ops/detail/reuse.hpp>
-#include <weft/ops/detail/selection.hpp>
-#include <weft/ops/detail/write.hpp>
+#include "../../autograd/from_ops.hpp"
+#include "promote.hpp"
+#include "reuse.hpp"
+#include "selection.hpp"
+#include "write.hpp"
 
 namespace weft {
 

@@ -1,9 +1,9 @@
 // What stands between the brackets of x[…], understood for a tensor of one shape. Not public.
 #pragma once
 
-#include <weft/autograd/node.hpp>
-#include <weft/backends/dispatch.hpp>
-#include <weft/tensor/index.hpp>
+#include "../../autograd/node.hpp"
+#include "../../backends/dispatch.hpp"
+#include "../../tensor/index.hpp"
 
 namespace weft {
 

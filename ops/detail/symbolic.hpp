@@ -2,8 +2,8 @@
 // registers is also differentiable.
 #pragma once
 
-#include <weft/ops/create.hpp>
-#include <weft/ops/pointwise.hpp>
+#include "../create.hpp"
+#include "../pointwise.hpp"
 
 namespace weft {
 

@@ -1,8 +1,8 @@
 // What one index of a dimension leaves of a view: shared by select() and x[i].
 #pragma once
 
-#include <weft/tensor/layout.hpp>
-#include <weft/tensor/view.hpp>
+#include "../../tensor/layout.hpp"
+#include "../../tensor/view.hpp"
 
 namespace weft {
 

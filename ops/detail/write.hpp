@@ -1,8 +1,8 @@
 // Writing to a tensor that is there already, in the one order that is right. Not public.
 #pragma once
 
-#include <weft/backends/observe.hpp>
-#include <weft/ops/detail/common.hpp>
+#include "../../backends/observe.hpp"
+#include "common.hpp"
 
 namespace weft {
 
