@@ -149,20 +149,19 @@ Dims resolve_shape(const Tensor& x, const Dims& wanted) {
   return shape;
 }
 
-// `shape` has as many elements as x, which is contiguous.
-inline Tensor view_contiguous(const Tensor& x, const Dims& shape) {
-  const auto arrange = [&](View& view) {
-    Layout& layout = view.layout;
-    layout.rank = static_cast<uint8_t>(shape.size());
-    int64_t step = itemsize(layout.dtype);
-    for (int i = layout.rank - 1; i >= 0; --i) {
-      const int64_t n = shape[i];
-      layout.sizes[i] = n;
-      layout.strides[i] = step;
-      step *= n == 0 ? 1 : n;
-    }
-  };
-  return recorded_view(x, arrange, [&] { return ReshapeBack{x.shape()}; });
+// `shape` has as many elements as x, which is contiguous. Not recorded.
+inline Tensor contiguous_view(const Tensor& x, const Dims& shape) {
+  Tensor out = make_view(x);
+  Layout& layout = out.impl()->view.layout;
+  layout.rank = static_cast<uint8_t>(shape.size());
+  int64_t step = itemsize(layout.dtype);
+  for (int i = layout.rank - 1; i >= 0; --i) {
+    const int64_t n = shape[i];
+    layout.sizes[i] = n;
+    layout.strides[i] = step;
+    step *= n == 0 ? 1 : n;
+  }
+  return out;
 }
 
 Tensor view_as(const Tensor& x, const Dims& shape, const Dims& strides) {
@@ -172,9 +171,18 @@ Tensor view_as(const Tensor& x, const Dims& shape, const Dims& strides) {
 
 // A view of this shape; nothing where the strides do not allow it.
 Tensor view_if_possible(const Tensor& x, const Dims& shape) {
-  if (x.is_contiguous()) return view_contiguous(x, shape);
+  if (x.is_contiguous()) {
+    Tensor out = contiguous_view(x, shape);
+    if (should_record(x)) record(out, ReshapeBack{x.shape()}, x);
+    return out;
+  }
   const auto strides = view_strides(x.raw_view().layout, shape);
   return strides ? view_as(x, shape, *strides) : Tensor();
+}
+
+// The common case, in which nothing is raised or recorded, so that no name is needed.
+bool is_plain_view(const Tensor& x, const Dims& wanted) {
+  return x.defined() && x.is_contiguous() && makes(wanted, x.numel()) && !should_record(x);
 }
 
 [[noreturn, gnu::cold]] void raise_needs_copy(const Tensor& x, const Dims& shape) {
@@ -186,9 +194,9 @@ Tensor view_if_possible(const Tensor& x, const Dims& shape) {
 }  // namespace
 
 Tensor Tensor::view(const Dims& wanted, Location where) const {
+  if (WEFT_LIKELY(is_plain_view(*this, wanted))) return contiguous_view(*this, wanted);
   const CallScope call("view", where);
   checked(*this);
-  if (WEFT_LIKELY(is_contiguous() && makes(wanted, numel()))) return view_contiguous(*this, wanted);
   const Dims shape = resolve_shape(*this, wanted);
   Tensor out = view_if_possible(*this, shape);
   if (!out.defined()) raise_needs_copy(*this, shape);
@@ -196,9 +204,9 @@ Tensor Tensor::view(const Dims& wanted, Location where) const {
 }
 
 Tensor Tensor::reshape(const Dims& wanted, Location where) const {
+  if (WEFT_LIKELY(is_plain_view(*this, wanted))) return contiguous_view(*this, wanted);
   const CallScope call("reshape", where);
   checked(*this);
-  if (WEFT_LIKELY(is_contiguous() && makes(wanted, numel()))) return view_contiguous(*this, wanted);
   const Dims shape = resolve_shape(*this, wanted);
   Tensor out = view_if_possible(*this, shape);
   if (out.defined()) return out;
