@@ -16,6 +16,7 @@
 //   * CPU kernels split large work over the thread pool; the result never depends on the number of threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -179,21 +180,33 @@ struct KernelTable {
   void (*sgd)(std::span<const SgdSlot>, const SgdSettings&);
 };
 
-/// The pointers above by name, in order: for whatever is done to each of them.
+/// The pointers above in order: name, how many of its leading views it writes (`slots`: those of a slot that are not the
+/// gradient), and whether devices have it too or leave it null, so that the op's composite body runs there.
 // clang-format off
 #define WEFT_KERNELS(X) \
-  X(unary) X(unary_gradient) X(binary) X(compare) X(ternary) X(where) X(copy) X(fill) X(reduce) \
-  X(arg_reduce) X(variance) X(cumsum) X(softmax) X(softmax_gradient) X(matmul) X(layer_norm) \
-  X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) \
-  X(index_select) X(index_add) X(gather) X(scatter) X(index_get) X(index_put) X(count_nonzero) X(nonzero) \
-  X(masked_select) X(masked_scatter) X(sort) X(searchsorted) X(bincount) X(arange) X(random) X(attention) \
-  X(attention_gradient) X(adam) X(sgd)
+  X(unary, 1, devices) X(unary_gradient, 1, devices) X(binary, 1, devices) X(compare, 1, devices) \
+  X(ternary, 1, devices) X(where, 1, devices) X(copy, 1, devices) X(fill, 1, devices) X(reduce, 1, devices) \
+  X(arg_reduce, 1, devices) X(variance, 1, devices) X(cumsum, 1, devices) X(softmax, 1, devices) \
+  X(softmax_gradient, 1, devices) X(matmul, 1, devices) X(layer_norm, 3, devices) X(layer_norm_gradient, 3, devices) \
+  X(rms_norm, 2, devices) X(rms_norm_gradient, 2, devices) X(cross_entropy, 2, devices) \
+  X(cross_entropy_gradient, 1, devices) X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) \
+  X(scatter, 1, devices) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
+  X(nonzero, 1, devices) X(masked_select, 1, devices) X(masked_scatter, 1, devices) X(sort, 2, devices) \
+  X(searchsorted, 1, devices) X(bincount, 1, cpu_only) X(arange, 1, devices) X(random, 1, devices) \
+  X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) X(adam, slots, devices) X(sgd, slots, devices)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.
 extern KernelTable kernel_tables[device_type_count];
 
-inline const KernelTable& kernels(DeviceType type) { return kernel_tables[static_cast<int>(type)]; }
+namespace detail {
+/// The rows that calls go by: those above, or while somebody watches kernels, rows that tell them.
+extern constinit std::atomic<const KernelTable*> active_tables[device_type_count];
+}  // namespace detail
+
+inline const KernelTable& kernels(DeviceType type) {
+  return *detail::active_tables[static_cast<int>(type)].load(std::memory_order_acquire);
+}
 inline const KernelTable& kernels(const View& view) { return kernels(view.layout.device_type); }
 
 /// For kernels: raises DTypeError naming the kernel, the dtype and the device.

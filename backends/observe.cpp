@@ -53,9 +53,6 @@ KernelScope::~KernelScope() { current_scope = outer_; }
 
 namespace {
 
-// The backends' own pointers while the table holds watched ones.
-KernelTable original[device_type_count];
-
 // The views of a call in order, most of them on the stack.
 struct Views {
   static constexpr int few = 16;
@@ -111,8 +108,6 @@ struct Collector {
   }
 };
 
-constexpr bool has_slots(std::string_view kernel) { return kernel == "adam" || kernel == "sgd"; }
-
 DeviceType device_of(const View& view) { return view.layout.device_type; }
 DeviceType device_of(std::span<const AdamSlot> slots) { return device_of(slots[0].parameter); }
 DeviceType device_of(std::span<const SgdSlot> slots) { return device_of(slots[0].parameter); }
@@ -128,8 +123,8 @@ DeviceType device_of(const T& first, const More&... more) {
 
 template <auto slot>
 constexpr const char* kernel_name = nullptr;
-#define WEFT_KERNEL_NAME(name) \
-  template <>                  \
+#define WEFT_KERNEL_NAME(name, ...) \
+  template <>                       \
   constexpr const char* kernel_name<&KernelTable::name> = #name;
 WEFT_KERNELS(WEFT_KERNEL_NAME)
 #undef WEFT_KERNEL_NAME
@@ -150,14 +145,14 @@ struct Watched<slot> {
   static constexpr const char* kernel = kernel_name<slot>;
 
   static R call(A... arguments) {
-    const auto own = __atomic_load_n(&(original[static_cast<int>(device_of(arguments...))].*slot), __ATOMIC_ACQUIRE);
+    const auto own = kernel_tables[static_cast<int>(device_of(arguments...))].*slot;
     if (!ObserverLists::anybody()) return own(arguments...);
     return tell(own, arguments...);
   }
 
   [[gnu::noinline]] static R tell(R (*own)(A...), A... arguments) {
     Views views;
-    Collector collect{views, has_slots(kernel) ? std::numeric_limits<int>::max() : output_count(kernel)};
+    Collector collect{views, output_count(kernel)};
     (collect(arguments), ...);
     const Layout& layout = collect.first->layout;
     const size_t outputs = static_cast<size_t>(views.outputs);
@@ -181,42 +176,26 @@ struct Watched<slot> {
     }
   }
 };
-// Other threads may be reading the entry: a pointer is written whole, and both values are right.
-template <class P>
-[[gnu::no_sanitize("thread")]] void swap_entry(P& entry, P value) {
-  *const_cast<P volatile*>(&entry) = value;
-}
 
-template <auto slot>
-void watch_slot() {
-  using W = Watched<slot>;
-  for (int device = 0; device < device_type_count; ++device) {
-    auto& entry = kernel_tables[device].*slot;
-    if (entry == nullptr || entry == W::call) continue;
-    __atomic_store_n(&(original[device].*slot), entry, __ATOMIC_RELEASE);  // calls of other threads read it
-    swap_entry(entry, &W::call);
-  }
-}
+KernelTable watched_tables[device_type_count];
 
-// The originals stay: a thread may have read the watched pointer just now.
-template <auto slot>
-void unwatch_slot() {
-  for (int device = 0; device < device_type_count; ++device) {
-    auto& entry = kernel_tables[device].*slot;
-    if (entry == Watched<slot>::call) swap_entry(entry, original[device].*slot);
-  }
-}
-
+// A row that is being read is complete: its device started before.
 void watch_kernels() {
-#define WEFT_WATCH(name) watch_slot<&KernelTable::name>();
-  WEFT_KERNELS(WEFT_WATCH)
+  for (int device = 0; device < device_type_count; ++device) {
+    KernelTable& row = watched_tables[device];
+    if (kernels(static_cast<DeviceType>(device)).copy == Watched<&KernelTable::copy>::call) continue;
+#define WEFT_WATCH(name, ...) \
+  row.name = kernel_tables[device].name != nullptr ? &Watched<&KernelTable::name>::call : nullptr;
+    WEFT_KERNELS(WEFT_WATCH)
 #undef WEFT_WATCH
+    detail::active_tables[device].store(&row, std::memory_order_release);
+  }
 }
 
 void unwatch_kernels() {
-#define WEFT_UNWATCH(name) unwatch_slot<&KernelTable::name>();
-  WEFT_KERNELS(WEFT_UNWATCH)
-#undef WEFT_UNWATCH
+  for (int device = 0; device < device_type_count; ++device) {
+    detail::active_tables[device].store(&kernel_tables[device], std::memory_order_release);
+  }
 }
 
 }  // namespace

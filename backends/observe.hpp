@@ -1,15 +1,16 @@
 // Watching kernels: what ran, for which op and line of the program, on which views.
 //
 // While nobody watches, the kernel table holds the backends' own pointers, so watching costs an unwatched program
-// nothing. The first observer of the process swaps every pointer for one made from its signature, which tells the
-// observers before and after; the last observer to go swaps them back. A thread that no observer looks at then pays a
-// test per kernel. Swapping is safe while other threads compute: either pointer does the same work.
+// nothing. The first observer of the process puts rows in front of them whose pointers are made from their signatures
+// and tell the observers before and after; the last observer to go takes them away. A thread that no observer looks at
+// then pays a test per kernel. Other threads may compute meanwhile: either row does the same work.
 //
 // Observers see kernels only, those of weft::map among them. What is queued on a device has not run when `after` is
 // called: synchronise to time it or to read its results. Copies between devices and to the host pass by the table.
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -82,14 +83,14 @@ class WEFT_API ObserverGuard {
   ObserverGuard* outer_;
 };
 
-/// How many of a kernel's leading views it writes; adam and sgd report their slots.
+/// How many of a kernel's leading views it writes.
 constexpr int output_count(std::string_view kernel) {
-  if (kernel == "layer_norm" || kernel == "layer_norm_gradient" || kernel == "attention_gradient") return 3;
-  if (kernel == "rms_norm" || kernel == "rms_norm_gradient" || kernel == "cross_entropy" || kernel == "attention" ||
-      kernel == "sort") {
-    return 2;
-  }
-  return kernel == "count_nonzero" ? 0 : 1;
+  constexpr int slots = std::numeric_limits<int>::max();
+#define WEFT_WRITTEN(name, written, ...) \
+  if (kernel == #name) return written;
+  WEFT_KERNELS(WEFT_WRITTEN)
+#undef WEFT_WRITTEN
+  return 1;
 }
 
 namespace detail {

@@ -21,8 +21,8 @@ struct Nothing {
 
 }  // namespace
 
-#define WEFT_CPU_ROW(name) .name = cpu::name,
-#define WEFT_META_ROW(name) .name = Nothing{},
+#define WEFT_CPU_ROW(name, ...) .name = cpu::name,
+#define WEFT_META_ROW(name, ...) .name = Nothing{},
 constinit KernelTable kernel_tables[device_type_count] = {
     {WEFT_KERNELS(WEFT_CPU_ROW)},
     {},
@@ -31,6 +31,14 @@ constinit KernelTable kernel_tables[device_type_count] = {
 };
 #undef WEFT_CPU_ROW
 #undef WEFT_META_ROW
+
+#define WEFT_COUNT(...) +1
+static_assert(sizeof(KernelTable) == sizeof(void (*)()) * (0 WEFT_KERNELS(WEFT_COUNT)),
+              "a kernel is not in WEFT_KERNELS");
+#undef WEFT_COUNT
+
+constinit std::atomic<const KernelTable*> detail::active_tables[device_type_count] = {
+    &kernel_tables[0], &kernel_tables[1], &kernel_tables[2], &kernel_tables[3]};
 
 namespace detail {
 /// Defined in hooks/anomaly.cpp.

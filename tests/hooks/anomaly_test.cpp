@@ -224,18 +224,18 @@ TEST_F(Anomaly, ObserversOfAnOptimizerSeeItsSlots) {
 }
 
 TEST_F(Anomaly, TheTableIsAsBeforeWhenTheLastObserverWent) {
-  const auto before = kernel_tables[0].binary;
+  const auto before = kernels(DeviceType::cpu).binary;
   {
     Log log;
     const ObserverGuard guard(log);
-    EXPECT_NE(kernel_tables[0].binary, before);
+    EXPECT_NE(kernels(DeviceType::cpu).binary, before);
     std::thread([&] {
       Log other;
       const ObserverGuard second(other, ObserverScope::process);
     }).join();
-    EXPECT_NE(kernel_tables[0].binary, before);
+    EXPECT_NE(kernels(DeviceType::cpu).binary, before);
   }
-  EXPECT_EQ(kernel_tables[0].binary, before);
+  EXPECT_EQ(kernels(DeviceType::cpu).binary, before);
 }
 
 }  // namespace
