@@ -1,4 +1,4 @@
-// All of Weft, but for what few programs need: ops/map.hpp (own formulas) and ops/record.hpp (op records).
+// All of Weft, but for what few programs need: map/map.hpp (own formulas) and ops/record.hpp (op records).
 #pragma once
 
 #include "autograd/engine.hpp"
@@ -30,15 +30,15 @@
 #include "nn/init.hpp"
 #include "nn/layers.hpp"
 #include "nn/module.hpp"
-#include "nn/optim.hpp"
+#include "optim/optim.hpp"
 #include "nn/transformer.hpp"
 #include "ops/attention.hpp"
 #include "ops/create.hpp"
 #include "ops/index.hpp"
-#include "ops/indexing.hpp"
+#include "ops/subscript.hpp"
 #include "ops/join.hpp"
 #include "ops/loss.hpp"
-#include "ops/masks.hpp"
+#include "ops/masked.hpp"
 #include "ops/matmul.hpp"
 #include "ops/norm.hpp"
 #include "ops/pointwise.hpp"
@@ -47,7 +47,7 @@
 #include "ops/reduce.hpp"
 #include "ops/scan.hpp"
 #include "ops/scatter.hpp"
-#include "ops/sets.hpp"
+#include "ops/search.hpp"
 #include "ops/softmax.hpp"
 #include "tensor/accessor.hpp"
 #include "tensor/allocator.hpp"

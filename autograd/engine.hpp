@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

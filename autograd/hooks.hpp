@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -12,7 +12,7 @@
 #include "mode.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/free_list.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // weft::map beside a loop written by hand for the same formula, compiled by the same flags, on one thread's work.
 #include <cmath>
 
-#include <weft/ops/map.hpp>
+#include <weft/map/map.hpp>
 
 #include "case.hpp"
 

@@ -23,7 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = """#include <cstdio>
 #include <weft/nn/layers.hpp>
-#include <weft/nn/optim.hpp>
+#include <weft/optim/optim.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/ops/random.hpp>
 int main() {

@@ -44,7 +44,7 @@ weft_require(hwy::hwy Highway libhwy-dev)
 find_package(fmt CONFIG QUIET)
 weft_require(fmt::fmt fmt libfmt-dev)
 set(WEFT_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} fmt::fmt)
-# On x86-64 backends/cpu/simd_choice.cpp does what Highway's library would be linked for; its headers are all it takes.
+# On x86-64 backends/cpu/simd/simd_choice.cpp does what Highway's library would be linked for; its headers are all it takes.
 set(WEFT_LINKS_HWY TRUE)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(WEFT_LINKS_HWY FALSE)

@@ -1,6 +1,6 @@
 // Measures an op of one's own beside the library's, as `./weft bench --file examples/bench_my_op.cpp` runs it.
 #include <weft/bench.hpp>
-#include <weft/ops/map.hpp>
+#include <weft/map/map.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;

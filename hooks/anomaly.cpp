@@ -14,9 +14,9 @@
 #include "../autograd/engine.hpp"
 #include "../autograd/node.hpp"
 #include "../backends/backend.hpp"
-#include "../backends/cpu/finite.hpp"
+#include "../backends/cpu/reduce/finite.hpp"
 #include "../backends/cpu/kernels.hpp"
-#include "../backends/cpu/statistics.hpp"
+#include "../backends/cpu/reduce/statistics.hpp"
 #include "../backends/observe.hpp"
 #include "../tensor/layout.hpp"
 

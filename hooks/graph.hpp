@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "named.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

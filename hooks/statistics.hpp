@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include "path.hpp"
 #include "safetensors.hpp"
 #include "../nn/module.hpp"
-#include "../nn/optim.hpp"
+#include "../optim/optim.hpp"
 
 namespace weft::io {
 

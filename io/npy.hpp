@@ -2,7 +2,7 @@
 #pragma once
 
 #include "path.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft::io {
 

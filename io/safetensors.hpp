@@ -10,7 +10,7 @@
 
 #include "path.hpp"
 #include "../tensor/dims.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft::io {
 

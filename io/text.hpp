@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "path.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft::io {
 

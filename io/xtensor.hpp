@@ -12,7 +12,7 @@
 #include <xtensor/xtensor.hpp>
 
 #include "../ops/create.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

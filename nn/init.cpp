@@ -10,7 +10,7 @@
 #include "../autograd/mode.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
-#include "../ops/indexing.hpp"
+#include "../ops/subscript.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
 #include "../ops/random.hpp"

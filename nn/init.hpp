@@ -9,7 +9,7 @@
 #pragma once
 
 #include "../tensor/generator.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft::nn::init {
 

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "module_hooks.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft::nn {
 

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <span>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 // called.
 #pragma once
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

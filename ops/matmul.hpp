@@ -5,7 +5,7 @@
 // Gradients have exactly the shape of their operand, and are differentiable again, to any order.
 #pragma once
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -2,10 +2,10 @@
 #include "attention.hpp"
 #include "create.hpp"
 #include "index.hpp"
-#include "indexing.hpp"
+#include "subscript.hpp"
 #include "join.hpp"
 #include "loss.hpp"
-#include "masks.hpp"
+#include "masked.hpp"
 #include "matmul.hpp"
 #include "norm.hpp"
 #include "pointwise.hpp"
@@ -14,7 +14,7 @@
 #include "reduce.hpp"
 #include "scan.hpp"
 #include "scatter.hpp"
-#include "sets.hpp"
+#include "search.hpp"
 #include "softmax.hpp"
 
 namespace weft {

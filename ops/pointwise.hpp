@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../backends/functors/lists.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

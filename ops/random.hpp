@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../tensor/generator.hpp"
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // Other orders of the same elements.
 #pragma once
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

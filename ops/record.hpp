@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

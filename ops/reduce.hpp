@@ -8,7 +8,7 @@
 #include <concepts>
 #include <optional>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 
@@ -55,8 +55,8 @@ WEFT_API Tensor any(const Tensor& x, const Dims& dims, bool keepdim = false, Loc
 WEFT_API Tensor all(const Tensor& x, Location where = {});
 WEFT_API Tensor all(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
 
-/// Variance: sum of squared deviations from the mean over max(0, n - correction), in two passes or by Welford. Deviations
-/// of f32 are squared in f32: beyond 1e19 the result is infinite, below 1e-23 it is 0, that of std too.
+/// Variance: sum of squared deviations from the mean over max(0, n - correction), in two passes or by Welford.
+/// Deviations of f32 are squared in f32: beyond 1e19 the result is infinite, below 1e-23 it is 0, that of std too.
 /// Floating-point tensors only.
 WEFT_API Tensor var(const Tensor& x, Location where = {});
 WEFT_API Tensor var(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 
 #include "../autograd/from_ops.hpp"
 #include "detail/common.hpp"
-#include "detail/selection.hpp"
+#include "detail/subscript.hpp"
 #include "detail/take_index.hpp"
 #include "create.hpp"
 #include "index.hpp"

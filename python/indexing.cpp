@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "../ops/indexing.hpp"
+#include "../ops/subscript.hpp"
 
 #include "tensor_type.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "../tensor/tensor.hpp"
+#include "../tensor/index.hpp"
 
 namespace weft::python {
 

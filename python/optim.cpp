@@ -1,5 +1,5 @@
 // The C++ optimizers for Python; weft/optim.py gives them PyTorch's argument names.
-#include "../nn/optim.hpp"
+#include "../optim/optim.hpp"
 
 #include "caster.hpp"
 

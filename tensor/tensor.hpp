@@ -277,5 +277,3 @@ WEFT_API Tensor operator>=(const Operand& a, const Operand& b);
 WEFT_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace weft
-
-#include "index.hpp"

@@ -1,5 +1,5 @@
 // Conversion of lines between element types and compute types.
-#include "simd_targets.hpp"
+#include "simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/lines.cpp"
 #include <hwy/foreach_target.h>

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "simd_targets.hpp"
+#include "simd/simd_targets.hpp"
 #include <hwy/highway.h>
-#include "loops.hpp"
-#include "loops_walk.hpp"
+#include "pointwise/loops.hpp"
+#include "pointwise/loops_walk.hpp"
 #include "thread_pool.hpp"
 #include "../../tensor/dtype.hpp"
 

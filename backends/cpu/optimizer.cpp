@@ -1,5 +1,5 @@
 // Fused optimizer steps: one pass over every parameter, in pieces of fixed size.
-#include "simd_targets.hpp"
+#include "simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/optimizer.cpp"
 #include <hwy/foreach_target.h>

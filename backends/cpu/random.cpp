@@ -1,4 +1,4 @@
-#include "simd_targets.hpp"
+#include "simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/random.cpp"
 #include <hwy/foreach_target.h>

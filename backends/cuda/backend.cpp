@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "device.hpp"
-#include "../portable/host.hpp"
+#include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::cuda {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "modules.hpp"
-#include "../portable/device_allocator.hpp"
+#include "../portable/host/device_allocator.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::cuda {

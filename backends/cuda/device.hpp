@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../portable/accelerator.hpp"
+#include "../portable/host/accelerator.hpp"
 
 namespace weft::cuda {
 

@@ -1,6 +1,6 @@
 #define WEFT_SUFFIX any
 #include "modules.hpp"
-#include "../portable/index.inc"
+#include "../portable/device/index.inc"
 
 namespace weft::cuda {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "library.hpp"
-#include "../portable/host.hpp"
-#include "../portable/launch.hpp"
+#include "../portable/host/host.hpp"
+#include "../portable/host/launch.hpp"
 
 namespace weft::cuda {
 

@@ -1,6 +1,6 @@
 #define WEFT_SUFFIX any
 #include "modules.hpp"
-#include "../portable/move.inc"
+#include "../portable/device/move.inc"
 
 namespace weft::cuda {
 

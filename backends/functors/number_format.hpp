@@ -1,5 +1,5 @@
 // How float and double are laid out, and the polynomials of their elementary functions: what SIMD registers
-// (backends/cpu/simd_math-inl.hpp) and single numbers (ops/elementary.hpp) compute with.
+// (backends/cpu/simd/simd_math-inl.hpp) and single numbers (map/elementary.hpp) compute with.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "../backend.hpp"
-#include "../portable/device_allocator.hpp"
-#include "../portable/host.hpp"
+#include "../portable/host/device_allocator.hpp"
+#include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::hpu {

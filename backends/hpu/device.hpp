@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "loader.hpp"
-#include "../portable/accelerator.hpp"
+#include "../portable/host/accelerator.hpp"
 
 namespace weft::hpu {
 

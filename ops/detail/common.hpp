@@ -9,7 +9,7 @@
 #include "../../autograd/node.hpp"
 #include "../../backends/dispatch.hpp"
 #include "../../tensor/layout.hpp"
-#include "../../tensor/tensor.hpp"
+#include "../../tensor/index.hpp"
 
 namespace weft {
 

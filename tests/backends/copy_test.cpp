@@ -4,7 +4,7 @@
 #include <climits>
 #include <cmath>
 
-#include <weft/backends/cpu/loops.hpp>
+#include <weft/backends/cpu/pointwise/loops.hpp>
 
 namespace weft::test {
 namespace {

@@ -7,14 +7,14 @@
 
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
-#include <weft/ops/indexing.hpp>
+#include <weft/ops/subscript.hpp>
 #include <weft/ops/loss.hpp>
-#include <weft/ops/masks.hpp>
+#include <weft/ops/masked.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>
-#include <weft/ops/sets.hpp>
+#include <weft/ops/search.hpp>
 
 namespace weft {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <weft/backends/cpu/gemm.hpp>
+#include <weft/backends/cpu/matmul/gemm.hpp>
 #include <weft/backends/cpu/kernels.hpp>
-#include <weft/backends/cpu/loops.hpp>
+#include <weft/backends/cpu/pointwise/loops.hpp>
 #include <weft/tensor/number.hpp>
 #include <weft/tensor/threads.hpp>
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include <weft/backends/cpu/gemm.hpp>
+#include <weft/backends/cpu/matmul/gemm.hpp>
 #include <weft/backends/cpu/kernels.hpp>
 #include <weft/tensor/allocator.hpp>
 #include <weft/tensor/threads.hpp>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <span>
 
-#include <weft/backends/cpu/loops.hpp>
+#include <weft/backends/cpu/pointwise/loops.hpp>
 #include <weft/backends/functors/formulas.hpp>
 #include <weft/tensor/error.hpp>
 

@@ -21,7 +21,7 @@
 #include <stdexcept>
 
 #include <weft/ops/create.hpp>
-#include <weft/ops/indexing.hpp>
+#include <weft/ops/subscript.hpp>
 #include <weft/ops/pointwise.hpp>
 
 #include "indexing_model.hpp"

@@ -4,7 +4,7 @@
 
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
-#include <weft/ops/masks.hpp>
+#include <weft/ops/masked.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>

@@ -11,9 +11,9 @@
 #include <weft/backends/observe.hpp>
 #include <weft/hooks/profiler.hpp>
 #include <weft/nn/layers.hpp>
-#include <weft/nn/optim.hpp>
+#include <weft/optim/optim.hpp>
 #include <weft/ops/create.hpp>
-#include <weft/ops/map.hpp>
+#include <weft/map/map.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>

@@ -6,7 +6,7 @@
 
 #include <weft/hooks/recorder.hpp>
 #include <weft/nn/layers.hpp>
-#include <weft/nn/optim.hpp>
+#include <weft/optim/optim.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/ops/pointwise.hpp>

@@ -1,7 +1,7 @@
 // The loops that weft::map makes of formulas.hpp, all in this file, or of WEFT_FORMULA alone; maps_main.cpp runs them.
 #include <string_view>
 
-#include <weft/ops/map.hpp>
+#include <weft/map/map.hpp>
 
 #include "formulas.hpp"
 #include "maps.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/ops/map_loops.hpp>
+#include <weft/map/map_loops.hpp>
 
 namespace weft::testing {
 

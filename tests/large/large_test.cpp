@@ -14,9 +14,9 @@
 #include <weft/autograd/mode.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
-#include <weft/ops/indexing.hpp>
+#include <weft/ops/subscript.hpp>
 #include <weft/ops/join.hpp>
-#include <weft/ops/masks.hpp>
+#include <weft/ops/masked.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/rearrange.hpp>
 #include <weft/ops/reduce.hpp>

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <weft/ops/index.hpp>
-#include <weft/ops/map.hpp>
+#include <weft/map/map.hpp>
 
 #include "values.hpp"
 

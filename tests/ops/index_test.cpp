@@ -2,7 +2,7 @@
 #include <weft/autograd/gradcheck.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/scatter.hpp>
-#include <weft/ops/sets.hpp>
+#include <weft/ops/search.hpp>
 #include <weft/tensor/threads.hpp>
 
 #include "samples.hpp"

@@ -2,7 +2,7 @@
 #include <weft/ops/join.hpp>
 
 #include <weft/autograd/mode.hpp>
-#include <weft/ops/indexing.hpp>
+#include <weft/ops/subscript.hpp>
 
 #include "samples.hpp"
 

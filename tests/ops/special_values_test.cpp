@@ -6,14 +6,14 @@
 
 #include <weft/backends/backend.hpp>
 #include <weft/ops/index.hpp>
-#include <weft/ops/indexing.hpp>
+#include <weft/ops/subscript.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/ops/rearrange.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>
-#include <weft/ops/sets.hpp>
+#include <weft/ops/search.hpp>
 
 #include "values.hpp"
 

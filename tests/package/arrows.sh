@@ -3,7 +3,7 @@
 # usage: arrows.sh ROOT
 set -euo pipefail
 cd "$1"
-rooms=(tensor backends autograd ops hooks nn io bench python)
+rooms=(tensor backends autograd ops map hooks optim nn io bench python)
 # Rows of the pointwise ops without their formulas, from which Tensor's methods are made.
 allowed='tensor/tensor.hpp backends/functors/lists.hpp'
 

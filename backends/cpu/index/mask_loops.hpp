@@ -1,0 +1,55 @@
+// Loops over the bits of a mask, 64 elements to a word, the first element in the lowest bit.
+#pragma once
+
+#include <cstdint>
+
+#include "../../../tensor/view.hpp"
+
+namespace weft::cpu {
+
+/// Bits beyond n elements are 0 in every list of words; `words` may be any number of them.
+struct MaskLoops {
+  /// The bits of n bytes: whether they are not 0.
+  void (*bits)(uint64_t* words, const uint8_t* from, int64_t n);
+  /// The items (of 1, 2, 4 or 8 bytes) whose bit is set, to `to`; the end of what was written. Nothing is written at or
+  /// beyond `room`, which may lie after that end.
+  char* (*compress[4])(char* to, const char* room, const char* from, const uint64_t* words, int64_t n);
+  /// Successive items from `from` to the places whose bit is set; the end of what was read, which `room` bounds. The
+  /// other places may be written with what they hold.
+  const char* (*expand[4])(char* to, const char* from, const char* room, const uint64_t* words, int64_t n);
+  /// first + i for every set bit i; the end of what was written, which `room` bounds.
+  int64_t* (*positions)(int64_t* to, const int64_t* room, int64_t first, const uint64_t* words, int64_t n);
+};
+
+/// Those of the best SIMD target.
+const MaskLoops& mask_loops();
+
+/// The truth of every element of a view in row-major order, and how many hold before each chunk of them.
+class MaskBits {
+ public:
+  /// Elements of a chunk: a multiple of 64.
+  static constexpr int64_t chunk = 16384;
+
+  explicit MaskBits(const View& mask);
+  ~MaskBits();
+  MaskBits(const MaskBits&) = delete;
+
+  int64_t numel() const { return numel_; }
+  /// The words from a position that is a multiple of 64 on.
+  const uint64_t* words(int64_t position) const { return words_ + position / 64; }
+  /// Up to 64 elements from any position on, in the low bits.
+  uint64_t bits(int64_t position, int64_t n) const;
+  /// How many hold before the first element of a chunk; the last entry is their number.
+  const int64_t* before() const { return before_; }
+  int64_t count() const { return before_[(numel_ + chunk - 1) / chunk]; }
+
+ private:
+  static constexpr int64_t small = 1024;
+  int64_t numel_;
+  uint64_t* words_;
+  int64_t* before_;
+  uint64_t small_words_[small / 64];
+  int64_t small_before_[2];
+};
+
+}  // namespace weft::cpu

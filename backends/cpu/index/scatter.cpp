@@ -1,0 +1,132 @@
+// Scattering along a dimension. Every index is checked before the first write. Work is cut between threads by
+// destination, so that each destination receives its terms in order; 16-bit floats are combined in f32 and rounded
+// once.
+#include <algorithm>
+
+#include "combine.hpp"
+#include "index_offsets.hpp"
+#include "indices.hpp"
+#include "../kernels.hpp"
+#include "../thread_pool.hpp"
+
+namespace weft::cpu {
+namespace {
+
+/// A block of `width` columns; along the other side lie `rows` indices and the `size` destinations they name.
+struct ScatterBlock {
+  char* out;
+  const char* source;
+  int64_t index, rows, width, size;
+  int64_t out_row, out_step, source_row, source_step, index_row, index_step;
+  ComingLine next;
+};
+
+template <class T, Scatter mode, class Sum>
+void scatter_lines(const ScatterBlock& at, const View& index, char* to, int64_t row, int64_t step) {
+  int64_t offset[offset_block];
+  const bool tall = at.width == 1;
+  const int64_t lines = tall ? 1 : at.rows, length = tall ? at.rows : at.width;
+  const int64_t source_step = tall ? at.source_row : at.source_step, index_step = tall ? at.index_row : at.index_step;
+  ComingLine next = at.next;
+  const int64_t piece = std::min(offset_block, next.piece);
+  for (int64_t i = 0; i < lines; ++i) {
+    for (int64_t first = 0; first < length; first += piece) {
+      const int64_t n = std::min(piece, length - first);
+      next.fetch();
+      index_offsets(offset, bytes(index) + at.index + i * at.index_row + first * index_step, index.layout.dtype,
+                    index_step, n, at.size, row, false);
+      combine_at<T, mode, Sum>(to + (tall ? 0 : first * step), tall ? 0 : step, offset,
+                               at.source + i * at.source_row + first * source_step, source_step, n);
+    }
+  }
+}
+
+template <class T, Scatter mode>
+void scatter_block(const ScatterBlock& at, const View& index, float* sums) {
+  if constexpr (!is_half_type<T>) {
+    scatter_lines<T, mode, T>(at, index, at.out, at.out_row, at.out_step);
+  } else {
+    constexpr int64_t item = sizeof(float);
+    for (int64_t i = 0; i < at.size; ++i) {
+      load_line(sums + i * at.width, at.out + i * at.out_row, at.out_step, at.width, dtype_of<T>());
+    }
+    scatter_lines<T, mode, float>(at, index, reinterpret_cast<char*>(sums), at.width * item, item);
+    for (int64_t i = 0; i < at.size; ++i) {
+      const float* const line = sums + i * at.width;
+      store_line(at.out + i * at.out_row, at.out_step, dtype_of<T>(), line, at.width);
+    }
+  }
+}
+
+template <class T, Scatter mode>
+void scatter_typed(const View& out, int dim, const View& index, const View& source) {
+  const int last = index.layout.rank - 1;
+  const int inner = dim == last ? -1 : last;
+  Walk<3> walk;
+  for (int d = 0; d < index.layout.rank; ++d) {
+    if (d == dim || d == inner) continue;
+    walk.push(index.layout.sizes[d], {out.layout.strides[d], source.layout.strides[d], index.layout.strides[d]});
+  }
+  const int64_t rows = index.layout.sizes[dim], size = out.layout.sizes[dim];
+  const int64_t columns = inner < 0 ? 1 : index.layout.sizes[inner];
+  const int64_t fitting = is_half_type<T> ? std::clamp<int64_t>((1 << 18) / std::max<int64_t>(size, 1), 1, 64) : 64;
+  const int64_t block = std::min(columns, fitting), blocks = (columns + block - 1) / block;
+  const auto stride = [](const View& view, int d) { return d < 0 ? 0 : view.layout.strides[d]; };
+  const LineAhead<3> lines(walk, 0, out.layout, inner < 0 ? dim : -1, rows, 32);
+  parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
+    const Scratch sums(size * block * (int64_t)sizeof(float), is_half_type<T>);
+    for (int64_t t = begin; t < end; ++t) {
+      const Cursor<3> at(walk, t / blocks);
+      const int64_t first = t % blocks * block;
+      const int64_t out_step = stride(out, inner), source_step = stride(source, inner),
+                    index_step = stride(index, inner);
+      scatter_block<T, mode>(
+          {bytes(out) + at.offset[0] + first * out_step, bytes(source) + at.offset[1] + first * source_step,
+           at.offset[2] + first * index_step, rows, std::min(block, columns - first), size, out.layout.strides[dim],
+           out_step, source.layout.strides[dim], source_step, index.layout.strides[dim], index_step,
+           lines.after(bytes(out), t / blocks)},
+          index, sums.as<float>());
+    }
+  });
+}
+
+template <Scatter mode>
+void scatter_numbers(const View& out, int dim, const View& index, const View& source) {
+  with_computable("scatter", out, [&](auto zero) { scatter_typed<decltype(zero), mode>(out, dim, index, source); });
+}
+
+/// A list by a list is what index_put does, which has no walk for a few elements.
+bool scatter_list(Scatter mode, const View& out, const View& index, const View& source) {
+  if (out.layout.rank != 1 || (mode != Scatter::replace && mode != Scatter::sum)) return false;
+  IndexPlan plan;
+  View base;
+  plan_slices(plan, base, out, 0, index);
+  index_put(base, source, plan, mode == Scatter::sum);
+  return true;
+}
+
+}  // namespace
+
+void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
+  check_index_type("scatter", index_view);
+  if (mode != Scatter::replace && !is_computable(out_view.layout.dtype)) unsupported("scatter", out_view);
+  if (index_view.layout.numel == 0) return;
+  if (scatter_list(mode, out_view, index_view, source_view)) return;
+  const View out = at_least_1d(out_view), index = at_least_1d(index_view), source = at_least_1d(source_view);
+  raise_first_invalid(index, dim, out.layout.sizes[dim]);
+  switch (mode) {
+    case Scatter::replace:
+      return with_item(itemsize(out.layout.dtype),
+                       [&](auto word) { scatter_typed<decltype(word), Scatter::replace>(out, dim, index, source); });
+    case Scatter::sum:
+      return scatter_numbers<Scatter::sum>(out, dim, index, source);
+    case Scatter::prod:
+      return scatter_numbers<Scatter::prod>(out, dim, index, source);
+    case Scatter::max:
+      return scatter_numbers<Scatter::max>(out, dim, index, source);
+    case Scatter::min:
+      return scatter_numbers<Scatter::min>(out, dim, index, source);
+  }
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,90 @@
+// Loops of the unary, binary and ternary formulas over integers and bool, vectorised by the compiler.
+#include "loops.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/pointwise/loops_integer.cpp"
+#include "../simd/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+#include "../simd/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+// The columns "kind" of the lists.
+constexpr bool numeric = true, floating = false;
+
+template <class T>
+using Storage = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
+template <class F, class T>
+void integer_unary(void* out, const void* a, int64_t n) {
+  auto* o = static_cast<Storage<T>*>(out);
+  auto* x = static_cast<const Storage<T>*>(a);
+  for (int64_t i = 0; i < n; ++i) o[i] = F::value(Number<T>(x[i])).raw;
+}
+template <class F, class T, int mask>
+void integer_binary(void* out, const void* a, const void* b, int64_t n) {
+  auto* o = static_cast<Storage<T>*>(out);
+  auto* x = static_cast<const Storage<T>*>(a);
+  auto* y = static_cast<const Storage<T>*>(b);
+  if constexpr (mask == 0) {
+    for (int64_t i = 0; i < n; ++i) o[i] = F::value(Number<T>(x[i]), Number<T>(y[i])).raw;
+  } else {
+    const Number<T> one(mask == 1 ? *x : *y);
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (mask == 1) o[i] = F::value(one, Number<T>(y[i])).raw;
+      else o[i] = F::value(Number<T>(x[i]), one).raw;
+    }
+  }
+}
+template <class F, class T>
+void integer_ternary(void* out, const void* a, const void* b, const void* c, int64_t n) {
+  auto* o = static_cast<Storage<T>*>(out);
+  auto* x = static_cast<const Storage<T>*>(a);
+  auto* y = static_cast<const Storage<T>*>(b);
+  auto* z = static_cast<const Storage<T>*>(c);
+  for (int64_t i = 0; i < n; ++i) o[i] = F::value(Number<T>(x[i]), Number<T>(y[i]), Number<T>(z[i])).raw;
+}
+
+template <class T>
+void fill_slot(Slot slot, UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& ternary) {
+  constexpr bool is_bool = std::is_same_v<T, bool>;
+#define WEFT_ROW(name, F, kind, ...)                              \
+  if constexpr (kind && (!is_bool || serves_bool(UnaryOp::name))) \
+    unary.loop[static_cast<int>(UnaryOp::name)][slot][0] = integer_unary<functors::F, T>;
+  WEFT_UNARY_OPS(WEFT_ROW)
+#undef WEFT_ROW
+#define WEFT_ROW(name, F, kind, ...)                                 \
+  if constexpr (kind && (!is_bool || serves_bool(BinaryOp::name))) { \
+    auto& row = binary.loop[static_cast<int>(BinaryOp::name)][slot]; \
+    row[0] = integer_binary<functors::F, T, 0>;                      \
+    row[1] = integer_binary<functors::F, T, 1>;                      \
+    row[2] = integer_binary<functors::F, T, 2>;                      \
+  }
+  WEFT_BINARY_OPS(WEFT_ROW)
+#undef WEFT_ROW
+#define WEFT_ROW(name, F, kind, ...) \
+  if constexpr (kind) ternary.loop[static_cast<int>(TernaryOp::name)][slot][0] = integer_ternary<functors::F, T>;
+  WEFT_TERNARY_OPS(WEFT_ROW)
+#undef WEFT_ROW
+}
+
+void fill_integer(UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& ternary) {
+  fill_slot<bool>(slot_bool, unary, binary, ternary);
+  fill_slot<uint8_t>(slot_u8, unary, binary, ternary);
+  fill_slot<int8_t>(slot_i8, unary, binary, ternary);
+  fill_slot<int16_t>(slot_i16, unary, binary, ternary);
+  fill_slot<int32_t>(slot_i32, unary, binary, ternary);
+  fill_slot<uint64_t>(slot_u64, unary, binary, ternary);
+  fill_slot<int64_t>(slot_i64, unary, binary, ternary);
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(fill_integer);
+void choose_integer_loops() { HWY_DYNAMIC_DISPATCH(fill_integer)(unary_loops, binary_loops, ternary_loops); }
+}  // namespace weft::cpu
+#endif

@@ -1,0 +1,35 @@
+// Loops of the unary formulas over f32 and f64.
+#include "loops.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/pointwise/loops_unary.cpp"
+#include "../simd/simd_targets.hpp"
+#include <hwy/foreach_target.h>
+#include "../simd/simd_loops-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+template <class F, class T>
+void unary_loop(void* out, const void* a, int64_t n) {
+  for_vectors<T>(
+      static_cast<T*>(out), n, [](Vec<T> x) HWY_ATTR WEFT_INLINE { return F::value(x); }, Array<T>(a));
+}
+
+void fill_unary(UnaryLoops& loops) {
+#define WEFT_ROW(name, F, ...)                                                               \
+  loops.loop[static_cast<int>(UnaryOp::name)][slot_f32][0] = unary_loop<functors::F, float>; \
+  loops.loop[static_cast<int>(UnaryOp::name)][slot_f64][0] = unary_loop<functors::F, double>;
+  WEFT_UNARY_OPS(WEFT_ROW)
+#undef WEFT_ROW
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(fill_unary);
+void choose_unary_loops() { HWY_DYNAMIC_DISPATCH(fill_unary)(unary_loops); }
+}  // namespace weft::cpu
+#endif

@@ -1,0 +1,423 @@
+// Elementary functions of Vec: f32 within 2 ulp by polynomials, f64 by polynomials or, lane by lane, by the C library.
+// Included by simd-inl.hpp alone.
+#include <cmath>
+
+#include "simd_tables.hpp"
+#include "../../functors/number_format.hpp"
+
+#if defined(WEFT_SIMD_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_SIMD_MATH_INL
+#undef WEFT_SIMD_MATH_INL
+#else
+#define WEFT_SIMD_MATH_INL
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+
+template <class T>
+using Format = weft::detail::NumberFormat<T>;
+template <class T>
+using BitsTag = hn::ScalableTag<typename Format<T>::Bits>;
+template <class T>
+HWY_INLINE hn::Vec<BitsTag<T>> bits(Vec<T> x) {
+  return hn::BitCast(BitsTag<T>(), x.raw);
+}
+template <class T>
+HWY_INLINE hn::Vec<BitsTag<T>> bits_constant(typename Format<T>::Bits value) {
+  return hn::Set(BitsTag<T>(), value);
+}
+template <class T>
+HWY_INLINE Vec<T> infinity() {
+  return Vec<T>(static_cast<double>(__builtin_inff()));
+}
+template <class T>
+HWY_INLINE Vec<T> not_a_number() {
+  return Vec<T>(static_cast<double>(__builtin_nanf("")));
+}
+
+/// c[0] + c[1] x + c[2] x² + …, by Horner's rule.
+template <class T, class C, int N>
+HWY_INLINE Vec<T> polynomial(Vec<T> x, const C (&c)[N]) {
+  Vec<T> sum(c[N - 1]);
+#pragma GCC unroll 16
+  for (int i = N - 2; i >= 0; --i) sum = fma(sum, x, Vec<T>(c[i]));
+  return sum;
+}
+
+/// Calls `f` on each lane: for functions that have no polynomial here.
+template <class T, class F>
+HWY_INLINE Vec<T> by_lane(F f, Vec<T> a) {
+  HWY_ALIGN T x[HWY_LANES(T)];
+  hn::Store(a.raw, Tag<T>(), x);
+  for (T& lane : x) lane = f(lane);
+  return hn::Load(Tag<T>(), x);
+}
+template <class T, class F>
+HWY_INLINE Vec<T> by_lane(F f, Vec<T> a, Vec<T> b) {
+  HWY_ALIGN T x[HWY_LANES(T)], y[HWY_LANES(T)];
+  hn::Store(a.raw, Tag<T>(), x);
+  hn::Store(b.raw, Tag<T>(), y);
+  for (size_t i = 0; i < HWY_LANES(T); ++i) x[i] = f(x[i], y[i]);
+  return hn::Load(Tag<T>(), x);
+}
+
+using F32 = Vec<float>;
+using F64 = Vec<double>;
+#if HWY_TARGET == HWY_SCALAR
+struct Doubles {
+  F64 low;
+};
+HWY_INLINE Doubles widen(F32 x) { return {hn::PromoteTo(Tag<double>(), x.raw)}; }
+HWY_INLINE F32 narrow(Doubles x) { return Raw<float>(static_cast<float>(x.low.raw.raw)); }  // DemoteTo loses infinity
+template <class F>
+HWY_INLINE Doubles on_doubles(F f, Doubles a) {
+  return {f(a.low)};
+}
+template <class F>
+HWY_INLINE Doubles on_doubles(F f, Doubles a, Doubles b) {
+  return {f(a.low, b.low)};
+}
+#else
+/// One register of floats as two of doubles.
+struct Doubles {
+  F64 low, high;
+};
+HWY_INLINE Doubles widen(F32 x) {
+  const hn::Half<Tag<float>> half;
+  return {hn::PromoteTo(Tag<double>(), hn::LowerHalf(half, x.raw)),
+          hn::PromoteTo(Tag<double>(), hn::UpperHalf(half, x.raw))};
+}
+HWY_INLINE F32 narrow(Doubles x) {
+  const hn::Half<Tag<float>> half;
+  return hn::Combine(Tag<float>(), hn::DemoteTo(half, x.high.raw), hn::DemoteTo(half, x.low.raw));
+}
+template <class F>
+HWY_INLINE Doubles on_doubles(F f, Doubles a) {
+  return {f(a.low), f(a.high)};
+}
+template <class F>
+HWY_INLINE Doubles on_doubles(F f, Doubles a, Doubles b) {
+  return {f(a.low, b.low), f(a.high, b.high)};
+}
+#endif
+
+/// 2 to the power n, for a whole n within the range of normal numbers.
+template <class T>
+HWY_INLINE Vec<T> power_of_two(Vec<T> n) {
+  const Vec<T> biased = n + Vec<T>(Format<T>::shifter + Format<T>::bias);
+  return hn::BitCast(Tag<T>(), hn::ShiftLeft<Format<T>::mantissa>(bits(biased)));
+}
+/// x times 2 to the power n, rounded once, for any result.
+template <class T>
+HWY_INLINE Vec<T> scale(Vec<T> x, Vec<T> n) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(T) == 4) return Raw<T>{_mm512_scalef_ps(x.raw.raw, n.raw.raw)};
+  else return Raw<T>{_mm512_scalef_pd(x.raw.raw, n.raw.raw)};
+#else
+  const Vec<T> shifter(Format<T>::shifter);
+  const Vec<T> half = fma(n, Vec<T>(0.5), shifter) - shifter;
+  return x * power_of_two(half) * power_of_two(n - half);
+#endif
+}
+
+/// x = n ln 2 + r with |r| <= ln 2 / 2; `low` is what r lost to rounding.
+template <class T>
+struct Reduced {
+  Vec<T> n, r, low;
+};
+template <class T>
+HWY_INLINE Reduced<T> reduce_exp(Vec<T> x) {
+  const Vec<T> shifter(Format<T>::shifter);
+  const Vec<T> n = fma(x, Vec<T>(Format<T>::log2_e), shifter) - shifter;
+  const Vec<T> high = fnma(n, Vec<T>(Format<T>::ln2_high), x);
+  const Vec<T> r = fnma(n, Vec<T>(Format<T>::ln2_low), high);
+  return {n, r, fnma(n, Vec<T>(Format<T>::ln2_low), high - r)};
+}
+/// (exp(r) - 1 - r) / r² for |r| <= ln 2 / 2
+template <class T>
+HWY_INLINE Vec<T> exp_tail(Vec<T> r) {
+  return polynomial(r, Format<T>::exp_tail);
+}
+/// min(x, high); NaN stays NaN.
+template <class T>
+HWY_INLINE Vec<T> capped(Vec<T> x, double high) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  return select(x > Vec<T>(high), Vec<T>(high), x);
+#else
+  return hn::Min(Vec<T>(high).raw, x.raw);  // x86 gives the second where either is NaN
+#endif
+}
+/// max(low, x); NaN stays NaN.
+template <class T>
+HWY_INLINE Vec<T> raised(double low, Vec<T> x) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  return select(x < Vec<T>(low), Vec<T>(low), x);
+#else
+  return hn::Max(Vec<T>(low).raw, x.raw);
+#endif
+}
+template <class T>
+HWY_INLINE Vec<T> bounded(Vec<T> x, double low, double high) {
+  return raised(low, capped(x, high));
+}
+
+template <class T>
+HWY_INLINE Vec<T> exp(Vec<T> x) {
+  const Reduced<T> reduced = reduce_exp(bounded(x, Format<T>::exp_low, Format<T>::exp_high));
+  const Vec<T> r = reduced.r;
+  return scale(fma(r * r, exp_tail(r), r) + Vec<T>(1), reduced.n);
+}
+/// 2 to the power x for x <= 1, within 1 ulp.
+template <class T>
+HWY_INLINE Vec<T> exp2_of_nonpositive(Vec<T> x) {
+  const Vec<T> shifter(Format<T>::shifter), within = raised(Format<T>::exp2_low, x);
+  const Vec<T> n = (within + shifter) - shifter, r = within - n;
+  return scale(fma(r, polynomial(r, Format<T>::exp2_tail), Vec<T>(1)), n);
+}
+/// exp(x) - 1 for -80 <= x <= exp_high, without the care for zeros.
+template <class T>
+HWY_INLINE Vec<T> expm1_within(Vec<T> x) {
+  const Reduced<T> reduced = reduce_exp(x);
+  const Vec<T> r = reduced.r, p = r + fma(r * r, exp_tail(r), reduced.low);
+  const Vec<T> half_scale = power_of_two(reduced.n - Vec<T>(1));  // 2^n alone could overflow
+  const Vec<T> y = fma(half_scale, p, half_scale - Vec<T>(0.5));
+  return y + y;
+}
+template <class T>
+HWY_INLINE Vec<T> expm1(Vec<T> x) {
+  const Mask<T> tiny = abs(x) < Vec<T>(4 * Format<T>::smallest_normal);  // whose halves have fewer bits
+  return select(tiny, x, expm1_within(bounded(x, -80.0, Format<T>::exp_high)));
+}
+#if HWY_TARGET == HWY_AVX3
+HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
+  return Raw<float>{_mm512_permutexvar_ps(index.raw, _mm512_load_ps(table))};
+}
+#elif HWY_TARGET == HWY_AVX2
+HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), index.raw);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), index.raw);
+  return Raw<float>{_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index.raw, 28)))};
+}
+#else
+HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
+  HWY_ALIGN uint32_t at[HWY_LANES(float)];
+  HWY_ALIGN float x[HWY_LANES(float)];
+  hn::Store(index, BitsTag<float>(), at);
+  for (size_t i = 0; i < HWY_LANES(float); ++i) x[i] = table[at[i] & 15];
+  return hn::Load(Tag<float>(), x);
+}
+#endif
+
+/// Where |x|, at most 15.49 widths, falls: the nearest multiple of the width, by its last four bits, and the rest.
+struct Piece {
+  hn::Vec<BitsTag<float>> index;
+  F32 t;
+  Mask<float> first;
+};
+HWY_INLINE Piece piece_of(F32 x, double width) {
+  const F32 shifter(Format<float>::shifter), magnitude = capped(abs(x), 15.49 * width);
+  const F32 shifted = fma(magnitude, F32(1 / width), shifter);
+  return {bits(shifted), fnma(shifted - shifter, F32(width), magnitude), shifted == shifter};
+}
+/// c[from] + c[from + 1] t + … with the coefficients of each lane's piece.
+template <int from, int N>
+HWY_INLINE F32 piecewise(const Piece& at, const float (&c)[N][16]) {
+  F32 sum = look_up(c[N - 1], at.index);
+#pragma GCC unroll 16
+  for (int i = N - 2; i >= from; --i) sum = fma(sum, at.t, look_up(c[i], at.index));
+  return sum;
+}
+
+HWY_INLINE F32 tanh(F32 x) { return copy_sign(piecewise<0>(piece_of(x, tanh_width), tanh_parts), x); }
+HWY_INLINE F64 tanh(F64 x) {
+  const F64 two(2), magnitude = capped(abs(x), 20.0);
+  const Reduced<double> reduced = reduce_exp(magnitude + magnitude);
+  const F64 power = power_of_two(reduced.n), r = reduced.r;
+  const F64 p = r + fma(r * r, exp_tail(r), reduced.low);
+  const F64 e = fma(power, p, power - F64(1));  // exp(2 |x|) - 1
+  const F64 d = e + two, lost = e - (d - two), q = e / d;
+  const F64 better = fnma(q * lost, fnma(q, F64(0.5), F64(0.5)), q);  // 1 / d = (1 - q) / 2
+  return copy_sign(select(q < F64(0.75), better, q), x);
+}
+
+/// log(1 + f) + e ln 2 for 1 + f between sqrt(1/2) and sqrt(2).
+HWY_INLINE F32 log_core(F32 f, F32 e) {
+  const F32 p = polynomial(f, Format<float>::log_tail);
+  const F32 square = f * f;
+  F32 tail = fma(square * f, p, e * F32(Format<float>::ln2_low));
+  tail = fnma(F32(0.5), square, tail);
+  return fma(e, F32(Format<float>::ln2_high), f + tail);
+}
+HWY_INLINE F64 log_core(F64 f, F64 e) {
+  const F64 s = f / (F64(2) + f), z = s * s, half_square = F64(0.5) * f * f;
+  const F64 r = z * polynomial(z, Format<double>::log_tail);
+  const F64 low = fma(s, half_square + r, e * F64(Format<double>::ln2_low));
+  return fma(e, F64(Format<double>::ln2_high), f - (half_square - low));
+}
+/// x = m 2^e with m between sqrt(1/2) and sqrt(2), for a normal x.
+template <class T>
+struct Split {
+  Vec<T> m, e;
+};
+template <class T>
+HWY_INLINE Split<T> split(Vec<T> x) {
+  using Fmt = Format<T>;
+  const BitsTag<T> d;
+  const auto shifted = bits(x) + bits_constant<T>(Fmt::one - Fmt::root_half);
+  const auto exponent = hn::ShiftRight<Fmt::mantissa>(shifted);  // still biased
+  const auto fraction = shifted & bits_constant<T>((typename Fmt::Bits{1} << Fmt::mantissa) - 1);
+  const Vec<T> m = hn::BitCast(Tag<T>(), fraction + bits_constant<T>(Fmt::root_half));
+  const Vec<T> e = hn::BitCast(Tag<T>(), exponent | hn::Set(d, Fmt::whole_pattern));
+  return {m, e - Vec<T>(Fmt::whole + Fmt::bias)};
+}
+/// The logarithm's values off the positive numbers.
+template <class T>
+HWY_INLINE Vec<T> log_edges(Vec<T> x, Vec<T> result) {
+  result = select(x == infinity<T>(), x, result);
+  result = select(x == zero_like(x), -infinity<T>(), result);
+  return select(x < zero_like(x), not_a_number<T>(), select(is_nan(x), x, result));
+}
+template <class T>
+HWY_INLINE Vec<T> log(Vec<T> x) {
+  using Fmt = Format<T>;
+  const Mask<T> tiny = x < Vec<T>(Fmt::smallest_normal);
+  const Split<T> parts = split(select(tiny, x * Vec<T>(Fmt::to_normal), x));
+  const Vec<T> e = parts.e - select(tiny, Vec<T>(Fmt::to_normal_log2), zero_like(x));
+  return log_edges(x, log_core(parts.m - Vec<T>(1), e));
+}
+template <class T>
+HWY_INLINE Vec<T> log1p(Vec<T> x) {
+  const Vec<T> one(1), u = x + one, back = u - one;
+  const Vec<T> lost = (one - (u - back)) + (x - back);  // x + 1 = u + lost, exactly
+  const Split<T> parts = split(u);
+  // The exponent of a large u has no normal inverse, and what it lost does not count.
+  const Vec<T> scaled = select(parts.e > Vec<T>(100), zero_like(x), lost * power_of_two(-parts.e));
+  const Vec<T> f = (parts.m - one) + scaled;
+  return select(x == zero_like(x), x, log_edges(u, log_core(f, parts.e)));
+}
+
+HWY_INLINE F32 erf(F32 x) {
+  const Piece at = piece_of(x, erf_width);
+  const F32 start = select(at.first, at.t, look_up(erf_parts[0], at.index));  // piece 0 is of erf(t) - t
+  return copy_sign(fma(piecewise<1>(at, erf_parts), at.t, start), x);
+}
+HWY_INLINE F64 erf(F64 x) {
+  return by_lane([](double lane) { return ::erf(lane); }, x);
+}
+
+/// x - n pi / 2 for the nearest whole n, and n; exact enough up to 2^28.
+struct Angle {
+  F64 n, r;
+};
+HWY_INLINE F64 quarter_turns(F64 x) {
+  const F64 shifter(Format<double>::shifter);
+  return fma(x, F64(0.63661977236758134), shifter) - shifter;
+}
+/// sin(x) where `turn` is 0, cos(x) where it is 1.
+HWY_INLINE F32 sine(F32 x, double turn) {
+  const Doubles wide = widen(x);
+  const Doubles n = on_doubles([](F64 w) HWY_ATTR { return quarter_turns(w); }, wide);
+  const Doubles rest = on_doubles(
+      [](F64 w, F64 k)
+          HWY_ATTR { return fnma(k, F64(1.58932547735281966916e-08), fnma(k, F64(1.57079631090164184570), w)); },
+      wide, n);
+  const F32 r = narrow(rest), z = r * r;
+  const Doubles quadrant = on_doubles(
+      [turn](F64 k) HWY_ATTR {
+        const F64 q = k + F64(turn);
+        return q - F64(4) * floor(q * F64(0.25));
+      },
+      n);
+  const F32 q = narrow(quadrant);
+  const F32 s = fma(
+      r * z,
+      polynomial(z, {-0.166666666409055055, 0.00833332932356249136, -0.000198393186036434052, 2.71818005309399077e-6}),
+      r);
+  const F32 c = fma(
+      z * z,
+      polynomial(z, {0.0416666666209681554, -0.00138888836201834771, 0.000024799489745684461, -2.72080321171759754e-7}),
+      fma(F32(-0.5), z, F32(1)));
+  const F32 value = select((q == F32(1)) | (q == F32(3)), c, s);
+  return select(q >= F32(2), -value, value);
+}
+// Lane by lane where one is far out; the others keep what they are without it.
+HWY_INLINE F32 sin(F32 x) {
+  const auto far = abs(x) > F32(1e8);
+  const F32 near = select(x == zero_like(x), x, sine(x, 0));
+  return any(far) ? select(far, by_lane([](float lane) { return ::sinf(lane); }, x), near) : near;
+}
+HWY_INLINE F32 cos(F32 x) {
+  const auto far = abs(x) > F32(1e8);
+  const F32 near = sine(x, 1);
+  return any(far) ? select(far, by_lane([](float lane) { return ::cosf(lane); }, x), near) : near;
+}
+HWY_INLINE F64 sin(F64 x) {
+  return by_lane([](double lane) { return ::sin(lane); }, x);
+}
+HWY_INLINE F64 cos(F64 x) {
+  return by_lane([](double lane) { return ::cos(lane); }, x);
+}
+
+/// exp(b log |a|) in double precision, with the special values of C's pow.
+HWY_INLINE F32 pow(F32 a, F32 b) {
+  const F32 one(1), magnitude = abs(a), inf = infinity<float>();
+  const Doubles product = on_doubles([](F64 x, F64 y) HWY_ATTR { return exp(y * log(x)); }, widen(magnitude), widen(b));
+  F32 result = narrow(product);
+  const Mask<float> whole = (floor(b) == b) & (abs(b) < inf);
+  const F32 half = b * F32(0.5);
+  const Mask<float> odd = whole & (floor(half) != half);
+  result = select(odd, copy_sign(result, a), result);
+  const Mask<float> negative = (a < zero_like(a)) & (magnitude < inf);
+  result = select(negative & (abs(b) < inf) & !whole, not_a_number<float>(), result);
+  result = select((magnitude == one) & (abs(b) == inf), one, result);
+  return select((b == zero_like(b)) | (a == one), one, result);
+}
+HWY_INLINE F64 pow(F64 a, F64 b) {
+  return by_lane([](double x, double y) { return ::pow(x, y); }, a, b);
+}
+
+/// fmod of numbers that are not negative, of which x is less than 2^52 times y.
+HWY_INLINE F64 fmod_near(F64 x, F64 y) {
+  const F64 whole = trunc(x / y), rest = fnma(whole, y, x);  // both exact, but x / y may round up to a whole number
+  return select(whole == F64(0), x, select(rest < F64(0), rest + y, rest));
+}
+HWY_INLINE F32 fmod(F32 a, F32 b) {
+  const F32 x = abs(a), y = abs(b);
+  if (any(x >= y * F32(0x1p29))) return by_lane([](float p, float q) { return ::fmodf(p, q); }, a, b);
+  return copy_sign(narrow(on_doubles([](F64 p, F64 q) HWY_ATTR { return fmod_near(p, q); }, widen(x), widen(y))), a);
+}
+HWY_INLINE F64 fmod(F64 a, F64 b) {
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128  // these round the product
+  const F64 x = abs(a), y = abs(b);
+  if (!any(x >= y * F64(0x1p52))) return copy_sign(fmod_near(x, y), a);
+#endif
+  return by_lane([](double p, double q) { return ::fmod(p, q); }, a, b);
+}
+
+HWY_INLINE F64 atan2_wide(F64 a, F64 b) {
+  const F64 y = abs(a), x = abs(b);
+  const Mask<double> steep = y > x;
+  const F64 high = select(steep, y, x), low = select(steep, x, y);
+  F64 t = low / high;
+  t = select(high == F64(0), F64(0), select(low == infinity<double>(), F64(1), t));
+  F64 r =
+      t * polynomial(t * t, {0.999999999998446456, -0.333333332706839972, 0.199999957891126506, -0.142856020716234415,
+                             0.111095370923245465, -0.0907752738033457838, 0.076173882607422059, -0.0637516083051667991,
+                             0.0506351149986406082, -0.0355119111522122042, 0.0201617918129674144,
+                             -0.00837493409495064612, 0.00220875520789401718, -0.000273629264667848676});
+  r = select(steep, F64(1.5707963267948966) - r, r);
+  r = select(copy_sign(F64(1), b) < F64(0), F64(3.1415926535897931) - r, r);
+  return select(is_nan(a) | is_nan(b), a + b, copy_sign(r, a));
+}
+HWY_INLINE F32 atan2(F32 a, F32 b) {
+  return narrow(on_doubles([](F64 x, F64 y) HWY_ATTR { return atan2_wide(x, y); }, widen(a), widen(b)));
+}
+HWY_INLINE F64 atan2(F64 a, F64 b) {
+  return by_lane([](double x, double y) { return ::atan2(x, y); }, a, b);
+}
+
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target

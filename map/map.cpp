@@ -1,0 +1,190 @@
+#include "map.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "../backends/cpu/map.hpp"
+#include "../backends/observe.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/detail/promote.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr const char* op = "map";
+constexpr int max_inputs = 6;
+static_assert(3 * max_inputs + 2 <= cpu::max_map_operands);
+
+/// The number type of the loops: 0 f32, 1 f64, 2 i64.
+int type_index(DType dtype) { return is_floating(dtype) ? (dtype == DType::f64 ? 1 : 0) : 2; }
+
+/// A call as its gradients need it again; the operands have one dtype.
+template <int n>
+struct Call {
+  const detail::MapProgram* program;
+  std::shared_ptr<const void> function;
+  Saved operands[n];
+  Dims shapes[n];
+  DType dtype;
+  Dims shape;
+};
+
+/// One loop over `shape` that reads and writes its number type; outputs are added before inputs.
+class Pass {
+ public:
+  Pass(const Dims& shape, DType dtype)
+      : shape_(shape),
+        type_(type_index(dtype) == 2 ? DType::i64 : compute_type(dtype)),
+        layout_(contiguous_layout(shape, dtype)) {}
+
+  /// An undefined tensor is an output that nobody wants.
+  void output(const Tensor& t) { output(t, type_); }
+  void output(const Tensor& t, DType type) {
+    list_[count_++] = {t.defined() ? t.raw_view() : View{nullptr, layout_}, type};
+    ++outputs_;
+  }
+  /// An undefined tensor is 0.
+  void input(const Tensor& t) {
+    static constexpr double zero = 0;
+    View view;
+    if (!t.defined()) {
+      view.data = const_cast<double*>(&zero);
+      view.layout.dtype = type_;
+    } else {
+      view = t.impl()->wrapped_number ? scalar_view(t.impl(), type_, scalars_[count_]) : t.raw_view();
+    }
+    list_[count_++] = {broadcast_view(view, shape_), type_};
+  }
+  void run(const detail::MapLoop& loop, const void* function) {
+    const auto chosen = loop.at[cpu::map_level()];
+    const auto pass = [&] { cpu::run_map(chosen, function, {list_, static_cast<size_t>(count_)}, outputs_); };
+    if (WEFT_LIKELY(!detail::kernels_are_observed())) return pass();
+    const View* views[cpu::max_map_operands];
+    for (int i = 0; i < count_; ++i) views[i] = &list_[i].view;
+    const std::span<const View* const> all(views, static_cast<size_t>(count_));
+    const auto outputs = static_cast<size_t>(outputs_);
+    detail::run_observed("map", all.first(outputs), all.subspan(outputs), pass);
+  }
+
+ private:
+  const Dims& shape_;
+  DType type_;
+  Layout layout_;
+  int count_ = 0, outputs_ = 0;
+  cpu::MapOperand list_[cpu::max_map_operands];
+  alignas(8) unsigned char scalars_[cpu::max_map_operands][8];
+};
+
+/// Makes `node` (taken over), called `op`, the producer of those outputs that are there.
+void own_outputs(Node* node, const char* node_op, std::span<const Tensor> outputs) {
+  node->op = node_op;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) continue;
+    node->refs.increment();
+    set_history(outputs[i].impl(), node, static_cast<uint16_t>(i));
+  }
+  release(node);
+}
+bool any_needs_gradient(std::span<const Tensor> tensors) {
+  return std::ranges::any_of(tensors, [](const Tensor& t) { return t.defined() && needs_gradient(t.impl()); });
+}
+
+void refuse_third_derivative(Node& self, Tensor*, Tensor*) {
+  const CallScope scope(CallPlace{op, self.where});
+  raise<NotImplementedError>({.problem = "a mapped function has two derivatives, and a third one is asked for",
+                              .remedy = "write it with ordinary ops"});
+}
+
+/// The gradient of the gradient pass: its inputs are the incoming gradient and the operands.
+template <int n>
+struct SecondBackward {
+  Call<n> call;
+  Saved gradient;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const CallScope scope(CallPlace{op, self.where});
+    Tensor inputs[2 * n + 1] = {gradient.get(self)}, out[n + 1];
+    Pass pass(call.shape, call.dtype);
+    for (int i = 0; i <= n; ++i) {
+      if (self.wants(i)) out[i] = make(call.shape, call.dtype, Device());
+      pass.output(out[i]);
+    }
+    for (int i = 0; i < n; ++i) {
+      inputs[1 + i] = call.operands[i].get(self);
+      inputs[1 + n + i] = incoming[i];
+    }
+    for (const Tensor& t : inputs) pass.input(t);
+    pass.run(call.program->second[type_index(call.dtype)], call.function.get());
+    if (recording() && any_needs_gradient(inputs)) {
+      own_outputs(make_general_node(inputs, n + 1, refuse_third_derivative), "map_second", out);
+    }
+    if (self.wants(0)) outgoing[0] = std::move(out[0]);
+    for (int i = 0; i < n; ++i) {
+      if (self.wants(1 + i)) outgoing[1 + i] = unbroadcast(std::move(out[1 + i]), call.shapes[i], call.dtype, Device());
+    }
+  }
+};
+
+template <int n>
+struct Backward {
+  Call<n> call;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    Tensor inputs[n + 1] = {std::move(incoming[0])}, out[n];
+    Pass pass(call.shape, call.dtype);
+    for (int i = 0; i < n; ++i) {
+      if (self.wants(i)) out[i] = make(call.shape, call.dtype, Device());
+      pass.output(out[i]);
+      inputs[1 + i] = call.operands[i].get(self);
+    }
+    for (const Tensor& t : inputs) pass.input(t);
+    pass.run(call.program->gradient[type_index(call.dtype)], call.function.get());
+    if (recording() && any_needs_gradient(inputs)) {
+      SecondBackward<n> second{call, Saved(inputs[0])};
+      own_outputs(make_general_node(inputs, n, std::move(second)), "map_gradient", out);
+    }
+    for (int i = 0; i < n; ++i) {
+      if (self.wants(i)) outgoing[i] = unbroadcast(std::move(out[i]), call.shapes[i], call.dtype, Device());
+    }
+  }
+};
+
+template <int n>
+Tensor run(const detail::MapProgram& program, const void* function, const Operand* const* list) {
+  return [&]<size_t... k>(std::index_sequence<k...>) {
+    const CallScope scope(op, list[0]->where);
+    Prepared<n> p;
+    prepare<n>(p, {list[k]...}, Kind::numeric);
+    if (!p.device.is_cpu()) raise_missing_kernel(p.device);
+    if (is_storage_only(p.dtype) || p.dtype == DType::u64) {
+      raise<DTypeError>({.problem = fmt::format("a function of float, double or int64_t cannot take {}", name(p.dtype)),
+                         .remedy = "convert the operand with to(dtype)"});
+    }
+    const DType result = program.result[type_index(p.dtype)];
+    const bool same_kind = result != DType::boolean && is_floating(result) == is_floating(p.dtype);
+    Tensor out = make(p.shape, same_kind ? p.dtype : result, p.device);
+    Pass pass(p.shape, p.dtype);
+    pass.output(out, result);
+    for (const Tensor& t : p.operands) pass.input(t);
+    pass.run(program.value[type_index(p.dtype)], function);
+    if (same_kind && is_floating(p.dtype) && should_record(p.operands[k]...)) {
+      Call<n> call{&program, program.keep(function), {Saved(p.operands[k])...}, {p.operands[k].shape()...}, p.dtype,
+                   p.shape};
+      record(out, Backward<n>{std::move(call)}, p.operands[k]...);
+    }
+    return out;
+  }
+  (std::make_index_sequence<n>());
+}
+
+}  // namespace
+
+Tensor detail::run_map(const MapProgram& program, const void* function, const Operand* const* operands) {
+  using Run = Tensor (*)(const MapProgram&, const void*, const Operand* const*);
+  static constexpr Run runs[max_inputs] = {run<1>, run<2>, run<3>, run<4>, run<5>, run<6>};
+  return runs[program.n - 1](program, function, operands);
+}
+
+}  // namespace weft
