@@ -112,7 +112,13 @@ class GraphRun {
   std::vector<Capture>& captures() { return captures_; }
 
   void execute() {
+    if (WEFT_LIKELY(detail::current_call.op == nullptr)) return run_all();
     const OutsideCalls hooks_have_places_of_their_own;
+    run_all();
+  }
+
+ private:
+  void run_all() {
     if (!captures_.empty()) find_paths();
     discover();
     for (const Edge& edge : scratch_.roots) {
@@ -129,7 +135,6 @@ class GraphRun {
     }
   }
 
- private:
   struct Foreign {
     explicit Foreign(size_t outputs) : slots(outputs) {}
     int32_t pending = 0;
@@ -449,37 +454,43 @@ class GraphRun {
 
 namespace {
 
-Tensor check_seed(const Tensor& output, const Tensor* seed) {
-  if (!output.defined()) detail::raise_undefined();
+Tensor check_seed(const Tensor& output, const Tensor* seed, Location where) {
+  if (!output.defined()) detail::raise_undefined("backward", where);
   if (!output.requires_grad()) {
-    raise<AutogradError>({.problem = "the output does not require a gradient",
+    raise<AutogradError>({.op = "backward",
+                          .problem = "the output does not require a gradient",
                           .details = fmt::format("shape {}, {}", output.shape().text(), name(output.dtype())),
-                          .remedy = "no input required a gradient, or it was computed under NoGradGuard"});
+                          .remedy = "no input required a gradient, or it was computed under NoGradGuard"},
+                         where);
   }
   if (seed == nullptr || !seed->defined()) {
     if (output.numel() != 1) {
       raise<AutogradError>(
-          {.problem = fmt::format("an output of shape {} needs a seed gradient", output.shape().text()),
-           .remedy = "reduce it, for example with sum(), or pass a seed of its shape"});
+          {.op = "backward",
+           .problem = fmt::format("an output of shape {} needs a seed gradient", output.shape().text()),
+           .remedy = "reduce it, for example with sum(), or pass a seed of its shape"},
+          where);
     }
     return detail::ones_like_unrecorded(output);
   }
   if (seed->shape() != output.shape() || seed->dtype() != output.dtype() || seed->device() != output.device()) {
-    raise<ShapeError>({.problem = "the seed must match its output",
+    raise<ShapeError>({.op = "backward",
+                       .problem = "the seed must match its output",
                        .details = fmt::format("output {} {} on {}, seed {} {} on {}", name(output.dtype()),
                                               output.shape().text(), output.device().name(), name(seed->dtype()),
-                                              seed->shape().text(), seed->device().name())});
+                                              seed->shape().text(), seed->device().name())},
+                      where);
   }
   return *seed;
 }
 
 void add_outputs(GraphRun& run, std::span<const Tensor> outputs, std::span<const Tensor> seeds, Location where) {
-  const CallScope call("backward", where);
   if (!seeds.empty() && seeds.size() != outputs.size()) {
-    raise<ValueError>({.problem = fmt::format("{} seeds for {} outputs", seeds.size(), outputs.size())});
+    raise<ValueError>(
+        {.op = "backward", .problem = fmt::format("{} seeds for {} outputs", seeds.size(), outputs.size())}, where);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Tensor seed = check_seed(outputs[i], seeds.empty() ? nullptr : &seeds[i]);
+    Tensor seed = check_seed(outputs[i], seeds.empty() ? nullptr : &seeds[i], where);
     TensorImpl* impl = outputs[i].impl();
     run.add_root(impl->node, impl->output_number, std::move(seed));
   }

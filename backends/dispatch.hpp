@@ -180,8 +180,8 @@ struct KernelTable {
   void (*sgd)(std::span<const SgdSlot>, const SgdSettings&);
 };
 
-/// The pointers above in order: name, how many of its leading views it writes (`slots`: those of a slot that are not the
-/// gradient), and whether devices have it too or leave it null, so that the op's composite body runs there.
+/// The pointers above in order: name, how many of its leading views it writes (`slots`: those of a slot that are not
+/// the gradient), and whether devices have it too or leave it null, so that the op's composite body runs there.
 // clang-format off
 #define WEFT_KERNELS(X) \
   X(unary, 1, devices) X(unary_gradient, 1, devices) X(binary, 1, devices) X(compare, 1, devices) \

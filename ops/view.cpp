@@ -181,7 +181,7 @@ Tensor view_if_possible(const Tensor& x, const Dims& shape) {
 }
 
 // The common case, in which nothing is raised or recorded, so that no name is needed.
-bool is_plain_view(const Tensor& x, const Dims& wanted) {
+inline bool is_plain_view(const Tensor& x, const Dims& wanted) {
   return x.defined() && x.is_contiguous() && makes(wanted, x.numel()) && !should_record(x);
 }
 
