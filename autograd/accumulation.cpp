@@ -24,13 +24,14 @@ AccumulationNode* new_accumulation_node(TensorImpl* leaf) {
   return new (detail::allocate_block(sizeof(AccumulationNode))) AccumulationNode(leaf);
 }
 
+}  // namespace
+
 NodeHooks::Kept* kept_slot(NodeHooks& hooks, uint16_t output) {
   for (auto& kept : hooks.kept) {
     if (kept.output == output) return &kept;
   }
   return nullptr;
 }
-}  // namespace
 
 AccumulationNode::AccumulationNode(TensorImpl* leaf_)
     : Node(&accumulation_functions, "accumulate_grad", Location::none()), leaf(leaf_) {
@@ -176,19 +177,36 @@ Tensor Tensor::grad(Location where) const {
   return kept != nullptr ? kept->gradient : Tensor();
 }
 
+static void check_grad(const Tensor& t, const Tensor& grad, Location where) {
+  if (!grad.defined() || (grad.shape() == t.shape() && grad.dtype() == t.dtype() && grad.device() == t.device()))
+    return;
+  raise<ShapeError>({.op = "set_grad",
+                     .problem = "a gradient has the shape, dtype and device of its tensor",
+                     .details = fmt::format("tensor {} {}, gradient {} {}", name(t.dtype()), t.shape().text(),
+                                            name(grad.dtype()), grad.shape().text())},
+                    where);
+}
+
+// Of a result: where its gradient is retained.
+[[gnu::noinline]] static void set_retained_grad(const Tensor& result, const Tensor& grad, Location where) {
+  const TensorImpl& impl = *result.impl();
+  check_grad(result, grad, where);
+  Tensor other = grad;  // then the one so far, which dies after the lock
+  if (NodeHooks* hooks = impl.node != nullptr ? impl.node->hooks.load(std::memory_order_acquire) : nullptr) {
+    detail::WordLock lock(hooks->word);
+    if (NodeHooks::Kept* kept = kept_slot(*hooks, impl.output_number)) return std::swap(kept->gradient, other);
+  }
+  if (!grad.defined()) return;
+  raise<AutogradError>({.op = "set_grad",
+                        .problem = "only a leaf that requires a gradient has one",
+                        .remedy = "call requires_grad_(), or retain_grad() on a result"},
+                       where);
+}
+
 void Tensor::set_grad(const Tensor& grad, Location where) const {
-  const CallScope call("set_grad", where);
   AccumulationNode* node = accumulation_node(held("set_grad", where));
-  if (node == nullptr) {
-    if (!grad.defined()) return;
-    raise<AutogradError>(
-        {.problem = "only a leaf that requires a gradient has one", .remedy = "call requires_grad_()"});
-  }
-  if (grad.defined() && (grad.shape() != shape() || grad.dtype() != dtype() || grad.device() != device())) {
-    raise<ShapeError>({.problem = "a gradient has the shape, dtype and device of its tensor",
-                       .details = fmt::format("tensor {} {}, gradient {} {}", name(dtype()), shape().text(),
-                                              name(grad.dtype()), grad.shape().text())});
-  }
+  if (WEFT_UNLIKELY(node == nullptr)) return set_retained_grad(*this, grad, where);
+  if (grad.defined()) check_grad(*this, grad, where);
   Tensor other = grad;  // then the one so far, which dies after the lock
   AccumulationNode::Lock lock(*node);
   std::swap(node->grad, other);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 
+#include "hooks.hpp"
 #include "node.hpp"
 #include "../tensor/word_lock.hpp"
 
@@ -37,6 +38,9 @@ struct AccumulationNode : Node {
 
 /// The accumulation node of a leaf that requires a gradient.
 AccumulationNode* accumulation_node(const TensorImpl* leaf);
+
+/// Where the retained gradient of a node's output is kept, or null. Under the lock of `hooks`.
+NodeHooks::Kept* kept_slot(NodeHooks& hooks, uint16_t output);
 
 /// Adds `gradient` to the leaf's: takes the buffer over when nobody else holds it.
 void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph);

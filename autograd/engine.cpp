@@ -112,13 +112,7 @@ class GraphRun {
   std::vector<Capture>& captures() { return captures_; }
 
   void execute() {
-    if (WEFT_LIKELY(detail::current_call.op == nullptr)) return run_all();
-    const OutsideCalls hooks_have_places_of_their_own;
-    run_all();
-  }
-
- private:
-  void run_all() {
+    if (WEFT_UNLIKELY(detail::current_call.op != nullptr)) return execute_outside();
     if (!captures_.empty()) find_paths();
     discover();
     for (const Edge& edge : scratch_.roots) {
@@ -133,6 +127,13 @@ class GraphRun {
       detail::drop_unpacked(*node);
       throw;
     }
+  }
+
+ private:
+  // Hooks have places of their own.
+  [[gnu::noinline]] void execute_outside() {
+    const OutsideCalls users_code;
+    execute();
   }
 
   struct Foreign {

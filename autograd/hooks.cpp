@@ -188,6 +188,31 @@ bool HookHandle::remove() {
   return list != nullptr && list->remove(id_);
 }
 
+namespace {
+
+// A retained gradient adds up as a leaf's does. No kernel runs under the lock: whoever watches it may ask for the
+// gradient.
+void add_to_kept(NodeHooks& hooks, uint16_t output, const Tensor& gradient) {
+  const CallScope call(CallPlace{"retain_grad"});
+  for (;;) {
+    Tensor before;
+    {
+      detail::WordLock lock(hooks.word);
+      const NodeHooks::Kept* kept = kept_slot(hooks, output);
+      if (kept == nullptr) return;
+      before = kept->gradient;
+    }
+    Tensor sum = before.defined() ? detail::recorded_add(before, gradient) : gradient;  // dies after the lock
+    detail::WordLock lock(hooks.word);
+    NodeHooks::Kept* kept = kept_slot(hooks, output);
+    if (kept == nullptr) return;
+    if (kept->gradient.impl() != before.impl()) continue;  // another pass was here
+    return std::swap(kept->gradient, sum);
+  }
+}
+
+}  // namespace
+
 void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient) {
   NodeHooks& hooks = *node.hooks.load(std::memory_order_acquire);
   if (const auto snapshot = hooks.list->snapshot()) {
@@ -202,12 +227,7 @@ void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient) {
     }
     gradient = std::move(event.grad);
   }
-  if (WEFT_LIKELY(!hooks.retains.load(std::memory_order_relaxed))) return;
-  Tensor old;  // dies after the lock
-  detail::WordLock lock(hooks.word);
-  for (NodeHooks::Kept& kept : hooks.kept) {
-    if (kept.output == output) old = std::exchange(kept.gradient, gradient);
-  }
+  if (WEFT_UNLIKELY(hooks.retains.load(std::memory_order_relaxed))) add_to_kept(hooks, output, gradient);
 }
 
 void run_accumulated_hooks(Node& node, const Tensor& leaf) {

@@ -94,6 +94,45 @@ TEST(Grad, RunsNothingBelowItsInputs) {
   EXPECT_EQ(x.grad().item<float>(), 4);
 }
 
+TEST(Grad, RunsTheHooksOfWhatItCapturesAndSeveralCapturesLieOnOnePath) {
+  const Tensor x = tensor({2.0}, f64).requires_grad_();
+  const Tensor h = x * x, k = h * 3.0, y = k * h;
+  register_hook(h, [](const Tensor& g) { return g * 10.0; });
+  EXPECT_EQ(grad({y}, {h}, {}, {.retain_graph = true})[0].item<double>(), 240);
+  const auto g = grad({y}, {h, k, x}, {}, {.retain_graph = true});
+  EXPECT_EQ(g[0].item<double>(), 240);  // whatever else is asked for
+  EXPECT_EQ(g[1].item<double>(), 4);
+  EXPECT_EQ(g[2].item<double>(), 960);
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_EQ(grad({y}, {k})[0].item<double>(), 4);
+  k.backward();  // what stands behind k did not run, and keeps what it saved
+  EXPECT_EQ(x.grad().item<double>(), 120);
+}
+
+// The figures are PyTorch's.
+TEST(Grad, RetainedGradientsAddUpAsALeafs) {
+  const Tensor x = tensor({2.0}, f64).requires_grad_();
+  const Tensor h = x * x, y = h * 3.0;
+  h.retain_grad();
+  y.backward({.retain_graph = true});
+  const Tensor first = h.grad();
+  EXPECT_EQ(first.item<double>(), 3);
+  y.backward({.retain_graph = true});
+  EXPECT_EQ(h.grad().item<double>(), 6);
+  EXPECT_EQ(first.item<double>(), 3);
+  (h * 1.0).backward({.create_graph = true});
+  EXPECT_EQ(h.grad().item<double>(), 7);
+  h.set_grad({});
+  EXPECT_FALSE(h.grad().defined());
+  grad({y}, {x});
+  EXPECT_EQ(h.grad().item<double>(), 3);
+  h.set_grad(tensor({5.0}, f64));
+  EXPECT_EQ(h.grad().item<double>(), 5);
+  EXPECT_THROW(h.set_grad(tensor({5.0, 6.0}, f64)), ShapeError);
+  EXPECT_THROW(y.set_grad(tensor({5.0}, f64)), AutogradError);
+  x.set_grad({});
+}
+
 TEST(Grad, RefusesUnusedInputsUnlessAllowed) {
   const Tensor x = tensor({2.0}).requires_grad_(), other = tensor({1.0}).requires_grad_();
   const Tensor y = x * 3.0;

@@ -208,12 +208,13 @@ TEST(Threads, HooksAndKeptGradientsOfASharedGraph) {
   on_threads(3, [&](int t) {
     for (int i = 0; i < 60; ++i) {
       z.backward({.retain_graph = true});
-      EXPECT_EQ(values(y.grad()), Doubles(4, 4.0));
+      EXPECT_EQ(std::fmod(y.grad().sum().item<double>(), 16.0), 0);  // whole passes, however many
       if (i != 20 + t) continue;
       EXPECT_TRUE(handles[t].remove());
     }
   });
   EXPECT_GE(calls, 3 * 21);
+  EXPECT_EQ(values(y.grad()), Doubles(4, 4.0 * 180));
   EXPECT_EQ(values(x.grad()), Doubles(4, 8.0 * 180));
 }
 

@@ -28,7 +28,7 @@ std::string error_of(const std::function<void()>& f) {
   do {                                                                               \
     const std::string text_ = error_of<E>([&] { Tensor unused = expression; });      \
     EXPECT_NE(text_.find(words), std::string::npos) << #expression << ": " << text_; \
-    EXPECT_NE(text_.find("indexing_test.cpp:"), std::string::npos) << text_;         \
+    EXPECT_NE(text_.find("subscript_test.cpp:"), std::string::npos) << text_;        \
     EXPECT_LE(std::count(text_.begin(), text_.end(), '\n'), 2) << text_;             \
   } while (false)
 

@@ -34,11 +34,11 @@ std::string refused(const Tensor& x, const std::function<void()>& write) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 2) << text;
   return text;
 }
-#define EXPECT_REFUSED(E, x, write, words)                                         \
-  do {                                                                             \
-    const std::string text_ = refused<E>(x, [&] { write; });                       \
-    EXPECT_NE(text_.find(words), std::string::npos) << #write << ": " << text_;    \
-    EXPECT_NE(text_.find("indexing_write_test.cpp:"), std::string::npos) << text_; \
+#define EXPECT_REFUSED(E, x, write, words)                                          \
+  do {                                                                              \
+    const std::string text_ = refused<E>(x, [&] { write; });                        \
+    EXPECT_NE(text_.find(words), std::string::npos) << #write << ": " << text_;     \
+    EXPECT_NE(text_.find("subscript_write_test.cpp:"), std::string::npos) << text_; \
   } while (false)
 
 // ---- values ---------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ TEST(SetItem, RaisesTheVersionOnceAndNamesTheWriter) {
     FAIL();
   } catch (const AutogradError& e) {
     EXPECT_NE(std::string(e.what()).find("written by setitem at "), std::string::npos) << e.what();
-    EXPECT_NE(std::string(e.what()).find("indexing_write_test.cpp:"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("subscript_write_test.cpp:"), std::string::npos) << e.what();
   }
 }
 

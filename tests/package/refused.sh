@@ -7,7 +7,7 @@ include=$2
 failed=0
 
 compile() {
-  printf '#include <weft/tensor/tensor.hpp>\nusing namespace weft;\nvoid f(const Tensor& x, const Tensor& mask) {\n  %s\n}\n' "$1" |
+  printf '#include <weft/tensor/index.hpp>\nusing namespace weft;\nvoid f(const Tensor& x, const Tensor& mask) {\n  %s\n}\n' "$1" |
     "$compiler" -std=c++20 -fsyntax-only -I"$include" -x c++ - 2>&1
 }
 refuse() {
