@@ -18,8 +18,8 @@ extern WEFT_API constinit thread_local CallPlace current_call;
 inline Location place_of(Location where) { return current_call.op != nullptr ? current_call.where : where; }
 }  // namespace detail
 
-/// While it lives, this thread is in `op`, which keeps its name as long; it was called at `where`, or, inside another
-/// scope, at that one's place. An op written with others opens one and calls them as anybody would.
+/// While it lives, this thread is in `op`, called at `where`, or, inside another scope, at its place; other ops are
+/// called as anybody would. The graph keeps the pointer: `op` is a literal, or lives as long.
 class CallScope {
  public:
   explicit CallScope(const char* op, Location where = {}) : outer_(detail::current_call) {
