@@ -179,13 +179,12 @@ struct Watched<slot> {
 
 KernelTable watched_tables[device_type_count];
 
-// A row that is being read is complete: its device started before.
+// A pointer is written once, before anybody goes by its row: other threads may still be reading rows that were left.
 void watch_kernels() {
   for (int device = 0; device < device_type_count; ++device) {
     KernelTable& row = watched_tables[device];
-    if (kernels(static_cast<DeviceType>(device)).copy == Watched<&KernelTable::copy>::call) continue;
 #define WEFT_WATCH(name, ...) \
-  row.name = kernel_tables[device].name != nullptr ? &Watched<&KernelTable::name>::call : nullptr;
+  if (row.name == nullptr && kernel_tables[device].name != nullptr) row.name = &Watched<&KernelTable::name>::call;
     WEFT_KERNELS(WEFT_WATCH)
 #undef WEFT_WATCH
     detail::active_tables[device].store(&row, std::memory_order_release);
