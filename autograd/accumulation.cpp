@@ -178,8 +178,7 @@ Tensor Tensor::grad(Location where) const {
 }
 
 static void check_grad(const Tensor& t, const Tensor& grad, Location where) {
-  if (!grad.defined() || (grad.shape() == t.shape() && grad.dtype() == t.dtype() && grad.device() == t.device()))
-    return;
+  if (grad.shape() == t.shape() && grad.dtype() == t.dtype() && grad.device() == t.device()) return;
   raise<ShapeError>({.op = "set_grad",
                      .problem = "a gradient has the shape, dtype and device of its tensor",
                      .details = fmt::format("tensor {} {}, gradient {} {}", name(t.dtype()), t.shape().text(),
@@ -190,7 +189,6 @@ static void check_grad(const Tensor& t, const Tensor& grad, Location where) {
 // Of a result: where its gradient is retained.
 [[gnu::noinline]] static void set_retained_grad(const Tensor& result, const Tensor& grad, Location where) {
   const TensorImpl& impl = *result.impl();
-  check_grad(result, grad, where);
   Tensor other = grad;  // then the one so far, which dies after the lock
   if (NodeHooks* hooks = impl.node != nullptr ? impl.node->hooks.load(std::memory_order_acquire) : nullptr) {
     detail::WordLock lock(hooks->word);
@@ -205,8 +203,8 @@ static void check_grad(const Tensor& t, const Tensor& grad, Location where) {
 
 void Tensor::set_grad(const Tensor& grad, Location where) const {
   AccumulationNode* node = accumulation_node(held("set_grad", where));
-  if (WEFT_UNLIKELY(node == nullptr)) return set_retained_grad(*this, grad, where);
   if (grad.defined()) check_grad(*this, grad, where);
+  if (WEFT_UNLIKELY(node == nullptr)) return set_retained_grad(*this, grad, where);
   Tensor other = grad;  // then the one so far, which dies after the lock
   AccumulationNode::Lock lock(*node);
   std::swap(node->grad, other);

@@ -137,7 +137,10 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
           gradients.push_back(incoming[i].defined() ? std::move(incoming[i])
                                                     : detail::zeros_unrecorded(m.shape, m.dtype, m.device));
         }
-        std::vector<Tensor> result = backward(context, gradients);
+        std::vector<Tensor> result = [&] {
+          const OutsideCalls users_code;
+          return backward(context, gradients);
+        }();
         check_gradients(s.input_meta, result, s.name, self.where);
         std::ranges::move(result, outgoing);
       });

@@ -193,7 +193,10 @@ GeneralNode::GeneralNode(int edge_count_, int output_count_, Backward backward_)
       extra(output_count_ - 1),
       backward(std::move(backward_)) {
   static constexpr Functions table = {
-      [](Node& self, Tensor* in, Tensor* out) { static_cast<GeneralNode&>(self).backward(self, in, out); },
+      [](Node& self, Tensor* in, Tensor* out) {
+        const CallScope scope(self.place());
+        static_cast<GeneralNode&>(self).backward(self, in, out);
+      },
       [](Node& self) { static_cast<GeneralNode&>(self).backward = nullptr; },
       [](Node* self) { delete static_cast<GeneralNode*>(self); },
       [](const Node& self) { const Backward copy = static_cast<const GeneralNode&>(self).backward; }};

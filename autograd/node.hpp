@@ -233,15 +233,12 @@ struct OpNode : Node {
     if constexpr (std::is_copy_constructible_v<F>) [[maybe_unused]]
       const F copy(static_cast<const OpNode&>(self).backward);
   }
-  static constexpr bool adds_alone = requires(F & f, const Tensor& sum, Tensor&& g) { f.add_to(sum, std::move(g)); };
-  static constexpr bool adds = adds_alone || requires(F & f, Node& self, const Tensor& sum, Tensor&& g) {
+  static constexpr bool adds = requires(F & f, Node& self, const Tensor& sum, Tensor&& g) {
     f.add_to(self, sum, std::move(g));
   };
   static void add_to(Node& self, const Tensor& sum, Tensor&& gradient) {
     const CallScope scope(self.place());
-    F& f = static_cast<OpNode&>(self).backward;
-    if constexpr (adds_alone) f.add_to(sum, std::move(gradient));
-    else if constexpr (adds) f.add_to(self, sum, std::move(gradient));
+    if constexpr (adds) static_cast<OpNode&>(self).backward.add_to(self, sum, std::move(gradient));
   }
   static constexpr Functions table = {run, release_saved, destroy, copy_saved, adds ? add_to : nullptr};
 

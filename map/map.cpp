@@ -92,7 +92,7 @@ bool any_needs_gradient(std::span<const Tensor> tensors) {
 }
 
 void refuse_third_derivative(Node& self, Tensor*, Tensor*) {
-  const CallScope scope(CallPlace{op, self.where});
+  const CallScope scope(op);
   raise<NotImplementedError>({.problem = "a mapped function has two derivatives, and a third one is asked for",
                               .remedy = "write it with ordinary ops"});
 }
@@ -104,7 +104,7 @@ struct SecondBackward {
   Saved gradient;
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
-    const CallScope scope(CallPlace{op, self.where});
+    const CallScope scope(op);
     Tensor inputs[2 * n + 1] = {gradient.get(self)}, out[n + 1];
     Pass pass(call.shape, call.dtype);
     for (int i = 0; i <= n; ++i) {

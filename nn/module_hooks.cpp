@@ -98,6 +98,7 @@ struct HookedCall::Backward {
 
   // The gradients that the call sends to its inputs are complete.
   void inputs_arrived(const Node& node, std::span<Tensor> outgoing) {
+    const OutsideCalls users_code;
     const std::vector<Tensor> all = take_arrived();
     const auto snapshot = hooks->snapshot();
     if (snapshot == nullptr) return;

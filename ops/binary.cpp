@@ -53,7 +53,7 @@ const BinaryInfo& info_of(BinaryOp op) { return infos[static_cast<int>(op)]; }
 // A tensor that a backward reads while somebody else holds it: not counted.
 struct Borrowed {
   Symbolic value;
-  Borrowed(const Tensor* tensor) : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor()) {}
+  explicit Borrowed(const Tensor* tensor) : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor()) {}
   ~Borrowed() { std::move(value.tensor).detach_handle(); }
   Borrowed(const Borrowed&) = delete;
 };

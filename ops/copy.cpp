@@ -147,12 +147,12 @@ Tensor call_cast(const Tensor& x, DType dtype, const std::optional<std::string>&
   constexpr const char* names[] = {"by_format", "ieee", "saturate"};
   for (int i = 0; i < 3; ++i) {
     if (overflow.value_or(names[0]) == names[i]) {
-      return cast(Operand(x, boxed_place()), dtype, static_cast<Overflow>(i));
+      return cast(x, dtype, static_cast<Overflow>(i));
     }
   }
   raise<ValueError>(
-      {.op = "cast", .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", *overflow)},
-      boxed_place());
+      {.op = "cast",
+       .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", *overflow)});
 }
 
 const OpRecord all_copy_records[] = {

@@ -67,7 +67,6 @@ void record_join(const Tensor& out, std::span<const Tensor> tensors, int dim, bo
     first += parts.back().length;
   }
   const auto backward = [parts = std::move(parts), dim, drop_dim](Node& self, Tensor* incoming, Tensor* outgoing) {
-    const CallScope call(self.place());
     const Tensor& g = incoming[0];
     for (int i = 0; i < self.edge_count; ++i) {
       if (!self.wants(i)) continue;
@@ -222,10 +221,10 @@ std::vector<Values> repeat_samples(SampleMaker& make) {
 }
 
 Tensor call_cat(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
-  return cat(tensors, static_cast<int>(dim.value_or(0)), boxed_place());
+  return cat(tensors, static_cast<int>(dim.value_or(0)));
 }
 Tensor call_stack(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
-  return stack(tensors, static_cast<int>(dim.value_or(0)), boxed_place());
+  return stack(tensors, static_cast<int>(dim.value_or(0)));
 }
 
 constexpr auto any = OpRecord::Domain::any;

@@ -280,6 +280,6 @@ constexpr OpRecord mask_op_records[] = {
 
 }  // namespace
 
-std::span<const OpRecord> mask_records() { return mask_op_records; }
+std::span<const OpRecord> masked_records() { return mask_op_records; }
 
 }  // namespace weft

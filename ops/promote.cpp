@@ -69,9 +69,8 @@ View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
   } else {
     cpu::copy(out, scalar->view);
   }
-  // A negative number is the unsigned one of the operand's width, not of the wider type it is computed in.
-  if (dtype == DType::u16) *reinterpret_cast<uint64_t*>(buffer) &= 0xffff;
-  if (dtype == DType::u32) *reinterpret_cast<uint64_t*>(buffer) &= 0xffffffff;
+  // Among integers a number has their width, however wide they are computed: -1 is u16's largest there.
+  if (is_integer(dtype)) std::memset(buffer + itemsize(dtype), 0, static_cast<size_t>(8 - itemsize(dtype)));
   return out;
 }
 

@@ -212,7 +212,7 @@ std::vector<Values> unfold_samples(SampleMaker& make) {
 }
 
 Tensor call_roll(const Tensor& x, const Dims& shifts, std::optional<Dims> dims) {
-  return roll(x, shifts, dims.value_or(Dims()), boxed_place());
+  return roll(x, shifts, dims.value_or(Dims()));
 }
 
 constexpr auto any_type = OpRecord::Domain::any;

@@ -76,8 +76,6 @@ struct OpRecord {
   PointwiseFunctions pointwise = {};
 };
 
-WEFT_API Location boxed_place();
-
 /// A boxed call got a value of a kind that its argument cannot be; `argument` counts from 0.
 class WEFT_API BadArgument : public std::bad_variant_access {
  public:
@@ -99,10 +97,10 @@ struct Unbox {
 template <>
 struct Unbox<Operand> {
   static Operand from(const Value& v) {
-    if (auto* t = std::get_if<Tensor>(&v)) return Operand(*t, boxed_place());
-    if (auto* i = std::get_if<int64_t>(&v)) return Operand(*i, boxed_place());
-    if (auto* b = std::get_if<bool>(&v)) return Operand(*b, boxed_place());
-    return Operand(std::get<double>(v), boxed_place());
+    if (auto* t = std::get_if<Tensor>(&v)) return Operand(*t, detail::current_call.where);
+    if (auto* i = std::get_if<int64_t>(&v)) return Operand(*i, detail::current_call.where);
+    if (auto* b = std::get_if<bool>(&v)) return Operand(*b, detail::current_call.where);
+    return Operand(std::get<double>(v), detail::current_call.where);
   }
 };
 // A 0-d tensor stands for its number. bad_variant_access for what is no number, or no integer.
@@ -158,7 +156,7 @@ struct Unbox<std::span<const Tensor>> {
 
 template <>
 struct Unbox<Location> {
-  static Location from(const Value&) { return boxed_place(); }
+  static Location from(const Value&) { return detail::current_call.where; }
 };
 
 inline Value box(Tensor t) { return t; }

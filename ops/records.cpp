@@ -78,8 +78,6 @@ Tensor SampleMaker::mask(const Dims& shape) {
   return weft::tensor(std::span<const bool>(values.get(), static_cast<size_t>(n)), shape, DType::boolean).to(device_);
 }
 
-Location boxed_place() { return detail::current_call.where; }
-
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
            std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call) {
   OpRecord& record = *std::ranges::find(records, std::string_view(name), &OpRecord::name);
@@ -95,7 +93,7 @@ int64_t integer_in(const Value& v) {
   const auto* t = std::get_if<Tensor>(&v);
   if (t == nullptr) return std::get<int64_t>(v);
   if (!t->defined() || t->dim() != 0 || !is_integer(t->dtype())) throw std::bad_variant_access();
-  return t->item<int64_t>(boxed_place());
+  return t->item<int64_t>();
 }
 
 Scalar number_in(const Value& v) {
@@ -104,7 +102,7 @@ Scalar number_in(const Value& v) {
   const auto* t = std::get_if<Tensor>(&v);
   if (t == nullptr) return std::get<double>(v);
   if (!t->defined() || t->dim() != 0) throw std::bad_variant_access();
-  return t->item_scalar(boxed_place());
+  return t->item_scalar();
 }
 
 Dims dims_in(const Value& v) {
@@ -122,10 +120,10 @@ std::span<const OpRecord> op_records() {
   static const std::vector<OpRecord> all = [] {
     std::vector<OpRecord> records;
     for (const auto family :
-         {unary_records,    binary_records,      ternary_records, where_records,   matmul_records,    index_records,
-          indexing_records, scatter_records,     mask_records,    set_records,     rearrange_records, join_records,
-          reduce_records,   vector_norm_records, scan_records,    softmax_records, norm_records,      loss_records,
-          random_records,   attention_records,   copy_records}) {
+         {unary_records,     binary_records,      ternary_records, where_records,   matmul_records,    index_records,
+          subscript_records, scatter_records,     masked_records,  search_records,  rearrange_records, join_records,
+          reduce_records,    vector_norm_records, scan_records,    softmax_records, norm_records,      loss_records,
+          random_records,    attention_records,   copy_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

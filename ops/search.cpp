@@ -350,6 +350,6 @@ constexpr OpRecord set_op_records[] = {
 
 }  // namespace
 
-std::span<const OpRecord> set_records() { return set_op_records; }
+std::span<const OpRecord> search_records() { return set_op_records; }
 
 }  // namespace weft

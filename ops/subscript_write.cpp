@@ -337,6 +337,6 @@ constexpr OpRecord indexing_op_records[] = {
 
 }  // namespace
 
-std::span<const OpRecord> indexing_records() { return indexing_op_records; }
+std::span<const OpRecord> subscript_records() { return indexing_op_records; }
 
 }  // namespace weft

@@ -59,7 +59,7 @@ struct SelectBack {
     whole.select(dim, index).copy_(g);
     return whole;
   }
-  void add_to(const Tensor& sum, Tensor&& g) { sum.select(dim, index).add_(std::move(g)); }
+  void add_to(Node&, const Tensor& sum, Tensor&& g) { sum.select(dim, index).add_(std::move(g)); }
 };
 
 struct SliceBack {
@@ -67,7 +67,7 @@ struct SliceBack {
   int dim;
   int64_t first, count, step;
   Tensor operator()(Tensor&& g);
-  void add_to(const Tensor& sum, Tensor&& g);
+  void add_to(Node&, const Tensor& sum, Tensor&& g);
 };
 
 void copy_shape(Layout& to, const Layout& from) {
@@ -102,7 +102,9 @@ Tensor SliceBack::operator()(Tensor&& g) {
   return whole;
 }
 
-void SliceBack::add_to(const Tensor& sum, Tensor&& g) { slice_exact(sum, dim, first, count, step).add_(std::move(g)); }
+void SliceBack::add_to(Node&, const Tensor& sum, Tensor&& g) {
+  slice_exact(sum, dim, first, count, step).add_(std::move(g));
+}
 
 void set_sizes(Layout& layout, std::span<const int64_t> sizes, std::span<const int64_t> byte_strides) {
   layout.rank = static_cast<uint8_t>(sizes.size());
@@ -577,8 +579,7 @@ std::vector<Tensor> pieces(const Tensor& x, int dim, int64_t size, bool drop_dim
   const Dims shape = x.shape();
   GeneralNode* node = make_general_node(
       {&x, 1}, static_cast<int>(out.size()),
-      [=, count = static_cast<int>(out.size())](Node& self, Tensor* incoming, Tensor* outgoing) {
-        const CallScope call(self.place());
+      [=, count = static_cast<int>(out.size())](Node&, Tensor* incoming, Tensor* outgoing) {
         const Tensor& some = *std::find_if(incoming, incoming + count, [](auto& g) { return g.defined(); });
         Tensor whole = std::all_of(incoming, incoming + count, [](auto& g) { return g.defined(); })
                            ? empty(shape, {some.dtype(), some.device()})

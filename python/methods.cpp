@@ -18,7 +18,7 @@
 namespace weft::detail {
 template <>
 struct Unbox<Device> {
-  static Device from(const Value& v) { return Device(std::string_view(std::get<std::string>(v)), boxed_place()); }
+  static Device from(const Value& v) { return Device(std::string_view(std::get<std::string>(v))); }
 };
 }  // namespace weft::detail
 

@@ -107,5 +107,19 @@ TEST(CallScope, ABackwardRunsAtItsNodesPlaceWhoeverCallsIt) {
   EXPECT_THAT(g.impl()->node->where.text(), HasSubstr(line(at)));
 }
 
+struct NarrowsItsGradient : autograd::Function<NarrowsItsGradient> {
+  static Tensor forward(autograd::Context&, const Tensor& x) { return x * 2.0; }
+  static Tensor backward(autograd::Context&, const Tensor& g) { return g.narrow(0, 0, 5); }
+  static constexpr int at = __LINE__ - 1;
+};
+
+TEST(CallScope, AnErrorInAUsersBackwardNamesTheLineInIt) {
+  const Tensor y = NarrowsItsGradient::apply(tensor({1.0, 2.0}).requires_grad_()).sum();
+  const CallScope call("outer");
+  const std::string words = error_of([&] { y.backward(); });
+  EXPECT_THAT(words, HasSubstr("[narrow]"));
+  EXPECT_THAT(words, HasSubstr(line(NarrowsItsGradient::at)));
+}
+
 }  // namespace
 }  // namespace weft
