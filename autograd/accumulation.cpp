@@ -6,6 +6,7 @@
 #include "from_ops.hpp"
 #include "hooks.hpp"
 #include "../backends/dispatch.hpp"
+#include "../backends/functors/lists.hpp"
 
 namespace weft {
 

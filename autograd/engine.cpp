@@ -14,6 +14,7 @@
 #include "hooks.hpp"
 #include "saved_hooks.hpp"
 #include "../backends/dispatch.hpp"
+#include "../backends/functors/lists.hpp"
 
 namespace weft {
 

@@ -68,7 +68,7 @@ Call::Call(std::string name, std::vector<Tensor> inputs, Location where) {
     state.wanted.push_back(recording() && input.defined() && weft::needs_gradient(input.impl()));
     state.input_meta.push_back(input.defined() ? std::optional(Meta::of(input)) : std::nullopt);
   }
-  scope_ = std::make_unique<KernelScope>(state.name.c_str(), where, std::ranges::count(state.wanted, true) > 0);
+  scope_ = weft::detail::Pimpl(new KernelScope(state.name.c_str(), where, std::ranges::count(state.wanted, true) > 0));
 }
 
 Call::~Call() = default;
@@ -109,7 +109,7 @@ Node* node_of_written(Node* function, uint16_t output) {
 
 std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward) {
   const std::shared_ptr<Context::State> state = context_.state_;
-  scope_.reset();
+  scope_ = {};
   const CallScope call(state->name.c_str(), state->where);
   for (Tensor& output : outputs) {
     if (!output.defined()) {

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "node.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft {
 class KernelScope;
@@ -96,7 +97,7 @@ class WEFT_API Call {
  private:
   Context context_;
   /// Around the forward.
-  std::unique_ptr<KernelScope> scope_;
+  weft::detail::Pimpl<KernelScope> scope_;
 };
 
 template <class Self>

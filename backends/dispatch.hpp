@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <span>
 
-#include "functors/lists.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/config.hpp"
 #include "../tensor/device.hpp"
@@ -29,6 +28,12 @@
 #include "../tensor/view.hpp"
 
 namespace weft {
+
+// The pointwise ops; functors/lists.hpp has their enumerators. Few kernels read those, and an op more adds one.
+enum class UnaryOp : uint8_t;
+enum class BinaryOp : uint8_t;
+enum class CompareOp : uint8_t;
+enum class TernaryOp : uint8_t;
 
 enum class Reduction : uint8_t { sum, mean, prod, max, min, any, all };
 enum class ArgReduction : uint8_t { max, min };

@@ -276,7 +276,7 @@ struct AnomalyGuard::State {
   std::optional<ObserverGuard> forward;
 };
 
-AnomalyGuard::AnomalyGuard(AnomalyOptions options) : state_(std::make_unique<State>(options)) {}
+AnomalyGuard::AnomalyGuard(AnomalyOptions options) : state_(new State(options)) {}
 AnomalyGuard::~AnomalyGuard() = default;
 
 void detail::check_all_kernels_for_nan() {

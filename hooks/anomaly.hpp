@@ -6,9 +6,8 @@
 // WEFT_CHECK_NAN=1 in the environment checks every kernel of the process, forward and backward, as long as it runs.
 #pragma once
 
-#include <memory>
-
 #include "../tensor/error.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft {
 
@@ -37,7 +36,7 @@ class WEFT_API AnomalyGuard {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  detail::Pimpl<State> state_;
 };
 
 namespace detail {

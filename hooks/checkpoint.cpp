@@ -137,8 +137,8 @@ CheckpointCall::CheckpointCall(std::vector<Tensor> inputs, Function again, Locat
 
 CheckpointCall::~CheckpointCall() { state_->complete = true; }
 
-std::unique_ptr<SavedTensorHooks> CheckpointCall::hooks() {
-  return std::make_unique<SavedTensorHooks>(
+SavedTensorHooks CheckpointCall::hooks() {
+  return SavedTensorHooks(
       [state = state_](const Tensor& t) {
         state->layouts.push_back(t.raw_view().layout);
         return state->layouts.size() - 1;

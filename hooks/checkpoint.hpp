@@ -25,7 +25,7 @@ class WEFT_API CheckpointCall {
   ~CheckpointCall();
   CheckpointCall(const CheckpointCall&) = delete;
   /// In whose scope the function runs the first time.
-  std::unique_ptr<SavedTensorHooks> hooks();
+  SavedTensorHooks hooks();
 
   struct State;
 

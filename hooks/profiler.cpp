@@ -157,7 +157,7 @@ std::optional<size_t> Profiler::State::forward_of(const Node& node) {
   return {};
 }
 
-Profiler::Profiler(ProfilerOptions options) : state_(std::make_unique<State>(options)) {}
+Profiler::Profiler(ProfilerOptions options) : state_(new State(options)) {}
 
 Profiler::~Profiler() {
   if (state_->running) stop();

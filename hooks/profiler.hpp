@@ -8,12 +8,12 @@
 //   std::ofstream("trace.json") << profiler.chrome_trace();   // for chrome://tracing or ui.perfetto.dev
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "../tensor/index.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft {
 
@@ -78,7 +78,7 @@ class WEFT_API Profiler {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  detail::Pimpl<State> state_;
 };
 
 }  // namespace weft

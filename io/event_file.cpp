@@ -95,7 +95,7 @@ EventFile::EventFile(const Path& folder, Location where) {
   std::error_code error;
   std::filesystem::create_directories(folder.string(), error);
   path_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.weft", now() * 1e6, getpid());
-  file_ = std::make_unique<GrowingFile>(path_, "EventFile", where);
+  file_ = weft::detail::Pimpl(new GrowingFile(path_, "EventFile", where));
   append(field(1, now()) + field(3, std::string("brain.Event:2")), where);
   flush(where);
 }

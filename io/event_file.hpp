@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
 #include "path.hpp"
 #include "../hooks/statistics.hpp"
 #include "../tensor/error.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft::io {
 
@@ -36,7 +36,7 @@ class WEFT_API EventFile {
   void append(const std::string& event, Location where);
 
   Path path_;
-  std::unique_ptr<GrowingFile> file_;
+  weft::detail::Pimpl<GrowingFile> file_;
 };
 
 /// CRC-32C (Castagnoli) as TFRecords keep it: rotated and offset.

@@ -87,7 +87,7 @@ RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where) {
                    where);
   }
   const Path lines = folder / "metrics.jsonl";
-  state_.reset(new State{std::move(folder), first, last, {lines, "RunLog", where}});
+  state_ = weft::detail::Pimpl(new State{std::move(folder), first, last, {lines, "RunLog", where}});
 }
 
 RunLog::~RunLog() = default;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "path.hpp"
 #include "curve.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft::io {
 
@@ -52,7 +52,7 @@ class WEFT_API RunLog {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  weft::detail::Pimpl<State> state_;
 };
 
 }  // namespace weft::io

@@ -157,11 +157,11 @@ Tensor SafeFile::get(const std::string& name, Device device, Location where) con
   return device.is_cpu() ? out : out.to(device, where);
 }
 
-TensorMap load_file(const Path& path, Device device, const std::optional<std::set<std::string>>& names,
+TensorMap load_file(const Path& path, Device device, const std::optional<std::vector<std::string>>& names,
                     Location where) {
   const SafeFile file = SafeFile::open(path, where);
   TensorMap out;
-  const auto load = [&](const std::string& name) { out.emplace_hint(out.end(), name, file.get(name, device, where)); };
+  const auto load = [&](const std::string& name) { out.emplace(name, file.get(name, device, where)); };
   if (names) std::ranges::for_each(*names, load);
   else std::ranges::for_each(file.keys(), load);
   return out;

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +52,6 @@ class WEFT_API SafeFile {
 
 /// Every tensor of the file, or those named. Errors as SafeFile's.
 WEFT_API TensorMap load_file(const Path& path, Device device = {},
-                             const std::optional<std::set<std::string>>& names = {}, Location where = {});
+                             const std::optional<std::vector<std::string>>& names = {}, Location where = {});
 
 }  // namespace weft::io

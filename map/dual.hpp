@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "../backends/functors/formulas.hpp"
+#include "../backends/functors/lists.hpp"
 #include "elementary.hpp"
 #include "../tensor/scalar.hpp"
 
@@ -44,17 +45,7 @@ struct Plain {
   friend WEFT_FN bool operator>(Plain a, Plain b) { return a.value > b.value; }
   friend WEFT_FN bool operator>=(Plain a, Plain b) { return a.value >= b.value; }
 
-#if defined(__FAST_MATH__)  // reassociation would break what rounding is used for; the compiler has vector functions
-  friend WEFT_FN Plain exp(Plain x) { return std::exp(x.value); }
-  friend WEFT_FN Plain expm1(Plain x) { return std::expm1(x.value); }
-  friend WEFT_FN Plain tanh(Plain x) { return std::tanh(x.value); }
-  friend WEFT_FN Plain log(Plain x) { return std::log(x.value); }
-  friend WEFT_FN Plain log1p(Plain x) { return std::log1p(x.value); }
-  friend WEFT_FN Plain sqrt(Plain x) { return std::sqrt(x.value); }
-  friend WEFT_FN Plain floor(Plain x) { return std::floor(x.value); }
-  friend WEFT_FN Plain ceil(Plain x) { return std::ceil(x.value); }
-  friend WEFT_FN Plain trunc(Plain x) { return std::trunc(x.value); }
-#else
+#if !defined(__FAST_MATH__)  // reassociation would break what rounding is used for; compilers have vector functions
   friend WEFT_FN Plain exp(Plain x) { return weft::detail::fast_exp(x.value); }
   friend WEFT_FN Plain expm1(Plain x) { return weft::detail::fast_expm1(x.value); }
   friend WEFT_FN Plain tanh(Plain x) { return weft::detail::fast_tanh(x.value); }
@@ -66,13 +57,6 @@ struct Plain {
   friend WEFT_FN Plain trunc(Plain x) { return std::copysign(weft::detail::fast_floor(std::fabs(x.value)), x.value); }
 #endif
   friend WEFT_FN Plain abs(Plain x) { return std::fabs(x.value); }
-  friend WEFT_FN Plain sin(Plain x) { return std::sin(x.value); }
-  friend WEFT_FN Plain cos(Plain x) { return std::cos(x.value); }
-  friend WEFT_FN Plain erf(Plain x) { return std::erf(x.value); }
-  friend WEFT_FN Plain rint(Plain x) { return std::rint(x.value); }
-  friend WEFT_FN Plain pow(Plain a, Plain b) { return std::pow(a.value, b.value); }
-  friend WEFT_FN Plain fmod(Plain a, Plain b) { return std::fmod(a.value, b.value); }
-  friend WEFT_FN Plain atan2(Plain a, Plain b) { return std::atan2(a.value, b.value); }
   friend WEFT_FN Plain select(bool mask, Plain a, Plain b) { return weft::detail::choose(mask, a.value, b.value); }
   /// slope * factor, where a slope of 0 stays 0 whatever the factor: what does not depend on an input has no share in
   /// its infinities. The compiler drops the terms that are 0 from the start.
@@ -80,6 +64,22 @@ struct Plain {
     return weft::detail::choose(slope.value == T(0), T(0), slope.value * factor.value);
   }
 };
+
+// C's functions where there is no overload above, which would be the better one.
+#define WEFT_PLAIN_FUNCTION(name)     \
+  template <std::floating_point T>    \
+  WEFT_FN Plain<T> name(Plain<T> x) { \
+    return std::name(x.value);        \
+  }
+#define WEFT_PLAIN_FUNCTION_OF_TWO(name)          \
+  template <std::floating_point T>                \
+  WEFT_FN Plain<T> name(Plain<T> a, Plain<T> b) { \
+    return std::name(a.value, b.value);           \
+  }
+WEFT_ELEMENTARY_FUNCTIONS(WEFT_PLAIN_FUNCTION)
+WEFT_ELEMENTARY_FUNCTIONS_OF_TWO(WEFT_PLAIN_FUNCTION_OF_TWO)
+#undef WEFT_PLAIN_FUNCTION
+#undef WEFT_PLAIN_FUNCTION_OF_TWO
 
 /// The slope in direction k, as an expression.
 #define WEFT_SLOPE(...) \
@@ -238,11 +238,10 @@ template <Arithmetic A>
 WEFT_FN Number<float> as_number(A x) {
   return Number<float>(x);
 }
-enum class Kind : uint8_t { numeric, floating };
-template <class F, Kind kind, class... A>
+template <class F, PointwiseKind kind, class... A>
 WEFT_FN auto apply_whole(const A&... a) {
-  if constexpr (kind == Kind::numeric && AllWhole<A...>)
-    return Whole(static_cast<int64_t>(F::value(Whole(a).value...)));
+  if constexpr (serves_integers(kind) && AllWhole<A...>)
+    return Whole(F::value(functors::Whole<int64_t>(Whole(a).value)...).raw);
   else return Number<float>(F::value(as_number(a).value...));
 }
 
@@ -268,10 +267,10 @@ WEFT_WHOLE_OPERATOR(==)
 WEFT_WHOLE_OPERATOR(!=)
 #undef WEFT_WHOLE_OPERATOR
 
-#define WEFT_WHOLE_OP(name, Functor, kind, ...)                              \
-  template <class... A>                                                      \
-  requires WithWhole<A...> WEFT_FN auto name(const A&... a) {                \
-    return detail::apply_whole<functors::Functor, detail::Kind::kind>(a...); \
+#define WEFT_WHOLE_OP(name, Functor, kind, ...)                               \
+  template <class... A>                                                       \
+  requires WithWhole<A...> WEFT_FN auto name(const A&... a) {                 \
+    return detail::apply_whole<functors::Functor, PointwiseKind::kind>(a...); \
   }
 WEFT_UNARY_OPS(WEFT_WHOLE_OP)
 WEFT_BINARY_OPS(WEFT_WHOLE_OP)

@@ -156,7 +156,7 @@ Tensor run(const detail::MapProgram& program, const void* function, const Operan
   return [&]<size_t... k>(std::index_sequence<k...>) {
     const CallScope scope(op, list[0]->where);
     Prepared<n> p;
-    prepare<n>(p, {list[k]...}, Kind::numeric);
+    prepare<n>(p, {list[k]...}, PointwiseKind::any);
     if (!p.device.is_cpu()) raise_missing_kernel(p.device);
     if (is_storage_only(p.dtype) || p.dtype == DType::u64) {
       raise<DTypeError>({.problem = fmt::format("a function of float, double or int64_t cannot take {}", name(p.dtype)),

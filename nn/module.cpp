@@ -76,7 +76,7 @@ namespace {
 thread_local CloneScope::Memo* cloning = nullptr;
 }
 
-CloneScope::CloneScope() : memo_(std::make_unique<Memo>()), outer_(std::exchange(cloning, memo_.get())) {}
+CloneScope::CloneScope() : memo_(new Memo), outer_(std::exchange(cloning, memo_.get())) {}
 CloneScope::~CloneScope() { cloning = outer_; }
 
 namespace {

@@ -30,6 +30,7 @@
 
 #include "module_hooks.hpp"
 #include "../tensor/index.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft::nn {
 
@@ -239,7 +240,7 @@ class WEFT_API CloneScope {
   struct Memo;
 
  private:
-  std::unique_ptr<Memo> memo_;
+  weft::detail::Pimpl<Memo> memo_;
   Memo* outer_;
 };
 }  // namespace detail

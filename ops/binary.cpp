@@ -18,32 +18,31 @@ namespace {
 
 using GradientFormula = Symbolic (*)(Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y);
 
-bool constexpr divides(BinaryOp op) {
-  return op == BinaryOp::floor_divide || op == BinaryOp::trunc_divide || op == BinaryOp::remainder ||
-         op == BinaryOp::fmod;
-}
-
 struct BinaryInfo {
   const char* name;
-  Kind kind;
+  PointwiseKind kind;
   /// Integers are converted or checked before the kernel.
   bool prepares_integers;
-  bool uses_a, uses_b, uses_y;
+  /// By whether a needs a gradient (1) and b does (2).
+  uint8_t reads[4];
   GradientFormula gradient_a, gradient_b;
 };
 
-#define WEFT_BINARY_INFO(name, Functor, kind, ...)                                             \
-  {#name,                                                                                      \
-   Kind::kind,                                                                                 \
-   Kind::kind == Kind::floating || divides(BinaryOp::name) || BinaryOp::name == BinaryOp::pow, \
-   functors::Functor::uses_a != 0,                                                             \
-   functors::Functor::uses_b != 0,                                                             \
-   functors::Functor::uses_y != 0,                                                             \
-   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {                   \
-     return functors::Functor::gradient_a(std::move(g), a, b, y);                              \
-   },                                                                                          \
-   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {                   \
-     return functors::Functor::gradient_b(std::move(g), a, b, y);                              \
+constexpr bool prepares_integers(BinaryOp op, PointwiseKind kind) {
+  return kind == PointwiseKind::floating || kind == PointwiseKind::division || op == BinaryOp::pow;
+}
+
+#define WEFT_BINARY_INFO(name, Functor, kind, ...)                                        \
+  {#name,                                                                                 \
+   PointwiseKind::kind,                                                                   \
+   prepares_integers(BinaryOp::name, PointwiseKind::kind),                                \
+   {0, functors::Functor::gradient_a_reads, functors::Functor::gradient_b_reads,          \
+    int{functors::Functor::gradient_a_reads} | int{functors::Functor::gradient_b_reads}}, \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {              \
+     return functors::Functor::gradient_a(std::move(g), a, b, y);                         \
+   },                                                                                     \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {              \
+     return functors::Functor::gradient_b(std::move(g), a, b, y);                         \
    }},
 constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO)};
 #undef WEFT_BINARY_INFO
@@ -58,11 +57,12 @@ struct Borrowed {
   Borrowed(const Borrowed&) = delete;
 };
 
-// What both gradients of one node need. Nothing is kept that neither reads.
+// What both gradients of one node need. Nothing is kept that none of those wanted reads.
 struct BinaryBackward {
   BinaryOp op;
-  Saved a, b;
-  SavedOutput y;
+  bool keeps_result = false;
+  Saved a = {}, b = {};
+  SavedOutput y = {};
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const BinaryInfo& info = info_of(op);
@@ -87,7 +87,7 @@ struct BroadcastBackward {
   DType dtype;
   Device a_device, b_device;
 
-  SavedOutput* new_value() { return info_of(backward.op).uses_y ? &backward.y : nullptr; }
+  SavedOutput* new_value() { return backward.keeps_result ? &backward.y : nullptr; }
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     backward(self, incoming, outgoing);
     if (self.wants(0)) outgoing[0] = unbroadcast(std::move(outgoing[0]), a_shape, dtype, a_device);
@@ -95,20 +95,16 @@ struct BroadcastBackward {
   }
 };
 
+unsigned reads_of(const BinaryInfo& info, const Tensor& a, const Tensor& b) {
+  return info.reads[needs_gradient(a.impl()) | needs_gradient(b.impl()) << 1];
+}
 BinaryBackward backward_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
+  using namespace functors;
   const BinaryInfo& info = info_of(op);
-  return {op, info.uses_a ? Saved(a) : Saved(), info.uses_b ? Saved(b) : Saved(),
-          info.uses_y ? SavedOutput(y) : SavedOutput()};
-}
-
-// mul is by far the commonest: a's gradient reads only b, b's only a.
-BinaryBackward product_backward(const Tensor& a, const Tensor& b) {
-  return {
-      BinaryOp::mul, needs_gradient(b.impl()) ? Saved(a) : Saved(), needs_gradient(a.impl()) ? Saved(b) : Saved(), {}};
-}
-
-BinaryBackward saved_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
-  return op == BinaryOp::mul ? product_backward(a, b) : backward_for(op, a, b, y);
+  if (info.reads[3] == 0) return {op};
+  const unsigned reads = reads_of(info, a, b);
+  return {op, (reads & reads_y) != 0, (reads & reads_a) != 0 ? Saved(a) : Saved(),
+          (reads & reads_b) != 0 ? Saved(b) : Saved(), (reads & reads_y) != 0 ? SavedOutput(y) : SavedOutput()};
 }
 
 // dtype, rank, contiguity and device of a tensor in one number.
@@ -139,7 +135,8 @@ bool has_zero(const Tensor& divisor, const View& view) {
 // What integers have no result for, before anything is written.
 void check_integers(BinaryOp op, const Operand& b, const Prepared<2>& p) {
   if (is_floating(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
-  if (divides(op) && p.device.type != DeviceType::meta && has_zero(p.operands[1], p.views[1])) {
+  if (info_of(op).kind == PointwiseKind::division && p.device.type != DeviceType::meta &&
+      has_zero(p.operands[1], p.views[1])) {
     raise<ZeroDivisionError>({.problem = fmt::format("{} division by zero", name(p.dtype)),
                               .remedy = "floating-point numbers give inf or NaN there"});
   }
@@ -189,7 +186,7 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   (op, out.raw_view(), number_first ? scalar : operand, number_first ? operand : scalar);
   if (recorded) {
     record_with(
-        out, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
+        out, [&] { return backward_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
   }
   return out;
 }
@@ -205,8 +202,8 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const Tensor& x = p.operands[0];
   const Tensor& y = p.operands[1];
   if (should_record(x, y)) {
-    record(out, BroadcastBackward{saved_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()}, x,
-           y);
+    record(out, BroadcastBackward{backward_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()},
+           x, y);
   }
   return out;
 }
@@ -227,7 +224,7 @@ Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
   WEFT_KERNEL(binary, out)(op, out.raw_view(), x->view, y->view);
   if (recorded)
     record_with(
-        out, [&] { return saved_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
+        out, [&] { return backward_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
   return out;
 }
 
@@ -259,7 +256,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   check_target(a);
   check_in_place_device(a, b.tensor());
   const Operand left(a);
-  if (info.kind == Kind::floating) check_floating(a);
+  if (info.kind == PointwiseKind::floating) check_floating(a);
   const DType promoted = result_type(left, b);
   if (is_floating(promoted) && !is_floating(a.dtype())) raise_unfit_target(promoted, a);
   Prepared<2> p;
@@ -278,7 +275,13 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   // Backward reads the value before the write.
   const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone() : t); };
   const auto make_backward = [&]() -> BroadcastBackward {
-    return {{op, info.uses_a ? old(a) : Saved(), info.uses_b ? old(y) : Saved(), {}},
+    using namespace functors;
+    const unsigned reads = reads_of(info, a, y);
+    return {{op,
+             (reads & reads_y) != 0,
+             (reads & reads_a) != 0 ? old(a) : Saved(),
+             (reads & reads_b) != 0 ? old(y) : Saved(),
+             {}},
             a.shape(),
             y.shape(),
             p.dtype,
@@ -329,7 +332,7 @@ Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
     return out;
   }
   Prepared<2> p;
-  prepare(p, {&a, &b}, Kind::numeric);
+  prepare(p, {&a, &b}, PointwiseKind::any);
   Tensor out = make(p.shape, DType::boolean, p.device);
   WEFT_KERNEL(compare, out)(op, out.raw_view(), p.views[0], p.views[1]);
   return out;
@@ -351,7 +354,7 @@ std::vector<Values> binary_samples(SampleMaker& make) {
            #name "(a, b)",                                                                      \
            document,                                                                            \
            true,                                                                                \
-           OpRecord::Domain::kind,                                                              \
+           domain_of(PointwiseKind::kind),                                                      \
            binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                          \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
            {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "../backends/functors/lists.hpp"
+#include "../backends/functors/rows.hpp"
 #include "../tensor/index.hpp"
 
 namespace weft {

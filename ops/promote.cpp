@@ -75,7 +75,7 @@ View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
 }
 
 template <int n>
-void prepare(Prepared<n>& p, const Operand* const (&operands)[n], Kind kind, std::optional<DType> dtype) {
+void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind kind, std::optional<DType> dtype) {
   const TensorImpl* impls[n];
   const TensorImpl* leader = nullptr;  // decides the device
   for (int i = 0; i < n; ++i) {
@@ -90,7 +90,7 @@ void prepare(Prepared<n>& p, const Operand* const (&operands)[n], Kind kind, std
   p.dtype = dtype.value_or(DType::f32);
   if (!dtype) {
     p.dtype = result_type(impls);
-    if (kind == Kind::floating && !is_floating(p.dtype)) p.dtype = default_dtype;
+    if (kind == PointwiseKind::floating && !is_floating(p.dtype)) p.dtype = default_dtype;
   }
   p.shape = Dims(sizes_of(lead));
   for (int i = 0; i < n; ++i) {
@@ -112,7 +112,8 @@ void prepare(Prepared<n>& p, const Operand* const (&operands)[n], Kind kind, std
   }
 }
 
-#define WEFT_PREPARE(n) template void prepare<n>(Prepared<n>&, const Operand* const(&)[n], Kind, std::optional<DType>);
+#define WEFT_PREPARE(n) \
+  template void prepare<n>(Prepared<n>&, const Operand* const(&)[n], PointwiseKind, std::optional<DType>);
 WEFT_PREPARE(1)
 WEFT_PREPARE(2)
 WEFT_PREPARE(3)

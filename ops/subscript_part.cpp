@@ -1,6 +1,7 @@
 // The kernels behind x[…]: regions are views, tensors of indices and masks gather and scatter.
 #include "detail/subscript_part.hpp"
 
+#include "../backends/functors/lists.hpp"
 #include "../tensor/checked.hpp"
 
 namespace weft {

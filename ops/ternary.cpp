@@ -15,8 +15,8 @@ using GradientFormula = Symbolic (*)(Symbolic g, const Symbolic& a, const Symbol
 
 struct TernaryInfo {
   const char* name;
-  Kind kind;
-  bool uses[3];
+  PointwiseKind kind;
+  uint8_t reads[3];
   GradientFormula gradients[3];
 };
 
@@ -24,10 +24,10 @@ struct TernaryInfo {
   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& c) { \
     return functors::Functor::gradient_##operand(std::move(g), a, b, c);    \
   }
-#define WEFT_TERNARY_INFO(name, Functor, kind, ...)                                                  \
-  {#name,                                                                                            \
-   Kind::kind,                                                                                       \
-   {functors::Functor::uses_a != 0, functors::Functor::uses_b != 0, functors::Functor::uses_c != 0}, \
+#define WEFT_TERNARY_INFO(name, Functor, kind, ...)                                                                 \
+  {#name,                                                                                                           \
+   PointwiseKind::kind,                                                                                             \
+   {functors::Functor::gradient_a_reads, functors::Functor::gradient_b_reads, functors::Functor::gradient_c_reads}, \
    {WEFT_TERNARY_GRADIENT(Functor, a), WEFT_TERNARY_GRADIENT(Functor, b), WEFT_TERNARY_GRADIENT(Functor, c)}},
 constexpr TernaryInfo infos[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_INFO)};
 #undef WEFT_TERNARY_INFO
@@ -59,16 +59,12 @@ struct TernaryBackward {
   }
 };
 
-// addcmul's factors need each other alone; the other ops' gradients read every operand they use.
-bool keeps(TernaryOp op, int i, const Tensor (&operands)[3]) {
-  if (op == TernaryOp::addcmul) return i != 0 && needs_gradient(operands[3 - i].impl());
-  return info_of(op).uses[i];
-}
-
 TernaryBackward backward_for(TernaryOp op, const Tensor (&operands)[3]) {
   TernaryBackward backward{op, {}, {}};
+  unsigned reads = 0;
+  for (int i = 0; i < 3; ++i) reads |= needs_gradient(operands[i].impl()) ? info_of(op).reads[i] : 0u;
   for (int i = 0; i < 3; ++i) {
-    if (keeps(op, i, operands)) backward.operands[i] = Saved(operands[i]);
+    if ((reads >> i & 1) != 0) backward.operands[i] = Saved(operands[i]);
     backward.origins[i] = {operands[i].shape(), operands[i].dtype(), operands[i].device()};
   }
   return backward;
@@ -136,7 +132,7 @@ std::vector<Values> clip_samples(SampleMaker& make) {
            #name "(a, b, c)",                              \
            document,                                       \
            true,                                           \
-           OpRecord::Domain::kind,                         \
+           domain_of(PointwiseKind::kind),                 \
            ternary_samples,                                \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&)>(&weft::name)>},
 std::vector<Values> addcmul_samples(SampleMaker& make) {

@@ -16,13 +16,13 @@ namespace {
 
 struct UnaryInfo {
   const char* name;
-  Kind kind;
+  PointwiseKind kind;
   functors::Saves saves;
   Symbolic (*gradient)(Symbolic g, Symbolic saved);
 };
 
-#define WEFT_UNARY_INFO(name, Functor, kind, ...)                             \
-  {#name, Kind::kind, static_cast<functors::Saves>(functors::Functor::saves), \
+#define WEFT_UNARY_INFO(name, Functor, kind, ...)                                      \
+  {#name, PointwiseKind::kind, static_cast<functors::Saves>(functors::Functor::saves), \
    [](Symbolic g, Symbolic s) { return functors::Functor::gradient(std::move(g), std::move(s)); }},
 constexpr UnaryInfo infos[] = {WEFT_UNARY_OPS(WEFT_UNARY_INFO)};
 #undef WEFT_UNARY_INFO
@@ -71,8 +71,9 @@ void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
 // The dtype in which the op computes `t`.
 DType computed_in(UnaryOp op, DType t) {
   if (is_floating(t)) return t;
-  if (info_of(op).kind == Kind::floating) return default_dtype;
-  return op == UnaryOp::square && t == DType::boolean ? DType::i64 : t;
+  const PointwiseKind kind = info_of(op).kind;
+  if (kind == PointwiseKind::floating) return default_dtype;
+  return kind == PointwiseKind::counting && t == DType::boolean ? DType::i64 : t;
 }
 
 Tensor unary(UnaryOp op, const Operand& operand) {
@@ -96,7 +97,7 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
   const CallScope call(op_name, where);
   const UnaryInfo& info = info_of(op);
   check_target(x);
-  if (info.kind == Kind::floating && !is_floating(x.dtype())) check_floating(x);
+  if (info.kind == PointwiseKind::floating && !is_floating(x.dtype())) check_floating(x);
   if (computed_in(op, x.dtype()) != x.dtype()) raise_unfit_target(computed_in(op, x.dtype()), x);
   const auto write = [&] { WEFT_KERNEL(unary, x)(op, x.raw_view(), x.raw_view()); };
   const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };
@@ -139,7 +140,7 @@ std::vector<Values> unary_samples(SampleMaker& make) {
            #name "(x)",                                                         \
            document,                                                            \
            true,                                                                \
-           OpRecord::Domain::kind,                                              \
+           domain_of(PointwiseKind::kind),                                      \
            unary_samples<low, high>,                                            \
            detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>, \
            {.unary = weft::name, .unary_in_place = weft::name##_, .unary_out = weft::name##_out}},

@@ -28,7 +28,7 @@ Adam::Adam(const char* name, bool decoupled, std::vector<Tensor> parameters, Ada
     : Optimizer(name, {"exp_avg", "exp_avg_sq"}, options.lr, options.weight_decay),
       options_(options),
       decoupled_(decoupled),
-      cache_(std::make_unique<Cache>()) {
+      cache_(new Cache) {
   const auto is_beta = [](double b) { return b >= 0 && b < 1; };
   if (!is_beta(options.beta1) || !is_beta(options.beta2) || !(options.eps >= 0)) {
     raise<ValueError>({.op = name,

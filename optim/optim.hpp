@@ -10,15 +10,14 @@
 // recorded; every write raises the parameter's version. Parameters without a gradient are passed over.
 #pragma once
 
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "../tensor/index.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft::optim {
 
@@ -118,7 +117,7 @@ class WEFT_API SGD : public Optimizer {
   void forget() override;
   struct Cache;
   SGDOptions options_;
-  std::unique_ptr<Cache> cache_;
+  detail::Pimpl<Cache> cache_;
 };
 
 struct AdamOptions {
@@ -146,7 +145,7 @@ class WEFT_API Adam : public Optimizer {
   struct Cache;
   AdamOptions options_;
   bool decoupled_ = false;
-  std::unique_ptr<Cache> cache_;
+  detail::Pimpl<Cache> cache_;
 };
 
 struct AdamWOptions {

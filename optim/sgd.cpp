@@ -19,7 +19,7 @@ SGD::SGD(std::vector<Tensor> parameters, SGDOptions options, Location where)
     : Optimizer("SGD", options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{},
                 options.lr, options.weight_decay),
       options_(options),
-      cache_(std::make_unique<Cache>()) {
+      cache_(new Cache) {
   const bool negative = !(options.momentum >= 0 && options.dampening >= 0);
   if (negative || (options.nesterov && (options.momentum == 0 || options.dampening != 0))) {
     raise<ValueError>({.op = "SGD",

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "../backends/functors/lists.hpp"
+#include "../backends/functors/rows.hpp"
 #include "dims.hpp"
 #include "dtype.hpp"
 #include "error.hpp"

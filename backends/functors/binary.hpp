@@ -1,57 +1,41 @@
-// Pointwise ops of two operands of one dtype. The rules of unary.hpp hold.
+// The formulas of two operands of one dtype. The rules of unary.hpp hold.
 //
-// `gradient_a(g, a, b, y)` and `gradient_b` are formulas over tensors; `take(g)` lets the result use g's memory.
-// Each op says which of a, b and its output y its gradients read (uses_*), so that nothing else is kept alive.
-// Columns: name, functor, kind, sample range of a, sample range of b, document.
-// clang-format off
-#define WEFT_BINARY_OPS(X) \
-  X(add, Add, numeric, -3.0, 3.0, -3.0, 3.0, "a + b; logical or for bool") \
-  X(sub, Sub, numeric, -3.0, 3.0, -3.0, 3.0, "a - b") \
-  X(mul, Mul, numeric, -3.0, 3.0, -3.0, 3.0, "a * b; logical and for bool") \
-  X(div, Div, floating, -3.0, 3.0, 0.5, 3.0, "a / b; integers are divided in float32") \
-  X(pow, Pow, numeric, 0.2, 3.0, -2.0, 2.0, "a to the power b; the gradient for b where a = 0 and b >= 0 is 0") \
-  X(maximum, Maximum, numeric, -3.0, 3.0, -3.0, 3.0, "the larger; NaN wins; equal operands share the gradient") \
-  X(minimum, Minimum, numeric, -3.0, 3.0, -3.0, 3.0, "the smaller; NaN wins; equal operands share the gradient") \
-  X(atan2, Atan2, floating, -3.0, 3.0, 0.5, 3.0, "the angle of the point (b, a) in radians") \
-  X(floor_divide, FloorDivide, numeric, -3.0, 3.0, 0.5, 3.0, "a / b rounded down, exactly; its gradients are 0") \
-  X(trunc_divide, TruncDivide, numeric, -3.0, 3.0, 0.5, 3.0, "a / b without its fraction; its gradients are 0") \
-  X(remainder, Remainder, numeric, -3.0, 3.0, 0.5, 3.0, "a - b * floor_divide(a, b), without rounding; it has the sign of b") \
-  X(fmod, Fmod, numeric, -3.0, 3.0, 0.5, 3.0, "a - b * trunc_divide(a, b), without rounding; it has the sign of a")
-
-#if !defined(WEFT_ROWS_ALONE)
+// `gradient_a(g, a, b, y)` and `gradient_b` are formulas over tensors; `take(g)` lets the result use g's memory. Each
+// says which of a, b and the output y it reads, so that nothing else is kept alive.
 #if !defined(WEFT_FUNCTORS_BINARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_BINARY
 
 #include "math.hpp"
 
+// clang-format off
 namespace weft::WEFT_FUNCTORS {
 
 struct Add {
-  enum { uses_a = 0, uses_b = 0, uses_y = 0 };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing };
   template <class V> static WEFT_FN V value(V a, V b) { return a + b; }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return g; }
 };
 struct Sub {
-  enum { uses_a = 0, uses_b = 0, uses_y = 0 };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing };
   template <class V> static WEFT_FN V value(V a, V b) { return a - b; }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return -take(g); }
 };
 struct Mul {
-  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  enum { gradient_a_reads = reads_b, gradient_b_reads = reads_a };
   template <class V> static WEFT_FN V value(V a, V b) { return a * b; }
   template <class V> static V gradient_a(V g, const V&, const V& b, const V&) { return take(g) * b; }
   template <class V> static V gradient_b(V g, const V& a, const V&, const V&) { return take(g) * a; }
 };
 struct Div {
-  enum { uses_a = 0, uses_b = 1, uses_y = 1 };
+  enum { gradient_a_reads = reads_b, gradient_b_reads = reads_b | reads_y };
   template <class V> static WEFT_FN V value(V a, V b) { return a / b; }
   template <class V> static V gradient_a(V g, const V&, const V& b, const V&) { return take(g) / b; }
   template <class V> static V gradient_b(V g, const V&, const V& b, const V& y) { return -g * y / b; }
 };
 struct FloorDivide {
-  enum { uses_a = 0, uses_b = 0, uses_y = 0 };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing };
   template <class V> static WEFT_FN V value(V a, V b) {
     const V zero(0), one(1), rest = fmod(a, b);
     const V excess = select(b < zero, select(rest > zero, one, zero), select(rest < zero, one, zero));
@@ -67,7 +51,7 @@ struct FloorDivide {
   template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return zeros_like(g); }
 };
 struct TruncDivide {
-  enum { uses_a = 0, uses_b = 0, uses_y = 0 };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing };
   template <class V> static WEFT_FN V value(V a, V b) {
     if constexpr (IsWhole<V>::value) return quotient(a, b);
     else return trunc(a / b);
@@ -79,7 +63,7 @@ struct TruncDivide {
 template <class V> V floor_divide(V a, V b) { return FloorDivide::value(a, b); }
 template <class V> V trunc_divide(V a, V b) { return TruncDivide::value(a, b); }
 struct Remainder {
-  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_a | reads_b };
   template <class V> static WEFT_FN V value(V a, V b) {
     const V zero(0), rest = fmod(a, b), other(rest + b);
     const V moved = select(b < zero, select(rest > zero, other, rest), select(rest < zero, other, rest));
@@ -89,13 +73,13 @@ struct Remainder {
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -g * floor_divide(a, b); }
 };
 struct Fmod {
-  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_a | reads_b };
   template <class V> static WEFT_FN V value(V a, V b) { return fmod(a, b); }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -g * trunc_divide(a, b); }
 };
 struct Pow {
-  enum { uses_a = 1, uses_b = 1, uses_y = 1 };
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b | reads_y };
   template <class V> static WEFT_FN V value(V a, V b) { return pow(a, b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
     return select(b == zero_like(b), zero_like(a), g * (b * pow(a, b - V(1))));
@@ -105,7 +89,7 @@ struct Pow {
   }
 };
 struct Maximum {
-  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
   template <class V> static WEFT_FN V value(V a, V b) { return maximum(a, b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
     return select(a == b, V(0.5) * g, select(a < b, zero_like(g), g));
@@ -115,7 +99,7 @@ struct Maximum {
   }
 };
 struct Minimum {
-  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
   template <class V> static WEFT_FN V value(V a, V b) { return minimum(a, b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
     return select(a == b, V(0.5) * g, select(b < a, zero_like(g), g));
@@ -125,7 +109,7 @@ struct Minimum {
   }
 };
 struct Atan2 {
-  enum { uses_a = 1, uses_b = 1, uses_y = 0 };
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
   template <class V> static WEFT_FN V value(V a, V b) { return atan2(a, b); }
   // x / (x² + y²) of the point (x, y), brought to the size of 1 so that no square leaves the range; 0 at the origin
   // and far out.
@@ -141,5 +125,4 @@ struct Atan2 {
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on
 
-#endif
 #endif

@@ -1,23 +1,10 @@
 // Comparisons and logical ops: two operands of one dtype, a bool result, no gradient.
-// Columns: name, functor, document.
-// clang-format off
-#define WEFT_COMPARE_OPS(X) \
-  X(eq, Equal, "a == b; NaN equals nothing") \
-  X(ne, NotEqual, "a != b") \
-  X(lt, Less, "a < b") \
-  X(le, LessEqual, "a <= b") \
-  X(gt, Greater, "a > b") \
-  X(ge, GreaterEqual, "a >= b") \
-  X(logical_and, LogicalAnd, "a and b are both non-zero") \
-  X(logical_or, LogicalOr, "a or b is non-zero") \
-  X(logical_xor, LogicalXor, "exactly one of a and b is non-zero")
-
-#if !defined(WEFT_ROWS_ALONE)
 #if !defined(WEFT_FUNCTORS_COMPARE) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_COMPARE
 
 #include "math.hpp"
 
+// clang-format off
 namespace weft::WEFT_FUNCTORS {
 
 // Scalars only: T is a plain C++ number (float for the 16-bit floats); loops over these vectorise by themselves.
@@ -52,5 +39,4 @@ struct LogicalXor {
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on
 
-#endif
 #endif

@@ -1,15 +1,9 @@
-// The pointwise ops as enumerations, made from the rows that stand beside the formulas. The formulas are left out:
-// public headers need the rows alone, and <cmath> is slow to compile.
+// The pointwise ops as enumerations, and what their rows say of integers and bool.
 #pragma once
 
 #include <cstdint>
 
-#define WEFT_ROWS_ALONE
-#include "binary.hpp"
-#include "compare.hpp"
-#include "ternary.hpp"
-#include "unary.hpp"
-#undef WEFT_ROWS_ALONE
+#include "rows.hpp"
 
 namespace weft {
 
@@ -20,19 +14,10 @@ enum class CompareOp : uint8_t { WEFT_COMPARE_OPS(WEFT_ENUMERATOR) count };
 enum class TernaryOp : uint8_t { WEFT_TERNARY_OPS(WEFT_ENUMERATOR) count };
 #undef WEFT_ENUMERATOR
 
-/// What bool has no formula of, though other integers have.
-constexpr bool serves_bool(UnaryOp op) { return op != UnaryOp::neg; }
-constexpr bool serves_bool(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::sub:
-    case BinaryOp::floor_divide:
-    case BinaryOp::trunc_divide:
-    case BinaryOp::remainder:
-    case BinaryOp::fmod:
-      return false;
-    default:
-      return true;
-  }
-}
+/// The kinds that rows.hpp explains.
+enum class PointwiseKind : uint8_t { floating, numeric, division, counting, any };
+/// Whether kernels know integers, and bool.
+constexpr bool serves_integers(PointwiseKind kind) { return kind != PointwiseKind::floating; }
+constexpr bool serves_bool(PointwiseKind kind) { return kind == PointwiseKind::any; }
 
 }  // namespace weft

@@ -1,51 +1,18 @@
-// Pointwise ops of one operand: each formula is written here once, with its gradient, and nowhere else.
+// The formulas of one operand: each is written here once, with its gradient, and nowhere else. Its row stands in
+// rows.hpp.
 //
 // A formula is generic over its value type V: a SIMD register on the CPU, float or double in CUDA and in C++ for
 // OpenCL, and a symbolic tensor when a gradient must itself be differentiable. It may use + - * / and unary -,
 // comparisons (which give V's mask), select(mask, a, b), V(constant), the functions of math.hpp, and no ternary.
 //
 // `gradient(g, s)` is g times the derivative; `s` is the op's input, or its output where `saves` says so.
-// A row of WEFT_UNARY_OPS makes the public function, the record, the kernels of every backend, the tests, the
-// benchmark and the documentation. Its columns: name, functor, kind of result, range of sample inputs, document.
-//   floating: integers and bool are computed in float32.     numeric: any type, the result has the input's.
-// clang-format off
-#define WEFT_UNARY_OPS(X) \
-  X(neg, Neg, numeric, -3.0, 3.0, "-x") \
-  X(abs, Abs, numeric, -3.0, 3.0, "|x|; the gradient at 0 is 0") \
-  X(sign, Sign, numeric, -3.0, 3.0, "-1, 0 or 1; NaN stays NaN") \
-  X(square, Square, numeric, -3.0, 3.0, "x * x; bool gives int64") \
-  X(floor, Floor, numeric, -3.0, 3.0, "the largest integer not above x") \
-  X(ceil, Ceil, numeric, -3.0, 3.0, "the smallest integer not below x") \
-  X(round, Round, numeric, -3.0, 3.0, "the nearest integer, ties to even") \
-  X(trunc, Trunc, numeric, -3.0, 3.0, "x without its fraction") \
-  X(reciprocal, Reciprocal, floating, 0.5, 3.0, "1 / x") \
-  X(sqrt, Sqrt, floating, 0.1, 4.0, "the square root; NaN below 0") \
-  X(rsqrt, Rsqrt, floating, 0.1, 4.0, "1 / sqrt(x)") \
-  X(exp, Exp, floating, -3.0, 3.0, "e to the power x") \
-  X(expm1, Expm1, floating, -1.0, 1.0, "exp(x) - 1, exact near 0") \
-  X(log, Log, floating, 0.1, 4.0, "the natural logarithm; NaN below 0, -inf at 0") \
-  X(log1p, Log1p, floating, -0.5, 2.0, "log(1 + x), exact near 0") \
-  X(sin, Sin, floating, -3.0, 3.0, "the sine of x in radians") \
-  X(cos, Cos, floating, -3.0, 3.0, "the cosine of x in radians") \
-  X(tanh, Tanh, floating, -3.0, 3.0, "the hyperbolic tangent") \
-  X(erf, Erf, floating, -2.0, 2.0, "the error function") \
-  X(sigmoid, Sigmoid, floating, -3.0, 3.0, "1 / (1 + exp(-x))") \
-  X(relu, Relu, numeric, -3.0, 3.0, "max(x, 0); the gradient at 0 is 0, NaN stays NaN") \
-  X(silu, Silu, floating, -3.0, 3.0, "x * sigmoid(x) (Elfwing et al. 2017); -inf gives -0") \
-  X(softplus, Softplus, floating, -3.0, 3.0, "log(1 + exp(x)) without overflow") \
-  X(gelu_erf, GeluErf, floating, -3.0, 3.0, "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016)") \
-  X(gelu_tanh, GeluTanh, floating, -3.0, 3.0, "the tanh approximation of gelu (Hendrycks and Gimpel 2016)")
-
-#if !defined(WEFT_ROWS_ALONE)
 #if !defined(WEFT_FUNCTORS_UNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_UNARY
 
 #include "math.hpp"
 
+// clang-format off
 namespace weft::WEFT_FUNCTORS {
-
-/// What the gradient needs again.
-enum Saves { saves_nothing, saves_input, saves_output };
 
 struct Neg {
   enum { saves = saves_nothing };
@@ -132,6 +99,11 @@ struct Cos {
   template <class V> static WEFT_FN V value(V x) { return cos(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return -g * sin(x); }
 };
+struct Tan {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return tan(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * (y * y + V(1)); }
+};
 struct Tanh {
   enum { saves = saves_output };
   template <class V> static WEFT_FN V value(V x) { return tanh(x); }
@@ -199,5 +171,4 @@ struct GeluTanh {
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on
 
-#endif
 #endif

@@ -2,11 +2,9 @@
 #pragma once
 
 #include "common.hpp"
+#include "../../backends/functors/lists.hpp"
 
 namespace weft {
-
-/// What computing in `dtype` needs of operands that were promoted: floating kinds turn integers into f32.
-enum class Kind : uint8_t { numeric, floating };
 
 /// The common type of any number of operands.
 DType result_type(std::span<const TensorImpl* const> operands);
@@ -24,11 +22,12 @@ struct Prepared {
   bool wrapped = true;
 };
 
-/// Raises ShapeError, DeviceError or DTypeError. `dtype`, where given, overrides the promoted type.
+/// Raises ShapeError, DeviceError or DTypeError. Floating kinds turn integers into f32; `dtype`, where given, overrides
+/// the promoted type.
 template <int n>
-void prepare(Prepared<n>& p, const Operand* const (&operands)[n], Kind kind, std::optional<DType> dtype = {});
-extern template void prepare<2>(Prepared<2>&, const Operand* const (&)[2], Kind, std::optional<DType>);
-extern template void prepare<3>(Prepared<3>&, const Operand* const (&)[3], Kind, std::optional<DType>);
+void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind kind, std::optional<DType> dtype = {});
+extern template void prepare<2>(Prepared<2>&, const Operand* const (&)[2], PointwiseKind, std::optional<DType>);
+extern template void prepare<3>(Prepared<3>&, const Operand* const (&)[3], PointwiseKind, std::optional<DType>);
 
 /// A gradient in the shape, dtype and on the device of `input`.
 Tensor unbroadcast(Tensor&& gradient, std::span<const int64_t> sizes, DType dtype, Device device);

@@ -1,6 +1,7 @@
 // The families of op records. Not public: use op_records().
 #pragma once
 
+#include "../../backends/functors/lists.hpp"
 #include "../record.hpp"
 
 namespace weft {
@@ -26,6 +27,13 @@ std::span<const OpRecord> norm_records();
 std::span<const OpRecord> loss_records();
 std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
+
+/// The dtypes that a pointwise op takes.
+constexpr OpRecord::Domain domain_of(PointwiseKind kind) {
+  using enum OpRecord::Domain;
+  if (kind == PointwiseKind::floating) return floating;
+  return kind == PointwiseKind::numeric || kind == PointwiseKind::division ? numeric : any;
+}
 
 /// Gives the record of that name more arguments than its table has.
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,

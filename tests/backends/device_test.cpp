@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include <weft/backends/functors/lists.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/ops/matmul.hpp>

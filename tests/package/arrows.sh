@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$1"
 rooms=(tensor backends autograd ops map hooks optim nn io bench python)
 # Rows of the pointwise ops without their formulas, from which Tensor's methods are made.
-allowed='tensor/tensor.hpp backends/functors/lists.hpp'
+allowed='tensor/tensor.hpp backends/functors/rows.hpp'
 
 declare -A height
 for i in "${!rooms[@]}"; do height[${rooms[i]}]=$i; done

@@ -16,15 +16,16 @@ python3 - "$tree" <<'EOF'
 import re, sys
 tree = sys.argv[1]
 block = re.search(r"```diff\n(.*?)```", open(f"{tree}/CONTRIBUTING.md").read(), re.S).group(1)
-path = re.search(r"^\+\+\+ b/(\S+)", block, re.M).group(1)
-text = open(f"{tree}/{path}").read()
-for hunk in block.split("@@\n")[1:]:
-    lines = hunk.rstrip("\n").split("\n")
-    added = "".join(line[1:] + "\n" for line in lines if line.startswith("+"))
-    anchor = "".join(line[1:] + "\n" for line in lines if line.startswith(" "))
-    assert text.count(anchor) == 1, f"not found once in {path}: {anchor}"
-    text = text.replace(anchor, added + anchor)
-open(f"{tree}/{path}", "w").write(text)
+for file in re.split(r"^--- .*\n", block, flags=re.M)[1:]:
+    path = re.match(r"\+\+\+ b/(\S+)", file).group(1)
+    text = open(f"{tree}/{path}").read()
+    for hunk in file.split("@@\n")[1:]:
+        lines = hunk.rstrip("\n").split("\n")
+        added = "".join(line[1:] + "\n" for line in lines if line.startswith("+"))
+        anchor = "".join(line[1:] + "\n" for line in lines if line.startswith(" "))
+        assert text.count(anchor) == 1, f"not found once in {path}: {anchor}"
+        text = text.replace(anchor, added + anchor)
+    open(f"{tree}/{path}", "w").write(text)
 EOF
 
 cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_WITH_CUDA=OFF -DWEFT_WITH_HPU=OFF >/dev/null

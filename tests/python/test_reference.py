@@ -175,7 +175,7 @@ def rows(names, inputs, dtypes=every, numpy_names=None, **options):
         row(name, inputs, None, same(numpy_name) if hasattr(np, numpy_name) else None, dtypes, **options)
 
 
-rows("neg abs sign square floor ceil round trunc reciprocal sqrt rsqrt exp expm1 log log1p sin cos tanh erf sigmoid "
+rows("neg abs sign square floor ceil round trunc reciprocal sqrt rsqrt exp expm1 log log1p sin cos tan tanh erf sigmoid "
      "relu isnan isinf isfinite logical_not", one, numpy_names={"neg": "negative"}, pointwise=True)
 for name in ("silu", "softplus"):
     row(name, one, None, None, floats, torch_call=of_functional(name), pointwise=True, scale=np.abs)

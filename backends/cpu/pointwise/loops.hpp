@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../../dispatch.hpp"
+#include "../../functors/lists.hpp"
 
 namespace weft::cpu {
 

@@ -10,9 +10,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 
-// The columns "kind" of the lists.
-constexpr bool numeric = true, floating = false;
-
 template <class T>
 using Storage = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
@@ -20,7 +17,7 @@ template <class F, class T>
 void integer_unary(void* out, const void* a, int64_t n) {
   auto* o = static_cast<Storage<T>*>(out);
   auto* x = static_cast<const Storage<T>*>(a);
-  for (int64_t i = 0; i < n; ++i) o[i] = F::value(Number<T>(x[i])).raw;
+  for (int64_t i = 0; i < n; ++i) o[i] = F::value(functors::Whole<T>(x[i])).raw;
 }
 template <class F, class T, int mask>
 void integer_binary(void* out, const void* a, const void* b, int64_t n) {
@@ -28,12 +25,12 @@ void integer_binary(void* out, const void* a, const void* b, int64_t n) {
   auto* x = static_cast<const Storage<T>*>(a);
   auto* y = static_cast<const Storage<T>*>(b);
   if constexpr (mask == 0) {
-    for (int64_t i = 0; i < n; ++i) o[i] = F::value(Number<T>(x[i]), Number<T>(y[i])).raw;
+    for (int64_t i = 0; i < n; ++i) o[i] = F::value(functors::Whole<T>(x[i]), functors::Whole<T>(y[i])).raw;
   } else {
-    const Number<T> one(mask == 1 ? *x : *y);
+    const functors::Whole<T> one(mask == 1 ? *x : *y);
     for (int64_t i = 0; i < n; ++i) {
-      if constexpr (mask == 1) o[i] = F::value(one, Number<T>(y[i])).raw;
-      else o[i] = F::value(Number<T>(x[i]), one).raw;
+      if constexpr (mask == 1) o[i] = F::value(one, functors::Whole<T>(y[i])).raw;
+      else o[i] = F::value(functors::Whole<T>(x[i]), one).raw;
     }
   }
 }
@@ -43,19 +40,24 @@ void integer_ternary(void* out, const void* a, const void* b, const void* c, int
   auto* x = static_cast<const Storage<T>*>(a);
   auto* y = static_cast<const Storage<T>*>(b);
   auto* z = static_cast<const Storage<T>*>(c);
-  for (int64_t i = 0; i < n; ++i) o[i] = F::value(Number<T>(x[i]), Number<T>(y[i]), Number<T>(z[i])).raw;
+  for (int64_t i = 0; i < n; ++i)
+    o[i] = F::value(functors::Whole<T>(x[i]), functors::Whole<T>(y[i]), functors::Whole<T>(z[i])).raw;
+}
+
+template <class T>
+constexpr bool serves(PointwiseKind kind) {
+  return std::is_same_v<T, bool> ? serves_bool(kind) : serves_integers(kind);
 }
 
 template <class T>
 void fill_slot(Slot slot, UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& ternary) {
-  constexpr bool is_bool = std::is_same_v<T, bool>;
-#define WEFT_ROW(name, F, kind, ...)                              \
-  if constexpr (kind && (!is_bool || serves_bool(UnaryOp::name))) \
+#define WEFT_ROW(name, F, kind, ...)            \
+  if constexpr (serves<T>(PointwiseKind::kind)) \
     unary.loop[static_cast<int>(UnaryOp::name)][slot][0] = integer_unary<functors::F, T>;
   WEFT_UNARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
 #define WEFT_ROW(name, F, kind, ...)                                 \
-  if constexpr (kind && (!is_bool || serves_bool(BinaryOp::name))) { \
+  if constexpr (serves<T>(PointwiseKind::kind)) {                    \
     auto& row = binary.loop[static_cast<int>(BinaryOp::name)][slot]; \
     row[0] = integer_binary<functors::F, T, 0>;                      \
     row[1] = integer_binary<functors::F, T, 1>;                      \
@@ -63,8 +65,9 @@ void fill_slot(Slot slot, UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& 
   }
   WEFT_BINARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
-#define WEFT_ROW(name, F, kind, ...) \
-  if constexpr (kind) ternary.loop[static_cast<int>(TernaryOp::name)][slot][0] = integer_ternary<functors::F, T>;
+#define WEFT_ROW(name, F, kind, ...)            \
+  if constexpr (serves<T>(PointwiseKind::kind)) \
+    ternary.loop[static_cast<int>(TernaryOp::name)][slot][0] = integer_ternary<functors::F, T>;
   WEFT_TERNARY_OPS(WEFT_ROW)
 #undef WEFT_ROW
 }

@@ -9,9 +9,12 @@
 namespace weft::cpu {
 namespace {
 
-// The columns "kind" of the lists; transcendental formulas are worth a thread sooner.
-enum Kind : int64_t { numeric = 32768, floating = 8192 };
-#define WEFT_GRAIN(name, F, kind, ...) kind,
+/// Elements that are worth a thread: transcendental formulas sooner than plain arithmetic.
+constexpr int64_t arithmetic_grain = 32768, transcendental_grain = 8192;
+constexpr int64_t grain_of(PointwiseKind kind) {
+  return serves_integers(kind) ? arithmetic_grain : transcendental_grain;
+}
+#define WEFT_GRAIN(name, F, kind, ...) grain_of(PointwiseKind::kind),
 constexpr int64_t unary_grain[] = {WEFT_UNARY_OPS(WEFT_GRAIN)};
 constexpr int64_t binary_grain[] = {WEFT_BINARY_OPS(WEFT_GRAIN)};
 constexpr int64_t ternary_grain[] = {WEFT_TERNARY_OPS(WEFT_GRAIN)};
@@ -137,7 +140,7 @@ __attribute__((noinline)) void walk(const Loop* row, int64_t grain, const View& 
     job.set_in(k, *in[k], type);
     steps.add(*in[k], job.in_items[k]);
   }
-  job.streams = steps.streams = job.narrow == nullptr && grain == numeric && may_stream(out, in);
+  job.streams = steps.streams = job.narrow == nullptr && grain == arithmetic_grain && may_stream(out, in);
   run_walk(steps, job);
 }
 
@@ -198,7 +201,7 @@ void compare(CompareOp op, const View& out, const View& a, const View& b) {
   const DType type = common_type(a, b);
   const Slot slot = slot_of(type);
   if (slot < 0) unsupported("compare", a);
-  start<2>(compare_loops.loop[static_cast<int>(op)][slot], numeric, out, type, {&a, &b});
+  start<2>(compare_loops.loop[static_cast<int>(op)][slot], arithmetic_grain, out, type, {&a, &b});
 }
 
 void ternary(TernaryOp op, const View& out, const View& a, const View& b, const View& c) {
@@ -224,10 +227,10 @@ void where(const View& out, const View& condition, const View& a, const View& b)
     in[k] = &narrowed[k];
   }
   const TernaryLoop* row = select_loops.loop[std::countr_zero(static_cast<uint64_t>(item))];
-  if (call_flat<3>(row, numeric, out, {in[0], in[1], in[2]})) return;
+  if (call_flat<3>(row, arithmetic_grain, out, {in[0], in[1], in[2]})) return;
   Job<3, TernaryLoop> job{.row = row};
   job.out_item = item;
-  Walk steps(out, item, numeric);
+  Walk steps(out, item, arithmetic_grain);
   for (int k = 0; k < 3; ++k) {
     job.in_items[k] = k == 0 ? 1 : item;
     steps.add(*in[k], job.in_items[k]);

@@ -1,13 +1,11 @@
-// Vec, Mask and Number: the value types that formulas are compiled with, once for each SIMD target.
-//
-// Vec<float> and Vec<double> are whole registers. Number<T> is one integer or bool with wrapping arithmetic, for loops
-// that the compiler vectorises by itself. After this header the formulas of backends/functors/ exist in
-// weft::cpu::HWY_NAMESPACE::functors, compiled for the target: code from outside would not be inlined.
+// Vec and Mask: the values that formulas are compiled with, once for each SIMD target. Vec<float> and Vec<double> are
+// whole registers; integers are functors::Whole<T>, one at a time, in loops that the compiler vectorises. After this
+// header the formulas of backends/functors/ exist in weft::cpu::HWY_NAMESPACE::functors, compiled for the target: code
+// from outside would not be inlined.
 #include "simd_targets.hpp"
 #include <hwy/highway.h>
 
 #include "../../functors/formulas.hpp"
-#include "../../functors/lists.hpp"
 
 #if defined(WEFT_SIMD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_SIMD_INL
@@ -169,135 +167,6 @@ HWY_INLINE Vec<T> fnma(Vec<T> a, Vec<T> b, Vec<T> c) {
   return hn::NegMulAdd(a.raw, b.raw, c.raw);
 }
 
-/// One integer; arithmetic wraps around.
-template <class T>
-struct Number {
-  using Element = T;
-  using Wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-  T raw;
-
-  Number() = default;
-  template <class U>
-  WEFT_FN explicit Number(U x) : raw(static_cast<T>(x)) {}
-
-  friend WEFT_FN Number operator+(Number a, Number b) {
-    return Number(static_cast<Wide>(a.raw) + static_cast<Wide>(b.raw));
-  }
-  friend WEFT_FN Number operator-(Number a, Number b) {
-    return Number(static_cast<Wide>(a.raw) - static_cast<Wide>(b.raw));
-  }
-  friend WEFT_FN Number operator*(Number a, Number b) {
-    return Number(static_cast<Wide>(a.raw) * static_cast<Wide>(b.raw));
-  }
-  friend WEFT_FN Number operator-(Number a) { return Number(Wide{0} - static_cast<Wide>(a.raw)); }
-  friend WEFT_FN bool operator==(Number a, Number b) { return a.raw == b.raw; }
-  friend WEFT_FN bool operator<(Number a, Number b) { return a.raw < b.raw; }
-  friend WEFT_FN bool operator<=(Number a, Number b) { return a.raw <= b.raw; }
-  friend WEFT_FN bool operator>(Number a, Number b) { return a.raw > b.raw; }
-  friend WEFT_FN bool operator>=(Number a, Number b) { return a.raw >= b.raw; }
-};
-
-/// Bool adds by "or" and multiplies by "and"; any byte but 0 is true.
-template <>
-struct Number<bool> {
-  using Element = bool;
-  uint8_t raw;
-
-  Number() = default;
-  template <class U>
-  WEFT_FN explicit Number(U x) : raw(x != 0) {}
-
-  friend WEFT_FN Number operator+(Number a, Number b) { return Number(a.raw | b.raw); }
-  friend WEFT_FN Number operator*(Number a, Number b) { return Number((a.raw != 0) & (b.raw != 0)); }
-  friend WEFT_FN bool operator==(Number a, Number b) { return (a.raw != 0) == (b.raw != 0); }
-  friend WEFT_FN bool operator<(Number a, Number b) { return (a.raw == 0) & (b.raw != 0); }
-  friend WEFT_FN bool operator>(Number a, Number b) { return b < a; }
-  friend WEFT_FN bool operator<=(Number a, Number b) { return !(b < a); }
-  friend WEFT_FN bool operator>=(Number a, Number b) { return !(a < b); }
-};
-
-template <class T>
-WEFT_FN Number<T> select(bool mask, Number<T> a, Number<T> b) {
-  return mask ? a : b;
-}
-template <class T>
-WEFT_FN Number<T> zero_like(Number<T>) {
-  return Number<T>(0);
-}
-template <class T>
-WEFT_FN Number<T> maximum(Number<T> a, Number<T> b) {
-  return a > b ? a : b;
-}
-template <class T>
-WEFT_FN Number<T> minimum(Number<T> a, Number<T> b) {
-  return a < b ? a : b;
-}
-template <class T>
-WEFT_FN Number<T> abs(Number<T> x) {
-  if constexpr (std::is_same_v<T, bool>) return x;
-  else return x < Number<T>(0) ? -x : x;
-}
-template <class T>
-WEFT_FN Number<T> sign(Number<T> x) {
-  if constexpr (std::is_same_v<T, bool>) return x;
-  else return Number<T>((x.raw > 0) - (x.raw < T(0)));
-}
-template <class T>
-WEFT_FN Number<T> floor(Number<T> x) {
-  return x;
-}
-template <class T>
-WEFT_FN Number<T> ceil(Number<T> x) {
-  return x;
-}
-template <class T>
-WEFT_FN Number<T> rint(Number<T> x) {
-  return x;
-}
-template <class T>
-WEFT_FN Number<T> trunc(Number<T> x) {
-  return x;
-}
-/// Whether V is an integer; see backends/functors/math.hpp, as for the functions below.
-template <class V>
-struct IsWhole {
-  enum { value = 0 };
-};
-template <class T>
-struct IsWhole<Number<T>> {
-  enum { value = 1 };
-};
-template <class T>
-WEFT_FN Number<T> quotient(Number<T> a, Number<T> b) {
-  if (b.raw == 0) return b;
-  if (std::is_signed_v<T> && b.raw == static_cast<T>(-1)) return -a;
-  return Number<T>(a.raw / b.raw);
-}
-template <class T>
-WEFT_FN Number<T> fmod(Number<T> a, Number<T> b) {
-  if (b.raw == 0 || (std::is_signed_v<T> && b.raw == static_cast<T>(-1))) return Number<T>(0);
-  return Number<T>(a.raw % b.raw);
-}
-/// A negative exponent gives 0, except for the bases 1 and -1; bool: a or not b.
-template <class T>
-WEFT_FN Number<T> pow(Number<T> base, Number<T> exponent) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return Number<T>((base.raw != 0) | (exponent.raw == 0));
-  } else {
-    T e = exponent.raw;
-    if (e < T(0)) {
-      if (base.raw == T(1)) return base;
-      return base.raw == static_cast<T>(-1) ? ((e & 1) != 0 ? base : Number<T>(1)) : Number<T>(0);
-    }
-    Number<T> result(1);
-    for (; e != 0; e = static_cast<T>(e >> 1)) {
-      if ((e & 1) != 0) result = result * base;
-      base = base * base;
-    }
-    return result;
-  }
-}
-
 }  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -307,6 +176,8 @@ HWY_BEFORE_NAMESPACE();
 #define WEFT_SIMD_FUNCTORS
 #undef WEFT_FUNCTORS
 #define WEFT_FUNCTORS cpu::HWY_NAMESPACE::functors
+#include "../../functors/saved.hpp"
+#include "../../functors/whole.hpp"
 #include "../../functors/binary.hpp"
 #include "../../functors/compare.hpp"
 #include "../../functors/ternary.hpp"

@@ -1,4 +1,5 @@
 // Elementary functions of Vec: f32 within 2 ulp by polynomials, f64 by polynomials or, lane by lane, by the C library.
+// A function of the list in backends/functors/math.hpp that has no overload here goes lane by lane.
 // Included by simd-inl.hpp alone.
 #include <cmath>
 
@@ -45,7 +46,7 @@ HWY_INLINE Vec<T> polynomial(Vec<T> x, const C (&c)[N]) {
   return sum;
 }
 
-/// Calls `f` on each lane: for functions that have no polynomial here.
+/// Calls `f` on each lane.
 template <class T, class F>
 HWY_INLINE Vec<T> by_lane(F f, Vec<T> a) {
   HWY_ALIGN T x[HWY_LANES(T)];
@@ -302,61 +303,74 @@ HWY_INLINE F32 erf(F32 x) {
   const F32 start = select(at.first, at.t, look_up(erf_parts[0], at.index));  // piece 0 is of erf(t) - t
   return copy_sign(fma(piecewise<1>(at, erf_parts), at.t, start), x);
 }
-HWY_INLINE F64 erf(F64 x) {
-  return by_lane([](double lane) { return ::erf(lane); }, x);
-}
 
-/// x - n pi / 2 for the nearest whole n, and n; exact enough up to 2^28.
-struct Angle {
-  F64 n, r;
-};
+/// The nearest whole number of quarter turns.
 HWY_INLINE F64 quarter_turns(F64 x) {
   const F64 shifter(Format<double>::shifter);
   return fma(x, F64(0.63661977236758134), shifter) - shifter;
 }
-/// sin(x) where `turn` is 0, cos(x) where it is 1.
-HWY_INLINE F32 sine(F32 x, double turn) {
+/// x - n pi / 2, exact enough up to 2^28.
+HWY_INLINE F64 quarter_rest(F64 x, F64 n) {
+  return fnma(n, F64(1.58932547735281966916e-08), fnma(n, F64(1.57079631090164184570), x));
+}
+/// x minus its nearest whole number of quarter turns, and that number modulo 4.
+struct Quarter {
+  F32 r, turns;
+};
+HWY_INLINE Quarter quarter(F32 x) {
   const Doubles wide = widen(x);
   const Doubles n = on_doubles([](F64 w) HWY_ATTR { return quarter_turns(w); }, wide);
-  const Doubles rest = on_doubles(
-      [](F64 w, F64 k)
-          HWY_ATTR { return fnma(k, F64(1.58932547735281966916e-08), fnma(k, F64(1.57079631090164184570), w)); },
-      wide, n);
-  const F32 r = narrow(rest), z = r * r;
-  const Doubles quadrant = on_doubles(
-      [turn](F64 k) HWY_ATTR {
-        const F64 q = k + F64(turn);
-        return q - F64(4) * floor(q * F64(0.25));
-      },
-      n);
-  const F32 q = narrow(quadrant);
-  const F32 s = fma(
+  const Doubles rest = on_doubles([](F64 w, F64 k) HWY_ATTR { return quarter_rest(w, k); }, wide, n);
+  const Doubles turns = on_doubles([](F64 k) HWY_ATTR { return k - F64(4) * floor(k * F64(0.25)); }, n);
+  return {narrow(rest), narrow(turns)};
+}
+HWY_INLINE Mask<float> is_odd(F32 turns) { return (turns == F32(1)) | (turns == F32(3)); }
+/// For |r| <= pi / 4.
+HWY_INLINE F32 sin_near(F32 r) {
+  const F32 z = r * r;
+  return fma(
       r * z,
       polynomial(z, {-0.166666666409055055, 0.00833332932356249136, -0.000198393186036434052, 2.71818005309399077e-6}),
       r);
-  const F32 c = fma(
+}
+HWY_INLINE F32 cos_near(F32 r) {
+  const F32 z = r * r;
+  return fma(
       z * z,
       polynomial(z, {0.0416666666209681554, -0.00138888836201834771, 0.000024799489745684461, -2.72080321171759754e-7}),
       fma(F32(-0.5), z, F32(1)));
-  const F32 value = select((q == F32(1)) | (q == F32(3)), c, s);
-  return select(q >= F32(2), -value, value);
 }
-// Lane by lane where one is far out; the others keep what they are without it.
-HWY_INLINE F32 sin(F32 x) {
+/// In double precision, since near the poles the angle's last place counts; 9 digits of it.
+HWY_INLINE F64 tan_wide(F64 x) {
+  const F64 n = quarter_turns(x), r = quarter_rest(x, n), z = r * r;
+  const F64 value = fma(r * z,
+                        polynomial(z, {0.333333498, 0.133326609, 0.0540602064, 0.0212806445, 0.0108399276,
+                                       8.41790562e-05, 0.00437898488}),
+                        r);
+  const F64 half = n * F64(0.5);
+  return select(floor(half) == half, value, F64(-1) / value);
+}
+/// `near` where |x| is at most 1e8; lane by lane where one is further out. The others keep what they are without it.
+template <class F>
+HWY_INLINE F32 with_far(F32 x, F32 near, F far_away) {
   const auto far = abs(x) > F32(1e8);
-  const F32 near = select(x == zero_like(x), x, sine(x, 0));
-  return any(far) ? select(far, by_lane([](float lane) { return ::sinf(lane); }, x), near) : near;
+  return any(far) ? select(far, by_lane(far_away, x), near) : near;
+}
+HWY_INLINE F32 sin(F32 x) {
+  const auto [r, turns] = quarter(x);
+  const F32 value = select(is_odd(turns), cos_near(r), sin_near(r));
+  const F32 near = select(x == zero_like(x), x, select(turns >= F32(2), -value, value));
+  return with_far(x, near, [](float lane) { return ::sinf(lane); });
 }
 HWY_INLINE F32 cos(F32 x) {
-  const auto far = abs(x) > F32(1e8);
-  const F32 near = sine(x, 1);
-  return any(far) ? select(far, by_lane([](float lane) { return ::cosf(lane); }, x), near) : near;
+  const auto [r, turns] = quarter(x);
+  const F32 value = select(is_odd(turns), sin_near(r), cos_near(r));
+  const F32 near = select((turns == F32(1)) | (turns == F32(2)), -value, value);
+  return with_far(x, near, [](float lane) { return ::cosf(lane); });
 }
-HWY_INLINE F64 sin(F64 x) {
-  return by_lane([](double lane) { return ::sin(lane); }, x);
-}
-HWY_INLINE F64 cos(F64 x) {
-  return by_lane([](double lane) { return ::cos(lane); }, x);
+HWY_INLINE F32 tan(F32 x) {
+  const F32 value = narrow(on_doubles([](F64 w) HWY_ATTR { return tan_wide(w); }, widen(x)));
+  return with_far(x, select(x == zero_like(x), x, value), [](float lane) { return ::tanf(lane); });
 }
 
 /// exp(b log |a|) in double precision, with the special values of C's pow.
@@ -372,9 +386,6 @@ HWY_INLINE F32 pow(F32 a, F32 b) {
   result = select(negative & (abs(b) < inf) & !whole, not_a_number<float>(), result);
   result = select((magnitude == one) & (abs(b) == inf), one, result);
   return select((b == zero_like(b)) | (a == one), one, result);
-}
-HWY_INLINE F64 pow(F64 a, F64 b) {
-  return by_lane([](double x, double y) { return ::pow(x, y); }, a, b);
 }
 
 /// fmod of numbers that are not negative, of which x is less than 2^52 times y.
@@ -413,9 +424,22 @@ HWY_INLINE F64 atan2_wide(F64 a, F64 b) {
 HWY_INLINE F32 atan2(F32 a, F32 b) {
   return narrow(on_doubles([](F64 x, F64 y) HWY_ATTR { return atan2_wide(x, y); }, widen(a), widen(b)));
 }
-HWY_INLINE F64 atan2(F64 a, F64 b) {
-  return by_lane([](double x, double y) { return ::atan2(x, y); }, a, b);
-}
+
+// Whatever is declared above is the better overload.
+#define WEFT_BY_LANE(name)                                                       \
+  template <class V>                                                             \
+  HWY_INLINE V name(V x) requires std::is_same_v<V, Vec<typename V::Element>> {  \
+    return by_lane([](typename V::Element lane) { return std::name(lane); }, x); \
+  }
+#define WEFT_BY_LANE_OF_TWO(name)                                                                       \
+  template <class V>                                                                                    \
+  HWY_INLINE V name(V a, V b) requires std::is_same_v<V, Vec<typename V::Element>> {                    \
+    return by_lane([](typename V::Element x, typename V::Element y) { return std::name(x, y); }, a, b); \
+  }
+WEFT_ELEMENTARY_FUNCTIONS(WEFT_BY_LANE)
+WEFT_ELEMENTARY_FUNCTIONS_OF_TWO(WEFT_BY_LANE_OF_TWO)
+#undef WEFT_BY_LANE
+#undef WEFT_BY_LANE_OF_TWO
 
 }  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

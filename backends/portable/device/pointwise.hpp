@@ -6,9 +6,24 @@
 #include "../../functors/ternary.hpp"
 #include "../../functors/unary.hpp"
 #include "device.hpp"
-#include "whole.hpp"
 
 namespace weft::portable {
+
+/// Numbers in the form that formulas take, and back.
+template <class C>
+WEFT_DEVICE C lift(C x) {
+  return x;
+}
+WEFT_DEVICE functors::Whole<int64_t> lift(int64_t x) { return functors::Whole<int64_t>(x); }
+WEFT_DEVICE functors::Whole<uint64_t> lift(uint64_t x) { return functors::Whole<uint64_t>(x); }
+template <class C>
+WEFT_DEVICE C lower(C x) {
+  return x;
+}
+template <class C>
+WEFT_DEVICE C lower(functors::Whole<C> x) {
+  return x.raw;
+}
 
 template <class C>
 WEFT_DEVICE C scalar_value(HostScalar s);

@@ -1,5 +1,6 @@
 #include "host.hpp"
 #include "launch.hpp"
+#include "../../functors/lists.hpp"
 
 namespace weft::portable::host {
 
@@ -21,12 +22,10 @@ constinit Entry compare_entries[] = {WEFT_COMPARE_OPS(WEFT_ENTRY)};
 constinit Entry ternary_entries[] = {WEFT_TERNARY_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
 
-// The columns "kind" of the lists: whether integers have a kernel.
-constexpr bool numeric = true, floating = false;
-#define WEFT_KIND(name, F, kind, ...) kind,
-constexpr bool unary_is_numeric[] = {WEFT_UNARY_OPS(WEFT_KIND)};
-constexpr bool binary_is_numeric[] = {WEFT_BINARY_OPS(WEFT_KIND)};
-constexpr bool ternary_is_numeric[] = {WEFT_TERNARY_OPS(WEFT_KIND)};
+#define WEFT_KIND(name, F, kind, ...) PointwiseKind::kind,
+constexpr PointwiseKind unary_kinds[] = {WEFT_UNARY_OPS(WEFT_KIND)};
+constexpr PointwiseKind binary_kinds[] = {WEFT_BINARY_OPS(WEFT_KIND)};
+constexpr PointwiseKind ternary_kinds[] = {WEFT_TERNARY_OPS(WEFT_KIND)};
 #undef WEFT_KIND
 
 /// A host scalar's bits as the kernel's number type has them.
@@ -80,9 +79,9 @@ void run(Entry& entry, const View& out, const View* const (&in)[N], Compute comp
 }
 
 /// Raises DTypeError where the op has no kernel of that dtype.
-void check(const char* kernel, Accelerator& device, const View& typed, bool serves_integers, bool serves_bool) {
+void check(const char* kernel, Accelerator& device, const View& typed, PointwiseKind kind) {
   const DType t = typed.layout.dtype;
-  const bool served = is_floating(t) || (serves_integers && (t != DType::boolean || serves_bool));
+  const bool served = is_floating(t) || (t == DType::boolean ? serves_bool(kind) : serves_integers(kind));
   if (!served || is_storage_only(t)) unsupported(kernel, typed);
   require(device, compute_of(t), kernel, typed);
 }
@@ -91,33 +90,33 @@ void check(const char* kernel, Accelerator& device, const View& typed, bool serv
 
 void unary(UnaryOp op, const View& out, const View& a) {
   const auto i = static_cast<size_t>(op);
-  check("unary", device_of(out), out, unary_is_numeric[i], serves_bool(op));
+  check("unary", device_of(out), out, unary_kinds[i]);
   const Compute compute = compute_of(out.layout.dtype);
   run(unary_entries[i], out, {&a}, compute, dtype_of(compute));
 }
 
 void unary_gradient(UnaryOp op, const View& out, const View& g, const View& saved) {
-  check("unary_gradient", device_of(out), out, false, false);
+  check("unary_gradient", device_of(out), out, PointwiseKind::floating);
   const Compute compute = compute_of(out.layout.dtype);
   run(gradient_entries[static_cast<size_t>(op)], out, {&g, &saved}, compute, dtype_of(compute));
 }
 
 void binary(BinaryOp op, const View& out, const View& a, const View& b) {
   const auto i = static_cast<size_t>(op);
-  check("binary", device_of(out), out, binary_is_numeric[i], serves_bool(op));
+  check("binary", device_of(out), out, binary_kinds[i]);
   const Compute compute = compute_of(out.layout.dtype);
   run(binary_entries[i], out, {&a, &b}, compute, dtype_of(compute));
 }
 
 void compare(CompareOp op, const View& out, const View& a, const View& b) {
   const View& typed = a.layout.host_scalar ? b : a;
-  check("compare", device_of(out), typed, true, true);
+  check("compare", device_of(out), typed, PointwiseKind::any);
   run(compare_entries[static_cast<size_t>(op)], out, {&a, &b}, compute_of(typed.layout.dtype), DType::boolean);
 }
 
 void ternary(TernaryOp op, const View& out, const View& a, const View& b, const View& c) {
   const auto i = static_cast<size_t>(op);
-  check("ternary", device_of(out), out, ternary_is_numeric[i], true);
+  check("ternary", device_of(out), out, ternary_kinds[i]);
   const Compute compute = compute_of(out.layout.dtype);
   run(ternary_entries[i], out, {&a, &b, &c}, compute, dtype_of(compute));
 }
