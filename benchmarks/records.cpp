@@ -13,7 +13,7 @@ void add_record_cases() {
     if (samples.empty()) continue;
     add_case(
         std::string("op.") + record.name,
-        [call = record.call, arguments = samples.front()] { benchmark::DoNotOptimize(call(arguments)); },
+        [call = record.function, arguments = samples.front()] { benchmark::DoNotOptimize(call(arguments)); },
         Mode::no_grad);
   }
 }

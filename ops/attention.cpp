@@ -234,13 +234,6 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 
 namespace {
 
-Tensor call_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                      std::optional<double> dropout_p, std::optional<bool> causal, std::optional<double> scale,
-                      std::optional<bool> enable_gqa) {
-  return scaled_dot_product_attention(q, k, v, mask, dropout_p.value_or(0), causal.value_or(false), scale,
-                                      enable_gqa.value_or(false));
-}
-
 std::vector<Values> samples(SampleMaker& make) {
   return {
       {make.tensor({2, 2, 3, 4}), make.tensor({2, 2, 5, 4}), make.tensor({2, 2, 5, 4})},
@@ -253,10 +246,12 @@ std::vector<Values> samples(SampleMaker& make) {
 
 constexpr OpRecord records[] = {
     {op,
-     "scaled_dot_product_attention(q, k, v, mask=None, dropout_p=0.0, causal=False, *, scale=None, enable_gqa=False)",
+     "scaled_dot_product_attention(q|query, k|key, v|value, mask|attn_mask=None, dropout_p=0.0, "
+     "causal|is_causal=False, "
+     "*, scale=None, enable_gqa=False)",
      "softmax(scale * q @ k^T + mask) @ v for q [..., L, E], k [..., S, E], v [..., S, Ev]. mask is bool (true takes "
      "part) or additive; causal lets query i see keys 0 ... i. A query that sees no key gives zeros.",
-     true, OpRecord::Domain::floating, samples, detail::boxed<call_attention>},
+     true, OpRecord::Domain::floating, samples, detail::boxed<scaled_dot_product_attention>},
 };
 
 }  // namespace

@@ -351,7 +351,7 @@ std::vector<Values> binary_samples(SampleMaker& make) {
 
 #define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document)         \
   OpRecord{#name,                                                                               \
-           #name "(a, b)",                                                                      \
+           #name "(a, b|other)",                                                                \
            document,                                                                            \
            true,                                                                                \
            domain_of(PointwiseKind::kind),                                                      \
@@ -360,7 +360,7 @@ std::vector<Values> binary_samples(SampleMaker& make) {
            {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},
 #define WEFT_COMPARE_RECORD(name, Functor, document)                                            \
   OpRecord{#name,                                                                               \
-           #name "(a, b)",                                                                      \
+           #name "(a, b|other)",                                                                \
            document,                                                                            \
            false,                                                                               \
            OpRecord::Domain::any,                                                               \
@@ -376,15 +376,37 @@ std::vector<Values> scaled_samples(SampleMaker& make) {
   return samples;
 }
 template <Tensor (*op)(const Operand&, const Operand&), Tensor (*scaled_op)(const Operand&, const Operand&, Scalar)>
-Tensor call_scaled(const Operand& a, const Operand& b, std::optional<Scalar> alpha) {
-  return alpha ? scaled_op(a, b, *alpha) : op(a, b);
+Tensor call_scaled(const Operand& a, const Operand& b, Scalar alpha) {
+  return alpha.to<double>() == 1 ? op(a, b) : scaled_op(a, b, alpha);
+}
+
+std::vector<Values> div_samples(SampleMaker& make) {
+  std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{0.5, 3}>(make);
+  samples.push_back({make.tensor({2, 3}, -3, 3), make.tensor({3}, 0.5, 3), "floor"});
+  samples.push_back({make.tensor({2, 3}, -3, 3), make.tensor({3}, 0.5, 3), "trunc"});
+  return samples;
+}
+Tensor call_div(const Operand& a, const Operand& b, const std::optional<std::string>& rounding_mode) {
+  if (!rounding_mode) return div(a, b);
+  if (*rounding_mode == "floor" || *rounding_mode == "trunc") {
+    return div(a, b, *rounding_mode == "floor" ? Rounding::floor : Rounding::trunc);
+  }
+  raise<ValueError>({.op = "div",
+                     .problem = fmt::format("argument 'rounding_mode' must be None, 'floor' or 'trunc', not '{}'",
+                                            *rounding_mode)},
+                    a.where);
 }
 
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
-  widen(records, "add", "add(a, b, *, alpha=1)", "a + alpha * b; logical or for bool", scaled_samples,
+  widen(records, "div", "div(a, b|other, *, rounding_mode=None)",
+        "a / b; integers are divided in float32. Rounded down with 'floor', towards zero with 'trunc', where integers "
+        "stay integers.",
+        div_samples, detail::boxed<&call_div>);
+  find_in(records, "pow").schema = "pow(a, b|exponent)";
+  widen(records, "add", "add(a, b|other, *, alpha=1)", "a + alpha * b; logical or for bool", scaled_samples,
         detail::boxed<&call_scaled<weft::add, weft::add>>);
-  widen(records, "sub", "sub(a, b, *, alpha=1)", "a - alpha * b", scaled_samples,
+  widen(records, "sub", "sub(a, b|other, *, alpha=1)", "a - alpha * b", scaled_samples,
         detail::boxed<&call_scaled<weft::sub, weft::sub>>);
   return records;
 }

@@ -143,16 +143,16 @@ std::vector<Values> cast_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}), DType::f64}, {make.tensor({3}), DType::f64, "saturate"}};
 }
 
-Tensor call_cast(const Tensor& x, DType dtype, const std::optional<std::string>& overflow) {
+Tensor call_cast(const Tensor& x, DType dtype, const std::string& overflow) {
   constexpr const char* names[] = {"by_format", "ieee", "saturate"};
   for (int i = 0; i < 3; ++i) {
-    if (overflow.value_or(names[0]) == names[i]) {
+    if (overflow == names[i]) {
       return cast(x, dtype, static_cast<Overflow>(i));
     }
   }
   raise<ValueError>(
       {.op = "cast",
-       .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", *overflow)});
+       .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
 }
 
 const OpRecord all_copy_records[] = {

@@ -422,25 +422,13 @@ std::vector<Values> embedding_samples(SampleMaker& make) {
       {make.tensor({5, 3}), make.indices({0, 2}, 5)}};
 }
 
-Tensor call_put(const Tensor& x, const Tensor& index, const Tensor& source, std::optional<bool> accumulate) {
-  return put(x, index, source, accumulate.value_or(false));
-}
-
-Tensor call_index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
-                      std::optional<Scalar> alpha) {
-  return index_add(x, dim, index, source, alpha.value_or(1));
-}
-Tensor call_embedding(const Tensor& weight, const Tensor& indices, std::optional<int64_t> padding_idx) {
-  return embedding(weight, indices, padding_idx.value_or(-1));
-}
-
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord index_op_records[] = {
     {"index_select", "index_select(x, dim, index)", "The slices of x at index (1-d) along dim.", true, any,
      index_select_samples, detail::boxed<&weft::index_select>},
     {"index_add", "index_add(x, dim, index, source, *, alpha=1)",
      "x with alpha times the slices of source added at index along dim; duplicates add, in order.", true, any,
-     index_add_samples, detail::boxed<&call_index_add>},
+     index_add_samples, detail::boxed<&weft::index_add>},
     {"index_copy", "index_copy(x, dim, index, source)",
      "x with its slices at index along dim replaced by those of source; of duplicates the last wins.", true, any,
      index_copy_samples, detail::boxed<&weft::index_copy>},
@@ -452,10 +440,10 @@ constexpr OpRecord index_op_records[] = {
      take_samples, detail::boxed<&weft::take>},
     {"put", "put(x, index, source, accumulate=False)",
      "x, seen flat, with the elements of source put at index, or added; of duplicates the last wins.", true, any,
-     put_samples, detail::boxed<&call_put>},
-    {"embedding", "embedding(weight, indices, padding_idx=-1)",
+     put_samples, detail::boxed<&weft::put>},
+    {"embedding", "embedding(weight, indices|input, padding_idx=-1)",
      "Rows of weight [count, width] at indices: [..., width]. The row padding_idx gets no gradient.", true, any,
-     embedding_samples, detail::boxed<&call_embedding>},
+     embedding_samples, detail::boxed<&weft::embedding>},
 };
 
 }  // namespace

@@ -220,23 +220,18 @@ std::vector<Values> repeat_samples(SampleMaker& make) {
           {make.tensor({2, 3}), Dims{0, 1}}};
 }
 
-Tensor call_cat(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
-  return cat(tensors, static_cast<int>(dim.value_or(0)));
-}
-Tensor call_stack(std::span<const Tensor> tensors, std::optional<int64_t> dim) {
-  return stack(tensors, static_cast<int>(dim.value_or(0)));
-}
+using Join = Tensor (*)(std::span<const Tensor>, int, Location);
 
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord join_op_records[] = {
     {"cat", "cat(tensors, dim=0)",
      "The tensors one after the other along dim, in their common dtype; 1-d tensors without elements are passed over.",
-     true, any, cat_samples, detail::boxed<&call_cat>},
+     true, any, cat_samples, detail::boxed<static_cast<Join>(&weft::cat)>},
     {"stack", "stack(tensors, dim=0)", "Tensors of one shape side by side along a new dimension.", true, any,
-     stack_samples, detail::boxed<&call_stack>},
+     stack_samples, detail::boxed<static_cast<Join>(&weft::stack)>},
     {"repeat", "repeat(x, repeats)", "x laid side by side repeats[i] times along dimension i.", true, any,
      repeat_samples, detail::boxed<&weft::repeat>},
-    {"tile", "tile(x, repeats)", "As repeat, where missing leading repeats are 1.", true, any, repeat_samples,
+    {"tile", "tile(x, repeats|dims)", "As repeat, where missing leading repeats are 1.", true, any, repeat_samples,
      detail::boxed<&weft::tile>},
 };
 

@@ -287,42 +287,39 @@ Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, Bina
 
 namespace {
 
-LossReduction reduction_named(const std::optional<std::string>& name) {
-  if (!name || *name == "mean") return LossReduction::mean;
-  if (*name == "sum") return LossReduction::sum;
-  if (*name == "none") return LossReduction::none;
+LossReduction reduction_named(const std::string& name) {
+  if (name == "mean") return LossReduction::mean;
+  if (name == "sum") return LossReduction::sum;
+  if (name == "none") return LossReduction::none;
   raise<ValueError>(
-      {.op = "loss", .problem = fmt::format("there is no reduction '{}'", *name), .remedy = "use mean, sum or none"});
+      {.op = "loss", .problem = fmt::format("there is no reduction '{}'", name), .remedy = "use mean, sum or none"});
 }
 
-Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, const Tensor& weight,
-                          std::optional<int64_t> ignore_index, std::optional<std::string> reduction,
-                          std::optional<double> label_smoothing) {
+Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, const Tensor& weight, int64_t ignore_index,
+                          const std::string& reduction, double label_smoothing) {
   return cross_entropy(x, targets,
                        {.weight = weight,
                         .reduction = reduction_named(reduction),
-                        .ignore_index = ignore_index.value_or(-100),
-                        .label_smoothing = label_smoothing.value_or(0)});
+                        .ignore_index = ignore_index,
+                        .label_smoothing = label_smoothing});
 }
-Tensor call_nll_loss(const Tensor& x, const Tensor& targets, const Tensor& weight, std::optional<int64_t> ignore_index,
-                     std::optional<std::string> reduction) {
-  return nll_loss(
-      x, targets,
-      {.weight = weight, .reduction = reduction_named(reduction), .ignore_index = ignore_index.value_or(-100)});
+Tensor call_nll_loss(const Tensor& x, const Tensor& targets, const Tensor& weight, int64_t ignore_index,
+                     const std::string& reduction) {
+  return nll_loss(x, targets,
+                  {.weight = weight, .reduction = reduction_named(reduction), .ignore_index = ignore_index});
 }
 Tensor call_binary(const Tensor& x, const Tensor& y, const Tensor& weight, const Tensor& pos_weight,
-                   std::optional<std::string> reduction) {
+                   const std::string& reduction) {
   return binary_cross_entropy_with_logits(
       x, y, {.weight = weight, .pos_weight = pos_weight, .reduction = reduction_named(reduction)});
 }
 template <Tensor (*loss)(const Operand&, const Operand&, LossOptions, Location)>
-Tensor call_plain(const Tensor& x, const Tensor& y, std::optional<std::string> reduction) {
+Tensor call_plain(const Tensor& x, const Tensor& y, const std::string& reduction) {
   return loss(x, y, {reduction_named(reduction)}, {});
 }
 template <class Options, Tensor (*loss)(const Operand&, const Operand&, Options, Location)>
-Tensor call_scaled(const Tensor& x, const Tensor& y, std::optional<std::string> reduction,
-                   std::optional<double> scale) {
-  return loss(x, y, {reduction_named(reduction), scale.value_or(1)}, {});
+Tensor call_scaled(const Tensor& x, const Tensor& y, const std::string& reduction, double scale) {
+  return loss(x, y, {reduction_named(reduction), scale}, {});
 }
 
 std::vector<Values> class_samples(SampleMaker& make) {
@@ -367,27 +364,27 @@ std::vector<Values> binary_samples(SampleMaker& make) {
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"cross_entropy",
-     "cross_entropy(logits, targets, weight=None, *, ignore_index=-100, reduction='mean', label_smoothing=0.0)",
+     "cross_entropy(logits, targets|target, weight=None, *, ignore_index=-100, reduction='mean', label_smoothing=0.0)",
      "Cross entropy between softmax(logits) and class numbers, or distributions of the logits' shape. logits are [C], "
      "[N, C] or [N, C, d1, ...]; targets have that shape without C. Targets equal to ignore_index do not count. weight "
      "is "
      "each class's share.",
      true, floating, cross_entropy_samples, detail::boxed<call_cross_entropy>},
-    {"nll_loss", "nll_loss(log_probabilities, targets, weight=None, *, ignore_index=-100, reduction='mean')",
+    {"nll_loss", "nll_loss(log_probabilities, targets|target, weight=None, *, ignore_index=-100, reduction='mean')",
      "-log_probabilities[target]; shapes as cross_entropy.", true, floating, class_samples,
      detail::boxed<call_nll_loss>},
-    {"mse_loss", "mse_loss(x, y, reduction='mean')", "(x - y)^2; x and y broadcast.", true, floating, plain_samples,
-     detail::boxed<call_plain<mse_loss>>},
-    {"l1_loss", "l1_loss(x, y, reduction='mean')", "|x - y|; x and y broadcast.", true, floating, plain_samples,
+    {"mse_loss", "mse_loss(x, y|target, reduction='mean')", "(x - y)^2; x and y broadcast.", true, floating,
+     plain_samples, detail::boxed<call_plain<mse_loss>>},
+    {"l1_loss", "l1_loss(x, y|target, reduction='mean')", "|x - y|; x and y broadcast.", true, floating, plain_samples,
      detail::boxed<call_plain<l1_loss>>},
-    {"huber_loss", "huber_loss(x, y, reduction='mean', delta=1.0)",
+    {"huber_loss", "huber_loss(x, y|target, reduction='mean', delta=1.0)",
      "d^2 / 2 where d = |x - y| is below delta, else delta * (d - delta / 2) (Huber 1964).", true, floating,
      scaled_samples, detail::boxed<call_scaled<HuberOptions, huber_loss>>},
-    {"smooth_l1_loss", "smooth_l1_loss(x, y, reduction='mean', beta=1.0)",
+    {"smooth_l1_loss", "smooth_l1_loss(x, y|target, reduction='mean', beta=1.0)",
      "huber_loss / beta; l1_loss where beta is 0.", true, floating, scaled_samples,
      detail::boxed<call_scaled<SmoothL1Options, smooth_l1_loss>>},
     {"binary_cross_entropy_with_logits",
-     "binary_cross_entropy_with_logits(x, y, weight=None, *, pos_weight=None, reduction='mean')",
+     "binary_cross_entropy_with_logits(x, y|target, weight=None, *, pos_weight=None, reduction='mean')",
      "-(pos_weight * y log s(x) + (1 - y) log(1 - s(x))) * weight with the sigmoid s, without overflow; all broadcast.",
      true, floating, binary_samples, detail::boxed<call_binary>},
 };

@@ -253,12 +253,9 @@ std::vector<Values> count_samples(SampleMaker& make) {
   return samples;
 }
 
-Value call_nonzero(const Tensor& x, std::optional<bool> as_tuple) {
-  if (!as_tuple.value_or(false)) return nonzero(x);
+Value call_nonzero(const Tensor& x, bool as_tuple) {
+  if (!as_tuple) return nonzero(x);
   return where(x);
-}
-Tensor call_count_nonzero(const Tensor& x, std::optional<Dims> dims, std::optional<bool> keepdim) {
-  return count_nonzero(x, dims.value_or(Dims()), keepdim.value_or(false));
 }
 
 constexpr auto any_type = OpRecord::Domain::any;
@@ -275,7 +272,7 @@ constexpr OpRecord mask_op_records[] = {
      false, any_type, nonzero_samples, detail::boxed<&call_nonzero>},
     {"argwhere", "argwhere(x)", "As nonzero.", false, any_type, mask_samples, detail::boxed<&weft::argwhere>},
     {"count_nonzero", "count_nonzero(x, dim=None, keepdim=False)", "How many elements are not 0, over dim or all: i64.",
-     false, any_type, count_samples, detail::boxed<&call_count_nonzero>},
+     false, any_type, count_samples, detail::boxed<&weft::count_nonzero>},
 };
 
 }  // namespace

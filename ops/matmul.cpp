@@ -374,27 +374,24 @@ std::vector<Values> linear_samples(SampleMaker& make) {
           {t({2, 0}), t({4, 0}), t({4})}};
 }
 
-Tensor call_addmm(const Tensor& input, const Tensor& a, const Tensor& b, std::optional<double> beta,
-                  std::optional<double> alpha) {
-  return addmm(input, a, b, beta.value_or(1), alpha.value_or(1));
-}
-
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr OpRecord matmul_op_records[] = {
-    {"matmul", "matmul(a, b)",
+    {"matmul", "matmul(a, b|other)",
      "The matrix product [..., m, k] x [..., k, n]; batch dimensions broadcast, 1-d operands stand for a row or a "
      "column.",
      true, numeric, matmul_samples, detail::boxed<&weft::matmul>},
-    {"mm", "mm(a, b)", "[m, k] x [k, n]", true, numeric, mm_samples, detail::boxed<&weft::mm>},
-    {"bmm", "bmm(a, b)", "[b, m, k] x [b, k, n], with equal batch sizes", true, numeric, bmm_samples,
+    {"mm", "mm(a, b|mat2)", "[m, k] x [k, n]", true, numeric, mm_samples, detail::boxed<&weft::mm>},
+    {"bmm", "bmm(a, b|mat2)", "[b, m, k] x [b, k, n], with equal batch sizes", true, numeric, bmm_samples,
      detail::boxed<&weft::bmm>},
-    {"mv", "mv(a, b)", "[m, k] x [k]", true, numeric, mv_samples, detail::boxed<&weft::mv>},
-    {"dot", "dot(a, b)", "The sum of products of two 1-d tensors, 0-d.", true, numeric, dot_samples,
+    {"mv", "mv(a, b|vec)", "[m, k] x [k]", true, numeric, mv_samples, detail::boxed<&weft::mv>},
+    {"dot", "dot(a, b|tensor)", "The sum of products of two 1-d tensors, 0-d.", true, numeric, dot_samples,
      detail::boxed<&weft::dot>},
-    {"outer", "outer(a, b)", "Every product of an element of a [m] and one of b [n]: [m, n], in their common dtype.",
-     true, numeric, outer_samples, detail::boxed<&weft::outer>},
-    {"addmm", "addmm(input, a, b, beta=1, alpha=1)", "beta * input + alpha * (a x b); input broadcasts to [m, n].",
-     true, numeric, addmm_samples, detail::boxed<&call_addmm>},
+    {"outer", "outer(a, b|vec2)",
+     "Every product of an element of a [m] and one of b [n]: [m, n], in their common dtype.", true, numeric,
+     outer_samples, detail::boxed<&weft::outer>},
+    {"addmm", "addmm(input, a|mat1, b|mat2, beta=1, alpha=1)",
+     "beta * input + alpha * (a x b); input broadcasts to [m, n].", true, numeric, addmm_samples,
+     detail::boxed<&weft::addmm>},
     {"linear", "linear(x, weight, bias=None)",
      "x [..., in] times the transpose of weight [out, in], plus bias [out]; a weight [in] gives [...].", true, numeric,
      linear_samples, detail::boxed<&weft::linear>},

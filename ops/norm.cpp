@@ -214,10 +214,6 @@ std::vector<Values> rms_norm_samples(SampleMaker& make) {
           {make.tensor({0, 3}), Dims(3), make.tensor({3})}};
 }
 
-Tensor call_layer_norm(const Tensor& x, const Dims& shape, const Tensor& weight, const Tensor& bias,
-                       std::optional<double> eps) {
-  return layer_norm(x, shape, weight, bias, eps.value_or(1e-5));
-}
 Tensor call_rms_norm(const Tensor& x, const Dims& shape, const Tensor& weight, std::optional<double> eps) {
   return rms_norm(x, shape, weight, eps);
 }
@@ -226,7 +222,7 @@ constexpr OpRecord records[] = {
     {"layer_norm", "layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-05)",
      "(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes are normalized_shape "
      "(Ba, Kiros, Hinton 2016). 16-bit floats are computed in float32 and rounded once.",
-     true, OpRecord::Domain::floating, layer_norm_samples, detail::boxed<call_layer_norm>},
+     true, OpRecord::Domain::floating, layer_norm_samples, detail::boxed<layer_norm>},
     {"rms_norm", "rms_norm(x, normalized_shape, weight=None, eps=None)",
      "x / sqrt(mean(x * x) + eps) * weight over the last dimensions, whose sizes are normalized_shape (Zhang and "
      "Sennrich 2019). Without eps it is the machine epsilon of x's dtype.",

@@ -209,9 +209,7 @@ Tensor call_randperm(int64_t n, std::optional<DType> dtype) { return randperm(n,
 Tensor call_rand_like(const Tensor& x) { return rand_like(x); }
 Tensor call_randn_like(const Tensor& x) { return randn_like(x); }
 Tensor call_bernoulli(const Tensor& p) { return bernoulli(p); }
-Tensor call_dropout(const Tensor& x, std::optional<double> p, std::optional<bool> training) {
-  return dropout(x, p.value_or(0.5), training.value_or(true));
-}
+Tensor call_dropout(const Tensor& x, double p, bool training) { return dropout(x, p, training); }
 
 std::vector<Values> shape_samples(SampleMaker& make) {
   return {{Dims{2, 3}, make.dtype()}, {Dims(), make.dtype()}, {Dims{0, 2}, make.dtype()}};
@@ -250,7 +248,7 @@ constexpr OpRecord records[] = {
      numeric, permutation_samples, detail::boxed<call_randperm>},
     {"bernoulli", "bernoulli(probabilities)", "1 with the given probability, else 0; of the same shape and dtype.",
      false, floating, probability_samples, detail::boxed<call_bernoulli>},
-    {"dropout", "dropout(x, p=0.5, training=True)",
+    {"dropout", "dropout(x, p=0.5, training|train=True)",
      "In training, zeroes each element with probability p and scales the rest by 1 / (1 - p); else gives x itself "
      "(Srivastava et al. 2014).",
      true, floating, dropout_samples, detail::boxed<call_dropout>},

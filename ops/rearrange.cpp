@@ -211,10 +211,6 @@ std::vector<Values> unfold_samples(SampleMaker& make) {
           {make.tensor({3}), int64_t{0}, int64_t{0}, int64_t{1}}};
 }
 
-Tensor call_roll(const Tensor& x, const Dims& shifts, std::optional<Dims> dims) {
-  return roll(x, shifts, dims.value_or(Dims()));
-}
-
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr OpRecord rearrange_op_records[] = {
     {"flip", "flip(x, dims)", "A copy of x with the order along dims reversed.", true, any_type, flip_samples,
@@ -224,8 +220,8 @@ constexpr OpRecord rearrange_op_records[] = {
     {"roll", "roll(x, shifts, dims=())",
      "A copy of x moved on by shifts along dims, where what leaves at one end comes in at the other; without dims x is "
      "seen flat.",
-     true, any_type, roll_samples, detail::boxed<&call_roll>},
-    {"unfold", "unfold(x, dim, size, step)",
+     true, any_type, roll_samples, detail::boxed<&weft::roll>},
+    {"unfold", "unfold(x, dim|dimension, size, step)",
      "A view of the windows of size elements, step apart, along dim; a last dimension holds each window's elements.",
      true, any_type, unfold_samples, detail::boxed<&weft::unfold>},
 };

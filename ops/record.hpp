@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -37,16 +40,55 @@ class WEFT_API SampleMaker {
   uint64_t state_;
 };
 
-/// An op's function behind one calling convention. Arguments left out, at the end or as monostate, take their defaults.
+/// What an argument may be, from the type that the op's function takes.
+struct ArgumentType {
+  enum class Kind : uint8_t { any, tensor, operand, tensors, boolean, integer, number, dims, dtype, device, text };
+  Kind kind;
+  /// The function knows itself what stands for one that is not given.
+  bool optional = false;
+};
+
+/// An op's function behind one calling convention. An argument that is left out, at the end or as monostate, is an
+/// error unless it is optional: OpRecord::call puts the defaults in.
 struct BoxedFunction {
   Value (*run)(std::span<const Value> arguments);
-  /// How many arguments the function takes, the place of the call aside.
-  int arity;
+  /// Of each argument that the function takes, the place of the call aside.
+  std::span<const ArgumentType> types;
   Value operator()(std::span<const Value> arguments) const {
     const char* const op = detail::current_call.op;
     const CallScope call(op != nullptr ? op : "op", Location::none());
     return run(arguments);
   }
+};
+
+/// One argument of an op.
+struct Argument {
+  std::string name;
+  /// Other names that a keyword may have: PyTorch's and the array API's.
+  std::vector<std::string> aliases;
+  ArgumentType type;
+  /// It must be given.
+  bool required = true;
+  /// What stands for one that is not given, and its text.
+  Value default_value = {};
+  std::string default_text;
+  bool keyword_only = false;
+  /// The rest of the positional arguments, or one list: reshape(2, 3) and reshape((2, 3)).
+  bool variadic = false;
+
+  bool answers_to(std::string_view keyword) const;
+};
+
+/// A record's schema, taken apart.
+struct Signature {
+  std::vector<Argument> arguments;
+  /// Names of the results, where there are several.
+  std::vector<std::string> results;
+  /// "name(x, dim=-1, *, keepdim=False)"
+  std::string text;
+
+  /// The argument that the keyword names, or nullptr.
+  const Argument* find(std::string_view keyword) const;
 };
 
 /// A pointwise op's functions without boxes, null where there is none; the comparisons have only the first kind.
@@ -62,7 +104,11 @@ struct PointwiseFunctions {
 struct OpRecord {
   /// Public name: weft::name in C++ and in Python.
   const char* name;
-  /// "name(x, dim=-1, *, keepdim=False)": argument names in order, defaults, keyword-only after the star.
+  /// The one place of its names and defaults: "name(x, y|target, *sizes, *, keepdim=False) -> (values, indices)".
+  /// `|` gives an argument one more name, a default is a literal of Python's, `*sizes` takes the rest of the positional
+  /// arguments, those after `*` are given by keyword alone, and several results have names. By convention the first
+  /// tensor is `input` and `self` too, `dim` and `dims` are `axis`, `dims` is `axes`, and `keepdim` is `keepdims`,
+  /// unless another argument has the name. Types follow from the function's.
   const char* schema;
   /// Shapes, dtypes, aliasing and source, in sentences.
   const char* document;
@@ -72,8 +118,14 @@ struct OpRecord {
   enum class Domain : uint8_t { floating, numeric, any } domain;
   /// Argument lists that exercise the op, small; also its cases in the parametrised tests and benchmarks.
   std::vector<Values> (*samples)(SampleMaker&);
-  BoxedFunction call;
+  BoxedFunction function;
   PointwiseFunctions pointwise = {};
+
+  /// Calls the function with the defaults of what is not given, at the end or as monostate. TypeError-like BadArgument
+  /// where a value cannot be what the argument takes, or a required one is missing.
+  WEFT_API Value call(std::span<const Value> arguments) const;
+  /// Taken apart once; lives as long as the process.
+  WEFT_API const Signature& signature() const;
 };
 
 /// A boxed call got a value of a kind that its argument cannot be; `argument` counts from 0.
@@ -90,12 +142,17 @@ WEFT_API const OpRecord* find_record(const char* name);
 
 namespace detail {
 
+/// bool, DType and std::string, which are values themselves.
 template <class T>
 struct Unbox {
+  static constexpr ArgumentType type{std::is_same_v<T, bool>    ? ArgumentType::Kind::boolean
+                                     : std::is_same_v<T, DType> ? ArgumentType::Kind::dtype
+                                                                : ArgumentType::Kind::text};
   static T from(const Value& v) { return std::get<T>(v); }
 };
 template <>
 struct Unbox<Operand> {
+  static constexpr ArgumentType type{ArgumentType::Kind::operand};
   static Operand from(const Value& v) {
     if (auto* t = std::get_if<Tensor>(&v)) return Operand(*t, detail::current_call.where);
     if (auto* i = std::get_if<int64_t>(&v)) return Operand(*i, detail::current_call.where);
@@ -106,27 +163,32 @@ struct Unbox<Operand> {
 // A 0-d tensor stands for its number. bad_variant_access for what is no number, or no integer.
 WEFT_API int64_t integer_in(const Value& v);
 WEFT_API Scalar number_in(const Value& v);
-/// One integer, or a list of them.
+/// One integer, or a list of them; none is an empty list.
 WEFT_API Dims dims_in(const Value& v);
 
 template <>
 struct Unbox<Value> {
+  static constexpr ArgumentType type{ArgumentType::Kind::any};
   static Value from(const Value& v) { return v; }
 };
 template <>
 struct Unbox<Scalar> {
+  static constexpr ArgumentType type{ArgumentType::Kind::number};
   static Scalar from(const Value& v) { return number_in(v); }
 };
 template <>
 struct Unbox<double> {
+  static constexpr ArgumentType type{ArgumentType::Kind::number};
   static double from(const Value& v) { return number_in(v).to<double>(); }
 };
 template <>
 struct Unbox<int64_t> {
+  static constexpr ArgumentType type{ArgumentType::Kind::integer};
   static int64_t from(const Value& v) { return integer_in(v); }
 };
 template <>
 struct Unbox<int> {
+  static constexpr ArgumentType type{ArgumentType::Kind::integer};
   static int from(const Value& v) {
     constexpr int64_t most = std::numeric_limits<int>::max();
     return static_cast<int>(std::clamp(integer_in(v), -most, most));
@@ -134,10 +196,12 @@ struct Unbox<int> {
 };
 template <>
 struct Unbox<Dims> {
-  static Dims from(const Value& v) { return dims_in(v); }
+  static constexpr ArgumentType type{ArgumentType::Kind::dims};
+  static Dims from(const Value& v) { return std::holds_alternative<std::monostate>(v) ? Dims() : dims_in(v); }
 };
 template <class T>
 struct Unbox<std::optional<T>> {
+  static constexpr ArgumentType type{Unbox<T>::type.kind, true};
   static std::optional<T> from(const Value& v) {
     if (std::holds_alternative<std::monostate>(v)) return {};
     return Unbox<T>::from(v);
@@ -145,12 +209,14 @@ struct Unbox<std::optional<T>> {
 };
 template <>
 struct Unbox<Tensor> {
+  static constexpr ArgumentType type{ArgumentType::Kind::tensor};
   static Tensor from(const Value& v) {
     return std::holds_alternative<std::monostate>(v) ? Tensor() : std::get<Tensor>(v);
   }
 };
 template <>
 struct Unbox<std::span<const Tensor>> {
+  static constexpr ArgumentType type{ArgumentType::Kind::tensors};
   static std::span<const Tensor> from(const Value& v) { return std::get<std::vector<Tensor>>(v); }
 };
 
@@ -192,13 +258,23 @@ Value run_boxed(std::span<const Value> values) {
   }(function, values);
 }
 
+/// The types of a function's arguments; the place of the call comes last and is none of them.
 template <class R, class... A>
-constexpr int arity_of(R (*)(A...)) {
-  return (0 + ... + (std::is_same_v<A, Location> ? 0 : 1));
+constexpr auto argument_types(R (*)(A...)) {
+  constexpr size_t count = (size_t{0} + ... + (std::is_same_v<A, Location> ? 0 : 1));
+  std::array<ArgumentType, count> types{};
+  size_t i = 0;
+  const auto add = [&]<class T>(std::type_identity<T>) {
+    if constexpr (!std::is_same_v<T, Location>) types[i++] = Unbox<T>::type;
+  };
+  (add(std::type_identity<std::remove_cvref_t<A>>()), ...);
+  return types;
 }
+template <auto function>
+inline constexpr auto types_of = argument_types(static_cast<decltype(+function)>(function));
 
 template <auto function>
-inline constexpr BoxedFunction boxed = {run_boxed<function>, arity_of(static_cast<decltype(+function)>(function))};
+inline constexpr BoxedFunction boxed = {run_boxed<function>, types_of<function>};
 
 }  // namespace detail
 }  // namespace weft

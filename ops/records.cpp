@@ -78,13 +78,17 @@ Tensor SampleMaker::mask(const Dims& shape) {
   return weft::tensor(std::span<const bool>(values.get(), static_cast<size_t>(n)), shape, DType::boolean).to(device_);
 }
 
+OpRecord& find_in(std::vector<OpRecord>& records, std::string_view name) {
+  return *std::ranges::find(records, name, &OpRecord::name);
+}
+
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
-           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call) {
-  OpRecord& record = *std::ranges::find(records, std::string_view(name), &OpRecord::name);
+           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction function) {
+  OpRecord& record = find_in(records, name);
   record.schema = schema;
   record.document = document;
   record.samples = samples;
-  record.call = call;
+  record.function = function;
 }
 
 namespace detail {

@@ -5,41 +5,28 @@ namespace weft {
 
 namespace {
 
-using OptionalDims = std::optional<Dims>;
-using OptionalBool = std::optional<bool>;
+using Typed = Tensor (*)(const Tensor&, const Dims&, bool, std::optional<DType>, Location);
+using Plain = Tensor (*)(const Tensor&, const Dims&, bool, Location);
 
-template <Tensor (*reduction)(const Tensor&, const Dims&, bool, std::optional<DType>, Location)>
-Tensor call_typed(const Tensor& x, OptionalDims dim, OptionalBool keepdim, std::optional<DType> dtype) {
-  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), dtype, {});
-}
-template <Tensor (*reduction)(const Tensor&, const Dims&, bool, Location)>
-Tensor call_plain(const Tensor& x, OptionalDims dim, OptionalBool keepdim) {
-  return reduction(x, dim.value_or(Dims()), keepdim.value_or(false), {});
-}
 // var(x, dim, unbiased, keepdim), var(x, unbiased) and var(x, dim, *, correction, keepdim), as PyTorch has them.
 template <Tensor (*reduction)(const Tensor&, const Dims&, double, bool, Location)>
-Tensor call_corrected(const Tensor& x, const Value& dim, OptionalBool unbiased, OptionalBool keepdim,
+Tensor call_corrected(const Tensor& x, const Value& dim, std::optional<bool> unbiased, bool keepdim,
                       std::optional<double> correction) {
   const auto* whole = std::get_if<bool>(&dim);
   if ((unbiased && correction) || (unbiased && whole != nullptr)) {
     raise<ValueError>({.op = "var", .problem = "the correction is given twice", .remedy = "leave out `unbiased`"});
   }
   if (whole != nullptr) unbiased = *whole;
-  const auto dims = whole != nullptr ? OptionalDims() : detail::unboxed<OptionalDims>(dim, 1);
-  return reduction(x, dims.value_or(Dims()), correction.value_or(unbiased.value_or(true) ? 1 : 0),
-                   keepdim.value_or(false), {});
-}
-template <Tensor (*reduction)(const Tensor&, std::optional<int64_t>, bool, Location)>
-Tensor call_index(const Tensor& x, std::optional<int64_t> dim, OptionalBool keepdim) {
-  return reduction(x, dim, keepdim.value_or(false), {});
+  const Dims dims = whole != nullptr ? Dims() : detail::unboxed<Dims>(dim, 1);
+  return reduction(x, dims, correction.value_or(unbiased.value_or(true) ? 1 : 0), keepdim, {});
 }
 
 template <Tensor (*whole)(const Tensor&, Location), ValuesAndIndices (*along)(const Tensor&, int, bool, Location),
           Tensor (*of_two)(const Tensor&, const Tensor&, Location)>
-std::vector<Tensor> call_extreme(const Tensor& x, const Value& dim, OptionalBool keepdim) {
+std::vector<Tensor> call_extreme(const Tensor& x, const Value& dim, bool keepdim) {
   if (std::holds_alternative<std::monostate>(dim)) return {whole(x, {})};
   if (const auto* other = std::get_if<Tensor>(&dim)) return {of_two(x, *other, {})};
-  auto [values, index] = along(x, detail::unboxed<int>(dim, 1), keepdim.value_or(false), {});
+  auto [values, index] = along(x, detail::unboxed<int>(dim, 1), keepdim, {});
   return {std::move(values), std::move(index)};
 }
 
@@ -87,12 +74,12 @@ std::vector<Values> listed_samples(SampleMaker& make) {
 #define WEFT_TYPED(op, domain, samples, document)                                                              \
   OpRecord {                                                                                                   \
 #op, #op "(x, dim=None, keepdim=False, *, dtype=None)", document, true, OpRecord::Domain::domain, samples, \
-        detail::boxed < call_typed < weft::op>>                                                                \
+        detail::boxed < static_cast < Typed>(&weft::op)>                                                       \
   }
 #define WEFT_PLAIN(op, differentiable, domain, samples, document)                                         \
   OpRecord {                                                                                              \
 #op, #op "(x, dim=None, keepdim=False)", document, differentiable, OpRecord::Domain::domain, samples, \
-        detail::boxed < call_plain < weft::op>>                                                           \
+        detail::boxed < static_cast < Plain>(&weft::op)>                                                  \
   }
 
 constexpr OpRecord records[] = {
@@ -107,20 +94,20 @@ constexpr OpRecord records[] = {
     WEFT_PLAIN(any, false, any, sum_samples, "Whether any element is non-zero."),
     WEFT_PLAIN(all, false, any, sum_samples, "Whether all elements are non-zero."),
     WEFT_PLAIN(logsumexp, true, floating, listed_samples, "log(sum(exp(x))) over dim, without overflow."),
-    {"max", "max(x, dim=None, keepdim=False)",
+    {"max", "max(x, dim|other=None, keepdim=False) -> (values, indices)",
      "The largest element, or with dim the largest along it and their first indices (int64). NaN wins. With a tensor "
      "for dim as maximum.",
      true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::max, weft::max, weft::max>>},
-    {"min", "min(x, dim=None, keepdim=False)",
+    {"min", "min(x, dim|other=None, keepdim=False) -> (values, indices)",
      "The smallest element, or with dim the smallest along it and their first indices (int64). NaN wins. With a tensor "
      "for dim as minimum.",
      true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::min, weft::min, weft::min>>},
     {"argmax", "argmax(x, dim=None, keepdim=False)",
      "Index of the first largest element along dim, or of the flattened tensor; NaN counts as largest.", false,
-     OpRecord::Domain::numeric, along_samples, detail::boxed<call_index<weft::argmax>>},
+     OpRecord::Domain::numeric, along_samples, detail::boxed<weft::argmax>},
     {"argmin", "argmin(x, dim=None, keepdim=False)",
      "Index of the first smallest element along dim, or of the flattened tensor; NaN counts as smallest.", false,
-     OpRecord::Domain::numeric, along_samples, detail::boxed<call_index<weft::argmin>>},
+     OpRecord::Domain::numeric, along_samples, detail::boxed<weft::argmin>},
     {"var", "var(x, dim=None, unbiased=None, keepdim=False, *, correction=None)",
      "Sum of squared deviations from the mean over max(0, n - correction); the correction is 1, or 0 where unbiased is "
      "False.",

@@ -62,17 +62,12 @@ std::vector<Values> cumsum_samples(SampleMaker& make) {
           {make.tensor({0, 3}), int64_t{0}}};
 }
 
-Tensor call_cumsum(const Tensor& x, std::optional<int64_t> dim, std::optional<bool> exclusive,
-                   std::optional<bool> reverse, std::optional<DType> dtype) {
-  return cumsum(x, dim, exclusive.value_or(false), reverse.value_or(false), dtype);
-}
-
 constexpr OpRecord records[] = {
     {"cumsum", "cumsum(x, dim=None, exclusive=False, reverse=False, *, dtype=None)",
      "Prefix sums along dim, or of the flattened tensor. exclusive leaves the element itself out, reverse sums from "
      "the "
      "end. Integers give int64; 16-bit floats accumulate in float32.",
-     true, OpRecord::Domain::any, cumsum_samples, detail::boxed<call_cumsum>},
+     true, OpRecord::Domain::any, cumsum_samples, detail::boxed<weft::cumsum>},
 };
 
 }  // namespace

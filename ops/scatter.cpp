@@ -498,8 +498,8 @@ Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand
       {.op = "scatter", .problem = fmt::format("argument 'reduce' must be 'add' or 'multiply', not '{}'", *reduce)});
 }
 Tensor call_scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tensor& source, const std::string& how,
-                           std::optional<bool> include_self) {
-  return scatter_reduce(x, dim, index, source, reduction_of(how), include_self.value_or(true));
+                           bool include_self) {
+  return scatter_reduce(x, dim, index, source, reduction_of(how), include_self);
 }
 
 constexpr auto any_type = OpRecord::Domain::any;
@@ -509,14 +509,14 @@ constexpr OpRecord scatter_op_records[] = {
     {"take_along_dim", "take_along_dim(x, indices, dim=None)",
      "gather where x and indices broadcast outside dim; without one, both are seen flat.", true, any_type,
      take_along_dim_samples, detail::boxed<&weft::take_along_dim>},
-    {"scatter", "scatter(x, dim, index, source, *, reduce=None)",
+    {"scatter", "scatter(x, dim, index, source|src|value, *, reduce=None)",
      "x with source[i][j], or one value, put at [index[i][j]][j] for dim 0, and so on; of duplicates the last wins. "
      "With reduce 'add' or 'multiply' it is combined with what stands there.",
      true, any_type, scatter_samples, detail::boxed<&call_scatter>},
-    {"scatter_add", "scatter_add(x, dim, index, source)",
+    {"scatter_add", "scatter_add(x, dim, index, source|src)",
      "x with source[i][j] added at [index[i][j]][j] for dim 0, and so on; duplicates add, in order.", true, any_type,
      scatter_add_samples, detail::boxed<&weft::scatter_add>},
-    {"scatter_reduce", "scatter_reduce(x, dim, index, source, reduce, include_self=True)",
+    {"scatter_reduce", "scatter_reduce(x, dim, index, source|src, reduce, include_self=True)",
      "x with the elements of source that index brings to a place combined into it by sum, prod, mean, amax or amin.",
      true, OpRecord::Domain::numeric, scatter_reduce_samples, detail::boxed<&call_scatter_reduce>},
 };

@@ -292,36 +292,25 @@ std::vector<Tensor> listed(const Unique& found) {
   return out;
 }
 // Ascending order is one that unsorted results may have.
-std::vector<Tensor> call_unique(const Tensor& x, std::optional<bool>, std::optional<bool> inverse,
-                                std::optional<bool> counts, std::optional<int64_t> dim) {
-  return listed(unique(x, {inverse.value_or(false), counts.value_or(false), dim}));
+std::vector<Tensor> call_unique(const Tensor& x, bool /*sorted*/, bool inverse, bool counts,
+                                std::optional<int64_t> dim) {
+  return listed(unique(x, {inverse, counts, dim}));
 }
-std::vector<Tensor> call_unique_consecutive(const Tensor& x, std::optional<bool> inverse, std::optional<bool> counts,
-                                            std::optional<int64_t> dim) {
-  return listed(unique_consecutive(x, {inverse.value_or(false), counts.value_or(false), dim}));
+std::vector<Tensor> call_unique_consecutive(const Tensor& x, bool inverse, bool counts, std::optional<int64_t> dim) {
+  return listed(unique_consecutive(x, {inverse, counts, dim}));
 }
-Tensor call_bincount(const Tensor& x, const Tensor& weights, std::optional<int64_t> minlength) {
-  return bincount(x, weights, minlength.value_or(0));
-}
-Tensor call_one_hot(const Tensor& indices, std::optional<int64_t> classes) {
-  return one_hot(indices, classes.value_or(-1));
-}
-bool on_the_right(std::optional<bool> right, const std::optional<std::string>& side) {
-  if (!side) return right.value_or(false);
+bool on_the_right(bool right, const std::optional<std::string>& side) {
+  if (!side) return right;
   const auto refuse = [](const std::string& problem) { raise<ValueError>({.op = "searchsorted", .problem = problem}); };
   if (*side != "left" && *side != "right") {
     refuse(fmt::format("argument 'side' must be 'left' or 'right', not '{}'", *side));
   }
-  if (right.value_or(false) && *side == "left") refuse("arguments 'right' and 'side' contradict each other");
+  if (right && *side == "left") refuse("arguments 'right' and 'side' contradict each other");
   return *side == "right";
 }
-Tensor call_searchsorted(const Tensor& sorted, const Operand& values, std::optional<bool> right,
-                         const std::optional<std::string>& side, std::optional<bool> out_int32, const Tensor& sorter) {
-  return searchsorted(sorted, values, {on_the_right(right, side), out_int32.value_or(false), sorter});
-}
-Tensor call_bucketize(const Operand& values, const Tensor& boundaries, std::optional<bool> right,
-                      std::optional<bool> out_int32) {
-  return bucketize(values, boundaries, right.value_or(false), out_int32.value_or(false));
+Tensor call_searchsorted(const Tensor& sorted, const Operand& values, bool right,
+                         const std::optional<std::string>& side, bool out_int32, const Tensor& sorter) {
+  return searchsorted(sorted, values, {on_the_right(right, side), out_int32, sorter});
 }
 
 constexpr auto any_type = OpRecord::Domain::any;
@@ -336,16 +325,17 @@ constexpr OpRecord set_op_records[] = {
      detail::boxed<&call_unique_consecutive>},
     {"bincount", "bincount(x, weights=None, minlength=0)",
      "How often each number occurs in x (1-d, integers >= 0), or the sum of its weights.", true, numeric,
-     bincount_samples, detail::boxed<&call_bincount>},
-    {"one_hot", "one_hot(indices, classes=-1)", "i64 [..., classes]: 1 at each index, else 0.", false, any_type,
-     one_hot_samples, detail::boxed<&call_one_hot>},
-    {"searchsorted", "searchsorted(sorted, values, right=False, *, side=None, out_int32=False, sorter=None)",
+     bincount_samples, detail::boxed<&weft::bincount>},
+    {"one_hot", "one_hot(indices|tensor, classes|num_classes=-1)", "i64 [..., classes]: 1 at each index, else 0.",
+     false, any_type, one_hot_samples, detail::boxed<&weft::one_hot>},
+    {"searchsorted",
+     "searchsorted(sorted|sorted_sequence, values|input, right=False, *, side=None, out_int32=False, sorter=None)",
      "Where each value would go into a sorted list so that it stays sorted, before equal elements or after them: i64, "
      "or i32 with out_int32. sorter holds the order in which the list is ascending.",
      false, numeric, searchsorted_samples, detail::boxed<&call_searchsorted>},
     {"bucketize", "bucketize(values, boundaries, right=False, *, out_int32=False)",
      "searchsorted with the operands exchanged, for 1-d boundaries.", false, numeric, bucketize_samples,
-     detail::boxed<&call_bucketize>},
+     detail::boxed<&weft::bucketize>},
 };
 
 }  // namespace

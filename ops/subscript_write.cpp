@@ -272,10 +272,9 @@ std::vector<Index> as_indices(std::span<const Tensor> list) {
   return items;
 }
 Tensor index_list(const Tensor& x, std::span<const Tensor> list) { return getitem(x, as_indices(list)); }
-Tensor index_put_list(const Tensor& x, std::span<const Tensor> list, const Operand& value,
-                      std::optional<bool> accumulate) {
+Tensor index_put_list(const Tensor& x, std::span<const Tensor> list, const Operand& value, bool accumulate) {
   const CallScope call("index_put");
-  return put_items(x, as_indices(list), value, accumulate.value_or(false));
+  return put_items(x, as_indices(list), value, accumulate);
 }
 
 using Tensors = std::vector<Tensor>;
@@ -321,7 +320,7 @@ constexpr OpRecord indexing_op_records[] = {
     {"index", "index(x, indices)",
      "x[indices]: what a list of integer tensors and masks selects; the shapes of the integers broadcast together.",
      true, any, index_samples, detail::boxed<&index_list>},
-    {"index_put", "index_put(x, indices, value, accumulate=False)",
+    {"index_put", "index_put(x, indices, value|values, accumulate=False)",
      "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "
      "duplicate stays, and each value gets the gradient at its place.",
      true, any, index_put_samples, detail::boxed<&index_put_list>},

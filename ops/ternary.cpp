@@ -142,18 +142,15 @@ std::vector<Values> addcmul_samples(SampleMaker& make) {
   samples.push_back({make.tensor({}), make.tensor({}), make.tensor({2}), int64_t{2}});
   return samples;
 }
-Tensor call_addcmul(const Operand& a, const Operand& b, const Operand& c, std::optional<Scalar> value) {
-  return addcmul(a, b, c, value.value_or(1));
-}
-
 constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD) OpRecord{
-    "clip", "clip(x, low=None, high=None)", "x limited to [low, high]; one of them may be left out", true,
+    "clip", "clip(x, low|min=None, high|max=None)", "x limited to [low, high]; one of them may be left out", true,
     OpRecord::Domain::numeric, clip_samples, detail::boxed<&weft::clip>}};
 
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
-  widen(records, "addcmul", "addcmul(a, b, c, *, value=1)", "a + value * b * c", addcmul_samples,
-        detail::boxed<&call_addcmul>);
+  find_in(records, "lerp").schema = "lerp(a, b|end, c|weight)";
+  widen(records, "addcmul", "addcmul(a, b|tensor1, c|tensor2, *, value=1)", "a + value * b * c", addcmul_samples,
+        detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&, Scalar)>(&weft::addcmul)>);
   return records;
 }
 

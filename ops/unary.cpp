@@ -168,12 +168,7 @@ std::vector<Values> gelu_samples(SampleMaker& make) {
   return samples;
 }
 
-Tensor call_round(const Operand& x, std::optional<int64_t> decimals) { return round(x, decimals.value_or(0)); }
-Tensor call_softplus(const Operand& x, std::optional<double> beta, std::optional<double> threshold) {
-  return softplus(x, beta.value_or(1), threshold.value_or(20));
-}
-Tensor call_gelu(const Operand& x, const std::optional<std::string>& approximate) {
-  const std::string how = approximate.value_or("none");
+Tensor call_gelu(const Operand& x, const std::string& how) {
   if (how == "none" || how == "tanh") return gelu(x, how == "tanh" ? Approximate::tanh : Approximate::none);
   raise<ValueError>(
       {.op = "gelu", .problem = fmt::format("argument 'approximate' must be 'none' or 'tanh', not '{}'", how)},
@@ -183,10 +178,10 @@ Tensor call_gelu(const Operand& x, const std::optional<std::string>& approximate
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(unary_op_records), std::end(unary_op_records));
   widen(records, "round", "round(x, *, decimals=0)", "the nearest multiple of 10^-decimals, ties to even",
-        round_samples, detail::boxed<&call_round>);
+        round_samples, detail::boxed<static_cast<Tensor (*)(const Operand&, int64_t)>(&weft::round)>);
   widen(records, "softplus", "softplus(x, beta=1.0, threshold=20.0)",
         "log(1 + exp(beta * x)) / beta without overflow; x itself where beta * x is above threshold", softplus_samples,
-        detail::boxed<&call_softplus>);
+        detail::boxed<static_cast<Tensor (*)(const Operand&, double, double)>(&weft::softplus)>);
   records.push_back({"gelu", "gelu(x, approximate='none')",
                      "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016), or with 'tanh' its "
                      "approximation by tanh",

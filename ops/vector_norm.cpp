@@ -111,14 +111,9 @@ std::vector<Values> norm_samples(SampleMaker& make) {
           {make.tensor({0, 2}), 3.0, Dims(0)}};
 }
 
-Tensor call_norm(const Tensor& x, const Value& p, std::optional<Dims> dim, std::optional<bool> keepdim,
-                 std::optional<DType> dtype) {
+Tensor call_norm(const Tensor& x, const Value& p, const Dims& dims, bool keepdim, std::optional<DType> dtype) {
   const CallScope call("norm");
-  return norm_of(x, order_of(p), dim.value_or(Dims()), keepdim.value_or(false), dtype);
-}
-Tensor call_vector_norm(const Tensor& x, std::optional<double> order, std::optional<Dims> dim,
-                        std::optional<bool> keepdim, std::optional<DType> dtype) {
-  return vector_norm(x, order.value_or(2), dim.value_or(Dims()), keepdim.value_or(false), dtype);
+  return norm_of(x, order_of(p), dims, keepdim, dtype);
 }
 
 constexpr OpRecord records[] = {
@@ -128,7 +123,7 @@ constexpr OpRecord records[] = {
     {"vector_norm", "vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
      "sum(|x|^ord)^(1/ord) over dim; the largest or smallest magnitude for an infinite ord, the number of elements "
      "that are not 0 for 0. 16-bit floats are computed in float32. The gradient at 0 is 0.",
-     true, OpRecord::Domain::floating, norm_samples, detail::boxed<call_vector_norm>},
+     true, OpRecord::Domain::floating, norm_samples, detail::boxed<weft::vector_norm>},
 };
 
 }  // namespace

@@ -125,7 +125,7 @@ Value call_where(const Operand& condition, const Value& a, const Value& b) {
 }
 
 constexpr OpRecord where_op_records[] = {
-    {"where", "where(condition, a=None, b=None)",
+    {"where", "where(condition, a|input=None, b|other=None)",
      "a where condition (bool) holds, else b; all three broadcast. What was not chosen never leaks, nor does it into "
      "gradients. condition alone gives the coordinates where it holds, a list for each dimension.",
      true, OpRecord::Domain::any, where_samples, detail::boxed<&call_where>},

@@ -18,6 +18,7 @@
 namespace weft::detail {
 template <>
 struct Unbox<Device> {
+  static constexpr ArgumentType type{ArgumentType::Kind::device};
   static Device from(const Value& v) { return Device(std::string_view(std::get<std::string>(v))); }
 };
 }  // namespace weft::detail
@@ -27,66 +28,61 @@ namespace weft::python {
 namespace {
 
 using detail::boxed;
-using MaybeBool = std::optional<bool>;
 using MaybeType = std::optional<DType>;
 using MaybeDevice = std::optional<Device>;
 using MaybeInt = std::optional<int64_t>;
 
-TensorOptions options(MaybeType dtype, MaybeDevice device, MaybeBool grad) {
-  return {dtype, device.value_or(Device()), grad.value_or(false)};
+TensorOptions options(MaybeType dtype, MaybeDevice device, bool grad) {
+  return {dtype, device.value_or(Device()), grad};
 }
 
 // ---- creation ----
 
 template <Tensor (*make)(const Dims&, TensorOptions, Location)>
-Tensor filled(const Dims& size, MaybeType dtype, MaybeDevice device, MaybeBool grad, Location where) {
+Tensor filled(const Dims& size, MaybeType dtype, MaybeDevice device, bool grad, Location where) {
   return make(size, options(dtype, device, grad), where);
 }
 
-Tensor full_of(const Dims& size, const Operand& number, MaybeType dtype, MaybeDevice device, MaybeBool grad,
+Tensor full_of(const Dims& size, const Operand& number, MaybeType dtype, MaybeDevice device, bool grad,
                Location where) {
   const Scalar value = number.tensor().item_scalar(where);
   return full(size, value, options(dtype, device, grad), where);
 }
 
-Tensor range(Scalar start, std::optional<Scalar> end, std::optional<Scalar> step, MaybeType dtype, MaybeDevice device,
-             MaybeBool grad, Location where) {
-  const Scalar first = end ? start : Scalar(0), last = end ? *end : start, by = step.value_or(1);
-  return arange(first, last, by, options(dtype, device, grad), where);
+Tensor range(Scalar start, std::optional<Scalar> end, Scalar step, MaybeType dtype, MaybeDevice device, bool grad,
+             Location where) {
+  const Scalar first = end ? start : Scalar(0), last = end ? *end : start;
+  return arange(first, last, step, options(dtype, device, grad), where);
 }
 
-Tensor spaced(double start, double end, int64_t steps, MaybeType dtype, MaybeDevice device, MaybeBool grad,
-              Location where) {
+Tensor spaced(double start, double end, int64_t steps, MaybeType dtype, MaybeDevice device, bool grad, Location where) {
   return linspace(start, end, steps, options(dtype, device, grad), where);
 }
 
-Tensor identity(int64_t n, MaybeInt m, MaybeType dtype, MaybeDevice device, MaybeBool grad, Location where) {
+Tensor identity(int64_t n, MaybeInt m, MaybeType dtype, MaybeDevice device, bool grad, Location where) {
   return eye(n, m, options(dtype, device, grad), where);
 }
 
 // As `like` where nothing else is asked.
 template <Tensor (*make)(const Dims&, TensorOptions, Location)>
-Tensor like(const Tensor& x, MaybeType dtype, MaybeDevice device, MaybeBool grad, Location where) {
-  return make(x.shape(), {dtype.value_or(x.dtype()), device.value_or(x.device()), grad.value_or(false)}, where);
+Tensor like(const Tensor& x, MaybeType dtype, MaybeDevice device, bool grad, Location where) {
+  return make(x.shape(), {dtype.value_or(x.dtype()), device.value_or(x.device()), grad}, where);
 }
-Tensor full_as(const Tensor& x, const Operand& number, MaybeType dtype, MaybeDevice device, MaybeBool grad,
-               Location where) {
+Tensor full_as(const Tensor& x, const Operand& number, MaybeType dtype, MaybeDevice device, bool grad, Location where) {
   const Scalar value = number.tensor().item_scalar(where);
-  return full(x.shape(), value, {dtype.value_or(x.dtype()), device.value_or(x.device()), grad.value_or(false)}, where);
+  return full(x.shape(), value, {dtype.value_or(x.dtype()), device.value_or(x.device()), grad}, where);
 }
 
 // ---- random numbers ----
 
 template <Tensor (*make)(const Dims&, TensorOptions, Generator*, Location)>
-Tensor drawn(const Dims& size, MaybeInt generator, MaybeType dtype, MaybeDevice device, MaybeBool grad,
-             Location where) {
+Tensor drawn(const Dims& size, MaybeInt generator, MaybeType dtype, MaybeDevice device, bool grad, Location where) {
   return make(size, options(dtype, device, grad), find_generator(generator), where);
 }
 template <Tensor (*make)(const Dims&, TensorOptions, Generator*, Location)>
-Tensor drawn_like(const Tensor& x, MaybeInt generator, MaybeType dtype, MaybeDevice device, MaybeBool grad,
-                  Location where) {
-  return make(x.shape(), {dtype.value_or(x.dtype()), device.value_or(x.device()), grad.value_or(false)},
-              find_generator(generator), where);
+Tensor drawn_like(const Tensor& x, MaybeInt generator, MaybeType dtype, MaybeDevice device, bool grad, Location where) {
+  return make(x.shape(), {dtype.value_or(x.dtype()), device.value_or(x.device()), grad}, find_generator(generator),
+              where);
 }
 // randint(high, size) and randint(low, high, size).
 Tensor integers(int64_t low, const Value& high, std::optional<Dims> size, MaybeInt generator, MaybeType dtype,
@@ -94,28 +90,27 @@ Tensor integers(int64_t low, const Value& high, std::optional<Dims> size, MaybeI
   const auto* to = std::get_if<int64_t>(&high);
   if (size && to == nullptr) throw BadArgument(1);
   const Dims shape = size ? *size : detail::Unbox<Dims>::from(high);
-  return randint(size ? low : 0, size ? *to : low, shape, options(dtype, device, {}), find_generator(generator), where);
+  return randint(size ? low : 0, size ? *to : low, shape, options(dtype, device, false), find_generator(generator),
+                 where);
 }
 Tensor permutation(int64_t n, MaybeInt generator, MaybeType dtype, MaybeDevice device, Location where) {
-  return randperm(n, options(dtype, device, {}), find_generator(generator), where);
+  return randperm(n, options(dtype, device, false), find_generator(generator), where);
 }
 Tensor coins(const Tensor& x, std::optional<double> p, MaybeInt generator, Location where) {
   if (!p) return bernoulli(x, find_generator(generator), where);
   return bernoulli_(empty_like(x, where), *p, find_generator(generator), where);
 }
-Tensor uniform_in(const Tensor& x, std::optional<double> from, std::optional<double> to, MaybeInt generator,
-                  Location where) {
-  return uniform_(x, from.value_or(0), to.value_or(1), find_generator(generator), where);
+Tensor uniform_in(const Tensor& x, double from, double to, MaybeInt generator, Location where) {
+  return uniform_(x, from, to, find_generator(generator), where);
 }
-Tensor normal_in(const Tensor& x, std::optional<double> mean, std::optional<double> std, MaybeInt generator,
-                 Location where) {
-  return normal_(x, mean.value_or(0), std.value_or(1), find_generator(generator), where);
+Tensor normal_in(const Tensor& x, double mean, double std, MaybeInt generator, Location where) {
+  return normal_(x, mean, std, find_generator(generator), where);
 }
-Tensor coins_in(const Tensor& x, std::optional<double> p, MaybeInt generator, Location where) {
-  return bernoulli_(x, p.value_or(0.5), find_generator(generator), where);
+Tensor coins_in(const Tensor& x, double p, MaybeInt generator, Location where) {
+  return bernoulli_(x, p, find_generator(generator), where);
 }
-Tensor dropped(const Tensor& x, std::optional<double> p, MaybeBool training, MaybeInt generator, Location where) {
-  return dropout(x, p.value_or(0.5), training.value_or(true), find_generator(generator), where);
+Tensor dropped(const Tensor& x, double p, bool training, MaybeInt generator, Location where) {
+  return dropout(x, p, training, find_generator(generator), where);
 }
 
 // ---- views ----
@@ -130,8 +125,7 @@ Tensor squeezed(const Tensor& x, std::optional<Dims> dims, Location where) {
   return result;
 }
 
-std::vector<Tensor> split_into(const Tensor& x, const Value& sizes, MaybeInt dim, Location where) {
-  const int along = static_cast<int>(dim.value_or(0));
+std::vector<Tensor> split_into(const Tensor& x, const Value& sizes, int along, Location where) {
   if (std::holds_alternative<int64_t>(sizes) || std::holds_alternative<Tensor>(sizes)) {
     return x.split(detail::unboxed<int64_t>(sizes, 1), along, where);
   }
@@ -154,10 +148,10 @@ std::vector<Tensor> split_into(const Tensor& x, const Value& sizes, MaybeInt dim
 }
 
 // to(device, dtype, non_blocking, copy), to(dtype, non_blocking, copy) and to(other, non_blocking, copy).
-Tensor to_other(const Tensor& x, const Value& target, const Value& second, MaybeBool third, MaybeBool copy,
-                MaybeDevice device, Location where) {
+Tensor to_other(const Tensor& x, const Value& target, const Value& second, bool third, bool copy, MaybeDevice device,
+                Location where) {
   MaybeType dtype;
-  if (std::holds_alternative<bool>(second)) copy = third ? third : copy;
+  if (std::holds_alternative<bool>(second)) copy = third || copy;
   else dtype = detail::unboxed<MaybeType>(second, 2);
   if (auto* like = std::get_if<Tensor>(&target)) {
     device = like->device();
@@ -172,7 +166,7 @@ Tensor to_other(const Tensor& x, const Value& target, const Value& second, Maybe
   Tensor result = x;
   if (device) result = result.to(*device, where);
   if (dtype) result = result.to(*dtype, where);
-  return copy.value_or(false) && result.shares_storage(x) ? result.clone(where) : result;
+  return copy && result.shares_storage(x) ? result.clone(where) : result;
 }
 
 // The same bytes as elements of another type; the last dimension grows or shrinks with the element's size.
@@ -211,145 +205,164 @@ constexpr PointwiseFunctions unary(Tensor (*f)(const Operand&)) { return {.unary
 
 #define WEFT_OPTIONS "dtype=None, device=None, requires_grad=False)"
 #define WEFT_VIEW " The result is a view: it shares the elements."
-constexpr Callable callables[] = {
-    {"empty", "empty(*size, " WEFT_OPTIONS, "A tensor whose elements are not set.", boxed<&filled<empty>>},
-    {"zeros", "zeros(*size, " WEFT_OPTIONS, "Zeros.", boxed<&filled<zeros>>},
-    {"ones", "ones(*size, " WEFT_OPTIONS, "Ones.", boxed<&filled<ones>>},
-    {"full", "full(size, fill_value, *, " WEFT_OPTIONS,
-     "One value everywhere; the dtype follows it (bool, int64 or float32) unless given.", boxed<&full_of>},
+constexpr OpRecord functions[] = {
+    {"empty", "empty(*size|shape, " WEFT_OPTIONS, "A tensor whose elements are not set.", false, OpRecord::Domain::any,
+     nullptr, boxed<&filled<empty>>},
+    {"zeros", "zeros(*size|shape, " WEFT_OPTIONS, "Zeros.", false, OpRecord::Domain::any, nullptr,
+     boxed<&filled<zeros>>},
+    {"ones", "ones(*size|shape, " WEFT_OPTIONS, "Ones.", false, OpRecord::Domain::any, nullptr, boxed<&filled<ones>>},
+    {"full", "full(size|shape, fill_value, *, " WEFT_OPTIONS,
+     "One value everywhere; the dtype follows it (bool, int64 or float32) unless given.", false, OpRecord::Domain::any,
+     nullptr, boxed<&full_of>},
     {"arange", "arange(start, end=None, step=1, *, " WEFT_OPTIONS,
      "start, start + step, … before end; one argument counts from 0. int64 where all are integers, else float32.",
-     boxed<&range>},
+     false, OpRecord::Domain::any, nullptr, boxed<&range>},
     {"linspace", "linspace(start, end, steps, *, " WEFT_OPTIONS, "`steps` values from start to end, both included.",
-     boxed<&spaced>},
-    {"eye", "eye(n, m=None, *, " WEFT_OPTIONS, "Ones on the diagonal.", boxed<&identity>},
-    {"empty_like", "empty_like(x, *, " WEFT_OPTIONS, "empty with x's shape, dtype and device.", boxed<&like<empty>>},
-    {"zeros_like", "zeros_like(x, *, " WEFT_OPTIONS, "zeros with x's shape, dtype and device.", boxed<&like<zeros>>},
-    {"ones_like", "ones_like(x, *, " WEFT_OPTIONS, "ones with x's shape, dtype and device.", boxed<&like<ones>>},
-    {"full_like", "full_like(x, fill_value, *, " WEFT_OPTIONS, "full with x's shape, dtype and device.",
-     boxed<&full_as>},
+     false, OpRecord::Domain::any, nullptr, boxed<&spaced>},
+    {"eye", "eye(n, m=None, *, " WEFT_OPTIONS, "Ones on the diagonal.", false, OpRecord::Domain::any, nullptr,
+     boxed<&identity>},
+    {"empty_like", "empty_like(x, *, " WEFT_OPTIONS, "empty with x's shape, dtype and device.", false,
+     OpRecord::Domain::any, nullptr, boxed<&like<empty>>},
+    {"zeros_like", "zeros_like(x, *, " WEFT_OPTIONS, "zeros with x's shape, dtype and device.", false,
+     OpRecord::Domain::any, nullptr, boxed<&like<zeros>>},
+    {"ones_like", "ones_like(x, *, " WEFT_OPTIONS, "ones with x's shape, dtype and device.", false,
+     OpRecord::Domain::any, nullptr, boxed<&like<ones>>},
+    {"full_like", "full_like(x, fill_value, *, " WEFT_OPTIONS, "full with x's shape, dtype and device.", false,
+     OpRecord::Domain::any, nullptr, boxed<&full_as>},
 
-    {"rand", "rand(*size, generator=None, " WEFT_OPTIONS, "Uniform in [0, 1).", boxed<&drawn<rand>>},
-    {"randn", "randn(*size, generator=None, " WEFT_OPTIONS, "Normal with mean 0 and deviation 1.",
-     boxed<&drawn<randn>>},
-    {"rand_like", "rand_like(x, *, generator=None, " WEFT_OPTIONS, "rand with x's shape, dtype and device.",
-     boxed<&drawn_like<rand>>},
-    {"randn_like", "randn_like(x, *, generator=None, " WEFT_OPTIONS, "randn with x's shape, dtype and device.",
-     boxed<&drawn_like<randn>>},
+    {"rand", "rand(*size|shape, generator=None, " WEFT_OPTIONS, "Uniform in [0, 1).", false, OpRecord::Domain::any,
+     nullptr, boxed<&drawn<rand>>},
+    {"randn", "randn(*size|shape, generator=None, " WEFT_OPTIONS, "Normal with mean 0 and deviation 1.", false,
+     OpRecord::Domain::any, nullptr, boxed<&drawn<randn>>},
+    {"rand_like", "rand_like(x, *, generator=None, " WEFT_OPTIONS, "rand with x's shape, dtype and device.", false,
+     OpRecord::Domain::any, nullptr, boxed<&drawn_like<rand>>},
+    {"randn_like", "randn_like(x, *, generator=None, " WEFT_OPTIONS, "randn with x's shape, dtype and device.", false,
+     OpRecord::Domain::any, nullptr, boxed<&drawn_like<randn>>},
     {"randint", "randint(low, high, size=None, *, generator=None, dtype=None, device=None)",
-     "Integers in [low, high), int64; randint(high, size) counts from 0.", boxed<&integers>},
-    {"randperm", "randperm(n, *, generator=None, dtype=None, device=None)", "0 … n - 1 in random order.",
-     boxed<&permutation>},
+     "Integers in [low, high), int64; randint(high, size) counts from 0.", false, OpRecord::Domain::any, nullptr,
+     boxed<&integers>},
+    {"randperm", "randperm(n, *, generator=None, dtype=None, device=None)", "0 … n - 1 in random order.", false,
+     OpRecord::Domain::any, nullptr, boxed<&permutation>},
     {"bernoulli", "bernoulli(x, p=None, *, generator=None)",
-     "1 with the probability that each element gives, or p, else 0.", boxed<&coins>},
-    {"dropout", "dropout(x, p=0.5, training=True, *, generator=None)",
-     "In training zeroes each element with probability p and scales the rest by 1 / (1 - p); else x itself.",
-     boxed<&dropped>},
-    {"uniform_", "uniform_(x, from_=0.0, to=1.0, *, generator=None)", "Overwrites x with uniform numbers.",
-     boxed<&uniform_in>},
-    {"normal_", "normal_(x, mean=0.0, std=1.0, *, generator=None)", "Overwrites x with normal numbers.",
-     boxed<&normal_in>},
-    {"bernoulli_", "bernoulli_(x, p=0.5, *, generator=None)", "Overwrites x with 1 with probability p, else 0.",
-     boxed<&coins_in>},
+     "1 with the probability that each element gives, or p, else 0.", false, OpRecord::Domain::any, nullptr,
+     boxed<&coins>},
+    {"dropout", "dropout(x, p=0.5, training|train=True, *, generator=None)",
+     "In training zeroes each element with probability p and scales the rest by 1 / (1 - p); else x itself.", false,
+     OpRecord::Domain::any, nullptr, boxed<&dropped>},
+    {"uniform_", "uniform_(x, from_=0.0, to=1.0, *, generator=None)", "Overwrites x with uniform numbers.", false,
+     OpRecord::Domain::any, nullptr, boxed<&uniform_in>},
+    {"normal_", "normal_(x, mean=0.0, std=1.0, *, generator=None)", "Overwrites x with normal numbers.", false,
+     OpRecord::Domain::any, nullptr, boxed<&normal_in>},
+    {"bernoulli_", "bernoulli_(x, p=0.5, *, generator=None)", "Overwrites x with 1 with probability p, else 0.", false,
+     OpRecord::Domain::any, nullptr, boxed<&coins_in>},
 
-    {"reshape", "reshape(x, *shape)", "x with other sizes, one of which may be -1: a view where the strides allow it.",
-     boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.reshape(shape, w); }>},
-    {"_view", "view(x, *shape)", "x with other sizes, one of which may be -1." WEFT_VIEW,
+    {"reshape", "reshape(x, *shape|size)",
+     "x with other sizes, one of which may be -1: a view where the strides allow it.", false, OpRecord::Domain::any,
+     nullptr, boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.reshape(shape, w); }>},
+    {"_view", "view(x, *shape|size)", "x with other sizes, one of which may be -1." WEFT_VIEW, false,
+     OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.view(shape, w); }>},
-    {"_view_as_dtype", "view(x, dtype)", "The same bytes as elements of another dtype." WEFT_VIEW,
-     boxed<&reshaped_view>},
-    {"transpose", "transpose(x, dim0, dim1)", "x with two dimensions exchanged." WEFT_VIEW,
+    {"_view_as_dtype", "view(x, dtype)", "The same bytes as elements of another dtype." WEFT_VIEW, false,
+     OpRecord::Domain::any, nullptr, boxed<&reshaped_view>},
+    {"transpose", "transpose(x, dim0, dim1)", "x with two dimensions exchanged." WEFT_VIEW, false,
+     OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, int a, int b, Location w) { return x.transpose(a, b, w); }>},
-    {"t", "t(x)", "The transpose of a tensor of rank 2 or less." WEFT_VIEW,
+    {"t", "t(x)", "The transpose of a tensor of rank 2 or less." WEFT_VIEW, false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, Location w) { return x.t(w); }>},
-    {"permute", "permute(x, *dims)", "x with its dimensions in another order." WEFT_VIEW,
-     boxed<+[](const Tensor& x, const Dims& dims, Location w) { return x.permute(dims, w); }>},
-    {"select", "select(x, dim, index)", "x[index] along dim." WEFT_VIEW,
+    {"permute", "permute(x, *dims)", "x with its dimensions in another order." WEFT_VIEW, false, OpRecord::Domain::any,
+     nullptr, boxed<+[](const Tensor& x, const Dims& dims, Location w) { return x.permute(dims, w); }>},
+    {"select", "select(x, dim, index)", "x[index] along dim." WEFT_VIEW, false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, int dim, int64_t index, Location w) { return x.select(dim, index, w); }>},
-    {"narrow", "narrow(x, dim, start, length)", "x[start:start + length] along dim." WEFT_VIEW,
-     boxed<+[](const Tensor& x, int dim, int64_t start, int64_t length, Location w) {
+    {"narrow", "narrow(x, dim, start, length)", "x[start:start + length] along dim." WEFT_VIEW, false,
+     OpRecord::Domain::any, nullptr, boxed<+[](const Tensor& x, int dim, int64_t start, int64_t length, Location w) {
        return x.narrow(dim, start, length, w);
      }>},
-    {"unsqueeze", "unsqueeze(x, dim)", "x with a dimension of size 1 more." WEFT_VIEW,
-     boxed<+[](const Tensor& x, int dim, Location w) { return x.unsqueeze(dim, w); }>},
-    {"squeeze", "squeeze(x, dim=None)", "x without its dimensions of size 1." WEFT_VIEW, boxed<&squeezed>},
-    {"expand", "expand(x, *sizes)", "x repeated along dimensions of size 1 without a copy." WEFT_VIEW,
+    {"unsqueeze", "unsqueeze(x, dim)", "x with a dimension of size 1 more." WEFT_VIEW, false, OpRecord::Domain::any,
+     nullptr, boxed<+[](const Tensor& x, int dim, Location w) { return x.unsqueeze(dim, w); }>},
+    {"squeeze", "squeeze(x, dim=None)", "x without its dimensions of size 1." WEFT_VIEW, false, OpRecord::Domain::any,
+     nullptr, boxed<&squeezed>},
+    {"expand", "expand(x, *sizes|size)", "x repeated along dimensions of size 1 without a copy." WEFT_VIEW, false,
+     OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, const Dims& sizes, Location w) { return x.expand(sizes, w); }>},
-    {"broadcast_to", "broadcast_to(x, *shape)", "x expanded to a shape." WEFT_VIEW,
-     boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.expand(shape, w); }>},
-    {"diagonal", "diagonal(x, offset=0, dim1=0, dim2=1)", "The diagonal, as the last dimension." WEFT_VIEW,
-     boxed<+[](const Tensor& x, MaybeInt offset, std::optional<int> a, std::optional<int> b, Location w) {
-       return x.diagonal(offset.value_or(0), a.value_or(0), b.value_or(1), w);
-     }>},
-    {"flatten", "flatten(x, start_dim=0, end_dim=-1)", "Dimensions start_dim … end_dim as one.",
-     boxed<+[](const Tensor& x, std::optional<int> from, std::optional<int> to, Location w) {
-       return x.flatten(from.value_or(0), to.value_or(-1), w);
-     }>},
+    {"broadcast_to", "broadcast_to(x, *shape|size)", "x expanded to a shape." WEFT_VIEW, false, OpRecord::Domain::any,
+     nullptr, boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.expand(shape, w); }>},
+    {"diagonal", "diagonal(x, offset=0, dim1=0, dim2=1)", "The diagonal, as the last dimension." WEFT_VIEW, false,
+     OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, int64_t offset, int a, int b, Location w) { return x.diagonal(offset, a, b, w); }>},
+    {"flatten", "flatten(x, start_dim=0, end_dim=-1)", "Dimensions start_dim … end_dim as one.", false,
+     OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, int from, int to, Location w) { return x.flatten(from, to, w); }>},
     {"as_strided", "as_strided(x, size, stride, storage_offset=None)",
-     "The storage with these sizes, strides and offset, in elements." WEFT_VIEW,
+     "The storage with these sizes, strides and offset, in elements." WEFT_VIEW, false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, const Dims& size, const Dims& stride, MaybeInt offset, Location w) {
        return x.as_strided(size, stride, offset, w);
      }>},
-    {"split", "split(x, split_size, dim=0)", "Views of split_size along dim, or of a list of sizes.",
+    {"split", "split(x|tensor, split_size|split_size_or_sections, dim=0)",
+     "Views of split_size along dim, or of a list of sizes.", false, OpRecord::Domain::any, nullptr,
      boxed<&split_into>},
-    {"chunk", "chunk(x, chunks, dim=0)", "At most `chunks` views of about one size along dim.",
-     boxed<+[](const Tensor& x, int64_t n, std::optional<int> dim, Location w) {
-       return x.chunk(n, dim.value_or(0), w);
-     }>},
-    {"unbind", "unbind(x, dim=0)", "Views x[0], x[1], … along dim.",
-     boxed<+[](const Tensor& x, std::optional<int> dim, Location w) { return x.unbind(dim.value_or(0), w); }>},
-    {"clone", "clone(x)", "A copy; recorded by autograd.",
+    {"chunk", "chunk(x, chunks, dim=0)", "At most `chunks` views of about one size along dim.", false,
+     OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, int64_t n, int dim, Location w) { return x.chunk(n, dim, w); }>},
+    {"unbind", "unbind(x, dim=0)", "Views x[0], x[1], … along dim.", false, OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, int dim, Location w) { return x.unbind(dim, w); }>},
+    {"clone", "clone(x)", "A copy; recorded by autograd.", false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, Location w) { return x.clone(w); }>},
-    {"contiguous", "contiguous(x)", "x itself where it is row-major without gaps, else a copy.",
-     boxed<+[](const Tensor& x, Location w) { return x.contiguous(w); }>},
-    {"detach", "detach(x)", "The same elements outside the graph." WEFT_VIEW,
+    {"contiguous", "contiguous(x)", "x itself where it is row-major without gaps, else a copy.", false,
+     OpRecord::Domain::any, nullptr, boxed<+[](const Tensor& x, Location w) { return x.contiguous(w); }>},
+    {"detach", "detach(x)", "The same elements outside the graph." WEFT_VIEW, false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x) { return x.detach(); }>},
     {"to", "to(x, other=None, dtype=None, non_blocking=False, copy=False, *, device=None)",
-     "x as another dtype or on another device, or like another tensor; x itself where nothing changes.",
-     boxed<&to_other>},
+     "x as another dtype or on another device, or like another tensor; x itself where nothing changes.", false,
+     OpRecord::Domain::any, nullptr, boxed<&to_other>},
 
-    {"copy_", "copy_(x, source)", "Writes source into x, converted and broadcast.",
-     boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor { return x.copy_(source, w); }>},
-    {"fill_", "fill_(x, value)", "Writes one value everywhere.",
+    {"copy_", "copy_(x, source|src)", "Writes source into x, converted and broadcast.", false, OpRecord::Domain::any,
+     nullptr, boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor { return x.copy_(source, w); }>},
+    {"fill_", "fill_(x, value)", "Writes one value everywhere.", false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, const Operand& value, Location w) -> Tensor {
        return x.fill_(value.tensor().item_scalar(w), w);
      }>},
-    {"zero_", "zero_(x)", "Writes zeros.", boxed<+[](const Tensor& x, Location w) -> Tensor { return x.zero_(w); }>},
-    {"masked_fill_", "masked_fill_(x, mask, value)", "Writes value where mask holds.",
-     boxed<+[](const Tensor& x, const Tensor& mask, const Operand& value) -> Tensor {
+    {"zero_", "zero_(x)", "Writes zeros.", false, OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, Location w) -> Tensor { return x.zero_(w); }>},
+    {"masked_fill_", "masked_fill_(x, mask, value)", "Writes value where mask holds.", false, OpRecord::Domain::any,
+     nullptr, boxed<+[](const Tensor& x, const Tensor& mask, const Operand& value) -> Tensor {
        return masked_fill_(x, mask, value);
      }>},
-    {"index_add_", "index_add_(x, dim, index, source, *, alpha=1)", "index_add in place.",
-     boxed<+[](const Tensor& x, int dim, const Tensor& index, const Tensor& source, std::optional<Scalar> alpha,
-               Location w) -> Tensor { return index_add_(x, dim, index, source, alpha.value_or(1), w); }>},
-    {"scatter_add_", "scatter_add_(x, dim, index, source)", "scatter_add in place.",
-     boxed<+[](const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location w) -> Tensor {
+    {"index_add_", "index_add_(x, dim, index, source, *, alpha=1)", "index_add in place.", false, OpRecord::Domain::any,
+     nullptr,
+     boxed<+[](const Tensor& x, int dim, const Tensor& index, const Tensor& source, Scalar alpha,
+               Location w) -> Tensor { return index_add_(x, dim, index, source, alpha, w); }>},
+    {"scatter_add_", "scatter_add_(x, dim, index, source|src)", "scatter_add in place.", false, OpRecord::Domain::any,
+     nullptr, boxed<+[](const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location w) -> Tensor {
        return scatter_add_(x, dim, index, source, w);
      }>},
-    {"cumsum_", "cumsum_(x, dim)", "cumsum in place.",
+    {"cumsum_", "cumsum_(x, dim)", "cumsum in place.", false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, int64_t dim, Location w) -> Tensor { return cumsum_(x, dim, false, false, w); }>},
-    {"clip_", "clip_(x, low=None, high=None)", "clip in place.", boxed<&limited_in>},
-    {"clamp_", "clamp_(x, low=None, high=None)", "clip in place.", boxed<&limited_in>},
-    {"requires_grad_", "requires_grad_(x, requires_grad=True)", "Switches the recording of x on or off.",
-     boxed<+[](const Tensor& x, MaybeBool on, Location w) -> Tensor {
-       return x.requires_grad_(on.value_or(true), w);
-     }>},
-    {"retain_grad", "retain_grad(x)", "Keeps the gradient of a result in .grad.",
+    {"clip_", "clip_(x, low|min=None, high|max=None)", "clip in place.", false, OpRecord::Domain::any, nullptr,
+     boxed<&limited_in>},
+    {"clamp_", "clamp_(x, low|min=None, high|max=None)", "clip in place.", false, OpRecord::Domain::any, nullptr,
+     boxed<&limited_in>},
+    {"requires_grad_", "requires_grad_(x, requires_grad=True)", "Switches the recording of x on or off.", false,
+     OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, bool on, Location w) -> Tensor { return x.requires_grad_(on, w); }>},
+    {"retain_grad", "retain_grad(x)", "Keeps the gradient of a result in .grad.", false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, Location w) -> Tensor {
        x.retain_grad(w);
        return x;
      }>},
 
-    {"logical_not", "logical_not(x)", "True where x is zero.", boxed<&logical_not>, unary(logical_not)},
-    {"isnan", "isnan(x)", "True where x is NaN.", boxed<&isnan>, unary(isnan)},
-    {"isinf", "isinf(x)", "True where x is infinite.", boxed<&isinf>, unary(isinf)},
-    {"isfinite", "isfinite(x)", "True where x is a finite number.", boxed<&isfinite>, unary(isfinite)},
+    {"logical_not", "logical_not(x)", "True where x is zero.", false, OpRecord::Domain::any, nullptr,
+     boxed<&logical_not>, unary(logical_not)},
+    {"isnan", "isnan(x)", "True where x is NaN.", false, OpRecord::Domain::any, nullptr, boxed<&isnan>, unary(isnan)},
+    {"isinf", "isinf(x)", "True where x is infinite.", false, OpRecord::Domain::any, nullptr, boxed<&isinf>,
+     unary(isinf)},
+    {"isfinite", "isfinite(x)", "True where x is a finite number.", false, OpRecord::Domain::any, nullptr,
+     boxed<&isfinite>, unary(isfinite)},
 };
 #undef WEFT_OPTIONS
 #undef WEFT_VIEW
 
 }  // namespace
 
-std::span<const Callable> method_table() { return callables; }
+std::span<const OpRecord> method_table() { return functions; }
 
 }  // namespace weft::python

@@ -7,6 +7,6 @@
 namespace weft::python {
 
 /// Views, copies and in-place forms that are methods in C++ and have no record, for the same trampoline.
-std::span<const Callable> method_table();
+std::span<const OpRecord> method_table();
 
 }  // namespace weft::python

@@ -26,83 +26,31 @@ struct OpObject {
 };
 PyTypeObject* op_type = nullptr;
 
-constexpr size_t most_parameters = 12;
-
-// PyTorch's and the array API's names for what a schema may call otherwise; the first that the op has counts.
-const std::map<std::string, std::vector<const char*>, std::less<>> other_names = {
-    {"input", {"x", "a", "logits", "log_probabilities", "probabilities", "values", "indices", "input"}},
-    {"self", {"x", "a", "input", "condition"}},
-    {"other", {"b", "y", "other"}},
-    {"target", {"targets", "y"}},
-    {"end", {"b"}},
-    {"exponent", {"b"}},
-    {"mat1", {"a"}},
-    {"mat2", {"b"}},
-    {"vec", {"b"}},
-    {"vec1", {"a"}},
-    {"vec2", {"b"}},
-    {"x1", {"a", "x"}},
-    {"x2", {"b", "y"}},
-    {"axis", {"dim", "dims"}},
-    {"axes", {"dims", "dim"}},
-    {"keepdims", {"keepdim"}},
-    {"src", {"source"}},
-    {"size", {"shape", "size", "sizes"}},
-    {"tensor", {"indices", "x", "b"}},
-    {"tensor1", {"b"}},
-    {"tensor2", {"c"}},
-    {"weight", {"c"}},
-    {"dimension", {"dim"}},
-    {"values", {"value"}},
-    {"mode", {"requires_grad"}},
-    {"train", {"training"}},
-    {"sorted_sequence", {"sorted"}},
-    {"split_size_or_sections", {"split_size"}},
-    {"min", {"low", "min"}},
-    {"max", {"high", "max"}},
-    {"dims", {"repeats", "dim", "dims"}},
-    {"query", {"q"}},
-    {"key", {"k"}},
-    {"value", {"v", "value", "source"}},
-    {"attn_mask", {"mask"}},
-    {"is_causal", {"causal"}},
-    {"num_classes", {"classes"}},
-    {"tensors", {"tensors"}},
-};
+constexpr size_t most_arguments = 12;
 
 [[noreturn]] void bad_type(const Function& f, size_t i, PyObject* object) {
-  throw_type_error(std::string(f.name) + "(): argument '" + f.parameters[i].name + "' (position " +
+  throw_type_error(std::string(f.record->name) + "(): argument '" + f.arguments()[i].name + "' (position " +
                    std::to_string(i + 1) + ") must not be " + type_name(object));
 }
 
 // C++ counts dimensions in an int; what is beyond must not wrap around to one that exists.
-void check_dimension(const Parameter& parameter, int64_t value) {
-  if (value == static_cast<int>(value) || parameter.name.find("dim") == std::string::npos) return;
-  throw_error(PyExc_IndexError, "argument '" + parameter.name + "': there is no dimension " + std::to_string(value));
+void check_dimension(const Argument& argument, int64_t value) {
+  if (value == static_cast<int>(value) || argument.name.find("dim") == std::string::npos) return;
+  throw_error(PyExc_IndexError, "argument '" + argument.name + "': there is no dimension " + std::to_string(value));
 }
 
-bool names(const Parameter& parameter, PyObject* keyword) {
-  return parameter.interned == keyword || PyUnicode_Compare(parameter.interned, keyword) == 0;
-}
-
-// The parameter that a keyword means, or the number of parameters.
-size_t parameter_of(const Function& f, PyObject* keyword) {
-  size_t i = 0;
-  while (i < f.parameters.size() && !names(f.parameters[i], keyword)) ++i;
-  if (i < f.parameters.size()) return i;
-  const auto others = other_names.find(text_of(keyword));
-  if (others == other_names.end()) return i;
-  for (const char* name : others->second) {
-    for (size_t j = 0; j < f.parameters.size(); ++j) {
-      if (f.parameters[j].name == name) return j;
-    }
+// The argument that a keyword names, or the number of arguments.
+size_t argument_of(const Function& f, PyObject* keyword) {
+  for (size_t i = 0; i < f.interned.size(); ++i) {
+    if (f.interned[i] == keyword) return i;
   }
-  return i;
+  const Argument* const found = f.signature->find(text_of(keyword));
+  return found != nullptr ? static_cast<size_t>(found - f.arguments().data()) : f.arguments().size();
 }
 
-// Which Python object stands for which parameter; `collected` holds a tuple made of variadic ones.
+// Which Python object stands for which argument; `collected` holds a tuple made of variadic ones.
 struct Bound {
-  PyObject* objects[most_parameters] = {};
+  PyObject* objects[most_arguments] = {};
   PyObject* out = nullptr;
   PyObject* unknown = nullptr;
   Ref collected;
@@ -111,7 +59,7 @@ struct Bound {
 void bind_positional(const Function& f, PyObject* const* arguments, size_t count, Bound& bound) {
   size_t i = 0;
   for (; i < count && i < f.positional; ++i) {
-    if (f.parameters[i].variadic && (count - i > 1 || !(PyTuple_Check(arguments[i]) || PyList_Check(arguments[i])))) {
+    if (f.arguments()[i].variadic && (count - i > 1 || !(PyTuple_Check(arguments[i]) || PyList_Check(arguments[i])))) {
       bound.collected = Ref(PyTuple_New(static_cast<Py_ssize_t>(count - i)));
       for (size_t j = i; j < count; ++j) {
         PyTuple_SET_ITEM(bound.collected.get(), static_cast<Py_ssize_t>(j - i), Py_NewRef(arguments[j]));
@@ -122,20 +70,21 @@ void bind_positional(const Function& f, PyObject* const* arguments, size_t count
     bound.objects[i] = arguments[i];
   }
   if (i < count) {
-    throw_type_error(std::string(f.name) + "() takes " + std::to_string(f.positional) + " positional arguments, " +
-                     std::to_string(count) + " were given");
+    throw_type_error(std::string(f.record->name) + "() takes " + std::to_string(f.positional) +
+                     " positional arguments, " + std::to_string(count) + " were given");
   }
 }
 
 void bind_keywords(const Function& f, PyObject* const* values, PyObject* keywords, Bound& bound) {
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keywords); ++k) {
     PyObject* keyword = PyTuple_GET_ITEM(keywords, k);
-    const size_t i = parameter_of(f, keyword);
-    if (i == f.parameters.size()) {
+    const size_t i = argument_of(f, keyword);
+    if (i == f.arguments().size()) {
       if (PyUnicode_CompareWithASCIIString(keyword, "out") == 0) bound.out = values[k];
       else bound.unknown = keyword;
     } else if (bound.objects[i] != nullptr) {
-      throw_type_error(std::string(f.name) + "() got several values for argument '" + f.parameters[i].name + "'");
+      throw_type_error(std::string(f.record->name) + "() got several values for argument '" + f.arguments()[i].name +
+                       "'");
     } else {
       bound.objects[i] = values[k];
     }
@@ -166,22 +115,23 @@ int64_t elements_in(std::span<const Value> values) {
 }
 
 Value run(const Function& f, const Bound& bound) {
-  Value values[most_parameters];
-  for (size_t i = 0; i < f.parameters.size(); ++i) {
+  Value values[most_arguments];
+  for (size_t i = 0; i < f.arguments().size(); ++i) {
     PyObject* object = bound.objects[i];
-    if (object == nullptr || (object == Py_None && f.parameters[i].required)) {
-      if (!f.parameters[i].required) continue;
+    if (object == nullptr || object == Py_None) {
+      values[i] = f.arguments()[i].default_value;
+      if (!f.arguments()[i].required) continue;
       if (object != nullptr) bad_type(f, i, object);
-      throw_type_error(std::string(f.name) + "() misses the required argument '" + f.parameters[i].name + "'");
+      throw_type_error(std::string(f.record->name) + "() misses the required argument '" + f.arguments()[i].name + "'");
     }
     if (!to_value(object, values[i])) bad_type(f, i, object);
-    if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.parameters[i], *number);
+    if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.arguments()[i], *number);
   }
   try {
-    const std::span<const Value> given(values, f.parameters.size());
-    const CallScope place(f.name, here());
+    const std::span<const Value> given(values, f.arguments().size());
+    const CallScope place(f.record->name, here());
     const WithoutGil others(elements_in(given) * 4 >= elements_worth_a_switch);
-    return f.call(given);
+    return f.record->function(given);
   } catch (const BadArgument& e) {
     const auto i = static_cast<size_t>(e.argument);
     bad_type(f, i, bound.objects[i] != nullptr ? bound.objects[i] : Py_None);
@@ -206,17 +156,17 @@ PyObject* write_in_place(const Function& f, Bound& bound, Location where) {
   const Ref old = before_write(target, where);
   bound.objects[0] = old.get();
   const Value result = run(f, bound);
-  return write_back(target, std::get<Tensor>(result), f.name, where);
+  return write_back(target, std::get<Tensor>(result), f.record->name, where);
 }
 
 void write_out(const Function& f, const Tensor& out, const Tensor& result, Location where) {
   const auto describe = [](const Tensor& t) { return std::string(name(t.dtype())) + " " + t.shape().text(); };
   if (out.shape() != result.shape() || out.dtype() != result.dtype()) {
-    throw_error(PyExc_ValueError,
-                std::string(f.name) + "(): argument 'out' is " + describe(out) + ", the result " + describe(result));
+    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is " + describe(out) +
+                                      ", the result " + describe(result));
   }
   if (out.requires_grad() || result.requires_grad()) {
-    throw_error(PyExc_ValueError, std::string(f.name) + "(): argument 'out' is not for what autograd records");
+    throw_error(PyExc_ValueError, std::string(f.record->name) + "(): argument 'out' is not for what autograd records");
   }
   out.copy_(result, where);
 }
@@ -232,25 +182,21 @@ PyObject* result_of(const Function& f, Value&& value) {
 PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
   const Function& f = *self->function;
   Bound bound;
-  if (f.extension != nullptr && keywords != nullptr) {
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keywords); ++k) {
-      if (parameter_of(f, PyTuple_GET_ITEM(keywords, k)) < f.parameters.size()) continue;
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, k), "out") == 0) continue;
-      return PyObject_Vectorcall(f.extension, arguments, count, keywords);
-    }
-  }
   bind_positional(f, arguments, count, bound);
   if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
   if (bound.unknown != nullptr) {
-    throw_type_error(std::string(f.name) + "() got an unexpected keyword argument '" + text_of(bound.unknown) + "'");
+    throw_type_error(std::string(f.record->name) + "() got an unexpected keyword argument '" + text_of(bound.unknown) +
+                     "'");
   }
   Value result = run(f, bound);
   if (bound.out != nullptr && bound.out != Py_None) {
     if (!is_tensor(bound.out)) {
-      throw_type_error(std::string(f.name) + "(): argument 'out' must be a Tensor, not " + type_name(bound.out));
+      throw_type_error(std::string(f.record->name) + "(): argument 'out' must be a Tensor, not " +
+                       type_name(bound.out));
     }
     auto* tensor = std::get_if<Tensor>(&result);
-    if (tensor == nullptr) throw_error(PyExc_NotImplementedError, std::string(f.name) + "() has no form with 'out'");
+    if (tensor == nullptr)
+      throw_error(PyExc_NotImplementedError, std::string(f.record->name) + "() has no form with 'out'");
     write_out(f, tensor_of(bound.out), *tensor, here());
     return Py_NewRef(bound.out);
   }
@@ -271,7 +217,7 @@ PyObject* call_unary(const Function& f, PyObject* x) {
   Tensor result;
   {
     const WithoutGil others(is_large(operand.get()));
-    result = f.pointwise.unary(operand.get());
+    result = f.record->pointwise.unary(operand.get());
   }
   return wrap(std::move(result));
 }
@@ -284,48 +230,40 @@ PyObject* call_binary(const Function& f, PyObject* a, PyObject* b) {
   Tensor result;
   {
     const WithoutGil others(is_large(first.get()) || is_large(second.get()));
-    result = f.pointwise.binary(first.get(), second.get());
+    result = f.record->pointwise.binary(first.get(), second.get());
   }
   return wrap(std::move(result));
 }
 
 PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
   const Function& f = *self->function;
-  if (keywords != nullptr && f.extension != nullptr) {
-    if (count == 0 || !is_tensor(arguments[0])) bad_type(f, 0, count == 0 ? Py_None : arguments[0]);
-    const Ref old = before_write(arguments[0], here());
-    std::vector<PyObject*> given(arguments, arguments + count + static_cast<size_t>(PyTuple_GET_SIZE(keywords)));
-    given[0] = old.get();
-    const Ref result(PyObject_Vectorcall(f.extension, given.data(), count, keywords));
-    return write_back(arguments[0], tensor_of(result.get()), f.name, here());
-  }
-  const size_t wanted = f.pointwise.unary_in_place != nullptr ? 1 : 2;
+  const size_t wanted = f.record->pointwise.unary_in_place != nullptr ? 1 : 2;
   Bound bound;
   bind_positional(f, arguments, count, bound);
   if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
   if (bound.unknown != nullptr || bound.out != nullptr) {
-    throw_type_error(std::string(f.name) + "_() got an unexpected keyword argument");
+    throw_type_error(std::string(f.record->name) + "_() got an unexpected keyword argument");
   }
   PyObject* const* objects = bound.objects;
   for (size_t i = 0; i < wanted; ++i) {
     if (objects[i] != nullptr) continue;
-    throw_type_error(std::string(f.name) + "_() misses the required argument '" + f.parameters[i].name + "'");
+    throw_type_error(std::string(f.record->name) + "_() misses the required argument '" + f.arguments()[i].name + "'");
   }
   if (!is_tensor(objects[0])) bad_type(f, 0, objects[0]);
   const Tensor& x = tensor_of(objects[0]);
   const Location where = here();
-  for (size_t i = wanted; i < f.parameters.size(); ++i) {
+  for (size_t i = wanted; i < f.arguments().size(); ++i) {
     if (objects[i] != nullptr) return write_in_place(f, bound, where);
   }
   const auto large = x.numel() >= elements_worth_a_switch;
   if (wanted == 1) {
     const WithoutGil others(large);
-    f.pointwise.unary_in_place(x, where);
+    f.record->pointwise.unary_in_place(x, where);
   } else {
     OperandOf other;
     if (!other.set(objects[1], where)) bad_type(f, 1, objects[1]);
     const WithoutGil others(large);
-    f.pointwise.binary_in_place(x, other.get());
+    f.record->pointwise.binary_in_place(x, other.get());
   }
   return Py_NewRef(objects[0]);
 }
@@ -341,8 +279,8 @@ bool is_idle(const Function& f, PyObject* keyword, PyObject* value) {
   const int same = is_tensor(value) ? 0 : PySequence_Contains(idle, value);
   if (same < 0) throw PythonError();
   if (same == 0) {
-    throw_error(PyExc_NotImplementedError,
-                std::string(f.name) + "(): argument '" + text_of(keyword) + "' is there with its default alone");
+    throw_error(PyExc_NotImplementedError, std::string(f.record->name) + "(): argument '" + text_of(keyword) +
+                                               "' is there with its default alone");
   }
   return true;
 }
@@ -351,10 +289,10 @@ PyObject* call(OpObject* self, PyObject* const* arguments, size_t count, PyObjec
   const Function& f = *self->function;
   if (keywords != nullptr && PyTuple_GET_SIZE(keywords) == 0) keywords = nullptr;
   if (self->form == Form::in_place) return call_in_place(self, arguments, count, keywords);
-  if (keywords == nullptr && count == 2 && f.pointwise.binary != nullptr) {
+  if (keywords == nullptr && count == 2 && f.record->pointwise.binary != nullptr) {
     return call_binary(f, arguments[0], arguments[1]);
   }
-  if (keywords == nullptr && count == 1 && f.pointwise.unary != nullptr) return call_unary(f, arguments[0]);
+  if (keywords == nullptr && count == 1 && f.record->pointwise.unary != nullptr) return call_unary(f, arguments[0]);
   return call_general(self, arguments, count, keywords);
 }
 
@@ -391,28 +329,21 @@ PyObject* op_bind(PyObject* self, PyObject* object, PyObject*) {
 OpObject* op_of(PyObject* self) { return reinterpret_cast<OpObject*>(self); }
 
 PyObject* op_text_signature(PyObject* self, void*) {
-  const std::string& s = op_of(self)->function->signature;
+  const std::string& s = op_of(self)->function->signature->text;
   return PyUnicode_FromString(s.substr(s.find('(')).c_str());
 }
 PyObject* op_document(PyObject* self, void*) {
   const Function& f = *op_of(self)->function;
   const std::string suffix = op_of(self)->form == Form::in_place ? "_" : "";
-  return PyUnicode_FromString((f.name + suffix + f.signature.substr(f.signature.find('(')) + "\n\n" +
-                               (suffix.empty() ? "" : "In place: ") + f.document)
+  const std::string& text = f.signature->text;
+  return PyUnicode_FromString((f.record->name + suffix + text.substr(text.find('(')) + "\n\n" +
+                               (suffix.empty() ? "" : "In place: ") + f.record->document)
                                   .c_str());
 }
 PyObject* op_name(PyObject* self, void*) { return Py_NewRef(op_of(self)->name); }
 PyObject* op_module(PyObject*, void*) { return PyUnicode_FromString("weft"); }
 PyObject* op_repr(PyObject* self) { return PyUnicode_FromFormat("<op weft.%U>", op_of(self)->name); }
 PyObject* op_reduce(PyObject* self, PyObject*) { return Py_NewRef(op_of(self)->name); }
-PyObject* op_extend(PyObject* self, PyObject* extension) {
-  if (!PyCallable_Check(extension)) {
-    PyErr_SetString(PyExc_TypeError, "extend(): argument 'function' must be callable");
-    return nullptr;
-  }
-  Py_XSETREF(op_of(self)->function->extension, Py_NewRef(extension));
-  return Py_NewRef(extension);
-}
 PyObject* op_accept_idle(PyObject* self, PyObject* keywords) {
   if (!PyDict_Check(keywords)) {
     PyErr_SetString(PyExc_TypeError, "accept_idle(): argument 'keywords' must be a dict");
@@ -421,6 +352,14 @@ PyObject* op_accept_idle(PyObject* self, PyObject* keywords) {
   Py_XSETREF(op_of(self)->function->idle_keywords, Py_NewRef(keywords));
   return Py_NewRef(Py_None);
 }
+PyObject* op_results(PyObject* self, void*) {
+  const std::vector<std::string>& results = op_of(self)->function->signature->results;
+  const Ref names(PyTuple_New(static_cast<Py_ssize_t>(results.size())));
+  for (size_t i = 0; i < results.size(); ++i) {
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), PyUnicode_FromString(results[i].c_str()));
+  }
+  return Py_NewRef(names.get());
+}
 PyObject* op_name_results(PyObject* self, PyObject* type) {
   Py_XSETREF(op_of(self)->function->result_type, Py_NewRef(type));
   return Py_NewRef(Py_None);
@@ -428,19 +367,19 @@ PyObject* op_name_results(PyObject* self, PyObject* type) {
 
 PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr},
                             {}};
-PyGetSetDef op_getters[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
-                            {"__qualname__", op_name, nullptr, nullptr, nullptr},
-                            {"__module__", op_module, nullptr, nullptr, nullptr},
-                            {"__doc__", op_document, nullptr, nullptr, nullptr},
-                            {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
-                            {}};
-PyMethodDef op_methods[] = {
-    {"__reduce__", op_reduce, METH_NOARGS, nullptr},
-    {"_extend", op_extend, METH_O, "Names the function that takes calls with keywords the schema lacks."},
-    {"_accept_idle", op_accept_idle, METH_O,
-     "Keywords that change nothing, and the values that they may have beside None."},
-    {"_name_results", op_name_results, METH_O, "Names the type of several results."},
+PyGetSetDef op_getters[] = {
+    {"__name__", op_name, nullptr, nullptr, nullptr},
+    {"__qualname__", op_name, nullptr, nullptr, nullptr},
+    {"__module__", op_module, nullptr, nullptr, nullptr},
+    {"__doc__", op_document, nullptr, nullptr, nullptr},
+    {"_results", op_results, nullptr, "Names of the results, where there are several.", nullptr},
+    {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
     {}};
+PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr},
+                            {"_accept_idle", op_accept_idle, METH_O,
+                             "Keywords that change nothing, and the values that they may have beside None."},
+                            {"_name_results", op_name_results, METH_O, "Names the type of several results."},
+                            {}};
 PyType_Slot op_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                           {Py_tp_descr_get, reinterpret_cast<void*>(op_bind)},
                           {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
@@ -453,52 +392,14 @@ PyType_Spec op_spec = {"weft.op", sizeof(OpObject), 0,
                            Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
                        op_slots};
 
-std::string trimmed(std::string text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
-// Parameters are separated by commas outside brackets and quotes.
-std::vector<std::string> split_parameters(const std::string& schema) {
-  std::vector<std::string> parts;
-  std::string part;
-  int depth = 0;
-  for (const char c : schema.substr(schema.find('(') + 1, schema.rfind(')') - schema.find('(') - 1)) {
-    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
-    if (c == ',' && depth == 0) {
-      parts.push_back(trimmed(part));
-      part.clear();
-    } else {
-      part += c;
-    }
+std::unique_ptr<Function> make_function(const OpRecord& record) {
+  std::unique_ptr<Function> f(new Function{.record = &record, .signature = &record.signature()});
+  for (const Argument& argument : f->arguments()) {
+    f->interned.push_back(Ref(PyUnicode_InternFromString(argument.name.c_str())).release());
+    if (!argument.keyword_only) ++f->positional;
   }
-  if (!trimmed(part).empty()) parts.push_back(trimmed(part));
-  return parts;
-}
-
-std::unique_ptr<Function> make_function(const Callable& callable) {
-  std::unique_ptr<Function> f(
-      new Function{callable.name, callable.schema, callable.document, {}, 0, callable.call, callable.pointwise});
-  bool keyword_only = false;
-  for (std::string part : split_parameters(callable.schema)) {
-    if (part == "*") {
-      keyword_only = true;
-      continue;
-    }
-    const bool variadic = part[0] == '*';
-    if (variadic) part = part.substr(1);
-    const auto equals = part.find('=');
-    const std::string name = trimmed(part.substr(0, equals));
-    PyObject* interned = Ref(PyUnicode_InternFromString(name.c_str())).release();
-    const bool required = equals == std::string::npos;
-    f->parameters.push_back(
-        {name, interned, required ? "" : part.substr(equals + 1), required, keyword_only, variadic});
-    if (!keyword_only) ++f->positional;
-    if (variadic) keyword_only = true;
-  }
-  if (f->parameters.size() > most_parameters) {
-    throw_error(PyExc_ImportError, std::string("too many parameters: ") + f->name);
+  if (f->arguments().size() > most_arguments) {
+    throw_error(PyExc_ImportError, std::string("too many arguments: ") + record.name);
   }
   return f;
 }
@@ -506,7 +407,7 @@ std::unique_ptr<Function> make_function(const Callable& callable) {
 void add_op(PyObject* ops, Function* function, Form form) {
   const Ref object(op_type->tp_alloc(op_type, 0));
   auto* op = op_of(object.get());
-  const std::string name = std::string(function->name) + (form == Form::in_place ? "_" : "");
+  const std::string name = std::string(function->record->name) + (form == Form::in_place ? "_" : "");
   op->vectorcall = op_call;
   op->function = function;
   op->form = form;
@@ -521,17 +422,17 @@ void add_ops(PyObject* module) {
   const Ref ops(PyDict_New());
   // Where a function has a record and stands in the table of methods too, the one that takes more arguments counts.
   std::map<std::string, std::unique_ptr<Function>> functions;
-  const auto add = [&](const Callable& callable) {
-    auto function = make_function(callable);
-    auto& known = functions[function->name];
-    if (known == nullptr || known->parameters.size() <= function->parameters.size()) known = std::move(function);
+  const auto add = [&](const OpRecord& record) {
+    auto function = make_function(record);
+    auto& known = functions[record.name];
+    if (known == nullptr || known->arguments().size() <= function->arguments().size()) known = std::move(function);
   };
-  for (const Callable& callable : method_table()) add(callable);
-  for (const OpRecord& r : op_records()) add({r.name, r.schema, r.document, r.call, r.pointwise});
+  for (const OpRecord& record : method_table()) add(record);
+  for (const OpRecord& record : op_records()) add(record);
   for (auto& [name, owned] : functions) {
     Function* function = owned.release();  // the ops live as long as the process
     add_op(ops.get(), function, Form::plain);
-    const PointwiseFunctions& p = function->pointwise;
+    const PointwiseFunctions& p = function->record->pointwise;
     if (p.unary_in_place != nullptr || p.binary_in_place != nullptr) add_op(ops.get(), function, Form::in_place);
   }
   if (PyModule_AddObjectRef(module, "_ops", ops.get()) < 0 ||

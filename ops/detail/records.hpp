@@ -35,8 +35,9 @@ constexpr OpRecord::Domain domain_of(PointwiseKind kind) {
   return kind == PointwiseKind::numeric || kind == PointwiseKind::division ? numeric : any;
 }
 
+OpRecord& find_in(std::vector<OpRecord>& records, std::string_view name);
 /// Gives the record of that name more arguments than its table has.
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
-           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction call);
+           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction function);
 
 }  // namespace weft

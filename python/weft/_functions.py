@@ -18,32 +18,6 @@ def _public(function):
     return function
 
 
-def _extends(name):
-    """The decorated function takes calls of an op with keywords that its schema lacks."""
-    return _ops[name]._extend
-
-
-# ---- keywords ----
-
-@_extends("div")
-def _div(input, other, *, rounding_mode=None):
-    if rounding_mode is None:
-        return _ops["div"](input, other)
-    if rounding_mode not in ("floor", "trunc"):
-        raise ValueError(f"div(): argument 'rounding_mode' must be None, 'floor' or 'trunc', not {rounding_mode!r}")
-    return _ops["floor_divide" if rounding_mode == "floor" else "trunc_divide"](input, other)
-
-
-@_extends("max")
-def _max(input, *, other):
-    return _ops["max"](input, other)
-
-
-@_extends("min")
-def _min(input, *, other):
-    return _ops["min"](input, other)
-
-
 class layout:
     """How elements lie in memory: there is weft.strided alone."""
 
@@ -111,13 +85,9 @@ for _symbol, _name in (("<<", "bitwise_left_shift"), (">>", "bitwise_right_shift
 
 # ---- ops with several results ----
 
-_results = {"values indices": "max min sort topk kthvalue median nanmedian mode cummax cummin",
-            "min max": "aminmax", "sign logabsdet": "slogdet linalg_slogdet", "Q R": "qr linalg_qr",
-            "U S Vh": "linalg_svd", "eigenvalues eigenvectors": "eigh linalg_eigh"}
-for _fields, _names in _results.items():
-    for _name in _names.split():
-        if _name in _ops:
-            _ops[_name]._name_results(collections.namedtuple(_name, _fields, rename=True))
+for _name, _op in _ops.items():
+    if _op._results:
+        _op._name_results(collections.namedtuple(_name, _op._results, rename=True))
 
 
 def _one_or_several(*results):

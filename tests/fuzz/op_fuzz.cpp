@@ -295,7 +295,7 @@ void check_in_place(Random& r, const Trial& t, const Outcome& expected) {
   if (p.binary_in_place != nullptr && t.values.size() < 2) return;
   const size_t taken = p.unary_in_place != nullptr    ? 1
                        : p.binary_in_place != nullptr ? 2
-                                                      : static_cast<size_t>(find_in_place(t.record.name)->arity);
+                                                      : static_cast<size_t>(find_in_place(t.record.name)->types.size());
   if (gives_more_than(taken, t.values)) return;
   const Tensor target = target_like(r, *first);
   Values values = t.values;
@@ -381,7 +381,8 @@ void check(const OpRecord& record, Random& r, int64_t limit) {
     t.values[static_cast<size_t>(r.below(static_cast<int64_t>(t.values.size())))] = any_value(r);
   if (r.one_in(12)) t.values.push_back(any_value(r));
   if (r.one_in(16) && t.values.size() > 1 && std::holds_alternative<Tensor>(t.values[0])) t.values[1] = t.values[0];
-  if (static_cast<int>(t.values.size()) > record.call.arity) t.values.resize(static_cast<size_t>(record.call.arity));
+  if (static_cast<int>(t.values.size()) > static_cast<int>(record.function.types.size()))
+    t.values.resize(static_cast<size_t>(static_cast<int>(record.function.types.size())));
   current = std::string(record.name) + text(t.values);
 
   const Tensors inputs = tensors_in(t.values);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <sstream>
 
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
@@ -17,25 +16,6 @@ namespace weft::testing {
 namespace {
 
 // ---- what a record says ---------------------------------------------------------------------------------------------
-
-struct Arguments {
-  std::vector<std::string> names;
-  size_t required = 0;
-};
-
-Arguments parse(const std::string& schema) {
-  Arguments found;
-  const size_t open = schema.find('('), end = schema.rfind(')');
-  std::stringstream list(schema.substr(open + 1, end - open - 1));
-  for (std::string item; std::getline(list, item, ',');) {
-    item.erase(0, item.find_first_not_of(' '));
-    if (item.empty() || item == "*") continue;
-    const size_t equals = item.find('=');
-    found.names.push_back(item.substr(0, equals));
-    if (equals == std::string::npos) found.required = found.names.size();
-  }
-  return found;
-}
 
 std::span<const DType> dtypes_of(const OpRecord& record) {
   static constexpr DType all[] = {DType::f32, DType::f64, DType::f16,    DType::bf16, DType::i64,
@@ -100,11 +80,12 @@ void runs_and_is_finite(const OpRecord& record, DType dtype) {
 }
 
 void takes_its_defaults(const OpRecord& record) {
-  const Arguments arguments = parse(record.schema);
+  const std::vector<Argument>& arguments = record.signature().arguments;
+  const auto required = static_cast<size_t>(std::ranges::count(arguments, true, &Argument::required));
   for (Values values : samples_of(record, DType::f32)) {
-    EXPECT_LE(values.size(), arguments.names.size());
-    EXPECT_GE(values.size(), arguments.required);
-    values.resize(arguments.required);
+    EXPECT_LE(values.size(), arguments.size());
+    EXPECT_GE(values.size(), required);
+    values.resize(required);
     try {
       call(record, values);
     } catch (const Error&) {  // an op may ask for one of two
@@ -300,18 +281,59 @@ TEST(Records, NameEachOpOnce) {
   EXPECT_EQ(find_record("no_such_op"), nullptr);
 }
 
-TEST(Records, SchemasNameEveryArgument) {
+TEST(Records, SignaturesNameEveryArgumentOnce) {
   for (const OpRecord& record : op_records()) {
     SCOPED_TRACE(record.schema);
-    const std::string schema = record.schema;
-    EXPECT_EQ(schema.substr(0, schema.find('(')), record.name);
-    EXPECT_EQ(schema.back(), ')');
-    const Arguments arguments = parse(schema);
-    EXPECT_EQ(static_cast<int>(arguments.names.size()), record.call.arity);
-    EXPECT_EQ(std::set<std::string>(arguments.names.begin(), arguments.names.end()).size(), arguments.names.size());
+    const Signature& signature = record.signature();
+    EXPECT_EQ(signature.text.substr(0, signature.text.find('(')), record.name);
+    EXPECT_EQ(signature.arguments.size(), record.function.types.size());
+    std::set<std::string> names;
+    bool optional = false;
+    for (const Argument& argument : signature.arguments) {
+      EXPECT_TRUE(names.insert(argument.name).second) << argument.name;
+      for (const std::string& alias : argument.aliases) EXPECT_TRUE(names.insert(alias).second) << alias;
+      EXPECT_TRUE(!argument.required || !optional) << argument.name << " follows one that may be left out";
+      optional = optional || !argument.required;
+    }
     EXPECT_GT(std::string(record.document).size(), 1u);
     SampleMaker make(DType::f32, {});
     EXPECT_FALSE(record.samples(make).empty());
+  }
+}
+
+Tensor scaled(const Tensor& x, double factor, const std::string& mode, std::optional<int64_t> dim) {
+  EXPECT_EQ(mode, "a, b");
+  return x * factor + dim.value_or(100);
+}
+OpRecord with_schema(const char* schema) {
+  return {"scaled", schema, "for this test", true, OpRecord::Domain::floating, nullptr, detail::boxed<scaled>};
+}
+
+TEST(Records, SchemasTellNamesTypesDefaultsAndResults) {
+  const OpRecord record = with_schema("scaled(x, factor|by=2.5, *, mode='a, b', dim=None) -> (values, indices)");
+  const Signature& s = record.signature();
+  ASSERT_EQ(s.arguments.size(), 4u);
+  EXPECT_EQ(s.text, "scaled(x, factor=2.5, *, mode='a, b', dim=None)");
+  EXPECT_EQ(s.results, (std::vector<std::string>{"values", "indices"}));
+  EXPECT_EQ(s.find("input"), s.arguments.data());
+  EXPECT_EQ(s.find("by"), &s.arguments[1]);
+  EXPECT_EQ(s.find("axis"), &s.arguments[3]);
+  EXPECT_EQ(s.find("keepdims"), nullptr);
+  EXPECT_TRUE(s.arguments[0].required && !s.arguments[1].keyword_only && s.arguments[2].keyword_only);
+  EXPECT_EQ(s.arguments[0].type.kind, ArgumentType::Kind::tensor);
+  EXPECT_EQ(s.arguments[1].type.kind, ArgumentType::Kind::number);
+  EXPECT_EQ(std::get<double>(s.arguments[1].default_value), 2.5);
+  EXPECT_TRUE(s.arguments[3].type.optional);
+  const Value three = record.call(Values{tensor({1.0}), std::monostate()});
+  EXPECT_EQ(std::get<Tensor>(three).item<double>(), 102.5);
+  EXPECT_THROW(record.call({}), BadArgument);
+}
+
+TEST(Records, SchemasThatDoNotFitTheFunctionAreRefused) {
+  for (const char* schema :
+       {"scaled(x, factor=1.0, mode='a')", "scaled(x, factor=1.0, mode='a', dim=None, more=1)",
+        "scaled(x, factor=None, mode='a, b', dim=None)", "scaled(x, factor=one, mode='a, b', dim=None)", "scaled"}) {
+    EXPECT_THROW(with_schema(schema).signature(), ValueError) << schema;
   }
 }
 
