@@ -104,7 +104,7 @@ nlohmann::json as_json(const OpRecord& op, const Row& row, const std::vector<Dev
     }
   }
   return {{"name", op.name},
-          {"schema", op.schema},
+          {"schema", op.signature().text},
           {"document", op.document},
           {"differentiable", op.differentiable},
           {"support", support}};
@@ -117,7 +117,7 @@ void print_markdown(const std::string& only) {
   std::cout << "# Ops\n\n| op | gradient | document |\n|---|---|---|\n";
   for (const OpRecord& op : weft::op_records()) {
     if (std::string(op.name).find(only) == std::string::npos) continue;
-    std::cout << "| `" << op.schema << "` | " << (op.differentiable ? "yes" : "no") << " | " << op.document << " |\n";
+    std::cout << "| `" << op.signature().text << "` | " << (op.differentiable ? "yes" : "no") << " | " << op.document << " |\n";
   }
 }
 

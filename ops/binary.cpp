@@ -380,6 +380,20 @@ Tensor call_scaled(const Operand& a, const Operand& b, Scalar alpha) {
   return alpha.to<double>() == 1 ? op(a, b) : scaled_op(a, b, alpha);
 }
 
+std::vector<Values> predicate_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2})}};
+}
+#define WEFT_PREDICATE(name, document)                                                                             \
+  OpRecord {                                                                                                       \
+#name, #name "(x)", document, false, OpRecord::Domain::any, predicate_samples, detail::boxed < &weft::name>, { \
+      .unary = weft::name                                                                                          \
+    }                                                                                                              \
+  }
+constexpr OpRecord predicates[] = {
+    WEFT_PREDICATE(logical_not, "True where x is zero."), WEFT_PREDICATE(isnan, "True where x is NaN."),
+    WEFT_PREDICATE(isinf, "True where x is infinite."), WEFT_PREDICATE(isfinite, "True where x is a finite number.")};
+#undef WEFT_PREDICATE
+
 std::vector<Values> div_samples(SampleMaker& make) {
   std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{0.5, 3}>(make);
   samples.push_back({make.tensor({2, 3}, -3, 3), make.tensor({3}, 0.5, 3), "floor"});
@@ -391,14 +405,15 @@ Tensor call_div(const Operand& a, const Operand& b, const std::optional<std::str
   if (*rounding_mode == "floor" || *rounding_mode == "trunc") {
     return div(a, b, *rounding_mode == "floor" ? Rounding::floor : Rounding::trunc);
   }
-  raise<ValueError>({.op = "div",
-                     .problem = fmt::format("argument 'rounding_mode' must be None, 'floor' or 'trunc', not '{}'",
-                                            *rounding_mode)},
-                    a.where);
+  raise<ValueError>(
+      {.op = "div",
+       .problem = fmt::format("argument 'rounding_mode' must be None, 'floor' or 'trunc', not '{}'", *rounding_mode)},
+      a.where);
 }
 
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
+  records.insert(records.end(), std::begin(predicates), std::end(predicates));
   widen(records, "div", "div(a, b|other, *, rounding_mode=None)",
         "a / b; integers are divided in float32. Rounded down with 'floor', towards zero with 'trunc', where integers "
         "stay integers.",

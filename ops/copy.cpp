@@ -151,8 +151,7 @@ Tensor call_cast(const Tensor& x, DType dtype, const std::string& overflow) {
     }
   }
   raise<ValueError>(
-      {.op = "cast",
-       .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
+      {.op = "cast", .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
 }
 
 const OpRecord all_copy_records[] = {

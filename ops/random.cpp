@@ -200,29 +200,55 @@ RngForkGuard::~RngForkGuard() {
 
 namespace {
 
-Tensor call_rand(const Dims& shape, std::optional<DType> dtype) { return rand(shape, dtype.value_or(default_dtype)); }
-Tensor call_randn(const Dims& shape, std::optional<DType> dtype) { return randn(shape, dtype.value_or(default_dtype)); }
-Tensor call_randint(int64_t low, int64_t high, const Dims& shape, std::optional<DType> dtype) {
-  return randint(low, high, shape, dtype.value_or(DType::i64));
-}
-Tensor call_randperm(int64_t n, std::optional<DType> dtype) { return randperm(n, dtype.value_or(DType::i64)); }
-Tensor call_rand_like(const Tensor& x) { return rand_like(x); }
-Tensor call_randn_like(const Tensor& x) { return randn_like(x); }
-Tensor call_bernoulli(const Tensor& p) { return bernoulli(p); }
-Tensor call_dropout(const Tensor& x, double p, bool training) { return dropout(x, p, training); }
+using MaybeType = std::optional<DType>;
+using MaybeDevice = std::optional<Device>;
+using Draw = Tensor (*)(const Dims&, TensorOptions, Generator*, Location);
 
-std::vector<Values> shape_samples(SampleMaker& make) {
-  return {{Dims{2, 3}, make.dtype()}, {Dims(), make.dtype()}, {Dims{0, 2}, make.dtype()}};
+template <Draw draw>
+Tensor drawn(const Dims& size, Generator* generator, MaybeType dtype, MaybeDevice device, bool grad) {
+  return draw(size, options_of(dtype, device, grad), generator, {});
+}
+template <Draw draw>
+Tensor drawn_like(const Tensor& x, Generator* generator, MaybeType dtype, MaybeDevice device, bool grad) {
+  return draw(x.shape(), options_like(x, dtype, device, grad), generator, {});
+}
+// randint(high, size) and randint(low, high, size).
+Tensor call_randint(int64_t low, const Value& high, const std::optional<Dims>& size, Generator* generator,
+                    MaybeType dtype, MaybeDevice device) {
+  const TensorOptions options = options_of(dtype, device, false);
+  if (!size) return randint(0, low, detail::unboxed<Dims>(high, 1), options, generator);
+  return randint(low, detail::unboxed<int64_t>(high, 1), *size, options, generator);
+}
+Tensor call_randperm(int64_t n, Generator* generator, MaybeType dtype, MaybeDevice device) {
+  return randperm(n, options_of(dtype, device, false), generator);
+}
+Tensor call_bernoulli(const Tensor& x, std::optional<double> p, Generator* generator) {
+  return p ? bernoulli_(empty_like(x), *p, generator) : bernoulli(x, generator);
+}
+
+std::vector<Values> size_samples(SampleMaker& make) {
+  const std::monostate none;
+  const std::string device = make.device().name();
+  return {{Dims{2, 3}, none, make.dtype(), device},
+          {Dims(), none, make.dtype(), device},
+          {Dims{0, 2}, none, make.dtype(), device}};
 }
 std::vector<Values> like_samples(SampleMaker& make) {
   return {{make.tensor({2, 3})}, {make.tensor({})}, {make.tensor({0})}};
 }
 std::vector<Values> integer_samples(SampleMaker& make) {
-  return {{int64_t{0}, int64_t{2}, Dims{2, 3}, make.dtype()}, {int64_t{0}, int64_t{1}, Dims(), make.dtype()}};
+  const std::monostate none;
+  const std::string device = make.device().name();
+  return {{int64_t{0}, int64_t{2}, Dims{2, 3}, none, make.dtype(), device},
+          {int64_t{1}, Dims(), none, none, make.dtype(), device}};
 }
-std::vector<Values> permutation_samples(SampleMaker&) { return {{int64_t{5}}, {int64_t{0}}, {int64_t{1}}}; }
+std::vector<Values> permutation_samples(SampleMaker& make) {
+  const std::monostate none;
+  const std::string device = make.device().name();
+  return {{int64_t{5}, none, none, device}, {int64_t{0}, none, none, device}, {int64_t{1}, none, none, device}};
+}
 std::vector<Values> probability_samples(SampleMaker& make) {
-  return {{make.tensor({2, 3}, 0, 1)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2}, 0, 1)}};
+  return {{make.tensor({2, 3}, 0, 1)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2}, 0, 1)}, {make.tensor({4}), 0.3}};
 }
 std::vector<Values> dropout_samples(SampleMaker& make) {
   return {{make.tensor({2, 3})},
@@ -232,27 +258,40 @@ std::vector<Values> dropout_samples(SampleMaker& make) {
           {make.tensor({0, 2}), 0.5}};
 }
 
+#define WEFT_OPTIONS "dtype=None, device=None, requires_grad=False)"
+#define WEFT_DRAWN(op, document)                                                                                      \
+  {#op,                                                                                                               \
+   #op "(*size|shape, generator=None, " WEFT_OPTIONS,                                                                 \
+   document,                                                                                                          \
+   false,                                                                                                             \
+   floating,                                                                                                          \
+   size_samples,                                                                                                      \
+   detail::boxed<drawn<weft::op>>},                                                                                   \
+  {                                                                                                                   \
+#op "_like", #op "_like(x, *, generator=None, " WEFT_OPTIONS, document " Of x's shape, dtype and device.", false, \
+        floating, like_samples, detail::boxed < drawn_like < weft::op>>                                               \
+  }
+
 using enum OpRecord::Domain;
 constexpr OpRecord records[] = {
-    {"rand", "rand(shape, *, dtype=None)", "Uniform in [0, 1).", false, floating, shape_samples,
-     detail::boxed<call_rand>},
-    {"rand_like", "rand_like(x)", "Uniform in [0, 1), of x's shape, dtype and device.", false, floating, like_samples,
-     detail::boxed<call_rand_like>},
-    {"randn", "randn(shape, *, dtype=None)", "Normal with mean 0 and standard deviation 1.", false, floating,
-     shape_samples, detail::boxed<call_randn>},
-    {"randn_like", "randn_like(x)", "Normal, of x's shape, dtype and device.", false, floating, like_samples,
-     detail::boxed<call_randn_like>},
-    {"randint", "randint(low, high, shape, *, dtype=None)", "Integers in [low, high), int64 unless asked otherwise.",
-     false, numeric, integer_samples, detail::boxed<call_randint>},
-    {"randperm", "randperm(n, *, dtype=None)", "0 ... n - 1 in random order, int64 unless asked otherwise.", false,
-     numeric, permutation_samples, detail::boxed<call_randperm>},
-    {"bernoulli", "bernoulli(probabilities)", "1 with the given probability, else 0; of the same shape and dtype.",
-     false, floating, probability_samples, detail::boxed<call_bernoulli>},
-    {"dropout", "dropout(x, p=0.5, training|train=True)",
+    WEFT_DRAWN(rand, "Uniform in [0, 1)."),
+    WEFT_DRAWN(randn, "Normal with mean 0 and standard deviation 1."),
+    {"randint", "randint(low, high, size|shape=None, *, generator=None, dtype=None, device=None)",
+     "Integers in [low, high), int64 unless asked otherwise; randint(high, size) counts from 0.", false, numeric,
+     integer_samples, detail::boxed<call_randint>},
+    {"randperm", "randperm(n, *, generator=None, dtype=None, device=None)",
+     "0 ... n - 1 in random order, int64 unless asked otherwise.", false, numeric, permutation_samples,
+     detail::boxed<call_randperm>},
+    {"bernoulli", "bernoulli(x, p=None, *, generator=None)",
+     "1 with the probability that each element gives, or p, else 0; of x's shape and dtype.", false, floating,
+     probability_samples, detail::boxed<call_bernoulli>},
+    {"dropout", "dropout(x, p=0.5, training|train=True, *, generator=None)",
      "In training, zeroes each element with probability p and scales the rest by 1 / (1 - p); else gives x itself "
      "(Srivastava et al. 2014).",
-     true, floating, dropout_samples, detail::boxed<call_dropout>},
+     true, floating, dropout_samples, detail::boxed<weft::dropout>},
 };
+#undef WEFT_DRAWN
+#undef WEFT_OPTIONS
 
 }  // namespace
 

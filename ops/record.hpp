@@ -13,13 +13,15 @@
 #include <variant>
 #include <vector>
 
+#include "../tensor/generator.hpp"
 #include "../tensor/index.hpp"
 
 namespace weft {
 
 /// An argument or result of an op called through its record. monostate is "not given".
-using Value =
-    std::variant<std::monostate, Tensor, std::vector<Tensor>, bool, int64_t, double, Dims, DType, std::string>;
+/// A device goes by its name.
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, bool, int64_t, double, Dims, DType, std::string,
+                           Generator*>;
 using Values = std::vector<Value>;
 
 /// Makes the inputs of sample calls: deterministic, of one dtype on one device.
@@ -42,18 +44,38 @@ class WEFT_API SampleMaker {
 
 /// What an argument may be, from the type that the op's function takes.
 struct ArgumentType {
-  enum class Kind : uint8_t { any, tensor, operand, tensors, boolean, integer, number, dims, dtype, device, text };
+  enum class Kind : uint8_t {
+    any,
+    tensor,
+    operand,  ///< a tensor or a number
+    tensors,
+    boolean,
+    integer,
+    number,
+    dims,
+    dtype,
+    device,
+    generator,
+    text
+  };
   Kind kind;
   /// The function knows itself what stands for one that is not given.
   bool optional = false;
 };
 
+/// A tensor without its elements.
+struct TensorMeta {
+  Dims shape;
+  DType dtype;
+  bool operator==(const TensorMeta&) const = default;
+};
+
 /// An op's function behind one calling convention. An argument that is left out, at the end or as monostate, is an
 /// error unless it is optional: OpRecord::call puts the defaults in.
 struct BoxedFunction {
-  Value (*run)(std::span<const Value> arguments);
+  Value (*run)(std::span<const Value> arguments) = nullptr;
   /// Of each argument that the function takes, the place of the call aside.
-  std::span<const ArgumentType> types;
+  std::span<const ArgumentType> types = {};
   Value operator()(std::span<const Value> arguments) const {
     const char* const op = detail::current_call.op;
     const CallScope call(op != nullptr ? op : "op", Location::none());
@@ -120,10 +142,16 @@ struct OpRecord {
   std::vector<Values> (*samples)(SampleMaker&);
   BoxedFunction function;
   PointwiseFunctions pointwise = {};
+  /// name_ of all or the first arguments, which writes into the first; pointwise ops have theirs above.
+  BoxedFunction in_place = {};
 
   /// Calls the function with the defaults of what is not given, at the end or as monostate. TypeError-like BadArgument
   /// where a value cannot be what the argument takes, or a required one is missing.
   WEFT_API Value call(std::span<const Value> arguments) const;
+  /// The tensors that `call` would give: nothing is computed, and no element is read or allocated, since the op itself
+  /// runs on the device `meta`. So what it infers is what it allocates. The same errors as of `call`, but for those of
+  /// values; NotImplementedError where a shape follows from values.
+  WEFT_API std::vector<TensorMeta> infer(std::span<const Value> arguments) const;
   /// Taken apart once; lives as long as the process.
   WEFT_API const Signature& signature() const;
 };
@@ -220,6 +248,18 @@ struct Unbox<std::span<const Tensor>> {
   static std::span<const Tensor> from(const Value& v) { return std::get<std::vector<Tensor>>(v); }
 };
 
+template <>
+struct Unbox<Device> {
+  static constexpr ArgumentType type{ArgumentType::Kind::device};
+  static Device from(const Value& v) { return Device(std::string_view(std::get<std::string>(v))); }
+};
+template <>
+struct Unbox<Generator*> {
+  static constexpr ArgumentType type{ArgumentType::Kind::generator};
+  static Generator* from(const Value& v) {
+    return std::holds_alternative<std::monostate>(v) ? nullptr : std::get<Generator*>(v);
+  }
+};
 template <>
 struct Unbox<Location> {
   static Location from(const Value&) { return detail::current_call.where; }

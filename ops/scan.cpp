@@ -63,11 +63,19 @@ std::vector<Values> cumsum_samples(SampleMaker& make) {
 }
 
 constexpr OpRecord records[] = {
-    {"cumsum", "cumsum(x, dim=None, exclusive=False, reverse=False, *, dtype=None)",
+    {"cumsum",
+     "cumsum(x, dim=None, exclusive=False, reverse=False, *, dtype=None)",
      "Prefix sums along dim, or of the flattened tensor. exclusive leaves the element itself out, reverse sums from "
      "the "
      "end. Integers give int64; 16-bit floats accumulate in float32.",
-     true, OpRecord::Domain::any, cumsum_samples, detail::boxed<weft::cumsum>},
+     true,
+     OpRecord::Domain::any,
+     cumsum_samples,
+     detail::boxed<weft::cumsum>,
+     {},
+     detail::boxed<+[](const Tensor& x, int64_t dim, bool exclusive, bool reverse) -> const Tensor& {
+       return cumsum_(x, dim, exclusive, reverse);
+     }>},
 };
 
 }  // namespace

@@ -54,9 +54,9 @@ Value parse_literal(const std::string& text, std::string_view schema) {
   refuse(schema, fmt::format("has a default {} that is no literal", text));
 }
 
-// Those that have a value for "none": an undefined tensor, an empty list.
+// Those that have a value for "none": an undefined tensor, an empty list, no generator.
 constexpr ArgumentType::Kind may_be_none[] = {ArgumentType::Kind::any, ArgumentType::Kind::tensor,
-                                              ArgumentType::Kind::dims};
+                                              ArgumentType::Kind::dims, ArgumentType::Kind::generator};
 
 Argument parse_argument(std::string part, ArgumentType type, std::string_view schema) {
   Argument argument{.type = type};

@@ -142,9 +142,21 @@ std::vector<Values> addcmul_samples(SampleMaker& make) {
   samples.push_back({make.tensor({}), make.tensor({}), make.tensor({2}), int64_t{2}});
   return samples;
 }
-constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD) OpRecord{
-    "clip", "clip(x, low|min=None, high|max=None)", "x limited to [low, high]; one of them may be left out", true,
-    OpRecord::Domain::numeric, clip_samples, detail::boxed<&weft::clip>}};
+const Tensor& clip_in_place(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  const Tensor old = x.requires_grad() ? x.clone() : x;  // its gradient reads the old value
+  return x.copy_(clip(old, low, high));
+}
+
+constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD)
+                                          OpRecord{"clip",
+                                                   "clip(x, low|min=None, high|max=None)",
+                                                   "x limited to [low, high]; one of them may be left out",
+                                                   true,
+                                                   OpRecord::Domain::numeric,
+                                                   clip_samples,
+                                                   detail::boxed<&weft::clip>,
+                                                   {},
+                                                   detail::boxed<&clip_in_place>}};
 
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));

@@ -495,8 +495,8 @@ Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, std::optional<
   const Checked offset = Checked(storage_offset.value_or(this->storage_offset())) * itemsize();
   const ByteSpan span = byte_span(layout);
   const Checked low = offset + span.low, high = offset + span.high;
-  const bool inside =
-      low.fits() && high.fits() && low.value() >= 0 && high.value() <= static_cast<int64_t>(impl_->storage->bytes);
+  const bool ends_inside = layout.numel == 0 || high.value() <= static_cast<int64_t>(impl_->storage->bytes);
+  const bool inside = low.fits() && high.fits() && low.value() >= 0 && ends_inside;  // of no elements none is outside
   if (!inside) {
     raise<ShapeError>(
         {.problem = fmt::format("shape {} with strides {} from {} on leaves the storage of {} elements", shape.text(),

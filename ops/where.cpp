@@ -129,9 +129,15 @@ constexpr OpRecord where_op_records[] = {
      "a where condition (bool) holds, else b; all three broadcast. What was not chosen never leaks, nor does it into "
      "gradients. condition alone gives the coordinates where it holds, a list for each dimension.",
      true, OpRecord::Domain::any, where_samples, detail::boxed<&call_where>},
-    {"masked_fill", "masked_fill(x, mask, value)",
-     "x with value, converted to x's dtype, where mask (bool) holds; x and mask broadcast, and value to both.", true,
-     OpRecord::Domain::any, masked_fill_samples, detail::boxed<&weft::masked_fill>}};
+    {"masked_fill",
+     "masked_fill(x, mask, value)",
+     "x with value, converted to x's dtype, where mask (bool) holds; x and mask broadcast, and value to both.",
+     true,
+     OpRecord::Domain::any,
+     masked_fill_samples,
+     detail::boxed<&weft::masked_fill>,
+     {},
+     detail::boxed<&weft::masked_fill_>}};
 
 }  // namespace
 

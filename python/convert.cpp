@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "generator.hpp"
+
 namespace weft::python {
 
 namespace {
@@ -10,6 +12,8 @@ bool from_numpy_scalars(PyObject* object) { return std::strncmp(Py_TYPE(object)-
 
 // NumPy's scalars are numbers; its arrays, even of one element, are not.
 bool is_numpy_array(PyObject* object) { return std::strcmp(Py_TYPE(object)->tp_name, "numpy.ndarray") == 0; }
+
+bool is_builtin_number(PyObject* object) { return PyLong_Check(object) || PyFloat_Check(object); }
 
 int64_t integer_of(PyObject* number) {
   const long long value = PyLong_AsLongLong(number);
@@ -109,6 +113,8 @@ bool to_value(PyObject* object, Value& out) {
     out = *dtype;
   } else if (Py_TYPE(object)->tp_name == std::string_view("weft.device")) {
     out = to_device(object)->name();
+  } else if (Generator* const generator = is_builtin_number(object) ? nullptr : to_generator(object)) {
+    out = generator;
   } else {
     const auto scalar = to_scalar(object);
     if (!scalar) return false;

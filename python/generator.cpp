@@ -53,6 +53,11 @@ Generator* find_generator(std::optional<int64_t> number) {
   return &at->second->own;
 }
 
+Generator* to_generator(PyObject* object) {
+  Owned* owned = nullptr;
+  return nb::try_cast(nb::handle(object), owned) && owned != nullptr ? &owned->own : nullptr;
+}
+
 void bind_generator(nb::module_& m) {
   nb::class_<Owned>(m, "Generator", "A source of random numbers of its own, with the same numbers on every device.")
       .def(nb::init<Device>(), nb::arg("device") = Device())

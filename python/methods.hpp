@@ -6,7 +6,7 @@
 
 namespace weft::python {
 
-/// Views, copies and in-place forms that are methods in C++ and have no record, for the same trampoline.
+/// Methods that are no ops, for the same trampoline; they have no samples.
 std::span<const OpRecord> method_table();
 
 }  // namespace weft::python

@@ -114,9 +114,9 @@ int64_t elements_in(std::span<const Value> values) {
   return n;
 }
 
-Value run(const Function& f, const Bound& bound) {
+Value run(const Function& f, const BoxedFunction& function, const Bound& bound) {
   Value values[most_arguments];
-  for (size_t i = 0; i < f.arguments().size(); ++i) {
+  for (size_t i = 0; i < function.types.size(); ++i) {
     PyObject* object = bound.objects[i];
     if (object == nullptr || object == Py_None) {
       values[i] = f.arguments()[i].default_value;
@@ -128,10 +128,10 @@ Value run(const Function& f, const Bound& bound) {
     if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.arguments()[i], *number);
   }
   try {
-    const std::span<const Value> given(values, f.arguments().size());
+    const std::span<const Value> given(values, function.types.size());
     const CallScope place(f.record->name, here());
     const WithoutGil others(elements_in(given) * 4 >= elements_worth_a_switch);
-    return f.record->function(given);
+    return function(given);
   } catch (const BadArgument& e) {
     const auto i = static_cast<size_t>(e.argument);
     bad_type(f, i, bound.objects[i] != nullptr ? bound.objects[i] : Py_None);
@@ -155,7 +155,7 @@ PyObject* write_in_place(const Function& f, Bound& bound, Location where) {
   PyObject* const target = bound.objects[0];
   const Ref old = before_write(target, where);
   bound.objects[0] = old.get();
-  const Value result = run(f, bound);
+  const Value result = run(f, f.record->function, bound);
   return write_back(target, std::get<Tensor>(result), f.record->name, where);
 }
 
@@ -188,7 +188,7 @@ PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count,
     throw_type_error(std::string(f.record->name) + "() got an unexpected keyword argument '" + text_of(bound.unknown) +
                      "'");
   }
-  Value result = run(f, bound);
+  Value result = run(f, f.record->function, bound);
   if (bound.out != nullptr && bound.out != Py_None) {
     if (!is_tensor(bound.out)) {
       throw_type_error(std::string(f.record->name) + "(): argument 'out' must be a Tensor, not " +
@@ -235,8 +235,27 @@ PyObject* call_binary(const Function& f, PyObject* a, PyObject* b) {
   return wrap(std::move(result));
 }
 
+// The in-place form of an op that has one for all or the first of its arguments.
+PyObject* call_boxed_in_place(const Function& f, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  Bound bound;
+  bind_positional(f, arguments, count, bound);
+  if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
+  const size_t taken = f.record->in_place.types.size();
+  for (size_t i = taken; i < f.arguments().size(); ++i) {
+    if (bound.objects[i] != nullptr) bound.unknown = f.interned[i];
+  }
+  if (bound.unknown != nullptr || bound.out != nullptr) {
+    throw_type_error(std::string(f.record->name) + "_() got an unexpected keyword argument '" +
+                     (bound.unknown != nullptr ? text_of(bound.unknown) : "out") + "'");
+  }
+  if (bound.objects[0] != nullptr && !is_tensor(bound.objects[0])) bad_type(f, 0, bound.objects[0]);
+  run(f, f.record->in_place, bound);
+  return Py_NewRef(bound.objects[0]);
+}
+
 PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
   const Function& f = *self->function;
+  if (f.record->in_place.run != nullptr) return call_boxed_in_place(f, arguments, count, keywords);
   const size_t wanted = f.record->pointwise.unary_in_place != nullptr ? 1 : 2;
   Bound bound;
   bind_positional(f, arguments, count, bound);
@@ -433,7 +452,9 @@ void add_ops(PyObject* module) {
     Function* function = owned.release();  // the ops live as long as the process
     add_op(ops.get(), function, Form::plain);
     const PointwiseFunctions& p = function->record->pointwise;
-    if (p.unary_in_place != nullptr || p.binary_in_place != nullptr) add_op(ops.get(), function, Form::in_place);
+    const bool in_place = function->record->in_place.run != nullptr;
+    if (in_place || p.unary_in_place != nullptr || p.binary_in_place != nullptr)
+      add_op(ops.get(), function, Form::in_place);
   }
   if (PyModule_AddObjectRef(module, "_ops", ops.get()) < 0 ||
       PyModule_AddObjectRef(module, "op", reinterpret_cast<PyObject*>(op_type)) < 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../backends/functors/lists.hpp"
+#include "../create.hpp"
 #include "../record.hpp"
 
 namespace weft {
@@ -10,6 +11,8 @@ std::span<const OpRecord> unary_records();
 std::span<const OpRecord> binary_records();
 std::span<const OpRecord> ternary_records();
 std::span<const OpRecord> copy_records();
+std::span<const OpRecord> create_records();
+std::span<const OpRecord> view_records();
 std::span<const OpRecord> where_records();
 std::span<const OpRecord> matmul_records();
 std::span<const OpRecord> index_records();
@@ -27,6 +30,11 @@ std::span<const OpRecord> norm_records();
 std::span<const OpRecord> loss_records();
 std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
+
+/// What a call with these keywords makes, and one that makes a tensor like x unless they say otherwise.
+TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device, bool requires_grad);
+TensorOptions options_like(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
+                           bool requires_grad);
 
 /// The dtypes that a pointwise op takes.
 constexpr OpRecord::Domain domain_of(PointwiseKind kind) {

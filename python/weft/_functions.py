@@ -132,7 +132,7 @@ for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "mul
                    "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
                    "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2", "swapaxes": "transpose",
                    "swapdims": "transpose", "fix": "trunc", "equal_elements": "eq",
-                   "take_along_axis": "take_along_dim"}.items():
+                   "take_along_axis": "take_along_dim", "clamp_": "clip_"}.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)

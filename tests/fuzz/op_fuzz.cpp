@@ -376,13 +376,16 @@ void check(const OpRecord& record, Random& r, int64_t limit) {
   }
   Trial t{record, samples[static_cast<size_t>(r.below(static_cast<int64_t>(samples.size())))], {}};
   const bool is_method = record.schema == record.name && std::holds_alternative<Tensor>(t.values[0]);
-  for (Value& v : t.values) v = changed(r, v, t.changes);
+  try {
+    for (Value& v : t.values) v = changed(r, v, t.changes);
+  } catch (const OutOfMemoryError&) {  // gaps between its elements leave the limit
+    return;
+  }
   if (r.one_in(12) && !t.values.empty())
     t.values[static_cast<size_t>(r.below(static_cast<int64_t>(t.values.size())))] = any_value(r);
   if (r.one_in(12)) t.values.push_back(any_value(r));
   if (r.one_in(16) && t.values.size() > 1 && std::holds_alternative<Tensor>(t.values[0])) t.values[1] = t.values[0];
-  if (static_cast<int>(t.values.size()) > static_cast<int>(record.function.types.size()))
-    t.values.resize(static_cast<size_t>(static_cast<int>(record.function.types.size())));
+  if (t.values.size() > record.function.types.size()) t.values.resize(record.function.types.size());
   current = std::string(record.name) + text(t.values);
 
   const Tensors inputs = tensors_in(t.values);
@@ -450,6 +453,9 @@ int main(int argc, char** argv) {
   set_num_threads(2);
   std::vector<OpRecord> records(op_records().begin(), op_records().end());
   for (const OpRecord& record : more_records()) records.push_back(record);
+  std::erase_if(records, [](const OpRecord& record) {  // their elements are what memory held
+    return std::string_view(record.name) == "empty" || std::string_view(record.name) == "empty_like";
+  });
   if (!only.empty()) std::erase_if(records, [&](const OpRecord& record) { return record.name != only; });
   if (records.empty()) return std::fprintf(stderr, "there is no op %s\n", only.c_str()), 2;
 

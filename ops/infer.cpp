@@ -1,0 +1,57 @@
+// What an op would give, from the op itself on tensors without elements.
+#include <algorithm>
+
+#include "create.hpp"
+#include "random.hpp"
+#include "record.hpp"
+#include "../autograd/mode.hpp"
+
+namespace weft {
+
+namespace {
+
+const Device meta(DeviceType::meta);
+
+// x's sizes, strides and dtype over nothing.
+Tensor without_elements(const Tensor& x) {
+  if (!x.defined()) return x;
+  Layout layout = x.raw_view().layout;
+  layout.device_type = DeviceType::meta;
+  layout.device_index = 0;
+  const Tensor nothing = empty(Dims(), {x.dtype(), meta});
+  Tensor result = Tensor::adopt(detail::new_alias(nothing.impl(), layout, nullptr));
+  result.impl()->wrapped_number = x.impl()->wrapped_number;
+  return result;
+}
+
+// What is read as a number or a list of them stays as it is.
+bool is_read(ArgumentType::Kind kind) {
+  using Kind = ArgumentType::Kind;
+  return kind == Kind::integer || kind == Kind::number || kind == Kind::dims;
+}
+
+}  // namespace
+
+std::vector<TensorMeta> OpRecord::infer(std::span<const Value> given) const {
+  const std::vector<Argument>& arguments = signature().arguments;
+  const RngForkGuard unchanged({meta});
+  const NoGradGuard unrecorded;
+  Values values(given.begin(), given.end());
+  values.resize(arguments.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (arguments[i].type.kind == ArgumentType::Kind::device) values[i] = meta.name();
+    if (is_read(arguments[i].type.kind)) continue;
+    if (auto* tensor = std::get_if<Tensor>(&values[i])) *tensor = without_elements(*tensor);
+    if (auto* list = std::get_if<std::vector<Tensor>>(&values[i])) {
+      for (Tensor& tensor : *list) tensor = without_elements(tensor);
+    }
+  }
+  const Value result = call(values);
+  std::vector<TensorMeta> metas;
+  const auto add = [&](const Tensor& t) { metas.push_back({t.shape(), t.dtype()}); };
+  if (const auto* tensor = std::get_if<Tensor>(&result)) add(*tensor);
+  if (const auto* list = std::get_if<std::vector<Tensor>>(&result)) std::ranges::for_each(*list, add);
+  return metas;
+}
+
+}  // namespace weft
