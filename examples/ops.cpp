@@ -117,7 +117,8 @@ void print_markdown(const std::string& only) {
   std::cout << "# Ops\n\n| op | gradient | document |\n|---|---|---|\n";
   for (const OpRecord& op : weft::op_records()) {
     if (std::string(op.name).find(only) == std::string::npos) continue;
-    std::cout << "| `" << op.signature().text << "` | " << (op.differentiable ? "yes" : "no") << " | " << op.document << " |\n";
+    std::cout << "| `" << op.signature().text << "` | " << (op.differentiable ? "yes" : "no") << " | " << op.document
+              << " |\n";
   }
 }
 
