@@ -25,10 +25,6 @@ struct Graveyard {
 };
 constinit thread_local Graveyard graveyard = {};
 
-// A dead node belongs to no run: the field links the graveyard.
-Node* next_of(Node* node) { return reinterpret_cast<Node*>(node->run.load(std::memory_order_relaxed)); }
-void set_next(Node* node, Node* next) { node->run.store(reinterpret_cast<GraphRun*>(next), std::memory_order_relaxed); }
-
 [[gnu::noinline]] void bury_hooks(Node* node) { delete node->hooks.load(std::memory_order_acquire); }
 
 void bury(Node* node) {
@@ -40,13 +36,13 @@ void bury(Node* node) {
 
 void destroy_node(Node* node) {
   Graveyard& yard = graveyard;
-  set_next(node, yard.first);
+  node->next_dead = yard.first;
   yard.first = node;
   if (yard.digging) return;
   yard.digging = true;
   while (yard.first != nullptr) {
     Node* dead = yard.first;
-    yard.first = next_of(dead);
+    yard.first = dead->next_dead;
     bury(dead);
   }
   yard.digging = false;

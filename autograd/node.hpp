@@ -27,7 +27,7 @@ extern WEFT_API constinit thread_local GradMode current_mode;
 extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
 /// While not null, told of every tensor in a copied Saved: the graph's tools look into what a backward keeps by copying
-/// it.
+/// it, since nothing else reaches the members of a lambda, and a list of them would be written for every node.
 using SavedVisitor = std::function<void(const Tensor&)>;
 extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
 /// Calls `visit` with each tensor that a node keeps for its backward; none once it was released.
@@ -98,7 +98,11 @@ struct Node {
   /// What became of the saved tensors.
   enum : uint32_t { closed = 1, freed = 2, sharer = 4 };
   std::atomic<uint32_t> saved_state{0};
-  std::atomic<GraphRun*> run{nullptr};
+  union {
+    std::atomic<GraphRun*> run{nullptr};
+    /// Of a dead node, which belongs to no run: the next one that is to be destroyed.
+    Node* next_dead;
+  };
   Tensor gradient;
   /// Gradients of outputs 1, 2, …; null for the usual single output.
   Tensor* more_gradients = nullptr;

@@ -146,6 +146,8 @@ struct KernelTable {
   void (*gather)(const View& out, const View& x, int dim, const View& index);
   /// out[index[i][j]][j] is combined with source[i][j], and so on, in row-major order of the indices.
   void (*scatter)(Scatter, const View& out, int dim, const View& index, const View& source);
+  /// scatter into a copy of x: out, dense and fresh, is x with source combined into it. May be null.
+  void (*scatter_copy)(Scatter, const View& out, const View& x, int dim, const View& index, const View& source);
   /// out[s] = base[s + the indices' offsets] for every position s of the selection; any dtype.
   void (*index_get)(const View& out, const View& base, const IndexPlan&);
   /// base[s + the indices' offsets] = values[s], the last in row-major order winning; with `accumulate` every one adds
@@ -195,7 +197,7 @@ struct KernelTable {
   X(softmax_gradient, 1, devices) X(matmul, 1, devices) X(layer_norm, 3, devices) X(layer_norm_gradient, 3, devices) \
   X(rms_norm, 2, devices) X(rms_norm_gradient, 2, devices) X(cross_entropy, 2, devices) \
   X(cross_entropy_gradient, 1, devices) X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) \
-  X(scatter, 1, devices) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
+  X(scatter, 1, devices) X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
   X(nonzero, 1, devices) X(masked_select, 1, devices) X(masked_scatter, 1, devices) X(sort, 2, devices) \
   X(searchsorted, 1, devices) X(bincount, 1, cpu_only) X(arange, 1, devices) X(random, 1, devices) \
   X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) X(adam, slots, devices) X(sgd, slots, devices)
@@ -213,6 +215,9 @@ inline const KernelTable& kernels(DeviceType type) {
   return *detail::active_tables[static_cast<int>(type)].load(std::memory_order_acquire);
 }
 inline const KernelTable& kernels(const View& view) { return kernels(view.layout.device_type); }
+
+/// The CPU's, which nobody watches: for single elements and copies that are no op's.
+inline const KernelTable& host_kernels() { return kernel_tables[static_cast<int>(DeviceType::cpu)]; }
 
 /// For kernels: raises DTypeError naming the kernel, the dtype and the device.
 [[noreturn]] void unsupported(const char* kernel, const View& view);

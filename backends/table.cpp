@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "cpu/kernels.hpp"
+#include "nan_check.hpp"
 
 namespace weft {
 
@@ -40,19 +41,15 @@ static_assert(sizeof(KernelTable) == sizeof(void (*)()) * (0 WEFT_KERNELS(WEFT_C
 constinit std::atomic<const KernelTable*> detail::active_tables[device_type_count] = {
     &kernel_tables[0], &kernel_tables[1], &kernel_tables[2], &kernel_tables[3]};
 
-namespace detail {
-/// Defined in hooks/anomaly.cpp.
-void check_all_kernels_for_nan();
-
 namespace {
 // Here because every program holds this file.
 [[maybe_unused]] const bool checks_nan = [] {
   const char* setting = std::getenv("WEFT_CHECK_NAN");
   const bool on = setting != nullptr && std::string_view(setting) != "0" && *setting != '\0';
-  if (on) check_all_kernels_for_nan();
-  return on;
+  static auto* const check = on ? new detail::KernelCheck : nullptr;
+  static auto* const guard = on ? new ObserverGuard(*check, ObserverScope::process) : nullptr;
+  return guard != nullptr;
 }();
 }  // namespace
-}  // namespace detail
 
 }  // namespace weft

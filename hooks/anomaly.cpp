@@ -13,141 +13,19 @@
 
 #include "../autograd/engine.hpp"
 #include "../autograd/node.hpp"
-#include "../backends/backend.hpp"
-#include "../backends/cpu/reduce/finite.hpp"
-#include "../backends/cpu/kernels.hpp"
-#include "../backends/cpu/reduce/statistics.hpp"
+#include "../backends/nan_check.hpp"
 #include "../backends/observe.hpp"
-#include "../tensor/layout.hpp"
 
 namespace weft {
 
+using detail::find_non_finite;
+using detail::is_input_too;
+using detail::list_of;
+using detail::shape_text;
+using detail::text_of;
+using detail::values_text;
+
 namespace {
-
-// ---- looking at values ------------------------------------------------------------------------------------------
-
-// A view of the same elements in host memory.
-class HostView {
- public:
-  explicit HostView(const View& view) : view_(view) {
-    if (view.layout.host_scalar || view.layout.device_type == DeviceType::cpu) return;
-    const ByteSpan span = byte_span(view.layout);
-    bytes_.resize(static_cast<size_t>(span.high - span.low));
-    Backend* backend = find_backend(view.layout.device_type);
-    if (backend != nullptr && !bytes_.empty()) {
-      backend->download(view.layout.device_index, bytes_.data(), static_cast<char*>(view.data) + span.low,
-                        bytes_.size());
-    }
-    view_.data = bytes_.data() - span.low;
-    view_.layout.device_type = DeviceType::cpu;
-    view_.layout.device_index = 0;
-  }
-  const View& operator*() const { return view_; }
-
- private:
-  View view_;
-  std::vector<char> bytes_;
-};
-
-bool may_be_non_finite(const View& view) {
-  return view.data != nullptr && is_floating(view.layout.dtype) && view.layout.device_type != DeviceType::meta;
-}
-
-cpu::NonFinite look(const View& view) {
-  if (!may_be_non_finite(view)) return {};
-  return cpu::find_non_finite(*HostView(view));
-}
-
-const char* text_of(cpu::NonFinite found) { return found.nan ? (found.inf ? "NaN and Inf" : "NaN") : "Inf"; }
-
-std::string shape_text(const View& view) {
-  if (view.layout.host_scalar) return fmt::format("{} number", name(view.layout.dtype));
-  return fmt::format("{} {} on {}", name(view.layout.dtype), Dims(sizes_of(view.layout)).text(),
-                     Device(view.layout.device_type, view.layout.device_index).name());
-}
-
-cpu::ElementStatistics statistics_of(const View& view) {
-  const HostView host(view);
-  if ((*host).layout.contiguous && !(*host).layout.host_scalar) return cpu::element_statistics(*host);
-  const auto sizes = (*host).layout.host_scalar ? std::span<const int64_t>() : sizes_of((*host).layout);
-  View plain{nullptr, contiguous_layout(sizes, view.layout.dtype)};
-  std::vector<double> elements(static_cast<size_t>(plain.layout.numel));  // of any dtype: at most 8 bytes each
-  plain.data = elements.data();
-  if ((*host).layout.host_scalar)
-    std::memcpy(plain.data, (*host).data, static_cast<size_t>(itemsize(view.layout.dtype)));
-  else cpu::copy(plain, *host);
-  return cpu::element_statistics(plain);
-}
-
-// "float32 [3] on cpu: 0 to 2, mean 1, 1 zero, 1 of 3 not finite"
-std::string values_text(const View& view) {
-  std::string text = shape_text(view);
-  if (view.layout.numel == 0 || view.layout.device_type == DeviceType::meta) return text;
-  const cpu::ElementStatistics s = statistics_of(view);
-  const char* separator = ": ";
-  const auto say = [&](const std::string& part) { text += std::exchange(separator, ", ") + part; };
-  if (s.finite() == 1 && s.count == 1) say(fmt::format("{:.4g}", s.mean));
-  else if (s.finite() > 0) say(fmt::format("{:.4g} to {:.4g}, mean {:.4g}", s.low, s.high, s.mean));
-  if (s.zeros > 0 && s.count > 1) say(fmt::format("{} zero", s.zeros));
-  if (s.non_finite > 0) say(fmt::format("{} of {} not finite", s.non_finite, s.count));
-  return text;
-}
-
-std::string list_of(const char* label, const std::vector<std::string>& texts) {
-  return texts.empty() ? std::string() : fmt::format("{}{}", label, fmt::join(texts, "; "));
-}
-
-// ---- forward ----------------------------------------------------------------------------------------------------
-
-bool is_input_too(const View& output, std::span<const View* const> inputs) {
-  return std::ranges::any_of(inputs, [&](const View* in) { return in->data == output.data; });
-}
-
-// Raises where a kernel made a NaN or infinity from inputs that explain none.
-class KernelCheck final : public KernelObserver {
- public:
-  void before(const KernelCall& call) override {
-    // What is overwritten can only be looked at now.
-    overwritten_ = {};
-    for (const View* out : call.outputs) {
-      if (!is_input_too(*out, call.inputs)) continue;
-      const cpu::NonFinite found = look(*out);
-      overwritten_.nan |= found.nan, overwritten_.inf |= found.inf;
-    }
-  }
-
-  void after(const KernelCall& call) override {
-    if (std::string_view(call.kernel) == "fill") return;
-    for (const View* out : call.outputs) {
-      const cpu::NonFinite found = look(*out);
-      if (WEFT_LIKELY(!found.any())) continue;
-      cpu::NonFinite read = overwritten_;
-      for (const View* in : call.inputs) {
-        if (is_input_too(*in, call.outputs)) continue;
-        const cpu::NonFinite there = look(*in);
-        read.nan |= there.nan, read.inf |= there.inf;
-      }
-      if (read.nan || (read.inf && !found.nan)) continue;
-      report(call, *out, found);
-    }
-  }
-
- private:
-  [[noreturn]] static void report(const KernelCall& call, const View& out, cpu::NonFinite found) {
-    std::vector<std::string> inputs;
-    for (const View* in : call.inputs) {
-      inputs.push_back(is_input_too(*in, call.outputs) ? shape_text(*in) + " (overwritten)" : values_text(*in));
-    }
-    raise<NonFiniteError>({.op = call.op != nullptr ? call.op : call.kernel,
-                           .problem = fmt::format("the first {}, made by kernel {}", text_of(found), call.kernel),
-                           .details = fmt::format("output {}{}", values_text(out), list_of("; inputs ", inputs)),
-                           .remedy = "keep its inputs where the result is finite"},
-                          call.where);
-  }
-
-  static constinit thread_local cpu::NonFinite overwritten_;
-};
-constinit thread_local cpu::NonFinite KernelCheck::overwritten_ = {};
 
 // ---- backward ---------------------------------------------------------------------------------------------------
 
@@ -195,7 +73,7 @@ class ReadByKernel final : public KernelObserver {
  public:
   void after(const KernelCall& call) override {
     if (!texts.empty()) return;
-    const bool bad = std::ranges::any_of(call.outputs, [](const View* v) { return look(*v).any(); });
+    const bool bad = std::ranges::any_of(call.outputs, [](const View* v) { return find_non_finite(*v).any(); });
     if (!bad) return;
     for (const View* in : call.inputs) {
       if (!is_input_too(*in, call.outputs)) texts.push_back(values_text(*in));
@@ -211,7 +89,7 @@ class GradientCheck final : public BackwardWatch {
     for (size_t i = 0; i < outgoing.size(); ++i) {
       const Tensor& g = outgoing[i];
       if (!g.defined() || passed_on(g, incoming)) continue;
-      const cpu::NonFinite found = look(g.raw_view());
+      const cpu::NonFinite found = find_non_finite(g.raw_view());
       if (WEFT_UNLIKELY(found.any())) report(pass, node, incoming, outgoing, i, found);
     }
   }
@@ -232,7 +110,7 @@ class GradientCheck final : public BackwardWatch {
     for (const Tensor& g : incoming) {
       if (!g.defined()) continue;
       arrived.push_back(values_text(g.raw_view()));
-      arrived_bad |= look(g.raw_view()).any();
+      arrived_bad |= find_non_finite(g.raw_view()).any();
     }
     const auto problem =
         arrived_bad
@@ -271,18 +149,12 @@ struct AnomalyGuard::State {
     if (options.forward) forward.emplace(kernels);
   }
   GradientCheck gradients;
-  KernelCheck kernels;
+  detail::KernelCheck kernels;
   std::optional<BackwardWatchGuard> backward;
   std::optional<ObserverGuard> forward;
 };
 
 AnomalyGuard::AnomalyGuard(AnomalyOptions options) : state_(new State(options)) {}
 AnomalyGuard::~AnomalyGuard() = default;
-
-void detail::check_all_kernels_for_nan() {
-  static auto* check = new KernelCheck;
-  static auto* guard = new ObserverGuard(*check, ObserverScope::process);
-  (void)guard;
-}
 
 }  // namespace weft

@@ -11,13 +11,6 @@
 
 namespace weft {
 
-/// The first NaN or infinity: what() has the op and its place in the forward, the shapes and what is known of the
-/// values that it read.
-class WEFT_API NonFiniteError : public Error {
- public:
-  using Error::Error;
-};
-
 struct AnomalyOptions {
   /// Looks at every gradient that a node of this thread's backward passes hands on.
   bool backward = true;
@@ -38,10 +31,5 @@ class WEFT_API AnomalyGuard {
   struct State;
   detail::Pimpl<State> state_;
 };
-
-namespace detail {
-/// For WEFT_CHECK_NAN: checks every thread's kernels from now on.
-void check_all_kernels_for_nan();
-}  // namespace detail
 
 }  // namespace weft

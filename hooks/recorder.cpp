@@ -9,7 +9,7 @@
 #include "../autograd/hooks.hpp"
 #include "../autograd/mode.hpp"
 #include "../autograd/node.hpp"
-#include "../backends/cpu/reduce/statistics.hpp"
+#include "../backends/host_values.hpp"
 #include "detail/text.hpp"
 
 namespace weft {

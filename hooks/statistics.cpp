@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "../autograd/mode.hpp"
-#include "../backends/cpu/reduce/statistics.hpp"
+#include "../backends/host_values.hpp"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 
 #include "../autograd/from_ops.hpp"
 #include "../backends/backend.hpp"
-#include "../backends/cpu/kernels.hpp"
+#include "../backends/dispatch.hpp"
 #include "detail/fits.hpp"
 #include "detail/records.hpp"
 #include "detail/write.hpp"
@@ -238,7 +238,7 @@ void Tensor::copy_elements(void* out, DType type, Location where) const {
   View target;
   target.data = out;
   target.layout = contiguous_layout(sizes(), type);
-  cpu::copy(target, host.raw_view());
+  host_kernels().copy(target, host.raw_view());
 }
 
 Scalar Tensor::item_scalar(Location where) const {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../backends/cpu/kernels.hpp"
+#include "../backends/dispatch.hpp"
 #include "pointwise.hpp"
 
 namespace weft {
@@ -67,7 +67,7 @@ View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer) {
   } else if (held == out.layout.dtype) {
     std::memcpy(buffer, scalar->view.data, static_cast<size_t>(itemsize(held)));
   } else {
-    cpu::copy(out, scalar->view);
+    host_kernels().copy(out, scalar->view);
   }
   // Among integers a number has their width, however wide they are computed: -1 is u16's largest there.
   if (is_integer(dtype)) std::memset(buffer + itemsize(dtype), 0, static_cast<size_t>(8 - itemsize(dtype)));

@@ -141,34 +141,14 @@ struct ReplaceBackward {
   }
 };
 
-View rows_of(const View& view, int64_t first, int64_t count) {
-  View part = view;
-  part.data = static_cast<char*>(view.data) + first * view.layout.strides[0];
-  part.layout.sizes[0] = count;
-  finish_layout(part.layout);
-  return part;
-}
-
-// A copy of x that is scattered into: by one thread in blocks, so that what was copied and checked is still in its
-// cache when it is written. Nobody sees the copy where a later block raises.
 Tensor scattered_copy(Scatter mode, const Tensor& x, const Scattered& s) {
-  constexpr int64_t block = 1 << 17;  // bytes; the index, the source and x itself stand beside it
-  const int64_t bytes = x.numel() * itemsize(x.dtype());
-  if (s.dim == 0 || bytes <= 8 * block || num_threads() > 1 || !x.device().is_cpu()) {
+  if (kernels(x.raw_view()).scatter_copy == nullptr) {
     Tensor out = target_copy(x);
     run_scatter(mode, out, s.dim, s.index, s.source.raw_view());
     return out;
   }
   Tensor out = make_like(x);
-  const int64_t rows = x.sizes()[0], step = std::max<int64_t>(block / (bytes / rows), 1);
-  const View &to = out.raw_view(), &index = s.index.raw_view(), &source = s.source.raw_view();
-  for (int64_t first = 0; first < rows; first += step) {
-    const int64_t n = std::min(step, rows - first), named = std::min(n, index.layout.sizes[0] - first);
-    const View part = rows_of(to, first, n);
-    WEFT_KERNEL(copy, x)(part, rows_of(x.raw_view(), first, n));
-    if (named <= 0) continue;
-    WEFT_KERNEL(scatter, x)(mode, part, s.dim, rows_of(index, first, named), rows_of(source, first, named));
-  }
+  WEFT_KERNEL(scatter_copy, x)(mode, out.raw_view(), x.raw_view(), s.dim, s.index.raw_view(), s.source.raw_view());
   return out;
 }
 

@@ -29,6 +29,9 @@ WEFT_DECLARE_ERROR(AutogradError);
 WEFT_DECLARE_ERROR(FormatError);
 WEFT_DECLARE_ERROR(IoError);
 WEFT_DECLARE_ERROR(NotImplementedError);
+/// The first NaN or infinity: what() has the op and its place in the forward, the shapes and what is known of the
+/// values that it read.
+WEFT_DECLARE_ERROR(NonFiniteError);
 #undef WEFT_DECLARE_ERROR
 
 /// An allocation that did not fit, all in bytes. `limit` is 0 where none was set.

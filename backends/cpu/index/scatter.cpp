@@ -7,6 +7,8 @@
 #include "index_offsets.hpp"
 #include "indices.hpp"
 #include "../kernels.hpp"
+#include "../../../tensor/layout.hpp"
+#include "../../../tensor/threads.hpp"
 #include "../thread_pool.hpp"
 
 namespace weft::cpu {
@@ -105,6 +107,14 @@ bool scatter_list(Scatter mode, const View& out, const View& index, const View& 
   return true;
 }
 
+View rows_of(const View& view, int64_t first, int64_t count) {
+  View part = view;
+  part.data = static_cast<char*>(view.data) + first * view.layout.strides[0];
+  part.layout.sizes[0] = count;
+  finish_layout(part.layout);
+  return part;
+}
+
 }  // namespace
 
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
@@ -126,6 +136,24 @@ void scatter(Scatter mode, const View& out_view, int dim, const View& index_view
       return scatter_numbers<Scatter::max>(out, dim, index, source);
     case Scatter::min:
       return scatter_numbers<Scatter::min>(out, dim, index, source);
+  }
+}
+
+// By one thread in blocks, so that what was copied and checked is still in its cache when it is written. Nobody sees
+// the copy where a later block raises.
+void scatter_copy(Scatter mode, const View& out, const View& x, int dim, const View& index, const View& source) {
+  constexpr int64_t block = 1 << 17;  // bytes; the index, the source and x itself stand beside it
+  const int64_t bytes = out.layout.numel * itemsize(out.layout.dtype);
+  if (dim == 0 || bytes <= 8 * block || num_threads() > 1) {
+    copy(out, x);
+    return scatter(mode, out, dim, index, source);
+  }
+  const int64_t rows = out.layout.sizes[0], step = std::max<int64_t>(block / (bytes / rows), 1);
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t n = std::min(step, rows - first), named = std::min(n, index.layout.sizes[0] - first);
+    const View part = rows_of(out, first, n);
+    copy(part, rows_of(x, first, n));
+    if (named > 0) scatter(mode, part, dim, rows_of(index, first, named), rows_of(source, first, named));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "finite.hpp"
+#include "../../host_values.hpp"
 
 #include <atomic>
 #include <bit>

@@ -14,7 +14,7 @@
 
 #include "../simd/lanes-inl.hpp"
 #include "../lines.hpp"
-#include "statistics.hpp"
+#include "../../host_values.hpp"
 #include "../thread_pool.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,12 +1,22 @@
-// What hooks/ measures of a tensor, each in one pass over memory.
+// What the CPU finds in host memory, each in one pass over it: for whoever watches values.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "../../../tensor/view.hpp"
+#include "../tensor/view.hpp"
 
 namespace weft::cpu {
+
+/// NaN and infinities.
+struct NonFinite {
+  bool nan = false;
+  bool inf = false;
+  bool any() const { return nan || inf; }
+};
+
+/// What stands in the elements of a view in host memory, laid out in any way; integers and 8-bit floats have none.
+NonFinite find_non_finite(const View& view);
 
 /// Moments and extremes are those of the finite elements.
 struct ElementStatistics {

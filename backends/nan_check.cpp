@@ -1,0 +1,146 @@
+#include "nan_check.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backend.hpp"
+#include "dispatch.hpp"
+#include "../tensor/dims.hpp"
+#include "../tensor/error.hpp"
+#include "../tensor/layout.hpp"
+
+namespace weft::detail {
+
+namespace {
+
+// A view of the same elements in host memory.
+class HostView {
+ public:
+  explicit HostView(const View& view) : view_(view) {
+    if (view.layout.host_scalar || view.layout.device_type == DeviceType::cpu) return;
+    const ByteSpan span = byte_span(view.layout);
+    bytes_.resize(static_cast<size_t>(span.high - span.low));
+    Backend* backend = find_backend(view.layout.device_type);
+    if (backend != nullptr && !bytes_.empty()) {
+      backend->download(view.layout.device_index, bytes_.data(), static_cast<char*>(view.data) + span.low,
+                        bytes_.size());
+    }
+    view_.data = bytes_.data() - span.low;
+    view_.layout.device_type = DeviceType::cpu;
+    view_.layout.device_index = 0;
+  }
+  const View& operator*() const { return view_; }
+
+ private:
+  View view_;
+  std::vector<char> bytes_;
+};
+
+bool may_be_non_finite(const View& view) {
+  return view.data != nullptr && is_floating(view.layout.dtype) && view.layout.device_type != DeviceType::meta;
+}
+
+}  // namespace
+
+cpu::NonFinite find_non_finite(const View& view) {
+  if (!may_be_non_finite(view)) return {};
+  return cpu::find_non_finite(*HostView(view));
+}
+
+const char* text_of(cpu::NonFinite found) { return found.nan ? (found.inf ? "NaN and Inf" : "NaN") : "Inf"; }
+
+std::string shape_text(const View& view) {
+  if (view.layout.host_scalar) return fmt::format("{} number", name(view.layout.dtype));
+  return fmt::format("{} {} on {}", name(view.layout.dtype), Dims(sizes_of(view.layout)).text(),
+                     Device(view.layout.device_type, view.layout.device_index).name());
+}
+
+namespace {
+
+cpu::ElementStatistics statistics_of(const View& view) {
+  const HostView host(view);
+  if ((*host).layout.contiguous && !(*host).layout.host_scalar) return cpu::element_statistics(*host);
+  const auto sizes = (*host).layout.host_scalar ? std::span<const int64_t>() : sizes_of((*host).layout);
+  View plain{nullptr, contiguous_layout(sizes, view.layout.dtype)};
+  std::vector<double> elements(static_cast<size_t>(plain.layout.numel));  // of any dtype: at most 8 bytes each
+  plain.data = elements.data();
+  if ((*host).layout.host_scalar)
+    std::memcpy(plain.data, (*host).data, static_cast<size_t>(itemsize(view.layout.dtype)));
+  else host_kernels().copy(plain, *host);
+  return cpu::element_statistics(plain);
+}
+
+}  // namespace
+
+std::string values_text(const View& view) {
+  std::string text = shape_text(view);
+  if (view.layout.numel == 0 || view.layout.device_type == DeviceType::meta) return text;
+  const cpu::ElementStatistics s = statistics_of(view);
+  const char* separator = ": ";
+  const auto say = [&](const std::string& part) { text += std::exchange(separator, ", ") + part; };
+  if (s.finite() == 1 && s.count == 1) say(fmt::format("{:.4g}", s.mean));
+  else if (s.finite() > 0) say(fmt::format("{:.4g} to {:.4g}, mean {:.4g}", s.low, s.high, s.mean));
+  if (s.zeros > 0 && s.count > 1) say(fmt::format("{} zero", s.zeros));
+  if (s.non_finite > 0) say(fmt::format("{} of {} not finite", s.non_finite, s.count));
+  return text;
+}
+
+std::string list_of(const char* label, const std::vector<std::string>& texts) {
+  return texts.empty() ? std::string() : fmt::format("{}{}", label, fmt::join(texts, "; "));
+}
+
+bool is_input_too(const View& output, std::span<const View* const> inputs) {
+  return std::ranges::any_of(inputs, [&](const View* in) { return in->data == output.data; });
+}
+
+namespace {
+
+// What the running kernel overwrites.
+constinit thread_local cpu::NonFinite overwritten = {};
+
+[[noreturn]] void report(const KernelCall& call, const View& out, cpu::NonFinite found) {
+  std::vector<std::string> inputs;
+  for (const View* in : call.inputs) {
+    inputs.push_back(is_input_too(*in, call.outputs) ? shape_text(*in) + " (overwritten)" : values_text(*in));
+  }
+  raise<NonFiniteError>({.op = call.op != nullptr ? call.op : call.kernel,
+                         .problem = fmt::format("the first {}, made by kernel {}", text_of(found), call.kernel),
+                         .details = fmt::format("output {}{}", values_text(out), list_of("; inputs ", inputs)),
+                         .remedy = "keep its inputs where the result is finite"},
+                        call.where);
+}
+
+}  // namespace
+
+void KernelCheck::before(const KernelCall& call) {
+  // What is overwritten can only be looked at now.
+  overwritten = {};
+  for (const View* out : call.outputs) {
+    if (!is_input_too(*out, call.inputs)) continue;
+    const cpu::NonFinite found = find_non_finite(*out);
+    overwritten.nan |= found.nan, overwritten.inf |= found.inf;
+  }
+}
+
+void KernelCheck::after(const KernelCall& call) {
+  if (std::string_view(call.kernel) == "fill") return;
+  for (const View* out : call.outputs) {
+    const cpu::NonFinite found = find_non_finite(*out);
+    if (WEFT_LIKELY(!found.any())) continue;
+    cpu::NonFinite read = overwritten;
+    for (const View* in : call.inputs) {
+      if (is_input_too(*in, call.outputs)) continue;
+      const cpu::NonFinite there = find_non_finite(*in);
+      read.nan |= there.nan, read.inf |= there.inf;
+    }
+    if (read.nan || (read.inf && !found.nan)) continue;
+    report(call, *out, found);
+  }
+}
+
+}  // namespace weft::detail

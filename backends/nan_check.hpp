@@ -1,0 +1,35 @@
+// NaN and infinities: in views on any device, and in what kernels make.
+//
+// WEFT_CHECK_NAN=1 in the environment checks every kernel of the process.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host_values.hpp"
+#include "observe.hpp"
+
+namespace weft::detail {
+
+/// Whether elements of the view, on whatever device, are NaN or infinite.
+cpu::NonFinite find_non_finite(const View& view);
+/// "NaN", "Inf" or both.
+const char* text_of(cpu::NonFinite found);
+/// "float32 [3] on cpu"
+std::string shape_text(const View& view);
+/// "float32 [3] on cpu: 0 to 2, mean 1, 1 zero, 1 of 3 not finite"
+std::string values_text(const View& view);
+/// Whether the kernel overwrites what it reads there.
+bool is_input_too(const View& output, std::span<const View* const> inputs);
+/// "; inputs a; b", or nothing where there are none.
+std::string list_of(const char* label, const std::vector<std::string>& texts);
+
+/// Raises NonFiniteError where a kernel made a NaN or infinity from inputs that explain none.
+class KernelCheck final : public KernelObserver {
+ public:
+  void before(const KernelCall& call) override;
+  void after(const KernelCall& call) override;
+};
+
+}  // namespace weft::detail
