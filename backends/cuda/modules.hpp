@@ -2,7 +2,7 @@
 // header that nvcc cannot read may be included here.
 #pragma once
 
-#include "../portable/modules.hpp"
+#include "../portable/kernels.hpp"
 
 namespace weft::cuda {
 

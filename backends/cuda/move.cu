@@ -1,9 +1,5 @@
 #define WEFT_SUFFIX any
-#include "modules.hpp"
-#include "../portable/device/move.inc"
-
-namespace weft::cuda {
-
-WEFT_LIST(move) = {WEFT_ENTRY(move) WEFT_ENTRY(fill) WEFT_ENTRY(where){nullptr, nullptr}};
-
-}  // namespace weft::cuda
+#define WEFT_FAMILY move
+#define WEFT_FAMILY_KERNELS WEFT_MOVE_KERNELS
+#define WEFT_FAMILY_FILE "../portable/device/move.inc"
+#include "list.inc"

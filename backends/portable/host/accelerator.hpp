@@ -9,7 +9,7 @@
 #include <string>
 
 #include "../../dispatch.hpp"
-#include "../modules.hpp"
+#include "../kernels.hpp"
 #include "../plan.hpp"
 
 namespace weft::portable::host {
@@ -20,6 +20,35 @@ class DeviceAllocator;
 enum class Module : uint8_t { WEFT_PORTABLE_MODULES(WEFT_PORTABLE_MODULE) count };
 #undef WEFT_PORTABLE_MODULE
 inline constexpr int module_count = static_cast<int>(Module::count);
+
+/// A kernel by its name, and the module that has it for the first of its number types.
+struct KernelName {
+  const char* name;
+  Module first;
+};
+namespace named {
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::pointwise_f32};
+WEFT_POINTWISE_KERNELS(WEFT_NAMES)
+#undef WEFT_NAMES
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::reduce_f32};
+WEFT_REDUCE_KERNELS(WEFT_NAMES)
+#undef WEFT_NAMES
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::matmul_f32};
+WEFT_MATMUL_KERNELS(WEFT_NAMES)
+#undef WEFT_NAMES
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::random_f32};
+WEFT_RANDOM_KERNELS(WEFT_NAMES)
+#undef WEFT_NAMES
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::rows_f32};
+WEFT_ROWS_KERNELS(WEFT_NAMES)
+#undef WEFT_NAMES
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::move_any};
+WEFT_MOVE_KERNELS(WEFT_NAMES)
+#undef WEFT_NAMES
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::index_any};
+WEFT_INDEX_KERNELS(WEFT_NAMES)
+#undef WEFT_NAMES
+}  // namespace named
 
 /// Backends derive theirs.
 struct Kernel {};

@@ -8,12 +8,12 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry move_entry("move", Module::move_any);
-constinit Entry fill_entry("fill", Module::move_any);
-constinit Entry where_entry("where", Module::move_any);
-constinit Entry convert_real_entry("convert_real", Module::pointwise_f32);
-constinit Entry convert_whole_entry("convert_whole", Module::pointwise_f32);
-constinit Entry arange_entry("arange", Module::random_f32);
+constinit Entry move_entry(named::move);
+constinit Entry fill_entry(named::fill);
+constinit Entry where_entry(named::where);
+constinit Entry convert_real_entry(named::convert_real);
+constinit Entry convert_whole_entry(named::convert_whole);
+constinit Entry arange_entry(named::arange);
 
 /// One host element in another dtype, as bits.
 uint64_t converted_bits(const void* element, DType from, DType to) {

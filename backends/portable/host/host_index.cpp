@@ -7,15 +7,13 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry index_select_entry("index_select", Module::index_any);
-constinit Entry gather_entry("gather", Module::index_any);
-constinit Entry index_get_entry("index_get", Module::index_any);
-constinit Entry destinations_entry("destinations", Module::index_any);
-constinit Entry put_last_entry("put_last", Module::index_any);
-constinit Entry put_entries[] = {{"put_sum", Module::reduce_f32},  // in the order of Scatter, after replace
-                                 {"put_prod", Module::reduce_f32},
-                                 {"put_max", Module::reduce_f32},
-                                 {"put_min", Module::reduce_f32}};
+constinit Entry index_select_entry(named::index_select);
+constinit Entry gather_entry(named::gather);
+constinit Entry index_get_entry(named::index_get);
+constinit Entry destinations_entry(named::destinations);
+constinit Entry put_last_entry(named::put_last);
+constinit Entry put_entries[] = {named::put_sum,  // in the order of Scatter, after replace
+                                 named::put_prod, named::put_max, named::put_min};
 
 /// Whether neighbours along dimension d may have destinations of their own by more than a stride of the base.
 bool is_indexed(const View& base, const IndexPlan& plan, int d) {

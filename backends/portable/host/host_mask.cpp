@@ -6,10 +6,10 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry mask_count_entry("mask_count", Module::index_any);
-constinit Entry nonzero_entry("nonzero", Module::index_any);
-constinit Entry masked_select_entry("masked_select", Module::index_any);
-constinit Entry masked_scatter_entry("masked_scatter", Module::index_any);
+constinit Entry mask_count_entry(named::mask_count);
+constinit Entry nonzero_entry(named::nonzero);
+constinit Entry masked_select_entry(named::masked_select);
+constinit Entry masked_scatter_entry(named::masked_scatter);
 
 constexpr int64_t chunk = 4096;
 

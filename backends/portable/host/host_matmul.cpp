@@ -5,8 +5,8 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry large_entry("matmul_large", Module::matmul_f32);
-constinit Entry small_entry("matmul_small", Module::matmul_f32);
+constinit Entry large_entry(named::matmul_large);
+constinit Entry small_entry(named::matmul_small);
 
 void set_operand(portable::Matmul& plan, int k, const View& view) {
   const Layout& l = view.layout;

@@ -7,8 +7,8 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry adam_entry("adam", Module::pointwise_f32);
-constinit Entry sgd_entry("sgd", Module::pointwise_f32);
+constinit Entry adam_entry(named::adam);
+constinit Entry sgd_entry(named::sgd);
 
 template <class T>
 portable::AdamFactors<T> factors_of(const AdamSettings& s) {

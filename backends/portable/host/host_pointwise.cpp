@@ -6,19 +6,19 @@ namespace weft::portable::host {
 
 namespace {
 
-#define WEFT_ENTRY(name, ...) Entry("unary_" #name, Module::pointwise_f32),
+#define WEFT_ENTRY(name, ...) Entry(KernelName{"unary_" #name, Module::pointwise_f32}),
 constinit Entry unary_entries[] = {WEFT_UNARY_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
-#define WEFT_ENTRY(name, ...) Entry("gradient_" #name, Module::pointwise_f32),
+#define WEFT_ENTRY(name, ...) Entry(KernelName{"gradient_" #name, Module::pointwise_f32}),
 constinit Entry gradient_entries[] = {WEFT_UNARY_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
-#define WEFT_ENTRY(name, ...) Entry("binary_" #name, Module::pointwise_f32),
+#define WEFT_ENTRY(name, ...) Entry(KernelName{"binary_" #name, Module::pointwise_f32}),
 constinit Entry binary_entries[] = {WEFT_BINARY_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
-#define WEFT_ENTRY(name, ...) Entry("compare_" #name, Module::pointwise_f32),
+#define WEFT_ENTRY(name, ...) Entry(KernelName{"compare_" #name, Module::pointwise_f32}),
 constinit Entry compare_entries[] = {WEFT_COMPARE_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
-#define WEFT_ENTRY(name, ...) Entry("ternary_" #name, Module::pointwise_f32),
+#define WEFT_ENTRY(name, ...) Entry(KernelName{"ternary_" #name, Module::pointwise_f32}),
 constinit Entry ternary_entries[] = {WEFT_TERNARY_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
 

@@ -6,7 +6,7 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry draw_entry("draw", Module::random_f32);
+constinit Entry draw_entry(named::draw);
 
 template <class C>
 portable::DrawNumbers<C> numbers_of(DType dtype, Distribution distribution, double a, double b) {

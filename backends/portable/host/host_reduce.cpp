@@ -9,13 +9,11 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry reduce_entries[] = {{"reduce_sum", Module::reduce_f32},  {"reduce_sum", Module::reduce_f32},
-                                    {"reduce_prod", Module::reduce_f32}, {"reduce_max", Module::reduce_f32},
-                                    {"reduce_min", Module::reduce_f32},  {"reduce_any", Module::reduce_f32},
-                                    {"reduce_all", Module::reduce_f32}};
-constinit Entry variance_entry("variance", Module::reduce_f32);
-constinit Entry arg_reduce_entry("arg_reduce", Module::reduce_f32);
-constinit Entry cumsum_entry("cumsum", Module::reduce_f32);
+constinit Entry reduce_entries[] = {named::reduce_sum, named::reduce_sum, named::reduce_prod, named::reduce_max,
+                                    named::reduce_min, named::reduce_any, named::reduce_all};
+constinit Entry variance_entry(named::variance);
+constinit Entry arg_reduce_entry(named::arg_reduce);
+constinit Entry cumsum_entry(named::cumsum);
 
 /// A reduction of more elements is cut into pieces where outputs are few.
 int64_t piece_elements(const Accelerator& device) { return device.simd_width() > 1 ? 8192 : 65536; }

@@ -5,13 +5,13 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry softmax_entry("softmax", Module::rows_f32);
-constinit Entry softmax_gradient_entry("softmax_gradient", Module::rows_f32);
-constinit Entry norm_entry("norm", Module::rows_f32);
-constinit Entry norm_gradient_entry("norm_gradient", Module::rows_f32);
-constinit Entry norm_columns_entry("norm_columns", Module::rows_f32);
-constinit Entry cross_entropy_entry("cross_entropy", Module::rows_f32);
-constinit Entry cross_entropy_gradient_entry("cross_entropy_gradient", Module::rows_f32);
+constinit Entry softmax_entry(named::softmax);
+constinit Entry softmax_gradient_entry(named::softmax_gradient);
+constinit Entry norm_entry(named::norm);
+constinit Entry norm_gradient_entry(named::norm_gradient);
+constinit Entry norm_columns_entry(named::norm_columns);
+constinit Entry cross_entropy_entry(named::cross_entropy);
+constinit Entry cross_entropy_gradient_entry(named::cross_entropy_gradient);
 
 void check_floats(const char* kernel, std::initializer_list<const View*> views) {
   for (const View* v : views) {

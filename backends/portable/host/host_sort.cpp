@@ -9,11 +9,11 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry sort_keys_entry("sort_keys", Module::index_any);
-constinit Entry sort_block_entry("sort_block", Module::index_any);
-constinit Entry sort_merge_entry("sort_merge", Module::index_any);
-constinit Entry sorted_entry("sorted", Module::index_any);
-constinit Entry search_entry("search", Module::index_any);
+constinit Entry sort_keys_entry(named::sort_keys);
+constinit Entry sort_block_entry(named::sort_block);
+constinit Entry sort_merge_entry(named::sort_merge);
+constinit Entry sorted_entry(named::sorted);
+constinit Entry search_entry(named::search);
 
 constexpr int64_t sort_block = 32;  // as in sort.hpp
 

@@ -33,7 +33,7 @@ inline DType dtype_of(Compute c) {
 /// A kernel's name in each module that has it; handles are made at first use, for each device.
 class Entry {
  public:
-  constexpr Entry(const char* name, Module first) : name_(name), first_(first) {}
+  constexpr Entry(KernelName name) : name_(name.name), first_(name.first) {}  // NOLINT: converts implicitly
 
   Kernel& on(Accelerator& device, Compute compute = Compute::f32) {
     std::atomic<Kernel*>& known = known_[device.index() % remembered][static_cast<int>(compute)];
