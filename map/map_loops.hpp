@@ -96,7 +96,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
   template <size_t, class T>
   using Each = T;
   /// In the loop's own memory where that costs nothing: what it captured then stays in registers.
-  using Held = std::conditional_t<std::is_trivially_copyable_v<F>, const F, const F&>;
+  using Stored = std::conditional_t<std::is_trivially_copyable_v<F>, const F, const F&>;
 
   template <class T>
   using Number = typename NumberOf<T>::type;
@@ -144,7 +144,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
 
   template <class T>
   struct Value {
-    Held f;
+    Stored f;
     Element<T>* out;
     const T* x[n];
 
@@ -154,7 +154,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
   };
   template <class T>
   struct Gradient {
-    Held f;
+    Stored f;
     T* out[n];
     const T *g, *x[n];
 
@@ -170,7 +170,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
   };
   template <class T>
   struct Second {
-    Held f;
+    Stored f;
     T *g_out, *out[n];
     const T *g, *x[n], *direction[n];
 

@@ -47,7 +47,7 @@ class HooksSlot {
 struct Module::State {
   struct Entry {
     std::string name;
-    Held tensor;
+    ModuleTensor tensor;
   };
   std::vector<Entry> parameters, buffers;
   std::vector<std::pair<std::string, Module>> children;
@@ -93,8 +93,8 @@ Tensor cloned(const Tensor& original) {
   return copy;
 }
 
-// Puts other memory under a held tensor, which `Held` made a head of its own so that this is possible. Whoever saved
-// the old value for backward is told by the version.
+// Puts other memory under a held tensor, which `ModuleTensor` made a head of its own so that this is possible. Whoever
+// saved the old value for backward is told by the version.
 void replace_memory(const Tensor& held, const Tensor& value, Location where) {
   Tensor fresh = value.detach();
   fresh.impl()->storage->version = held.version();
@@ -118,9 +118,10 @@ void move_held(const Tensor& held, Target target, Location where) {
 }  // namespace
 }  // namespace detail
 
-Held::Held(const Held& other) : Tensor(detail::cloning == nullptr ? Tensor(other) : detail::cloned(other)) {}
+ModuleTensor::ModuleTensor(const ModuleTensor& other)
+    : Tensor(detail::cloning == nullptr ? Tensor(other) : detail::cloned(other)) {}
 
-Held::Held(const Tensor& tensor, bool requires_grad, Location where)
+ModuleTensor::ModuleTensor(const Tensor& tensor, bool requires_grad, Location where)
     : Tensor(checked(tensor, requires_grad ? "nn::Parameter" : "nn::Buffer", where).detach()) {
   impl()->movable = true;
   if (requires_grad) requires_grad_(true, where);

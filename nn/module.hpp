@@ -36,31 +36,31 @@ namespace weft::nn {
 
 /// A tensor that a module holds. It is one tensor for all copies of the module, and `Module::to` moves it in place, so
 /// that optimizers and other holders follow. Not made directly: see Parameter and Buffer.
-class WEFT_API Held : public Tensor {
+class WEFT_API ModuleTensor : public Tensor {
  public:
-  Held() = default;
-  Held(const Held& other);
-  Held(Held&&) noexcept = default;
-  Held& operator=(const Held&) = default;
-  Held& operator=(Held&&) noexcept = default;
+  ModuleTensor() = default;
+  ModuleTensor(const ModuleTensor& other);
+  ModuleTensor(ModuleTensor&&) noexcept = default;
+  ModuleTensor& operator=(const ModuleTensor&) = default;
+  ModuleTensor& operator=(ModuleTensor&&) noexcept = default;
 
  protected:
-  Held(const Tensor& tensor, bool requires_grad, Location where);
+  ModuleTensor(const Tensor& tensor, bool requires_grad, Location where);
 };
 
 /// A leaf that requires a gradient, over the memory of the given tensor. DTypeError or ValueError unless it is f16,
 /// bf16, f32 or f64. The default one is undefined: registering it says that the module goes without.
-class WEFT_API Parameter : public Held {
+class WEFT_API Parameter : public ModuleTensor {
  public:
   Parameter() = default;
-  Parameter(const Tensor& tensor, Location where = {}) : Held(tensor, true, where) {}
+  Parameter(const Tensor& tensor, Location where = {}) : ModuleTensor(tensor, true, where) {}
 };
 
 /// State that is saved and moved with the module but not trained, of any dtype, over the memory of the given tensor.
-class WEFT_API Buffer : public Held {
+class WEFT_API Buffer : public ModuleTensor {
  public:
   Buffer() = default;
-  Buffer(const Tensor& tensor, Location where = {}) : Held(tensor, false, where) {}
+  Buffer(const Tensor& tensor, Location where = {}) : ModuleTensor(tensor, false, where) {}
 };
 
 /// A tensor and its path from the module asked: "blocks.0.norm1.weight".

@@ -93,7 +93,7 @@ Tensor choose(Choice& c, std::initializer_list<const Operand*> operands) {
   return out;
 }
 
-// Tensors that the write would change under the kernel's eyes are copied first.
+// Tensors that the write would change while the kernel reads them are copied first.
 void separate(Choice& c, Tensor& t, int i) {
   const Tensor& target = c.b;
   if (!t.shares_storage(target) || t.impl() == target.impl()) return;

@@ -33,7 +33,7 @@ struct GroupOptions {
   std::optional<double> lr = {}, weight_decay = {};
 };
 
-/// What all optimizers share. Copies would share state by halves, so there are none; moving is fine.
+/// What all optimizers share. A copy would share some of its state and not the rest, so there is none; moving is fine.
 class WEFT_API Optimizer {
  public:
   using StateDict = std::map<std::string, Tensor>;

@@ -26,7 +26,7 @@ struct TensorImpl {
   bool inference = false;
   /// Head and storage share one block; otherwise this is a view of another tensor's storage.
   bool owns_block = false;
-  /// Other memory may be put under this head (nn::Held). Its views bear the mark too: each counts for itself in the
+  /// Other memory may be put under this head (nn::Module). Its views bear the mark too: each counts for itself in the
   /// storage it was made over.
   bool movable = false;
   /// Which of the node's outputs this tensor is.

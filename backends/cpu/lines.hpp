@@ -133,10 +133,10 @@ class Scratch {
   void* data_;
 };
 
-/// Whether lines along `dim` can be used where they lie, without a copy.
+/// Whether lines along `dim` must be copied to be computed with as As: they have gaps or another type.
 template <class A>
-bool lies_ready(const Layout& layout, int dim) {
-  return layout.dtype == dtype_of<A>() && (layout.strides[dim] == (int64_t)sizeof(A) || layout.sizes[dim] <= 1);
+bool needs_scratch(const Layout& layout, int dim) {
+  return layout.dtype != dtype_of<A>() || (layout.strides[dim] != (int64_t)sizeof(A) && layout.sizes[dim] > 1);
 }
 
 /// So many rows of n elements that a chunk of them is worth a thread's attention.

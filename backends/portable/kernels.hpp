@@ -1,7 +1,8 @@
 // The kernels that every device has, named here and nowhere else: by file, where they are compiled, and by the numbers
 // that they compute with. CUDA's lists, the SPIR-V modules and the names that the host side calls them by are made from
-// this; what is named and not written, or called and not named, does not compile. Read by nvcc, by clang for OpenCL and,
-// for the names of the modules, by CMake. The pointwise kernels are the rows of functors/rows.hpp beside those here.
+// this; what is named and not written, or called and not named, does not compile. Read by nvcc, by clang for OpenCL
+// and, for the names of the modules, by CMake. The pointwise kernels are the rows of functors/rows.hpp beside those
+// here.
 #pragma once
 
 // clang-format off

@@ -27,7 +27,7 @@ void losses_of_rows(const View& losses, const View& log_sum_exp, const View& log
   constexpr A none = -infinity<A>;
   const int64_t rows = logits.layout.sizes[0], n = logits.layout.sizes[1];
   parallel_for(rows, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    const Scratch line(n * (int64_t)sizeof(A), !lies_ready<A>(logits.layout, 1));
+    const Scratch line(n * (int64_t)sizeof(A), needs_scratch<A>(logits.layout, 1));
     for (int64_t row = begin; row < end; ++row) {
       const A* x = read_line(line.as<A>(), bytes(logits) + row * logits.layout.strides[0], logits.layout.strides[1], n,
                              logits.layout.dtype);
@@ -60,8 +60,8 @@ void gradient_of_rows(const View& dlogits, const View& g, const View& logits, co
   const int64_t rows = logits.layout.sizes[0], n = logits.layout.sizes[1];
   const Layout& out = dlogits.layout;
   parallel_for(rows, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    const Scratch line(n * (int64_t)sizeof(A), !lies_ready<A>(logits.layout, 1));
-    const Scratch result(n * (int64_t)sizeof(A), !lies_ready<A>(out, 1));
+    const Scratch line(n * (int64_t)sizeof(A), needs_scratch<A>(logits.layout, 1));
+    const Scratch result(n * (int64_t)sizeof(A), needs_scratch<A>(out, 1));
     for (int64_t row = begin; row < end; ++row) {
       char* to = bytes(dlogits) + row * out.strides[0];
       A* dx = write_line(result.as<A>(), to, out.strides[1], n, out.dtype);

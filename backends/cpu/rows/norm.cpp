@@ -32,7 +32,7 @@ class Rows {
   }
 
  private:
-  static bool wanted(const View& view) { return view.data != nullptr && !lies_ready<A>(view.layout, 1); }
+  static bool wanted(const View& view) { return view.data != nullptr && needs_scratch<A>(view.layout, 1); }
   char* at(int64_t row) const { return bytes(view_) + row * view_.layout.strides[0]; }
   const View& view_;
   int64_t n_;
@@ -44,7 +44,7 @@ template <class A>
 class Vector {
  public:
   Vector(const View& view, int64_t n)
-      : line_(n * (int64_t)sizeof(A), view.data != nullptr && !lies_ready<A>(view.layout, 0)) {
+      : line_(n * (int64_t)sizeof(A), view.data != nullptr && needs_scratch<A>(view.layout, 0)) {
     if (view.data != nullptr)
       data_ = read_line(line_.as<A>(), bytes(view), view.layout.strides[0], n, view.layout.dtype);
   }

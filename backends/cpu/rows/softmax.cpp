@@ -204,10 +204,10 @@ void softmax_lines(const View& out, const View& in, int dim, bool logarithm) {
   const Layout* const layouts[] = {&out.layout, &in.layout};
   const Walk<2> walk = walk_of(layouts, 0, out.layout.rank, dim);
   const int64_t n = out.layout.sizes[dim], out_step = out.layout.strides[dim], in_step = in.layout.strides[dim];
-  const bool ready = lies_ready<A>(in.layout, dim) && lies_ready<A>(out.layout, dim);
+  const bool in_place = !needs_scratch<A>(in.layout, dim) && !needs_scratch<A>(out.layout, dim);
   parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
     Cursor<2> at(walk, begin);
-    if (ready) {
+    if (in_place) {
       for (int64_t row = begin; row < end; ++row) {
         A* const y = (A*)(bytes(out) + at.offset[0]);
         const A* const x = (const A*)(bytes(in) + at.offset[1]);
@@ -216,8 +216,8 @@ void softmax_lines(const View& out, const View& in, int dim, bool logarithm) {
       }
       return;
     }
-    const Scratch x_line(n * sizeof(A), !lies_ready<A>(in.layout, dim));
-    const Scratch y_line(n * sizeof(A), !lies_ready<A>(out.layout, dim));
+    const Scratch x_line(n * sizeof(A), needs_scratch<A>(in.layout, dim));
+    const Scratch y_line(n * sizeof(A), needs_scratch<A>(out.layout, dim));
     for (int64_t row = begin; row < end; ++row, at.next()) {
       char* to = bytes(out) + at.offset[0];
       A* y = write_line(y_line.as<A>(), to, out_step, n, out.layout.dtype);
@@ -241,9 +241,9 @@ void softmax_gradient_lines(const View& out, const View& g, const View& y, int d
   const int64_t n = out.layout.sizes[dim];
   const int64_t steps[] = {out.layout.strides[dim], g.layout.strides[dim], y.layout.strides[dim]};
   parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
-    const Scratch out_line(n * sizeof(A), !lies_ready<A>(out.layout, dim));
-    const Scratch g_line(n * sizeof(A), !lies_ready<A>(g.layout, dim));
-    const Scratch y_line(n * sizeof(A), !lies_ready<A>(y.layout, dim));
+    const Scratch out_line(n * sizeof(A), needs_scratch<A>(out.layout, dim));
+    const Scratch g_line(n * sizeof(A), needs_scratch<A>(g.layout, dim));
+    const Scratch y_line(n * sizeof(A), needs_scratch<A>(y.layout, dim));
     Cursor<3> at(walk, begin);
     for (int64_t row = begin; row < end; ++row, at.next()) {
       char* to = bytes(out) + at.offset[0];
