@@ -24,7 +24,7 @@ void plan_slices(IndexPlan& plan, View& base, const View& x, int dim, const View
     to.sizes[rank] = along.sizes[rank] = size;
     to.strides[rank] = stride;
     along.strides[rank++] = index_stride;
-    numel *= size;
+    if (__builtin_mul_overflow(numel, size, &numel)) numel = INT64_MAX;  // no memory holds it: refused when made
   };
   for (int d = 0; d < dim; ++d) push(from.sizes[d], from.strides[d], 0);
   for (int i = 0; i < list.rank; ++i) push(list.sizes[i], 0, list.strides[i]);

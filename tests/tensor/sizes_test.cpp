@@ -23,6 +23,15 @@ TEST(Checked, RemembersThatItOverflowed) {
   EXPECT_FALSE((Checked(0) * (Checked(power(62)) * 4)).fits());
 }
 
+TEST(Sizes, OfSelectionsNeverWrap) {
+  const Tensor x = zeros({2, 1}, u8).expand({2, power(60)}), sixteen = zeros({16}, i64), five = zeros({5}, i64);
+  EXPECT_THROW(x[{sixteen}].sum(), ShapeError);
+  EXPECT_THROW(x[{five}].clone(), Error);
+  const Device meta("meta");
+  const Tensor nothing = zeros({2, 1}, {u8, meta}).expand({2, power(60)});
+  EXPECT_THROW(nothing[{sixteen.to(meta)}].clone(), ShapeError);
+}
+
 TEST(Sizes, OfNewTensorsNeverWrap) {
   for (const Dims& shape : {Dims{power(32), power(32)}, Dims{7, power(62)}, Dims{most}, Dims{power(61), 2}}) {
     SCOPED_TRACE(shape.text());
