@@ -91,7 +91,7 @@ bool any_needs_gradient(std::span<const Tensor> tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return t.defined() && needs_gradient(t.impl()); });
 }
 
-void refuse_third_derivative(Node& self, Tensor*, Tensor*) {
+void refuse_third_derivative(Node&, Tensor*, Tensor*) {
   const CallScope scope(op);
   raise<NotImplementedError>({.problem = "a mapped function has two derivatives, and a third one is asked for",
                               .remedy = "write it with ordinary ops"});

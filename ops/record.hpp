@@ -145,7 +145,7 @@ struct OpRecord {
   /// name_ of all or the first arguments, which writes into the first; pointwise ops have theirs above.
   BoxedFunction in_place = {};
 
-  /// Calls the function with the defaults of what is not given, at the end or as monostate. TypeError-like BadArgument
+  /// Calls the function with the defaults of what is not given, at the end or as monostate. BadArgument
   /// where a value cannot be what the argument takes, or a required one is missing.
   WEFT_API Value call(std::span<const Value> arguments) const;
   /// The tensors that `call` would give: nothing is computed, and no element is read or allocated, since the op itself

@@ -59,7 +59,8 @@ constexpr ArgumentType::Kind may_be_none[] = {ArgumentType::Kind::any, ArgumentT
                                               ArgumentType::Kind::dims, ArgumentType::Kind::generator};
 
 Argument parse_argument(std::string part, ArgumentType type, std::string_view schema) {
-  Argument argument{.type = type};
+  Argument argument;
+  argument.type = type;
   argument.variadic = part[0] == '*';
   if (argument.variadic) part = part.substr(1);
   const size_t equals = part.find('=');

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "../ops/detail/common.hpp"
 #include "../tensor/error.hpp"
@@ -89,6 +88,13 @@ void bind_keywords(const Function& f, PyObject* const* values, PyObject* keyword
       bound.objects[i] = values[k];
     }
   }
+}
+
+Bound bind(const Function& f, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  Bound bound;
+  bind_positional(f, arguments, count, bound);
+  if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
+  return bound;
 }
 
 // Sizes come from the caller: beyond what takes long, their product does not matter.
@@ -181,9 +187,7 @@ PyObject* result_of(const Function& f, Value&& value) {
 
 PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count, PyObject* keywords) {
   const Function& f = *self->function;
-  Bound bound;
-  bind_positional(f, arguments, count, bound);
-  if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
+  Bound bound = bind(f, arguments, count, keywords);
   if (bound.unknown != nullptr) {
     throw_type_error(std::string(f.record->name) + "() got an unexpected keyword argument '" + text_of(bound.unknown) +
                      "'");
@@ -237,9 +241,7 @@ PyObject* call_binary(const Function& f, PyObject* a, PyObject* b) {
 
 // The in-place form of an op that has one for all or the first of its arguments.
 PyObject* call_boxed_in_place(const Function& f, PyObject* const* arguments, size_t count, PyObject* keywords) {
-  Bound bound;
-  bind_positional(f, arguments, count, bound);
-  if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
+  Bound bound = bind(f, arguments, count, keywords);
   const size_t taken = f.record->in_place.types.size();
   for (size_t i = taken; i < f.arguments().size(); ++i) {
     if (bound.objects[i] != nullptr) bound.unknown = f.interned[i];
@@ -257,9 +259,7 @@ PyObject* call_in_place(OpObject* self, PyObject* const* arguments, size_t count
   const Function& f = *self->function;
   if (f.record->in_place.run != nullptr) return call_boxed_in_place(f, arguments, count, keywords);
   const size_t wanted = f.record->pointwise.unary_in_place != nullptr ? 1 : 2;
-  Bound bound;
-  bind_positional(f, arguments, count, bound);
-  if (keywords != nullptr) bind_keywords(f, arguments + count, keywords, bound);
+  Bound bound = bind(f, arguments, count, keywords);
   if (bound.unknown != nullptr || bound.out != nullptr) {
     throw_type_error(std::string(f.record->name) + "_() got an unexpected keyword argument");
   }
@@ -439,22 +439,15 @@ void add_op(PyObject* ops, Function* function, Form form) {
 void add_ops(PyObject* module) {
   op_type = reinterpret_cast<PyTypeObject*>(Ref(PyType_FromSpec(&op_spec)).release());
   const Ref ops(PyDict_New());
-  // Where a function has a record and stands in the table of methods too, the one that takes more arguments counts.
-  std::map<std::string, std::unique_ptr<Function>> functions;
-  const auto add = [&](const OpRecord& record) {
-    auto function = make_function(record);
-    auto& known = functions[record.name];
-    if (known == nullptr || known->arguments().size() <= function->arguments().size()) known = std::move(function);
-  };
-  for (const OpRecord& record : method_table()) add(record);
-  for (const OpRecord& record : op_records()) add(record);
-  for (auto& [name, owned] : functions) {
-    Function* function = owned.release();  // the ops live as long as the process
-    add_op(ops.get(), function, Form::plain);
-    const PointwiseFunctions& p = function->record->pointwise;
-    const bool in_place = function->record->in_place.run != nullptr;
-    if (in_place || p.unary_in_place != nullptr || p.binary_in_place != nullptr)
-      add_op(ops.get(), function, Form::in_place);
+  for (const std::span<const OpRecord> table : {method_table(), op_records()}) {
+    for (const OpRecord& record : table) {
+      Function* function = make_function(record).release();  // the ops live as long as the process
+      add_op(ops.get(), function, Form::plain);
+      const PointwiseFunctions& p = record.pointwise;
+      const bool in_place = record.in_place.run != nullptr;
+      if (in_place || p.unary_in_place != nullptr || p.binary_in_place != nullptr)
+        add_op(ops.get(), function, Form::in_place);
+    }
   }
   if (PyModule_AddObjectRef(module, "_ops", ops.get()) < 0 ||
       PyModule_AddObjectRef(module, "op", reinterpret_cast<PyObject*>(op_type)) < 0) {

@@ -19,6 +19,7 @@ WEFT_PORTABLE_MODULES(WEFT_MODULE)
 #define WEFT_TEXT_(x) #x
 #define WEFT_TEXT(x) WEFT_TEXT_(x)
 #define WEFT_ENTRY(name) {WEFT_TEXT(WEFT_NAMED(name)), reinterpret_cast<const void*>(portable::WEFT_NAMED(name))},
+#define WEFT_LISTED(name, numbers) WEFT_NUMBERS_##numbers(WEFT_ENTRY(name))
 #define WEFT_LIST(family) extern const KernelEntry WEFT_JOIN(WEFT_JOIN(family, WEFT_SUFFIX), kernels)[]
 
 }  // namespace weft::cuda

@@ -27,27 +27,17 @@ struct KernelName {
   Module first;
 };
 namespace named {
-#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::pointwise_f32};
-WEFT_POINTWISE_KERNELS(WEFT_NAMES)
+// clang-format off
+#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, first};
+inline namespace of_pointwise { constexpr Module first = Module::pointwise_f32; WEFT_POINTWISE_KERNELS(WEFT_NAMES) }
+inline namespace of_reduce { constexpr Module first = Module::reduce_f32; WEFT_REDUCE_KERNELS(WEFT_NAMES) }
+inline namespace of_matmul { constexpr Module first = Module::matmul_f32; WEFT_MATMUL_KERNELS(WEFT_NAMES) }
+inline namespace of_random { constexpr Module first = Module::random_f32; WEFT_RANDOM_KERNELS(WEFT_NAMES) }
+inline namespace of_rows { constexpr Module first = Module::rows_f32; WEFT_ROWS_KERNELS(WEFT_NAMES) }
+inline namespace of_move { constexpr Module first = Module::move_any; WEFT_MOVE_KERNELS(WEFT_NAMES) }
+inline namespace of_index { constexpr Module first = Module::index_any; WEFT_INDEX_KERNELS(WEFT_NAMES) }
 #undef WEFT_NAMES
-#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::reduce_f32};
-WEFT_REDUCE_KERNELS(WEFT_NAMES)
-#undef WEFT_NAMES
-#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::matmul_f32};
-WEFT_MATMUL_KERNELS(WEFT_NAMES)
-#undef WEFT_NAMES
-#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::random_f32};
-WEFT_RANDOM_KERNELS(WEFT_NAMES)
-#undef WEFT_NAMES
-#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::rows_f32};
-WEFT_ROWS_KERNELS(WEFT_NAMES)
-#undef WEFT_NAMES
-#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::move_any};
-WEFT_MOVE_KERNELS(WEFT_NAMES)
-#undef WEFT_NAMES
-#define WEFT_NAMES(name, ...) inline constexpr KernelName name{#name, Module::index_any};
-WEFT_INDEX_KERNELS(WEFT_NAMES)
-#undef WEFT_NAMES
+// clang-format on
 }  // namespace named
 
 /// Backends derive theirs.
