@@ -186,7 +186,8 @@ function(weft_add_ze_builtins)
 endfunction()
 
 function(weft_add_spv2so)
-  add_executable(weft_spv2so "${WEFT_ZE_DRIVER_SOURCE_DIR}/spv2so.cpp")
+  add_executable(weft_spv2so "${WEFT_ZE_DRIVER_SOURCE_DIR}/spv2so.cpp"
+    "${WEFT_ZE_DRIVER_SOURCE_DIR}/../../backends/hpu/spirv.cpp")
   target_include_directories(weft_spv2so SYSTEM PRIVATE "${WEFT_LLVM14_INCLUDE_DIR}")
   target_link_libraries(weft_spv2so PRIVATE "${WEFT_LLVM14_LIBRARY}")
   target_compile_features(weft_spv2so PRIVATE cxx_std_20)
@@ -251,7 +252,11 @@ function(weft_ze_test_environment variable)
 endfunction()
 
 function(weft_add_ze_driver_test)
-  add_executable(weft_ze_driver_test "${WEFT_ZE_DRIVER_SOURCE_DIR}/driver_test.cpp")
+  add_executable(weft_ze_driver_test
+    "${WEFT_ZE_DRIVER_SOURCE_DIR}/driver_test.cpp" "${WEFT_ZE_DRIVER_SOURCE_DIR}/spirv_test.cpp"
+    "${WEFT_ZE_DRIVER_SOURCE_DIR}/../../backends/hpu/spirv.cpp")
+  target_compile_definitions(weft_ze_driver_test PRIVATE WEFT_SPIRV_FOLDER="${WEFT_HPU_DIR}"
+    WEFT_SPIRV_VALIDATOR="$<$<BOOL:${WEFT_SPIRV_VAL}>:${WEFT_SPIRV_VAL}>")
   target_include_directories(weft_ze_driver_test SYSTEM PRIVATE "${WEFT_ZE_INCLUDE_DIR}")
   target_link_libraries(weft_ze_driver_test PRIVATE "${WEFT_ZE_LOADER}" GTest::gtest GTest::gtest_main)
   target_compile_features(weft_ze_driver_test PRIVATE cxx_std_20)
@@ -259,16 +264,18 @@ function(weft_add_ze_driver_test)
 
   weft_ze_test_environment(environment)
   list(APPEND environment WEFT_ZE_MEM_MB=256 WEFT_ZE_DEVICES=2)
+  add_test(NAME hpu_spirv COMMAND weft_ze_driver_test "--gtest_filter=Spirv.*")
+  set_tests_properties(hpu_spirv PROPERTIES LABELS hpu TIMEOUT 120)
   function(weft_ze_driver_run name filter)
     add_test(NAME ${name} COMMAND weft_ze_driver_test "--gtest_filter=${filter}")
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment};${ARGN}" TIMEOUT 120 LABELS hpu)
   endfunction()
-  weft_ze_driver_run(hpu_driver "-*Lost*")
-  weft_ze_driver_run(hpu_driver_hostile "-*Lost*:*Timing*" WEFT_ZE_JITTER_US=100 WEFT_ZE_POISON=1)
-  weft_ze_driver_run(hpu_driver_validated "-*Lost*:*Timing*"
+  weft_ze_driver_run(hpu_driver "-*Lost*:Spirv.*")
+  weft_ze_driver_run(hpu_driver_hostile "-*Lost*:*Timing*:Spirv.*" WEFT_ZE_JITTER_US=100 WEFT_ZE_POISON=1)
+  weft_ze_driver_run(hpu_driver_validated "-*Lost*:*Timing*:Spirv.*"
     ZE_ENABLE_VALIDATION_LAYER=1 ZE_ENABLE_PARAMETER_VALIDATION=1)
   # Loader 1.8 does not wrap the build log of a module that failed, and reads handles that were destroyed.
-  weft_ze_driver_run(hpu_driver_intercepted "-*Lost*:*Timing*:*ModuleErrors*:*DestroyedTwice*"
+  weft_ze_driver_run(hpu_driver_intercepted "-*Lost*:*Timing*:*ModuleErrors*:*DestroyedTwice*:Spirv.*"
     ZE_ENABLE_LOADER_INTERCEPT=1)
   weft_ze_driver_run(hpu_driver_without_translator "*Module*:*Add*" WEFT_ZE_SPV2SO=)
   weft_ze_driver_run(hpu_driver_no_peer "*Peer*" WEFT_ZE_PEER=0)

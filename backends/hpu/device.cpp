@@ -165,9 +165,9 @@ void HpuDevice::close() noexcept {
   closed_ = true;
   if (!idle) return;
   allocator().release_all();
-  for (auto& kernel : kernels_) api().zeKernelDestroy(kernel->handle);
-  for (ze_module_handle_t module : modules_) {
-    if (module != nullptr) api().zeModuleDestroy(module);
+  for (const Kernel& kernel : kernels_) {
+    if (kernel.handle != nullptr) api().zeKernelDestroy(kernel.handle);
+    if (kernel.module != nullptr) api().zeModuleDestroy(kernel.module);
   }
   api().zeCommandListDestroy(list_);
   for (const StagingSlot& slot : slots_) api().zeEventDestroy(slot.done);

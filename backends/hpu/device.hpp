@@ -2,9 +2,8 @@
 #pragma once
 
 #include <array>
-#include <memory>
+#include <deque>
 #include <string>
-#include <vector>
 
 #include "loader.hpp"
 #include "../portable/host/accelerator.hpp"
@@ -14,9 +13,9 @@ namespace weft::hpu {
 using portable::host::Argument;
 using portable::host::Grid;
 using portable::host::Module;
-using portable::host::module_count;
 
 struct Kernel : portable::host::Kernel {
+  ze_module_handle_t module = nullptr;  ///< has this kernel alone
   ze_kernel_handle_t handle = nullptr;
   std::array<uint32_t, 3> group_size = {0, 0, 0};
 };
@@ -69,7 +68,7 @@ class HpuDevice final : public portable::host::Accelerator {
   /// Memory of the host that the device reaches; OutOfMemoryError.
   void* host_memory(size_t bytes);
   ze_event_handle_t create_event(uint32_t number);
-  ze_module_handle_t load_module(Module module);
+  ze_module_handle_t build_kernel(Module module, const std::string& name);
 
   const ze_context_handle_t context_;
   const ze_device_handle_t handle_;
@@ -85,8 +84,7 @@ class HpuDevice final : public portable::host::Accelerator {
   std::array<StagingSlot, slot_count> slots_;
   int next_slot_ = 0;
 
-  std::array<ze_module_handle_t, module_count> modules_ = {};
-  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::deque<Kernel> kernels_;
 };
 
 }  // namespace weft::hpu

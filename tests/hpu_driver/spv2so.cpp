@@ -1,5 +1,5 @@
-// spv2so BUILTINS.bc INPUT.spv LIBRARY.so
-// spv2so BUILTINS.bc INPUT.spv --cache FOLDER
+// spv2so BUILTINS.bc INPUT.spv LIBRARY.so [--kernel NAME]   (that kernel cut out of the module)
+// spv2so BUILTINS.bc INPUT.spv --cache FOLDER   (under the names of its content and of each kernel cut out of it)
 //
 // Translates a SPIR-V module into a shared library for the host: llvm-spirv reads it, each kernel becomes a
 // function that runs a work-group (or one work-item, when it uses barriers), clang compiles and links.
@@ -23,12 +23,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "content_hash.h"
+#include "../../backends/hpu/spirv.hpp"
 
 using namespace llvm;
 
@@ -367,12 +369,28 @@ class Translator {
   std::vector<std::string> parameters_;
 };
 
-std::string library_path(const std::string& spirv, const std::string& folder) {
+std::vector<uint32_t> read_words(const std::string& spirv) {
   std::ifstream file(spirv, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (bytes.empty()) fail("cannot read " + spirv);
-  std::string hash = weft::testing::ze::content_hash(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  return folder + "/" + hash + ".so";
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  if (bytes.empty() || bytes.size() % sizeof(uint32_t) != 0) fail("cannot read " + spirv);
+  std::vector<uint32_t> words(bytes.size() / sizeof(uint32_t));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
+}
+
+std::string library_name(const std::vector<uint32_t>& words) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(words.data());
+  return weft::testing::ze::content_hash(bytes, words.size() * sizeof(uint32_t)) + ".so";
+}
+
+// The library of all kernels serves the modules that have one of them each.
+void link_single_kernels(const std::vector<uint32_t>& module, const std::string& folder) {
+  const std::string library = library_name(module);
+  for (const std::string& kernel : weft::spirv::kernel_names(module)) {
+    const std::string link = folder + "/" + library_name(weft::spirv::only_kernel(module, kernel));
+    unlink(link.c_str());
+    if (symlink(library.c_str(), link.c_str()) != 0) fail("cannot write " + link);
+  }
 }
 
 // Files that disappear with the process, also when it fails.
@@ -409,16 +427,27 @@ void compile(const Module& module, const std::string& base, const std::string& l
 
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  bool to_cache = words.size() == 4 && words[2] == "--cache";
-  if (words.size() != 3 && !to_cache) fail("usage: spv2so BUILTINS.bc INPUT.spv (LIBRARY.so | --cache FOLDER)");
+  const bool to_cache = words.size() == 4 && words[2] == "--cache";
+  const bool one_kernel = words.size() == 5 && words[3] == "--kernel";
+  if (words.size() != 3 && !to_cache && !one_kernel) {
+    fail("usage: spv2so BUILTINS.bc INPUT.spv (LIBRARY.so [--kernel NAME] | --cache FOLDER)");
+  }
   if (to_cache) sys::fs::create_directories(words[3]);
-  std::string library = to_cache ? library_path(words[1], words[3]) : words[2];
+  std::vector<uint32_t> spirv = read_words(words[1]);
+  std::string library = to_cache ? words[3] + "/" + library_name(spirv) : words[2];
   std::string base = library + "." + std::to_string(getpid());
 
+  std::string input = words[1];
+  if (one_kernel) {
+    spirv = weft::spirv::only_kernel(spirv, words[4]);
+    input = temporary(base + ".spv");
+    std::ofstream(input, std::ios::binary).write(reinterpret_cast<const char*>(spirv.data()), spirv.size() * 4);
+  }
   std::string bitcode = temporary(base + ".bc");
-  execute({WEFT_LLVM_SPIRV, "-r", words[1], "-o", bitcode});
+  execute({WEFT_LLVM_SPIRV, "-r", input, "-o", bitcode});
   LLVMContext context;
   Translator translator(read_module(bitcode, context), read_module(words[0], context));
   compile(*translator.run(), base, library);
+  if (to_cache) link_single_kernels(spirv, words[3]);
   return 0;
 }
