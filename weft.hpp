@@ -1,4 +1,5 @@
-// All of Weft, but for what few programs need: map/map.hpp (own formulas) and ops/record.hpp (op records).
+// All of Weft, but for what few programs need: map/map.hpp (own formulas), nn/open_module.hpp and ops/record.hpp (op
+// records).
 #pragma once
 
 #include "autograd/engine.hpp"

@@ -21,23 +21,30 @@ class WEFT_API Linear : public Layer<Linear> {
 };
 
 /// Rows of weight [count, width] at indices (integers) of any shape: [..., width]. weight starts normal with mean 0 and
-/// the standard deviation `deviation`. ValueError for negative sizes or deviations; a call raises IndexError for an
-/// index outside [-count, count).
+/// the standard deviation `deviation`; the row `padding`, if there is one, starts at 0 and gets no gradient. ValueError
+/// for negative sizes or deviations and for a padding outside [-1, count); a call raises IndexError for an index
+/// outside
+/// [-count, count).
 class WEFT_API Embedding : public Layer<Embedding> {
  public:
-  Embedding(int64_t count, int64_t width, double deviation = 1, Location where = {});
+  static constexpr int64_t no_padding = -1;
+  Embedding(int64_t count, int64_t width, double deviation = 1, int64_t padding = no_padding, Location where = {});
   Tensor forward(const Tensor& indices, Location where) const;
 
   Parameter weight;
+
+ private:
+  int64_t padding_;
 };
 
 /// weft::layer_norm over the last dimensions, whose sizes are `shape`; weight starts at 1, bias at 0. Without `affine`
-/// there is neither.
+/// there is neither, without `bias` the first alone.
 class WEFT_API LayerNorm : public Layer<LayerNorm> {
  public:
-  explicit LayerNorm(const Dims& shape, double eps = 1e-5, bool affine = true, Location where = {});
-  explicit LayerNorm(std::initializer_list<int64_t> shape, double eps = 1e-5, bool affine = true, Location where = {})
-      : LayerNorm(Dims(shape), eps, affine, where) {}
+  explicit LayerNorm(const Dims& shape, double eps = 1e-5, bool affine = true, bool bias = true, Location where = {});
+  explicit LayerNorm(std::initializer_list<int64_t> shape, double eps = 1e-5, bool affine = true, bool bias = true,
+                     Location where = {})
+      : LayerNorm(Dims(shape), eps, affine, bias, where) {}
   Tensor forward(const Tensor& x, Location where) const;
 
   Parameter weight, bias;

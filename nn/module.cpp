@@ -1,9 +1,9 @@
 #include "module.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <ostream>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -13,57 +13,11 @@
 
 #include "../autograd/mode.hpp"
 #include "containers.hpp"
+#include "module_state-inl.hpp"
 #include "../ops/detail/write.hpp"
 #include "../tensor/warning.hpp"
 
 namespace weft::nn {
-
-namespace detail {
-namespace {
-
-// A module's hooks, made with the first one by whichever thread comes first. A clone starts without.
-class HooksSlot {
- public:
-  HooksSlot() = default;
-  HooksSlot(const HooksSlot&) {}
-  ~HooksSlot() { delete get(); }
-
-  ModuleHooks* get() const { return hooks_.load(std::memory_order_acquire); }
-  ModuleHooks& made() {
-    if (ModuleHooks* present = get()) return *present;
-    auto fresh = std::make_unique<ModuleHooks>();
-    ModuleHooks* present = nullptr;
-    if (hooks_.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
-    return *present;
-  }
-
- private:
-  std::atomic<ModuleHooks*> hooks_{nullptr};
-};
-
-}  // namespace
-}  // namespace detail
-
-struct Module::State {
-  struct Entry {
-    std::string name;
-    ModuleTensor tensor;
-  };
-  std::vector<Entry> parameters, buffers;
-  std::vector<std::pair<std::string, Module>> children;
-  bool training = true;
-  const std::type_info* type = nullptr;
-  std::string extra_repr;
-  // Some other module has it as a child.
-  bool registered = false;
-  detail::HooksSlot hooks;
-
-  bool has(const std::string& name) const {
-    const auto named = [&](const Entry& e) { return e.name == name; };
-    return std::ranges::any_of(parameters, named) || std::ranges::any_of(buffers, named) ||
-           std::ranges::any_of(children, [&](const auto& child) { return child.first == name; });
-  }
-};
 
 namespace detail {
 
@@ -104,11 +58,16 @@ void replace_memory(const Tensor& held, const Tensor& value, Location where) {
   std::swap(held.impl()->view, fresh.impl()->view);
 }
 
+// A tensor that is not the module's own, as an OpenModule may hold it, stays as it is, and the module holds another.
 template <class Target>
-void move_held(const Tensor& held, Target target, Location where) {
+void move_held(Tensor& held, Target target, Location where) {
   NoGradGuard unrecorded;
   const Tensor moved = held.to(target, where);
   if (moved.impl() == held.impl()) return;
+  if (!held.impl()->movable) {
+    held = Buffer(moved);
+    return;
+  }
   const Tensor grad = held.grad();
   const Tensor moved_grad = grad.defined() ? grad.to(target, where) : Tensor();
   replace_memory(held, moved, where);
@@ -175,7 +134,7 @@ HookHandle Module::add_hook(weft::detail::Hook hook) {
   return HookHandle(list, list->add(std::move(hook)));
 }
 
-namespace {
+namespace detail {
 
 void check_name(const std::string& name, bool taken, Location where) {
   if (!name.empty() && name.find('.') == std::string::npos && !taken) return;
@@ -183,25 +142,32 @@ void check_name(const std::string& name, bool taken, Location where) {
   raise<ValueError>({.op = "nn::Module", .problem = fmt::format(fmt::runtime(problem), name)}, where);
 }
 
-std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+void check_not_circular(const Module& holder, const Module& held, const std::string& name, Location where) {
+  for (const Module& below : held.modules()) {
+    if (!below.same_as(holder)) continue;
+    raise<ValueError>({.op = "nn::Module", .problem = "a module cannot hold itself: " + name}, where);
+  }
+}
 
+}  // namespace detail
+
+namespace {
+std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 }  // namespace
 
 void Module::register_parameter(std::string name, Parameter& parameter, Location where) {
-  check_name(name, state_->has(name), where);
-  if (parameter.defined()) state_->parameters.push_back({std::move(name), parameter});
+  detail::check_name(name, state_->has(name), where);
+  if (parameter.defined()) state_->parameters.push_back({std::move(name), parameter, true});
 }
 
-void Module::register_buffer(std::string name, Buffer& buffer, Location where) {
-  check_name(name, state_->has(name), where);
-  if (buffer.defined()) state_->buffers.push_back({std::move(name), buffer});
+void Module::register_buffer(std::string name, Buffer& buffer, Location where, bool saved) {
+  detail::check_name(name, state_->has(name), where);
+  if (buffer.defined()) state_->buffers.push_back({std::move(name), buffer, saved});
 }
 
 void Module::register_module(std::string name, Module& module, Location where) {
-  check_name(name, state_->has(name), where);
-  bool circular = false;
-  module.apply([&](Module& below) { circular |= below.same_as(*this); });
-  if (circular) raise<ValueError>({.op = "nn::Module", .problem = "a module cannot hold itself: " + name}, where);
+  detail::check_name(name, state_->has(name), where);
+  detail::check_not_circular(*this, module, name, where);
   state_->children.emplace_back(std::move(name), module);
   module.state_->registered = true;
 }
@@ -217,23 +183,30 @@ std::string Module::next_name(std::string_view& names) {
 void Module::set_extra_repr(std::string text) { state_->extra_repr = std::move(text); }
 const std::string& Module::extra_repr() const { return state_->extra_repr; }
 
-std::string Module::class_name() const { return detail::short_name(*state_->type); }
+std::string Module::class_name() const {
+  return state_->class_name.empty() ? detail::short_name(*state_->type) : state_->class_name;
+}
 
 namespace detail {
 
 constinit thread_local const Module* ForwardScope::running = nullptr;
 
-// A forgotten member still computes, so nothing else would tell. What trains nothing may be used unregistered.
+// A forgotten member still computes, so nothing else would tell. What trains nothing may be used unregistered, and so
+// may a module made on the way of what the outer one holds.
 void ForwardScope::check_registered(const Module& module, const Module& outer, Location where) {
   if (module.state_->registered || !recording()) return;
+  std::unordered_set<const TensorImpl*> held;
+  for (const Tensor& p : outer.parameters()) held.insert(p.impl());
   int64_t count = 0;
-  for (const Tensor& p : module.parameters()) count += p.requires_grad() ? p.numel() : 0;
+  for (const Tensor& p : module.parameters()) count += p.requires_grad() && !held.contains(p.impl()) ? p.numel() : 0;
   if (count == 0) return;
   const std::string op = outer.class_name(), inner = module.class_name();
   warn({.op = op.c_str(),
         .problem = fmt::format("a {} is called in forward that no module has registered", inner),
         .details = fmt::format("parameters(), to() and state_dict() pass over its {} elements", count),
-        .remedy = "in the constructor: WEFT_REGISTER(its name), or requires_grad_(false) if it is not trained"},
+        .remedy = outer.state_->open
+                      ? "hold it in an attribute, a ModuleList or a ModuleDict, or requires_grad_(False) if not trained"
+                      : "in the constructor: WEFT_REGISTER(its name), or requires_grad_(false) if it is not trained"},
        where);
 }
 
@@ -323,8 +296,10 @@ void Module::train(bool on) {
 bool Module::is_training() const { return state_->training; }
 
 void Module::to(Device device, Location where) {
-  for (const Tensor& t : parameters()) detail::move_held(t, device, where);
-  for (const Tensor& t : buffers()) detail::move_held(t, device, where);
+  for (const Module& m : modules()) {
+    for (auto& entry : m.state_->parameters) detail::move_held(entry.tensor, device, where);
+    for (auto& entry : m.state_->buffers) detail::move_held(entry.tensor, device, where);
+  }
 }
 
 void Module::to(DType dtype, Location where) {
@@ -334,9 +309,11 @@ void Module::to(DType dtype, Location where) {
                        .remedy = "use float16, bfloat16, float32 or float64"},
                       where);
   }
-  for (const Tensor& t : parameters()) detail::move_held(t, dtype, where);
-  for (const Tensor& t : buffers()) {
-    if (is_floating(t.dtype())) detail::move_held(t, dtype, where);
+  for (const Module& m : modules()) {
+    for (auto& entry : m.state_->parameters) detail::move_held(entry.tensor, dtype, where);
+    for (auto& entry : m.state_->buffers) {
+      if (is_floating(entry.tensor.dtype())) detail::move_held(entry.tensor, dtype, where);
+    }
   }
 }
 
@@ -348,10 +325,26 @@ void Module::requires_grad_(bool on, Location where) {
   for (const Tensor& p : parameters()) p.requires_grad_(on, where);
 }
 
+// The tensors that are saved, under every path; a shared one has several.
+std::vector<NamedTensor> Module::saved_paths(const std::string& path) const {
+  std::vector<NamedTensor> out;
+  for (const auto* list : {&state_->parameters, &state_->buffers}) {
+    for (const auto& entry : *list) {
+      if (entry.saved) out.push_back({joined(path, entry.name), entry.tensor});
+    }
+  }
+  for (const auto& [name, child] : state_->children) {
+    for (NamedTensor& below : child.saved_paths(joined(path, name))) out.push_back(std::move(below));
+  }
+  return out;
+}
+
 StateDict Module::state_dict() const {
   StateDict out;
-  for (const auto& [name, tensor] : named_parameters()) out.emplace(name, tensor.detach());
-  for (const auto& [name, tensor] : named_buffers()) out.emplace(name, tensor.detach());
+  std::unordered_set<const TensorImpl*> seen;
+  for (const auto& [name, tensor] : saved_paths("")) {
+    if (seen.insert(tensor.impl()).second) out.emplace(name, tensor.detach());
+  }
   return out;
 }
 
@@ -372,13 +365,14 @@ void add_names(std::string& text, const char* what, const std::vector<std::strin
 LoadReport Module::check_state_dict(const StateDict& values, bool strict, Location where) const {
   LoadReport report;
   std::vector<std::string> misshapen;
-  const StateDict own = state_dict();
+  std::set<std::string> names;
+  std::unordered_set<const TensorImpl*> given;
+  const std::vector<NamedTensor> own = saved_paths("");
   for (const auto& [name, tensor] : own) {
+    names.insert(name);
     const auto found = values.find(name);
-    if (found == values.end()) {
-      report.missing.push_back(name);
-      continue;
-    }
+    if (found == values.end()) continue;
+    given.insert(tensor.impl());
     const Tensor& value = checked(found->second, "load_state_dict", where);
     if (!(value.shape() == tensor.shape())) {
       misshapen.push_back(fmt::format("{} {} for {}", name, value.shape().text(), tensor.shape().text()));
@@ -386,8 +380,11 @@ LoadReport Module::check_state_dict(const StateDict& values, bool strict, Locati
       report.converted.push_back(name);
     }
   }
+  for (const auto& [name, tensor] : own) {
+    if (given.insert(tensor.impl()).second) report.missing.push_back(name);
+  }
   for (const auto& [name, value] : values) {
-    if (!own.contains(name)) report.unexpected.push_back(name);
+    if (!names.contains(name)) report.unexpected.push_back(name);
   }
   std::string details;
   add_names(details, "shape", misshapen);
@@ -411,7 +408,8 @@ LoadReport Module::load_state_dict(const StateDict& values, bool strict, Locatio
   const CallScope call("load_state_dict", where);
   NoGradGuard unrecorded;
   std::vector<std::pair<Tensor, Tensor>> copies;  // all there before the first is written: memory may be short
-  for (const auto& [name, tensor] : state_dict()) {
+  for (const auto& [name, own] : saved_paths("")) {
+    const Tensor tensor = own.detach();
     const auto found = values.find(name);
     if (found != values.end()) copies.emplace_back(tensor, unaliased(found->second.to(tensor.device()), tensor));
   }
@@ -428,15 +426,15 @@ std::string indented(const std::string& text) {
 }
 
 // "(0): Linear(...)" for each; equal ones in a row are one line of a list: "(0-2): 3 x Linear(...)".
-std::vector<std::string> child_lines(const Module& module, bool as_list) {
+std::vector<std::string> child_lines(const ModuleText& module) {
   struct Run {
     std::string first, last, text;
     int64_t count;
   };
   std::vector<Run> runs;
-  for (const auto& [name, child] : module.named_children()) {
-    std::string text = indented(child.text());
-    if (as_list && !runs.empty() && runs.back().text == text) runs.back().last = name, ++runs.back().count;
+  for (const auto& [name, child] : module.children) {
+    std::string text = indented(child);
+    if (module.is_list && !runs.empty() && runs.back().text == text) runs.back().last = name, ++runs.back().count;
     else runs.push_back({name, name, std::move(text), 1});
   }
   std::vector<std::string> lines;
@@ -449,13 +447,18 @@ std::vector<std::string> child_lines(const Module& module, bool as_list) {
 
 }  // namespace
 
-std::string Module::text() const {
-  const std::string name = class_name();
-  std::vector<std::string> lines = child_lines(*this, name == "ModuleList");
-  const std::string extra = indented(extra_repr());
-  if (lines.empty() && extra.find('\n') == std::string::npos) return fmt::format("{}({})", name, extra);
+std::string ModuleText::text() const {
+  std::vector<std::string> lines = child_lines(*this);
+  const std::string extra = indented(extra_repr);
+  if (lines.empty() && extra.find('\n') == std::string::npos) return fmt::format("{}({})", class_name, extra);
   if (!extra.empty()) lines.insert(lines.begin(), extra);
-  return fmt::format("{}(\n  {}\n)", name, fmt::join(lines, "\n  "));
+  return fmt::format("{}(\n  {}\n)", class_name, fmt::join(lines, "\n  "));
+}
+
+std::string Module::text() const {
+  ModuleText module{class_name(), extra_repr(), {}, class_name() == "ModuleList"};
+  for (const auto& [name, child] : state_->children) module.children.emplace_back(name, child.text());
+  return module.text();
 }
 
 std::ostream& operator<<(std::ostream& out, const Module& module) { return out << module.text(); }

@@ -80,6 +80,16 @@ struct LoadReport {
   std::vector<std::string> converted;
 };
 
+/// What `Module::text` shows, laid out: the name of a class, what stands between its parentheses, and the children with
+/// their own texts. In a list, equal children in a row are one line.
+struct ModuleText {
+  std::string class_name, extra_repr;
+  std::vector<std::pair<std::string, std::string>> children;
+  bool is_list = false;
+
+  WEFT_API std::string text() const;
+};
+
 class Module;
 namespace detail {
 // One run of a module's `forward` on this thread.
@@ -140,10 +150,11 @@ class WEFT_API Module {
   void apply(const std::function<void(Module&)>& function);
 
   /// Parameters and buffers by name, outside the graph, sharing memory with the module; a shared one under its first
-  /// name.
+  /// name. What was registered as not `saved` is left out.
   StateDict state_dict() const;
-  /// Copies the values in; the dictionary may be on another device. ShapeError where a shape differs, and with `strict`
-  /// ValueError where a name is missing or unexpected; both name them, and then nothing was changed.
+  /// Copies the values in; the dictionary may be on another device, and give what is shared under any of its names.
+  /// ShapeError where a shape differs, and with `strict` ValueError where a name is missing or unexpected; both name
+  /// them, and then nothing was changed.
   LoadReport load_state_dict(const StateDict& values, bool strict = true, Location where = {});
   /// What `load_state_dict` would report, or raise; nothing is changed.
   LoadReport check_state_dict(const StateDict& values, bool strict = true, Location where = {}) const;
@@ -197,7 +208,7 @@ class WEFT_API Module {
 
   // Names are unique in a module and hold no dot; else ValueError. Undefined parameters and buffers are left out.
   void register_parameter(std::string name, Parameter& parameter, Location where = {});
-  void register_buffer(std::string name, Buffer& buffer, Location where = {});
+  void register_buffer(std::string name, Buffer& buffer, Location where = {}, bool saved = true);
   void register_module(std::string name, Module& module, Location where = {});
 
   /// The body of WEFT_REGISTER: registers each member under its own name; `names` are "first, second".
@@ -213,6 +224,7 @@ class WEFT_API Module {
 
  private:
   friend class detail::ForwardScope;
+  friend class OpenModule;
 
   template <class Member>
   void register_member(std::string name, Member& member, Location where) {
@@ -224,6 +236,7 @@ class WEFT_API Module {
   static std::string next_name(std::string_view& names);
   HookHandle add_hook(detail::ForwardHook hook);
   HookHandle add_hook(weft::detail::Hook hook);
+  std::vector<NamedTensor> saved_paths(const std::string& path) const;
 
   struct State;
   std::shared_ptr<State> state_;

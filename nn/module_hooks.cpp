@@ -173,7 +173,7 @@ void HookedCall::finish(std::span<Tensor* const> outputs) {
   if (backward_ == nullptr) return;
   backward_->incoming.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i]->requires_grad()) continue;
+    if (!outputs[i]->defined() || !outputs[i]->requires_grad()) continue;
     TensorImpl* impl = outputs[i]->impl();
     weft::detail::add_gradient_hook(
         *impl->node, impl->output_number,

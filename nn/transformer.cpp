@@ -49,9 +49,9 @@ Tensor MultiHeadAttention::forward(const Tensor& x, Location where) const {
 }
 
 TransformerBlock::TransformerBlock(int64_t width, int64_t heads, TransformerOptions options, Location where)
-    : norm1(width, 1e-5, true, where),
+    : norm1(width, 1e-5, true, true, where),
       attention(width, heads, {options.causal, options.dropout, options.bias}, where),
-      norm2(width, 1e-5, true, where),
+      norm2(width, 1e-5, true, true, where),
       up(width, options.hidden > 0 ? options.hidden : 4 * width, options.bias, where),
       down(options.hidden > 0 ? options.hidden : 4 * width, width, options.bias, where),
       dropout(options.dropout, where) {

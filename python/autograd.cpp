@@ -60,6 +60,21 @@ Tensor gradient_from(PyObject* returned) {
   carry_error();
 }
 
+}  // namespace
+
+std::optional<std::vector<Tensor>> tensors_from(PyObject* returned) {
+  if (returned == Py_None) return {};
+  std::vector<Tensor> gradients;
+  if (is_tensor(returned)) return std::vector<Tensor>{tensor_of(returned)};
+  const Ref items(PySequence_Tuple(returned));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+    gradients.push_back(gradient_from(PyTuple_GET_ITEM(items.get(), i)));
+  }
+  return gradients;
+}
+
+namespace {
+
 Ref call(const Callback& callback, PyObject* argument) {
   PyObject* returned = PyObject_CallOneArg(callback.get(), argument);
   if (returned == nullptr) carry_error();
@@ -86,17 +101,6 @@ Event event_of(const GradEvent& e) {
           phases[static_cast<int>(e.phase)],
           {e.incoming.begin(), e.incoming.end()},
           {e.outgoing.begin(), e.outgoing.end()}};
-}
-
-std::optional<std::vector<Tensor>> gradients_from(PyObject* returned) {
-  if (returned == Py_None) return {};
-  std::vector<Tensor> gradients;
-  if (is_tensor(returned)) return std::vector<Tensor>{tensor_of(returned)};
-  const Ref items(PySequence_Tuple(returned));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
-    gradients.push_back(gradient_from(PyTuple_GET_ITEM(items.get(), i)));
-  }
-  return gradients;
 }
 
 void check_callable(nb::handle hook, const char* function) {
@@ -136,7 +140,7 @@ HookHandle node_hook_on(const Tensor& tensor, nb::handle hook) {
       [callback = Callback(hook)](const GradEvent& event) -> std::optional<std::vector<Tensor>> {
         const WithGil gil;
         const nb::object argument = nb::cast(event_of(event));
-        return gradients_from(call(callback, argument.ptr()).get());
+        return tensors_from(call(callback, argument.ptr()).get());
       },
       here());
 }
@@ -166,7 +170,7 @@ GradcheckFunction checked_function(nb::handle function) {
     PyObject* returned = PyObject_CallObject(callback.get(), arguments.get());
     if (returned == nullptr) carry_error();
     const Ref result(returned);
-    const auto outputs = gradients_from(result.get());
+    const auto outputs = tensors_from(result.get());
     if (!outputs) throw_type_error("gradcheck(): the function must return a Tensor or several, not None");
     return *outputs;
   };

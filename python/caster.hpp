@@ -58,7 +58,11 @@ void bind_optim(nb::module_& module);
 void bind_generator(nb::module_& module);
 void bind_init(nb::module_& module);
 void bind_io(nb::module_& module);
+void bind_modules(nb::module_& module);
 void bind_recorder(nb::module_& module);
+
+/// What a hook returned: nothing for None, else one tensor or several, undefined for a None among them. TypeError.
+std::optional<std::vector<Tensor>> tensors_from(PyObject* returned);
 
 /// A Python callable that C++ may copy, call and drop on any thread.
 class Callback {

@@ -117,5 +117,6 @@ NB_MODULE(_core, m) {
   bind_optim(m);
   bind_init(m);
   bind_io(m);
+  bind_modules(m);
   bind_recorder(m);
 }

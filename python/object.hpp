@@ -26,6 +26,8 @@ inline bool is_tensor(PyObject* object) {
 inline const Tensor& tensor_of(PyObject* object) { return reinterpret_cast<TensorObject*>(object)->tensor; }
 /// A new reference; None for the undefined tensor, nullptr with MemoryError set where there is no memory.
 PyObject* wrap(Tensor tensor);
+/// A new object of a subclass of weft.Tensor, whose __new__ and __init__ are not called.
+PyObject* wrap_as(PyTypeObject* type, Tensor tensor);
 
 /// Python's error indicator is set.
 struct PythonError {};

@@ -24,6 +24,12 @@ PyObject* wrap(Tensor tensor) {
   return &self->ob_base;
 }
 
+PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self != nullptr) new (&reinterpret_cast<TensorObject*>(self)->tensor) Tensor(std::move(tensor));
+  return self;
+}
+
 namespace {
 
 TensorObject* of(PyObject* self) { return reinterpret_cast<TensorObject*>(self); }
@@ -38,9 +44,7 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords
     if (PyTuple_GET_SIZE(arguments) < 1) throw_type_error("Tensor() misses the required argument 'data'");
     PyObject* data = PyTuple_GET_ITEM(arguments, 0);
     Tensor tensor = is_tensor(data) ? tensor_of(data).detach() : from_object(data, {}, here());
-    PyObject* self = type->tp_alloc(type, 0);
-    if (self != nullptr) new (&of(self)->tensor) Tensor(std::move(tensor));
-    return self;
+    return wrap_as(type, std::move(tensor));
   });
 }
 

@@ -120,9 +120,13 @@ int64_t elements_in(std::span<const Value> values) {
   return n;
 }
 
-Value run(const Function& f, const BoxedFunction& function, const Bound& bound) {
-  Value values[most_arguments];
-  for (size_t i = 0; i < function.types.size(); ++i) {
+// A form that writes takes its target before the arguments.
+Value run(const Function& f, const BoxedFunction& function, const Bound& bound, const Tensor* target = nullptr) {
+  Value all[most_arguments + 1];
+  const size_t first = target != nullptr ? 1 : 0;
+  if (target != nullptr) all[0] = *target;
+  Value* const values = all + first;
+  for (size_t i = 0; i + first < function.types.size(); ++i) {
     PyObject* object = bound.objects[i];
     if (object == nullptr || object == Py_None) {
       values[i] = f.arguments()[i].default_value;
@@ -134,12 +138,12 @@ Value run(const Function& f, const BoxedFunction& function, const Bound& bound) 
     if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.arguments()[i], *number);
   }
   try {
-    const std::span<const Value> given(values, function.types.size());
+    const std::span<const Value> given(all, function.types.size());
     const CallScope place(f.record->name, here());
     const WithoutGil others(elements_in(given) * 4 >= elements_worth_a_switch);
     return function(given);
   } catch (const BadArgument& e) {
-    const auto i = static_cast<size_t>(e.argument);
+    const size_t i = static_cast<size_t>(e.argument) - first;
     bad_type(f, i, bound.objects[i] != nullptr ? bound.objects[i] : Py_None);
   }
 }
@@ -148,7 +152,7 @@ Value run(const Function& f, const BoxedFunction& function, const Bound& bound) 
 PyObject* write_back(PyObject* target, const Tensor& result, const std::string& op, Location where) {
   const Tensor& x = tensor_of(target);
   const CallScope call(op.c_str(), where);
-  if (is_floating(result.dtype()) && !is_floating(x.dtype())) raise_unfit_target(result.dtype(), x);
+  if (is_floating(result.dtype()) && !is_floating(x.dtype())) raise_target_dtype(result.dtype(), x);
   x.copy_(result);
   return Py_NewRef(target);
 }
@@ -192,12 +196,16 @@ PyObject* call_general(OpObject* self, PyObject* const* arguments, size_t count,
     throw_type_error(std::string(f.record->name) + "() got an unexpected keyword argument '" + text_of(bound.unknown) +
                      "'");
   }
+  const bool writes = bound.out != nullptr && bound.out != Py_None;
+  if (writes && !is_tensor(bound.out)) {
+    throw_type_error(std::string(f.record->name) + "(): argument 'out' must be a Tensor, not " + type_name(bound.out));
+  }
+  if (writes && f.record->out.run != nullptr) {
+    run(f, f.record->out, bound, &tensor_of(bound.out));
+    return Py_NewRef(bound.out);
+  }
   Value result = run(f, f.record->function, bound);
-  if (bound.out != nullptr && bound.out != Py_None) {
-    if (!is_tensor(bound.out)) {
-      throw_type_error(std::string(f.record->name) + "(): argument 'out' must be a Tensor, not " +
-                       type_name(bound.out));
-    }
+  if (writes) {
     auto* tensor = std::get_if<Tensor>(&result);
     if (tensor == nullptr)
       throw_error(PyExc_NotImplementedError, std::string(f.record->name) + "() has no form with 'out'");

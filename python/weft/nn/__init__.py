@@ -1,5 +1,6 @@
 """Modules, in PyTorch's shape."""
 
 from weft.nn import functional, init, utils  # noqa: F401
-from weft.nn.module import Buffer, Module, ModuleDict, ModuleList, Parameter, ParameterList, Sequential  # noqa: F401
+from weft.nn.containers import ModuleDict, ModuleList, ParameterList, Sequential  # noqa: F401
+from weft.nn.module import Buffer, Module, NativeModule, Parameter  # noqa: F401
 from weft.nn.layers import *  # noqa: F401, F403

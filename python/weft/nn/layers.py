@@ -1,125 +1,111 @@
-"""The common layers. Parameters are float32 on the CPU and start as PyTorch's do."""
-
-import math
+"""The common layers. Parameters start as PyTorch's do, drawn in float32 on the CPU."""
 
 from weft import _core
-from weft._core import _ops
 from weft.nn import functional as F
-from weft.nn import init
-from weft.nn.module import Module, Parameter
+from weft.nn.module import Module, NativeModule
 
 __all__ = ["Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Softmax", "LogSoftmax",
-           "GELU", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss"]
+           "GELU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss"]
 
 
-def _parameter(shape, device, dtype):
-    return Parameter(_ops["empty"](shape, dtype=dtype or _core.float32, device=device))
+class _Layer(Module):
+    """A layer whose parameters, checks and text are those of the C++ layer of that name."""
+
+    def __init__(self, layer, device=None, dtype=None):
+        super().__init__(layer)
+        if device is not None or dtype is not None:
+            self.to(device, dtype)
 
 
-class Linear(Module):
+class Linear(_Layer):
     """x · weightᵀ + bias; weight is [out_features, in_features]."""
 
     def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
-        super().__init__()
+        super().__init__(_core._linear(in_features, out_features, bias), device, dtype)
         self.in_features, self.out_features = in_features, out_features
-        self.weight = _parameter((out_features, in_features), device, dtype)
-        self.register_parameter("bias", _parameter((out_features,), device, dtype) if bias else None)
-        self.reset_parameters()
+        if not bias:
+            self.bias = None
 
     def reset_parameters(self):
-        bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
+        fresh = Linear(self.in_features, self.out_features, self.bias is not None)
+        self.load_state_dict(fresh.state_dict())
 
     def forward(self, input):
         return F.linear(input, self.weight, self.bias)
 
-    def extra_repr(self):
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
-
-class Embedding(Module):
+class Embedding(_Layer):
     """Rows of weight [num_embeddings, embedding_dim] at integer indices."""
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
                  scale_grad_by_freq=False, sparse=False, *, device=None, dtype=None):
-        super().__init__()
         if max_norm is not None or scale_grad_by_freq or sparse:
             raise NotImplementedError("Embedding(): 'max_norm', 'scale_grad_by_freq' and 'sparse' are there with their "
                                       "defaults alone")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"Embedding(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        self.weight = _parameter((num_embeddings, embedding_dim), device, dtype)
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            self.weight.detach()[self.padding_idx] = 0
+        padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        super().__init__(_core._embedding(num_embeddings, embedding_dim, -1 if padding_idx is None else padding_idx),
+                         device, dtype)
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
 
     def forward(self, input):
         return F.embedding(input, self.weight, self.padding_idx)
 
-    def extra_repr(self):
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+def _sizes(shape):
+    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-class _Norm(Module):
-    def __init__(self, normalized_shape, eps, elementwise_affine, bias, device, dtype):
-        super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
-        make = lambda wanted: _parameter(self.normalized_shape, device, dtype) if wanted else None  # noqa: E731
-        self.register_parameter("weight", make(elementwise_affine))
-        self.register_parameter("bias", make(elementwise_affine and bias))
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
-
-    def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
-
-
-class LayerNorm(_Norm):
+class LayerNorm(_Layer):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions."""
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
-        super().__init__(normalized_shape, eps, elementwise_affine, bias, device, dtype)
+        sizes = _sizes(normalized_shape)
+        super().__init__(_core._layer_norm(sizes, eps, elementwise_affine, bias), device, dtype)
+        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
+        if not elementwise_affine:
+            self.weight = None
+        if not (elementwise_affine and bias):
+            self.bias = None
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
-        return f"{super().extra_repr()}, bias={self.bias is not None}"
 
-
-class RMSNorm(_Norm):
+class RMSNorm(_Layer):
     """x / sqrt(mean(x * x) + eps) * weight over the last dimensions."""
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
-        super().__init__(normalized_shape, eps, elementwise_affine, False, device, dtype)
+        sizes = _sizes(normalized_shape)
+        super().__init__(_core._rms_norm(sizes, eps, elementwise_affine), device, dtype)
+        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
+        if not elementwise_affine:
+            self.weight = None
 
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
 
-class Dropout(Module):
+class Dropout(_Layer):
     """In training zeroes each element with probability p and scales the rest."""
 
     def __init__(self, p=0.5, inplace=False):
-        super().__init__()
-        self.inplace = inplace
-        if not 0 <= p <= 1:
-            raise ValueError(f"Dropout(): argument 'p' must be from 0 to 1, not {p}")
-        self.p = p
+        super().__init__(_core._dropout(p))
+        self.p, self.inplace = p, inplace
 
     def forward(self, input):
         return F.dropout(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self):
-        return f"p={self.p}, inplace=False"
+
+class TransformerBlock(NativeModule):
+    """x + attention(norm1(x)), then x + down(gelu(up(norm2(x)))): the pre-norm block of GPT-2, computed by C++'s layers.
+    x is [batch, length, width]; `hidden` is 4 * width where it is 0."""
+
+    def __init__(self, width, heads, hidden=0, causal=True, dropout=0.0, bias=True, *, device=None, dtype=None):
+        super().__init__(_core._transformer_block(width, heads, hidden, causal, dropout, bias))
+        if device is not None or dtype is not None:
+            self.to(device, dtype)
 
 
 class Identity(Module):

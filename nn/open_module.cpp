@@ -1,0 +1,119 @@
+#include "open_module.hpp"
+
+#include "module_state-inl.hpp"
+#include "../ops/detail/common.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+template <class Entries>
+auto* entry_of(Entries& entries, std::string_view name) {
+  const auto found = std::ranges::find_if(entries, [&](const auto& e) { return e.name == name; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+template <class Entries>
+bool erase_entry(Entries& entries, std::string_view name) {
+  return std::erase_if(entries, [&](const auto& e) { return e.name == name; }) > 0;
+}
+
+template <class Children>
+bool erase_child(Children& children, std::string_view name) {
+  return std::erase_if(children, [&](const auto& child) { return child.first == name; }) > 0;
+}
+
+// The handle itself; a Parameter or Buffer would be another tensor.
+ModuleTensor held_as_it_is(const Tensor& tensor) {
+  ModuleTensor held;
+  static_cast<Tensor&>(held) = tensor;
+  return held;
+}
+
+template <class Entries>
+void put(Entries& entries, const std::string& name, const Tensor& tensor, bool saved) {
+  if (auto* present = entry_of(entries, name)) *present = {name, held_as_it_is(tensor), saved};
+  else entries.push_back({name, held_as_it_is(tensor), saved});
+}
+
+template <class Entries>
+std::vector<std::string> names_of(const Entries& entries) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+OpenModule::OpenModule(std::string class_name) : OpenModule(Module(), std::move(class_name)) {}
+
+OpenModule::OpenModule(const Module& module, std::string class_name) : Module(module) {
+  state_->class_name = std::move(class_name);
+  state_->open = true;
+}
+
+Tensor OpenModule::own(const Tensor& tensor, Location where) { return Buffer(tensor, where); }
+
+void OpenModule::set_parameter(const std::string& name, const Tensor& tensor, Location where) {
+  detail::check_name(name, false, where);
+  checked(tensor, "nn::OpenModule", where);
+  put(state_->parameters, name, tensor, true);
+  erase_entry(state_->buffers, name);
+  erase_child(state_->children, name);
+}
+
+void OpenModule::set_buffer(const std::string& name, const Tensor& tensor, bool saved, Location where) {
+  detail::check_name(name, false, where);
+  checked(tensor, "nn::OpenModule", where);
+  put(state_->buffers, name, tensor, saved);
+  erase_entry(state_->parameters, name);
+  erase_child(state_->children, name);
+}
+
+void OpenModule::set_module(const std::string& name, const Module& module, Location where) {
+  detail::check_name(name, false, where);
+  detail::check_not_circular(*this, module, name, where);
+  auto& children = state_->children;
+  const auto present = std::ranges::find_if(children, [&](const auto& child) { return child.first == name; });
+  if (present != children.end()) present->second = module;
+  else children.emplace_back(name, module);
+  erase_entry(state_->parameters, name);
+  erase_entry(state_->buffers, name);
+  module.state_->registered = true;
+}
+
+bool OpenModule::remove(std::string_view name) {
+  return erase_entry(state_->parameters, name) || erase_entry(state_->buffers, name) ||
+         erase_child(state_->children, name);
+}
+
+Tensor OpenModule::parameter(std::string_view name) const {
+  const auto* entry = entry_of(state_->parameters, name);
+  if (entry == nullptr) return {};
+  return entry->tensor;
+}
+
+Tensor OpenModule::buffer(std::string_view name) const {
+  const auto* entry = entry_of(state_->buffers, name);
+  if (entry == nullptr) return {};
+  return entry->tensor;
+}
+
+std::optional<Module> OpenModule::child(std::string_view name) const {
+  for (const auto& [own, module] : state_->children) {
+    if (own == name) return module;
+  }
+  return {};
+}
+
+std::vector<std::string> OpenModule::parameter_names() const { return names_of(state_->parameters); }
+std::vector<std::string> OpenModule::buffer_names() const { return names_of(state_->buffers); }
+
+bool OpenModule::is_saved(std::string_view buffer) const {
+  const auto* entry = entry_of(state_->buffers, buffer);
+  return entry != nullptr && entry->saved;
+}
+
+void OpenModule::set_training(bool on) { state_->training = on; }
+
+}  // namespace weft::nn

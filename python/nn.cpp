@@ -1,0 +1,371 @@
+// The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
+// layers.
+#include "../nn/layers.hpp"
+#include "../nn/open_module.hpp"
+#include "../nn/transformer.hpp"
+
+#include "caster.hpp"
+
+namespace weft::python {
+
+namespace {
+
+using nn::OpenModule;
+
+/// A module of C++'s on its way into Python: its state, and what computes its forward where Python does not.
+struct Layer {
+  nn::Module module;
+  std::optional<nn::AnyModule> callee;
+};
+
+/// What a weft.nn.Module stands on, its `_state`. The module is C++'s; `faces` has the Python objects that were
+/// assigned or seen under a name, so that the same ones are found again.
+struct ModuleObject {
+  OpenModule module;
+  std::optional<nn::AnyModule> callee;
+  nb::dict faces;
+};
+
+// Of weft.nn; they live as long as the interpreter.
+struct Classes {
+  PyTypeObject *parameter, *buffer;
+  PyObject* module;
+};
+Classes classes = {};
+
+ModuleObject& state_of(nb::handle module) { return nb::cast<ModuleObject&>(module.attr("_state")); }
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<ModuleObject>(self)->faces.ptr());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<ModuleObject>(self)->faces.clear();
+  return 0;
+}
+
+PyType_Slot slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
+// ---- members ----
+
+nb::object face_of(const Tensor& tensor, PyTypeObject* type) { return nb::steal(Ref(wrap_as(type, tensor)).release()); }
+
+/// The member of that name; None where there is none.
+nb::object find(ModuleObject& self, nb::str name) {
+  if (PyObject* face = PyDict_GetItemWithError(self.faces.ptr(), name.ptr())) return nb::borrow(face);
+  if (classes.module == nullptr) throw_error(PyExc_RuntimeError, "weft.nn is not imported");
+  const std::string_view text = name.c_str();
+  nb::object face;
+  if (const Tensor p = self.module.parameter(text); p.defined()) face = face_of(p, classes.parameter);
+  else if (const Tensor b = self.module.buffer(text); b.defined()) face = face_of(b, classes.buffer);
+  else if (const auto child = self.module.child(text)) face = nb::handle(classes.module)(Layer{*child, {}});
+  else return nb::none();
+  self.faces[name] = face;
+  return face;
+}
+
+const Tensor& checked_tensor(nb::handle object) {
+  if (!is_tensor(object.ptr())) throw_type_error("a Tensor is needed, not " + type_name(object.ptr()));
+  return tensor_of(object.ptr());
+}
+
+void set_parameter(ModuleObject& self, nb::str name, nb::handle parameter) {
+  self.module.set_parameter(name.c_str(), checked_tensor(parameter), here());
+  self.faces[name] = parameter;
+}
+
+void set_buffer(ModuleObject& self, nb::str name, nb::handle buffer, bool saved) {
+  self.module.set_buffer(name.c_str(), checked_tensor(buffer), saved, here());
+  self.faces[name] = buffer;
+}
+
+void set_module(ModuleObject& self, nb::str name, nb::handle module) {
+  self.module.set_module(name.c_str(), state_of(module).module, here());
+  self.faces[name] = module;
+}
+
+bool remove_member(ModuleObject& self, nb::str name) {
+  if (PyDict_Contains(self.faces.ptr(), name.ptr()) == 1) nb::del(self.faces[name]);
+  return self.module.remove(name.c_str());
+}
+
+/// "parameter", "buffer" or "module"; null for another name.
+const char* kind_of(const ModuleObject& self, const std::string& name) {
+  if (self.module.parameter(name).defined()) return "parameter";
+  if (self.module.buffer(name).defined()) return "buffer";
+  return self.module.child(name) ? "module" : nullptr;
+}
+
+nb::dict faces_of(ModuleObject& self, const std::vector<std::string>& names) {
+  nb::dict faces;
+  for (const std::string& name : names) {
+    const nb::str text(name.c_str());
+    faces[text] = find(self, text);
+  }
+  return faces;
+}
+
+nb::dict modules_of(ModuleObject& self) {
+  std::vector<std::string> names;
+  for (const auto& [name, child] : self.module.named_children()) names.push_back(name);
+  return faces_of(self, names);
+}
+
+void move_to(ModuleObject& self, nb::handle device, nb::handle dtype) {
+  const Location where = here();
+  const std::optional<Device> place = device.is_none() ? std::nullopt : to_device(device.ptr());
+  if (!place && !device.is_none()) throw_type_error("to() takes a device, not " + type_name(device.ptr()));
+  const std::optional<DType> type = dtype.is_none() ? std::nullopt : to_dtype(dtype.ptr());
+  if (!type && !dtype.is_none()) throw_type_error("to() takes a dtype, not " + type_name(dtype.ptr()));
+  const WithoutGil others;
+  if (place) self.module.to(*place, where);
+  if (type) self.module.to(*type, where);
+}
+
+/// Forgets the Python objects of buffers that were replaced.
+void forget_replaced(ModuleObject& self) {
+  for (const std::string& name : self.module.buffer_names()) {
+    const nb::str text(name.c_str());
+    PyObject* face = PyDict_GetItemWithError(self.faces.ptr(), text.ptr());
+    if (face == nullptr || tensor_of(face).impl() == self.module.buffer(name).impl()) continue;
+    nb::del(self.faces[text]);
+  }
+}
+
+// ---- calls and hooks ----
+
+Ref tuple_of(std::span<const Tensor> tensors) {
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref(wrap(tensors[i])).release());
+  }
+  return tuple;
+}
+
+/// Python runs the forward hooks of a call that it makes itself, with the arguments that it has.
+thread_local bool called_from_python = false;
+struct FromPython {
+  FromPython() : before(std::exchange(called_from_python, true)) {}
+  ~FromPython() { called_from_python = before; }
+  FromPython(const FromPython&) = delete;
+  bool before;
+};
+
+/// Calls a method of the module that a hook belongs to; nothing where the module is gone. The hooks themselves stand in
+/// Python, where the collector of cycles sees what they hold.
+template <class... Arguments>
+std::optional<std::vector<Tensor>> call_method(const Callback& module, const char* name,
+                                               const Arguments&... arguments) {
+  const Ref object(PyObject_CallNoArgs(module.get()));
+  if (object.get() == Py_None) return {};
+  const Ref method(attribute(object.get(), name));
+  PyObject* result = PyObject_CallFunctionObjArgs(method.get(), arguments..., nullptr);
+  if (result == nullptr) carry_error();
+  return tensors_from(Ref(result).get());
+}
+
+Callback weak_reference(nb::handle module) {
+  return Callback(nb::steal(Ref(PyWeakref_NewRef(module.ptr(), nullptr)).release()));
+}
+
+HookHandle connect_forward(ModuleObject& self, nb::handle module, bool before) {
+  const auto hook = [object = weak_reference(module),
+                     before](const nn::ForwardEvent& event) -> std::optional<std::vector<Tensor>> {
+    if (called_from_python) return {};
+    const WithGil gil;
+    const Ref inputs = tuple_of(event.inputs);
+    if (before) return call_method(object, "_run_forward_pre_hooks", inputs.get());
+    const Ref outputs = event.outputs.size() == 1 ? Ref(wrap(event.outputs[0])) : tuple_of(event.outputs);
+    return call_method(object, "_run_forward_hooks", inputs.get(), outputs.get());
+  };
+  return before ? self.module.register_forward_pre_hook(hook, here()) : self.module.register_forward_hook(hook, here());
+}
+
+HookHandle connect_backward(ModuleObject& self, nb::handle module, bool before) {
+  if (!before) {
+    return self.module.register_backward_hook(
+        [object = weak_reference(module)](const GradEvent& event) {
+          const WithGil gil;
+          const Ref grad_input = tuple_of(event.outgoing), grad_output = tuple_of(event.incoming);
+          return call_method(object, "_run_backward_hooks", grad_input.get(), grad_output.get());
+        },
+        here());
+  }
+  return self.module.register_backward_pre_hook(
+      [object = weak_reference(module)](const GradEvent& event) {
+        const WithGil gil;
+        const auto output = std::ranges::find(event.incoming, event.grad.impl(), &Tensor::impl);
+        const Ref number(PyLong_FromSsize_t(output - event.incoming.begin())), all = tuple_of(event.incoming);
+        return call_method(object, "_run_backward_pre_hooks", all.get(), number.get());
+      },
+      here());
+}
+
+/// One call of a module with backward hooks: `arguments` go to forward in the place of those given.
+struct WatchedCall {
+  nn::Module module;
+  std::unique_ptr<nn::detail::HookedCall> call;
+  nb::tuple arguments;
+};
+
+WatchedCall watch_call(ModuleObject& self, nb::tuple arguments) {
+  std::vector<Tensor> inputs;
+  for (nb::handle argument : arguments) {
+    inputs.push_back(is_tensor(argument.ptr()) ? tensor_of(argument.ptr()) : Tensor());
+  }
+  if (self.module.hooks() == nullptr) throw_error(PyExc_RuntimeError, "the module has no hooks");
+  const FromPython from_python;
+  auto call = std::make_unique<nn::detail::HookedCall>(self.module, *self.module.hooks(), inputs, here());
+  nb::list passed;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (call->input(i).impl() == inputs[i].impl()) passed.append(arguments[i]);
+    else passed.append(nb::steal(Ref(wrap(call->input(i))).release()));
+  }
+  return {self.module, std::move(call), nb::tuple(passed)};
+}
+
+void finish_call(WatchedCall& self, nb::handle output) {
+  std::vector<Tensor> outputs;
+  const auto add = [&](nb::handle item) {
+    outputs.push_back(is_tensor(item.ptr()) ? tensor_of(item.ptr()) : Tensor());
+  };
+  if (PyTuple_Check(output.ptr()) || PyList_Check(output.ptr())) {
+    for (nb::handle item : nb::borrow<nb::sequence>(output)) add(item);
+  } else {
+    add(output);
+  }
+  std::vector<Tensor*> places;
+  for (Tensor& t : outputs) places.push_back(&t);
+  const FromPython from_python;
+  self.call->finish(places);
+}
+
+/// module.forward(*arguments, **keywords), with the hooks of a module that has any.
+nb::object call_module(ModuleObject& self, nb::handle module, nb::tuple arguments, nb::dict keywords) {
+  const nn::detail::ForwardScope scope(self.module, here());
+  const bool plain = self.module.hooks() == nullptr || self.callee;
+  const Ref method = attribute(module.ptr(), plain ? "forward" : "_call_with_hooks");
+  PyObject* result = plain ? PyObject_Call(method.get(), arguments.ptr(), keywords.ptr())
+                           : PyObject_CallFunctionObjArgs(method.get(), arguments.ptr(), keywords.ptr(), nullptr);
+  return nb::steal(Ref(result).release());
+}
+
+Tensor call_layer(ModuleObject& self, const Tensor& x) {
+  if (!self.callee) {
+    throw_type_error("'" + self.module.class_name() +
+                     "' is part of a module that computes in C++; it is called by that alone");
+  }
+  const Location where = here();
+  const WithoutGil others;
+  return (*self.callee)({x, where});
+}
+
+// ---- layers ----
+
+template <class L, class... Arguments>
+Layer made(Arguments&&... arguments) {
+  return {L(std::forward<Arguments>(arguments)..., here()), {}};
+}
+
+Dims dims_of(const std::vector<int64_t>& sizes) { return Dims(std::span<const int64_t>(sizes)); }
+
+void bind_layers(nb::module_& m) {
+  using Sizes = std::vector<int64_t>;
+  nb::class_<Layer>(m, "_Layer");
+  m.def("_linear", [](int64_t in, int64_t out, bool bias) { return made<nn::Linear>(in, out, bias); });
+  m.def("_embedding",
+        [](int64_t count, int64_t width, int64_t padding) { return made<nn::Embedding>(count, width, 1.0, padding); });
+  m.def("_layer_norm", [](const Sizes& shape, double eps, bool affine, bool bias) {
+    return made<nn::LayerNorm>(dims_of(shape), eps, affine, bias);
+  });
+  m.def(
+      "_rms_norm",
+      [](const Sizes& shape, std::optional<double> eps, bool affine) {
+        return made<nn::RMSNorm>(dims_of(shape), eps, affine);
+      },
+      nb::arg("shape"), nb::arg("eps").none(), nb::arg("affine"));
+  m.def("_dropout", [](double p) { return made<nn::Dropout>(p); });
+  m.def("_transformer_block", [](int64_t width, int64_t heads, int64_t hidden, bool causal, double dropout, bool bias) {
+    const nn::TransformerBlock block(width, heads,
+                                     {.hidden = hidden, .causal = causal, .dropout = dropout, .bias = bias}, here());
+    return Layer{block, block};
+  });
+}
+
+void set_classes(nb::type_object parameter, nb::type_object buffer, nb::type_object module) {
+  if (classes.module != nullptr) throw_error(PyExc_RuntimeError, "the classes of modules are set once");
+  for (const nb::handle type : {parameter, buffer}) {
+    if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), tensor_type)) {
+      throw_type_error("parameters and buffers are subclasses of Tensor");
+    }
+  }
+  const auto kept = [](nb::handle object) { return reinterpret_cast<PyTypeObject*>(object.inc_ref().ptr()); };
+  classes = {kept(parameter), kept(buffer), module.inc_ref().ptr()};
+}
+
+}  // namespace
+
+void bind_modules(nb::module_& m) {
+  bind_layers(m);
+  m.def("_set_module_classes", set_classes);
+  m.def(
+      "_own",
+      [](nb::handle tensor) {
+        const Tensor owned = OpenModule::own(checked_tensor(tensor), here());
+        reinterpret_cast<TensorObject*>(tensor.ptr())->tensor = owned;
+      },
+      "Gives the object a tensor that modules move in place; for one that nothing else holds yet.");
+  m.def("_module_text", [](std::string name, std::string extra,
+                           std::vector<std::pair<std::string, std::string>> children, bool is_list) {
+    return nn::ModuleText{std::move(name), std::move(extra), std::move(children), is_list}.text();
+  });
+  nb::class_<WatchedCall>(m, "_WatchedCall")
+      .def_ro("arguments", &WatchedCall::arguments)
+      .def("finish", finish_call, nb::arg("output").none());
+  nb::class_<ModuleObject>(m, "_Module", nb::type_slots(slots))
+      .def("__init__",
+           [](ModuleObject* self, const std::string& name) {
+             new (self) ModuleObject{OpenModule(name), {}, {}};
+           })
+      .def("__init__",
+           [](ModuleObject* self, const std::string& name, const Layer& layer) {
+             new (self) ModuleObject{
+                 OpenModule(layer.module, name.empty() ? layer.module.class_name() : name), layer.callee, {}};
+           })
+      .def("find", find)
+      .def("kind_of", kind_of)
+      .def("set_parameter", set_parameter)
+      .def("set_buffer", set_buffer)
+      .def("set_module", set_module)
+      .def("remove", remove_member)
+      .def("parameters", [](ModuleObject& self) { return faces_of(self, self.module.parameter_names()); })
+      .def("buffers", [](ModuleObject& self) { return faces_of(self, self.module.buffer_names()); })
+      .def("modules", modules_of)
+      .def("is_saved", [](const ModuleObject& self, const std::string& name) { return self.module.is_saved(name); })
+      .def_prop_ro("class_name", [](const ModuleObject& self) { return self.module.class_name(); })
+      .def_prop_ro("computes", [](const ModuleObject& self) { return self.callee.has_value(); })
+      .def_prop_rw(
+          "training", [](const ModuleObject& self) { return self.module.is_training(); },
+          [](ModuleObject& self, bool on) { self.module.set_training(on); })
+      .def_prop_rw(
+          "extra_repr", [](const ModuleObject& self) { return self.module.extra_repr(); },
+          [](ModuleObject& self, std::string text) { self.module.set_extra_repr(std::move(text)); })
+      .def("to", move_to, nb::arg("device").none(), nb::arg("dtype").none())
+      .def("forget_replaced", forget_replaced)
+      .def("zero_grad", [](ModuleObject& self) { self.module.zero_grad(); })
+      .def("load_state_dict",
+           [](ModuleObject& self, const nn::StateDict& values, bool strict) {
+             nn::LoadReport report = self.module.load_state_dict(values, strict, here());
+             return std::pair(std::move(report.missing), std::move(report.unexpected));
+           })
+      .def("connect_forward", connect_forward)
+      .def("connect_backward", connect_backward)
+      .def("watch_call", watch_call)
+      .def("call", call_module)
+      .def("call_layer", call_layer);
+}
+
+}  // namespace weft::python

@@ -1,0 +1,113 @@
+"""Modules made of modules, and of parameters."""
+
+from weft.nn.module import Module, Parameter
+
+
+class Sequential(Module):
+    """Modules called one after the other."""
+
+    def __init__(self, *modules):
+        super().__init__()
+        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], dict) else enumerate(modules)
+        for name, module in named:
+            self.register_module(str(name), module)
+
+    def forward(self, input):
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def append(self, module):
+        self.register_module(str(len(self)), module)
+        return self
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return self.children()
+
+    def __getitem__(self, i):
+        modules = list(self.children())
+        return type(self)._of_slice(modules[i]) if isinstance(i, slice) else modules[i]
+
+    @staticmethod
+    def _of_slice(modules):
+        return Sequential(*modules)
+
+
+class ModuleList(Module):
+    """A list of modules that are registered."""
+
+    _is_list = True
+
+    def __init__(self, modules=()):
+        super().__init__()
+        self.extend(modules)
+
+    append, __len__, __iter__ = Sequential.append, Sequential.__len__, Sequential.__iter__
+    __getitem__ = Sequential.__getitem__
+
+    @staticmethod
+    def _of_slice(modules):
+        return ModuleList(modules)
+
+    def extend(self, modules):
+        for module in modules:
+            self.append(module)
+        return self
+
+
+class ModuleDict(Module):
+    """Modules by name."""
+
+    def __init__(self, modules=None):
+        super().__init__()
+        for name, module in (modules or {}).items():
+            self.register_module(name, module)
+
+    def __getitem__(self, name):
+        return self._modules[name]
+
+    def __setitem__(self, name, module):
+        self.register_module(name, module)
+
+    def __contains__(self, name):
+        return name in self._modules
+
+    def __iter__(self):
+        return iter(self._modules)
+
+    def __len__(self):
+        return len(self._modules)
+
+    def keys(self):
+        return self._modules.keys()
+
+    def values(self):
+        return self._modules.values()
+
+    def items(self):
+        return self._modules.items()
+
+
+class ParameterList(Module):
+    """A list of parameters that are registered."""
+
+    def __init__(self, parameters=()):
+        super().__init__()
+        for parameter in parameters:
+            self.append(parameter)
+
+    def append(self, parameter):
+        self.register_parameter(str(len(self)), parameter if isinstance(parameter, Parameter) else Parameter(parameter))
+        return self
+
+    def __len__(self):
+        return len(self._parameters)
+
+    def __iter__(self):
+        return iter(self._parameters.values())
+
+    def __getitem__(self, i):
+        return list(self._parameters.values())[i]

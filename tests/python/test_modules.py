@@ -1,0 +1,356 @@
+"""weft.nn.Module over the C++ modules: members, moving, hooks that reach into C++, copies, life."""
+
+import abc
+import copy
+import gc
+import pickle
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import weft
+from weft import nn, optim
+import weft.nn.functional as F
+
+
+def test_to_keeps_the_objects_that_optimizers_hold():
+    layer = nn.Linear(3, 2)
+    weight, optimizer = layer.weight, optim.SGD(layer.parameters(), lr=0.5)
+    layer(weft.ones(1, 3)).sum().backward()
+    assert layer.double() is layer and layer.weight is weight
+    assert weight.dtype is weft.float64 and weight.grad.dtype is weft.float64
+    before = weight.detach().clone()
+    optimizer.step()
+    assert (weight == before - 0.5).all()
+    weight.name = "mine"
+    assert layer.weight.name == "mine" and next(layer.parameters()) is weight
+
+
+def test_buffers_of_the_user_are_replaced_and_own_ones_moved():
+    class Net(nn.Module):
+        def __init__(self, plain):
+            super().__init__()
+            self.register_buffer("plain", plain)
+            self.own = nn.Buffer(weft.ones(2))
+            self.register_buffer("scratch", weft.ones(1), persistent=False)
+            self.register_buffer("absent", None)
+
+    plain = weft.ones(2)
+    net = Net(plain)
+    own = net.own
+    assert net.plain is plain and net.absent is None
+    net.half()
+    assert plain.dtype is weft.float32 and net.plain.dtype is weft.float16
+    assert net.own is own and own.dtype is weft.float16
+    assert list(net.state_dict()) == ["plain", "own"]
+    net.scratch = net.scratch + 1
+    assert list(net.state_dict()) == ["plain", "own"] and net.scratch.item() == 2
+    hidden = weft.ones(2, requires_grad=True) * 2
+    net.plain = hidden
+    assert net.plain is hidden and net.plain.grad_fn is not None  # no gradient is cut off
+
+
+def test_a_shared_tensor_is_saved_and_loaded_under_each_name():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(3, 2)
+            self.head = nn.Linear(2, 3, bias=False)
+            self.head.weight = self.table.weight
+
+    a, b = Tied(), Tied()
+    assert len(list(a.parameters())) == 1 and list(a.state_dict()) == ["table.weight", "head.weight"]
+    b.load_state_dict(a.state_dict())
+    assert b.head.weight is b.table.weight and (b.head.weight == a.table.weight).all()
+    assert b.load_state_dict({"head.weight": weft.zeros(3, 2)}) == ([], [])
+    assert b.table.weight.sum().item() == 0
+    c = copy.deepcopy(a)
+    assert c.head.weight is c.table.weight and c.head.weight is not a.head.weight
+    out = c.head(weft.ones(1, 2))
+    assert (out == weft.ones(1, 2) @ a.table.weight.T).all()
+    c.head.weight = nn.Parameter(weft.zeros(3, 2))
+    assert c.head(weft.ones(1, 2)).sum().item() == 0
+
+
+def test_members_may_be_none_replaced_and_deleted():
+    layer = nn.Linear(2, 2, bias=False)
+    assert layer.bias is None and [n for n, _ in layer.named_parameters()] == ["weight"]
+    layer.bias = nn.Parameter(weft.ones(2))
+    assert [n for n, _ in layer.named_parameters()] == ["weight", "bias"]
+    layer.weight = None
+    assert layer.weight is None and [n for n, _ in layer.named_parameters()] == ["bias"]
+    with pytest.raises(TypeError, match="'bias' is registered"):
+        layer.bias = weft.ones(2)
+    del layer.bias
+    assert not hasattr(layer, "bias")
+    with pytest.raises(AttributeError):
+        del layer.bias
+    for wrong in ("", "a.b", 3):
+        with pytest.raises(ValueError):
+            layer.register_parameter(wrong, nn.Parameter(weft.ones(1)))
+    with pytest.raises(TypeError):
+        layer.register_parameter("p", weft.ones(1))
+    with pytest.raises(ValueError, match="cannot hold itself"):
+        layer.me = layer
+
+
+def test_assigning_before_init_is_an_error_that_says_so():
+    class Early(nn.Module):
+        def __init__(self):
+            self.size = 3
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(AttributeError, match=r"super\(\).__init__"):
+        Early()
+
+
+def test_modules_mix_with_other_base_classes():
+    class Base(nn.Module, abc.ABC):
+        @abc.abstractmethod
+        def forward(self, x): ...
+
+    class Doubled(Base):
+        def forward(self, x):
+            return 2 * x
+
+    with pytest.raises(TypeError):
+        Base()
+    assert Doubled()(weft.ones(1)).item() == 2
+
+
+def test_training_reaches_what_overrides_train():
+    class Frozen(nn.Module):
+        def train(self, mode=True):
+            return super().train(False)
+
+    net = nn.Sequential(nn.Dropout(), Frozen())
+    net.train()
+    assert net.training and net[0].training and not net[1].training
+    net[0].training = False
+    assert net.training and not net[0].training
+
+
+def test_hooks_with_keywords_and_order():
+    class Scaled(nn.Module):
+        def forward(self, x, *, scale=1.0):
+            return x * scale
+
+    net, seen = Scaled(), []
+    net.register_forward_pre_hook(lambda m, args, kwargs: (args, {"scale": kwargs["scale"] + 1}), with_kwargs=True)
+    net.register_forward_hook(lambda m, args, kwargs, out: seen.append(("late", kwargs["scale"])), with_kwargs=True)
+    first = net.register_forward_hook(lambda m, args, out: seen.append("first"), prepend=True)
+    assert net(weft.ones(1), scale=2.0).item() == 3 and seen == ["first", ("late", 3.0)]
+    with first:
+        pass
+    seen.clear()
+    net(weft.ones(1), scale=0.0)
+    assert seen == [("late", 1.0)]
+
+
+def test_backward_hooks_have_a_place_for_every_argument():
+    class Two(nn.Module):
+        def forward(self, a, number, b):
+            return a * number, a * b, "text"
+
+    net, seen = Two(), []
+    net.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go)))
+    a, b = weft.tensor([2.0], requires_grad=True), weft.tensor([3.0])
+    out = net(a, 5, b)
+    (out[0] + 7 * out[1]).sum().backward()
+    (grad_input, grad_output), = seen
+    assert grad_input[0].item() == 26 and grad_input[1] is None and grad_input[2] is None
+    assert grad_output[0].item() == 1 and grad_output[1].item() == 7 and grad_output[2] is None
+    with net.register_full_backward_hook(lambda m, gi, go: (gi[0] * 0, None, None)):
+        a.grad = None
+        net(a, 5, b)[0].sum().backward()
+        assert a.grad.item() == 0
+    seen.clear()
+    net(weft.ones(1), 5, weft.ones(1, requires_grad=True) * 1)[1].sum().backward()
+    (grad_input, grad_output), = seen
+    assert grad_input[0] is None and grad_input[2].item() == 1 and grad_output[0] is None
+    layer, seen = nn.Linear(1, 1), []
+    layer.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go[0].item())))
+    layer(weft.ones(1, 1)).sum().backward()  # no input needs a gradient
+    assert seen == [((None,), 1.0)]
+
+
+def test_a_hook_that_raises_leaves_the_module_usable():
+    layer = nn.Linear(1, 1)
+    handle = layer.register_forward_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        layer(weft.ones(1, 1))
+    handle.remove()
+    bad = layer.register_full_backward_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        layer(weft.ones(1, 1, requires_grad=True)).sum().backward()
+    bad.remove()
+    layer(weft.ones(1, 1)).sum().backward()
+
+
+def block():
+    weft.manual_seed(3)
+    return nn.TransformerBlock(8, 2), weft.randn(2, 3, 8, requires_grad=True)
+
+
+def test_hooks_reach_the_parts_of_a_module_that_computes_in_cpp():
+    net, x = block()
+    want, seen = net(x), []
+    part = net.attention.qkv
+    assert part is net.attention.qkv and repr(part) == "Linear(in_features=8, out_features=24, bias=True)"
+    handles = [part.register_forward_hook(lambda m, args, out: seen.append((m is part, args[0].shape, out.shape))),
+               net.register_forward_pre_hook(lambda m, args: seen.append("before")),
+               net.up.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0].shape, go[0].shape)))]
+    assert (net(x) == want).all()
+    net(x).sum().backward()
+    assert seen == ["before", (True, (2, 3, 8), (2, 3, 24))] * 2 + [((2, 3, 8), (2, 3, 32))]
+    for handle in handles:
+        handle.remove()
+    with net.down.register_forward_hook(lambda m, args, out: out * 0), \
+            net.attention.proj.register_forward_pre_hook(lambda m, args: (args[0] * 0,)):
+        np.testing.assert_allclose(net(x).tolist(), (x + net.attention.proj.bias).tolist(), rtol=1e-6)
+    assert (net(x) == want).all() and len(seen) == 5
+
+
+def test_a_module_of_cpp_is_a_module_like_others():
+    net, x = block()
+    holder = nn.Sequential(nn.Linear(8, 8), net)
+    assert "1.attention.qkv.weight" in holder.state_dict() and len(list(holder.parameters())) == 14
+    assert repr(holder).count("Linear(") == 5 and repr(net).startswith("TransformerBlock(\n  (norm1): LayerNorm((8,)")
+    other = nn.TransformerBlock(8, 2)
+    other.load_state_dict(net.state_dict())
+    assert (other(x) == net(x)).all()
+    holder.double()
+    assert net.up.weight.dtype is weft.float64 and net(x.double()).dtype is weft.float64
+    holder.eval()
+    assert not net.attention.dropout.training
+    with pytest.raises(TypeError, match="computes in C"):
+        net.up(x.double())
+    with pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(net)
+    with pytest.raises(ValueError, match=r"@|test_modules"):
+        net(weft.ones(2, 2, dtype=weft.float64))
+
+
+def test_modules_are_collected_whatever_their_hooks_hold():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.block = nn.TransformerBlock(4, 1)
+            self.layer.register_forward_hook(self.seen)
+            self.layer.register_full_backward_hook(self.seen)
+            self.block.attention.register_forward_hook(self.seen)
+            self.layer.parent = [self]
+
+        def seen(self, *_):
+            return None
+
+        def forward(self, x):
+            return self.layer(x)
+
+    gc.collect()
+    before = weft.live_tensors()
+    net = Net()
+    net(weft.ones(1, 2, requires_grad=True)).sum().backward()
+    gone = weakref.ref(net)
+    del net
+    gc.collect()
+    assert gone() is None and weft.live_tensors() == before
+
+
+def test_a_forgotten_list_of_modules_gives_a_warning():
+    class Forgetful(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(2, 2)]
+            self.kept = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return nn.Sequential(self.kept)(self.layers[0](x))
+
+    net = Forgetful()
+    with pytest.warns(UserWarning, match="Forgetful.*Linear is called in forward that no module has registered") as seen:
+        net(weft.ones(1, 2))
+    assert len(seen) == 1 and "ModuleList" in str(seen[0].message) and "6 elements" in str(seen[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with weft.no_grad():
+            Forgetful()(weft.ones(1, 2))
+
+
+def test_copies_and_pickles_keep_what_a_module_knows():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.3), nn.LayerNorm(2, elementwise_affine=False), nn.GELU("tanh"))
+    net[0].note = {"a": 1}
+    net[1].eval()
+    net[0].register_buffer("scratch", weft.ones(1), persistent=False)
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert repr(other) == repr(net) and other[0].note == {"a": 1} and not other[1].training and other[0].training
+        assert list(other.state_dict()) == list(net.state_dict()) and other[0].scratch.item() == 1
+        assert other[0].weight is not net[0].weight and (other[0].weight == net[0].weight).all()
+        other[0].weight.data.fill_(0) if hasattr(other[0].weight, "data") else None
+    assert isinstance(net[:2], nn.Sequential) and net[:2][0] is net[0]
+
+
+def test_layers_start_as_cpps_and_take_device_and_dtype():
+    weft.manual_seed(7)
+    a = nn.Linear(4, 3)
+    weft.manual_seed(7)
+    b = nn.Linear(4, 3, device="cpu", dtype=weft.float64)
+    np.testing.assert_array_equal(a.weight.double().tolist(), b.weight.tolist())
+    assert b.weight.dtype is weft.float64 and b.weight.requires_grad and b.weight.is_leaf
+    bound = 0.5
+    b.reset_parameters()
+    assert b.weight.abs().max().item() <= bound and not (a.weight.double() == b.weight).all()
+    for wrong in (lambda: nn.Linear(-1, 2), lambda: nn.Dropout(1.5), lambda: nn.Embedding(3, 2, padding_idx=3)):
+        with pytest.raises(ValueError):
+            wrong()
+    assert nn.LayerNorm(3, bias=False).bias is None and F.layer_norm(weft.ones(2, 3), 3).shape == (2, 3)
+
+
+def test_the_state_of_a_module_survives_strange_objects():
+    class Odd:
+        def __getattr__(self, name):
+            raise RuntimeError("odd")
+
+    strange = [None, 3, -1.5, "weight", "", "a.b", b"\xff", (), [1], {}, Odd(), object(), weft.ones(2), nn.Linear(1, 1),
+               nn.Parameter(weft.ones(1)), lambda *_: None, weft.Tensor, float("nan"), 2**70]
+    allowed = (TypeError, ValueError, AttributeError, RuntimeError, KeyError, IndexError)
+    for name in dir(weft._core._Module):
+        if name.startswith("__"):
+            continue
+        for s in strange:
+            for arguments in ((), (s,), ("weight", s), (s, s), (s, "x", s), (s, True), (s, (), {})):
+                module = nn.Linear(2, 2)
+                try:
+                    member = getattr(module._state, name)
+                    if callable(member):
+                        member(*arguments)
+                    else:
+                        setattr(module._state, name, s)
+                except allowed:
+                    pass
+    assert nn.Linear(2, 2)(weft.ones(1, 2)).shape == (1, 2)
+
+
+def test_modules_survive_strange_members():
+    net = nn.Linear(2, 2)
+    for name in ("weight", "new", "forward", "_state", "_hooks", "__class__", "training"):
+        for value in (3, "a", [weft.ones(1)], weft.ones(2, 3)):
+            try:
+                setattr(nn.Linear(2, 2), name, value)
+            except (TypeError, ValueError, AttributeError):
+                pass
+    with pytest.raises(ValueError):
+        nn.ModuleDict({"a.b": nn.ReLU()})
+    with pytest.raises(TypeError):
+        nn.Sequential(3)
+    with pytest.raises((TypeError, ValueError)):
+        net.load_state_dict({"weight": 3, "bias": 4})
+    with pytest.raises((TypeError, AttributeError)):
+        net.load_state_dict(3)
+    with pytest.raises((ValueError, RuntimeError)):
+        net.to("nowhere")
+    with pytest.raises(TypeError):
+        net.to(weft.int64)
