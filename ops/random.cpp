@@ -112,6 +112,10 @@ Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions optio
 Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location where) {
   const CallScope call("randperm", where);
   if (n < 0) raise<ValueError>({.problem = fmt::format("n is {}, below 0", n)});
+  const DType dtype = options.dtype.value_or(DType::i64);
+  if (n > 0 && !holds(dtype, 0, n - 1)) {
+    raise<ValueError>({.problem = fmt::format("{} does not hold the numbers below {}", name(dtype), n)});
+  }
   const Tensor numbers = arange(n);
   const auto blocks = static_cast<uint64_t>(philox_blocks(n, DType::i64, Distribution::integers));
   const GeneratorState s = generator_for(generator, options.device).reserve(blocks);
@@ -122,7 +126,8 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
     const uint64_t words = r.word[index % 2 * 2] | static_cast<uint64_t>(r.word[index % 2 * 2 + 1]) << 32;
     std::swap(data[i], data[i + static_cast<int64_t>(words % static_cast<uint64_t>(n - i))]);
   }
-  return numbers.to(options.dtype.value_or(DType::i64)).to(options.device);
+  const Tensor out = numbers.to(dtype).to(options.device);
+  return options.requires_grad ? out.requires_grad_(true) : out;
 }
 
 Tensor bernoulli(const Tensor& probabilities, Generator* generator, Location where) {

@@ -18,13 +18,12 @@
 
 namespace weft {
 
-/// An argument or result of an op called through its record. monostate is "not given".
-/// A device goes by its name.
+/// An argument or result of an op called through its record. monostate is "not given"; a device is given by its name.
 using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, bool, int64_t, double, Dims, DType, std::string,
                            Generator*>;
 using Values = std::vector<Value>;
 
-/// Makes the inputs of sample calls: deterministic, of one dtype on one device.
+/// Makes the inputs of sample calls: deterministic, with one dtype, on one device.
 class WEFT_API SampleMaker {
  public:
   SampleMaker(DType dtype, Device device, uint64_t seed = 0) : dtype_(dtype), device_(device), state_(seed) {}
@@ -59,7 +58,7 @@ struct ArgumentType {
     text
   };
   Kind kind;
-  /// The function knows itself what stands for one that is not given.
+  /// The function takes "not given" and has its own default.
   bool optional = false;
 };
 
@@ -71,10 +70,10 @@ struct TensorMeta {
 };
 
 /// An op's function behind one calling convention. An argument that is left out, at the end or as monostate, is an
-/// error unless it is optional: OpRecord::call puts the defaults in.
+/// error unless it is optional: OpRecord::call fills in the defaults.
 struct BoxedFunction {
   Value (*run)(std::span<const Value> arguments) = nullptr;
-  /// Of each argument that the function takes, the place of the call aside.
+  /// Of each argument that the function takes, except the place of the call.
   std::span<const ArgumentType> types = {};
   Value operator()(std::span<const Value> arguments) const {
     const char* const op = detail::current_call.op;
@@ -91,7 +90,7 @@ struct Argument {
   ArgumentType type;
   /// It must be given.
   bool required = true;
-  /// What stands for one that is not given, and its text.
+  /// The default, and its text in the schema.
   Value default_value = {};
   std::string default_text;
   bool keyword_only = false;
@@ -101,7 +100,7 @@ struct Argument {
   bool answers_to(std::string_view keyword) const;
 };
 
-/// A record's schema, taken apart.
+/// A record's schema, parsed.
 struct Signature {
   std::vector<Argument> arguments;
   /// Names of the results, where there are several.
@@ -113,7 +112,7 @@ struct Signature {
   const Argument* find(std::string_view keyword) const;
 };
 
-/// A pointwise op's functions without boxes, null where there is none; the comparisons have only the first kind.
+/// A pointwise op's plain functions, null where there is none; the comparisons have only `binary`.
 struct PointwiseFunctions {
   Tensor (*unary)(const Operand& x) = nullptr;
   Tensor (*binary)(const Operand& a, const Operand& b) = nullptr;
@@ -126,7 +125,8 @@ struct PointwiseFunctions {
 struct OpRecord {
   /// Public name: weft::name in C++ and in Python.
   const char* name;
-  /// The one place of its names and defaults: "name(x, y|target, *sizes, *, keepdim=False) -> (values, indices)".
+  /// The only place where its names and defaults are given: "name(x, y|target, *sizes, *, keepdim=False) -> (values,
+  /// indices)".
   /// `|` gives an argument one more name, a default is a literal of Python's, `*sizes` takes the rest of the positional
   /// arguments, those after `*` are given by keyword alone, and several results have names. By convention the first
   /// tensor is `input` and `self` too, `dim` and `dims` are `axis`, `dims` is `axes`, and `keepdim` is `keepdims`,
@@ -138,25 +138,29 @@ struct OpRecord {
   bool differentiable;
   /// Dtypes of the tensor arguments that carry data: "floating", "numeric" (and integers), "any" (and bool).
   enum class Domain : uint8_t { floating, numeric, any } domain;
-  /// Argument lists that exercise the op, small; also its cases in the parametrised tests and benchmarks.
+  /// Small argument lists that exercise the op, also used as cases by the parametrised tests and benchmarks.
   std::vector<Values> (*samples)(SampleMaker&);
   BoxedFunction function;
   PointwiseFunctions pointwise = {};
-  /// name_ of all or the first arguments, which writes into the first; pointwise ops have theirs above.
+  /// The function name_, which takes all or the first of the arguments and writes into the first; pointwise ops have
+  /// theirs above.
   BoxedFunction in_place = {};
+  /// The function name_out, which takes the target before the arguments; pointwise ops have theirs above. Python's `out`
+  /// of the other ops is a copy of the result.
+  BoxedFunction out = {};
 
-  /// Calls the function with the defaults of what is not given, at the end or as monostate. BadArgument
-  /// where a value cannot be what the argument takes, or a required one is missing.
+  /// Calls the function, with defaults for arguments that are left out, at the end or as monostate. BadArgument for a
+  /// value of a wrong kind, and where a required one is missing; else the op's own errors.
   WEFT_API Value call(std::span<const Value> arguments) const;
-  /// The tensors that `call` would give: nothing is computed, and no element is read or allocated, since the op itself
-  /// runs on the device `meta`. So what it infers is what it allocates. The same errors as of `call`, but for those of
-  /// values; NotImplementedError where a shape follows from values.
+  /// Shapes and dtypes of the tensors that `call` would give. The op itself runs on the device `meta`, so no element is
+  /// read or allocated, and the answer cannot differ from what `call` allocates. Errors as `call`, except those that
+  /// depend on values; NotImplementedError where a shape follows from values.
   WEFT_API std::vector<TensorMeta> infer(std::span<const Value> arguments) const;
-  /// Taken apart once; lives as long as the process.
+  /// The schema, parsed once; lives as long as the process.
   WEFT_API const Signature& signature() const;
 };
 
-/// A boxed call got a value of a kind that its argument cannot be; `argument` counts from 0.
+/// A boxed call got a value of a kind that its argument does not take; `argument` counts from 0.
 class WEFT_API BadArgument : public std::bad_variant_access {
  public:
   explicit BadArgument(int argument_) : argument(argument_) {}
@@ -188,7 +192,7 @@ struct Unbox<Operand> {
     return Operand(std::get<double>(v), detail::current_call.where);
   }
 };
-// A 0-d tensor stands for its number. bad_variant_access for what is no number, or no integer.
+// A 0-d tensor stands for its number. bad_variant_access for a value that is not a number, or not an integer.
 WEFT_API int64_t integer_in(const Value& v);
 WEFT_API Scalar number_in(const Value& v);
 /// One integer, or a list of them; none is an empty list.
@@ -270,7 +274,7 @@ inline Value box(std::vector<Tensor> t) { return t; }
 inline Value box(bool b) { return b; }
 inline Value box(Value v) { return v; }
 
-/// What argument `i` holds as a T.
+/// Argument `i` as a T; BadArgument where it is none.
 template <class T>
 T unboxed(const Value& v, size_t i) {
   try {
@@ -298,7 +302,7 @@ Value run_boxed(std::span<const Value> values) {
   }(function, values);
 }
 
-/// The types of a function's arguments; the place of the call comes last and is none of them.
+/// The types of a function's arguments, without the place of the call, which comes last.
 template <class R, class... A>
 constexpr auto argument_types(R (*)(A...)) {
   constexpr size_t count = (size_t{0} + ... + (std::is_same_v<A, Location> ? 0 : 1));

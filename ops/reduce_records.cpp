@@ -84,8 +84,8 @@ std::vector<Values> listed_samples(SampleMaker& make) {
 
 constexpr OpRecord records[] = {
     WEFT_TYPED(sum, any, sum_samples,
-               "Sum over dim, or over all dimensions. Integers and bool give int64; 16-bit floats accumulate "
-               "in float32."),
+               "Sum over dim, or over all dimensions. Integers and bool give int64, uint64 itself; 16-bit floats "
+               "accumulate in float32."),
     WEFT_TYPED(mean, floating, extreme_samples, "Arithmetic mean over dim, or over all dimensions."),
     WEFT_TYPED(prod, any, sum_samples,
                "Product over dim, or over all dimensions; dtypes as sum. The gradient is exact at zeros."),
