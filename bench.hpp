@@ -1,7 +1,8 @@
-// Compares functions by turns: how long each takes, how sure that is, and how near it comes to what the machine can do.
+// Compares functions by alternating between them: the time of each, its confidence interval, and how near it comes to
+// the machine's limits.
 //
-//   weft::bench::compare({{"mine", [&] { my_op(x); }}, {"library", [&] { weft::exp(x); }}}, {.bytes = 8.0 *
-//   x.numel()});
+//   weft::bench::compare({{"mine", [&] { my_op(x); }}, {"library", [&] { weft::exp(x); }}},
+//                        {.bytes = 8.0 * x.numel()});
 //
 // `./weft bench --file FILE` compiles a file with such a main and runs it; docs/benchmarking.md has more.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace weft::bench {
 
-/// One function, and the work of one call where it differs from that of the others.
+/// One function, and the work of one call where it differs from that in Options (0: the same).
 struct Case {
   std::string name;
   std::function<void()> run;
@@ -25,38 +26,39 @@ struct Case {
 };
 
 struct Options {
-  /// What one call of each case reads and writes, and how many floating-point operations it takes; 0 where unknown.
+  /// Bytes that one call of each case reads and writes, and its floating-point operations; 0 where unknown.
   double bytes = 0, operations = 0;
-  /// Measuring ends here at the latest, for each case; five rounds are made in any case.
+  /// The longest time of measuring, for each case; there are at least five rounds.
   double seconds = 2;
   /// Writes the table to standard output.
   bool print = true;
   /// Holds the threads to as many cores as num_threads() says while measuring, where the system allows it.
   bool pin = true;
-  /// Seconds from any beginning, never running back; empty: the steady clock.
+  /// A monotonic clock in seconds; empty for the steady clock.
   std::function<double()> clock = {};
 };
 
-/// What the machine reaches in loops made for it, by num_threads() threads; 0 where it was not measured.
+/// The machine's limits, measured by special loops on num_threads() threads; 0 where not measured (Williams et al.
+/// 2009).
 struct Roofs {
   /// Fused multiply-adds of float32, two operations each.
   double operations_per_second = 0;
-  /// From memory, and where all operands lie in a core's own cache.
+  /// From memory, and where all operands are in a core's own cache.
   double memory_bytes_per_second = 0, cache_bytes_per_second = 0;
 };
 
-/// Times are seconds a call.
+/// The result for one case; times are in seconds per call.
 struct Figures {
   std::string name;
   double median = 0, lower_quartile = 0, upper_quartile = 0;
-  /// The median over the rounds of this case's time by the first case's, and its interval of 95 % confidence. NaN where
-  /// the clock saw nothing of the first case.
+  /// The median over the rounds of this case's time divided by the first case's, and its 95 % confidence interval. NaN
+  /// where the clock measured 0 for the first case.
   double ratio = std::numeric_limits<double>::quiet_NaN(), ratio_low = ratio, ratio_high = ratio;
   /// 0 where the work or the time is unknown.
   double bytes_per_second = 0, operations_per_second = 0;
-  /// The part of what the roofs allow at this ratio of operations to bytes; 0 where it is unknown.
+  /// The fraction of the limit that the roofs give for this ratio of operations to bytes; 0 where unknown.
   double of_roof = 0;
-  /// Calls of one sample; there is one sample in each round.
+  /// Calls per sample; there is one sample in each round.
   int64_t calls = 0;
 };
 
@@ -70,13 +72,13 @@ struct Comparison {
   WEFT_API std::string table() const;
 };
 
-/// Calls every function until it is warm, then all by turns: each round times a sample of each, the next round in the
-/// reverse order, so that a busy machine disturbs all alike. Work queued on devices is waited for in every sample. Ends
-/// when the medians are known to 1 % or when the time is up. ValueError without cases or with an empty function; what
-/// a function throws passes through.
+/// Warms every function up, then alternates: each round times a sample of each, the next round in the reverse order, so
+/// that a busy machine disturbs all alike. Every sample waits for work queued on devices. Ends when the medians are
+/// known to 1 % or when the time is up. ValueError without cases or with an empty function; exceptions of a function
+/// pass through.
 WEFT_API Comparison compare(const std::vector<Case>& cases, const Options& options = {}, Location where = {});
 
-/// Measured at the first call for a number of threads, which takes about a tenth of a second.
+/// Measured at the first call for a given number of threads, which takes about a tenth of a second.
 WEFT_API Roofs roofs();
 
 }  // namespace weft::bench

@@ -27,8 +27,8 @@ AccumulationNode* new_accumulation_node(TensorImpl* leaf) {
 
 }  // namespace
 
-NodeHooks::Kept* kept_slot(NodeHooks& hooks, uint16_t output) {
-  for (auto& kept : hooks.kept) {
+NodeHooks::RetainedGradient* retained_slot(NodeHooks& hooks, uint16_t output) {
+  for (auto& kept : hooks.retained) {
     if (kept.output == output) return &kept;
   }
   return nullptr;
@@ -43,10 +43,10 @@ AccumulationNode* accumulation_node(const TensorImpl* leaf) {
   return leaf->accumulates ? static_cast<AccumulationNode*>(leaf->node) : nullptr;
 }
 
-constinit thread_local const AccumulationNode::Adding* AccumulationNode::Adding::innermost = nullptr;
+constinit thread_local const AccumulationNode::AddingScope* AccumulationNode::AddingScope::innermost = nullptr;
 
-AccumulationNode::Adding::Adding(AccumulationNode& node) : node_(&node), outer_(innermost) {
-  for (const Adding* a = innermost; a != nullptr; a = a->outer_) {
+AccumulationNode::AddingScope::AddingScope(AccumulationNode& node) : node_(&node), outer_(innermost) {
+  for (const AddingScope* a = innermost; a != nullptr; a = a->outer_) {
     if (a->node_ != &node) continue;
     raise<AutogradError>({.op = "accumulate_grad",
                           .problem = "a backward into a leaf from within the sum of that leaf's gradient",
@@ -56,7 +56,7 @@ AccumulationNode::Adding::Adding(AccumulationNode& node) : node_(&node), outer_(
   innermost = this;
   lock_.emplace(node.adding);
 }
-AccumulationNode::Adding::~Adding() { innermost = outer_; }
+AccumulationNode::AddingScope::~AddingScope() { innermost = outer_; }
 
 namespace {
 
@@ -101,7 +101,7 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
 
 [[gnu::noinline]] void add_up(AccumulationNode& node, const Tensor& gradient, bool create_graph) {
   const CallScope call(node.place());
-  const AccumulationNode::Adding adding(node);
+  const AccumulationNode::AddingScope adding(node);
   Tensor sum;
   {
     AccumulationNode::Lock lock(node);
@@ -174,7 +174,7 @@ Tensor Tensor::grad(Location where) const {
   NodeHooks* hooks = impl_->node != nullptr ? impl_->node->hooks.load(std::memory_order_acquire) : nullptr;
   if (hooks == nullptr) return {};
   detail::WordLock lock(hooks->word);
-  const auto* kept = kept_slot(*hooks, impl_->output_number);
+  const auto* kept = retained_slot(*hooks, impl_->output_number);
   return kept != nullptr ? kept->gradient : Tensor();
 }
 
@@ -193,7 +193,8 @@ static void check_grad(const Tensor& t, const Tensor& grad, Location where) {
   Tensor other = grad;  // then the one so far, which dies after the lock
   if (NodeHooks* hooks = impl.node != nullptr ? impl.node->hooks.load(std::memory_order_acquire) : nullptr) {
     detail::WordLock lock(hooks->word);
-    if (NodeHooks::Kept* kept = kept_slot(*hooks, impl.output_number)) return std::swap(kept->gradient, other);
+    if (NodeHooks::RetainedGradient* kept = retained_slot(*hooks, impl.output_number))
+      return std::swap(kept->gradient, other);
   }
   if (!grad.defined()) return;
   raise<AutogradError>({.op = "set_grad",
@@ -219,7 +220,8 @@ void Tensor::retain_grad(Location where) const {
   if (impl_->accumulates) return;
   NodeHooks& hooks = detail::hooks_of(*impl_->node);
   detail::WordLock lock(hooks.word);
-  if (kept_slot(hooks, impl_->output_number) == nullptr) hooks.kept.push_back({impl_->output_number, {}, impl_});
+  if (retained_slot(hooks, impl_->output_number) == nullptr)
+    hooks.retained.push_back({impl_->output_number, {}, impl_});
   hooks.retains = true;
 }
 

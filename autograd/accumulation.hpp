@@ -17,21 +17,22 @@ struct AccumulationNode : Node {
   struct Lock : detail::WordLock {
     explicit Lock(AccumulationNode& node) : WordLock(node.locked) {}
   };
-  /// One backward pass at a time adds to the gradient. Others may ask for it meanwhile, whoever watches the sum too.
-  class Adding {
+  /// One backward pass at a time adds to the gradient. Others, observers of the addition included, may read it
+  /// meanwhile. AutogradError for a backward into the same leaf from inside the addition.
+  class AddingScope {
    public:
-    explicit Adding(AccumulationNode& node);
-    ~Adding();
+    explicit AddingScope(AccumulationNode& node);
+    ~AddingScope();
 
    private:
-    static constinit thread_local const Adding* innermost;
+    static constinit thread_local const AddingScope* innermost;
     const AccumulationNode* node_;
-    const Adding* outer_;
+    const AddingScope* outer_;
     std::optional<detail::WordLock> lock_;
   };
 
   std::atomic<uint32_t> locked{0}, adding{0};
-  /// Weak: null once the leaf died.
+  /// Weak: null once the leaf has died.
   TensorImpl* leaf;
   Tensor grad;
 };
@@ -40,9 +41,10 @@ struct AccumulationNode : Node {
 AccumulationNode* accumulation_node(const TensorImpl* leaf);
 
 /// Where the retained gradient of a node's output is kept, or null. Under the lock of `hooks`.
-NodeHooks::Kept* kept_slot(NodeHooks& hooks, uint16_t output);
+NodeHooks::RetainedGradient* retained_slot(NodeHooks& hooks, uint16_t output);
 
-/// Adds `gradient` to the leaf's: takes the buffer over when nobody else holds it.
+/// Adds `gradient` to the leaf's, or takes its buffer over where nothing else holds it. AutogradError where the leaf
+/// was moved since its use was recorded.
 void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What the graph needs of the ops above it: recorded building blocks, defined in ops/.
+// Recorded building blocks that the graph needs from ops/, where they are defined.
 #pragma once
 
 #include "node.hpp"

@@ -13,8 +13,9 @@
 //   Tensor y = Cube::apply(x);
 //
 // `forward` runs unrecorded. `backward` gets one gradient per output (zeros where nothing arrived) and returns one per
-// tensor argument of `apply`, in order, a list of tensors counting as its elements; an undefined one says that nothing
-// flows. It is written with ordinary ops, so with `create_graph` it is differentiated in turn.
+// tensor argument of `apply`, in order, with each tensor of a list counted by itself; an undefined one means that no
+// gradient flows. It is written with ordinary ops, so `create_graph` can differentiate it in turn. AutogradError for
+// another number of gradients, ShapeError for one that does not fit its argument.
 #pragma once
 
 #include <any>
@@ -45,7 +46,7 @@ struct FirstTensor {
   Location where;
 };
 
-/// The name of a type without what it lies in: "Cube".
+/// The name of a type without its namespaces: "Cube".
 template <class T>
 constexpr std::string_view short_type_name() {
   constexpr std::string_view text = __PRETTY_FUNCTION__, before = "T = ";
@@ -60,17 +61,18 @@ constexpr std::string_view short_type_name() {
 
 namespace weft::autograd {
 
-/// What one call keeps from its forward for its backward.
+/// Carries data from the forward of one call to its backward.
 class WEFT_API Context {
  public:
-  /// Inputs, outputs or tensors of the forward's own, kept with the version they have when the forward returns.
+  /// Keeps inputs, outputs or other tensors, with the version that they have when the forward returns.
   void save(std::vector<Tensor> tensors);
-  /// The i-th saved tensor. AutogradError if it was written since, or if the graph was freed.
+  /// The i-th saved tensor. IndexError where there is none, AutogradError if it was written since or the graph was
+  /// freed.
   Tensor saved(size_t i) const;
   /// The outputs named here get no gradient, as integer outputs never do.
   void mark_non_differentiable(std::vector<Tensor> outputs);
-  /// The inputs named here were written in place and are outputs too: the caller's tensor has the new value's history.
-  /// AutogradError for a leaf that requires a gradient, ValueError for what is not both.
+  /// The inputs named here were written in place and are outputs too: the caller's tensor gets the new value's history.
+  /// AutogradError for a leaf that requires a gradient, ValueError for a tensor that is not both.
   void mark_dirty(std::vector<Tensor> inputs);
   /// True when the gradient for the i-th tensor argument is wanted.
   bool needs_gradient(size_t i) const;
@@ -96,7 +98,7 @@ class WEFT_API Call {
 
  private:
   Context context_;
-  /// Around the forward.
+  /// Lives during the forward.
   weft::detail::Pimpl<KernelScope> scope_;
 };
 
@@ -105,8 +107,9 @@ class Function {
  public:
   using Context = autograd::Context;
 
-  /// Calls `Self::forward(context, arguments...)`; returns what it returns: a Tensor or a vector of them. Errors name
-  /// the function, `Self::name` where it has one, and the place of the call where the first argument is a tensor.
+  /// Calls `Self::forward(context, arguments...)` and returns its result, a Tensor or a vector of them. Errors name the
+  /// function, by `Self::name` where it has one, and the place of the call where the first argument is a tensor.
+  /// ValueError where forward returns an undefined tensor.
   template <class... A>
   static auto apply(const weft::detail::FirstTensor& first, const A&... rest) {
     return apply_at(first.where, first.tensor, rest...);

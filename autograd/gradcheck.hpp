@@ -16,7 +16,7 @@ struct GradcheckOptions {
   /// |analytic - numeric| must not exceed absolute + relative * |numeric|.
   double relative = 1e-3;
   double absolute = 1e-5;
-  /// Raise AutogradError on the first difference; else it is only told in the result.
+  /// Raise AutogradError on the first difference; else only the result reports it.
   bool raise_exception = true;
 };
 
@@ -32,11 +32,11 @@ using GradcheckFunction = std::function<std::vector<Tensor>(std::span<const Tens
 
 /// Compares the gradients of every output of `function`, alone and all together, with central differences, for every
 /// f64 input that requires a gradient. The inputs are not changed: the function sees copies. ValueError where no input
-/// requires a gradient, DTypeError where one that does is not f64.
+/// requires a gradient or one is undefined, DTypeError where one that requires a gradient is not f64.
 WEFT_API GradcheckResult gradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
                                    GradcheckOptions options = {}, Location where = {});
-/// The same for the gradient of `function` itself beside its outputs, in its inputs and in the gradients that come in:
-/// the second derivative.
+/// The same for second derivatives: checks the gradient of `function`, as a function of its inputs and of the incoming
+/// gradients, besides its outputs.
 WEFT_API GradcheckResult gradgradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
                                        GradcheckOptions options = {}, Location where = {});
 

@@ -12,7 +12,7 @@ namespace weft::detail {
 
 template <class Entry>
 uint64_t HookList<Entry>::add(Entry entry) {
-  Snapshot old;  // dies after the lock: with it may die functions of the user
+  Snapshot old;  // destroyed after the lock is released: the user's functions may die with it
   WordLock lock(word_);
   auto fresh =
       entries_ == nullptr ? std::make_shared<std::vector<Entry>>() : std::make_shared<std::vector<Entry>>(*entries_);
@@ -40,7 +40,7 @@ bool HookList<Entry>::remove(uint64_t id) {
       if (entry.id != id) fresh->push_back(entry);
     }
     old = std::exchange(entries_, std::move(fresh));
-  } catch (const std::bad_alloc&) {  // then in place, unless somebody runs them just now
+  } catch (const std::bad_alloc&) {  // then in place, unless the hooks are running just now
     if (entries_.use_count() != 1) throw;
     auto& mine = const_cast<std::vector<Entry>&>(*entries_);
     const auto place = mine.begin() + (at - entries_->begin());

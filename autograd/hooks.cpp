@@ -198,13 +198,13 @@ void add_to_kept(NodeHooks& hooks, uint16_t output, const Tensor& gradient) {
     Tensor before;
     {
       detail::WordLock lock(hooks.word);
-      const NodeHooks::Kept* kept = kept_slot(hooks, output);
+      const NodeHooks::RetainedGradient* kept = retained_slot(hooks, output);
       if (kept == nullptr) return;
       before = kept->gradient;
     }
     Tensor sum = before.defined() ? detail::recorded_add(before, gradient) : gradient;  // dies after the lock
     detail::WordLock lock(hooks.word);
-    NodeHooks::Kept* kept = kept_slot(hooks, output);
+    NodeHooks::RetainedGradient* kept = retained_slot(hooks, output);
     if (kept == nullptr) return;
     if (kept->gradient.impl() != before.impl()) continue;  // another pass was here
     return std::swap(kept->gradient, sum);
@@ -265,39 +265,39 @@ void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std
   }
 }
 
-void make_room_for_kept_gradient(const Node& from, Node& to) {
+void make_room_for_retained_gradient(const Node& from, Node& to) {
   if (!from.hooks.load(std::memory_order_acquire)->retains.load(std::memory_order_relaxed)) return;
   NodeHooks& target = detail::hooks_of(to);
   detail::WordLock lock(target.word);
-  target.kept.reserve(target.kept.size() + 1);
+  target.retained.reserve(target.retained.size() + 1);
 }
 
-void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output) {
+void move_retained_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output) {
   NodeHooks& hooks = *from.hooks.load(std::memory_order_acquire);
   if (!hooks.retains.load(std::memory_order_relaxed)) return;
   NodeHooks& target = detail::hooks_of(to);
-  NodeHooks::Kept moved;
+  NodeHooks::RetainedGradient moved;
   {
     detail::WordLock lock(hooks.word);
-    const auto at = std::ranges::find(hooks.kept, from_output, &NodeHooks::Kept::output);
-    if (at == hooks.kept.end()) return;
+    const auto at = std::ranges::find(hooks.retained, from_output, &NodeHooks::RetainedGradient::output);
+    if (at == hooks.retained.end()) return;
     moved = std::move(*at);
-    hooks.kept.erase(at);
+    hooks.retained.erase(at);
   }
   moved.output = to_output;
   detail::WordLock lock(target.word);
-  target.kept.push_back(std::move(moved));
+  target.retained.push_back(std::move(moved));
   target.retains = true;
 }
 
-void forget_kept_gradient(Node& node, const TensorImpl* tensor) {
+void forget_retained_gradient(Node& node, const TensorImpl* tensor) {
   NodeHooks& hooks = *node.hooks.load(std::memory_order_acquire);
   Tensor dead;  // dies after the lock
   detail::WordLock lock(hooks.word);
-  const auto at = std::ranges::find(hooks.kept, tensor, &NodeHooks::Kept::tensor);
-  if (at == hooks.kept.end()) return;
+  const auto at = std::ranges::find(hooks.retained, tensor, &NodeHooks::RetainedGradient::tensor);
+  if (at == hooks.retained.end()) return;
   dead = std::move(at->gradient);
-  hooks.kept.erase(at);
+  hooks.retained.erase(at);
 }
 
 void drop_hooks(Node& node) { node.hooks.load(std::memory_order_acquire)->list->clear(); }

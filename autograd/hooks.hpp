@@ -35,19 +35,20 @@ enum class GradPhase : uint8_t {
   module_after,   ///< the gradients of a module's inputs are complete
 };
 
-/// What a hook is told. It is valid while the hook runs; the tensors in it may be kept.
+/// A hook's argument. It is valid while the hook runs; its tensors may be kept.
 struct GradEvent {
-  /// The gradient; of a node undefined; of a module that of the output (before) or of the first input (after).
+  /// The gradient; for a node undefined, for a module that of the output (before) or of the first input (after).
   Tensor grad;
-  /// The leaf itself. Of a result the same elements outside the graph, so that a hook need not capture its own tensor
-  /// to see it; memory written since shows the new elements.
+  /// The leaf itself, or the elements of a result outside the graph, so that a hook need not capture its own tensor. A
+  /// later in-place write shows.
   Tensor tensor;
   /// The op that produced the tensor ("accumulate_grad" for a leaf), and where it was called.
   const char* op;
   const Node* node;
   Location location;
   GradPhase phase;
-  /// Of a node or module: gradients of its outputs, and in the after phases of its inputs; undefined where none flows.
+  /// For a node or module: the gradients of its outputs, and in the after phases of its inputs; undefined where none
+  /// flows.
   std::span<const Tensor> incoming = {};
   std::span<const Tensor> outgoing = {};
 };
@@ -64,7 +65,7 @@ using HookFunction = std::function<void(const GradEvent&, HookResult&)>;
 struct Hook {
   HookFunction call;
   GradPhase phase;
-  /// It takes a GradEvent, so that `event.tensor` must be filled; for a result with `tensor`.
+  /// It takes a GradEvent, so `event.tensor` must be set; for a result, to `tensor`.
   bool wants_tensor = false;
   /// Which output of its node it belongs to.
   uint16_t output = 0;
@@ -73,7 +74,7 @@ struct Hook {
   uint64_t id = 0;
 };
 
-/// Puts what a hook returned in place of `gradients`: one stands for the first. An error changes nothing.
+/// Replaces `gradients` by a hook's result; a single one replaces the first. An error changes nothing.
 WEFT_API void replace_gradients(const Node& node, const Hook& hook, std::span<Tensor> gradients, HookResult&& result);
 
 /// Something that handles can remove functions from.
@@ -83,8 +84,8 @@ class WEFT_API HookRegistry {
   virtual bool remove(uint64_t id) = 0;
 };
 
-/// Functions in order of registration. Whoever runs them takes a snapshot first: what is added or removed while they
-/// run counts from the next time on, and a function dies when the last run that knows it ends. Safe from any thread.
+/// Functions in order of registration. They are run from a snapshot: additions and removals meanwhile take effect the
+/// next time, and a function is destroyed when the last run that uses it ends. Safe from any thread.
 template <class Entry>
 class HookList final : public HookRegistry {
  public:
@@ -110,8 +111,8 @@ class WEFT_API HookHandle {
  public:
   HookHandle() = default;
   HookHandle(std::weak_ptr<detail::HookRegistry> list, uint64_t id) : list_(std::move(list)), id_(id) {}
-  /// True the first time, false when the hook is gone already, with its tensor or graph too. Safe at any time, inside
-  /// the hook too: hooks of one tensor that run already run to the end of their list.
+  /// True where it removed the hook, false where that is already gone, alone or with its tensor or graph. Safe at any
+  /// time, inside the hook too; a list of hooks that is running is run to its end.
   bool remove();
 
  private:
@@ -136,27 +137,27 @@ class ScopedHook {
   HookHandle handle_;
 };
 
-/// What hangs on a node; most nodes have none.
+/// The hooks and retained gradients of a node; most nodes have none.
 struct NodeHooks {
-  struct Kept {
+  struct RetainedGradient {
     uint16_t output;
     Tensor gradient;
-    /// Who asked for it; what it dies with.
+    /// The tensor whose retain_grad asked for it; it is dropped when that dies.
     const TensorImpl* tensor;
   };
   NodeHooks();
   const std::shared_ptr<detail::HookList<detail::Hook>> list;
-  /// Which phases ever had a hook, a bit for each, so that the others cost a test.
+  /// Which phases ever had a hook, one bit each, so that the others cost only a test.
   std::atomic<uint32_t> phases{0};
   bool may_have(GradPhase phase) const {
     return (phases.load(std::memory_order_relaxed) >> static_cast<int>(phase) & 1) != 0;
   }
   /// Leaves only: apply_backward_hook fires instead of the engine.
   std::atomic<bool> manual{false};
-  /// Guards `kept`: results whose gradient is retained.
+  /// Guards `retained`: results whose gradient is retained.
   mutable std::atomic<uint32_t> word{0};
   std::atomic<bool> retains{false};
-  std::vector<Kept> kept;
+  std::vector<RetainedGradient> retained;
 };
 
 namespace detail {
@@ -185,7 +186,7 @@ void take_result(R&& returned, HookResult& result) {
 template <class F>
 inline constexpr bool takes_gradient = std::is_invocable_v<std::remove_cvref_t<F>&, const Tensor&>;
 
-/// A user's function in the common form. `pick` gives it the part of the event that it takes if not the whole.
+/// A user's function in the common form. `pick` selects the part of the event for a function that does not take all.
 template <class Event = GradEvent, class F, class Pick>
 std::function<void(const Event&, HookResult&)> hook_function(F&& hook, Pick pick) {
   return [f = std::forward<F>(hook), pick](const Event& event, HookResult& result) mutable {
@@ -203,10 +204,10 @@ inline const Tensor& tensor_of(const GradEvent& event) { return event.tensor; }
 
 }  // namespace detail
 
-/// Calls `hook` with the gradient of `tensor` (or a GradEvent) once all contributions are summed; what it returns
-/// replaces the gradient, for later hooks too. ValueError where no gradient flows. A replacement must match shape,
-/// dtype and device; the gradient may be written in place only if it is returned. A result's hook dies with its graph:
-/// a backward that does not retain the graph frees it.
+/// Calls `hook` with the gradient of `tensor` (or a GradEvent) once all contributions are summed; a returned tensor
+/// replaces the gradient, for later hooks too. ValueError where no gradient flows. During backward: ShapeError,
+/// DTypeError or DeviceError for a replacement that does not match, AutogradError for a gradient that is written in
+/// place and not returned. A result's hook dies with its graph: a backward that does not retain the graph frees it.
 template <class F>
 HookHandle register_hook(const Tensor& tensor, F&& hook, Location where = {}) {
   return detail::add_tensor_hook(tensor, detail::hook_function(std::forward<F>(hook), detail::gradient_of),
@@ -222,14 +223,15 @@ HookHandle register_post_accumulate_grad_hook(const Tensor& tensor, F&& hook, Lo
 }
 
 /// Calls `hook` with a GradEvent before the node that produced `result` runs: `event.incoming` holds the gradients of
-/// its outputs, after their own hooks. It may return a vector that replaces them, undefined where one stays; nothing
-/// can be put where no gradient arrived. ValueError where no op was recorded.
+/// its outputs, after their own hooks. It may return a vector that replaces them, undefined where one stays. ValueError
+/// where no op was recorded; during backward, for another number of gradients and for one where none arrived, besides
+/// the errors of register_hook.
 template <class F>
 HookHandle register_node_pre_hook(const Tensor& result, F&& hook, Location where = {}) {
   return detail::add_node_hook(result, GradPhase::node_before,
                                detail::hook_function(std::forward<F>(hook), detail::gradient_of), where);
 }
-/// The same after the node ran: what is returned replaces `event.outgoing`, the gradients of its inputs.
+/// The same after the node has run: a returned vector replaces `event.outgoing`, the gradients of its inputs.
 template <class F>
 HookHandle register_node_post_hook(const Tensor& result, F&& hook, Location where = {}) {
   return detail::add_node_hook(result, GradPhase::node_after,
@@ -247,19 +249,19 @@ HookHandle Tensor::register_post_accumulate_grad_hook(F&& hook, Location where) 
 
 // ---- for the engine ----
 
-/// Runs the gradient hooks of an output in order; `gradient` becomes what they make of it and is kept where asked.
+/// Runs the gradient hooks of an output in order, on `gradient`, which is also kept where retain_grad asked for it.
 void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient);
 /// Runs a leaf's post-accumulate hooks.
 void run_accumulated_hooks(Node& node, const Tensor& leaf);
 /// Runs the node's hooks of one phase, which may replace `incoming` (before) or `outgoing` (after).
 void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std::span<Tensor> outgoing);
-/// Before an in-place write: so that move_kept_gradient cannot fail.
-void make_room_for_kept_gradient(const Node& from, Node& to);
-/// After an in-place write: what retain_grad asked for follows the tensor to the node of its new value.
-void move_kept_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output);
-/// A tensor died: nobody can ask for its retained gradient, which may lead back to this node.
-void forget_kept_gradient(Node& node, const TensorImpl* tensor);
-/// Frees the hooks of a node that can never run again: one that holds its own tensor would keep both for ever.
+/// Called before an in-place write, so that move_retained_gradient cannot fail.
+void make_room_for_retained_gradient(const Node& from, Node& to);
+/// Called after an in-place write: a retained gradient follows the tensor to the node of its new value.
+void move_retained_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output);
+/// Called when a tensor dies: drops its retained gradient, which may lead back to this node.
+void forget_retained_gradient(Node& node, const TensorImpl* tensor);
+/// Frees the hooks of a node that can never run again: a hook that holds its own tensor would keep both alive for ever.
 void drop_hooks(Node& node);
 
 }  // namespace weft

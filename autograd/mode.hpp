@@ -30,12 +30,12 @@ class NoGradGuard : GradModeGuard {
  public:
   NoGradGuard() : GradModeGuard({.enabled = false, .inference = grad_mode().inference}) {}
 };
-/// Recording again, inside a NoGradGuard.
+/// Recording again, inside a NoGradGuard or InferenceGuard.
 class EnableGradGuard : GradModeGuard {
  public:
   EnableGradGuard() : GradModeGuard({.enabled = true, .inference = false}) {}
 };
-/// No recording, and new tensors can never enter a graph later: views skip all bookkeeping.
+/// No recording, and tensors made here can never enter a graph, so their views need no bookkeeping.
 class InferenceGuard : GradModeGuard {
  public:
   InferenceGuard() : GradModeGuard({.enabled = false, .inference = true}) {}

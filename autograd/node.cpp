@@ -56,7 +56,7 @@ void release_node(TensorImpl* impl) {
     node->leaf = nullptr;
     unreachable = std::move(node->grad);
   } else if (WEFT_UNLIKELY(impl->node->hooks.load(std::memory_order_acquire) != nullptr)) {
-    forget_kept_gradient(*impl->node, impl);
+    forget_retained_gradient(*impl->node, impl);
   }
   release(impl->node);
 }
@@ -156,7 +156,7 @@ static void replace_producer(TensorImpl* impl, Node* node) {
   set_history(impl, node);
   if (old == nullptr) return;
   if (WEFT_UNLIKELY(old->hooks.load(std::memory_order_acquire) != nullptr)) {
-    move_kept_gradient(*old, old_output, *node, impl->output_number);
+    move_retained_gradient(*old, old_output, *node, impl->output_number);
   }
   release(old);
 }
@@ -168,7 +168,7 @@ Rebase::Rebase(const Tensor& target, Node* node) : target_(target.impl()), owner
   NodeHandle producer(through_view ? detail::make_region_node(owner_, target_, node) : value.take());
   const Node* old = owner_->node;
   if (WEFT_UNLIKELY(old != nullptr && old->hooks.load(std::memory_order_acquire) != nullptr)) {
-    make_room_for_kept_gradient(*old, *producer.get());
+    make_room_for_retained_gradient(*old, *producer.get());
   }
   producer_ = producer.take();
 }

@@ -26,19 +26,19 @@ extern WEFT_API constinit thread_local GradMode current_mode;
 /// Not null inside SavedTensorHooks: what nodes save is packed (saved_hooks.hpp).
 extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
-/// While not null, told of every tensor in a copied Saved: the graph's tools look into what a backward keeps by copying
-/// it, since nothing else reaches the members of a lambda, and a list of them would be written for every node.
+/// While not null, called with every tensor in a copied Saved: tools inspect what a backward keeps by copying it, since
+/// nothing else reaches the members of a lambda, and a list would have to be written by hand for every node.
 using SavedVisitor = std::function<void(const Tensor&)>;
 extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
-/// Calls `visit` with each tensor that a node keeps for its backward; none once it was released.
+/// Calls `visit` with each tensor that a node keeps for its backward; with none once they are freed.
 WEFT_API void visit_saved(const Node& node, const SavedVisitor& visit);
-/// No run reads what the node saved from now on: it is freed, at the latest by the last run that shares the node.
+/// Ends the use of what the node saved: it is freed, at the latest by the last run that shares the node.
 WEFT_API void close_saved(Node& node);
 /// Frees what a closed node saved, once.
 void free_saved(Node& node);
 }  // namespace detail
 
-/// Where a gradient goes on: an output of another node. Counted; null where no gradient is wanted.
+/// Where a gradient flows on to: an output of another node. Counted; null where no gradient is wanted.
 class Edge {
  public:
   Edge() = default;
@@ -55,7 +55,7 @@ class Edge {
   uint16_t output() const { return output_; }
   explicit operator bool() const { return node_ != nullptr; }
   Node* take() { return std::exchange(node_, nullptr); }
-  /// An empty edge gets its end.
+  /// Sets an empty edge.
   inline void set(Node* node, uint16_t output);
 
  private:
@@ -71,10 +71,10 @@ struct Node {
     /// Drops what was saved; run must not be called again. Called through detail::close_saved.
     void (*release_saved)(Node& self);
     void (*destroy)(Node* self);
-    /// Copies what was saved and drops the copy: for detail::visit_saved. Null where that cannot be done.
+    /// Copies what was saved and drops the copy, for detail::visit_saved. Null where it cannot be copied.
     void (*copy_saved)(const Node& self) = nullptr;
-    /// Adds what would go out along edge 0 to `sum`, which is contiguous and which nobody else reads. For nodes of
-    /// parts of a tensor, whose gradient is mostly zeros; null for others.
+    /// Adds the gradient of edge 0 to `sum`, which is contiguous and exclusively owned. For nodes that select a part of
+    /// a tensor, whose gradient is mostly zeros; null for others.
     void (*add_to)(Node& self, const Tensor& sum, Tensor&& gradient) = nullptr;
   };
 
@@ -92,15 +92,15 @@ struct Node {
   bool accumulates = false;
   bool started = false;
 
-  // The run that holds this node, and its state in that run. A second run meeting it keeps its state aside and counts
-  // as a sharer.
+  // The run that holds this node, and its state in that run. A second run that meets it keeps its state elsewhere and
+  // counts as a sharer.
   int32_t pending = 0;
-  /// What became of the saved tensors.
+  /// State of the saved tensors.
   enum : uint32_t { closed = 1, freed = 2, sharer = 4 };
   std::atomic<uint32_t> saved_state{0};
   union {
     std::atomic<GraphRun*> run{nullptr};
-    /// Of a dead node, which belongs to no run: the next one that is to be destroyed.
+    /// For a dead node, which belongs to no run: the next one to be destroyed.
     Node* next_dead;
   };
   Tensor gradient;
@@ -110,10 +110,10 @@ struct Node {
   /// Null until the first hook.
   std::atomic<NodeHooks*> hooks{nullptr};
 
-  /// What is called and recorded while it runs names the op and the place of its own call.
+  /// The op and place that errors and records name while the node runs.
   CallPlace place() const { return {op, where}; }
   bool wants(int edge) const { return edges[edge].node() != nullptr; }
-  /// What it saved was freed, or is about to be.
+  /// Its saved tensors were freed, or are about to be.
   bool released() const { return (saved_state.load(std::memory_order_acquire) & closed) != 0; }
   Tensor& slot(int output) { return output == 0 ? gradient : more_gradients[output - 1]; }
 };
@@ -149,8 +149,8 @@ inline Edge::~Edge() {
   if (node_ != nullptr) release(node_);
 }
 
-/// A tensor kept for backward with the version it had. Saving an op's own output goes through `saved_output`.
-/// Under SavedTensorHooks it keeps a stand-in whose version never matches, which leads `get` to what was packed.
+/// A tensor kept for backward with the version it had. An op's own output is kept by SavedOutput. Under
+/// SavedTensorHooks it holds a placeholder whose version never matches, so that `get` finds the packed value.
 class Saved {
  public:
   Saved() = default;
@@ -168,8 +168,8 @@ class Saved {
 
   bool defined() const { return tensor_.defined(); }
   void renew() { version_ = tensor_.version(); }
-  /// Raises AutogradError if the storage was written since: names this op, the writer and the remedy. What was packed
-  /// stays unpacked until the node has run.
+  /// AutogradError if the storage was written since; it names this op, the writer and the remedy. A packed tensor stays
+  /// unpacked until the node has run.
   const Tensor& get(const Node& node) const {
     if (WEFT_UNLIKELY(tensor_.version() != version_)) return unpack_or_raise(node);
     return tensor_;
@@ -187,8 +187,8 @@ class Saved {
   uint32_t version_ = 0;
 };
 
-/// The op's own output: held without its node, since the node holds it. `get` ties it to the node again when the
-/// backward pass itself is recorded.
+/// The op's own output, held without its node to avoid a cycle. `get` connects it to the node again when the backward
+/// pass itself is recorded.
 class SavedOutput {
  public:
   SavedOutput() = default;
@@ -196,7 +196,7 @@ class SavedOutput {
       : saved_(Tensor::adopt(detail::new_alias(output.impl(), output.raw_view().layout, output.data_ptr()))) {}
 
   bool defined() const { return saved_.defined(); }
-  /// What it holds was written since, and is kept as it is now.
+  /// Takes the present version as the saved one, after an intended write.
   void renew() { saved_.renew(); }
   WEFT_API Tensor get(Node& node, int output = 0) const;
 
@@ -254,7 +254,7 @@ struct OpNode : Node {
 
 }  // namespace detail
 
-/// The place where the gradient of `impl` goes; null where it needs none. Views written through are brought up to date.
+/// Where the gradient of `impl` flows to; null where it needs none. Refreshes views.
 WEFT_API Edge gradient_edge(TensorImpl* impl);
 /// For views: re-derives the node from the base when the storage was written since.
 WEFT_API void refresh_view(TensorImpl* view);
@@ -268,9 +268,9 @@ inline bool needs_gradient(TensorImpl* impl) {
 }
 inline bool recording() { return detail::current_mode.enabled; }
 
-/// A node of the op that runs for `edge_count` inputs whose backward is what `make_backward` returns, which is made in
-/// its place: Tensor(Tensor&& g) or Tensor(Node&, Tensor&& g) for a single input, else void(Node&, Tensor* incoming,
-/// Tensor* outgoing). It runs as the op, at the place of its call. One reference belongs to the caller.
+/// A node of the running op with `edge_count` inputs. Its backward is the result of `make_backward`, constructed in
+/// place: Tensor(Tensor&& g) or Tensor(Node&, Tensor&& g) for a single input, else void(Node&, Tensor* incoming,
+/// Tensor* outgoing). It runs under the op's name and place. One reference belongs to the caller.
 template <int edge_count, class Make>
 Node* make_node_with(Make&& make_backward) {
   using N = detail::OpNode<std::invoke_result_t<Make&>, edge_count>;
@@ -278,7 +278,7 @@ Node* make_node_with(Make&& make_backward) {
   void* block = detail::allocate_block(sizeof(N));
   try {
     return new (block) N(make_backward);
-  } catch (...) {  // saving may run a hook of the user's
+  } catch (...) {  // saving may run the user's hook
     detail::free_block(block, sizeof(N));
     throw;
   }
@@ -304,26 +304,26 @@ inline void set_history(TensorImpl* output, Node* node, uint16_t output_number =
 
 /// AutogradError where `target` may not be written now: a leaf that requires a gradient, or a view of one.
 WEFT_API void check_inplace(const Tensor& target);
-/// The change of the graph that an in-place write makes, prepared before the elements change, so that nothing can fail
-/// after: `node` (taken over) becomes the producer of `target`'s new value. For a view, the base gets a node that
+/// The change that an in-place write makes to the graph, prepared before the elements change so that nothing can fail
+/// afterwards: `node` (taken over) becomes the producer of `target`'s new value. For a view, the base gets a node that
 /// replaces the region, so that every other view sees the write.
 class Rebase {
  public:
   WEFT_API Rebase(const Tensor& target, Node* node);
   WEFT_API ~Rebase();
   Rebase(const Rebase&) = delete;
-  /// Once the elements are written and the version is raised.
+  /// To be called once the elements are written and the version is raised.
   WEFT_API void commit() noexcept;
 
  private:
   TensorImpl* target_;
-  /// Whose producer changes: the target, or the base that it looks into.
+  /// The tensor whose producer changes: the target, or its base.
   TensorImpl* owner_;
   Node* producer_;
 };
 
-/// The usual way: records what `make_backward` returns, for the op that runs, as the producer of `output` from the one
-/// or more `inputs`.
+/// The usual way to record: makes a node of the running op with `make_backward`'s result as the producer of `output`
+/// from one or more `inputs`.
 template <class Make, class... Inputs>
 void record_with(const Tensor& output, Make&& make_backward, const Inputs&... inputs) {
   NodeHandle node(make_node_with<sizeof...(Inputs)>(make_backward));
@@ -348,11 +348,12 @@ struct GeneralNode : Node {
   using Backward = std::function<void(Node&, Tensor*, Tensor*)>;
   WEFT_API GeneralNode(int edge_count, int output_count, Backward backward);
   std::vector<Edge> edge_list;
-  /// For ops without a record: what `op` points to.
+  /// For functions without a record: the string that `op` points to.
   std::string name;
   std::vector<Tensor> extra;
   Backward backward;
 };
+/// AutogradError for more than 65535 inputs or outputs.
 WEFT_API GeneralNode* make_general_node(std::span<const Tensor> inputs, int output_count,
                                         GeneralNode::Backward backward);
 

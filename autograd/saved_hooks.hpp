@@ -1,4 +1,4 @@
-// Saved-tensor hooks: what becomes of the tensors that ops keep for backward.
+// Saved-tensor hooks: functions that convert the tensors that ops keep for backward.
 //
 //   {
 //     SavedTensorHooks hooks([](const Tensor& t) { return t.to("cpu"); },        // as an op saves it
@@ -25,7 +25,7 @@ namespace detail {
 struct SavedHooks : std::enable_shared_from_this<SavedHooks> {
   std::function<std::any(const Tensor&)> pack;
   std::function<Tensor(const std::any&)> unpack;
-  /// Null: every tensor. Otherwise only those that are the same elements.
+  /// Undefined for every tensor; else only tensors of these very elements are packed.
   Tensor only;
 };
 
@@ -39,23 +39,24 @@ struct WithoutOptional<std::optional<T>> {
 };
 }  // namespace detail
 
-/// While one lives, each tensor that an op of this thread saves is handed to `pack`, and only what that returns is
-/// kept: a tensor or any other copyable value; an empty optional or any leaves the tensor as it is. `unpack` gets it
-/// when the node runs and returns a tensor of the same shape, dtype and device (ShapeError, DTypeError, DeviceError),
-/// at most once per run of the node. Both run unrecorded, with no saved-tensor hooks on. Inner scopes win over outer
-/// ones. `pack` must not write to its tensor (AutogradError); when it returns the tensor itself, a later in-place write
-/// is still found. Unpacked tensors keep their place in the graph, so `create_graph` works.
+/// While one lives, each tensor that an op of this thread saves is passed to `pack`, and only its result is kept: a
+/// tensor or any other copyable value; an empty optional or any leaves the tensor as it is. `unpack` gets it when the
+/// node runs, at most once per run, and returns a tensor of the same shape, dtype and device (else ShapeError,
+/// DTypeError or DeviceError; ValueError where it is undefined). Both run unrecorded, without saved-tensor hooks. Inner
+/// scopes win over outer ones. `pack` must not write to its tensor (AutogradError); when it returns the tensor itself,
+/// a later in-place write is still detected. Unpacked tensors keep their place in the graph, so `create_graph` works.
 class WEFT_API SavedTensorHooks {
  public:
   template <class Pack, class Unpack>
   SavedTensorHooks(Pack pack, Unpack unpack) : SavedTensorHooks(Tensor(), std::move(pack), std::move(unpack)) {}
-  /// For one tensor: whenever an op saves these very elements; everything else is saved as it is outside.
+  /// Packs only where an op saves these very elements; all other tensors are kept as they are, even inside an outer
+  /// scope.
   template <class Pack, class Unpack>
   SavedTensorHooks(const Tensor& only, Pack pack, Unpack unpack) {
     using Returned = std::remove_cvref_t<std::invoke_result_t<Pack&, const Tensor&>>;
     using Packed = typename detail::WithoutOptional<Returned>::type;
     auto hooks = std::make_shared<detail::SavedHooks>();
-    // An any is kept as it is: it would not nest in another one.
+    // An any is kept as it is, since it would not nest in another one.
     constexpr bool is_any = std::is_same_v<Packed, std::any>;
     hooks->pack = [pack = std::move(pack)](const Tensor& t) mutable {
       if constexpr (std::is_same_v<Packed, Returned>) {
@@ -95,7 +96,7 @@ class WithoutSavedHooks {
   const SavedHooks* saved_;
 };
 
-/// For the engine: drops what `node` unpacked, if anything.
+/// For the engine: drops the tensors that `node` unpacked.
 void drop_unpacked(const Node& node);
 
 }  // namespace detail

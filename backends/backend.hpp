@@ -1,4 +1,4 @@
-// What a kind of device offers besides kernels: its count, copies to and from the host, waiting, memory status.
+// What a kind of device offers besides kernels: the number of devices, copies to and from the host, waiting.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace weft {
 
-/// Work on a device is queued in program order on one in-order stream per device and thread-safe; these calls keep to
-/// that order. A failed call raises DeviceError naming the driver's function and code.
+/// Thread-safe. Work on a device is queued in program order on one in-order stream per device; these calls keep to that
+/// order. A failed call raises DeviceError with the driver's function and code.
 class WEFT_API Backend {
  public:
   virtual ~Backend() = default;
@@ -35,9 +35,9 @@ WEFT_API Backend* find_backend(DeviceType type);
 
 /// Number of devices of a kind that can be used now; 1 for cpu and meta.
 WEFT_API int device_count(DeviceType type);
-/// Why there is no such device, in words for the one who runs the program; empty where there is one.
+/// Why there is no such device, in words for the program's user; empty where there is one.
 WEFT_API std::string why_no_device(Device device);
-/// DeviceError that says so, unless there is such a device.
+/// DeviceError with that reason, unless there is such a device.
 WEFT_API void check_device(Device device, const char* op = nullptr, Location where = {});
 /// Waits until all work queued on the device is done. DeviceError where there is no such device.
 WEFT_API void synchronize(Device device);

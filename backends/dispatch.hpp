@@ -6,8 +6,7 @@
 // body runs instead, or NotImplementedError names the remedy.
 //
 // Conventions that hold for every kernel:
-//   * Inputs may be strided in any way, with zero and negative strides. `out` may be strided, but never overlaps
-//   itself.
+//   * Inputs may have any strides, zero and negative ones included. `out` may be strided, but never overlaps itself.
 //   * `out` may be the same memory as an input of equal layout (in-place); partial overlap never reaches a kernel.
 //   * Broadcasting is done by the caller: every operand already has the rank and sizes of `out`, with stride 0 where
 //     it repeats. An operand with `layout.host_scalar` set is one element in host memory (stride 0 everywhere).
@@ -29,7 +28,7 @@
 
 namespace weft {
 
-// The pointwise ops; functors/lists.hpp has their enumerators. Few kernels read those, and an op more adds one.
+// The pointwise ops; functors/lists.hpp has their enumerators. Few files need those, and every new op adds one.
 enum class UnaryOp : uint8_t;
 enum class BinaryOp : uint8_t;
 enum class CompareOp : uint8_t;
@@ -78,7 +77,7 @@ struct IndexPlan {
   int64_t strides[max_rank];  ///< of the indexed dimensions, in bytes
   int dims[max_rank];         ///< which dimension of the tensor each indexes, for errors
 };
-/// What a scatter does with the value that is there.
+/// How a scatter combines a value with the existing one.
 enum class Scatter : uint8_t { replace, sum, prod, max, min };
 
 struct AttentionSettings {
@@ -89,7 +88,7 @@ struct AttentionSettings {
 struct KernelTable {
   // Pointwise: floats of 16 bits are computed in f32. A host scalar operand has the compute type of the others.
   void (*unary)(UnaryOp, const View& out, const View& a);
-  /// out = formula's gradient for one input, from the incoming gradient g and the saved input or output.
+  /// out = the formula's gradient for its input, from the incoming gradient g and the saved input or output.
   void (*unary_gradient)(UnaryOp, const View& out, const View& g, const View& saved);
   void (*binary)(BinaryOp, const View& out, const View& a, const View& b);
   /// `out` is bool; a and b share one dtype.
@@ -101,7 +100,7 @@ struct KernelTable {
   void (*fill)(const View& out, Scalar value);
 
   // Reductions. `out` has the rank of `in`; a reduced dimension has size 1. Sums of 16-bit floats accumulate in f32.
-  // sum, prod: out dtype = in's (or i64 for integers and bool, or a wider float). max, min: NaN wins. any, all: out
+  // sum, prod: out dtype = in's (or i64 for integers and bool, or a wider float). max, min: NaN wins. any, all: out is
   // bool.
   void (*reduce)(Reduction, const View& out, const View& in);
   /// Index of the first extreme along `dim` (NaN wins) to `out` (i64, that dim has size 1).
@@ -207,7 +206,7 @@ struct KernelTable {
 extern KernelTable kernel_tables[device_type_count];
 
 namespace detail {
-/// The rows that calls go by: those above, or while somebody watches kernels, rows that tell them.
+/// The rows that calls use: those above or, while there is a kernel observer, rows that notify it.
 extern constinit std::atomic<const KernelTable*> active_tables[device_type_count];
 }  // namespace detail
 
@@ -216,14 +215,14 @@ inline const KernelTable& kernels(DeviceType type) {
 }
 inline const KernelTable& kernels(const View& view) { return kernels(view.layout.device_type); }
 
-/// The CPU's, which nobody watches: for single elements and copies that are no op's.
+/// The CPU's row without observers: for single elements and copies that belong to no op.
 inline const KernelTable& host_kernels() { return kernel_tables[static_cast<int>(DeviceType::cpu)]; }
 
 /// For kernels: raises DTypeError naming the kernel, the dtype and the device.
 [[noreturn]] void unsupported(const char* kernel, const View& view);
 /// For kernels: raises IndexError for `index` outside [-size, size) along `dim`.
 [[noreturn]] void index_out_of_range(int64_t index, int dim, int64_t size);
-/// For losses: raises IndexError for a target that is none of the classes. A device notes one as an index of the axis
+/// For losses: raises IndexError for a target outside the classes. A device reports one as an index along the axis
 /// `class_axis`.
 [[noreturn]] void target_out_of_range(int64_t target, int64_t classes);
 constexpr int class_axis = -1;

@@ -1,4 +1,4 @@
-// What the CPU finds in host memory, each in one pass over it: for whoever watches values.
+// Checks and statistics of values in host memory, each in one pass: for tools that watch values.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ struct NonFinite {
   bool any() const { return nan || inf; }
 };
 
-/// What stands in the elements of a view in host memory, laid out in any way; integers and 8-bit floats have none.
+/// Whether a view in host memory, of any layout, holds NaN or infinities; integers and 8-bit floats count as finite.
 NonFinite find_non_finite(const View& view);
 
 /// Moments and extremes are those of the finite elements.

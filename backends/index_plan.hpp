@@ -1,4 +1,4 @@
-// Indexing along one dimension, said as the kernels of indexing take it: a plan of one index.
+// Indexing along one dimension as an IndexPlan with one index.
 #pragma once
 
 #include "dispatch.hpp"
@@ -7,7 +7,7 @@ namespace weft {
 
 /// DTypeError unless i32 or i64.
 void check_index_type(const char* kernel, const View& index);
-/// What an index of any rank selects along `dim` of x: the index's dimensions stand in the place of that one. x has a
+/// The plan of an index of any rank along `dim` of x: the index's dimensions replace that one. x has at least one
 /// dimension, the selection at most max_rank.
 void plan_slices(IndexPlan& plan, View& base, const View& x, int dim, const View& index);
 

@@ -1,4 +1,4 @@
-// NaN and infinities: in views on any device, and in what kernels make.
+// Detection of NaN and infinities: in views on any device, and in the outputs of kernels.
 //
 // WEFT_CHECK_NAN=1 in the environment checks every kernel of the process.
 #pragma once
@@ -20,12 +20,12 @@ const char* text_of(cpu::NonFinite found);
 std::string shape_text(const View& view);
 /// "float32 [3] on cpu: 0 to 2, mean 1, 1 zero, 1 of 3 not finite"
 std::string values_text(const View& view);
-/// Whether the kernel overwrites what it reads there.
+/// Whether the output is also an input, which the kernel overwrites.
 bool is_input_too(const View& output, std::span<const View* const> inputs);
 /// "; inputs a; b", or nothing where there are none.
 std::string list_of(const char* label, const std::vector<std::string>& texts);
 
-/// Raises NonFiniteError where a kernel made a NaN or infinity from inputs that explain none.
+/// Raises NonFiniteError where a kernel makes a NaN without one in its inputs, or an infinity from finite inputs.
 class KernelCheck final : public KernelObserver {
  public:
   void before(const KernelCall& call) override;

@@ -1,12 +1,12 @@
-// Watching kernels: what ran, for which op and line of the program, on which views.
+// Observing kernels: what ran, for which op and line of the program, on which views.
 //
-// While nobody watches, the kernel table holds the backends' own pointers, so watching costs an unwatched program
-// nothing. The first observer of the process puts rows in front of them whose pointers are made from their signatures
-// and tell the observers before and after; the last observer to go takes them away. A thread that no observer looks at
-// then pays a test per kernel. Other threads may compute meanwhile: either row does the same work.
+// Without observers the kernel table holds the backends' own pointers, so observing costs nothing when unused. The
+// first observer of the process installs rows in front of them, generated from the signatures, that notify the
+// observers before and after each call; the last one to go removes them. A thread without observers then pays a test
+// per kernel. Other threads may compute meanwhile: either row does the same work.
 //
-// Observers see kernels only, those of weft::map among them. What is queued on a device has not run when `after` is
-// called: synchronise to time it or to read its results. Copies between devices and to the host pass by the table.
+// Observers see kernels only, those of weft::map included. Work queued on a device has not run when `after` is called:
+// synchronise to time it or to read its results. Copies between devices and to the host do not use the table.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,11 @@
 
 namespace weft {
 
-/// What stands for many ops: an optimizer's step, the forward of an autograd::Function, a part of a program. While it
-/// lives, observers are told that this thread's kernels run within it; of nested ones the innermost. `op` must outlive
-/// it.
+/// A unit of many ops: an optimizer's step, the forward of an autograd::Function, a part of a program. While it lives,
+/// KernelCall::within of this thread's kernels points to it, or to the innermost of nested ones. `op` must outlive it.
 class WEFT_API KernelScope {
  public:
-  /// `recorded`: a node of the graph will stand for all of it.
+  /// `recorded`: one node of the graph will represent all of it.
   explicit KernelScope(const char* op, Location where = {}, bool recorded = false);
   ~KernelScope();
   KernelScope(const KernelScope&) = delete;
@@ -31,7 +30,7 @@ class WEFT_API KernelScope {
   const char* const op;
   const Location where;
   const bool recorded;
-  /// Of this thread's scopes, counted from 1.
+  /// Counts this thread's scopes, from 1.
   const int64_t number;
 
  private:
@@ -43,7 +42,7 @@ struct KernelCall {
   const char* kernel;
   /// The value of the slot's leading enumerator (BinaryOp::mul, Reduction::sum, …); -1 where it has none.
   int variant;
-  /// The op of this thread that runs and the place that called it. Null outside of every op.
+  /// The op that this thread runs and the place that called it. Null outside every op.
   const char* op;
   Location where;
   /// Views with data; absent ones (a bias, a mask) are left out.
@@ -68,8 +67,8 @@ enum class ObserverScope : uint8_t {
   process,  ///< those of every thread: the observer is called from several threads at once
 };
 
-/// Installs an observer for the scope; the observer must outlive it. One of thread scope dies on its own thread, the
-/// newest first; one of process scope dies when no other thread computes.
+/// Installs an observer for the scope; the observer must outlive it. Guards of thread scope are destroyed on their own
+/// thread, newest first; those of process scope while no other thread computes.
 class WEFT_API ObserverGuard {
  public:
   explicit ObserverGuard(KernelObserver& observer, ObserverScope scope = ObserverScope::thread);
@@ -94,14 +93,15 @@ constexpr int output_count(std::string_view kernel) {
 }
 
 namespace detail {
-/// Called by a backend after it filled its row, which may happen while somebody watches.
+/// Called by a backend after it has filled its row, possibly while there are observers.
 void observe_new_kernels();
-/// Whether somebody looks at this thread's kernels.
+/// Whether this thread's kernels are observed.
 bool kernels_are_observed();
-/// Runs a kernel that passes by the table, and tells who looks. `inputs` and `outputs` may hold views without data.
+/// Runs a kernel that is not in the table, and notifies the observers. `inputs` and `outputs` may hold views without
+/// data.
 void run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
                   const std::function<void()>& run);
-/// Whether this thread's last kernel did its work and an observer threw after it. Asking forgets it.
+/// Whether this thread's last kernel did its work and an observer threw afterwards. The call resets it.
 bool failed_after_kernel();
 }  // namespace detail
 

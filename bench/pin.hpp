@@ -7,13 +7,13 @@ namespace weft::bench {
 
 class Pin {
  public:
-  /// All threads that there are, on `cores` of the cores that they may use now; nothing where the system refuses.
+  /// Pins all existing threads to `cores` of the cores that they may use now; does nothing where the system refuses.
   explicit Pin(int cores);
-  /// Threads may run again where they could before.
+  /// Lets threads run again where they could before.
   ~Pin();
   Pin(const Pin&) = delete;
   Pin& operator=(const Pin&) = delete;
-  /// Whether the threads have no more cores than were asked for.
+  /// Whether the threads are limited to the number of cores asked for.
   bool holds() const { return holds_; }
 
  private:

@@ -12,15 +12,15 @@
 namespace weft {
 
 struct AnomalyOptions {
-  /// Looks at every gradient that a node of this thread's backward passes hands on.
+  /// Checks every gradient that a node of this thread's backward passes sends on.
   bool backward = true;
-  /// Looks at the output of every kernel that this thread calls: NaN where no input is NaN, or an infinity where every
-  /// input is finite. Filling with a value is not looked at, so masks of -inf are fine.
+  /// Checks the output of every kernel that this thread calls, for NaN where no input is NaN and for infinities where
+  /// every input is finite. Filling with a value is not checked, so masks of -inf are fine.
   bool forward = false;
 };
 
-/// While one lives, the first NaN or infinity on this thread raises NonFiniteError. The values of a device are copied
-/// to the host to be looked at, which waits for the device.
+/// While one lives, the first NaN or infinity on this thread raises NonFiniteError. A device's values are copied to the
+/// host for the check, which waits for the device.
 class WEFT_API AnomalyGuard {
  public:
   explicit AnomalyGuard(AnomalyOptions options = {});

@@ -1,4 +1,5 @@
-// Checkpointing: memory for time. What the ops of a function would keep for backward is dropped and computed again.
+// Checkpointing trades time for memory: the tensors that the ops of a function keep for backward are dropped and
+// computed again (Chen et al. 2016).
 //
 //   Tensor h = checkpoint([&](const Tensor& x) { return block(x); }, x);
 #pragma once
@@ -24,7 +25,7 @@ class WEFT_API CheckpointCall {
   CheckpointCall(std::vector<Tensor> inputs, Function again, Location where);
   ~CheckpointCall();
   CheckpointCall(const CheckpointCall&) = delete;
-  /// In whose scope the function runs the first time.
+  /// The scope in which the function runs the first time.
   SavedTensorHooks hooks();
 
   struct State;
@@ -35,11 +36,11 @@ class WEFT_API CheckpointCall {
 
 }  // namespace detail
 
-/// `fn(inputs...)`, of which only the inputs are kept: when backward first needs a tensor that an op inside had saved,
-/// `fn` runs a second time on them, with the random state that it began with, and gives all of them. So `fn` must
-/// compute the same again: AutogradError where it saves other tensors than before, and where an input was written to
-/// since. Gradients are bitwise those without it; captured parameters get theirs; `create_graph` works; calls nest. It
-/// takes tensors, captures the rest, and returns anything. It and what it refers to must live until backward ran.
+/// `fn(inputs...)`, keeping only the inputs for backward: when backward first needs a tensor that an op inside saved,
+/// `fn` runs again on the inputs, from the same random state, and recomputes all of them. So `fn` must compute the same
+/// again: AutogradError where it saves other tensors than before, and where an input was written to since. Gradients
+/// are bitwise those without it; captured parameters get theirs; `create_graph` works; calls nest. `fn` takes tensors,
+/// captures the rest, and returns anything. It and what it refers to must live until backward has run.
 template <class F, class... Inputs>
 auto checkpoint_at(Location where, F fn, const Inputs&... inputs) {
   static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "capture what is no tensor");

@@ -16,26 +16,26 @@ namespace weft {
 struct GraphOptions {
   /// Names of leaves, such as `names_of(model)`.
   NamedTensors names = {};
-  /// Nodes do not know the shapes of their results. To learn them, every node's backward runs once on zeros: no hook is
-  /// called and no `.grad` changes, but it takes the time of a backward and calls what users wrote as `backward`.
+  /// Nodes do not know the shapes of their results. To find them, every node's backward runs once on zeros: no hook is
+  /// called and no `.grad` changes, but it takes the time of a backward and calls the user's own `backward` functions.
   bool shapes = true;
-  /// Of a larger graph, the nodes nearest to the tensor are taken, and the picture says so.
+  /// Of a larger graph only the nodes nearest to the tensor are taken, and the picture says so.
   size_t most_nodes = 300;
 };
 
-/// Memory that is kept for backward.
+/// Memory kept for backward.
 struct SavedBuffer {
   int64_t bytes = 0;
   /// How many nodes keep it.
   int users = 0;
-  /// It is the memory of a leaf (a weight, an input), which would be there anyway.
+  /// It is the memory of a leaf (a weight, an input), which exists anyway.
   bool of_leaf = false;
 };
 
 struct GraphNode {
-  /// As errors call it; "leaf" for a leaf.
+  /// The name that errors give; "leaf" for a leaf.
   std::string op;
-  /// Of a leaf that `GraphOptions::names` names.
+  /// A leaf's name from `GraphOptions::names`.
   std::string name = {};
   Location where = Location::none();
   bool leaf = false;
@@ -48,7 +48,7 @@ struct GraphNode {
   std::optional<Dims> shape = {};
   /// Indices into `Graph::buffers`.
   std::vector<size_t> saved = {};
-  /// Longest way to the tensor that was asked for, in edges.
+  /// Length of the longest path to the tensor that was drawn, in edges.
   int depth = 0;
 };
 
@@ -63,13 +63,13 @@ struct WEFT_API Graph {
 
   /// Bytes kept for backward alone, each buffer once.
   int64_t saved_bytes() const;
-  /// What `dot` (Graphviz) reads.
+  /// A graph for Graphviz' `dot`.
   std::string dot() const;
-  /// A picture that needs nothing else, readable on light and dark ground: inputs at the top, the tensor at the bottom.
+  /// A self-contained picture, readable on light and dark backgrounds: inputs at the top, the tensor at the bottom.
   std::string svg() const;
 };
 
-/// The graph that leads to `tensor`. Nothing of it is changed. AutogradError where it needs no gradient.
+/// The graph that leads to `tensor`, which is not changed. AutogradError where the tensor requires no gradient.
 WEFT_API Graph draw_graph(const Tensor& tensor, const GraphOptions& options = {}, Location where = {});
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Tensors with the names that the tools show.
+// Tensors with names for display by the tools.
 #pragma once
 
 #include <string>

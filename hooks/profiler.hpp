@@ -1,4 +1,4 @@
-// Where the time of a program goes, kernel by kernel, forward and backward.
+// Measures a program's time kernel by kernel, forward and backward.
 //
 //   Profiler profiler;
 //   profiler.start();
@@ -18,7 +18,7 @@
 namespace weft {
 
 struct ProfilerOptions {
-  /// Waits for a device after each of its kernels, so that the times are those of the work and not of its queueing.
+  /// Waits for a device after each of its kernels, so that times are of execution, not of queueing.
   bool synchronize = true;
   /// Events beyond this many are counted but not kept.
   size_t most_events = 1000000;
@@ -32,7 +32,7 @@ enum class ProfiledKind : uint8_t {
 struct ProfiledEvent {
   ProfiledKind kind = ProfiledKind::kernel;
   bool backward = false;
-  /// The op as the program called it, an optimizer's or a Function's name for all that it does; in backward the op
+  /// The op that the program called, or the name of the optimizer or Function for all that it runs; in backward the op
   /// whose gradient is computed.
   std::string op;
   /// Slot of the kernel table; empty for a node.
@@ -40,13 +40,13 @@ struct ProfiledEvent {
   Location where = Location::none();
   /// Nanoseconds since `start`.
   int64_t begin = 0, end = 0;
-  /// Bytes that the thread took from the CPU's allocator since its event before, blocks of over 64 bytes.
+  /// Bytes that the thread allocated on the CPU since its previous event; blocks of up to 64 bytes are not counted.
   int64_t allocated = 0;
   /// Of the first output.
   DType dtype = DType::f32;
   Dims shape = {};
   int thread = 0;
-  /// For a node: the index of the forward kernel that made it, if that was seen.
+  /// For a node: the index of the event of the forward kernel that made it, if there is one.
   std::optional<size_t> forward = {};
 };
 
@@ -56,20 +56,20 @@ struct TableOptions {
   size_t rows = 25;
 };
 
-/// Sees the kernels of all threads, and the graph's nodes of the thread that started it. Only one runs at a time. It
-/// must be stopped by the thread that started it, when no other computes; its end stops it.
+/// Records the kernels of all threads, and the graph's nodes that run on the thread that started it. Only one runs at a
+/// time. It must be stopped by the thread that started it, while no other computes; its destructor stops it.
 class WEFT_API Profiler {
  public:
   explicit Profiler(ProfilerOptions options = {});
   ~Profiler();
   Profiler(const Profiler&) = delete;
 
-  /// Forgets what an earlier run saw. ValueError while a profiler runs.
+  /// Drops the events of an earlier run. ValueError while a profiler runs.
   void start(Location where = {});
   /// ValueError unless it runs.
   void stop(Location where = {});
 
-  /// In order of their end. Nothing having run is fine.
+  /// In order of their end; may be empty.
   const std::vector<ProfiledEvent>& events() const;
   /// Ops by the time of their kernels, for a terminal.
   std::string table(const TableOptions& options = {}) const;

@@ -1,4 +1,4 @@
-// What the gradients of a training run do, step by step.
+// Records the gradients of a training run, step by step.
 //
 //   GradientRecorder recorder(model);
 //   io::GradientLog log(recorder, "runs/first");   // JSON lines, TensorBoard events and a page; optional
@@ -27,13 +27,13 @@
 namespace weft {
 
 struct RecorderOptions {
-  /// Only every so many steps is recorded; the others cost nothing.
+  /// Records every so many steps; the others cost nothing.
   int64_t every = 1;
-  /// Every so many recorded steps brings histograms.
+  /// Makes histograms every so many recorded steps.
   int64_t histogram_every = 10;
-  /// Watches what a model's modules return, and the gradients of that.
+  /// Watches the outputs of a model's modules, and their gradients.
   bool activations = true;
-  /// A long run keeps about so many steps in memory, evenly spread; `on_step` sees them all.
+  /// About how many steps a long run keeps in memory, evenly spread; `on_step` sees them all.
   int64_t kept_steps = 512;
 };
 
@@ -48,7 +48,7 @@ struct Observation {
 struct RecordedStep {
   int64_t step = 0;
   std::optional<double> loss;
-  /// In the order of `History::watched`; what was met later is missing at the end.
+  /// In the order of `History::watched`; shorter where more was watched later.
   std::vector<Observation> of;
 };
 
@@ -61,9 +61,9 @@ struct Watched {
   std::optional<int64_t> bad_value = {}, bad_gradient = {};
 };
 
-/// Everything that a recorder keeps.
+/// All that a recorder keeps.
 struct History {
-  /// Parameters in the order given, then activations as they were met.
+  /// Parameters in the order given, then activations in order of their first appearance.
   std::vector<Watched> watched;
   std::vector<RecordedStep> steps;
 };
@@ -79,23 +79,23 @@ struct Suspect {
   std::string text;
 };
 
-/// What looks wrong in a history, the worst first:
+/// Problems found in a history, the worst first:
 ///   non_finite  NaN or infinity in a value or a gradient;
 ///   exploding   the gradient's rms in the last steps is over 100 times its median before, or above 1e4;
 ///   vanishing   the gradient's rms is under 1/1000 of the median layer's, or under 1e-9;
 ///   dead        over 95 % of an activation, or all of a gradient, is exactly 0;
-///   frozen      no gradient ever came, or the weights did not move although one came.
+///   frozen      no gradient ever arrived, or the weights did not change although one did.
 WEFT_API std::vector<Suspect> find_suspects(const History& history);
 
-/// Watches the gradients of parameters through post-accumulate hooks, hence as backward left them, before clipping.
-/// Copies share one recorder; its hooks go with the last. Not for several training loops at once.
+/// Watches the gradients of parameters through post-accumulate hooks, so as backward leaves them, before clipping.
+/// Copies share one recorder, whose hooks are removed with the last. Not for several training loops at once.
 class WEFT_API GradientRecorder {
  public:
-  /// ValueError for a parameter that is undefined or no leaf, and for options below 1. A parameter that requires no
-  /// gradient is watched for its values alone.
+  /// ValueError for a parameter that is undefined or not a leaf, and for intervals or kept_steps below 1. For a
+  /// parameter that requires no gradient only values are watched.
   explicit GradientRecorder(NamedTensors parameters, RecorderOptions options = {}, Location where = {});
 
-  /// All parameters of a module, and what each module below it returns, under its path.
+  /// All parameters of a module, and the outputs of the modules below it, each under its path.
   template <class Module>
     requires requires(const Module& m) { m.named_parameters(); }
   explicit GradientRecorder(const Module& module, RecorderOptions options = {}, Location where = {})
@@ -103,17 +103,17 @@ class WEFT_API GradientRecorder {
     if (options.activations) watch_modules(module, "");
   }
 
-  /// Records an activation and, if one flows, its gradient; called in the forward. Several in one step under one name
-  /// are taken together.
+  /// Records an activation and, if one flows, its gradient; to be called in the forward. Several under one name in one
+  /// step are combined. ValueError where it is undefined; one that is not floating is ignored.
   void watch(const std::string& name, const Tensor& activation, Location where = {});
-  /// Ends a step, after the optimizer's.
+  /// Ends a step; to be called after the optimizer's step.
   void step(std::optional<double> loss = {}, Location where = {});
 
   /// False once a recorded value or gradient held NaN or infinity.
   bool finite() const;
   const History& history() const;
   std::vector<Suspect> suspects() const { return find_suspects(history()); }
-  /// Called at the end of every recorded step, with all that was seen in it.
+  /// Calls `call` at the end of every recorded step, with all that was observed in it.
   void on_step(std::function<void(const History&, const RecordedStep&)> call);
 
  private:
@@ -137,7 +137,7 @@ class WEFT_API GradientRecorder {
 
 /// One line of JSON with a step's statistics: {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"norm":…,…}}}}.
 WEFT_API std::string json_line(const History& history, const RecordedStep& step);
-/// The report as one self-contained page, for a file or a notebook: curves, heat map, histograms, suspects.
+/// The report as one self-contained HTML page, for a file or a notebook: curves, heat map, histograms, suspects.
 WEFT_API std::string report_html(const History& history, const std::string& title = "Gradients");
 
 }  // namespace weft

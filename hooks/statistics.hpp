@@ -16,21 +16,21 @@ struct Statistics {
   double norm = 0;       ///< square root of the sum of squares
   double low = 0, high = 0;
 
-  /// norm / √count: what a typical element is like, whatever the size of the tensor.
+  /// norm / √count: the typical magnitude of an element, whatever the size of the tensor.
   double rms() const;
   /// Share of elements that are exactly 0, in [0, 1].
   double zero_share() const;
-  /// As if both had been measured together.
+  /// Gives what measuring both together would have given.
   Statistics& operator+=(const Statistics& more);
 };
 
-/// Of a tensor of any dtype, layout and device but meta; a device's elements are copied to the host. Sums are taken in
-/// chunks, without overflow or underflow of squares; the result does not depend on the number of threads. ValueError
-/// for an undefined tensor.
+/// For a tensor of any dtype, layout and device; a device's elements are copied to the host. Sums are taken in chunks,
+/// without overflow or underflow of squares; the result does not depend on the number of threads. ValueError for an
+/// undefined tensor, DeviceError for one on meta.
 WEFT_API Statistics statistics(const Tensor& x, Location where = {});
 
-/// How many elements have which size: bin i of `positive` and `negative` holds those with 2^(i + lowest) <= |v| <
-/// 2^(i + lowest + 1). The outermost bins hold what lies beyond them too.
+/// Counts of elements by magnitude: bin i of `positive` and `negative` holds those with 2^(i + lowest) <= |v| <
+/// 2^(i + lowest + 1). The outermost bins include all elements beyond them.
 struct Histogram {
   static constexpr int lowest = -48;
   static constexpr int bins = 72;
@@ -40,7 +40,7 @@ struct Histogram {
   uint64_t count() const;
 };
 
-/// Of at most `samples` elements at equal distances. Errors as `statistics`.
+/// Counts at most `samples` elements at equal distances. Errors as `statistics`.
 WEFT_API Histogram histogram(const Tensor& x, int64_t samples = 65536, Location where = {});
 
 }  // namespace weft

@@ -15,7 +15,7 @@ namespace weft::io {
 class GrowingFile;
 
 /// Scalars and histograms over steps, for `tensorboard --logdir FOLDER`. Readers may follow the file as it grows. Tags
-/// are names such as "gradient/rms/head.weight"; a slash makes a group.
+/// are names such as "gradient/rms/head.weight"; the part before a slash is a group.
 class WEFT_API EventFile {
  public:
   /// Makes the folder and in it a new file `events.out.tfevents.<time>.<process>.weft`. IoError.
@@ -25,10 +25,10 @@ class WEFT_API EventFile {
 
   /// Values that are not finite are written as they are. IoError.
   void scalar(const std::string& tag, int64_t step, double value, Location where = {});
-  /// `statistics` gives what bins do not tell: extremes, sum, sum of squares. IoError.
+  /// `statistics` adds what bins do not have: extremes, sum, sum of squares. IoError.
   void histogram(const std::string& tag, int64_t step, const Histogram& bins, const Statistics& statistics,
                  Location where = {});
-  /// Hands everything to the system. IoError with the cause; what could not be written comes with the next flush.
+  /// Writes everything to the file. IoError with the cause; what could not be written is kept for the next flush.
   void flush(Location where = {});
   const Path& path() const { return path_; }
 

@@ -12,11 +12,11 @@
 
 namespace weft::io {
 
-/// A file in memory, as long as this lives. Writing to the bytes changes this process's copy, never the file. The file
-/// must not be shortened meanwhile.
+/// A file mapped into memory, as long as this lives. Writing to the bytes changes this process's copy, never the file.
+/// The file must not be truncated meanwhile.
 class WEFT_API MappedFile {
  public:
-  /// IoError where it cannot be opened or is no regular file, such as a folder or a pipe: that is never waited for.
+  /// IoError where it cannot be opened or is not a regular file; a pipe is refused without waiting for it.
   static std::shared_ptr<MappedFile> open(const Path& path, const char* op, Location where = {});
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -29,16 +29,16 @@ class WEFT_API MappedFile {
   size_t size_ = 0;
 };
 
-/// A file that appears under its name all at once: `commit` flushes the temporary file beside it and renames. Without a
-/// commit the old file stays and the temporary one is removed. A symbolic link is followed, the old file's permissions
-/// are kept. IoError with the path where anything fails.
+/// A file that is replaced atomically: `commit` flushes a temporary file beside it and renames that. Without a commit
+/// the old file stays and the temporary one is removed. Symbolic links are followed, the old file's permissions are
+/// kept. IoError with the path where anything fails.
 ///
-/// A process that is killed leaves its temporary file, `NAME.<16 digits>.weft-tmp`; whoever writes the same file next
-/// removes it. The writer's lock says which ones are in use, so several processes may write one file at once: each
-/// writes it whole, and the last one stays.
+/// A process that is killed leaves its temporary file, `NAME.<16 digits>.weft-tmp`; the next write of the same file
+/// removes it. A lock marks those in use, so several processes may write one file at once: each writes it whole, and
+/// the last one stays.
 class WEFT_API AtomicFile {
  public:
-  /// Makes the temporary file, so that what stands in the way is known before anything is computed.
+  /// Makes the temporary file, so that obstacles are found before anything is computed.
   AtomicFile(Path path, const char* op, Location where = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -54,7 +54,7 @@ class WEFT_API AtomicFile {
   void discard();
 
   Path path_;
-  /// What `path_` names behind symbolic links.
+  /// `target_` is `path_` with symbolic links resolved.
   std::string target_, temporary_;
   const char* op_;
   Location where_;
@@ -62,18 +62,18 @@ class WEFT_API AtomicFile {
   std::string buffer_;
 };
 
-/// A file that grows, such as a log. `add` never fails; `flush` hands over what was added, and what it could not write
-/// it keeps for the next time, so that a full disk leaves neither gaps nor torn lines once there is room again.
+/// A file that grows, such as a log. `add` never fails; `flush` writes what was added and keeps what it could not write
+/// for the next time, so that after a full disk there are neither gaps nor torn lines.
 class WEFT_API GrowingFile {
  public:
   /// Starts an empty file. IoError.
   GrowingFile(Path path, const char* op, Location where = {});
-  /// Writes what it still can.
+  /// Writes as much as it can.
   ~GrowingFile();
   GrowingFile(const GrowingFile&) = delete;
 
   void add(std::string_view bytes) { waiting_ += bytes; }
-  /// Bytes added and not written yet.
+  /// Number of bytes added but not written yet.
   size_t waiting() const { return waiting_.size(); }
   /// IoError with the cause.
   void flush(Location where = {});
@@ -86,14 +86,14 @@ class WEFT_API GrowingFile {
   std::string waiting_;
 };
 
-/// Replaces the file by `text`, all at once. IoError.
+/// Replaces the file by `text`, atomically. IoError.
 WEFT_API void write_file(const Path& path, std::string_view text, const char* op, Location where = {});
 
-/// The whole file. IoError where it cannot be read or is no regular file.
+/// The whole file. IoError where it cannot be read or is not a regular file.
 WEFT_API std::string read_file(const Path& path, const char* op, Location where = {});
 
-/// IoError where no file can be written under this name: the folder is missing, or may not be written to, or something
-/// other than a file has the name. For a start of a long run, before there is something to lose.
+/// IoError where no file can be written under this name: the folder is missing or not writable, or the name belongs to
+/// something other than a file. For a check at the start of a long run.
 WEFT_API void check_writable(const Path& path, const char* op, Location where = {});
 
 }  // namespace weft::io

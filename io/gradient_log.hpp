@@ -1,4 +1,5 @@
-// What a GradientRecorder sees, as files: JSON lines and TensorBoard events while the run goes, a page at its end.
+// Writes what a GradientRecorder observes to files: JSON lines and TensorBoard events during the run, a page at its
+// end.
 #pragma once
 
 #include <memory>
@@ -14,14 +15,14 @@ struct GradientLogOptions {
   std::string title = "Gradients";
 };
 
-/// Writes `gradients.jsonl`, an event file and `gradients.html` into a folder. The recorder stays alive as long as this
-/// does. Copying is not possible; one folder serves one run.
+/// Writes `gradients.jsonl`, an event file and `gradients.html` into a folder, which serves one run. Keeps the recorder
+/// alive.
 class WEFT_API GradientLog {
  public:
-  /// Makes the folder; files of an earlier run there are replaced. IoError. A step that cannot be written, as on a full
+  /// Makes the folder; files of an earlier run in it are replaced. IoError. A step that cannot be written, as on a full
   /// disk, does not end the run: stderr says why, and no more steps are written.
   GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options = {}, Location where = {});
-  /// Writes the page unless `save_page` did since the last step, so that a run that ends by an error has one too.
+  /// Writes the page unless `save_page` did since the last step, so that a run that ends with an error has one too.
   ~GradientLog();
   GradientLog(const GradientLog&) = delete;
 

@@ -1,4 +1,4 @@
-// What a training run leaves behind: a folder with one JSON line per step and a curve, and a line on the terminal.
+// The log of a training run: a folder with one JSON line per step and a curve, and a line on the terminal.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct StepMetrics {
   std::optional<double> val_loss = {};
 };
 
-/// Writes `metrics.jsonl` as the run goes and `curve.svg` at its end. On a terminal one line tells the step, its
-/// figures and the time left; elsewhere some twenty plain lines do. Speeds, whose names end in `_per_s`, are shown
+/// Writes `metrics.jsonl` during the run and `curve.svg` at its end. A terminal shows one line with the step, its
+/// figures and the time left; other outputs get some twenty plain lines. Speeds, whose names end in `_per_s`, are shown
 /// smoothed.
 ///
 ///   io::RunLog log("runs/first", 0, steps);
@@ -34,19 +34,19 @@ struct StepMetrics {
 ///   log.finish({.title = "First run", .x_label = "step"});
 class WEFT_API RunLog {
  public:
-  /// Makes the folder; an empty path stands for `runs/<date>-<time>`, a folder of this run's own. Metrics of an earlier
-  /// run there are replaced. `first` steps were done before, `last` is where the run ends. IoError.
+  /// Makes the folder; an empty path stands for a new folder `runs/<date>-<time>`. Metrics of an earlier run in it are
+  /// replaced. `first` is the number of steps done before, `last` that at the end of the run. IoError.
   RunLog(Path folder, int64_t first, int64_t last, Location where = {});
   ~RunLog();
   RunLog(RunLog&&) noexcept;
 
-  /// Adds a line {"step": …, name: value, …}; a figure may be absent from any step. A disk that is full does not end a
-  /// run: the lines are kept until they can be written, and stderr says so once.
+  /// Adds a line {"step": …, name: value, …}; any step may lack some figures. A full disk does not end a run: the lines
+  /// are kept until they can be written, and stderr says so once.
   void record(int64_t step, const Figures& figures);
   void record(const StepMetrics& metrics);
-  /// Ends the terminal's line, and draws the curve of the figures named, or of those whose names end in "loss" where
-  /// none is, or else of the first. A figure of every step is smoothed, one of few steps has dots. IoError where the
-  /// curve or lines of metrics cannot be written.
+  /// Ends the terminal's line, and draws the curve of the figures in `names`; where that is empty, of those whose names
+  /// end in "loss", or else of the first. A figure of every step is smoothed, one of few steps has dots. IoError where
+  /// the curve or lines of metrics cannot be written.
   void finish(const CurveOptions& options, const std::vector<std::string>& names = {}, Location where = {});
   const Path& folder() const;
 

@@ -17,13 +17,12 @@ using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
 
 /// Writes the tensors (any dtype, device and strides) and the metadata. The same input gives the same bytes: tensors by
-/// descending size of their dtype, then by name, row-major without gaps. The file appears all at once, so that a
-/// failure leaves an old one as it was. IoError; ValueError for an undefined tensor, a name or metadata that is no
-/// UTF-8, the name
-/// "__metadata__", and for two tensors that share memory.
+/// descending size of their dtype, then by name, row-major without gaps. The file is replaced atomically, so a failure
+/// leaves an old one as it was. IoError; ValueError for a tensor that is undefined or on meta, a name or metadata that
+/// is not UTF-8, the name "__metadata__", and for two tensors that share memory.
 WEFT_API void save_file(const TensorMap& tensors, const Path& path, const Metadata& metadata = {}, Location where = {});
 
-/// A safetensors file, opened and checked in full but for the elements. Copies share the mapping.
+/// A safetensors file, opened and fully checked except for the elements. Copies share the mapping.
 class WEFT_API SafeFile {
  public:
   struct Info {
@@ -41,8 +40,8 @@ class WEFT_API SafeFile {
   const Metadata& metadata() const;
   /// ValueError for an unknown name.
   const Info& info(const std::string& name, Location where = {}) const;
-  /// On the CPU the tensor is a window into the mapped file where its address is aligned, else a copy. Writing to it
-  /// never changes the file. FormatError for a bool that is neither 0 nor 1.
+  /// On the CPU the tensor is a view of the mapped file where its address is aligned, else a copy. Writing to it never
+  /// changes the file. ValueError for an unknown name, FormatError for a bool that is neither 0 nor 1.
   Tensor get(const std::string& name, Device device = {}, Location where = {}) const;
 
  private:

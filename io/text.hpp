@@ -19,16 +19,16 @@ namespace weft::io {
 WEFT_API std::string read_text(const Path& path, const std::vector<std::string>& extensions = {}, Location where = {});
 
 /// The characters of a text, numbered in order of their code points. Bytes that are not UTF-8 are characters of their
-/// own, so that `decode(encode(text))` is the text, whatever its bytes.
+/// own, so that `decode(encode(text))` is the text for any bytes.
 class WEFT_API Vocabulary {
  public:
   /// The distinct characters of `text`.
   explicit Vocabulary(std::string_view text);
 
   int64_t size() const { return static_cast<int64_t>(characters_.size()); }
-  /// All characters in order: a vocabulary made from this text is the same one.
+  /// All characters in order; a vocabulary made from this text is equal to this one.
   std::string text() const;
-  /// `text` as hexadecimal digits, for metadata that must be UTF-8, and back. FormatError for anything else.
+  /// text() as hexadecimal digits, for metadata, which must be UTF-8, and back. FormatError for other characters.
   std::string hex() const;
   static Vocabulary from_hex(std::string_view digits, Location where = {});
   /// i64 [characters]. ValueError for a character that is not in the vocabulary.
@@ -50,9 +50,11 @@ struct TextBatch {
 /// the device or on what was drawn before: training resumes at any batch.
 class WEFT_API TextLoader {
  public:
-  /// `tokens` is i64 [n], on any device; n must exceed `context`. ShapeError, DTypeError, ValueError.
+  /// ShapeError unless `tokens` is i64 [n] (on any device), ValueError unless batch and context are at least 1 and
+  /// n > context.
   TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed = 0, Location where = {});
 
+  /// Two new tensors on `device`.
   TextBatch batch(int64_t number, Device device = {}, Location where = {}) const;
   int64_t tokens() const { return tokens_.numel(); }
 
@@ -62,8 +64,8 @@ class WEFT_API TextLoader {
   uint64_t seed_;
 };
 
-/// The first part of a sequence [n, …] and the rest, which is `fraction` of it: views. ValueError unless 0 < fraction
-/// < 1.
+/// Splits a sequence [n, …] into its first part and the rest, which is `fraction` of it: views. ValueError unless
+/// 0 < fraction < 1.
 WEFT_API std::pair<Tensor, Tensor> split_tail(const Tensor& tokens, double fraction, Location where = {});
 
 }  // namespace weft::io

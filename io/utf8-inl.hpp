@@ -6,7 +6,7 @@
 
 namespace weft::io {
 
-/// Length in bytes of the character at the start of a text that is not empty; 1 where it is not well-formed UTF-8.
+/// Length in bytes of the first character of a non-empty text; 1 where that is not well-formed UTF-8.
 inline size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

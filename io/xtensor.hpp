@@ -16,8 +16,8 @@
 
 namespace weft {
 
-/// A tensor over the elements of an xarray, xtensor or strided adaptor, which lives as long as any view of them does.
-/// Shape and strides are the array's, row-major or not. ShapeError above 8 dimensions.
+/// A tensor over the elements of an xarray, xtensor or strided adaptor, which is kept alive as long as any view of
+/// them. Shape and strides are the array's. Errors as from_blob; ShapeError above 8 dimensions.
 template <class Array>
 Tensor from_xtensor(std::shared_ptr<Array> array, Location where = {}) {
   Dims shape, strides;
@@ -29,16 +29,15 @@ Tensor from_xtensor(std::shared_ptr<Array> array, Location where = {}) {
   return from_blob(first, shape, strides, std::shared_ptr<void>(std::move(array)), where);
 }
 
-/// The same for a temporary or moved array, which the tensor takes over. Write `from_xtensor(std::move(a))`, or hold
-/// the array in a shared_ptr.
+/// The same for a temporary or moved array, which the tensor takes over: `from_xtensor(std::move(a))`.
 template <class Array>
   requires(!std::is_lvalue_reference_v<Array>)
 Tensor from_xtensor(Array&& array, Location where = {}) {
   return from_xtensor(std::make_shared<std::remove_cvref_t<Array>>(std::move(array)), where);
 }
 
-/// An xtensor view of the tensor's elements, strides included; writing goes through. It does not keep the tensor alive,
-/// and autograd does not see what is written. DTypeError unless T is the element type; DeviceError unless the tensor is
+/// An xtensor view of the tensor's elements, strides included, also for writing. It does not keep the tensor alive, and
+/// autograd does not see writes. DTypeError unless T is the element type; DeviceError unless the tensor is
 /// on the CPU.
 template <class T>
 auto as_xtensor(const Tensor& tensor, Location where = {}) {

@@ -18,13 +18,13 @@
 
 namespace weft::math {
 
-/// float or double with the functions that formulas use. Dual holds it; functions given to map see Dual.
+/// float or double with the functions that formulas use. Dual contains it; functions given to map see Dual.
 template <std::floating_point T>
 struct Plain {
   T value;
 
   Plain() = default;
-  // Written out, here and in Dual: what is copied as a block stays in memory, and a loop over it becomes no SIMD code.
+  // Written out, here and in Dual: an object that is copied as a block stays in memory, and its loop is not vectorised.
   WEFT_FN Plain(const Plain& other) : value(other.value) {}
   WEFT_FN Plain& operator=(const Plain& other) {
     value = other.value;
@@ -45,7 +45,7 @@ struct Plain {
   friend WEFT_FN bool operator>(Plain a, Plain b) { return a.value > b.value; }
   friend WEFT_FN bool operator>=(Plain a, Plain b) { return a.value >= b.value; }
 
-#if !defined(__FAST_MATH__)  // reassociation would break what rounding is used for; compilers have vector functions
+#if !defined(__FAST_MATH__)  // reassociation would break error-free sums; compilers then have vector functions
   friend WEFT_FN Plain exp(Plain x) { return weft::detail::fast_exp(x.value); }
   friend WEFT_FN Plain expm1(Plain x) { return weft::detail::fast_expm1(x.value); }
   friend WEFT_FN Plain tanh(Plain x) { return weft::detail::fast_tanh(x.value); }
@@ -58,14 +58,14 @@ struct Plain {
 #endif
   friend WEFT_FN Plain abs(Plain x) { return std::fabs(x.value); }
   friend WEFT_FN Plain select(bool mask, Plain a, Plain b) { return weft::detail::choose(mask, a.value, b.value); }
-  /// slope * factor, where a slope of 0 stays 0 whatever the factor: what does not depend on an input has no share in
-  /// its infinities. The compiler drops the terms that are 0 from the start.
+  /// slope * factor, where a slope of 0 stays 0 whatever the factor: a term that does not depend on an input gets none
+  /// of its infinities. The compiler drops terms that are the constant 0.
   friend WEFT_FN Plain along(Plain slope, Plain factor) {
     return weft::detail::choose(slope.value == T(0), T(0), slope.value * factor.value);
   }
 };
 
-// C's functions where there is no overload above, which would be the better one.
+// C's functions, for those that have no overload above; an overload is the better match.
 #define WEFT_PLAIN_FUNCTION(name)     \
   template <std::floating_point T>    \
   WEFT_FN Plain<T> name(Plain<T> x) { \
@@ -153,7 +153,7 @@ struct Dual {
   WEFT_FN Dual(const V& v, const F& slope_at) : value(v) {
     fill(slope_at);
   }
-  // Constant indices, so that the slopes become registers before any loop is looked at.
+  // Constant indices, so that the slopes are in registers before loops are optimised.
   template <class F>
   WEFT_FN void fill(const F& slope_at) {
     [&]<int... k>(std::integer_sequence<int, k...>) __attribute__((always_inline)) {
@@ -192,14 +192,14 @@ template <std::floating_point T>
 using Number = Dual<Plain<T>, 0>;
 
 /// An integer, as an element of an integer tensor. Division, functions such as exp, and arithmetic with a C++ double
-/// leave the integers: they give a Number<float>, as the ops of the same name give float32.
+/// do not stay integers: they give a Number<float>, as the ops of the same name give f32.
 struct Whole {
   int64_t value = 0;
 
   Whole() = default;
   template <std::integral A>
   WEFT_FN Whole(A number) : value(static_cast<int64_t>(number)) {}
-  // A conversion in one direction only, so that `x > 0 ? x : 0.5` has a type.
+  // A conversion in one direction only, so that `x > 0 ? x : 0.5` has a common type.
   template <std::floating_point A>
   WEFT_FN operator A() const {
     return static_cast<A>(value);
@@ -221,9 +221,9 @@ struct Whole {
   static WEFT_FN Whole wrapped(uint64_t bits) { return Whole(static_cast<int64_t>(bits)); }
 };
 
-// What follows are templates that take their arguments as they are, so that no conversion makes C's functions fit too.
+// Templates, which take their arguments unconverted, so that C's functions never match as well.
 
-/// Arguments of which one at least is a Whole. Integers stay with it; one that is no integer takes it along.
+/// Arguments of which at least one is a Whole. With integers the result is a Whole, with other numbers it is not.
 template <class... A>
 concept WithWhole = (std::same_as<A, Whole> || ...) &&
                     ((std::same_as<A, Whole> || Arithmetic<A> || std::same_as<A, Number<float>>)&&...);
@@ -247,7 +247,7 @@ WEFT_FN auto apply_whole(const A&... a) {
 
 }  // namespace detail
 
-// Also for a Whole and an integer, which some compilers find as near to a built-in operator.
+// Also for a Whole and an integer, where some compilers find a built-in operator an equally good match.
 #define WEFT_WHOLE_OPERATOR(op)                                                      \
   template <class A, class B>                                                        \
     requires(WithWhole<A, B> && !(std::same_as<A, Whole> && std::same_as<B, Whole>)) \

@@ -1,6 +1,5 @@
-// Elementary functions of one float or double without a branch or a table, so that a loop over them becomes SIMD code
-// in whatever file it stands: exp, expm1, log, log1p, tanh, sqrt and floor, f32 within 2 ulp; what map/dual.hpp
-// computes with.
+// Elementary functions of one float or double without branches or tables, so that compilers vectorise loops over them
+// in any file: exp, expm1, log, log1p, tanh, sqrt and floor, f32 within 2 ulp. For map/dual.hpp.
 #pragma once
 
 #include <bit>
@@ -9,7 +8,7 @@
 #include "../backends/functors/number_format.hpp"
 #include "../tensor/number.hpp"
 
-// The same bits whether the processor can multiply and add at once or not; GCC is told so where the loop is made.
+// No fused multiply-add, so that all processors give the same bits; for GCC the loop's attribute says so.
 #if defined(__clang__)
 #pragma float_control(push)
 #pragma clang fp contract(off)
@@ -17,7 +16,7 @@
 
 namespace weft::detail {
 
-/// mask ? a : b, by bits: as a branch it would keep a loop from becoming SIMD code, since arithmetic may trap.
+/// mask ? a : b, by bits: a branch would keep a loop from being vectorised, since arithmetic may trap.
 template <class T>
 WEFT_FN T choose(bool mask, T a, T b) {
   using Bits = typename NumberFormat<T>::Bits;
@@ -62,7 +61,7 @@ WEFT_FN double exp_tail(double r) {
   constexpr auto& c = NumberFormat<double>::exp_tail;
   return polynomial(r, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]);
 }
-/// x held between low and high; NaN stays NaN.
+/// x limited to [low, high]; NaN stays NaN.
 template <class T>
 WEFT_FN T bounded(T x, T low, T high) {
   const T below = choose(x > high, high, x);
@@ -121,7 +120,7 @@ WEFT_FN SplitNumber<T> split_number(T x) {
   const T e = std::bit_cast<T>((shifted >> Format::mantissa) | Format::whole_pattern);
   return {std::bit_cast<T>(fraction), e - (Format::whole + Format::bias)};
 }
-/// The logarithm's values off the positive numbers.
+/// The logarithm of 0, negative numbers, infinity and NaN.
 template <class T>
 WEFT_FN T log_edges(T x, T result) {
   constexpr T infinity = static_cast<T>(__builtin_inff());
@@ -142,7 +141,7 @@ WEFT_FN T fast_log1p(T x) {
   const T u = x + T(1), back = u - T(1);
   const T lost = (T(1) - (u - back)) + (x - back);  // x + 1 = u + lost, exactly
   const auto [m, e] = split_number(u);
-  // The exponent of a large u has no normal inverse, and what it lost does not count.
+  // The exponent of a large u has no normal inverse, and its lost part is negligible.
   const T scaled = lost * power_of_two(choose(e > T(100), T(0), -e)) * choose(e > T(100), T(0), T(1));
   return choose(x == T(0), x, log_edges(u, log_core((m - T(1)) + scaled, e)));
 }

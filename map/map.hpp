@@ -2,8 +2,8 @@
 //
 //   Tensor y = weft::map([](auto x, auto y) { return x * exp(-y); }, a, b);
 //
-// The lambda takes `auto` arguments and may use + - * /, comparisons, select(mask, a, b), C++ numbers, what it captured
-// by value, and every pointwise op by its name (exp, tanh, pow, maximum, gelu_erf, …; no `using` is needed). It is
+// The lambda takes `auto` arguments and may use + - * /, comparisons, select(mask, a, b), C++ numbers, captures by
+// value, and every pointwise op by its name (exp, tanh, pow, maximum, gelu_erf, …; no `using` is needed). It is
 // compiled for numbers, for dual numbers (the gradient) and for dual numbers of dual numbers (the second derivative):
 // each is one loop that reads the operands once. docs/map.md has more.
 #pragma once
@@ -31,12 +31,12 @@ Tensor map_over(const F& f, const Operands&... operands) {
 
 }  // namespace detail
 
-/// f of the elements of the operands, which broadcast and are promoted as in other ops; at most six, tensors or C++
-/// numbers. A new contiguous tensor: of the operands' dtype where f gives a number (float32 where integers left the
-/// integers: x / y, exp(x), x * 0.5), bool where it gives a bool. The computation runs in float32 for the 16-bit floats
-/// and in int64 for integers. Twice differentiable in floating operands; a third derivative is a NotImplementedError.
-/// f is copied into the graph and may be called from several threads at once: it must not change what it captured.
-/// ShapeError where shapes do not broadcast, DeviceError where devices differ, NotImplementedError off the CPU.
+/// f applied elementwise to the operands, which broadcast and are promoted as in other ops; at most six, tensors or C++
+/// numbers. A new contiguous tensor: of the operands' dtype where f gives a number (f32 where integers give a fraction:
+/// x / y, exp(x), x * 0.5), bool where it gives a bool. The computation runs in f32 for the 16-bit floats and in i64
+/// for integers. Twice differentiable in floating operands; NotImplementedError for a third derivative. f is copied
+/// into the graph and may be called from several threads at once: it must not change its captures. ShapeError where
+/// shapes do not broadcast, DeviceError where devices differ, NotImplementedError off the CPU.
 template <class F>
 Tensor map(const F& f, const Operand& a) {
   return detail::map_over(f, a);

@@ -1,11 +1,11 @@
 // The loops that weft::map makes of a function: its values, its gradients and its second derivatives, each as SIMD
 // code.
 //
-// A loop is one function into which everything that it calls is inlined before anything else is decided, so that it
-// depends neither on what else the file holds nor on the level of optimisation. Three things do that for GCC: Element
-// loops call their body directly, and no function between them and the formula is always_inline, because GCC may look
-// at such a one before what it calls is ready; `flatten` inlines the formula and what it calls without regard to size;
-// the level and the contraction of the loop are said in an attribute.
+// A loop is one function into which all callees are inlined first, so that its code depends neither on the rest of the
+// file nor on the level of optimisation. For GCC this takes three things: loops call their body directly, with no
+// always_inline function between them and the formula, because GCC may process one before its callees are ready;
+// `flatten` inlines the formula and its callees whatever their size; an attribute sets the loop's optimisation level
+// and contraction of products and sums.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 #define WEFT_MAP_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-// Loops for AVX2 and AVX-512 beside those for the processor that the file is compiled for.
+// Loops for AVX2 and AVX-512, besides those for the target that the file is compiled for.
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define WEFT_MAP_TARGETS
@@ -61,7 +61,7 @@ struct MapProgram {
   std::shared_ptr<const void> (*keep)(const void* function);
 };
 
-// Runs body(0), body(1), … body(count - 1), which depend on one another in nothing.
+// Runs body(0), body(1), … body(count - 1), which are independent of one another.
 template <class Body>
 __attribute__((WEFT_MAP_SIMD)) void map_loop(const Body body, int64_t count) {
   WEFT_MAP_INDEPENDENT for (int64_t i = 0; i < count; ++i) body(i);
@@ -95,7 +95,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
   static constexpr int n = sizeof...(k);
   template <size_t, class T>
   using Each = T;
-  /// In the loop's own memory where that costs nothing: what it captured then stays in registers.
+  /// A copy in the loop where that costs nothing, so that captures stay in registers.
   using Stored = std::conditional_t<std::is_trivially_copyable_v<F>, const F, const F&>;
 
   template <class T>
@@ -103,7 +103,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
   /// With one derivative for each input.
   template <class T>
   using Dual = math::Dual<math::Plain<T>, n>;
-  /// With the derivative along one direction, of which there is one derivative for each input.
+  /// With the derivative along one direction, which itself has one derivative for each input.
   template <class T>
   using SecondDual = math::Dual<Dual<T>, 1>;
 
@@ -117,7 +117,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
     else if constexpr (std::is_integral_v<R> || std::is_same_v<R, math::Whole>) return int64_t();
     else return float();
   }
-  /// What an output of the function is stored as, where its inputs are T.
+  /// The element type of the function's output, where its inputs are T.
   template <class T>
   using Element = decltype(element_of<T>());
   static constexpr bool differentiable = !std::is_same_v<Returned<Number<float>>, bool>;
@@ -192,7 +192,7 @@ struct MapLoops<F, std::index_sequence<k...>> {
   static void run(const void* function, void* const* p, int64_t count) {
     loop(Body(*static_cast<const F*>(function), p), count);
   }
-  /// Every level costs compile time: `levels` of them are made, and the highest serves those above.
+  /// Every SIMD level costs compile time: the first `levels` are compiled, and the highest of them serves those above.
   template <class Body, int levels>
   static constexpr MapLoop loops() {
 #if defined(WEFT_MAP_TARGETS)

@@ -149,8 +149,8 @@ void check_integers(BinaryOp op, const Operand& b, const Prepared<2>& p) {
 }
 
 Tensor reuse_or_make(const Operand& a, const Operand& b) {
-  if (a.temporary && may_become_result(a.tensor())) return as_result(a);
-  if (b.temporary && may_become_result(b.tensor())) return as_result(b);
+  if (a.temporary && can_reuse_as_result(a.tensor())) return as_result(a);
+  if (b.temporary && can_reuse_as_result(b.tensor())) return as_result(b);
   return make_like(a.tensor());
 }
 
@@ -258,7 +258,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   const Operand left(a);
   if (info.kind == PointwiseKind::floating) check_floating(a);
   const DType promoted = result_type(left, b);
-  if (is_floating(promoted) && !is_floating(a.dtype())) raise_unfit_target(promoted, a);
+  if (is_floating(promoted) && !is_floating(a.dtype())) raise_target_dtype(promoted, a);
   Prepared<2> p;
   prepare(p, {&left, &b}, info.kind, a.dtype());
   if (!(p.shape == a.shape())) {

@@ -61,7 +61,7 @@ void check_floating(const Tensor& t) {
                      .remedy = "convert it with to(weft::f32)"});
 }
 
-void raise_unfit_target(DType dtype, const Tensor& target) {
+void raise_target_dtype(DType dtype, const Tensor& target) {
   raise<DTypeError>({.problem = fmt::format("a {} result cannot be written into {}", name(dtype), name(target.dtype())),
                      .remedy = "use the out-of-place form, or convert the target first"});
 }

@@ -1,4 +1,8 @@
-// New tensors: filled, copied from C++ containers, or wrapped around memory that is already there.
+// New tensors: filled, copied from C++ containers, or wrapped around existing memory. They are contiguous (from_blob
+// aside), and f32 on the CPU unless the options or the function say otherwise.
+//
+// ShapeError for a negative size and for more than 8 dimensions or 2^63 - 1 bytes, DeviceError where there is no such
+// device, OutOfMemoryError, ValueError for requires_grad with a dtype that has no gradient.
 #pragma once
 
 #include <initializer_list>
@@ -10,23 +14,24 @@
 
 namespace weft {
 
-/// Elements are not set.
+/// Uninitialised elements.
 WEFT_API Tensor empty(const Dims& shape, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
 /// The dtype follows `value` (bool, i64 or f32) unless given. ValueError where an integer dtype does not hold it.
 WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
+/// The same with the shape, dtype and device of `like`; strides and requires_grad are not copied.
 WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
 WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
 WEFT_API Tensor ones_like(const Tensor& like, Location where = {});
 WEFT_API Tensor full_like(const Tensor& like, Scalar value, Location where = {});
-/// start, start + step, … before stop. i64 where all three are integers, else f32, unless a dtype is given. ValueError
-/// for step 0 or a step away from stop.
+/// start, start + step, … before stop: 1-d. i64 where all three are integers, else f32, unless a dtype is given.
+/// ValueError for a step of 0, and for one that leads away from stop.
 WEFT_API Tensor arange(Scalar stop, TensorOptions options = {}, Location where = {});
 WEFT_API Tensor arange(Scalar start, Scalar stop, Scalar step = 1, TensorOptions options = {}, Location where = {});
-/// `count` values from first to last, both included.
+/// `count` equidistant values from first to last, both included: 1-d. ValueError for a negative count.
 WEFT_API Tensor linspace(double first, double last, int64_t count, TensorOptions options = {}, Location where = {});
-/// Ones on the diagonal.
+/// [rows, columns], square unless columns are given: ones on the diagonal, zeros elsewhere.
 WEFT_API Tensor eye(int64_t rows, std::optional<int64_t> columns = {}, TensorOptions options = {}, Location where = {});
 
 // The same with a dtype or a device instead of options: `zeros({2, 3}, f64)`.
@@ -71,7 +76,7 @@ WEFT_API Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, 
 [[noreturn]] WEFT_API void raise_ragged(Location where);
 [[noreturn]] WEFT_API void raise_count(size_t values, const Dims& shape, Location where);
 
-// Literals of type double are f32 tensors unless asked otherwise, those of type int i64, as in PyTorch.
+// As in PyTorch, literals of type double give f32 and those of type int i64, unless a dtype is given.
 template <class T>
 constexpr DType literal_type() {
   if (std::is_same_v<T, double>) return default_dtype;
@@ -84,7 +89,7 @@ TensorOptions literal_options(O option) {
   return options;
 }
 
-/// std::vector, std::array, std::span and their kin, of numbers or of such containers.
+/// std::vector, std::array, std::span and the like, of numbers or of such containers.
 template <class R>
 concept Container = requires(const R& r) {
   r.size();
@@ -100,7 +105,7 @@ template <Container R>
 struct ElementOf<R> {
   using type = typename ElementOf<typename R::value_type>::type;
 };
-// The shape of nested containers goes by the first of each level; all must agree with it.
+// The shape of nested containers, by the first of each level; flatten checks that the others agree.
 template <class R>
 void measure(const R& values, Dims& shape) {
   if constexpr (Container<R>) {
@@ -143,7 +148,8 @@ Tensor from_container(const R& values, const TensorOptions& options, Location wh
 }
 }  // namespace detail
 
-/// A 0-d tensor. int gives i64 and double f32, as PyTorch's literals do, unless `options` say otherwise.
+/// A 0-d tensor. As in PyTorch, int gives i64 and double f32, unless `options` have a dtype. ValueError where an
+/// integer dtype does not hold the value; so for all below.
 template <Arithmetic T, class O = TensorOptions>
 Tensor tensor(T value, O options = {}, Location where = {}) {
   return detail::from_elements(&value, dtype_of<T>(), {}, detail::literal_options<T>(options), where);
@@ -163,22 +169,23 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
               Location where = {}) {
   return detail::from_nested<T>(matrices, detail::literal_options<T>(options), where);
 }
-/// A copy of a std::vector, std::array or std::span of numbers or, nested, of such containers; ShapeError where those
-/// of one level differ in size, ValueError where an integer dtype does not hold an element.
+/// A copy of a std::vector, std::array or std::span of numbers or, nested, of such containers. ShapeError where those
+/// of one level differ in size.
 template <detail::NumberContainer R, class O = TensorOptions>
 Tensor tensor(const R& values, O options = {}, Location where = {}) {
   using T = std::remove_const_t<typename detail::ElementOf<R>::type>;
   return detail::from_container<T>(values, detail::literal_options<T>(options), where);
 }
-/// A copy of the elements in the given shape. ShapeError where the count does not fit, ValueError as above.
+/// A copy of the elements, in row-major order, in the given shape. ShapeError where the count does not fit.
 template <Arithmetic T, class O = TensorOptions>
 Tensor tensor(std::span<const T> values, const Dims& shape, O options = {}, Location where = {}) {
   if (static_cast<int64_t>(values.size()) != shape.product()) detail::raise_count(values.size(), shape, where);
   return detail::from_elements(values.data(), dtype_of<T>(), shape, detail::literal_options<T>(options), where);
 }
 
-/// A tensor over memory somebody else owns, without a copy. `owner`, if given, is kept as long as any view lives.
-/// Strides count elements and may be negative; left out, the memory is row-major.
+/// A CPU tensor over memory that it does not own, without a copy. `data` is the address of element [0, 0, …]. `owner`,
+/// if given, is kept as long as any view lives. Strides count elements and may be negative; without them the memory is
+/// row-major. ShapeError unless there is one stride for each size, ValueError for a null pointer and a non-empty shape.
 template <class T>
 Tensor from_blob(T* data, const Dims& shape, std::shared_ptr<void> owner = {}, Location where = {}) {
   return detail::wrap_memory(data, shape, {}, {.dtype = dtype_of<T>()}, std::move(owner), where);

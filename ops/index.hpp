@@ -1,11 +1,14 @@
 // Reading and writing by tensors of indices along one dimension. Indices are of any integer type (a float or bool
-// index is a DTypeError) and on the device of the data; negative ones count from the end, and one outside
-// [-size, size) is an IndexError that is raised before anything is written. Results are new contiguous tensors. Terms
-// that meet in one place are added in row-major order of the indices, and of values that meet the last wins, whatever
-// the number of threads. A 0-d tensor counts as one of shape [1]. Sources have x's dtype: nothing is promoted. Kernels
-// read i32 and i64: indices of other types are converted to i64 first, 8 bytes each.
+// index is a DTypeError) and on the device of the data (else DeviceError); negative ones count from the end, and one
+// outside
+// [-size, size) is an IndexError that is raised before anything is written. IndexError, too, for a dimension that x
+// lacks. Results are new contiguous tensors. Where several terms are added to one element, they are added in row-major
+// order of the indices, and where several values are written to one, the last wins, whatever the number of threads. A
+// 0-d tensor counts as one of shape [1]. Sources have x's dtype (else DTypeError) and device: nothing is promoted.
+// Kernels read i32 and i64: indices of other types are converted to i64 first, 8 bytes each.
 //
-// The forms with _ write into x and return it. A source or index that shares x's memory is read as it was before.
+// The forms with _ write into x and return it; errors of in-place writes are in <weft/tensor/methods.hpp>. A source or
+// index that shares x's memory is read as it was before.
 #pragma once
 
 #include <optional>
@@ -14,35 +17,37 @@
 
 namespace weft {
 
-/// The slices of x at `index` (1-d or 0-d) along dim: size(dim) of the result is the number of indices.
+/// The slices of x at `index` (1-d or 0-d) along dim: size(dim) of the result is the number of indices. ShapeError for
+/// an index of higher rank, here and in the next two.
 WEFT_API Tensor index_select(const Tensor& x, int dim, const Tensor& index, Location where = {});
-/// x with `alpha` times the slices of `source` added at `index` along `dim`; duplicates add. source has x's shape but
-/// for size(dim), which is the number of indices. DTypeError for a fractional alpha among integers.
+/// x with `alpha` times the slices of `source` added at `index` along `dim`; duplicates add. source has x's shape,
+/// except that size(dim) is the number of indices (else ShapeError). DTypeError for a fractional alpha with integers.
 WEFT_API Tensor index_add(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
                           Location where = {});
 WEFT_API const Tensor& index_add_(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
                                   Location where = {});
 /// x with the slices at `index` replaced by those of `source`, shaped as for index_add; the last of duplicates wins.
-/// Every dtype. The gradient of x is 0 there; a slice of source gets what flows into its place, overwritten or not.
+/// Any dtype. The gradient of x is 0 there; each slice of source gets the gradient at its index, overwritten or not.
 WEFT_API Tensor index_copy(const Tensor& x, int dim, const Tensor& index, const Tensor& source, Location where = {});
 WEFT_API const Tensor& index_copy_(const Tensor& x, int dim, const Tensor& index, const Tensor& source,
                                    Location where = {});
 /// x with the slices at `index` filled with `value`, a number or 0-d tensor (else ShapeError), converted to x's dtype.
+/// ValueError where an integer dtype does not hold the number.
 WEFT_API Tensor index_fill(const Tensor& x, int dim, const Tensor& index, const Operand& value);
 WEFT_API const Tensor& index_fill_(const Tensor& x, int dim, const Tensor& index, const Operand& value);
 
 /// x's slices at an `index` of any shape along `axis`: x.shape[:axis] + index.shape + x.shape[axis + 1:]. Without an
-/// axis, elements of x seen flat in row-major order, in index's shape. Duplicates add in the gradient.
+/// axis, elements of x flattened in row-major order, in index's shape. Duplicates add in the gradient.
 WEFT_API Tensor take(const Tensor& x, const Tensor& index, std::optional<int64_t> axis = {}, Location where = {});
-/// x, seen flat, with the elements of `source` put at `index`, or added with `accumulate`. ShapeError unless both have
-/// equally many elements.
+/// x with the elements of `source` at `index`, or with `accumulate` added there; the indices count x's elements in
+/// row-major order. ShapeError unless source and index have equally many elements.
 WEFT_API Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
                     Location where = {});
 WEFT_API const Tensor& put_(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false,
                             Location where = {});
 
-/// Rows of weight [count, width] at `indices` of any shape: [..., width]. The row `padding_idx`, unless it is negative,
-/// gets no gradient; IndexError where there is no such row.
+/// Rows of weight [count, width] at `indices` of any shape [...]: [..., width]. The row `padding_idx`, unless it is
+/// negative, gets no gradient; IndexError where there is no such row. ShapeError unless weight is 2-d.
 WEFT_API Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1, Location where = {});
 
 }  // namespace weft

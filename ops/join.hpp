@@ -1,4 +1,5 @@
-// Joining tensors, and repeating one. Results are new contiguous tensors of the operands' common dtype.
+// Joining tensors, and repeating one. Results are new contiguous tensors of the operands' common dtype. IndexError for
+// a dimension that the result lacks, DeviceError where the operands' devices differ.
 #pragma once
 
 #include <initializer_list>
@@ -8,19 +9,19 @@
 
 namespace weft {
 
-/// The tensors one after the other along dim; all other sizes must be equal (ShapeError). 1-d tensors without elements
-/// are passed over. ValueError for no tensors at all.
+/// The tensors one after the other along dim. 1-d tensors without elements are passed over. ShapeError where another
+/// size differs and for 0-d tensors, ValueError for no tensors at all.
 WEFT_API Tensor cat(std::span<const Tensor> tensors, int dim = 0, Location where = {});
-/// Tensors of one shape side by side along a new dimension.
+/// Tensors of one shape (else ShapeError) side by side along a new dimension dim. ValueError for no tensors at all.
 WEFT_API Tensor stack(std::span<const Tensor> tensors, int dim = 0, Location where = {});
 
 WEFT_API Tensor cat(std::initializer_list<Tensor> tensors, int dim = 0, Location where = {});
 WEFT_API Tensor stack(std::initializer_list<Tensor> tensors, int dim = 0, Location where = {});
 
-/// x laid side by side repeats[i] times along dimension i. `repeats` may name more dimensions than x has (they come
-/// first), not fewer.
+/// x repeated repeats[i] times along dimension i. `repeats` may have more entries than x has dimensions (the new ones
+/// come first); ShapeError for fewer. ValueError for a negative one.
 WEFT_API Tensor repeat(const Tensor& x, const Dims& repeats, Location where = {});
-/// As repeat, where missing leading repeats are 1.
+/// As repeat, with missing leading entries taken as 1.
 WEFT_API Tensor tile(const Tensor& x, const Dims& repeats, Location where = {});
 
 }  // namespace weft

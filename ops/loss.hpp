@@ -1,6 +1,9 @@
 // Losses. Each is differentiable to any order in its floating-point arguments, and takes its options as
-// `{.reduction = LossReduction::sum, ...}`. Where x and y broadcast, two tensors of different shapes give a warning. A
-// function of your own with one of these names, which takes `const Tensor&`, is the better match where both can be
+// `{.reduction = LossReduction::sum, ...}`. Results are 0-d or, with LossReduction::none, have the shape of the single
+// losses. Where x and y broadcast, two tensors of different shapes give a warning.
+//
+// DTypeError unless x (the logits) is floating, DeviceError where devices differ, ShapeError where shapes do not fit. A
+// function of your own that has one of these names and takes `const Tensor&` is the better match where both can be
 // called.
 #pragma once
 
@@ -8,7 +11,7 @@
 
 namespace weft {
 
-/// What becomes of the losses of single elements.
+/// How the losses of single elements are combined.
 enum class LossReduction : uint8_t { none, mean, sum };
 
 struct LossOptions {
@@ -16,19 +19,20 @@ struct LossOptions {
 };
 
 struct CrossEntropyOptions {
-  /// [C], floating: each class's share in the loss, and in what the mean of losses of class indices divides by.
+  /// [C], floating: a factor for each class. With class indices the mean divides by the sum of the targets' weights.
   Tensor weight = {};
   LossReduction reduction = LossReduction::mean;
-  /// Targets of this value give no loss and do not count in the mean.
+  /// Class indices of this value give no loss and do not count in the mean.
   int64_t ignore_index = -100;
   /// Weight of the uniform distribution that is mixed into the target, from 0 to 1.
   double label_smoothing = 0;
 };
 
-/// Cross entropy between softmax(logits) and class indices. logits are [N, C], [C] or [N, C, d1, …], targets (integers
-/// in [0, C)) have that shape without C. The result is 0-d, or has the targets' shape with LossReduction::none, in the
-/// logits' dtype; with nothing to count the mean is NaN. 16-bit floats are computed in f32. ShapeError, DTypeError, and
-/// IndexError for a target outside the classes. Smoothing as in Szegedy et al. 2016.
+/// Cross entropy between softmax(logits) and class indices. logits are [N, C], [C] or [N, C, d1, …]; targets (integers
+/// in [0, C)) have that shape without C, or floating targets of the logits' own shape are distributions over the
+/// classes. The result is in the logits' dtype, for no reduction in the shape without C; with nothing to count the mean
+/// is NaN. 16-bit floats are computed in f32. IndexError for a target outside the classes, DTypeError for other
+/// targets, ValueError for a label_smoothing outside [0, 1]. Smoothing as in Szegedy et al. 2016.
 WEFT_API Tensor cross_entropy(const Operand& logits, const Operand& targets, CrossEntropyOptions options = {},
                               Location where = {});
 
@@ -38,7 +42,7 @@ struct NllOptions {
   LossReduction reduction = LossReduction::mean;
   int64_t ignore_index = -100;
 };
-/// -log_probabilities[target]: cross_entropy after log_softmax. Shapes and errors as there.
+/// -log_probabilities[target]: with log_softmax before it, cross_entropy by class indices. Shapes and errors as there.
 WEFT_API Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOptions options = {},
                          Location where = {});
 

@@ -19,14 +19,14 @@ void check_mask(const Tensor& mask) {
                      .remedy = "compare (mask != 0) or convert it with to(weft::boolean)"});
 }
 
-Dims joined_shape(const Tensor& x, const Tensor& y) {
+Dims broadcast_shape(const Tensor& x, const Tensor& y) {
   const auto joined = broadcast(x.sizes(), y.sizes());
   if (WEFT_LIKELY(joined.has_value())) return *joined;
   raise<ShapeError>({.problem = fmt::format("shapes {} and {} do not broadcast", x.shape().text(), y.shape().text()),
                      .remedy = "sizes must be equal or 1, counted from the last dimension"});
 }
 
-void check_reaches(const char* what, const Tensor& t, const Dims& shape) {
+void check_broadcasts_to(const char* what, const Tensor& t, const Dims& shape) {
   const auto joined = broadcast(t.sizes(), shape);
   if (WEFT_LIKELY(joined && *joined == shape)) return;
   raise<ShapeError>(
@@ -155,7 +155,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Location where) {
   checked(x);
   check_mask(checked(mask));
   check_same_device({&x, &mask});
-  const Dims shape = joined_shape(x, mask);
+  const Dims shape = broadcast_shape(x, mask);
   check_sizes(shape, x.dtype());
   const Tensor out = make(Dims(count_places(mask, shape)), x.dtype(), x.device());
   if (out.numel() != 0) {
@@ -172,7 +172,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Location where) {
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, Location where) {
   const CallScope call("masked_scatter", where);
   check_scatter(x, mask, source);
-  const Dims shape = joined_shape(x, mask);
+  const Dims shape = broadcast_shape(x, mask);
   const Tensor out = make(shape, x.dtype(), x.device());
   check_enough(mask, source, shape);
   WEFT_KERNEL(copy, out)(out.raw_view(), broadcast_view(x.raw_view(), shape));
@@ -185,7 +185,7 @@ const Tensor& masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor&
   const CallScope call("masked_scatter_", where);
   check_scatter(x, mask, source);
   check_target(x);
-  check_reaches("mask", mask, x.shape());
+  check_broadcasts_to("mask", mask, x.shape());
   check_enough(mask, source, x.shape());
   const Tensor places = unaliased(mask, x), from = unaliased(source, x);
   write_recorded(

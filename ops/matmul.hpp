@@ -1,8 +1,6 @@
-// Matrix products. All operands share one dtype (not bool) and one device: DTypeError and DeviceError otherwise; sizes
-// that do not fit are a ShapeError. f16 and bf16 accumulate in f32. Results are new contiguous tensors. Operands may be
-// strided in any way: transposed views are multiplied as they are, never copied first.
-//
-// Gradients have exactly the shape of their operand, and are differentiable again, to any order.
+// Matrix products. All operands share one dtype (not bool or an 8-bit float) and one device: DTypeError and DeviceError
+// otherwise; ShapeError where ranks or sizes do not fit. f16 and bf16 accumulate in f32. Results are new contiguous
+// tensors. Operands may have any strides: transposed views are multiplied without a copy. Differentiable to any order.
 #pragma once
 
 #include "../tensor/index.hpp"
@@ -12,7 +10,8 @@ namespace weft {
 /// The matrix product [..., m, k] x [..., k, n] -> [..., m, n]; the leading (batch) dimensions broadcast. A 1-d operand
 /// stands for a row on the left and a column on the right, and that dimension is absent from the result.
 WEFT_API Tensor matmul(const Tensor& a, const Tensor& b, Location where = {});
-/// matmul into an existing tensor of the result's shape, dtype and device; not recorded.
+/// matmul into `out`, which is returned. ShapeError unless it has the result's shape, dtype and device, AutogradError
+/// where recording is on and a tensor requires a gradient, ValueError where elements of out overlap.
 WEFT_API const Tensor& matmul_out(const Tensor& out, const Tensor& a, const Tensor& b, Location where = {});
 
 /// [m, k] x [k, n] -> [m, n]
@@ -24,14 +23,14 @@ WEFT_API Tensor bmm(const Tensor& a, const Tensor& b, Location where = {});
 WEFT_API Tensor mv(const Tensor& a, const Tensor& b, Location where = {});
 /// [n] x [n] -> a 0-d tensor.
 WEFT_API Tensor dot(const Tensor& a, const Tensor& b, Location where = {});
-/// [m] x [n] -> [m, n]: every product of an element of a and one of b.
+/// [m] x [n] -> [m, n]: every product of an element of a and one of b. Dtypes promote, and bool is allowed.
 WEFT_API Tensor outer(const Tensor& a, const Tensor& b, Location where = {});
-/// beta * input + alpha * (a x b) for matrices a and b; input broadcasts to [m, n]. With a beta of 0
-/// input is not read.
+/// beta * input + alpha * (a x b) for matrices a and b; input broadcasts to [m, n] and is not read where beta is 0.
 WEFT_API Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
                       Location where = {});
 
-/// x [..., in] times the transpose of weight [out, in], plus bias [out] where given -> [..., out].
+/// x [..., in] times the transpose of weight [out, in], plus bias [out] where given -> [..., out]. A weight [in], with
+/// a bias of one element, gives [...].
 WEFT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Location where = {});
 
 }  // namespace weft

@@ -1,10 +1,16 @@
-// Elementwise ops. Their formulas, gradients and documents stand in backends/functors/; each row there makes the
-// function declared here.
+// Elementwise ops. The macros below declare a function for each row of backends/functors/rows.hpp, which documents it:
+// formula, what becomes of integers, gradient at special points.
 //
 // Operands broadcast as in NumPy and are promoted as in PyTorch (a C++ number or 0-d tensor never widens a tensor
 // within its category). Results are new contiguous tensors. ShapeError where shapes do not broadcast, DeviceError
-// where devices differ (0-d CPU tensors go with any device), ZeroDivisionError where floor_divide, trunc_divide,
-// remainder or fmod of integers meet a 0, ValueError for pow of integers with a negative number as exponent.
+// where devices differ (0-d CPU tensors go with any device), DTypeError for dtypes that the op does not take or that
+// have no common one, ZeroDivisionError where floor_divide, trunc_divide, remainder or fmod divide integers by 0,
+// ValueError for pow of integers with a negative exponent.
+//
+// name_(x, …) writes into x and returns it: DTypeError where the result's dtype does not go into x's, ShapeError where
+// the result's shape is not x's, and the errors of in-place writes in <weft/tensor/methods.hpp>. name_out(out, …)
+// writes into out and is never recorded: ShapeError unless out has the result's shape, dtype and device, AutogradError
+// where recording is on and a tensor requires a gradient, ValueError where elements of out overlap.
 #pragma once
 
 #include <optional>
@@ -15,7 +21,6 @@
 
 namespace weft {
 
-// name(x), name_(x) in place, name_out(out, x) into an existing tensor.
 #define WEFT_DECLARE_UNARY(name, ...)                                   \
   WEFT_API Tensor name(const Operand& x);                               \
   WEFT_API const Tensor& name##_(const Tensor& x, Location where = {}); \
@@ -32,10 +37,10 @@ WEFT_BINARY_OPS(WEFT_DECLARE_BINARY)
 
 /// How div rounds its quotient: not at all, down, or towards zero.
 enum class Rounding : uint8_t { none, floor, trunc };
-/// floor_divide or trunc_divide. Integers stay integers; ZeroDivisionError where they are divided by 0.
+/// a / b with its quotient rounded: div, floor_divide or trunc_divide. Integers stay integers unless rounding is none.
 WEFT_API Tensor div(const Operand& a, const Operand& b, Rounding rounding);
 WEFT_API const Tensor& div_(const Tensor& a, const Operand& b, Rounding rounding);
-/// remainder(a, b), as % is in Python: it has the sign of b.
+/// remainder(a, b): as in Python, with the sign of b.
 WEFT_API Tensor operator%(const Operand& a, const Operand& b);
 
 #define WEFT_DECLARE_COMPARE(name, ...) WEFT_API Tensor name(const Operand& a, const Operand& b);
@@ -46,11 +51,11 @@ WEFT_COMPARE_OPS(WEFT_DECLARE_COMPARE)
 WEFT_TERNARY_OPS(WEFT_DECLARE_TERNARY)
 #undef WEFT_DECLARE_TERNARY
 
-/// The nearest multiple of 10^-decimals, ties to even; `decimals` may be negative. Integers stay as they are, or are a
-/// DTypeError where `decimals` is negative.
+/// The nearest multiple of 10^-decimals, ties to even; `decimals` may be negative. Integers stay as they are;
+/// DTypeError for them where `decimals` is negative.
 WEFT_API Tensor round(const Operand& x, int64_t decimals);
 WEFT_API const Tensor& round_(const Tensor& x, int64_t decimals, Location where = {});
-/// log(1 + exp(beta x)) / beta, and x itself where beta x is above `threshold`.
+/// log(1 + exp(beta x)) / beta, or x where beta x is above `threshold`.
 WEFT_API Tensor softplus(const Operand& x, double beta, double threshold = 20);
 /// a + alpha * b and a - alpha * b, 16-bit floats rounded once. DTypeError for a fraction among integers.
 WEFT_API Tensor add(const Operand& a, const Operand& b, Scalar alpha);
@@ -59,35 +64,37 @@ WEFT_API Tensor sub(const Operand& a, const Operand& b, Scalar alpha);
 WEFT_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value);
 
 enum class Approximate : uint8_t { none, tanh };
-/// The Gaussian error linear unit: x * Phi(x), or its tanh approximation.
+/// The Gaussian error linear unit (Hendrycks and Gimpel 2016): x * Phi(x), or its tanh approximation.
 WEFT_API Tensor gelu(const Operand& x, Approximate approximate = Approximate::none);
 
-/// a where `condition` (bool) holds, else b; all three broadcast. A NaN in what was not chosen never leaks, nor does it
-/// into gradients.
+/// a where `condition` (bool, else DTypeError) holds, else b; all three broadcast. A NaN that is not chosen affects
+/// neither result nor gradients. ValueError where an integer dtype does not hold a number.
 WEFT_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
-/// The coordinates of the elements that are not 0: i64, one list for each dimension of `condition`.
+/// The coordinates of the non-zero elements: i64 [count], one tensor for each dimension of `condition`.
 WEFT_API std::vector<Tensor> where(const Tensor& condition, Location where = {});
-/// x with `value` (0-d tensor or number) where `mask` (bool) holds; x and mask broadcast.
+/// x with `value`, which broadcasts and is converted to x's dtype, where `mask` (bool, else DTypeError) holds; x and
+/// mask broadcast. ValueError where an integer dtype does not hold a number.
 WEFT_API Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value);
 /// In place; `mask` must broadcast to x.
 WEFT_API const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value);
 
-/// x limited to [low, high]; either may be left out, not both.
+/// x limited to [low, high]; either may be left out. ValueError where both are.
 WEFT_API Tensor clip(const Operand& x, std::optional<Scalar> low, std::optional<Scalar> high);
 
-/// x in `dtype`, rounded once, to nearest even; NaN stays NaN, and what overflows follows `overflow`. A new tensor of
-/// x's shape, or x itself where nothing changes. Its gradient is the incoming one in x's dtype, of what saturates too.
-/// The 8-bit formats are those of the OCP 8-bit floating point specification.
+/// x in `dtype`, rounded once, to nearest even; NaN stays NaN, and numbers that overflow follow `overflow`. A new
+/// tensor of x's shape, or x itself where nothing changes. The gradient passes unchanged, converted to x's dtype, even
+/// where x saturates. The 8-bit formats are those of the OCP 8-bit floating point specification.
 WEFT_API Tensor cast(const Operand& x, DType dtype, Overflow overflow = Overflow::by_format);
 
-/// True where x is zero.
+/// True where x is zero; bool.
 WEFT_API Tensor logical_not(const Operand& x);
-// Of any dtype, the 8-bit floats too.
+/// For any dtype, the 8-bit floats included; bool.
 WEFT_API Tensor isnan(const Operand& x);
 WEFT_API Tensor isinf(const Operand& x);
 WEFT_API Tensor isfinite(const Operand& x);
 
-/// The common type of two operands by PyTorch's rules: dimensioned tensors first, then 0-d ones, then C++ numbers.
+/// The common type of two operands by PyTorch's rules: tensors of rank 1 and above decide first, then 0-d ones, then
+/// C++ numbers. DTypeError where there is none.
 WEFT_API DType result_type(const Operand& a, const Operand& b);
 
 }  // namespace weft

@@ -94,7 +94,7 @@ void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind 
   }
   p.shape = Dims(sizes_of(lead));
   for (int i = 0; i < n; ++i) {
-    if (!join_shape(p.shape, sizes_of(impls[i]->view.layout))) raise_shapes(impls);
+    if (!broadcast_in_place(p.shape, sizes_of(impls[i]->view.layout))) raise_shapes(impls);
   }
   for (int i = 0; i < n; ++i) {
     const Layout& layout = impls[i]->view.layout;

@@ -1,6 +1,8 @@
 // Random tensors and dropout. The same seed gives the same numbers on every device and for every number of threads
-// (normal within 2 units in the last place). An op takes counters by its element count alone (tensor/philox.hpp).
-// Where no generator is given, ops, dropout and its module draw from the default one of the tensor's own device.
+// (normal within 2 units in the last place). How far an op advances its generator depends on its element count and
+// dtype alone (tensor/philox.hpp). Where no generator is given, the default one of the tensor's device is used. Results
+// are new contiguous tensors, f32 on the CPU unless the options say otherwise; errors of shapes and devices are those
+// of <weft/ops/create.hpp>.
 #pragma once
 
 #include <optional>
@@ -19,10 +21,12 @@ WEFT_API Tensor rand_like(const Tensor& like, Generator* generator = nullptr, Lo
 WEFT_API Tensor randn(const Dims& shape, TensorOptions options = {}, Generator* generator = nullptr,
                       Location where = {});
 WEFT_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr, Location where = {});
-/// Integers in [low, high), i64 unless asked otherwise. ValueError unless low < high.
+/// Integers in [low, high), i64 unless a dtype is given. ValueError unless low < high and an integer dtype holds them
+/// all.
 WEFT_API Tensor randint(int64_t low, int64_t high, const Dims& shape, TensorOptions options = {},
                         Generator* generator = nullptr, Location where = {});
-/// 0 … n - 1 in random order, i64 unless asked otherwise.
+/// 0 … n - 1 in random order (Fisher and Yates), i64 unless a dtype is given; made on the host. ValueError for a
+/// negative n.
 WEFT_API Tensor randperm(int64_t n, TensorOptions options = {}, Generator* generator = nullptr, Location where = {});
 // The same with a dtype or a device instead of options.
 template <TensorOption O>
@@ -42,29 +46,31 @@ template <TensorOption O>
 Tensor randperm(int64_t n, O option, Generator* generator = nullptr, Location where = {}) {
   return randperm(n, detail::options_from(option), generator, where);
 }
-/// 1 with the probability that the element of `probabilities` gives, else 0; of its shape and dtype. No gradient.
-/// ValueError for one that is not in [0, 1].
+/// 1 with the probability in the element of `probabilities`, else 0; of its shape and dtype. No gradient. DTypeError
+/// unless it is floating, ValueError for a probability outside [0, 1], which waits for a device.
 WEFT_API Tensor bernoulli(const Tensor& probabilities, Generator* generator = nullptr, Location where = {});
 
-/// Overwrite x with numbers uniform in [low, high) or normal, in place. ValueError for low > high or deviation < 0.
+/// Overwrite x with numbers uniform in [low, high) or normal, and return it. ValueError for low > high or deviation <
+/// 0, DTypeError unless x is floating, and the errors of in-place writes in <weft/tensor/methods.hpp>.
 WEFT_API const Tensor& uniform_(const Tensor& x, double low = 0, double high = 1, Generator* generator = nullptr,
                                 Location where = {});
 WEFT_API const Tensor& normal_(const Tensor& x, double mean = 0, double deviation = 1, Generator* generator = nullptr,
                                Location where = {});
-/// Overwrite x with 1 with probability p, else 0.
+/// Overwrites x with 1 with probability p, else 0. ValueError unless 0 <= p <= 1.
 WEFT_API const Tensor& bernoulli_(const Tensor& x, double p = 0.5, Generator* generator = nullptr, Location where = {});
 
-/// In training, zeroes each element with probability p and scales the rest by 1 / (1 - p); else gives x itself
-/// (Srivastava et al. 2014). Backward uses the forward's mask. ValueError unless 0 <= p <= 1.
+/// In training, zeroes each element with probability p and scales the others by 1 / (1 - p); otherwise, and for p = 0,
+/// gives x itself (Srivastava et al. 2014). Backward uses the forward's mask. ValueError unless 0 <= p <= 1, DTypeError
+/// unless x is floating.
 WEFT_API Tensor dropout(const Tensor& x, double p = 0.5, bool training = true, Generator* generator = nullptr,
                         Location where = {});
 
 /// The exact state of a device's default generator as a u8 tensor on the CPU.
 WEFT_API Tensor get_rng_state(Device device = {}, Location where = {});
-/// FormatError for a tensor that `get_rng_state` did not make; the state then stays as it was.
+/// Restores such a state. FormatError for any other tensor; the state then stays as it was.
 WEFT_API void set_rng_state(const Tensor& state, Device device = {}, Location where = {});
 
-/// Puts the default generators of `devices` back at the end of the scope, also when an exception leaves it.
+/// Restores the default generators of `devices` at the end of the scope, even when an exception leaves it.
 class WEFT_API RngForkGuard {
  public:
   explicit RngForkGuard(std::vector<Device> devices = {Device()});

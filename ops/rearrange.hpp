@@ -1,4 +1,4 @@
-// Other orders of the same elements.
+// The same elements in another order. IndexError for a dimension that x lacks.
 #pragma once
 
 #include "../tensor/index.hpp"
@@ -13,14 +13,15 @@ WEFT_API Tensor fliplr(const Tensor& x, Location where = {});
 /// flip along dimension 0, of a tensor of rank 1 or more (else ShapeError).
 WEFT_API Tensor flipud(const Tensor& x, Location where = {});
 
-/// A copy of x moved on by shifts[i] along dims[i], where what leaves at one end comes in at the other; without `dims`
-/// one shift moves x seen flat. ValueError unless there are as many shifts as dims. A dimension named twice is moved
-/// twice; IndexError for one that x lacks.
+/// A copy of x shifted by shifts[i] along dims[i]; elements that leave at one end enter at the other. Without `dims`
+/// one shift applies to x flattened. ValueError unless there are as many shifts as dims. A dimension named twice is
+/// shifted twice.
 WEFT_API Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {}, Location where = {});
 
 /// A view of the windows of `size` elements, `step` apart, along dim: size(dim) becomes the number of windows, and a
-/// last dimension of `size` holds the elements of each. Windows that overlap add in the gradient. ValueError where
-/// `size` is negative or larger than size(dim), or `step` is not positive. A 0-d tensor has one window: [size].
+/// new last dimension of `size` holds the elements of each. Windows that overlap add in the gradient. ValueError where
+/// `size` is negative or larger than size(dim), or `step` is not positive; ShapeError for a tensor of rank 8. A 0-d
+/// tensor has one window: [size].
 WEFT_API Tensor unfold(const Tensor& x, int dim, int64_t size, int64_t step, Location where = {});
 
 }  // namespace weft

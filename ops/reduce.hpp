@@ -1,8 +1,9 @@
 // Reductions over all or some dimensions.
 //
-// `dims` may count from the end; an empty list means every dimension, and a dimension named twice is a ValueError.
-// Reduced dimensions vanish or, with `keepdim`, stay with size 1. Results are new tensors. 0-d tensors count as having
-// one dimension of size 1. Over no elements: sum 0, prod 1, any false, all true, mean NaN; extremes raise ValueError.
+// `dims` may count from the end; an empty list means every dimension. IndexError for a dimension that x lacks,
+// ValueError for one named twice. Reduced dimensions vanish or, with `keepdim`, stay with size 1. Results are new
+// contiguous tensors. 0-d tensors count as having one dimension of size 1. Over no elements: sum 0, prod 1, any false,
+// all true, mean NaN; extremes raise ValueError.
 #pragma once
 
 #include <concepts>
@@ -12,13 +13,13 @@
 
 namespace weft {
 
-/// Sum of all elements, 0-d. Integers and bool sum in i64; 16-bit floats accumulate in f32.
+/// Sum of all elements, 0-d. u64 sums in u64, other integers and bool in i64; 16-bit floats accumulate in f32.
 WEFT_API Tensor sum(const Tensor& x, Location where = {});
 /// Sum over `dims`, with x first converted to `dtype` where given.
 WEFT_API Tensor sum(const Tensor& x, const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
                     Location where = {});
 
-/// Arithmetic mean of all elements, 0-d. DTypeError for integers and bool, unless a floating `dtype` is given.
+/// Arithmetic mean of all elements, 0-d, in `dtype` or x's own. DTypeError unless that is floating.
 WEFT_API Tensor mean(const Tensor& x, Location where = {});
 WEFT_API Tensor mean(const Tensor& x, const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
                      Location where = {});
@@ -28,24 +29,23 @@ WEFT_API Tensor prod(const Tensor& x, Location where = {});
 WEFT_API Tensor prod(const Tensor& x, const Dims& dims, bool keepdim = false, std::optional<DType> dtype = {},
                      Location where = {});
 
-/// The largest element, 0-d; NaN wins. Equal largest elements share the gradient.
+/// The largest (smallest) element, 0-d; NaN wins. Equal extremes share the gradient.
 WEFT_API Tensor max(const Tensor& x, Location where = {});
 WEFT_API Tensor min(const Tensor& x, Location where = {});
-/// Elements and where they stood along a dimension (i64): `auto [values, indices] = x.max(1)`.
+/// Elements and their indices along a dimension (i64): `auto [values, indices] = x.max(1)`.
 struct ValuesAndIndices {
   Tensor values, indices;
 };
-/// The largest along one dimension and its first index; the gradient goes to that element alone.
+/// The largest (smallest) along one dimension and its first index; the gradient goes to that element alone.
 WEFT_API ValuesAndIndices max(const Tensor& x, int dim, bool keepdim = false, Location where = {});
 WEFT_API ValuesAndIndices min(const Tensor& x, int dim, bool keepdim = false, Location where = {});
-/// As maximum and minimum.
+/// Elementwise: maximum and minimum.
 WEFT_API Tensor max(const Tensor& a, const Tensor& b, Location where = {});
 WEFT_API Tensor min(const Tensor& a, const Tensor& b, Location where = {});
-/// The largest over several dimensions; NaN wins, equal largest elements share the gradient.
+/// The largest (smallest) over several dimensions; NaN wins, equal extremes share the gradient.
 WEFT_API Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
 WEFT_API Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Location where = {});
-/// Index (i64) of the first largest element along `dim`, or of the flattened tensor; NaN counts as largest. No
-/// gradient.
+/// Index (i64) of the first largest (smallest) element along `dim`, or in the flattened tensor; NaN wins. No gradient.
 WEFT_API Tensor argmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {});
 WEFT_API Tensor argmin(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {});
 
@@ -55,9 +55,9 @@ WEFT_API Tensor any(const Tensor& x, const Dims& dims, bool keepdim = false, Loc
 WEFT_API Tensor all(const Tensor& x, Location where = {});
 WEFT_API Tensor all(const Tensor& x, const Dims& dims, bool keepdim = false, Location where = {});
 
-/// Variance: sum of squared deviations from the mean over max(0, n - correction), in two passes or by Welford.
+/// Variance: sum of squared deviations from the mean over max(0, n - correction), in two passes or by Welford 1962.
 /// Deviations of f32 are squared in f32: beyond 1e19 the result is infinite, below 1e-23 it is 0, that of std too.
-/// Floating-point tensors only.
+/// DTypeError unless x is floating.
 WEFT_API Tensor var(const Tensor& x, Location where = {});
 WEFT_API Tensor var(const Tensor& x, const Dims& dims, double correction = 1, bool keepdim = false,
                     Location where = {});
@@ -72,7 +72,7 @@ WEFT_API Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = fals
 
 /// sum(|x|^order)^(1/order) over `dims`; the largest or smallest magnitude where `order` is infinite or -infinite, the
 /// number of elements that are not 0 where it is 0. With `dtype` x is converted first; 16-bit floats are computed in
-/// f32. The gradient at 0 is 0. DTypeError for integers without `dtype`.
+/// f32. The gradient at 0 is 0. DTypeError for integers without a floating `dtype`, ValueError for an order of NaN.
 WEFT_API Tensor vector_norm(const Tensor& x, double order = 2, const Dims& dims = {}, bool keepdim = false,
                             std::optional<DType> dtype = {}, Location where = {});
 /// The Euclidean norm. A list names dimensions, a number the order: norm(x, {1}) is over dimension 1, norm(x, 1) the

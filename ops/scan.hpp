@@ -9,12 +9,13 @@ namespace weft {
 
 /// Prefix sums along `dim`, or of the flattened tensor where `dim` is left out; a new tensor of x's shape (or 1-d).
 /// `exclusive` leaves the element itself out (the first sum is 0, so infinities never cancel); `reverse` sums from the
-/// end. Integers and bool give i64 unless `dtype` is given, to which x is converted first; f16 and bf16 accumulate in
-/// f32 and round each prefix once. NaN and infinities reach every later prefix. A 0-d tensor has one dimension of
-/// size 1. Gradient: cumsum(g, dim, exclusive, !reverse). IndexError for a dimension that x lacks.
+/// end. Integers other than u64 and bool give i64 unless `dtype` is given, to which x is converted first; f16 and bf16
+/// accumulate in f32 and round each prefix once. NaN and infinities reach every later prefix. A 0-d tensor has one
+/// dimension of size 1. Gradient: cumsum(g, dim, exclusive, !reverse). IndexError for a dimension that x lacks.
 WEFT_API Tensor cumsum(const Tensor& x, std::optional<int64_t> dim, bool exclusive = false, bool reverse = false,
                        std::optional<DType> dtype = {}, Location where = {});
-/// In place. DTypeError for bool and for integers other than i64: their sums have another dtype.
+/// In place. DTypeError for bool and for integers other than i64 and u64: their sums have another dtype. Also the
+/// errors of in-place writes in <weft/tensor/methods.hpp>.
 WEFT_API const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive = false, bool reverse = false,
                                Location where = {});
 

@@ -24,7 +24,7 @@ struct SoftmaxBackward {
     const auto kernel = kernels(g.raw_view()).softmax_gradient;
     if (recording() || kernel == nullptr) return gradient_by_ops(g, y, dim, logarithm);
     const View& from = g.raw_view();  // lives on in dx
-    Tensor dx = may_become_result(g) ? as_result(std::move(g)) : make_like(g);
+    Tensor dx = can_reuse_as_result(g) ? as_result(std::move(g)) : make_like(g);
     kernel(dx.raw_view(), from, y.raw_view(), dim, logarithm);
     return dx;
   }

@@ -69,7 +69,8 @@ Tensor getitem(const Tensor& x, std::span<const Index> items, Location where) {
   if (items.size() == 1 && items[0].kind == Index::Kind::integer && x.dim() != 0 && !should_record(x)) {
     if (Tensor out = row(x, items[0].start); WEFT_LIKELY(out.defined())) return out;
   }
-  if (const Tensor* index = only_list(x, items); index != nullptr && !should_record(x)) return slices(x, *index);
+  if (const Tensor* index = single_index_list(x, items); index != nullptr && !should_record(x))
+    return slices(x, *index);
   if (WEFT_LIKELY(is_basic(items))) {
     Region region;
     parse(region, x, items);

@@ -283,7 +283,7 @@ Tensor only_mask(const Tensor& x, std::span<const Index> items) {
   return mask.to(x.device());
 }
 
-const Tensor* only_list(const Tensor& x, std::span<const Index> items) {
+const Tensor* single_index_list(const Tensor& x, std::span<const Index> items) {
   if (items.size() != 1 || items[0].kind != Index::Kind::tensor || !items[0].tensor.defined()) return nullptr;
   const Layout &index = items[0].tensor.raw_view().layout, &from = x.raw_view().layout;
   const bool fits = (index.dtype == DType::i64 || index.dtype == DType::i32) && index.rank > 0 && from.rank > 0 &&

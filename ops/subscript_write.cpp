@@ -80,7 +80,7 @@ bool broadcasts_to(const Layout& from, const Layout& to) {
 // x[index] = value, or += with `add`, by one tensor of indices where nothing is recorded; false where it is something
 // else, or where the value does not broadcast as it is.
 bool put_slices(const Tensor& x, std::span<const Index> items, const Tensor& v, bool add) {
-  const Tensor* index = only_list(x, items);
+  const Tensor* index = single_index_list(x, items);
   if (index == nullptr || index->shares_storage(x) || should_record(x, v)) return false;
   alignas(8) unsigned char buffer[8];
   View number, wide;

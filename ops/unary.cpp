@@ -40,7 +40,7 @@ Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
     return unbroadcast(std::move(result.tensor), shape, dtype, device);
   }
   const View& from = g.raw_view();  // lives on in `out`
-  Tensor out = may_become_result(g) ? as_result(std::move(g)) : make_like(g);
+  Tensor out = can_reuse_as_result(g) ? as_result(std::move(g)) : make_like(g);
   kernel(op, out.raw_view(), from, saved.defined() ? saved.raw_view() : from);
   return out;
 }
@@ -85,7 +85,7 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   }
   const bool recorded = should_record(x);
   TensorImpl* impl = x.impl();
-  const bool reuse = operand.temporary && !recorded && may_become_result(x);
+  const bool reuse = operand.temporary && !recorded && can_reuse_as_result(x);
   Tensor out = reuse ? as_result(operand) : make_like(x);
   out.impl()->wrapped_number = impl->wrapped_number;
   WEFT_KERNEL(unary, out)(op, out.raw_view(), impl->view);
@@ -98,7 +98,7 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
   const UnaryInfo& info = info_of(op);
   check_target(x);
   if (info.kind == PointwiseKind::floating && !is_floating(x.dtype())) check_floating(x);
-  if (computed_in(op, x.dtype()) != x.dtype()) raise_unfit_target(computed_in(op, x.dtype()), x);
+  if (computed_in(op, x.dtype()) != x.dtype()) raise_target_dtype(computed_in(op, x.dtype()), x);
   const auto write = [&] { WEFT_KERNEL(unary, x)(op, x.raw_view(), x.raw_view()); };
   const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };
   if (info.saves == functors::saves_output) {

@@ -78,7 +78,7 @@ Tensor reuse_or_make(const Choice& c, std::initializer_list<const Operand*> oper
   for (const Operand* o : operands) {
     const Tensor& t = o->tensor();
     // The choice itself holds a second handle.
-    if (!o->temporary || t.dtype() != c.dtype || !may_become_result(t, 2)) continue;
+    if (!o->temporary || t.dtype() != c.dtype || !can_reuse_as_result(t, 2)) continue;
     if (t.device() == c.device && t.shape() == c.shape) return as_result(*o);
   }
   return make(c.shape, c.dtype, c.device);
@@ -175,8 +175,8 @@ Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   c.a = checked(a.tensor());
   c.b = checked(b.tensor());
   check_mask(c.condition);
-  c.shape = joined_shape(c.a, c.b);
-  if (!join_shape(c.shape, c.condition.sizes())) {
+  c.shape = broadcast_shape(c.a, c.b);
+  if (!broadcast_in_place(c.shape, c.condition.sizes())) {
     raise<ShapeError>({.problem = fmt::format("a condition of shape {} does not broadcast with {} and {}",
                                               c.condition.shape().text(), c.a.shape().text(), c.b.shape().text()),
                        .remedy = "sizes must be equal or 1, counted from the last dimension"});
@@ -204,8 +204,8 @@ Tensor masked_fill(const Operand& x, const Operand& mask, const Operand& value) 
   c.a = value.tensor();
   c.b = from;
   check_mask(c.condition);
-  c.shape = joined_shape(c.b, c.condition);
-  check_reaches("value", c.a, c.shape);
+  c.shape = broadcast_shape(c.b, c.condition);
+  check_broadcasts_to("value", c.a, c.shape);
   c.dtype = result_type(x, x);
   return choose(c, {&x});
 }
@@ -227,8 +227,8 @@ const Tensor& masked_fill_(const Tensor& x, const Tensor& mask, const Operand& v
   check_mask(mask);
   c.shape = x.shape();
   c.dtype = x.dtype();
-  check_reaches("mask", mask, c.shape);
-  check_reaches("value", c.a, c.shape);
+  check_broadcasts_to("mask", mask, c.shape);
+  check_broadcasts_to("value", c.a, c.shape);
   prepare_choice(c);
   if (x.device() != c.device) check_same_device({&x, &mask, &c.a});
   separate(c, c.condition, 0);

@@ -1,10 +1,10 @@
 // How an optimizer hands its parameters to a fused kernel: one cached slot of views per parameter, and the longest runs
-// of them that one call can take. Internal to nn/.
+// of them that one call can take. Internal to optim/.
 //
 // A rule is a struct with Slot, its kernel's slot; kernel(View), the kernel of the view's device or null;
-// slot(parameter, state), a filled slot; settings(group, steps), what the kernel is told; alike(steps, steps), whether
-// parameters that took so many steps can share a call; and composite(parameter, settings, state), the same arithmetic
-// in tensor ops.
+// slot(parameter, state), a filled slot; settings(group, steps), the kernel's settings; alike(steps, steps), whether
+// parameters with these numbers of steps can share a call; and composite(parameter, settings, state), the same
+// arithmetic in tensor ops.
 #pragma once
 
 #include <span>
@@ -28,7 +28,7 @@ bool slot_is_current(const Slot& slot, const View& parameter, const View& gradie
          gradient.layout.contiguous != 0;
 }
 
-/// What a step can do for one parameter; `rebuild` renews a stale slot, or says no by leaving its address null.
+/// How a step can update one parameter; `rebuild` renews a stale slot, or refuses by leaving its address null.
 template <class Slot, class Rebuild>
 Readiness readiness(const Tensor& parameter, Slot& slot, Rebuild&& rebuild) {
   const AccumulationNode* node = accumulation_node(parameter.impl());

@@ -28,12 +28,12 @@ struct Group {
   double weight_decay;
 };
 
-/// What a group sets; the rest it takes from the optimizer's options.
+/// Settings of a group; those not given come from the optimizer's options.
 struct GroupOptions {
   std::optional<double> lr = {}, weight_decay = {};
 };
 
-/// What all optimizers share. A copy would share some of its state and not the rest, so there is none; moving is fine.
+/// Base of all optimizers. Movable, but not copyable: copies would share part of their state.
 class WEFT_API Optimizer {
  public:
   using StateDict = std::map<std::string, Tensor>;
@@ -42,13 +42,13 @@ class WEFT_API Optimizer {
   Optimizer(Optimizer&&) noexcept = default;
   Optimizer& operator=(Optimizer&&) noexcept = default;
 
-  /// Updates every parameter that has a gradient. Errors of a kernel leave the counts of steps as they were.
+  /// Updates every parameter that has a gradient. Where a kernel raises, its parameters' step counts stay as they were.
   virtual void step(Location where = {}) = 0;
   /// Drops the gradients: `.grad()` is undefined until the next backward.
   void zero_grad();
 
-  /// More parameters. ValueError where there are none, or where one is undefined, no leaf, not floating-point or
-  /// already here.
+  /// More parameters. ValueError where there are none, where one is undefined, not a leaf, not floating or present
+  /// already, and for a rate or decay that is negative or not finite.
   void add_group(std::vector<Tensor> parameters, GroupOptions options = {}, Location where = {});
   std::span<const Group> groups() const { return {groups_.data(), groups_.size()}; }
   /// All parameters, group by group.
@@ -56,19 +56,20 @@ class WEFT_API Optimizer {
 
   /// The first group's learning rate.
   double lr() const { return groups_.front().lr; }
-  /// Sets that of all groups, or of one. ValueError unless finite and not negative; IndexError for no such group.
+  /// Sets the learning rate of all groups, or of one. ValueError unless finite and not negative; IndexError where there
+  /// is no such group.
   void set_lr(double lr, Location where = {});
   void set_lr(double lr, size_t group, Location where = {});
 
-  /// "AdamW", and what it keeps of each parameter besides its step: "exp_avg", "exp_avg_sq".
+  /// "AdamW", and the names of its state for each parameter besides the step: "exp_avg", "exp_avg_sq".
   const char* name() const { return name_; }
   std::span<const std::string> state_names() const { return state_names_; }
 
-  /// State by number of the parameter, "3.exp_avg", and the rates, "group.0.lr"; names as in PyTorch. Tensors share
-  /// memory with the optimizer. Parameters that were never updated are absent.
+  /// State by number of the parameter, "3.exp_avg" and "3.step", and the learning rates, "group.0.lr"; names as in
+  /// PyTorch. State tensors share memory with the optimizer. Parameters that were never updated are absent.
   StateDict state_dict() const;
-  /// Copies the values in. ValueError for an unknown or missing name, ShapeError for another shape: nothing was
-  /// changed.
+  /// Copies the values in. ValueError for an unknown or missing name, ShapeError for another shape; nothing is changed
+  /// then.
   void load_state_dict(const StateDict& values, Location where = {});
 
  protected:
@@ -81,7 +82,7 @@ class WEFT_API Optimizer {
   Optimizer(const char* name, std::vector<std::string> state_names, double lr, double weight_decay);
   /// Fresh state for a parameter: zeros in f64 for f64, else f32.
   void start(State& state, const Tensor& parameter) const;
-  /// Says that state or parameters are other tensors now: cached views are stale.
+  /// Called when state or parameters are other tensors now, so that cached views are stale.
   virtual void forget() = 0;
   /// Steps every group by a rule, as optim/fused-inl.hpp describes one.
   template <class Rule>
@@ -103,8 +104,8 @@ struct SGDOptions {
 };
 
 /// p -= lr · b with b = momentum · b + (1 - dampening) · (g + weight_decay · p); the first b is the gradient itself.
-/// `nesterov` steps along g + momentum · b. ValueError for negative options, and for nesterov without momentum or with
-/// dampening.
+/// `nesterov` steps along g + momentum · b (Sutskever et al. 2013). ValueError for negative options, and for nesterov
+/// without momentum or with dampening.
 class WEFT_API SGD : public Optimizer {
  public:
   explicit SGD(std::vector<Tensor> parameters, SGDOptions options = {}, Location where = {});
@@ -174,11 +175,11 @@ WEFT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_n
                                 Location where = {});
 
 /// Limits every element of the gradients to ±max_value, in place; NaN stays. Parameters without a gradient are passed
-/// over. ValueError for a negative `max_value`.
+/// over. ValueError for a `max_value` that is negative or NaN.
 WEFT_API void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Location where = {});
 
-/// The rate of step `step` (from 0) that rises linearly to `lr` in `warmup` steps and then falls as 1/√step. It knows
-/// no last step, so that a run can be continued beyond it (Vaswani et al. 2017). ValueError for warmup < 1.
+/// The rate of step `step` (from 0): rises linearly to `lr` in `warmup` steps, then falls as 1/√step (Vaswani et al.
+/// 2017). It has no last step, so a run can always be continued. ValueError for warmup < 1.
 WEFT_API double warmup_inverse_sqrt(int64_t step, double lr, int64_t warmup, Location where = {});
 
 struct WarmupCosine {
@@ -189,7 +190,8 @@ struct WarmupCosine {
   int64_t steps = 1000;
   double minimum = 0;
 };
-/// The rate of step `step` (from 0): linear from lr / warmup to lr, then half a cosine down to the minimum.
+/// The rate of step `step` (from 0): linear from lr / warmup to lr, then half a cosine down to the minimum (Loshchilov
+/// and Hutter 2017).
 WEFT_API double warmup_cosine(int64_t step, const WarmupCosine& schedule);
 
 }  // namespace weft::optim

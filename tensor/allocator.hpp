@@ -9,7 +9,7 @@
 
 namespace weft {
 
-/// Bytes. Blocks of up to 64 bytes live inside the tensor's head and are not counted.
+/// In bytes. Data of up to 64 bytes on the CPU lies in the tensor's own block and is not counted.
 struct MemoryStats {
   size_t allocated = 0;       ///< held by live tensors
   size_t reserved = 0;        ///< taken from the system or driver, cached blocks included
@@ -24,7 +24,7 @@ struct MemoryStats {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  /// At least `bytes` (> 0) bytes, 64-byte aligned; nullptr where the device or the limit has no more.
+  /// At least `bytes` (> 0) bytes, 64-byte aligned; nullptr where the device is out of memory or the limit is reached.
   virtual void* allocate(size_t bytes) = 0;
   /// `bytes` as given to `allocate`.
   virtual void free(void* data, size_t bytes) = 0;
@@ -37,20 +37,24 @@ class Allocator {
 
 /// The allocator of a device, or nullptr where no such device exists.
 WEFT_API Allocator* find_allocator(Device device);
-/// Backends announce theirs; the object must outlive every tensor.
+/// Called by backends; the object must outlive every tensor.
 WEFT_API void register_allocator(Device device, Allocator* allocator);
 
 /// The CPU's caching allocator: size classes, thread-local bins, huge pages for large blocks.
 WEFT_API Allocator& cpu_allocator();
 namespace detail {
-/// What the calling thread has taken from the CPU's allocator so far, freed or not; for profiling.
+/// Bytes that the calling thread has allocated on the CPU so far, freed or not; for profiling.
 size_t thread_allocated_bytes();
-/// Lets the backend of a kind of device announce its allocators, if it did not yet. Defined in backends/.
+/// Starts the backend of a kind of device, which registers its allocators, unless it runs already. Defined in
+/// backends/.
 void start_backend(DeviceType type);
 }  // namespace detail
 
+/// The memory of a device, all zeros for meta. These four raise DeviceError where there is no such device.
 WEFT_API MemoryStats memory_stats(Device device = {});
+/// Sets both peaks to the present use.
 WEFT_API void reset_peak(Device device = {});
+/// Returns cached blocks to the system or driver.
 WEFT_API void empty_cache(Device device = {});
 /// Allocations that would take `allocated` beyond `bytes` raise OutOfMemoryError; 0 lifts the limit.
 WEFT_API void set_memory_limit(Device device, size_t bytes);

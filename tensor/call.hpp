@@ -1,5 +1,5 @@
-// The op that runs and the place in the user's program that called it: what errors, warnings, the graph and whoever
-// watches name.
+// The op that is running and the place in the user's program that called it, as named by errors, warnings, the graph
+// and observers.
 #pragma once
 
 #include "location.hpp"
@@ -7,25 +7,25 @@
 namespace weft {
 
 struct CallPlace {
-  /// Null outside of every op.
+  /// Null outside every op.
   const char* op = nullptr;
   Location where = Location::none();
 };
 
 namespace detail {
 extern WEFT_API constinit thread_local CallPlace current_call;
-/// Inside an op that calls others all of them name the place that called it, else their own.
+/// Inside an op, the place that called that op; else `where`.
 inline Location place_of(Location where) { return current_call.op != nullptr ? current_call.where : where; }
 }  // namespace detail
 
-/// While it lives, this thread is in `op`, called at `where`, or, inside another scope, at its place; other ops are
-/// called as anybody would. The graph keeps the pointer: `op` is a literal, or lives as long.
+/// While it lives, this thread runs `op`, called at `where` or, inside another scope, at the place of that scope. The
+/// graph keeps the pointer `op`: it is a literal, or lives as long as the graph.
 class CallScope {
  public:
   explicit CallScope(const char* op, Location where = {}) : outer_(detail::current_call) {
     detail::current_call = {op, detail::place_of(where)};
   }
-  /// At exactly this place, inside whatever scope: for what was called before and runs now.
+  /// At exactly this place, even inside another scope: for work that was called earlier and runs now.
   explicit CallScope(CallPlace call) : outer_(detail::current_call) { detail::current_call = call; }
   ~CallScope() { detail::current_call = outer_; }
   CallScope(const CallScope&) = delete;
@@ -34,7 +34,7 @@ class CallScope {
   CallPlace outer_;
 };
 
-/// While it lives, the thread runs code of the user's, which has places of its own: hooks, observers, handlers.
+/// While it lives, the thread runs the user's code (hooks, observers, handlers), whose ops name their own places.
 class OutsideCalls {
  public:
   OutsideCalls() : outer_(detail::current_call) { detail::current_call = {}; }

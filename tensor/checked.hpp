@@ -1,5 +1,5 @@
-// Arithmetic on sizes, strides and bytes that says where it overflowed. What a caller, a file or another library gave
-// goes through it before a Layout is made; inside a Layout nothing overflows any more.
+// Arithmetic on sizes, strides and bytes that detects overflow. Numbers from a caller, a file or another library go
+// through it before a Layout is made; inside a Layout nothing can overflow.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// A signed 64-bit integer. After an operation overflowed, `fits` stays false and the value means nothing.
+/// A signed 64-bit integer. Once an operation has overflowed, `fits` stays false and the value is meaningless.
 class Checked {
  public:
   constexpr Checked(int64_t value) : value_(value) {}
@@ -41,12 +41,12 @@ class Checked {
   bool fits_ = true;
 };
 
-/// Sizes that a caller named: ShapeError as contiguous_layout, for views that repeat elements too.
+/// ShapeError as contiguous_layout. Also for the sizes of views that repeat elements.
 inline void check_sizes(std::span<const int64_t> sizes, DType dtype) { contiguous_layout(sizes, dtype); }
 
 /// A layout of these sizes and strides (in elements), which need not be contiguous. ShapeError as contiguous_layout,
-/// where there is not one stride for each size, and where a stride or the distance between two elements has more bytes
-/// than 63 bits can count.
+/// where there is not one stride for each size, and where a stride or the distance between two elements exceeds 2^63 -
+/// 1 bytes.
 WEFT_API Layout strided_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 
 }  // namespace weft

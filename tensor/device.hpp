@@ -18,7 +18,7 @@ struct Device {
 
   constexpr Device() = default;
   constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<uint8_t>(i)) {}
-  /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta"; anything else is a DeviceError.
+  /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta"; DeviceError for anything else. The device need not exist.
   WEFT_API Device(std::string_view name, Location where = {});
   Device(const char* name, Location where = {}) : Device(std::string_view(name), where) {}
 

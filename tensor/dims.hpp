@@ -12,7 +12,7 @@
 
 namespace weft {
 
-/// At most `max_rank` (8) values; more raise a ShapeError. Converts from `{2, 3}`, one integer, a vector or a span.
+/// At most `max_rank` (8) values; ShapeError for more. Converts from `{2, 3}`, one integer, a vector or a span.
 class Dims {
  public:
   Dims() = default;
@@ -33,6 +33,7 @@ class Dims {
     }
   Dims(const R& values) { assign(values.data(), values.size()); }
 
+  /// `count` times `value`.
   static Dims filled(int count, int64_t value) {
     Dims d;
     for (int i = 0; i < count; ++i) d.push_back(value);
@@ -67,7 +68,7 @@ class Dims {
     for (int i = 0; equal && i < size_; ++i) equal = values_[i] == other.values_[i];
     return equal;
   }
-  /// Product of the values; the largest number where it is beyond that, which no memory holds.
+  /// Product of the values, INT64_MAX where it overflows.
   int64_t product() const {
     int64_t n = 1;
     for (int64_t v : *this) {

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// The short C++ spellings: weft::f32, weft::i64, weft::boolean.
+/// So that weft::f32, weft::i64 and weft::boolean can be written.
 using enum DType;
 
 namespace detail {
@@ -24,7 +24,7 @@ constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
 constexpr bool is_signed(DType t) {
   return is_floating(t) || t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
 }
-/// Held and cast, but not computed with: the 8-bit floats.
+/// The 8-bit floats: they can be stored and converted, but not used in arithmetic.
 constexpr bool is_storage_only(DType t) { return t >= DType::f8_e4m3fn; }
 /// The type that arithmetic runs in: f32 for the smaller floats, u64 for u16 and u32, else `t` itself.
 constexpr DType compute_type(DType t) {
@@ -32,7 +32,7 @@ constexpr DType compute_type(DType t) {
   return t == DType::f16 || t == DType::bf16 || t >= DType::f8_e4m3fn ? DType::f32 : t;
 }
 
-/// What a conversion makes of numbers beyond the largest of a floating-point dtype. NaN stays NaN in all.
+/// What a conversion to a floating-point dtype makes of numbers beyond its largest. NaN always stays NaN.
 enum class Overflow : uint8_t {
   by_format,  ///< infinity; in f8_e4m3fn, which has none, the largest number of the sign
   ieee,       ///< infinity; in f8_e4m3fn NaN
@@ -42,17 +42,18 @@ enum class Overflow : uint8_t {
 /// "float32", "bool", "bfloat16", "float8_e4m3fn": PyTorch's names.
 WEFT_API const char* name(DType t);
 WEFT_API std::ostream& operator<<(std::ostream& out, DType t);
-/// The inverse of `name`; unknown names are a ValueError.
+/// The inverse of `name`; ValueError for an unknown name.
 WEFT_API DType dtype_from_name(const char* name, Location where = {});
 
-/// The smallest type both convert to, as PyTorch's `promote_types`, and where that has none, of u16, u32 and u64 with
-/// others, as the array API's standard. The 8-bit floats have none with other floats, nor u64 with signed integers:
-/// DTypeError.
+/// The smallest type that both convert to, by PyTorch's `promote_types`; where that has no answer (u16, u32 and u64
+/// with others), by the Python array API standard. DTypeError for an 8-bit float with another float, and for u64 with a
+/// signed integer.
 WEFT_API DType promote(DType a, DType b, Location where = {});
 
-/// The process's default floating type: f32.
+/// The dtype of new tensors and of floating-point literals.
 inline constexpr DType default_dtype = DType::f32;
 
+/// The DType of a C++ type; integers go by size and sign.
 template <class T>
 constexpr DType dtype_of() {
   using U = std::remove_cv_t<T>;

@@ -1,4 +1,4 @@
-// Typed errors of at most three lines: what is wrong, with which shapes, and the remedy with the caller's place.
+// Typed errors with a text of at most three lines: the problem, the shapes, and the remedy with the caller's place.
 #pragma once
 
 #include <stdexcept>
@@ -19,22 +19,22 @@ class WEFT_API Error : public std::runtime_error {
    public:                             \
     using Error::Error;                \
   }
-WEFT_DECLARE_ERROR(ShapeError);
-WEFT_DECLARE_ERROR(DTypeError);
-WEFT_DECLARE_ERROR(DeviceError);
-WEFT_DECLARE_ERROR(IndexError);
-WEFT_DECLARE_ERROR(ValueError);
-WEFT_DECLARE_ERROR(ZeroDivisionError);
-WEFT_DECLARE_ERROR(AutogradError);
-WEFT_DECLARE_ERROR(FormatError);
-WEFT_DECLARE_ERROR(IoError);
-WEFT_DECLARE_ERROR(NotImplementedError);
-/// The first NaN or infinity: what() has the op and its place in the forward, the shapes and what is known of the
-/// values that it read.
+WEFT_DECLARE_ERROR(ShapeError);           ///< sizes or ranks that do not fit, or too many dimensions or elements
+WEFT_DECLARE_ERROR(DTypeError);           ///< a dtype that the op does not take, or dtypes without a common one
+WEFT_DECLARE_ERROR(DeviceError);          ///< no such device, operands on several, or a driver's failure
+WEFT_DECLARE_ERROR(IndexError);           ///< an index or a dimension that is out of range
+WEFT_DECLARE_ERROR(ValueError);           ///< any other bad argument, the undefined tensor included
+WEFT_DECLARE_ERROR(ZeroDivisionError);    ///< integers divided by 0
+WEFT_DECLARE_ERROR(AutogradError);        ///< no graph, a freed one, or a saved tensor that was overwritten
+WEFT_DECLARE_ERROR(FormatError);          ///< malformed bytes in a file or a saved state
+WEFT_DECLARE_ERROR(IoError);              ///< the system refused a file operation
+WEFT_DECLARE_ERROR(NotImplementedError);  ///< no kernel for the device, or a meta tensor's values are needed
+/// The first NaN or infinity: what() has the op, its place in the forward pass, the shapes and a summary of the values
+/// that it read.
 WEFT_DECLARE_ERROR(NonFiniteError);
 #undef WEFT_DECLARE_ERROR
 
-/// An allocation that did not fit, all in bytes. `limit` is 0 where none was set.
+/// A failed allocation; all figures in bytes. `limit` is 0 where none was set.
 class WEFT_API OutOfMemoryError : public Error {
  public:
   OutOfMemoryError(const std::string& message, size_t requested_, size_t allocated_, size_t reserved_, size_t limit_)
@@ -44,13 +44,12 @@ class WEFT_API OutOfMemoryError : public Error {
 
 /// The three lines of an error; empty lines are left out.
 struct ErrorText {
-  /// Null: the op that runs.
+  /// Null stands for the op that is running.
   const char* op = nullptr;
   std::string problem = {};
   std::string details = {};
   std::string remedy = {};
-  /// What happened at the place: "saved at file:line". Empty: the call itself was there, and inside an op that calls
-  /// others the place is the outermost call's.
+  /// What happened at the place: "saved" gives "saved at file:line". Empty where it is the place of the call.
   const char* event = "";
 };
 

@@ -1,5 +1,5 @@
 // Thread-local free lists for the small blocks that every op needs: tensor heads and graph nodes.
-// Bounded per thread; what is over goes to a shared depot, since tensors may die on another thread than they were born.
+// Bounded per thread; the surplus goes to a shared depot, since a tensor may die on another thread than made it.
 #pragma once
 
 #include <cstddef>

@@ -19,8 +19,8 @@ struct GeneratorState {
   bool operator==(const GeneratorState&) const = default;
 };
 
-/// A source of random counters. It keeps no hidden numbers back, so its state is these three words. Thread-safe:
-/// threads that draw from one generator never get the same counter.
+/// A source of random counters. No drawn numbers are buffered, so three words are its whole state. Thread-safe: threads
+/// that draw from one generator never get the same counter.
 class WEFT_API Generator {
  public:
   static constexpr uint64_t default_seed = 67280421310721;
@@ -33,7 +33,7 @@ class WEFT_API Generator {
   uint64_t seed() const;
   GeneratorState state() const;
   void set_state(GeneratorState state);
-  /// Takes the next `blocks` counters: they start at the returned state.
+  /// Takes the next `blocks` counters, which start at the returned state.
   GeneratorState reserve(uint64_t blocks);
 
   /// Exact bytes: algorithm and version (u32), seed, subsequence and offset (u64), little-endian.
@@ -48,8 +48,8 @@ class WEFT_API Generator {
 
 /// The generator that random ops on `device` use unless given another.
 WEFT_API Generator& default_generator(Device device = {});
-/// The devices that have one in this process: the first of each kind, whether it is there or not, and those of which
-/// the generator was asked for.
+/// The devices that have a default generator: the first of each kind, whether it exists or not, and every other one
+/// whose generator was asked for.
 WEFT_API std::vector<Device> devices_with_generators();
 /// Seeds the default generator of every device.
 WEFT_API void manual_seed(uint64_t seed);

@@ -22,12 +22,12 @@ struct TensorImpl {
   bool wrapped_number = false;
   /// `node` is the accumulation node of this leaf, which points back weakly.
   bool accumulates = false;
-  /// Made under InferenceMode: never recorded, its version is not watched.
+  /// Made under InferenceGuard: never recorded, and its views are not followed.
   bool inference = false;
   /// Head and storage share one block; otherwise this is a view of another tensor's storage.
   bool owns_block = false;
-  /// Other memory may be put under this head (nn::Module). Its views bear the mark too: each counts for itself in the
-  /// storage it was made over.
+  /// The memory under this head may be replaced (nn::Module). Its views have the flag too: each holds a reference of
+  /// its own to the storage it was made over.
   bool movable = false;
   /// Which of the node's outputs this tensor is.
   uint16_t output_number = 0;
@@ -36,8 +36,8 @@ struct TensorImpl {
   Storage* storage = nullptr;
   /// The producer of this value, or the leaf's accumulation node; counted.
   Node* node = nullptr;
-  /// For views that autograd follows: the tensor they look into, never itself a view; counted. Unless it is movable it
-  /// keeps the storage for the view, which counts no reference of its own there.
+  /// For views that autograd follows: the tensor they look into, never itself a view; counted. Unless it is movable,
+  /// the view holds no reference to the storage: the base does.
   TensorImpl* base = nullptr;
 };
 
@@ -58,11 +58,11 @@ WEFT_API TensorImpl* new_tensor(const Layout& layout);
 WEFT_API TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device);
 /// A new head over the storage of `source` with another layout and data address. Autograd fields stay empty.
 WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data);
-/// As new_alias, for a view that autograd follows; an inference tensor's is not followed.
+/// As new_alias, for a view that autograd follows; a view of an inference tensor is not followed.
 WEFT_API TensorImpl* new_view(TensorImpl* source, const Layout& layout, void* data);
-/// The same with the data address of `source` and all of its layout but the sizes and strides, which the caller sets.
+/// The same at the address of `source`, with its layout except the sizes and strides, which the caller sets.
 WEFT_API TensorImpl* new_view(TensorImpl* source);
-/// The last reference is gone.
+/// Called when the last reference is gone.
 WEFT_API void destroy(TensorImpl* impl);
 /// Drops the counted node of a dying tensor. Defined in autograd/.
 void release_node(TensorImpl* impl);

@@ -15,7 +15,7 @@
 
 namespace weft {
 
-/// A new axis of size 1; inside Slice, and for every argument that may be left out, "not given".
+/// As an index, a new axis of size 1; in a Slice and for any optional argument, "not given".
 struct NoneType {
   template <class T>
   constexpr operator std::optional<T>() const {
@@ -29,8 +29,8 @@ inline constexpr NoneType none;
 struct EllipsisType {};
 inline constexpr EllipsisType Ellipsis;
 
-/// start, start + step, … before stop, by Python's rules: negative bounds count from the end, both are clamped, and a
-/// bound left out is the end that the step comes from or goes to. A step of 0 is a ValueError when it is used.
+/// start, start + step, … before stop, by Python's rules: negative bounds count from the end, both are clamped, and an
+/// omitted bound is the end of the dimension on that side. ValueError for a step of 0, when the slice is used.
 struct Slice {
   std::optional<int64_t> start, stop;
   int64_t step = 1;
@@ -73,7 +73,7 @@ class WEFT_API Index {
   Tensor tensor;
 };
 
-/// What stands between the brackets, with the place of the call. A temporary: it points at the caller's indices.
+/// The indices between the brackets, with the place of the call. A temporary: it points at the caller's indices.
 class IndexList {
  public:
   IndexList(std::initializer_list<Index> items, Location here = {})
@@ -98,7 +98,7 @@ namespace detail {
 template <class...>
 inline constexpr bool never = false;
 
-/// `auto y = x[mask]` names a temporary whose indices are gone, so it serves nothing.
+/// For `auto y = x[mask]`, which names a temporary instead of reading: every use of y is a compile-time error.
 template <class... A>
 Tensor named_part() {
   static_assert(never<A...>, "auto keeps no elements of x[mask]: write Tensor y = x[mask]");
@@ -107,7 +107,7 @@ Tensor named_part() {
 }  // namespace detail
 
 namespace detail {
-/// Copies of indices, few of them without a heap block.
+/// Copies of indices, up to 8 of them without a heap block.
 class WEFT_API OwnIndices {
  public:
   explicit OwnIndices(std::span<const Index> items);
@@ -135,11 +135,12 @@ class WEFT_API Indexed {
       : source_(std::move(source)), where_(list.where), indices_(list.items()) {}
   Indexed(const Indexed&) = delete;
 
-  /// Recorded by autograd.
+  /// Reads, recorded. Errors as getitem (<weft/ops/subscript.hpp>).
   operator Tensor() && { return read(); }
 
-  /// Write in place and return x; the value is broadcast to the selection and cast to the tensor's dtype. Where an
-  /// element is selected twice, the last value stays, also for += and its kin, which read and write once.
+  /// Writes in place and returns x; the value is broadcast to the selection and cast to the tensor's dtype. Where an
+  /// element is selected twice, the last value stays, also for +=, -=, *= and /=, which read once and write once.
+  /// Errors as setitem.
   Tensor operator=(const Operand& value) &&;
   Tensor operator=(Indexed&& value) &&;  // NOLINT(performance-noexcept-move-constructor): it writes elements
   Tensor operator+=(const Operand& value) &&;
@@ -147,7 +148,7 @@ class WEFT_API Indexed {
   Tensor operator*=(const Operand& value) &&;
   Tensor operator/=(const Operand& value) &&;
 
-  // ---- Tensor's methods, on what was read; those that write bring it back into x ----
+  // ---- Tensor's methods, on the selected part; those that write put it back into x ----
   [[nodiscard]] Indexed operator[](const IndexList& index) && { return Indexed(read(), index); }
   int dim(Location where = {}) && { return read().dim(where); }
   int64_t numel(Location where = {}) && { return read().numel(where); }
@@ -218,7 +219,7 @@ class WEFT_API Indexed {
   friend class Index;
   friend class Operand;
   Tensor read() const;
-  // Runs change(part) on what was selected and brings it back into x; returns the part.
+  // Runs change(part) on the selected part and writes it back into x; returns the part.
   template <class Change>
   Tensor write(Change&& change) {
     return write([](const Tensor& part, void* c) { (*static_cast<std::remove_reference_t<Change>*>(c))(part); },

@@ -82,11 +82,11 @@ void finish_layout(Layout& layout) {
   layout.contiguous = contiguous || numel == 0;
 }
 
-bool join_shape(Dims& shape, std::span<const int64_t> other) {
+bool broadcast_in_place(Dims& shape, std::span<const int64_t> other) {
   if (static_cast<size_t>(shape.size()) < other.size()) {
     const Dims shorter = shape;
     shape = Dims(other);
-    return join_shape(shape, shorter);
+    return broadcast_in_place(shape, shorter);
   }
   int64_t* last = shape.data() + shape.size() - other.size();
   for (const int64_t n : other) {
@@ -100,7 +100,7 @@ bool join_shape(Dims& shape, std::span<const int64_t> other) {
 
 std::optional<Dims> broadcast(std::span<const int64_t> a, std::span<const int64_t> b) {
   std::optional<Dims> out(a);
-  if (!join_shape(*out, b)) out.reset();
+  if (!broadcast_in_place(*out, b)) out.reset();
   return out;
 }
 

@@ -14,7 +14,7 @@ namespace detail {
 [[noreturn]] WEFT_API void raise_no_dim(int64_t dim, int rank);
 }
 
-/// A contiguous layout. ShapeError for negative sizes or where the element count or the bytes overflow 63 bits.
+/// A contiguous layout. ShapeError for a negative size, and where elements or bytes exceed 2^63 - 1.
 WEFT_API Layout contiguous_layout(std::span<const int64_t> sizes, DType dtype);
 /// Makes a contiguous layout one of these sizes, with elements of `item` bytes; false where contiguous_layout raises.
 WEFT_API bool set_contiguous(Layout& layout, std::span<const int64_t> sizes, int64_t item);
@@ -31,14 +31,14 @@ inline std::span<const int64_t> sizes_of(const Layout& layout) { return {layout.
 
 /// NumPy's broadcasting of two shapes; nothing where they do not fit.
 WEFT_API std::optional<Dims> broadcast(std::span<const int64_t> a, std::span<const int64_t> b);
-/// The same in place: `shape` becomes what it and `other` broadcast to; false, and `shape` spoilt, where they do not
-/// fit.
-WEFT_API bool join_shape(Dims& shape, std::span<const int64_t> other);
+/// The same in place: `shape` becomes what it and `other` broadcast to. False where they do not fit; `shape` is then
+/// unspecified.
+WEFT_API bool broadcast_in_place(Dims& shape, std::span<const int64_t> other);
 /// `view` seen with broadcast sizes `sizes` (stride 0 where repeated). The sizes must fit.
 WEFT_API View broadcast_view(const View& view, std::span<const int64_t> sizes);
 /// The same into `out`.
 WEFT_API void broadcast_view(View& out, const View& view, std::span<const int64_t> sizes);
-/// A view for kernels that walk along a dimension: a 0-d one is seen as [1], any other is taken as it is.
+/// A view for kernels that work along a dimension: [1] for a 0-d one, any other as it is.
 class AtLeast1d {
  public:
   explicit AtLeast1d(const View& view) : view_(view.layout.rank == 0 ? changed_ : view) {

@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-/// Written by one thread, read by any. A tensor may die on another thread than it was born, so a cell may be negative.
+/// Written by one thread, read by any. A tensor may die on another thread than made it, so a cell may be negative.
 struct alignas(64) LiveCell {
   std::atomic<int64_t> count{0};
   std::atomic<bool> taken{true};

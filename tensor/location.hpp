@@ -10,8 +10,7 @@
 
 namespace weft {
 
-/// A place in a program that is not C++, such as a Python script. Whoever makes one keeps it as long as the process
-/// runs.
+/// A place in a program that is not C++, such as a Python script. It must live as long as the process.
 struct alignas(8) CallSite {
   const char* file;
   unsigned line;

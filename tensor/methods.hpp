@@ -1,51 +1,78 @@
-// The methods that Tensor and x[…] share. Each op is one, with the arguments of the free function of its name behind
-// the first; shapes, dtypes, aliasing and errors are said there, in ops/. Both classes include this inside their body
-// and say what stands behind a method (WEFT_METHOD_OF) and what one that writes gives back (WEFT_WRITTEN): the tensor
-// itself, and for x[…] what was selected, after x got it.
+// The methods that Tensor and x[…] share. A method without a comment here is the free function of its name in ops/,
+// called with the tensor as its first argument; ops/ documents shapes, dtypes, aliasing and errors. Both classes
+// include this file in their body, with WEFT_METHOD_OF as the qualifier of a method and WEFT_WRITTEN as the result of
+// one that writes: the tensor itself, or for x[…] the selected part, once it has been written back into x.
 #if !defined(WEFT_METHOD_OF)
 #include "tensor.hpp"
 #else
 
-// ---- views: share storage and version, never copy ----
+// ---- views: same dtype and device, and the storage and version counter are shared. A negative dimension counts from
+// the end; IndexError for one that x lacks, ShapeError where the result would have more than 8 dimensions ----
+/// The elements in row-major order under another shape of the same count; one size may be -1 and follows from the rest.
+/// ShapeError where the count differs, or where the strides would need a copy.
 Tensor view(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
-/// A view where the strides allow it, else a copy. One size may be -1.
+/// As view, but a contiguous copy where the strides do not allow a view.
 Tensor reshape(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
+/// Two dimensions exchanged.
 Tensor transpose(int dim0, int dim1, Location where = {}) WEFT_METHOD_OF;
-/// The matrix transpose of a tensor of rank 2 or less.
+/// [m, n] -> [n, m]; a tensor of rank 0 or 1 itself. ShapeError above rank 2.
 Tensor t(Location where = {}) WEFT_METHOD_OF;
+/// Dimension i of the result is x's dimension dims[i]. ShapeError unless `dims` names each dimension once.
 Tensor permute(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
-/// Elements start, start + step, … before stop along dim, clamped as Python does; a negative step is a view too.
+/// Elements start, start + step, … before stop along dim, with bounds as in Python (see Slice); the step may be
+/// negative. ValueError for a step of 0, IndexError for a 0-d tensor.
 Tensor slice(int dim, std::optional<int64_t> start = {}, std::optional<int64_t> stop = {}, int64_t step = 1,
              Location where = {}) WEFT_METHOD_OF;
+/// `length` elements from `start` along dim; a negative start counts from the end. IndexError unless all of them exist.
 Tensor narrow(int dim, int64_t start, int64_t length, Location where = {}) WEFT_METHOD_OF;
-/// The same with an integer tensor of one element as start.
+/// The same with an integer tensor of one element as start, whose value the host waits for. DTypeError for another
+/// dtype, ValueError for another number of elements.
 Tensor narrow(int dim, const Tensor& start, int64_t length, Location where = {}) WEFT_METHOD_OF;
+/// Element `index` along dim, without that dimension; a negative index counts from the end. IndexError where it is out
+/// of range, and for a 0-d tensor.
 Tensor select(int dim, int64_t index, Location where = {}) WEFT_METHOD_OF;
+/// A dimension of size 1 inserted before dimension dim, which lies in [-rank - 1, rank].
 Tensor unsqueeze(int dim, Location where = {}) WEFT_METHOD_OF;
+/// Without the dimensions of size 1: all of them, or dim alone, which stays where its size is not 1.
 Tensor squeeze(Location where = {}) WEFT_METHOD_OF;
 Tensor squeeze(int dim, Location where = {}) WEFT_METHOD_OF;
+/// Dimensions of size 1 repeated with stride 0, and new ones in front, to give `shape`; -1 keeps a size. ShapeError
+/// where another size would change. Writing to repeated elements is a ValueError.
 Tensor expand(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
+/// The diagonal of dim0 and dim1 as the last dimension, in place of those two: elements (i, i + offset). Empty where
+/// the offset leaves the matrix. ShapeError where dim0 and dim1 are the same.
 Tensor diagonal(int64_t offset = 0, int dim0 = 0, int dim1 = 1, Location where = {}) WEFT_METHOD_OF;
+/// Dimensions start_dim to end_dim, both included, as one; [1] for a 0-d tensor. A contiguous copy where the strides do
+/// not allow a view. ValueError where end_dim comes before start_dim.
 Tensor flatten(int start_dim = 0, int end_dim = -1, Location where = {}) WEFT_METHOD_OF;
 Tensor unfold(int dim, int64_t size, int64_t step, Location where = {}) WEFT_METHOD_OF;
-/// Strides and offset in elements; every element must lie inside the storage.
+/// The storage under any shape, strides and offset, which count elements; the offset is x's own unless given.
+/// ShapeError where an element lies outside the storage, or there is not one stride for each size.
 Tensor as_strided(const Dims& shape, const Dims& strides, std::optional<int64_t> storage_offset = {},
                   Location where = {}) WEFT_METHOD_OF;
+/// Consecutive pieces of `size` elements along dim, the last one smaller where it does not divide; one empty piece of
+/// an empty dimension. ValueError unless size > 0, and for a 0-d tensor. This and the next two: ShapeError for more
+/// than 2^24 pieces, AutogradError for more than 65535 that are recorded.
 std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) WEFT_METHOD_OF;
+/// split into pieces of ceil(size(dim) / chunks), so at most `chunks` of them. ValueError unless chunks > 0, and for a
+/// 0-d tensor.
 std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) WEFT_METHOD_OF;
+/// select(dim, i) for every i. ShapeError for a 0-d tensor.
 std::vector<Tensor> unbind(int dim = 0, Location where = {}) WEFT_METHOD_OF;
-/// The same elements outside the graph; shares storage and version.
+/// The same elements outside the graph: no gradient flows through it.
 Tensor detach(Location where = {}) WEFT_METHOD_OF;
 
-// ---- copies ----
+// ---- copies: new contiguous tensors, recorded ----
 Tensor clone(Location where = {}) WEFT_METHOD_OF;
-/// Itself where already contiguous.
+/// x itself where it is contiguous.
 Tensor contiguous(Location where = {}) WEFT_METHOD_OF;
-/// Itself where nothing changes.
+/// Another dtype or device; x itself where nothing changes. Conversions round to nearest even, and floats lose their
+/// fraction in integers; gradients flow between floating dtypes. DeviceError where there is no such device, and for a
+/// copy from meta.
 Tensor to(DType dtype, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, DType dtype, Location where = {}) WEFT_METHOD_OF;
-/// The same as to(dtype), but that `overflow` says what becomes of numbers beyond the largest.
+/// to(dtype), with a choice of what becomes of numbers beyond the largest.
 Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) WEFT_METHOD_OF;
 Tensor flip(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
 Tensor fliplr(Location where = {}) WEFT_METHOD_OF;
@@ -54,7 +81,7 @@ Tensor roll(const Dims& shifts, const Dims& dims = {}, Location where = {}) WEFT
 Tensor repeat(const Dims& repeats, Location where = {}) WEFT_METHOD_OF;
 Tensor tile(const Dims& repeats, Location where = {}) WEFT_METHOD_OF;
 
-// ---- elementwise: name(…), and name_(…) in place; the version rises, and autograd follows ----
+// ---- elementwise: name(…), and name_(…) in place, which raises the version and is recorded ----
 #define WEFT_UNARY_METHOD(name, ...)               \
   Tensor name(Location where = {}) WEFT_METHOD_OF; \
   WEFT_WRITTEN name##_(Location where = {}) WEFT_METHOD_OF;
@@ -73,9 +100,9 @@ WEFT_WRITTEN round_(int64_t decimals, Location where = {}) WEFT_METHOD_OF;
 Tensor softplus(double beta, double threshold = 20, Location where = {}) WEFT_METHOD_OF;
 Tensor gelu(Location where = {}) WEFT_METHOD_OF;
 Tensor gelu(Approximate approximate, Location where = {}) WEFT_METHOD_OF;
-/// Held between two numbers; `{}` or `none` leaves one out, but not both.
+/// clip: limited to [low, high]; `{}` or `none` leaves a bound out. ValueError where both are.
 Tensor clamp(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
-/// The same with bounds that broadcast; an undefined one is left out.
+/// The same with tensors as bounds, which broadcast; an undefined one is left out. ValueError where both are.
 Tensor clamp(const Tensor& low, const Tensor& high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor clip(std::optional<Scalar> low = {}, std::optional<Scalar> high = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor add(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
@@ -163,7 +190,7 @@ Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, const Tens
 Tensor dropout(double p = 0.5, bool training = true, Generator* generator = nullptr,
                Location where = {}) WEFT_METHOD_OF;
 
-// ---- losses of these elements against others; the shapes, the options and the errors are in ops/loss.hpp ----
+// ---- losses; the tensor is the input, or the logits ----
 #define WEFT_LOSS_METHOD(name, Options)              \
   Tensor name(const Operand& target) WEFT_METHOD_OF; \
   Tensor name(const Operand& target, const Options& options) WEFT_METHOD_OF;
@@ -217,7 +244,7 @@ Tensor masked_select(const Tensor& mask, Location where = {}) WEFT_METHOD_OF;
 Tensor masked_scatter(const Tensor& mask, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN masked_scatter_(const Tensor& mask, const Tensor& source, Location where = {}) WEFT_METHOD_OF;
 
-// ---- sets and places ----
+// ---- sets and positions ----
 Tensor nonzero(Location where = {}) WEFT_METHOD_OF;
 Tensor argwhere(Location where = {}) WEFT_METHOD_OF;
 Tensor count_nonzero(const Dims& dims = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
@@ -232,11 +259,15 @@ Tensor searchsorted(const Operand& values, const SearchOptions& options) WEFT_ME
 Tensor bucketize(const Tensor& boundaries, bool right = false, bool out_int32 = false,
                  Location where = {}) WEFT_METHOD_OF;
 
-// ---- new values in place ----
+// ---- new values in place. As all in-place writes: AutogradError while recording for a leaf that requires a gradient
+// and for a view of one, ValueError where one element of memory stands at several positions (an expanded tensor) ----
+/// x = source, broadcast to x's shape and converted to its dtype, from any device. ShapeError where it does not
+/// broadcast.
 WEFT_WRITTEN copy_(const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+/// ValueError where an integer dtype does not hold the value.
 WEFT_WRITTEN fill_(Scalar value, Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN zero_(Location where = {}) WEFT_METHOD_OF;
-/// x += alpha * other
+/// x += alpha * other and x -= alpha * other. DTypeError for a fraction among integers.
 WEFT_WRITTEN add_(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 WEFT_WRITTEN sub_(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 WEFT_WRITTEN uniform_(double low = 0, double high = 1, Generator* generator = nullptr,

@@ -131,7 +131,8 @@ WEFT_FN float16 to_float16(float value) {
   return r;
 }
 
-/// Rounds to nearest even; what is beyond the range gives the largest number of its sign, infinity too (E4M3 has none).
+/// Rounds to nearest even; numbers beyond the range, infinities too, give the largest of their sign (E4M3 has no
+/// infinity).
 WEFT_FN float8_e4m3fn to_float8_e4m3fn(float value) {
   uint32_t u = float_bits(value);
   const uint32_t sign = (u >> 24) & 0x80u;
@@ -171,8 +172,8 @@ WEFT_FN float8_e5m2 to_float8_e5m2(float value) {
   return r;
 }
 
-// ---- rounding to odd: a number that lost something ends in a bit that is set, so rounded once more, to 16 or 8 bits,
-// it gives what the exact one would (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008) ----
+// ---- rounding to odd: an inexact result has its last bit set, so that rounding it again, to 16 or 8 bits, gives what
+// the exact number would (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008) ----
 
 #if !defined(__OPENCL_CPP_VERSION__) || defined(WEFT_HAS_DOUBLE)
 WEFT_FN float odd_float(double x) {

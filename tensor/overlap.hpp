@@ -1,4 +1,4 @@
-// Whether one element stands at several positions of a layout.
+// Whether several positions of a layout are the same element in memory.
 #pragma once
 
 #include "config.hpp"
@@ -6,9 +6,9 @@
 
 namespace weft {
 
-/// False where every position has an element of its own for certain: looks at sizes and strides alone.
+/// False only where every position certainly has an element of its own; looks at sizes and strides alone.
 WEFT_API bool may_overlap(const Layout& layout);
-/// Exactly. Where sizes and strides do not decide, it takes the time of a write.
+/// The exact answer. Where sizes and strides do not decide, it visits every element.
 WEFT_API bool overlaps(const Layout& layout);
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// The counter-based generator Philox4x32-10 and how its words become numbers. Element i of a draw depends on the seed
-// and i alone. Only multiplications, additions and bit operations (and one f64 division) are used, never fused, so that
-// the CPU, CUDA and HPU give the same bits. No standard header is visible to a device.
+// The counter-based generator Philox4x32-10 (Salmon et al. 2011) and how its words become numbers. Element i of a draw
+// depends on the seed and i alone. Only multiplications, additions and bit operations (and one f64 division) are used,
+// never fused, so that the CPU, CUDA and HPU give the same bits. No standard header is visible to a device.
 //
 // Words: four a counter, in order. An element of a 4-byte or smaller type takes one word, of an 8-byte type two (the
 // low one first); bernoulli takes one word for every type, so that a mask does not depend on the type. `normal` turns
@@ -53,8 +53,7 @@ constexpr int64_t philox_blocks(int64_t numel, DType dtype, D distribution) {
   return numel / 4 * words + (numel % 4 * words + 3) / 4;
 }
 
-// ---- uniform
-// ----------------------------------------------------------------------------------------------------------
+// ---- uniform ----
 
 /// [low, low + span), never above `last`, the largest number of the element type below the upper bound.
 template <class T>
@@ -74,8 +73,7 @@ WEFT_FN T place(T unit, UniformRange<T> range) {
   return x > range.last ? range.last : x;
 }
 
-// ---- bernoulli and integers
-// -------------------------------------------------------------------------------------------
+// ---- bernoulli and integers ----
 
 /// A word below this threshold is a success.
 WEFT_FN uint64_t bernoulli_threshold(double probability) {
@@ -92,8 +90,7 @@ WEFT_FN int64_t integer_below(uint64_t words, int64_t low, uint64_t range) {
   return (int64_t)((uint64_t)low + x);
 }
 
-// ---- normal
-// -----------------------------------------------------------------------------------------------------------
+// ---- normal ----
 
 template <class T>
 struct NormalPair {

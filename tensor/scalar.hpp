@@ -1,4 +1,4 @@
-// Scalar: one exact number of a kind (bool, integer, floating), as C++ code writes it.
+// Scalar: one exact C++ number, a bool, an integer or a floating-point number.
 #pragma once
 
 #include <concepts>
@@ -31,7 +31,7 @@ class Scalar {
 
   constexpr bool is_floating() const { return dtype_ == DType::f64; }
   constexpr bool is_bool() const { return dtype_ == DType::boolean; }
-  /// bool, i64, u64 or f64: how the value is held.
+  /// How the value is held: bool, i64, u64 or f64.
   constexpr DType held_as() const { return dtype_; }
 
   template <Arithmetic T>

@@ -1,4 +1,4 @@
-// Text for a message: what a caller or a file gave may be long, a message is not.
+// Shortens text from a caller or a file for use in a message.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// `text`, or its beginning and end around " ... " where it has more than `most` bytes (at least 16); no character of
-/// UTF-8 is cut through.
+/// `text`, or its beginning and end around " ... " where it has more than `most` bytes (at least 16); UTF-8 characters
+/// are never split.
 WEFT_API std::string shortened(std::string text, size_t most = 400);
 
 }  // namespace weft

@@ -18,7 +18,7 @@ namespace weft {
 
 class Allocator;
 
-/// An intrusive count. While the process has one thread it counts without locked instructions, as std::shared_ptr does.
+/// An intrusive reference count, without locked instructions while the process has one thread, as std::shared_ptr.
 class RefCount {
  public:
   explicit RefCount(uint32_t start = 1) : count_(start) {}
@@ -26,7 +26,7 @@ class RefCount {
     if (WEFT_SINGLE_THREADED) count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     else count_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// True when this was the last reference. A count of one needs no locked instruction: nobody else can raise it.
+  /// True when this was the last reference. A count of one needs no locked instruction: no other thread can raise it.
   bool decrement() {
     if (count_.load(std::memory_order_acquire) == 1) return true;
     return decrement_shared();
@@ -54,14 +54,14 @@ class RefCount {
   std::atomic<uint32_t> count_;
 };
 
-/// Frees memory that came from outside: called once with the context given to `from_blob`.
+/// Frees memory that came from outside: called once, with `Storage::deleter_context`.
 using Deleter = void (*)(void* data, void* context);
 
 struct Storage {
   RefCount refs;
   std::atomic<uint32_t> version{0};
   Device device;
-  /// Memory that somebody outside Weft also sees (`from_blob`, DLPack, a mapping): never reused as scratch.
+  /// Memory that code outside Weft also sees (`from_blob`, DLPack, a mapping): never reused as scratch.
   bool external = false;
   /// A device's queued work may still read or write the bytes; backends defer the release.
   void* data = nullptr;

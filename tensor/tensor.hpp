@@ -1,9 +1,9 @@
 // Tensor: a counted handle on a strided array that may take part in autograd.
 //
 // Copying a Tensor copies the handle. Views share storage and version counter. `const` protects the handle, not the
-// elements. Thread-safety: different tensors may be used from different threads at any time; one tensor may be read
+// elements. Thread safety: different tensors may be used from different threads at any time; one tensor may be read
 // from many threads; writing elements, changing `requires_grad` or assigning the handle needs the caller's own lock.
-// Backward may run on several threads at once, also into the same leaves.
+// Backward may run on several threads at once, even into the same leaves.
 #pragma once
 
 #include <initializer_list>
@@ -43,15 +43,15 @@ struct ValuesAndIndices;
 enum class Approximate : uint8_t;
 enum class ScatterReduction : uint8_t;
 
-/// What a new tensor is to be: `zeros({2, 3}, {.dtype = f64, .requires_grad = true})`. Where nothing else is wanted,
-/// the dtype or the device alone will do: `zeros({2, 3}, f64)`.
+/// Properties of a new tensor: `zeros({2, 3}, {.dtype = f64, .requires_grad = true})`. A dtype or a device alone may
+/// stand for it: `zeros({2, 3}, f64)`.
 struct TensorOptions {
-  /// Left out, it is what the function says: f32, or the type of the values given.
+  /// Where it is left out, each function has its own default: f32, or the type of the values given.
   std::optional<DType> dtype = {};
   Device device = {};
   bool requires_grad = false;
 };
-/// A dtype or a device that stands for TensorOptions.
+/// A dtype or a device, taken in place of TensorOptions.
 template <class T>
 concept TensorOption = std::same_as<T, DType> || std::same_as<T, Device>;
 namespace detail {
@@ -61,7 +61,7 @@ constexpr TensorOptions options_from(const TensorOptions& options) { return opti
 }  // namespace detail
 
 struct BackwardOptions {
-  /// Keep what the graph saved, so that it can be run again.
+  /// Keep the tensors that the graph saved, so that it can be run again.
   bool retain_graph = false;
   /// Record the gradient computation itself, for higher derivatives.
   bool create_graph = false;
@@ -69,7 +69,7 @@ struct BackwardOptions {
 
 namespace detail {
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined(const char* op, Location where);
-/// By the op that runs.
+/// Names the op that is running.
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined();
 }  // namespace detail
 
@@ -98,20 +98,21 @@ class WEFT_API Tensor {
   bool defined() const { return impl_ != nullptr; }
   explicit operator bool() const = delete;
 
-  // ---- metadata; like all methods, a ValueError on the undefined tensor ----
+  // ---- metadata; as every method, these raise ValueError on the undefined tensor ----
   int dim(Location where = {}) const { return layout("dim", where).rank; }
   int64_t numel(Location where = {}) const { return layout("numel", where).numel; }
   std::span<const int64_t> sizes(Location where = {}) const& {
     const Layout& l = layout("sizes", where);
     return {l.sizes, l.rank};
   }
-  /// Those of a temporary live on: `for (int64_t n : x.t().sizes())`.
+  /// A copy, so that the sizes outlive a temporary tensor: `for (int64_t n : x.t().sizes())`.
   Dims sizes(Location where = {}) && { return shape(where); }
   Dims shape(Location where = {}) const { return Dims(sizes(where)); }
-  /// Size of one dimension; negative counts from the end. IndexError where there is no such dimension.
+  /// Size of one dimension; a negative one counts from the end. IndexError where there is none, so always for rank 0.
   int64_t size(int dim, Location where = {}) const;
-  /// Stride in elements; negative for reversed views. IndexError where there is no such dimension.
+  /// Stride in elements; negative for reversed views. IndexError as size.
   int64_t stride(int dim, Location where = {}) const;
+  /// In elements.
   Dims strides(Location where = {}) const;
   /// Offset of the first element from the start of the storage, in elements.
   int64_t storage_offset(Location where = {}) const;
@@ -120,34 +121,36 @@ class WEFT_API Tensor {
     const Layout& l = layout("device", where);
     return {l.device_type, l.device_index};
   }
+  /// Bytes of one element, and of all of them without gaps.
   int64_t itemsize(Location where = {}) const { return weft::itemsize(dtype(where)); }
   int64_t nbytes(Location where = {}) const { return numel(where) * itemsize(where); }
   /// Row-major without gaps.
   bool is_contiguous(Location where = {}) const { return layout("is_contiguous", where).contiguous != 0; }
-  /// True where both look into the same storage.
+  /// True where both have the same storage, even if no element is common.
   bool shares_storage(const Tensor& other, Location where = {}) const {
     return held("shares_storage", where)->storage == other.held("shares_storage", where)->storage;
   }
-  /// Raised by every in-place write to the storage.
+  /// Counts the in-place writes to the storage.
   uint32_t version(Location where = {}) const {
     return held("version", where)->storage->version.load(std::memory_order_relaxed);
   }
 
   // ---- elements ----
-  /// Address of the first element; DTypeError unless T is the element type. On a device it is a device address.
+  /// Address of the first element, in the memory of the tensor's device. DTypeError unless T is the element type.
   template <class T>
   T* data(Location where = {}) const {
     check_element_type(dtype_of<T>(), where);
     return static_cast<T*>(impl_->view.data);
   }
   void* data_ptr(Location where = {}) const { return held("data_ptr", where)->view.data; }
-  /// The value of a 1-element tensor; waits for a device. ValueError for any other number of elements.
+  /// The value of a 1-element tensor, converted to T; waits for a device. ValueError for any other number of elements,
+  /// NotImplementedError on the meta device.
   template <Arithmetic T>
   T item(Location where = {}) const {
     return item_scalar(where).to<T>();
   }
   Scalar item_scalar(Location where = {}) const;
-  /// All elements in row-major order, converted to T.
+  /// All elements in row-major order, converted to T; waits for a device. DeviceError on the meta device.
   template <Arithmetic T>
   std::vector<T> to_vector(Location where = {}) const {
     std::vector<T> out(static_cast<size_t>(numel(where)));
@@ -155,44 +158,52 @@ class WEFT_API Tensor {
     return out;
   }
   /// Typed access to single elements in host memory: a(i, j) or a[i][j], bounds checked in debug builds. DTypeError
-  /// unless T is the element type, ShapeError unless the rank fits, DeviceError off the CPU. It does not own the
-  /// memory. Include <weft/tensor/accessor.hpp>.
+  /// unless T is the element type, ShapeError for another rank, DeviceError off the CPU. It does not own the memory.
+  /// Include <weft/tensor/accessor.hpp>.
   template <class T, int rank>
   Accessor<T, rank> accessor(Location where = {}) const;
-  /// As PyTorch prints; large tensors are summarised.
+  /// As PyTorch prints it: 4 digits, and tensors of more than 1000 elements summarised.
   std::string text() const;
 
-  /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads (a view where no tensor, list or bool indexes), `x[mask] = 0` writes.
-  /// <weft/tensor/index.hpp> says what may stand between the brackets.
+  /// `Tensor y = x[{0, Slice(1, none, 2)}]` reads, `x[mask] = 0` writes. <weft/tensor/index.hpp> lists the indices, and
+  /// <weft/ops/subscript.hpp> the errors.
   [[nodiscard]] Indexed operator[](const IndexList& index) const;
 
   // ---- autograd ----
   bool requires_grad(Location where = {}) const;
-  /// ValueError for integer types; AutogradError when taken from a tensor that an op produced.
+  /// Makes x a leaf that collects a gradient, or one that does not; returns x. ValueError unless its dtype is f16,
+  /// bf16, f32 or f64. AutogradError for a tensor made under InferenceGuard, and for false on the result of a recorded
+  /// op.
   const Tensor& requires_grad_(bool on = true, Location where = {}) const;
-  /// Made by the user rather than by a recorded op.
+  /// Not the result of a recorded op.
   bool is_leaf(Location where = {}) const;
   /// The accumulated gradient of a leaf (or of a tensor after `retain_grad`); undefined before the first backward.
   Tensor grad(Location where = {}) const;
-  /// Replaces the gradient; undefined clears it. Shape, dtype and device must be the tensor's.
+  /// Replaces the gradient; an undefined one clears it. ShapeError unless shape, dtype and device are the tensor's,
+  /// AutogradError where the tensor collects no gradient.
   void set_grad(const Tensor& grad, Location where = {}) const;
-  /// Fills the `.grad` of every leaf that this tensor depends on. `seed` may be left out for one element.
+  /// Adds to the `.grad` of every leaf that this tensor depends on; `seed` is the gradient of this tensor, 1 unless
+  /// given. AutogradError where the tensor requires no gradient, has several elements and no seed, or where the graph
+  /// was freed or a saved tensor overwritten; ShapeError unless the seed has the tensor's shape, dtype and device.
   void backward(Location where = {}) const;
   void backward(BackwardOptions options, Location where = {}) const;
   void backward(const Tensor& seed, BackwardOptions options = {}, Location where = {}) const;
-  /// Keeps the gradient of a non-leaf in `grad()`.
+  /// Keeps the gradient of a non-leaf in `grad()`. ValueError where none flows to it.
   void retain_grad(Location where = {}) const;
 
-  // ---- hooks: <weft/autograd/hooks.hpp> ----
-  /// `hook` takes the gradient or a GradEvent, and returns nothing or a gradient to go on with.
+  // ---- hooks: <weft/autograd/hooks.hpp>, which has the errors ----
+  /// `hook` takes the gradient or a GradEvent, and returns nothing or the gradient to use instead.
   template <class F>
   HookHandle register_hook(F&& hook, Location where = {}) const;
-  /// `hook` takes the leaf, once per backward, after its `grad()` was brought up to date.
+  /// `hook` takes the leaf, once per backward, after its `grad()` was updated.
   template <class F>
   HookHandle register_post_accumulate_grad_hook(F&& hook, Location where = {}) const;
-  /// Runs the post-accumulate hooks of a leaf whose gradient was made outside the engine.
+  /// Runs the post-accumulate hooks of a leaf whose gradient was made outside the engine. ValueError unless x is a leaf
+  /// that requires a gradient and has one; with `allow_missing` zeros stand for it. AutogradError during a backward
+  /// that will run the hooks itself.
   void apply_backward_hook(bool allow_missing = false, Location where = {}) const;
-  /// The engine leaves the post-accumulate hooks of this leaf to apply_backward_hook.
+  /// Whether the engine leaves the post-accumulate hooks of this leaf to apply_backward_hook. ValueError unless x is a
+  /// leaf that requires a gradient.
   void set_manual_backward_hook(bool on = true, Location where = {}) const;
 
   // ---- views, copies, arithmetic: every op whose first argument is a tensor ----
@@ -252,7 +263,7 @@ class WEFT_API Operand {
   TensorImpl* impl() const { return tensor_->impl(); }
 
   Location where;
-  /// The tensor is an rvalue of the caller's: nobody reads it after the op unless another handle exists.
+  /// The caller passed an rvalue: the op may reuse its memory unless another handle exists.
   bool temporary = false;
 
  private:

@@ -5,10 +5,10 @@
 
 namespace weft {
 
-/// The threads that one kernel may use, the caller's included: WEFT_NUM_THREADS, else the cores this process may run
-/// on.
+/// The threads that one kernel may use, the caller's included: WEFT_NUM_THREADS, else the cores that this process may
+/// run on.
 WEFT_API int num_threads();
-/// At least 1; larger than the number of cores is allowed. Takes effect with the next kernel.
+/// Takes effect with the next kernel. May exceed the number of cores; clamped to 1 from below and to a fixed maximum.
 WEFT_API void set_num_threads(int count);
 
 }  // namespace weft

@@ -1,11 +1,11 @@
-// Layout and View: all that a kernel sees of a tensor. One C layout on the host, CUDA, HPU and in plug-ins.
+// Layout and View: all that a kernel sees of a tensor. They have the same C layout on the host, CUDA and HPU.
 #pragma once
 
 #include "number.hpp"
 
 namespace weft {
 
-/// Element types. `u16`, `u32`, `u64` and the two 8-bit floats are for storage and casts.
+/// Element types. The two 8-bit floats are for storage and casts: arithmetic raises DTypeError.
 enum class DType : uint8_t { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2 };
 inline constexpr int dtype_count = 15;
 
@@ -30,7 +30,7 @@ struct Layout {
   int64_t strides[max_rank];
 };
 
-/// A typed, strided window into memory that somebody else owns. `data` is the address of the first element.
+/// A typed, strided window into memory that it does not own. `data` is the address of the first element.
 struct View {
   void* data = nullptr;
   Layout layout;

@@ -1,5 +1,5 @@
-// Warnings: what works but is hardly meant. Each kind comes once for each place in the program that causes it, on
-// standard error, unless a handler takes it; WEFT_WARNINGS=0 in the environment turns them all off.
+// Warnings: about calls that work but are probably mistakes. Each is given once per op and place in the program, on
+// standard error or to a handler; WEFT_WARNINGS=0 in the environment turns all of them off.
 #pragma once
 
 #include <functional>
@@ -9,19 +9,19 @@
 
 namespace weft {
 
-/// What a handler is told; valid while it runs.
+/// A handler's argument; valid while the handler runs.
 struct Warning {
-  /// As an error's: "[op] what is odd", the details, then "remedy, at file:line".
+  /// As an error's: "[op] problem", the details, then the remedy with the place.
   const std::string& text;
   Location where;
 };
 using WarningHandler = std::function<void(const Warning&)>;
 
-/// Takes all warnings from now on and returns the handler before; an empty one writes to standard error. Several
-/// threads may call it at the same time. What it throws leaves the function that warns.
+/// Sends all warnings to `handler` from now on, or to standard error where it is empty; returns the previous one.
+/// Several threads may call the handler at once. An exception that it throws leaves the op that warned.
 WEFT_API WarningHandler set_warning_handler(WarningHandler handler);
 
-/// Warns, unless this op did at this place before.
+/// Warns, unless this op already did at this place.
 [[gnu::cold]] WEFT_API void warn(const ErrorText& text, Location where = detail::current_call.where);
 
 }  // namespace weft

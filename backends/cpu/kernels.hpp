@@ -1,4 +1,4 @@
-// The CPU's kernels, one function for each pointer of KernelTable, with its contract (backends/dispatch.hpp).
+// The CPU's kernels: one function for each pointer of KernelTable, which documents it (backends/dispatch.hpp).
 #pragma once
 
 #include <type_traits>

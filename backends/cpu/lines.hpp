@@ -1,5 +1,5 @@
-// Strided operands as lines of numbers: iteration over all dimensions but some, and conversion of a line to and from
-// contiguous numbers of the type that arithmetic runs in.
+// Strided operands as lines of numbers: iteration over the other dimensions, and conversion of a line to and from
+// contiguous numbers of the compute type.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Walk {
   }
 };
 
-/// The dimensions [begin, end) of layouts of equal rank but for dimension `skip`; the sizes are the first layout's.
+/// The dimensions [begin, end) except `skip` of layouts of equal rank; the sizes are the first layout's.
 template <int N>
 Walk<N> walk_of(const Layout* const (&layouts)[N], int begin, int end, int skip = -1) {
   Walk<N> walk;
@@ -129,7 +129,7 @@ class Scratch {
   static void* allocate(int64_t size);
   static void release(void* data);
 
-  alignas(64) char small_[512];  // a small call never meets the heap
+  alignas(64) char small_[512];  // so that small calls need no heap
   void* data_;
 };
 
@@ -139,12 +139,12 @@ bool needs_scratch(const Layout& layout, int dim) {
   return layout.dtype != dtype_of<A>() || (layout.strides[dim] != (int64_t)sizeof(A) && layout.sizes[dim] > 1);
 }
 
-/// So many rows of n elements that a chunk of them is worth a thread's attention.
+/// The number of rows of n elements that make a chunk large enough for a thread.
 inline int64_t rows_per_chunk(int64_t n, int64_t elements = 32768) {
   return n >= elements ? 1 : elements / (n > 0 ? n : 1);
 }
 
-/// The reals that kernels compute with: bool, integers, f16, bf16, f32, f64.
+/// The dtypes that kernels compute with: bool, integers, f16, bf16, f32, f64.
 constexpr bool is_computable(DType t) { return !is_storage_only(t); }
 /// Calls body(T{}) with the element type, or raises DTypeError where it cannot be computed with.
 template <class F>
@@ -157,8 +157,8 @@ void with_computable(const char* kernel, const View& view, F&& body) {
 
 constexpr bool is_computable_float(DType t) { return t >= DType::f16 && t <= DType::f64; }
 
-/// The dimension along which rows that lie across `dim` are contiguous, where working on such rows is better than on
-/// lines along `dim`; else -1.
+/// A contiguous dimension other than `dim`, where working on rows along it is faster than on lines along `dim`; else
+/// -1.
 int column_dim(const Layout& layout, int dim);
 
 inline char* bytes(const View& view) { return static_cast<char*>(view.data); }

@@ -1,4 +1,4 @@
-// One pass of a compiled loop over any number of tensors: what weft::map needs of the CPU.
+// One pass of a compiled loop over any number of tensors, for weft::map.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace weft::cpu {
 inline constexpr int max_map_operands = 20;
 
 struct MapOperand {
-  /// Broadcast to the pass's shape; an output without data is computed and dropped.
+  /// Broadcast to the common shape; an output without data is computed and dropped.
   View view;
   /// The type that the loop reads or writes; elements of another dtype are converted around it.
   DType type;
@@ -22,8 +22,8 @@ using MapLoop = void (*)(const void* function, void* const* operands, int64_t co
 /// Runs `loop` over the elements of all operands, whose sizes are equal. No output may overlap an input.
 void run_map(MapLoop loop, const void* function, std::span<const MapOperand> operands, int outputs);
 
-/// Which of a map's loops this processor runs: 0 those for no SIMD level in particular, 1 AVX2's, 2 AVX-512's.
-/// WEFT_CPU_TARGET limits it, as it does the kernels.
+/// Which of a map's loops this processor runs: 0 the baseline's, 1 AVX2's, 2 AVX-512's. WEFT_CPU_TARGET limits it, as
+/// it does the kernels.
 int map_level();
 
 }  // namespace weft::cpu

@@ -10,7 +10,7 @@ using RangeBody = void (*)(void* context, int64_t begin, int64_t end);
 void run_chunks(int64_t n, int64_t chunk, RangeBody body, void* context);
 
 /// Calls body(begin, end) over chunks that cover [0, n), each of `chunk` elements but for the last; returns when all
-/// are done. Chunks depend on n and chunk alone, never on the number of threads, so results do not either. A body that
+/// are done. Chunks depend on n and chunk alone, never on the number of threads, so neither do results. A body that
 /// throws ends the loop; the first exception is rethrown here. Nested calls run inline.
 template <class F>
 void parallel_for(int64_t n, int64_t chunk, F&& body) {

@@ -24,7 +24,7 @@ inline const Tensor& checked(const Tensor& t) {
   return t;
 }
 
-/// For functions that are no ops.
+/// For functions that are not ops.
 inline const Tensor& checked(const Tensor& t, const char* op, Location where) {
   if (WEFT_UNLIKELY(!t.defined())) raise_undefined(op, where);
   return t;
@@ -51,31 +51,32 @@ inline Tensor make_like(const Tensor& like) {
     return weft_pointer;                                                            \
   }())
 
-/// All tensors on the device of the first; DeviceError otherwise. Undefined ones are passed over.
+/// DeviceError unless all tensors are on one device. Undefined ones are skipped.
 void check_same_device(std::initializer_list<const Tensor*> tensors);
 void check_floating(const Tensor& t);
 
 /// `g` summed over the dimensions that broadcasting added or repeated, so that it has `sizes`.
 Tensor sum_to(Tensor&& g, std::span<const int64_t> sizes);
 
-/// Integers as kernels read indices, in i32 or i64; what i64 does not hold becomes its largest, which no size allows.
+/// Integers as kernels read indices, in i32 or i64; a u64 beyond i64 becomes INT64_MAX, which is out of any range.
 Tensor index_numbers(const Tensor& index);
 
-/// Each element of an expanded tensor once, in order, for checks of every element; not recorded.
+/// An expanded tensor without its repetitions, for checks of every element; not recorded.
 Tensor without_repeats(const Tensor& t);
 
-/// An in-place write to `target` that happened: raises the version and names the writer.
+/// Called after an in-place write to `target`: raises the version and names the writer.
 inline void note_write(const Tensor& target) {
   target.impl()->storage->note_write(detail::current_call.op, detail::current_call.where);
 }
 
-/// DTypeError: a result of `dtype` does not go into `target`.
-[[noreturn]] void raise_unfit_target(DType dtype, const Tensor& target);
+/// DTypeError: a result of `dtype` cannot be written into `target`.
+[[noreturn]] void raise_target_dtype(DType dtype, const Tensor& target);
 
-/// ValueError where writing to `target` would write one element twice (a size > 1 with stride 0).
+/// ValueError where writing to `target` would write one element twice: stride 0 with a size > 1, or other overlaps.
 void check_writable(const Tensor& target);
 
-/// An out= target must have the result's shape, dtype and device, and nothing here may be recorded.
+/// Of a name_out function: ShapeError unless out has the result's shape, dtype and device, ValueError as
+/// check_writable, AutogradError where an op on out or the inputs would be recorded.
 void check_out(const Tensor& out, std::span<const int64_t> sizes, DType dtype, Device device,
                std::initializer_list<const Tensor*> inputs);
 void check_out_unrecorded(std::initializer_list<const Tensor*> tensors);
@@ -84,7 +85,7 @@ void check_out_unrecorded(std::initializer_list<const Tensor*> tensors);
 inline Tensor make_view(const Tensor& source, const Layout& layout, void* data) {
   return Tensor::adopt(detail::new_view(source.impl(), layout, data));
 }
-/// The same at the address of `source`, with sizes and strides that the caller sets.
+/// The same at the address of `source`; the caller sets sizes and strides.
 inline Tensor make_view(const Tensor& source) { return Tensor::adopt(detail::new_view(source.impl())); }
 
 }  // namespace weft

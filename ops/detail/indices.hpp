@@ -1,4 +1,4 @@
-// What ops over tensors of indices share. Not public.
+// Helpers of the ops on tensors of indices. Not public.
 #pragma once
 
 #include "write.hpp"

@@ -9,7 +9,7 @@ namespace weft {
 /// The common type of any number of operands.
 DType result_type(std::span<const TensorImpl* const> operands);
 
-/// Operands of one op, cast and broadcast. Casts are recorded, so `operands` is what the op's node points at.
+/// Operands of one op, cast and broadcast. Casts are recorded, so the op's edges go to `operands`.
 template <int n>
 struct Prepared {
   Tensor operands[n];

@@ -31,7 +31,7 @@ std::span<const OpRecord> loss_records();
 std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
 
-/// What a call with these keywords makes, and one that makes a tensor like x unless they say otherwise.
+/// Options from a record's keywords; options_like takes dtype and device from x where they are not given.
 TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device, bool requires_grad);
 TensorOptions options_like(const Tensor& x, std::optional<DType> dtype, std::optional<Device> device,
                            bool requires_grad);
@@ -44,7 +44,7 @@ constexpr OpRecord::Domain domain_of(PointwiseKind kind) {
 }
 
 OpRecord& find_in(std::vector<OpRecord>& records, std::string_view name);
-/// Gives the record of that name more arguments than its table has.
+/// Replaces schema and function of a record, to give the op more arguments than its row has.
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
            std::vector<Values> (*samples)(SampleMaker&), BoxedFunction function);
 

@@ -1,15 +1,15 @@
-// What reductions and their gradients share. Not public.
+// Helpers of reductions and their gradients. Not public.
 #pragma once
 
 #include "common.hpp"
 
 namespace weft {
 
-/// Where a reduction of x goes.
+/// The shapes of a reduction's result.
 struct Reduced {
   Dims kept;          ///< x's sizes with 1 for each reduced dimension
   Dims shape;         ///< the result's: `kept`, or without the reduced dimensions
-  int64_t count = 1;  ///< elements behind each result
+  int64_t count = 1;  ///< elements reduced into each result
 };
 /// IndexError for a dimension x lacks, ValueError for one named twice. Empty `dims` are all.
 Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim);
@@ -29,7 +29,7 @@ Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType
 /// x[..., index, ...] where `index` (i64) has x's sizes but 1 along `dim`; the result has `shape`. Recorded as `op`.
 Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape);
 
-/// What sums and products of x are kept in: `dtype` if given, x's own for floats and u64, i64 for the other integers.
+/// The dtype of sums and products of x: `dtype` if given, x's own for floats and u64, i64 for other integers and bool.
 inline DType sum_type(const Tensor& x, std::optional<DType> dtype = {}) {
   return dtype.value_or(is_floating(x.dtype()) || x.dtype() == DType::u64 ? x.dtype() : DType::i64);
 }

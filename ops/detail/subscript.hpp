@@ -1,4 +1,4 @@
-// What stands between the brackets of x[…], understood for a tensor of one shape. Not public.
+// The indices of x[…], parsed for a tensor of one shape. Not public.
 #pragma once
 
 #include "../../autograd/node.hpp"
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// What integers, slices and new axes select, said in dimensions: it fits any strides.
+/// The part that integers, slices and new axes select, in terms of dimensions: it applies to any strides.
 struct Region {
   Dims whole;               ///< shape of the tensor that it is a part of
   int8_t rank = 0;          ///< axes of the part
@@ -22,7 +22,7 @@ struct AdvancedIndices {
   uint8_t count = 0;         ///< tensors of indices
   uint8_t at = 0;            ///< axes of the region before the picked ones
   uint8_t dim[max_rank];     ///< first dimension that each replaces
-  uint8_t span[max_rank];    ///< how many dimensions, counted through in row-major order
+  uint8_t span[max_rank];    ///< how many dimensions it replaces, merged in row-major order
   int64_t extent[max_rank];  ///< elements of those dimensions together
   Dims joined;               ///< the picked axes: the indices' shapes broadcast together
 };
@@ -64,9 +64,9 @@ Tensor only_mask(const Tensor& x, std::span<const Index> items);
 void parse(Region& out, const Tensor& x, std::span<const Index> items);
 void parse(Selection& out, const Tensor& x, std::span<const Index> items);
 
-/// The index where it is all there is and kernels take it as it is: integers along the first dimension, something
-/// selected. Else null.
-const Tensor* only_list(const Tensor& x, std::span<const Index> items);
+/// The index where it is the only one and kernels take it as it is: integers along the first dimension, not empty. Else
+/// null.
+const Tensor* single_index_list(const Tensor& x, std::span<const Index> items);
 
 /// A missing tensor stands for a full slice.
 std::vector<Index> as_indices(std::span<const std::optional<Tensor>> list);
@@ -76,10 +76,10 @@ Region slices_region(const Tensor& x, const Dims& axes, const Dims& starts, cons
 /// For selections without elements, where no kernel reads the indices: IndexError for the first that is out of range.
 void check_indices(const Selection& selection);
 
-/// The stride of `span` dimensions counted through in row-major order, nothing where they do not lie as one.
+/// The stride of `span` dimensions merged into one in row-major order; nothing where their strides do not allow it.
 std::optional<int64_t> merged_stride(const Layout& layout, int dim, int span);
-/// A selection of `whole` as kernels take it: elements at base plus the indices' offsets. The dimensions that an index
-/// counts through lie as one.
+/// A selection of `whole` as kernels take it: elements at base plus the indices' offsets. Dimensions that one index
+/// spans must be mergeable (merged_stride).
 void make_plan(IndexPlan& plan, View& base, const View& whole, const Selection& selection);
 
 }  // namespace weft

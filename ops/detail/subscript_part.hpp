@@ -1,4 +1,4 @@
-// Reading and writing what was selected, recorded. A part is a Region (read as a view), a Selection or a MaskSelection
+// Reading and writing the selected part, recorded. A part is a Region (read as a view), a Selection or a MaskSelection
 // (read as copies); every backward is the same for all three. Not public.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace weft {
 Tensor read_part(const Tensor& x, const Region& part);
 Tensor read_part(const Tensor& x, const Selection& part);
 Tensor read_part(const Tensor& x, const MaskSelection& part);
-/// `values` broadcasts to the part, has x's dtype and device (a region also takes any dtype, and a 0-d tensor of the
-/// CPU), and shares no memory with x.
+/// `values` broadcasts to the part, has x's dtype and device (a region also takes any dtype, and a 0-d CPU tensor), and
+/// shares no memory with x.
 void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add);
 void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add);
 void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add);
@@ -58,7 +58,7 @@ using SavedPart = decltype(saved(std::declval<const Part&>()));
 inline Dims shape_of(const Selection& part) { return part.shape(); }
 inline Dims shape_of(const MaskSelection& part) { return part.shape(); }
 
-/// An index that counts through several dimensions needs them to lie as one, as they do in row-major order.
+/// x, or a contiguous copy where an index spans several dimensions that cannot be merged.
 inline const Tensor& with_mergeable_dims(const Tensor& x, const Region&) { return x; }
 inline const Tensor& with_mergeable_dims(const Tensor& x, const MaskSelection&) { return x; }
 inline Tensor with_mergeable_dims(const Tensor& x, const Selection& part) {
@@ -140,7 +140,7 @@ Tensor placed(const Part& part, const Dims& whole, const Tensor& values) {
 template <class Part>
 Tensor erased(const Part& part, Tensor&& x) {
   const bool recorded = should_record(x);
-  const bool reuse = !recorded && may_become_result(x);
+  const bool reuse = !recorded && can_reuse_as_result(x);
   Tensor out = reuse ? as_result(std::move(x)) : make_like(x);
   if (!reuse) WEFT_KERNEL(copy, out)(out.raw_view(), x.raw_view());
   const Tensor zero = detail::zeros_unrecorded({}, out.dtype(), out.device());

@@ -55,7 +55,7 @@ inline Symbolic select(const Symbolic& mask, const Symbolic& a, const Symbolic& 
   return Symbolic(weft::where(mask.tensor, a.tensor, b.tensor));
 }
 inline Symbolic zeros_like(const Symbolic& x) { return Symbolic(weft::zeros_like(x.tensor)); }
-/// A weak 0: it broadcasts.
+/// A C++ number, which broadcasts.
 inline Symbolic zero_like(const Symbolic&) { return Symbolic(0.0); }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What one index of a dimension leaves of a view: shared by select() and x[i].
+// One index along a dimension of a view, for select() and x[i].
 #pragma once
 
 #include "../../tensor/layout.hpp"
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// `view` becomes what `from`, which may be the same, has at an index of a dimension.
+/// `view` becomes the slice of `from`, which may be the same View, at `index` along `dim`.
 inline void take_index(View& view, const View& from, int dim, int64_t index) {
   view.data = static_cast<char*>(from.data) + index * from.layout.strides[dim];
   Layout& layout = view.layout;

@@ -1,4 +1,4 @@
-// Writing to a tensor that is there already, in the one order that is right. Not public.
+// In-place writes, with their steps in the only correct order. Not public.
 #pragma once
 
 #include "../../backends/observe.hpp"
@@ -6,7 +6,8 @@
 
 namespace weft {
 
-/// Whether `target` may be written at all: defined, no leaf that requires a gradient, no element there twice.
+/// `target`, if it may be written: ValueError where it is undefined or an element stands at several positions,
+/// AutogradError for a leaf that requires a gradient.
 inline const Tensor& check_target(const Tensor& target) {
   checked(target);
   check_inplace(target);
@@ -17,8 +18,8 @@ inline const Tensor& check_target(const Tensor& target) {
 /// DeviceError unless `operand` is on the target's device or a single value on the CPU.
 void check_in_place_device(const Tensor& target, const Tensor& operand);
 
-/// Runs `write`, which changes the elements of `target` or throws before, and raises the version. Where an observer of
-/// the kernel throws after it, the elements have changed, and the version rises too.
+/// Runs `write`, which changes the elements of `target` or throws before, and raises the version. It is raised, too,
+/// where an observer throws after the kernel, since the elements have changed then.
 template <class Write>
 void write_unrecorded(const Tensor& target, Write&& write) {
   try {
@@ -30,11 +31,11 @@ void write_unrecorded(const Tensor& target, Write&& write) {
   note_write(target);
 }
 
-/// Runs `write`, which changes the elements of `target` or throws before, and makes it known: the version, the writer
-/// and, where gradients are recorded, a node as the producer of the new value from `inputs`. Name `target` among them
-/// where its old value matters. `make_backward` runs before the write, so that it can keep old values; a backward that
-/// reads the new one has a member `new_value()`, which says where it is kept, or null. Whatever needs memory comes
-/// before the write: what failed changed nothing.
+/// Runs `write`, which changes the elements of `target` or throws before, and notes it: the version, the writer and,
+/// where gradients are recorded, a node as the producer of the new value from `inputs`, `target` among them where its
+/// old value matters. `make_backward` runs before the write, so that it can keep old values; a backward that reads the
+/// new one has a member `new_value()`, which points to where it is kept, or is null. All memory is allocated before the
+/// write, so that a failure changes nothing.
 template <class Write, class MakeBackward, class... Inputs>
 void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_backward, const Inputs&... inputs) {
   if (WEFT_LIKELY(!should_record(target, inputs...))) return write_unrecorded(target, write);
@@ -50,7 +51,7 @@ void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_bac
   if constexpr (requires(Backward f) { f.new_value(); }) {
     kept = static_cast<detail::OpNode<Backward, edge_count>*>(node)->backward.new_value();
   }
-  const bool packed = detail::saved_hooks != nullptr;  // a hook of the user's sees the new value
+  const bool packed = detail::saved_hooks != nullptr;  // the user's hook must see the new value
   if (kept != nullptr && !packed) *kept = SavedOutput(target);
   Rebase rebase(target, handle.take());
   const uint32_t version = target.version();
@@ -59,7 +60,7 @@ void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_bac
     if (kept != nullptr && packed) *kept = SavedOutput(target);
     else if (kept != nullptr) kept->renew();
   } catch (...) {
-    if (target.version() != version) {  // the new value is there: backward says that nothing was saved for it
+    if (target.version() != version) {  // already written: backward will report that nothing was saved for it
       detail::close_saved(*node);
       rebase.commit();
     }
@@ -68,7 +69,7 @@ void write_recorded(const Tensor& target, Write&& write, MakeBackward&& make_bac
   rebase.commit();
 }
 
-/// The backward of a write that leaves nothing of the old value: the gradient ends there.
+/// The backward of a write that overwrites all of the old value: no gradient flows on.
 struct Overwritten {
   Tensor operator()(Tensor&&) { return {}; }
 };

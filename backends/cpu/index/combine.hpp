@@ -1,4 +1,4 @@
-// How a value that arrives at an index is combined with the value that is there.
+// Combining a value with the existing one at its index.
 #pragma once
 
 #include <type_traits>
@@ -16,7 +16,7 @@ constexpr bool is_nan(T x) {
   else return false;
 }
 
-/// Integers wrap around; bool adds by "or" and multiplies by "and". Of max and min NaN wins.
+/// Integers wrap around; bool adds by "or" and multiplies by "and". In max and min NaN wins.
 template <Scatter mode, class T>
 inline T combined(T a, T b) {
   if constexpr (mode == Scatter::replace) {
@@ -49,7 +49,7 @@ WEFT_FN void combine_each(char* to, int64_t to_step, const int64_t* offset, cons
     else place = combined<mode>(place, static_cast<Sum>(to_float(value)));
   }
 }
-/// Combines n elements of a line with the places that `offset` names, `to_step` bytes apart but for that.
+/// Combines n elements of a line with the elements at i * to_step + offset[i], in bytes.
 template <class T, Scatter mode, class Sum = T>
 void combine_at(char* to, int64_t to_step, const int64_t* offset, const char* from, int64_t from_step, int64_t n) {
   constexpr int64_t item = sizeof(T);

@@ -1,4 +1,4 @@
-// Positions of an index by the destination that they name.
+// Positions of an index, grouped by destination.
 #pragma once
 
 #include <algorithm>

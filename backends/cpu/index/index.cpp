@@ -24,7 +24,7 @@ void index_select(const View& out, const View& x, int dim, const View& index) {
 
 namespace {
 /// A line whose indices reach along itself.
-bool gather_along(GatherLine line, GatherLoop loop, ComingLine next) {
+bool gather_along(GatherLine line, GatherLoop loop, NextLine next) {
   const int64_t n = line.n, piece = std::min(n, next.piece);
   bool valid = true;
   for (int64_t i = 0; i < n; i += piece) {
@@ -65,7 +65,7 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
   const int64_t out_row = out.layout.strides[dim], index_row = index.layout.strides[dim];
   const GatherLoop loop = gather_loop(out.layout.dtype, index.layout.dtype);
   std::atomic<bool> valid = true;
-  const LineAhead<3> lines(walk, 1, x.layout, by_columns ? -1 : dim, columns, 256);
+  const LinePrefetcher<3> lines(walk, 1, x.layout, by_columns ? -1 : dim, columns, 256);
   parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
     Cursor<3> at(walk, begin / blocks);
     for (int64_t t = begin, part = begin % blocks; t < end; ++t) {

@@ -27,7 +27,7 @@ struct GatherLine {
 /// False where an index is out of range; nothing is read by that one.
 using GatherLoop = bool (*)(const GatherLine&);
 GatherLoop gather_loop(DType element, DType index);
-/// One line alone, which threads share.
+/// For a single line, which is shared between threads.
 bool gather_list(const GatherLine& line, DType element, DType index);
 
 }  // namespace weft::cpu

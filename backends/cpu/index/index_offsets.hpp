@@ -11,10 +11,11 @@
 
 namespace weft::cpu {
 
-/// Offsets are computed for so many positions at once; they stay in the first cache.
+/// Offsets are computed for this many positions at once, which stay in the L1 cache.
 inline constexpr int64_t offset_block = 512;
 
-/// The offsets of blocks of a line of positions for K or fewer indices. A block like the last one costs nothing.
+/// The offsets of blocks of a line of positions, for K or fewer indices. A block equal to the previous one costs
+/// nothing.
 template <int K>
 class OffsetBlock {
  public:
@@ -44,7 +45,7 @@ class OffsetBlock {
   int64_t offset_[offset_block];
 };
 
-/// Calls body(std::integral_constant<int, K>) with room for the plan's indices.
+/// Calls body(std::integral_constant<int, K>) with a K that is large enough for the plan's indices.
 template <class F>
 void with_index_count(const IndexPlan& plan, F&& body) {
   if (plan.count <= 1) return body(std::integral_constant<int, 1>());
@@ -59,7 +60,7 @@ struct SelectionWalk {
   int64_t step[2 + K], length;
   Walk<2> slab;
 
-  /// With `outer`, the dimensions around that no index depends on are left to it.
+  /// With `outer`, that gets the outer dimensions that no index depends on.
   SelectionWalk(const View& values, const View& base, const IndexPlan& plan, Walk<2>* outer = nullptr) {
     const Layout& sizes = values.layout;
     int inside = sizes.rank;
@@ -80,7 +81,7 @@ struct SelectionWalk {
   }
 
  private:
-  // No index depends on the dimension, and each of its positions is a place of its own: an expanded index repeats one.
+  // No index depends on the dimension, and its positions are different elements, unlike those of an expanded index.
   static bool is_free(const IndexPlan& plan, const View& base, int d) {
     if (base.layout.strides[d] == 0 && plan.indices[0].layout.sizes[d] > 1) return false;
     for (int k = 0; k < plan.count; ++k) {
@@ -90,25 +91,25 @@ struct SelectionWalk {
   }
 };
 
-/// The line that is worked on after the current one, to be fetched while that is worked on a piece at a time: all at
-/// once is more than the memory keeps up with. As it is made there is nothing to fetch.
-struct ComingLine {
+/// The next line, to be prefetched while the current one is worked on, a piece at a time: all at once would be more
+/// than the memory can deliver. By default there is nothing to fetch.
+struct NextLine {
   const char *at = nullptr, *end = nullptr;
-  int64_t share = 0, piece = std::numeric_limits<int64_t>::max();  // bytes for so many indices
+  int64_t share = 0, piece = std::numeric_limits<int64_t>::max();  // bytes to fetch for this many indices
 
-  /// Before each piece. Inlined: to a compiler, a function that only fetches ahead does nothing.
+  /// Called before each piece. Inlined, because compilers take a function that only prefetches to have no effect.
   [[gnu::always_inline]] void fetch() {
     for (const char* const stop = std::min(at + share, end); at < stop; at += 64) __builtin_prefetch(at);
   }
 };
 
-/// Lines along `dim` that indices jump about in, so that no processor foresees it: the next one comes from memory while
-/// the current one is worked on. Nothing for dim -1, lines too short to wait for or too long for the first cache, or
-/// indices too few.
+/// Lines along `dim` that are indexed at random, which hardware does not prefetch: the next one is fetched while the
+/// current one is worked on. Does nothing for dim -1, for lines that are too short to matter or too long for the L1
+/// cache, and for too few indices.
 template <int N>
-class LineAhead {
+class LinePrefetcher {
  public:
-  LineAhead(const Walk<N>& walk, int operand, const Layout& layout, int dim, int64_t indices, int64_t piece)
+  LinePrefetcher(const Walk<N>& walk, int operand, const Layout& layout, int dim, int64_t indices, int64_t piece)
       : walk_(walk), operand_(operand), piece_(piece) {
     if (dim < 0) return;
     const int64_t size = layout.sizes[dim], item = itemsize(layout.dtype);
@@ -117,7 +118,7 @@ class LineAhead {
     length_ = length;
     share_ = (length * piece / indices + 63) / 64 * 64;
   }
-  ComingLine after(const char* base, int64_t t) const {
+  NextLine after(const char* base, int64_t t) const {
     if (length_ == 0 || t + 1 >= walk_.count) return {};
     const char* const line = base + Cursor<N>(walk_, t + 1).offset[operand_];
     return {line, line + length_, share_, piece_};

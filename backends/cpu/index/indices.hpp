@@ -1,5 +1,5 @@
 // Tensors of indices, i32 or i64, negative ones counting from the end. Errors are raised on the thread that called the
-// kernel: only there the op and its place are known.
+// kernel, because only that one knows the op and its place.
 #pragma once
 
 #include "index_loops.hpp"

@@ -9,7 +9,7 @@ namespace weft::cpu {
 
 /// Bits beyond n elements are 0 in every list of words; `words` may be any number of them.
 struct MaskLoops {
-  /// The bits of n bytes: whether they are not 0.
+  /// One bit for each of n bytes: whether it is not 0.
   void (*bits)(uint64_t* words, const uint8_t* from, int64_t n);
   /// The items (of 1, 2, 4 or 8 bytes) whose bit is set, to `to`; the end of what was written. Nothing is written at or
   /// beyond `room`, which may lie after that end.
@@ -21,10 +21,10 @@ struct MaskLoops {
   int64_t* (*positions)(int64_t* to, const int64_t* room, int64_t first, const uint64_t* words, int64_t n);
 };
 
-/// Those of the best SIMD target.
+/// The loops of the best SIMD target.
 const MaskLoops& mask_loops();
 
-/// The truth of every element of a view in row-major order, and how many hold before each chunk of them.
+/// The truth of every element of a view in row-major order, and the number of true ones before each chunk.
 class MaskBits {
  public:
   /// Elements of a chunk: a multiple of 64.
@@ -35,11 +35,11 @@ class MaskBits {
   MaskBits(const MaskBits&) = delete;
 
   int64_t numel() const { return numel_; }
-  /// The words from a position that is a multiple of 64 on.
+  /// The words from a position on that is a multiple of 64.
   const uint64_t* words(int64_t position) const { return words_ + position / 64; }
   /// Up to 64 elements from any position on, in the low bits.
   uint64_t bits(int64_t position, int64_t n) const;
-  /// How many hold before the first element of a chunk; the last entry is their number.
+  /// The number of true elements before each chunk; the last entry is their total.
   const int64_t* before() const { return before_; }
   int64_t count() const { return before_[(numel_ + chunk - 1) / chunk]; }
 

@@ -20,7 +20,7 @@ struct ScatterBlock {
   const char* source;
   int64_t index, rows, width, size;
   int64_t out_row, out_step, source_row, source_step, index_row, index_step;
-  ComingLine next;
+  NextLine next;
 };
 
 template <class T, Scatter mode, class Sum>
@@ -29,7 +29,7 @@ void scatter_lines(const ScatterBlock& at, const View& index, char* to, int64_t 
   const bool tall = at.width == 1;
   const int64_t lines = tall ? 1 : at.rows, length = tall ? at.rows : at.width;
   const int64_t source_step = tall ? at.source_row : at.source_step, index_step = tall ? at.index_row : at.index_step;
-  ComingLine next = at.next;
+  NextLine next = at.next;
   const int64_t piece = std::min(offset_block, next.piece);
   for (int64_t i = 0; i < lines; ++i) {
     for (int64_t first = 0; first < length; first += piece) {
@@ -74,7 +74,7 @@ void scatter_typed(const View& out, int dim, const View& index, const View& sour
   const int64_t fitting = is_half_type<T> ? std::clamp<int64_t>((1 << 18) / std::max<int64_t>(size, 1), 1, 64) : 64;
   const int64_t block = std::min(columns, fitting), blocks = (columns + block - 1) / block;
   const auto stride = [](const View& view, int d) { return d < 0 ? 0 : view.layout.strides[d]; };
-  const LineAhead<3> lines(walk, 0, out.layout, inner < 0 ? dim : -1, rows, 32);
+  const LinePrefetcher<3> lines(walk, 0, out.layout, inner < 0 ? dim : -1, rows, 32);
   parallel_for(walk.count * blocks, rows_per_chunk(rows * block), [&](int64_t begin, int64_t end) {
     const Scratch sums(size * block * (int64_t)sizeof(float), is_half_type<T>);
     for (int64_t t = begin; t < end; ++t) {

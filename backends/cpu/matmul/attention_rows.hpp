@@ -1,4 +1,4 @@
-// The row by row parts of attention, between its matrix products. T is float or double.
+// The row-wise parts of attention, between its matrix products. T is float or double.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One entry to every matrix product of floats on one thread: own kernels or oneDNN.
+// One entry point for matrix products of floats on one thread: own kernels or oneDNN.
 #pragma once
 
 #include <cstddef>

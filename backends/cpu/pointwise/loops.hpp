@@ -10,7 +10,7 @@
 
 namespace weft::cpu {
 
-/// The compute types, in the order of the tables; what is computed in another type is converted around the loops.
+/// The compute types, in the order of the tables; other dtypes are converted before and after the loops.
 enum Slot : int8_t {
   slot_none = -1,
   slot_bool,
@@ -67,7 +67,7 @@ struct ConvertLoops {
   UnaryLoop to_odd[dtype_count];
   /// Fills n elements of 1, 2, 4 or 8 bytes.
   UnaryLoop fill[4];
-  /// Copies n bytes, whole cache lines of `out` past the caches.
+  /// Copies n bytes; stores of whole cache lines of `out` bypass the caches.
   UnaryLoop stream;
   /// Transposes rows × columns elements of 1, 2, 4 or 8 bytes: out[r][c] = in[c][r], strides in bytes.
   void (*transpose[4])(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows, int64_t columns);

@@ -1,4 +1,4 @@
-// Walking strided operands: hands runs of memory that is contiguous or one repeated element to a kernel's body.
+// Walking strided operands: calls a kernel's body on runs that are contiguous or one repeated element.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 namespace weft::cpu {
 
 inline constexpr int max_operands = 4;
-/// The most elements that a body is given of operands that had to be gathered.
+/// The most elements per call of a body where operands had to be gathered.
 inline constexpr int64_t walk_block = 512;
 
 /// Operand 0 is the output. All operands share sizes; strides count bytes.
@@ -19,9 +19,9 @@ struct Walk {
   int64_t numel = 0;
   /// Elements for one thread at a time.
   int64_t grain = 32768;
-  /// The body only moves bytes from operand 1 to operand 0, so that tiles may be transposed in place of calling it.
+  /// The body only copies operand 1 to operand 0, so that tiles may be transposed instead of calling it.
   bool moves_only = false;
-  /// The body stores past the caches: each thread waits for its stores at the end of a chunk.
+  /// The body's stores bypass the caches, so each thread waits for them at the end of a chunk.
   bool streams = false;
   /// Bytes of an element.
   int64_t items[max_operands];

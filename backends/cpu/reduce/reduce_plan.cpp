@@ -187,7 +187,7 @@ void reduce_by(const ReduceKernel<W>& kernel, const ReducePlan& plan, bool truth
     reduce_lines(kernel, plan, elements, partial.as<W>());
     return kernel.finish(plan, partial.as<W>(), pieces, 1, divisor);
   }
-  const int64_t rows_in_one = kernel.joins_rows ? plan.rows_in_one() : 1;
+  const int64_t rows_in_one = kernel.merges_rows ? plan.rows_in_one() : 1;
   if (rows_in_one > 1) return reduce_narrow(kernel, plan, elements, rows_in_one, divisor);
   const ColumnPieces cut(plan, kernel.most_columns);
   const Scratch partial(plan.kept.count * cut.pieces * (int64_t)sizeof(W));

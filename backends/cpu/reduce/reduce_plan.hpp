@@ -1,4 +1,4 @@
-// How a reduction over any dimensions with any strides is walked.
+// Plans of reductions over any dimensions, with any strides.
 #pragma once
 
 #include "../lines.hpp"
@@ -43,13 +43,13 @@ struct ReduceKernel {
   /// Combines `pieces` consecutive groups of `width` results in order, and stores them.
   void (*finish)(const ReducePlan& plan, W* partial, int64_t pieces, int64_t width, double divisor);
   W identity;
-  /// At most so many go into one call of `columns`.
+  /// The greatest width of one call of `columns`.
   int64_t most_columns;
   /// Whether several rows of few columns may be seen as one.
-  bool joins_rows;
+  bool merges_rows;
 };
 
-/// Runs it over the plan; a divisor of 0 or more divides the results.
+/// Runs a reduction over the plan; results are divided by `divisor` unless that is negative.
 template <class W>
 void reduce_by(const ReduceKernel<W>& kernel, const ReducePlan& plan, bool truth = false, double divisor = -1);
 

@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Lambdas in hot loops are called twice, for whole registers and for the rest: g++ would leave a call.
+// For lambdas in hot loops, which are called twice, for whole registers and for the rest: g++ would not inline them.
 #define WEFT_INLINE __attribute__((always_inline))
 
 template <class T>
@@ -62,7 +62,7 @@ WEFT_COMPARISON(<=)
 WEFT_COMPARISON(>)
 WEFT_COMPARISON(>=)
 #undef WEFT_COMPARISON
-/// Highway's own is false where an operand is NaN.
+/// Highway's own != is false where an operand is NaN.
 template <class T>
 HWY_INLINE Mask<T> operator!=(Vec<T> a, Vec<T> b) {
   return {hn::Not(a.raw == b.raw)};

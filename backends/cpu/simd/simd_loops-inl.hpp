@@ -30,7 +30,7 @@ struct Repeated {
   HWY_INLINE Vec<T> load(int64_t, hn::Mask<Tag<T>>) const { return value; }
 };
 
-/// out[i] = f(in[i]...). The rest goes through the same registers, so that a result never depends on its position.
+/// out[i] = f(in[i]...). The remainder uses the same registers, so that a result never depends on its position.
 template <class T, class F, class... In>
 HWY_INLINE void for_vectors(T* out, int64_t n, F f, In... in) {
   const Tag<T> d;

@@ -176,7 +176,7 @@ HWY_INLINE Vec<T> exp2_of_nonpositive(Vec<T> x) {
   const Vec<T> n = (within + shifter) - shifter, r = within - n;
   return scale(fma(r, polynomial(r, Format<T>::exp2_tail), Vec<T>(1)), n);
 }
-/// exp(x) - 1 for -80 <= x <= exp_high, without the care for zeros.
+/// exp(x) - 1 for -80 <= x <= exp_high, without expm1's correction for tiny x.
 template <class T>
 HWY_INLINE Vec<T> expm1_within(Vec<T> x) {
   const Reduced<T> reduced = reduce_exp(x);
@@ -272,7 +272,7 @@ HWY_INLINE Split<T> split(Vec<T> x) {
   const Vec<T> e = hn::BitCast(Tag<T>(), exponent | hn::Set(d, Fmt::whole_pattern));
   return {m, e - Vec<T>(Fmt::whole + Fmt::bias)};
 }
-/// The logarithm's values off the positive numbers.
+/// The logarithm of 0, negative numbers, infinity and NaN.
 template <class T>
 HWY_INLINE Vec<T> log_edges(Vec<T> x, Vec<T> result) {
   result = select(x == infinity<T>(), x, result);
@@ -292,7 +292,7 @@ HWY_INLINE Vec<T> log1p(Vec<T> x) {
   const Vec<T> one(1), u = x + one, back = u - one;
   const Vec<T> lost = (one - (u - back)) + (x - back);  // x + 1 = u + lost, exactly
   const Split<T> parts = split(u);
-  // The exponent of a large u has no normal inverse, and what it lost does not count.
+  // The exponent of a large u has no normal inverse, and its lost part is negligible.
   const Vec<T> scaled = select(parts.e > Vec<T>(100), zero_like(x), lost * power_of_two(-parts.e));
   const Vec<T> f = (parts.m - one) + scaled;
   return select(x == zero_like(x), x, log_edges(u, log_core(f, parts.e)));
@@ -340,7 +340,7 @@ HWY_INLINE F32 cos_near(F32 r) {
       polynomial(z, {0.0416666666209681554, -0.00138888836201834771, 0.000024799489745684461, -2.72080321171759754e-7}),
       fma(F32(-0.5), z, F32(1)));
 }
-/// In double precision, since near the poles the angle's last place counts; 9 digits of it.
+/// In double precision, since near the poles the angle's last place matters; with 9 digits.
 HWY_INLINE F64 tan_wide(F64 x) {
   const F64 n = quarter_turns(x), r = quarter_rest(x, n), z = r * r;
   const F64 value = fma(r * z,
@@ -350,9 +350,9 @@ HWY_INLINE F64 tan_wide(F64 x) {
   const F64 half = n * F64(0.5);
   return select(floor(half) == half, value, F64(-1) / value);
 }
-/// `near` where |x| is at most 1e8; lane by lane where one is further out. The others keep what they are without it.
+/// `near` where |x| is at most 1e8, the C library in the other lanes; no lane's result depends on the others.
 template <class F>
-HWY_INLINE F32 with_far(F32 x, F32 near, F far_away) {
+HWY_INLINE F32 with_large_arguments(F32 x, F32 near, F far_away) {
   const auto far = abs(x) > F32(1e8);
   return any(far) ? select(far, by_lane(far_away, x), near) : near;
 }
@@ -360,17 +360,17 @@ HWY_INLINE F32 sin(F32 x) {
   const auto [r, turns] = quarter(x);
   const F32 value = select(is_odd(turns), cos_near(r), sin_near(r));
   const F32 near = select(x == zero_like(x), x, select(turns >= F32(2), -value, value));
-  return with_far(x, near, [](float lane) { return ::sinf(lane); });
+  return with_large_arguments(x, near, [](float lane) { return ::sinf(lane); });
 }
 HWY_INLINE F32 cos(F32 x) {
   const auto [r, turns] = quarter(x);
   const F32 value = select(is_odd(turns), sin_near(r), cos_near(r));
   const F32 near = select((turns == F32(1)) | (turns == F32(2)), -value, value);
-  return with_far(x, near, [](float lane) { return ::cosf(lane); });
+  return with_large_arguments(x, near, [](float lane) { return ::cosf(lane); });
 }
 HWY_INLINE F32 tan(F32 x) {
   const F32 value = narrow(on_doubles([](F64 w) HWY_ATTR { return tan_wide(w); }, widen(x)));
-  return with_far(x, select(x == zero_like(x), x, value), [](float lane) { return ::tanf(lane); });
+  return with_large_arguments(x, select(x == zero_like(x), x, value), [](float lane) { return ::tanf(lane); });
 }
 
 /// exp(b log |a|) in double precision, with the special values of C's pow.
@@ -425,7 +425,7 @@ HWY_INLINE F32 atan2(F32 a, F32 b) {
   return narrow(on_doubles([](F64 x, F64 y) HWY_ATTR { return atan2_wide(x, y); }, widen(a), widen(b)));
 }
 
-// Whatever is declared above is the better overload.
+// The fallback: an overload declared above is the better match.
 #define WEFT_BY_LANE(name)                                                       \
   template <class V>                                                             \
   HWY_INLINE V name(V x) requires std::is_same_v<V, Vec<typename V::Element>> {  \
