@@ -10,6 +10,10 @@
 
 namespace weft::cuda {
 
+#define WEFT_MODULE(name) extern const KernelEntry name##_kernels[];
+WEFT_PORTABLE_MODULES(WEFT_MODULE)
+#undef WEFT_MODULE
+
 namespace {
 
 constexpr const KernelEntry* lists[] = {

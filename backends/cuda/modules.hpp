@@ -2,18 +2,12 @@
 // header that nvcc cannot read may be included here.
 #pragma once
 
-#include "../portable/kernels.hpp"
-
 namespace weft::cuda {
 
 struct KernelEntry {
   const char* name;      ///< null at a list's end
   const void* function;  ///< as cudaLaunchKernel takes it
 };
-
-#define WEFT_MODULE(name) extern const KernelEntry name##_kernels[];
-WEFT_PORTABLE_MODULES(WEFT_MODULE)
-#undef WEFT_MODULE
 
 // For the .cu files, after a portable *.inc: a list's rows.
 #define WEFT_TEXT_(x) #x

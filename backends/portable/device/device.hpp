@@ -1,8 +1,9 @@
 // The dialect of portable kernels: one text for nvcc and for clang's C++ for OpenCL, which becomes SPIR-V.
 //
 // A kernel is WEFT_KERNEL WEFT_NAMED(name)(...) in a file *.inc, which is compiled once for each number type it
-// computes in: WEFT_NUMBER is float, double, int64_t or uint64_t, WEFT_SUFFIX names it. Its body is a template in the
-// header beside it. All operands are addresses of bytes; plans (plan.hpp) tell their layouts and are passed by value.
+// computes in: WEFT_NUMBER is float, double, int64_t or uint64_t, WEFT_SUFFIX names it. The list at the file's top has
+// its name (../kernels.hpp), its body is a template in the header beside it. All operands are addresses of bytes; plans
+// (plan.hpp) tell their layouts and are passed by value.
 #pragma once
 
 #include "../plan.hpp"

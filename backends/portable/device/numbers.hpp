@@ -21,6 +21,6 @@
 #define WEFT_KIND_any(...) __VA_ARGS__
 // clang-format on
 
-// After a file of kernels: one that kernels.hpp names and that is not there does not compile.
+// After a file of kernels: one that it names and that is not there does not compile.
 #undef WEFT_IS_THERE
 #define WEFT_IS_THERE(name, numbers) WEFT_NUMBERS_##numbers(using weft::portable::WEFT_NAMED(name);)
