@@ -191,15 +191,20 @@ struct KernelTable {
 // clang-format off
 #define WEFT_KERNELS(X) \
   X(unary, 1, devices) X(unary_gradient, 1, devices) X(binary, 1, devices) X(compare, 1, devices) \
-  X(ternary, 1, devices) X(where, 1, devices) X(copy, 1, devices) X(fill, 1, devices) X(reduce, 1, devices) \
-  X(arg_reduce, 1, devices) X(variance, 1, devices) X(cumsum, 1, devices) X(softmax, 1, devices) \
-  X(softmax_gradient, 1, devices) X(matmul, 1, devices) X(layer_norm, 3, devices) X(layer_norm_gradient, 3, devices) \
-  X(rms_norm, 2, devices) X(rms_norm_gradient, 2, devices) X(cross_entropy, 2, devices) \
-  X(cross_entropy_gradient, 1, devices) X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) \
-  X(scatter, 1, devices) X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
+  X(ternary, 1, devices) X(where, 1, devices) X(copy, 1, devices) X(fill, 1, devices) \
+  X(reduce, 1, devices) X(arg_reduce, 1, devices) X(variance, 1, devices) X(cumsum, 1, devices) \
+  X(softmax, 1, devices) X(softmax_gradient, 1, devices) \
+  X(matmul, 1, devices) \
+  X(layer_norm, 3, devices) X(layer_norm_gradient, 3, devices) \
+  X(rms_norm, 2, devices) X(rms_norm_gradient, 2, devices) \
+  X(cross_entropy, 2, devices) X(cross_entropy_gradient, 1, devices) \
+  X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) X(scatter, 1, devices) \
+  X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
   X(nonzero, 1, devices) X(masked_select, 1, devices) X(masked_scatter, 1, devices) X(sort, 2, devices) \
-  X(searchsorted, 1, devices) X(bincount, 1, cpu_only) X(arange, 1, devices) X(random, 1, devices) \
-  X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) X(adam, slots, devices) X(sgd, slots, devices)
+  X(searchsorted, 1, devices) X(bincount, 1, cpu_only) \
+  X(arange, 1, devices) X(random, 1, devices) \
+  X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) \
+  X(adam, slots, devices) X(sgd, slots, devices)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

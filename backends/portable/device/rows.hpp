@@ -5,12 +5,33 @@
 
 namespace weft::portable {
 
+/// The row of N operands that a team shares, none where it is not active: a launch may have more teams than rows.
+template <int N>
+struct TeamRow {
+  Team team;
+  bool active;
+  int64_t offset[N];
+};
+template <int N>
+WEFT_DEVICE TeamRow<N> team_row(const Rows<N>& rows) {
+  TeamRow<N> row;
+  row.team = team_here(false);
+  row.active = row.team.number < rows.walk.count;
+  offsets_at(rows.walk, row.active ? row.team.number : 0, row.offset);
+  return row;
+}
+
 /// A lane's sum over its elements of f(i), combined over the team.
 template <class C, class F>
 WEFT_DEVICE C team_sum(const Team& team, WEFT_LOCAL C* shared, bool active, int64_t n, const F& f) {
   RunningSum<C> sum;
   for (int64_t i = team.lane; active && i < n; i += team.lanes) sum.add(f.at(i));
   return combine_team<Plus>(team, shared, sum.value());
+}
+
+template <class C, int N, class F>
+WEFT_DEVICE C row_sum(const Rows<N>& rows, const TeamRow<N>& row, WEFT_LOCAL C* shared, const F& f) {
+  return team_sum<C>(row.team, shared, row.active, rows.length, f);
 }
 
 // ---- softmax
@@ -36,12 +57,16 @@ struct ProductLine {
 };
 
 template <class C, int N>
-WEFT_DEVICE Line<C> line_of(const Rows<N>& rows, int k, In data, const int64_t* offset) {
+WEFT_DEVICE Line<C> line_of(const Rows<N>& rows, int k, In data, const TeamRow<N>& row) {
   Line<C> line;
-  line.data = data + offset[k];
+  line.data = data + row.offset[k];
   line.step = rows.step[k];
   line.dtype = rows.dtype[k];
   return line;
+}
+template <class C, int N>
+WEFT_DEVICE void put_item(const Rows<N>& rows, int k, Out data, const TeamRow<N>& row, int64_t i, C value) {
+  Memory<C>::store(data + row.offset[k] + i * rows.step[k], rows.dtype[k], value);
 }
 
 template <class C>
@@ -53,36 +78,27 @@ WEFT_DEVICE C team_max(const Team& team, WEFT_LOCAL C* shared, bool active, int6
 
 template <class C>
 WEFT_DEVICE void softmax_team(Out out, In in, const Rows<2>& rows, bool logarithm, WEFT_LOCAL C* shared) {
-  const Team team = team_here(false);
-  const bool active = team.number < rows.walk.count;
-  int64_t offset[2];
-  offsets_at(rows.walk, active ? team.number : 0, offset);
+  const TeamRow<2> row = team_row(rows);
   ExpLine<C> exps;
-  exps.line = line_of<C>(rows, 1, in, offset);
-  exps.shift = team_max(team, shared, active, rows.length, exps.line);
-  const C sum = team_sum<C>(team, shared, active, rows.length, exps);
+  exps.line = line_of<C>(rows, 1, in, row);
+  exps.shift = team_max(row.team, shared, row.active, rows.length, exps.line);
+  const C sum = row_sum<C>(rows, row, shared, exps);
   const C base = log(sum), scale = 1 / sum;
-  for (int64_t i = team.lane; active && i < rows.length; i += team.lanes) {
-    const C y = logarithm ? (exps.line.at(i) - exps.shift) - base : exps.at(i) * scale;
-    Memory<C>::store(out + offset[0] + i * rows.step[0], rows.dtype[0], y);
+  for (int64_t i = row.team.lane; row.active && i < rows.length; i += row.team.lanes) {
+    put_item(rows, 0, out, row, i, logarithm ? (exps.line.at(i) - exps.shift) - base : exps.at(i) * scale);
   }
 }
 
 template <class C>
 WEFT_DEVICE void softmax_gradient_team(Out out, In g, In y, const Rows<3>& rows, bool logarithm, WEFT_LOCAL C* shared) {
-  const Team team = team_here(false);
-  const bool active = team.number < rows.walk.count;
-  int64_t offset[3];
-  offsets_at(rows.walk, active ? team.number : 0, offset);
+  const TeamRow<3> row = team_row(rows);
   ProductLine<C> product;
-  product.a = line_of<C>(rows, 1, g, offset);
-  product.b = line_of<C>(rows, 2, y, offset);
-  const C sum = logarithm ? team_sum<C>(team, shared, active, rows.length, product.a)
-                          : team_sum<C>(team, shared, active, rows.length, product);
-  for (int64_t i = team.lane; active && i < rows.length; i += team.lanes) {
+  product.a = line_of<C>(rows, 1, g, row);
+  product.b = line_of<C>(rows, 2, y, row);
+  const C sum = logarithm ? row_sum<C>(rows, row, shared, product.a) : row_sum<C>(rows, row, shared, product);
+  for (int64_t i = row.team.lane; row.active && i < rows.length; i += row.team.lanes) {
     const C gi = product.a.at(i), yi = product.b.at(i);
-    Memory<C>::store(out + offset[0] + i * rows.step[0], rows.dtype[0],
-                     logarithm ? gi - exp(yi) * sum : yi * (gi - sum));
+    put_item(rows, 0, out, row, i, logarithm ? gi - exp(yi) * sum : yi * (gi - sum));
   }
 }
 

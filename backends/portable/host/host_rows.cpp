@@ -19,11 +19,32 @@ void check_floats(const char* kernel, std::initializer_list<const View*> views) 
   }
 }
 
-/// Calls f(epsilon or the like) in the type that the kernel takes.
+/// Calls f(epsilon or the like) in the type that the kernel takes; integers stay as they are.
 template <class F>
 void in_compute_type(Compute compute, double value, F&& f) {
   if (compute == Compute::f64) f(value);
   else f(static_cast<float>(value));
+}
+template <class F>
+void in_compute_type(Compute, int32_t value, F&& f) {
+  f(value);
+}
+
+/// Launches a kernel whose teams share the rows along `dim` of views of floats, the first of which it writes. It takes
+/// their data, their Rows and `setting`.
+template <class T, class... V>
+void launch_rows(const char* kernel, Entry& entry, int dim, T setting, const V&... views) {
+  const View* const all[] = {&views...};
+  const View& out = *all[0];
+  check_floats(kernel, {&views...});
+  if (out.layout.numel == 0) return;
+  Accelerator& device = device_of(out);
+  const Compute compute = compute_of(out.layout.dtype);
+  require(device, compute, kernel, out);
+  const auto rows = rows_of(all, dim);
+  const Grid grid = team_grid(device, rows.walk.count, rows.length);
+  Kernel& found = entry.on(device, compute);
+  in_compute_type(compute, setting, [&](auto taken) { launch(device, found, grid, views.data..., rows, taken); });
 }
 
 portable::Matrix matrix_of(const View& view) {
@@ -118,28 +139,11 @@ void check_loss(const View& logits, const View& per_row, const View& targets) {
 
 }  // namespace
 
-void softmax(const View& out_view, const View& in_view, int dim, bool logarithm) {
-  check_floats("softmax", {&out_view, &in_view});
-  if (out_view.layout.numel == 0) return;
-  const View out = at_least_1d(out_view), in = at_least_1d(in_view);
-  Accelerator& device = device_of(out);
-  const Compute compute = compute_of(out.layout.dtype);
-  require(device, compute, "softmax", out);
-  const portable::Rows<2> rows = rows_of({&out, &in}, dim);
-  launch(device, softmax_entry.on(device, compute), team_grid(device, rows.walk.count, rows.length), out.data, in.data,
-         rows, static_cast<int32_t>(logarithm));
+void softmax(const View& out, const View& in, int dim, bool logarithm) {
+  launch_rows("softmax", softmax_entry, dim, int32_t{logarithm}, out, in);
 }
-
-void softmax_gradient(const View& out_view, const View& g_view, const View& y_view, int dim, bool logarithm) {
-  check_floats("softmax_gradient", {&out_view, &g_view, &y_view});
-  if (out_view.layout.numel == 0) return;
-  const View out = at_least_1d(out_view), g = at_least_1d(g_view), y = at_least_1d(y_view);
-  Accelerator& device = device_of(out);
-  const Compute compute = compute_of(out.layout.dtype);
-  require(device, compute, "softmax_gradient", out);
-  const portable::Rows<3> rows = rows_of({&out, &g, &y}, dim);
-  launch(device, softmax_gradient_entry.on(device, compute), team_grid(device, rows.walk.count, rows.length), out.data,
-         g.data, y.data, rows, static_cast<int32_t>(logarithm));
+void softmax_gradient(const View& out, const View& g, const View& y, int dim, bool logarithm) {
+  launch_rows("softmax_gradient", softmax_gradient_entry, dim, int32_t{logarithm}, out, g, y);
 }
 
 void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,

@@ -135,16 +135,17 @@ portable::Walk<N> walk_of(const Layout* const (&layouts)[N], int begin, int end,
   return builder.get();
 }
 
+/// The rows along `dim` of views with equal sizes; a 0-d view is a row of one.
 template <int N>
 portable::Rows<N> rows_of(const View* const (&views)[N], int dim) {
   portable::Rows<N> rows = {};
   const Layout* layouts[N];
   for (int k = 0; k < N; ++k) {
     layouts[k] = &views[k]->layout;
-    rows.step[k] = layouts[k]->strides[dim];
+    rows.step[k] = layouts[k]->rank == 0 ? 0 : layouts[k]->strides[dim];
     rows.dtype[k] = layouts[k]->dtype;
   }
-  rows.length = layouts[0]->sizes[dim];
+  rows.length = layouts[0]->rank == 0 ? 1 : layouts[0]->sizes[dim];
   rows.walk = walk_of(layouts, 0, layouts[0]->rank, dim);
   return rows;
 }
