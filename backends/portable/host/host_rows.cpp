@@ -5,8 +5,6 @@ namespace weft::portable::host {
 
 namespace {
 
-constinit Entry softmax_entry(named::softmax);
-constinit Entry softmax_gradient_entry(named::softmax_gradient);
 constinit Entry norm_entry(named::norm);
 constinit Entry norm_gradient_entry(named::norm_gradient);
 constinit Entry norm_columns_entry(named::norm_columns);
@@ -32,15 +30,16 @@ void in_compute_type(Compute, int32_t value, F&& f) {
 
 /// Launches a kernel whose teams share the rows along `dim` of views of floats, the first of which it writes. It takes
 /// their data, their Rows and `setting`.
-template <class T, class... V>
-void launch_rows(const char* kernel, Entry& entry, int dim, T setting, const V&... views) {
+template <const KernelName& kernel, class T, class... V>
+void launch_rows(int dim, T setting, const V&... views) {
+  static constinit Entry entry(kernel);
   const View* const all[] = {&views...};
   const View& out = *all[0];
-  check_floats(kernel, {&views...});
+  check_floats(kernel.name, {&views...});
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(out);
   const Compute compute = compute_of(out.layout.dtype);
-  require(device, compute, kernel, out);
+  require(device, compute, kernel.name, out);
   const auto rows = rows_of(all, dim);
   const Grid grid = team_grid(device, rows.walk.count, rows.length);
   Kernel& found = entry.on(device, compute);
@@ -140,10 +139,10 @@ void check_loss(const View& logits, const View& per_row, const View& targets) {
 }  // namespace
 
 void softmax(const View& out, const View& in, int dim, bool logarithm) {
-  launch_rows("softmax", softmax_entry, dim, int32_t{logarithm}, out, in);
+  launch_rows<named::softmax>(dim, int32_t{logarithm}, out, in);
 }
 void softmax_gradient(const View& out, const View& g, const View& y, int dim, bool logarithm) {
-  launch_rows("softmax_gradient", softmax_gradient_entry, dim, int32_t{logarithm}, out, g, y);
+  launch_rows<named::softmax_gradient>(dim, int32_t{logarithm}, out, g, y);
 }
 
 void layer_norm(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
