@@ -145,8 +145,8 @@ struct OpRecord {
   /// The function name_, which takes all or the first of the arguments and writes into the first; pointwise ops have
   /// theirs above.
   BoxedFunction in_place = {};
-  /// The function name_out, which takes the target before the arguments; pointwise ops have theirs above. Python's `out`
-  /// of the other ops is a copy of the result.
+  /// The function name_out, which takes the target before the arguments; pointwise ops have theirs above. Python's
+  /// `out` of the other ops is a copy of the result.
   BoxedFunction out = {};
 
   /// Calls the function, with defaults for arguments that are left out, at the end or as monostate. BadArgument for a
