@@ -419,6 +419,12 @@ std::vector<OpRecord> all_records() {
         "stay integers.",
         div_samples, detail::boxed<&call_div>);
   find_in(records, "pow").schema = "pow(a, b|exponent)";
+  find_in(records, "heaviside").schema = "heaviside(a, b|values)";
+  find_in(records, "leaky_relu").schema = "leaky_relu(x, negative_slope=0.01)";
+  find_in(records, "elu").schema = "elu(x, alpha=1.0)";
+  find_in(records, "celu").schema = "celu(x, alpha=1.0)";
+  find_in(records, "softshrink").schema = "softshrink(x, lambd=0.5)";
+  find_in(records, "hardshrink").schema = "hardshrink(x, lambd=0.5)";
   widen(records, "add", "add(a, b|other, *, alpha=1)", "a + alpha * b; logical or for bool", scaled_samples,
         detail::boxed<&call_scaled<weft::add, weft::add>>);
   widen(records, "sub", "sub(a, b|other, *, alpha=1)", "a - alpha * b", scaled_samples,

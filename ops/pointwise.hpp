@@ -63,6 +63,31 @@ WEFT_API Tensor sub(const Operand& a, const Operand& b, Scalar alpha);
 /// a + value * b * c. DTypeError for a fraction among integers.
 WEFT_API Tensor addcmul(const Operand& a, const Operand& b, const Operand& c, Scalar value);
 
+/// The parameters of these have PyTorch's defaults: a slope of 0.01, alpha 1, a width of 0.5, bounds -1 and 1.
+WEFT_API Tensor leaky_relu(const Operand& x);
+WEFT_API Tensor elu(const Operand& x);
+WEFT_API Tensor celu(const Operand& x);
+WEFT_API Tensor softshrink(const Operand& x);
+WEFT_API Tensor hardshrink(const Operand& x);
+WEFT_API Tensor hardtanh(const Operand& x);
+/// a + value * b / c.
+WEFT_API Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, Scalar value);
+/// x where it is above 0, else x * weight (He et al. 2015); weight has one element, or one for each channel, which
+/// dimension 1 of x counts (ShapeError).
+WEFT_API Tensor prelu(const Operand& x, const Tensor& weight);
+/// log(x / (1 - x)); with `eps`, of x limited to [eps, 1 - eps].
+WEFT_API Tensor logit(const Operand& x, std::optional<double> eps = {});
+/// The first half of x along `dim` times the sigmoid of the second (Dauphin et al. 2017). ShapeError for an odd size.
+WEFT_API Tensor glu(const Operand& x, int64_t dim = -1);
+/// x with NaN replaced by `nan`, infinity by `posinf` and -infinity by `neginf`, or by the ends of x's dtype. Integers
+/// and bool stay as they are.
+WEFT_API Tensor nan_to_num(const Operand& x, double nan = 0, std::optional<double> posinf = {},
+                           std::optional<double> neginf = {});
+/// pow in float64, whatever the dtypes.
+WEFT_API Tensor float_power(const Operand& a, const Operand& b);
+/// a * 2 ** b, in float32 where both are integers.
+WEFT_API Tensor ldexp(const Operand& a, const Operand& b);
+
 enum class Approximate : uint8_t { none, tanh };
 /// The Gaussian error linear unit (Hendrycks and Gimpel 2016): x * Phi(x), or its tanh approximation.
 WEFT_API Tensor gelu(const Operand& x, Approximate approximate = Approximate::none);
@@ -92,6 +117,25 @@ WEFT_API Tensor logical_not(const Operand& x);
 WEFT_API Tensor isnan(const Operand& x);
 WEFT_API Tensor isinf(const Operand& x);
 WEFT_API Tensor isfinite(const Operand& x);
+WEFT_API Tensor isposinf(const Operand& x);
+WEFT_API Tensor isneginf(const Operand& x);
+/// True everywhere: no dtype here is complex.
+WEFT_API Tensor isreal(const Operand& x);
+/// True where x is negative, -0 and NaNs with a sign included; bool.
+WEFT_API Tensor signbit(const Operand& x);
+
+/// How near is near: |a - b| <= absolute + relative * |b|. Infinities are near themselves alone; NaN is near NaN where
+/// `equal_nan`. ValueError for a negative tolerance.
+struct Nearness {
+  double relative = 1e-5, absolute = 1e-8;
+  bool equal_nan = false;
+};
+/// Elementwise, of operands that broadcast; bool. Integers are compared exactly before they are float64.
+WEFT_API Tensor isclose(const Operand& a, const Operand& b, Nearness nearness = {});
+/// Whether isclose holds everywhere. Waits for the device.
+WEFT_API bool allclose(const Tensor& a, const Tensor& b, Nearness nearness = {}, Location where = {});
+/// Whether both have one shape and equal elements, whatever their dtypes. Waits for the device.
+WEFT_API bool equal(const Tensor& a, const Tensor& b, Location where = {});
 
 /// The common type of two operands by PyTorch's rules: tensors of rank 1 and above decide first, then 0-d ones, then
 /// C++ numbers. DTypeError where there is none.

@@ -161,8 +161,12 @@ constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD)
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
   find_in(records, "lerp").schema = "lerp(a, b|end, c|weight)";
+  find_in(records, "threshold").schema = "threshold(x, threshold, value)";
+  find_in(records, "hardtanh").schema = "hardtanh(x, min_val=-1.0, max_val=1.0)";
   widen(records, "addcmul", "addcmul(a, b|tensor1, c|tensor2, *, value=1)", "a + value * b * c", addcmul_samples,
         detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&, Scalar)>(&weft::addcmul)>);
+  widen(records, "addcdiv", "addcdiv(a, b|tensor1, c|tensor2, *, value=1)", "a + value * b / c", addcmul_samples,
+        detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&, Scalar)>(&weft::addcdiv)>);
   return records;
 }
 

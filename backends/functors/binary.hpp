@@ -121,6 +121,165 @@ struct Atan2 {
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) { return take(g) * share(b, a); }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -take(g) * share(a, b); }
 };
+struct Fmax {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V a, V b) { return select(a != a, b, select(b != b, a, maximum(a, b))); }
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+    return select(a >= b, g, select(b == b, zero_like(g), g));
+  }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
+    return select(a >= b, zero_like(g), select(b == b, g, zero_like(g)));
+  }
+};
+struct Fmin {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V a, V b) { return select(a != a, b, select(b != b, a, minimum(a, b))); }
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+    return select(a <= b, g, select(b == b, zero_like(g), g));
+  }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
+    return select(a <= b, zero_like(g), select(b == b, g, zero_like(g)));
+  }
+};
+struct Hypot {
+  enum { gradient_a_reads = reads_a | reads_y, gradient_b_reads = reads_b | reads_y };
+  template <class V> static WEFT_FN V value(V a, V b) { return hypot(a, b); }
+  template <class V> static V gradient_a(V g, const V& a, const V&, const V& y) {
+    return select(y == zero_like(y), zero_like(g), g * (a / y));
+  }
+  template <class V> static V gradient_b(V g, const V&, const V& b, const V& y) {
+    return select(y == zero_like(y), zero_like(g), g * (b / y));
+  }
+};
+struct Copysign {
+  enum { gradient_a_reads = reads_a | reads_y, gradient_b_reads = reads_nothing };
+  template <class V> static WEFT_FN V value(V a, V b) { return copysign(a, b); }
+  template <class V> static V gradient_a(V g, const V& a, const V&, const V& y) { return take(g) * sign(a) * sign(y); }
+  template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return zeros_like(g); }
+};
+struct Logaddexp {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    return select(a == b, a + V(0.69314718055994531), maximum(a, b) + log1p(exp(-abs(a - b))));
+  }
+  // Equal infinities share.
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+    return g / (V(1) + exp(select(a == b, zero_like(a), b - a)));
+  }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
+    return g / (V(1) + exp(select(a == b, zero_like(a), a - b)));
+  }
+};
+struct Logaddexp2 {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    return select(a == b, a + V(1), maximum(a, b) + log1p(exp2(-abs(a - b))) * V(1.4426950408889634));
+  }
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+    return g / (V(1) + exp2(select(a == b, zero_like(a), b - a)));
+  }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
+    return g / (V(1) + exp2(select(a == b, zero_like(a), a - b)));
+  }
+};
+struct Xlogy {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    return select(b != b, b, select(a == zero_like(a), zero_like(a), a * log(b)));
+  }
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+    return select(a == zero_like(a), select(b <= zero_like(b), zero_like(g), g * log(b)), g * log(b));
+  }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return g * a / b; }
+};
+struct Xlog1py {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    return select(b != b, b, select(a == zero_like(a), zero_like(a), a * log1p(b)));
+  }
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+    return select(a == zero_like(a), select(b <= V(-1), zero_like(g), g * log1p(b)), g * log1p(b));
+  }
+  template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return g * a / (b + V(1)); }
+};
+struct Heaviside {
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_a };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    return select(a == zero_like(a), b, select(a < zero_like(a), V(0), select(a > zero_like(a), V(1), a)));
+  }
+  template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return zeros_like(g); }
+  template <class V> static V gradient_b(V g, const V& a, const V&, const V&) {
+    return select(a == zero_like(a), g, zero_like(g));
+  }
+};
+struct LeakyRelu {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a };
+  template <class V> static WEFT_FN V value(V x, V slope) { return select(x > zero_like(x), x, x * slope); }
+  template <class V> static V gradient_a(V g, const V& x, const V& slope, const V&) {
+    return select(x > zero_like(x), g, g * slope);
+  }
+  template <class V> static V gradient_b(V g, const V& x, const V&, const V&) {
+    return select(x > zero_like(x), zero_like(g), g * x);
+  }
+};
+struct Elu {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a };
+  template <class V> static WEFT_FN V value(V x, V alpha) { return select(x > zero_like(x), x, alpha * expm1(x)); }
+  template <class V> static V gradient_a(V g, const V& x, const V& alpha, const V&) {
+    return select(x > zero_like(x), g, g * alpha * exp(x));
+  }
+  template <class V> static V gradient_b(V g, const V& x, const V&, const V&) {
+    return select(x > zero_like(x), zero_like(g), g * expm1(x));
+  }
+};
+struct Celu {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V x, V alpha) {
+    return select(x > zero_like(x), x, alpha * expm1(x / alpha));
+  }
+  template <class V> static V gradient_a(V g, const V& x, const V& alpha, const V&) {
+    return select(x > zero_like(x), g, g * exp(x / alpha));
+  }
+  template <class V> static V gradient_b(V g, const V& x, const V& alpha, const V&) {
+    const V z = x / alpha;
+    return select(x > zero_like(x), zero_like(g), g * (expm1(z) - z * exp(z)));
+  }
+};
+struct Softshrink {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
+  template <class V> static WEFT_FN V value(V x, V width) {
+    return select(x > width, x - width, select(x < -width, x + width, x * V(0)));
+  }
+  template <class V> static V gradient_a(V g, const V& x, const V& width, const V&) {
+    return select(x > width, g, select(x < -width, g, zero_like(g)));
+  }
+  template <class V> static V gradient_b(V g, const V& x, const V& width, const V&) {
+    return select(x > width, -g, select(x < -width, g, zero_like(g)));
+  }
+};
+struct Hardshrink {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_nothing };
+  template <class V> static WEFT_FN V value(V x, V width) {
+    return select(x >= -width, select(x <= width, V(0), x), x);
+  }
+  template <class V> static V gradient_a(V g, const V& x, const V& width, const V&) {
+    return select(x >= -width, select(x <= width, zero_like(g), g), g);
+  }
+  template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return zeros_like(g); }
+};
+// Of numbers; tensors and dual numbers have the op.
+template <class V> V sigmoid(V x) { return V(1) / (V(1) + exp(-x)); }
+struct Swiglu {
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a };
+  template <class V> static WEFT_FN V value(V a, V b) {
+    return select(a < V(-1e9), V(-0.0), a / (V(1) + exp(-a))) * b;
+  }
+  template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
+    const V s = sigmoid(a);
+    return g * b * s * (V(1) + maximum(minimum(a, V(1e9)), V(-1e9)) * (V(1) - s));
+  }
+  template <class V> static V gradient_b(V g, const V& a, const V&, const V&) { return g * (maximum(a, V(-1e9)) * sigmoid(a)); }
+};
 
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on

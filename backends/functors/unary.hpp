@@ -167,6 +167,155 @@ struct GeluTanh {
     return g * (V(0.5) * (V(1) + t) + V(0.5) * x * (V(1) - t * t) * slope);
   }
 };
+struct Exp2 {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return exp2(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * y * V(0.69314718055994531); }
+};
+struct Log2 {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return log2(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (x * V(0.69314718055994531)); }
+};
+struct Log10 {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return log10(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (x * V(2.3025850929940457)); }
+};
+struct Asin {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return asin(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / sqrt((V(1) - x) * (V(1) + x)); }
+};
+struct Acos {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return acos(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return -g / sqrt((V(1) - x) * (V(1) + x)); }
+};
+struct Atan {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return atan(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (V(1) + x * x); }
+};
+struct Sinh {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return sinh(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * cosh(x); }
+};
+struct Cosh {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return cosh(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * sinh(x); }
+};
+struct Asinh {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return asinh(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / sqrt(V(1) + x * x); }
+};
+struct Acosh {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return acosh(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (sqrt(x - V(1)) * sqrt(x + V(1))); }
+};
+struct Atanh {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return atanh(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / ((V(1) - x) * (V(1) + x)); }
+};
+struct Erfc {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return erfc(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * V(-1.1283791670955126) * exp(-x * x); }
+};
+struct Sinc {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) {
+    const V t = x * V(3.1415926535897932);
+    return select(x == zero_like(x), V(1), sin(t) / t);
+  }
+  template <class V> static WEFT_FN V gradient(V g, V x) {
+    const V t = x * V(3.1415926535897932);
+    return select(x == zero_like(x), zero_like(g), g * (t * cos(t) - sin(t)) / (t * x));
+  }
+};
+struct Frac {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return x - trunc(x); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return g; }
+};
+struct Deg2rad {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return x * V(0.017453292519943295); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return g * V(0.017453292519943295); }
+};
+struct Rad2deg {
+  enum { saves = saves_nothing };
+  template <class V> static WEFT_FN V value(V x) { return x * V(57.295779513082321); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return g * V(57.295779513082321); }
+};
+struct Logsigmoid {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return minimum(x, zero_like(x)) - log1p(exp(-abs(x))); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g / (V(1) + exp(x)); }
+};
+struct Mish {
+  enum { saves = saves_input };
+  // tanh(log(1 + e)) of e = exp(x) is n / (n + 2) with n = e (e + 2).
+  template <class V> static WEFT_FN V value(V x) {
+    const V e = exp(minimum(x, V(20))), n = e * (e + V(2));
+    return select(x < V(-1e9), V(-0.0), select(x > V(20), x, x * (n / (n + V(2)))));
+  }
+  template <class V> static WEFT_FN V gradient(V g, V input) {
+    const V x = maximum(minimum(input, V(20)), V(-1e9));
+    const V e = exp(x), n = e * (e + V(2)), t = n / (n + V(2));
+    return g * (t + x * (e / (e + V(1))) * (V(1) - t) * (V(1) + t));
+  }
+};
+struct Relu6 {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return minimum(maximum(x, V(0)), V(6)); }
+  template <class V> static WEFT_FN V gradient(V g, V y) {
+    return select(y <= zero_like(y), zero_like(g), select(y >= V(6), zero_like(g), g));
+  }
+};
+struct Hardsigmoid {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return minimum(maximum(x + V(3), V(0)), V(6)) / V(6); }
+  template <class V> static WEFT_FN V gradient(V g, V x) {
+    return select(x <= V(-3), zero_like(g), select(x >= V(3), zero_like(g), g / V(6)));
+  }
+};
+struct Hardswish {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) {
+    return select(x <= V(-3), V(-0.0), x * (minimum(maximum(x + V(3), V(0)), V(6)) / V(6)));
+  }
+  template <class V> static WEFT_FN V gradient(V g, V x) {
+    return select(x <= V(-3), zero_like(g), select(x >= V(3), g, g * (x / V(3) + V(0.5))));
+  }
+};
+struct Selu {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) {
+    return select(x > zero_like(x), V(1.0507009873554805) * x, V(1.7580993408473769) * expm1(x));
+  }
+  template <class V> static WEFT_FN V gradient(V g, V y) {
+    return select(y > zero_like(y), V(1.0507009873554805) * g, g * (y + V(1.7580993408473769)));
+  }
+};
+struct Tanhshrink {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return x - tanh(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * tanh(x) * tanh(x); }
+};
+struct Softsign {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return x / (V(1) + abs(x)); }
+  template <class V> static WEFT_FN V gradient(V g, V x) {
+    const V d = V(1) + abs(x);
+    return g / (d * d);
+  }
+};
 
 }  // namespace weft::WEFT_FUNCTORS
 // clang-format on

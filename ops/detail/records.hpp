@@ -10,6 +10,8 @@ namespace weft {
 std::span<const OpRecord> unary_records();
 std::span<const OpRecord> binary_records();
 std::span<const OpRecord> ternary_records();
+std::span<const OpRecord> predicate_records();
+std::span<const OpRecord> activation_records();
 std::span<const OpRecord> copy_records();
 std::span<const OpRecord> create_records();
 std::span<const OpRecord> view_records();

@@ -50,7 +50,7 @@ _idle_keywords = {
     "requires_grad": ((False,), "randint randperm"), "names": ((), _new), "sparse_grad": ((False,), "gather"),
     "cudnn_enable": ((False, True), "layer_norm"), "size_average": ((), _losses), "reduce": ((), _losses),
     "weight": ((), "mse_loss l1_loss huber_loss"),
-    "inplace": ((False,), "dropout"), "scale_grad_by_freq": ((False,), "embedding"), "sparse": ((False,), "embedding"),
+    "inplace": ((False,), "dropout leaky_relu elu celu hardtanh threshold"), "scale_grad_by_freq": ((False,), "embedding"), "sparse": ((False,), "embedding"),
     "implicit": ((False,), "expand"), "dtype": ((), "cumsum_"),
 }
 for _name in {name for _, names in _idle_keywords.values() for name in names.split()} & set(_ops):
@@ -130,59 +130,13 @@ def numel(input):
 
 for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply": "mul", "divide": "div",
                    "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
-                   "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2", "swapaxes": "transpose",
+                   "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2", "arcsin": "asin", "arccos": "acos",
+                   "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "swapaxes": "transpose",
                    "swapdims": "transpose", "fix": "trunc", "equal_elements": "eq",
                    "take_along_axis": "take_along_dim", "clamp_": "clip_"}.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)
-
-
-@_public
-def float_power(input, exponent, *, out=None):
-    """pow in float64, whatever the dtypes."""
-    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
-        raise TypeError("float_power(): one of 'input' and 'exponent' must be a Tensor")
-    return _ops["pow"](*(x.to(_core.float64) if isinstance(x, Tensor) else float(x) for x in (input, exponent)), out=out)
-
-
-@_public
-def equal(input, other):
-    """True where both have one shape and the same elements."""
-    return tuple(input.shape) == tuple(other.shape) and bool(_ops["eq"](input, other).all())
-
-
-@_public
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """True where |input - other| <= atol + rtol * |other| everywhere."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
-
-
-@_public
-def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Where |input - other| <= atol + rtol * |other|; infinities equal themselves. Integers are compared in float64."""
-    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
-        raise TypeError("isclose(): arguments 'input' and 'other' must be tensors")
-    for name, tolerance in (("rtol", rtol), ("atol", atol)):
-        if not tolerance >= 0:
-            raise ValueError(f"isclose(): argument '{name}' must not be negative, which {tolerance} is")
-    near = input == other
-    if rtol != 0 or atol != 0:
-        distance, size = _distance(input, other)
-        near = near | (_ops["isfinite"](distance) & (distance <= atol + rtol * size))
-    if equal_nan:
-        near = near | (_ops["isnan"](input) & _ops["isnan"](other))
-    return near
-
-
-def _distance(a, b):
-    """|a - b| and |b| as floats."""
-    if _is_float(a) or _is_float(b):
-        return (a - b).abs(), b.abs()
-    x, y = a.to(_core.float64), b.to(_core.float64)
-    near = (a.to(_core.int64) - b.to(_core.int64)).abs().to(_core.float64)  # exact where it does not wrap around
-    distance = (x - y).abs()
-    return _ops["where"](distance < 2.0**53, near, distance), y.abs()
 
 
 def _dim(name, dim, rank):

@@ -425,6 +425,41 @@ HWY_INLINE F32 atan2(F32 a, F32 b) {
   return narrow(on_doubles([](F64 x, F64 y) HWY_ATTR { return atan2_wide(x, y); }, widen(a), widen(b)));
 }
 
+/// sinh of e = exp(|x|) - 1, with the sign of x.
+HWY_INLINE F64 half_difference(F64 e, F64 x) { return copy_sign(F64(0.5) * (e + e / (e + F64(1))), x); }
+HWY_INLINE F64 half_sum(F64 e) { return F64(0.5) * (e + F64(1) / e); }
+/// asinh(a) is log1p of this, for a from 0.
+HWY_INLINE F64 asinh_argument(F64 a) { return a + a * (a / (F64(1) + sqrt(a * a + F64(1)))); }
+
+// In double precision, whose formulas lose less than a float has.
+#define WEFT_WIDE(name, ...)                                                            \
+  HWY_INLINE F64 name##_wide(F64 x) { return __VA_ARGS__; }                             \
+  HWY_INLINE F32 name(F32 x) {                                                          \
+    return narrow(on_doubles([](F64 w) HWY_ATTR { return name##_wide(w); }, widen(x))); \
+  }
+WEFT_WIDE(exp2, exp(x* F64(0.69314718055994531)))
+WEFT_WIDE(log2, log(x) * F64(1.4426950408889634))
+WEFT_WIDE(log10, log(x) * F64(0.43429448190325183))
+WEFT_WIDE(asin, atan2_wide(x, sqrt((F64(1) - x) * (F64(1) + x))))
+WEFT_WIDE(acos, atan2_wide(sqrt((F64(1) - x) * (F64(1) + x)), x))
+WEFT_WIDE(atan, atan2_wide(x, F64(1)))
+WEFT_WIDE(sinh, half_difference(expm1(capped(abs(x), 100)), x))
+WEFT_WIDE(cosh, half_sum(exp(capped(abs(x), 100))))
+WEFT_WIDE(asinh, copy_sign(log1p(asinh_argument(capped(abs(x), 1e39))), x))
+WEFT_WIDE(acosh, select(x < F64(1), not_a_number<double>(), log1p((x - F64(1)) + sqrt((x - F64(1)) * (x + F64(1))))))
+WEFT_WIDE(atanh, copy_sign(F64(0.5) * log1p((abs(x) + abs(x)) / (F64(1) - abs(x))), x))
+#undef WEFT_WIDE
+
+HWY_INLINE F32 hypot(F32 a, F32 b) {
+  const F32 value = narrow(on_doubles([](F64 x, F64 y) HWY_ATTR { return sqrt(x * x + y * y); }, widen(a), widen(b)));
+  const F32 inf = infinity<float>();
+  return select((abs(a) == inf) | (abs(b) == inf), inf, value);
+}
+template <class T>
+HWY_INLINE Vec<T> copysign(Vec<T> a, Vec<T> b) {
+  return copy_sign(abs(a), b);
+}
+
 // The fallback: an overload declared above is the better match.
 #define WEFT_BY_LANE(name)                                                       \
   template <class V>                                                             \

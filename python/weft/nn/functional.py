@@ -106,6 +106,6 @@ def _activation(name):
     return apply
 
 
-for _name in ("relu", "silu"):
+for _name in ("relu", "silu", "relu6", "selu", "mish", "hardswish", "hardsigmoid"):
     globals()[_name] = _activation(_name)
 del _core, _name

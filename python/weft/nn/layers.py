@@ -2,10 +2,10 @@
 
 from weft import _core
 from weft.nn import functional as F
-from weft.nn.module import Module, NativeModule
+from weft.nn.module import Module, NativeModule, Parameter
 
 __all__ = ["Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Softmax", "LogSoftmax",
-           "GELU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss"]
+           "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss"]
 
 
 class _Layer(Module):
@@ -143,39 +143,66 @@ class LogSoftmax(Softmax):
         return F.log_softmax(input, self.dim)
 
 
-class GELU(Module):
-    def __init__(self, approximate="none"):
+class PReLU(Module):
+    """x where it is above 0, else x * weight, which is learned: one number, or one for each channel (dimension 1)."""
+
+    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
-        self.approximate = approximate
+        self.num_parameters = num_parameters
+        self.weight = Parameter(_core._ops["full"]((num_parameters,), init, dtype=dtype or _core.float32, device=device))
 
     def forward(self, input):
-        return F.gelu(input, approximate=self.approximate)
+        return F.prelu(input, self.weight)
 
     def extra_repr(self):
-        return f"approximate={self.approximate!r}"
+        return f"num_parameters={self.num_parameters}"
 
 
-def _activation(name, function):
-    def __init__(self, **options):
-        Module.__init__(self)
-        unknown = set(options) - set(known)
-        if unknown:
-            raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
-        self.options = options
+class _Activation(Module):
+    """A function of one tensor; its options are attributes."""
+
+    def __init__(self, *values, **options):
+        super().__init__()
+        name, known = type(self).__name__, type(self).options
+        if len(values) > len(known):
+            raise TypeError(f"{name}() takes at most {len(known)} positional arguments, {len(values)} were given")
+        given = dict(zip(known, values))
+        for key in options:
+            if key not in known or key in given:
+                raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
+        for key, value in {**known, **given, **options}.items():
+            if value is ...:
+                raise TypeError(f"{name}() misses the required argument '{key}'")
+            setattr(self, key, value)
 
     def forward(self, input):
-        return function(input, **self.options)
+        options = {key: getattr(self, key) for key in type(self).options}
+        if not options.get("inplace", True):
+            del options["inplace"]
+        return type(self).function(input, **options)
 
-    known = {"ReLU": ("inplace",), "SiLU": ("inplace",), "Softplus": ("beta", "threshold")}.get(name, ())
-    globals()[name] = type(name, (Module,), {"__init__": __init__, "forward": forward, "__doc__": function.__doc__,
-                                             "__module__": __name__})
-    __all__.append(name)
+    def extra_repr(self):
+        shown = [f"{key}={getattr(self, key)!r}" for key in type(self).options if key != "inplace"]
+        return ", ".join(shown + ["inplace=True"] * bool(getattr(self, "inplace", False)))
 
 
-for _name, _function in {"ReLU": "relu", "SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus",
-                         "Mish": "mish", "ELU": "elu", "Hardswish": "hardswish", "Softsign": "softsign"}.items():
-    if hasattr(F, _function):
-        _activation(_name, getattr(F, _function))
+_inplace = {"inplace": False}
+# The class, the function, and its options; `...` is one that must be given.
+for _name, (_function, _options) in {
+        "ReLU": ("relu", _inplace), "ReLU6": ("relu6", _inplace), "SiLU": ("silu", _inplace), "Mish": ("mish", _inplace),
+        "SELU": ("selu", _inplace), "Hardswish": ("hardswish", _inplace), "Hardsigmoid": ("hardsigmoid", _inplace),
+        "ELU": ("elu", {"alpha": 1.0, **_inplace}), "CELU": ("celu", {"alpha": 1.0, **_inplace}),
+        "LeakyReLU": ("leaky_relu", {"negative_slope": 0.01, **_inplace}),
+        "Hardtanh": ("hardtanh", {"min_val": -1.0, "max_val": 1.0, **_inplace}),
+        "Threshold": ("threshold", {"threshold": ..., "value": ..., **_inplace}),
+        "Softshrink": ("softshrink", {"lambd": 0.5}), "Hardshrink": ("hardshrink", {"lambd": 0.5}),
+        "Softplus": ("softplus", {"beta": 1.0, "threshold": 20.0}), "GELU": ("gelu", {"approximate": "none"}),
+        "GLU": ("glu", {"dim": -1}), "Tanh": ("tanh", {}), "Sigmoid": ("sigmoid", {}), "LogSigmoid": ("logsigmoid", {}),
+        "Softsign": ("softsign", {}), "Tanhshrink": ("tanhshrink", {})}.items():
+    globals()[_name] = type(_name, (_Activation,), {
+        "function": staticmethod(getattr(F, _function)), "options": _options, "__module__": __name__,
+        "__doc__": getattr(F, _function).__doc__})
+    __all__.append(_name)
 
 
 class _Loss(Module):

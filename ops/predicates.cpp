@@ -1,0 +1,123 @@
+// What is true of elements, and of two tensors.
+#include "create.hpp"
+#include "detail/common.hpp"
+#include "detail/promote.hpp"
+#include "detail/records.hpp"
+#include "pointwise.hpp"
+#include "reduce.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr double infinity = __builtin_inf();
+
+struct Distance {
+  Tensor apart, size;
+};
+// |a - b| and |b| as floats. Integers that are near each other are subtracted exactly.
+Distance distance_of(const Tensor& a, const Tensor& b) {
+  const DType common = result_type(a, b);
+  if (is_floating(common)) {
+    const DType wide = compute_type(common);
+    const Tensor y = b.to(wide);
+    return {abs(a.to(wide) - y), abs(y)};
+  }
+  const Tensor x = a.to(DType::f64), y = b.to(DType::f64), apart = abs(x - y);
+  const Tensor near = abs(a.to(DType::i64) - b.to(DType::i64)).to(DType::f64);  // exact where it does not wrap around
+  return {where(apart < 0x1p53, near, apart), abs(y)};
+}
+
+void check(const Nearness& nearness) {
+  if (nearness.relative >= 0 && nearness.absolute >= 0) return;
+  raise<ValueError>({.problem = fmt::format("tolerances are not negative, as one of {} and {} is", nearness.relative,
+                                            nearness.absolute)});
+}
+
+Tensor call_isclose(const Operand& a, const Operand& b, double rtol, double atol, bool equal_nan) {
+  return isclose(a, b, {rtol, atol, equal_nan});
+}
+bool call_allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  return allclose(a, b, {rtol, atol, equal_nan});
+}
+bool call_equal(const Tensor& a, const Tensor& b) { return equal(a, b); }
+
+std::vector<Values> one_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2})}};
+}
+std::vector<Values> near_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, -3, 3), make.tensor({2, 3}, -3, 3)},
+          {make.tensor({2, 3}, -3, 3), make.tensor({3}, -3, 3), 0.5, 0.25},
+          {make.tensor({}), make.tensor({2}), 0.0, 0.0, true},
+          {make.tensor({0, 2}), make.tensor({2})}};
+}
+std::vector<Values> same_samples(SampleMaker& make) {
+  const Tensor x = make.tensor({2, 3}, -3, 3);
+  return {{x, x}, {x, make.tensor({2, 3}, -3, 3)}, {make.tensor({0, 2}), make.tensor({0, 2})}};
+}
+
+constexpr auto any = OpRecord::Domain::any;
+constexpr OpRecord records[] = {
+    {"isposinf", "isposinf(x)", "True where x is infinity.", false, any, one_samples, detail::boxed<&weft::isposinf>},
+    {"isneginf", "isneginf(x)", "True where x is -infinity.", false, any, one_samples, detail::boxed<&weft::isneginf>},
+    {"isreal", "isreal(x)", "True everywhere: no dtype here is complex.", false, any, one_samples,
+     detail::boxed<&weft::isreal>},
+    {"signbit", "signbit(x)", "True where x is negative, -0 included.", false, any, one_samples,
+     detail::boxed<&weft::signbit>},
+    {"isclose", "isclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)",
+     "Where |a - b| <= atol + rtol * |b|; infinities equal themselves.", false, any, near_samples,
+     detail::boxed<&call_isclose>},
+    {"allclose", "allclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)", "Whether isclose holds everywhere.",
+     false, any, near_samples, detail::boxed<&call_allclose>},
+    {"equal", "equal(a, b|other)", "Whether both have one shape and equal elements.", false, any, same_samples,
+     detail::boxed<&call_equal>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> predicate_records() { return records; }
+
+Tensor isposinf(const Operand& x) {
+  const CallScope call("isposinf", x.where);
+  return eq(x, infinity);
+}
+Tensor isneginf(const Operand& x) {
+  const CallScope call("isneginf", x.where);
+  return eq(x, -infinity);
+}
+Tensor isreal(const Operand& x) {
+  const CallScope call("isreal", x.where);
+  const Tensor& t = checked(x.tensor());
+  return full(t.shape(), true, {DType::boolean, t.device()});
+}
+Tensor signbit(const Operand& x) {
+  const CallScope call("signbit", x.where);
+  const Tensor& t = checked(x.tensor());
+  if (!is_floating(t.dtype())) return t.dtype() == DType::boolean ? zeros_like(t) : t < 0;
+  return copysign(Operand(1.0), t) < 0;
+}
+
+Tensor isclose(const Operand& a, const Operand& b, Nearness nearness) {
+  const CallScope call("isclose", a.where);
+  check(nearness);
+  const NoGradGuard unrecorded;
+  const Tensor &x = checked(a.tensor()), &y = checked(b.tensor());
+  Tensor near = x == y;
+  if (nearness.relative != 0 || nearness.absolute != 0) {
+    const auto [apart, size] = distance_of(x, y);
+    near = logical_or(near, logical_and(isfinite(apart), apart <= nearness.absolute + nearness.relative * size));
+  }
+  return nearness.equal_nan ? logical_or(near, logical_and(isnan(x), isnan(y))) : near;
+}
+
+bool allclose(const Tensor& a, const Tensor& b, Nearness nearness, Location where) {
+  const CallScope call("allclose", where);
+  return all(isclose(a, b, nearness)).item<bool>();
+}
+
+bool equal(const Tensor& a, const Tensor& b, Location where) {
+  const CallScope call("equal", where);
+  return checked(a).shape() == checked(b).shape() && all(a == b).item<bool>();
+}
+
+}  // namespace weft
