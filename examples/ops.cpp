@@ -112,13 +112,21 @@ nlohmann::json as_json(const OpRecord& op, const Row& row, const std::vector<Dev
 
 }  // namespace
 
+// A bar would end the cell.
+std::string in_cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
 // The reference of all ops, from the records alone.
 void print_markdown(const std::string& only) {
-  std::cout << "# Ops\n\n| op | gradient | document |\n|---|---|---|\n";
+  std::cout << "# Ops\n\nWritten by `./weft ops --markdown`, from the records of the ops.\n\n| op | gradient | "
+               "document |\n|---|---|---|\n";
   for (const OpRecord& op : weft::op_records()) {
     if (std::string(op.name).find(only) == std::string::npos) continue;
-    std::cout << "| `" << op.signature().text << "` | " << (op.differentiable ? "yes" : "no") << " | " << op.document
-              << " |\n";
+    std::cout << "| `" << op.signature().text << "` | " << (op.differentiable ? "yes" : "no") << " | "
+              << in_cell(op.document) << " |\n";
   }
 }
 

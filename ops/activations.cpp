@@ -74,12 +74,7 @@ Tensor elu(const Operand& x) { return elu(x, Operand(1.0, x.where)); }
 Tensor celu(const Operand& x) { return celu(x, Operand(1.0, x.where)); }
 Tensor softshrink(const Operand& x) { return softshrink(x, Operand(0.5, x.where)); }
 Tensor hardshrink(const Operand& x) { return hardshrink(x, Operand(0.5, x.where)); }
-Tensor hardtanh(const Operand& x) {
-  const bool whole = checked(x.tensor()).defined() && !is_floating(x.tensor().dtype());
-  const Operand low = whole ? Operand(-1, x.where) : Operand(-1.0, x.where);
-  const Operand high = whole ? Operand(1, x.where) : Operand(1.0, x.where);
-  return hardtanh(x, low, high);
-}
+Tensor hardtanh(const Operand& x) { return hardtanh(x, Operand(-1.0, x.where), Operand(1.0, x.where)); }
 
 Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
   const CallScope call("addcdiv", a.where);
@@ -100,11 +95,26 @@ Tensor prelu(const Operand& x, const Tensor& weight) {
   return leaky_relu(t, w.reshape(shape));
 }
 
-Tensor logit(const Operand& x, std::optional<double> eps) {
-  const CallScope call("logit", x.where);
-  const Tensor& t = checked(x.tensor());
-  const Tensor inside = eps ? clip(t, *eps, 1 - *eps) : t;
-  return log(inside / (1.0 - inside));
+Tensor logit(const Operand& operand, std::optional<double> eps) {
+  const CallScope call("logit", operand.where);
+  const Tensor& given = checked(operand.tensor());
+  Tensor x = is_floating(given.dtype()) ? given : given.to(default_dtype);
+  if (eps) x = clip(x, *eps, 1 - *eps);
+  Tensor y;
+  {
+    const NoGradGuard unrecorded;
+    y = log(x / (1.0 - x));
+  }
+  if (should_record(x)) {
+    record(
+        y,
+        [saved = Saved(x)](Node& self, Tensor&& g) {
+          const Tensor& p = saved.get(self);
+          return g / (p * (1.0 - p));
+        },
+        x);
+  }
+  return y;
 }
 
 Tensor glu(const Operand& x, int64_t dim) {

@@ -106,6 +106,28 @@ WEFT_OPERAND_METHOD(Tensor, logical_not, (Location where), Operand(x, where))
 WEFT_OPERAND_METHOD(Tensor, isnan, (Location where), Operand(x, where))
 WEFT_OPERAND_METHOD(Tensor, isinf, (Location where), Operand(x, where))
 WEFT_OPERAND_METHOD(Tensor, isfinite, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, isposinf, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, isneginf, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, isreal, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, signbit, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, isclose, (const Operand& other, double relative, double absolute, bool equal_nan),
+                    Operand(x, other.where), other, relative, absolute, equal_nan)
+WEFT_METHOD(bool, allclose, (const Tensor& other, double relative, double absolute, bool equal_nan), x, other, relative,
+            absolute, equal_nan)
+WEFT_METHOD(bool, equal, (const Tensor& other), x, other)
+WEFT_OPERAND_METHOD(Tensor, addcdiv, (const Operand& b, const Operand& c, Scalar value), Operand(x, b.where), b, c,
+                    value)
+WEFT_OPERAND_METHOD(Tensor, threshold, (const Operand& edge, const Operand& value), Operand(x, edge.where), edge, value)
+WEFT_OPERAND_METHOD(Tensor, hardtanh, (Location where), Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, hardtanh, (const Operand& low, const Operand& high), Operand(x, low.where), low, high)
+WEFT_OPERAND_METHOD(Tensor, prelu, (const Tensor& weight, Location where), Operand(x, where), weight)
+WEFT_OPERAND_METHOD(Tensor, logit, (std::optional<double> eps, Location where), Operand(x, where), eps)
+WEFT_OPERAND_METHOD(Tensor, glu, (int64_t dim, Location where), Operand(x, where), dim)
+WEFT_OPERAND_METHOD(Tensor, nan_to_num,
+                    (double nan, std::optional<double> posinf, std::optional<double> neginf, Location where),
+                    Operand(x, where), nan, posinf, neginf)
+WEFT_OPERAND_METHOD(Tensor, float_power, (const Operand& exponent), Operand(x, exponent.where), exponent)
+WEFT_OPERAND_METHOD(Tensor, ldexp, (const Operand& exponent), Operand(x, exponent.where), exponent)
 WEFT_METHOD(Tensor, sum, (), x)
 WEFT_METHOD(Tensor, sum, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
 WEFT_METHOD(Tensor, mean, (), x)

@@ -124,16 +124,13 @@ WEFT_API Tensor isreal(const Operand& x);
 /// True where x is negative, -0 and NaNs with a sign included; bool.
 WEFT_API Tensor signbit(const Operand& x);
 
-/// How near is near: |a - b| <= absolute + relative * |b|. Infinities are near themselves alone; NaN is near NaN where
-/// `equal_nan`. ValueError for a negative tolerance.
-struct Nearness {
-  double relative = 1e-5, absolute = 1e-8;
-  bool equal_nan = false;
-};
-/// Elementwise, of operands that broadcast; bool. Integers are compared exactly before they are float64.
-WEFT_API Tensor isclose(const Operand& a, const Operand& b, Nearness nearness = {});
+/// Where |a - b| <= absolute + relative * |b|; bool. Infinities are near themselves alone, NaN is near NaN where
+/// `equal_nan`. Integers are compared exactly before they are float64. ValueError for a negative tolerance.
+WEFT_API Tensor isclose(const Operand& a, const Operand& b, double relative = 1e-5, double absolute = 1e-8,
+                        bool equal_nan = false);
 /// Whether isclose holds everywhere. Waits for the device.
-WEFT_API bool allclose(const Tensor& a, const Tensor& b, Nearness nearness = {}, Location where = {});
+WEFT_API bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8,
+                       bool equal_nan = false, Location where = {});
 /// Whether both have one shape and equal elements, whatever their dtypes. Waits for the device.
 WEFT_API bool equal(const Tensor& a, const Tensor& b, Location where = {});
 

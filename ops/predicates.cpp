@@ -28,19 +28,11 @@ Distance distance_of(const Tensor& a, const Tensor& b) {
   return {where(apart < 0x1p53, near, apart), abs(y)};
 }
 
-void check(const Nearness& nearness) {
-  if (nearness.relative >= 0 && nearness.absolute >= 0) return;
-  raise<ValueError>({.problem = fmt::format("tolerances are not negative, as one of {} and {} is", nearness.relative,
-                                            nearness.absolute)});
+void check_tolerances(double relative, double absolute) {
+  if (relative >= 0 && absolute >= 0) return;
+  raise<ValueError>(
+      {.problem = fmt::format("tolerances are not negative, as one of {} and {} is", relative, absolute)});
 }
-
-Tensor call_isclose(const Operand& a, const Operand& b, double rtol, double atol, bool equal_nan) {
-  return isclose(a, b, {rtol, atol, equal_nan});
-}
-bool call_allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
-  return allclose(a, b, {rtol, atol, equal_nan});
-}
-bool call_equal(const Tensor& a, const Tensor& b) { return equal(a, b); }
 
 std::vector<Values> one_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2})}};
@@ -66,11 +58,11 @@ constexpr OpRecord records[] = {
      detail::boxed<&weft::signbit>},
     {"isclose", "isclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)",
      "Where |a - b| <= atol + rtol * |b|; infinities equal themselves.", false, any, near_samples,
-     detail::boxed<&call_isclose>},
+     detail::boxed<&weft::isclose>},
     {"allclose", "allclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)", "Whether isclose holds everywhere.",
-     false, any, near_samples, detail::boxed<&call_allclose>},
+     false, any, near_samples, detail::boxed<&weft::allclose>},
     {"equal", "equal(a, b|other)", "Whether both have one shape and equal elements.", false, any, same_samples,
-     detail::boxed<&call_equal>},
+     detail::boxed<&weft::equal>},
 };
 
 }  // namespace
@@ -97,22 +89,22 @@ Tensor signbit(const Operand& x) {
   return copysign(Operand(1.0), t) < 0;
 }
 
-Tensor isclose(const Operand& a, const Operand& b, Nearness nearness) {
+Tensor isclose(const Operand& a, const Operand& b, double relative, double absolute, bool equal_nan) {
   const CallScope call("isclose", a.where);
-  check(nearness);
+  check_tolerances(relative, absolute);
   const NoGradGuard unrecorded;
   const Tensor &x = checked(a.tensor()), &y = checked(b.tensor());
   Tensor near = x == y;
-  if (nearness.relative != 0 || nearness.absolute != 0) {
+  if (relative != 0 || absolute != 0) {
     const auto [apart, size] = distance_of(x, y);
-    near = logical_or(near, logical_and(isfinite(apart), apart <= nearness.absolute + nearness.relative * size));
+    near = logical_or(near, logical_and(isfinite(apart), apart <= absolute + relative * size));
   }
-  return nearness.equal_nan ? logical_or(near, logical_and(isnan(x), isnan(y))) : near;
+  return equal_nan ? logical_or(near, logical_and(isnan(x), isnan(y))) : near;
 }
 
-bool allclose(const Tensor& a, const Tensor& b, Nearness nearness, Location where) {
+bool allclose(const Tensor& a, const Tensor& b, double relative, double absolute, bool equal_nan, Location where) {
   const CallScope call("allclose", where);
-  return all(isclose(a, b, nearness)).item<bool>();
+  return all(isclose(a, b, relative, absolute, equal_nan)).item<bool>();
 }
 
 bool equal(const Tensor& a, const Tensor& b, Location where) {

@@ -142,6 +142,16 @@ std::vector<Values> addcmul_samples(SampleMaker& make) {
   samples.push_back({make.tensor({}), make.tensor({}), make.tensor({2}), int64_t{2}});
   return samples;
 }
+// Integers stay integers, and may have bounds that their dtype does not hold.
+Tensor call_hardtanh(const Operand& x, Scalar low, Scalar high) {
+  if (!is_floating(checked(x.tensor()).dtype())) return clip(x, low, high);
+  return hardtanh(x, Operand(low, x.where), Operand(high, x.where));
+}
+std::vector<Values> hardtanh_samples(SampleMaker& make) {
+  const auto [low, high] =
+      is_floating(make.dtype()) ? std::pair<Value, Value>(-0.8, 0.9) : std::pair<Value, Value>(int64_t{0}, int64_t{2});
+  return {{make.tensor({2, 3})}, {make.tensor({4}, -3, 3), low, high}, {make.tensor({})}, {make.tensor({0, 2})}};
+}
 const Tensor& clip_in_place(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   const Tensor old = x.requires_grad() ? x.clone() : x;  // its gradient reads the old value
   return x.copy_(clip(old, low, high));
@@ -162,9 +172,11 @@ std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
   find_in(records, "lerp").schema = "lerp(a, b|end, c|weight)";
   find_in(records, "threshold").schema = "threshold(x, threshold, value)";
-  find_in(records, "hardtanh").schema = "hardtanh(x, min_val=-1.0, max_val=1.0)";
   widen(records, "addcmul", "addcmul(a, b|tensor1, c|tensor2, *, value=1)", "a + value * b * c", addcmul_samples,
         detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&, Scalar)>(&weft::addcmul)>);
+  widen(records, "hardtanh", "hardtanh(x, min_val=-1, max_val=1)",
+        "min(max(x, min_val), max_val); the gradient at both ends is 0", hardtanh_samples,
+        detail::boxed<&call_hardtanh>);
   widen(records, "addcdiv", "addcdiv(a, b|tensor1, c|tensor2, *, value=1)", "a + value * b / c", addcmul_samples,
         detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&, Scalar)>(&weft::addcdiv)>);
   return records;

@@ -109,6 +109,17 @@ Tensor add(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 Tensor sub(const Operand& other, Scalar alpha) WEFT_METHOD_OF;
 Tensor addcmul(const Operand& b, const Operand& c, Scalar value = 1) WEFT_METHOD_OF;
 Tensor lerp(const Operand& end, const Operand& weight) WEFT_METHOD_OF;
+Tensor addcdiv(const Operand& b, const Operand& c, Scalar value = 1) WEFT_METHOD_OF;
+Tensor threshold(const Operand& edge, const Operand& value) WEFT_METHOD_OF;
+Tensor hardtanh(Location where = {}) WEFT_METHOD_OF;
+Tensor hardtanh(const Operand& low, const Operand& high) WEFT_METHOD_OF;
+Tensor prelu(const Tensor& weight, Location where = {}) WEFT_METHOD_OF;
+Tensor logit(std::optional<double> eps = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor glu(int64_t dim = -1, Location where = {}) WEFT_METHOD_OF;
+Tensor nan_to_num(double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {},
+                  Location where = {}) WEFT_METHOD_OF;
+Tensor float_power(const Operand& exponent) WEFT_METHOD_OF;
+Tensor ldexp(const Operand& exponent) WEFT_METHOD_OF;
 /// These elements where `condition` (bool) holds, else `other`'s.
 Tensor where(const Operand& condition, const Operand& other) WEFT_METHOD_OF;
 Tensor masked_fill(const Operand& mask, const Operand& value) WEFT_METHOD_OF;
@@ -117,6 +128,15 @@ Tensor logical_not(Location where = {}) WEFT_METHOD_OF;
 Tensor isnan(Location where = {}) WEFT_METHOD_OF;
 Tensor isinf(Location where = {}) WEFT_METHOD_OF;
 Tensor isfinite(Location where = {}) WEFT_METHOD_OF;
+Tensor isposinf(Location where = {}) WEFT_METHOD_OF;
+Tensor isneginf(Location where = {}) WEFT_METHOD_OF;
+Tensor isreal(Location where = {}) WEFT_METHOD_OF;
+Tensor signbit(Location where = {}) WEFT_METHOD_OF;
+Tensor isclose(const Operand& other, double relative = 1e-5, double absolute = 1e-8,
+               bool equal_nan = false) WEFT_METHOD_OF;
+bool allclose(const Tensor& other, double relative = 1e-5, double absolute = 1e-8, bool equal_nan = false,
+              Location where = {}) WEFT_METHOD_OF;
+bool equal(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 
 // ---- reductions and scans ----
 Tensor sum(Location where = {}) WEFT_METHOD_OF;

@@ -123,22 +123,22 @@ struct Atan2 {
 };
 struct Fmax {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
-  template <class V> static WEFT_FN V value(V a, V b) { return select(a != a, b, select(b != b, a, maximum(a, b))); }
+  template <class V> static WEFT_FN V value(V a, V b) { return select(a == a, select(b == b, maximum(a, b), a), b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return select(a >= b, g, select(b == b, zero_like(g), g));
+    return select(a == b, V(0.5) * g, select(a > b, g, select(b == b, zero_like(g), g)));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
-    return select(a >= b, zero_like(g), select(b == b, g, zero_like(g)));
+    return select(a == b, V(0.5) * g, select(a > b, zero_like(g), select(b == b, g, zero_like(g))));
   }
 };
 struct Fmin {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b };
-  template <class V> static WEFT_FN V value(V a, V b) { return select(a != a, b, select(b != b, a, minimum(a, b))); }
+  template <class V> static WEFT_FN V value(V a, V b) { return select(a == a, select(b == b, minimum(a, b), a), b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
-    return select(a <= b, g, select(b == b, zero_like(g), g));
+    return select(a == b, V(0.5) * g, select(a < b, g, select(b == b, zero_like(g), g)));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) {
-    return select(a <= b, zero_like(g), select(b == b, g, zero_like(g)));
+    return select(a == b, V(0.5) * g, select(a < b, zero_like(g), select(b == b, g, zero_like(g))));
   }
 };
 struct Hypot {

@@ -73,8 +73,8 @@
   X(pow, Pow, any, 0.2, 3.0, -2.0, 2.0, "a to the power b; the gradient for b where a = 0 and b >= 0 is 0") \
   X(maximum, Maximum, any, -3.0, 3.0, -3.0, 3.0, "the larger; NaN wins; equal operands share the gradient") \
   X(minimum, Minimum, any, -3.0, 3.0, -3.0, 3.0, "the smaller; NaN wins; equal operands share the gradient") \
-  X(fmax, Fmax, any, -3.0, 3.0, -3.0, 3.0, "the larger; a number wins over NaN; equal operands give a the gradient") \
-  X(fmin, Fmin, any, -3.0, 3.0, -3.0, 3.0, "the smaller; a number wins over NaN; equal operands give a the gradient") \
+  X(fmax, Fmax, any, -3.0, 3.0, -3.0, 3.0, "the larger; a number wins over NaN; equal operands share the gradient") \
+  X(fmin, Fmin, any, -3.0, 3.0, -3.0, 3.0, "the smaller; a number wins over NaN; equal operands share the gradient") \
   X(hypot, Hypot, floating, -3.0, 3.0, 0.5, 3.0, "sqrt(a * a + b * b) without overflow; the gradient at the origin is 0") \
   X(copysign, Copysign, floating, 0.5, 3.0, -3.0, 3.0, "|a| with the sign of b, that of -0 too") \
   X(logaddexp, Logaddexp, floating, -3.0, 3.0, -3.0, 3.0, "log(exp(a) + exp(b)) without overflow") \
@@ -100,7 +100,7 @@
   X(addcmul, Addcmul, any, "a + b * c") \
   X(addcdiv, Addcdiv, floating, "a + b / c") \
   X(threshold, Threshold, any, "x where it is above threshold, else value") \
-  X(hardtanh, Hardtanh, any, "min(max(x, min_val), max_val); the gradient at both ends is 0") \
+  X(hardtanh, Hardtanh, floating, "min(max(x, min_val), max_val); the gradient at both ends is 0") \
   X(lerp, Lerp, floating, "a + c * (b - a); a where c is 0, b where it is 1")
 
 // Comparisons and logical ops of two operands, of any dtype, with a bool result and no gradient: name, functor,

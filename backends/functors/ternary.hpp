@@ -43,7 +43,7 @@ struct Addcdiv {
   template <class V> static WEFT_FN V value(V a, V b, V c) { return a + b / c; }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V&, const V&, const V& c) { return take(g) / c; }
-  template <class V> static V gradient_c(V g, const V&, const V& b, const V& c) { return -g * b / (c * c); }
+  template <class V> static V gradient_c(V g, const V&, const V& b, const V& c) { return -g * (b / c) / c; }
 };
 struct Threshold {
   enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_nothing, gradient_c_reads = reads_a | reads_b };

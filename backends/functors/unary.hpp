@@ -233,9 +233,21 @@ struct Sinc {
     const V t = x * V(3.1415926535897932);
     return select(x == zero_like(x), V(1), sin(t) / t);
   }
+  // The derivative for t = pi x is (cos t - sin t / t) / t, which cancels near 0: there its series, of
+  // (-1)^k 2k / (2k + 1)! t^(2k - 1).
   template <class V> static WEFT_FN V gradient(V g, V x) {
-    const V t = x * V(3.1415926535897932);
-    return select(x == zero_like(x), zero_like(g), g * (t * cos(t) - sin(t)) / (t * x));
+    const V t = x * V(3.1415926535897932), z = t * t;
+    V series = V(-1.4797143443923793e-16);
+    series = V(4.498331606952833e-14) + z * series;
+    series = V(-1.0706029224547743e-11) + z * series;
+    series = V(1.9270852604185937e-09) + z * series;
+    series = V(-2.505210838544172e-07) + z * series;
+    series = V(2.2045855379188714e-05) + z * series;
+    series = V(-0.0011904761904761906) + z * series;
+    series = V(0.03333333333333333) + z * series;
+    series = V(-0.3333333333333333) + z * series;
+    const V slope = select(abs(t) < V(1), t * series, (cos(t) - sin(t) / t) / t);
+    return g * V(3.1415926535897932) * slope;
   }
 };
 struct Frac {

@@ -393,7 +393,8 @@ TEST(Pointwise, SpecialValues) {
         EXPECT_TRUE(std::isnan(unary_of(static_cast<UnaryOp>(op), type, nan))) << target << " op " << op;
       }
       for (UnaryOp op : {UnaryOp::sin, UnaryOp::tan, UnaryOp::tanh, UnaryOp::erf, UnaryOp::expm1, UnaryOp::log1p,
-                         UnaryOp::sqrt, UnaryOp::floor, UnaryOp::trunc, UnaryOp::round}) {
+                         UnaryOp::sqrt, UnaryOp::floor, UnaryOp::trunc, UnaryOp::round, UnaryOp::asin, UnaryOp::atan,
+                         UnaryOp::sinh, UnaryOp::asinh, UnaryOp::atanh}) {
         EXPECT_TRUE(std::signbit(unary_of(op, type, -0.0))) << target << " op " << static_cast<int>(op);
       }
     }
@@ -455,10 +456,15 @@ TEST(Pointwise, ElementaryFunctionsAreAccurate) {
     long double (*exact)(long double);
     double limit;
   };
-  const Function functions[] = {{UnaryOp::exp, expl, 1.01},   {UnaryOp::expm1, expm1l, 2}, {UnaryOp::log, logl, 1},
-                                {UnaryOp::log1p, log1pl, 2},  {UnaryOp::tanh, tanhl, 2},   {UnaryOp::erf, erfl, 1.5},
-                                {UnaryOp::sin, sinl, 2},      {UnaryOp::cos, cosl, 2},     {UnaryOp::tan, tanl, 1},
-                                {UnaryOp::sqrt, sqrtl, 0.501}};
+  const Function functions[] = {
+      {UnaryOp::exp, expl, 1.01},    {UnaryOp::expm1, expm1l, 2},   {UnaryOp::log, logl, 1},
+      {UnaryOp::log1p, log1pl, 2},   {UnaryOp::tanh, tanhl, 2},     {UnaryOp::erf, erfl, 1.5},
+      {UnaryOp::sin, sinl, 2},       {UnaryOp::cos, cosl, 2},       {UnaryOp::tan, tanl, 1},
+      {UnaryOp::sqrt, sqrtl, 0.501}, {UnaryOp::exp2, exp2l, 1},     {UnaryOp::log2, log2l, 1.5},
+      {UnaryOp::log10, log10l, 2},   {UnaryOp::asin, asinl, 1},     {UnaryOp::acos, acosl, 1},
+      {UnaryOp::atan, atanl, 1},     {UnaryOp::sinh, sinhl, 2},     {UnaryOp::cosh, coshl, 2},
+      {UnaryOp::asinh, asinhl, 2},   {UnaryOp::acosh, acoshl, 2.5}, {UnaryOp::atanh, atanhl, 2},
+      {UnaryOp::erfc, erfcl, 5}};
   std::mt19937_64 random(5);
   std::vector<double> x = {0, -0.0, 1e-30, -1e-30, 88.7, -87.4, -103, 709.7, -745};
   for (int i = 0; i < 20000; ++i) {

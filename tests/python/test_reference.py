@@ -196,6 +196,30 @@ row("clamp", triples, pointwise=True)
 row("addcmul", triples, pointwise=True, scale=lambda a, b, c: np.abs(a) + np.abs(b * c))
 row("lerp", triples, dtypes=floats, pointwise=True,
     scale=lambda a, b, c: np.abs(a) + np.abs(b) + np.abs((b - a) * c))
+rows("exp2 log2 log10 asin acos atan sinh cosh asinh acosh atanh sinc deg2rad rad2deg signbit isposinf isneginf isreal",
+     one, pointwise=True, numpy_names={"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+                                       "acosh": "arccosh", "atanh": "arctanh"})
+rows("erfc frac", one, floats, pointwise=True)
+rows("fmax fmin", pairs, numbers, pointwise=True)
+rows("heaviside", pairs, integers, pointwise=True)  # PyTorch has no gradient
+rows("hypot copysign logaddexp logaddexp2", pairs, floats, pointwise=True)
+rows("float_power", pairs, pointwise=True)
+rows("xlogy", pairs, floats, pointwise=True)
+row("xlog1py", pairs, None, None, floats, pointwise=True, torch_call=lambda m, a, b: m.special.xlog1py(a, b))
+row("isclose", pairs, lambda m, a, b: m.isclose(a, b, 0.1, 0.2), lambda m, a, b: m.isclose(a, b, 0.1, 0.2),
+    pointwise=True)
+row("ldexp", pairs, None, None, floats, pointwise=True)
+row("addcdiv", triples, dtypes=floats, pointwise=True, scale=lambda a, b, c: np.abs(a) + np.abs(b / c))
+for name in "relu6 logsigmoid hardsigmoid hardswish selu mish softsign tanhshrink".split():
+    row(name, one, None, None, floats, torch_call=of_functional(name), pointwise=True, scale=np.abs)
+for name, numbers_of in {"leaky_relu": (0.2,), "elu": (1.5,), "celu": (1.5,), "softshrink": (0.7,), "hardshrink": (0.7,),
+                         "threshold": (0.5, 2.0), "hardtanh": (-0.5, 1.5)}.items():
+    row(name, one, lambda m, x, f=name, n=numbers_of: getattr(m, f)(x, *n), None, floats, pointwise=True, scale=np.abs,
+        torch_call=lambda m, x, f=name, n=numbers_of: getattr(F, f)(x, *n))
+row("logit", one, lambda m, x: m.logit(x, 0.1), None, floats, 30)
+row("nan_to_num", one, None, same("nan_to_num"), floats)
+row("prelu", products((3, 4), (4,)), None, None, floats, 8, of_functional("prelu"))
+row("glu", rows_of, lambda m, x: m.glu(x[:4], 0), None, floats, 8, lambda m, x: F.glu(x[:4], 0))
 row("clip", one, lambda m, x: m.clip(x, 0, 2), lambda m, x: m.clip(x, 0, 2), numbers, 0, pointwise=True)
 
 
@@ -309,7 +333,9 @@ elsewhere = {
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
     "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",
-    "gelu": "as gelu_erf and gelu_tanh", "vector_norm": "as norm; pytorch_cases holds the other orders",
+    "swiglu": "no such function in PyTorch; tests/ops compares it with silu(a) * b",
+    "allclose equal": "as isclose and eq; test_values.py", "gelu": "as gelu_erf and gelu_tanh",
+    "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad":
         "no record: creation and conversion, which test_tensor.py and test_values.py look at",
 }
@@ -379,7 +405,55 @@ def odd_rows(arguments, got, want):
     return np.full(np.shape(want), bool((~np.isfinite(x) | (np.abs(x) > 1e18) | (x == 0)).any()))
 
 
+def undefined(arguments, got, want):
+    """Where one of both is NaN, or an argument is NaN or infinite: the limit there, where PyTorch has inf / inf."""
+    odd = [~np.isfinite(np.broadcast_to(a.astype("float64"), np.shape(want))) for a in arguments
+           if np.ndim(a) == 0 or np.shape(a) == np.shape(want)]
+    return np.isnan(got) | np.isnan(want) | np.logical_or.reduce(odd)
+
+
+def near_one(arguments, got, want):
+    return undefined(arguments, got, want) | (np.abs(np.abs(arguments[0]) - 1) < 0.02)
+
+
+def above_one(arguments, got, want):
+    return undefined(arguments, got, want) | (arguments[0] < 1.02) | (arguments[0] > 1e6)
+
+
+def small(arguments, got, want):
+    return undefined(arguments, got, want) | (np.abs(arguments[0]) < 0.6)
+
+
+def cancelled(arguments, got, want):
+    return np.abs(want) < 0.3
+
+
+def on_the_edge(arguments, got, want):
+    a, b = (x.astype("float64") for x in arguments)
+    with np.errstate(all="ignore"):
+        return np.abs(np.abs(a - b) - (0.2 + 0.1 * np.abs(b))) <= 0.02 * (0.2 + np.abs(b))
+
+
+def anywhere(arguments, got, want):
+    return np.full(np.shape(want), True)
+
+
 known = {
+    **{(name, "gradient"): undefined for name in
+       ("copysign", "logaddexp", "logaddexp2", "xlogy", "xlog1py", "addcdiv", "relu6", "hardswish", "selu",
+        "mish", "softsign", "elu", "celu", "softshrink", "hardshrink", "hardtanh", "threshold", "logsigmoid", "erfc",
+        "prelu", "leaky_relu", "nan_to_num", "float_power", "fmax", "fmin", "sinh", "cosh", "exp2")},
+    ("hypot", "gradient"): lambda *a: undefined(*a) | out_of_range(*a),  # squares do not leave the range
+    ("ldexp", "gradient"): lambda *a: undefined(*a) | (np.abs(a[0][0].astype("float64")) > 1e37),
+    ("logit", "gradient"): lambda *a: undefined(*a) | (np.abs(np.abs(a[0][0] - 0.5) - 0.4) < 1e-3),  # on a bound
+    ("hardsigmoid", "gradient"): anywhere,       # PyTorch's 1 / 6 is a float's
+    ("hardswish", "value"): beyond, ("mish", "value"): beyond,
+    ("asin", "gradient"): near_one, ("acos", "gradient"): near_one, ("atanh", "gradient"): near_one,  # 1 - x * x cancels
+    ("acosh", "gradient"): above_one,            # x * x - 1 cancels, and overflows
+    ("sinc", "gradient"): small, ("tanhshrink", "gradient"): small, ("tanhshrink", "value"): small,  # differences cancel
+    ("logaddexp", "value"): cancelled, ("logaddexp2", "value"): cancelled,
+    ("signbit", "value"): nan_input, ("copysign", "value"): undefined,  # 16-bit NaNs lose their sign
+    ("isclose", "value"): on_the_edge,           # PyTorch rounds distances to 16 bits
     ("sign", "value"): nan_input,                # NaN stays NaN, as in NumPy and the array API
     ("abs", "gradient"): nan_input,
     ("silu", "value"): beyond, ("silu", "gradient"): beyond,  # the limits, where PyTorch has infinity times 0

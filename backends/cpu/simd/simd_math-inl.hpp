@@ -445,7 +445,7 @@ WEFT_WIDE(acos, atan2_wide(sqrt((F64(1) - x) * (F64(1) + x)), x))
 WEFT_WIDE(atan, atan2_wide(x, F64(1)))
 WEFT_WIDE(sinh, half_difference(expm1(capped(abs(x), 100)), x))
 WEFT_WIDE(cosh, half_sum(exp(capped(abs(x), 100))))
-WEFT_WIDE(asinh, copy_sign(log1p(asinh_argument(capped(abs(x), 1e39))), x))
+WEFT_WIDE(asinh, select(abs(x) == infinity<double>(), x, copy_sign(log1p(asinh_argument(abs(x))), x)))
 WEFT_WIDE(acosh, select(x < F64(1), not_a_number<double>(), log1p((x - F64(1)) + sqrt((x - F64(1)) * (x + F64(1))))))
 WEFT_WIDE(atanh, copy_sign(F64(0.5) * log1p((abs(x) + abs(x)) / (F64(1) - abs(x))), x))
 #undef WEFT_WIDE

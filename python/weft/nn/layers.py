@@ -5,7 +5,8 @@ from weft.nn import functional as F
 from weft.nn.module import Module, NativeModule, Parameter
 
 __all__ = ["Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Softmax", "LogSoftmax",
-           "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "BCEWithLogitsLoss"]
+           "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss",
+           "BCEWithLogitsLoss"]
 
 
 class _Layer(Module):
