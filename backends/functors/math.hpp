@@ -12,12 +12,12 @@
 /// SIMD register and in weft::map, and the device's own in OpenCL. What is faster is an overload, which wins: by SIMD
 /// in backends/cpu/simd/simd_math-inl.hpp, without branches in map/elementary.hpp. Their derivatives are the formulas
 /// of the ops of the same names.
-#define WEFT_ELEMENTARY_FUNCTIONS(X)                                                                              \
-  X(acos)                                                                                                         \
-  X(acosh)                                                                                                        \
-  X(asin) X(asinh) X(atan) X(atanh) X(ceil) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2) X(expm1) X(floor) X(log) \
-      X(log10) X(log1p) X(log2) X(rint) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(trunc)
+// clang-format off
+#define WEFT_ELEMENTARY_FUNCTIONS(X) \
+  X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(ceil) X(cos) X(cosh) X(erf) X(erfc) X(exp) X(exp2) X(expm1) \
+  X(floor) X(log) X(log10) X(log1p) X(log2) X(rint) X(sin) X(sinh) X(sqrt) X(tan) X(tanh) X(trunc)
 #define WEFT_ELEMENTARY_FUNCTIONS_OF_TWO(X) X(atan2) X(copysign) X(fmod) X(hypot) X(pow)
+// clang-format on
 
 /// The namespace of the formulas; backends/cpu compiles them again in one for each SIMD target.
 #define WEFT_FUNCTORS functors

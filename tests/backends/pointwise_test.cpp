@@ -460,9 +460,9 @@ TEST(Pointwise, ElementaryFunctionsAreAccurate) {
       {UnaryOp::exp, expl, 1.01},    {UnaryOp::expm1, expm1l, 2},   {UnaryOp::log, logl, 1},
       {UnaryOp::log1p, log1pl, 2},   {UnaryOp::tanh, tanhl, 2},     {UnaryOp::erf, erfl, 1.5},
       {UnaryOp::sin, sinl, 2},       {UnaryOp::cos, cosl, 2},       {UnaryOp::tan, tanl, 1},
-      {UnaryOp::sqrt, sqrtl, 0.501}, {UnaryOp::exp2, exp2l, 1},     {UnaryOp::log2, log2l, 1.5},
-      {UnaryOp::log10, log10l, 2},   {UnaryOp::asin, asinl, 1},     {UnaryOp::acos, acosl, 1},
-      {UnaryOp::atan, atanl, 1},     {UnaryOp::sinh, sinhl, 2},     {UnaryOp::cosh, coshl, 2},
+      {UnaryOp::sqrt, sqrtl, 0.501}, {UnaryOp::exp2, exp2l, 1.1},   {UnaryOp::log2, log2l, 2},
+      {UnaryOp::log10, log10l, 2},   {UnaryOp::asin, asinl, 2},     {UnaryOp::acos, acosl, 2},
+      {UnaryOp::atan, atanl, 2.2},   {UnaryOp::sinh, sinhl, 2},     {UnaryOp::cosh, coshl, 2},
       {UnaryOp::asinh, asinhl, 2},   {UnaryOp::acosh, acoshl, 2.5}, {UnaryOp::atanh, atanhl, 2},
       {UnaryOp::erfc, erfcl, 5}};
   std::mt19937_64 random(5);

@@ -1,4 +1,5 @@
-// Elementary functions of Vec: f32 within 2 ulp by polynomials, f64 by polynomials or, lane by lane, by the C library.
+// Elementary functions of Vec: f32 within 2 ulp (atan 2.2) by polynomials; f64 by polynomials or, lane by lane, by C's
+// library.
 // A function of the list in backends/functors/math.hpp that has no overload here goes lane by lane.
 // Included by simd-inl.hpp alone.
 #include <cmath>
@@ -169,7 +170,7 @@ HWY_INLINE Vec<T> exp(Vec<T> x) {
   const Vec<T> r = reduced.r;
   return scale(fma(r * r, exp_tail(r), r) + Vec<T>(1), reduced.n);
 }
-/// 2 to the power x for x <= 1, within 1 ulp.
+/// 2 to the power x where that is finite, within 1 ulp.
 template <class T>
 HWY_INLINE Vec<T> exp2_of_nonpositive(Vec<T> x) {
   const Vec<T> shifter(Format<T>::shifter), within = raised(Format<T>::exp2_low, x);
@@ -425,6 +426,60 @@ HWY_INLINE F32 atan2(F32 a, F32 b) {
   return narrow(on_doubles([](F64 x, F64 y) HWY_ATTR { return atan2_wide(x, y); }, widen(a), widen(b)));
 }
 
+template <class T>
+HWY_INLINE Vec<T> exp2(Vec<T> x) {
+  return exp2_of_nonpositive(capped(x, sizeof(T) == 4 ? 130 : 1030));  // beyond, both are infinity
+}
+/// x = (1 + f) 2^e, as `log` has it.
+struct Logarithm {
+  F32 f, e;
+};
+HWY_INLINE Logarithm logarithm(F32 x) {
+  using Fmt = Format<float>;
+  const Mask<float> tiny = x < F32(Fmt::smallest_normal);
+  const Split<float> parts = split(select(tiny, x * F32(Fmt::to_normal), x));
+  return {parts.m - F32(1), parts.e - select(tiny, F32(Fmt::to_normal_log2), zero_like(x))};
+}
+HWY_INLINE F32 log2(F32 x) {
+  const auto [f, e] = logarithm(x);
+  return log_edges(x, fma(log_core(f, zero_like(x)), F32(1.4426950408889634), e));
+}
+HWY_INLINE F32 log10(F32 x) {
+  const auto [f, e] = logarithm(x);
+  const F32 low = fma(log_core(f, zero_like(x)), F32(0.43429448190325183), e * F32(4.60503898119e-6));
+  return log_edges(x, fma(e, F32(0.301025390625), low));  // log10(2) in two parts
+}
+
+/// For |x| <= 1/2 (Moshier, Cephes).
+HWY_INLINE F32 asin_near(F32 x) {
+  const F32 z = x * x;
+  return fma(x * z, polynomial(z, {0.16666752422, 0.074953002686, 0.045470025998, 0.024181311049, 0.042163199048}), x);
+}
+HWY_INLINE F32 asin(F32 x) {
+  const F32 a = abs(x), half(0.5);
+  const Mask<float> far = a > half;
+  const F32 near = asin_near(select(far, sqrt(half * (F32(1) - a)), a));
+  const F32 value = select(far, fnma(F32(2), near, F32(1.5707963267948966)) - F32(4.37113883e-8), near);
+  return select(is_nan(value), value, copy_sign(value, x));
+}
+HWY_INLINE F32 acos(F32 x) {
+  const F32 a = abs(x), half(0.5);
+  const F32 far = F32(2) * asin_near(sqrt(half * (F32(1) - a)));
+  const F32 back = (F32(3.1415926535897931) - far) - F32(8.74227766e-8);
+  const F32 near = (F32(1.5707963267948966) - asin_near(x)) - F32(4.37113883e-8);
+  return select(a <= half, near, select(x < zero_like(x), back, far));
+}
+/// From the nearest of 0, pi / 4 and pi / 2 (Moshier, Cephes).
+HWY_INLINE F32 atan(F32 x) {
+  const F32 a = abs(x), one(1);
+  const Mask<float> steep = a > F32(2.4142135623730950), middle = a > F32(0.41421356237309503);
+  const F32 t = select(steep, -one / a, select(middle, (a - one) / (a + one), a)), z = t * t;
+  const F32 base = select(steep, F32(1.5707963267948966), select(middle, F32(0.78539816339744831), zero_like(x)));
+  const F32 lost = select(steep, F32(4.37113883e-8), select(middle, F32(2.18556941e-8), zero_like(x)));
+  const F32 series = fma(t * z, polynomial(z, {-0.333329491539, 0.199777106478, -0.138776856032, 0.0805374449538}), t);
+  return copy_sign(base + (series - lost), x);
+}
+
 /// sinh of e = exp(|x|) - 1, with the sign of x.
 HWY_INLINE F64 half_difference(F64 e, F64 x) { return copy_sign(F64(0.5) * (e + e / (e + F64(1))), x); }
 HWY_INLINE F64 half_sum(F64 e) { return F64(0.5) * (e + F64(1) / e); }
@@ -437,12 +492,6 @@ HWY_INLINE F64 asinh_argument(F64 a) { return a + a * (a / (F64(1) + sqrt(a * a 
   HWY_INLINE F32 name(F32 x) {                                                          \
     return narrow(on_doubles([](F64 w) HWY_ATTR { return name##_wide(w); }, widen(x))); \
   }
-WEFT_WIDE(exp2, exp(x* F64(0.69314718055994531)))
-WEFT_WIDE(log2, log(x) * F64(1.4426950408889634))
-WEFT_WIDE(log10, log(x) * F64(0.43429448190325183))
-WEFT_WIDE(asin, atan2_wide(x, sqrt((F64(1) - x) * (F64(1) + x))))
-WEFT_WIDE(acos, atan2_wide(sqrt((F64(1) - x) * (F64(1) + x)), x))
-WEFT_WIDE(atan, atan2_wide(x, F64(1)))
 WEFT_WIDE(sinh, half_difference(expm1(capped(abs(x), 100)), x))
 WEFT_WIDE(cosh, half_sum(exp(capped(abs(x), 100))))
 WEFT_WIDE(asinh, select(abs(x) == infinity<double>(), x, copy_sign(log1p(asinh_argument(abs(x))), x)))
