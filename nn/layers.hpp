@@ -22,8 +22,7 @@ class WEFT_API Linear : public Layer<Linear> {
 
 /// Rows of weight [count, width] at indices (integers) of any shape: [..., width]. weight starts normal with mean 0 and
 /// the standard deviation `deviation`; the row `padding`, if there is one, starts at 0 and gets no gradient. ValueError
-/// for negative sizes or deviations and for a padding outside [-1, count); a call raises IndexError for an index
-/// outside
+/// for negative sizes or deviations and for a padding outside [-1, count); a call raises IndexError for indices beyond
 /// [-count, count).
 class WEFT_API Embedding : public Layer<Embedding> {
  public:

@@ -1,6 +1,4 @@
 // Functions of networks and their kin that are made of pointwise ops.
-#include <limits>
-
 #include "create.hpp"
 #include "detail/common.hpp"
 #include "detail/promote.hpp"
@@ -33,19 +31,6 @@ std::vector<Values> power_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, 0.5, 3), make.tensor({3}, -2, 2)},
           {make.tensor({}, 0.5, 3), make.tensor({2}, -2, 2)},
           {make.tensor({0, 2}, 0.5, 3), make.tensor({2}, -2, 2)}};
-}
-
-double largest(DType t) {
-  switch (t) {
-    case DType::f64:
-      return std::numeric_limits<double>::max();
-    case DType::f32:
-      return std::numeric_limits<float>::max();
-    case DType::bf16:
-      return 0x1.fep127;
-    default:
-      return 65504;  // f16
-  }
 }
 
 constexpr auto floating = OpRecord::Domain::floating;

@@ -316,8 +316,6 @@ constexpr const char* compare_names[] = {
     WEFT_COMPARE_OPS(WEFT_COMPARE_NAME)};
 
 bool is_stored_only(const Operand& x) { return x.impl() != nullptr && is_storage_only(x.impl()->view.layout.dtype); }
-// The 8-bit floats are compared as what they hold.
-Tensor computable(const Operand& x) { return is_stored_only(x) ? x.tensor().to(DType::f32) : x.tensor(); }
 
 Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
   const CallScope call(compare_names[static_cast<int>(op)], a.where);
@@ -380,20 +378,6 @@ Tensor call_scaled(const Operand& a, const Operand& b, Scalar alpha) {
   return alpha.to<double>() == 1 ? op(a, b) : scaled_op(a, b, alpha);
 }
 
-std::vector<Values> predicate_samples(SampleMaker& make) {
-  return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2})}};
-}
-#define WEFT_PREDICATE(name, document)                                                                             \
-  OpRecord {                                                                                                       \
-#name, #name "(x)", document, false, OpRecord::Domain::any, predicate_samples, detail::boxed < &weft::name>, { \
-      .unary = weft::name                                                                                          \
-    }                                                                                                              \
-  }
-constexpr OpRecord predicates[] = {
-    WEFT_PREDICATE(logical_not, "True where x is zero."), WEFT_PREDICATE(isnan, "True where x is NaN."),
-    WEFT_PREDICATE(isinf, "True where x is infinite."), WEFT_PREDICATE(isfinite, "True where x is a finite number.")};
-#undef WEFT_PREDICATE
-
 std::vector<Values> div_samples(SampleMaker& make) {
   std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{0.5, 3}>(make);
   samples.push_back({make.tensor({2, 3}, -3, 3), make.tensor({3}, 0.5, 3), "floor"});
@@ -413,7 +397,6 @@ Tensor call_div(const Operand& a, const Operand& b, const std::optional<std::str
 
 std::vector<OpRecord> all_records() {
   std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
-  records.insert(records.end(), std::begin(predicates), std::end(predicates));
   widen(records, "div", "div(a, b|other, *, rounding_mode=None)",
         "a / b; integers are divided in float32. Rounded down with 'floor', towards zero with 'trunc', where integers "
         "stay integers.",
@@ -508,18 +491,5 @@ const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_
 const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }
 const Tensor& Tensor::operator*=(const Operand& other) const { return weft::mul_(*this, other); }
 const Tensor& Tensor::operator/=(const Operand& other) const { return weft::div_(*this, other); }
-
-Tensor logical_not(const Operand& x) { return eq(x, Operand(0, x.where)); }
-Tensor isnan(const Operand& x) { return ne(x, Operand(x.tensor(), x.where)); }
-Tensor isinf(const Operand& x) {
-  const CallScope call("isinf", x.where);
-  const Tensor magnitude = abs(computable(x));
-  return is_floating(magnitude.dtype()) ? magnitude == __builtin_inf() : magnitude != magnitude;
-}
-Tensor isfinite(const Operand& x) {
-  const CallScope call("isfinite", x.where);
-  const Tensor magnitude = abs(computable(x));
-  return is_floating(magnitude.dtype()) ? magnitude < __builtin_inf() : magnitude == magnitude;
-}
 
 }  // namespace weft

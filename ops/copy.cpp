@@ -88,23 +88,6 @@ Tensor Tensor::to(DType dtype, Location where) const {
 
 namespace {
 
-double largest(DType t) {
-  switch (t) {
-    case DType::f8_e4m3fn:
-      return 448;
-    case DType::f8_e5m2:
-      return 57344;
-    case DType::f16:
-      return 65504;
-    case DType::bf16:
-      return 0x1.fep127;
-    case DType::f32:
-      return std::numeric_limits<float>::max();
-    default:
-      return std::numeric_limits<double>::max();
-  }
-}
-
 // Wide enough for every number of `from` that `to` holds, and for the largest of `to`.
 DType wide_enough(DType from, DType to) {
   return promote(is_floating(from) ? compute_type(from) : default_dtype, compute_type(to));

@@ -34,9 +34,15 @@ void check_tolerances(double relative, double absolute) {
       {.problem = fmt::format("tolerances are not negative, as one of {} and {} is", relative, absolute)});
 }
 
-std::vector<Values> one_samples(SampleMaker& make) {
+std::vector<Values> predicate_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2})}};
 }
+#define WEFT_PREDICATE(name, document)                                                                             \
+  OpRecord {                                                                                                       \
+#name, #name "(x)", document, false, OpRecord::Domain::any, predicate_samples, detail::boxed < &weft::name>, { \
+      .unary = weft::name                                                                                          \
+    }                                                                                                              \
+  }
 std::vector<Values> near_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, -3, 3), make.tensor({2, 3}, -3, 3)},
           {make.tensor({2, 3}, -3, 3), make.tensor({3}, -3, 3), 0.5, 0.25},
@@ -50,12 +56,14 @@ std::vector<Values> same_samples(SampleMaker& make) {
 
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord records[] = {
-    {"isposinf", "isposinf(x)", "True where x is infinity.", false, any, one_samples, detail::boxed<&weft::isposinf>},
-    {"isneginf", "isneginf(x)", "True where x is -infinity.", false, any, one_samples, detail::boxed<&weft::isneginf>},
-    {"isreal", "isreal(x)", "True everywhere: no dtype here is complex.", false, any, one_samples,
-     detail::boxed<&weft::isreal>},
-    {"signbit", "signbit(x)", "True where x is negative, -0 included.", false, any, one_samples,
-     detail::boxed<&weft::signbit>},
+    WEFT_PREDICATE(logical_not, "True where x is zero."),
+    WEFT_PREDICATE(isnan, "True where x is NaN."),
+    WEFT_PREDICATE(isinf, "True where x is infinite."),
+    WEFT_PREDICATE(isfinite, "True where x is a finite number."),
+    WEFT_PREDICATE(isposinf, "True where x is infinity."),
+    WEFT_PREDICATE(isneginf, "True where x is -infinity."),
+    WEFT_PREDICATE(isreal, "True everywhere: no dtype here is complex."),
+    WEFT_PREDICATE(signbit, "True where x is negative, -0 included."),
     {"isclose", "isclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)",
      "Where |a - b| <= atol + rtol * |b|; infinities equal themselves.", false, any, near_samples,
      detail::boxed<&weft::isclose>},
@@ -64,11 +72,24 @@ constexpr OpRecord records[] = {
     {"equal", "equal(a, b|other)", "Whether both have one shape and equal elements.", false, any, same_samples,
      detail::boxed<&weft::equal>},
 };
+#undef WEFT_PREDICATE
 
 }  // namespace
 
 std::span<const OpRecord> predicate_records() { return records; }
 
+Tensor logical_not(const Operand& x) { return eq(x, Operand(0, x.where)); }
+Tensor isnan(const Operand& x) { return ne(x, Operand(x.tensor(), x.where)); }
+Tensor isinf(const Operand& x) {
+  const CallScope call("isinf", x.where);
+  const Tensor magnitude = abs(computable(x));
+  return is_floating(magnitude.dtype()) ? magnitude == __builtin_inf() : magnitude != magnitude;
+}
+Tensor isfinite(const Operand& x) {
+  const CallScope call("isfinite", x.where);
+  const Tensor magnitude = abs(computable(x));
+  return is_floating(magnitude.dtype()) ? magnitude < __builtin_inf() : magnitude == magnitude;
+}
 Tensor isposinf(const Operand& x) {
   const CallScope call("isposinf", x.where);
   return eq(x, infinity);

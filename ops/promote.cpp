@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "../backends/dispatch.hpp"
 #include "pointwise.hpp"
@@ -141,6 +142,28 @@ Tensor unbroadcast(Tensor&& gradient, std::span<const int64_t> sizes, DType dtyp
   if (out.dtype() != dtype) out = out.to(dtype);
   if (out.device() != device) out = out.to(device);
   return out;
+}
+
+double largest(DType t) {
+  switch (t) {
+    case DType::f8_e4m3fn:
+      return 448;
+    case DType::f8_e5m2:
+      return 57344;
+    case DType::f16:
+      return 65504;
+    case DType::bf16:
+      return 0x1.fep127;
+    case DType::f32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
+Tensor computable(const Operand& x) {
+  const Tensor& t = x.tensor();
+  return t.defined() && is_storage_only(t.dtype()) ? t.to(DType::f32) : t;
 }
 
 }  // namespace weft

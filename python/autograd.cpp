@@ -163,10 +163,7 @@ bool remove(HookHandle& handle) {
 GradcheckFunction checked_function(nb::handle function) {
   return [callback = Callback(function)](std::span<const Tensor> inputs) {
     const WithGil gil;
-    const Ref arguments(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), Ref(wrap(inputs[i])).release());
-    }
+    const Ref arguments = tuple_of(inputs);
     PyObject* returned = PyObject_CallObject(callback.get(), arguments.get());
     if (returned == nullptr) carry_error();
     const Ref result(returned);

@@ -141,14 +141,18 @@ PyObject* from_scalar(Scalar value) {
   return PyLong_FromLongLong(value.to<int64_t>());
 }
 
+Ref tuple_of(std::span<const Tensor> tensors) {
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref(wrap(tensors[i])).release());
+  }
+  return tuple;
+}
+
 PyObject* from_value(Value&& value) {
   if (auto* tensor = std::get_if<Tensor>(&value)) return wrap(std::move(*tensor));
   if (auto* tensors = std::get_if<std::vector<Tensor>>(&value)) {
-    Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(tensors->size())));
-    for (size_t i = 0; i < tensors->size(); ++i) {
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref(wrap(std::move((*tensors)[i]))).release());
-    }
-    return tuple.release();
+    return tuple_of(*tensors).release();
   }
   if (auto* flag = std::get_if<bool>(&value)) return PyBool_FromLong(*flag);
   if (auto* integer = std::get_if<int64_t>(&value)) return PyLong_FromLongLong(*integer);

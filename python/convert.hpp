@@ -34,6 +34,8 @@ bool to_value(PyObject* object, Value& out);
 
 PyObject* from_dims(std::span<const int64_t> dims);
 PyObject* from_scalar(Scalar value);
+/// Undefined tensors are None.
+Ref tuple_of(std::span<const Tensor> tensors);
 /// A list of tensors becomes a tuple.
 PyObject* from_value(Value&& value);
 

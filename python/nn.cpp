@@ -49,9 +49,12 @@ int clear(PyObject* self) {
 PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
+/// Takes over a new reference; a null one means that an error is set.
+nb::object owned(PyObject* object) { return nb::steal(Ref(object).release()); }
+
 // ---- members ----
 
-nb::object face_of(const Tensor& tensor, PyTypeObject* type) { return nb::steal(Ref(wrap_as(type, tensor)).release()); }
+nb::object face_of(const Tensor& tensor, PyTypeObject* type) { return owned(wrap_as(type, tensor)); }
 
 /// The member of that name; None where there is none.
 nb::object find(ModuleObject& self, nb::str name) {
@@ -137,14 +140,6 @@ void forget_replaced(ModuleObject& self) {
 
 // ---- calls and hooks ----
 
-Ref tuple_of(std::span<const Tensor> tensors) {
-  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref(wrap(tensors[i])).release());
-  }
-  return tuple;
-}
-
 /// Python runs the forward hooks of a call that it makes itself, with the arguments that it has.
 thread_local bool called_from_python = false;
 struct FromPython {
@@ -167,9 +162,7 @@ std::optional<std::vector<Tensor>> call_method(const Callback& module, const cha
   return tensors_from(Ref(result).get());
 }
 
-Callback weak_reference(nb::handle module) {
-  return Callback(nb::steal(Ref(PyWeakref_NewRef(module.ptr(), nullptr)).release()));
-}
+Callback weak_reference(nb::handle module) { return Callback(owned(PyWeakref_NewRef(module.ptr(), nullptr))); }
 
 HookHandle connect_forward(ModuleObject& self, nb::handle module, bool before) {
   const auto hook = [object = weak_reference(module),
@@ -222,7 +215,7 @@ WatchedCall watch_call(ModuleObject& self, nb::tuple arguments) {
   nb::list passed;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (call->input(i).impl() == inputs[i].impl()) passed.append(arguments[i]);
-    else passed.append(nb::steal(Ref(wrap(call->input(i))).release()));
+    else passed.append(owned(wrap(call->input(i))));
   }
   return {self.module, std::move(call), nb::tuple(passed)};
 }
@@ -250,7 +243,7 @@ nb::object call_module(ModuleObject& self, nb::handle module, nb::tuple argument
   const Ref method = attribute(module.ptr(), plain ? "forward" : "_call_with_hooks");
   PyObject* result = plain ? PyObject_Call(method.get(), arguments.ptr(), keywords.ptr())
                            : PyObject_CallFunctionObjArgs(method.get(), arguments.ptr(), keywords.ptr(), nullptr);
-  return nb::steal(Ref(result).release());
+  return owned(result);
 }
 
 Tensor call_layer(ModuleObject& self, const Tensor& x) {

@@ -79,7 +79,7 @@ bool is_about(Instruction i) {
 
 class Cut {
  public:
-  explicit Cut(Words module) : module_(module), all_(instructions_of(module)) {
+  Cut(Words module, std::vector<Instruction> all) : module_(module), all_(std::move(all)) {
     first_function_ = all_.size();
     for (size_t i = all_.size(); i-- > 0;) {
       if (opcode(all_[i]) == op_decoration_group) defined_.insert(all_[i][1]);
@@ -100,9 +100,10 @@ class Cut {
     }
     out_.assign(module_.begin(), module_.begin() + header_words);
     for (size_t i = 0; i < first_function_; ++i) write_before_functions(all_[i], entry_point);
-    for (size_t i = first_function_; i < all_.size(); i = end_of(i)) {
+    for (size_t i = first_function_, end; i < all_.size(); i = end) {
+      end = end_of(i);
       if (!kept_.contains(all_[i][2])) continue;
-      for (size_t k = i; k < end_of(i); ++k) write(all_[k]);
+      for (size_t k = i; k < end; ++k) write(all_[k]);
     }
     return std::move(out_);
   }
@@ -115,7 +116,7 @@ class Cut {
   size_t end_of(size_t function) const {
     size_t end = function;
     while (end < all_.size() && opcode(all_[end]) != op_function_end) ++end;
-    return end + 1;
+    return std::min(end + 1, all_.size());
   }
 
   /// A function and those that it calls.
@@ -125,7 +126,7 @@ class Cut {
       const auto start = starts_.find(waiting.back());
       waiting.pop_back();
       if (start == starts_.end() || !kept_.insert(start->first).second) continue;
-      for (size_t i = start->second; i < std::min(end_of(start->second), all_.size()); ++i) {
+      for (size_t i = start->second, end = end_of(i); i < end; ++i) {
         use(all_[i]);
         defined_.insert(result_of(all_[i]));
         if (opcode(all_[i]) == op_function_call) waiting.push_back(all_[i][3]);
@@ -171,8 +172,9 @@ std::vector<std::string> kernel_names(Words module) {
 }
 
 std::vector<uint32_t> only_kernel(Words module, std::string_view name) {
-  for (const Instruction i : instructions_of(module)) {
-    if (opcode(i) == op_entry_point && name_of(i) == name) return Cut(module).run(i);
+  std::vector<Instruction> all = instructions_of(module);
+  for (const Instruction i : all) {
+    if (opcode(i) == op_entry_point && name_of(i) == name) return Cut(module, std::move(all)).run(i);
   }
   return {};
 }

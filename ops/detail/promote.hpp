@@ -38,4 +38,10 @@ Tensor times(const Tensor& x, Scalar factor);
 /// A view of one element in host memory for a kernel whose operands have `dtype`.
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer);
 
+/// The largest number of a floating-point dtype.
+double largest(DType t);
+
+/// The operand itself, or the 8-bit floats, which are computed with nowhere, in f32.
+Tensor computable(const Operand& x);
+
 }  // namespace weft
