@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Follows a walk of CONTRIBUTING.md on a copy of the tree: walk.sh SOURCE WORK pointwise|kernel [ARGUMENTS of cmake].
 # With --apply in the place of arguments it ends where the tree is changed and counted.
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "line $LINENO failed: $BASH_COMMAND"' ERR
 source=$1 work=$2 walk=$3
 shift 3
 case $walk in
   pointwise) section="Add a pointwise op" op=bent_identity document="x + (sqrt(1 + x * x) - 1) / 2" ;;
-  kernel) section="Add an op with kernels of its own" op=unit_rows document="x / max(|x|, eps)" ;;
+  kernel) section="Add an op with kernels of its own" op=unit_rows document="over the last dimension, where" ;;
   *) echo "no such walk: $walk"; exit 2 ;;
 esac
 tree=$work/tree
