@@ -1,11 +1,11 @@
 // Checking gradients against finite differences.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "../tensor/callback.hpp"
 #include "../tensor/index.hpp"
 
 namespace weft {
@@ -28,7 +28,7 @@ struct GradcheckResult {
 };
 
 /// A function under test. It must give the same outputs for the same inputs.
-using GradcheckFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+using GradcheckFunction = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 
 /// Compares the gradients of every output of `function`, alone and all together, with central differences, for every
 /// f64 input that requires a gradient. The inputs are not changed: the function sees copies. ValueError where no input

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "../tensor/callback.hpp"
 #include "../tensor/index.hpp"
 
 namespace weft {
@@ -60,7 +60,7 @@ struct HookResult {
   Tensor grad;
   std::vector<Tensor> grads;
 };
-using HookFunction = std::function<void(const GradEvent&, HookResult&)>;
+using HookFunction = Callback<void(const GradEvent&, HookResult&)>;
 
 struct Hook {
   HookFunction call;
@@ -188,7 +188,7 @@ inline constexpr bool takes_gradient = std::is_invocable_v<std::remove_cvref_t<F
 
 /// A user's function in the common form. `pick` selects the part of the event for a function that does not take all.
 template <class Event = GradEvent, class F, class Pick>
-std::function<void(const Event&, HookResult&)> hook_function(F&& hook, Pick pick) {
+Callback<void(const Event&, HookResult&)> hook_function(F&& hook, Pick pick) {
   return [f = std::forward<F>(hook), pick](const Event& event, HookResult& result) mutable {
     const auto call = [&]() -> decltype(auto) {
       if constexpr (takes_gradient<F>) return f(pick(event));

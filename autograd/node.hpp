@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <new>
 #include <span>
 #include <type_traits>
@@ -11,6 +10,7 @@
 
 #include "mode.hpp"
 #include "../tensor/call.hpp"
+#include "../tensor/callback.hpp"
 #include "../tensor/free_list.hpp"
 #include "../tensor/index.hpp"
 
@@ -28,7 +28,7 @@ extern WEFT_API constinit thread_local const SavedHooks* saved_hooks;
 WEFT_API void destroy_node(Node* node);
 /// While not null, called with every tensor in a copied Saved: tools inspect what a backward keeps by copying it, since
 /// nothing else reaches the members of a lambda, and a list would have to be written by hand for every node.
-using SavedVisitor = std::function<void(const Tensor&)>;
+using SavedVisitor = Callback<void(const Tensor&)>;
 extern WEFT_API constinit thread_local const SavedVisitor* saved_visitor;
 /// Calls `visit` with each tensor that a node keeps for its backward; with none once they are freed.
 WEFT_API void visit_saved(const Node& node, const SavedVisitor& visit);
@@ -345,7 +345,7 @@ inline bool should_record(const Inputs&... inputs) {
 
 /// A node with any number of edges and outputs, for ops over lists and for user functions.
 struct GeneralNode : Node {
-  using Backward = std::function<void(Node&, Tensor*, Tensor*)>;
+  using Backward = Callback<void(Node&, Tensor*, Tensor*)>;
   WEFT_API GeneralNode(int edge_count, int output_count, Backward backward);
   std::vector<Edge> edge_list;
   /// For functions without a record: the string that `op` points to.

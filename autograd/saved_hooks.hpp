@@ -11,7 +11,6 @@
 #pragma once
 
 #include <any>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -23,8 +22,8 @@ namespace weft {
 
 namespace detail {
 struct SavedHooks : std::enable_shared_from_this<SavedHooks> {
-  std::function<std::any(const Tensor&)> pack;
-  std::function<Tensor(const std::any&)> unpack;
+  Callback<std::any(const Tensor&)> pack;
+  Callback<Tensor(const std::any&)> unpack;
   /// Undefined for every tensor; else only tensors of these very elements are packed.
   Tensor only;
 };

@@ -226,7 +226,7 @@ ObserverGuard::~ObserverGuard() {
 bool detail::kernels_are_observed() { return ObserverLists::anybody(); }
 
 void detail::run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
-                          const std::function<void()>& run) {
+                          const Callback<void()>& run) {
   Views views;
   for (const View* v : outputs) views.add(*v, true);
   for (const View* v : inputs) views.add(*v, false);

@@ -9,11 +9,11 @@
 // synchronise to time it or to read its results. Copies between devices and to the host do not use the table.
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <span>
 #include <string_view>
 
+#include "../tensor/callback.hpp"
 #include "dispatch.hpp"
 
 namespace weft {
@@ -100,7 +100,7 @@ bool kernels_are_observed();
 /// Runs a kernel that is not in the table, and notifies the observers. `inputs` and `outputs` may hold views without
 /// data.
 void run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
-                  const std::function<void()>& run);
+                  const Callback<void()>& run);
 /// Whether this thread's last kernel did its work and an observer threw afterwards. The call resets it.
 bool failed_after_kernel();
 }  // namespace detail

@@ -4,7 +4,6 @@
 //   Tensor h = checkpoint([&](const Tensor& x) { return block(x); }, x);
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -20,7 +19,7 @@ namespace detail {
 /// One checkpointed call: its inputs, its random state, and what the second run of its function computes.
 class WEFT_API CheckpointCall {
  public:
-  using Function = std::function<void(std::span<const Tensor> inputs)>;
+  using Function = Callback<void(std::span<const Tensor> inputs)>;
 
   CheckpointCall(std::vector<Tensor> inputs, Function again, Location where);
   ~CheckpointCall();

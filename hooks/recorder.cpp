@@ -52,7 +52,7 @@ struct GradientRecorder::State {
   std::vector<Parameter> parameters;
   std::vector<HookHandle> hooks;
   std::unordered_map<std::string, size_t> activations;
-  std::vector<std::function<void(const History&, const RecordedStep&)>> listeners;
+  std::vector<Callback<void(const History&, const RecordedStep&)>> listeners;
   int64_t now = 0;
   /// Of the recorded steps, each this many-th is kept.
   int64_t stride = 1;
@@ -202,7 +202,7 @@ bool GradientRecorder::finite() const {
 
 const History& GradientRecorder::history() const { return state_->history; }
 
-void GradientRecorder::on_step(std::function<void(const History&, const RecordedStep&)> call) {
+void GradientRecorder::on_step(Callback<void(const History&, const RecordedStep&)> call) {
   state_->listeners.push_back(std::move(call));
 }
 

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,7 +113,7 @@ class WEFT_API GradientRecorder {
   const History& history() const;
   std::vector<Suspect> suspects() const { return find_suspects(history()); }
   /// Calls `call` at the end of every recorded step, with all that was observed in it.
-  void on_step(std::function<void(const History&, const RecordedStep&)> call);
+  void on_step(Callback<void(const History&, const RecordedStep&)> call);
 
  private:
   template <class Module>

@@ -284,7 +284,7 @@ int64_t Module::parameter_count() const {
   return count;
 }
 
-void Module::apply(const std::function<void(Module&)>& function) {
+void Module::apply(const Callback<void(Module&)>& function) {
   for (auto& child : state_->children) child.second.apply(function);
   function(*this);
 }

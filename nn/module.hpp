@@ -17,7 +17,6 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <iosfwd>
 #include <map>
 #include <memory>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "module_hooks.hpp"
+#include "../tensor/callback.hpp"
 #include "../tensor/index.hpp"
 #include "../tensor/pimpl.hpp"
 
@@ -147,7 +147,7 @@ class WEFT_API Module {
   /// Switches gradients of all parameters on or off.
   void requires_grad_(bool on = true, Location where = {});
   /// Calls `function` with every module below, children first, then with this one.
-  void apply(const std::function<void(Module&)>& function);
+  void apply(const Callback<void(Module&)>& function);
 
   /// Parameters and buffers by name, outside the graph, sharing memory with the module; a shared one under its first
   /// name. What was registered as not `saved` is left out.

@@ -44,7 +44,7 @@ using weft::detail::HookList;
 using weft::detail::HookResult;
 
 struct ForwardHook {
-  std::function<void(const ForwardEvent&, HookResult&)> call;
+  Callback<void(const ForwardEvent&, HookResult&)> call;
   bool before;
   Location where;
   uint64_t id = 0;

@@ -2,9 +2,9 @@
 // standard error or to a handler; WEFT_WARNINGS=0 in the environment turns all of them off.
 #pragma once
 
-#include <functional>
 #include <string>
 
+#include "callback.hpp"
 #include "error.hpp"
 
 namespace weft {
@@ -15,7 +15,7 @@ struct Warning {
   const std::string& text;
   Location where;
 };
-using WarningHandler = std::function<void(const Warning&)>;
+using WarningHandler = Callback<void(const Warning&)>;
 
 /// Sends all warnings to `handler` from now on, or to standard error where it is empty; returns the previous one.
 /// Several threads may call the handler at once. An exception that it throws leaves the op that warned.

@@ -1,14 +1,21 @@
-"""Records what PyTorch answers, so that the tests need none: cases.jsonl.
+"""Records what PyTorch answers, so that the tests need none.
 
-usage: python make_cases.py     (with PyTorch; written for 2.15)
+usage: python make_cases.py [FAMILY...]     (with PyTorch; written for 2.15)
 
 A case is an expression over `m` (torch or weft), `F` (its nn.functional) and the inputs; its results and the gradients of
-the float64 inputs are kept. There are two kinds: expressions written below, and for every function below one call with
-each keyword that PyTorch's own signature has, at its default. Values are kept as Python prints them."""
+the float64 inputs are kept, or that PyTorch refuses it. Values are kept as Python prints them.
+
+FAMILY.txt becomes FAMILY.jsonl. Its lines are expressions; `{a|b}` in one stands for each of them in turn, with every
+choice of the others; `name: dtype = values` is one more input; a line after `#` is a remark. A call that PyTorch refuses
+is written with `!` before it. cases.jsonl has the expressions below, and for every function below one call with each
+keyword that PyTorch's own signature has, at its default."""
 
 import ast
+import itertools
 import json
 import pathlib
+import re
+import sys
 
 import torch
 
@@ -257,7 +264,7 @@ def expressions():
 
 def told(value):
     if isinstance(value, torch.Tensor):
-        return {"dtype": str(value.dtype).split(".")[1], "values": value.detach().tolist()}
+        return {"dtype": str(value.dtype).split(".")[1], "shape": list(value.shape), "values": value.detach().tolist()}
     if isinstance(value, (tuple, list)):
         return [told(v) for v in value]
     return value
@@ -267,8 +274,9 @@ def ramp(value):
     return torch.arange(1, value.numel() + 1, dtype=torch.float64).reshape(value.shape)
 
 
-def answer(expression):
-    inputs = {name: torch.tensor(data, dtype=getattr(torch, dtype)) for name, (dtype, data) in INPUTS.items()}
+def answer(expression, inputs):
+    """What PyTorch says, or None where it refuses."""
+    inputs = {name: torch.tensor(data, dtype=getattr(torch, dtype)) for name, (dtype, data) in inputs.items()}
     leaves = {name: t.requires_grad_() for name, t in inputs.items() if t.dtype is torch.float64}
     try:
         result = eval(expression, {"m": torch, "F": torch.nn.functional, **inputs})
@@ -287,17 +295,46 @@ def answer(expression):
     return case
 
 
+def choices(line):
+    """The expressions that a line with `{a|b}` stands for."""
+    parts = re.split(r"\{([^{}]*\|[^{}]*)\}", line)
+    return ("".join(chosen) for chosen in
+            itertools.product(*(part.split("|") if i % 2 else [part] for i, part in enumerate(parts))))
+
+
+def family(path):
+    """The inputs and the expressions of a family's file."""
+    inputs, listed = dict(INPUTS), []
+    for line in filter(None, map(str.strip, path.read_text().splitlines())):
+        declared = re.fullmatch(r"(\w+): (\w+) = (.+)", line)
+        if declared:
+            name, dtype, data = declared.groups()
+            inputs[name] = (dtype, eval(data, {"inf": float("inf"), "nan": float("nan")}))
+        elif not line.startswith("#"):
+            listed += choices(line)
+    return inputs, listed
+
+
+def record(name, inputs, listed):
+    cases = []
+    for expression in dict.fromkeys(listed):
+        refused = expression.startswith("!")
+        case = answer(expression.lstrip("! "), inputs)
+        if refused == (case is None):
+            cases.append(case or {"expression": expression.lstrip("! "), "refused": True})
+        elif not name == "cases" or expression in EXPRESSIONS:
+            print("PyTorch", "takes" if refused else "refuses", expression)
+    with open(FOLDER / f"{name}.jsonl", "w") as file:
+        for line in [{"torch": torch.__version__.split("+")[0], "inputs": inputs}, *cases]:
+            print(json.dumps(line), file=file)
+    print(len(cases), "cases of", name)
+
+
 def main():
     torch.manual_seed(0)
-    cases = [case for case in map(answer, dict.fromkeys(expressions())) if case]
-    with open(FOLDER / "cases.jsonl", "w") as file:
-        for line in [{"torch": torch.__version__.split("+")[0], "inputs": INPUTS}, *cases]:
-            print(json.dumps(line), file=file)
-    written = {case["expression"] for case in cases}
-    for expression in EXPRESSIONS.strip().splitlines():
-        if expression not in written:
-            print("PyTorch refuses", expression)
-    print(len(cases), "cases")
+    names = sys.argv[1:] or ["cases", *(path.stem for path in sorted(FOLDER.glob("*.txt")))]
+    for name in names:
+        record(name, *((INPUTS, expressions()) if name == "cases" else family(FOLDER / f"{name}.txt")))
 
 
 if __name__ == "__main__":

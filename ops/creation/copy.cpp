@@ -1,0 +1,257 @@
+// Copies: clone, contiguous, conversion of dtype and device, in-place copy and fill, elements to the host.
+
+#include <cmath>
+#include <limits>
+
+#include "../../autograd/from_ops.hpp"
+#include "../../backends/backend.hpp"
+#include "../../backends/dispatch.hpp"
+#include "../detail/fits.hpp"
+#include "../detail/records.hpp"
+#include "../detail/write.hpp"
+#include "../create.hpp"
+#include "../pointwise.hpp"
+#include "../detail/promote.hpp"
+
+namespace weft {
+
+namespace {
+
+Backend& backend_of(Device device) {
+  check_device(device);
+  return *find_backend(device.type);
+}
+
+// Contiguous bytes between any two devices; dtypes and shapes are equal.
+void transfer(const Tensor& out, const Tensor& in) {
+  const size_t bytes = static_cast<size_t>(in.nbytes());
+  const Device from = in.device(), to = out.device();
+  if (bytes == 0 || to.type == DeviceType::meta) return;
+  if (from.type == DeviceType::meta) {
+    raise<DeviceError>({.problem = "a meta tensor has no elements to copy"});
+  }
+  if (from.is_cpu()) backend_of(to).upload(to.index, out.data_ptr(), in.data_ptr(), bytes);
+  else if (to.is_cpu()) backend_of(from).download(from.index, out.data_ptr(), in.data_ptr(), bytes);
+  else if (from.type == to.type) backend_of(to).copy(to.index, out.data_ptr(), from.index, in.data_ptr(), bytes);
+  else transfer(out, in.to(Device()));
+}
+
+// Elements of `in` (broadcast to out's shape already) into `out`, converted; any devices. Nothing is recorded.
+void copy_elements_unrecorded(const Tensor& out, const View& in_view, const Tensor& in) {
+  if (out.device() == in.device()) {
+    WEFT_KERNEL(copy, out)(out.raw_view(), in_view);
+    return;
+  }
+  NoGradGuard unrecorded;
+  const Tensor dense = in.to(out.dtype()).contiguous();
+  if (out.is_contiguous() && same_sizes(out.raw_view().layout, dense.raw_view().layout)) {
+    transfer(out, dense);
+    return;
+  }
+  Tensor landed = make(dense.sizes(), out.dtype(), out.device());
+  transfer(landed, dense);
+  WEFT_KERNEL(copy, out)(out.raw_view(), broadcast_view(landed.raw_view(), out.sizes()));
+}
+
+Tensor dense_copy(const Tensor& x) {
+  Tensor out = make_like(x);
+  WEFT_KERNEL(copy, out)(out.raw_view(), x.raw_view());
+  return out;
+}
+
+}  // namespace
+
+Tensor Tensor::clone(Location where) const {
+  const CallScope call("clone", where);
+  Tensor out = dense_copy(checked(*this));
+  if (should_record(*this))
+    record(
+        out, [](Tensor&& g) { return std::move(g); }, *this);
+  return out;
+}
+
+Tensor Tensor::contiguous(Location where) const { return is_contiguous(where) ? *this : clone(where); }
+
+Tensor Tensor::to(DType dtype, Location where) const {
+  const CallScope call("to", where);
+  checked(*this);
+  if (dtype == this->dtype()) return *this;
+  Tensor out = make(sizes(), dtype, device());
+  WEFT_KERNEL(copy, out)(out.raw_view(), raw_view());
+  out.impl()->wrapped_number = impl_->wrapped_number && dtype == DType::f64;
+  if (is_floating(dtype) && should_record(*this)) {
+    record(
+        out, [from = this->dtype()](Tensor&& g) { return g.to(from); }, *this);
+  }
+  return out;
+}
+
+namespace {
+
+// Wide enough for every number of `from` that `to` holds, and for the largest of `to`.
+DType wide_enough(DType from, DType to) {
+  return promote(is_floating(from) ? compute_type(from) : default_dtype, compute_type(to));
+}
+
+}  // namespace
+
+Tensor cast(const Operand& given, DType dtype, Overflow overflow) {
+  const CallScope call("cast", given.where);
+  const Tensor& x = checked(given.tensor());
+  const Overflow usual = dtype == DType::f8_e4m3fn ? Overflow::saturate : Overflow::ieee;
+  if (x.dtype() == dtype || !is_floating(dtype) || overflow == Overflow::by_format || overflow == usual) {
+    return x.to(dtype);
+  }
+  Tensor out;
+  {
+    const NoGradGuard unrecorded;
+    const Tensor wide = x.to(wide_enough(x.dtype(), dtype));
+    if (overflow == Overflow::saturate) {
+      out = clip(wide, -largest(dtype), largest(dtype)).to(dtype);
+    } else {  // 464 is a tie, and goes to 448
+      const Tensor beyond = abs(wide) > 464;
+      out = masked_fill(wide, beyond, NAN).to(dtype);
+    }
+  }
+  if (should_record(x)) {
+    record(
+        out, [from = x.dtype()](Tensor&& g) { return g.to(from); }, x);
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<Values> cast_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), DType::f64}, {make.tensor({3}), DType::f64, "saturate"}};
+}
+
+Tensor call_cast(const Tensor& x, DType dtype, const std::string& overflow) {
+  constexpr const char* names[] = {"by_format", "ieee", "saturate"};
+  for (int i = 0; i < 3; ++i) {
+    if (overflow == names[i]) {
+      return cast(x, dtype, static_cast<Overflow>(i));
+    }
+  }
+  raise<ValueError>(
+      {.op = "cast", .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
+}
+
+const OpRecord all_copy_records[] = {
+    {"cast", "cast(x, dtype, overflow='by_format')",
+     "x in another dtype, rounded once. Beyond the largest number: infinity, in float8_e4m3fn the largest "
+     "('by_format'); infinity, in float8_e4m3fn NaN ('ieee'); the largest ('saturate').",
+     true, OpRecord::Domain::any, cast_samples, detail::boxed<&call_cast>}};
+
+}  // namespace
+
+std::span<const OpRecord> copy_records() { return all_copy_records; }
+
+Tensor Tensor::to(Device target, Location where) const {
+  const CallScope call("to", where);
+  checked(*this);
+  if (target == device()) return *this;
+  if (target.type != DeviceType::cpu && target.type != DeviceType::meta) backend_of(target);
+  Tensor source;
+  {
+    NoGradGuard unrecorded;
+    source = contiguous();
+  }
+  Tensor out = make(sizes(), dtype(), target);
+  transfer(out, source);
+  if (should_record(*this)) {
+    record(
+        out, [from = device()](Tensor&& g) { return g.to(from); }, *this);
+  }
+  return out;
+}
+
+Tensor Tensor::to(Device target, DType dtype, Location where) const {
+  const CallScope call("to", where);
+  // The conversion is done where the smaller of the two is the one that travels.
+  const bool convert_first = weft::itemsize(dtype) < itemsize();
+  return convert_first ? to(dtype).to(target) : to(target).to(dtype);
+}
+
+const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
+  const CallScope call("copy_", where);
+  checked(*this);
+  checked(source);
+  if (source.impl() == impl_) return *this;
+  check_target(*this);
+  const bool same = same_sizes(layout(), source.layout());
+  const auto fits = [&] {
+    const auto joined = broadcast(sizes(), source.sizes());
+    return joined && *joined == shape();
+  };
+  if (WEFT_UNLIKELY(!same && !fits())) {
+    raise<ShapeError>({.problem = fmt::format("a source of shape {} does not broadcast to {}", source.shape().text(),
+                                              shape().text())});
+  }
+  const Tensor from = unaliased(source, *this);
+  const auto write = [&] {
+    if (WEFT_LIKELY(same)) copy_elements_unrecorded(*this, from.raw_view(), from);
+    else copy_elements_unrecorded(*this, broadcast_view(from.raw_view(), sizes()), from);
+  };
+  const auto make_backward = [&] {
+    return [own = source.shape(), type = source.dtype(), device = source.device()](Tensor&& g) {
+      return unbroadcast(std::move(g), own, type, device);
+    };
+  };
+  write_recorded(*this, write, make_backward, source);
+  return *this;
+}
+
+const Tensor& Tensor::fill_(Scalar value, Location where) const {
+  const CallScope call("fill_", where);
+  check_target(*this);
+  check_fits(value, dtype());
+  const auto write = [&] { WEFT_KERNEL(fill, *this)(raw_view(), value); };
+  write_recorded(*this, write, [] { return Overwritten(); });
+  return *this;
+}
+
+const Tensor& Tensor::zero_(Location where) const { return fill_(0, where); }
+
+void Tensor::copy_elements(void* out, DType type, Location where) const {
+  const CallScope call("to_vector", where);
+  checked(*this);
+  NoGradGuard unrecorded;
+  const Tensor host = to(Device());
+  View target;
+  target.data = out;
+  target.layout = contiguous_layout(sizes(), type);
+  host_kernels().copy(target, host.raw_view());
+}
+
+Scalar Tensor::item_scalar(Location where) const {
+  const CallScope call("item", where);
+  checked(*this);
+  if (WEFT_UNLIKELY(numel() != 1)) {
+    raise<ValueError>({.problem = fmt::format("needs exactly one element, not {} of shape {}", numel(), shape().text()),
+                       .remedy = "select one, or use to_vector()"});
+  }
+  if (WEFT_UNLIKELY(device().type == DeviceType::meta)) {
+    raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
+  }
+  alignas(8) unsigned char buffer[8];
+  const void* element = data_ptr();
+  if (!device().is_cpu()) {
+    backend_of(device()).download(device().index, buffer, element, static_cast<size_t>(itemsize()));
+    element = buffer;
+  }
+  return visit_dtype(dtype(), [&]<class T>() -> Scalar {
+    const T value = element_at<T>(element);
+    if constexpr (std::is_arithmetic_v<T>) return value;
+    else return to_float(value);
+  });
+}
+
+namespace detail {
+
+Tensor recorded_add(const Tensor& a, const Tensor& b) { return a + b; }
+Tensor fresh_copy(const Tensor& source) { return recording() ? source.clone() : dense_copy(source); }
+
+}  // namespace detail
+
+}  // namespace weft

@@ -1,0 +1,237 @@
+#include "../create.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "../../autograd/from_ops.hpp"
+#include "../../backends/backend.hpp"
+#include "../detail/fits.hpp"
+#include "../../tensor/checked.hpp"
+
+namespace weft {
+
+namespace {
+
+Tensor made(const Dims& shape, const TensorOptions& options) {
+  if (WEFT_UNLIKELY(!options.device.is_cpu())) check_device(options.device);
+  return make(shape, options.dtype.value_or(default_dtype), options.device);
+}
+
+const Tensor& with_grad(const Tensor& t, const TensorOptions& options) {
+  return WEFT_UNLIKELY(options.requires_grad) ? t.requires_grad_(true) : t;
+}
+
+Tensor filled(const Dims& shape, Scalar value, const TensorOptions& options) {
+  check_fits(value, options.dtype.value_or(default_dtype));
+  Tensor t = made(shape, options);
+  WEFT_KERNEL(fill, t)(t.raw_view(), value);
+  return with_grad(t, options);
+}
+
+DType natural_type(Scalar value) {
+  return value.is_floating() ? default_dtype : (value.is_bool() ? DType::boolean : DType::i64);
+}
+
+TensorOptions options_of(const Tensor& like) { return {like.dtype(), like.device()}; }
+
+struct BlobOwner {
+  std::shared_ptr<void> owner;
+};
+
+[[noreturn]] void raise_range(const std::string& start, const std::string& stop, const std::string& step) {
+  raise<ValueError>({.problem = fmt::format("no steps of {} lead from {} to {}", step, start, stop)});
+}
+
+// How many steps lead from start to before stop; more than int64 counts are told as that many.
+int64_t count_steps(double start, double stop, double step) {
+  const double steps = std::ceil((stop - start) / step);
+  if (!(step != 0 && steps >= 0 && std::isfinite(steps))) {
+    raise_range(fmt::format("{}", start), fmt::format("{}", stop), fmt::format("{}", step));
+  }
+  constexpr auto most = std::numeric_limits<int64_t>::max();
+  return steps < static_cast<double>(most) ? static_cast<int64_t>(steps) : most;
+}
+
+// The same for integers, signed or not: their distance may need a 65th bit.
+__extension__ using WideInteger = __int128;
+WideInteger wide(Scalar value) {
+  return value.held_as() == DType::u64 ? WideInteger{value.to<uint64_t>()} : WideInteger{value.to<int64_t>()};
+}
+int64_t count_whole_steps(Scalar start, Scalar stop, Scalar step) {
+  const WideInteger by = wide(step), distance = wide(stop) - wide(start);
+  if (by == 0 || (distance < 0) != (by < 0 && distance != 0)) {
+    const auto text = [](Scalar s) {
+      return s.held_as() == DType::u64 ? std::to_string(s.to<uint64_t>()) : std::to_string(s.to<int64_t>());
+    };
+    raise_range(text(start), text(stop), text(step));
+  }
+  const WideInteger steps = (distance + by - (by > 0 ? 1 : -1)) / by;
+  constexpr auto most = std::numeric_limits<int64_t>::max();
+  return steps < most ? static_cast<int64_t>(steps) : most;
+}
+
+}  // namespace
+
+Tensor empty(const Dims& shape, TensorOptions options, Location where) {
+  const CallScope call("empty", where);
+  return with_grad(made(shape, options), options);
+}
+Tensor zeros(const Dims& shape, TensorOptions options, Location where) {
+  const CallScope call("zeros", where);
+  return filled(shape, 0, options);
+}
+Tensor ones(const Dims& shape, TensorOptions options, Location where) {
+  const CallScope call("ones", where);
+  return filled(shape, 1, options);
+}
+Tensor full(const Dims& shape, Scalar value, TensorOptions options, Location where) {
+  const CallScope call("full", where);
+  if (!options.dtype) options.dtype = natural_type(value);
+  return filled(shape, value, options);
+}
+Tensor empty_like(const Tensor& like, Location where) {
+  const CallScope call("empty_like", where);
+  checked(like);
+  return made(like.shape(), options_of(like));
+}
+Tensor zeros_like(const Tensor& like, Location where) {
+  const CallScope call("zeros_like", where);
+  checked(like);
+  return filled(like.shape(), 0, options_of(like));
+}
+Tensor ones_like(const Tensor& like, Location where) {
+  const CallScope call("ones_like", where);
+  checked(like);
+  return filled(like.shape(), 1, options_of(like));
+}
+Tensor full_like(const Tensor& like, Scalar value, Location where) {
+  const CallScope call("full_like", where);
+  checked(like);
+  return filled(like.shape(), value, options_of(like));
+}
+
+Tensor arange(Scalar stop, TensorOptions options, Location where) { return arange(0, stop, 1, options, where); }
+
+Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Location where) {
+  const CallScope call("arange", where);
+  const bool floating = start.is_floating() || stop.is_floating() || step.is_floating();
+  if (!options.dtype) options.dtype = floating ? default_dtype : DType::i64;
+  const int64_t count = floating ? count_steps(start.to<double>(), stop.to<double>(), step.to<double>())
+                                 : count_whole_steps(start, stop, step);
+  Tensor t = made(count, options);
+  WEFT_KERNEL(arange, t)(t.raw_view(), start, step);
+  return with_grad(t, options);
+}
+
+Tensor linspace(double first, double last, int64_t count, TensorOptions options, Location where) {
+  const CallScope call("linspace", where);
+  if (count < 0) raise<ValueError>({.problem = fmt::format("count {} is negative", count)});
+  Tensor t = made(count, options);
+  const double step = count > 1 ? (last - first) / static_cast<double>(count - 1) : 0.0;
+  WEFT_KERNEL(arange, t)(t.raw_view(), first, step);
+  if (count > 1) t.select(0, count - 1).fill_(last);
+  return with_grad(t, options);
+}
+
+Tensor eye(int64_t rows, std::optional<int64_t> columns, TensorOptions options, Location where) {
+  const CallScope call("eye", where);
+  Tensor t = filled({rows, columns.value_or(rows)}, 0, {options.dtype, options.device});
+  t.diagonal().fill_(1);
+  return with_grad(t, options);
+}
+
+namespace {
+// Narrower integers hold not all that a program writes into a tensor.
+void check_elements_fit(const void* elements, int64_t count, DType from, DType to) {
+  if (from == to || !is_integer(to)) return;
+  visit_dtype(from, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T>) {
+      for (int64_t i = 0; i < count; ++i) check_fits(static_cast<const T*>(elements)[i], to);
+    }
+  });
+}
+}  // namespace
+
+namespace detail {
+
+void raise_ragged(Location where) {
+  const CallScope call("tensor", where);
+  raise<ShapeError>({.problem = "rows differ in length"});
+}
+void raise_count(size_t values, const Dims& shape, Location where) {
+  const CallScope call("tensor", where);
+  raise<ShapeError>({.problem = "the number of values does not fit the shape",
+                     .details = fmt::format("{} values, shape {}", values, shape.text())});
+}
+
+Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
+                     Location where) {
+  const CallScope call("tensor", where);
+  Tensor host = made(shape, {.dtype = element_type});
+  check_elements_fit(elements, host.numel(), element_type, options.dtype.value_or(element_type));
+  if (host.numel() != 0) std::memcpy(host.data_ptr(), elements, static_cast<size_t>(host.nbytes()));
+  host = host.to(options.dtype.value_or(element_type));
+  if (!options.device.is_cpu()) host = host.to(options.device);
+  return with_grad(host, options);
+}
+
+Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
+                   std::shared_ptr<void> owner, Location where) {
+  const CallScope call("from_blob", where);
+  const DType dtype = options.dtype.value_or(default_dtype);
+  Layout layout = strides.empty() ? contiguous_layout(shape, dtype) : strided_layout(shape, strides, dtype);
+  if (data == nullptr && layout.numel != 0) raise<ValueError>({.problem = "a null pointer for a non-empty tensor"});
+  Tensor t = Tensor::adopt(new_tensor(Dims(0), dtype, options.device));
+  const ByteSpan span = byte_span(layout);
+  Storage& storage = *t.impl()->storage;
+  storage.data = static_cast<char*>(data) + span.low;
+  storage.bytes = static_cast<size_t>(span.high - span.low);
+  storage.external = true;
+  if (owner != nullptr) {
+    storage.deleter_context = new BlobOwner{std::move(owner)};
+    storage.deleter = [](void*, void* context) {
+      const OutsideCalls users_code;
+      delete static_cast<BlobOwner*>(context);
+    };
+  }
+  layout.device_type = options.device.type;
+  layout.device_index = options.device.index;
+  t.impl()->view = View{data, layout};
+  return with_grad(t, options);
+}
+
+Tensor zeros_unrecorded(const Dims& shape, DType dtype, Device device) {
+  return zeros(shape, {dtype, device}, Location::none());
+}
+Tensor ones_like_unrecorded(const Tensor& like) {
+  if (like.dtype() == DType::f32 && like.numel() == 1 && like.device().is_cpu() && like.is_contiguous()) {
+    Tensor one = Tensor::adopt(new_tensor(like.raw_view().layout));
+    *static_cast<float*>(one.data_ptr()) = 1.0f;
+    return one;
+  }
+  return ones_like(like, Location::none());
+}
+
+}  // namespace detail
+
+Tensor Operand::wrap(Scalar value) {
+  Layout layout;
+  layout.dtype = value.held_as();
+  Tensor t = Tensor::adopt(detail::new_tensor(layout));
+  switch (layout.dtype) {
+    case DType::f64:
+      *static_cast<double*>(t.data_ptr()) = value.to<double>();
+      break;
+    case DType::boolean:
+      *static_cast<bool*>(t.data_ptr()) = value.to<bool>();
+      break;
+    default:
+      *static_cast<int64_t*>(t.data_ptr()) = value.to<int64_t>();
+      break;
+  }
+  t.impl()->wrapped_number = true;
+  return t;
+}
+
+}  // namespace weft

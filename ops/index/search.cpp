@@ -1,0 +1,345 @@
+// Distinct values, counts, places in sorted lists: composed of sorting, comparing neighbours and scattering.
+#include "../search.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "../create.hpp"
+#include "../detail/indices.hpp"
+#include "../detail/masked.hpp"
+#include "../detail/promote.hpp"
+#include "../detail/records.hpp"
+#include "../index.hpp"
+#include "../masked.hpp"
+#include "../pointwise.hpp"
+#include "../rearrange.hpp"
+#include "../reduce.hpp"
+#include "../scan.hpp"
+#include "../scatter.hpp"
+#include "../../tensor/checked.hpp"
+
+namespace weft {
+
+namespace {
+
+TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()}; }
+
+void check_from_zero(const Tensor& list) {
+  if (const auto least = min(list).item<int64_t>(); WEFT_UNLIKELY(least < 0)) {
+    raise<ValueError>({.problem = fmt::format("takes numbers from 0 on, not {}", least)});
+  }
+}
+
+// Room for every number from 0 to the largest in the list, which is not empty: a kernel takes them as places.
+int64_t room_for(const Tensor& list) {
+  check_from_zero(list);
+  const auto most = max(list).item<int64_t>();
+  const Checked room = Checked(most) + 1;
+  if (WEFT_UNLIKELY(!room.fits())) {
+    raise<ValueError>({.problem = fmt::format("there is no room for numbers up to {}", most)});
+  }
+  return room.value();
+}
+
+// ---- unique ---------------------------------------------------------------------------------------------------------
+
+// x sorted along its only dimension; `order` gets the permutation, if it is given.
+Tensor sorted_list(const Tensor& x, Tensor* order) {
+  const Tensor out = make_like(x);
+  if (order != nullptr) *order = make(x.sizes(), DType::i64, x.device());
+  if (x.numel() == 0) return out;
+  const View permutation = order != nullptr ? order->raw_view() : View{};
+  WEFT_KERNEL(sort, x)(out.raw_view(), permutation, x.raw_view(), 0, false);
+  return out;
+}
+
+// The permutation that sorts the rows of a matrix lexicographically: stable, from the last column to the first.
+Tensor row_order(const Tensor& rows) {
+  Tensor order = arange(0, rows.sizes()[0], 1, counting(rows));
+  for (int64_t column = rows.sizes()[1] - 1; column >= 0; --column) {
+    Tensor next;
+    sorted_list(index_select(rows.select(1, column), 0, order).contiguous(), &next);
+    order = index_select(order, 0, next);
+  }
+  return order;
+}
+
+// True at each element, or row, that differs from the one before it.
+Tensor first_of_each(const Tensor& x) {
+  const int64_t n = x.sizes()[0];
+  const Tensor first = ones(Dims(n), {DType::boolean, x.device()});
+  if (n <= 1) return first;
+  Tensor differs = x.narrow(0, 1, n - 1) != x.narrow(0, 0, n - 1);
+  if (x.dim() == 2) differs = any(differs, 1);
+  first.narrow(0, 1, n - 1).copy_(differs);
+  return first;
+}
+
+// The distinct elements, or rows, of x among neighbours; `order` (may be undefined) says where each came from.
+Unique among_neighbours(const Tensor& x, const Tensor& order, const UniqueOptions& wanted) {
+  const Tensor first = first_of_each(x);
+  const Tensor starts = nonzero(first).reshape({-1});
+  Unique out{index_select(x, 0, starts), {}, {}};
+  if (wanted.return_inverse) {
+    const Tensor place = cumsum(first, 0) - 1;
+    out.inverse = order.defined() ? index_copy(place, 0, order, place) : place;
+  }
+  if (wanted.return_counts) {
+    const Tensor ends = full(starts.shape(), x.sizes()[0], counting(x));
+    const int64_t n = starts.numel();
+    if (n > 1) ends.narrow(0, 0, n - 1).copy_(starts.narrow(0, 1, n - 1));
+    out.counts = ends - starts;
+  }
+  return out;
+}
+
+Unique distinct(const Tensor& x, bool sorted, const UniqueOptions& wanted) {
+  NoGradGuard unrecorded;
+  checked(x);
+  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(x);
+  if (!wanted.dim) {
+    Tensor order, list = x.reshape({-1});
+    if (sorted) list = sorted_list(list, wanted.return_inverse ? &order : nullptr);
+    Unique out = among_neighbours(list, order, wanted);
+    if (wanted.return_inverse) out.inverse = out.inverse.view(x.shape());
+    return out;
+  }
+  const int d = wrap_dim(*wanted.dim, x.dim());
+  const Tensor slices = (x.dim() == 0 ? x.reshape({1}) : x).transpose(0, d);
+  const int64_t n = slices.sizes()[0];
+  Tensor order, rows = slices.reshape({n, n == 0 ? 0 : slices.numel() / n});
+  if (sorted) {
+    order = row_order(rows);
+    rows = index_select(rows, 0, order);
+  }
+  Unique out = among_neighbours(rows, order, wanted);
+  Dims shape = slices.shape();
+  shape[0] = out.values.sizes()[0];
+  out.values = out.values.view(shape).transpose(0, d).contiguous();
+  return out;
+}
+
+}  // namespace
+
+Unique unique(const Tensor& x, UniqueOptions options, Location where) {
+  const CallScope call("unique", where);
+  return distinct(x, true, options);
+}
+
+Unique unique_consecutive(const Tensor& x, UniqueOptions options, Location where) {
+  const CallScope call("unique_consecutive", where);
+  return distinct(x, false, options);
+}
+
+// ---- counts ---------------------------------------------------------------------------------------------------------
+
+Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Location where) {
+  const CallScope call("bincount", where);
+  const Tensor list = checked_index(checked(x), x);
+  const bool fits = x.dim() == 1 && (!weights.defined() || std::ranges::equal(weights.sizes(), x.sizes()));
+  if (WEFT_UNLIKELY(!fits)) {
+    raise_shapes("needs a 1-d tensor, and as many weights as it has elements",
+                 weights.defined() ? "flatten both" : "flatten it");
+  }
+  if (minlength < 0) raise<ValueError>({.problem = "minlength cannot be negative"});
+  check_same_device({&x, &weights});
+  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(x);
+  int64_t size = minlength;
+  if (x.numel() != 0) size = std::max(size, room_for(list));
+  if (!weights.defined()) {
+    const Tensor counts = zeros(size, counting(x));
+    if (const auto kernel = kernels(counts.raw_view()).bincount; kernel != nullptr) {
+      kernel(counts.raw_view(), list.raw_view());
+      return counts;
+    }
+    return index_add(counts, 0, list, ones(1, counting(x)).expand(x.shape()));
+  }
+  const Tensor terms = weights.dtype() == DType::f32 ? weights : weights.to(DType::f64);
+  return index_add(zeros(size, {terms.dtype(), x.device()}), 0, list, terms);
+}
+
+Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
+  const CallScope call("one_hot", where);
+  const Tensor at = checked_index(checked(indices), indices);
+  const bool meta = indices.device().type == DeviceType::meta;
+  if (classes == -1) {
+    if (WEFT_UNLIKELY(meta)) count_true(indices);
+    if (indices.numel() == 0) {
+      raise<ValueError>({.problem = "no index says how many classes there are", .remedy = "give the number"});
+    }
+    classes = room_for(at);
+  } else if (classes < 0) {
+    raise<ValueError>({.problem = "the number of classes cannot be negative"});
+  }
+  Dims shape = indices.shape();
+  shape.push_back(classes);
+  const Tensor out = zeros(shape, counting(indices));
+  if (at.numel() == 0) return out;
+  if (WEFT_LIKELY(!meta)) check_from_zero(at);
+  const Tensor one = ones({}, counting(indices)), column = at.unsqueeze(-1);
+  WEFT_KERNEL(scatter, out)
+  (Scatter::sum, out.raw_view(), out.dim() - 1, column.raw_view(), broadcast_view(one.raw_view(), column.sizes()));
+  return out;
+}
+
+// ---- places ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// `sorted` in ascending order.
+Tensor ordered(const Tensor& sorted, const Tensor& sorter) {
+  if (!sorter.defined()) return sorted;
+  if (WEFT_UNLIKELY(!std::ranges::equal(sorter.sizes(), sorted.sizes()))) {
+    raise_shapes(fmt::format("a sorter of shape {} for {}", sorter.shape().text(), sorted.shape().text()),
+                 "both have one shape");
+  }
+  return take_along_dim(sorted, sorter, -1);
+}
+
+Tensor places(const Tensor& given_sorted, const Operand& values, const SearchOptions& options) {
+  const Tensor sorted = ordered(checked(given_sorted), options.sorter);
+  const Tensor& given = checked(values.tensor());
+  Tensor x = given;
+  if (given.impl()->wrapped_number) {  // a fraction among integers keeps its value
+    const DType dtype = result_type(sorted, values);
+    if (dtype != sorted.dtype()) return places(sorted.to(dtype), values, {options.right, options.out_int32});
+    x = given.to(dtype).to(sorted.device());
+  }
+  check_source(sorted, x);
+  bool fits = sorted.dim() >= 1 && (sorted.dim() == 1 || sorted.dim() == x.dim());
+  for (int i = 0; fits && i + 1 < sorted.dim(); ++i) fits = sorted.sizes()[i] == x.sizes()[i];
+  if (WEFT_UNLIKELY(!fits)) {
+    raise_shapes(fmt::format("values of shape {} have no place in {}", x.shape().text(), sorted.shape().text()),
+                 "the sorted tensor is 1-d, or has the sizes of the values but for the last");
+  }
+  if (options.out_int32 && sorted.sizes().back() > std::numeric_limits<int32_t>::max()) {
+    raise<ValueError>({.problem = fmt::format("places among {} elements do not fit int32", sorted.sizes().back())});
+  }
+  const Tensor out = make(x.sizes(), DType::i64, x.device());
+  if (out.numel() != 0) {
+    WEFT_KERNEL(searchsorted, out)
+    (at_least_1d(out.raw_view()), sorted.raw_view(), at_least_1d(x.raw_view()), options.right);
+  }
+  return options.out_int32 ? out.to(DType::i32) : out;
+}
+
+}  // namespace
+
+Tensor searchsorted(const Tensor& sorted, const Operand& values, const SearchOptions& options) {
+  const CallScope call("searchsorted", values.where);
+  return places(sorted, values, options);
+}
+
+Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right, bool out_int32) {
+  const CallScope call("bucketize", values.where);
+  if (WEFT_UNLIKELY(checked(boundaries).dim() != 1)) {
+    raise_shapes(fmt::format("the boundaries must be 1-d, not {}", boundaries.shape().text()));
+  }
+  return places(boundaries, values, {right, out_int32});
+}
+
+namespace {
+
+std::vector<Values> consecutive_samples(SampleMaker& make) {
+  const Tensor repeated = index_select(make.tensor({4, 2}), 0, tensor({2, 0, 0, 3, 2}).to(make.device()));
+  return {{repeated, true, true},
+          {repeated, true, true, int64_t{0}},
+          {repeated.t(), true, false, int64_t{1}},
+          {make.tensor({}), true, true},
+          {make.tensor({0}), true, true}};
+}
+std::vector<Values> unique_samples(SampleMaker& make) {
+  std::vector<Values> samples;
+  for (const Values& values : consecutive_samples(make)) {
+    Values wide = {values[0], samples.size() % 2 == 0};
+    wide.insert(wide.end(), values.begin() + 1, values.end());
+    samples.push_back(std::move(wide));
+  }
+  return samples;
+}
+
+std::vector<Values> bincount_samples(SampleMaker& make) {
+  return {{make.indices({7}, 4)},
+          {make.indices({7}, 4), make.tensor({7}), int64_t{9}},
+          {make.indices({0}, 4), std::monostate{}, int64_t{3}}};
+}
+
+std::vector<Values> one_hot_samples(SampleMaker& make) {
+  return {{make.indices({2, 3}, 4), int64_t{4}}, {make.indices({}, 3), int64_t{3}}, {make.indices({0}, 3), int64_t{3}}};
+}
+
+// Of the sample's dtype, in ascending order.
+Tensor ascending(SampleMaker& make, int64_t count) { return arange(0, count, 1, {make.dtype(), make.device()}); }
+std::vector<Values> searchsorted_samples(SampleMaker& make) {
+  return {{ascending(make, 4), make.tensor({2, 3})},
+          {ascending(make, 4), make.tensor({}), true},
+          {ascending(make, 3).expand({2, 3}), make.tensor({2, 4}), true},
+          {ascending(make, 4), make.tensor({2, 3}), std::monostate{}, "right", true},
+          {flip(ascending(make, 4), 0), make.tensor({3}), false, "left", false, arange(3, -1, -1).to(make.device())},
+          {ascending(make, 0), make.tensor({3})},
+          {ascending(make, 4), make.tensor({0, 2})}};
+}
+std::vector<Values> bucketize_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}), ascending(make, 4)},
+          {int64_t{2}, ascending(make, 4), true},
+          {make.tensor({3}), ascending(make, 4), true, true}};
+}
+
+std::vector<Tensor> listed(const Unique& found) {
+  std::vector<Tensor> out = {found.values};
+  if (found.inverse.defined()) out.push_back(found.inverse);
+  if (found.counts.defined()) out.push_back(found.counts);
+  return out;
+}
+// Ascending order is one that unsorted results may have.
+std::vector<Tensor> call_unique(const Tensor& x, bool /*sorted*/, bool inverse, bool counts,
+                                std::optional<int64_t> dim) {
+  return listed(unique(x, {inverse, counts, dim}));
+}
+std::vector<Tensor> call_unique_consecutive(const Tensor& x, bool inverse, bool counts, std::optional<int64_t> dim) {
+  return listed(unique_consecutive(x, {inverse, counts, dim}));
+}
+bool on_the_right(bool right, const std::optional<std::string>& side) {
+  if (!side) return right;
+  const auto refuse = [](const std::string& problem) { raise<ValueError>({.op = "searchsorted", .problem = problem}); };
+  if (*side != "left" && *side != "right") {
+    refuse(fmt::format("argument 'side' must be 'left' or 'right', not '{}'", *side));
+  }
+  if (right && *side == "left") refuse("arguments 'right' and 'side' contradict each other");
+  return *side == "right";
+}
+Tensor call_searchsorted(const Tensor& sorted, const Operand& values, bool right,
+                         const std::optional<std::string>& side, bool out_int32, const Tensor& sorter) {
+  return searchsorted(sorted, values, {on_the_right(right, side), out_int32, sorter});
+}
+
+constexpr auto any_type = OpRecord::Domain::any;
+constexpr auto numeric = OpRecord::Domain::numeric;
+constexpr OpRecord set_op_records[] = {
+    {"unique", "unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None)",
+     "The distinct elements in ascending order, or the distinct slices along dim; where asked for, also the place of "
+     "each element among them and how often each occurs. They are ascending without `sorted`, too.",
+     false, any_type, unique_samples, detail::boxed<&call_unique>},
+    {"unique_consecutive", "unique_consecutive(x, return_inverse=False, return_counts=False, dim=None)",
+     "As unique without sorting: of equal neighbours only the first stays.", false, any_type, consecutive_samples,
+     detail::boxed<&call_unique_consecutive>},
+    {"bincount", "bincount(x, weights=None, minlength=0)",
+     "How often each number occurs in x (1-d, integers >= 0), or the sum of its weights.", true, numeric,
+     bincount_samples, detail::boxed<&weft::bincount>},
+    {"one_hot", "one_hot(indices|tensor, classes|num_classes=-1)", "i64 [..., classes]: 1 at each index, else 0.",
+     false, any_type, one_hot_samples, detail::boxed<&weft::one_hot>},
+    {"searchsorted",
+     "searchsorted(sorted|sorted_sequence, values|input, right=False, *, side=None, out_int32=False, sorter=None)",
+     "Where each value would go into a sorted list so that it stays sorted, before equal elements or after them: i64, "
+     "or i32 with out_int32. sorter holds the order in which the list is ascending.",
+     false, numeric, searchsorted_samples, detail::boxed<&call_searchsorted>},
+    {"bucketize", "bucketize(values, boundaries, right=False, *, out_int32=False)",
+     "searchsorted with the operands exchanged, for 1-d boundaries.", false, numeric, bucketize_samples,
+     detail::boxed<&weft::bucketize>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> search_records() { return set_op_records; }
+
+}  // namespace weft

@@ -1,0 +1,100 @@
+// The kernels behind x[…]: regions are views, tensors of indices and masks gather and scatter.
+#include "../detail/subscript_part.hpp"
+
+#include "../../backends/functors/lists.hpp"
+#include "../../tensor/checked.hpp"
+
+namespace weft {
+
+namespace {
+
+bool reads_no_index(const Selection& part, int64_t elements) {
+  if (elements == 0) return true;
+  for (int k = 0; k < part.advanced.count; ++k) {
+    if (part.advanced.extent[k] == 0) return true;
+  }
+  return false;
+}
+
+// `to` is a view of x.
+void write_view(const Tensor& x, const View& to, const Tensor& values, bool add) {
+  if (to.layout.numel == 0) return;
+  if (!add && values.dim() == 0 && values.device().is_cpu()) {
+    WEFT_KERNEL(fill, x)(to, values.item_scalar());
+    return;
+  }
+  if (WEFT_LIKELY(!add && values.device() == x.device())) {
+    WEFT_KERNEL(copy, x)(to, broadcast_view(values.raw_view(), sizes_of(to.layout)));
+    return;
+  }
+  const NoGradGuard unrecorded;
+  const Tensor near = values.to(x.device()), terms = add ? near.to(x.dtype()) : near;
+  const View wide = broadcast_view(terms.raw_view(), sizes_of(to.layout));
+  if (add) WEFT_KERNEL(binary, x)(BinaryOp::add, to, to, wide);
+  else WEFT_KERNEL(copy, x)(to, wide);
+}
+
+}  // namespace
+
+Tensor read_part(const Tensor& x, const Region& part) {
+  const View view = region_view(x.raw_view(), part);
+  return make_view(x, view.layout, view.data);
+}
+
+Tensor read_part(const Tensor& x, const Selection& part) {
+  Tensor out = make(part.shape(), x.dtype(), x.device());
+  if (WEFT_UNLIKELY(reads_no_index(part, out.numel()))) {
+    check_indices(part);
+    return out;
+  }
+  IndexPlan plan;
+  View base;
+  make_plan(plan, base, x.raw_view(), part);
+  if (plan.count == 0) WEFT_KERNEL(copy, x)(out.raw_view(), base);  // nothing but bools
+  else WEFT_KERNEL(index_get, x)(out.raw_view(), base, plan);
+  return out;
+}
+
+Tensor read_part(const Tensor& x, const MaskSelection& part) {
+  Tensor out = make(part.shape(), x.dtype(), x.device());
+  if (part.count != 0) {
+    WEFT_KERNEL(masked_select, x)(out.raw_view(), x.raw_view(), part.mask.raw_view());
+  }
+  return out;
+}
+
+void write_part(const Tensor& x, const Region& part, const Tensor& values, bool add) {
+  write_view(x, region_view(x.raw_view(), part), values, add);
+}
+
+void write_part(const Tensor& x, const Selection& part, const Tensor& values, bool add) {
+  const Dims shape = part.shape();
+  check_sizes(shape, x.dtype());
+  if (WEFT_UNLIKELY(reads_no_index(part, shape.product()))) {
+    check_indices(part);
+    return;
+  }
+  IndexPlan plan;
+  View base;
+  make_plan(plan, base, x.raw_view(), part);
+  if (plan.count == 0) {  // nothing but bools
+    write_view(x, base, values, add);
+    return;
+  }
+  WEFT_KERNEL(index_put, x)(base, broadcast_view(values.raw_view(), shape), plan, add);
+}
+
+void write_part(const Tensor& x, const MaskSelection& part, const Tensor& values, bool add) {
+  if (part.count == 0) return;
+  const NoGradGuard unrecorded;
+  const View to = x.raw_view(), mask = part.mask.raw_view();
+  if (!add && values.numel() == 1) {
+    WEFT_KERNEL(where, x)(to, mask, broadcast_view(values.raw_view(), x.sizes()), to);
+    return;
+  }
+  const Tensor terms = add ? read_part(x, part) + values : values;
+  const Tensor line = terms.expand(part.shape()).contiguous();
+  WEFT_KERNEL(masked_scatter, x)(to, mask, line.raw_view());
+}
+
+}  // namespace weft

@@ -1,0 +1,139 @@
+// Functions of networks and their kin that are made of pointwise ops.
+#include "../create.hpp"
+#include "../detail/common.hpp"
+#include "../detail/promote.hpp"
+#include "../detail/records.hpp"
+#include "../pointwise.hpp"
+
+namespace weft {
+
+namespace {
+
+std::vector<Values> prelu_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3, 2}, -3, 3), make.tensor({3}, 0.1, 0.9)},
+          {make.tensor({2, 3}, -3, 3), make.tensor({1}, 0.1, 0.9)},
+          {make.tensor({4}, -3, 3), make.tensor({}, 0.1, 0.9)},
+          {make.tensor({0, 2}), make.tensor({2}, 0.1, 0.9)}};
+}
+std::vector<Values> logit_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, 0.05, 0.95)},
+          {make.tensor({2, 3}, -0.2, 1.2), 0.1},
+          {make.tensor({}, 0.1, 0.9)},
+          {make.tensor({0, 2}, 0.1, 0.9)}};
+}
+std::vector<Values> glu_samples(SampleMaker& make) {
+  return {{make.tensor({2, 4}, -3, 3)}, {make.tensor({2, 3, 4}, -3, 3), int64_t{0}}, {make.tensor({0, 2})}};
+}
+std::vector<Values> nan_to_num_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({}), 1.0, 2.0, -2.0}, {make.tensor({0, 2})}};
+}
+std::vector<Values> power_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, 0.5, 3), make.tensor({3}, -2, 2)},
+          {make.tensor({}, 0.5, 3), make.tensor({2}, -2, 2)},
+          {make.tensor({0, 2}, 0.5, 3), make.tensor({2}, -2, 2)}};
+}
+
+constexpr auto floating = OpRecord::Domain::floating;
+constexpr OpRecord records[] = {
+    {"prelu", "prelu(x, weight)", "x where it is above 0, else x * weight, of which dimension 1 of x has one each.",
+     true, floating, prelu_samples, detail::boxed<&weft::prelu>},
+    {"logit", "logit(x, eps=None)", "log(x / (1 - x)), of x limited to [eps, 1 - eps].", true, floating, logit_samples,
+     detail::boxed<&weft::logit>},
+    {"glu", "glu(x, dim=-1)", "The first half of x along dim times the sigmoid of the second (Dauphin et al. 2017).",
+     true, floating, glu_samples, detail::boxed<&weft::glu>},
+    {"nan_to_num", "nan_to_num(x, nan=0.0, posinf=None, neginf=None)",
+     "x with other numbers for NaN and infinities; by default 0 and the ends of the dtype.", true,
+     OpRecord::Domain::any, nan_to_num_samples, detail::boxed<&weft::nan_to_num>},
+    {"float_power", "float_power(a, b|exponent)", "a to the power b, in float64.", true, OpRecord::Domain::any,
+     power_samples, detail::boxed<&weft::float_power>},
+    {"ldexp", "ldexp(a, b|other)", "a * 2 ** b.", true, OpRecord::Domain::any, power_samples,
+     detail::boxed<&weft::ldexp>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> activation_records() { return records; }
+
+Tensor leaky_relu(const Operand& x) { return leaky_relu(x, Operand(0.01, x.where)); }
+Tensor elu(const Operand& x) { return elu(x, Operand(1.0, x.where)); }
+Tensor celu(const Operand& x) { return celu(x, Operand(1.0, x.where)); }
+Tensor softshrink(const Operand& x) { return softshrink(x, Operand(0.5, x.where)); }
+Tensor hardshrink(const Operand& x) { return hardshrink(x, Operand(0.5, x.where)); }
+Tensor hardtanh(const Operand& x) { return hardtanh(x, Operand(-1.0, x.where), Operand(1.0, x.where)); }
+
+Tensor addcdiv(const Operand& a, const Operand& b, const Operand& c, Scalar value) {
+  const CallScope call("addcdiv", a.where);
+  if (value.to<double>() == 1) return addcdiv(a, b, c);
+  return addcdiv(a, checked(b.tensor()) * value, c);
+}
+
+Tensor prelu(const Operand& x, const Tensor& weight) {
+  const CallScope call("prelu", x.where);
+  const Tensor &t = checked(x.tensor()), &w = checked(weight);
+  if (w.numel() == 1 && w.dim() <= 1) return leaky_relu(t, w.reshape({}));
+  if (w.dim() != 1 || t.dim() < 2 || t.size(1) != w.numel()) {
+    raise<ShapeError>({.problem = "weight has one element, or one for each channel",
+                       .details = "x " + t.shape().text() + ", weight " + w.shape().text()});
+  }
+  Dims shape;
+  for (int i = 0; i < t.dim(); ++i) shape.push_back(i == 1 ? w.numel() : 1);
+  return leaky_relu(t, w.reshape(shape));
+}
+
+Tensor logit(const Operand& operand, std::optional<double> eps) {
+  const CallScope call("logit", operand.where);
+  const Tensor& given = checked(operand.tensor());
+  Tensor x = is_floating(given.dtype()) ? given : given.to(default_dtype);
+  if (eps) x = clip(x, *eps, 1 - *eps);
+  Tensor y;
+  {
+    const NoGradGuard unrecorded;
+    y = log(x / (1.0 - x));
+  }
+  if (should_record(x)) {
+    record(
+        y,
+        [saved = Saved(x)](Node& self, Tensor&& g) {
+          const Tensor& p = saved.get(self);
+          return g / (p * (1.0 - p));
+        },
+        x);
+  }
+  return y;
+}
+
+Tensor glu(const Operand& x, int64_t dim) {
+  const CallScope call("glu", x.where);
+  const Tensor& t = checked(x.tensor());
+  const int along = wrap_dim(dim, t.dim());
+  if (t.dim() == 0 || t.size(along) % 2 != 0) {
+    raise<ShapeError>(
+        {.problem = fmt::format("the size along dimension {} is not even", dim), .details = "x " + t.shape().text()});
+  }
+  const int64_t half = t.size(along) / 2;
+  return t.narrow(along, 0, half) * sigmoid(t.narrow(along, half, half));
+}
+
+Tensor nan_to_num(const Operand& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
+  const CallScope call("nan_to_num", x.where);
+  const Tensor& t = checked(x.tensor());
+  if (!is_floating(t.dtype())) return t.clone();
+  check_floating(t);
+  const double most = largest(t.dtype());
+  const Tensor finite = where(isnan(t), nan, t);
+  const Tensor below = where(isposinf(t), posinf.value_or(most), finite);
+  return where(isneginf(t), neginf.value_or(-most), below);
+}
+
+Tensor float_power(const Operand& a, const Operand& b) {
+  const CallScope call("float_power", a.where);
+  return pow(checked(a.tensor()).to(DType::f64), checked(b.tensor()).to(DType::f64));
+}
+
+Tensor ldexp(const Operand& a, const Operand& b) {
+  const CallScope call("ldexp", a.where);
+  const DType common = result_type(checked(a.tensor()), checked(b.tensor()));
+  return a.tensor() * exp2(b.tensor().to(is_floating(common) ? common : default_dtype));
+}
+
+}  // namespace weft

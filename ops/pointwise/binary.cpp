@@ -1,0 +1,495 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "../../backends/functors/formulas.hpp"
+#include "../detail/common.hpp"
+#include "../detail/reuse.hpp"
+#include "../detail/write.hpp"
+#include "../pointwise.hpp"
+#include "../detail/promote.hpp"
+#include "../detail/records.hpp"
+#include "../reduce.hpp"
+#include "../detail/symbolic.hpp"
+
+namespace weft {
+
+namespace {
+
+using GradientFormula = Symbolic (*)(Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y);
+
+struct BinaryInfo {
+  const char* name;
+  PointwiseKind kind;
+  /// Integers are converted or checked before the kernel.
+  bool prepares_integers;
+  /// By whether a needs a gradient (1) and b does (2).
+  uint8_t reads[4];
+  GradientFormula gradient_a, gradient_b;
+};
+
+constexpr bool prepares_integers(BinaryOp op, PointwiseKind kind) {
+  return kind == PointwiseKind::floating || kind == PointwiseKind::division || op == BinaryOp::pow;
+}
+
+#define WEFT_BINARY_INFO(name, Functor, kind, ...)                                        \
+  {#name,                                                                                 \
+   PointwiseKind::kind,                                                                   \
+   prepares_integers(BinaryOp::name, PointwiseKind::kind),                                \
+   {0, functors::Functor::gradient_a_reads, functors::Functor::gradient_b_reads,          \
+    int{functors::Functor::gradient_a_reads} | int{functors::Functor::gradient_b_reads}}, \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {              \
+     return functors::Functor::gradient_a(std::move(g), a, b, y);                         \
+   },                                                                                     \
+   [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {              \
+     return functors::Functor::gradient_b(std::move(g), a, b, y);                         \
+   }},
+constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO)};
+#undef WEFT_BINARY_INFO
+
+const BinaryInfo& info_of(BinaryOp op) { return infos[static_cast<int>(op)]; }
+
+// A tensor that a backward reads while somebody else holds it: not counted.
+struct Borrowed {
+  Symbolic value;
+  explicit Borrowed(const Tensor* tensor) : value(tensor != nullptr ? Tensor::adopt(tensor->impl()) : Tensor()) {}
+  ~Borrowed() { std::move(value.tensor).detach_handle(); }
+  Borrowed(const Borrowed&) = delete;
+};
+
+// What both gradients of one node need. Nothing is kept that none of those wanted reads.
+struct BinaryBackward {
+  BinaryOp op;
+  bool keeps_result = false;
+  Saved a = {}, b = {};
+  SavedOutput y = {};
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const BinaryInfo& info = info_of(op);
+    const Borrowed sa(a.defined() ? &a.get(self) : nullptr);
+    const Borrowed sb(b.defined() ? &b.get(self) : nullptr);
+    const Tensor result = y.defined() ? y.get(self) : Tensor();
+    const Borrowed sy(&result);
+    if (self.wants(0)) {
+      Tensor g = self.wants(1) ? incoming[0] : std::move(incoming[0]);
+      outgoing[0] = info.gradient_a(Symbolic(std::move(g)), sa.value, sb.value, sy.value).tensor;
+    }
+    if (self.wants(1)) {
+      outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0])), sa.value, sb.value, sy.value).tensor;
+    }
+  }
+};
+
+// As above, where operands were broadcast or live elsewhere: gradients are brought back to each operand's shape.
+struct BroadcastBackward {
+  BinaryBackward backward;
+  Dims a_shape, b_shape;
+  DType dtype;
+  Device a_device, b_device;
+
+  SavedOutput* new_value() { return backward.keeps_result ? &backward.y : nullptr; }
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    backward(self, incoming, outgoing);
+    if (self.wants(0)) outgoing[0] = unbroadcast(std::move(outgoing[0]), a_shape, dtype, a_device);
+    if (self.wants(1)) outgoing[1] = unbroadcast(std::move(outgoing[1]), b_shape, dtype, b_device);
+  }
+};
+
+unsigned reads_of(const BinaryInfo& info, const Tensor& a, const Tensor& b) {
+  return info.reads[needs_gradient(a.impl()) | needs_gradient(b.impl()) << 1];
+}
+BinaryBackward backward_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
+  using namespace functors;
+  const BinaryInfo& info = info_of(op);
+  if (info.reads[3] == 0) return {op};
+  const unsigned reads = reads_of(info, a, b);
+  return {op, (reads & reads_y) != 0, (reads & reads_a) != 0 ? Saved(a) : Saved(),
+          (reads & reads_b) != 0 ? Saved(b) : Saved(), (reads & reads_y) != 0 ? SavedOutput(y) : SavedOutput()};
+}
+
+// dtype, rank, contiguity and device of a tensor in one number.
+inline uint64_t kind_of(const Layout& layout) {
+  uint64_t word;
+  static_assert(offsetof(Layout, numel) == sizeof word);
+  std::memcpy(&word, &layout, sizeof word);
+  return word;
+}
+inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
+  const Layout& a = x->view.layout;
+  const Layout& b = y->view.layout;
+  if (kind_of(a) != kind_of(b) || !a.contiguous || (x->wrapped_number | y->wrapped_number)) return false;
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.sizes[i] != b.sizes[i]) return false;
+  }
+  return true;
+}
+
+bool has_zero(const Tensor& divisor, const View& view) {
+  if (!view.layout.host_scalar) return !all(without_repeats(divisor)).item<bool>();
+  return visit_dtype(view.layout.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) return element_at<T>(view.data) == T(0);
+    return false;
+  });
+}
+
+// What integers have no result for, before anything is written.
+void check_integers(BinaryOp op, const Operand& b, const Prepared<2>& p) {
+  if (is_floating(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
+  if (info_of(op).kind == PointwiseKind::division && p.device.type != DeviceType::meta &&
+      has_zero(p.operands[1], p.views[1])) {
+    raise<ZeroDivisionError>({.problem = fmt::format("{} division by zero", name(p.dtype)),
+                              .remedy = "floating-point numbers give inf or NaN there"});
+  }
+  const TensorImpl* exponent = b.impl();
+  if (op == BinaryOp::pow && exponent->wrapped_number && exponent->view.layout.dtype == DType::i64 &&
+      *static_cast<const int64_t*>(exponent->view.data) < 0) {
+    raise<ValueError>({.problem = fmt::format("{} to a negative power is no integer", name(p.dtype)),
+                       .remedy = "convert the base to a floating-point dtype"});
+  }
+}
+
+Tensor reuse_or_make(const Operand& a, const Operand& b) {
+  if (a.temporary && can_reuse_as_result(a.tensor())) return as_result(a);
+  if (b.temporary && can_reuse_as_result(b.tensor())) return as_result(b);
+  return make_like(a.tensor());
+}
+
+// A plain tensor and a C++ number: the number becomes a host scalar of the compute type, nothing is broadcast.
+bool plain_and_number(const TensorImpl* x, const TensorImpl* number) {
+  const Layout& layout = x->view.layout;
+  return number->wrapped_number && !x->wrapped_number && layout.contiguous && is_floating(layout.dtype) &&
+         !is_storage_only(layout.dtype);
+}
+
+View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char* buffer) {
+  View view = scalar_view(number, like.dtype, buffer);
+  view.layout.rank = like.rank;
+  view.layout.numel = like.numel;
+  view.layout.contiguous = like.numel <= 1;
+  for (int i = 0; i < like.rank; ++i) {
+    view.layout.sizes[i] = like.sizes[i];
+    view.layout.strides[i] = 0;
+  }
+  return view;
+}
+
+[[gnu::noinline]] Tensor binary_with_number(BinaryOp op, const Operand& a, const Operand& b, bool number_first) {
+  const Operand& plain = number_first ? b : a;
+  const TensorImpl* number = number_first ? a.impl() : b.impl();
+  const Tensor& x = plain.tensor();
+  alignas(8) unsigned char buffer[8];
+  const View scalar = repeated_scalar(number, x.raw_view().layout, buffer);
+  const View operand = x.raw_view();
+  const bool recorded = should_record(x);
+  Tensor out = recorded ? make_like(x) : reuse_or_make(plain, plain);
+  WEFT_KERNEL(binary, out)
+  (op, out.raw_view(), number_first ? scalar : operand, number_first ? operand : scalar);
+  if (recorded) {
+    record_with(
+        out, [&] { return backward_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
+  }
+  return out;
+}
+
+[[gnu::noinline]] Tensor binary_general(BinaryOp op, const Operand& a, const Operand& b) {
+  const BinaryInfo& info = info_of(op);
+  Prepared<2> p;
+  prepare(p, {&a, &b}, info.kind);
+  if (info.prepares_integers) check_integers(op, b, p);
+  Tensor out = make(p.shape, p.dtype, p.device);
+  out.impl()->wrapped_number = p.wrapped;
+  WEFT_KERNEL(binary, out)(op, out.raw_view(), p.views[0], p.views[1]);
+  const Tensor& x = p.operands[0];
+  const Tensor& y = p.operands[1];
+  if (should_record(x, y)) {
+    record(out, BroadcastBackward{backward_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()},
+           x, y);
+  }
+  return out;
+}
+
+Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
+  TensorImpl* x = a.impl();
+  TensorImpl* y = b.impl();
+  const BinaryInfo& info = info_of(op);
+  const CallScope call(info.name, a.where);
+  if (WEFT_UNLIKELY(x == nullptr || y == nullptr)) raise_undefined();
+  if (WEFT_UNLIKELY(!same_plain(x, y) || (info.prepares_integers && !is_floating(x->view.layout.dtype)))) {
+    if (plain_and_number(x, y)) return binary_with_number(op, a, b, false);
+    if (plain_and_number(y, x)) return binary_with_number(op, a, b, true);
+    return binary_general(op, a, b);
+  }
+  const bool recorded = recording() && (needs_gradient(x) || needs_gradient(y));
+  Tensor out = recorded ? make_like(a.tensor()) : reuse_or_make(a, b);
+  WEFT_KERNEL(binary, out)(op, out.raw_view(), x->view, y->view);
+  if (recorded)
+    record_with(
+        out, [&] { return backward_for(op, a.tensor(), b.tensor(), out); }, a.tensor(), b.tensor());
+  return out;
+}
+
+// The usual in-place step, such as an optimizer's: plain operands, nothing recorded.
+bool binary_in_place_plain(BinaryOp op, const Tensor& a, const Operand& b) {
+  TensorImpl* x = a.impl();
+  TensorImpl* y = b.impl();
+  if (x == nullptr || y == nullptr || should_record(a, b.tensor())) return false;
+  if (info_of(op).prepares_integers && !is_floating(x->view.layout.dtype)) return false;
+  alignas(8) unsigned char buffer[8];
+  const auto kernel = kernels(x->view).binary;
+  if (kernel == nullptr) return false;
+  if (same_plain(x, y)) {
+    if (x->storage == y->storage && x->view.data != y->view.data) return false;
+    write_unrecorded(a, [&] { kernel(op, x->view, x->view, y->view); });
+  } else if (plain_and_number(x, y)) {
+    const View number = repeated_scalar(y, x->view.layout, buffer);
+    write_unrecorded(a, [&] { kernel(op, x->view, x->view, number); });
+  } else {
+    return false;
+  }
+  return true;
+}
+
+const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a, const Operand& b) {
+  const CallScope call(op_name, b.where);
+  if (WEFT_LIKELY(binary_in_place_plain(op, a, b))) return a;
+  const BinaryInfo& info = info_of(op);
+  check_target(a);
+  check_in_place_device(a, b.tensor());
+  const Operand left(a);
+  if (info.kind == PointwiseKind::floating) check_floating(a);
+  const DType promoted = result_type(left, b);
+  if (is_floating(promoted) && !is_floating(a.dtype())) raise_target_dtype(promoted, a);
+  Prepared<2> p;
+  prepare(p, {&left, &b}, info.kind, a.dtype());
+  if (!(p.shape == a.shape())) {
+    raise<ShapeError>({.problem = fmt::format("an operand of shape {} does not broadcast to the target's {}",
+                                              b.tensor().shape().text(), a.shape().text())});
+  }
+  if (info.prepares_integers) check_integers(op, b, p);
+  if (p.operands[1].shares_storage(a) && !(p.operands[1].impl() == a.impl())) {
+    p.operands[1] = p.operands[1].clone();
+    p.views[1] = broadcast_view(p.operands[1].raw_view(), p.shape);
+  }
+  const Tensor& y = p.operands[1];
+  const auto write = [&] { WEFT_KERNEL(binary, a)(op, a.raw_view(), p.views[0], p.views[1]); };
+  // Backward reads the value before the write.
+  const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone() : t); };
+  const auto make_backward = [&]() -> BroadcastBackward {
+    using namespace functors;
+    const unsigned reads = reads_of(info, a, y);
+    return {{op,
+             (reads & reads_y) != 0,
+             (reads & reads_a) != 0 ? old(a) : Saved(),
+             (reads & reads_b) != 0 ? old(y) : Saved(),
+             {}},
+            a.shape(),
+            y.shape(),
+            p.dtype,
+            a.device(),
+            y.device()};
+  };
+  write_recorded(a, write, make_backward, a, y);
+  return a;
+}
+
+const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, const Operand& a, const Operand& b) {
+  const BinaryInfo& info = info_of(op);
+  const CallScope call(op_name, a.where);
+  checked(out);
+  if (WEFT_UNLIKELY(a.impl() == nullptr || b.impl() == nullptr)) raise_undefined();
+  if (WEFT_LIKELY(same_plain(a.impl(), b.impl()) && same_plain(out.impl(), a.impl()) &&
+                  (!info.prepares_integers || is_floating(out.dtype())))) {
+    check_out_unrecorded({&out, &a.tensor(), &b.tensor()});
+    write_unrecorded(out, [&] { WEFT_KERNEL(binary, out)(op, out.raw_view(), a.impl()->view, b.impl()->view); });
+  } else {
+    Prepared<2> p;
+    prepare(p, {&a, &b}, info.kind);
+    if (info.prepares_integers) check_integers(op, b, p);
+    check_out(out, p.shape, p.dtype, p.device, {&a.tensor(), &b.tensor()});
+    write_unrecorded(out, [&] { WEFT_KERNEL(binary, out)(op, out.raw_view(), p.views[0], p.views[1]); });
+  }
+  return out;
+}
+
+constexpr const char* compare_names[] = {
+#define WEFT_COMPARE_NAME(name, ...) #name,
+    WEFT_COMPARE_OPS(WEFT_COMPARE_NAME)};
+
+bool is_stored_only(const Operand& x) { return x.impl() != nullptr && is_storage_only(x.impl()->view.layout.dtype); }
+
+Tensor compare(CompareOp op, const Operand& a, const Operand& b) {
+  const CallScope call(compare_names[static_cast<int>(op)], a.where);
+  if (WEFT_UNLIKELY(is_stored_only(a) || is_stored_only(b))) {
+    const NoGradGuard unrecorded;
+    const Tensor x = computable(a), y = computable(b);
+    return compare(op, x, y);
+  }
+  if (WEFT_LIKELY(a.impl() != nullptr && b.impl() != nullptr && same_plain(a.impl(), b.impl()))) {
+    Tensor out = make(a.tensor().sizes(), DType::boolean, a.tensor().device());
+    WEFT_KERNEL(compare, out)(op, out.raw_view(), a.impl()->view, b.impl()->view);
+    return out;
+  }
+  Prepared<2> p;
+  prepare(p, {&a, &b}, PointwiseKind::any);
+  Tensor out = make(p.shape, DType::boolean, p.device);
+  WEFT_KERNEL(compare, out)(op, out.raw_view(), p.views[0], p.views[1]);
+  return out;
+}
+
+struct Range {
+  double low, high;
+};
+template <Range a, Range b>
+std::vector<Values> binary_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, a.low, a.high), make.tensor({2, 3}, b.low, b.high)},
+          {make.tensor({2, 1, 3}, a.low, a.high), make.tensor({4, 1}, b.low, b.high)},
+          {make.tensor({}, a.low, a.high), make.tensor({3}, b.low, b.high)},
+          {make.tensor({0, 2}, a.low, a.high), make.tensor({2}, b.low, b.high)}};
+}
+
+#define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document)         \
+  OpRecord{#name,                                                                               \
+           #name "(a, b|other)",                                                                \
+           document,                                                                            \
+           true,                                                                                \
+           domain_of(PointwiseKind::kind),                                                      \
+           binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                          \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
+           {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},
+#define WEFT_COMPARE_RECORD(name, Functor, document)                                            \
+  OpRecord{#name,                                                                               \
+           #name "(a, b|other)",                                                                \
+           document,                                                                            \
+           false,                                                                               \
+           OpRecord::Domain::any,                                                               \
+           binary_samples<Range{-2, 2}, Range{-2, 2}>,                                          \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
+           {.binary = weft::name}},
+constexpr OpRecord table_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)};
+
+std::vector<Values> scaled_samples(SampleMaker& make) {
+  std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{-3, 3}>(make);
+  const Value factor = is_floating(make.dtype()) ? Value(-1.5) : Value(int64_t{3});
+  samples.push_back({make.tensor({2, 1, 3}), make.tensor({4, 1}), factor});
+  return samples;
+}
+template <Tensor (*op)(const Operand&, const Operand&), Tensor (*scaled_op)(const Operand&, const Operand&, Scalar)>
+Tensor call_scaled(const Operand& a, const Operand& b, Scalar alpha) {
+  return alpha.to<double>() == 1 ? op(a, b) : scaled_op(a, b, alpha);
+}
+
+std::vector<Values> div_samples(SampleMaker& make) {
+  std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{0.5, 3}>(make);
+  samples.push_back({make.tensor({2, 3}, -3, 3), make.tensor({3}, 0.5, 3), "floor"});
+  samples.push_back({make.tensor({2, 3}, -3, 3), make.tensor({3}, 0.5, 3), "trunc"});
+  return samples;
+}
+Tensor call_div(const Operand& a, const Operand& b, const std::optional<std::string>& rounding_mode) {
+  if (!rounding_mode) return div(a, b);
+  if (*rounding_mode == "floor" || *rounding_mode == "trunc") {
+    return div(a, b, *rounding_mode == "floor" ? Rounding::floor : Rounding::trunc);
+  }
+  raise<ValueError>(
+      {.op = "div",
+       .problem = fmt::format("argument 'rounding_mode' must be None, 'floor' or 'trunc', not '{}'", *rounding_mode)},
+      a.where);
+}
+
+std::vector<OpRecord> all_records() {
+  std::vector<OpRecord> records(std::begin(table_records), std::end(table_records));
+  widen(records, "div", "div(a, b|other, *, rounding_mode=None)",
+        "a / b; integers are divided in float32. Rounded down with 'floor', towards zero with 'trunc', where integers "
+        "stay integers.",
+        div_samples, detail::boxed<&call_div>);
+  find_in(records, "pow").schema = "pow(a, b|exponent)";
+  find_in(records, "heaviside").schema = "heaviside(a, b|values)";
+  find_in(records, "leaky_relu").schema = "leaky_relu(x, negative_slope=0.01)";
+  find_in(records, "elu").schema = "elu(x, alpha=1.0)";
+  find_in(records, "celu").schema = "celu(x, alpha=1.0)";
+  find_in(records, "softshrink").schema = "softshrink(x, lambd=0.5)";
+  find_in(records, "hardshrink").schema = "hardshrink(x, lambd=0.5)";
+  widen(records, "add", "add(a, b|other, *, alpha=1)", "a + alpha * b; logical or for bool", scaled_samples,
+        detail::boxed<&call_scaled<weft::add, weft::add>>);
+  widen(records, "sub", "sub(a, b|other, *, alpha=1)", "a - alpha * b", scaled_samples,
+        detail::boxed<&call_scaled<weft::sub, weft::sub>>);
+  return records;
+}
+
+}  // namespace
+
+std::span<const OpRecord> binary_records() {
+  static const std::vector<OpRecord> records = all_records();
+  return records;
+}
+
+#define WEFT_DEFINE_BINARY(name, ...)                                                      \
+  Tensor name(const Operand& a, const Operand& b) { return binary(BinaryOp::name, a, b); } \
+  const Tensor& name##_(const Tensor& a, const Operand& b) {                               \
+    return binary_in_place(BinaryOp::name, #name "_", a, b);                               \
+  }                                                                                        \
+  const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b) {        \
+    return binary_into(BinaryOp::name, #name "_out", out, a, b);                           \
+  }
+WEFT_BINARY_OPS(WEFT_DEFINE_BINARY)
+
+Tensor div(const Operand& a, const Operand& b, Rounding rounding) {
+  if (rounding == Rounding::none) return div(a, b);
+  return rounding == Rounding::floor ? floor_divide(a, b) : trunc_divide(a, b);
+}
+const Tensor& div_(const Tensor& a, const Operand& b, Rounding rounding) {
+  if (rounding == Rounding::none) return div_(a, b);
+  return rounding == Rounding::floor ? floor_divide_(a, b) : trunc_divide_(a, b);
+}
+
+#define WEFT_DEFINE_COMPARE(name, ...) \
+  Tensor name(const Operand& a, const Operand& b) { return compare(CompareOp::name, a, b); }
+WEFT_COMPARE_OPS(WEFT_DEFINE_COMPARE)
+
+Tensor operator+(const Operand& a, const Operand& b) { return binary(BinaryOp::add, a, b); }
+Tensor operator-(const Operand& a, const Operand& b) { return binary(BinaryOp::sub, a, b); }
+Tensor operator*(const Operand& a, const Operand& b) { return binary(BinaryOp::mul, a, b); }
+Tensor operator/(const Operand& a, const Operand& b) { return binary(BinaryOp::div, a, b); }
+Tensor operator%(const Operand& a, const Operand& b) { return binary(BinaryOp::remainder, a, b); }
+Tensor operator==(const Operand& a, const Operand& b) { return eq(a, b); }
+Tensor operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
+Tensor operator<(const Operand& a, const Operand& b) { return lt(a, b); }
+Tensor operator<=(const Operand& a, const Operand& b) { return le(a, b); }
+Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
+Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
+
+namespace {
+// alpha * b in the dtype that it meets a in; b itself where alpha is 1.
+Tensor scaled(const Operand& a, const Operand& b, Scalar alpha) {
+  if (alpha.to<double>() == 1) return b.tensor();
+  const DType dtype = result_type(a, b);
+  return dtype == DType::boolean ? b * alpha.to<bool>() : times(b.tensor().to(dtype), alpha);
+}
+Scalar negated(Scalar x) {
+  return x.is_floating() ? Scalar(-x.to<double>()) : Scalar(static_cast<int64_t>(0 - x.to<uint64_t>()));
+}
+
+Tensor add_scaled(const char* op, const Operand& a, const Operand& b, Scalar alpha, bool subtracts) {
+  const CallScope call(op, a.where);
+  if (is_floating(result_type(a, b))) return addcmul(a, b, subtracts ? negated(alpha) : alpha);
+  const Tensor by_alpha = scaled(a, b, alpha);
+  return subtracts ? a - by_alpha : a + by_alpha;
+}
+}  // namespace
+
+Tensor add(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("add", a, b, alpha, false); }
+Tensor sub(const Operand& a, const Operand& b, Scalar alpha) { return add_scaled("sub", a, b, alpha, true); }
+
+const Tensor& Tensor::add_(const Operand& other, Scalar alpha) const {
+  const CallScope call("add_", other.where);
+  return weft::add_(*this, scaled(checked(*this), other, alpha));
+}
+const Tensor& Tensor::sub_(const Operand& other, Scalar alpha) const {
+  const CallScope call("sub_", other.where);
+  return weft::sub_(*this, scaled(checked(*this), other, alpha));
+}
+const Tensor& Tensor::operator+=(const Operand& other) const { return weft::add_(*this, other); }
+const Tensor& Tensor::operator-=(const Operand& other) const { return weft::sub_(*this, other); }
+const Tensor& Tensor::operator*=(const Operand& other) const { return weft::mul_(*this, other); }
+const Tensor& Tensor::operator/=(const Operand& other) const { return weft::div_(*this, other); }
+
+}  // namespace weft

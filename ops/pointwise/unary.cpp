@@ -1,0 +1,245 @@
+#include <algorithm>
+#include <cmath>
+
+#include "../../backends/functors/formulas.hpp"
+#include "../detail/common.hpp"
+#include "../detail/reuse.hpp"
+#include "../detail/write.hpp"
+#include "../pointwise.hpp"
+#include "../detail/promote.hpp"
+#include "../detail/records.hpp"
+#include "../detail/symbolic.hpp"
+
+namespace weft {
+
+namespace {
+
+struct UnaryInfo {
+  const char* name;
+  PointwiseKind kind;
+  functors::Saves saves;
+  Symbolic (*gradient)(Symbolic g, Symbolic saved);
+};
+
+#define WEFT_UNARY_INFO(name, Functor, kind, ...)                                      \
+  {#name, PointwiseKind::kind, static_cast<functors::Saves>(functors::Functor::saves), \
+   [](Symbolic g, Symbolic s) { return functors::Functor::gradient(std::move(g), std::move(s)); }},
+constexpr UnaryInfo infos[] = {WEFT_UNARY_OPS(WEFT_UNARY_INFO)};
+#undef WEFT_UNARY_INFO
+
+const UnaryInfo& info_of(UnaryOp op) { return infos[static_cast<int>(op)]; }
+
+// The backward pass in one kernel; by public ops where it is itself recorded or the device has no such kernel.
+Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
+  const auto kernel = kernels(g.raw_view()).unary_gradient;
+  if (WEFT_UNLIKELY(recording() || kernel == nullptr)) {
+    const Dims shape = g.shape();
+    const DType dtype = g.dtype();
+    const Device device = g.device();
+    Symbolic result = info_of(op).gradient(Symbolic(std::move(g)), Symbolic(saved));
+    return unbroadcast(std::move(result.tensor), shape, dtype, device);
+  }
+  const View& from = g.raw_view();  // lives on in `out`
+  Tensor out = can_reuse_as_result(g) ? as_result(std::move(g)) : make_like(g);
+  kernel(op, out.raw_view(), from, saved.defined() ? saved.raw_view() : from);
+  return out;
+}
+
+struct InputBackward {
+  UnaryOp op;
+  Saved input;
+  Tensor operator()(Node& self, Tensor&& g) {
+    return unary_gradient(op, std::move(g), input.defined() ? input.get(self) : g);
+  }
+};
+struct OutputBackward {
+  UnaryOp op;
+  SavedOutput output;
+  SavedOutput* new_value() { return &output; }
+  Tensor operator()(Node& self, Tensor&& g) { return unary_gradient(op, std::move(g), output.get(self)); }
+};
+
+void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
+  const UnaryInfo& info = info_of(op);
+  if (info.saves == functors::saves_output) {
+    record(out, OutputBackward{op, SavedOutput(out)}, x);
+  } else {
+    record(out, InputBackward{op, info.saves == functors::saves_input ? Saved(x) : Saved()}, x);
+  }
+}
+
+// The dtype in which the op computes `t`.
+DType computed_in(UnaryOp op, DType t) {
+  if (is_floating(t)) return t;
+  const PointwiseKind kind = info_of(op).kind;
+  if (kind == PointwiseKind::floating) return default_dtype;
+  return kind == PointwiseKind::counting && t == DType::boolean ? DType::i64 : t;
+}
+
+Tensor unary(UnaryOp op, const Operand& operand) {
+  const CallScope call(info_of(op).name, operand.where);
+  const Tensor& x = checked(operand.tensor());
+  if (WEFT_UNLIKELY(!is_floating(x.dtype()))) {
+    const DType dtype = computed_in(op, x.dtype());
+    if (dtype != x.dtype()) return unary(op, x.to(dtype));
+  }
+  const bool recorded = should_record(x);
+  TensorImpl* impl = x.impl();
+  const bool reuse = operand.temporary && !recorded && can_reuse_as_result(x);
+  Tensor out = reuse ? as_result(operand) : make_like(x);
+  out.impl()->wrapped_number = impl->wrapped_number;
+  WEFT_KERNEL(unary, out)(op, out.raw_view(), impl->view);
+  if (recorded) record_unary(op, out, x);
+  return out;
+}
+
+const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, Location where) {
+  const CallScope call(op_name, where);
+  const UnaryInfo& info = info_of(op);
+  check_target(x);
+  if (info.kind == PointwiseKind::floating && !is_floating(x.dtype())) check_floating(x);
+  if (computed_in(op, x.dtype()) != x.dtype()) raise_target_dtype(computed_in(op, x.dtype()), x);
+  const auto write = [&] { WEFT_KERNEL(unary, x)(op, x.raw_view(), x.raw_view()); };
+  const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };
+  if (info.saves == functors::saves_output) {
+    write_recorded(
+        x, write,
+        [&] {
+          return OutputBackward{op, {}};
+        },
+        x);
+  } else {
+    write_recorded(
+        x, write,
+        [&] {
+          return InputBackward{op, old()};
+        },
+        x);
+  }
+  return x;
+}
+
+const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, const Operand& operand) {
+  const CallScope call(op_name, operand.where);
+  checked(out);
+  const Tensor& given = checked(operand.tensor());
+  const DType dtype = computed_in(op, given.dtype());
+  const Tensor x = dtype == given.dtype() ? given : given.to(dtype);
+  check_out(out, x.sizes(), x.dtype(), x.device(), {&x});
+  write_unrecorded(out, [&] { WEFT_KERNEL(unary, out)(op, out.raw_view(), x.raw_view()); });
+  return out;
+}
+
+template <double low, double high>
+std::vector<Values> unary_samples(SampleMaker& make) {
+  return {{make.tensor({2, 3}, low, high)}, {make.tensor({}, low, high)}, {make.tensor({0, 2}, low, high)}};
+}
+
+#define WEFT_UNARY_RECORD(name, Functor, kind, low, high, document)             \
+  OpRecord{#name,                                                               \
+           #name "(x)",                                                         \
+           document,                                                            \
+           true,                                                                \
+           domain_of(PointwiseKind::kind),                                      \
+           unary_samples<low, high>,                                            \
+           detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>, \
+           {.unary = weft::name, .unary_in_place = weft::name##_, .unary_out = weft::name##_out}},
+constexpr OpRecord unary_op_records[] = {WEFT_UNARY_OPS(WEFT_UNARY_RECORD)};
+
+// ---- ops that take more than their operand --------------------------------------------------------------------------
+
+std::vector<Values> round_samples(SampleMaker& make) {
+  std::vector<Values> samples = unary_samples<-3.0, 3.0>(make);
+  for (const int64_t decimals : {0, 1, 2}) samples.push_back({make.tensor({2, 3}, -3, 3), decimals});
+  if (is_floating(make.dtype())) samples.push_back({make.tensor({2, 3}, 1200, 1249), int64_t{-2}});
+  return samples;
+}
+std::vector<Values> softplus_samples(SampleMaker& make) {
+  std::vector<Values> samples = unary_samples<-3.0, 3.0>(make);
+  samples.push_back({make.tensor({2, 3}), 2.5});
+  samples.push_back({make.tensor({2, 3}, 0.4, 3), 2.0, 0.2});
+  samples.push_back({make.tensor({2, 3}), -0.5, 20.0});
+  return samples;
+}
+std::vector<Values> gelu_samples(SampleMaker& make) {
+  std::vector<Values> samples = unary_samples<-3.0, 3.0>(make);
+  samples.push_back({make.tensor({2, 3}), "tanh"});
+  samples.push_back({make.tensor({3}), "none"});
+  return samples;
+}
+
+Tensor call_gelu(const Operand& x, const std::string& how) {
+  if (how == "none" || how == "tanh") return gelu(x, how == "tanh" ? Approximate::tanh : Approximate::none);
+  raise<ValueError>(
+      {.op = "gelu", .problem = fmt::format("argument 'approximate' must be 'none' or 'tanh', not '{}'", how)},
+      x.where);
+}
+
+std::vector<OpRecord> all_records() {
+  std::vector<OpRecord> records(std::begin(unary_op_records), std::end(unary_op_records));
+  widen(records, "round", "round(x, *, decimals=0)", "the nearest multiple of 10^-decimals, ties to even",
+        round_samples, detail::boxed<static_cast<Tensor (*)(const Operand&, int64_t)>(&weft::round)>);
+  widen(records, "softplus", "softplus(x, beta=1.0, threshold=20.0)",
+        "log(1 + exp(beta * x)) / beta without overflow; x itself where beta * x is above threshold", softplus_samples,
+        detail::boxed<static_cast<Tensor (*)(const Operand&, double, double)>(&weft::softplus)>);
+  records.push_back({"gelu", "gelu(x, approximate='none')",
+                     "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016), or with 'tanh' its "
+                     "approximation by tanh",
+                     true, OpRecord::Domain::floating, gelu_samples, detail::boxed<&call_gelu>});
+  return records;
+}
+
+}  // namespace
+
+std::span<const OpRecord> unary_records() {
+  static const std::vector<OpRecord> records = all_records();
+  return records;
+}
+
+#define WEFT_DEFINE_UNARY(name, ...)                                \
+  Tensor name(const Operand& x) { return unary(UnaryOp::name, x); } \
+  const Tensor& name##_(const Tensor& x, Location where) {          \
+    return unary_in_place(UnaryOp::name, #name "_", x, where);      \
+  }                                                                 \
+  const Tensor& name##_out(const Tensor& out, const Operand& x) {   \
+    return unary_into(UnaryOp::name, #name "_out", out, x);         \
+  }
+WEFT_UNARY_OPS(WEFT_DEFINE_UNARY)
+
+Tensor operator-(const Operand& a) { return neg(a); }
+
+Tensor round(const Operand& x, int64_t decimals) {
+  const CallScope call("round", x.where);
+  const Tensor& given = checked(x.tensor());
+  if (decimals == 0) return round(x);
+  if (!is_floating(given.dtype())) {
+    if (decimals > 0) return round(x);
+    check_floating(given);
+  }
+  const Tensor wide = given.to(compute_type(given.dtype()));
+  const double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  const Tensor scaled = decimals > 0 ? wide * scale : wide / scale;
+  const Tensor whole = round(scaled);
+  const Tensor result = decimals > 0 ? whole / scale : whole * scale;
+  return weft::where(isfinite(scaled), result, wide).to(given.dtype());
+}
+const Tensor& round_(const Tensor& x, int64_t decimals, Location where) {
+  const CallScope call("round_", where);
+  return decimals == 0 ? round_(x) : x.copy_(round(x, decimals));
+}
+
+Tensor softplus(const Operand& x, double beta, double threshold) {
+  // By default the threshold only keeps exp from overflowing, which the op does by itself.
+  if (beta == 1 && threshold == 20) return softplus(x);
+  const CallScope call("softplus", x.where);
+  const DType dtype = checked(x.tensor()).dtype();
+  const DType out = is_floating(dtype) ? dtype : default_dtype;
+  const Tensor scaled = x.tensor().to(compute_type(out)) * beta;
+  return weft::where(scaled > threshold, scaled / beta, softplus(scaled) / beta).to(out);
+}
+
+Tensor gelu(const Operand& x, Approximate approximate) {
+  return approximate == Approximate::tanh ? gelu_tanh(x) : gelu_erf(x);
+}
+
+}  // namespace weft

@@ -1,0 +1,318 @@
+#include "../reduce.hpp"
+
+#include "../create.hpp"
+#include "../pointwise.hpp"
+#include "../detail/reducing.hpp"
+
+namespace weft {
+
+Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim) {
+  const int rank = x.dim();
+  bool gone[max_rank] = {};
+  for (const int64_t d : dims) {
+    const int dim = wrap_dim(d, rank);
+    if (std::exchange(gone[dim], true)) {
+      raise<ValueError>({.problem = fmt::format("dimension {} is named twice in {}", d, dims.text())});
+    }
+  }
+  Reduced to;
+  for (int i = 0; i < rank; ++i) {
+    const int64_t size = x.sizes()[i];
+    const bool reduce_this = dims.empty() || gone[i];
+    if (reduce_this) to.count *= size;
+    to.kept.push_back(reduce_this ? 1 : size);
+    if (keepdim || !reduce_this) to.shape.push_back(to.kept[i]);
+  }
+  return to;
+}
+
+Dims reduced_dims(const Dims& kept) {
+  Dims dims;
+  for (int i = 0; i < kept.size(); ++i) {
+    if (kept[i] == 1) dims.push_back(i);
+  }
+  return dims;
+}
+
+View reshaped_view(const View& contiguous, std::span<const int64_t> sizes) {
+  View out;
+  out.data = contiguous.data;
+  Layout& layout = out.layout;
+  layout.dtype = contiguous.layout.dtype;
+  layout.device_type = contiguous.layout.device_type;
+  layout.device_index = contiguous.layout.device_index;
+  layout.host_scalar = contiguous.layout.host_scalar;
+  layout.numel = contiguous.layout.numel;
+  layout.rank = static_cast<uint8_t>(sizes.size());
+  int64_t stride = itemsize(layout.dtype);
+  for (int i = layout.rank - 1; i >= 0; --i) {
+    layout.sizes[i] = sizes[i];
+    layout.strides[i] = stride;
+    stride *= sizes[i];
+  }
+  return out;
+}
+
+Tensor with_shape(const Tensor& contiguous, std::span<const int64_t> sizes) {
+  const View view = reshaped_view(contiguous.raw_view(), sizes);
+  return Tensor::adopt(detail::new_alias(contiguous.impl(), view.layout, view.data));
+}
+
+Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype) {
+  Tensor out = make(to.shape, dtype, x.device());
+  WEFT_KERNEL(reduce, x)(reduction, reshaped_view(out.raw_view(), to.kept), x.raw_view());
+  return out;
+}
+
+namespace {
+
+bool is_wider_float(DType to, DType from) {
+  return is_floating(from) && is_floating(to) && !is_storage_only(from) && itemsize(to) > itemsize(from);
+}
+// Kernels widen as they sum; any other change of dtype is a conversion of its own.
+Tensor in_sum_type(const Tensor& x, DType wanted) {
+  if (WEFT_LIKELY(wanted == x.dtype())) return x;
+  const bool direct =
+      is_wider_float(wanted, x.dtype()) || (!is_floating(wanted) && !is_floating(x.dtype()) && itemsize(wanted) == 8);
+  return direct ? x : x.to(wanted);
+}
+
+// The gradient of a sum, scaled: g repeated over what was reduced.
+struct SpreadBackward {
+  Dims sizes, kept;
+  DType dtype;
+  double divisor;
+  Tensor operator()(Tensor&& g) {
+    Tensor share = divisor == 1 ? std::move(g) : std::move(g) / divisor;
+    return restore_dims(share.to(dtype), kept).expand(sizes);
+  }
+};
+
+Tensor sum_like(Reduction reduction, const Tensor& operand, const Dims& dims, bool keepdim, DType wanted) {
+  const Reduced to = reduced(operand, dims, keepdim);
+  const Tensor x = in_sum_type(operand, wanted);
+  Tensor out = run_reduce(reduction, x, to, wanted);
+  if (should_record(x)) {
+    const double divisor = reduction == Reduction::mean ? static_cast<double>(to.count) : 1;
+    record(out, SpreadBackward{x.shape(), to.kept, x.dtype(), divisor}, x);
+  }
+  return out;
+}
+
+// [rows, n] → the product of each row without the element itself.
+Tensor products_of_others(const Tensor& x) {
+  const int64_t rows = x.sizes()[0], n = x.sizes()[1];
+  const Tensor own = eye(n, n, {DType::boolean, x.device()});
+  const Tensor repeated = x.unsqueeze(1).expand({rows, n, n});
+  return prod(masked_fill(repeated, own, 1), 2);
+}
+
+// The same over any dimensions: they are moved to the end and merged.
+Tensor products_of_others(const Tensor& x, const Dims& kept) {
+  Dims order, back = Dims::filled(x.dim(), 0), moved;
+  int64_t rows = 1;
+  for (const bool last : {false, true}) {
+    for (int i = 0; i < x.dim(); ++i) {
+      if ((kept[i] == 1) != last) continue;
+      if (!last) rows *= kept[i];
+      back[i] = order.size();
+      order.push_back(i);
+      moved.push_back(x.sizes()[i]);
+    }
+  }
+  const Tensor merged = x.permute(order).reshape({rows, x.numel() / std::max<int64_t>(rows, 1)});
+  return products_of_others(merged).reshape(moved).permute(back);
+}
+
+// Products of the other elements where some are zero, without differentiating further.
+Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept) {
+  const Dims dims = reduced_dims(kept);
+  const Tensor zero = x == 0;
+  const Tensor zeros = sum(zero, dims, true);
+  const Tensor rest = prod(masked_fill(x, zero, 1), dims, true);
+  const Tensor lone = logical_and(zero, zeros == 1);
+  return weft::where(lone, rest, weft::where(zero, 0.0, y / x));
+}
+
+// A device is not waited for: it may have some. But what is recorded costs the square of the elements where it has.
+bool has_zeros(const Tensor& x) {
+  if (!x.device().is_cpu() && !recording()) return true;
+  return !all(x).item<bool>();
+}
+
+struct ProdBackward {
+  Saved input;
+  SavedOutput output;
+  Dims kept;
+  Tensor operator()(Node& self, Tensor&& gradient) {
+    const Tensor& x = input.get(self);
+    const Tensor y = restore_dims(output.get(self), kept);
+    const Tensor g = restore_dims(gradient, kept);
+    const bool zeros = x.device().type != DeviceType::meta && has_zeros(x);
+    Tensor dx;
+    if (!zeros) {
+      dx = g * y / x;
+    } else {
+      const Tensor others = recording() ? products_of_others(x, kept) : products_past_zeros(x, y, kept);
+      dx = others * g;
+    }
+    return dx.to(x.dtype());
+  }
+};
+
+Tensor variance_gradient(const Tensor& gradient, const Tensor& x, const Dims& kept, double divisor) {
+  const Tensor wide = to_compute_type(x);
+  const Tensor g = restore_dims(gradient, kept);
+  return ((wide - mean(wide, reduced_dims(kept), true)) * (g * (2 / divisor))).to(x.dtype());
+}
+
+struct VarianceBackward {
+  Saved input;
+  Dims kept;
+  double divisor;
+  Tensor operator()(Node& self, Tensor&& g) { return variance_gradient(g, input.get(self), kept, divisor); }
+};
+
+// g / y where y is not 0, else 0; also when differentiated again.
+Tensor quotient_or_zero(const Tensor& g, const Tensor& y) {
+  const Tensor none = y == 0;
+  const Tensor safe = masked_fill(y, none, 1);
+  return masked_fill(g / safe, none, 0);
+}
+
+struct DeviationBackward {
+  Saved input;
+  SavedOutput output;
+  Dims kept;
+  double divisor;
+  Tensor operator()(Node& self, Tensor&& g) {
+    const Tensor y = output.get(self);
+    const Tensor half = std::move(g) * 0.5;
+    return variance_gradient(quotient_or_zero(half, y), input.get(self), kept, divisor);
+  }
+};
+
+// Unrecorded; by ops where the device has no kernel.
+Tensor run_variance(const Tensor& x, const Reduced& to, double correction, double divisor) {
+  if (const auto kernel = kernels(x.raw_view()).variance; WEFT_LIKELY(kernel != nullptr)) {
+    Tensor out = make(to.shape, x.dtype(), x.device());
+    kernel(reshaped_view(out.raw_view(), to.kept), x.raw_view(), correction);
+    return out;
+  }
+  NoGradGuard unrecorded;
+  const Tensor wide = to_compute_type(x);
+  const Dims dims = reduced_dims(to.kept);
+  const Tensor total = sum(square(wide - mean(wide, dims, true)), dims, true);
+  return with_shape((total / divisor).to(x.dtype()), to.shape);
+}
+
+double variance_divisor(const Reduced& to, double correction) {
+  return std::max(0.0, static_cast<double>(to.count) - correction);
+}
+
+struct LogSumExpBackward {
+  Saved input;
+  SavedOutput output;
+  Dims kept;
+  Tensor operator()(Node& self, Tensor&& g) {
+    const Tensor y = restore_dims(output.get(self), kept);
+    // Over -inf alone no element has a share.
+    const Tensor none = y == -__builtin_inf();
+    const Tensor safe = masked_fill(y, none, 0);
+    return exp(input.get(self) - safe) * restore_dims(g, kept);
+  }
+};
+
+Tensor run_logsumexp(const Tensor& x, const Reduced& to) {
+  NoGradGuard unrecorded;
+  const Dims dims = reduced_dims(to.kept);
+  Tensor peak = zeros(to.kept, {x.dtype(), x.device()});
+  if (x.numel() != 0) {
+    peak = amax(x, dims, true);
+    peak = masked_fill(peak, isinf(peak), 0);
+  }
+  return with_shape(log(sum(exp(x - peak), dims, true)) + peak, to.shape);
+}
+
+Tensor truth(Reduction reduction, const Tensor& x, const Dims& dims, bool keepdim) {
+  return run_reduce(reduction, x, reduced(checked(x), dims, keepdim), DType::boolean);
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, Location where) { return sum(x, {}, false, {}, where); }
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
+  const CallScope call("sum", where);
+  const DType wanted = sum_type(checked(x), dtype);
+  return sum_like(Reduction::sum, x, dims, keepdim, wanted);
+}
+
+Tensor mean(const Tensor& x, Location where) { return mean(x, {}, false, {}, where); }
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
+  const CallScope call("mean", where);
+  const DType wanted = dtype.value_or(checked(x).dtype());
+  if (!is_floating(wanted) || is_storage_only(wanted)) {
+    raise<DTypeError>(
+        {.problem = fmt::format("the mean of a {} tensor as {} has no exact type", name(x.dtype()), name(wanted)),
+         .remedy = "pass a floating dtype, such as weft::f32"});
+  }
+  return sum_like(Reduction::mean, x, dims, keepdim, wanted);
+}
+
+Tensor prod(const Tensor& x, Location where) { return prod(x, {}, false, {}, where); }
+Tensor prod(const Tensor& operand, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
+  const CallScope call("prod", where);
+  const DType wanted = sum_type(checked(operand), dtype);
+  const Reduced to = reduced(operand, dims, keepdim);
+  const Tensor x = in_sum_type(operand, wanted);
+  Tensor out = run_reduce(Reduction::prod, x, to, wanted);
+  if (should_record(x)) record(out, ProdBackward{Saved(x), SavedOutput(out), to.kept}, x);
+  return out;
+}
+
+Tensor any(const Tensor& x, Location where) { return any(x, {}, false, where); }
+Tensor any(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
+  const CallScope call("any", where);
+  return truth(Reduction::any, x, dims, keepdim);
+}
+Tensor all(const Tensor& x, Location where) { return all(x, {}, false, where); }
+Tensor all(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
+  const CallScope call("all", where);
+  return truth(Reduction::all, x, dims, keepdim);
+}
+
+Tensor var(const Tensor& x, Location where) { return var(x, {}, 1, false, where); }
+Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
+  const CallScope call("var", where);
+  check_floating(checked(x));
+  const Reduced to = reduced(x, dims, keepdim);
+  const double divisor = variance_divisor(to, correction);
+  Tensor out = run_variance(x, to, correction, divisor);
+  if (should_record(x)) record(out, VarianceBackward{Saved(x), to.kept, divisor}, x);
+  return out;
+}
+
+Tensor std(const Tensor& x, Location where) { return weft::std(x, {}, 1, false, where); }
+Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
+  const CallScope call("std", where);
+  check_floating(checked(x));
+  const Reduced to = reduced(x, dims, keepdim);
+  const double divisor = variance_divisor(to, correction);
+  Tensor out = sqrt(run_variance(x, to, correction, divisor));
+  if (should_record(x)) {
+    record(out, DeviationBackward{Saved(x), SavedOutput(out), to.kept, divisor}, x);
+  }
+  return out;
+}
+
+Tensor logsumexp(const Tensor& operand, const Dims& dims, bool keepdim, Location where) {
+  const CallScope call("logsumexp", where);
+  const DType dtype = checked(operand).dtype();
+  const Tensor x = is_floating(dtype) ? to_compute_type(operand) : operand.to(default_dtype);
+  const Reduced to = reduced(x, dims, keepdim);
+  Tensor out = run_logsumexp(x, to);
+  if (should_record(x)) record(out, LogSumExpBackward{Saved(x), SavedOutput(out), to.kept}, x);
+  return is_floating(dtype) ? out.to(dtype) : out;
+}
+
+}  // namespace weft

@@ -1,0 +1,133 @@
+// Norms of vectors: sum(|x|^ord)^(1/ord) and its limits.
+#include <cmath>
+
+#include "../detail/records.hpp"
+#include "../detail/reducing.hpp"
+#include "../pointwise.hpp"
+#include "../reduce.hpp"
+
+namespace weft {
+
+namespace {
+
+// d|x|/dx (|x| / norm)^(order - 1) g, where 0 wherever x or the norm is; also when differentiated again.
+struct NormBackward {
+  Saved input;
+  SavedOutput output;
+  Dims kept;
+  double order;
+
+  Tensor operator()(Node& self, Tensor&& g) {
+    const Tensor &x = input.get(self), y = restore_dims(output.get(self), kept);
+    const Tensor none = y == 0;
+    const Tensor safe = masked_fill(y, none, 1);
+    const Tensor share = masked_fill(restore_dims(g, kept), none, 0);
+    if (order == 2) return x * (share / safe);
+    const Tensor zero = x == 0;
+    const Tensor ratio = masked_fill(abs(x), zero, 1) / safe;
+    return masked_fill(sign(x) * pow(ratio, order - 1) * share, zero, 0);
+  }
+};
+
+// |x|^order, to be summed.
+Tensor powers(const Tensor& x, double order) { return order == 2 ? square(x) : pow(abs(x), order); }
+
+Tensor root_of_powers(const Tensor& x, double order, const Dims& dims, bool keepdim) {
+  const Reduced to = reduced(x, dims, keepdim);
+  Tensor total;
+  {
+    NoGradGuard unrecorded;
+    total = run_reduce(Reduction::sum, powers(x, order), to, x.dtype());
+    total = order == 2 ? sqrt(std::move(total)) : pow(total, 1 / order);
+  }
+  if (should_record(x)) record(total, NormBackward{Saved(x), SavedOutput(total), to.kept, order}, x);
+  return total;
+}
+
+// How many elements are not 0; differentiable as every other norm is, its gradient is 0.
+Tensor count_norm(const Tensor& x, const Dims& dims, bool keepdim) {
+  return sum(masked_fill(sign(x), x != 0, 1), dims, keepdim);
+}
+
+Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepdim, std::optional<DType> dtype) {
+  const Tensor given = dtype ? checked(operand).to(*dtype) : checked(operand);
+  check_floating(given);
+  if (std::isnan(order)) raise<ValueError>({.problem = "the order of a norm cannot be NaN"});
+  const Tensor x = to_compute_type(given);
+  Tensor out;
+  if (std::isinf(order)) {
+    const Tensor sizes = abs(x);
+    out = order > 0 ? amax(sizes, dims, keepdim) : amin(sizes, dims, keepdim);
+  } else if (order == 0) {
+    out = count_norm(x, dims, keepdim);
+  } else if (order == 1) {
+    out = sum(abs(x), dims, keepdim);
+  } else {
+    out = root_of_powers(x, order, dims, keepdim);
+  }
+  return out.to(given.dtype());
+}
+
+}  // namespace
+
+Tensor norm(const Tensor& x, Location where) {
+  const CallScope call("norm", where);
+  return norm_of(x, 2, {}, false, {});
+}
+Tensor norm(const Tensor& x, const Dims& dims, Location where) {
+  const CallScope call("norm", where);
+  return norm_of(x, 2, dims, false, {});
+}
+Tensor vector_norm(const Tensor& x, double order, const Dims& dims, bool keepdim, std::optional<DType> dtype,
+                   Location where) {
+  const CallScope call("vector_norm", where);
+  return norm_of(x, order, dims, keepdim, dtype);
+}
+
+namespace {
+
+double order_of(const Value& p) {
+  if (std::holds_alternative<std::monostate>(p)) return 2;
+  const auto* name = std::get_if<std::string>(&p);
+  if (name == nullptr) return detail::unboxed<double>(p, 1);
+  if (*name == "fro") return 2;
+  raise<NotImplementedError>(
+      {.problem = fmt::format("there is no norm '{}' of vectors", *name), .remedy = "use 'fro' or a number"});
+}
+
+std::vector<Values> norm_samples(SampleMaker& make) {
+  const double most = HUGE_VAL;
+  return {{make.tensor({2, 3})},
+          {make.tensor({2, 3, 2}), 2.0, Dims{0, -1}},
+          {make.tensor({2, 3}), int64_t{1}, Dims(1), true},
+          {make.tensor({2, 3}), 3.5, Dims(0)},
+          {make.tensor({2, 3}), 1.5},
+          {make.tensor({2, 3}), 0.5, Dims(1)},
+          {make.tensor({2, 3}), -1.0, Dims(1)},
+          {make.tensor({2, 3}), most},
+          {make.tensor({2, 3}), -most, Dims(-1)},
+          {make.tensor({2, 3}), int64_t{0}, Dims(1)},
+          {make.tensor({})},
+          {make.tensor({0, 2}), 3.0, Dims(0)}};
+}
+
+Tensor call_norm(const Tensor& x, const Value& p, const Dims& dims, bool keepdim, std::optional<DType> dtype) {
+  const CallScope call("norm");
+  return norm_of(x, order_of(p), dims, keepdim, dtype);
+}
+
+constexpr OpRecord records[] = {
+    {"norm", "norm(x, p='fro', dim=None, keepdim=False, *, dtype=None)",
+     "The p-norm over dim, as vector_norm: 'fro' is the Euclidean one.", true, OpRecord::Domain::floating, norm_samples,
+     detail::boxed<call_norm>},
+    {"vector_norm", "vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
+     "sum(|x|^ord)^(1/ord) over dim; the largest or smallest magnitude for an infinite ord, the number of elements "
+     "that are not 0 for 0. 16-bit floats are computed in float32. The gradient at 0 is 0.",
+     true, OpRecord::Domain::floating, norm_samples, detail::boxed<weft::vector_norm>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> vector_norm_records() { return records; }
+
+}  // namespace weft
