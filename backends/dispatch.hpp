@@ -85,6 +85,14 @@ struct AttentionSettings {
   bool causal;  ///< position i of the queries sees keys up to i (top-left aligned)
 };
 
+/// The products of a convolution: y = x * w, and its gradients by data, x = g * w, and by weight, w = x * g.
+enum class Convolution : uint8_t { forward, by_data, by_weight };
+/// By spatial dimension; `padding` is that at the low end, the sizes give the other one.
+struct ConvolutionSteps {
+  int64_t stride[3], padding[3], dilation[3];
+  int64_t groups;
+};
+
 struct KernelTable {
   // Pointwise: floats of 16 bits are computed in f32. A host scalar operand has the compute type of the others.
   void (*unary)(UnaryOp, const View& out, const View& a);
@@ -117,6 +125,12 @@ struct KernelTable {
   /// or stride 0. f16 and bf16 accumulate in f32. K = 0 gives zeros (or the bias).
   void (*matmul)(const View& out, const View& a, const View& b, const View& bias);
 
+  /// Data [batch, groups * channels, spatial ...], weights [groups * outputs, channels, kernel ...], both contiguous,
+  /// with three spatial dimensions, in f32 or f64. `a` and `b` are the operands named above, in that order; `bias`
+  /// [groups * outputs] is of the forward product alone, and its data may be null.
+  void (*convolution)(Convolution, const View& out, const View& a, const View& b, const View& bias,
+                      const ConvolutionSteps&);
+
   // Norms over the last dimension of 2-d views [rows, n]; weight and bias [n], data null where absent.
   // mean and rstd are [rows] in the compute type.
   void (*layer_norm)(const View& out, const View& mean, const View& rstd, const View& x, const View& weight,
@@ -127,6 +141,14 @@ struct KernelTable {
   void (*rms_norm)(const View& out, const View& rstd, const View& x, const View& weight, double epsilon);
   void (*rms_norm_gradient)(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
                             const View& weight);
+
+  /// Over the batch and the length of x [batch, channels, length]. The rest is [channels], contiguous and in the compute
+  /// type; weight and bias may have no data. `variance` is the biased one.
+  void (*batch_norm)(const View& out, const View& mean, const View& variance, const View& x, const View& weight,
+                     const View& bias, double epsilon);
+  /// Any of dx, dweight, dbias may have null data.
+  void (*batch_norm_gradient)(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                              const View& mean, const View& rstd, const View& weight);
 
   /// losses [rows] and log_sum_exp [rows] in the compute type from logits [rows, classes] and targets [rows] i64.
   /// Rows whose target is `ignore_index` give 0. A target outside [0, classes) raises IndexError.
@@ -194,9 +216,10 @@ struct KernelTable {
   X(ternary, 1, devices) X(where, 1, devices) X(copy, 1, devices) X(fill, 1, devices) \
   X(reduce, 1, devices) X(arg_reduce, 1, devices) X(variance, 1, devices) X(cumsum, 1, devices) \
   X(softmax, 1, devices) X(softmax_gradient, 1, devices) \
-  X(matmul, 1, devices) \
+  X(matmul, 1, devices) X(convolution, 1, cpu_only) \
   X(layer_norm, 3, devices) X(layer_norm_gradient, 3, devices) \
   X(rms_norm, 2, devices) X(rms_norm_gradient, 2, devices) \
+  X(batch_norm, 3, cpu_only) X(batch_norm_gradient, 3, cpu_only) \
   X(cross_entropy, 2, devices) X(cross_entropy_gradient, 1, devices) \
   X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) X(scatter, 1, devices) \
   X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \

@@ -32,6 +32,8 @@ std::span<const OpRecord> norm_records();
 std::span<const OpRecord> loss_records();
 std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
+std::span<const OpRecord> batch_norm_records();
+std::span<const OpRecord> convolution_records();
 
 /// Options from a record's keywords; options_like takes dtype and device from x where they are not given.
 TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device, bool requires_grad);

@@ -46,7 +46,7 @@ def ramp(t):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("inputs, case", cases())
+@pytest.mark.parametrize("inputs, case", list(cases()))
 def test_results_and_gradients_are_pytorchs(inputs, case):
     given = {name: weft.tensor(data, dtype=getattr(weft, dtype)) for name, (dtype, data) in inputs.items()}
     leaves = {name: t.requires_grad_() for name, t in given.items() if t.dtype is weft.float64}

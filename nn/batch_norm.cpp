@@ -1,0 +1,87 @@
+#include "batch_norm.hpp"
+
+#include "layer-inl.hpp"
+
+namespace weft::nn {
+
+namespace detail {
+
+template <class Self, NormOver over, int least, int most>
+ChannelNorm<Self, over, least, most>::ChannelNorm(int64_t channels, BatchNormSettings settings, Location where)
+    : settings_(settings) {
+  check_size("nn::BatchNorm", "channels", channels, where);
+  if (settings.affine) {
+    weight = ones(channels, {}, where);
+    bias = zeros(channels, {}, where);
+  }
+  if (settings.track_running_stats) {
+    running_mean = zeros(channels, {}, where);
+    running_var = ones(channels, {}, where);
+    num_batches_tracked = zeros({}, {.dtype = DType::i64}, where);
+  }
+  this->register_parameter("weight", weight);
+  this->register_parameter("bias", bias);
+  this->register_buffer("running_mean", running_mean);
+  this->register_buffer("running_var", running_var);
+  this->register_buffer("num_batches_tracked", num_batches_tracked);
+  const std::string momentum = settings.momentum ? python_float(*settings.momentum) : "None";
+  this->set_extra_repr(fmt::format("{}, eps={}, momentum={}, affine={}, track_running_stats={}", channels,
+                                   python_float(settings.eps), momentum, python_bool(settings.affine),
+                                   python_bool(settings.track_running_stats)));
+}
+
+template <class Self, NormOver over, int least, int most>
+Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location where) {
+  if (x.dim() < least || x.dim() > most) {
+    raise<ShapeError>(
+        {.op = "nn::BatchNorm",
+         .problem = fmt::format("x {} has {} dimensions, not {} to {}", x.shape().text(), x.dim(), least, most)},
+        where);
+  }
+  const bool own = this->is_training() || !running_mean.defined();
+  double momentum = settings_.momentum.value_or(0);
+  if (this->is_training() && num_batches_tracked.defined()) {
+    num_batches_tracked.add_(1);
+    if (!settings_.momentum) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>());
+  }
+  if constexpr (over == NormOver::batch) {
+    return batch_norm(x, running_mean, running_var, weight, bias, {own, momentum, settings_.eps}, where);
+  } else {
+    const bool batched = x.dim() == most;
+    const Tensor y = instance_norm(batched ? x : x.unsqueeze(0), running_mean, running_var, weight, bias,
+                                   {own, momentum, settings_.eps}, where);
+    return batched ? y : y.squeeze(0);
+  }
+}
+
+}  // namespace detail
+
+template class detail::ChannelNorm<BatchNorm1d, detail::NormOver::batch, 2, 3>;
+template class detail::ChannelNorm<BatchNorm2d, detail::NormOver::batch, 4, 4>;
+template class detail::ChannelNorm<BatchNorm3d, detail::NormOver::batch, 5, 5>;
+template class detail::ChannelNorm<InstanceNorm1d, detail::NormOver::instance, 2, 3>;
+template class detail::ChannelNorm<InstanceNorm2d, detail::NormOver::instance, 3, 4>;
+template class detail::ChannelNorm<InstanceNorm3d, detail::NormOver::instance, 4, 5>;
+
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, bool affine, Location where)
+    : groups_(groups), eps_(eps) {
+  check_size("nn::GroupNorm", "channels", channels, where);
+  if (groups < 1 || channels % groups != 0) {
+    raise<ValueError>(
+        {.op = "nn::GroupNorm", .problem = fmt::format("{} groups do not divide {} channels", groups, channels)},
+        where);
+  }
+  if (affine) {
+    weight = ones(channels, {}, where);
+    bias = zeros(channels, {}, where);
+  }
+  register_parameter("weight", weight);
+  register_parameter("bias", bias);
+  set_extra_repr(fmt::format("{}, {}, eps={}, affine={}", groups, channels, python_float(eps), python_bool(affine)));
+}
+
+Tensor GroupNorm::forward(const Tensor& x, Location where) const {
+  return group_norm(x, groups_, weight, bias, eps_, where);
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,91 @@
+// Normalisation of channels as layers. weight starts at 1, bias at 0, running means at 0, running variances at 1.
+#pragma once
+
+#include <optional>
+
+#include "../ops/batch_norm.hpp"
+#include "containers.hpp"
+
+namespace weft::nn {
+
+struct BatchNormSettings {
+  double eps = 1e-5;
+  /// The share of a batch in the running statistics; without it they are the means over all batches.
+  std::optional<double> momentum = 0.1;
+  /// Whether there are a weight and a bias.
+  bool affine = true;
+  /// Whether there are running statistics, by which evaluation goes; else x's own serve there too.
+  bool track_running_stats = true;
+};
+
+namespace detail {
+
+enum class NormOver : uint8_t { batch, instance };
+
+/// Of x [N, C, ...] with `least` to `most` dimensions.
+template <class Self, NormOver over, int least, int most>
+class WEFT_API ChannelNorm : public Layer<Self> {
+ public:
+  explicit ChannelNorm(int64_t channels, BatchNormSettings settings = {}, Location where = {});
+  /// In training the running statistics are written. ShapeError for another number of dimensions.
+  Tensor forward(const Tensor& x, Location where);
+
+  Parameter weight, bias;
+  Buffer running_mean, running_var;
+  /// i64 [], how many batches the running statistics saw.
+  Buffer num_batches_tracked;
+
+ private:
+  BatchNormSettings settings_;
+};
+
+}  // namespace detail
+
+/// weft::batch_norm of x [N, C] or [N, C, L].
+struct BatchNorm1d : detail::ChannelNorm<BatchNorm1d, detail::NormOver::batch, 2, 3> {
+  using ChannelNorm::ChannelNorm;
+};
+/// weft::batch_norm of x [N, C, H, W].
+struct BatchNorm2d : detail::ChannelNorm<BatchNorm2d, detail::NormOver::batch, 4, 4> {
+  using ChannelNorm::ChannelNorm;
+};
+/// weft::batch_norm of x [N, C, D, H, W].
+struct BatchNorm3d : detail::ChannelNorm<BatchNorm3d, detail::NormOver::batch, 5, 5> {
+  using ChannelNorm::ChannelNorm;
+};
+
+/// weft::group_norm.
+class WEFT_API GroupNorm : public Layer<GroupNorm> {
+ public:
+  /// ValueError unless groups divides channels.
+  GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5, bool affine = true, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const;
+
+  Parameter weight, bias;
+
+ private:
+  int64_t groups_;
+  double eps_;
+};
+
+/// weft::instance_norm; without weight, bias and running statistics unless asked for.
+struct InstanceNorm1d : detail::ChannelNorm<InstanceNorm1d, detail::NormOver::instance, 2, 3> {
+  explicit InstanceNorm1d(int64_t channels,
+                          BatchNormSettings settings = {.affine = false, .track_running_stats = false},
+                          Location where = {})
+      : ChannelNorm(channels, settings, where) {}
+};
+struct InstanceNorm2d : detail::ChannelNorm<InstanceNorm2d, detail::NormOver::instance, 3, 4> {
+  explicit InstanceNorm2d(int64_t channels,
+                          BatchNormSettings settings = {.affine = false, .track_running_stats = false},
+                          Location where = {})
+      : ChannelNorm(channels, settings, where) {}
+};
+struct InstanceNorm3d : detail::ChannelNorm<InstanceNorm3d, detail::NormOver::instance, 4, 5> {
+  explicit InstanceNorm3d(int64_t channels,
+                          BatchNormSettings settings = {.affine = false, .track_running_stats = false},
+                          Location where = {})
+      : ChannelNorm(channels, settings, where) {}
+};
+
+}  // namespace weft::nn

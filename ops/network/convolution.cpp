@@ -1,0 +1,441 @@
+#include "../convolution.hpp"
+
+#include <algorithm>
+
+#include "../../tensor/checked.hpp"
+#include "../create.hpp"
+#include "../detail/records.hpp"
+#include "../detail/reducing.hpp"
+#include "../matmul.hpp"
+#include "../pointwise.hpp"
+#include "../reduce.hpp"
+
+namespace weft {
+
+ConvolutionPadding::ConvolutionPadding(std::string_view word, Location where) : same(word == "same") {
+  if (same || word == "valid") return;
+  const CallScope call("padding", where);
+  raise<ValueError>({.problem = fmt::format("\"{}\" is neither \"same\" nor \"valid\"", word)});
+}
+
+namespace {
+
+using enum Convolution;
+
+// ---- the three products, by ops that every device has ----
+
+/// Operands with three spatial dimensions.
+struct Sizes {
+  int64_t batch, groups, channels, outputs;
+  int64_t in[3], kernel[3], out[3];
+
+  Sizes(const Dims& x, const Dims& w, const Dims& y, int64_t groups_)
+      : batch(x[0]), groups(groups_), channels(w[1]), outputs(w[0] / groups_) {
+    for (int d = 0; d < 3; ++d) {
+      in[d] = x[2 + d];
+      kernel[d] = w[2 + d];
+      out[d] = y[2 + d];
+    }
+  }
+  int64_t depth() const { return channels * kernel[0] * kernel[1] * kernel[2]; }
+  int64_t positions() const { return out[0] * out[1] * out[2]; }
+};
+
+/// x with the zeros that its kernels reach: [N, C, P0, P1, P2], where every tap of every output lies inside.
+Dims padded_shape(const Sizes& s, const ConvolutionSteps& steps) {
+  Dims shape{s.batch, s.groups * s.channels};
+  for (int d = 0; d < 3; ++d) {
+    const int64_t reach = (s.out[d] - 1) * steps.stride[d] + (s.kernel[d] - 1) * steps.dilation[d] + 1;
+    shape.push_back(std::max(steps.padding[d] + s.in[d], reach));
+  }
+  return shape;
+}
+Tensor middle(Tensor padded, const Sizes& s, const ConvolutionSteps& steps) {
+  for (int d = 0; d < 3; ++d) padded = padded.narrow(2 + d, steps.padding[d], s.in[d]);
+  return padded;
+}
+/// The input under one tap of all outputs.
+Tensor under_tap(Tensor padded, const Sizes& s, const ConvolutionSteps& steps, const int64_t (&tap)[3]) {
+  for (int d = 0; d < 3; ++d) {
+    const int64_t first = tap[d] * steps.dilation[d], last = first + (s.out[d] - 1) * steps.stride[d];
+    padded = padded.slice(2 + d, first, last + 1, steps.stride[d]);
+  }
+  return padded;
+}
+template <class F>
+void for_taps(const Sizes& s, F&& f) {
+  for (int64_t i = 0; i < s.kernel[0]; ++i) {
+    for (int64_t j = 0; j < s.kernel[1]; ++j) {
+      for (int64_t k = 0; k < s.kernel[2]; ++k) f({i, j, k}, (i * s.kernel[1] + j) * s.kernel[2] + k);
+    }
+  }
+}
+
+/// [N, G, channels * taps, positions]: what lies under each weight of each output.
+Tensor columns_of(const Tensor& x, const Sizes& s, const ConvolutionSteps& steps) {
+  const Tensor padded = zeros(padded_shape(s, steps), {x.dtype(), x.device()});
+  middle(padded, s, steps).copy_(x);
+  const int64_t all = s.groups * s.channels, taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
+  const Tensor columns = make(Dims{s.batch, all, taps, s.out[0], s.out[1], s.out[2]}, x.dtype(), x.device());
+  for_taps(s, [&](const int64_t(&tap)[3], int64_t t) { columns.select(2, t).copy_(under_tap(padded, s, steps, tap)); });
+  return columns.view({s.batch, s.groups, s.depth(), s.positions()});
+}
+
+Tensor forward_by_ops(const Tensor& x, const Tensor& w, const Sizes& s, const ConvolutionSteps& steps) {
+  return matmul(w.view({s.groups, s.outputs, s.depth()}), columns_of(x, s, steps));
+}
+
+Tensor by_data_by_ops(const Tensor& g, const Tensor& w, const Sizes& s, const ConvolutionSteps& steps) {
+  const Tensor weights = w.view({s.groups, s.outputs, s.depth()}).transpose(1, 2);
+  const Tensor columns = matmul(weights, g.view({s.batch, s.groups, s.outputs, s.positions()}));
+  const int64_t all = s.groups * s.channels, taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
+  const Tensor by_tap = columns.view({s.batch, all, taps, s.out[0], s.out[1], s.out[2]});
+  const Tensor padded = zeros(padded_shape(s, steps), {g.dtype(), g.device()});
+  for_taps(s, [&](const int64_t(&tap)[3], int64_t t) { under_tap(padded, s, steps, tap).add_(by_tap.select(2, t)); });
+  return middle(padded, s, steps);
+}
+
+Tensor by_weight_by_ops(const Tensor& x, const Tensor& g, const Sizes& s, const ConvolutionSteps& steps) {
+  const Tensor columns = columns_of(x, s, steps).transpose(2, 3);
+  return sum(matmul(g.view({s.batch, s.groups, s.outputs, s.positions()}), columns), 0);
+}
+
+// ---- recorded ----
+
+Tensor product_of(Convolution product, const Tensor& a, const Tensor& b, const Tensor& bias, const Dims& shape,
+                  const ConvolutionSteps& steps);
+
+/// The products are linear in both operands, and the gradients of each are the other two.
+struct ConvolutionBackward {
+  Convolution product;
+  ConvolutionSteps steps;
+  Saved a, b;
+  Dims a_shape, b_shape;
+
+  Tensor times(Convolution other, const Tensor& left, const Tensor& right, const Dims& shape) const {
+    return product_of(other, left, right, {}, shape, steps);
+  }
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Tensor& g = incoming[0];
+    if (self.wants(0)) {
+      const Tensor& other = b.get(self);
+      outgoing[0] = product == forward   ? times(by_data, g, other, a_shape)
+                    : product == by_data ? times(forward, g, other, a_shape)
+                                         : times(by_data, other, g, a_shape);
+    }
+    if (self.wants(1)) {
+      const Tensor& other = a.get(self);
+      outgoing[1] = product == forward   ? times(by_weight, other, g, b_shape)
+                    : product == by_data ? times(by_weight, g, other, b_shape)
+                                         : times(forward, other, g, b_shape);
+    }
+    if (self.edge_count > 2 && self.wants(2)) outgoing[2] = sum(g, {0, 2, 3, 4});
+  }
+};
+
+Tensor product_of(Convolution product, const Tensor& left, const Tensor& right, const Tensor& bias, const Dims& shape,
+                  const ConvolutionSteps& steps) {
+  const Tensor a = left.contiguous(), b = right.contiguous();
+  const Dims& x = product == by_data ? shape : a.shape();
+  const Dims& w = product == by_weight ? shape : b.shape();
+  const Dims& y = product == forward ? shape : product == by_data ? a.shape() : b.shape();
+  Tensor out;
+  {
+    const NoGradGuard unrecorded;
+    if (const auto kernel = kernels(a.raw_view()).convolution; kernel != nullptr) {
+      out = make(shape, a.dtype(), a.device());
+      const Tensor dense = bias.defined() ? bias.contiguous() : Tensor();
+      kernel(product, out.raw_view(), a.raw_view(), b.raw_view(), bias.defined() ? dense.raw_view() : View(), steps);
+    } else {
+      const Sizes s(x, w, y, steps.groups);
+      out = (product == forward   ? forward_by_ops(a, b, s, steps)
+             : product == by_data ? by_data_by_ops(a, b, s, steps)
+                                  : by_weight_by_ops(a, b, s, steps))
+                .reshape(shape);
+      if (bias.defined()) out.add_(bias.view({-1, 1, 1, 1}));
+    }
+  }
+  if (!should_record(a, b, bias)) return out;
+  const bool data_wanted = needs_gradient(a.impl()), weight_wanted = needs_gradient(b.impl());
+  ConvolutionBackward backward{
+      product, steps, weight_wanted ? Saved(a) : Saved(), data_wanted ? Saved(b) : Saved(), a.shape(), b.shape()};
+  if (bias.defined()) record(out, std::move(backward), a, b, bias);
+  else record(out, std::move(backward), a, b);
+  return out;
+}
+
+// ---- the public functions ----
+
+[[noreturn]] void raise_operands(const std::string& problem, const Tensor& x, const Tensor& weight) {
+  raise<ShapeError>(
+      {.problem = problem, .details = fmt::format("x {}, weight {}", x.shape().text(), weight.shape().text())});
+}
+
+/// One number for each spatial dimension, at least `least`.
+Dims for_each_dim(const char* what, const Dims& given, int dims, int64_t least) {
+  if (given.size() != 1 && given.size() != dims) {
+    raise<ValueError>({.problem = fmt::format("{} has {} numbers for {} dimensions", what, given.size(), dims)});
+  }
+  Dims all;
+  for (int d = 0; d < dims; ++d) {
+    const int64_t value = given[given.size() == 1 ? 0 : d];
+    if (value < least) {
+      raise<ValueError>({.problem = fmt::format("{} is {}, not at least {}", what, value, least)});
+    }
+    all.push_back(value);
+  }
+  return all;
+}
+
+void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, int dims) {
+  check_floating(checked(x));
+  check_floating(checked(weight));
+  check_same_device({&x, &weight, &bias});
+  for (const Tensor* t : {&weight, &bias}) {
+    if (!t->defined() || t->dtype() == x.dtype()) continue;
+    raise<DTypeError>({.problem = fmt::format("x is {} and {} {}", name(x.dtype()),
+                                              t == &bias ? "the bias" : "the weight", name(t->dtype()))});
+  }
+  if (weight.dim() != dims + 2 || (x.dim() != dims + 2 && x.dim() != dims + 1)) {
+    raise_operands(fmt::format("x needs {} or {} dimensions and the weight {}", dims + 1, dims + 2, dims + 2), x,
+                   weight);
+  }
+}
+
+void check_bias(const Tensor& bias, int64_t outputs) {
+  if (!bias.defined() || bias.shape() == Dims(outputs)) return;
+  raise<ShapeError>({.problem = fmt::format("the bias has shape {}, not [{}]", bias.shape().text(), outputs)});
+}
+
+void check_groups(const Tensor& x, const Tensor& weight, int64_t groups, int64_t split) {
+  if (groups < 1) raise<ValueError>({.problem = fmt::format("groups is {}, not at least 1", groups)});
+  if (split % groups != 0) raise_operands(fmt::format("{} are not divisible into {} groups", split, groups), x, weight);
+}
+
+int64_t size_of(Checked size, const Tensor& x, const Tensor& weight) {
+  if (!size.fits()) raise_operands("the result's size overflows", x, weight);
+  return size.value();
+}
+
+/// Sizes and steps of all three dimensions; those that are not there have size 1.
+struct Plan {
+  Dims x{1, 1, 1, 1, 1}, weight{1, 1, 1, 1, 1}, result{1, 1, 1, 1, 1};
+  ConvolutionSteps steps{{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 1};
+};
+
+/// The plan without the result's spatial sizes and the steps' padding. x is batched.
+Plan plan_of(const Tensor& x, const Tensor& weight, const Dims& stride, const Dims& dilation, int64_t groups) {
+  Plan plan;
+  plan.steps.groups = groups;
+  for (int d = 0; d < 2; ++d) {
+    plan.x[d] = x.size(d);
+    plan.weight[d] = weight.size(d);
+  }
+  const int first = 3 - stride.size();
+  for (int d = 0; d < stride.size(); ++d) {
+    plan.x[2 + first + d] = x.size(2 + d);
+    plan.weight[2 + first + d] = weight.size(2 + d);
+    if (weight.size(2 + d) < 1) raise_operands("a kernel of no elements", x, weight);
+    plan.steps.stride[first + d] = stride[d];
+    plan.steps.dilation[first + d] = dilation[d];
+  }
+  return plan;
+}
+
+/// What a kernel covers along d.
+Checked extent(const Plan& plan, int d) { return Checked(plan.steps.dilation[d]) * (plan.weight[2 + d] - 1) + 1; }
+
+/// The result without the dimensions that the plan added.
+Dims result_shape(const Plan& plan, int dims, bool batched) {
+  Dims shape;
+  if (batched) shape.push_back(plan.result[0]);
+  shape.push_back(plan.result[1]);
+  for (int d = 3 - dims; d < 3; ++d) shape.push_back(plan.result[2 + d]);
+  return shape;
+}
+
+Tensor run(Convolution product, const Plan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
+           const Dims& shape) {
+  const Tensor a = to_compute_type(x).reshape(plan.x), b = to_compute_type(weight).reshape(plan.weight);
+  const Tensor c = bias.defined() ? to_compute_type(bias) : bias;
+  Tensor out = product_of(product, a, b, product == forward ? c : Tensor(), plan.result, plan.steps);
+  if (product != forward && c.defined()) out = std::move(out) + c.view({-1, 1, 1, 1});
+  return out.to(x.dtype()).reshape(shape);
+}
+
+template <int dims>
+Tensor convolve(const char* op, const Tensor& operand, const Tensor& weight, const Tensor& bias,
+                const ConvolutionOptions& options, Location where) {
+  const CallScope call(op, where);
+  check_operands(operand, weight, bias, dims);
+  const bool batched = operand.dim() == dims + 2;
+  const Tensor x = batched ? operand : operand.unsqueeze(0);
+  const Dims stride = for_each_dim("the stride", options.stride, dims, 1);
+  const Dims dilation = for_each_dim("the dilation", options.dilation, dims, 1);
+  const Dims padding = for_each_dim("the padding", options.padding.sizes, dims, 0);
+  check_groups(x, weight, options.groups, weight.size(0));
+  if (Checked channels = Checked(weight.size(1)) * options.groups; !channels.fits() || channels.value() != x.size(1)) {
+    raise_operands(fmt::format("x has {} channels, the weight takes {} in each of {} groups", x.size(1), weight.size(1),
+                               options.groups),
+                   operand, weight);
+  }
+  check_bias(bias, weight.size(0));
+  Plan plan = plan_of(x, weight, stride, dilation, options.groups);
+  plan.result[0] = x.size(0);
+  plan.result[1] = weight.size(0);
+  for (int d = 0; d < dims; ++d) {
+    const int at = 3 - dims + d;
+    const Checked reach = extent(plan, at) - 1;
+    if (options.padding.same && stride[d] != 1) {
+      raise<ValueError>({.problem = "padding \"same\" goes with a stride of 1 only"});
+    }
+    const Checked around = options.padding.same ? reach : Checked(padding[d]) * 2;
+    plan.steps.padding[at] = options.padding.same ? size_of(reach, x, weight) / 2 : padding[d];
+    const int64_t room = size_of(Checked(x.size(2 + d)) + around - reach, x, weight);
+    if (room < 1) raise_operands("the kernel is larger than the padded data", operand, weight);
+    plan.result[2 + at] = (room - 1) / stride[d] + 1;
+  }
+  return run(forward, plan, x, weight, bias, result_shape(plan, dims, batched));
+}
+
+template <int dims>
+Tensor convolve_transposed(const char* op, const Tensor& operand, const Tensor& weight, const Tensor& bias,
+                           const TransposedConvolutionOptions& options, Location where) {
+  const CallScope call(op, where);
+  check_operands(operand, weight, bias, dims);
+  const bool batched = operand.dim() == dims + 2;
+  const Tensor x = batched ? operand : operand.unsqueeze(0);
+  const Dims stride = for_each_dim("the stride", options.stride, dims, 1);
+  const Dims dilation = for_each_dim("the dilation", options.dilation, dims, 1);
+  const Dims padding = for_each_dim("the padding", options.padding, dims, 0);
+  const Dims added = for_each_dim("the output padding", options.output_padding, dims, 0);
+  check_groups(x, weight, options.groups, weight.size(0));
+  if (weight.size(0) != x.size(1)) {
+    raise_operands(fmt::format("x has {} channels, the weight takes {}", x.size(1), weight.size(0)), operand, weight);
+  }
+  const int64_t outputs = size_of(Checked(weight.size(1)) * options.groups, x, weight);
+  check_bias(bias, outputs);
+  Plan plan = plan_of(x, weight, stride, dilation, options.groups);
+  plan.result[0] = x.size(0);
+  plan.result[1] = outputs;
+  for (int d = 0; d < dims; ++d) {
+    const int at = 3 - dims + d;
+    if (added[d] >= std::max(stride[d], dilation[d])) {
+      raise<ValueError>({.problem = fmt::format("the output padding {} is not below the stride {} or the dilation {}",
+                                                added[d], stride[d], dilation[d])});
+    }
+    plan.steps.padding[at] = padding[d];
+    const Checked size = Checked(x.size(2 + d) - 1) * stride[d] - Checked(padding[d]) * 2 + extent(plan, at) + added[d];
+    plan.result[2 + at] = size_of(size, x, weight);
+    if (size.value() < 1 || x.size(2 + d) < 1) raise_operands("the result would have no elements", operand, weight);
+  }
+  return run(by_data, plan, x, weight, bias, result_shape(plan, dims, batched));
+}
+
+}  // namespace
+
+#define WEFT_CONVOLUTION(dims)                                                                                \
+  Tensor conv##dims##d(const Tensor& x, const Tensor& weight, const Tensor& bias, ConvolutionOptions options, \
+                       Location where) {                                                                      \
+    return convolve<dims>("conv" #dims "d", x, weight, bias, options, where);                                 \
+  }                                                                                                           \
+  Tensor conv_transpose##dims##d(const Tensor& x, const Tensor& weight, const Tensor& bias,                   \
+                                 TransposedConvolutionOptions options, Location where) {                      \
+    return convolve_transposed<dims>("conv_transpose" #dims "d", x, weight, bias, options, where);            \
+  }
+WEFT_CONVOLUTION(1)
+WEFT_CONVOLUTION(2)
+WEFT_CONVOLUTION(3)
+#undef WEFT_CONVOLUTION
+
+namespace detail {
+template <>
+struct Unbox<ConvolutionPadding> {
+  static constexpr ArgumentType type{ArgumentType::Kind::any};
+  static ConvolutionPadding from(const Value& v) {
+    if (auto* word = std::get_if<std::string>(&v)) return ConvolutionPadding(*word, current_call.where);
+    return dims_in(v);
+  }
+};
+}  // namespace detail
+
+namespace {
+
+template <auto function>
+constexpr BoxedFunction boxed_convolution =
+    detail::boxed<+[](const Tensor& x, const Tensor& weight, const Tensor& bias, Dims stride,
+                      ConvolutionPadding padding, Dims dilation, int64_t groups) {
+      return function(x, weight, bias, {stride, padding, dilation, groups}, detail::current_call.where);
+    }>;
+template <auto function>
+constexpr BoxedFunction boxed_transposed =
+    detail::boxed<+[](const Tensor& x, const Tensor& weight, const Tensor& bias, Dims stride, Dims padding,
+                      Dims output_padding, int64_t groups, Dims dilation) {
+      return function(x, weight, bias, {stride, padding, output_padding, groups, dilation}, detail::current_call.where);
+    }>;
+
+Dims with_spatial(int64_t a, int64_t b, int dims, int64_t size) {
+  Dims shape{a, b};
+  for (int d = 0; d < dims; ++d) shape.push_back(size - d);
+  return shape;
+}
+
+template <int dims>
+std::vector<Values> convolution_samples(SampleMaker& make) {
+  const auto x = [&](int64_t n, int64_t c) { return make.tensor(with_spatial(n, c, dims, 5)); };
+  const auto w = [&](int64_t o, int64_t c, int64_t size) {
+    return make.tensor(Dims::filled(dims + 2, size), -1, 1)
+        .narrow(0, 0, std::min(o, size))
+        .narrow(1, 0, std::min(c, size))
+        .contiguous();
+  };
+  std::vector<Values> all = {{x(2, 2), w(2, 2, 2), make.tensor({2})},
+                             {x(1, 3), w(2, 3, 3), std::monostate{}, int64_t{2}, int64_t{1}},
+                             {x(2, 1), w(1, 1, 2), make.tensor({1}), int64_t{1}, std::string("same")},
+                             {x(1, 2), w(2, 1, 2), make.tensor({2}), int64_t{1}, int64_t{2}, int64_t{2}, int64_t{2}},
+                             {x(0, 2), w(2, 2, 2), make.tensor({2})}};
+  all.push_back({x(1, 2).select(0, 0).contiguous(), w(1, 2, 2)});
+  return all;
+}
+template <int dims>
+std::vector<Values> transposed_samples(SampleMaker& make) {
+  const auto x = [&](int64_t n, int64_t c) { return make.tensor(with_spatial(n, c, dims, 4)); };
+  const auto w = [&](int64_t c, int64_t o, int64_t size) {
+    return make.tensor(Dims::filled(dims + 2, size), -1, 1)
+        .narrow(0, 0, std::min(c, size))
+        .narrow(1, 0, std::min(o, size))
+        .contiguous();
+  };
+  return {{x(2, 2), w(2, 2, 2), make.tensor({2})},
+          {x(1, 2), w(2, 1, 3), std::monostate{}, int64_t{2}, int64_t{1}, int64_t{1}},
+          {x(1, 2), w(2, 2, 2), make.tensor({4}), int64_t{1}, int64_t{0}, int64_t{0}, int64_t{2}, int64_t{2}},
+          {x(1, 2).select(0, 0).contiguous(), w(2, 1, 2), make.tensor({1})}};
+}
+
+#define WEFT_CONVOLUTION_RECORDS(dims, sizes, kernel)                                                                  \
+  {"conv" #dims "d",                                                                                                   \
+   "conv" #dims "d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)",                                  \
+   "The sums of x [N, C, " sizes "] under the kernels of weight [O, C / groups, " kernel                               \
+   "], plus bias [O]. padding "                                                                                        \
+   "is in zeros, or \"same\" or \"valid\". 16-bit floats are computed in float32 and rounded once.",                   \
+   true,                                                                                                               \
+   OpRecord::Domain::floating,                                                                                         \
+   convolution_samples<dims>,                                                                                          \
+   boxed_convolution<conv##dims##d>},                                                                                  \
+  {                                                                                                                    \
+    "conv_transpose" #dims "d",                                                                                        \
+        "conv_transpose" #dims "d(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)", \
+        "The gradient of conv" #dims "d by its data: x [N, C, " sizes                                                  \
+        "] spread by the kernels of weight "                                                                           \
+        "[C, O / groups, " kernel "], plus bias [O].",                                                                 \
+        true, OpRecord::Domain::floating, transposed_samples<dims>, boxed_transposed<conv_transpose##dims##d>          \
+  }
+constexpr OpRecord records[] = {WEFT_CONVOLUTION_RECORDS(1, "L", "K"), WEFT_CONVOLUTION_RECORDS(2, "H, W", "KH, KW"),
+                                WEFT_CONVOLUTION_RECORDS(3, "D, H, W", "KD, KH, KW")};
+#undef WEFT_CONVOLUTION_RECORDS
+
+}  // namespace
+
+std::span<const OpRecord> convolution_records() { return records; }
+
+}  // namespace weft
