@@ -142,8 +142,8 @@ struct KernelTable {
   void (*rms_norm_gradient)(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
                             const View& weight);
 
-  /// Over the batch and the length of x [batch, channels, length]. The rest is [channels], contiguous and in the compute
-  /// type; weight and bias may have no data. `variance` is the biased one.
+  /// Over the batch and the length of x [batch, channels, length]. The rest is [channels], contiguous and in the
+  /// compute type; weight and bias may have no data. `variance` is the biased one.
   void (*batch_norm)(const View& out, const View& mean, const View& variance, const View& x, const View& weight,
                      const View& bias, double epsilon);
   /// Any of dx, dweight, dbias may have null data.
