@@ -1,5 +1,7 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
+#include "../nn/batch_norm.hpp"
+#include "../nn/convolution.hpp"
 #include "../nn/layers.hpp"
 #include "../nn/open_module.hpp"
 #include "../nn/transformer.hpp"
@@ -281,6 +283,36 @@ void bind_layers(nb::module_& m) {
       },
       nb::arg("shape"), nb::arg("eps").none(), nb::arg("affine"));
   m.def("_dropout", [](double p) { return made<nn::Dropout>(p); });
+  m.def("_conv", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, nb::object padding,
+                    const Sizes& dilation, int64_t groups, bool bias) {
+    nn::ConvOptions options{.stride = dims_of(stride), .dilation = dims_of(dilation), .groups = groups, .bias = bias};
+    if (nb::isinstance<nb::str>(padding)) options.padding = ConvolutionPadding(nb::cast<std::string>(padding), here());
+    else options.padding = dims_of(nb::cast<Sizes>(padding));
+    if (kernel.size() == 1) return made<nn::Conv1d>(in, out, dims_of(kernel), options);
+    if (kernel.size() == 2) return made<nn::Conv2d>(in, out, dims_of(kernel), options);
+    return made<nn::Conv3d>(in, out, dims_of(kernel), options);
+  });
+  m.def("_conv_transpose", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, const Sizes& padding,
+                              const Sizes& output_padding, int64_t groups, bool bias, const Sizes& dilation) {
+    const nn::ConvTransposeOptions options{.stride = dims_of(stride),
+                                           .padding = dims_of(padding),
+                                           .output_padding = dims_of(output_padding),
+                                           .groups = groups,
+                                           .bias = bias,
+                                           .dilation = dims_of(dilation)};
+    if (kernel.size() == 1) return made<nn::ConvTranspose1d>(in, out, dims_of(kernel), options);
+    if (kernel.size() == 2) return made<nn::ConvTranspose2d>(in, out, dims_of(kernel), options);
+    return made<nn::ConvTranspose3d>(in, out, dims_of(kernel), options);
+  });
+  m.def(
+      "_batch_norm",
+      [](int64_t channels, double eps, std::optional<double> momentum, bool affine, bool track) {
+        return made<nn::BatchNorm2d>(channels, nn::BatchNormSettings{eps, momentum, affine, track});
+      },
+      nb::arg("channels"), nb::arg("eps"), nb::arg("momentum").none(), nb::arg("affine"), nb::arg("track"));
+  m.def("_group_norm", [](int64_t groups, int64_t channels, double eps, bool affine) {
+    return made<nn::GroupNorm>(groups, channels, eps, affine);
+  });
   m.def("_transformer_block", [](int64_t width, int64_t heads, int64_t hidden, bool causal, double dropout, bool bias) {
     const nn::TransformerBlock block(width, heads,
                                      {.hidden = hidden, .causal = causal, .dropout = dropout, .bias = bias}, here());

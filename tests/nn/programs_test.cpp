@@ -273,6 +273,57 @@ TEST(FindTheNan, TellsItsUse) {
   EXPECT_NE(run(folder, "weft-find-the-nan --folder").code, 0);
 }
 
+class Vision : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(examples + "weft-vision")) GTEST_SKIP() << "weft-vision was not built";
+  }
+  TemporaryFolder folder;
+};
+
+// Of what the program itself prints: "test accuracy 97.00 %".
+double accuracy(const std::string& words) {
+  std::smatch found;
+  const std::string last = words.substr(words.rfind("test accuracy"));
+  return std::regex_search(last, found, std::regex(R"(test accuracy ([0-9.]+) %)")) ? std::stod(found[1]) : -1;
+}
+
+TEST_F(Vision, LearnsDrawnDigitsAndLeavesPictures) {
+  const Outcome outcome = run(folder, "weft-vision --images 1200 --epochs 3 --out r");
+  ASSERT_EQ(outcome.code, 0) << outcome.words;
+  EXPECT_GT(accuracy(outcome.words), 80) << outcome.words;
+  for (const char* picture : {"confusion.svg", "filters.svg", "mistakes.svg"}) {
+    EXPECT_THAT(read_bytes(folder / "r" / picture), HasSubstr("</svg>")) << picture;
+  }
+}
+
+std::string idx(const std::vector<int>& sizes, const std::string& bytes) {
+  std::string out{'\0', '\0', '\x08', static_cast<char>(sizes.size())};
+  for (const int size : sizes) out += {'\0', '\0', static_cast<char>(size >> 8), static_cast<char>(size & 255)};
+  return out + bytes;
+}
+
+TEST_F(Vision, ReadsTheFilesOfMnist) {
+  constexpr int count = 300;
+  std::string pixels(count * 28 * 28, '\0'), labels(count, '\0');
+  for (int i = 0; i < count; ++i) {  // a bar whose row tells the class
+    labels[static_cast<size_t>(i)] = static_cast<char>(i % 10);
+    for (int x = 0; x < 28; ++x) pixels[static_cast<size_t>((i * 28 + i % 10 * 2 + 4) * 28 + x)] = '\xFF';
+  }
+  for (const std::string part : {"train", "t10k"}) {
+    write_bytes(folder / (part + "-images-idx3-ubyte"), idx({count, 28, 28}, pixels));
+    write_bytes(folder / (part + "-labels-idx1-ubyte"), idx({count}, labels));
+  }
+  const Outcome outcome = run(folder, "weft-vision --data . --epochs 4 --out r");
+  ASSERT_EQ(outcome.code, 0) << outcome.words;
+  EXPECT_GT(accuracy(outcome.words), 95) << outcome.words;
+  write_bytes(folder / "t10k-labels-idx1-ubyte", idx({count - 1}, labels.substr(1)));
+  const Outcome refused = run(folder, "weft-vision --data . --out r");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("one label"));
+  EXPECT_THAT(run(folder, "weft-vision --data absent --out r").words, HasSubstr("absent/train-images-idx3-ubyte"));
+}
+
 TEST(TrainingLoop, LearnsXor) {
   if (!std::filesystem::exists(examples + "weft-training-loop")) GTEST_SKIP() << "weft-training-loop was not built";
   const TemporaryFolder folder;

@@ -12,95 +12,113 @@
 namespace weft::cpu {
 namespace {
 
-/// Positions of the result in one block, and bytes of its columns.
-constexpr int64_t most_positions = 128, column_bytes = 1 << 18;
+/// Positions of the result in one block, and about as many weights: their columns stay in the cache.
+constexpr int64_t most_positions = 128, most_weights = 384;
 
 int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Splits n into equal blocks of at most `most`, multiples of 16 but for the last.
 int64_t block_of(int64_t n, int64_t most) { return std::min(n, (divided_up(n, divided_up(n, most)) + 15) / 16 * 16); }
 
-/// Calls f(row of the columns, channel, tap along 0, 1 and 2) for the weights [begin, end) of an output.
-template <class F>
-void for_weights(const ConvolutionShape& s, int64_t begin, int64_t end, F&& f) {
-  for (int64_t p = begin; p < end; ++p) {
-    int64_t rest = p;
-    const int64_t k2 = rest % s.kernel[2];
-    rest /= s.kernel[2];
-    const int64_t k1 = rest % s.kernel[1];
-    rest /= s.kernel[1];
-    f(p - begin, rest / s.kernel[0], rest % s.kernel[0], k1, k2);
-  }
-}
+/// A run of results along the last dimension, under one tap: `at` is its place in the block, `under` that of the input
+/// under output 0 of the line, in a channel. The outputs [begin, end) of [first, last) lie on data.
+struct Run {
+  int64_t tap, at, under, first, begin, end, last;
+};
 
-/// Calls f(offset in the block, offset in a channel of the input or -1 where all of it is padding, first inner output,
-/// count, range that is inside) for the runs along the last dimension that make up the outputs [begin, end).
+/// Calls f(run) for the runs that make up the outputs [from, to), under every tap.
 template <class F>
-void for_runs(const ConvolutionShape& s, int64_t begin, int64_t end, int64_t k0, int64_t k1, int64_t k2, F&& f) {
-  for (int64_t position = begin; position < end;) {
-    const int64_t o2 = position % s.out[2], line = position / s.out[2];
-    const int64_t count = std::min(s.out[2] - o2, end - position);
-    const int64_t i0 = s.under(0, line / s.out[1], k0), i1 = s.under(1, line % s.out[1], k1);
-    const bool there = i0 >= 0 && i0 < s.in[0] && i1 >= 0 && i1 < s.in[1];
-    const auto range = s.inside(2, k2, o2, o2 + count);
-    f(position - begin, there ? (i0 * s.in[1] + i1) * s.in[2] : -1, o2, count, range);
-    position += count;
-  }
-}
-
-/// columns[weight p - from][position - begin] = the input under it.
-template <class T>
-void gather_columns(const ConvolutionShape& s, const T* x, int64_t from, int64_t to, int64_t begin, int64_t end,
-                    T* columns, int64_t row) {
-  const int64_t size = s.in_size(), stride = s.steps.stride[2];
-  for_weights(s, from, to, [&](int64_t p, int64_t c, int64_t k0, int64_t k1, int64_t k2) {
-    for_runs(s, begin, end, k0, k1, k2, [&](int64_t at, int64_t line, int64_t o2, int64_t count, auto range) {
-      T* const run = columns + p * row + at - o2;
-      if (line < 0) return void(std::fill_n(run + o2, count, T(0)));
-      const T* const under = x + c * size + line;
-      std::fill(run + o2, run + range.begin, T(0));
-      if (stride == 1) {
-        if (range.end > range.begin) {
-          std::memcpy(run + range.begin, under + s.under(2, range.begin, k2),
-                      static_cast<size_t>(range.end - range.begin) * sizeof(T));
+void for_runs(const ConvolutionShape& s, int64_t from, int64_t to, F&& f) {
+  int64_t tap = 0;
+  for (int64_t k0 = 0; k0 < s.kernel[0]; ++k0) {
+    for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
+      for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2, ++tap) {
+        const auto inside = s.inside(2, k2, 0, s.out[2]);
+        int64_t line = from / s.out[2], first = from % s.out[2], o0 = line / s.out[1], o1 = line % s.out[1];
+        for (int64_t position = from; position < to; first = 0) {
+          const int64_t last = std::min(s.out[2], first + to - position);
+          const int64_t i0 = s.under(0, o0, k0), i1 = s.under(1, o1, k1);
+          const bool there = i0 >= 0 && i0 < s.in[0] && i1 >= 0 && i1 < s.in[1];
+          const int64_t begin = there ? std::clamp(inside.begin, first, last) : last;
+          f(Run{tap, position - from, (i0 * s.in[1] + i1) * s.in[2] + s.under(2, 0, k2), first, begin,
+                there ? std::clamp(inside.end, begin, last) : last, last});
+          position += last - first;
+          if (++o1 == s.out[1]) o1 = 0, ++o0;
         }
-      } else {
-        for (int64_t o = range.begin; o < range.end; ++o) run[o] = under[s.under(2, o, k2)];
       }
-      std::fill(run + range.end, run + o2 + count, T(0));
-    });
+    }
+  }
+}
+
+/// columns[(channel, tap)][position - from] = the input under it, for `channels` channels from x on.
+template <class T>
+void gather_columns(const ConvolutionShape& s, const T* x, int64_t channels, int64_t from, int64_t to, T* columns,
+                    int64_t row) {
+  const int64_t size = s.in_size(), stride = s.steps.stride[2], apart = s.taps() * row;
+  for_runs(s, from, to, [&](const Run& run) {
+    T* out = columns + run.tap * row + run.at - run.first;
+    const T* in = x + run.under;
+    const int64_t count = run.end - run.begin;
+    for (int64_t c = 0; c < channels; ++c, out += apart, in += size) {
+      for (int64_t o = run.first; o < run.begin; ++o) out[o] = T(0);
+      T* const to_run = out + run.begin;
+      const T* const from_run = in + run.begin * stride;
+      if (stride == 1) {
+        for (int64_t i = 0; i < count; ++i) to_run[i] = from_run[i];
+      } else {
+        for (int64_t i = 0; i < count; ++i) to_run[i] = from_run[i * stride];
+      }
+      for (int64_t o = run.end; o < run.last; ++o) out[o] = T(0);
+    }
   });
 }
 
 /// The inverse: adds the columns to the input's gradient.
 template <class T>
-void scatter_columns(const ConvolutionShape& s, const T* columns, int64_t row, int64_t from, int64_t to, int64_t begin,
-                     int64_t end, T* dx) {
-  const int64_t size = s.in_size(), stride = s.steps.stride[2];
-  for_weights(s, from, to, [&](int64_t p, int64_t c, int64_t k0, int64_t k1, int64_t k2) {
-    for_runs(s, begin, end, k0, k1, k2, [&](int64_t at, int64_t line, int64_t o2, int64_t, auto range) {
-      if (line < 0) return;
-      const T* const run = columns + p * row + at - o2;
-      T* const under = dx + c * size + line + s.under(2, 0, k2);
+void scatter_columns(const ConvolutionShape& s, const T* columns, int64_t row, int64_t channels, int64_t from,
+                     int64_t to, T* dx) {
+  const int64_t size = s.in_size(), stride = s.steps.stride[2], apart = s.taps() * row;
+  for_runs(s, from, to, [&](const Run& run) {
+    const T* in = columns + run.tap * row + run.at - run.first + run.begin;
+    T* out = dx + run.under + run.begin * stride;
+    const int64_t count = run.end - run.begin;
+    for (int64_t c = 0; c < channels; ++c, in += apart, out += size) {
       if (stride == 1) {
-        for (int64_t o = range.begin; o < range.end; ++o) under[o] += run[o];
+        for (int64_t i = 0; i < count; ++i) out[i] += in[i];
       } else {
-        for (int64_t o = range.begin; o < range.end; ++o) under[o * stride] += run[o];
+        for (int64_t i = 0; i < count; ++i) out[i * stride] += in[i];
       }
-    });
+    }
   });
 }
 
-/// c += a b, or c = a b where it is the first part.
+/// c += a b, or c = a b where it is the first part; rows of a and b have unit stride.
 template <class T>
 void multiply(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, bool adds, T* c, int64_t row) {
-  gemm<T>(GemmCode::native, m, n, k, a, b, adds ? Addend<T>{c, row} : Addend<T>{}, c, row);
+  const Addend<T> start = adds ? Addend<T>{c, row} : Addend<T>{};
+  // Columns are read where they lie, but for weights whose rows would push each other out of the cache.
+  if (m > 1 && n > 1 && a.row * static_cast<int64_t>(sizeof(T)) % 4096 != 0) {
+    panels_gemm(m, n, k, a, Panels<T>{b.data, 1, b.row}, start, c, row);
+  } else {
+    native_gemm(m, n, k, a, b, start, c, row);
+  }
 }
 
-/// Weights whose columns lie in memory at once, for blocks of n positions.
+/// Channels whose columns lie in memory at once.
+int64_t channels_at_once(const ConvolutionShape& s) {
+  const int64_t most = std::max<int64_t>(1, most_weights / s.taps());
+  return divided_up(s.channels, divided_up(s.channels, most));
+}
+
+/// to[j * rows + i] = from[i * columns + j]
 template <class T>
-int64_t weights_at_once(const ConvolutionShape& s, int64_t n) {
-  return block_of(s.depth(), std::max<int64_t>(16, column_bytes / static_cast<int64_t>(sizeof(T)) / n));
+void transpose(int64_t rows, int64_t columns, const T* from, T* to) {
+  constexpr int64_t tile = 16;
+  for (int64_t i = 0; i < rows; i += tile) {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t r = i; r < std::min(i + tile, rows); ++r) to[j * rows + r] = from[r * columns + j];
+    }
+  }
 }
 
 /// Whether the input itself is the columns: kernels of one weight that touch every position once.
@@ -113,28 +131,28 @@ bool is_product(const ConvolutionShape& s) {
 
 template <class T>
 void forward(const ConvolutionShape& s, T* y, const T* x, const T* w, const T* bias) {
-  const int64_t depth = s.depth(), positions = s.out_size(), n = block_of(positions, most_positions);
-  const int64_t weights = weights_at_once<T>(s, n), blocks = divided_up(positions, n);
+  const int64_t taps = s.taps(), depth = s.depth(), positions = s.out_size(), n = block_of(positions, most_positions);
+  const int64_t channels = channels_at_once(s), blocks = divided_up(positions, n);
   const bool direct = is_product(s);
   parallel_for(s.batch * s.groups * blocks, 1, [&](int64_t first, int64_t last) {
-    const Scratch memory(weights * n * static_cast<int64_t>(sizeof(T)), !direct);
+    const Scratch memory(channels * taps * n * static_cast<int64_t>(sizeof(T)), !direct);
     for (int64_t task = first; task < last; ++task) {
       const int64_t group = task / blocks, g = group % s.groups, begin = task % blocks * n;
       const int64_t count = std::min(n, positions - begin);
-      const T* const from = x + group * s.channels * s.in_size();
       T* const to = y + group * s.outputs * positions + begin;
       for (int64_t o = 0; bias != nullptr && o < s.outputs; ++o) {
         std::fill_n(to + o * positions, count, bias[g * s.outputs + o]);
       }
-      for (int64_t p = 0; p < depth; p += weights) {
-        const int64_t end = std::min(p + weights, depth);
-        Matrix<T> columns{from + p * s.in_size() + begin, positions, 1};
+      for (int64_t c = 0; c < s.channels; c += channels) {
+        const int64_t some = std::min(channels, s.channels - c);
+        const T* const from = x + (group * s.channels + c) * s.in_size();
+        Matrix<T> columns{from + begin, positions, 1};
         if (!direct) {
-          gather_columns(s, from, p, end, begin, begin + count, memory.as<T>(), n);
+          gather_columns(s, from, some, begin, begin + count, memory.as<T>(), n);
           columns = {memory.as<T>(), n, 1};
         }
-        multiply<T>(s.outputs, count, end - p, {w + g * s.outputs * depth + p, depth, 1}, columns,
-                    p > 0 || bias != nullptr, to, positions);
+        multiply<T>(s.outputs, count, some * taps, {w + g * s.outputs * depth + c * taps, depth, 1}, columns,
+                    c > 0 || bias != nullptr, to, positions);
       }
     }
   });
@@ -142,27 +160,31 @@ void forward(const ConvolutionShape& s, T* y, const T* x, const T* w, const T* b
 
 template <class T>
 void by_data(const ConvolutionShape& s, T* dx, const T* g, const T* w) {
-  const int64_t positions = s.out_size(), n = block_of(positions, most_positions), taps = s.taps();
+  const int64_t taps = s.taps(), depth = s.depth(), positions = s.out_size(), n = block_of(positions, most_positions);
   // Whole channels, so that no two tasks add to one element.
-  const int64_t channels = std::max<int64_t>(1, weights_at_once<T>(s, n) / taps);
-  const int64_t parts = divided_up(s.channels, channels);
+  const int64_t channels = channels_at_once(s), parts = divided_up(s.channels, channels);
   const bool direct = is_product(s);
+  const Scratch turned(s.groups * s.outputs * depth * static_cast<int64_t>(sizeof(T)));
+  for (int64_t group = 0; group < s.groups; ++group) {
+    const int64_t at = group * s.outputs * depth;
+    transpose(s.outputs, depth, w + at, turned.as<T>() + at);
+  }
   parallel_for(s.batch * s.groups * parts, 1, [&](int64_t first, int64_t last) {
     const Scratch memory(channels * taps * n * static_cast<int64_t>(sizeof(T)), !direct);
     for (int64_t task = first; task < last; ++task) {
-      const int64_t group = task / parts, c = task % parts * channels, end = std::min(c + channels, s.channels);
-      const Matrix<T> weights{w + group % s.groups * s.outputs * s.depth() + c * taps, 1, s.depth()};
-      T* const to = dx + group * s.channels * s.in_size();
-      if (!direct) std::fill(to + c * s.in_size(), to + end * s.in_size(), T(0));
+      const int64_t group = task / parts, c = task % parts * channels, some = std::min(channels, s.channels - c);
+      const Matrix<T> weights{turned.as<T>() + (group % s.groups * depth + c * taps) * s.outputs, s.outputs, 1};
+      T* const to = dx + (group * s.channels + c) * s.in_size();
+      if (!direct) std::fill_n(to, some * s.in_size(), T(0));
       for (int64_t begin = 0; begin < positions; begin += n) {
         const int64_t count = std::min(n, positions - begin);
         const Matrix<T> gradient{g + group * s.outputs * positions + begin, positions, 1};
         if (direct) {
-          multiply<T>(end - c, count, s.outputs, weights, gradient, false, to + c * positions + begin, positions);
+          multiply<T>(some, count, s.outputs, weights, gradient, false, to + begin, positions);
           continue;
         }
-        multiply<T>((end - c) * taps, count, s.outputs, weights, gradient, false, memory.as<T>(), n);
-        scatter_columns(s, memory.as<T>(), n, c * taps, end * taps, begin, begin + count, to);
+        multiply<T>(some * taps, count, s.outputs, weights, gradient, false, memory.as<T>(), n);
+        scatter_columns(s, memory.as<T>(), n, some, begin, begin + count, to);
       }
     }
   });
@@ -170,39 +192,46 @@ void by_data(const ConvolutionShape& s, T* dx, const T* g, const T* w) {
 
 template <class T>
 void by_weight(const ConvolutionShape& s, T* dw, const T* x, const T* g) {
-  const int64_t depth = s.depth(), positions = s.out_size(), n = block_of(positions, most_positions);
-  const int64_t weights = weights_at_once<T>(s, n), blocks = divided_up(depth, weights);
-  // Each share of the batch has a sum of its own; they are added in order, whoever computed them.
+  const int64_t taps = s.taps(), depth = s.depth(), positions = s.out_size(), n = block_of(positions, most_positions);
+  const int64_t channels = channels_at_once(s), parts = divided_up(s.channels, channels);
   const bool direct = is_product(s);
+  // Each share of the batch has a sum of its own, transposed; they are added in order, whoever computed them.
   const int64_t shares = std::min<int64_t>(s.batch, 8), size = s.groups * s.outputs * depth;
-  const Scratch sums((shares - 1) * size * static_cast<int64_t>(sizeof(T)), shares > 1);
-  const auto sum_of = [&](int64_t share) { return share == 0 ? dw : sums.as<T>() + (share - 1) * size; };
-  parallel_for(shares * s.groups * blocks, 1, [&](int64_t first, int64_t last) {
-    const Scratch memory(weights * n * static_cast<int64_t>(sizeof(T)), !direct);
+  const Scratch sums(shares * size * static_cast<int64_t>(sizeof(T)));
+  parallel_for(shares * s.groups * parts, 1, [&](int64_t first, int64_t last) {
+    const Scratch memory((channels * taps + s.outputs) * n * static_cast<int64_t>(sizeof(T)));
+    T* const turned = memory.as<T>() + channels * taps * n;
     for (int64_t task = first; task < last; ++task) {
-      const int64_t share = task / blocks / s.groups, group = task / blocks % s.groups, p = task % blocks * weights;
-      const int64_t end = std::min(p + weights, depth);
-      T* const to = sum_of(share) + group * s.outputs * depth + p;
+      const int64_t share = task / parts / s.groups, group = task / parts % s.groups, c = task % parts * channels;
+      const int64_t some = std::min(channels, s.channels - c);
+      T* const to = sums.as<T>() + share * size + (group * depth + c * taps) * s.outputs;
       bool adds = false;
       for (int64_t i = s.batch * share / shares; i < s.batch * (share + 1) / shares; ++i) {
-        const T* const from = x + (i * s.groups + group) * s.channels * s.in_size();
+        const T* const from = x + ((i * s.groups + group) * s.channels + c) * s.in_size();
         const T* const gradient = g + (i * s.groups + group) * s.outputs * positions;
         for (int64_t begin = 0; begin < positions; begin += n, adds = true) {
           const int64_t count = std::min(n, positions - begin);
-          Matrix<T> columns{from + p * positions + begin, positions, 1};
+          for (int64_t o = 0; o < s.outputs; ++o) {
+            for (int64_t p = 0; p < count; ++p) turned[p * s.outputs + o] = gradient[o * positions + begin + p];
+          }
+          Matrix<T> columns{from + begin, positions, 1};
           if (!direct) {
-            gather_columns(s, from, p, end, begin, begin + count, memory.as<T>(), n);
+            gather_columns(s, from, some, begin, begin + count, memory.as<T>(), n);
             columns = {memory.as<T>(), n, 1};
           }
-          multiply<T>(s.outputs, end - p, count, {gradient + begin, positions, 1}, columns.transposed(), adds, to,
-                      depth);
+          multiply<T>(some * taps, s.outputs, count, columns, {turned, s.outputs, 1}, adds, to, s.outputs);
         }
       }
     }
   });
   for (int64_t share = 1; share < shares; ++share) {
-    const T* const part = sum_of(share);
-    for (int64_t i = 0; i < size; ++i) dw[i] += part[i];
+    T* const total = sums.as<T>();
+    const T* const part = total + share * size;
+    for (int64_t i = 0; i < size; ++i) total[i] += part[i];
+  }
+  for (int64_t group = 0; group < s.groups; ++group) {
+    const int64_t at = group * s.outputs * depth;
+    transpose(depth, s.outputs, sums.as<T>() + at, dw + at);
   }
 }
 
@@ -225,6 +254,9 @@ void convolve(Convolution product, const View& out, const View& a, const View& b
       data_of<T>(out)[i] = bias.data != nullptr ? data_of<T>(bias)[i / s.out_size() % bias.layout.numel] : T(0);
     }
     return;
+  }
+  if (is_depthwise(s)) {
+    return depthwise(product, s, data_of<T>(out), data_of<T>(a), data_of<T>(b), data_of<T>(bias));
   }
   switch (product) {
     case forward:

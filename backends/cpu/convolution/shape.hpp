@@ -49,4 +49,12 @@ struct ConvolutionShape {
   }
 };
 
+/// One input channel for each group, such as every channel convolved by itself: too little for matrix products.
+inline bool is_depthwise(const ConvolutionShape& s) { return s.channels == 1 && s.outputs <= 4 && s.groups > 1; }
+/// The operands are those of KernelTable::convolution.
+void depthwise(Convolution product, const ConvolutionShape& shape, float* out, const float* a, const float* b,
+               const float* bias);
+void depthwise(Convolution product, const ConvolutionShape& shape, double* out, const double* a, const double* b,
+               const double* bias);
+
 }  // namespace weft::cpu

@@ -4,3 +4,4 @@ from weft.nn import functional, init, utils  # noqa: F401
 from weft.nn.containers import ModuleDict, ModuleList, ParameterList, Sequential  # noqa: F401
 from weft.nn.module import Buffer, Module, NativeModule, Parameter  # noqa: F401
 from weft.nn.layers import *  # noqa: F401, F403
+from weft.nn.convolution import *  # noqa: F401, F403

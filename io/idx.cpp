@@ -1,0 +1,93 @@
+#include "idx.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "../ops/create.hpp"
+#include "../tensor/checked.hpp"
+#include "file.hpp"
+
+namespace weft::io {
+
+namespace {
+
+constexpr const char* op = "load_idx";
+
+[[noreturn]] void refuse(const Path& path, const std::string& why, Location where) {
+  raise<FormatError>({.op = op, .problem = path.string() + ": " + why}, where);
+}
+
+std::optional<DType> dtype_of_code(std::byte code) {
+  switch (std::to_integer<int>(code)) {
+    case 0x08:
+      return DType::u8;
+    case 0x09:
+      return DType::i8;
+    case 0x0B:
+      return DType::i16;
+    case 0x0C:
+      return DType::i32;
+    case 0x0D:
+      return DType::f32;
+    case 0x0E:
+      return DType::f64;
+    default:
+      return {};
+  }
+}
+
+/// Sizes and numbers stand with their highest byte first.
+void turn_bytes(unsigned char* data, size_t count, size_t item) {
+  if constexpr (std::endian::native == std::endian::big) return;
+  for (size_t i = 0; item > 1 && i < count; ++i) std::reverse(data + i * item, data + (i + 1) * item);
+}
+
+}  // namespace
+
+Tensor load_idx(const Path& path, Device device, Location where) {
+  const auto file = MappedFile::open(path, op, where);
+  const std::span<const std::byte> bytes = file->bytes();
+  if (bytes.size() >= 2 && bytes[0] == std::byte{0x1F} && bytes[1] == std::byte{0x8B}) {
+    refuse(path, "the file is compressed: gunzip it first", where);
+  }
+  if (bytes.size() < 4 || bytes[0] != std::byte{0} || bytes[1] != std::byte{0}) {
+    refuse(path, "an IDX file starts with two zeros, a code of the numbers' type and the number of dimensions", where);
+  }
+  const std::optional<DType> dtype = dtype_of_code(bytes[2]);
+  if (!dtype)
+    refuse(path, fmt::format("byte 2: no type of numbers has the code {}", std::to_integer<int>(bytes[2])), where);
+  const auto rank = std::to_integer<size_t>(bytes[3]);
+  if (bytes.size() < 4 + 4 * rank) refuse(path, fmt::format("it ends in the sizes of {} dimensions", rank), where);
+  if (rank > max_rank) {
+    raise<ShapeError>(
+        {.op = op, .problem = fmt::format("{}: {} dimensions, at most {} are possible", path.string(), rank, max_rank)},
+        where);
+  }
+  Dims shape;
+  Checked count = 1;
+  for (size_t d = 0; d < rank; ++d) {
+    uint32_t size;
+    std::memcpy(&size, bytes.data() + 4 + 4 * d, sizeof size);
+    turn_bytes(reinterpret_cast<unsigned char*>(&size), 1, sizeof size);
+    shape.push_back(size);
+    count *= size;
+  }
+  const size_t item = itemsize(*dtype), first = 4 + 4 * rank;
+  const Checked wanted = count * static_cast<int64_t>(item);
+  if (!wanted.fits() || static_cast<uint64_t>(wanted.value()) != bytes.size() - first) {
+    refuse(path, fmt::format("shape {} does not fit the {} bytes that follow", shape.text(), bytes.size() - first),
+           where);
+  }
+  const Tensor out = empty(shape, {.dtype = *dtype}, where);
+  if (wanted.value() > 0) {
+    std::memcpy(out.data_ptr(), bytes.data() + first, bytes.size() - first);
+    turn_bytes(static_cast<unsigned char*>(out.data_ptr()), static_cast<size_t>(count.value()), item);
+  }
+  return out.to(device);
+}
+
+}  // namespace weft::io

@@ -1,0 +1,184 @@
+"""Convolutions and the norms of channels as layers, with PyTorch's arguments and first values."""
+
+from weft import _core
+from weft.nn import functional as F
+from weft.nn.layers import _Layer
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "BatchNorm1d",
+           "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+
+def _each(value, dims):
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+class _Convolution(_Layer):
+    dims = 0
+    function = None
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+                 padding_mode="zeros", device=None, dtype=None):
+        if padding_mode != "zeros":
+            raise NotImplementedError(f"{type(self).__name__}(): 'padding_mode' is 'zeros' alone; pad the input before")
+        self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
+        sizes = [_each(value, self.dims) for value in (kernel_size, stride, dilation)]
+        self.kernel_size, self.stride, self.dilation = sizes
+        self.padding = padding if isinstance(padding, str) else _each(padding, self.dims)
+        super().__init__(_core._conv(in_channels, out_channels, self.kernel_size, self.stride, self.padding,
+                                     self.dilation, groups, bias), device, dtype)
+        if not bias:
+            self.bias = None
+
+    def forward(self, input):
+        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv1d(_Convolution):
+    """weft.conv1d with weight [out_channels, in_channels / groups, kernel_size]."""
+    dims, function = 1, staticmethod(F.conv1d)
+
+
+class Conv2d(_Convolution):
+    """weft.conv2d with weight [out_channels, in_channels / groups, *kernel_size]."""
+    dims, function = 2, staticmethod(F.conv2d)
+
+
+class Conv3d(_Convolution):
+    """weft.conv3d with weight [out_channels, in_channels / groups, *kernel_size]."""
+    dims, function = 3, staticmethod(F.conv3d)
+
+
+class _TransposedConvolution(_Layer):
+    dims = 0
+    function = None
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
+                 dilation=1, padding_mode="zeros", device=None, dtype=None):
+        if padding_mode != "zeros":
+            raise ValueError(f"{type(self).__name__}(): 'padding_mode' is 'zeros' alone")
+        self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
+        sizes = [_each(value, self.dims) for value in (kernel_size, stride, padding, output_padding, dilation)]
+        self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation = sizes
+        super().__init__(_core._conv_transpose(in_channels, out_channels, self.kernel_size, self.stride, self.padding,
+                                               self.output_padding, groups, bias, self.dilation), device, dtype)
+        if not bias:
+            self.bias = None
+
+    def forward(self, input, output_size=None):
+        added = self.output_padding if output_size is None else self._output_padding(input, output_size)
+        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, added, self.groups,
+                                   self.dilation)
+
+    def _output_padding(self, input, output_size):
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in
+                 zip(input.shape[-self.dims:], self.stride, self.padding, self.dilation, self.kernel_size)]
+        return tuple(wanted - size for wanted, size in zip(tuple(output_size)[-self.dims:], least))
+
+
+class ConvTranspose1d(_TransposedConvolution):
+    """weft.conv_transpose1d with weight [in_channels, out_channels / groups, kernel_size]."""
+    dims, function = 1, staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_TransposedConvolution):
+    """weft.conv_transpose2d with weight [in_channels, out_channels / groups, *kernel_size]."""
+    dims, function = 2, staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_TransposedConvolution):
+    """weft.conv_transpose3d with weight [in_channels, out_channels / groups, *kernel_size]."""
+    dims, function = 3, staticmethod(F.conv_transpose3d)
+
+
+class _ChannelNorm(_Layer):
+    ranks = ()
+
+    def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype):
+        super().__init__(_core._batch_norm(num_features, eps, momentum, affine, track_running_stats), device, dtype)
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if not affine:
+            self.weight = self.bias = None
+        if not track_running_stats:
+            self.running_mean = self.running_var = self.num_batches_tracked = None
+
+    def _check(self, input):
+        if input.dim() not in self.ranks:
+            raise ValueError(f"{type(self).__name__}(): the input has {input.dim()} dimensions, not "
+                             + " or ".join(map(str, self.ranks)))
+
+    def _momentum(self):
+        if not (self.training and self.track_running_stats):
+            return 0.0 if self.momentum is None else self.momentum
+        self.num_batches_tracked.add_(1)
+        return 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+
+
+class _BatchNorm(_ChannelNorm):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
+                 dtype=None):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input):
+        self._check(input)
+        momentum = self._momentum()
+        own = self.training or self.running_mean is None
+        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, own, momentum, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    """weft.batch_norm of [N, C] or [N, C, L], with running statistics for evaluation."""
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """weft.batch_norm of [N, C, H, W], with running statistics for evaluation."""
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """weft.batch_norm of [N, C, D, H, W], with running statistics for evaluation."""
+    ranks = (5,)
+
+
+class _InstanceNorm(_ChannelNorm):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
+                 dtype=None):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input):
+        self._check(input)
+        batched = input.dim() == self.ranks[-1]
+        momentum = self._momentum()
+        own = self.training or self.running_mean is None
+        result = F.instance_norm(input if batched else input.unsqueeze(0), self.running_mean, self.running_var,
+                                 self.weight, self.bias, own, momentum, self.eps)
+        return result if batched else result.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """weft.instance_norm of [N, C, L] or [C, L]."""
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """weft.instance_norm of [N, C, H, W] or [C, H, W]."""
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """weft.instance_norm of [N, C, D, H, W] or [C, D, H, W]."""
+    ranks = (4, 5)
+
+
+class GroupNorm(_Layer):
+    """weft.group_norm of [N, C, ...]."""
+
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
+        super().__init__(_core._group_norm(num_groups, num_channels, eps, affine), device, dtype)
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        if not affine:
+            self.weight = self.bias = None
+
+    def forward(self, input):
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

@@ -1,0 +1,96 @@
+// Convolutions and the norms of channels as layers.
+#include <cmath>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include <weft/weft.hpp>
+
+namespace weft {
+namespace {
+
+std::string printed(const nn::Module& module) {
+  std::ostringstream out;
+  out << module;
+  return out.str();
+}
+
+TEST(ConvolutionLayer, HasPyTorchsShapesFirstValuesAndText) {
+  nn::Conv2d conv(4, 6, 3, {.stride = 2, .padding = 1, .groups = 2});
+  EXPECT_EQ(conv.weight.shape(), Dims({6, 2, 3, 3}));
+  EXPECT_EQ(conv.bias.shape(), Dims(6));
+  EXPECT_LE(conv.weight.abs().max().item<double>(), 1 / std::sqrt(18.0));
+  EXPECT_EQ(printed(conv), "Conv2d(4, 6, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1), groups=2)");
+  EXPECT_EQ(conv(ones({2, 4, 9, 9})).shape(), Dims({2, 6, 5, 5}));
+  EXPECT_EQ(printed(nn::Conv1d(1, 2, 5, {.padding = "same", .bias = false})),
+            "Conv1d(1, 2, kernel_size=(5,), stride=(1,), padding=same, bias=False)");
+  nn::ConvTranspose2d up(4, 3, {2, 2}, {.stride = 2});
+  EXPECT_EQ(up.weight.shape(), Dims({4, 3, 2, 2}));
+  EXPECT_EQ(up(ones({1, 4, 5, 5})).shape(), Dims({1, 3, 10, 10}));
+  EXPECT_EQ(printed(up), "ConvTranspose2d(4, 3, kernel_size=(2, 2), stride=(2, 2))");
+  EXPECT_THROW(nn::Conv2d(3, 4, 3, {.groups = 2}), ValueError);
+  EXPECT_THROW(nn::Conv2d(-1, 4, 3), ValueError);
+  EXPECT_THROW(nn::Conv2d(1, 4, {3, 3, 3}), ValueError);
+}
+
+TEST(ConvolutionLayer, AnErrorNamesTheLineOfTheCall) {
+  nn::Conv2d conv(4, 6, 3);
+  try {
+    conv(ones({2, 3, 9, 9}));
+    FAIL();
+  } catch (const ShapeError& e) {
+    EXPECT_NE(std::string(e.what()).find("convolution_test.cpp"), std::string::npos) << e.what();
+  }
+}
+
+TEST(BatchNormLayer, TrainsByTheBatchAndEvaluatesByRunningStatistics) {
+  nn::BatchNorm2d norm(3);
+  const Tensor x = randn({4, 3, 5, 5}) * 3 + 2;
+  const Tensor y = norm(x);
+  EXPECT_NEAR(y.mean().item<double>(), 0, 1e-5);
+  EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 1);
+  EXPECT_TRUE(allclose(norm.running_mean, x.mean({0, 2, 3}) * 0.1));
+  norm.eval();
+  const Tensor before = norm.running_var.clone();
+  const Tensor z = norm(x);
+  EXPECT_TRUE(equal(before, norm.running_var));
+  EXPECT_TRUE(
+      allclose(z, (x - norm.running_mean.view({3, 1, 1})) / sqrt(norm.running_var.view({3, 1, 1}) + 1e-5), 1e-4, 1e-5));
+  EXPECT_EQ(printed(norm), "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)");
+  EXPECT_THROW(norm(ones({3, 3})), ShapeError);
+}
+
+TEST(BatchNormLayer, WithoutMomentumKeepsTheMeanOverAllBatches) {
+  nn::BatchNorm1d norm(2, {.momentum = std::nullopt});
+  const Tensor a = randn({5, 2}), b = randn({5, 2});
+  norm(a);
+  norm(b);
+  EXPECT_TRUE(allclose(norm.running_mean, (a.mean(0) + b.mean(0)) / 2, 1e-5, 1e-6));
+}
+
+TEST(BatchNormLayer, ItsStatisticsAreSavedAndCloned) {
+  nn::BatchNorm2d norm(2);
+  norm(randn({2, 2, 3, 3}));
+  const nn::StateDict state = norm.state_dict();
+  EXPECT_EQ(state.size(), 5u);
+  nn::BatchNorm2d other(2);
+  other.load_state_dict(state);
+  EXPECT_TRUE(equal(other.running_var, norm.running_var));
+  const nn::BatchNorm2d copy = nn::clone(norm);
+  norm(randn({2, 2, 3, 3}));
+  EXPECT_FALSE(equal(copy.running_mean, norm.running_mean));
+}
+
+TEST(GroupNormLayer, NormalisesGroupsOfChannels) {
+  nn::GroupNorm norm(2, 4);
+  const Tensor y = norm(randn({3, 4, 6}) + 5);
+  EXPECT_LT(y.view({3, 2, 12}).mean(2).abs().max().item<double>(), 1e-5);
+  EXPECT_EQ(printed(norm), "GroupNorm(2, 4, eps=1e-05, affine=True)");
+  EXPECT_THROW(nn::GroupNorm(3, 4), ValueError);
+  nn::InstanceNorm2d instance(4);
+  EXPECT_TRUE(instance.parameters().empty());
+  EXPECT_EQ(instance(randn({4, 5, 5})).shape(), Dims({4, 5, 5}));
+}
+
+}  // namespace
+}  // namespace weft
