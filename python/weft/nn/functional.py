@@ -3,7 +3,7 @@
 import warnings
 
 from weft import _core, _functions
-from weft._core import _ops
+from weft._core import _ops, float64 as _float64
 
 _names = """relu relu6 elu selu celu gelu silu mish leaky_relu prelu rrelu glu softplus softsign softshrink hardshrink
 tanhshrink hardtanh hardsigmoid hardswish threshold logsigmoid sigmoid tanh softmax softmin log_softmax gumbel_softmax
@@ -14,7 +14,8 @@ hinge_embedding_loss soft_margin_loss multilabel_margin_loss multilabel_soft_mar
 cosine_similarity pairwise_distance pdist scaled_dot_product_attention pad interpolate grid_sample affine_grid
 pixel_shuffle pixel_unshuffle fold conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
 max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
-adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d""".split()
+adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d
+max_unpool1d max_unpool2d max_unpool3d""".split()
 for _name in _names:
     if _name in _ops:
         globals()[_name] = _ops[_name]
@@ -61,39 +62,92 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return input.copy_(result) if inplace and training else result
 
 
-def _pair(name, value):
-    values = (value, value) if isinstance(value, int) else tuple(value)
-    if len(values) != 2:
-        raise ValueError(f"unfold(): argument '{name}' must be one or two integers, not {value}")
-    return values
+unfold, fold = _ops["im2col"], _ops["col2im"]
 
 
-def _padded(x, dim, size):
-    if size == 0:
-        return x
-    shape = list(x.shape)
-    shape[dim] = size
-    edge = _ops["zeros"](shape, dtype=x.dtype, device=x.device)
-    return _ops["cat"]([edge, x, edge], dim)
+def _adaptive(name):
+    op = _ops[name]
+
+    def apply(input, output_size, *indices, **options):
+        if isinstance(output_size, (tuple, list)):  # None keeps a size
+            sizes = input.shape[-len(output_size):]
+            output_size = [old if new is None else new for new, old in zip(output_size, sizes)]
+        return op(input, output_size, *indices, **options)
+
+    apply.__name__, apply.__doc__ = name, op.__doc__
+    return apply
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """The blocks of kernel_size that slide over the last two dimensions of [N, C, H, W] or [C, H, W], as columns:
-    [N, C * block, count]. (A tensor's method unfold has the windows along one dimension.)"""
-    if input.ndim not in (3, 4):
-        raise ValueError(f"unfold(): takes [N, C, H, W] or [C, H, W], not {tuple(input.shape)}")
-    x = input.unsqueeze(0) if input.ndim == 3 else input
-    numbers = zip((2, 3), _pair("kernel_size", kernel_size), _pair("dilation", dilation), _pair("padding", padding),
-                  _pair("stride", stride))
-    for dim, size, apart, edge, step in numbers:
-        if size < 1 or apart < 1 or edge < 0 or step < 1:
-            raise ValueError("unfold(): kernel_size, dilation and stride must be positive, padding not negative")
-        x = _padded(x, dim, edge)
-        x = x.unfold(dim, (size - 1) * apart + 1, step)
-        x = x[..., ::apart]
-    n, channels, rows, columns, high, wide = x.shape
-    x = x.permute(0, 1, 4, 5, 2, 3).reshape(n, channels * high * wide, rows * columns)
-    return x[0] if input.ndim == 3 else x
+def _numbers(values):
+    """Several numbers as the tensor that ops take for them."""
+    return _functions.tensor(values, dtype=_float64) if isinstance(values, (tuple, list)) else values
+
+
+def _fractional(name):
+    op = _ops[name]
+
+    def apply(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        return op(input, kernel_size, output_size, _numbers(output_ratio), return_indices, _random_samples)
+
+    apply.__name__, apply.__doc__ = name, op.__doc__
+    return apply
+
+
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
+                antialias=False):
+    """input [N, C, spatial...] in another size: by nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area."""
+    return _ops["interpolate"](input, size, _numbers(scale_factor), mode, align_corners, recompute_scale_factor,
+                               antialias)
+
+
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
+                  sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """The sum, mean or maximum of the rows of weight at each bag of indices."""
+    return _ops["embedding_bag"](input, weight, offsets, max_norm, norm_type, mode=mode,
+                                 per_sample_weights=per_sample_weights, include_last_offset=include_last_offset,
+                                 padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def _random(name, **defaults):
+    """A function that draws in training, and may write into its input."""
+    op, inplace = _ops[name], False
+
+    def apply(input, *args, **options):
+        given = dict(zip((*defaults, "inplace"), args))
+        if len(args) > len(defaults) + 1 or given.keys() & options.keys() or options.keys() - {*defaults, "inplace"}:
+            raise TypeError(f"{name}(): takes {', '.join(('input', *defaults, 'inplace'))}")
+        given = {**defaults, "inplace": inplace, **given, **options}
+        writes = given.pop("inplace")
+        result = op(input, **given)
+        return input.copy_(result) if writes and result is not input else result
+
+    apply.__name__, apply.__doc__ = name, op.__doc__
+    return apply
+
+
+for _name in ("dropout1d", "dropout2d", "dropout3d"):
+    globals()[_name] = _random(_name, p=0.5, training=True)
+for _name in ("alpha_dropout", "feature_alpha_dropout"):
+    globals()[_name] = _random(_name, p=0.5, training=False)
+rrelu = _random("rrelu", lower=1 / 8, upper=1 / 3, training=False)
+
+
+def _with_indices(name):
+    def apply(*args, **options):
+        return globals()[name](*args, **{**options, "return_indices": True})
+
+    apply.__name__, apply.__doc__ = name + "_with_indices", _ops[name].__doc__
+    return apply
+
+
+for _n in ("1d", "2d", "3d"):
+    for _name in ("adaptive_avg_pool", "adaptive_max_pool"):
+        globals()[_name + _n] = _adaptive(_name + _n)
+    if _n != "1d":
+        globals()["fractional_max_pool" + _n] = _fractional("fractional_max_pool" + _n)
+        globals()[f"fractional_max_pool{_n}_with_indices"] = _with_indices("fractional_max_pool" + _n)
+    for _name in ("max_pool", "adaptive_max_pool"):
+        globals()[f"{_name}{_n}_with_indices"] = _with_indices(_name + _n)
 
 
 def _activation(name):
@@ -108,4 +162,4 @@ def _activation(name):
 
 for _name in ("relu", "silu", "relu6", "selu", "mish", "hardswish", "hardsigmoid"):
     globals()[_name] = _activation(_name)
-del _core, _name
+del _core, _name, _n

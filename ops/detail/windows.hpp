@@ -1,0 +1,41 @@
+// The windows of pooling, worked out on the host for each spatial dimension. Not public.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "common.hpp"
+
+namespace weft {
+
+/// The elements begin, begin + step, … before end, along one dimension.
+struct Window {
+  int64_t begin, end;
+  int64_t step = 1;
+  /// What it counts in the divisor of an average.
+  int64_t extent = 1;
+
+  int64_t count() const { return (end - begin + step - 1) / step; }
+};
+using Windows = std::vector<Window>;
+
+/// `given` as one value for each of `rank` dimensions, each at least `least`. ValueError otherwise.
+Dims for_each_dim(const Dims& given, int rank, std::string_view what, int64_t least);
+/// ShapeError unless x has one or two dimensions before `rank` spatial ones, none of which has size 0.
+void check_pooled(const Tensor& x, int rank);
+
+/// Sizes of all but the last `rank` dimensions; sizes with others behind them.
+Dims leading(const Tensor& x, int rank);
+/// The last `rank` dimensions as one.
+Tensor flat(const Tensor& x, int rank);
+Dims joined(Dims first, std::span<const int64_t> last);
+
+/// The sliding windows of one dimension before they are cut to it.
+struct Sliding {
+  int64_t size, stride, padding, dilation;
+  bool ceil_mode;
+};
+/// How many there are over `size` elements. ShapeError where there is none.
+int64_t count_windows(int64_t size, const Sliding& sliding);
+
+}  // namespace weft

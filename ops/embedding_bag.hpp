@@ -1,0 +1,36 @@
+// Sums, means and maxima of rows of an embedding, bag by bag.
+#pragma once
+
+#include <optional>
+
+#include "../tensor/index.hpp"
+
+namespace weft {
+
+enum class BagMode : uint8_t { sum, mean, max };
+
+struct EmbeddingBagOptions {
+  /// For a list of indices: where each bag begins, in ascending order from 0; integers.
+  Tensor offsets = {};
+  BagMode mode = BagMode::mean;
+  /// A factor of each row, of the indices' shape and the weight's dtype; for sums.
+  Tensor per_sample_weights = {};
+  /// The last offset is the end of the last bag rather than the beginning of one more.
+  bool include_last_offset = false;
+  /// This row counts in no bag and gets no gradient; it may count from the end.
+  std::optional<int64_t> padding_idx = {};
+  /// Rows that are used and whose norm is larger are first scaled down to it, in `weight` itself and unrecorded.
+  std::optional<double> max_norm = {};
+  double norm_type = 2;
+};
+
+/// For each bag of indices the sum, mean or maximum of those rows of weight [count, width]: [bags, width], 0 where a
+/// bag is empty. indices are [bags, n], or a list that offsets cut into bags. 16-bit floats are summed in f32. Of equal
+/// elements the first of a bag gets a maximum's gradient; NaN wins. ShapeError where shapes do not fit, DTypeError
+/// unless indices are integers and weight is floating, ValueError for offsets that do not ascend from 0 within the list
+/// and options that contradict each other, IndexError for an index or a padding_idx outside weight; on a device indices
+/// and offsets are waited for.
+WEFT_API Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const EmbeddingBagOptions& options = {},
+                              Location where = {});
+
+}  // namespace weft

@@ -1,0 +1,185 @@
+#include "../embedding_bag.hpp"
+
+#include <limits>
+
+#include "../create.hpp"
+#include "../detail/records.hpp"
+#include "../detail/reducing.hpp"
+#include "../index.hpp"
+#include "../pointwise.hpp"
+#include "../reduce.hpp"
+#include "../scatter.hpp"
+#include "../search.hpp"
+
+namespace weft {
+
+namespace {
+
+[[noreturn]] void refuse_shapes(const std::string& problem) { raise<ShapeError>({.problem = problem}); }
+[[noreturn]] void refuse(const std::string& problem) { raise<ValueError>({.problem = problem}); }
+
+TensorOptions counting(const Tensor& like) { return {DType::i64, like.device()}; }
+
+void check_bags(const Tensor& indices, const Tensor& weight, const EmbeddingBagOptions& o) {
+  check_floating(checked(weight));
+  check_same_device({&checked(indices), &weight, &o.offsets, &o.per_sample_weights});
+  for (const Tensor* t : {&indices, &o.offsets}) {
+    if (WEFT_UNLIKELY(t->defined() && !is_integer(t->dtype()))) {
+      raise<DTypeError>({.problem = fmt::format("indices and offsets are integers, not {}", name(t->dtype()))});
+    }
+  }
+  if (weight.dim() != 2) refuse_shapes(fmt::format("the weight must be [count, width], not {}", weight.shape().text()));
+  const bool list = indices.dim() == 1 && o.offsets.defined() && o.offsets.dim() == 1;
+  if (WEFT_UNLIKELY(!list && !(indices.dim() == 2 && !o.offsets.defined()))) {
+    raise<ShapeError>({.problem = "needs indices [bags, n], or a list of indices and one of offsets",
+                       .remedy = fmt::format("the indices have shape {}", indices.shape().text())});
+  }
+  if (list && o.include_last_offset && o.offsets.numel() == 0) refuse("include_last_offset needs an offset");
+  const Tensor& factors = o.per_sample_weights;
+  if (!factors.defined()) return;
+  if (o.mode != BagMode::sum) refuse("per_sample_weights are for sums");
+  if (!(factors.shape() == indices.shape())) {
+    refuse_shapes(
+        fmt::format("weights of shape {} for indices of shape {}", factors.shape().text(), indices.shape().text()));
+  }
+  if (factors.dtype() != weight.dtype()) {
+    raise<DTypeError>({.problem = fmt::format("the weight is {}, per_sample_weights are {}", name(weight.dtype()),
+                                              name(factors.dtype()))});
+  }
+}
+
+int64_t padding_row(const Tensor& weight, std::optional<int64_t> padding_idx) {
+  if (!padding_idx) return -1;
+  const int64_t rows = weight.size(0);
+  if (WEFT_UNLIKELY(*padding_idx < -rows || *padding_idx >= rows)) {
+    raise<IndexError>({.problem = fmt::format("padding_idx {} is none of {} rows", *padding_idx, rows)});
+  }
+  return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+}
+
+void check_offsets(const Tensor& offsets, int64_t count) {
+  if (offsets.numel() == 0 || offsets.device().type == DeviceType::meta) return;
+  const int64_t n = offsets.numel(), first = offsets.select(0, 0).item<int64_t>();
+  const bool ascend = all(offsets.narrow(0, 1, n - 1) >= offsets.narrow(0, 0, n - 1)).item<bool>();
+  if (WEFT_UNLIKELY(first != 0 || !ascend || offsets.select(0, n - 1).item<int64_t>() > count)) {
+    refuse(fmt::format("offsets must ascend from 0 to at most {}, the number of indices", count));
+  }
+}
+
+struct Bags {
+  int64_t count;
+  Tensor of_index;  ///< [indices], i64: the bag of each
+};
+
+Bags bags_of(const Tensor& indices, const EmbeddingBagOptions& o) {
+  if (indices.dim() == 2) {
+    const int64_t bags = indices.size(0);
+    return {bags, arange(0, bags, 1, counting(indices)).unsqueeze(1).expand(indices.shape()).reshape({-1})};
+  }
+  const Tensor offsets = o.offsets.to(DType::i64);
+  check_offsets(offsets, indices.numel());
+  const int64_t bags = offsets.numel() - (o.include_last_offset ? 1 : 0);
+  const Tensor places = arange(0, indices.numel(), 1, counting(indices));
+  if (bags == 0) return {0, places};
+  const Tensor begins = offsets.narrow(0, 1, bags - 1).contiguous();
+  return {bags, searchsorted(begins, places, {.right = true})};
+}
+
+void shorten_rows(const Tensor& weight, const Tensor& at, double max_norm, double order) {
+  const NoGradGuard unrecorded;
+  const Tensor rows = index_select(weight, 0, at), norms = vector_norm(rows, order, 1, true);
+  index_copy_(weight, 0, at, where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows).to(weight.dtype()));
+}
+
+Tensor sums(const Tensor& rows, const Bags& bags) {
+  const Tensor none = zeros({bags.count, rows.size(1)}, {rows.dtype(), rows.device()});
+  return index_add(none, 0, bags.of_index, rows);
+}
+
+// The first of the largest of each bag is chosen, then taken, so that it alone gets the gradient.
+Tensor largest(const Tensor& rows, const Tensor& counts, const Bags& bags) {
+  const int64_t n = rows.size(0), width = rows.size(1);
+  if (n == 0) return zeros({bags.count, width}, {rows.dtype(), rows.device()});
+  Tensor first;
+  {
+    const NoGradGuard unrecorded;
+    const Tensor bag = bags.of_index.unsqueeze(1).expand(rows.shape());
+    const Tensor lowest =
+        full({bags.count, width}, -std::numeric_limits<double>::infinity(), {rows.dtype(), rows.device()});
+    const Tensor best = gather(scatter_reduce(lowest, 0, bag, rows, ScatterReduction::amax), 0, bag);
+    const Tensor hit = logical_or(rows == best, logical_and(isnan(rows), isnan(best)));
+    const Tensor place = arange(0, n, 1, counting(rows)).unsqueeze(1);
+    const Tensor last = full({bags.count, width}, n - 1, counting(rows));
+    first = scatter_reduce(last, 0, bag, where(hit, place, n - 1), ScatterReduction::amin);
+  }
+  return where(counts > 0, gather(rows, 0, first), 0);
+}
+
+}  // namespace
+
+Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const EmbeddingBagOptions& o, Location where) {
+  const CallScope call("embedding_bag", where);
+  check_bags(indices, weight, o);
+  const int64_t padding = padding_row(weight, o.padding_idx);
+  const Bags bags = bags_of(indices, o);
+  const Tensor at = indices.to(DType::i64).reshape({-1});
+  const Tensor& factors = o.per_sample_weights;
+  if (o.max_norm) shorten_rows(weight, at, *o.max_norm, o.norm_type);
+  if (bags.count == 0 && at.numel() != 0) return zeros({0, weight.size(1)}, {weight.dtype(), weight.device()});
+  Tensor rows = to_compute_type(index_select(weight, 0, at));
+  if (factors.defined()) rows = rows * to_compute_type(factors).reshape({-1, 1});
+  Tensor counted = ones(at.shape(), {rows.dtype(), rows.device()});
+  if (padding >= 0) {
+    const Tensor kept = weft::where(at < 0, at + weight.size(0), at) != padding;
+    counted = kept.to(rows.dtype());
+    rows = weft::where(kept.unsqueeze(1), rows, o.mode == BagMode::max ? -std::numeric_limits<double>::infinity() : 0);
+  }
+  const Tensor none = zeros(bags.count, {rows.dtype(), rows.device()});
+  const Tensor counts = index_add(none, 0, bags.of_index, counted).unsqueeze(1);
+  Tensor out = o.mode == BagMode::max ? largest(rows, counts, bags) : sums(rows, bags);
+  if (o.mode == BagMode::mean) out = out / maximum(counts, 1);
+  return out.to(weight.dtype());
+}
+
+namespace {
+
+Tensor call_embedding_bag(const Tensor& indices, const Tensor& weight, const Tensor& offsets,
+                          std::optional<double> max_norm, double norm_type, const std::string& mode,
+                          const Tensor& factors, bool include_last_offset, std::optional<int64_t> padding_idx) {
+  if (mode != "sum" && mode != "mean" && mode != "max") {
+    raise<ValueError>({.op = "embedding_bag",
+                       .problem = fmt::format("there is no mode '{}'", mode),
+                       .remedy = "use sum, mean or max"});
+  }
+  const BagMode of_bag = mode == "sum" ? BagMode::sum : mode == "mean" ? BagMode::mean : BagMode::max;
+  return embedding_bag(indices, weight,
+                       {offsets, of_bag, factors, include_last_offset, padding_idx, max_norm, norm_type});
+}
+
+Tensor begins(SampleMaker& make, const std::vector<int64_t>& places) { return tensor(places).to(make.device()); }
+
+std::vector<Values> bag_samples(SampleMaker& make) {
+  const std::monostate none;
+  return {{make.indices({2, 3}, 4), make.tensor({4, 2})},
+          {make.indices({5}, 4), make.tensor({4, 2}), begins(make, {0, 2, 2}), none, 2.0, "sum", make.tensor({5})},
+          {make.indices({5}, 4), make.tensor({4, 2}), begins(make, {0, 2, 5}), none, 2.0, "max", none, true},
+          {make.indices({3, 2}, 4), make.tensor({4, 2}), none, none, 2.0, "mean", none, false, int64_t{-1}},
+          {make.indices({3, 2}, 4), make.tensor({4, 3}), none, none, 2.0, "max", none, false, int64_t{1}},
+          {make.indices({0}, 4), make.tensor({4, 2}), begins(make, {0, 0})}};
+}
+
+constexpr OpRecord records[] = {
+    {"embedding_bag",
+     "embedding_bag(indices|input, weight, offsets=None, max_norm=None, norm_type=2.0, *, mode='mean', "
+     "per_sample_weights=None, include_last_offset=False, padding_idx=None)",
+     "The sum, mean or maximum of the rows of weight at each bag of indices: [bags, n], or a list that offsets cut "
+     "into "
+     "bags. max_norm first shortens the rows that are used, in weight itself.",
+     true, OpRecord::Domain::floating, bag_samples, detail::boxed<call_embedding_bag>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> bag_records() { return records; }
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+"""Pooling, columns, other sizes, dropout of channels, and bags of embeddings: layers of one function each."""
+
+from weft import _core
+from weft.nn import functional as F
+from weft.nn.layers import _Activation
+from weft.nn.module import Module, Parameter
+
+__all__ = ["EmbeddingBag", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
+
+
+class _Options(_Activation):
+    """A function of one tensor whose options are attributes; without a stride windows lie side by side."""
+
+    def __init__(self, *values, **options):
+        super().__init__(*values, **options)
+        if "stride" in self.options and self.stride is None:
+            self.stride = self.kernel_size
+
+
+class _Unpool(_Options):
+    def forward(self, input, indices, output_size=None):
+        options = {key: getattr(self, key) for key in self.options}
+        return type(self).function(input, indices, output_size=output_size, **options)
+
+
+class _Random(_Options):
+    """Draws in training alone."""
+
+    def __init__(self, *values, **options):
+        super().__init__(*values, **options)
+        if "p" in self.options and not 0 <= self.p <= 1:
+            raise ValueError(f"{type(self).__name__}(): the probability {self.p} is outside [0, 1]")
+
+    def forward(self, input):
+        options = {key: getattr(self, key) for key in self.options}
+        return type(self).function(input, training=self.training, **options)
+
+
+def _layer(base, name, function, **options):
+    globals()[name] = type(name, (base,), {
+        "function": staticmethod(getattr(F, function)), "options": options, "__module__": __name__,
+        "__doc__": getattr(F, function).__doc__})
+    __all__.append(name)
+
+
+for _n in ("1d", "2d", "3d"):
+    _divisor = {} if _n == "1d" else {"divisor_override": None}
+    _layer(_Options, "MaxPool" + _n, "max_pool" + _n, kernel_size=..., stride=None, padding=0, dilation=1,
+           return_indices=False, ceil_mode=False)
+    _layer(_Options, "AvgPool" + _n, "avg_pool" + _n, kernel_size=..., stride=None, padding=0, ceil_mode=False,
+           count_include_pad=True, **_divisor)
+    _layer(_Options, "LPPool" + _n, "lp_pool" + _n, norm_type=..., kernel_size=..., stride=None, ceil_mode=False)
+    _layer(_Options, "AdaptiveAvgPool" + _n, "adaptive_avg_pool" + _n, output_size=...)
+    _layer(_Options, "AdaptiveMaxPool" + _n, "adaptive_max_pool" + _n, output_size=..., return_indices=False)
+    _layer(_Unpool, "MaxUnpool" + _n, "max_unpool" + _n, kernel_size=..., stride=None, padding=0)
+    if _n != "1d":
+        _layer(_Options, "FractionalMaxPool" + _n, "fractional_max_pool" + _n, kernel_size=..., output_size=None,
+               output_ratio=None, return_indices=False, _random_samples=None)
+    _layer(_Random, "Dropout" + _n, "dropout" + _n, p=0.5, inplace=False)
+_layer(_Random, "AlphaDropout", "alpha_dropout", p=0.5, inplace=False)
+_layer(_Random, "FeatureAlphaDropout", "feature_alpha_dropout", p=0.5, inplace=False)
+_layer(_Random, "RReLU", "rrelu", lower=1 / 8, upper=1 / 3, inplace=False)
+_layer(_Options, "Unfold", "unfold", kernel_size=..., dilation=1, padding=0, stride=1)
+_layer(_Options, "Fold", "fold", output_size=..., kernel_size=..., dilation=1, padding=0, stride=1)
+_layer(_Options, "LocalResponseNorm", "local_response_norm", size=..., alpha=1e-4, beta=0.75, k=1.0)
+_layer(_Options, "Upsample", "interpolate", size=None, scale_factor=None, mode="nearest", align_corners=None,
+       recompute_scale_factor=None)
+
+
+class UpsamplingNearest2d(Upsample):  # noqa: F821
+    def __init__(self, size=None, scale_factor=None):
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):  # noqa: F821
+    def __init__(self, size=None, scale_factor=None):
+        super().__init__(size, scale_factor, "bilinear", True)
+
+
+class EmbeddingBag(Module):
+    """The sum, mean or maximum of the rows of weight [num_embeddings, embedding_dim] at each bag of indices."""
+
+    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+                 sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
+        super().__init__()
+        if scale_grad_by_freq or sparse:
+            raise NotImplementedError("EmbeddingBag(): 'scale_grad_by_freq' and 'sparse' are there with their defaults alone")
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"EmbeddingBag(): argument 'padding_idx' must be one of {num_embeddings} rows, not {padding_idx}")
+        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.max_norm, self.norm_type, self.include_last_offset = max_norm, norm_type, include_last_offset
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        if _weight is not None and list(_weight.shape) != [num_embeddings, embedding_dim]:
+            raise ValueError(f"EmbeddingBag(): a weight of shape {tuple(_weight.shape)} is not [{num_embeddings}, "
+                             f"{embedding_dim}]")
+        weight = _core._ops["randn"]((num_embeddings, embedding_dim)) if _weight is None else _weight
+        self.weight = Parameter(weight.to(device, dtype) if device is not None or dtype is not None else weight)
+        if self.padding_idx is not None and _weight is None:
+            self.weight.detach()[self.padding_idx].zero_()
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+                        sparse=False, include_last_offset=False, padding_idx=None):
+        """A layer with these rows, which do not learn if frozen."""
+        rows, width = embeddings.shape
+        layer = cls(rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+                    padding_idx)
+        layer.weight.requires_grad_(not freeze)
+        return layer
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, mode=self.mode,
+                               per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
+                               padding_idx=self.padding_idx)
+
+    def extra_repr(self):
+        shown = [f"{self.num_embeddings}, {self.embedding_dim}", f"mode={self.mode!r}"]
+        shown += [f"padding_idx={self.padding_idx}"] * (self.padding_idx is not None)
+        shown += [f"max_norm={self.max_norm}"] * (self.max_norm is not None)
+        return ", ".join(shown)
+
+
+del _n, _divisor
