@@ -29,6 +29,14 @@ WEFT_API Tensor outer(const Tensor& a, const Tensor& b, Location where = {});
 WEFT_API Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
                       Location where = {});
 
+/// Sums of products over the last `count` dimensions of a and the first of b, in their order: a's others, then b's.
+/// ValueError for a negative count, ShapeError where either has fewer dimensions.
+WEFT_API Tensor tensordot(const Tensor& a, const Tensor& b, int64_t count = 2, Location where = {});
+/// Over dims_a[i] of a and dims_b[i] of b, of equal sizes or of size 1, which is repeated. ValueError unless both name
+/// as many dimensions, each once.
+WEFT_API Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b,
+                          Location where = {});
+
 /// x [..., in] times the transpose of weight [out, in], plus bias [out] where given -> [..., out]. A weight [in], with
 /// a bias of one element, gives [...].
 WEFT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Location where = {});

@@ -91,6 +91,25 @@ void widen(std::vector<OpRecord>& records, const char* name, const char* schema,
   record.function = function;
 }
 
+std::vector<int64_t> integers_in(const Value& v, int argument) {
+  try {
+    std::vector<int64_t> integers;
+    if (const auto* dims = std::get_if<Dims>(&v)) {
+      integers.assign(dims->begin(), dims->end());
+    } else if (const auto* tensors = std::get_if<std::vector<Tensor>>(&v)) {
+      for (const Tensor& t : *tensors) integers.push_back(detail::integer_in(t));
+    } else if (const auto* t = std::get_if<Tensor>(&v); t != nullptr && t->defined() && t->dim() == 1) {
+      if (!is_integer(t->dtype())) throw BadArgument(argument);
+      integers = t->to_vector<int64_t>();
+    } else {
+      integers.push_back(detail::integer_in(v));
+    }
+    return integers;
+  } catch (const std::bad_variant_access&) {
+    throw BadArgument(argument);
+  }
+}
+
 namespace detail {
 
 int64_t integer_in(const Value& v) {
@@ -121,29 +140,41 @@ Dims dims_in(const Value& v) {
 }  // namespace detail
 
 std::span<const OpRecord> op_records() {
-  static const std::vector<OpRecord> all = [] {
-    std::vector<OpRecord> records;
-    for (const auto family :
-         {unary_records,       binary_records,    ternary_records,    predicate_records,   activation_records,
-          copy_records,        create_records,    view_records,       where_records,       matmul_records,
-          index_records,       subscript_records, scatter_records,    masked_records,      search_records,
-          rearrange_records,   join_records,      reduce_records,     vector_norm_records, scan_records,
-          softmax_records,     norm_records,      loss_records,       pool_records,        columns_records,
-          interpolate_records, grid_records,      dropout_records,    channel_records,     bag_records,
-          random_records,      attention_records, batch_norm_records, convolution_records}) {
-      const std::span<const OpRecord> of_family = family();
-      records.insert(records.end(), of_family.begin(), of_family.end());
-    }
-    return records;
-  }();
-  return all;
-}
+  static const std::vector<OpRecord> all =
+      [] {
+        std::vector<OpRecord> records;
+        for (const auto family :
+             {unary_records,       binary_records,    ternary_records,    predicate_records,   activation_records,
+              copy_records,        create_records,    view_records,       where_records,       matmul_records,
+              index_records,       subscript_records, scatter_records,    masked_records,      search_records,
+              rearrange_records,   join_records,      reduce_records,     vector_norm_records, scan_records,
+              softmax_records,     norm_records,      loss_records,       pool_records,        columns_records,
+              interpolate_records, grid_records,      dropout_records,    channel_records,     bag_records,
+              random_records,      attention_records, batch_norm_records, convolution_records, axes_records,
+              pieces_records,      stacks_records,    combine_records,    repeat_records,      shuffle_records,
+              pad_records,         diagonal_records,  triangle_records,   tensordot_records}) {
+         {unary_records,     binary_records,    ternary_records,  where_records,       matmul_records,
+          index_records,     subscript_records, scatter_records,  masked_records,      search_records,
+          rearrange_records, join_records,      reduce_records,   vector_norm_records, scan_records,
+          softmax_records,   norm_records,      loss_records,     random_records,      attention_records,
+          copy_records,      create_records,    view_records,     predicate_records,   activation_records,
+          axes_records,      pieces_records,    stacks_records,   combine_records,     repeat_records,
+          shuffle_records,   pad_records,       diagonal_records, triangle_records,    tensordot_records}) {
+           const std::span<const OpRecord> of_family = family();
+           records.insert(records.end(), of_family.begin(), of_family.end());
+         }
+         return records;
+        }
+        ();
+        return all;
+      }
 
-const OpRecord* find_record(const char* name) {
-  for (const OpRecord& record : op_records()) {
-    if (std::strcmp(record.name, name) == 0) return &record;
+      const OpRecord *
+      find_record(const char* name) {
+    for (const OpRecord& record : op_records()) {
+      if (std::strcmp(record.name, name) == 0) return &record;
+    }
+    return nullptr;
   }
-  return nullptr;
-}
 
 }  // namespace weft

@@ -40,11 +40,25 @@ std::vector<std::string> split(std::string_view text, char separator) {
                     Location::none());
 }
 
+// "(0, 1)"
+Value parse_tuple(const std::string& text, std::string_view schema) {
+  Dims dims;
+  for (const std::string& part : split(text.substr(1, text.size() - 2), ',')) {
+    int64_t value = 0;
+    const auto read = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (read.ec != std::errc() || read.ptr != part.data() + part.size()) {
+      refuse(schema, fmt::format("has a default {} that is no list of integers", text));
+    }
+    dims.push_back(value);
+  }
+  return dims;
+}
+
 // A literal of Python's.
 Value parse_literal(const std::string& text, std::string_view schema) {
   if (text == "None") return {};
   if (text == "True" || text == "False") return text == "True";
-  if (text == "()") return Dims();
+  if (text.size() >= 2 && text.front() == '(' && text.back() == ')') return parse_tuple(text, schema);
   if (text.size() >= 2 && text.front() == '\'' && text.back() == '\'') return text.substr(1, text.size() - 2);
   const char *const begin = text.data(), *const end = begin + text.size();
   int64_t whole = 0;
@@ -106,7 +120,7 @@ std::string text_of(std::string_view name, const Signature& signature) {
     if (argument.keyword_only && !keyword_only && (text += std::exchange(separator, ", "), true)) text += "*";
     keyword_only = argument.keyword_only || argument.variadic;
     text += fmt::format("{}{}{}", std::exchange(separator, ", "), argument.variadic ? "*" : "", argument.name);
-    if (!argument.required) text += "=" + argument.default_text;
+    if (!argument.required && !argument.variadic) text += "=" + argument.default_text;
   }
   return text + (signature.arguments.empty() ? "()" : ")");
 }

@@ -94,6 +94,19 @@ bool to_tensors(PyObject* sequence, Value& out) {
 
 }  // namespace
 
+bool to_long_list(PyObject* object, Value& out) {
+  if (!(PyList_Check(object) || PyTuple_Check(object)) || PySequence_Fast_GET_SIZE(object) <= max_rank) return false;
+  const Ref items(PySequence_Tuple(object));
+  std::vector<Tensor> integers;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+    const auto value = to_integer(PyTuple_GET_ITEM(items.get(), i));
+    if (!value) return false;
+    integers.push_back(Operand(*value, here()).tensor());
+  }
+  out = std::move(integers);
+  return true;
+}
+
 bool to_value(PyObject* object, Value& out) {
   if (is_tensor(object)) {
     out = tensor_of(object);

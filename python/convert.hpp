@@ -31,6 +31,8 @@ std::optional<int64_t> to_integer(PyObject* object);
 std::optional<Dims> to_dims(PyObject* object);
 /// Anything an op may get; false where it can be no argument at all.
 bool to_value(PyObject* object, Value& out);
+/// More integers than Dims hold, as 0-d tensors; false for anything else.
+bool to_long_list(PyObject* object, Value& out);
 
 PyObject* from_dims(std::span<const int64_t> dims);
 PyObject* from_scalar(Scalar value);

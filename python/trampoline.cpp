@@ -134,7 +134,8 @@ Value run(const Function& f, const BoxedFunction& function, const Bound& bound, 
       if (object != nullptr) bad_type(f, i, object);
       throw_type_error(std::string(f.record->name) + "() misses the required argument '" + f.arguments()[i].name + "'");
     }
-    if (!to_value(object, values[i])) bad_type(f, i, object);
+    const bool any = f.arguments()[i].type.kind == ArgumentType::Kind::any;
+    if (!(any && to_long_list(object, values[i])) && !to_value(object, values[i])) bad_type(f, i, object);
     if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.arguments()[i], *number);
   }
   try {

@@ -41,6 +41,16 @@ std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
 std::span<const OpRecord> batch_norm_records();
 std::span<const OpRecord> convolution_records();
+std::span<const OpRecord> axes_records();
+std::span<const OpRecord> pieces_records();
+std::span<const OpRecord> stacks_records();
+std::span<const OpRecord> combine_records();
+std::span<const OpRecord> repeat_records();
+std::span<const OpRecord> shuffle_records();
+std::span<const OpRecord> pad_records();
+std::span<const OpRecord> diagonal_records();
+std::span<const OpRecord> triangle_records();
+std::span<const OpRecord> tensordot_records();
 
 /// Options from a record's keywords; options_like takes dtype and device from x where they are not given.
 TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device, bool requires_grad);
@@ -53,6 +63,9 @@ constexpr OpRecord::Domain domain_of(PointwiseKind kind) {
   if (kind == PointwiseKind::floating) return floating;
   return kind == PointwiseKind::numeric || kind == PointwiseKind::division ? numeric : any;
 }
+
+/// A list of integers of any length: one, Dims, 0-d tensors, or a tensor of them. BadArgument(argument) for others.
+std::vector<int64_t> integers_in(const Value& v, int argument);
 
 OpRecord& find_in(std::vector<OpRecord>& records, std::string_view name);
 /// Replaces schema and function of a record, to give the op more arguments than its row has.

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "../../tensor/checked.hpp"
 #include "../../tensor/layout.hpp"
 #include "../detail/records.hpp"
 
@@ -18,26 +17,6 @@ Tensor call_squeeze(const Tensor& x, std::optional<Dims> dims) {
   Tensor result = x;
   for (const int d : order) result = result.squeeze(d);
   return result;
-}
-
-std::vector<Tensor> call_split(const Tensor& x, const Value& sizes, int dim) {
-  if (std::holds_alternative<int64_t>(sizes) || std::holds_alternative<Tensor>(sizes)) {
-    return x.split(detail::unboxed<int64_t>(sizes, 1), dim);
-  }
-  const Dims lengths = detail::unboxed<Dims>(sizes, 1);
-  Checked total = 0;
-  for (const int64_t n : lengths) total += n;
-  if (!total.fits() || total.value() != x.size(dim)) {
-    raise<ShapeError>({.problem = "the sizes do not add up to the dimension's",
-                       .details = lengths.text() + " of " + x.shape().text()});
-  }
-  std::vector<Tensor> parts;
-  int64_t start = 0;
-  for (const int64_t n : lengths) {
-    parts.push_back(x.narrow(dim, start, n));
-    start += n;
-  }
-  return parts;
 }
 
 // to(device, dtype, non_blocking, copy), to(dtype, non_blocking, copy) and to(other, non_blocking, copy).
@@ -109,11 +88,6 @@ std::vector<Values> flatten_samples(SampleMaker& make) {
           {make.tensor({})},
           {make.tensor({0, 2})}};
 }
-std::vector<Values> split_samples(SampleMaker& make) {
-  return {{make.tensor({5, 2}), int64_t{2}},
-          {make.tensor({2, 5}), Dims{1, 4}, int64_t{1}},
-          {make.tensor({0, 2}), int64_t{3}, int64_t{1}}};
-}
 std::vector<Values> chunk_samples(SampleMaker& make) {
   return {{make.tensor({5, 2}), int64_t{2}}, {make.tensor({2, 5}), int64_t{3}, int64_t{1}}};
 }
@@ -148,16 +122,12 @@ constexpr OpRecord records[] = {
      squeeze_samples, detail::boxed<call_squeeze>},
     {"expand", "expand(x, *sizes|size)", "x repeated along dimensions of size 1 without a copy." WEFT_VIEW, true, any,
      expand_samples, detail::boxed<+[](const Tensor& x, const Dims& sizes) { return x.expand(sizes); }>},
-    {"broadcast_to", "broadcast_to(x, *shape|size)", "x expanded to a shape." WEFT_VIEW, true, any, expand_samples,
-     detail::boxed<+[](const Tensor& x, const Dims& shape) { return x.expand(shape); }>},
     {"diagonal", "diagonal(x, offset=0, dim1=0, dim2=1)", "The diagonal, as the last dimension." WEFT_VIEW, true, any,
      diagonal_samples,
      detail::boxed<+[](const Tensor& x, int64_t offset, int a, int b) { return x.diagonal(offset, a, b); }>},
     {"flatten", "flatten(x, start_dim=0, end_dim=-1)",
      "Dimensions start_dim ... end_dim as one: a view where the strides allow it.", true, any, flatten_samples,
      detail::boxed<+[](const Tensor& x, int from, int to) { return x.flatten(from, to); }>},
-    {"split", "split(x|tensor, split_size|split_size_or_sections, dim=0)",
-     "Views of split_size along dim, or of a list of sizes.", true, any, split_samples, detail::boxed<call_split>},
     {"chunk", "chunk(x, chunks, dim=0)", "At most `chunks` views of about one size along dim.", true, any,
      chunk_samples, detail::boxed<+[](const Tensor& x, int64_t n, int dim) { return x.chunk(n, dim); }>},
     {"unbind", "unbind(x, dim=0)", "Views x[0], x[1], ... along dim.", true, any, unbind_samples,

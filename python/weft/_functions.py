@@ -2,7 +2,6 @@
 
 import collections
 import math
-import operator
 
 from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
@@ -132,69 +131,24 @@ def numel(input):
 for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply": "mul", "divide": "div",
                    "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
                    "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2",
-                   "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "swapaxes": "transpose",
-                   "swapdims": "transpose", "fix": "trunc", "equal_elements": "eq",
+                   "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "fix": "trunc", "equal_elements": "eq",
                    "take_along_axis": "take_along_dim", "clamp_": "clip_"}.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)
 
 
-def _dim(name, dim, rank):
-    """A dimension number from 0 on; a 0-d tensor has one, as elsewhere."""
-    dim, rank = operator.index(dim), max(rank, 1)
-    if not -rank <= dim < rank:
-        raise IndexError(f"{name}(): there is no dimension {dim} in a tensor of {rank}: they are {-rank} to {rank - 1}")
-    return dim % rank
-
-
 @_public
-def movedim(input, source, destination):
-    """input with dimensions moved to other places, the rest in order."""
-    source = [source] if isinstance(source, int) else list(source)
-    destination = [destination] if isinstance(destination, int) else list(destination)
-    n = input.ndim
-    source, destination = ([_dim("movedim", d, n) for d in dims] for dims in (source, destination))
-    if len(set(source)) != len(destination) or len(set(destination)) != len(source):
-        raise ValueError("movedim(): arguments 'source' and 'destination' must name the same number of dimensions, "
-                         "each once")
-    if n == 0:
-        return input.permute([])
-    order = [d for d in range(n) if d not in source]
-    for d, s in sorted(zip(destination, source)):
-        order.insert(d, s)
-    return input.permute(order)
-
-
-moveaxis = movedim
-__all__.append("moveaxis")
-
-
-@_public
-def unflatten(input, dim, sizes):
-    """One dimension as several; one of the sizes may be -1."""
-    dim, sizes = _dim("unflatten", dim, input.ndim), list(sizes)
-    known, size = math.prod(s for s in sizes if s != -1), input.shape[dim] if input.ndim else 1
-    free = sizes.count(-1)
-    fits = known == size if free == 0 else free == 1 and known > 0 and size % known == 0
-    if input.ndim == 0 or not sizes or not fits:
-        raise ValueError(f"unflatten(): sizes {sizes} do not make dimension {dim} of {tuple(input.shape)}")
-    return input.reshape([*input.shape[:dim], *sizes, *input.shape[dim + 1:]])
-
-
-@_public
-def ravel(input):
-    """All elements as one dimension."""
-    return input.reshape(-1)
-
-
-@_public
-def atleast_1d(*tensors):
-    """0-d tensors as 1-d, others as they are: one, or a tuple where several are given."""
-    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-        tensors = tensors[0]
-    results = tuple(t.reshape(1) if t.ndim == 0 else t for t in tensors)
-    return results[0] if len(results) == 1 else results
+def tensordot(a, b, dims=2, out=None):
+    """Sums of products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims.numel() > 1 else dims.item()
+    if isinstance(dims, int):
+        return _ops["tensordot"](a, b, dims, out=out)
+    if not isinstance(dims, (list, tuple)) or len(dims) != 2:
+        raise TypeError("tensordot(): argument 'dims' must be an int or two lists of dimensions")
+    dims_a, dims_b = dims
+    return _ops["tensordot"](a, b, list(dims_a), list(dims_b), out=out)
 
 
 @_public
@@ -210,34 +164,6 @@ def broadcast_shapes(*shapes):
                 raise ValueError(f"broadcast_shapes(): {tuple(result)} and {tuple(shape)} do not fit")
             result[i] = b if a == 1 else a
     return tuple(result)
-
-
-@_public
-def broadcast_tensors(*tensors):
-    """Views of one shape."""
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return tuple(t.expand(shape) for t in tensors)
-
-
-if "meshgrid" not in _ops:
-    @_public
-    def meshgrid(*tensors, indexing="ij"):
-        """Views with one dimension for each of the 1-d tensors."""
-        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-            tensors = tuple(tensors[0])
-        if indexing not in ("ij", "xy"):
-            raise ValueError(f"meshgrid(): argument 'indexing' must be 'ij' or 'xy', not {indexing!r}")
-        swap = indexing == "xy" and len(tensors) >= 2
-        if swap:
-            tensors = (tensors[1], tensors[0], *tensors[2:])
-        if not tensors or any(t.ndim > 1 for t in tensors):
-            raise ValueError("meshgrid(): takes tensors of one dimension, at least one of them")
-        n = len(tensors)
-        shape = [t.numel() for t in tensors]
-        grids = [t.reshape([-1 if d == i else 1 for d in range(n)]).expand(shape) for i, t in enumerate(tensors)]
-        if swap:
-            grids[0], grids[1] = grids[1], grids[0]
-        return tuple(grids)
 
 
 # ---- data from outside ----

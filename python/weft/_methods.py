@@ -5,7 +5,8 @@ from weft._core import Tensor, _ops
 
 # Ops that take no tensor first are functions alone.
 _not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
-                "randperm", "cat", "stack", "where", "tensor", "_view", "tri", "tril_indices", "triu_indices"}
+                "randperm", "cat", "stack", "where", "tensor", "_view", "tri", "tril_indices", "triu_indices", "broadcast_tensors",
+                "meshgrid", "hstack", "vstack", "dstack", "row_stack", "column_stack", "block_diag", "cartesian_prod"}
 
 for _name, _op in _ops.items():
     if _name not in _not_methods and not hasattr(Tensor, _name):

@@ -2,7 +2,6 @@
 
 import collections as _collections
 import functools as _functools
-import math as _math
 
 import weft as _weft
 from weft import _core, _functions
@@ -132,13 +131,13 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
 
 
 def meshgrid(*arrays, indexing="xy"):
-    return list(_functions.meshgrid(*arrays, indexing=indexing)) if arrays else []
+    return list(_ops["meshgrid"](*arrays, indexing=indexing)) if arrays else []
 
 
 # ---- shapes ----
 
 def broadcast_arrays(*arrays):
-    return list(_functions.broadcast_tensors(*arrays))
+    return list(_ops["broadcast_tensors"](*arrays)) if arrays else []
 
 
 def broadcast_to(x, /, shape):
@@ -164,7 +163,7 @@ def matrix_transpose(x, /):
 
 
 def moveaxis(x, source, destination, /):
-    return _functions.movedim(x, source, destination)
+    return _ops["movedim"](x, source, destination)
 
 
 def permute_dims(x, /, axes):
@@ -299,13 +298,7 @@ def tensordot(x1, x2, /, *, axes=2):
     sizes, others = [x1.shape[i] for i in a], [x2.shape[i] for i in b]
     if sizes != others:
         raise ValueError(f"tensordot(): axes of sizes {sizes} and {others} do not fit")
-    a, b = [i % x1.ndim for i in a], [i % x2.ndim for i in b]
-    free_a, free_b = [i for i in range(x1.ndim) if i not in a], [i for i in range(x2.ndim) if i not in b]
-    rows, columns = [x1.shape[i] for i in free_a], [x2.shape[i] for i in free_b]
-    inner = _math.prod(sizes)
-    left = x1.permute([*free_a, *a]).reshape(_math.prod(rows), inner)
-    right = x2.permute([*b, *free_b]).reshape(inner, _math.prod(columns))
-    return matmul(left, right).reshape([*rows, *columns])
+    return _ops["tensordot"](*_together(x1, x2), a, b)
 
 
 # ---- searching, sorting, sets ----

@@ -289,9 +289,40 @@ copies = {
     "expand": lambda m, x: x[:1].expand(3, x.shape[1]), "repeat": lambda m, x: x.repeat(2, 1),
     "broadcast_to": lambda m, x: m.broadcast_to(x[:1], (3, x.shape[1])), "unfold": lambda m, x: x.unfold(1, 3, 2),
     "contiguous": lambda m, x: x.contiguous(), "nonzero": same("nonzero"), "argwhere": same("argwhere"),
+    "movedim": lambda m, x: m.movedim(x, 0, 1), "moveaxis": lambda m, x: m.moveaxis(x, 0, 1),
+    "swapaxes": lambda m, x: m.swapaxes(x, 0, 1), "swapdims": lambda m, x: m.swapdims(x, 0, 1),
+    "unflatten": lambda m, x: m.unflatten(x, 1, (3, -1)), "ravel": same("ravel"),
+    "atleast_1d": lambda m, x: m.atleast_1d(x[0, 0]), "atleast_2d": lambda m, x: m.atleast_2d(x[0]),
+    "atleast_3d": same("atleast_3d"), "broadcast_tensors": lambda m, x: m.broadcast_tensors(x, x[:1])[1],
+    "meshgrid": lambda m, x: m.meshgrid(x[0], x[:, 0], indexing="xy")[0],
+    "split_with_sizes": lambda m, x: m.split_with_sizes(x, [2, x.shape[1] - 2], 1)[1],
+    "tensor_split": lambda m, x: m.tensor_split(x, 4, 1)[1], "hsplit": lambda m, x: m.hsplit(x, (2, 5))[1],
+    "vsplit": lambda m, x: m.vsplit(x, (2,))[1], "dsplit": lambda m, x: m.dsplit(x[:, None], 3)[2],
+    "hstack": lambda m, x: m.hstack([x, x]), "vstack": lambda m, x: m.vstack([x, x[0]]),
+    "row_stack": lambda m, x: m.vstack([x[0], x[1]]), "dstack": lambda m, x: m.dstack([x, x]),
+    "column_stack": lambda m, x: m.column_stack([x, x[:, 0]]), "block_diag": lambda m, x: m.block_diag(x, x[0]),
+    "cartesian_prod": lambda m, x: m.cartesian_prod(x[0], x[:, 0]),
+    "repeat_interleave": lambda m, x: m.repeat_interleave(x, 3, 1), "rot90": lambda m, x: m.rot90(x, -1),
+    "pixel_shuffle": lambda m, x: m.pixel_shuffle(x[:4, :9].reshape(4, 3, 3), 2),
+    "pixel_unshuffle": lambda m, x: m.pixel_unshuffle(x[:4, :9].reshape(4, 3, 3), 3),
+    "channel_shuffle": lambda m, x: m.channel_shuffle(x[:4, :9].reshape(1, 4, 9), 2),
+    "diag": lambda m, x: m.diag(x[0], 1), "diag_embed": lambda m, x: m.diag_embed(x, -1, 0, 2),
+    "diagonal_scatter": lambda m, x: m.diagonal_scatter(x[:3, :4], x[0, :3], 1),
+    "select_scatter": lambda m, x: m.select_scatter(x, x[0], 0, 1),
+    "slice_scatter": lambda m, x: m.slice_scatter(x, x[:1], 0, 2, 3), "tril": lambda m, x: m.tril(x, 1),
+    "triu": lambda m, x: m.triu(x, -1),
 }
 for name, call in copies.items():
     row(name, rows_of, call, slack=0)
+row("pad", dims((1, 2), (-1, 0, 2, -1)), None, None, slack=0, torch_call=lambda m, x, edges: F.pad(x, edges))
+for mode in ("reflect", "replicate", "circular"):
+    row(f"pad_{mode}", rows_of, lambda m, x, kind=mode: m.pad(x, (3, -1), kind), None, floats, 4,
+        lambda m, x, kind=mode: F.pad(x, (3, -1), mode=kind))
+# PyTorch adds the gradients of 16-bit floats one after the other.
+row("combinations", rows_of, lambda m, x: m.combinations(x[0], 3), None, ("float32", "float64", *integers, "bool"), 60)
+row("trace", rows_of, None, None, slack=20)
+row("vander", rows_of, lambda m, x: m.vander(x[0], 3), None, integers, 0)  # PyTorch has no gradient
+row("tensordot", products((2, 4), (4, 3)), lambda m, a, b: m.tensordot(a, b, 1), None, numbers, 30)
 for name in ("unique", "unique_consecutive"):
     row(name, rows_of, dtypes=(*integers, "bool"), slack=0)
 
@@ -336,7 +367,8 @@ elsewhere = {
     "swiglu": "no such function in PyTorch; tests/ops compares it with silu(a) * b",
     "allclose equal": "as isclose and eq; test_values.py", "gelu": "as gelu_erf and gelu_tanh",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
-    "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad":
+    "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "
+    "tril_indices triu_indices":
         "no record: creation and conversion, which test_tensor.py and test_values.py look at",
 }
 

@@ -6,3 +6,4 @@ from weft.nn.module import Buffer, Module, NativeModule, Parameter  # noqa: F401
 from weft.nn.layers import *  # noqa: F401, F403
 from weft.nn.convolution import *  # noqa: F401, F403
 from weft.nn.pooling import *  # noqa: F401, F403
+from weft.nn.padding import *  # noqa: F401, F403

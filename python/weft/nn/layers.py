@@ -4,7 +4,7 @@ from weft import _core
 from weft.nn import functional as F
 from weft.nn.module import Module, NativeModule, Parameter
 
-__all__ = ["Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Softmax", "LogSoftmax",
+__all__ = ["Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Unflatten", "Softmax", "LogSoftmax",
            "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss",
            "BCEWithLogitsLoss"]
 
@@ -128,6 +128,17 @@ class Flatten(Module):
 
     def forward(self, input):
         return input.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten(Module):
+    """Dimension dim as several."""
+
+    def __init__(self, dim, unflattened_size):
+        super().__init__()
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input):
+        return input.unflatten(self.dim, self.unflattened_size)
 
 
 class Softmax(Module):

@@ -1,0 +1,30 @@
+// Edges put around a tensor, and cut off.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include "../tensor/index.hpp"
+
+namespace weft {
+
+/// What stands in the edges: a value, the elements mirrored at the outermost one, the outermost one, or the elements of
+/// the other side.
+enum class Padding : uint8_t { constant, reflect, replicate, circular };
+
+/// A new tensor: x with padding[0] elements more before and padding[1] after its last dimension, padding[2] and
+/// padding[3] around the one before, and so on; a negative number takes elements away. Edges are filled with `value`
+/// (ValueError where an integer dtype does not hold it).
+///
+/// The other modes pad the last one, two or three dimensions of a tensor with one or two dimensions more, whose last
+/// ones have elements; `value` is 0 (ValueError). reflect takes fewer elements than a dimension has, circular at most
+/// as many, counted without those that are taken away.
+///
+/// ShapeError where that is not so, for an odd number of numbers, for more than x has dimensions, and where a size
+/// would be negative.
+WEFT_API Tensor pad(const Tensor& x, std::span<const int64_t> padding, Padding mode = Padding::constant,
+                    Scalar value = 0, Location where = {});
+WEFT_API Tensor pad(const Tensor& x, std::initializer_list<int64_t> padding, Padding mode = Padding::constant,
+                    Scalar value = 0, Location where = {});
+
+}  // namespace weft
