@@ -2,6 +2,7 @@
 // autograd keeps. They are called as the ops are, by a schema.
 #include "methods.hpp"
 
+#include "../ops/distribution.hpp"
 #include "../ops/random.hpp"
 #include "../tensor/layout.hpp"
 
@@ -45,6 +46,16 @@ constexpr OpRecord functions[] = {
     {"bernoulli_", "bernoulli_(x, p=0.5, *, generator=None)", "Overwrites x with 1 with probability p, else 0.", false,
      OpRecord::Domain::any, nullptr,
      boxed<static_cast<const Tensor& (*)(const Tensor&, double, Generator*, Location)>(&weft::bernoulli_)>},
+    {"exponential_", "exponential_(x, lambd=1.0, *, generator=None)", "Overwrites x with density lambd exp(-lambd x).",
+     false, OpRecord::Domain::any, nullptr, boxed<&weft::exponential_>},
+    {"geometric_", "geometric_(x, p, *, generator=None)",
+     "Overwrites x with the number of trials until one of probability p succeeds.", false, OpRecord::Domain::any,
+     nullptr, boxed<&weft::geometric_>},
+    {"cauchy_", "cauchy_(x, median=0.0, sigma=1.0, *, generator=None)",
+     "Overwrites x with median + sigma tan(pi (u - 1/2)), u uniform.", false, OpRecord::Domain::any, nullptr,
+     boxed<&weft::cauchy_>},
+    {"log_normal_", "log_normal_(x, mean=1.0, std=2.0, *, generator=None)", "Overwrites x with exp of normal numbers.",
+     false, OpRecord::Domain::any, nullptr, boxed<&weft::log_normal_>},
 
     {"_view", "view(x, *shape|size)", "x with other sizes, one of which may be -1." WEFT_VIEW, false,
      OpRecord::Domain::any, nullptr,

@@ -3,6 +3,7 @@
 #include "../create.hpp"
 #include "../index.hpp"
 #include "../pointwise.hpp"
+#include "../detail/losses.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 #include "../detail/reducing.hpp"
@@ -10,6 +11,36 @@
 #include "../../tensor/warning.hpp"
 
 namespace weft {
+
+// ---- shared ---------------------------------------------------------------------------------------------------------
+
+LossReduction reduction_named(const std::string& name) {
+  if (name == "mean") return LossReduction::mean;
+  if (name == "sum") return LossReduction::sum;
+  if (name == "none") return LossReduction::none;
+  raise<ValueError>(
+      {.op = "loss", .problem = fmt::format("there is no reduction '{}'", name), .remedy = "use mean, sum or none"});
+}
+
+Tensor reduce_losses(const Tensor& losses, LossReduction reduction) {
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::mean ? mean(losses) : sum(losses);
+}
+
+LossPair loss_pair(const Tensor& x, const Tensor& y) {
+  check_floating(checked(x));
+  const DType dtype = result_type(x, checked(y)), wide = compute_type(dtype);
+  return {x.to(wide), y.to(wide), dtype};
+}
+
+void warn_of_broadcast(const Tensor& x, const Tensor& y, const Tensor& both) {
+  if (x.impl()->wrapped_number || y.impl()->wrapped_number || x.shape() == y.shape()) return;
+  warn({.problem = fmt::format("input {} and target {} differ in shape and broadcast to {}", x.shape().text(),
+                               y.shape().text(), both.shape().text()),
+        .remedy = "this is rarely meant: bring one to the other's shape, as by view or squeeze"});
+}
+
+Tensor raised_to(const Tensor& x, double least) { return where(x < least, (x - x.detach()) + least, x); }
 
 namespace {
 
@@ -46,11 +77,6 @@ ClassRows class_rows(const Tensor& scores, const Tensor& targets) {
   }
   const int64_t rows = shape.product();
   return {scores_by_row(scores, rows), targets.to(DType::i64).reshape({rows}), shape};
-}
-
-Tensor reduce_losses(const Tensor& losses, LossReduction reduction) {
-  if (reduction == LossReduction::none) return losses;
-  return reduction == LossReduction::mean ? mean(losses) : sum(losses);
 }
 
 // The number of targets that count, as a 0-d tensor.
@@ -121,21 +147,23 @@ void check_weight(const Tensor& weight, const Tensor& scores, int64_t classes) {
 
 // Targets are distributions over the classes.
 Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  const int dim = logits.dim() == 1 ? 0 : 1;
-  Tensor wanted = targets;
-  if (const double s = options.label_smoothing; s != 0) {
-    const double share = s / static_cast<double>(logits.sizes()[dim]);
-    wanted = targets * (1 - s) + share;
+  if (options.ignore_index >= 0) {
+    raise<ValueError>({.problem = "ignore_index is for class indices alone, the targets are distributions"});
   }
-  Tensor products = log_softmax(logits, dim) * wanted;
+  const int dim = logits.dim() == 1 ? 0 : 1;
+  const int64_t classes = logits.sizes()[static_cast<size_t>(dim)];
+  const Tensor x = to_compute_type(logits);
+  Tensor wanted = targets.to(x.dtype());
+  if (const double s = options.label_smoothing; s != 0) wanted = wanted * (1 - s) + s / static_cast<double>(classes);
+  Tensor products = log_softmax(x, dim) * wanted;
   const Tensor& weight = options.weight;
-  check_weight(weight, logits, logits.sizes()[static_cast<size_t>(dim)]);
+  check_weight(weight, logits, classes);
   if (weight.defined()) {
     Dims shape = Dims::filled(logits.dim(), 1);
-    shape[dim] = weight.numel();
-    products = (products * weight.reshape(shape)).to(logits.dtype());
+    shape[dim] = classes;
+    products = products * weight.to(x.dtype()).reshape(shape);
   }
-  return reduce_losses(-sum(products, dim), options.reduction);
+  return reduced_to(logits.dtype(), -sum(products, dim), options.reduction);
 }
 
 // Where no kernel of the loss itself looks at the targets: negative ones would count from the end, others match
@@ -150,17 +178,24 @@ void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes)
 }
 
 Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& options) {
-  check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1]);
+  const int64_t classes = rows.scores.sizes()[1];
+  const double smoothing = options.label_smoothing;
+  check_classes(rows.targets, options.ignore_index, classes);
   const Tensor lp = log_softmax(to_compute_type(rows.scores), 1);
-  Tensor wanted = wanted_probabilities(rows.targets, lp.sizes()[1], lp.dtype(), options.label_smoothing);
-  if (options.weight.defined()) wanted = wanted * options.weight.to(lp.dtype());
-  const Tensor losses = -sum(lp * wanted, 1);
   const Tensor ignored = rows.targets == options.ignore_index;
-  const Tensor kept = masked_fill(losses, ignored, 0);
-  const Tensor count = options.weight.defined()
-                           ? sum(target_weights(options.weight, rows.targets, options.ignore_index, lp.dtype()))
-                           : count_targets(rows.targets, options.ignore_index, lp.dtype());
-  return reduce_rows(kept, count, options.reduction, rows.shape).to(rows.scores.dtype());
+  const Tensor safe = masked_fill(rows.targets, ignored, 0);
+  Tensor losses = -pick(lp, 1, column(safe), safe.shape());
+  Tensor count, weighted = lp;
+  if (options.weight.defined()) {
+    const Tensor weights = target_weights(options.weight, rows.targets, options.ignore_index, lp.dtype());
+    losses = losses * weights;
+    weighted = lp * options.weight.to(lp.dtype());
+    count = sum(weights);
+  } else {
+    count = count_targets(rows.targets, options.ignore_index, lp.dtype());
+  }
+  if (smoothing != 0) losses = (1 - smoothing) * losses - sum(weighted, 1) * (smoothing / static_cast<double>(classes));
+  return reduce_rows(masked_fill(losses, ignored, 0), count, options.reduction, rows.shape).to(rows.scores.dtype());
 }
 
 }  // namespace
@@ -202,29 +237,23 @@ Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropy
 Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOptions options, Location where) {
   const CallScope call("nll_loss", where);
   const ClassRows rows = class_rows(log_probabilities.tensor(), targets.tensor());
-  check_classes(rows.targets, options.ignore_index, rows.scores.sizes()[1]);
+  const Tensor scores = to_compute_type(rows.scores);
+  check_classes(rows.targets, options.ignore_index, scores.sizes()[1]);
+  check_weight(options.weight, scores, scores.sizes()[1]);
   const Tensor ignored = rows.targets == options.ignore_index;
   const Tensor safe = masked_fill(rows.targets, ignored, 0);
-  const Tensor chosen = pick(rows.scores, 1, column(safe), rows.targets.shape());
-  const Tensor losses = masked_fill(-chosen, ignored, 0);
-  check_weight(options.weight, rows.scores, rows.scores.sizes()[1]);
+  Tensor losses = masked_fill(-pick(scores, 1, column(safe), safe.shape()), ignored, 0), count;
   if (options.weight.defined()) {
     const Tensor weights = target_weights(options.weight, rows.targets, options.ignore_index, losses.dtype());
-    return reduce_rows(losses * weights, sum(weights), options.reduction, rows.shape);
+    losses = losses * weights;
+    count = sum(weights);
+  } else {
+    count = count_targets(rows.targets, options.ignore_index, losses.dtype());
   }
-  const Tensor count = count_targets(rows.targets, options.ignore_index, losses.dtype());
-  return reduce_rows(losses, count, options.reduction, rows.shape);
+  return reduce_rows(losses, count, options.reduction, rows.shape).to(rows.scores.dtype());
 }
 
 namespace {
-
-// [4, 1] against [4] is a matrix of losses, which still trains, to nonsense.
-void warn_of_broadcast(const Tensor& x, const Tensor& y, const Tensor& both) {
-  if (x.impl()->wrapped_number || y.impl()->wrapped_number || x.shape() == y.shape()) return;
-  warn({.problem = fmt::format("input {} and target {} differ in shape and broadcast to {}", x.shape().text(),
-                               y.shape().text(), both.shape().text()),
-        .remedy = "this is rarely meant: bring one to the other's shape, as by view or squeeze"});
-}
 
 Tensor difference(const Operand& x, const Operand& y) {
   check_floating(checked(x.tensor()));
@@ -286,14 +315,6 @@ Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, Bina
 }
 
 namespace {
-
-LossReduction reduction_named(const std::string& name) {
-  if (name == "mean") return LossReduction::mean;
-  if (name == "sum") return LossReduction::sum;
-  if (name == "none") return LossReduction::none;
-  raise<ValueError>(
-      {.op = "loss", .problem = fmt::format("there is no reduction '{}'", name), .remedy = "use mean, sum or none"});
-}
 
 Tensor call_cross_entropy(const Tensor& x, const Tensor& targets, const Tensor& weight, int64_t ignore_index,
                           const std::string& reduction, double label_smoothing) {

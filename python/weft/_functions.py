@@ -39,10 +39,13 @@ contiguous_format, preserve_format = memory_format("contiguous_format"), memory_
 
 # Keywords of PyTorch's that change nothing here: the values that they may have beside None, and the ops.
 _formats = (contiguous_format, preserve_format)
-_new = "empty zeros ones full arange linspace eye rand randn randint randperm "
-_likes = "empty_like zeros_like ones_like full_like rand_like randn_like "
+_new = ("empty zeros ones full arange linspace eye rand randn randint randperm logspace geomspace normal hann_window "
+        "hamming_window blackman_window bartlett_window kaiser_window ")
+_likes = "empty_like zeros_like ones_like full_like rand_like randn_like randint_like "
 _losses = ("cross_entropy nll_loss mse_loss l1_loss huber_loss smooth_l1_loss binary_cross_entropy "
-           "binary_cross_entropy_with_logits")
+           "binary_cross_entropy_with_logits kl_div poisson_nll_loss cosine_embedding_loss hinge_embedding_loss "
+           "margin_ranking_loss soft_margin_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss "
+           "triplet_margin_loss")
 _idle_keywords = {
     "layout": ((strided,), _new + _likes), "pin_memory": ((False,), _new + _likes),
     "memory_format": (_formats, _likes + "empty clone contiguous to"), "non_blocking": ((False, True), "copy_"),

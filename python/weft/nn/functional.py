@@ -150,6 +150,34 @@ for _n in ("1d", "2d", "3d"):
         globals()[f"{_name}{_n}_with_indices"] = _with_indices(_name + _n)
 
 
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """Connectionist temporal classification of log_probs [T, N, C] or [T, C]; lengths are tensors or sequences."""
+    def lengths(given):
+        if isinstance(given, _core.Tensor):
+            return given
+        return _functions.tensor(list(given), dtype=_core.int64)
+
+    return _ops["ctc_loss"](log_probs, targets, lengths(input_lengths), lengths(target_lengths), blank, reduction,
+                            zero_infinity)
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
+                                      reduction="mean"):
+    """triplet_margin_loss with a distance of your own: a function of two tensors."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"triplet_margin_with_distance_loss(): there is no reduction {reduction!r}")
+    if not margin > 0:
+        raise ValueError(f"triplet_margin_with_distance_loss(): margin {margin} is not above 0")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise ValueError("triplet_margin_with_distance_loss(): the tensors differ in rank")
+    distance = _ops["pairwise_distance"] if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = _ops["minimum"](far, distance(positive, negative))
+    losses = _ops["clip"](margin + near - far, 0)
+    return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
+
+
 def _activation(name):
     op = _ops[name]
 
@@ -163,3 +191,4 @@ def _activation(name):
 for _name in ("relu", "silu", "relu6", "selu", "mish", "hardswish", "hardsigmoid"):
     globals()[_name] = _activation(_name)
 del _core, _name, _n
+del _name

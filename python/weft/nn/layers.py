@@ -6,7 +6,10 @@ from weft.nn.module import Module, NativeModule, Parameter
 
 __all__ = ["Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Unflatten", "Softmax", "LogSoftmax",
            "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss",
-           "BCEWithLogitsLoss"]
+           "BCEWithLogitsLoss", "BCELoss", "KLDivLoss", "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss",
+           "HingeEmbeddingLoss", "MarginRankingLoss", "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss",
+           "MultiLabelSoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "CTCLoss",
+           "CosineSimilarity", "PairwiseDistance"]
 
 
 class _Layer(Module):
@@ -224,20 +227,22 @@ class _Loss(Module):
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor)
 
-    def forward(self, input, target):
+    def forward(self, *inputs):
         tensors = {name: getattr(self, name) for name in self.tensors}
-        return self.function(input, target, reduction=self.reduction, **tensors, **self.options)
+        return self.function(*inputs, reduction=self.reduction, **tensors, **self.options)
 
 
-def _loss(name, function, *tensors, **defaults):
-    """A module of a loss, whose tensors are buffers; the first of them may be given by position."""
+def _loss(name, function, *tensors, positional=(), **defaults):
+    """A module of a loss, whose tensors are buffers; the first of them, or the options in `positional`, may be given by
+    position."""
+    positional = positional or tensors[:1]
 
     def __init__(self, *first, size_average=None, reduce=None, reduction="mean", **options):
         if size_average is not None or reduce is not None:
             raise NotImplementedError(f"{name}(): use 'reduction' in place of 'size_average' and 'reduce'")
-        if len(first) > min(1, len(tensors)):
-            raise TypeError(f"{name}() takes at most {min(1, len(tensors))} positional arguments, {len(first)} were given")
-        options = {**dict(zip(tensors, first)), **options}
+        if len(first) > len(positional):
+            raise TypeError(f"{name}() takes at most {len(positional)} positional arguments, {len(first)} were given")
+        options = {**dict(zip(positional, first)), **options}
         unknown = set(options) - set(defaults) - set(tensors)
         if unknown:
             raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
@@ -255,3 +260,40 @@ _loss("L1Loss", F.l1_loss)
 _loss("HuberLoss", F.huber_loss, delta=1.0)
 _loss("SmoothL1Loss", F.smooth_l1_loss, beta=1.0)
 _loss("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, "weight", "pos_weight")
+_loss("BCELoss", F.binary_cross_entropy, "weight")
+_loss("KLDivLoss", F.kl_div, log_target=False)
+_loss("GaussianNLLLoss", F.gaussian_nll_loss, full=False, eps=1e-6)
+_loss("PoissonNLLLoss", F.poisson_nll_loss, positional=("log_input", "full"), log_input=True, full=False, eps=1e-8)
+_loss("CosineEmbeddingLoss", F.cosine_embedding_loss, positional=("margin",), margin=0.0)
+_loss("HingeEmbeddingLoss", F.hinge_embedding_loss, positional=("margin",), margin=1.0)
+_loss("MarginRankingLoss", F.margin_ranking_loss, positional=("margin",), margin=0.0)
+_loss("SoftMarginLoss", F.soft_margin_loss)
+_loss("MultiMarginLoss", F.multi_margin_loss, "weight", positional=("p", "margin", "weight"), p=1, margin=1.0)
+_loss("MultiLabelMarginLoss", F.multilabel_margin_loss)
+_loss("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss, "weight")
+_loss("TripletMarginLoss", F.triplet_margin_loss, positional=("margin", "p", "eps", "swap"), margin=1.0, p=2.0, eps=1e-6,
+      swap=False)
+_loss("TripletMarginWithDistanceLoss", F.triplet_margin_with_distance_loss, distance_function=None, margin=1.0, swap=False)
+_loss("CTCLoss", F.ctc_loss, positional=("blank",), blank=0, zero_infinity=False)
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between two tensors along dim."""
+
+    def __init__(self, dim=1, eps=1e-8):
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1, x2):
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    """The p-norm of the difference of two tensors along the last dimension."""
+
+    def __init__(self, p=2.0, eps=1e-6, keepdim=False):
+        super().__init__()
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1, x2):
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
