@@ -6,6 +6,7 @@
 #include "../create.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/windows.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
@@ -171,22 +172,6 @@ Tensor product_of(Convolution product, const Tensor& left, const Tensor& right, 
       {.problem = problem, .details = fmt::format("x {}, weight {}", x.shape().text(), weight.shape().text())});
 }
 
-/// One number for each spatial dimension, at least `least`.
-Dims for_each_dim(const char* what, const Dims& given, int dims, int64_t least) {
-  if (given.size() != 1 && given.size() != dims) {
-    raise<ValueError>({.problem = fmt::format("{} has {} numbers for {} dimensions", what, given.size(), dims)});
-  }
-  Dims all;
-  for (int d = 0; d < dims; ++d) {
-    const int64_t value = given[given.size() == 1 ? 0 : d];
-    if (value < least) {
-      raise<ValueError>({.problem = fmt::format("{} is {}, not at least {}", what, value, least)});
-    }
-    all.push_back(value);
-  }
-  return all;
-}
-
 void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias, int dims) {
   check_floating(checked(x));
   check_floating(checked(weight));
@@ -270,9 +255,9 @@ Tensor convolve(const char* op, const Tensor& operand, const Tensor& weight, con
   check_operands(operand, weight, bias, dims);
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
-  const Dims stride = for_each_dim("the stride", options.stride, dims, 1);
-  const Dims dilation = for_each_dim("the dilation", options.dilation, dims, 1);
-  const Dims padding = for_each_dim("the padding", options.padding.sizes, dims, 0);
+  const Dims stride = for_each_dim(options.stride, dims, "stride", 1);
+  const Dims dilation = for_each_dim(options.dilation, dims, "dilation", 1);
+  const Dims padding = for_each_dim(options.padding.sizes, dims, "padding", 0);
   check_groups(x, weight, options.groups, weight.size(0));
   if (Checked channels = Checked(weight.size(1)) * options.groups; !channels.fits() || channels.value() != x.size(1)) {
     raise_operands(fmt::format("x has {} channels, the weight takes {} in each of {} groups", x.size(1), weight.size(1),
@@ -305,10 +290,10 @@ Tensor convolve_transposed(const char* op, const Tensor& operand, const Tensor& 
   check_operands(operand, weight, bias, dims);
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
-  const Dims stride = for_each_dim("the stride", options.stride, dims, 1);
-  const Dims dilation = for_each_dim("the dilation", options.dilation, dims, 1);
-  const Dims padding = for_each_dim("the padding", options.padding, dims, 0);
-  const Dims added = for_each_dim("the output padding", options.output_padding, dims, 0);
+  const Dims stride = for_each_dim(options.stride, dims, "stride", 1);
+  const Dims dilation = for_each_dim(options.dilation, dims, "dilation", 1);
+  const Dims padding = for_each_dim(options.padding, dims, "padding", 0);
+  const Dims added = for_each_dim(options.output_padding, dims, "output_padding", 0);
   check_groups(x, weight, options.groups, weight.size(0));
   if (weight.size(0) != x.size(1)) {
     raise_operands(fmt::format("x has {} channels, the weight takes {}", x.size(1), weight.size(0)), operand, weight);
