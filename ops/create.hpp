@@ -25,6 +25,16 @@ WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
 WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
 WEFT_API Tensor ones_like(const Tensor& like, Location where = {});
 WEFT_API Tensor full_like(const Tensor& like, Scalar value, Location where = {});
+WEFT_API Tensor empty_like(const Tensor& like, const LikeOptions& options, Location where = {});
+WEFT_API Tensor zeros_like(const Tensor& like, const LikeOptions& options, Location where = {});
+WEFT_API Tensor ones_like(const Tensor& like, const LikeOptions& options, Location where = {});
+WEFT_API Tensor full_like(const Tensor& like, Scalar value, const LikeOptions& options, Location where = {});
+/// The same in another shape.
+WEFT_API Tensor new_empty(const Tensor& like, const Dims& shape, const LikeOptions& options = {}, Location where = {});
+WEFT_API Tensor new_zeros(const Tensor& like, const Dims& shape, const LikeOptions& options = {}, Location where = {});
+WEFT_API Tensor new_ones(const Tensor& like, const Dims& shape, const LikeOptions& options = {}, Location where = {});
+WEFT_API Tensor new_full(const Tensor& like, const Dims& shape, Scalar value, const LikeOptions& options = {},
+                         Location where = {});
 /// start, start + step, … before stop: 1-d. i64 where all three are integers, else f32, unless a dtype is given.
 /// ValueError for a step of 0, and for one that leads away from stop.
 WEFT_API Tensor arange(Scalar stop, TensorOptions options = {}, Location where = {});

@@ -132,9 +132,12 @@ struct MarginOptions {
 /// others 0. a and b are [N, D] with y [N], or [D] with y 0-d (else ShapeError).
 WEFT_API Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& y, MarginOptions options = {},
                                       Location where = {});
+struct HingeOptions {
+  LossReduction reduction = LossReduction::mean;
+  double margin = 1;
+};
 /// x where y is 1, max(0, margin - x) where y is -1, the sum of both elsewhere; x and y broadcast.
-WEFT_API Tensor hinge_embedding_loss(const Operand& x, const Operand& y,
-                                     MarginOptions options = {.reduction = LossReduction::mean, .margin = 1},
+WEFT_API Tensor hinge_embedding_loss(const Operand& x, const Operand& y, HingeOptions options = {},
                                      Location where = {});
 /// max(0, margin - y (a - b)): a is to be above b where y is 1, below where it is -1. The three broadcast and have one
 /// rank (else ShapeError).

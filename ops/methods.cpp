@@ -1,6 +1,8 @@
 // Tensor's methods and those of x[…]: each is the free function of its name.
 #include "attention.hpp"
 #include "create.hpp"
+#include "distance.hpp"
+#include "distribution.hpp"
 #include "index.hpp"
 #include "subscript.hpp"
 #include "join.hpp"
@@ -191,6 +193,39 @@ WEFT_LOSS_METHOD(l1_loss, LossOptions)
 WEFT_LOSS_METHOD(huber_loss, HuberOptions)
 WEFT_LOSS_METHOD(smooth_l1_loss, SmoothL1Options)
 WEFT_LOSS_METHOD(binary_cross_entropy_with_logits, BinaryCrossEntropyOptions)
+WEFT_LOSS_METHOD(binary_cross_entropy, PlainBinaryOptions)
+WEFT_LOSS_METHOD(kl_div, KlOptions)
+WEFT_LOSS_METHOD(poisson_nll_loss, PoissonNllOptions)
+WEFT_LOSS_METHOD(hinge_embedding_loss, HingeOptions)
+WEFT_LOSS_METHOD(soft_margin_loss, LossOptions)
+WEFT_LOSS_METHOD(multi_margin_loss, MultiMarginOptions)
+WEFT_LOSS_METHOD(multilabel_margin_loss, LossOptions)
+WEFT_LOSS_METHOD(multilabel_soft_margin_loss, PlainBinaryOptions)
+#undef WEFT_LOSS_METHOD
+#define WEFT_LOSS_METHOD(name, Options)                                                                                \
+  WEFT_OPERAND_METHOD(Tensor, name, (const Operand& a, const Operand& b), Operand(x, a.where), a, b, Options(),        \
+                      a.where)                                                                                         \
+  WEFT_OPERAND_METHOD(Tensor, name, (const Operand& a, const Operand& b, const Options& options), Operand(x, a.where), \
+                      a, b, options, a.where)
+WEFT_LOSS_METHOD(gaussian_nll_loss, GaussianNllOptions)
+WEFT_LOSS_METHOD(cosine_embedding_loss, MarginOptions)
+WEFT_LOSS_METHOD(margin_ranking_loss, MarginOptions)
+WEFT_LOSS_METHOD(triplet_margin_loss, TripletOptions)
+WEFT_OPERAND_METHOD(Tensor, ctc_loss,
+                    (const Operand& targets, const Operand& input_lengths, const Operand& target_lengths),
+                    Operand(x, targets.where), targets, input_lengths, target_lengths, CtcOptions(), targets.where)
+WEFT_OPERAND_METHOD(Tensor, ctc_loss,
+                    (const Operand& targets, const Operand& input_lengths, const Operand& target_lengths,
+                     const CtcOptions& options),
+                    Operand(x, targets.where), targets, input_lengths, target_lengths, options, targets.where)
+WEFT_METHOD(Tensor, normalize, (), x, NormalizeOptions())
+WEFT_METHOD(Tensor, normalize, (const NormalizeOptions& options), x, options)
+WEFT_OPERAND_METHOD(Tensor, cosine_similarity, (const Operand& other, int dim, double eps), Operand(x, other.where),
+                    other, dim, eps, other.where)
+WEFT_OPERAND_METHOD(Tensor, pairwise_distance, (const Operand& other, double p, double eps, bool keepdim),
+                    Operand(x, other.where), other, p, eps, keepdim, other.where)
+WEFT_METHOD(Tensor, cdist, (const Tensor& other, double p, DistanceMode mode), x, other, p, mode)
+WEFT_METHOD(Tensor, pdist, (double p), x, p)
 WEFT_OPERAND_METHOD(Tensor, index, (const IndexList& index), x, index)
 WEFT_OPERAND_METHOD(Tensor, index_put, (const IndexList& index, const Operand& value, bool accumulate), x, index, value,
                     accumulate)
@@ -230,6 +265,15 @@ WEFT_OPERAND_METHOD(Tensor, searchsorted, (const Operand& values, const SearchOp
 WEFT_OPERAND_METHOD(Tensor, bucketize, (const Tensor& boundaries, bool right, bool out_int32, Location where),
                     Operand(x, where), boundaries, right, out_int32)
 WEFT_METHOD(Tensor, bernoulli, (Generator * generator), x, generator)
+WEFT_METHOD(Tensor, poisson, (Generator * generator), x, generator)
+WEFT_METHOD(Tensor, standard_gamma, (Generator * generator), x, generator)
+WEFT_METHOD(Tensor, binomial, (const Tensor& p, Generator* generator), x, p, generator)
+WEFT_METHOD(Tensor, multinomial, (int64_t samples, bool replacement, Generator* generator), x, samples, replacement,
+            generator)
+WEFT_METHOD(Tensor, new_empty, (const Dims& shape, const LikeOptions& options), x, shape, options)
+WEFT_METHOD(Tensor, new_zeros, (const Dims& shape, const LikeOptions& options), x, shape, options)
+WEFT_METHOD(Tensor, new_ones, (const Dims& shape, const LikeOptions& options), x, shape, options)
+WEFT_METHOD(Tensor, new_full, (const Dims& shape, Scalar value, const LikeOptions& options), x, shape, value, options)
 
 // ---- in place ----
 WEFT_OPERAND_WRITE(masked_fill_, (const Tensor& mask, const Operand& value), mask, value)
@@ -258,6 +302,10 @@ WEFT_PART_WRITE(sub_, (const Operand& other, Scalar alpha), other, alpha)
 WEFT_WRITE(uniform_, (double low, double high, Generator* generator), low, high, generator)
 WEFT_WRITE(normal_, (double mean, double deviation, Generator* generator), mean, deviation, generator)
 WEFT_WRITE(bernoulli_, (double p, Generator* generator), p, generator)
+WEFT_WRITE(exponential_, (double rate, Generator* generator), rate, generator)
+WEFT_WRITE(geometric_, (double p, Generator* generator), p, generator)
+WEFT_WRITE(cauchy_, (double median, double scale, Generator* generator), median, scale, generator)
+WEFT_WRITE(log_normal_, (double mean, double deviation, Generator* generator), mean, deviation, generator)
 
 // ---- defined elsewhere for Tensor ----
 WEFT_PART_METHOD(Tensor, view, (const Dims& shape), shape)

@@ -221,7 +221,34 @@ WEFT_LOSS_METHOD(l1_loss, LossOptions)
 WEFT_LOSS_METHOD(huber_loss, HuberOptions)
 WEFT_LOSS_METHOD(smooth_l1_loss, SmoothL1Options)
 WEFT_LOSS_METHOD(binary_cross_entropy_with_logits, BinaryCrossEntropyOptions)
+WEFT_LOSS_METHOD(binary_cross_entropy, PlainBinaryOptions)
+WEFT_LOSS_METHOD(kl_div, KlOptions)
+WEFT_LOSS_METHOD(poisson_nll_loss, PoissonNllOptions)
+WEFT_LOSS_METHOD(hinge_embedding_loss, HingeOptions)
+WEFT_LOSS_METHOD(soft_margin_loss, LossOptions)
+WEFT_LOSS_METHOD(multi_margin_loss, MultiMarginOptions)
+WEFT_LOSS_METHOD(multilabel_margin_loss, LossOptions)
+WEFT_LOSS_METHOD(multilabel_soft_margin_loss, PlainBinaryOptions)
 #undef WEFT_LOSS_METHOD
+#define WEFT_LOSS_METHOD(name, Options, a, b)                     \
+  Tensor name(const Operand& a, const Operand& b) WEFT_METHOD_OF; \
+  Tensor name(const Operand& a, const Operand& b, const Options& options) WEFT_METHOD_OF;
+WEFT_LOSS_METHOD(gaussian_nll_loss, GaussianNllOptions, target, variance)
+WEFT_LOSS_METHOD(cosine_embedding_loss, MarginOptions, other, target)
+WEFT_LOSS_METHOD(margin_ranking_loss, MarginOptions, other, target)
+WEFT_LOSS_METHOD(triplet_margin_loss, TripletOptions, positive, negative)
+#undef WEFT_LOSS_METHOD
+Tensor ctc_loss(const Operand& targets, const Operand& input_lengths, const Operand& target_lengths) WEFT_METHOD_OF;
+Tensor ctc_loss(const Operand& targets, const Operand& input_lengths, const Operand& target_lengths,
+                const CtcOptions& options) WEFT_METHOD_OF;
+
+// ---- distances ----
+Tensor normalize(Location where = {}) WEFT_METHOD_OF;
+Tensor normalize(const NormalizeOptions& options, Location where = {}) WEFT_METHOD_OF;
+Tensor cosine_similarity(const Operand& other, int dim = 1, double eps = 1e-8) WEFT_METHOD_OF;
+Tensor pairwise_distance(const Operand& other, double p = 2, double eps = 1e-6, bool keepdim = false) WEFT_METHOD_OF;
+Tensor cdist(const Tensor& other, double p = 2, DistanceMode mode = DistanceMode{}, Location where = {}) WEFT_METHOD_OF;
+Tensor pdist(double p = 2, Location where = {}) WEFT_METHOD_OF;
 
 // ---- indexing ----
 Tensor index(const IndexList& index) WEFT_METHOD_OF;
@@ -296,5 +323,22 @@ WEFT_WRITTEN normal_(double mean = 0, double deviation = 1, Generator* generator
                      Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN bernoulli_(double p = 0.5, Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
 Tensor bernoulli(Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN exponential_(double rate = 1, Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN geometric_(double p, Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN cauchy_(double median = 0, double scale = 1, Generator* generator = nullptr,
+                     Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN log_normal_(double mean = 1, double deviation = 2, Generator* generator = nullptr,
+                         Location where = {}) WEFT_METHOD_OF;
+Tensor poisson(Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+Tensor standard_gamma(Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+Tensor binomial(const Tensor& p, Generator* generator = nullptr, Location where = {}) WEFT_METHOD_OF;
+Tensor multinomial(int64_t samples, bool replacement = false, Generator* generator = nullptr,
+                   Location where = {}) WEFT_METHOD_OF;
+
+// ---- new tensors of this dtype and device ----
+Tensor new_empty(const Dims& shape, const LikeOptions& options = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor new_zeros(const Dims& shape, const LikeOptions& options = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor new_ones(const Dims& shape, const LikeOptions& options = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor new_full(const Dims& shape, Scalar value, const LikeOptions& options = {}, Location where = {}) WEFT_METHOD_OF;
 
 #endif

@@ -37,10 +37,21 @@ struct NllOptions;
 struct HuberOptions;
 struct SmoothL1Options;
 struct BinaryCrossEntropyOptions;
+struct PlainBinaryOptions;
+struct KlOptions;
+struct GaussianNllOptions;
+struct PoissonNllOptions;
+struct MarginOptions;
+struct HingeOptions;
+struct MultiMarginOptions;
+struct TripletOptions;
+struct CtcOptions;
+struct NormalizeOptions;
 struct Unique;
 struct UniqueOptions;
 struct ValuesAndIndices;
 enum class Approximate : uint8_t;
+enum class DistanceMode : uint8_t;
 enum class ScatterReduction : uint8_t;
 
 /// Properties of a new tensor: `zeros({2, 3}, {.dtype = f64, .requires_grad = true})`. A dtype or a device alone may
@@ -49,6 +60,12 @@ struct TensorOptions {
   /// Where it is left out, each function has its own default: f32, or the type of the values given.
   std::optional<DType> dtype = {};
   Device device = {};
+  bool requires_grad = false;
+};
+/// What a tensor made after another has in its own way: `zeros_like(x, {.dtype = f64})`.
+struct LikeOptions {
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
   bool requires_grad = false;
 };
 /// A dtype or a device, taken in place of TensorOptions.

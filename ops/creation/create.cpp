@@ -33,7 +33,10 @@ DType natural_type(Scalar value) {
   return value.is_floating() ? default_dtype : (value.is_bool() ? DType::boolean : DType::i64);
 }
 
-TensorOptions options_of(const Tensor& like) { return {like.dtype(), like.device()}; }
+TensorOptions options_of(const Tensor& like, const LikeOptions& options = {}) {
+  checked(like);
+  return {options.dtype.value_or(like.dtype()), options.device.value_or(like.device()), options.requires_grad};
+}
 
 struct BlobOwner {
   std::shared_ptr<void> owner;
@@ -109,6 +112,44 @@ Tensor full_like(const Tensor& like, Scalar value, Location where) {
   const CallScope call("full_like", where);
   checked(like);
   return filled(like.shape(), value, options_of(like));
+}
+
+Tensor empty_like(const Tensor& like, const LikeOptions& options, Location where) {
+  const CallScope call("empty_like", where);
+  const TensorOptions all = options_of(like, options);
+  return with_grad(made(like.shape(), all), all);
+}
+Tensor zeros_like(const Tensor& like, const LikeOptions& options, Location where) {
+  const CallScope call("zeros_like", where);
+  const TensorOptions all = options_of(like, options);
+  return filled(like.shape(), 0, all);
+}
+Tensor ones_like(const Tensor& like, const LikeOptions& options, Location where) {
+  const CallScope call("ones_like", where);
+  const TensorOptions all = options_of(like, options);
+  return filled(like.shape(), 1, all);
+}
+Tensor full_like(const Tensor& like, Scalar value, const LikeOptions& options, Location where) {
+  const CallScope call("full_like", where);
+  const TensorOptions all = options_of(like, options);
+  return filled(like.shape(), value, all);
+}
+Tensor new_empty(const Tensor& like, const Dims& shape, const LikeOptions& options, Location where) {
+  const CallScope call("new_empty", where);
+  const TensorOptions all = options_of(like, options);
+  return with_grad(made(shape, all), all);
+}
+Tensor new_zeros(const Tensor& like, const Dims& shape, const LikeOptions& options, Location where) {
+  const CallScope call("new_zeros", where);
+  return filled(shape, 0, options_of(like, options));
+}
+Tensor new_ones(const Tensor& like, const Dims& shape, const LikeOptions& options, Location where) {
+  const CallScope call("new_ones", where);
+  return filled(shape, 1, options_of(like, options));
+}
+Tensor new_full(const Tensor& like, const Dims& shape, Scalar value, const LikeOptions& options, Location where) {
+  const CallScope call("new_full", where);
+  return filled(shape, value, options_of(like, options));
 }
 
 Tensor arange(Scalar stop, TensorOptions options, Location where) { return arange(0, stop, 1, options, where); }

@@ -66,7 +66,7 @@ Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& 
   return reduced_to(dtype, alike + unlike, options.reduction);
 }
 
-Tensor hinge_embedding_loss(const Operand& x, const Operand& y, MarginOptions options, Location where) {
+Tensor hinge_embedding_loss(const Operand& x, const Operand& y, HingeOptions options, Location where) {
   const CallScope call("hinge_embedding_loss", where);
   const auto [distance, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   const Tensor unlike = weft::where(wanted != 1, relu(options.margin - distance), 0.0);

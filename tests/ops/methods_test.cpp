@@ -246,6 +246,39 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(smooth_l1_loss, x, y, {.beta = 0.3});
   SAME(binary_cross_entropy_with_logits, x, p);
   SAME(binary_cross_entropy_with_logits, x, p, {.pos_weight = w});
+  SAME(binary_cross_entropy, p, p);
+  SAME(binary_cross_entropy, p, p, {.reduction = LossReduction::sum});
+  SAME(kl_div, x, p);
+  SAME(kl_div, x, y, {.log_target = true});
+  SAME(poisson_nll_loss, x, p);
+  SAME(poisson_nll_loss, x, p, {.full = true});
+  SAME(hinge_embedding_loss, x, y);
+  SAME(hinge_embedding_loss, x, y, {.margin = 0.3});
+  SAME(soft_margin_loss, x, y);
+  SAME(soft_margin_loss, x, y, {.reduction = LossReduction::sum});
+  SAME(multi_margin_loss, x, classes);
+  SAME(multi_margin_loss, x, classes, {.p = 2});
+  SAME(multilabel_margin_loss, x, zeros_like(x).to(i64));
+  SAME(multilabel_margin_loss, x, zeros_like(x).to(i64), {.reduction = LossReduction::sum});
+  SAME(multilabel_soft_margin_loss, x, p);
+  SAME(multilabel_soft_margin_loss, x, p, {.reduction = LossReduction::sum});
+  SAME(gaussian_nll_loss, x, y, 0.5);
+  SAME(gaussian_nll_loss, x, y, p, {.full = true});
+  SAME(cosine_embedding_loss, x, y, ones({x.size(0)}));
+  SAME(cosine_embedding_loss, x, y, -ones({x.size(0)}), {.margin = -0.9});
+  SAME(margin_ranking_loss, x, y, p);
+  SAME(margin_ranking_loss, x, y, p, {.margin = 0.3});
+  SAME(triplet_margin_loss, x, y, p);
+  SAME(triplet_margin_loss, x, y, p, {.margin = 3, .swap = true});
+  SAME(ctc_loss, x, tensor({1}), tensor(2), tensor(1));
+  SAME(ctc_loss, x, tensor({1}), tensor(2), tensor(1), {.reduction = LossReduction::sum});
+  SAME(normalize, x);
+  SAME(normalize, x, {.dims = 0});
+  SAME(cosine_similarity, x, y, 0);
+  SAME(pairwise_distance, x, y, 3);
+  SAME(cdist, x, y);
+  SAME(cdist, x, y, 2, DistanceMode::product);
+  SAME(pdist, x, 3);
 
   SAME(index, x, {index, Slice(1)});
   SAME(index_put, x, {index}, v);
@@ -287,6 +320,14 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(repeat, x, {2, 1});
   SAME(tile, x, {2});
   SAME(bernoulli, p);
+  SAME(poisson, p);
+  SAME(standard_gamma, p);
+  SAME(binomial, ones_like(p), p);
+  SAME(multinomial, p, 2);
+  SAME(new_zeros, x, {2});
+  SAME(new_ones, x, {2, 1}, {.dtype = i64});
+  SAME(new_full, x, {2}, 1.5);
+  EXPECT_EQ(x.new_empty({2}, {.dtype = i32}).dtype(), i32);
 
   SAME_WRITE(masked_fill_, x, mask, 3);
   SAME_WRITE(cumsum_, x, 1, false, true);
@@ -303,12 +344,16 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME_WRITE(uniform_, x, -1, 1);
   SAME_WRITE(normal_, x);
   SAME_WRITE(bernoulli_, x, 0.4);
+  SAME_WRITE(exponential_, x, 2);
+  SAME_WRITE(geometric_, x, 0.3);
+  SAME_WRITE(cauchy_, x);
+  SAME_WRITE(log_normal_, x, 0, 0.5);
 
   expect_same({x.where(mask, y), around(x)[1].where(mask, y)}, {where(mask, x, y), where(mask, x, y)}, "where");
 
   // Tensors like another are made from it; the records of views call the methods.
-  const std::set<std::string> no_method{"rand_like",  "randn_like", "empty_like",
-                                        "zeros_like", "ones_like",  "full_like"};
+  const std::set<std::string> no_method{"normal",     "randint_like", "rand_like", "randn_like",
+                                        "empty_like", "zeros_like",   "ones_like", "full_like"};
   const std::set<std::string> methods{"reshape", "transpose", "t",       "permute",   "select",
                                       "narrow",  "unsqueeze", "squeeze", "expand",    "flatten",
                                       "split",   "chunk",     "unbind",  "diagonal",  "broadcast_to",

@@ -201,6 +201,37 @@ def test_the_gradient_recorder_finds_what_is_wrong_and_shows_itself():
         weft.hooks.GradientRecorder({"a": 3})
 
 
+def test_losses_are_modules():
+    x, y, z = weft.randn(4, 3), weft.randn(4, 3), weft.randn(4, 3)
+    p, sign = weft.rand(4, 3), weft.tensor([1.0, -1.0, 1.0, -1.0])
+    t, w = weft.tensor([0, 2, 1, 1]), weft.tensor([0.5, 1.0, 2.0])
+    lists = weft.tensor([[0, -1, -1], [2, 1, -1], [1, -1, 0], [-1, 0, 0]])
+    for module, function, arguments in (
+            (nn.BCELoss(w), lambda *a: F.binary_cross_entropy(*a, weight=w), (p, p)),
+            (nn.KLDivLoss(reduction="batchmean"), lambda *a: F.kl_div(*a, reduction="batchmean"), (x, p)),
+            (nn.GaussianNLLLoss(full=True), lambda *a: F.gaussian_nll_loss(*a, full=True), (x, y, p)),
+            (nn.PoissonNLLLoss(False, eps=0.1), lambda *a: F.poisson_nll_loss(*a, log_input=False, eps=0.1), (p, p)),
+            (nn.CosineEmbeddingLoss(0.2), lambda *a: F.cosine_embedding_loss(*a, margin=0.2), (x, y, sign)),
+            (nn.HingeEmbeddingLoss(0.5), lambda *a: F.hinge_embedding_loss(*a, margin=0.5), (x[:, 0], sign)),
+            (nn.MarginRankingLoss(margin=0.3), lambda *a: F.margin_ranking_loss(*a, margin=0.3), (x[:, 0], y[:, 0], sign)),
+            (nn.SoftMarginLoss(), F.soft_margin_loss, (x[:, 0], sign)),
+            (nn.MultiMarginLoss(2, 0.5, w), lambda *a: F.multi_margin_loss(*a, p=2, margin=0.5, weight=w), (x, t)),
+            (nn.MultiLabelMarginLoss(), F.multilabel_margin_loss, (x, lists)),
+            (nn.MultiLabelSoftMarginLoss(w), lambda *a: F.multilabel_soft_margin_loss(*a, weight=w), (x, p)),
+            (nn.TripletMarginLoss(2.0, 1), lambda *a: F.triplet_margin_loss(*a, margin=2.0, p=1), (x, y, z)),
+            (nn.TripletMarginWithDistanceLoss(distance_function=nn.PairwiseDistance(), swap=True),
+             lambda *a: F.triplet_margin_loss(*a, swap=True), (x, y, z)),
+            (nn.CTCLoss(blank=2, zero_infinity=True), lambda *a: F.ctc_loss(*a, blank=2, zero_infinity=True),
+             (weft.log_softmax(x, 1), weft.tensor([0, 1]), (4,), (2,))),
+            (nn.CosineSimilarity(0), lambda *a: F.cosine_similarity(*a, dim=0), (x, y)),
+            (nn.PairwiseDistance(1, keepdim=True), lambda *a: F.pairwise_distance(*a, p=1, keepdim=True), (x, y))):
+        assert weft.equal(module(*arguments), function(*arguments)), module
+    with pytest.raises(TypeError):
+        nn.KLDivLoss(0.5)
+    many = weft.log_softmax(weft.randn(6, 12, 4), 2)
+    assert F.ctc_loss(many, weft.ones(12, 2, dtype=weft.int64), [6] * 12, [2] * 12).ndim == 0
+
+
 def test_losses_warn_once_of_shapes_that_broadcast():
     x, y = weft.ones(4, 1), weft.zeros(4)
     for loss in (F.mse_loss, F.l1_loss, F.huber_loss, F.smooth_l1_loss, F.binary_cross_entropy_with_logits):

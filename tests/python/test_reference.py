@@ -134,6 +134,28 @@ def losses(rng, dtype, layout):
     return [[*a, reduction] for a in lists for reduction in ("mean", "sum", "none")]
 
 
+def probabilities(rng, dtype, layout):
+    return [[Array(random(rng, dtype, (5, 4), 0.1, 0.9), dtype), Array(random(rng, dtype, (5, 4), 0.1, 0.9), dtype),
+             reduction] for reduction in ("mean", "sum", "none")]
+
+
+def three(low, high):
+    def inputs(rng, dtype, layout):
+        return [[Array(random(rng, dtype, (5, 4)), dtype), Array(random(rng, dtype, (5, 4)), dtype),
+                 Array(random(rng, dtype, (5, 4), low, high), dtype)]]
+
+    return inputs
+
+
+def labels(rng, dtype, layout):
+    return [[Array(random(rng, dtype, (5, 4)), dtype), Array(rng.integers(-1, 4, (5, 4)), "int64")]]
+
+
+def sequences(rng, dtype, layout):
+    x = random(rng, dtype, (7, 3, 5))
+    return [[Array(x, dtype), Array(rng.integers(1, 5, (3, 3)), "int64")]]
+
+
 def normalized(rng, dtype, layout):
     return [[x, (x.elements.shape[-1],)] for [x] in rows_of(rng, dtype, layout)]
 
@@ -276,6 +298,31 @@ for name in ("cross_entropy", "nll_loss"):
     row(name, classes, lambda m, x, y, r, f=name: getattr(m, f)(x, y, reduction=r), None, floats, 60,
         lambda m, x, y, r, f=name: getattr(F, f)(x, y, reduction=r))
 
+for name in ("kl_div", "poisson_nll_loss", "hinge_embedding_loss", "soft_margin_loss", "multilabel_soft_margin_loss"):
+    row(name, losses, lambda m, x, y, r, f=name: getattr(m.nn.functional, f)(x, y if f != "soft_margin_loss" else
+                                                                             y.detach(), reduction=r),
+        None, floats, 60)
+row("binary_cross_entropy", probabilities, lambda m, x, y, r: m.nn.functional.binary_cross_entropy(x, y, reduction=r),
+    None, floats, 60)
+for name, inputs in {"gaussian_nll_loss": three(0.2, 3), "margin_ranking_loss": three(-1, 1),
+                     "triplet_margin_loss": three(-3, 3)}.items():
+    row(name, inputs, lambda m, *a, f=name: getattr(m.nn.functional, f)(*a), None, ("float32", "float64"), 100)
+row("cosine_embedding_loss", three(-1, 1), lambda m, x, y, z: m.nn.functional.cosine_embedding_loss(
+    x, y, m.tensor([1, -1, 1, -1, 1])), None, ("float32", "float64"), 100)
+row("multi_margin_loss", lambda *a: [[x, Array(np.array([0, 3, 1, 1, 2]), "int64")] for x, _ in labels(*a)],
+    lambda m, x, t: m.nn.functional.multi_margin_loss(x, t, margin=0.7), None, ("float32", "float64"), 60)
+row("multilabel_margin_loss", labels, lambda m, x, t: m.nn.functional.multilabel_margin_loss(x, t), None,
+    ("float32", "float64"), 60)
+row("ctc_loss", sequences, lambda m, x, t: m.nn.functional.ctc_loss(
+    m.log_softmax(x, 2), t, m.tensor([7, 6, 4]), m.tensor([3, 2, 1])), None, ("float32", "float64"), 200)
+row("normalize", lambda *a: [[x] for x, _, _ in losses(*a)[:1]], lambda m, x: m.nn.functional.normalize(x), None,
+    floats, 30)
+for name in ("cosine_similarity", "pairwise_distance"):
+    row(name, lambda *a: [[x, y] for x, y, _ in losses(*a)[:1]], None, None, ("float32", "float64"), 100)
+row("cdist", products((2, 30, 6), (2, 7, 6)), lambda m, x, y: m.cdist(x, y, 2.0, "donot_use_mm_for_euclid_dist"), None,
+    ("float32", "float64"), 100)
+row("pdist", lambda *a: [[x] for x, _, _ in losses(*a)[:1]], None, None, ("float32", "float64"), 100)
+
 copies = {
     "cat": lambda m, x: m.cat([x, x], 0), "stack": lambda m, x: m.stack([x, x], 1),
     "flip": lambda m, x: m.flip(x, (0, 1)), "fliplr": same("fliplr"), "flipud": same("flipud"),
@@ -360,7 +407,10 @@ row("bucketize", lambda *a: [[*queries(*a), *sorted_values(*a)]], None, None, nu
 
 # What a comparison cannot say anything about, or says under another name.
 elsewhere = {
-    "rand rand_like randn randn_like randint randperm bernoulli dropout": "random",
+    "rand rand_like randn randn_like randint randint_like randperm bernoulli dropout normal poisson standard_gamma "
+    "binomial multinomial": "random",
+    "logspace geomspace hann_window hamming_window blackman_window bartlett_window kaiser_window":
+        "creation: pytorch_cases and tests/ops/losses_test.cpp",
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
     "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",
