@@ -1,8 +1,11 @@
 // Tensor's methods and those of x[…]: each is the free function of its name.
 #include "attention.hpp"
+#include "axes.hpp"
+#include "combine.hpp"
 #include "create.hpp"
 #include "distance.hpp"
 #include "distribution.hpp"
+#include "diagonal.hpp"
 #include "index.hpp"
 #include "subscript.hpp"
 #include "join.hpp"
@@ -10,6 +13,8 @@
 #include "masked.hpp"
 #include "matmul.hpp"
 #include "norm.hpp"
+#include "pad.hpp"
+#include "pieces.hpp"
 #include "pointwise.hpp"
 #include "random.hpp"
 #include "rearrange.hpp"
@@ -89,6 +94,58 @@ WEFT_METHOD(Tensor, flipud, (), x)
 WEFT_METHOD(Tensor, roll, (const Dims& shifts, const Dims& dims), x, shifts, dims)
 WEFT_METHOD(Tensor, repeat, (const Dims& repeats), x, repeats)
 WEFT_METHOD(Tensor, tile, (const Dims& repeats), x, repeats)
+WEFT_METHOD(Tensor, movedim, (const Dims& source, const Dims& destination), x, source, destination)
+WEFT_METHOD(Tensor, moveaxis, (const Dims& source, const Dims& destination), x, source, destination)
+WEFT_METHOD(Tensor, swapaxes, (int dim0, int dim1), x, dim0, dim1)
+WEFT_METHOD(Tensor, swapdims, (int dim0, int dim1), x, dim0, dim1)
+WEFT_METHOD(Tensor, unflatten, (int dim, const Dims& sizes), x, dim, sizes)
+WEFT_METHOD(Tensor, ravel, (), x)
+WEFT_METHOD(Tensor, atleast_1d, (), x)
+WEFT_METHOD(Tensor, atleast_2d, (), x)
+WEFT_METHOD(Tensor, atleast_3d, (), x)
+WEFT_METHOD(Tensor, broadcast_to, (const Dims& shape), x, shape)
+WEFT_METHOD(std::vector<Tensor>, split_with_sizes, (std::span<const int64_t> sizes, int dim), x, sizes, dim)
+WEFT_METHOD(std::vector<Tensor>, split_with_sizes, (std::initializer_list<int64_t> sizes, int dim), x, sizes, dim)
+WEFT_METHOD(std::vector<Tensor>, tensor_split, (int64_t sections, int dim), x, sections, dim)
+WEFT_METHOD(std::vector<Tensor>, tensor_split, (std::span<const int64_t> indices, int dim), x, indices, dim)
+WEFT_METHOD(std::vector<Tensor>, tensor_split, (std::initializer_list<int64_t> indices, int dim), x, indices, dim)
+WEFT_METHOD(std::vector<Tensor>, hsplit, (int64_t sections), x, sections)
+WEFT_METHOD(std::vector<Tensor>, hsplit, (std::span<const int64_t> indices), x, indices)
+WEFT_METHOD(std::vector<Tensor>, hsplit, (std::initializer_list<int64_t> indices), x, indices)
+WEFT_METHOD(std::vector<Tensor>, vsplit, (int64_t sections), x, sections)
+WEFT_METHOD(std::vector<Tensor>, vsplit, (std::span<const int64_t> indices), x, indices)
+WEFT_METHOD(std::vector<Tensor>, vsplit, (std::initializer_list<int64_t> indices), x, indices)
+WEFT_METHOD(std::vector<Tensor>, dsplit, (int64_t sections), x, sections)
+WEFT_METHOD(std::vector<Tensor>, dsplit, (std::span<const int64_t> indices), x, indices)
+WEFT_METHOD(std::vector<Tensor>, dsplit, (std::initializer_list<int64_t> indices), x, indices)
+WEFT_METHOD(Tensor, repeat_interleave, (int64_t repeats, std::optional<int64_t> dim), x, repeats, dim)
+WEFT_METHOD(Tensor, repeat_interleave,
+            (const Tensor& repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size), x, repeats, dim,
+            output_size)
+WEFT_METHOD(Tensor, rot90, (int64_t k, const Dims& dims), x, k, dims)
+WEFT_METHOD(Tensor, pad, (std::span<const int64_t> padding, Padding mode, Scalar value), x, padding, mode, value)
+WEFT_METHOD(Tensor, pad, (std::initializer_list<int64_t> padding, Padding mode, Scalar value), x, padding, mode, value)
+WEFT_METHOD(Tensor, pixel_shuffle, (int64_t upscale_factor), x, upscale_factor)
+WEFT_METHOD(Tensor, pixel_unshuffle, (int64_t downscale_factor), x, downscale_factor)
+WEFT_METHOD(Tensor, channel_shuffle, (int64_t groups), x, groups)
+WEFT_METHOD(Tensor, diag, (int64_t diagonal), x, diagonal)
+WEFT_METHOD(Tensor, diag_embed, (int64_t offset, int dim1, int dim2), x, offset, dim1, dim2)
+WEFT_METHOD(Tensor, trace, (), x)
+WEFT_METHOD(Tensor, tril, (int64_t diagonal), x, diagonal)
+WEFT_METHOD(Tensor, triu, (int64_t diagonal), x, diagonal)
+WEFT_WRITE(tril_, (int64_t diagonal), diagonal)
+WEFT_WRITE(triu_, (int64_t diagonal), diagonal)
+WEFT_METHOD(Tensor, diagonal_scatter, (const Tensor& source, int64_t offset, int dim1, int dim2), x, source, offset,
+            dim1, dim2)
+WEFT_METHOD(Tensor, select_scatter, (const Tensor& source, int dim, int64_t index), x, source, dim, index)
+WEFT_METHOD(Tensor, slice_scatter,
+            (const Tensor& source, int dim, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step), x,
+            source, dim, start, stop, step)
+WEFT_METHOD(Tensor, combinations, (int64_t r, bool with_replacement), x, r, with_replacement)
+WEFT_METHOD(Tensor, vander, (std::optional<int64_t> count, bool increasing), x, count, increasing)
+WEFT_METHOD(Tensor, tensordot, (const Tensor& other, int64_t count), x, other, count)
+WEFT_METHOD(Tensor, tensordot, (const Tensor& other, const Dims& dims, const Dims& dims_of_other), x, other, dims,
+            dims_of_other)
 WEFT_OPERAND_METHOD(Tensor, gelu, (Location where), Operand(x, where))
 WEFT_OPERAND_METHOD(Tensor, gelu, (Approximate approximate, Location where), Operand(x, where), approximate)
 WEFT_OPERAND_METHOD(Tensor, clip, (std::optional<Scalar> low, std::optional<Scalar> high, Location where),

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "create.hpp"
 
 namespace weft {
@@ -100,6 +102,12 @@ std::vector<int64_t> integers_in(const Value& v, int argument) {
       for (const Tensor& t : *tensors) integers.push_back(detail::integer_in(t));
     } else if (const auto* t = std::get_if<Tensor>(&v); t != nullptr && t->defined() && t->dim() == 1) {
       if (!is_integer(t->dtype())) throw BadArgument(argument);
+      if (t->device().type == DeviceType::meta) {
+        raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
+      }
+      if (t->numel() > int64_t{1} << 24) {
+        raise<ShapeError>({.problem = fmt::format("{} integers are too many", t->numel())});
+      }
       integers = t->to_vector<int64_t>();
     } else {
       integers.push_back(detail::integer_in(v));

@@ -59,6 +59,32 @@ std::vector<Tensor> split(int64_t size, int dim = 0, Location where = {}) WEFT_M
 std::vector<Tensor> chunk(int64_t chunks, int dim = 0, Location where = {}) WEFT_METHOD_OF;
 /// select(dim, i) for every i. ShapeError for a 0-d tensor.
 std::vector<Tensor> unbind(int dim = 0, Location where = {}) WEFT_METHOD_OF;
+Tensor movedim(const Dims& source, const Dims& destination, Location where = {}) WEFT_METHOD_OF;
+Tensor moveaxis(const Dims& source, const Dims& destination, Location where = {}) WEFT_METHOD_OF;
+Tensor swapaxes(int dim0, int dim1, Location where = {}) WEFT_METHOD_OF;
+Tensor swapdims(int dim0, int dim1, Location where = {}) WEFT_METHOD_OF;
+Tensor unflatten(int dim, const Dims& sizes, Location where = {}) WEFT_METHOD_OF;
+Tensor ravel(Location where = {}) WEFT_METHOD_OF;
+Tensor atleast_1d(Location where = {}) WEFT_METHOD_OF;
+Tensor atleast_2d(Location where = {}) WEFT_METHOD_OF;
+Tensor atleast_3d(Location where = {}) WEFT_METHOD_OF;
+Tensor broadcast_to(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> split_with_sizes(std::span<const int64_t> sizes, int dim = 0, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> split_with_sizes(std::initializer_list<int64_t> sizes, int dim = 0,
+                                     Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> tensor_split(int64_t sections, int dim = 0, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> tensor_split(std::span<const int64_t> indices, int dim = 0, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> tensor_split(std::initializer_list<int64_t> indices, int dim = 0,
+                                 Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> hsplit(int64_t sections, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> hsplit(std::span<const int64_t> indices, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> hsplit(std::initializer_list<int64_t> indices, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> vsplit(int64_t sections, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> vsplit(std::span<const int64_t> indices, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> vsplit(std::initializer_list<int64_t> indices, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> dsplit(int64_t sections, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> dsplit(std::span<const int64_t> indices, Location where = {}) WEFT_METHOD_OF;
+std::vector<Tensor> dsplit(std::initializer_list<int64_t> indices, Location where = {}) WEFT_METHOD_OF;
 /// The same elements outside the graph: no gradient flows through it.
 Tensor detach(Location where = {}) WEFT_METHOD_OF;
 
@@ -80,6 +106,30 @@ Tensor flipud(Location where = {}) WEFT_METHOD_OF;
 Tensor roll(const Dims& shifts, const Dims& dims = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor repeat(const Dims& repeats, Location where = {}) WEFT_METHOD_OF;
 Tensor tile(const Dims& repeats, Location where = {}) WEFT_METHOD_OF;
+Tensor repeat_interleave(int64_t repeats, std::optional<int64_t> dim = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim = {},
+                         std::optional<int64_t> output_size = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor rot90(int64_t k = 1, const Dims& dims = {0, 1}, Location where = {}) WEFT_METHOD_OF;
+Tensor pad(std::span<const int64_t> padding, Padding mode = {}, Scalar value = 0, Location where = {}) WEFT_METHOD_OF;
+Tensor pad(std::initializer_list<int64_t> padding, Padding mode = {}, Scalar value = 0,
+           Location where = {}) WEFT_METHOD_OF;
+Tensor pixel_shuffle(int64_t upscale_factor, Location where = {}) WEFT_METHOD_OF;
+Tensor pixel_unshuffle(int64_t downscale_factor, Location where = {}) WEFT_METHOD_OF;
+Tensor channel_shuffle(int64_t groups, Location where = {}) WEFT_METHOD_OF;
+Tensor diag(int64_t diagonal = 0, Location where = {}) WEFT_METHOD_OF;
+Tensor diag_embed(int64_t offset = 0, int dim1 = -2, int dim2 = -1, Location where = {}) WEFT_METHOD_OF;
+Tensor trace(Location where = {}) WEFT_METHOD_OF;
+Tensor tril(int64_t diagonal = 0, Location where = {}) WEFT_METHOD_OF;
+Tensor triu(int64_t diagonal = 0, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN tril_(int64_t diagonal = 0, Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN triu_(int64_t diagonal = 0, Location where = {}) WEFT_METHOD_OF;
+Tensor diagonal_scatter(const Tensor& source, int64_t offset = 0, int dim1 = 0, int dim2 = 1,
+                        Location where = {}) WEFT_METHOD_OF;
+Tensor select_scatter(const Tensor& source, int dim, int64_t index, Location where = {}) WEFT_METHOD_OF;
+Tensor slice_scatter(const Tensor& source, int dim = 0, std::optional<int64_t> start = {},
+                     std::optional<int64_t> stop = {}, int64_t step = 1, Location where = {}) WEFT_METHOD_OF;
+Tensor combinations(int64_t r = 2, bool with_replacement = false, Location where = {}) WEFT_METHOD_OF;
+Tensor vander(std::optional<int64_t> count = {}, bool increasing = false, Location where = {}) WEFT_METHOD_OF;
 
 // ---- elementwise: name(…), and name_(…) in place, which raises the version and is recorded ----
 #define WEFT_UNARY_METHOD(name, ...)               \
@@ -198,6 +248,8 @@ Tensor mv(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor dot(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor outer(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
 Tensor addmm(const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1, Location where = {}) WEFT_METHOD_OF;
+Tensor tensordot(const Tensor& other, int64_t count = 2, Location where = {}) WEFT_METHOD_OF;
+Tensor tensordot(const Tensor& other, const Dims& dims, const Dims& dims_of_other, Location where = {}) WEFT_METHOD_OF;
 Tensor linear(const Tensor& weight, const Tensor& bias = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor embedding(const Tensor& indices, int64_t padding_idx = -1, Location where = {}) WEFT_METHOD_OF;
 Tensor layer_norm(const Dims& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5,

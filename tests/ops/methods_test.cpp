@@ -20,6 +20,7 @@ using Tensors = std::vector<Tensor>;
 
 Tensors parts(const Tensor& t) { return {t}; }
 Tensors parts(const ValuesAndIndices& r) { return {r.values, r.indices}; }
+Tensors parts(const Tensors& list) { return list; }
 Tensors parts(const Unique& u) { return {u.values, u.inverse, u.counts}; }
 
 void expect_same(const Tensors& actual, const Tensors& expected, const char* what) {
@@ -328,6 +329,47 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(new_ones, x, {2, 1}, {.dtype = i64});
   SAME(new_full, x, {2}, 1.5);
   EXPECT_EQ(x.new_empty({2}, {.dtype = i32}).dtype(), i32);
+  SAME(movedim, x, 0, 1);
+  SAME(moveaxis, x, {0, 1}, {1, 0});
+  SAME(swapaxes, x, 0, 1);
+  SAME(swapdims, x, 0, -1);
+  SAME(unflatten, x, 1, {2, -1});
+  SAME(ravel, x);
+  SAME(atleast_1d, x);
+  SAME(atleast_2d, x);
+  SAME(atleast_3d, x);
+  SAME(broadcast_to, x, {2, 3, 4});
+  SAME(split_with_sizes, x, {1, 3}, 1);
+  SAME(tensor_split, x, 3, 1);
+  SAME(tensor_split, x, {1, 2}, 1);
+  SAME(hsplit, x, 2);
+  SAME(hsplit, x, {1});
+  SAME(vsplit, x, 3);
+  SAME(vsplit, x, {1, 2});
+  SAME(dsplit, batch, 2);
+  SAME(dsplit, batch, {3});
+  SAME(repeat_interleave, x, 2, 1);
+  SAME(repeat_interleave, x, whole, 1, 5);
+  SAME(rot90, x, -1);
+  SAME(pad, x, {1, -1});
+  SAME(pad, x, {2, 1}, Padding::reflect);
+  SAME(pixel_shuffle, x.reshape({4, 3, 1}), 2);
+  SAME(pixel_unshuffle, x.reshape({3, 2, 2}), 2);
+  SAME(channel_shuffle, x.reshape({1, 4, 3}), 2);
+  SAME(diag, x, 1);
+  SAME(diag_embed, x, 1, 0);
+  SAME(trace, x);
+  SAME(tril, x, -1);
+  SAME(triu, x);
+  SAME(diagonal_scatter, x, v[{Slice(0, 3)}], 1);
+  SAME(select_scatter, x, v, 0, 1);
+  SAME(slice_scatter, x, y[{Slice(0, 2)}], 0, 1);
+  SAME(combinations, v);
+  SAME(vander, v, 3);
+  SAME(tensordot, x, y);
+  SAME(tensordot, x, y, {0}, {0});
+  SAME_WRITE(tril_, x, 1);
+  SAME_WRITE(triu_, x);
 
   SAME_WRITE(masked_fill_, x, mask, 3);
   SAME_WRITE(cumsum_, x, 1, false, true);
@@ -358,6 +400,11 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
                                       "narrow",  "unsqueeze", "squeeze", "expand",    "flatten",
                                       "split",   "chunk",     "unbind",  "diagonal",  "broadcast_to",
                                       "clone",   "detach",    "to",      "contiguous"};
+  const std::set<std::string> no_method{"rand_like",  "randn_like", "empty_like",
+                                        "zeros_like", "ones_like",  "full_like"};
+  const std::set<std::string> methods{"reshape",   "transpose", "t",      "permute", "select", "narrow",
+                                      "unsqueeze", "squeeze",   "expand", "flatten", "split",  "chunk",
+                                      "unbind",    "diagonal",  "clone",  "detach",  "to",     "contiguous"};
   SampleMaker make(f64, {});
   for (const OpRecord& record : op_records()) {
     if (seen.contains(record.name) || no_method.contains(record.name) || methods.contains(record.name) ||
