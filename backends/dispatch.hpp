@@ -80,6 +80,18 @@ struct IndexPlan {
 /// How a scatter combines a value with the existing one.
 enum class Scatter : uint8_t { replace, sum, prod, max, min };
 
+enum class Pool : uint8_t { max, mean };
+/// How the windows of pooling lie along a plane's three dimensions: window i of one has the elements i * stride -
+/// padding + k * dilation for k below `size`, of which there is at least one in the plane.
+struct PoolPlan {
+  struct Line {
+    int64_t size = 1, stride = 1, padding = 0, dilation = 1;
+    /// Of a mean: each window's share of the divisor.
+    std::span<const double> extents = {};
+  };
+  Line lines[3];
+};
+
 struct AttentionSettings {
   double scale;
   bool causal;  ///< position i of the queries sees keys up to i (top-left aligned)
@@ -204,6 +216,13 @@ struct KernelTable {
                              const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
                              AttentionSettings);
 
+  /// Each window of x [planes, depth, rows, columns] pooled; contiguous, f32 or f64. With max the data of `index` (i64)
+  /// may be null, else it gets the place of the largest element in its plane: the first of equal ones, the first NaN.
+  /// May be null.
+  void (*pool)(Pool, const View& out, const View& index, const View& x, const PoolPlan&);
+  /// dx from the gradient g of a mean.
+  void (*pool_gradient)(const View& dx, const View& g, const PoolPlan&);
+
   void (*adam)(std::span<const AdamSlot>, const AdamSettings&);
   void (*sgd)(std::span<const SgdSlot>, const SgdSettings&);
 };
@@ -227,6 +246,7 @@ struct KernelTable {
   X(searchsorted, 1, devices) X(bincount, 1, cpu_only) \
   X(arange, 1, devices) X(random, 1, devices) \
   X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) \
+  X(pool, 2, cpu_only) X(pool_gradient, 1, cpu_only) \
   X(adam, slots, devices) X(sgd, slots, devices)
 // clang-format on
 

@@ -1,7 +1,9 @@
 // The windows of pooling, worked out on the host for each spatial dimension. Not public.
 #pragma once
 
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common.hpp"
@@ -37,5 +39,20 @@ struct Sliding {
 };
 /// How many there are over `size` elements. ShapeError where there is none.
 int64_t count_windows(int64_t size, const Sliding& sliding);
+
+/// The result's shape and, except on the device meta, the windows.
+struct Grid {
+  Dims shape;
+  std::vector<Windows> dims;
+  /// The windows once more, where all dimensions have sliding ones.
+  std::vector<Sliding> sliding = {};
+};
+
+// What the device's own kernel does with sliding windows that are not too large for it.
+bool pools_by_kernel(const Tensor& x, const Grid& grid);
+/// indices are undefined unless asked for; not recorded.
+std::pair<Tensor, Tensor> max_by_kernel(const Tensor& x, const Grid& grid, bool indices);
+/// Recorded.
+Tensor mean_by_kernel(const Tensor& x, const Grid& grid, std::optional<int64_t> divisor);
 
 }  // namespace weft

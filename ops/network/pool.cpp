@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "../create.hpp"
 #include "../detail/reducing.hpp"
@@ -90,12 +91,6 @@ std::vector<Sliding> sliding(int rank, const SlidingOptions& options) {
   return out;
 }
 
-// The result's shape and, except on the device meta, the windows.
-struct Grid {
-  Dims shape;
-  std::vector<Windows> dims;
-};
-
 // With room for the result made once, before lists of its size.
 Grid grid_of(const Tensor& x, const Dims& counts) {
   Grid grid{joined(leading(x, counts.size()), counts), {}};
@@ -116,6 +111,7 @@ Grid sliding_grid(const Tensor& x, const std::vector<Sliding>& all, bool count_p
   Dims counts;
   for (size_t i = 0; i < all.size(); ++i) counts.push_back(count_windows(sizes[static_cast<int>(i)], all[i]));
   Grid grid = grid_of(x, counts);
+  grid.sliding = all;
   for (size_t i = 0; !on_meta(x) && i < all.size(); ++i) {
     const Sliding& s = all[i];
     const int64_t size = sizes[static_cast<int>(i)];
@@ -148,7 +144,9 @@ Grid even_grid(const Tensor& x, const Dims& output_size, int rank) {
       windows.back().extent = windows.back().count();
     }
     grid.dims.push_back(std::move(windows));
+    if (count != 0 && n % count == 0) grid.sliding.push_back({n / count, n / count, 0, 1, false});
   }
+  if (static_cast<int>(grid.sliding.size()) != rank) grid.sliding.clear();
   return grid;
 }
 
@@ -169,12 +167,47 @@ Tensor places(const Windows& windows, int64_t count, Device device, Missing&& mi
   return tensor(at).to(device);
 }
 
-// Elements along `dim` at the places of the windows: [..., windows, count, ...].
-Tensor by_window(const Tensor& x, int dim, const Tensor& at, int64_t windows, int64_t count) {
+// Whether the windows are what unfold gives: of `count` elements each, and equally far apart.
+bool are_alike(const Windows& windows, int64_t count) {
+  const int64_t apart = windows.size() < 2 ? 1 : windows[1].begin - windows[0].begin;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const Window& w = windows[i];
+    const int64_t begin = windows[0].begin + static_cast<int64_t>(i) * apart;
+    if (w.count() != count || w.step != windows[0].step || w.begin != begin) return false;
+  }
+  return !windows.empty() && apart > 0;
+}
+
+// The windows' elements along `dim`: [..., windows, count, ...]; `missing` says which one stands for those that a
+// window lacks.
+template <class Missing>
+Tensor by_window(const Tensor& x, int dim, const Windows& windows, int64_t count, Missing&& missing) {
+  if (are_alike(windows, count)) {
+    const Window& first = windows.front();
+    const int64_t apart = windows.size() < 2 ? 1 : windows[1].begin - first.begin, span = (count - 1) * first.step + 1;
+    const Tensor used = x.narrow(dim, first.begin, windows.back().begin + span - first.begin);
+    const Tensor elements = used.unfold(dim, span, apart).slice(-1, {}, {}, first.step);
+    Dims order;
+    for (int i = 0; i < x.dim(); ++i) {
+      order.push_back(i);
+      if (i == dim) order.push_back(x.dim());
+    }
+    return elements.permute(order);
+  }
   Dims shape = x.shape();
-  shape[dim] = windows;
+  shape[dim] = static_cast<int64_t>(windows.size());
   shape.insert(dim + 1, count);
-  return index_select(x, dim, at).reshape(shape);
+  return index_select(x, dim, places(windows, count, x.device(), missing)).reshape(shape);
+}
+
+// Whether there is one window: all of x.
+bool is_whole(const Tensor& x, const std::vector<Windows>& grid) {
+  bool whole = true;
+  for (size_t i = 0; i < grid.size(); ++i) {
+    const int64_t n = x.size(static_cast<int>(i) - static_cast<int>(grid.size()));
+    whole = whole && grid[i].size() == 1 && grid[i][0].count() == n;
+  }
+  return whole;
 }
 
 // ---- extremes -------------------------------------------------------------------------------------------------------
@@ -189,14 +222,16 @@ ValuesAndIndices largest(const Tensor& x, const std::vector<Windows>& grid) {
     const int dim = x.dim() - static_cast<int>(grid.size()) + i;
     const auto number = static_cast<int64_t>(windows.size());
     const int64_t count = most_elements(windows);
-    const Tensor at = places(windows, count, x.device(), [](const Window& w) { return w.begin; });
-    auto [best, place] = max(by_window(values, dim, at, number, count), dim + 1, true);
+    const auto first = [](const Window& w) { return w.begin; };
+    auto [best, place] = max(by_window(values, dim, windows, count, first), dim + 1, true);
     Dims one = Dims::filled(x.dim() + 1, 1);
     one[dim] = number;
     one[dim + 1] = count;
-    const Tensor coordinates = (at * stride).reshape(one);
+    const Tensor coordinates = (places(windows, count, x.device(), first) * stride).reshape(one);
     Tensor found = take_along_dim(coordinates, place, dim + 1);
-    if (index.defined()) found = found + take_along_dim(by_window(index, dim, at, number, count), place, dim + 1);
+    if (index.defined()) {
+      found = found + take_along_dim(by_window(index, dim, windows, count, first), place, dim + 1);
+    }
     index = found.squeeze(dim + 1);
     values = best.squeeze(dim + 1);
     stride *= x.sizes()[static_cast<size_t>(dim)];
@@ -215,12 +250,21 @@ struct MaxPoolBackward {
   }
 };
 
-ValuesAndIndices max_over(const Tensor& x, const Grid& grid) {
+// Indices are undefined where they are neither asked for nor recorded, and cost something.
+ValuesAndIndices max_over(const Tensor& x, const Grid& grid, bool indices) {
   if (on_meta(x)) return {make(grid.shape, x.dtype(), x.device()), make(grid.shape, DType::i64, x.device())};
   ValuesAndIndices out;
   {
+    const bool recorded = should_record(x);
     const NoGradGuard unrecorded;
-    out = largest(x, grid.dims);
+    if (pools_by_kernel(x, grid)) {
+      std::tie(out.values, out.indices) = max_by_kernel(x, grid, indices || recorded);
+    } else if (is_whole(x, grid.dims)) {
+      const auto [values, places] = max(flat(x, static_cast<int>(grid.dims.size())), -1);
+      out = {values.reshape(grid.shape), places.reshape(grid.shape)};
+    } else {
+      out = largest(x, grid.dims);
+    }
   }
   const auto rank = static_cast<int>(grid.dims.size());
   if (should_record(x)) record(out.values, MaxPoolBackward{x.shape(), rank, Saved(out.indices)}, x);
@@ -231,17 +275,18 @@ void check_number(const Tensor& x) {
   if (x.dtype() == DType::boolean) raise<DTypeError>({.problem = "takes numbers, not bool"});
 }
 
-ValuesAndIndices max_pool(int rank, const Tensor& x, const Dims& kernel_size, const MaxPoolOptions& o) {
+ValuesAndIndices max_pool(int rank, const Tensor& x, const Dims& kernel_size, const MaxPoolOptions& o,
+                          bool indices = false) {
   check_pooled(x, rank);
   check_number(x);
   const auto all = sliding(rank, {kernel_size, o.stride, o.padding, o.dilation, o.ceil_mode});
-  return max_over(x, sliding_grid(x, all, false));
+  return max_over(x, sliding_grid(x, all, false), indices);
 }
 
-ValuesAndIndices adaptive_max_pool(int rank, const Tensor& x, const Dims& output_size) {
+ValuesAndIndices adaptive_max_pool(int rank, const Tensor& x, const Dims& output_size, bool indices = false) {
   check_pooled(x, rank);
   check_number(x);
-  return max_over(x, even_grid(x, output_size, rank));
+  return max_over(x, even_grid(x, output_size, rank), indices);
 }
 
 // ---- averages -------------------------------------------------------------------------------------------------------
@@ -259,8 +304,7 @@ Tensor sum_over(Tensor x, const std::vector<Windows>& grid) {
     const int64_t n = x.size(dim), count = most_elements(windows);
     const auto is_short = [&](const Window& w) { return w.count() < count; };
     if (std::ranges::any_of(windows, is_short)) x = with_zero_behind(x, dim);
-    const Tensor at = places(windows, count, x.device(), [&](const Window&) { return n; });
-    x = sum(by_window(x, dim, at, static_cast<int64_t>(windows.size()), count), dim + 1);
+    x = sum(by_window(x, dim, windows, count, [&](const Window&) { return n; }), dim + 1);
   }
   return x;
 }
@@ -278,7 +322,11 @@ Tensor extents(const std::vector<Windows>& grid, DType dtype, Device device) {
 
 Tensor mean_over(const Tensor& x, const Grid& grid, std::optional<int64_t> divisor) {
   if (on_meta(x)) return make(grid.shape, x.dtype(), x.device());
-  const Tensor total = sum_over(to_compute_type(x), grid.dims);
+  if (pools_by_kernel(x, grid)) return mean_by_kernel(x, grid, divisor);
+  const Tensor wide = to_compute_type(x);
+  const Tensor total = is_whole(x, grid.dims)
+                           ? sum(flat(wide, static_cast<int>(grid.dims.size())), -1).reshape(grid.shape)
+                           : sum_over(wide, grid.dims);
   const Tensor mean =
       divisor ? total / static_cast<double>(*divisor) : total / extents(grid.dims, total.dtype(), total.device());
   return mean.to(x.dtype());
@@ -319,7 +367,7 @@ Tensor lp_pool(int rank, const Tensor& x, double order, const Dims& kernel_size,
   ValuesAndIndices max_pool##n##_with_indices(const Tensor& x, const Dims& kernel_size, const MaxPoolOptions& options, \
                                               Location where) {                                                        \
     const CallScope call("max_pool" #n, where);                                                                        \
-    return max_pool(rank, x, kernel_size, options);                                                                    \
+    return max_pool(rank, x, kernel_size, options, true);                                                              \
   }                                                                                                                    \
   Tensor max_pool##n(const Tensor& x, const Dims& kernel_size, const MaxPoolOptions& options, Location where) {        \
     const CallScope call("max_pool" #n, where);                                                                        \
@@ -327,7 +375,7 @@ Tensor lp_pool(int rank, const Tensor& x, double order, const Dims& kernel_size,
   }                                                                                                                    \
   ValuesAndIndices adaptive_max_pool##n##_with_indices(const Tensor& x, const Dims& output_size, Location where) {     \
     const CallScope call("adaptive_max_pool" #n, where);                                                               \
-    return adaptive_max_pool(rank, x, output_size);                                                                    \
+    return adaptive_max_pool(rank, x, output_size, true);                                                              \
   }                                                                                                                    \
   Tensor adaptive_max_pool##n(const Tensor& x, const Dims& output_size, Location where) {                              \
     const CallScope call("adaptive_max_pool" #n, where);                                                               \

@@ -7,6 +7,8 @@ namespace weft {
 namespace {
 
 using IndexedMaxPool = ValuesAndIndices (*)(const Tensor&, const Dims&, const MaxPoolOptions&, Location);
+using MaxPool = Tensor (*)(const Tensor&, const Dims&, const MaxPoolOptions&, Location);
+using Adaptive = Tensor (*)(const Tensor&, const Dims&, Location);
 using MeanPool = Tensor (*)(const Tensor&, const Dims&, const AveragePoolOptions&, Location);
 using IndexedAdaptive = ValuesAndIndices (*)(const Tensor&, const Dims&, Location);
 using Fractional = ValuesAndIndices (*)(const Tensor&, const Dims&, const FractionalPoolOptions&, Location);
@@ -17,14 +19,17 @@ std::vector<Tensor> wanted(ValuesAndIndices found, bool return_indices) {
   return {std::move(found.values), std::move(found.indices)};
 }
 
-template <IndexedMaxPool pool>
+template <MaxPool pool, IndexedMaxPool indexed>
 std::vector<Tensor> call_max(const Tensor& x, const Dims& size, const Dims& stride, const Dims& padding,
                              const Dims& dilation, bool ceil_mode, bool return_indices) {
-  return wanted(pool(x, size, {stride, padding, dilation, ceil_mode}, {}), return_indices);
+  const MaxPoolOptions options = {stride, padding, dilation, ceil_mode};
+  if (!return_indices) return {pool(x, size, options, {})};
+  return wanted(indexed(x, size, options, {}), true);
 }
-template <IndexedAdaptive pool>
+template <Adaptive pool, IndexedAdaptive indexed>
 std::vector<Tensor> call_adaptive(const Tensor& x, const Dims& size, bool return_indices) {
-  return wanted(pool(x, size, {}), return_indices);
+  if (!return_indices) return {pool(x, size, {})};
+  return wanted(indexed(x, size, {}), true);
 }
 template <MeanPool pool>
 Tensor call_line_mean(const Tensor& x, const Dims& size, const Dims& stride, const Dims& padding, bool ceil_mode,
@@ -130,7 +135,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
    true,                                                                                                              \
    numeric,                                                                                                           \
    max_samples<rank>,                                                                                                 \
-   detail::boxed<call_max<max_pool##n##_with_indices>>},                                                              \
+   detail::boxed<call_max<max_pool##n, max_pool##n##_with_indices>>},                                                 \
       {"avg_pool" #n,                                                                                                 \
        "avg_pool" #n "(" WEFT_SIZES "ceil_mode=False, count_include_pad=True" mean_arguments ")",                     \
        "The mean of each window; padding counts as 0, or not at all.",                                                \
@@ -158,7 +163,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        numeric,                                                                                                       \
        adaptive_max_samples<rank>,                                                                                    \
-       detail::boxed<call_adaptive<adaptive_max_pool##n##_with_indices>>},                                            \
+       detail::boxed<call_adaptive<adaptive_max_pool##n, adaptive_max_pool##n##_with_indices>>},                      \
   {                                                                                                                   \
     "max_unpool" #n, "max_unpool" #n "(x, indices, kernel_size, stride=None, padding=0, output_size=None)",           \
         "Zeros with x's elements at the indices that max_pool" #n " gave.", true, any_type, unpool_samples<rank>,     \

@@ -405,12 +405,61 @@ row("bincount", lambda rng, dtype, layout: [[Array(rng.integers(0, 9, 50), dtype
 row("searchsorted", lambda *a: [[*sorted_values(*a), *queries(*a)]], None, same("searchsorted"), numbers)
 row("bucketize", lambda *a: [[*queries(*a), *sorted_values(*a)]], None, None, numbers)
 
+
+
+def images(sizes, *arguments, low=-3):
+    """[2, 4, *sizes] and the arguments of each call."""
+    def inputs(rng, dtype, layout):
+        fits = layout if layout in ("dense", "strided", "reversed") else "dense"
+        return [[Array(random(rng, dtype, (2, 4, *sizes), low), dtype, fits), *given] for given in arguments]
+
+    return inputs
+
+
+def image_row(name, inputs, call=None, **options):
+    row(name, inputs, call or same(name), None, **{"dtypes": floats, "slack": 16, **options},
+        torch_call=call and (lambda m, *a: call(F, *a)) or of_functional(name))
+
+
+for n, sizes in (("1d", (9,)), ("2d", (7, 8)), ("3d", (4, 5, 4))):
+    image_row("max_pool" + n, images(sizes, (2,), (3, 2, 1), (2, 1, 1, 2), (3, 3, 1, 1, True)), dtypes=numbers, slack=0)
+    image_row("avg_pool" + n, images(sizes, (2,), (3, 2, 1), (3, 3, 1, True, False), (2, 1, 1)))
+    image_row("lp_pool" + n, images(sizes, (2.0, 2), (3.0, 3, 1, True), low=0.5))
+    image_row("adaptive_avg_pool" + n, images(sizes, (1,), (2,), (3,), (11,)))
+    image_row("adaptive_max_pool" + n, images(sizes, (1,), (2,), (3,), (11,)), slack=0)
+    image_row("max_unpool" + n, images([s // 2 * 2 for s in sizes], ()), slack=0, call=lambda m, x, n=n: getattr(m, "max_unpool" + n)(
+        *getattr(m if m is F else weft.nn.functional, "max_pool" + n)(x, 2, return_indices=True), 2))
+    if n != "1d":
+        samples = Array(np.random.default_rng(1).random((2, 4, len(sizes))), "float32", grad=False)
+        image_row("fractional_max_pool" + n, images(sizes, (2, 2, None, False, samples)), dtypes=("float32",), slack=0)
+image_row("im2col", images((5, 6), (2,), ((2, 3), (2, 1), 1, (1, 2))), call=lambda m, *a: (
+    m.unfold if m is F else m.im2col)(*a))
+image_row("col2im", lambda rng, dtype, layout: [[Array(random(rng, dtype, (2, 12, 20)), dtype), (5, 6), 2]],
+          call=lambda m, *a: (m.fold if m is F else m.col2im)(*a))
+image_row("interpolate", images((5, 6), ((3, 9), None, "bilinear"), ((3, 9), None, "bicubic", True), ((8, 2), None, "area"),
+                                (None, 1.7, "nearest"), ((3, 4), None, "bicubic", False, None, True)))
+image_row("grid_sample", lambda rng, dtype, layout: [
+    [Array(random(rng, dtype, (2, 3, 5, 6)), dtype), Array(random(rng, dtype, (2, 4, 3, 2), -1.2, 1.2), dtype), *given]
+    for given in (("bilinear", "zeros", False), ("bicubic", "border", True), ("bilinear", "reflection", True))],
+    dtypes=("float32", "float64"), slack=64)
+image_row("affine_grid", lambda rng, dtype, layout: [
+    [Array(random(rng, dtype, (2, 2, 3)), dtype), (2, 1, 4, 5), align] for align in (True, False)])
+image_row("local_response_norm", images((5, 6), (3,), (2, 0.5, 0.6, 1.5)))
+image_row("rrelu", images((5, 6), (0.1, 0.3)))
+image_row("embedding_bag", lambda rng, dtype, layout: [
+    [Array(rng.integers(0, 6, 9), "int64", grad=False), Array(random(rng, dtype, (6, 4)), dtype),
+     Array(np.array([0, 3, 3, 7]), "int64", grad=False), None, 2.0, kind] for kind in ("sum", "mean", "max")],
+    call=lambda m, i, w, o, most, order, kind: m.embedding_bag(i, w, o, most, order, mode=kind))
+
 # What a comparison cannot say anything about, or says under another name.
 elsewhere = {
     "rand rand_like randn randn_like randint randint_like randperm bernoulli dropout normal poisson standard_gamma "
     "binomial multinomial": "random",
     "logspace geomspace hann_window hamming_window blackman_window bartlett_window kaiser_window":
         "creation: pytorch_cases and tests/ops/losses_test.cpp",
+    "rand rand_like randn randn_like randint randperm bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout "
+    "feature_alpha_dropout": "random",
+    "maxout": "no such function in PyTorch; it is a reshape and a maximum",
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
     "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",
