@@ -1,9 +1,9 @@
-// Running sums.
+// Running sums, products and extremes.
 #pragma once
 
 #include <optional>
 
-#include "../tensor/index.hpp"
+#include "reduce.hpp"
 
 namespace weft {
 
@@ -18,5 +18,16 @@ WEFT_API Tensor cumsum(const Tensor& x, std::optional<int64_t> dim, bool exclusi
 /// errors of in-place writes in <weft/tensor/methods.hpp>.
 WEFT_API const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive = false, bool reverse = false,
                                Location where = {});
+
+/// Prefix products along `dim`; dtypes as cumsum, 16-bit floats multiply in f32 and round each prefix once. The
+/// gradient is exact where elements are 0.
+WEFT_API Tensor cumprod(const Tensor& x, int dim, std::optional<DType> dtype = {}, Location where = {});
+/// log of the prefix sums of exp(x) along `dim`, without overflow. 16-bit floats are computed in f32. DTypeError unless
+/// x is floating.
+WEFT_API Tensor logcumsumexp(const Tensor& x, int dim, Location where = {});
+/// The largest (smallest) element up to each along `dim`, and the index of the last such one; from a NaN on it is NaN.
+/// The gradient goes to that element alone.
+WEFT_API ValuesAndIndices cummax(const Tensor& x, int dim, Location where = {});
+WEFT_API ValuesAndIndices cummin(const Tensor& x, int dim, Location where = {});
 
 }  // namespace weft

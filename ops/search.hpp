@@ -56,4 +56,8 @@ WEFT_API Tensor searchsorted(const Tensor& sorted, const Operand& values, const 
 /// searchsorted with the operands exchanged: the bucket of each value between 1-d `boundaries` (else ShapeError).
 WEFT_API Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right = false, bool out_int32 = false);
 
+/// Which elements are among `tests`, or with `invert` are not: bool, in their shape. Both are of any shape and brought
+/// to their common dtype; NaN is nowhere. DeviceError where devices differ.
+WEFT_API Tensor isin(const Operand& elements, const Operand& tests, bool invert = false);
+
 }  // namespace weft

@@ -12,5 +12,7 @@ namespace weft {
 WEFT_API Tensor softmax(const Tensor& x, int dim, std::optional<DType> dtype = {}, Location where = {});
 /// x - log(sum(exp(x))) along `dim`; shapes, dtypes and errors as softmax.
 WEFT_API Tensor log_softmax(const Tensor& x, int dim, std::optional<DType> dtype = {}, Location where = {});
+/// softmax(-x): shapes, dtypes and errors as softmax.
+WEFT_API Tensor softmin(const Tensor& x, int dim, std::optional<DType> dtype = {}, Location where = {});
 
 }  // namespace weft

@@ -120,6 +120,22 @@ int64_t elements_in(std::span<const Value> values) {
   return n;
 }
 
+// A list with fractions, as numbers of an op that takes any value there.
+bool to_numbers(PyObject* object, Value& out) {
+  if (!PyList_Check(object) && !PyTuple_Check(object)) return false;
+  const Ref items(PySequence_Tuple(object));
+  std::vector<Tensor> numbers;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+    Value item;
+    if (!to_value(PyTuple_GET_ITEM(items.get(), i), item)) return false;
+    if (const auto* fraction = std::get_if<double>(&item)) numbers.push_back(Operand(*fraction, here()).tensor());
+    else if (const auto* whole = std::get_if<int64_t>(&item)) numbers.push_back(Operand(*whole, here()).tensor());
+    else return false;
+  }
+  out = std::move(numbers);
+  return true;
+}
+
 // A form that writes takes its target before the arguments.
 Value run(const Function& f, const BoxedFunction& function, const Bound& bound, const Tensor* target = nullptr) {
   Value all[most_arguments + 1];
@@ -134,8 +150,10 @@ Value run(const Function& f, const BoxedFunction& function, const Bound& bound, 
       if (object != nullptr) bad_type(f, i, object);
       throw_type_error(std::string(f.record->name) + "() misses the required argument '" + f.arguments()[i].name + "'");
     }
-    const bool any = f.arguments()[i].type.kind == ArgumentType::Kind::any;
-    if (!(any && to_long_list(object, values[i])) && !to_value(object, values[i])) bad_type(f, i, object);
+    const bool any = function.types[i + first].kind == ArgumentType::Kind::any;
+    const bool taken = (any && to_long_list(object, values[i])) || to_value(object, values[i]) ||
+                       (any && to_numbers(object, values[i]));
+    if (!taken) bad_type(f, i, object);
     if (auto* number = std::get_if<int64_t>(&values[i])) check_dimension(f.arguments()[i], *number);
   }
   try {

@@ -238,6 +238,25 @@ Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right, bo
   return places(boundaries, values, {right, out_int32});
 }
 
+Tensor isin(const Operand& elements, const Operand& tests, bool invert) {
+  const CallScope call("isin", elements.where);
+  const Tensor &left = checked(elements.tensor()), &right = checked(tests.tensor());
+  DType dtype = result_type(elements, tests);
+  if (dtype == DType::boolean) dtype = DType::u8;
+  NoGradGuard unrecorded;
+  const auto converted = [&](const Tensor& t, const Tensor& beside) {
+    const Tensor values = t.detach().to(dtype);
+    return t.impl()->wrapped_number ? values.to(beside.device()) : values;
+  };
+  const Tensor x = converted(left, right), among = converted(right, left).reshape({-1});
+  check_same_device({&x, &among});
+  if (among.numel() == 0) return full(x.shape(), invert, {DType::boolean, x.device()});
+  const Tensor sorted = sorted_list(among, nullptr);
+  const Tensor place = minimum(searchsorted(sorted, x), among.numel() - 1);
+  const Tensor nearest = take(sorted, place);
+  return invert ? nearest != x : nearest == x;
+}
+
 namespace {
 
 std::vector<Values> consecutive_samples(SampleMaker& make) {
@@ -313,6 +332,21 @@ Tensor call_searchsorted(const Tensor& sorted, const Operand& values, bool right
   return searchsorted(sorted, values, {on_the_right(right, side), out_int32, sorter});
 }
 
+Tensor call_isin(const Operand& elements, const Operand& tests, bool /*assume_unique*/, bool invert) {
+  return isin(elements, tests, invert);
+}
+std::vector<Values> isin_samples(SampleMaker& make) {
+  const Tensor x = make.tensor({2, 3});
+  return {{x, x.select(1, 0)},
+          {x, make.tensor({4}), true},
+          {x, x.select(1, 2), false, true},
+          {x, int64_t{1}},
+          {int64_t{1}, x},
+          {make.tensor({}), x},
+          {x, make.tensor({0})},
+          {make.tensor({0, 2}), x}};
+}
+
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr OpRecord set_op_records[] = {
@@ -336,6 +370,10 @@ constexpr OpRecord set_op_records[] = {
     {"bucketize", "bucketize(values, boundaries, right=False, *, out_int32=False)",
      "searchsorted with the operands exchanged, for 1-d boundaries.", false, numeric, bucketize_samples,
      detail::boxed<&weft::bucketize>},
+    {"isin", "isin(elements, test_elements, *, assume_unique=False, invert=False)",
+     "Which elements are among test_elements, or with invert are not: bool. Either may be a number. assume_unique "
+     "changes nothing.",
+     false, any_type, isin_samples, detail::boxed<&call_isin>},
 };
 
 }  // namespace

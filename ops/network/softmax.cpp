@@ -63,6 +63,12 @@ Tensor log_softmax(const Tensor& x, int dim, std::optional<DType> dtype, Locatio
   const CallScope call("log_softmax", where);
   return softmax_like(x, dim, dtype, true);
 }
+Tensor softmin(const Tensor& x, int dim, std::optional<DType> dtype, Location where) {
+  const CallScope call("softmin", where);
+  const Tensor given = dtype ? checked(x).to(*dtype) : checked(x);
+  check_floating(given);
+  return softmax_like(-given, dim, {}, false);
+}
 
 namespace {
 
@@ -82,6 +88,8 @@ constexpr OpRecord records[] = {
     {"log_softmax", "log_softmax(x, dim, *, dtype=None)",
      "x - log(sum(exp(x))) along dim, without overflow. dtypes as softmax.", true, OpRecord::Domain::floating,
      softmax_samples, detail::boxed<log_softmax>},
+    {"softmin", "softmin(x, dim, *, dtype=None)", "softmax(-x) along dim. dtypes as softmax.", true,
+     OpRecord::Domain::floating, softmax_samples, detail::boxed<softmin>},
 };
 
 }  // namespace

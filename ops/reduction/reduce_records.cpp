@@ -1,3 +1,4 @@
+#include "../detail/corrected.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 
@@ -12,13 +13,8 @@ using Plain = Tensor (*)(const Tensor&, const Dims&, bool, Location);
 template <Tensor (*reduction)(const Tensor&, const Dims&, double, bool, Location)>
 Tensor call_corrected(const Tensor& x, const Value& dim, std::optional<bool> unbiased, bool keepdim,
                       std::optional<double> correction) {
-  const auto* whole = std::get_if<bool>(&dim);
-  if ((unbiased && correction) || (unbiased && whole != nullptr)) {
-    raise<ValueError>({.op = "var", .problem = "the correction is given twice", .remedy = "leave out `unbiased`"});
-  }
-  if (whole != nullptr) unbiased = *whole;
-  const Dims dims = whole != nullptr ? Dims() : detail::unboxed<Dims>(dim, 1);
-  return reduction(x, dims, correction.value_or(unbiased.value_or(true) ? 1 : 0), keepdim, {});
+  const Corrected given = corrected("var", dim, unbiased, correction);
+  return reduction(x, given.dims, given.correction, keepdim, {});
 }
 
 template <Tensor (*whole)(const Tensor&, Location), ValuesAndIndices (*along)(const Tensor&, int, bool, Location),

@@ -134,8 +134,9 @@ def numel(input):
 for _new, _old in {"negative": "neg", "absolute": "abs", "subtract": "sub", "multiply": "mul", "divide": "div",
                    "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
                    "not_equal": "ne", "concat": "cat", "concatenate": "cat", "arctan2": "atan2",
-                   "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "fix": "trunc", "equal_elements": "eq",
-                   "take_along_axis": "take_along_dim", "clamp_": "clip_"}.items():
+                   "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
+                   "arctanh": "atanh", "fix": "trunc", "equal_elements": "eq", "take_along_axis": "take_along_dim",
+                   "trapz": "trapezoid", "clamp_": "clip_"}.items():
     if _old in _ops and _new not in _ops:
         globals()[_new] = _ops[_old]
         __all__.append(_new)

@@ -450,6 +450,22 @@ image_row("embedding_bag", lambda rng, dtype, layout: [
     [Array(rng.integers(0, 6, 9), "int64", grad=False), Array(random(rng, dtype, (6, 4)), dtype),
      Array(np.array([0, 3, 3, 7]), "int64", grad=False), None, 2.0, kind] for kind in ("sum", "mean", "max")],
     call=lambda m, i, w, o, most, order, kind: m.embedding_bag(i, w, o, most, order, mode=kind))
+# Of equal elements PyTorch takes any where no order is stable; its aminmax has the gradient NaN beside a NaN.
+for name in ("sort", "argsort"):
+    row(name, dims(0, 1), lambda m, x, d, f=name: getattr(m, f)(x, dim=d, stable=True), **along)
+row("msort", rows_of, lambda m, x: m.msort(x.detach()), lambda m, x: m.sort(x, axis=0), **along)
+for name in ("cummax", "cummin"):
+    row(name, dims(0, 1), lambda m, x, d, f=name: getattr(m, f)(x, dim=d), **along)
+for name in ("topk", "kthvalue"):
+    row(name, dims(0, 1), lambda m, x, d, f=name: getattr(m, f)(x.detach(), 3, dim=d)[0], None, numbers, 0)
+for name in ("median", "nanmedian"):
+    row(name, dims(0, 1), lambda m, x, d, f=name: getattr(m, f)(x, dim=d)[0], None, numbers, 0)
+row("mode", dims(0, 1), lambda m, x, d: m.mode(x, dim=d)[0], None, integers, 0)
+row("aminmax", dims(0, 1), lambda m, x, d: m.aminmax(x.detach(), dim=d), None, numbers)
+row("diff", dims(0, 1), lambda m, x, d: m.diff(x, dim=d), lambda m, x, d: m.diff(x, axis=d), every)
+row("nansum", dims(0, 1, (0, 1)), lambda m, x, d: m.nansum(x, dim=d), lambda m, x, d: m.nansum(x, axis=d), every, 40)
+row("cumprod", dims(0, 1), lambda m, x, d: m.cumprod(x[:, :5], dim=d), None, (*integers, "bool"), 0)
+row("isin", rows_of, lambda m, x: m.isin(x, x[0]), lambda m, x: m.isin(x, x[0]), numbers, 0)
 
 # What a comparison cannot say anything about, or says under another name.
 elsewhere = {
@@ -465,6 +481,8 @@ elsewhere = {
     "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",
     "swiglu": "no such function in PyTorch; tests/ops compares it with silu(a) * b",
     "allclose equal": "as isclose and eq; test_values.py", "gelu": "as gelu_erf and gelu_tanh",
+    "nanmean var_mean std_mean trapezoid cumulative_trapezoid softmin quantile nanquantile logcumsumexp cov corrcoef dist "
+    "renorm histc histogram": "pytorch_cases/reductions.txt holds them",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "
     "tril_indices triu_indices":

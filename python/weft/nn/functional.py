@@ -56,6 +56,11 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     return _ops["log_softmax"](input, _softmax_dim("log_softmax", dim, input.ndim), dtype=dtype)
 
 
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """softmax(-x)."""
+    return _ops["softmin"](input, _softmax_dim("softmin", dim, input.ndim), dtype=dtype)
+
+
 def dropout(input, p=0.5, training=True, inplace=False):
     """In training zeroes each element with probability p and scales the rest by 1 / (1 - p); else input itself."""
     result = _ops["dropout"](input, p, training)

@@ -1,0 +1,168 @@
+// Running products and extremes, composed of ops on slices.
+#include "../create.hpp"
+#include "../detail/indices.hpp"
+#include "../detail/records.hpp"
+#include "../join.hpp"
+#include "../pointwise.hpp"
+#include "../scan.hpp"
+#include "../scatter.hpp"
+
+namespace weft {
+
+namespace {
+
+// Contiguous, with dim in front, and back.
+Tensor front(const Tensor& x, int dim) { return x.transpose(0, dim).contiguous(); }
+
+// t[j] = g[j] + a[j + 1] t[j + 1] from the end; dimension 0 is first.
+Tensor backwards(const Tensor& g, const Tensor& a) {
+  const int64_t n = g.sizes()[0];
+  if (n <= 1) return g;
+  if (!recording()) {
+    const Tensor out = g.clone();
+    for (int64_t j = n - 2; j >= 0; --j) add_(out.select(0, j), a.select(0, j + 1) * out.select(0, j + 1));
+    return out;
+  }
+  std::vector<Tensor> terms(static_cast<size_t>(n));
+  terms.back() = g.select(0, n - 1);
+  for (int64_t j = n - 2; j >= 0; --j) {
+    const auto at = static_cast<size_t>(j);
+    terms[at] = addcmul(g.select(0, j), a.select(0, j + 1), terms[at + 1]);
+  }
+  return stack(terms);
+}
+
+// Of the prefix products before it, dx[j] gets those of x after j, weighted by g: no division, so zeros are no matter.
+struct CumprodBackward {
+  Saved input;
+  SavedOutput output;
+  Tensor operator()(Node& self, Tensor&& g) {
+    const Tensor &x = input.get(self), y = output.get(self);
+    const int64_t n = x.sizes()[0];
+    const Tensor after = backwards(g, x);
+    const Tensor first = ones_like(y.narrow(0, 0, 1));
+    return cat({first, y.narrow(0, 0, n - 1)}) * after;
+  }
+};
+
+struct LogCumsumExpBackward {
+  Saved input;
+  SavedOutput output;
+  Tensor operator()(Node& self, Tensor&& g) {
+    const Tensor &x = input.get(self), y = output.get(self);
+    const int64_t n = x.sizes()[0];
+    // exp of how much the logarithm grows, at most 1; -inf does not grow.
+    const Tensor from = y.narrow(0, 0, n - 1), to = y.narrow(0, 1, n - 1), still = from == to;
+    const Tensor ratio = exp(masked_fill(from - to, still, 0));
+    const Tensor after = backwards(g, cat({ones_like(y.narrow(0, 0, 1)), ratio}));
+    const Tensor none = y == -__builtin_inf();
+    return masked_fill(exp(x - masked_fill(y, none, 0)), none, 0) * after;
+  }
+};
+
+template <class Combine, class Backward>
+Tensor run_along(const Tensor& x, int dim, Combine&& combine, Backward*) {
+  if (x.numel() == 0 || x.dim() == 0) return x.clone();
+  const Tensor lines = front(x, dim);
+  Tensor out;
+  {
+    const NoGradGuard unrecorded;
+    out = lines.clone();
+    for (int64_t i = 1; i < out.sizes()[0]; ++i) combine(out.select(0, i), out.select(0, i - 1));
+  }
+  if (should_record(lines)) record(out, Backward{Saved(lines), SavedOutput(out)}, lines);
+  return front(out, dim);
+}
+
+// After k rounds each position has the extreme of 2^k positions up to it.
+template <class IsBefore>
+ValuesAndIndices running_extreme(const Tensor& x, int dim, IsBefore&& is_before) {
+  const int along = wrap_dim(dim, checked(x).dim());
+  if (x.dim() == 0 || x.numel() == 0) return {x.clone(), zeros(x.shape(), {DType::i64, x.device()})};
+  Tensor index;
+  {
+    const NoGradGuard unrecorded;
+    const int64_t n = x.sizes()[static_cast<size_t>(along)];
+    const Tensor values = front(x.dtype() == DType::boolean ? x.to(DType::u8) : x, along).clone();
+    Dims line = Dims::filled(x.dim(), 1);
+    line[0] = n;
+    index = arange(0, n, 1, {DType::i64, x.device()}).reshape(line).expand(values.shape()).contiguous();
+    for (int64_t step = 1; step < n; step *= 2) {
+      const Tensor earlier = values.narrow(0, 0, n - step), later = values.narrow(0, step, n - step);
+      const Tensor stays =
+          logical_or(isnan(later), logical_and(is_before(earlier, later), logical_not(isnan(earlier))));
+      const Tensor next = weft::where(stays, later, earlier);
+      const Tensor place = weft::where(stays, index.narrow(0, step, n - step), index.narrow(0, 0, n - step));
+      values.narrow(0, step, n - step).copy_(next);
+      index.narrow(0, step, n - step).copy_(place);
+    }
+    index = front(index, along);
+  }
+  return {gather(x, along, index), index};
+}
+
+}  // namespace
+
+Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Location where) {
+  const CallScope call("cumprod", where);
+  const int along = wrap_dim(dim, checked(given).dim());
+  const DType wanted = sum_type(given, dtype);
+  if (wanted == DType::boolean) raise<DTypeError>({.problem = "products are numbers, not bool"});
+  const Tensor x = given.to(wanted);
+  const auto times = [](const Tensor& to, const Tensor& before) { mul_(to, before); };
+  return run_along(to_compute_type(x), along, times, static_cast<CumprodBackward*>(nullptr)).to(wanted);
+}
+
+Tensor logcumsumexp(const Tensor& x, int dim, Location where) {
+  const CallScope call("logcumsumexp", where);
+  const int along = wrap_dim(dim, checked(x).dim());
+  check_floating(x);
+  const auto add = [](const Tensor& to, const Tensor& before) { logaddexp_(to, before); };
+  return run_along(to_compute_type(x), along, add, static_cast<LogCumsumExpBackward*>(nullptr)).to(x.dtype());
+}
+
+ValuesAndIndices cummax(const Tensor& x, int dim, Location where) {
+  const CallScope call("cummax", where);
+  return running_extreme(x, dim, [](const Tensor& earlier, const Tensor& later) { return earlier <= later; });
+}
+ValuesAndIndices cummin(const Tensor& x, int dim, Location where) {
+  const CallScope call("cummin", where);
+  return running_extreme(x, dim, [](const Tensor& earlier, const Tensor& later) { return earlier >= later; });
+}
+
+namespace {
+
+template <ValuesAndIndices (*function)(const Tensor&, int, Location)>
+std::vector<Tensor> call_extreme(const Tensor& x, int dim) {
+  auto [values, indices] = function(x, dim, {});
+  return {std::move(values), std::move(indices)};
+}
+
+std::vector<Values> running_samples(SampleMaker& make) {
+  return {{make.tensor({2, 5}), int64_t{1}},     {make.tensor({3, 2, 2}), int64_t{0}},
+          {make.tensor({2, 3, 2}), int64_t{-2}}, {make.tensor({}), int64_t{0}},
+          {make.tensor({1, 2}), int64_t{0}},     {make.tensor({0, 3}), int64_t{0}},
+          {make.tensor({0, 3}), int64_t{1}}};
+}
+
+constexpr auto any_type = OpRecord::Domain::any;
+constexpr OpRecord records[] = {
+    {"cumprod", "cumprod(x, dim, *, dtype=None)",
+     "Prefix products along dim. Integers give int64; 16-bit floats multiply in float32. The gradient is exact at "
+     "zeros.",
+     true, any_type, running_samples, detail::boxed<&weft::cumprod>},
+    {"logcumsumexp", "logcumsumexp(x, dim)", "log of the prefix sums of exp(x) along dim, without overflow.", true,
+     OpRecord::Domain::floating, running_samples, detail::boxed<&weft::logcumsumexp>},
+    {"cummax", "cummax(x, dim) -> (values, indices)",
+     "The largest element up to each along dim and the last index of it; from a NaN on NaN.", true, any_type,
+     running_samples, detail::boxed<call_extreme<weft::cummax>>},
+    {"cummin", "cummin(x, dim) -> (values, indices)",
+     "The smallest element up to each along dim and the last index of it; from a NaN on NaN.", true, any_type,
+     running_samples, detail::boxed<call_extreme<weft::cummin>>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> running_records() { return records; }
+
+}  // namespace weft
