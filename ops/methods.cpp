@@ -6,6 +6,7 @@
 #include "distance.hpp"
 #include "distribution.hpp"
 #include "diagonal.hpp"
+#include "differences.hpp"
 #include "index.hpp"
 #include "subscript.hpp"
 #include "join.hpp"
@@ -23,6 +24,8 @@
 #include "scatter.hpp"
 #include "search.hpp"
 #include "softmax.hpp"
+#include "sort.hpp"
+#include "statistics.hpp"
 
 namespace weft {
 
@@ -331,6 +334,53 @@ WEFT_METHOD(Tensor, new_empty, (const Dims& shape, const LikeOptions& options), 
 WEFT_METHOD(Tensor, new_zeros, (const Dims& shape, const LikeOptions& options), x, shape, options)
 WEFT_METHOD(Tensor, new_ones, (const Dims& shape, const LikeOptions& options), x, shape, options)
 WEFT_METHOD(Tensor, new_full, (const Dims& shape, Scalar value, const LikeOptions& options), x, shape, value, options)
+
+// ---- order and statistics ----
+WEFT_OPERAND_METHOD(Tensor, isin, (const Operand& tests, bool invert), Operand(x, tests.where), tests, invert)
+WEFT_METHOD(Tensor, softmin, (int dim, std::optional<DType> dtype), x, dim, dtype)
+WEFT_METHOD(Tensor, cumprod, (int dim, std::optional<DType> dtype), x, dim, dtype)
+WEFT_METHOD(Tensor, logcumsumexp, (int dim), x, dim)
+WEFT_METHOD(ValuesAndIndices, cummax, (int dim), x, dim)
+WEFT_METHOD(ValuesAndIndices, cummin, (int dim), x, dim)
+WEFT_METHOD(ValuesAndIndices, sort, (int dim, bool descending), x, dim, descending)
+WEFT_METHOD(Tensor, argsort, (int dim, bool descending), x, dim, descending)
+WEFT_METHOD(Tensor, msort, (), x)
+WEFT_METHOD(ValuesAndIndices, topk, (int64_t k, int dim, bool largest), x, k, dim, largest)
+WEFT_METHOD(ValuesAndIndices, kthvalue, (int64_t k, int dim, bool keepdim), x, k, dim, keepdim)
+WEFT_METHOD(ValuesAndIndices, mode, (int dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(Tensor, median, (), x)
+WEFT_METHOD(ValuesAndIndices, median, (int dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(Tensor, nanmedian, (), x)
+WEFT_METHOD(ValuesAndIndices, nanmedian, (int dim, bool keepdim), x, dim, keepdim)
+WEFT_OPERAND_METHOD(Tensor, quantile, (const Operand& q, std::optional<int64_t> dim, bool keepdim), x, q, dim, keepdim)
+WEFT_OPERAND_METHOD(Tensor, quantile,
+                    (const Operand& q, std::optional<int64_t> dim, bool keepdim, Interpolation interpolation), x, q,
+                    dim, keepdim, interpolation)
+WEFT_OPERAND_METHOD(Tensor, nanquantile, (const Operand& q, std::optional<int64_t> dim, bool keepdim), x, q, dim,
+                    keepdim)
+WEFT_OPERAND_METHOD(Tensor, nanquantile,
+                    (const Operand& q, std::optional<int64_t> dim, bool keepdim, Interpolation interpolation), x, q,
+                    dim, keepdim, interpolation)
+WEFT_METHOD(Tensor, nansum, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
+WEFT_METHOD(Tensor, nanmean, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
+WEFT_METHOD(Extremes, aminmax, (std::optional<int64_t> dim, bool keepdim), x, dim, keepdim)
+WEFT_METHOD(SpreadAndMean, var_mean, (const Dims& dims, double correction, bool keepdim), x, dims, correction, keepdim)
+WEFT_METHOD(SpreadAndMean, std_mean, (const Dims& dims, double correction, bool keepdim), x, dims, correction, keepdim)
+WEFT_METHOD(Tensor, dist, (const Tensor& other, double p), x, other, p)
+WEFT_METHOD(Tensor, renorm, (double p, int dim, double maxnorm), x, p, dim, maxnorm)
+WEFT_METHOD(Tensor, cov, (int64_t correction, const Tensor& fweights, const Tensor& aweights), x, correction, fweights,
+            aweights)
+WEFT_METHOD(Tensor, corrcoef, (), x)
+WEFT_METHOD(Tensor, histc, (int64_t bins, double low, double high), x, bins, low, high)
+WEFT_METHOD(Binned, histogram, (int64_t bins), x, bins, HistogramOptions())
+WEFT_METHOD(Binned, histogram, (int64_t bins, const HistogramOptions& options), x, bins, options)
+WEFT_METHOD(Binned, histogram, (const Tensor& edges), x, edges, HistogramOptions())
+WEFT_METHOD(Binned, histogram, (const Tensor& edges, const HistogramOptions& options), x, edges, options)
+WEFT_METHOD(Tensor, diff, (int64_t n, int dim, const Tensor& prepend, const Tensor& append), x, n, dim, prepend, append)
+WEFT_METHOD(Tensor, trapezoid, (double dx, int dim), x, dx, dim)
+WEFT_METHOD(Tensor, trapezoid, (const Tensor& points, int dim), x, points, dim)
+WEFT_METHOD(Tensor, cumulative_trapezoid, (double dx, int dim), x, dx, dim)
+WEFT_METHOD(Tensor, cumulative_trapezoid, (const Tensor& points, int dim), x, points, dim)
 
 // ---- in place ----
 WEFT_OPERAND_WRITE(masked_fill_, (const Tensor& mask, const Operand& value), mask, value)

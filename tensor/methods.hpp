@@ -239,6 +239,53 @@ Tensor cumsum(std::optional<int64_t> dim, bool exclusive = false, bool reverse =
 WEFT_WRITTEN cumsum_(int64_t dim, bool exclusive = false, bool reverse = false, Location where = {}) WEFT_METHOD_OF;
 Tensor softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor log_softmax(int dim, std::optional<DType> dtype = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor softmin(int dim, std::optional<DType> dtype = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor cumprod(int dim, std::optional<DType> dtype = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor logcumsumexp(int dim, Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices cummax(int dim, Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices cummin(int dim, Location where = {}) WEFT_METHOD_OF;
+
+// ---- order and statistics ----
+ValuesAndIndices sort(int dim = -1, bool descending = false, Location where = {}) WEFT_METHOD_OF;
+Tensor argsort(int dim = -1, bool descending = false, Location where = {}) WEFT_METHOD_OF;
+Tensor msort(Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices topk(int64_t k, int dim = -1, bool largest = true, Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices kthvalue(int64_t k, int dim = -1, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices mode(int dim = -1, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor median(Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices median(int dim, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor nanmedian(Location where = {}) WEFT_METHOD_OF;
+ValuesAndIndices nanmedian(int dim, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+Tensor quantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) WEFT_METHOD_OF;
+Tensor quantile(const Operand& q, std::optional<int64_t> dim, bool keepdim, Interpolation interpolation) WEFT_METHOD_OF;
+Tensor nanquantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) WEFT_METHOD_OF;
+Tensor nanquantile(const Operand& q, std::optional<int64_t> dim, bool keepdim,
+                   Interpolation interpolation) WEFT_METHOD_OF;
+Tensor nansum(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+              Location where = {}) WEFT_METHOD_OF;
+Tensor nanmean(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
+               Location where = {}) WEFT_METHOD_OF;
+Extremes aminmax(std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
+SpreadAndMean var_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                       Location where = {}) WEFT_METHOD_OF;
+SpreadAndMean std_mean(const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                       Location where = {}) WEFT_METHOD_OF;
+Tensor dist(const Tensor& other, double p = 2, Location where = {}) WEFT_METHOD_OF;
+Tensor renorm(double p, int dim, double maxnorm, Location where = {}) WEFT_METHOD_OF;
+Tensor cov(int64_t correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {},
+           Location where = {}) WEFT_METHOD_OF;
+Tensor corrcoef(Location where = {}) WEFT_METHOD_OF;
+Tensor histc(int64_t bins = 100, double low = 0, double high = 0, Location where = {}) WEFT_METHOD_OF;
+Binned histogram(int64_t bins, Location where = {}) WEFT_METHOD_OF;
+Binned histogram(int64_t bins, const HistogramOptions& options, Location where = {}) WEFT_METHOD_OF;
+Binned histogram(const Tensor& edges, Location where = {}) WEFT_METHOD_OF;
+Binned histogram(const Tensor& edges, const HistogramOptions& options, Location where = {}) WEFT_METHOD_OF;
+Tensor diff(int64_t n = 1, int dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
+            Location where = {}) WEFT_METHOD_OF;
+Tensor trapezoid(double dx = 1, int dim = -1, Location where = {}) WEFT_METHOD_OF;
+Tensor trapezoid(const Tensor& points, int dim = -1, Location where = {}) WEFT_METHOD_OF;
+Tensor cumulative_trapezoid(double dx = 1, int dim = -1, Location where = {}) WEFT_METHOD_OF;
+Tensor cumulative_trapezoid(const Tensor& points, int dim = -1, Location where = {}) WEFT_METHOD_OF;
 
 // ---- products and layers ----
 Tensor matmul(const Tensor& other, Location where = {}) WEFT_METHOD_OF;
@@ -357,6 +404,7 @@ Tensor searchsorted(const Operand& values) WEFT_METHOD_OF;
 Tensor searchsorted(const Operand& values, const SearchOptions& options) WEFT_METHOD_OF;
 Tensor bucketize(const Tensor& boundaries, bool right = false, bool out_int32 = false,
                  Location where = {}) WEFT_METHOD_OF;
+Tensor isin(const Operand& tests, bool invert = false) WEFT_METHOD_OF;
 
 // ---- new values in place. As all in-place writes: AutogradError while recording for a leaf that requires a gradient
 // and for a view of one, ValueError where one element of memory stands at several positions (an expanded tensor) ----

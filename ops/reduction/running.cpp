@@ -74,28 +74,40 @@ Tensor run_along(const Tensor& x, int dim, Combine&& combine, Backward*) {
   return front(out, dim);
 }
 
-// After k rounds each position has the extreme of 2^k positions up to it.
-template <class IsBefore>
-ValuesAndIndices running_extreme(const Tensor& x, int dim, IsBefore&& is_before) {
+// Each slice of x, whose dimension 0 is first, becomes the extreme of those up to it: one after the other where slices
+// are long, else in rounds, after which each has the extreme of 1, 2, 4, … slices. Extremes are exact in any order.
+template <class Combine>
+void become_running(const Tensor& x, Combine&& combine) {
+  const int64_t n = x.sizes()[0];
+  if (n <= x.numel() / n) {
+    for (int64_t i = 1; i < n; ++i) x.select(0, i).copy_(combine(x.select(0, i), x.select(0, i - 1)));
+    return;
+  }
+  for (int64_t step = 1; step < n; step *= 2) {
+    const Tensor later = x.narrow(0, step, n - step);
+    later.copy_(combine(later, x.narrow(0, 0, n - step)));
+  }
+}
+
+Tensor larger(const Tensor& a, const Tensor& b) { return maximum(a, b); }
+Tensor smaller(const Tensor& a, const Tensor& b) { return minimum(a, b); }
+
+template <class Combine>
+ValuesAndIndices running_extreme(const Tensor& x, int dim, Combine&& combine) {
   const int along = wrap_dim(dim, checked(x).dim());
   if (x.dim() == 0 || x.numel() == 0) return {x.clone(), zeros(x.shape(), {DType::i64, x.device()})};
   Tensor index;
   {
     const NoGradGuard unrecorded;
-    const int64_t n = x.sizes()[static_cast<size_t>(along)];
-    const Tensor values = front(x.dtype() == DType::boolean ? x.to(DType::u8) : x, along).clone();
+    const Tensor given = front(x.dtype() == DType::boolean ? x.to(DType::u8) : x, along), values = given.clone();
+    become_running(values, combine);
+    // An element that is the extreme so far is one from there on; of several the last is told.
+    const Tensor is_new = logical_or(given == values, isnan(given));
     Dims line = Dims::filled(x.dim(), 1);
-    line[0] = n;
-    index = arange(0, n, 1, {DType::i64, x.device()}).reshape(line).expand(values.shape()).contiguous();
-    for (int64_t step = 1; step < n; step *= 2) {
-      const Tensor earlier = values.narrow(0, 0, n - step), later = values.narrow(0, step, n - step);
-      const Tensor stays =
-          logical_or(isnan(later), logical_and(is_before(earlier, later), logical_not(isnan(earlier))));
-      const Tensor next = weft::where(stays, later, earlier);
-      const Tensor place = weft::where(stays, index.narrow(0, step, n - step), index.narrow(0, 0, n - step));
-      values.narrow(0, step, n - step).copy_(next);
-      index.narrow(0, step, n - step).copy_(place);
-    }
+    line[0] = given.sizes()[0];
+    const Tensor places = arange(0, line[0], 1, {DType::i64, x.device()}).reshape(line);
+    index = weft::where(is_new, places, 0);
+    become_running(index, larger);
     index = front(index, along);
   }
   return {gather(x, along, index), index};
@@ -123,11 +135,11 @@ Tensor logcumsumexp(const Tensor& x, int dim, Location where) {
 
 ValuesAndIndices cummax(const Tensor& x, int dim, Location where) {
   const CallScope call("cummax", where);
-  return running_extreme(x, dim, [](const Tensor& earlier, const Tensor& later) { return earlier <= later; });
+  return running_extreme(x, dim, larger);
 }
 ValuesAndIndices cummin(const Tensor& x, int dim, Location where) {
   const CallScope call("cummin", where);
-  return running_extreme(x, dim, [](const Tensor& earlier, const Tensor& later) { return earlier >= later; });
+  return running_extreme(x, dim, smaller);
 }
 
 namespace {

@@ -21,6 +21,9 @@ using Tensors = std::vector<Tensor>;
 Tensors parts(const Tensor& t) { return {t}; }
 Tensors parts(const ValuesAndIndices& r) { return {r.values, r.indices}; }
 Tensors parts(const Tensors& list) { return list; }
+Tensors parts(const Extremes& r) { return {r.min, r.max}; }
+Tensors parts(const SpreadAndMean& r) { return {r.spread, r.mean}; }
+Tensors parts(const Binned& r) { return {r.hist, r.bin_edges}; }
 Tensors parts(const Unique& u) { return {u.values, u.inverse, u.counts}; }
 
 void expect_same(const Tensors& actual, const Tensors& expected, const char* what) {
@@ -216,6 +219,45 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(cumsum, x, 1, true);
   SAME(softmax, x, 1);
   SAME(log_softmax, x, 0, f32);
+  SAME(softmin, x, 1);
+  SAME(cumprod, x, 1);
+  SAME(logcumsumexp, x, 0);
+  SAME(cummax, x, 1);
+  SAME(cummin, x, 0);
+  SAME(sort, x, 0, true);
+  SAME(argsort, x);
+  SAME(msort, x);
+  SAME(topk, x, 2, 1, false);
+  SAME(kthvalue, x, 1, 0, true);
+  SAME(mode, x, 1);
+  SAME(median, x);
+  SAME(median, x, 1, true);
+  SAME(nanmedian, x);
+  SAME(nanmedian, x, 0);
+  SAME(quantile, x, 0.3);
+  SAME(quantile, x, 0.3, 1, true, Interpolation::lower);
+  SAME(nanquantile, x, 0.3);
+  SAME(nanquantile, x, 0.3, 1, true, Interpolation::midpoint);
+  SAME(nansum, x, {1});
+  SAME(nanmean, x, {0}, true);
+  SAME(aminmax, x, 1);
+  SAME(var_mean, x, {1}, 0);
+  SAME(std_mean, x);
+  SAME(dist, x, y, 3);
+  SAME(renorm, x, 2, 0, 0.5);
+  SAME(cov, x, 0);
+  SAME(corrcoef, x);
+  SAME(histc, x, 4, -1, 1);
+  SAME(histogram, x, 4);
+  SAME(histogram, x, 4, {.range = {{-1, 1}}, .density = true});
+  SAME(histogram, x, cumsum(p[0], 0));
+  SAME(histogram, x, cumsum(p[0], 0), {.density = true});
+  SAME(diff, x, 1, 0);
+  SAME(trapezoid, x, 0.5);
+  SAME(trapezoid, x, y, 1);
+  SAME(cumulative_trapezoid, x, 0.5, 0);
+  SAME(cumulative_trapezoid, x, y);
+  SAME(isin, x, 0.5);
 
   SAME(matmul, x, v);
   SAME(mm, x, y.t());
