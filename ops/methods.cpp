@@ -354,13 +354,13 @@ WEFT_METHOD(Tensor, nanmedian, (), x)
 WEFT_METHOD(ValuesAndIndices, nanmedian, (int dim, bool keepdim), x, dim, keepdim)
 WEFT_OPERAND_METHOD(Tensor, quantile, (const Operand& q, std::optional<int64_t> dim, bool keepdim), x, q, dim, keepdim)
 WEFT_OPERAND_METHOD(Tensor, quantile,
-                    (const Operand& q, std::optional<int64_t> dim, bool keepdim, Interpolation interpolation), x, q,
-                    dim, keepdim, interpolation)
+                    (const Operand& q, std::optional<int64_t> dim, bool keepdim, QuantileInterpolation interpolation),
+                    x, q, dim, keepdim, interpolation)
 WEFT_OPERAND_METHOD(Tensor, nanquantile, (const Operand& q, std::optional<int64_t> dim, bool keepdim), x, q, dim,
                     keepdim)
 WEFT_OPERAND_METHOD(Tensor, nanquantile,
-                    (const Operand& q, std::optional<int64_t> dim, bool keepdim, Interpolation interpolation), x, q,
-                    dim, keepdim, interpolation)
+                    (const Operand& q, std::optional<int64_t> dim, bool keepdim, QuantileInterpolation interpolation),
+                    x, q, dim, keepdim, interpolation)
 WEFT_METHOD(Tensor, nansum, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
 WEFT_METHOD(Tensor, nanmean, (const Dims& dims, bool keepdim, std::optional<DType> dtype), x, dims, keepdim, dtype)
 WEFT_METHOD(Extremes, aminmax, (std::optional<int64_t> dim, bool keepdim), x, dim, keepdim)

@@ -38,15 +38,15 @@ WEFT_API ValuesAndIndices nanmedian(const Tensor& x, int dim, bool keepdim = fal
 
 /// What stands for a quantile between two elements: a point of the line through them, the lower, the higher, the nearer
 /// (of equally near ones that of even rank) or their mean.
-enum class Interpolation : uint8_t { linear, lower, higher, midpoint, nearest };
+enum class QuantileInterpolation : uint8_t { linear, lower, higher, midpoint, nearest };
 /// The elements of rank q (n - 1) in each line along `dim`, or among all; `q`, a number or a 0-d or 1-d tensor of x's
 /// dtype, is in [0, 1] (ValueError, ShapeError, DTypeError). A 1-d q gives the result a first dimension of its size. A
 /// line with NaN gives NaN. 16-bit floats are computed in f32. Differentiable in q too. DTypeError unless x is
 /// floating, ValueError for a line without elements.
 WEFT_API Tensor quantile(const Tensor& x, const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false,
-                         Interpolation interpolation = Interpolation::linear);
+                         QuantileInterpolation interpolation = QuantileInterpolation::linear);
 /// quantile of the elements that are not NaN; NaN where all are.
 WEFT_API Tensor nanquantile(const Tensor& x, const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false,
-                            Interpolation interpolation = Interpolation::linear);
+                            QuantileInterpolation interpolation = QuantileInterpolation::linear);
 
 }  // namespace weft

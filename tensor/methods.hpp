@@ -257,10 +257,11 @@ ValuesAndIndices median(int dim, bool keepdim = false, Location where = {}) WEFT
 Tensor nanmedian(Location where = {}) WEFT_METHOD_OF;
 ValuesAndIndices nanmedian(int dim, bool keepdim = false, Location where = {}) WEFT_METHOD_OF;
 Tensor quantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) WEFT_METHOD_OF;
-Tensor quantile(const Operand& q, std::optional<int64_t> dim, bool keepdim, Interpolation interpolation) WEFT_METHOD_OF;
+Tensor quantile(const Operand& q, std::optional<int64_t> dim, bool keepdim,
+                QuantileInterpolation interpolation) WEFT_METHOD_OF;
 Tensor nanquantile(const Operand& q, std::optional<int64_t> dim = {}, bool keepdim = false) WEFT_METHOD_OF;
 Tensor nanquantile(const Operand& q, std::optional<int64_t> dim, bool keepdim,
-                   Interpolation interpolation) WEFT_METHOD_OF;
+                   QuantileInterpolation interpolation) WEFT_METHOD_OF;
 Tensor nansum(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
               Location where = {}) WEFT_METHOD_OF;
 Tensor nanmean(const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},

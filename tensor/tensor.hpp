@@ -57,7 +57,7 @@ struct HistogramOptions;
 enum class Approximate : uint8_t;
 enum class DistanceMode : uint8_t;
 enum class Padding : uint8_t;
-enum class Interpolation : uint8_t;
+enum class QuantileInterpolation : uint8_t;
 enum class ScatterReduction : uint8_t;
 
 /// Properties of a new tensor: `zeros({2, 3}, {.dtype = f64, .requires_grad = true})`. A dtype or a device alone may

@@ -138,18 +138,18 @@ Tensor quantile_ranks(const Tensor& lines, const Tensor& q, bool skip_nan) {
   return q * last.to(q.dtype());
 }
 
-Tensor at_ranks(const Tensor& lines, const Tensor& ranks, Interpolation interpolation) {
+Tensor at_ranks(const Tensor& lines, const Tensor& ranks, QuantileInterpolation interpolation) {
   const auto elements = [&](const Tensor& rank) { return gather(lines, -1, rank.detach().to(DType::i64)); };
   switch (interpolation) {
-    case Interpolation::lower:
+    case QuantileInterpolation::lower:
       return elements(floor(ranks));
-    case Interpolation::higher:
+    case QuantileInterpolation::higher:
       return elements(ceil(ranks));
-    case Interpolation::nearest:
+    case QuantileInterpolation::nearest:
       return elements(round(ranks));
-    case Interpolation::midpoint:
+    case QuantileInterpolation::midpoint:
       return lerp(elements(floor(ranks)), elements(ceil(ranks)), 0.5);
-    case Interpolation::linear:
+    case QuantileInterpolation::linear:
       break;
   }
   const Tensor below = floor(ranks.detach());
@@ -157,7 +157,7 @@ Tensor at_ranks(const Tensor& lines, const Tensor& ranks, Interpolation interpol
 }
 
 Tensor quantile_of(const Tensor& x, const Operand& given, std::optional<int64_t> dim, bool keepdim,
-                   Interpolation interpolation, bool skip_nan) {
+                   QuantileInterpolation interpolation, bool skip_nan) {
   check_floating(checked(x));
   const Tensor& level = checked(given.tensor());
   const Tensor q = level.impl()->wrapped_number ? level.to(x.dtype()).to(x.device()) : level;
@@ -260,12 +260,12 @@ ValuesAndIndices nanmedian(const Tensor& x, int dim, bool keepdim, Location wher
 }
 
 Tensor quantile(const Tensor& x, const Operand& q, std::optional<int64_t> dim, bool keepdim,
-                Interpolation interpolation) {
+                QuantileInterpolation interpolation) {
   const CallScope call("quantile", q.where);
   return quantile_of(x, q, dim, keepdim, interpolation, false);
 }
 Tensor nanquantile(const Tensor& x, const Operand& q, std::optional<int64_t> dim, bool keepdim,
-                   Interpolation interpolation) {
+                   QuantileInterpolation interpolation) {
   const CallScope call("nanquantile", q.where);
   return quantile_of(x, q, dim, keepdim, interpolation, true);
 }
@@ -292,7 +292,7 @@ std::vector<Tensor> call_median(const Tensor& x, std::optional<int> dim, bool ke
   return listed(along(x, *dim, keepdim, {}));
 }
 
-template <Tensor (*function)(const Tensor&, const Operand&, std::optional<int64_t>, bool, Interpolation)>
+template <Tensor (*function)(const Tensor&, const Operand&, std::optional<int64_t>, bool, QuantileInterpolation)>
 Tensor call_quantile(const Tensor& x, const Operand& q, std::optional<int64_t> dim, bool keepdim,
                      const std::string& interpolation) {
   constexpr const char* names[] = {"linear", "lower", "higher", "midpoint", "nearest"};
@@ -301,7 +301,7 @@ Tensor call_quantile(const Tensor& x, const Operand& q, std::optional<int64_t> d
     raise<ValueError>({.problem = fmt::format("argument 'interpolation' is '{}'", interpolation),
                        .remedy = "it is 'linear', 'lower', 'higher', 'midpoint' or 'nearest'"});
   }
-  return function(x, q, dim, keepdim, static_cast<Interpolation>(found - names));
+  return function(x, q, dim, keepdim, static_cast<QuantileInterpolation>(found - names));
 }
 
 std::vector<Values> sort_samples(SampleMaker& make) {

@@ -235,9 +235,9 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(nanmedian, x);
   SAME(nanmedian, x, 0);
   SAME(quantile, x, 0.3);
-  SAME(quantile, x, 0.3, 1, true, Interpolation::lower);
+  SAME(quantile, x, 0.3, 1, true, QuantileInterpolation::lower);
   SAME(nanquantile, x, 0.3);
-  SAME(nanquantile, x, 0.3, 1, true, Interpolation::midpoint);
+  SAME(nanquantile, x, 0.3, 1, true, QuantileInterpolation::midpoint);
   SAME(nansum, x, {1});
   SAME(nanmean, x, {0}, true);
   SAME(aminmax, x, 1);

@@ -82,10 +82,10 @@ TEST(Median, SharesTheGradientAmongEqualElementsWithoutADimension) {
 TEST(Quantile, IsBetweenTwoElements) {
   const Tensor x = doubles({4, 1, 3, 2});
   expect_values(quantile(x, 0.5), {2.5});
-  expect_values(quantile(x, 0.4, {}, false, Interpolation::lower), {2});
-  expect_values(quantile(x, 0.4, {}, false, Interpolation::higher), {3});
-  expect_values(quantile(x, 0.5, {}, false, Interpolation::nearest), {3});
-  expect_values(quantile(x, 0.4, {}, false, Interpolation::midpoint), {2.5});
+  expect_values(quantile(x, 0.4, {}, false, QuantileInterpolation::lower), {2});
+  expect_values(quantile(x, 0.4, {}, false, QuantileInterpolation::higher), {3});
+  expect_values(quantile(x, 0.5, {}, false, QuantileInterpolation::nearest), {3});
+  expect_values(quantile(x, 0.4, {}, false, QuantileInterpolation::midpoint), {2.5});
   expect_values(nanquantile(doubles({1, nan, 2}), 0.5), {1.5});
 }
 
