@@ -248,7 +248,7 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(cov, x, 0);
   SAME(corrcoef, x);
   SAME(histc, x, 4, -1, 1);
-  SAME(histogram, x, 4);
+  SAME(histogram, x, 4, HistogramOptions());
   SAME(histogram, x, 4, {.range = {{-1, 1}}, .density = true});
   SAME(histogram, x, cumsum(p[0], 0));
   SAME(histogram, x, cumsum(p[0], 0), {.density = true});
