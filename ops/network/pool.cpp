@@ -245,8 +245,9 @@ struct MaxPoolBackward {
   Saved index;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    const Tensor zero = zeros(shape, {g.dtype(), g.device()});
-    return scatter_add(flat(zero, rank), -1, flat(index.get(self), rank), flat(g, rank)).reshape(shape);
+    const Tensor wide = to_compute_type(g), zero = zeros(shape, {wide.dtype(), g.device()});
+    const Tensor sums = scatter_add(flat(zero, rank), -1, flat(index.get(self), rank), flat(wide, rank));
+    return sums.reshape(shape).to(g.dtype());
   }
 };
 
