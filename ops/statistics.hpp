@@ -8,7 +8,8 @@
 
 namespace weft {
 
-/// sum and mean of the elements that are not NaN: 0 and NaN where there are none. Dtypes and errors as sum and mean.
+/// sum and mean of the elements that are not NaN: 0 and NaN where there are none, with the gradient 0 (PyTorch's mean
+/// has NaN there). Dtypes and errors as sum and mean.
 WEFT_API Tensor nansum(const Tensor& x, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
                        Location where = {});
 WEFT_API Tensor nanmean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {},
@@ -17,7 +18,8 @@ WEFT_API Tensor nanmean(const Tensor& x, const Dims& dims = {}, bool keepdim = f
 struct Extremes {
   Tensor min, max;
 };
-/// amin and amax, also of bool: of all elements, or along `dim`.
+/// amin and amax, also of bool: of all elements, or along `dim`. Where NaN wins it gets the gradient; PyTorch gives NaN
+/// to every element.
 WEFT_API Extremes aminmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false, Location where = {});
 
 struct SpreadAndMean {
