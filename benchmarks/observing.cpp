@@ -36,7 +36,7 @@ void add_statistics_cases() {
         "observe.statistics." + size, [x] { benchmark::DoNotOptimize(statistics(x)); }, Mode::no_grad,
         static_cast<double>(n) * 4, Rate::bytes);
     add_case(
-        "observe.histogram." + size, [x] { benchmark::DoNotOptimize(histogram(x)); }, Mode::no_grad);
+        "observe.histogram." + size, [x] { benchmark::DoNotOptimize(magnitude_histogram(x)); }, Mode::no_grad);
   }
 }
 

@@ -107,6 +107,27 @@ void add_row_cases() {
       "thr.cross_entropy.2048x1000", [=] { Tensor r = cross_entropy(logits, y); }, plain, 4 * 2048.0 * 1000, bytes);
 }
 
+void add_convolution_cases() {
+  const auto add = [](const std::string& name, int64_t n, int64_t c, int64_t size, int64_t k, int64_t groups) {
+    const Tensor x = randn({n, c, size, size}), w = randn({k, c / groups, 3, 3}), b = randn({k});
+    const double work = 2.0 * static_cast<double>(n * size * size * c * k * 9 / groups);
+    add_case(
+        name, [=] { Tensor r = conv2d(x, w, b, {.padding = 1, .groups = groups}); }, plain, work, flops);
+  };
+  add("conv.3x3_fwd.8x64x56x64", 8, 64, 56, 64, 1);
+  add("conv.3x3_fwd.8x128x28x128", 8, 128, 28, 128, 1);
+  add("conv.3x3_fwd.8x256x14x256", 8, 256, 14, 256, 1);
+  add("conv.3x3_fwd.8x3x64x32", 8, 3, 64, 32, 1);
+  add("conv.depthwise_fwd.8x64x56", 8, 64, 56, 64, 64);
+  const Tensor x = randn({8, 64, 56, 56}), w = ones({64}), b = zeros({64});
+  const double n = static_cast<double>(x.numel());
+  add_case(
+      "conv.max_pool2_fwd.8x64x56", [=] { Tensor r = max_pool2d(x, 2); }, plain, 5 * n, bytes);
+  add_case(
+      "conv.batch_norm_fwd.8x64x56", [=] { Tensor r = batch_norm(x, {}, {}, w, b, {.training = true}); }, plain, 8 * n,
+      bytes);
+}
+
 void add_index_cases() {
   const int64_t n = 1000000;
   const double w = 1e6;
@@ -226,6 +247,7 @@ void add_throughput_cases() {
   add_row_cases();
   add_index_cases();
   add_gemm_cases();
+  add_convolution_cases();
   add_attention_cases();
 }
 
@@ -252,6 +274,10 @@ void add_gradient_cases() {
   const Tensor l = randn({512, 512}), r = randn({512, 512});
   add_gradient_case(
       "grad.matmul.512", {l, r}, [=] { return matmul(l, r); }, 6.0 * 512 * 512 * 512, flops);
+  const Tensor image = randn({8, 64, 56, 56}), kernel = randn({64, 64, 3, 3}), shift = randn({64});
+  add_gradient_case(
+      "grad.conv_3x3.8x64x56x64", {image, kernel, shift}, [=] { return conv2d(image, kernel, shift, {.padding = 1}); },
+      6.0 * 8 * 56 * 56 * 64 * 64 * 9, flops);
   const Tensor q = randn({4, 8, 512, 64}), k = randn({4, 8, 512, 64}), v = randn({4, 8, 512, 64});
   add_gradient_case(
       "grad.attn.4x8x512x64", {q, k, v}, [=] { return scaled_dot_product_attention(q, k, v); },

@@ -15,6 +15,16 @@ struct Mlp : nn::Layer<Mlp> {
   Tensor forward(const Tensor& x) const { return c(relu(b(relu(a(x))))); }
 };
 
+struct LeNet : nn::Layer<LeNet> {
+  nn::Conv2d c1{1, 6, 5, {.padding = 2}}, c2{6, 16, 5};
+  nn::Linear f1{400, 120}, f2{120, 84}, f3{84, 10};
+  LeNet() { WEFT_REGISTER(c1, c2, f1, f2, f3); }
+  Tensor forward(const Tensor& x) const {
+    const Tensor h = max_pool2d(relu(c2(max_pool2d(relu(c1(x)), 2))), 2);
+    return f3(relu(f2(relu(f1(h.flatten(1))))));
+  }
+};
+
 struct XorNet : nn::Layer<XorNet> {
   nn::Linear a{2, 16}, b{16, 1};
   XorNet() {
@@ -54,6 +64,11 @@ void add_training_cases() {
     Mlp net;
     add_step("train.mlp", net, make<optim::SGD>(net.parameters(), optim::SGDOptions{.lr = 0.01}),
              [x = randn({64, 784}), y = randint(0, 10, {64})](const Mlp& n) { return cross_entropy(n(x), y); });
+  }
+  {
+    LeNet net;
+    add_step("train.lenet", net, make<optim::SGD>(net.parameters(), optim::SGDOptions{.lr = 0.01}),
+             [x = randn({64, 1, 28, 28}), y = randint(0, 10, {64})](const LeNet& n) { return cross_entropy(n(x), y); });
   }
   {
     Gpt net(65, 128, 128, 4, 4);

@@ -79,7 +79,7 @@ Observation& GradientRecorder::State::observation(size_t which) {
 void GradientRecorder::State::see(const Side& side, size_t which, const Tensor& tensor, bool together) {
   if (!due() || !tensor.defined() || tensor.device().type == DeviceType::meta) return;
   const Statistics seen = statistics(tensor);
-  const auto bins = histogram_due() ? std::make_shared<Histogram>(histogram(tensor)) : nullptr;
+  const auto bins = histogram_due() ? std::make_shared<Histogram>(magnitude_histogram(tensor)) : nullptr;
   const std::lock_guard lock(mutex);
   Observation& o = observation(which);
   merge(o.*side.statistics, seen, together);

@@ -60,8 +60,8 @@ uint64_t Histogram::count() const {
   return std::accumulate(positive.begin(), positive.end(), below) + zeros + non_finite;
 }
 
-Histogram histogram(const Tensor& x, int64_t samples, Location where) {
-  const Tensor host = on_host(x, "histogram", where).to(f32, where);
+Histogram magnitude_histogram(const Tensor& x, int64_t samples, Location where) {
+  const Tensor host = on_host(x, "magnitude_histogram", where).to(f32, where);
   const int64_t stride = std::max<int64_t>(1, (host.numel() + samples - 1) / std::max<int64_t>(1, samples));
   std::array<uint32_t, 512> counts{};
   cpu::count_exponents(host.raw_view(), stride, counts);

@@ -41,6 +41,6 @@ struct Histogram {
 };
 
 /// Counts at most `samples` elements at equal distances. Errors as `statistics`.
-WEFT_API Histogram histogram(const Tensor& x, int64_t samples = 65536, Location where = {});
+WEFT_API Histogram magnitude_histogram(const Tensor& x, int64_t samples = 65536, Location where = {});
 
 }  // namespace weft

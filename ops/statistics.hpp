@@ -62,9 +62,8 @@ struct HistogramOptions {
   /// As a density whose integral over the bins is 1.
   bool density = false;
 };
-/// histc with its edges: [bins] and [bins + 1], in x's dtype. The options must be given, and x.histogram(bins) needs
-/// none: histogram(x, samples) is a summary by powers of two, in <weft/hooks/statistics.hpp>.
-WEFT_API Binned histogram(const Tensor& x, int64_t bins, const HistogramOptions& options, Location where = {});
+/// histc with its edges: [bins] and [bins + 1], in x's dtype.
+WEFT_API Binned histogram(const Tensor& x, int64_t bins, const HistogramOptions& options = {}, Location where = {});
 /// The same between given edges, ascending and of x's dtype, 1-d (else ShapeError).
 WEFT_API Binned histogram(const Tensor& x, const Tensor& edges, const HistogramOptions& options = {},
                           Location where = {});

@@ -120,7 +120,7 @@ TEST(Statistics, OfNothingAreZero) {
 }
 
 TEST(Histogram, PutsElementsIntoTheBinOfTheirExponent) {
-  const Histogram h = histogram(tensor({1.0, 1.5, 2.0, -0.25, 0.0, double(NAN), inf, 1e30, -1e-30}));
+  const Histogram h = magnitude_histogram(tensor({1.0, 1.5, 2.0, -0.25, 0.0, double(NAN), inf, 1e30, -1e-30}));
   const auto bin = [](int exponent) { return static_cast<size_t>(exponent - Histogram::lowest); };
   EXPECT_EQ(h.positive[bin(0)], 2);
   EXPECT_EQ(h.positive[bin(1)], 1);
@@ -133,8 +133,8 @@ TEST(Histogram, PutsElementsIntoTheBinOfTheirExponent) {
 }
 
 TEST(Histogram, OfALargeTensorIsASample) {
-  EXPECT_EQ(histogram(ones({10000}), 100).count(), 100);
-  EXPECT_EQ(histogram(ones({99}), 100).count(), 99);
+  EXPECT_EQ(magnitude_histogram(ones({10000}), 100).count(), 100);
+  EXPECT_EQ(magnitude_histogram(ones({99}), 100).count(), 99);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(EventFile, TensorBoardReadsItBack) {
     io::EventFile file(folder.path());
     for (int step = 0; step < 3; ++step) file.scalar("loss", step, 1.0 / (step + 1));
     file.scalar("odd", 0, NAN);
-    file.histogram("gradient/w", 2, histogram(x), statistics(x));
+    file.histogram("gradient/w", 2, magnitude_histogram(x), statistics(x));
     file.flush();
   }
   const std::string out = folder / "out";

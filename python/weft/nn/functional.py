@@ -195,5 +195,4 @@ def _activation(name):
 
 for _name in ("relu", "silu", "relu6", "selu", "mish", "hardswish", "hardsigmoid"):
     globals()[_name] = _activation(_name)
-del _core, _name, _n
-del _name
+del _name, _n
