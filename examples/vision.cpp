@@ -15,9 +15,6 @@ struct Images {
   Tensor pixels, labels;  ///< f32 [count, 1, 28, 28] from 0 to 1, and i64 [count]
 };
 
-// ---- drawn digits
-// ----------------------------------------------------------------------------------------------------
-
 constexpr int64_t size = 28, classes = 10, most_strokes = 14;
 
 // Points "xy" on a grid of 5 by 9 that a pen goes through; a bar lifts it.
@@ -36,10 +33,8 @@ Tensor stroke_table() {
     int64_t stroke = 0;
     for (points >> before; points >> at; before = at) {
       if (before == "|" || at == "|") continue;
-      table[{digit, Slice(stroke++, {})}] =
-          (tensor<float>({{before[0] - '0' + 0.f, before[1] - '0' + 0.f}, {at[0] - '0' + 0.f, at[1] - '0' + 0.f}}) /
-           tensor<float>({4, 8})) -
-          0.5;
+      const Tensor ends = tensor<int>({{before[0] - '0', before[1] - '0'}, {at[0] - '0', at[1] - '0'}});
+      table[{digit, Slice(stroke++, {})}] = ends / tensor<int>({4, 8}) - 0.5;
     }
   }
   return table;
@@ -55,14 +50,13 @@ Images draw_digits(int64_t count) {
   constexpr int64_t at_once = 256;
   for (int64_t first = 0; first < count; first += at_once) {
     const int64_t n = std::min(at_once, count - first);
-    const Tensor turn = randn(n) * 0.15, shear = randn(n) * 0.15, wide = 0.45 + 0.15 * rand(n),
-                 high = 0.6 + 0.15 * rand(n);
+    const Tensor turn = randn(n) * 0.15, shear = randn(n) * 0.15;
+    const Tensor wide = 0.45 + 0.15 * rand(n), high = 0.6 + 0.15 * rand(n);
     const Tensor map = stack({wide * cos(turn), high * (shear - sin(turn)), wide * sin(turn), high * cos(turn)}, -1);
     const Tensor strokes = table.index_select(0, labels.narrow(0, first, n)).view({n, -1, 2});
-    const Tensor ends = matmul(strokes, map.view({n, 2, 2}).transpose(1, 2)) + (rand({n, 1, 2}) - 0.5) * 0.15;
-    const Tensor a = ends.view({n, 1, most_strokes, 2, 2}).select(3, 0),
-                 b = ends.view({n, 1, most_strokes, 2, 2}).select(3, 1);
-    const Tensor along = b - a, from = pixels - a;
+    const Tensor moved = matmul(strokes, map.view({n, 2, 2}).transpose(1, 2)) + (rand({n, 1, 2}) - 0.5) * 0.15;
+    const Tensor ends = moved.view({n, 1, most_strokes, 2, 2}), a = ends.select(3, 0);
+    const Tensor along = ends.select(3, 1) - a, from = pixels - a;
     const Tensor share = clamp((from * along).sum(-1, true) / (along.square().sum(-1, true) + 1e-6), 0, 1);
     const Tensor distance = amin((from - share * along).square().sum(-1), -1).sqrt();
     const Tensor pen = 0.025 + 0.03 * rand({n, 1});
@@ -71,9 +65,6 @@ Images draw_digits(int64_t count) {
   }
   return all;
 }
-
-// ---- files
-// -----------------------------------------------------------------------------------------------------------
 
 // What a user of the command asked for wrongly is told without a line of C++.
 const Location nowhere = Location::none();
@@ -87,9 +78,6 @@ Images read_images(const std::string& folder, const std::string& part) {
     throw FormatError("[vision] " + folder + ": images of 28 x 28 and one label from 0 to 9 for each are needed");
   return {pixels.to(f32).div_(255).unsqueeze(1), labels.to(i64)};
 }
-
-// ---- the net
-// ---------------------------------------------------------------------------------------------------------
 
 struct Net : nn::Layer<Net> {
   nn::Conv2d conv1{1, 16, 5, {.padding = 2}}, conv2{16, 32, 3, {.padding = 1}};
@@ -148,22 +136,19 @@ void train_epoch(Net& net, optim::AdamW& optimizer, const Images& data, const Op
 
 void save_pictures(Net& net, const Images& test, const Tensor& read, const std::string& folder) {
   std::filesystem::create_directories(folder);
-  const std::vector<std::string> names{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
   const Tensor confusion = bincount(test.labels * classes + read, {}, classes * classes).view({classes, classes});
-  io::save_tiles(folder + "/confusion.svg", confusion,
-                 {.title = "Test images by class and by what was read",
-                  .names = names,
-                  .row_label = "class",
-                  .column_label = "read as"});
-  io::save_tiles(folder + "/filters.svg", net.conv1.weight.detach().squeeze(1),
-                 {.title = "Filters of the first layer"});
+  io::TilesOptions look{
+      .title = "Test images by class and by what was read", .row_label = "class", .column_label = "read as"};
+  for (int64_t i = 0; i < classes; ++i) look.names.push_back(std::to_string(i));
+  io::save_tiles(folder + "/confusion.svg", confusion, look);
+  io::save_tiles(folder + "/filters.svg", net.conv1.weight.squeeze(1), {.title = "Filters of the first layer"});
   const Tensor wrong = nonzero(test.labels != read).flatten().slice(0, 0, 20);
   std::vector<std::string> captions;
+  const auto digit = [](const Tensor& of, int64_t i) { return std::to_string(of[i].item<int64_t>()); };
   for (const int64_t i : wrong.to_vector<int64_t>())
-    captions.push_back(names[static_cast<size_t>(test.labels[i].item<int64_t>())] + " as " +
-                       names[static_cast<size_t>(read[i].item<int64_t>())]);
-  io::save_tiles(folder + "/mistakes.svg", test.pixels.squeeze(1).index_select(0, wrong),
-                 {.title = "Misread test images", .captions = captions});
+    captions.push_back(digit(test.labels, i) + " as " + digit(read, i));
+  const Tensor misread = test.pixels.squeeze(1).index_select(0, wrong);
+  io::save_tiles(folder + "/mistakes.svg", misread, {.title = "Misread test images", .captions = captions});
   std::cout << "pictures: " << folder << "/confusion.svg, filters.svg, mistakes.svg" << std::endl;
 }
 
@@ -182,8 +167,8 @@ void run(const Options& o) {
   for (int64_t epoch = 1; epoch <= o.epochs; ++epoch) {
     train_epoch(net, optimizer, training, o, device, epoch);
     read = predictions(net, test.pixels, device);
-    std::cout << " test accuracy " << std::setprecision(2) << 100 * (read == test.labels).to(f64).mean().item<double>()
-              << " %" << std::endl;
+    const double right = (read == test.labels).to(f64).mean().item<double>();
+    std::cout << " test accuracy " << std::setprecision(2) << 100 * right << " %" << std::endl;
   }
   save_pictures(net, test, read, o.out);
 }

@@ -78,7 +78,10 @@ void expect_own_places(const Tensor& x, const std::function<Tensors(const Tensor
       }
     }
   }
-  EXPECT_EQ(places.files, std::set<std::string>{"methods_test.cpp"}) << what;
+  // These are drawn on the host, by no kernel, and have no gradient.
+  const std::set<std::string> silent{"poisson", "standard_gamma", "binomial", "multinomial"};
+  const std::set<std::string> own{"methods_test.cpp"};
+  EXPECT_EQ(places.files, silent.contains(what) ? std::set<std::string>() : own) << what;
 }
 
 class Methods : public ::testing::Test {
