@@ -7,7 +7,7 @@ namespace weft::nn {
 namespace detail {
 
 template <class Self, NormOver over, int least, int most>
-ChannelNorm<Self, over, least, most>::ChannelNorm(int64_t channels, BatchNormSettings settings, Location where)
+ChannelNorm<Self, over, least, most>::ChannelNorm(int64_t channels, const BatchNormSettings& settings, Location where)
     : settings_(settings) {
   check_size("nn::BatchNorm", "channels", channels, where);
   if (settings.affine) {

@@ -26,7 +26,6 @@ enum class NormOver : uint8_t { batch, instance };
 template <class Self, NormOver over, int least, int most>
 class WEFT_API ChannelNorm : public Layer<Self> {
  public:
-  explicit ChannelNorm(int64_t channels, BatchNormSettings settings = {}, Location where = {});
   /// In training the running statistics are written. ShapeError for another number of dimensions.
   Tensor forward(const Tensor& x, Location where);
 
@@ -36,6 +35,9 @@ class WEFT_API ChannelNorm : public Layer<Self> {
   Buffer num_batches_tracked;
 
  private:
+  friend Self;
+  ChannelNorm(int64_t channels, const BatchNormSettings& settings, Location where);
+
   BatchNormSettings settings_;
 };
 
@@ -43,15 +45,18 @@ class WEFT_API ChannelNorm : public Layer<Self> {
 
 /// weft::batch_norm of x [N, C] or [N, C, L].
 struct BatchNorm1d : detail::ChannelNorm<BatchNorm1d, detail::NormOver::batch, 2, 3> {
-  using ChannelNorm::ChannelNorm;
+  explicit BatchNorm1d(int64_t channels, const BatchNormSettings& settings = {}, Location where = {})
+      : ChannelNorm(channels, settings, where) {}
 };
 /// weft::batch_norm of x [N, C, H, W].
 struct BatchNorm2d : detail::ChannelNorm<BatchNorm2d, detail::NormOver::batch, 4, 4> {
-  using ChannelNorm::ChannelNorm;
+  explicit BatchNorm2d(int64_t channels, const BatchNormSettings& settings = {}, Location where = {})
+      : ChannelNorm(channels, settings, where) {}
 };
 /// weft::batch_norm of x [N, C, D, H, W].
 struct BatchNorm3d : detail::ChannelNorm<BatchNorm3d, detail::NormOver::batch, 5, 5> {
-  using ChannelNorm::ChannelNorm;
+  explicit BatchNorm3d(int64_t channels, const BatchNormSettings& settings = {}, Location where = {})
+      : ChannelNorm(channels, settings, where) {}
 };
 
 /// weft::group_norm.

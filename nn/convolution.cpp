@@ -56,7 +56,8 @@ std::string padding_text(const Dims& padding, int dims) {
 namespace detail {
 
 template <class Self, int dims>
-Convolution<Self, dims>::Convolution(int64_t in, int64_t out, const Dims& kernel, ConvOptions options, Location where)
+Convolution<Self, dims>::Convolution(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options,
+                                     Location where)
     : options_{options.stride, options.padding, options.dilation, options.groups} {
   const Dims sizes = for_each_dim(kernel, dims);
   check_sizes("nn::Conv", in, out, sizes, dims, options.groups, where);
@@ -80,7 +81,7 @@ Tensor Convolution<Self, dims>::forward(const Tensor& x, Location where) const {
 
 template <class Self, int dims>
 TransposedConvolution<Self, dims>::TransposedConvolution(int64_t in, int64_t out, const Dims& kernel,
-                                                         ConvTransposeOptions options, Location where)
+                                                         const ConvTransposeOptions& options, Location where)
     : options_{options.stride, options.padding, options.output_padding, options.groups, options.dilation} {
   const Dims sizes = for_each_dim(kernel, dims);
   check_sizes("nn::ConvTranspose", in, out, sizes, dims, options.groups, where);

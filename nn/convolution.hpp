@@ -27,52 +27,69 @@ namespace detail {
 template <class Self, int dims>
 class WEFT_API Convolution : public Layer<Self> {
  public:
-  /// From `in` channels to `out`, with kernels of the sizes `kernel`. ValueError for negative sizes, and unless groups
-  /// divides both numbers of channels.
-  Convolution(int64_t in, int64_t out, const Dims& kernel, ConvOptions options = {}, Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
 
   Parameter weight, bias;
 
  private:
+  friend Self;
+  Convolution(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options, Location where);
+
   ConvolutionOptions options_;
 };
 
 template <class Self, int dims>
 class WEFT_API TransposedConvolution : public Layer<Self> {
  public:
-  TransposedConvolution(int64_t in, int64_t out, const Dims& kernel, ConvTransposeOptions options = {},
-                        Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
 
   Parameter weight, bias;
 
  private:
+  friend Self;
+  TransposedConvolution(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options,
+                        Location where);
+
   TransposedConvolutionOptions options_;
 };
 
 }  // namespace detail
 
+// From `in` channels to `out`, with kernels of the sizes `kernel`. ValueError for negative sizes, and unless groups
+// divides both numbers of channels.
+
 /// weft::conv1d with weight [out, in / groups, kernel] and bias [out].
 struct Conv1d : detail::Convolution<Conv1d, 1> {
-  using Convolution::Convolution;
+  Conv1d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
+      : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv2d with weight [out, in / groups, kernel, kernel].
 struct Conv2d : detail::Convolution<Conv2d, 2> {
-  using Convolution::Convolution;
+  Conv2d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
+      : Convolution(in, out, kernel, options, where) {}
 };
+/// weft::conv3d.
 struct Conv3d : detail::Convolution<Conv3d, 3> {
-  using Convolution::Convolution;
+  Conv3d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
+      : Convolution(in, out, kernel, options, where) {}
 };
-/// weft::conv_transpose1d with weight [in, out / groups, kernel] and bias [out].
+/// weft::conv_transpose1d with weight [in, out / groups, kernel...] and bias [out].
 struct ConvTranspose1d : detail::TransposedConvolution<ConvTranspose1d, 1> {
-  using TransposedConvolution::TransposedConvolution;
+  ConvTranspose1d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
+                  Location where = {})
+      : TransposedConvolution(in, out, kernel, options, where) {}
 };
+/// weft::conv_transpose2d with weight [in, out / groups, kernel...] and bias [out].
 struct ConvTranspose2d : detail::TransposedConvolution<ConvTranspose2d, 2> {
-  using TransposedConvolution::TransposedConvolution;
+  ConvTranspose2d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
+                  Location where = {})
+      : TransposedConvolution(in, out, kernel, options, where) {}
 };
+/// weft::conv_transpose3d with weight [in, out / groups, kernel...] and bias [out].
 struct ConvTranspose3d : detail::TransposedConvolution<ConvTranspose3d, 3> {
-  using TransposedConvolution::TransposedConvolution;
+  ConvTranspose3d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
+                  Location where = {})
+      : TransposedConvolution(in, out, kernel, options, where) {}
 };
 
 extern template class detail::Convolution<Conv1d, 1>;

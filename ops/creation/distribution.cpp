@@ -56,17 +56,23 @@ GeneratorState reserve_results(Generator* generator, Device device, int64_t coun
   return source.reserve(static_cast<uint64_t>(count));
 }
 
+// In row-major order; for too many of them a typed error.
+std::vector<double> numbers_of(const Tensor& t) {
+  make(t.sizes(), DType::f64, {});
+  return t.detach().to_vector<double>();
+}
+
 // A distribution of each element by itself; value(stream, i).
 template <class F>
 Tensor drawn_on_host(const Tensor& like, Generator* generator, F&& value) {
   const int64_t count = like.numel();
+  const Tensor out = make(like.sizes(), DType::f64, {});
   const GeneratorState start = reserve_results(generator, like.device(), count);
-  std::vector<double> numbers(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     Stream stream(start, i);
-    numbers[static_cast<size_t>(i)] = value(stream, static_cast<size_t>(i));
+    static_cast<double*>(out.data_ptr())[i] = value(stream, static_cast<size_t>(i));
   }
-  return tensor(std::span<const double>(numbers), like.shape(), DType::f64).to(like.dtype()).to(like.device());
+  return out.to(like.dtype()).to(like.device());
 }
 
 bool is_meta(const Tensor& t) { return t.device().type == DeviceType::meta; }
@@ -287,7 +293,7 @@ Tensor poisson(const Tensor& rates, Generator* generator, Location where) {
   const CallScope call("poisson", where);
   check_floating(checked(rates));
   if (is_meta(rates)) return make_like(rates);
-  const std::vector<double> each = rates.detach().to_vector<double>();
+  const std::vector<double> each = numbers_of(rates);
   check_numbers(each, 0, most_finite, "rate");
   return drawn_on_host(rates, generator, [&](Stream& stream, size_t i) { return poisson_number(stream, each[i]); });
 }
@@ -296,7 +302,7 @@ Tensor standard_gamma(const Tensor& shapes, Generator* generator, Location where
   const CallScope call("standard_gamma", where);
   check_floating(checked(shapes));
   if (is_meta(shapes)) return make_like(shapes);
-  const std::vector<double> each = shapes.detach().to_vector<double>();
+  const std::vector<double> each = numbers_of(shapes);
   check_numbers(each, 0, most_finite, "shape");
   const double least = shapes.dtype() == DType::f64   ? std::numeric_limits<double>::min()
                        : shapes.dtype() == DType::f16 ? 0x1p-14
@@ -320,7 +326,7 @@ Tensor binomial(const Tensor& count, const Tensor& p, Generator* generator, Loca
   }
   const Tensor like = empty(*shape, {count.dtype(), count.device()});
   if (is_meta(like)) return like;
-  const auto numbers = [&](const Tensor& t) { return t.detach().expand(*shape).to_vector<double>(); };
+  const auto numbers = [&](const Tensor& t) { return numbers_of(t.expand(*shape)); };
   const std::vector<double> trials = numbers(count), chances = numbers(p);
   check_numbers(trials, 0, most_finite, "count");
   check_numbers(chances, 0, 1, "probability");
@@ -346,7 +352,7 @@ Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement, Gen
   const bool meta = is_meta(weights);
   const Tensor out = empty(shape, {DType::i64, meta ? weights.device() : Device()});
   if (meta) return out;
-  std::vector<double> each = weights.detach().to_vector<double>();
+  std::vector<double> each = numbers_of(weights);
   check_numbers(each, 0, most_finite, "weight");
   const auto width = static_cast<size_t>(n);
   for (int64_t row = 0; row < rows; ++row) {

@@ -59,6 +59,7 @@ struct Normalised {
   Tensor values, mean, variance;
 };
 Normalised normalised_by_ops(const Tensor& x, double eps) {
+  make(x.sizes(), x.dtype(), x.device());  // what does not fit is refused before statistics of it take long
   const Tensor wide = to_compute_type(x), average = mean(wide, {0, 2}, true), centered = wide - average;
   const Tensor variance = mean(square(centered), {0, 2}, true);
   return {centered * rsqrt(variance + eps), average.reshape({-1}), variance.reshape({-1})};
@@ -200,13 +201,14 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
     raise<ValueError>(
         {.problem = fmt::format("more than one value for each channel is needed, x is {}", x.shape().text())});
   }
+  const Tensor y = grouped(x, x.size(1), w, b, options.eps);
   if (x.numel() != 0 && (running_mean.defined() || running_var.defined())) {
     const NoGradGuard unrecorded;
     const Tensor wide = to_compute_type(lines);
     move_to(running_mean, mean(wide, {0, 2}), options.momentum);
     move_to(running_var, mean(var(wide, 2), 0), options.momentum);
   }
-  return grouped(x, x.size(1), w, b, options.eps);
+  return y;
 }
 
 namespace {

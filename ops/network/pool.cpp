@@ -97,7 +97,17 @@ Grid grid_of(const Tensor& x, const Dims& counts) {
   make(grid.shape, DType::i64, x.device());
   return grid;
 }
-bool on_meta(const Tensor& x) { return x.device().type == DeviceType::meta; }
+// On meta nothing is computed, and a result of no elements may have more windows than memory holds.
+bool needs_windows(const Tensor& x, const Grid& grid) {
+  return x.device().type != DeviceType::meta && grid.shape.product() != 0;
+}
+// A result of no elements, or of a device that has none.
+Tensor without_windows(const Tensor& x, const Grid& grid) {
+  const Tensor out = make(grid.shape, x.dtype(), x.device());
+  const auto zero = [shape = x.shape()](Tensor&& g) { return zeros(shape, {g.dtype(), g.device()}); };
+  if (should_record(x)) record(out, zero, x);
+  return out;
+}
 
 // Places behind the end count in no window; those before the beginning are stepped over.
 Window cut(int64_t begin, const Sliding& s, int64_t size) {
@@ -112,7 +122,7 @@ Grid sliding_grid(const Tensor& x, const std::vector<Sliding>& all, bool count_p
   for (size_t i = 0; i < all.size(); ++i) counts.push_back(count_windows(sizes[static_cast<int>(i)], all[i]));
   Grid grid = grid_of(x, counts);
   grid.sliding = all;
-  for (size_t i = 0; !on_meta(x) && i < all.size(); ++i) {
+  for (size_t i = 0; needs_windows(x, grid) && i < all.size(); ++i) {
     const Sliding& s = all[i];
     const int64_t size = sizes[static_cast<int>(i)];
     Windows windows;
@@ -134,7 +144,7 @@ Grid sliding_grid(const Tensor& x, const std::vector<Sliding>& all, bool count_p
 Grid even_grid(const Tensor& x, const Dims& output_size, int rank) {
   const Dims counts = for_each_dim(output_size, rank, "output_size", 0), sizes = spatial(x, rank);
   Grid grid = grid_of(x, counts);
-  for (int i = 0; !on_meta(x) && i < rank; ++i) {
+  for (int i = 0; needs_windows(x, grid) && i < rank; ++i) {
     const int64_t n = sizes[i], count = counts[i];
     const auto begin = [&](int64_t w) { return w / count * n + w % count * n / count; };
     const auto end = [&](int64_t w) { return begin(w + 1) + ((w + 1) % count * n % count != 0 ? 1 : 0); };
@@ -253,7 +263,7 @@ struct MaxPoolBackward {
 
 // Indices are undefined where they are neither asked for nor recorded, and cost something.
 ValuesAndIndices max_over(const Tensor& x, const Grid& grid, bool indices) {
-  if (on_meta(x)) return {make(grid.shape, x.dtype(), x.device()), make(grid.shape, DType::i64, x.device())};
+  if (!needs_windows(x, grid)) return {without_windows(x, grid), make(grid.shape, DType::i64, x.device())};
   ValuesAndIndices out;
   {
     const bool recorded = should_record(x);
@@ -322,7 +332,7 @@ Tensor extents(const std::vector<Windows>& grid, DType dtype, Device device) {
 }
 
 Tensor mean_over(const Tensor& x, const Grid& grid, std::optional<int64_t> divisor) {
-  if (on_meta(x)) return make(grid.shape, x.dtype(), x.device());
+  if (!needs_windows(x, grid)) return without_windows(x, grid);
   if (pools_by_kernel(x, grid)) return mean_by_kernel(x, grid, divisor);
   const Tensor wide = to_compute_type(x);
   const Tensor total = is_whole(x, grid.dims)

@@ -27,7 +27,11 @@ Vectors vectors(const Tensor& a, const Tensor& b) {
   const DType dtype = result_type(checked(a), checked(b));
   if (!is_floating(dtype)) check_floating(a);
   const DType wide = compute_type(dtype);
-  return {a.to(wide), b.to(wide), dtype};
+  // A number goes where the other operand is.
+  const auto beside = [wide](const Tensor& t, const Tensor& other) {
+    return (t.impl()->wrapped_number ? t.to(other.device()) : t).to(wide);
+  };
+  return {beside(a, b), beside(b, a), dtype};
 }
 
 // ---- cdist: rows of a [batch, n, k] and of b [batch, m, k] ----------------------------------------------------------

@@ -11,6 +11,9 @@ namespace weft {
 
 namespace {
 
+// Where nothing is computed, and slices may be without number.
+bool is_meta(const Tensor& x) { return x.device().type == DeviceType::meta; }
+
 // Contiguous, with dim in front, and back.
 Tensor front(const Tensor& x, int dim) { return x.transpose(0, dim).contiguous(); }
 
@@ -62,7 +65,7 @@ struct LogCumsumExpBackward {
 
 template <class Combine, class Backward>
 Tensor run_along(const Tensor& x, int dim, Combine&& combine, Backward*) {
-  if (x.numel() == 0 || x.dim() == 0) return x.clone();
+  if (x.numel() == 0 || x.dim() == 0 || is_meta(x)) return x.clone();
   const Tensor lines = front(x, dim);
   Tensor out;
   {
@@ -79,6 +82,7 @@ Tensor run_along(const Tensor& x, int dim, Combine&& combine, Backward*) {
 template <class Combine>
 void become_running(const Tensor& x, Combine&& combine) {
   const int64_t n = x.sizes()[0];
+  if (is_meta(x)) return;
   if (n <= x.numel() / n) {
     for (int64_t i = 1; i < n; ++i) x.select(0, i).copy_(combine(x.select(0, i), x.select(0, i - 1)));
     return;

@@ -469,8 +469,7 @@ row("isin", rows_of, lambda m, x: m.isin(x, x[0]), lambda m, x: m.isin(x, x[0]),
 
 # What a comparison cannot say anything about, or says under another name.
 elsewhere = {
-    "rand rand_like randn randn_like randint randint_like randperm bernoulli dropout normal poisson standard_gamma "
-    "binomial multinomial": "random",
+    "randint_like normal poisson standard_gamma binomial multinomial": "random",
     "logspace geomspace hann_window hamming_window blackman_window bartlett_window kaiser_window":
         "creation: pytorch_cases and tests/ops/losses_test.cpp",
     "rand rand_like randn randn_like randint randperm bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout "
@@ -483,6 +482,8 @@ elsewhere = {
     "allclose equal": "as isclose and eq; test_values.py", "gelu": "as gelu_erf and gelu_tanh",
     "nanmean var_mean std_mean trapezoid cumulative_trapezoid softmin quantile nanquantile logcumsumexp cov corrcoef dist "
     "renorm histc histogram": "pytorch_cases/reductions.txt holds them",
+    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm group_norm instance_norm":
+        "pytorch_cases/convolution.txt holds them, with gradients",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "
     "tril_indices triu_indices":
