@@ -194,6 +194,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p, DistanceMode mode, Loca
   Dims shape = *batch;
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-2));
+  make(shape, a.dtype(), a.device());  // too many pairs are refused before lists of their size
   const Tensor left = in_batch(to_compute_type(a), *batch), right = in_batch(to_compute_type(b), *batch);
   const bool large = a.size(-2) > most_rows_without_product || b.size(-2) > most_rows_without_product;
   const bool product = p == 2 && left.numel() != 0 && right.numel() != 0 &&

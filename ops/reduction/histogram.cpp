@@ -104,6 +104,7 @@ Binned histogram(const Tensor& given, int64_t bins, const HistogramOptions& opti
   check_weight(options.weight, given);
   const NoGradGuard unrecorded;
   const Tensor x = given.detach();
+  make(x.sizes(), x.dtype(), x.device());  // what does not fit is refused before its extremes are sought
   const Range range = checked_range(options.range ? *options.range : extremes_of(x));
   return between(x, even_edges(x, widened(range, 0.5), bins), options);
 }
