@@ -1,6 +1,5 @@
 #include "idx.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "../ops/create.hpp"
 #include "../tensor/checked.hpp"
+#include "byte_order-inl.hpp"
 #include "file.hpp"
 
 namespace weft::io {
@@ -41,9 +41,8 @@ std::optional<DType> dtype_of_code(std::byte code) {
 }
 
 /// Sizes and numbers stand with their highest byte first.
-void turn_bytes(unsigned char* data, size_t count, size_t item) {
-  if constexpr (std::endian::native == std::endian::big) return;
-  for (size_t i = 0; item > 1 && i < count; ++i) std::reverse(data + i * item, data + (i + 1) * item);
+void to_native_order(std::byte* data, size_t bytes, size_t width) {
+  if constexpr (std::endian::native != std::endian::big) swap_bytes(data, bytes, width);
 }
 
 }  // namespace
@@ -72,7 +71,7 @@ Tensor load_idx(const Path& path, Device device, Location where) {
   for (size_t d = 0; d < rank; ++d) {
     uint32_t size;
     std::memcpy(&size, bytes.data() + 4 + 4 * d, sizeof size);
-    turn_bytes(reinterpret_cast<unsigned char*>(&size), 1, sizeof size);
+    to_native_order(reinterpret_cast<std::byte*>(&size), sizeof size, sizeof size);
     shape.push_back(size);
     count *= size;
   }
@@ -85,7 +84,7 @@ Tensor load_idx(const Path& path, Device device, Location where) {
   const Tensor out = empty(shape, {.dtype = *dtype}, where);
   if (wanted.value() > 0) {
     std::memcpy(out.data_ptr(), bytes.data() + first, bytes.size() - first);
-    turn_bytes(static_cast<unsigned char*>(out.data_ptr()), static_cast<size_t>(count.value()), item);
+    to_native_order(static_cast<std::byte*>(out.data_ptr()), bytes.size() - first, item);
   }
   return out.to(device);
 }

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "../autograd/mode.hpp"
+#include "byte_order-inl.hpp"
 #include "file.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/create.hpp"
@@ -168,10 +169,6 @@ Header parse(std::span<const std::byte> bytes, Location where) {
   for (int64_t n : header.shape) overflows |= __builtin_mul_overflow(needed, static_cast<uint64_t>(n), &needed);
   if (overflows || needed > text.size() - header.start) failing.fail("the elements are cut off");
   return header;
-}
-
-void swap_bytes(std::byte* data, size_t bytes, size_t width) {
-  for (size_t i = 0; i < bytes; i += width) std::reverse(data + i, data + i + width);
 }
 
 }  // namespace

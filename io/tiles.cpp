@@ -133,7 +133,7 @@ Tiles laid_out(const Tensor& matrices, const TilesOptions& options, Location whe
   }
   const NoGradGuard unrecorded;
   const Tensor all = matrices.dim() == 2 ? matrices.unsqueeze(0) : matrices;
-  Tiles t{all.to(DType::f64).to("cpu").contiguous().to_vector<double>(),
+  Tiles t{all.to(DType::f64).to_vector<double>(),
           all.size(0),
           all.size(1),
           all.size(2),
@@ -183,10 +183,7 @@ std::string tiles_svg(const Tensor& matrices, const TilesOptions& options, Locat
 }
 
 void save_tiles(const Path& path, const Tensor& matrices, const TilesOptions& options, Location where) {
-  const std::string text = tiles_svg(matrices, options, where);
-  AtomicFile file(path, "save_tiles", where);
-  file.write(text.data(), text.size());
-  file.commit();
+  write_file(path, tiles_svg(matrices, options, where), "save_tiles", where);
 }
 
 }  // namespace weft::io

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "create.hpp"
 #include "pointwise.hpp"
 #include "reduce.hpp"
 #include "../tensor/overlap.hpp"
@@ -114,6 +115,13 @@ Tensor sum_to(Tensor&& g, std::span<const int64_t> sizes) {
   Tensor out = std::move(g);
   if (!reduced.empty()) out = sum(out, reduced, true);
   if (extra > 0) out = out.view(Dims(sizes));
+  return out;
+}
+
+Tensor without_elements(const Tensor& x, std::span<const int64_t> sizes) {
+  const Tensor out = make(sizes, x.dtype(), x.device());
+  const auto zero = [shape = x.shape()](Tensor&& g) { return zeros(shape, {g.dtype(), g.device()}); };
+  if (should_record(x)) record(out, zero, x);
   return out;
 }
 

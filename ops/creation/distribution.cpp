@@ -58,7 +58,7 @@ GeneratorState reserve_results(Generator* generator, Device device, int64_t coun
 
 // In row-major order; for too many of them a typed error.
 std::vector<double> numbers_of(const Tensor& t) {
-  make(t.sizes(), DType::f64, {});
+  check_room(t.sizes(), DType::f64, {});
   return t.detach().to_vector<double>();
 }
 
@@ -74,8 +74,6 @@ Tensor drawn_on_host(const Tensor& like, Generator* generator, F&& value) {
   }
   return out.to(like.dtype()).to(like.device());
 }
-
-bool is_meta(const Tensor& t) { return t.device().type == DeviceType::meta; }
 
 void check_numbers(const std::vector<double>& numbers, double least, double most, const char* what) {
   for (const double v : numbers) {

@@ -51,6 +51,15 @@ inline Tensor make_like(const Tensor& like) {
     return weft_pointer;                                                            \
   }())
 
+/// On meta tensors have shapes and no elements.
+inline bool is_meta(const Tensor& t) { return t.device().type == DeviceType::meta; }
+
+/// The errors of making such a tensor, before work of its size is begun.
+inline void check_room(std::span<const int64_t> sizes, DType dtype, Device device) { make(sizes, dtype, device); }
+
+/// x's result where no element of it has to be computed: it has none, or is on meta. The gradient is 0.
+Tensor without_elements(const Tensor& x, std::span<const int64_t> sizes);
+
 /// DeviceError unless all tensors are on one device. Undefined ones are skipped.
 void check_same_device(std::initializer_list<const Tensor*> tensors);
 void check_floating(const Tensor& t);

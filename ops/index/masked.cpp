@@ -34,7 +34,7 @@ void check_broadcasts_to(const char* what, const Tensor& t, const Dims& shape) {
 }
 
 int64_t count_true(const Tensor& x) {
-  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) {
+  if (WEFT_UNLIKELY(is_meta(x))) {
     raise<NotImplementedError>({.problem = "the result's shape follows from values, which meta tensors lack"});
   }
   if (x.numel() == 0) return 0;
@@ -131,7 +131,7 @@ void check_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
 }
 
 void check_enough(const Tensor& mask, const Tensor& source, const Dims& shape) {
-  if (mask.device().type == DeviceType::meta) return;
+  if (is_meta(mask)) return;
   const int64_t places = count_places(mask, shape);
   if (WEFT_LIKELY(places <= source.numel())) return;
   raise<ShapeError>(

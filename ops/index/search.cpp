@@ -96,7 +96,7 @@ Unique among_neighbours(const Tensor& x, const Tensor& order, const UniqueOption
 Unique distinct(const Tensor& x, bool sorted, const UniqueOptions& wanted) {
   NoGradGuard unrecorded;
   checked(x);
-  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(x);
+  if (WEFT_UNLIKELY(is_meta(x))) count_true(x);
   if (!wanted.dim) {
     Tensor order, list = x.reshape({-1});
     if (sorted) list = sorted_list(list, wanted.return_inverse ? &order : nullptr);
@@ -143,7 +143,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Locat
   }
   if (minlength < 0) raise<ValueError>({.problem = "minlength cannot be negative"});
   check_same_device({&x, &weights});
-  if (WEFT_UNLIKELY(x.device().type == DeviceType::meta)) count_true(x);
+  if (WEFT_UNLIKELY(is_meta(x))) count_true(x);
   int64_t size = minlength;
   if (x.numel() != 0) size = std::max(size, room_for(list));
   if (!weights.defined()) {
@@ -161,7 +161,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Locat
 Tensor one_hot(const Tensor& indices, int64_t classes, Location where) {
   const CallScope call("one_hot", where);
   const Tensor at = checked_index(checked(indices), indices);
-  const bool meta = indices.device().type == DeviceType::meta;
+  const bool meta = is_meta(indices);
   if (classes == -1) {
     if (WEFT_UNLIKELY(meta)) count_true(indices);
     if (indices.numel() == 0) {

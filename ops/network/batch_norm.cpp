@@ -59,7 +59,7 @@ struct Normalised {
   Tensor values, mean, variance;
 };
 Normalised normalised_by_ops(const Tensor& x, double eps) {
-  make(x.sizes(), x.dtype(), x.device());  // what does not fit is refused before statistics of it take long
+  check_room(x.sizes(), x.dtype(), x.device());
   const Tensor wide = to_compute_type(x), average = mean(wide, {0, 2}, true), centered = wide - average;
   const Tensor variance = mean(square(centered), {0, 2}, true);
   return {centered * rsqrt(variance + eps), average.reshape({-1}), variance.reshape({-1})};
@@ -73,10 +73,9 @@ struct BatchNormBackward {
 
   void by_ops(Node& self, const Tensor& gradient, Tensor* outgoing) const {
     const Tensor g = to_compute_type(gradient);
-    const Tensor wide = to_compute_type(x.get(self)), average = weft::mean(wide, {0, 2}, true);
-    const Tensor inverse = rsqrt(weft::mean(square(wide - average), {0, 2}, true) + eps);
-    const Tensor hat = (wide - average) * inverse, dot = weft::mean(g * hat, {0, 2}, true);
+    const auto [hat, average, variance] = normalised_by_ops(x.get(self), eps);
     if (self.wants(0)) {
+      const Tensor inverse = by_channel(rsqrt(variance + eps)), dot = weft::mean(g * hat, {0, 2}, true);
       const Tensor scale = weight.defined() ? by_channel(weight.get(self)) * inverse : inverse;
       outgoing[0] = ((g - weft::mean(g, {0, 2}, true) - hat * dot) * scale).to(x.get(self).dtype());
     }

@@ -1,12 +1,68 @@
 #include "../columns.hpp"
 
+#include <algorithm>
+
 #include "../create.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/taps.hpp"
 #include "../detail/windows.hpp"
 #include "../pointwise.hpp"
 
 namespace weft {
+
+// ---- tap by tap -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// x with the zeros that its kernels reach: every tap at every position lies inside.
+Dims padded_shape(int64_t batch, int64_t channels, const Taps& t) {
+  Dims shape{batch, channels};
+  for (int d = 0; d < 3; ++d) {
+    const int64_t reach = (t.out[d] - 1) * t.steps.stride[d] + (t.kernel[d] - 1) * t.steps.dilation[d] + 1;
+    shape.push_back(std::max(t.steps.padding[d] + t.in[d], reach));
+  }
+  return shape;
+}
+Tensor middle(Tensor padded, const Taps& t) {
+  for (int d = 0; d < 3; ++d) padded = padded.narrow(2 + d, t.steps.padding[d], t.in[d]);
+  return padded;
+}
+/// Calls f(what lies under one tap at all positions, its number).
+template <class F>
+void for_taps(const Tensor& padded, const Taps& t, F&& f) {
+  const auto under = [&](const Tensor& x, int d, int64_t tap) {
+    const int64_t first = tap * t.steps.dilation[d], last = first + (t.out[d] - 1) * t.steps.stride[d];
+    return x.slice(2 + d, first, last + 1, t.steps.stride[d]);
+  };
+  int64_t number = 0;
+  for (int64_t i = 0; i < t.kernel[0]; ++i) {
+    for (int64_t j = 0; j < t.kernel[1]; ++j) {
+      for (int64_t k = 0; k < t.kernel[2]; ++k) f(under(under(under(padded, 0, i), 1, j), 2, k), number++);
+    }
+  }
+}
+
+}  // namespace
+
+Tensor columns_of(const Tensor& x, const Taps& t) {
+  const int64_t batch = x.size(0), channels = x.size(1);
+  const Tensor padded = zeros(padded_shape(batch, channels, t), {x.dtype(), x.device()});
+  middle(padded, t).copy_(x);
+  const Tensor columns = make(Dims{batch, channels, t.count(), t.out[0], t.out[1], t.out[2]}, x.dtype(), x.device());
+  for_taps(padded, t, [&](const Tensor& under, int64_t tap) { columns.select(2, tap).copy_(under); });
+  return with_shape(columns, Dims{batch, channels * t.count(), t.positions()});
+}
+
+Tensor sums_of_columns(const Tensor& columns, int64_t channels, const Taps& t) {
+  const int64_t batch = columns.size(0);
+  const Tensor by_tap = columns.reshape({batch, channels, t.count(), t.out[0], t.out[1], t.out[2]});
+  const Tensor padded = zeros(padded_shape(batch, channels, t), {columns.dtype(), columns.device()});
+  for_taps(padded, t, [&](const Tensor& under, int64_t tap) { under.add_(by_tap.select(2, tap)); });
+  return middle(padded, t).contiguous();
+}
+
+// ---- blocks of images -----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -31,13 +87,11 @@ Blocks blocks_of(const Dims& image, const Dims& kernel_size, const ColumnOptions
 
 ColumnOptions options_of_blocks(const Blocks& b) { return {b.dilation, b.padding, b.stride}; }
 
-// [N, C, H, W] with zeros around it.
-Tensor empty_padded(const Blocks& b, const Dims& first, DType dtype, Device device) {
-  const Dims edges{b.image[0] + 2 * b.padding[0], b.image[1] + 2 * b.padding[1]};  // fits, since blocks were counted
-  return zeros(joined(first, edges), {dtype, device});
-}
-Tensor inside(const Tensor& padded, const Blocks& b) {
-  return padded.narrow(2, b.padding[0], b.image[0]).narrow(3, b.padding[1], b.image[1]);
+Taps taps_of(const Blocks& b) {
+  return {{1, b.image[0], b.image[1]},
+          {1, b.size[0], b.size[1]},
+          {1, b.counts[0], b.counts[1]},
+          {{1, b.stride[0], b.stride[1]}, {0, b.padding[0], b.padding[1]}, {1, b.dilation[0], b.dilation[1]}, 1}};
 }
 
 struct ImageBackward {
@@ -48,35 +102,6 @@ struct ColumnsBackward {
   Blocks blocks;
   Tensor operator()(Tensor&& g) { return col2im(g, blocks.image, blocks.size, options_of_blocks(blocks)); }
 };
-
-Tensor columns_of(const Tensor& image, const Blocks& b) {
-  Tensor x = image;
-  if (b.padding[0] != 0 || b.padding[1] != 0) {
-    x = empty_padded(b, leading(image, 2), image.dtype(), image.device());
-    inside(x, b).copy_(image);
-  }
-  for (const int i : {0, 1}) {
-    x = x.unfold(2 + i, (b.size[i] - 1) * b.dilation[i] + 1, b.stride[i]).slice(-1, {}, {}, b.dilation[i]);
-  }
-  const Dims shape{x.size(0), x.size(1) * b.size.product(), b.counts.product()};
-  return x.permute({0, 1, 4, 5, 2, 3}).contiguous().view(shape);
-}
-
-Tensor image_of(const Tensor& columns, const Blocks& b, int64_t channels) {
-  const Tensor x =
-      to_compute_type(columns).reshape({columns.size(0), channels, b.size[0], b.size[1], b.counts[0], b.counts[1]});
-  const Tensor padded = empty_padded(b, {columns.size(0), channels}, x.dtype(), x.device());
-  const auto every = [&](const Tensor& t, int i, int64_t place) {
-    const int64_t begin = place * b.dilation[i];
-    return t.slice(2 + i, begin, begin + (b.counts[i] - 1) * b.stride[i] + 1, b.stride[i]);
-  };
-  for (int64_t row = 0; row < b.size[0]; ++row) {
-    for (int64_t column = 0; column < b.size[1]; ++column) {
-      every(every(padded, 0, row), 1, column).add_(x.select(2, row).select(2, column));
-    }
-  }
-  return inside(padded, b).to(columns.dtype()).contiguous();
-}
 
 }  // namespace
 
@@ -90,7 +115,7 @@ Tensor im2col(const Tensor& x, const Dims& kernel_size, const ColumnOptions& opt
   Tensor out;
   {
     const NoGradGuard unrecorded;
-    out = columns_of(x, blocks);
+    out = columns_of(x.unsqueeze(2), taps_of(blocks));
   }
   if (should_record(x)) record(out, ColumnsBackward{blocks}, x);
   return out;
@@ -113,7 +138,9 @@ Tensor col2im(const Tensor& x, const Dims& output_size, const Dims& kernel_size,
   Tensor out;
   {
     const NoGradGuard unrecorded;
-    out = image_of(x, blocks, x.size(1) / block);
+    const int64_t channels = x.size(1) / block;
+    const Tensor sums = sums_of_columns(to_compute_type(x), channels, taps_of(blocks)).to(x.dtype());
+    out = with_shape(sums, Dims{x.size(0), channels, blocks.image[0], blocks.image[1]});
   }
   if (should_record(x)) record(out, ImageBackward{blocks}, x);
   return out;

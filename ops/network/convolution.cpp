@@ -6,6 +6,7 @@
 #include "../create.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/taps.hpp"
 #include "../detail/windows.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
@@ -28,77 +29,33 @@ using enum Convolution;
 /// Operands with three spatial dimensions.
 struct Sizes {
   int64_t batch, groups, channels, outputs;
-  int64_t in[3], kernel[3], out[3];
+  Taps taps;
 
-  Sizes(const Dims& x, const Dims& w, const Dims& y, int64_t groups_)
-      : batch(x[0]), groups(groups_), channels(w[1]), outputs(w[0] / groups_) {
+  Sizes(const Dims& x, const Dims& w, const Dims& y, const ConvolutionSteps& steps)
+      : batch(x[0]), groups(steps.groups), channels(w[1]), outputs(w[0] / groups), taps{{}, {}, {}, steps} {
     for (int d = 0; d < 3; ++d) {
-      in[d] = x[2 + d];
-      kernel[d] = w[2 + d];
-      out[d] = y[2 + d];
+      taps.in[d] = x[2 + d];
+      taps.kernel[d] = w[2 + d];
+      taps.out[d] = y[2 + d];
     }
   }
-  int64_t depth() const { return channels * kernel[0] * kernel[1] * kernel[2]; }
-  int64_t positions() const { return out[0] * out[1] * out[2]; }
+  Tensor weights(const Tensor& w) const { return w.view({groups, outputs, channels * taps.count()}); }
+  Tensor columns(const Tensor& x) const {
+    return columns_of(x, taps).view({batch, groups, channels * taps.count(), taps.positions()});
+  }
+  Tensor results(const Tensor& y) const { return y.view({batch, groups, outputs, taps.positions()}); }
 };
 
-/// x with the zeros that its kernels reach: [N, C, P0, P1, P2], where every tap of every output lies inside.
-Dims padded_shape(const Sizes& s, const ConvolutionSteps& steps) {
-  Dims shape{s.batch, s.groups * s.channels};
-  for (int d = 0; d < 3; ++d) {
-    const int64_t reach = (s.out[d] - 1) * steps.stride[d] + (s.kernel[d] - 1) * steps.dilation[d] + 1;
-    shape.push_back(std::max(steps.padding[d] + s.in[d], reach));
+Tensor product_by_ops(Convolution product, const Tensor& a, const Tensor& b, const Sizes& s) {
+  switch (product) {
+    case forward:
+      return matmul(s.weights(b), s.columns(a));
+    case by_data:
+      return sums_of_columns(matmul(s.weights(b).transpose(1, 2), s.results(a)), s.groups * s.channels, s.taps);
+    case by_weight:
+      return sum(matmul(s.results(b), s.columns(a).transpose(2, 3)), 0);
   }
-  return shape;
-}
-Tensor middle(Tensor padded, const Sizes& s, const ConvolutionSteps& steps) {
-  for (int d = 0; d < 3; ++d) padded = padded.narrow(2 + d, steps.padding[d], s.in[d]);
-  return padded;
-}
-/// The input under one tap of all outputs.
-Tensor under_tap(Tensor padded, const Sizes& s, const ConvolutionSteps& steps, const int64_t (&tap)[3]) {
-  for (int d = 0; d < 3; ++d) {
-    const int64_t first = tap[d] * steps.dilation[d], last = first + (s.out[d] - 1) * steps.stride[d];
-    padded = padded.slice(2 + d, first, last + 1, steps.stride[d]);
-  }
-  return padded;
-}
-template <class F>
-void for_taps(const Sizes& s, F&& f) {
-  for (int64_t i = 0; i < s.kernel[0]; ++i) {
-    for (int64_t j = 0; j < s.kernel[1]; ++j) {
-      for (int64_t k = 0; k < s.kernel[2]; ++k) f({i, j, k}, (i * s.kernel[1] + j) * s.kernel[2] + k);
-    }
-  }
-}
-
-/// [N, G, channels * taps, positions]: what lies under each weight of each output.
-Tensor columns_of(const Tensor& x, const Sizes& s, const ConvolutionSteps& steps) {
-  const Tensor padded = zeros(padded_shape(s, steps), {x.dtype(), x.device()});
-  middle(padded, s, steps).copy_(x);
-  const int64_t all = s.groups * s.channels, taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
-  const Tensor columns = make(Dims{s.batch, all, taps, s.out[0], s.out[1], s.out[2]}, x.dtype(), x.device());
-  for_taps(s, [&](const int64_t(&tap)[3], int64_t t) { columns.select(2, t).copy_(under_tap(padded, s, steps, tap)); });
-  return columns.view({s.batch, s.groups, s.depth(), s.positions()});
-}
-
-Tensor forward_by_ops(const Tensor& x, const Tensor& w, const Sizes& s, const ConvolutionSteps& steps) {
-  return matmul(w.view({s.groups, s.outputs, s.depth()}), columns_of(x, s, steps));
-}
-
-Tensor by_data_by_ops(const Tensor& g, const Tensor& w, const Sizes& s, const ConvolutionSteps& steps) {
-  const Tensor weights = w.view({s.groups, s.outputs, s.depth()}).transpose(1, 2);
-  const Tensor columns = matmul(weights, g.view({s.batch, s.groups, s.outputs, s.positions()}));
-  const int64_t all = s.groups * s.channels, taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
-  const Tensor by_tap = columns.view({s.batch, all, taps, s.out[0], s.out[1], s.out[2]});
-  const Tensor padded = zeros(padded_shape(s, steps), {g.dtype(), g.device()});
-  for_taps(s, [&](const int64_t(&tap)[3], int64_t t) { under_tap(padded, s, steps, tap).add_(by_tap.select(2, t)); });
-  return middle(padded, s, steps);
-}
-
-Tensor by_weight_by_ops(const Tensor& x, const Tensor& g, const Sizes& s, const ConvolutionSteps& steps) {
-  const Tensor columns = columns_of(x, s, steps).transpose(2, 3);
-  return sum(matmul(g.view({s.batch, s.groups, s.outputs, s.positions()}), columns), 0);
+  __builtin_unreachable();
 }
 
 // ---- recorded ----
@@ -148,11 +105,7 @@ Tensor product_of(Convolution product, const Tensor& left, const Tensor& right, 
       const Tensor dense = bias.defined() ? bias.contiguous() : Tensor();
       kernel(product, out.raw_view(), a.raw_view(), b.raw_view(), bias.defined() ? dense.raw_view() : View(), steps);
     } else {
-      const Sizes s(x, w, y, steps.groups);
-      out = (product == forward   ? forward_by_ops(a, b, s, steps)
-             : product == by_data ? by_data_by_ops(a, b, s, steps)
-                                  : by_weight_by_ops(a, b, s, steps))
-                .reshape(shape);
+      out = product_by_ops(product, a, b, Sizes(x, w, y, steps)).reshape(shape);
       if (bias.defined()) out.add_(bias.view({-1, 1, 1, 1}));
     }
   }
@@ -359,21 +312,24 @@ constexpr BoxedFunction boxed_transposed =
       return function(x, weight, bias, {stride, padding, output_padding, groups, dilation}, detail::current_call.where);
     }>;
 
-Dims with_spatial(int64_t a, int64_t b, int dims, int64_t size) {
-  Dims shape{a, b};
+// Data whose sizes differ by one from dimension to dimension, and kernels of one size.
+template <int dims>
+Tensor data(SampleMaker& make, int64_t n, int64_t channels, int64_t size) {
+  Dims shape{n, channels};
   for (int d = 0; d < dims; ++d) shape.push_back(size - d);
-  return shape;
+  return make.tensor(shape);
+}
+template <int dims>
+Tensor kernels_of(SampleMaker& make, int64_t first, int64_t second, int64_t size) {
+  Dims shape{first, second};
+  for (int d = 0; d < dims; ++d) shape.push_back(size);
+  return make.tensor(shape, -1, 1);
 }
 
 template <int dims>
 std::vector<Values> convolution_samples(SampleMaker& make) {
-  const auto x = [&](int64_t n, int64_t c) { return make.tensor(with_spatial(n, c, dims, 5)); };
-  const auto w = [&](int64_t o, int64_t c, int64_t size) {
-    return make.tensor(Dims::filled(dims + 2, size), -1, 1)
-        .narrow(0, 0, std::min(o, size))
-        .narrow(1, 0, std::min(c, size))
-        .contiguous();
-  };
+  const auto x = [&](int64_t n, int64_t c) { return data<dims>(make, n, c, 5); };
+  const auto w = [&](int64_t o, int64_t c, int64_t size) { return kernels_of<dims>(make, o, c, size); };
   std::vector<Values> all = {{x(2, 2), w(2, 2, 2), make.tensor({2})},
                              {x(1, 3), w(2, 3, 3), std::monostate{}, int64_t{2}, int64_t{1}},
                              {x(2, 1), w(1, 1, 2), make.tensor({1}), int64_t{1}, std::string("same")},
@@ -384,13 +340,8 @@ std::vector<Values> convolution_samples(SampleMaker& make) {
 }
 template <int dims>
 std::vector<Values> transposed_samples(SampleMaker& make) {
-  const auto x = [&](int64_t n, int64_t c) { return make.tensor(with_spatial(n, c, dims, 4)); };
-  const auto w = [&](int64_t c, int64_t o, int64_t size) {
-    return make.tensor(Dims::filled(dims + 2, size), -1, 1)
-        .narrow(0, 0, std::min(c, size))
-        .narrow(1, 0, std::min(o, size))
-        .contiguous();
-  };
+  const auto x = [&](int64_t n, int64_t c) { return data<dims>(make, n, c, 4); };
+  const auto w = [&](int64_t c, int64_t o, int64_t size) { return kernels_of<dims>(make, c, o, size); };
   return {{x(2, 2), w(2, 2, 2), make.tensor({2})},
           {x(1, 2), w(2, 1, 3), std::monostate{}, int64_t{2}, int64_t{1}, int64_t{1}},
           {x(1, 2), w(2, 2, 2), make.tensor({4}), int64_t{1}, int64_t{0}, int64_t{0}, int64_t{2}, int64_t{2}},

@@ -138,7 +138,7 @@ Tensor ctc_loss(const Operand& log_probabilities, const Operand& targets, const 
     raise<ValueError>({.problem = fmt::format("blank {} is none of {} classes", options.blank, classes)});
   }
   const Dims shape = batched ? Dims(count) : Dims();
-  if (given.device().type == DeviceType::meta) {
+  if (is_meta(given)) {
     const Tensor losses = sum(x, {0, 2}).reshape(shape);
     return reduce_losses(losses, options.reduction).to(given.dtype());
   }

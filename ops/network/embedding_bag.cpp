@@ -58,7 +58,7 @@ int64_t padding_row(const Tensor& weight, std::optional<int64_t> padding_idx) {
 }
 
 void check_offsets(const Tensor& offsets, int64_t count) {
-  if (offsets.numel() == 0 || offsets.device().type == DeviceType::meta) return;
+  if (offsets.numel() == 0 || is_meta(offsets)) return;
   const int64_t n = offsets.numel(), first = offsets.select(0, 0).item<int64_t>();
   const bool ascend = all(offsets.narrow(0, 1, n - 1) >= offsets.narrow(0, 0, n - 1)).item<bool>();
   if (WEFT_UNLIKELY(first != 0 || !ascend || offsets.select(0, n - 1).item<int64_t>() > count)) {

@@ -211,12 +211,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o, Location where)
   const Dims sizes = wanted_sizes(x, o, factor);
   if (o.mode == area) return area_of(x, sizes);
   const Dims shape = joined(leading(x, rank), sizes);
-  const Tensor room = make(shape, x.dtype(), x.device());  // before lists of its size
-  if (x.device().type == DeviceType::meta || room.numel() == 0) {
-    const auto zero = [old = x.shape()](Tensor&& g) { return zeros(old, {g.dtype(), g.device()}); };
-    if (should_record(x)) record(room, zero, x);
-    return room;
-  }
+  check_room(shape, x.dtype(), x.device());
+  if (is_meta(x) || shape.product() == 0) return without_elements(x, shape);
   const bool align_corners = o.align_corners.value_or(false);
   const bool given = !factor.empty() && !o.recompute_scale_factor;
   Tensor out = o.mode == nearest || o.mode == nearest_exact ? x : to_compute_type(x);

@@ -13,7 +13,7 @@ namespace {
 
 // `what` holds for all elements; an empty or meta tensor is not looked at.
 void check_range(const Tensor& t, double low, double high, const char* problem) {
-  if (t.numel() == 0 || t.device().type == DeviceType::meta) return;
+  if (t.numel() == 0 || is_meta(t)) return;
   const NoGradGuard unrecorded;
   const Tensor single = without_repeats(t);
   if (amin(single).item<double>() >= low && amax(single).item<double>() <= high) return;

@@ -169,7 +169,7 @@ Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, c
 // Where no kernel of the loss itself looks at the targets: negative ones would count from the end, others match
 // nothing.
 void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes) {
-  if (targets.device().type == DeviceType::meta) return;
+  if (is_meta(targets)) return;
   const Tensor outside = logical_or(targets < 0, targets >= classes);
   const Tensor wrong = logical_and(outside, targets != ignore_index);
   if (!any(wrong).item<bool>()) return;

@@ -29,7 +29,7 @@ Tensor class_targets(const Tensor& targets) {
 }
 
 void check_targets(const Tensor& targets, int64_t least, int64_t classes) {
-  if (targets.numel() == 0 || targets.device().type == DeviceType::meta) return;
+  if (targets.numel() == 0 || is_meta(targets)) return;
   const Tensor single = without_repeats(targets);
   const int64_t low = amin(single).item<int64_t>(), high = amax(single).item<int64_t>();
   if (low >= least && high < classes) return;
@@ -138,7 +138,7 @@ Tensor multilabel_margin_loss(const Operand& x, const Operand& targets, LossOpti
   const Tensor target = class_targets(numbers).reshape({rows, classes});
   check_targets(target, -1, classes);
   const Tensor counts = cumsum(target == -1, 1) == 0;
-  const bool known = target.device().type != DeviceType::meta && rows != 0;
+  const bool known = !is_meta(target) && rows != 0;
   const int64_t most = known ? amax(sum(counts, 1)).item<int64_t>() : 0;
   const Tensor every = class_numbers(classes, target);
   Tensor wanted = zeros({rows, classes}, {DType::boolean, target.device()});

@@ -94,20 +94,11 @@ std::vector<Sliding> sliding(int rank, const SlidingOptions& options) {
 // With room for the result made once, before lists of its size.
 Grid grid_of(const Tensor& x, const Dims& counts) {
   Grid grid{joined(leading(x, counts.size()), counts), {}};
-  make(grid.shape, DType::i64, x.device());
+  check_room(grid.shape, DType::i64, x.device());
   return grid;
 }
 // On meta nothing is computed, and a result of no elements may have more windows than memory holds.
-bool needs_windows(const Tensor& x, const Grid& grid) {
-  return x.device().type != DeviceType::meta && grid.shape.product() != 0;
-}
-// A result of no elements, or of a device that has none.
-Tensor without_windows(const Tensor& x, const Grid& grid) {
-  const Tensor out = make(grid.shape, x.dtype(), x.device());
-  const auto zero = [shape = x.shape()](Tensor&& g) { return zeros(shape, {g.dtype(), g.device()}); };
-  if (should_record(x)) record(out, zero, x);
-  return out;
-}
+bool needs_windows(const Tensor& x, const Grid& grid) { return !is_meta(x) && grid.shape.product() != 0; }
 
 // Places behind the end count in no window; those before the beginning are stepped over.
 Window cut(int64_t begin, const Sliding& s, int64_t size) {
@@ -263,7 +254,7 @@ struct MaxPoolBackward {
 
 // Indices are undefined where they are neither asked for nor recorded, and cost something.
 ValuesAndIndices max_over(const Tensor& x, const Grid& grid, bool indices) {
-  if (!needs_windows(x, grid)) return {without_windows(x, grid), make(grid.shape, DType::i64, x.device())};
+  if (!needs_windows(x, grid)) return {without_elements(x, grid.shape), make(grid.shape, DType::i64, x.device())};
   ValuesAndIndices out;
   {
     const bool recorded = should_record(x);
@@ -332,7 +323,7 @@ Tensor extents(const std::vector<Windows>& grid, DType dtype, Device device) {
 }
 
 Tensor mean_over(const Tensor& x, const Grid& grid, std::optional<int64_t> divisor) {
-  if (!needs_windows(x, grid)) return without_windows(x, grid);
+  if (!needs_windows(x, grid)) return without_elements(x, grid.shape);
   if (pools_by_kernel(x, grid)) return mean_by_kernel(x, grid, divisor);
   const Tensor wide = to_compute_type(x);
   const Tensor total = is_whole(x, grid.dims)

@@ -48,7 +48,7 @@ template <class F>
 void each_block(const Tensor& a, const Tensor& b, F&& f) {
   const int64_t n = a.sizes()[1];
   const int64_t of_row = std::max<int64_t>(1, b.numel());
-  const bool meta = a.device().type == DeviceType::meta;
+  const bool meta = is_meta(a);
   const int64_t step = meta ? std::max<int64_t>(n, 1) : std::max<int64_t>(1, most_differences / of_row);
   for (int64_t i = 0; i < n || i == 0; i += step) f(Block{i, std::min(step, n - i)});
 }
@@ -113,7 +113,7 @@ Tensor by_product(const Tensor& a, const Tensor& b) {
   const Tensor lengths = sum(square(u), {2}, true) + sum(square(v), 2).unsqueeze(1);
   const Tensor squares = lengths - 2 * bmm(u, v.transpose(1, 2));
   const Tensor near = logical_not(squares.detach() > least_share * lengths.detach());
-  const bool meta = a.device().type == DeviceType::meta;
+  const bool meta = is_meta(a);
   const int64_t count = meta ? 0 : sum(near).item<int64_t>();
   if (count > near.numel() / 16) return by_difference(a, b, 2);
   const Tensor far = sqrt(masked_fill(squares, near, 1));
@@ -194,7 +194,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p, DistanceMode mode, Loca
   Dims shape = *batch;
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-2));
-  make(shape, a.dtype(), a.device());  // too many pairs are refused before lists of their size
+  check_room(shape, a.dtype(), a.device());
   const Tensor left = in_batch(to_compute_type(a), *batch), right = in_batch(to_compute_type(b), *batch);
   const bool large = a.size(-2) > most_rows_without_product || b.size(-2) > most_rows_without_product;
   const bool product = p == 2 && left.numel() != 0 && right.numel() != 0 &&
@@ -212,7 +212,7 @@ Tensor pdist(const Tensor& x, double p, Location where) {
   const Tensor all = cdist(x, x, p, DistanceMode::difference);
   const int64_t count = n == 0 ? 0 : n % 2 == 0 ? n / 2 * (n - 1) : (n - 1) / 2 * n;
   Tensor places;
-  if (x.device().type == DeviceType::meta) {
+  if (is_meta(x)) {
     places = empty(count, {DType::i64, x.device()});
   } else {
     std::vector<int64_t> above;

@@ -30,8 +30,6 @@ Range checked_range(Range range) {
   return range;
 }
 
-bool is_meta(const Tensor& x) { return x.device().type == DeviceType::meta; }
-
 // The extremes of x, from 0 to 1 where it is empty.
 Range extremes_of(const Tensor& x) {
   if (is_meta(x) || x.numel() == 0) return {0, 1};
@@ -104,7 +102,7 @@ Binned histogram(const Tensor& given, int64_t bins, const HistogramOptions& opti
   check_weight(options.weight, given);
   const NoGradGuard unrecorded;
   const Tensor x = given.detach();
-  make(x.sizes(), x.dtype(), x.device());  // what does not fit is refused before its extremes are sought
+  check_room(x.sizes(), x.dtype(), x.device());
   const Range range = checked_range(options.range ? *options.range : extremes_of(x));
   return between(x, even_edges(x, widened(range, 0.5), bins), options);
 }

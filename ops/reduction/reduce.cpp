@@ -148,7 +148,7 @@ struct ProdBackward {
     const Tensor& x = input.get(self);
     const Tensor y = restore_dims(output.get(self), kept);
     const Tensor g = restore_dims(gradient, kept);
-    const bool zeros = x.device().type != DeviceType::meta && has_zeros(x);
+    const bool zeros = !is_meta(x) && has_zeros(x);
     Tensor dx;
     if (!zeros) {
       dx = g * y / x;

@@ -11,9 +11,6 @@ namespace weft {
 
 namespace {
 
-// Where nothing is computed, and slices may be without number.
-bool is_meta(const Tensor& x) { return x.device().type == DeviceType::meta; }
-
 // Contiguous, with dim in front, and back.
 Tensor front(const Tensor& x, int dim) { return x.transpose(0, dim).contiguous(); }
 

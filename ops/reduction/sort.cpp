@@ -125,7 +125,7 @@ void check_quantile(const Tensor& q, const Tensor& x) {
                        .remedy = "give both one dtype"});
   }
   check_same_device({&q, &x});
-  if (q.device().type == DeviceType::meta) return;
+  if (is_meta(q)) return;
   if (!all(logical_and(q >= 0, q <= 1)).item<bool>()) raise<ValueError>({.problem = "q is between 0 and 1"});
 }
 

@@ -72,7 +72,7 @@ void check_weights(const Tensor& weights, bool fits, int64_t count) {
   if (weights.dim() > 1 || weights.numel() != count) {
     raise_shapes(fmt::format("weights of shape {} for {} observations", weights.shape().text(), count));
   }
-  if (weights.device().type == DeviceType::meta || weights.numel() == 0) return;
+  if (is_meta(weights) || weights.numel() == 0) return;
   if (min(weights).item<double>() < 0) raise<ValueError>({.problem = "weights cannot be negative"});
 }
 

@@ -118,7 +118,7 @@ Tensor combinations(const Tensor& x, int64_t r, bool with_replacement, Location 
     raise<ShapeError>({.problem = fmt::format("there are too many choices of {} of {} elements", r, x.numel())});
   }
   check_sizes(Dims{*count, r}, DType::i64);
-  Tensor positions = make(Dims{*count * r}, DType::i64, x.device().type == DeviceType::meta ? x.device() : Device());
+  Tensor positions = make(Dims{*count * r}, DType::i64, is_meta(x) ? x.device() : Device());
   if (positions.device().is_cpu()) {
     write_choices(static_cast<int64_t*>(positions.data_ptr()), *count, x.numel(), r, with_replacement);
   }

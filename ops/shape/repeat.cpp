@@ -67,7 +67,7 @@ Repeats checked_repeats(const Tensor& repeats, std::optional<int64_t> output_siz
   const NoGradGuard unrecorded;
   const Tensor numbers = index_numbers(repeats).to(DType::i64).contiguous();
   if (output_size && *output_size < 0) raise<ValueError>({.problem = "the output cannot have a negative size"});
-  if (numbers.device().type == DeviceType::meta) {
+  if (is_meta(numbers)) {
     if (output_size) return {numbers, *output_size};
     raise<NotImplementedError>(
         {.problem = "the result's shape follows from values, which meta tensors lack", .remedy = "give output_size"});

@@ -1,11 +1,11 @@
 // Convolutions as matrix products: what lies under each weight is copied into columns, a block at a time that stays in
 // the cache (Chellapilla, Puri, Simard 2006).
 #include <algorithm>
-#include <cstring>
 
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "../matmul/gemm.hpp"
+#include "../pointwise/loops.hpp"
 #include "../thread_pool.hpp"
 #include "shape.hpp"
 
@@ -110,15 +110,12 @@ int64_t channels_at_once(const ConvolutionShape& s) {
   return divided_up(s.channels, divided_up(s.channels, most));
 }
 
-/// to[j * rows + i] = from[i * columns + j]
+/// to[j * rows + i] = from[i * row + j]
 template <class T>
-void transpose(int64_t rows, int64_t columns, const T* from, T* to) {
-  constexpr int64_t tile = 16;
-  for (int64_t i = 0; i < rows; i += tile) {
-    for (int64_t j = 0; j < columns; ++j) {
-      for (int64_t r = i; r < std::min(i + tile, rows); ++r) to[j * rows + r] = from[r * columns + j];
-    }
-  }
+void transpose(int64_t rows, int64_t columns, const T* from, int64_t row, T* to) {
+  constexpr int64_t item = sizeof(T);
+  convert_loops.transpose[item == 8 ? 3 : 2](reinterpret_cast<char*>(to), rows * item,
+                                             reinterpret_cast<const char*>(from), row * item, columns, rows);
 }
 
 /// Whether the input itself is the columns: kernels of one weight that touch every position once.
@@ -167,7 +164,7 @@ void by_data(const ConvolutionShape& s, T* dx, const T* g, const T* w) {
   const Scratch turned(s.groups * s.outputs * depth * static_cast<int64_t>(sizeof(T)));
   for (int64_t group = 0; group < s.groups; ++group) {
     const int64_t at = group * s.outputs * depth;
-    transpose(s.outputs, depth, w + at, turned.as<T>() + at);
+    transpose(s.outputs, depth, w + at, depth, turned.as<T>() + at);
   }
   parallel_for(s.batch * s.groups * parts, 1, [&](int64_t first, int64_t last) {
     const Scratch memory(channels * taps * n * static_cast<int64_t>(sizeof(T)), !direct);
@@ -211,9 +208,7 @@ void by_weight(const ConvolutionShape& s, T* dw, const T* x, const T* g) {
         const T* const gradient = g + (i * s.groups + group) * s.outputs * positions;
         for (int64_t begin = 0; begin < positions; begin += n, adds = true) {
           const int64_t count = std::min(n, positions - begin);
-          for (int64_t o = 0; o < s.outputs; ++o) {
-            for (int64_t p = 0; p < count; ++p) turned[p * s.outputs + o] = gradient[o * positions + begin + p];
-          }
+          transpose(s.outputs, count, gradient + begin, positions, turned);
           Matrix<T> columns{from + begin, positions, 1};
           if (!direct) {
             gather_columns(s, from, some, begin, begin + count, memory.as<T>(), n);
@@ -231,7 +226,7 @@ void by_weight(const ConvolutionShape& s, T* dw, const T* x, const T* g) {
   }
   for (int64_t group = 0; group < s.groups; ++group) {
     const int64_t at = group * s.outputs * depth;
-    transpose(depth, s.outputs, sums.as<T>() + at, dw + at);
+    transpose(depth, s.outputs, sums.as<T>() + at, s.outputs, dw + at);
   }
 }
 

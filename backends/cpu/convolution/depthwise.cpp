@@ -38,7 +38,7 @@ struct Plane {
 template <class F>
 void for_lines(const ConvolutionShape& s, const Plane& plane, F&& f) {
   const auto& padding = s.steps.padding;
-  for (int64_t i = std::max<int64_t>(0, -padding[0]); i < std::min(s.in[0], plane.depth - padding[0]); ++i) {
+  for (int64_t i = 0; i < std::min(s.in[0], plane.depth - padding[0]); ++i) {
     for (int64_t j = 0; j < std::min(s.in[1], plane.height - padding[1]); ++j) {
       f((i * s.in[1] + j) * s.in[2], ((i + padding[0]) * plane.height + j + padding[1]) * plane.line());
     }

@@ -10,37 +10,21 @@
 #include "../simd/lanes-inl.hpp"
 #include "../lines.hpp"
 #include "../thread_pool.hpp"
+#include "rows.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-/// The lines of one channel of a [batch, channels, length] view as numbers of type A.
-template <class A>
-class Channel {
- public:
-  Channel(const View& view, int64_t channel)
-      : view_(view),
-        at_(bytes(view) + channel * view.layout.strides[1]),
-        n_(view.layout.sizes[2]),
-        line_(n_ * (int64_t)sizeof(A), needs_scratch<A>(view.layout, 2)) {}
-  const A* read(int64_t i) const {
-    return read_line(line_.as<A>(), at(i), view_.layout.strides[2], n_, view_.layout.dtype);
-  }
-  A* write(int64_t i) const {
-    return write_line(line_.as<A>(), at(i), view_.layout.strides[2], n_, view_.layout.dtype);
-  }
-  void finish(const A* computed, int64_t i) const {
-    finish_line(computed, at(i), view_.layout.strides[2], n_, view_.layout.dtype);
-  }
-
- private:
-  char* at(int64_t i) const { return at_ + i * view_.layout.strides[0]; }
-  const View& view_;
-  char* at_;
-  int64_t n_;
-  Scratch line_;
-};
+/// [batch, length] of one channel of a [batch, channels, length] view.
+View channel_of(View view, int64_t channel) {
+  Layout& layout = view.layout;
+  if (view.data != nullptr) view.data = bytes(view) + channel * layout.strides[1];
+  layout.sizes[1] = layout.sizes[2];
+  layout.strides[1] = layout.strides[2];
+  layout.rank = 2;
+  return view;
+}
 
 /// Channel c of a contiguous [channels] view of type A; `otherwise` where it has no data.
 template <class A>
@@ -57,7 +41,7 @@ struct Moments {
 };
 /// In one pass, around the mean of the first line.
 template <class A>
-Moments moments_of(const Channel<A>& x, int64_t batch, int64_t n) {
+Moments moments_of(const Rows<A>& x, int64_t batch, int64_t n) {
   using L = Lanes<A>;
   const double count = static_cast<double>(batch) * static_cast<double>(n);
   A center = A(0);
@@ -84,7 +68,7 @@ void normalise(const View& out, const View& mean, const View& variance, const Vi
   const int64_t batch = x.layout.sizes[0], n = x.layout.sizes[2];
   parallel_for(x.layout.sizes[1], 1, [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t c = begin; c < end; ++c) {
-      const Channel<A> in(x, c), result(out, c);
+      const Rows<A> in(channel_of(x, c), n), result(channel_of(out, c), n);
       const Moments m = moments_of(in, batch, n);
       set_item<A>(mean, c, m.mean);
       set_item<A>(variance, c, m.variance);
@@ -111,7 +95,7 @@ void differentiate(const View& dx, const View& dweight, const View& dbias, const
   const double count = static_cast<double>(batch) * static_cast<double>(n);
   parallel_for(x.layout.sizes[1], 1, [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t c = begin; c < end; ++c) {
-      const Channel<A> in(x, c), gradient(g, c);
+      const Rows<A> in(channel_of(x, c), n), gradient(channel_of(g, c), n);
       const A average = item_or(mean, c, A(0)), inverse = item_or(rstd, c, A(1));
       const L center(average);
       double sum = 0, dot = 0;
@@ -127,7 +111,7 @@ void differentiate(const View& dx, const View& dweight, const View& dbias, const
       set_item<A>(dweight, c, dot);
       set_item<A>(dbias, c, sum);
       if (dx.data == nullptr) continue;
-      const Channel<A> result(dx, c);
+      const Rows<A> result(channel_of(dx, c), n);
       const L mean_g(static_cast<A>(sum / count));
       const L slope(static_cast<A>(dot / count * static_cast<double>(inverse))),
           scale(item_or(weight, c, A(1)) * inverse);

@@ -10,34 +10,12 @@
 #include "../kernels.hpp"
 #include "../simd/lanes-inl.hpp"
 #include "../lines.hpp"
+#include "rows.hpp"
 #include "../thread_pool.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
-
-/// Rows of a [rows, n] view as numbers of type A, through a buffer where they are of another type or strided.
-template <class A>
-class Rows {
- public:
-  Rows(const View& view, int64_t n) : view_(view), n_(n), line_(n * (int64_t)sizeof(A), wanted(view)) {}
-  const A* read(int64_t row) const {
-    return read_line(line_.as<A>(), at(row), view_.layout.strides[1], n_, view_.layout.dtype);
-  }
-  A* write(int64_t row) const {
-    return write_line(line_.as<A>(), at(row), view_.layout.strides[1], n_, view_.layout.dtype);
-  }
-  void finish(const A* computed, int64_t row) const {
-    finish_line(computed, at(row), view_.layout.strides[1], n_, view_.layout.dtype);
-  }
-
- private:
-  static bool wanted(const View& view) { return view.data != nullptr && needs_scratch<A>(view.layout, 1); }
-  char* at(int64_t row) const { return bytes(view_) + row * view_.layout.strides[0]; }
-  const View& view_;
-  int64_t n_;
-  Scratch line_;
-};
 
 /// A [n] operand as contiguous numbers of type A; null where the view has no data.
 template <class A>
