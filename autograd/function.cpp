@@ -59,7 +59,7 @@ Tensor Context::saved(size_t i) const {
 }
 
 Call::Call(std::string name, std::vector<Tensor> inputs, Location where) {
-  context_.state_ = std::make_shared<Context::State>();
+  context_.state_ = Shared<Context::State>::make();
   Context::State& state = *context_.state_;
   state.name = std::move(name);
   state.where = where;
@@ -108,7 +108,7 @@ Node* node_of_written(Node* function, uint16_t output) {
 }  // namespace
 
 std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward) {
-  const std::shared_ptr<Context::State> state = context_.state_;
+  const Shared<Context::State> state = context_.state_;
   scope_ = {};
   const CallScope call(state->name.c_str(), state->where);
   for (Tensor& output : outputs) {

@@ -20,7 +20,6 @@
 
 #include <any>
 #include <concepts>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -82,7 +81,7 @@ class WEFT_API Context {
  private:
   friend class Call;
   struct State;
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 /// One call of a user's function, without its types.

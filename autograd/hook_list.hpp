@@ -14,8 +14,7 @@ template <class Entry>
 uint64_t HookList<Entry>::add(Entry entry) {
   Snapshot old;  // destroyed after the lock is released: the user's functions may die with it
   WordLock lock(word_);
-  auto fresh =
-      entries_ == nullptr ? std::make_shared<std::vector<Entry>>() : std::make_shared<std::vector<Entry>>(*entries_);
+  auto fresh = entries_ == nullptr ? Shared<std::vector<Entry>>::make() : Shared<std::vector<Entry>>::make(*entries_);
   entry.id = ++last_id_;
   fresh->push_back(std::move(entry));
   old = std::exchange(entries_, std::move(fresh));
@@ -35,13 +34,13 @@ bool HookList<Entry>::remove(uint64_t id) {
     return true;
   }
   try {
-    auto fresh = std::make_shared<std::vector<Entry>>();
+    auto fresh = Shared<std::vector<Entry>>::make();
     for (const Entry& entry : *entries_) {
       if (entry.id != id) fresh->push_back(entry);
     }
     old = std::exchange(entries_, std::move(fresh));
   } catch (const std::bad_alloc&) {  // then in place, unless the hooks are running just now
-    if (entries_.use_count() != 1) throw;
+    if (!entries_.is_only_owner()) throw;
     auto& mine = const_cast<std::vector<Entry>&>(*entries_);
     const auto place = mine.begin() + (at - entries_->begin());
     dead.emplace(std::move(*place));

@@ -13,7 +13,7 @@ namespace weft {
 
 template class detail::HookList<detail::Hook>;
 
-NodeHooks::NodeHooks() : list(std::make_shared<detail::HookList<detail::Hook>>()) {}
+NodeHooks::NodeHooks() : list(Shared<detail::HookList<detail::Hook>>::make()) {}
 
 namespace {
 

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -89,7 +88,7 @@ class WEFT_API HookRegistry {
 template <class Entry>
 class HookList final : public HookRegistry {
  public:
-  using Snapshot = std::shared_ptr<const std::vector<Entry>>;
+  using Snapshot = Shared<const std::vector<Entry>>;
 
   uint64_t add(Entry entry);
   bool remove(uint64_t id) override;
@@ -110,13 +109,13 @@ extern template class HookList<Hook>;
 class WEFT_API HookHandle {
  public:
   HookHandle() = default;
-  HookHandle(std::weak_ptr<detail::HookRegistry> list, uint64_t id) : list_(std::move(list)), id_(id) {}
+  HookHandle(Weak<detail::HookRegistry> list, uint64_t id) : list_(std::move(list)), id_(id) {}
   /// True where it removed the hook, false where that is already gone, alone or with its tensor or graph. Safe at any
   /// time, inside the hook too; a list of hooks that is running is run to its end.
   bool remove();
 
  private:
-  std::weak_ptr<detail::HookRegistry> list_;
+  Weak<detail::HookRegistry> list_;
   uint64_t id_ = 0;
 };
 
@@ -146,7 +145,7 @@ struct NodeHooks {
     const TensorImpl* tensor;
   };
   NodeHooks();
-  const std::shared_ptr<detail::HookList<detail::Hook>> list;
+  const Shared<detail::HookList<detail::Hook>> list;
   /// Which phases ever had a hook, one bit each, so that the others cost only a test.
   std::atomic<uint32_t> phases{0};
   bool may_have(GradPhase phase) const {

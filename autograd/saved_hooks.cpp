@@ -17,7 +17,7 @@ namespace {
 
 // What stands behind the stand-in that a Saved holds: the payload of its storage.
 struct Packed {
-  std::shared_ptr<const SavedHooks> hooks;
+  Shared<const SavedHooks> hooks;
   std::any value;
   Edge edge;
   Layout layout;
@@ -126,7 +126,7 @@ void drop_unpacked(const Node& node) {
 
 using detail::Packed;
 
-void SavedTensorHooks::install(std::shared_ptr<const detail::SavedHooks> hooks) {
+void SavedTensorHooks::install(Shared<const detail::SavedHooks> hooks) {
   hooks_ = std::move(hooks);
   outer_ = std::exchange(detail::saved_hooks, hooks_.get());
 }
@@ -138,7 +138,7 @@ void Saved::pack() {
   if (hooks.only.defined() && !detail::same_elements(hooks.only, tensor_)) return;
   if (tensor_.impl()->wrapped_number) return;
   auto packed = std::make_unique<Packed>();
-  packed->hooks = hooks.shared_from_this();
+  packed->hooks = hooks.self.lock();
   packed->layout = tensor_.raw_view().layout;
   packed->edge = gradient_edge(tensor_.impl());
   {

@@ -11,17 +11,18 @@
 #pragma once
 
 #include <any>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "node.hpp"
+#include "../tensor/callback.hpp"
 
 namespace weft {
 
 namespace detail {
-struct SavedHooks : std::enable_shared_from_this<SavedHooks> {
+struct SavedHooks {
+  Weak<const SavedHooks> self;
   Callback<std::any(const Tensor&)> pack;
   Callback<Tensor(const std::any&)> unpack;
   /// Undefined for every tensor; else only tensors of these very elements are packed.
@@ -54,7 +55,7 @@ class WEFT_API SavedTensorHooks {
   SavedTensorHooks(const Tensor& only, Pack pack, Unpack unpack) {
     using Returned = std::remove_cvref_t<std::invoke_result_t<Pack&, const Tensor&>>;
     using Packed = typename detail::WithoutOptional<Returned>::type;
-    auto hooks = std::make_shared<detail::SavedHooks>();
+    auto hooks = Shared<detail::SavedHooks>::make();
     // An any is kept as it is, since it would not nest in another one.
     constexpr bool is_any = std::is_same_v<Packed, std::any>;
     hooks->pack = [pack = std::move(pack)](const Tensor& t) mutable {
@@ -70,15 +71,16 @@ class WEFT_API SavedTensorHooks {
       else return Tensor(unpack(*std::any_cast<Packed>(&packed)));
     };
     hooks->only = only;
+    hooks->self = hooks;
     install(std::move(hooks));
   }
   ~SavedTensorHooks();
   SavedTensorHooks(const SavedTensorHooks&) = delete;
 
  private:
-  void install(std::shared_ptr<const detail::SavedHooks> hooks);
+  void install(Shared<const detail::SavedHooks> hooks);
 
-  std::shared_ptr<const detail::SavedHooks> hooks_;
+  Shared<const detail::SavedHooks> hooks_;
   const detail::SavedHooks* outer_ = nullptr;
 };
 

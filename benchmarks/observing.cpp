@@ -1,4 +1,6 @@
 // What it costs to watch the training step of a character GPT: a step without and one with, by turns.
+#include <memory>
+
 #include "models.hpp"
 #include "pair.hpp"
 

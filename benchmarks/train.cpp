@@ -1,4 +1,6 @@
 // Whole training steps, as a user writes them. The models of peers/torch/train.cpp.
+#include <memory>
+
 #include "models.hpp"
 
 namespace weft::bench {

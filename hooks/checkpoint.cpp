@@ -122,7 +122,7 @@ struct CheckpointCall::State {
 };
 
 CheckpointCall::CheckpointCall(std::vector<Tensor> inputs, Function again, Location where)
-    : state_(std::make_shared<State>()) {
+    : state_(Shared<State>::make()) {
   state_->where = where;
   state_->again = std::move(again);
   state_->random.push_back({Device(), default_generator().state()});

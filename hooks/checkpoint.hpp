@@ -4,7 +4,6 @@
 //   Tensor h = checkpoint([&](const Tensor& x) { return block(x); }, x);
 #pragma once
 
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -30,7 +29,7 @@ class WEFT_API CheckpointCall {
   struct State;
 
  private:
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 }  // namespace detail

@@ -19,7 +19,7 @@ namespace {
 /// Where what is seen of a tensor goes: with the values, or with the gradients.
 struct Side {
   std::optional<Statistics> Observation::*statistics;
-  std::shared_ptr<const Histogram> Observation::*histogram;
+  Shared<const Histogram> Observation::*histogram;
   std::optional<int64_t> Watched::*bad;
 };
 constexpr Side values{&Observation::value, &Observation::value_histogram, &Watched::bad_value};
@@ -79,7 +79,7 @@ Observation& GradientRecorder::State::observation(size_t which) {
 void GradientRecorder::State::see(const Side& side, size_t which, const Tensor& tensor, bool together) {
   if (!due() || !tensor.defined() || tensor.device().type == DeviceType::meta) return;
   const Statistics seen = statistics(tensor);
-  const auto bins = histogram_due() ? std::make_shared<Histogram>(magnitude_histogram(tensor)) : nullptr;
+  const auto bins = histogram_due() ? Shared<Histogram>::make(magnitude_histogram(tensor)) : nullptr;
   const std::lock_guard lock(mutex);
   Observation& o = observation(which);
   merge(o.*side.statistics, seen, together);
@@ -113,7 +113,7 @@ void GradientRecorder::State::keep(RecordedStep&& step) {
 }
 
 GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions options, Location where)
-    : state_(std::make_shared<State>(options)) {
+    : state_(Shared<State>::make(options)) {
   const auto fail = [&](std::string problem) {
     raise<ValueError>({.op = "GradientRecorder", .problem = std::move(problem)}, where);
   };
@@ -128,7 +128,7 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
     if (tensor.requires_grad()) {
       own(register_post_accumulate_grad_hook(
           tensor,
-          [weak = std::weak_ptr(state_), which](const Tensor& leaf) {
+          [weak = Weak(state_), which](const Tensor& leaf) {
             if (const auto state = weak.lock()) state->see(gradients, which, leaf.grad(), false);
           },
           where));
@@ -144,7 +144,7 @@ void GradientRecorder::watch(const std::string& name, const Tensor& activation, 
   see_output(state_, name, activation);
 }
 
-void GradientRecorder::see_output(const std::weak_ptr<State>& weak, const std::string& name, const Tensor& output) {
+void GradientRecorder::see_output(const Weak<State>& weak, const std::string& name, const Tensor& output) {
   const auto state = weak.lock();
   if (state == nullptr || !state->due() || !is_floating(output.dtype())) return;
   const bool recorded = grad_mode().enabled && needs_gradient(output.impl());

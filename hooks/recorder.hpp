@@ -13,7 +13,6 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,7 +40,7 @@ struct Observation {
   std::optional<Statistics> value, gradient;
   /// |change of the weights since the last recorded step| / |weights|, in Euclidean norms.
   std::optional<double> update_ratio;
-  std::shared_ptr<const Histogram> value_histogram, gradient_histogram;
+  Shared<const Histogram> value_histogram, gradient_histogram;
 };
 
 struct RecordedStep {
@@ -121,17 +120,17 @@ class WEFT_API GradientRecorder {
     for (auto& [name, child] : module.named_children()) {
       const std::string name_here = path + name;
       own(child.register_forward_hook(
-          [ weak = std::weak_ptr(state_), name_here ](const auto& event) requires requires { event.outputs; } {
+          [ weak = Weak(state_), name_here ](const auto& event) requires requires { event.outputs; } {
             if (!event.outputs.empty()) see_output(weak, name_here, event.output());
           }));
       watch_modules(child, name_here + ".");
     }
   }
   struct State;
-  static void see_output(const std::weak_ptr<State>& weak, const std::string& name, const Tensor& output);
+  static void see_output(const Weak<State>& weak, const std::string& name, const Tensor& output);
   void own(HookHandle hook);
 
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 /// One line of JSON with a step's statistics: {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"norm":…,…}}}}.

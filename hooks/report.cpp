@@ -101,7 +101,7 @@ std::string statistics_json(const std::vector<const RecordedStep*>& steps, size_
       any([](const Statistics& s) { return static_cast<double>(s.non_finite); }));
 }
 
-using Bins = std::shared_ptr<const Histogram> Observation::*;
+using Bins = Shared<const Histogram> Observation::*;
 
 /// Shares of the elements by size, both signs together, at some twenty steps.
 std::string histograms_json(const History& history, size_t which, Bins bins) {

@@ -70,15 +70,17 @@ constexpr size_t buffer_size = size_t{1} << 18;
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<MappedFile> MappedFile::open(const Path& path, const char* op, Location where) {
-  std::shared_ptr<MappedFile> file(new MappedFile);
-  const Descriptor descriptor = open_regular(path, op, file->size_, where);
-  if (file->size_ == 0) return file;
+MappedFile MappedFile::open(const Path& path, const char* op, Location where) {
+  size_t size = 0;
+  const Descriptor descriptor = open_regular(path, op, size, where);
+  MappedFile file;
+  if (size == 0) return file;
   // Pages are copied only where they are written: no memory is set aside for a file larger than the machine's.
   constexpr int flags = MAP_PRIVATE | MAP_NORESERVE;
-  void* data = ::mmap(nullptr, file->size_, PROT_READ | PROT_WRITE, flags, descriptor.number, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, descriptor.number, 0);
   if (data == MAP_FAILED) raise_io(op, "map", path, errno, where);
-  file->data_ = static_cast<std::byte*>(data);
+  file.data_ = static_cast<std::byte*>(data);
+  file.size_ = size;
   return file;
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "path.hpp"
 #include "../tensor/error.hpp"
@@ -17,14 +17,20 @@ namespace weft::io {
 class WEFT_API MappedFile {
  public:
   /// IoError where it cannot be opened or is not a regular file; a pipe is refused without waiting for it.
-  static std::shared_ptr<MappedFile> open(const Path& path, const char* op, Location where = {});
+  static MappedFile open(const Path& path, const char* op, Location where = {});
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
   ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
 
   std::span<std::byte> bytes() const { return {data_, size_}; }
 
  private:
-  MappedFile() = default;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -57,7 +57,7 @@ void GradientLog::Files::add_events(const History& history, const RecordedStep& 
 }
 
 GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options, Location where)
-    : recorder_(std::move(recorder)), files_(std::make_shared<Files>()) {
+    : recorder_(std::move(recorder)), files_(Shared<Files>::make()) {
   std::error_code error;
   std::filesystem::create_directories(folder.string(), error);
   files_->folder = std::move(folder);
@@ -66,7 +66,7 @@ GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOpti
     files_->lines.emplace(files_->folder / "gradients.jsonl", "GradientLog", where);
   }
   if (files_->options.tensorboard) files_->events.emplace(files_->folder, where);
-  recorder_.on_step([weak = std::weak_ptr(files_)](const History& history, const RecordedStep& step) {
+  recorder_.on_step([weak = Weak(files_)](const History& history, const RecordedStep& step) {
     if (const auto files = weak.lock()) files->add(history, step);
   });
 }

@@ -2,7 +2,6 @@
 // end.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "path.hpp"
@@ -32,7 +31,7 @@ class WEFT_API GradientLog {
  private:
   struct Files;
   GradientRecorder recorder_;
-  std::shared_ptr<Files> files_;
+  Shared<Files> files_;
 };
 
 }  // namespace weft::io

@@ -48,8 +48,8 @@ void to_native_order(std::byte* data, size_t bytes, size_t width) {
 }  // namespace
 
 Tensor load_idx(const Path& path, Device device, Location where) {
-  const auto file = MappedFile::open(path, op, where);
-  const std::span<const std::byte> bytes = file->bytes();
+  const MappedFile file = MappedFile::open(path, op, where);
+  const std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() >= 2 && bytes[0] == std::byte{0x1F} && bytes[1] == std::byte{0x8B}) {
     refuse(path, "the file is compressed: gunzip it first", where);
   }

@@ -203,14 +203,14 @@ void save_npy(const Tensor& tensor, const Path& path, Location where) {
 }
 
 Tensor load_npy(const Path& path, Device device, Location where) {
-  const std::shared_ptr<MappedFile> file = MappedFile::open(path, "load_npy", where);
-  const Header header = parse(file->bytes(), where);
+  const MappedFile file = MappedFile::open(path, "load_npy", where);
+  const Header header = parse(file.bytes(), where);
   Dims stored = header.shape, axes;
   for (int i = stored.size() - 1; i >= 0; --i) axes.push_back(i);
   if (header.fortran_order) std::reverse(&stored[0], &stored[0] + stored.size());
   Tensor out = empty(stored, header.dtype, where);
   const auto bytes = static_cast<size_t>(out.nbytes());
-  if (bytes != 0) std::memcpy(out.data_ptr(), file->bytes().data() + header.start, bytes);
+  if (bytes != 0) std::memcpy(out.data_ptr(), file.bytes().data() + header.start, bytes);
   auto* data = static_cast<std::byte*>(out.data_ptr());
   if (header.swapped) swap_bytes(data, bytes, static_cast<size_t>(out.itemsize()));
   if (header.dtype == DType::boolean)

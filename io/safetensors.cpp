@@ -85,7 +85,7 @@ void save_file(const TensorMap& tensors, const Path& path, const Metadata& metad
 
 struct SafeFile::Contents {
   std::string path;
-  std::shared_ptr<MappedFile> file;
+  MappedFile file;
   std::byte* data = nullptr;
   SafeHeader header;
 };
@@ -96,10 +96,10 @@ SafeFile SafeFile::open(const Path& path, Location where) {
         {.op = "load_file", .problem = "not a valid safetensors file: " + std::move(problem), .details = path.string()},
         where);
   };
-  auto contents = std::make_shared<Contents>();
+  auto contents = Shared<Contents>::make();
   contents->path = path.string();
   contents->file = MappedFile::open(path, "load_file", where);
-  const std::span<std::byte> bytes = contents->file->bytes();
+  const std::span<std::byte> bytes = contents->file.bytes();
   uint64_t length = 0;
   if (bytes.size() < sizeof(length)) malformed(fmt::format("{} bytes are too few", bytes.size()));
   std::memcpy(&length, bytes.data(), sizeof(length));
@@ -149,7 +149,7 @@ Tensor SafeFile::get(const std::string& name, Device device, Location where) con
   const bool aligned = std::bit_cast<uintptr_t>(data) % static_cast<uintptr_t>(itemsize(info.dtype)) == 0;
   Tensor out;
   if (aligned && bytes != 0) {
-    out = weft::detail::wrap_memory(data, info.shape, {}, {.dtype = info.dtype}, contents_->file, where);
+    out = weft::detail::wrap_memory(data, info.shape, {}, {.dtype = info.dtype}, contents_, where);
   } else {
     out = empty(info.shape, info.dtype, where);
     if (bytes != 0) std::memcpy(out.data_ptr(), data, bytes);

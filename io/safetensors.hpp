@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "path.hpp"
 #include "../tensor/dims.hpp"
 #include "../tensor/index.hpp"
+#include "../tensor/shared.hpp"
 
 namespace weft::io {
 
@@ -46,7 +46,7 @@ class WEFT_API SafeFile {
 
  private:
   struct Contents;
-  std::shared_ptr<const Contents> contents_;
+  Shared<const Contents> contents_;
 };
 
 /// Every tensor of the file, or those named. Errors as SafeFile's.

@@ -26,7 +26,7 @@ Tensor from_xtensor(std::shared_ptr<Array> array, Location where = {}) {
     strides.push_back(static_cast<int64_t>(array->strides()[i]));  // 0 where the size is 1
   }
   auto* first = array->data() + array->data_offset();
-  return from_blob(first, shape, strides, std::shared_ptr<void>(std::move(array)), where);
+  return from_blob(first, shape, strides, std::move(array), where);
 }
 
 /// The same for a temporary or moved array, which the tensor takes over: `from_xtensor(std::move(a))`.

@@ -69,7 +69,7 @@ class WEFT_API AnyModule : public Module {
  public:
   template <detail::ModuleOfOneTensor L>
     requires(!std::same_as<L, AnyModule>)
-  AnyModule(L layer) : Module(layer), held_(std::make_shared<HeldLayer<L>>(std::move(layer))) {}
+  AnyModule(L layer) : Module(layer), held_(Shared<HeldLayer<L>>::make(std::move(layer))) {}
   template <detail::FunctionOfOneTensor F>
   AnyModule(F function) : AnyModule(Function<F>(std::move(function))) {}
   AnyModule(const AnyModule& other);
@@ -90,19 +90,19 @@ class WEFT_API AnyModule : public Module {
   struct HeldBase {
     virtual ~HeldBase() = default;
     virtual Tensor call(const Input& x) = 0;
-    virtual std::shared_ptr<HeldBase> copy() const = 0;
+    virtual Shared<HeldBase> copy() const = 0;
     virtual void* get(const std::type_info& wanted) = 0;
   };
   template <class L>
   struct HeldLayer final : HeldBase {
     explicit HeldLayer(L layer_) : layer(std::move(layer_)) {}
     Tensor call(const Input& x) override { return layer(x); }
-    std::shared_ptr<HeldBase> copy() const override { return std::make_shared<HeldLayer>(*this); }
+    Shared<HeldBase> copy() const override { return Shared<HeldLayer>::make(*this); }
     void* get(const std::type_info& wanted) override { return wanted == typeid(L) ? &layer : nullptr; }
     L layer;
   };
 
-  std::shared_ptr<HeldBase> held_;
+  Shared<HeldBase> held_;
 };
 
 /// Layers called one after the other: `nn::Sequential net(nn::Linear(2, 16), nn::Tanh(), nn::Linear(16, 1))`. Anything

@@ -22,7 +22,7 @@ namespace weft::nn {
 namespace detail {
 
 struct CloneScope::Memo {
-  std::unordered_map<const void*, std::shared_ptr<void>> states;
+  std::unordered_map<const void*, Shared<void>> states;
   std::unordered_map<const TensorImpl*, Tensor> tensors;
 };
 
@@ -111,15 +111,13 @@ std::string short_name(const std::type_info& type) {
 }  // namespace detail
 
 Module::Module() : Module(typeid(Module)) {}
-Module::Module(const std::type_info& type) : state_(std::make_shared<State>()) { state_->type = &type; }
+Module::Module(const std::type_info& type) : state_(Shared<State>::make()) { state_->type = &type; }
 
 Module::Module(const Module& other) : state_(other.state_) {
   if (detail::cloning == nullptr) return;
-  std::shared_ptr<void>& copy = detail::cloning->states[other.state_.get()];
-  if (copy == nullptr) {
-    copy = std::make_shared<State>(*other.state_);
-  }
-  state_ = std::static_pointer_cast<State>(copy);
+  Shared<void>& copy = detail::cloning->states[other.state_.get()];
+  if (copy == nullptr) copy = Shared<State>::make(*other.state_);
+  state_ = Shared<State>(copy, static_cast<State*>(copy.get()));
 }
 
 const detail::ModuleHooks* Module::hooks() const { return state_->hooks.get(); }

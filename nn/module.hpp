@@ -19,7 +19,6 @@
 #include <concepts>
 #include <iosfwd>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -239,7 +238,7 @@ class WEFT_API Module {
   std::vector<NamedTensor> saved_paths(const std::string& path) const;
 
   struct State;
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 namespace detail {

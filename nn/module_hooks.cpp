@@ -23,7 +23,7 @@ const Tensor& ForwardEvent::first(std::span<const Tensor> tensors, const char* k
 namespace detail {
 
 ModuleHooks::ModuleHooks()
-    : forward(std::make_shared<HookList<ForwardHook>>()), backward(std::make_shared<HookList<weft::detail::Hook>>()) {}
+    : forward(Shared<HookList<ForwardHook>>::make()), backward(Shared<HookList<weft::detail::Hook>>::make()) {}
 
 namespace {
 
@@ -53,7 +53,7 @@ void replace(std::vector<Tensor>& tensors, const ForwardHook& hook, HookResult& 
 
 // What the gradients of one call go through. It holds no tensor of the graph but between the two phases of a backward.
 struct HookedCall::Backward {
-  std::shared_ptr<HookList<Hook>> hooks;
+  Shared<HookList<Hook>> hooks;
   Location where;
   size_t input_count = 0;
   bool ends_at_inputs = false;
@@ -128,7 +128,7 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
     : module_(module), hooks_(hooks), where_(where), inputs_(std::move(inputs)) {
   run(true, inputs_);
   if (!recording() || hooks_.backward->snapshot() == nullptr) return;
-  backward_ = std::make_shared<Backward>();
+  backward_ = Shared<Backward>::make();
   backward_->hooks = hooks_.backward;
   backward_->where = where;
   backward_->input_count = inputs_.size();

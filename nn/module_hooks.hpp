@@ -59,8 +59,8 @@ namespace detail {
 
 struct ModuleHooks {
   ModuleHooks();
-  const std::shared_ptr<HookList<ForwardHook>> forward;
-  const std::shared_ptr<HookList<weft::detail::Hook>> backward;
+  const Shared<HookList<ForwardHook>> forward;
+  const Shared<HookList<weft::detail::Hook>> backward;
 };
 
 /// One call of a module that has hooks.
@@ -81,7 +81,7 @@ class WEFT_API HookedCall {
   const ModuleHooks& hooks_;
   Location where_;
   std::vector<Tensor> inputs_;
-  std::shared_ptr<Backward> backward_;
+  Shared<Backward> backward_;
 };
 
 template <class T>

@@ -5,12 +5,14 @@
 // device, OutOfMemoryError, ValueError for requires_grad with a dtype that has no gradient.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
-#include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "../tensor/index.hpp"
+#include "../tensor/shared.hpp"
 
 namespace weft {
 
@@ -81,8 +83,8 @@ Tensor eye(int64_t rows, std::optional<int64_t> columns, O option, Location wher
 namespace detail {
 WEFT_API Tensor from_elements(const void* elements, DType element_type, const Dims& shape, TensorOptions options,
                               Location where);
-WEFT_API Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
-                            std::shared_ptr<void> owner, Location where);
+WEFT_API Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options, Owner owner,
+                            Location where);
 [[noreturn]] WEFT_API void raise_ragged(Location where);
 [[noreturn]] WEFT_API void raise_count(size_t values, const Dims& shape, Location where);
 
@@ -141,10 +143,11 @@ template <class T, class R>
 Tensor from_nested(const R& values, const TensorOptions& options, Location where) {
   Dims shape;
   measure(values, shape);
-  const auto elements = std::make_unique<T[]>(static_cast<size_t>(shape.product()));
-  T* next = elements.get();
+  using Element = std::conditional_t<std::same_as<T, bool>, unsigned char, T>;  // a vector of bool would be of bits
+  std::vector<Element> elements(static_cast<size_t>(shape.product()));
+  Element* next = elements.data();
   flatten(values, shape, 0, next, where);
-  return from_elements(elements.get(), dtype_of<T>(), shape, options, where);
+  return from_elements(elements.data(), dtype_of<T>(), shape, options, where);
 }
 template <class R>
 concept NumberContainer = Container<R> && Arithmetic<typename ElementOf<R>::type>;
@@ -197,12 +200,11 @@ Tensor tensor(std::span<const T> values, const Dims& shape, O options = {}, Loca
 /// if given, is kept as long as any view lives. Strides count elements and may be negative; without them the memory is
 /// row-major. ShapeError unless there is one stride for each size, ValueError for a null pointer and a non-empty shape.
 template <class T>
-Tensor from_blob(T* data, const Dims& shape, std::shared_ptr<void> owner = {}, Location where = {}) {
+Tensor from_blob(T* data, const Dims& shape, Owner owner = {}, Location where = {}) {
   return detail::wrap_memory(data, shape, {}, {.dtype = dtype_of<T>()}, std::move(owner), where);
 }
 template <class T>
-Tensor from_blob(T* data, const Dims& shape, const Dims& strides, std::shared_ptr<void> owner = {},
-                 Location where = {}) {
+Tensor from_blob(T* data, const Dims& shape, const Dims& strides, Owner owner = {}, Location where = {}) {
   return detail::wrap_memory(data, shape, strides, {.dtype = dtype_of<T>()}, std::move(owner), where);
 }
 

@@ -3,9 +3,10 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <type_traits>
 #include <utility>
+
+#include "shared.hpp"
 
 namespace weft {
 
@@ -27,7 +28,7 @@ class Callback<R(Arguments...)> {
     if constexpr (std::is_pointer_v<F> || requires { function.operator bool(); }) {
       if (!static_cast<bool>(function)) return;
     }
-    held_ = std::make_shared<F>(std::move(function));
+    held_ = Shared<F>::make(std::move(function));
     call_ = [](void* held, Arguments... arguments) -> R {
       if constexpr (std::is_void_v<R>) (*static_cast<F*>(held))(std::forward<Arguments>(arguments)...);
       else return (*static_cast<F*>(held))(std::forward<Arguments>(arguments)...);
@@ -39,7 +40,7 @@ class Callback<R(Arguments...)> {
   R operator()(Arguments... arguments) const { return call_(held_.get(), std::forward<Arguments>(arguments)...); }
 
  private:
-  std::shared_ptr<void> held_;
+  Shared<void> held_;
   R (*call_)(void*, Arguments...) = nullptr;
 };
 

@@ -38,10 +38,6 @@ TensorOptions options_of(const Tensor& like, const LikeOptions& options = {}) {
   return {options.dtype.value_or(like.dtype()), options.device.value_or(like.device()), options.requires_grad};
 }
 
-struct BlobOwner {
-  std::shared_ptr<void> owner;
-};
-
 [[noreturn]] void raise_range(const std::string& start, const std::string& stop, const std::string& step) {
   raise<ValueError>({.problem = fmt::format("no steps of {} lead from {} to {}", step, start, stop)});
 }
@@ -217,8 +213,8 @@ Tensor from_elements(const void* elements, DType element_type, const Dims& shape
   return with_grad(host, options);
 }
 
-Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options,
-                   std::shared_ptr<void> owner, Location where) {
+Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options, Owner owner,
+                   Location where) {
   const CallScope call("from_blob", where);
   const DType dtype = options.dtype.value_or(default_dtype);
   Layout layout = strides.empty() ? contiguous_layout(shape, dtype) : strided_layout(shape, strides, dtype);
@@ -229,11 +225,11 @@ Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOpt
   storage.data = static_cast<char*>(data) + span.low;
   storage.bytes = static_cast<size_t>(span.high - span.low);
   storage.external = true;
-  if (owner != nullptr) {
-    storage.deleter_context = new BlobOwner{std::move(owner)};
+  if (owner) {
+    storage.deleter_context = new Owner(std::move(owner));
     storage.deleter = [](void*, void* context) {
       const OutsideCalls users_code;
-      delete static_cast<BlobOwner*>(context);
+      delete static_cast<Owner*>(context);
     };
   }
   layout.device_type = options.device.type;

@@ -17,8 +17,8 @@ Statistics typical(double rms, int64_t zeros = 0, int64_t bad = 0) {
   return s;
 }
 
-std::shared_ptr<const Histogram> bins_around(double rms) {
-  auto h = std::make_shared<Histogram>();
+Shared<const Histogram> bins_around(double rms) {
+  auto h = Shared<Histogram>::make();
   const int middle = rms > 0 && std::isfinite(rms) ? static_cast<int>(std::log2(rms)) - Histogram::lowest : -100;
   for (int i = 0; i < Histogram::bins; ++i) {
     const auto share = static_cast<uint32_t>(500 * std::exp(-0.3 * std::abs(i - middle)));

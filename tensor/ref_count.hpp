@@ -1,0 +1,52 @@
+// An intrusive reference count.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define WEFT_SINGLE_THREADED __libc_single_threaded
+#else
+#define WEFT_SINGLE_THREADED false
+#endif
+
+namespace weft {
+
+/// Without locked instructions while the process has one thread, as std::shared_ptr.
+class RefCount {
+ public:
+  explicit RefCount(uint32_t start = 1) : count_(start) {}
+  void increment() {
+    if (WEFT_SINGLE_THREADED) count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    else count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// True when this was the last reference. A count of one needs no locked instruction: no other thread can raise it.
+  bool decrement() {
+    if (count_.load(std::memory_order_acquire) == 1) return true;
+    return decrement_shared();
+  }
+  /// As `decrement`, where a weak holder may try to raise the count at the same time.
+  bool decrement_shared() {
+    if (WEFT_SINGLE_THREADED) {
+      const uint32_t left = count_.load(std::memory_order_relaxed) - 1;
+      count_.store(left, std::memory_order_relaxed);
+      return left == 0;
+    }
+    return count_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  /// Raises the count unless it is zero already.
+  bool try_increment() {
+    uint32_t n = count_.load(std::memory_order_relaxed);
+    while (n != 0) {
+      if (count_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  uint32_t value() const { return count_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<uint32_t> count_;
+};
+
+}  // namespace weft

@@ -1,0 +1,159 @@
+// One value with several owners.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "ref_count.hpp"
+
+namespace weft {
+
+namespace detail {
+
+/// The counts of a shared value. All owners together hold one of the `holders`, so that the block outlives them.
+struct SharedBlock {
+  RefCount owners, holders;
+  void (*destroy_value)(SharedBlock*);
+  void (*free_block)(SharedBlock*);
+
+  void drop_owner() {
+    if (!owners.decrement_shared()) return;
+    destroy_value(this);
+    drop_holder();
+  }
+  void drop_holder() {
+    if (holders.decrement_shared()) free_block(this);
+  }
+};
+
+template <class T>
+struct SharedValue : SharedBlock {
+  template <class... A>
+  explicit SharedValue(A&&... arguments)
+      : SharedBlock{RefCount(), RefCount(), [](SharedBlock* self) { static_cast<SharedValue*>(self)->value.~T(); },
+                    [](SharedBlock* self) { delete static_cast<SharedValue*>(self); }},
+        value(std::forward<A>(arguments)...) {}
+  ~SharedValue() {}
+  union {
+    T value;
+  };
+};
+
+}  // namespace detail
+
+template <class T>
+class Weak;
+
+/// Owns a T together with its copies; the last one destroys it. Safe to copy and drop from any thread. It stands in
+/// public headers for std::shared_ptr, whose header is a tenth of the compile time of <weft/weft.hpp>. T may be
+/// incomplete except in `make`.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(std::nullptr_t) {}
+  template <class... A>
+  static Shared make(A&&... arguments) {
+    auto* made = new detail::SharedValue<std::remove_const_t<T>>(std::forward<A>(arguments)...);
+    return Shared(made, &made->value);
+  }
+  Shared(const Shared& other) : block_(other.block_), held_(other.held_) {
+    if (block_ != nullptr) block_->owners.increment();
+  }
+  Shared(Shared&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)), held_(std::exchange(other.held_, nullptr)) {}
+  /// As an owner of a base class, of a constant, or of anything at all: Shared<void>.
+  template <class U>
+    requires(!std::same_as<U, T> && std::convertible_to<U*, T*>)
+  Shared(Shared<U> other) : block_(std::exchange(other.block_, nullptr)), held_(std::exchange(other.held_, nullptr)) {}
+  /// As an owner of `part`, which lives as long as what `whole` owns.
+  template <class U>
+  Shared(Shared<U> whole, T* part) : block_(std::exchange(whole.block_, nullptr)), held_(part) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(block_, other.block_);
+    std::swap(held_, other.held_);
+    return *this;
+  }
+  ~Shared() {
+    if (block_ != nullptr) block_->drop_owner();
+  }
+
+  T* get() const { return held_; }
+  T* operator->() const { return held_; }
+  std::add_lvalue_reference_t<T> operator*() const { return *held_; }
+  explicit operator bool() const { return held_ != nullptr; }
+  bool operator==(const Shared& other) const { return held_ == other.held_; }
+  bool operator==(std::nullptr_t) const { return held_ == nullptr; }
+  /// True where no other Shared owns the value.
+  bool is_only_owner() const { return block_ != nullptr && block_->owners.value() == 1; }
+
+ private:
+  template <class>
+  friend class Shared;
+  friend class Weak<T>;
+  Shared(detail::SharedBlock* block, T* held) : block_(block), held_(held) {}
+
+  detail::SharedBlock* block_ = nullptr;
+  T* held_ = nullptr;
+};
+
+/// Knows a shared T without owning it.
+template <class T>
+class Weak {
+ public:
+  Weak() = default;
+  template <class U>
+    requires std::convertible_to<U*, T*> Weak(const Shared<U>& owner) : Weak(Shared<T>(owner), 0) {}
+    Weak(const Weak& other) : block_(other.block_), held_(other.held_) {
+      if (block_ != nullptr) block_->holders.increment();
+    }
+    Weak(Weak&& other) noexcept : block_(std::exchange(other.block_, nullptr)), held_(other.held_) {}
+    Weak& operator=(Weak other) noexcept {
+      std::swap(block_, other.block_);
+      std::swap(held_, other.held_);
+      return *this;
+    }
+    ~Weak() {
+      if (block_ != nullptr) block_->drop_holder();
+    }
+
+    /// An owner of the value, or nothing where that is gone.
+    Shared<T> lock() const {
+      if (block_ == nullptr || !block_->owners.try_increment()) return {};
+      return Shared<T>(block_, held_);
+    }
+    bool expired() const { return block_ == nullptr || block_->owners.value() == 0; }
+
+   private:
+    Weak(const Shared<T>& owner, int) : block_(owner.block_), held_(owner.held_) {
+      if (block_ != nullptr) block_->holders.increment();
+    }
+
+    detail::SharedBlock* block_ = nullptr;
+    T* held_ = nullptr;
+};
+template <class T>
+Weak(const Shared<T>&) -> Weak<T>;
+
+/// Keeps something alive: made from any smart pointer, such as a std::shared_ptr; empty from a null one.
+class Owner {
+ public:
+  Owner() = default;
+  Owner(std::nullptr_t) {}
+  template <class Pointer>
+    requires requires(const Pointer& pointer) { static_cast<const void*>(pointer.get()); }
+  Owner(Pointer pointer) {
+    if (pointer.get() != nullptr) held_ = Shared<Pointer>::make(std::move(pointer));
+  }
+  template <class T>
+  Owner(Shared<T> owner) : held_(std::move(owner)) {}
+  explicit operator bool() const { return static_cast<bool>(held_); }
+
+ private:
+  Shared<const void> held_;
+};
+
+}  // namespace weft
