@@ -25,6 +25,7 @@
 #include "search.hpp"
 #include "softmax.hpp"
 #include "sort.hpp"
+#include "special.hpp"
 #include "statistics.hpp"
 
 namespace weft {
@@ -67,6 +68,7 @@ WEFT_UNARY_OPS(WEFT_UNARY_METHOD)
   WEFT_OPERAND_METHOD(Tensor, name, (const Operand& other), Operand(x, other.where), other) \
   WEFT_OPERAND_WRITE(name##_, (const Operand& other), other)
 WEFT_BINARY_OPS(WEFT_BINARY_METHOD)
+WEFT_INTEGER_OPS(WEFT_BINARY_METHOD)
 #define WEFT_COMPARE_METHOD(name, ...) \
   WEFT_OPERAND_METHOD(Tensor, name, (const Operand& other), Operand(x, other.where), other)
 WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
@@ -183,6 +185,13 @@ WEFT_OPERAND_METHOD(Tensor, threshold, (const Operand& edge, const Operand& valu
 WEFT_OPERAND_METHOD(Tensor, hardtanh, (Location where), Operand(x, where))
 WEFT_OPERAND_METHOD(Tensor, hardtanh, (const Operand& low, const Operand& high), Operand(x, low.where), low, high)
 WEFT_OPERAND_METHOD(Tensor, prelu, (const Tensor& weight, Location where), Operand(x, where), weight)
+WEFT_OPERAND_METHOD(Tensor, polygamma, (int64_t n, Location where), n, Operand(x, where))
+WEFT_OPERAND_METHOD(Tensor, mvlgamma, (int64_t p, Location where), Operand(x, where), p)
+WEFT_OPERAND_METHOD(Tensor, nextafter, (const Operand& other), Operand(x, other.where), other)
+WEFT_OPERAND_METHOD(MantissaAndExponent, frexp, (Location where), Operand(x, where))
+WEFT_METHOD(Tensor, positive, (), x)
+WEFT_OPERAND_METHOD(Tensor, bitwise_not, (Location where), Operand(x, where))
+WEFT_WRITE(bitwise_not_, ())
 WEFT_OPERAND_METHOD(Tensor, logit, (std::optional<double> eps, Location where), Operand(x, where), eps)
 WEFT_OPERAND_METHOD(Tensor, glu, (int64_t dim, Location where), Operand(x, where), dim)
 WEFT_OPERAND_METHOD(Tensor, nan_to_num,
@@ -416,6 +425,7 @@ WEFT_WRITE(log_normal_, (double mean, double deviation, Generator* generator), m
 
 // ---- defined elsewhere for Tensor ----
 WEFT_PART_METHOD(Tensor, view, (const Dims& shape), shape)
+WEFT_PART_METHOD(Tensor, view, (DType dtype), dtype)
 WEFT_PART_METHOD(Tensor, reshape, (const Dims& shape), shape)
 WEFT_PART_METHOD(Tensor, transpose, (int dim0, int dim1), dim0, dim1)
 WEFT_PART_METHOD(Tensor, t, ())

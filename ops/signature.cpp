@@ -184,6 +184,7 @@ Value OpRecord::call(std::span<const Value> given) const {
     if (arguments[i].required) throw BadArgument(static_cast<int>(i));
     values[i] = arguments[i].default_value;
   }
+  const CallScope call(name, Location::none());  // for errors before the op's own
   return function(values);
 }
 

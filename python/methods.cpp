@@ -12,30 +12,7 @@ namespace {
 
 using detail::boxed;
 
-// The same bytes as elements of another type; the last dimension grows or shrinks with the element's size.
-Tensor reshaped_view(const Tensor& x, DType dtype, Location where) {
-  const auto refuse = [&](const char* problem) {
-    raise<ShapeError>({.op = "view", .problem = problem, .details = x.shape().text() + " as " + name(dtype)}, where);
-  };
-  Layout layout = x.raw_view().layout;
-  const int64_t from = x.itemsize(), to = itemsize(dtype);
-  layout.dtype = dtype;
-  if (from != to) {
-    if (layout.rank == 0) refuse("a 0-d tensor cannot be seen with elements of another size");
-    const int last = layout.rank - 1;
-    if (layout.sizes[last] > 1 && layout.strides[last] != from) refuse("the last dimension must have no gaps");
-    if (layout.sizes[last] * from % to != 0) refuse("the last dimension is no multiple of the new element size");
-    layout.sizes[last] = layout.sizes[last] * from / to;
-    layout.strides[last] = to;
-    for (int i = 0; i < last; ++i) {
-      if (layout.strides[i] % to != 0) refuse("the strides are no multiples of the new element size");
-    }
-    if (reinterpret_cast<uintptr_t>(x.data_ptr()) % static_cast<uintptr_t>(to) != 0)
-      refuse("the address is not aligned");
-  }
-  finish_layout(layout);
-  return Tensor::adopt(detail::new_alias(x.impl(), layout, x.data_ptr()));
-}
+Tensor view_as(const Tensor& x, DType dtype, Location where) { return x.view(dtype, where); }
 
 #define WEFT_VIEW " The result is a view: it shares the elements."
 constexpr OpRecord functions[] = {
@@ -61,7 +38,7 @@ constexpr OpRecord functions[] = {
      OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, const Dims& shape, Location w) { return x.view(shape, w); }>},
     {"_view_as_dtype", "view(x, dtype)", "The same bytes as elements of another dtype." WEFT_VIEW, false,
-     OpRecord::Domain::any, nullptr, boxed<&reshaped_view>},
+     OpRecord::Domain::any, nullptr, boxed<&view_as>},
     {"as_strided", "as_strided(x, size, stride, storage_offset=None)",
      "The storage with these sizes, strides and offset, in elements." WEFT_VIEW, false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, const Dims& size, const Dims& stride, std::optional<int64_t> offset, Location w) {

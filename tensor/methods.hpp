@@ -11,6 +11,9 @@
 /// The elements in row-major order under another shape of the same count; one size may be -1 and follows from the rest.
 /// ShapeError where the count differs, or where the strides would need a copy.
 Tensor view(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
+/// The same bytes as elements of another dtype, unrecorded. Where its size differs, the last dimension grows or
+/// shrinks. ShapeError where that dimension has gaps or is no multiple, where other strides are not, or where x is 0-d.
+Tensor view(DType dtype, Location where = {}) WEFT_METHOD_OF;
 /// As view, but a contiguous copy where the strides do not allow a view.
 Tensor reshape(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
 /// Two dimensions exchanged.
@@ -141,10 +144,18 @@ WEFT_UNARY_OPS(WEFT_UNARY_METHOD)
   Tensor name(const Operand& other) WEFT_METHOD_OF; \
   WEFT_WRITTEN name##_(const Operand& other) WEFT_METHOD_OF;
 WEFT_BINARY_OPS(WEFT_BINARY_METHOD)
+WEFT_INTEGER_OPS(WEFT_BINARY_METHOD)
 #undef WEFT_BINARY_METHOD
 #define WEFT_COMPARE_METHOD(name, ...) Tensor name(const Operand& other) WEFT_METHOD_OF;
 WEFT_COMPARE_OPS(WEFT_COMPARE_METHOD)
 #undef WEFT_COMPARE_METHOD
+Tensor polygamma(int64_t n, Location where = {}) WEFT_METHOD_OF;
+Tensor mvlgamma(int64_t p, Location where = {}) WEFT_METHOD_OF;
+Tensor nextafter(const Operand& other) WEFT_METHOD_OF;
+MantissaAndExponent frexp(Location where = {}) WEFT_METHOD_OF;
+Tensor positive(Location where = {}) WEFT_METHOD_OF;
+Tensor bitwise_not(Location where = {}) WEFT_METHOD_OF;
+WEFT_WRITTEN bitwise_not_(Location where = {}) WEFT_METHOD_OF;
 Tensor round(int64_t decimals, Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN round_(int64_t decimals, Location where = {}) WEFT_METHOD_OF;
 Tensor softplus(double beta, double threshold = 20, Location where = {}) WEFT_METHOD_OF;

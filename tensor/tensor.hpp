@@ -51,6 +51,7 @@ struct Unique;
 struct UniqueOptions;
 struct ValuesAndIndices;
 struct Extremes;
+struct MantissaAndExponent;
 struct SpreadAndMean;
 struct Binned;
 struct HistogramOptions;

@@ -3,5 +3,6 @@
 
 #include "binary.hpp"
 #include "compare.hpp"
+#include "integer.hpp"
 #include "ternary.hpp"
 #include "unary.hpp"

@@ -8,6 +8,8 @@
 //   division   as numeric, and integers must not be divided by 0
 //   counting   integers keep their dtype; bool counts as int64
 //   any        integers and bool keep their dtype
+//   integers   as numeric, and floating-point numbers are refused
+//   bits       as any, and floating-point numbers are refused
 #pragma once
 
 // clang-format off
@@ -45,6 +47,14 @@
   X(tanh, Tanh, floating, -3.0, 3.0, "the hyperbolic tangent") \
   X(erf, Erf, floating, -2.0, 2.0, "the error function") \
   X(erfc, Erfc, floating, -2.0, 2.0, "1 - erf(x), exact where erf is near 1") \
+  X(erfinv, Erfinv, floating, -0.9, 0.9, "the number whose error function is x; NaN beyond 1") \
+  X(ndtri, Ndtri, floating, 0.05, 0.95, "the quantile x of the normal distribution; NaN outside [0, 1]") \
+  X(lgamma, Lgamma, floating, 0.3, 4.0, "the logarithm of |Gamma(x)|; inf at 0, -1, -2 ...") \
+  X(digamma, Digamma, floating, 0.3, 4.0, "the derivative of lgamma; -inf at 0, NaN at -1, -2 ...") \
+  X(i0, I0, floating, -3.0, 3.0, "the modified Bessel function of order 0") \
+  X(i0e, I0e, floating, -3.0, 3.0, "i0(x) * exp(-|x|)") \
+  X(i1, I1, floating, -3.0, 3.0, "the modified Bessel function of order 1") \
+  X(i1e, I1e, floating, -3.0, 3.0, "i1(x) * exp(-|x|)") \
   X(sinc, Sinc, floating, -3.0, 3.0, "sin(pi x) / (pi x); 1 at 0") \
   X(frac, Frac, floating, -3.0, 3.0, "x - trunc(x)") \
   X(deg2rad, Deg2rad, floating, -180.0, 180.0, "degrees in radians") \
@@ -93,6 +103,16 @@
   X(trunc_divide, TruncDivide, division, -3.0, 3.0, 0.5, 3.0, "a / b without its fraction; its gradients are 0") \
   X(remainder, Remainder, division, -3.0, 3.0, 0.5, 3.0, "a - b * floor_divide(a, b), without rounding; it has the sign of b") \
   X(fmod, Fmod, division, -3.0, 3.0, 0.5, 3.0, "a - b * trunc_divide(a, b), without rounding; it has the sign of a")
+
+// Two operands that are integers or bool, without a gradient: name, functor, kind, document.
+#define WEFT_INTEGER_OPS(X) \
+  X(bitwise_and, BitwiseAnd, bits, "the bits that are set in both") \
+  X(bitwise_or, BitwiseOr, bits, "the bits that are set in either") \
+  X(bitwise_xor, BitwiseXor, bits, "the bits that are set in one of them") \
+  X(bitwise_left_shift, BitwiseLeftShift, integers, "a * 2 ** b without the bits that leave the width; 0 where b is negative or not below it") \
+  X(bitwise_right_shift, BitwiseRightShift, integers, "a / 2 ** b rounded down; 0 or -1 where b is negative or not below the width") \
+  X(gcd, Gcd, integers, "the greatest common divisor, not negative; gcd(0, 0) is 0") \
+  X(lcm, Lcm, integers, "the least common multiple, not negative; 0 where either is 0")
 
 // Three operands: name, functor, kind, document.
 #define WEFT_TERNARY_OPS(X) \

@@ -10,6 +10,7 @@
 #define WEFT_FUNCTORS_UNARY
 
 #include "math.hpp"
+#include "special.hpp"
 
 // clang-format off
 namespace weft::WEFT_FUNCTORS {
@@ -226,6 +227,52 @@ struct Erfc {
   enum { saves = saves_input };
   template <class V> static WEFT_FN V value(V x) { return erfc(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g * V(-1.1283791670955126) * exp(-x * x); }
+};
+struct Erfinv {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return erfinv(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * V(0.88622692545275801) * exp(y * y); }
+};
+struct Ndtri {
+  enum { saves = saves_output };
+  template <class V> static WEFT_FN V value(V x) { return ndtri(x); }
+  template <class V> static WEFT_FN V gradient(V g, V y) { return g * V(2.5066282746310005) * exp(V(0.5) * y * y); }
+};
+struct Lgamma {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return lgamma(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * digamma(x); }
+};
+struct Digamma {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return digamma(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * trigamma(x); }
+};
+struct I0 {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return i0(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * i1(x); }
+};
+struct I0e {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return i0e(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) { return g * (i1e(x) - sign(x) * i0e(x)); }
+};
+struct I1 {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return i1(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) {
+    const V divisor = select(x == zero_like(x), V(1), x);  // i1(x) / x is 1/2 at 0
+    return g * (i0(x) - select(x == zero_like(x), V(0.5), i1(x) / divisor));
+  }
+};
+struct I1e {
+  enum { saves = saves_input };
+  template <class V> static WEFT_FN V value(V x) { return i1e(x); }
+  template <class V> static WEFT_FN V gradient(V g, V x) {
+    const V divisor = select(x == zero_like(x), V(1), x);
+    return g * (i0e(x) - sign(x) * i1e(x) - select(x == zero_like(x), V(0.5), i1e(x) / divisor));
+  }
 };
 struct Sinc {
   enum { saves = saves_input };

@@ -11,6 +11,8 @@ std::span<const OpRecord> unary_records();
 std::span<const OpRecord> binary_records();
 std::span<const OpRecord> ternary_records();
 std::span<const OpRecord> predicate_records();
+std::span<const OpRecord> special_records();
+std::span<const OpRecord> foreach_records();
 std::span<const OpRecord> activation_records();
 std::span<const OpRecord> copy_records();
 std::span<const OpRecord> create_records();
@@ -72,7 +74,7 @@ TensorOptions options_like(const Tensor& x, std::optional<DType> dtype, std::opt
 constexpr OpRecord::Domain domain_of(PointwiseKind kind) {
   using enum OpRecord::Domain;
   if (kind == PointwiseKind::floating) return floating;
-  return kind == PointwiseKind::numeric || kind == PointwiseKind::division ? numeric : any;
+  return kind == PointwiseKind::any || kind == PointwiseKind::counting || kind == PointwiseKind::bits ? any : numeric;
 }
 
 /// A list of integers of any length: one, Dims, 0-d tensors, or a tensor of them. BadArgument(argument) for others.

@@ -4,6 +4,7 @@
 
 #include "../create.hpp"
 #include "../pointwise.hpp"
+#include "../special.hpp"
 
 namespace weft {
 
@@ -50,6 +51,9 @@ WEFT_UNARY_OPS(WEFT_SYMBOLIC_FUNCTION)
   inline Symbolic name(const Symbolic& a, const Symbolic& b) { return Symbolic(weft::name(a.tensor, b.tensor)); }
 WEFT_BINARY_OPS(WEFT_SYMBOLIC_FUNCTION)
 #undef WEFT_SYMBOLIC_FUNCTION
+
+/// The derivative of digamma, which formulas call so.
+inline Symbolic trigamma(const Symbolic& x) { return Symbolic(weft::polygamma(1, x.tensor)); }
 
 inline Symbolic select(const Symbolic& mask, const Symbolic& a, const Symbolic& b) {
   return Symbolic(weft::where(mask.tensor, a.tensor, b.tensor));

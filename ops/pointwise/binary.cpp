@@ -45,7 +45,9 @@ constexpr bool prepares_integers(BinaryOp op, PointwiseKind kind) {
    [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {              \
      return functors::Functor::gradient_b(std::move(g), a, b, y);                         \
    }},
-constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO)};
+#define WEFT_INTEGER_INFO(name, Functor, kind, ...) {#name, PointwiseKind::kind, true, {}, nullptr, nullptr},
+constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO) WEFT_INTEGER_OPS(WEFT_INTEGER_INFO)};
+#undef WEFT_INTEGER_INFO
 #undef WEFT_BINARY_INFO
 
 const BinaryInfo& info_of(BinaryOp op) { return infos[static_cast<int>(op)]; }
@@ -359,6 +361,11 @@ std::vector<Values> binary_samples(SampleMaker& make) {
           {make.tensor({0, 2}, a.low, a.high), make.tensor({2}, b.low, b.high)}};
 }
 
+std::vector<Values> integer_samples(SampleMaker& given) {
+  SampleMaker make(is_floating(given.dtype()) ? DType::i64 : given.dtype(), given.device());
+  return binary_samples<Range{-9, 9}, Range{-3, 3}>(make);
+}
+
 #define WEFT_BINARY_RECORD(name, Functor, kind, a_low, a_high, b_low, b_high, document)         \
   OpRecord{#name,                                                                               \
            #name "(a, b|other)",                                                                \
@@ -377,7 +384,17 @@ std::vector<Values> binary_samples(SampleMaker& make) {
            binary_samples<Range{-2, 2}, Range{-2, 2}>,                                          \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
            {.binary = weft::name}},
-constexpr OpRecord table_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)};
+#define WEFT_INTEGER_RECORD(name, Functor, kind, document)                                      \
+  OpRecord{#name,                                                                               \
+           #name "(a, b|other)",                                                                \
+           document,                                                                            \
+           false,                                                                               \
+           domain_of(PointwiseKind::kind),                                                      \
+           integer_samples,                                                                     \
+           detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
+           {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},
+constexpr OpRecord table_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)
+                                          WEFT_INTEGER_OPS(WEFT_INTEGER_RECORD)};
 
 std::vector<Values> scaled_samples(SampleMaker& make) {
   std::vector<Values> samples = binary_samples<Range{-3, 3}, Range{-3, 3}>(make);
@@ -443,6 +460,7 @@ std::span<const OpRecord> binary_records() {
     return binary_into(BinaryOp::name, #name "_out", out, a, b);                           \
   }
 WEFT_BINARY_OPS(WEFT_DEFINE_BINARY)
+WEFT_INTEGER_OPS(WEFT_DEFINE_BINARY)
 
 Tensor div(const Operand& a, const Operand& b, Rounding rounding) {
   if (rounding == Rounding::none) return div(a, b);

@@ -204,6 +204,32 @@ Tensor Tensor::view(const Dims& wanted, Location where) const {
   return out;
 }
 
+Tensor Tensor::view(DType dtype, Location where) const {
+  const CallScope call("view", where);
+  const Tensor& x = checked(*this);
+  const auto refuse = [&](const char* problem) {
+    raise<ShapeError>({.problem = problem, .details = x.shape().text() + " as " + weft::name(dtype)});
+  };
+  Layout layout = x.raw_view().layout;
+  const int64_t from = x.itemsize(), to = weft::itemsize(dtype);
+  layout.dtype = dtype;
+  if (from != to) {
+    if (layout.rank == 0) refuse("a 0-d tensor cannot be seen with elements of another size");
+    const int last = layout.rank - 1;
+    if (layout.sizes[last] > 1 && layout.strides[last] != from) refuse("the last dimension must have no gaps");
+    if (layout.sizes[last] * from % to != 0) refuse("the last dimension is no multiple of the new element size");
+    layout.sizes[last] = layout.sizes[last] * from / to;
+    layout.strides[last] = to;
+    for (int i = 0; i < last; ++i) {
+      if (layout.strides[i] % to != 0) refuse("the strides are no multiples of the new element size");
+    }
+    if (reinterpret_cast<uintptr_t>(x.data_ptr()) % static_cast<uintptr_t>(to) != 0)
+      refuse("the address is not aligned");
+  }
+  finish_layout(layout);
+  return Tensor::adopt(detail::new_alias(x.impl(), layout, x.data_ptr()));
+}
+
 Tensor Tensor::reshape(const Dims& wanted, Location where) const {
   if (WEFT_LIKELY(is_plain_view(*this, wanted))) return contiguous_view(*this, wanted);
   const CallScope call("reshape", where);

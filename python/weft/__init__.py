@@ -24,6 +24,8 @@ for _name, _object in vars(_core).items():
 for _name, _object in _core._ops.items():
     if not _name.startswith("_"):
         globals()[_name] = _object
+    if _name.startswith("foreach_"):
+        globals()["_" + _name] = _object  # as PyTorch calls it
 
 from math import e, inf, nan, pi  # noqa: E402, F401
 
@@ -39,7 +41,7 @@ del _name, _object
 
 def __getattr__(name):
     # Imported when they are first looked at, so that `import weft` stays quick.
-    if name in ("array_api", "autograd", "hooks", "linalg", "nn", "optim"):
+    if name in ("array_api", "autograd", "hooks", "linalg", "nn", "optim", "special"):
         import importlib
 
         return importlib.import_module(f"weft.{name}")
@@ -47,4 +49,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), "array_api", "autograd", "hooks", "linalg", "nn", "optim"]
+    return [*globals(), "array_api", "autograd", "hooks", "linalg", "nn", "optim", "special"]

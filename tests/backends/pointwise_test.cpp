@@ -85,6 +85,19 @@ std::vector<Row> binary_rows() {
 #undef WEFT_ROW
   };
 }
+std::vector<Row> integer_rows() {
+  return {
+#define WEFT_ROW(op, F, kind, document)                                                                             \
+  {#op, PointwiseKind::kind, 2,                                                                                     \
+   [](const View& out, std::span<const View> in) { cpu::binary(BinaryOp::op, out, in[0], in[1]); },                 \
+   [](const long double* x) {                                                                                       \
+     const functors::Whole<int64_t> a(static_cast<int64_t>(x[0])), b(static_cast<int64_t>(x[1]));                   \
+     return static_cast<long double>(functors::F::value(a, b).raw);                                                 \
+   }},
+      WEFT_INTEGER_OPS(WEFT_ROW)
+#undef WEFT_ROW
+  };
+}
 std::vector<Row> ternary_rows() {
   return {
 #define WEFT_ROW(op, F, kind, document)                                                                      \
@@ -97,7 +110,7 @@ std::vector<Row> ternary_rows() {
 }
 std::vector<Row> all_rows() {
   std::vector<Row> rows;
-  for (auto make : {unary_rows, gradient_rows, binary_rows, ternary_rows}) {
+  for (auto make : {unary_rows, gradient_rows, binary_rows, integer_rows, ternary_rows}) {
     for (Row& row : make()) rows.push_back(std::move(row));
   }
   return rows;
@@ -105,7 +118,7 @@ std::vector<Row> all_rows() {
 
 /// The types that a row is served for.
 std::vector<DType> types_of(const Row& row) {
-  std::vector<DType> types = float_types;
+  std::vector<DType> types = serves_floats(row.kind) ? float_types : std::vector<DType>();
   if (serves_integers(row.kind)) {
     for (DType t : {u8, i8, u16, i16, u32, i32, u64, i64}) types.push_back(t);
   }
@@ -394,7 +407,7 @@ TEST(Pointwise, SpecialValues) {
       }
       for (UnaryOp op : {UnaryOp::sin, UnaryOp::tan, UnaryOp::tanh, UnaryOp::erf, UnaryOp::expm1, UnaryOp::log1p,
                          UnaryOp::sqrt, UnaryOp::floor, UnaryOp::trunc, UnaryOp::round, UnaryOp::asin, UnaryOp::atan,
-                         UnaryOp::sinh, UnaryOp::asinh, UnaryOp::atanh}) {
+                         UnaryOp::sinh, UnaryOp::asinh, UnaryOp::atanh, UnaryOp::erfinv, UnaryOp::i1, UnaryOp::i1e}) {
         EXPECT_TRUE(std::signbit(unary_of(op, type, -0.0))) << target << " op " << static_cast<int>(op);
       }
     }

@@ -22,6 +22,7 @@ Tensors parts(const Tensor& t) { return {t}; }
 Tensors parts(const ValuesAndIndices& r) { return {r.values, r.indices}; }
 Tensors parts(const Tensors& list) { return list; }
 Tensors parts(const Extremes& r) { return {r.min, r.max}; }
+Tensors parts(const MantissaAndExponent& r) { return {r.mantissa, r.exponent}; }
 Tensors parts(const SpreadAndMean& r) { return {r.spread, r.mean}; }
 Tensors parts(const Binned& r) { return {r.hist, r.bin_edges}; }
 Tensors parts(const Unique& u) { return {u.values, u.inverse, u.counts}; }
@@ -149,6 +150,14 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(name, p, 2);
   WEFT_BINARY_OPS(SAME_BINARY)
   WEFT_COMPARE_OPS(SAME_BINARY)
+#define SAME_INTEGER(name, ...) SAME(name, whole, 6);
+  WEFT_INTEGER_OPS(SAME_INTEGER)
+  SAME(bitwise_not, whole);
+  SAME_WRITE(bitwise_not_, whole);
+  SAME(nextafter, x, 1.0);
+  SAME(positive, x);
+  SAME(frexp, x);
+  SAME(mvlgamma, p + 2, 2);
 #define SAME_UNARY_WRITE(name, ...) SAME_WRITE(name##_, p);
   WEFT_UNARY_OPS(SAME_UNARY_WRITE)
 #define SAME_BINARY_WRITE(name, ...) SAME_WRITE(name##_, p, y);

@@ -226,6 +226,12 @@ rows("fmax fmin", pairs, numbers, pointwise=True)
 rows("heaviside", pairs, integers, pointwise=True)  # PyTorch has no gradient
 rows("hypot copysign logaddexp logaddexp2", pairs, floats, pointwise=True)
 rows("float_power", pairs, pointwise=True)
+rows("erfinv", one, floats, 30, pointwise=True)
+rows("lgamma i0", one, floats, 30, pointwise=True)
+rows("bitwise_and bitwise_or bitwise_xor", pairs, (*integers, "bool"), pointwise=True)
+rows("bitwise_left_shift bitwise_right_shift gcd lcm", pairs, integers, pointwise=True)
+row("bitwise_not", one, dtypes=(*integers, "bool"), pointwise=True)
+row("positive", one, dtypes=numbers, pointwise=True)
 rows("xlogy", pairs, floats, pointwise=True)
 row("xlog1py", pairs, None, None, floats, pointwise=True, torch_call=lambda m, a, b: m.special.xlog1py(a, b))
 row("isclose", pairs, lambda m, a, b: m.isclose(a, b, 0.1, 0.2), lambda m, a, b: m.isclose(a, b, 0.1, 0.2),
@@ -478,6 +484,10 @@ elsewhere = {
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
     "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",
+    "digamma i0e i1 i1e ndtri polygamma mvlgamma nextafter frexp": "pytorch_cases and tests/ops/special_test.cpp",
+    "foreach_abs foreach_exp foreach_log foreach_neg foreach_reciprocal foreach_rsqrt foreach_sign foreach_sqrt foreach_div "
+    "foreach_maximum foreach_minimum foreach_mul foreach_pow foreach_add foreach_sub foreach_addcmul foreach_addcdiv "
+    "foreach_lerp foreach_norm": "pytorch_cases and tests/ops/foreach_test.cpp",
     "swiglu": "no such function in PyTorch; tests/ops compares it with silu(a) * b",
     "allclose equal": "as isclose and eq; test_values.py", "gelu": "as gelu_erf and gelu_tanh",
     "nanmean var_mean std_mean trapezoid cumulative_trapezoid softmin quantile nanquantile logcumsumexp cov corrcoef dist "

@@ -64,6 +64,7 @@ void fill_slot(Slot slot, UnaryLoops& unary, BinaryLoops& binary, TernaryLoops& 
     row[2] = integer_binary<functors::F, T, 2>;                      \
   }
   WEFT_BINARY_OPS(WEFT_ROW)
+  WEFT_INTEGER_OPS(WEFT_ROW)
 #undef WEFT_ROW
 #define WEFT_ROW(name, F, kind, ...)            \
   if constexpr (serves<T>(PointwiseKind::kind)) \

@@ -16,7 +16,7 @@ constexpr int64_t grain_of(PointwiseKind kind) {
 }
 #define WEFT_GRAIN(name, F, kind, ...) grain_of(PointwiseKind::kind),
 constexpr int64_t unary_grain[] = {WEFT_UNARY_OPS(WEFT_GRAIN)};
-constexpr int64_t binary_grain[] = {WEFT_BINARY_OPS(WEFT_GRAIN)};
+constexpr int64_t binary_grain[] = {WEFT_BINARY_OPS(WEFT_GRAIN) WEFT_INTEGER_OPS(WEFT_GRAIN)};
 constexpr int64_t ternary_grain[] = {WEFT_TERNARY_OPS(WEFT_GRAIN)};
 #undef WEFT_GRAIN
 /// Operands of so many bytes together push each other out of any cache: the output is written past them.

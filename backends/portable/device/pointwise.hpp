@@ -3,6 +3,7 @@
 
 #include "../../functors/binary.hpp"
 #include "../../functors/compare.hpp"
+#include "../../functors/integer.hpp"
 #include "../../functors/ternary.hpp"
 #include "../../functors/unary.hpp"
 #include "device.hpp"

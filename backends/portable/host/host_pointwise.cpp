@@ -13,7 +13,7 @@ constinit Entry unary_entries[] = {WEFT_UNARY_OPS(WEFT_ENTRY)};
 constinit Entry gradient_entries[] = {WEFT_UNARY_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
 #define WEFT_ENTRY(name, ...) Entry(KernelName{"binary_" #name, Module::pointwise_f32}),
-constinit Entry binary_entries[] = {WEFT_BINARY_OPS(WEFT_ENTRY)};
+constinit Entry binary_entries[] = {WEFT_BINARY_OPS(WEFT_ENTRY) WEFT_INTEGER_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
 #define WEFT_ENTRY(name, ...) Entry(KernelName{"compare_" #name, Module::pointwise_f32}),
 constinit Entry compare_entries[] = {WEFT_COMPARE_OPS(WEFT_ENTRY)};
@@ -24,7 +24,7 @@ constinit Entry ternary_entries[] = {WEFT_TERNARY_OPS(WEFT_ENTRY)};
 
 #define WEFT_KIND(name, F, kind, ...) PointwiseKind::kind,
 constexpr PointwiseKind unary_kinds[] = {WEFT_UNARY_OPS(WEFT_KIND)};
-constexpr PointwiseKind binary_kinds[] = {WEFT_BINARY_OPS(WEFT_KIND)};
+constexpr PointwiseKind binary_kinds[] = {WEFT_BINARY_OPS(WEFT_KIND) WEFT_INTEGER_OPS(WEFT_KIND)};
 constexpr PointwiseKind ternary_kinds[] = {WEFT_TERNARY_OPS(WEFT_KIND)};
 #undef WEFT_KIND
 
@@ -81,7 +81,9 @@ void run(Entry& entry, const View& out, const View* const (&in)[N], Compute comp
 /// Raises DTypeError where the op has no kernel of that dtype.
 void check(const char* kernel, Accelerator& device, const View& typed, PointwiseKind kind) {
   const DType t = typed.layout.dtype;
-  const bool served = is_floating(t) || (t == DType::boolean ? serves_bool(kind) : serves_integers(kind));
+  const bool served = is_floating(t)        ? serves_floats(kind)
+                      : t == DType::boolean ? serves_bool(kind)
+                                            : serves_integers(kind);
   if (!served || is_storage_only(t)) unsupported(kernel, typed);
   require(device, compute_of(t), kernel, typed);
 }
