@@ -1,5 +1,6 @@
 #include "batch_norm.hpp"
 
+#include "../ops/channels.hpp"
 #include "layer-inl.hpp"
 
 namespace weft::nn {
@@ -9,7 +10,7 @@ namespace detail {
 template <class Self, NormOver over, int least, int most>
 ChannelNorm<Self, over, least, most>::ChannelNorm(int64_t channels, const BatchNormSettings& settings, Location where)
     : settings_(settings) {
-  check_size("nn::BatchNorm", "channels", channels, where);
+  check_size("nn::" + this->class_name(), "channels", channels, where);
   if (settings.affine) {
     weight = ones(channels, {}, where);
     bias = zeros(channels, {}, where);
@@ -34,7 +35,7 @@ template <class Self, NormOver over, int least, int most>
 Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location where) {
   if (x.dim() < least || x.dim() > most) {
     raise<ShapeError>(
-        {.op = "nn::BatchNorm",
+        {.op = ("nn::" + this->class_name()).c_str(),
          .problem = fmt::format("x {} has {} dimensions, not {} to {}", x.shape().text(), x.dim(), least, most)},
         where);
   }
@@ -82,6 +83,12 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, bool affine, 
 
 Tensor GroupNorm::forward(const Tensor& x, Location where) const {
   return group_norm(x, groups_, weight, bias, eps_, where);
+}
+
+LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k) {
+  set_function(
+      [=](const Tensor& x, bool, Location where) { return local_response_norm(x, size, alpha, beta, k, where); },
+      fmt::format("{}, alpha={}, beta={}, k={}", size, python_float(alpha), python_float(beta), python_float(k)));
 }
 
 }  // namespace weft::nn

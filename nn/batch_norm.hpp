@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "../ops/batch_norm.hpp"
-#include "containers.hpp"
+#include "function_layer.hpp"
 
 namespace weft::nn {
 
@@ -91,6 +91,11 @@ struct InstanceNorm3d : detail::ChannelNorm<InstanceNorm3d, detail::NormOver::in
                           BatchNormSettings settings = {.affine = false, .track_running_stats = false},
                           Location where = {})
       : ChannelNorm(channels, settings, where) {}
+};
+
+/// weft::local_response_norm.
+struct WEFT_API LocalResponseNorm : FunctionLayer<LocalResponseNorm> {
+  explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
 };
 
 }  // namespace weft::nn

@@ -25,15 +25,34 @@ inline std::string python_tuple(const Dims& sizes) {
   return sizes.size() == 1 ? fmt::format("({},)", sizes[0]) : fmt::format("({})", fmt::join(sizes, ", "));
 }
 
+// "2" for one size, else as python_tuple.
+inline std::string python_sizes(const Dims& sizes) {
+  return sizes.size() == 1 ? std::to_string(sizes[0]) : python_tuple(sizes);
+}
+
 // A double as Python writes it: "1e-05", "0.5", "1.0".
 inline std::string python_float(double value) {
   std::string text = fmt::format("{}", value);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
-inline void check_size(const char* layer, const char* what, int64_t size, Location where) {
-  if (size >= 0) return;
-  raise<ValueError>({.op = layer, .problem = fmt::format("{} is {}: sizes are not negative", what, size)}, where);
+inline std::string python_number(Scalar value) {
+  return value.is_floating() ? python_float(value.to<double>()) : std::to_string(value.to<int64_t>());
 }
+
+// "MaxPool2d"
+inline std::string name_for(const char* family, int dims) { return fmt::format("{}{}d", family, dims); }
+
+inline void check_size(const std::string& layer, const char* what, int64_t size, Location where) {
+  if (size >= 0) return;
+  raise<ValueError>({.op = layer.c_str(), .problem = fmt::format("{} is {}: sizes are not negative", what, size)},
+                    where);
+}
+
+// The definitions of a layer for one, two and three spatial dimensions.
+#define WEFT_FOR_DIMS(layer, ...)                      \
+  template struct layer<1 __VA_OPT__(, ) __VA_ARGS__>; \
+  template struct layer<2 __VA_OPT__(, ) __VA_ARGS__>; \
+  template struct layer<3 __VA_OPT__(, ) __VA_ARGS__>;
 
 }  // namespace weft::nn

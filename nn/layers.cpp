@@ -66,16 +66,4 @@ Tensor RMSNorm::forward(const Tensor& x, Location where) const {
   return rms_norm(x, shape_, weight, eps_, RmsCast::once, where);
 }
 
-Dropout::Dropout(double p, Location where) : p_(p) {
-  set_extra_repr(fmt::format("p={}, inplace=False", python_float(p)));
-  if (p >= 0 && p <= 1) return;
-  raise<ValueError>({.op = "nn::Dropout", .problem = fmt::format("p is {}: a probability lies in [0, 1]", p)}, where);
-}
-
-Tensor Dropout::forward(const Tensor& x, Location where) const { return dropout(x, p_, is_training(), nullptr, where); }
-
-GELU::GELU(Approximate approximate) : approximate_(approximate) {
-  set_extra_repr(approximate == Approximate::none ? "approximate='none'" : "approximate='tanh'");
-}
-
 }  // namespace weft::nn

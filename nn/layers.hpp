@@ -3,10 +3,10 @@
 #pragma once
 
 #include <optional>
-#include <type_traits>
 
+#include "activations.hpp"
 #include "containers.hpp"
-#include "../ops/pointwise.hpp"
+#include "dropout.hpp"
 
 namespace weft::nn {
 
@@ -68,39 +68,6 @@ class WEFT_API RMSNorm : public Layer<RMSNorm> {
  private:
   Dims shape_;
   std::optional<double> eps_;
-};
-
-/// In training zeroes each element with probability p and scales the rest by 1 / (1 - p); in evaluation x itself.
-/// Draws from the default generator of x's device. ValueError unless 0 <= p <= 1.
-class WEFT_API Dropout : public Layer<Dropout> {
- public:
-  explicit Dropout(double p = 0.5, Location where = {});
-  Tensor forward(const Tensor& x, Location where) const;
-
- private:
-  double p_;
-};
-
-// Activations as layers, for Sequential.
-struct ReLU : Layer<ReLU> {
-  Tensor forward(const Tensor& x, Location where) const { return relu(Operand(x, where)); }
-};
-struct SiLU : Layer<SiLU> {
-  Tensor forward(const Tensor& x, Location where) const { return silu(Operand(x, where)); }
-};
-struct Tanh : Layer<Tanh> {
-  Tensor forward(const Tensor& x, Location where) const { return tanh(Operand(x, where)); }
-};
-struct Sigmoid : Layer<Sigmoid> {
-  Tensor forward(const Tensor& x, Location where) const { return sigmoid(Operand(x, where)); }
-};
-class GELU : public Layer<GELU> {
- public:
-  explicit GELU(Approximate approximate = Approximate::none);
-  Tensor forward(const Tensor& x, Location where) const { return gelu(Operand(x, where), approximate_); }
-
- private:
-  Approximate approximate_;
 };
 
 }  // namespace weft::nn

@@ -181,6 +181,7 @@ std::string Module::next_name(std::string_view& names) {
 void Module::set_extra_repr(std::string text) { state_->extra_repr = std::move(text); }
 const std::string& Module::extra_repr() const { return state_->extra_repr; }
 
+void Module::set_class_name(std::string name) { state_->class_name = std::move(name); }
 std::string Module::class_name() const {
   return state_->class_name.empty() ? detail::short_name(*state_->type) : state_->class_name;
 }

@@ -217,6 +217,8 @@ class WEFT_API Module {
   }
   /// What `text` shows between the parentheses: "in_features=2, bias=True".
   void set_extra_repr(std::string text);
+  /// What `class_name` says in place of the name of the class.
+  void set_class_name(std::string name);
 
   /// Null for a module that never had a hook.
   const detail::ModuleHooks* hooks() const;

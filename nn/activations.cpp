@@ -1,0 +1,87 @@
+#include "activations.hpp"
+
+#include "../ops/create.hpp"
+#include "../ops/dropout.hpp"
+#include "../ops/softmax.hpp"
+#include "layer-inl.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+auto of(Tensor (*op)(const Operand& x)) {
+  return [op](const Tensor& x, bool, Location where) { return op(Operand(x, where)); };
+}
+auto of(Tensor (*op)(const Operand& x, const Operand& a), Scalar a) {
+  return [=](const Tensor& x, bool, Location where) { return op(Operand(x, where), Operand(a, where)); };
+}
+auto of(Tensor (*op)(const Operand& x, const Operand& a, const Operand& b), Scalar a, Scalar b) {
+  return [=](const Tensor& x, bool, Location where) {
+    return op(Operand(x, where), Operand(a, where), Operand(b, where));
+  };
+}
+
+}  // namespace
+
+ReLU::ReLU() { set_function(of(relu)); }
+ReLU6::ReLU6() { set_function(of(relu6)); }
+SELU::SELU() { set_function(of(selu)); }
+SiLU::SiLU() { set_function(of(silu)); }
+Mish::Mish() { set_function(of(mish)); }
+Tanh::Tanh() { set_function(of(tanh)); }
+Sigmoid::Sigmoid() { set_function(of(sigmoid)); }
+LogSigmoid::LogSigmoid() { set_function(of(logsigmoid)); }
+Hardsigmoid::Hardsigmoid() { set_function(of(hardsigmoid)); }
+Hardswish::Hardswish() { set_function(of(hardswish)); }
+Softsign::Softsign() { set_function(of(softsign)); }
+Tanhshrink::Tanhshrink() { set_function(of(tanhshrink)); }
+
+GELU::GELU(Approximate approximate) {
+  set_function([=](const Tensor& x, bool, Location where) { return gelu(Operand(x, where), approximate); },
+               approximate == Approximate::none ? "approximate='none'" : "approximate='tanh'");
+}
+ELU::ELU(double alpha) { set_function(of(elu, alpha), "alpha=" + python_float(alpha)); }
+CELU::CELU(double alpha) { set_function(of(celu, alpha), "alpha=" + python_float(alpha)); }
+LeakyReLU::LeakyReLU(double negative_slope) {
+  set_function(of(leaky_relu, negative_slope), "negative_slope=" + python_float(negative_slope));
+}
+Softplus::Softplus(double beta, double threshold) {
+  set_function([=](const Tensor& x, bool, Location where) { return softplus(Operand(x, where), beta, threshold); },
+               fmt::format("beta={}, threshold={}", python_float(beta), python_float(threshold)));
+}
+Softshrink::Softshrink(double lambd) { set_function(of(softshrink, lambd), python_float(lambd)); }
+Hardshrink::Hardshrink(double lambd) { set_function(of(hardshrink, lambd), python_float(lambd)); }
+Hardtanh::Hardtanh(double min_val, double max_val) {
+  set_function(of(hardtanh, min_val, max_val),
+               fmt::format("min_val={}, max_val={}", python_float(min_val), python_float(max_val)));
+}
+Threshold::Threshold(Scalar threshold, Scalar value) {
+  set_function(of(weft::threshold, threshold, value),
+               fmt::format("threshold={}, value={}", python_number(threshold), python_number(value)));
+}
+RReLU::RReLU(double lower, double upper) {
+  set_function(
+      [=](const Tensor& x, bool training, Location where) { return rrelu(x, lower, upper, training, nullptr, where); },
+      fmt::format("lower={}, upper={}", python_float(lower), python_float(upper)));
+}
+GLU::GLU(int dim) {
+  set_function([dim](const Tensor& x, bool, Location where) { return glu(Operand(x, where), dim); },
+               fmt::format("dim={}", dim));
+}
+Softmax::Softmax(int dim) {
+  set_function([dim](const Tensor& x, bool, Location where) { return softmax(x, dim, {}, where); },
+               fmt::format("dim={}", dim));
+}
+LogSoftmax::LogSoftmax(int dim) {
+  set_function([dim](const Tensor& x, bool, Location where) { return log_softmax(x, dim, {}, where); },
+               fmt::format("dim={}", dim));
+}
+
+PReLU::PReLU(int64_t num_parameters, double init, Location where) {
+  check_size("nn::PReLU", "num_parameters", num_parameters, where);
+  weight = full(num_parameters, init, {.dtype = DType::f32}, where);
+  register_parameter("weight", weight);
+  set_extra_repr(fmt::format("num_parameters={}", num_parameters));
+}
+
+}  // namespace weft::nn

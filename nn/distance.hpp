@@ -1,0 +1,31 @@
+// Similarities and distances as layers of two tensors.
+#pragma once
+
+#include "module.hpp"
+
+namespace weft::nn {
+
+/// weft::cosine_similarity along `dim`.
+class WEFT_API CosineSimilarity : public Layer<CosineSimilarity> {
+ public:
+  explicit CosineSimilarity(int dim = 1, double eps = 1e-8) : dim_(dim), eps_(eps) {}
+  Tensor forward(const Tensor& a, const Tensor& b, Location where) const;
+
+ private:
+  int dim_;
+  double eps_;
+};
+
+/// weft::pairwise_distance: the p-norm of a - b + eps along the last dimension.
+class WEFT_API PairwiseDistance : public Layer<PairwiseDistance> {
+ public:
+  explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false)
+      : p_(p), eps_(eps), keepdim_(keepdim) {}
+  Tensor forward(const Tensor& a, const Tensor& b, Location where) const;
+
+ private:
+  double p_, eps_;
+  bool keepdim_;
+};
+
+}  // namespace weft::nn

@@ -1,0 +1,31 @@
+// A layer that is one function of one tensor.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "module.hpp"
+
+namespace weft::nn {
+
+/// A layer without parameters that calls one function, which holds the layer's options. What a call raises is what that
+/// function raises.
+template <class Self>
+class FunctionLayer : public Layer<Self> {  // NOLINT(bugprone-crtp-constructor-accessibility): as Layer
+ public:
+  Tensor forward(const Tensor& x, Location where) const { return function_(x, this->is_training(), where); }
+
+ protected:
+  /// In a constructor: what a call computes. It prints as `name(options)`, without a name under that of its class.
+  void set_function(Callback<Tensor(const Tensor& x, bool training, Location where)> function, std::string options = {},
+                    std::string name = {}) {
+    function_ = std::move(function);
+    this->set_extra_repr(std::move(options));
+    if (!name.empty()) this->set_class_name(std::move(name));
+  }
+
+ private:
+  Callback<Tensor(const Tensor&, bool, Location)> function_;
+};
+
+}  // namespace weft::nn

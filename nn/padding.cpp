@@ -1,0 +1,49 @@
+#include "padding.hpp"
+
+#include "layer-inl.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+/// Two numbers for each of `dims` dimensions.
+Dims all_edges(const std::string& layer, const Dims& padding, int dims, Location where) {
+  if (padding.size() == 1) return Dims::filled(2 * dims, padding[0]);
+  if (padding.size() == 2 * dims) return padding;
+  raise<ValueError>(
+      {.op = ("nn::" + layer).c_str(),
+       .problem = fmt::format("padding {} has {} numbers, not 1 or {}", padding.text(), padding.size(), 2 * dims)},
+      where);
+}
+
+}  // namespace
+
+namespace detail {
+
+template <int dims, Padding mode>
+EdgePad<dims, mode>::EdgePad(const Dims& padding, Location where) {
+  constexpr const char* families[] = {"ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad"};
+  const std::string name = name_for(families[static_cast<int>(mode)], dims);
+  const Dims edges = all_edges(name, padding, dims, where);
+  this->set_function([edges](const Tensor& x, bool, Location call) { return pad(x, edges, mode, 0, call); },
+                     python_tuple(edges), name);
+}
+
+}  // namespace detail
+
+template <int dims>
+ConstantPad<dims>::ConstantPad(const Dims& padding, Scalar value, Location where) {
+  const std::string name = name_for("ConstantPad", dims);
+  const Dims edges = all_edges(name, padding, dims, where);
+  this->set_function(
+      [edges, value](const Tensor& x, bool, Location call) { return pad(x, edges, Padding::constant, value, call); },
+      fmt::format("padding={}, value={}", python_tuple(edges), python_number(value)), name);
+}
+
+WEFT_FOR_DIMS(ConstantPad)
+WEFT_FOR_DIMS(detail::EdgePad, Padding::constant)
+WEFT_FOR_DIMS(detail::EdgePad, Padding::reflect)
+WEFT_FOR_DIMS(detail::EdgePad, Padding::replicate)
+WEFT_FOR_DIMS(detail::EdgePad, Padding::circular)
+
+}  // namespace weft::nn

@@ -1,0 +1,55 @@
+// Pooling as layers: <weft/ops/pool.hpp> says what each computes, takes and raises. A list of sizes has one value for
+// each spatial dimension, or one for all.
+#pragma once
+
+#include "function_layer.hpp"
+#include "../ops/pool.hpp"
+
+namespace weft::nn {
+
+/// The largest element of each window.
+template <int dims>
+struct WEFT_API MaxPool : FunctionLayer<MaxPool<dims>> {
+  explicit MaxPool(const Dims& kernel_size, const MaxPoolOptions& options = {});
+};
+using MaxPool1d = MaxPool<1>;
+using MaxPool2d = MaxPool<2>;
+using MaxPool3d = MaxPool<3>;
+
+/// The mean of each window.
+template <int dims>
+struct WEFT_API AvgPool : FunctionLayer<AvgPool<dims>> {
+  explicit AvgPool(const Dims& kernel_size, const AveragePoolOptions& options = {});
+};
+using AvgPool1d = AvgPool<1>;
+using AvgPool2d = AvgPool<2>;
+using AvgPool3d = AvgPool<3>;
+
+/// sum(x^norm_type)^(1 / norm_type) of each window; without a stride windows lie side by side.
+template <int dims>
+struct WEFT_API LPPool : FunctionLayer<LPPool<dims>> {
+  LPPool(double norm_type, const Dims& kernel_size, const Dims& stride = {}, bool ceil_mode = false);
+};
+using LPPool1d = LPPool<1>;
+using LPPool2d = LPPool<2>;
+using LPPool3d = LPPool<3>;
+
+/// The means of output_size windows that cover x evenly.
+template <int dims>
+struct WEFT_API AdaptiveAvgPool : FunctionLayer<AdaptiveAvgPool<dims>> {
+  explicit AdaptiveAvgPool(const Dims& output_size);
+};
+using AdaptiveAvgPool1d = AdaptiveAvgPool<1>;
+using AdaptiveAvgPool2d = AdaptiveAvgPool<2>;
+using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
+
+/// The largest elements of output_size windows that cover x evenly.
+template <int dims>
+struct WEFT_API AdaptiveMaxPool : FunctionLayer<AdaptiveMaxPool<dims>> {
+  explicit AdaptiveMaxPool(const Dims& output_size);
+};
+using AdaptiveMaxPool1d = AdaptiveMaxPool<1>;
+using AdaptiveMaxPool2d = AdaptiveMaxPool<2>;
+using AdaptiveMaxPool3d = AdaptiveMaxPool<3>;
+
+}  // namespace weft::nn
