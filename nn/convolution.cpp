@@ -1,34 +1,36 @@
 #include "convolution.hpp"
 
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
+#include "../tensor/checked.hpp"
 #include "layer-inl.hpp"
 
 namespace weft::nn {
 
 namespace {
 
+template <class Options>
+constexpr bool transposed = std::is_same_v<Options, ConvTransposeOptions>;
+
 Dims for_each_dim(const Dims& given, int dims) { return given.size() == 1 ? Dims::filled(dims, given[0]) : given; }
 
-void check_sizes(const char* layer, int64_t in, int64_t out, const Dims& kernel, int dims, int64_t groups,
+[[noreturn]] void raise_value(const std::string& layer, std::string problem, Location where) {
+  raise<ValueError>({.op = layer.c_str(), .problem = std::move(problem)}, where);
+}
+
+void check_sizes(const std::string& layer, int64_t in, int64_t out, const Dims& kernel, int dims, int64_t groups,
                  Location where) {
   check_size(layer, "in", in, where);
   check_size(layer, "out", out, where);
   for (const int64_t size : kernel) check_size(layer, "kernel", size, where);
   if (kernel.size() != dims) {
-    raise<ValueError>({.op = layer, .problem = fmt::format("{} kernel sizes for {} dimensions", kernel.size(), dims)},
-                      where);
+    raise_value(layer, fmt::format("{} kernel sizes for {} dimensions", kernel.size(), dims), where);
   }
   if (groups < 1 || in % groups != 0 || out % groups != 0) {
-    raise<ValueError>(
-        {.op = layer, .problem = fmt::format("{} groups do not divide {} and {} channels", groups, in, out)}, where);
+    raise_value(layer, fmt::format("{} groups do not divide {} and {} channels", groups, in, out), where);
   }
-}
-
-Dims weight_shape(int64_t first, int64_t second, const Dims& kernel) {
-  Dims shape{first, second};
-  for (const int64_t size : kernel) shape.push_back(size);
-  return shape;
 }
 
 bool all_are(const Dims& sizes, int64_t value) {
@@ -36,79 +38,102 @@ bool all_are(const Dims& sizes, int64_t value) {
 }
 
 /// "1, 6, kernel_size=(5, 5), stride=(1, 1), padding=(2, 2)": what PyTorch prints.
-std::string options_text(int64_t in, int64_t out, const Dims& kernel, const Dims& stride, const std::string& padding,
-                         const Dims& dilation, const Dims& output_padding, int64_t groups, bool bias) {
-  const int dims = kernel.size();
-  std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", in, out, python_tuple(kernel),
-                                 python_tuple(for_each_dim(stride, dims)));
-  if (!padding.empty()) text += ", padding=" + padding;
-  if (!all_are(dilation, 1)) text += ", dilation=" + python_tuple(for_each_dim(dilation, dims));
-  if (!all_are(output_padding, 0)) text += ", output_padding=" + python_tuple(for_each_dim(output_padding, dims));
-  if (groups != 1) text += fmt::format(", groups={}", groups);
-  return bias ? text : text + ", bias=False";
+template <class Options>
+std::string options_text(int64_t in, int64_t out, const Dims& kernel, const Options& options) {
+  const auto each = [&](const Dims& sizes) { return python_tuple(for_each_dim(sizes, kernel.size())); };
+  std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", in, out, each(kernel), each(options.stride));
+  const ConvolutionPadding padding = options.padding;
+  if (padding.same) text += ", padding=same";
+  else if (!all_are(padding.sizes, 0)) text += ", padding=" + each(padding.sizes);
+  if (!all_are(options.dilation, 1)) text += ", dilation=" + each(options.dilation);
+  if constexpr (transposed<Options>) {
+    if (!all_are(options.output_padding, 0)) text += ", output_padding=" + each(options.output_padding);
+  }
+  if (options.groups != 1) text += fmt::format(", groups={}", options.groups);
+  if (!options.bias) text += ", bias=False";
+  if constexpr (!transposed<Options>) {
+    constexpr const char* names[] = {"zeros", "reflect", "replicate", "circular"};
+    const int mode = static_cast<int>(options.padding_mode);
+    if (mode != 0) text += fmt::format(", padding_mode={}", names[mode]);
+  }
+  return text;
 }
-std::string padding_text(const Dims& padding, int dims) {
-  return all_are(padding, 0) ? "" : python_tuple(for_each_dim(padding, dims));
+
+/// Where weft::pad makes the padding: as many elements as it puts around x, the last dimension first. Else empty.
+Dims edges_of(const std::string& layer, const ConvOptions& options, const Dims& kernel, Location where) {
+  if (options.padding.same && !all_are(options.stride, 1)) {
+    raise_value(layer, "padding \"same\" goes with a stride of 1 only", where);
+  }
+  if (options.padding_mode == Padding::constant) return {};
+  const int dims = kernel.size();
+  const Dims padding = for_each_dim(options.padding.sizes, dims), dilation = for_each_dim(options.dilation, dims);
+  if (padding.size() != dims || dilation.size() != dims) {
+    raise_value(layer,
+                fmt::format("{} paddings and {} dilations for {} dimensions", padding.size(), dilation.size(), dims),
+                where);
+  }
+  Dims edges;
+  for (int d = dims - 1; d >= 0; --d) {
+    check_size(layer, "padding", padding[d], where);
+    const Checked checked = Checked(std::max<int64_t>(kernel[d] - 1, 0)) * dilation[d];
+    if (!checked.fits()) raise_value(layer, fmt::format("a dilation of {} is too large", dilation[d]), where);
+    const int64_t reach = checked.value();
+    edges.push_back(options.padding.same ? reach / 2 : padding[d]);
+    edges.push_back(options.padding.same ? reach - reach / 2 : padding[d]);
+  }
+  return all_are(edges, 0) ? Dims() : edges;
+}
+
+ConvolutionOptions for_op(const ConvOptions& o) { return {o.stride, o.padding, o.dilation, o.groups}; }
+TransposedConvolutionOptions for_op(const ConvTransposeOptions& o) {
+  return {o.stride, o.padding, o.output_padding, o.groups, o.dilation};
 }
 
 }  // namespace
 
 namespace detail {
 
-template <class Self, int dims>
-Convolution<Self, dims>::Convolution(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options,
-                                     Location where)
-    : options_{options.stride, options.padding, options.dilation, options.groups} {
+template <class Self, int dims, class Options>
+Convolution<Self, dims, Options>::Convolution(int64_t in, int64_t out, const Dims& kernel, const Options& options,
+                                              Location where)
+    : options_(options) {
+  const std::string layer = "nn::" + this->class_name();
   const Dims sizes = for_each_dim(kernel, dims);
-  check_sizes("nn::Conv", in, out, sizes, dims, options.groups, where);
-  const Dims shape = weight_shape(out, in / options.groups, sizes);
-  const int64_t fan_in = out == 0 ? 0 : shape.product() / out;
+  check_sizes(layer, in, out, sizes, dims, options.groups, where);
+  this->set_extra_repr(options_text(in, out, sizes, options));
+  if constexpr (!transposed<Options>) {
+    edges_ = edges_of(layer, options, sizes, where);
+    if (!edges_.empty()) options_.padding = 0;
+  }
+  const int64_t first = transposed<Options> ? in : out, second = (transposed<Options> ? out : in) / options.groups;
+  Dims shape{first, second};
+  for (const int64_t size : sizes) shape.push_back(size);
+  const int64_t fan_in = first == 0 ? 0 : shape.product() / first;
   weight = uniform_by_width(shape, fan_in, where);
   if (options.bias) bias = uniform_by_width(out, fan_in, where);
   this->register_parameter("weight", weight);
   this->register_parameter("bias", bias);
-  const std::string padding = options.padding.same ? "same" : padding_text(options.padding.sizes, dims);
-  this->set_extra_repr(
-      options_text(in, out, sizes, options.stride, padding, options.dilation, 0, options.groups, options.bias));
 }
 
-template <class Self, int dims>
-Tensor Convolution<Self, dims>::forward(const Tensor& x, Location where) const {
-  if constexpr (dims == 1) return conv1d(x, weight, bias, options_, where);
-  else if constexpr (dims == 2) return conv2d(x, weight, bias, options_, where);
-  else return conv3d(x, weight, bias, options_, where);
-}
-
-template <class Self, int dims>
-TransposedConvolution<Self, dims>::TransposedConvolution(int64_t in, int64_t out, const Dims& kernel,
-                                                         const ConvTransposeOptions& options, Location where)
-    : options_{options.stride, options.padding, options.output_padding, options.groups, options.dilation} {
-  const Dims sizes = for_each_dim(kernel, dims);
-  check_sizes("nn::ConvTranspose", in, out, sizes, dims, options.groups, where);
-  const Dims shape = weight_shape(in, out / options.groups, sizes);
-  const int64_t fan_in = in == 0 ? 0 : shape.product() / in;
-  weight = uniform_by_width(shape, fan_in, where);
-  if (options.bias) bias = uniform_by_width(out, fan_in, where);
-  this->register_parameter("weight", weight);
-  this->register_parameter("bias", bias);
-  this->set_extra_repr(options_text(in, out, sizes, options.stride, padding_text(options.padding, dims),
-                                    options.dilation, options.output_padding, options.groups, options.bias));
-}
-
-template <class Self, int dims>
-Tensor TransposedConvolution<Self, dims>::forward(const Tensor& x, Location where) const {
-  if constexpr (dims == 1) return conv_transpose1d(x, weight, bias, options_, where);
-  else if constexpr (dims == 2) return conv_transpose2d(x, weight, bias, options_, where);
-  else return conv_transpose3d(x, weight, bias, options_, where);
+template <class Self, int dims, class Options>
+Tensor Convolution<Self, dims, Options>::forward(const Tensor& x, Location where) const {
+  if constexpr (transposed<Options>) {
+    const auto op = std::array{conv_transpose1d, conv_transpose2d, conv_transpose3d}[dims - 1];
+    return op(x, weight, bias, for_op(options_), where);
+  } else {
+    const auto op = std::array{conv1d, conv2d, conv3d}[dims - 1];
+    if (edges_.empty()) return op(x, weight, bias, for_op(options_), where);
+    return op(pad(x, edges_, options_.padding_mode, 0, where), weight, bias, for_op(options_), where);
+  }
 }
 
 }  // namespace detail
 
-template class detail::Convolution<Conv1d, 1>;
-template class detail::Convolution<Conv2d, 2>;
-template class detail::Convolution<Conv3d, 3>;
-template class detail::TransposedConvolution<ConvTranspose1d, 1>;
-template class detail::TransposedConvolution<ConvTranspose2d, 2>;
-template class detail::TransposedConvolution<ConvTranspose3d, 3>;
+template class detail::Convolution<Conv1d, 1, ConvOptions>;
+template class detail::Convolution<Conv2d, 2, ConvOptions>;
+template class detail::Convolution<Conv3d, 3, ConvOptions>;
+template class detail::Convolution<ConvTranspose1d, 1, ConvTransposeOptions>;
+template class detail::Convolution<ConvTranspose2d, 2, ConvTransposeOptions>;
+template class detail::Convolution<ConvTranspose3d, 3, ConvTransposeOptions>;
 
 }  // namespace weft::nn

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "../ops/convolution.hpp"
-#include "containers.hpp"
+#include "../ops/pad.hpp"
+#include "module.hpp"
 
 namespace weft::nn {
 
@@ -13,6 +14,8 @@ struct ConvOptions {
   Dims dilation = 1;
   int64_t groups = 1;
   bool bias = true;
+  /// What stands in the padding: zeros (`constant`), or elements of x, as weft::pad takes them.
+  Padding padding_mode = Padding::constant;
 };
 /// As of weft::conv_transpose2d.
 struct ConvTransposeOptions {
@@ -24,7 +27,8 @@ struct ConvTransposeOptions {
 
 namespace detail {
 
-template <class Self, int dims>
+/// A convolution where Options are ConvOptions, a transposed one where they are ConvTransposeOptions.
+template <class Self, int dims, class Options>
 class WEFT_API Convolution : public Layer<Self> {
  public:
   Tensor forward(const Tensor& x, Location where) const;
@@ -33,70 +37,57 @@ class WEFT_API Convolution : public Layer<Self> {
 
  private:
   friend Self;
-  Convolution(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options, Location where);
+  Convolution(int64_t in, int64_t out, const Dims& kernel, const Options& options, Location where);
 
-  ConvolutionOptions options_;
-};
-
-template <class Self, int dims>
-class WEFT_API TransposedConvolution : public Layer<Self> {
- public:
-  Tensor forward(const Tensor& x, Location where) const;
-
-  Parameter weight, bias;
-
- private:
-  friend Self;
-  TransposedConvolution(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options,
-                        Location where);
-
-  TransposedConvolutionOptions options_;
+  Options options_;
+  /// Of weft::pad, before the convolution; none where it pads with zeros itself.
+  Dims edges_;
 };
 
 }  // namespace detail
 
-// From `in` channels to `out`, with kernels of the sizes `kernel`. ValueError for negative sizes, and unless groups
-// divides both numbers of channels.
+// From `in` channels to `out`, with kernels of the sizes `kernel`. ValueError for negative sizes, unless groups divides
+// both numbers of channels, and for "same" with a stride.
 
 /// weft::conv1d with weight [out, in / groups, kernel] and bias [out].
-struct Conv1d : detail::Convolution<Conv1d, 1> {
+struct Conv1d : detail::Convolution<Conv1d, 1, ConvOptions> {
   Conv1d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv2d with weight [out, in / groups, kernel, kernel].
-struct Conv2d : detail::Convolution<Conv2d, 2> {
+struct Conv2d : detail::Convolution<Conv2d, 2, ConvOptions> {
   Conv2d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv3d.
-struct Conv3d : detail::Convolution<Conv3d, 3> {
+struct Conv3d : detail::Convolution<Conv3d, 3, ConvOptions> {
   Conv3d(int64_t in, int64_t out, const Dims& kernel, const ConvOptions& options = {}, Location where = {})
       : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv_transpose1d with weight [in, out / groups, kernel...] and bias [out].
-struct ConvTranspose1d : detail::TransposedConvolution<ConvTranspose1d, 1> {
+struct ConvTranspose1d : detail::Convolution<ConvTranspose1d, 1, ConvTransposeOptions> {
   ConvTranspose1d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
-      : TransposedConvolution(in, out, kernel, options, where) {}
+      : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv_transpose2d with weight [in, out / groups, kernel...] and bias [out].
-struct ConvTranspose2d : detail::TransposedConvolution<ConvTranspose2d, 2> {
+struct ConvTranspose2d : detail::Convolution<ConvTranspose2d, 2, ConvTransposeOptions> {
   ConvTranspose2d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
-      : TransposedConvolution(in, out, kernel, options, where) {}
+      : Convolution(in, out, kernel, options, where) {}
 };
 /// weft::conv_transpose3d with weight [in, out / groups, kernel...] and bias [out].
-struct ConvTranspose3d : detail::TransposedConvolution<ConvTranspose3d, 3> {
+struct ConvTranspose3d : detail::Convolution<ConvTranspose3d, 3, ConvTransposeOptions> {
   ConvTranspose3d(int64_t in, int64_t out, const Dims& kernel, const ConvTransposeOptions& options = {},
                   Location where = {})
-      : TransposedConvolution(in, out, kernel, options, where) {}
+      : Convolution(in, out, kernel, options, where) {}
 };
 
-extern template class detail::Convolution<Conv1d, 1>;
-extern template class detail::Convolution<Conv2d, 2>;
-extern template class detail::Convolution<Conv3d, 3>;
-extern template class detail::TransposedConvolution<ConvTranspose1d, 1>;
-extern template class detail::TransposedConvolution<ConvTranspose2d, 2>;
-extern template class detail::TransposedConvolution<ConvTranspose3d, 3>;
+extern template class detail::Convolution<Conv1d, 1, ConvOptions>;
+extern template class detail::Convolution<Conv2d, 2, ConvOptions>;
+extern template class detail::Convolution<Conv3d, 3, ConvOptions>;
+extern template class detail::Convolution<ConvTranspose1d, 1, ConvTransposeOptions>;
+extern template class detail::Convolution<ConvTranspose2d, 2, ConvTransposeOptions>;
+extern template class detail::Convolution<ConvTranspose3d, 3, ConvTransposeOptions>;
 
 }  // namespace weft::nn

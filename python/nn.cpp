@@ -265,6 +265,23 @@ Layer made(Arguments&&... arguments) {
   return {L(std::forward<Arguments>(arguments)..., here()), {}};
 }
 
+/// The layer for so many spatial dimensions.
+template <class One, class Two, class Three, class... Arguments>
+Layer made_for(size_t dims, const Arguments&... arguments) {
+  if (dims == 1) return made<One>(arguments...);
+  if (dims == 2) return made<Two>(arguments...);
+  return made<Three>(arguments...);
+}
+
+/// ValueError for another word; Python names the choices before.
+Padding padding_mode_of(std::string_view word) {
+  if (word == "zeros") return Padding::constant;
+  if (word == "reflect") return Padding::reflect;
+  if (word == "replicate") return Padding::replicate;
+  if (word == "circular") return Padding::circular;
+  throw_error(PyExc_ValueError, "there is no such padding_mode");
+}
+
 Dims dims_of(const std::vector<int64_t>& sizes) { return Dims(std::span<const int64_t>(sizes)); }
 
 void bind_layers(nb::module_& m) {
@@ -284,13 +301,15 @@ void bind_layers(nb::module_& m) {
       nb::arg("shape"), nb::arg("eps").none(), nb::arg("affine"));
   m.def("_dropout", [](double p) { return made<nn::Dropout>(p); });
   m.def("_conv", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, nb::object padding,
-                    const Sizes& dilation, int64_t groups, bool bias) {
-    nn::ConvOptions options{.stride = dims_of(stride), .dilation = dims_of(dilation), .groups = groups, .bias = bias};
+                    const Sizes& dilation, int64_t groups, bool bias, const std::string& padding_mode) {
+    nn::ConvOptions options{.stride = dims_of(stride),
+                            .dilation = dims_of(dilation),
+                            .groups = groups,
+                            .bias = bias,
+                            .padding_mode = padding_mode_of(padding_mode)};
     if (nb::isinstance<nb::str>(padding)) options.padding = ConvolutionPadding(nb::cast<std::string>(padding), here());
     else options.padding = dims_of(nb::cast<Sizes>(padding));
-    if (kernel.size() == 1) return made<nn::Conv1d>(in, out, dims_of(kernel), options);
-    if (kernel.size() == 2) return made<nn::Conv2d>(in, out, dims_of(kernel), options);
-    return made<nn::Conv3d>(in, out, dims_of(kernel), options);
+    return made_for<nn::Conv1d, nn::Conv2d, nn::Conv3d>(kernel.size(), in, out, dims_of(kernel), options);
   });
   m.def("_conv_transpose", [](int64_t in, int64_t out, const Sizes& kernel, const Sizes& stride, const Sizes& padding,
                               const Sizes& output_padding, int64_t groups, bool bias, const Sizes& dilation) {
@@ -300,16 +319,20 @@ void bind_layers(nb::module_& m) {
                                            .groups = groups,
                                            .bias = bias,
                                            .dilation = dims_of(dilation)};
-    if (kernel.size() == 1) return made<nn::ConvTranspose1d>(in, out, dims_of(kernel), options);
-    if (kernel.size() == 2) return made<nn::ConvTranspose2d>(in, out, dims_of(kernel), options);
-    return made<nn::ConvTranspose3d>(in, out, dims_of(kernel), options);
+    return made_for<nn::ConvTranspose1d, nn::ConvTranspose2d, nn::ConvTranspose3d>(kernel.size(), in, out,
+                                                                                   dims_of(kernel), options);
   });
   m.def(
-      "_batch_norm",
-      [](int64_t channels, double eps, std::optional<double> momentum, bool affine, bool track) {
-        return made<nn::BatchNorm2d>(channels, nn::BatchNormSettings{eps, momentum, affine, track});
+      "_channel_norm",
+      [](bool of_instances, size_t dims, int64_t channels, double eps, std::optional<double> momentum, bool affine,
+         bool track) {
+        const nn::BatchNormSettings settings{eps, momentum, affine, track};
+        return of_instances
+                   ? made_for<nn::InstanceNorm1d, nn::InstanceNorm2d, nn::InstanceNorm3d>(dims, channels, settings)
+                   : made_for<nn::BatchNorm1d, nn::BatchNorm2d, nn::BatchNorm3d>(dims, channels, settings);
       },
-      nb::arg("channels"), nb::arg("eps"), nb::arg("momentum").none(), nb::arg("affine"), nb::arg("track"));
+      nb::arg("of_instances"), nb::arg("dims"), nb::arg("channels"), nb::arg("eps"), nb::arg("momentum").none(),
+      nb::arg("affine"), nb::arg("track"));
   m.def("_group_norm", [](int64_t groups, int64_t channels, double eps, bool affine) {
     return made<nn::GroupNorm>(groups, channels, eps, affine);
   });

@@ -6,6 +6,8 @@
 
 #include <weft/weft.hpp>
 
+#include "../message_of.hpp"
+
 namespace weft {
 namespace {
 
@@ -31,6 +33,52 @@ TEST(ConvolutionLayer, HasPyTorchsShapesFirstValuesAndText) {
   EXPECT_THROW(nn::Conv2d(3, 4, 3, {.groups = 2}), ValueError);
   EXPECT_THROW(nn::Conv2d(-1, 4, 3), ValueError);
   EXPECT_THROW(nn::Conv2d(1, 4, {3, 3, 3}), ValueError);
+}
+
+TEST(ConvolutionLayer, PaddingModePrintsAsInPyTorch) {
+  EXPECT_EQ(printed(nn::Conv2d(1, 2, 3, {.padding = 1, .padding_mode = Padding::reflect})),
+            "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), padding_mode=reflect)");
+  EXPECT_EQ(printed(nn::Conv1d(2, 2, 3, {.padding = "same", .bias = false, .padding_mode = Padding::circular})),
+            "Conv1d(2, 2, kernel_size=(3,), stride=(1,), padding=same, bias=False, padding_mode=circular)");
+  EXPECT_EQ(printed(nn::Conv3d(1, 1, 3, {.padding = 1, .dilation = 2, .padding_mode = Padding::replicate})),
+            "Conv3d(1, 1, kernel_size=(3, 3, 3), stride=(1, 1, 1), padding=(1, 1, 1), dilation=(2, 2, 2), "
+            "padding_mode=replicate)");
+}
+
+TEST(ConvolutionLayer, PaddingModeIsThatOfPad) {
+  const Tensor image = randn({2, 2, 4, 5}), line = randn({2, 6}), volume = randn({1, 2, 3, 3, 3});
+  for (const Padding mode : {Padding::reflect, Padding::replicate, Padding::circular}) {
+    const nn::Conv2d strided(2, 4, 3, {.stride = 2, .padding = {2, 1}, .groups = 2, .padding_mode = mode});
+    EXPECT_TRUE(equal(strided(image), conv2d(pad(image, {1, 1, 2, 2}, mode), strided.weight, strided.bias,
+                                             {.stride = 2, .groups = 2})));
+    const nn::Conv1d same(2, 3, 4, {.padding = "same", .padding_mode = mode});
+    EXPECT_TRUE(equal(same(line), conv1d(pad(line, {1, 2}, mode), same.weight, same.bias)));
+    const nn::Conv3d valid(2, 1, 2, {.padding = "valid", .padding_mode = mode});
+    EXPECT_TRUE(equal(valid(volume), conv3d(volume, valid.weight, valid.bias)));
+    const nn::Conv3d around(2, 1, 2, {.padding = 1, .padding_mode = mode});
+    EXPECT_TRUE(equal(around(volume), conv3d(pad(volume, {1, 1, 1, 1, 1, 1}, mode), around.weight, around.bias)));
+  }
+}
+
+TEST(ConvolutionLayer, OptionsThatDoNotGoTogetherAreRefusedAtOnce) {
+  EXPECT_THROW(nn::Conv2d(1, 1, 3, {.stride = 2, .padding = "same"}), ValueError);
+  EXPECT_THROW(nn::Conv2d(1, 1, 3, {.padding = -1, .padding_mode = Padding::reflect}), ValueError);
+  EXPECT_THROW(nn::Conv2d(1, 1, 3, {.padding = {1, 1, 1}, .padding_mode = Padding::reflect}), ValueError);
+  EXPECT_THROW(nn::Conv1d(1, 1, 3, {.padding = "same", .dilation = INT64_MAX, .padding_mode = Padding::circular}),
+               ValueError);
+}
+
+TEST(ConvolutionLayer, ErrorsNameTheClassThatWasWritten) {
+  const auto named = [](auto make, const char* name) {
+    const std::string message = message_of<ValueError>(make);
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  };
+  named([] { nn::Conv1d(-1, 1, 3); }, "nn::Conv1d");
+  named([] { nn::ConvTranspose3d(3, 4, 3, {.groups = 2}); }, "nn::ConvTranspose3d");
+  named([] { nn::InstanceNorm2d(-1); }, "nn::InstanceNorm2d");
+  named([] { nn::BatchNorm1d(-1); }, "nn::BatchNorm1d");
+  const std::string message = message_of<ShapeError>([] { nn::InstanceNorm3d(3)(ones({3, 3})); });
+  EXPECT_NE(message.find("nn::InstanceNorm3d"), std::string::npos) << message;
 }
 
 TEST(ConvolutionLayer, AnErrorNamesTheLineOfTheCall) {
@@ -90,6 +138,13 @@ TEST(GroupNormLayer, NormalisesGroupsOfChannels) {
   nn::InstanceNorm2d instance(4);
   EXPECT_TRUE(instance.parameters().empty());
   EXPECT_EQ(instance(randn({4, 5, 5})).shape(), Dims({4, 5, 5}));
+}
+
+TEST(LocalResponseNormLayer, PrintsAndNormalisesAsPyTorchs) {
+  const Tensor x = tensor<double>({-4, 3, -1, 6, 2, -2, 5, 1}, f64).view({1, 2, 2, 2});
+  EXPECT_EQ(printed(nn::LocalResponseNorm(2)), "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)");
+  EXPECT_TRUE(equal(nn::LocalResponseNorm(2)(x), local_response_norm(x, 2)));
+  EXPECT_NEAR(nn::LocalResponseNorm(2)(x).flatten()[4].item<double>(), 1.998501311298, 1e-11);
 }
 
 }  // namespace

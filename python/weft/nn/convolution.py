@@ -18,19 +18,38 @@ class _Convolution(_Layer):
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
-        if padding_mode != "zeros":
-            raise NotImplementedError(f"{type(self).__name__}(): 'padding_mode' is 'zeros' alone; pad the input before")
+        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode' must be 'zeros', 'reflect', 'replicate' or "
+                             f"'circular', not {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, dilation)]
         self.kernel_size, self.stride, self.dilation = sizes
         self.padding = padding if isinstance(padding, str) else _each(padding, self.dims)
         super().__init__(_core._conv(in_channels, out_channels, self.kernel_size, self.stride, self.padding,
-                                     self.dilation, groups, bias), device, dtype)
+                                     self.dilation, groups, bias, padding_mode), device, dtype)
         if not bias:
             self.bias = None
 
+    def _edges(self):
+        """The padding as F.pad takes it: the last dimension first; of 'same' the high side has the odd one."""
+        edges = []
+        for d in reversed(range(self.dims)):
+            if self.padding == "same":
+                reach = self.dilation[d] * (self.kernel_size[d] - 1)
+                edges += [reach // 2, reach - reach // 2]
+            else:
+                edges += [0, 0] if self.padding == "valid" else [self.padding[d]] * 2
+        return edges
+
     def forward(self, input):
-        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._edges(), self.padding_mode), 0
+        return type(self).function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def extra_repr(self):
+        text = super().extra_repr()  # C++ has no word for a padding of 0
+        return text if self.padding != "valid" else text.replace(shown := f"stride={self.stride}", shown + ", padding=valid")
 
 
 class Conv1d(_Convolution):
@@ -55,7 +74,7 @@ class _TransposedConvolution(_Layer):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
                  dilation=1, padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
-            raise ValueError(f"{type(self).__name__}(): 'padding_mode' is 'zeros' alone")
+            raise ValueError(f"{type(self).__name__}(): argument 'padding_mode' must be 'zeros', not {padding_mode!r}")
         self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
         sizes = [_each(value, self.dims) for value in (kernel_size, stride, padding, output_padding, dilation)]
         self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation = sizes
@@ -91,10 +110,11 @@ class ConvTranspose3d(_TransposedConvolution):
 
 
 class _ChannelNorm(_Layer):
-    ranks = ()
+    ranks, of_instances = (), False
 
     def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype):
-        super().__init__(_core._batch_norm(num_features, eps, momentum, affine, track_running_stats), device, dtype)
+        super().__init__(_core._channel_norm(self.of_instances, self.ranks[-1] - 2, num_features, eps, momentum, affine,
+                                             track_running_stats), device, dtype)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         if not affine:
@@ -142,6 +162,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class _InstanceNorm(_ChannelNorm):
+    of_instances = True
+
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
                  dtype=None):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)

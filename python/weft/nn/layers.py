@@ -132,6 +132,9 @@ class Flatten(Module):
     def forward(self, input):
         return input.flatten(self.start_dim, self.end_dim)
 
+    def extra_repr(self):
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
 
 class Unflatten(Module):
     """Dimension dim as several."""
@@ -143,6 +146,9 @@ class Unflatten(Module):
     def forward(self, input):
         return input.unflatten(self.dim, self.unflattened_size)
 
+    def extra_repr(self):
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
 
 class Softmax(Module):
     def __init__(self, dim=None):
@@ -151,6 +157,9 @@ class Softmax(Module):
 
     def forward(self, input):
         return F.softmax(input, self.dim)
+
+    def extra_repr(self):
+        return f"dim={self.dim}"
 
 
 class LogSoftmax(Softmax):
@@ -174,7 +183,10 @@ class PReLU(Module):
 
 
 class _Activation(Module):
-    """A function of one tensor; its options are attributes."""
+    """A function of one tensor; its options are attributes. `shown` are those that it prints, `bare` those without a
+    name."""
+
+    shown, bare = None, ("lambd",)
 
     def __init__(self, *values, **options):
         super().__init__()
@@ -197,8 +209,9 @@ class _Activation(Module):
         return type(self).function(input, **options)
 
     def extra_repr(self):
-        shown = [f"{key}={getattr(self, key)!r}" for key in type(self).options if key != "inplace"]
-        return ", ".join(shown + ["inplace=True"] * bool(getattr(self, "inplace", False)))
+        keys = [key for key in self.options if key not in ("inplace", "return_indices")] if self.shown is None else self.shown
+        texts = [repr(getattr(self, key)) if key in self.bare else f"{key}={getattr(self, key)!r}" for key in keys]
+        return ", ".join(texts + ["inplace=True"] * (self.shown is None and bool(getattr(self, "inplace", False))))
 
 
 _inplace = {"inplace": False}
@@ -218,6 +231,7 @@ for _name, (_function, _options) in {
         "function": staticmethod(getattr(F, _function)), "options": _options, "__module__": __name__,
         "__doc__": getattr(F, _function).__doc__})
     __all__.append(_name)
+Hardswish.shown = ()  # noqa: F821
 
 
 class _Loss(Module):

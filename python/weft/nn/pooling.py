@@ -17,10 +17,36 @@ class _Options(_Activation):
             self.stride = self.kernel_size
 
 
-class _Unpool(_Options):
+class _LPPool(_Activation):
+    """Keeps a stride of None, as PyTorch does; the function takes it for kernel_size."""
+
+
+class _Tuples(_Options):
+    """Keeps its sizes as tuples of `dims` numbers."""
+
+    def __init__(self, *values, **options):
+        super().__init__(*values, **options)
+        for key in ("kernel_size", "stride", "padding"):
+            value = getattr(self, key)
+            setattr(self, key, (value,) * self.dims if isinstance(value, int) else tuple(value))
+
+
+class _Unpool(_Tuples):
     def forward(self, input, indices, output_size=None):
         options = {key: getattr(self, key) for key in self.options}
         return type(self).function(input, indices, output_size=output_size, **options)
+
+
+class _Upsample(_Options):
+    def __init__(self, *values, **options):
+        super().__init__(*values, **options)
+        factor = self.scale_factor
+        if factor is not None:
+            self.scale_factor = tuple(map(float, factor)) if isinstance(factor, (tuple, list)) else float(factor)
+
+    def extra_repr(self):
+        size = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
+        return f"{size}, mode={self.mode!r}"
 
 
 class _Random(_Options):
@@ -36,34 +62,36 @@ class _Random(_Options):
         return type(self).function(input, training=self.training, **options)
 
 
-def _layer(base, name, function, **options):
+def _layer(base, name, function, *, look={}, **options):
     globals()[name] = type(name, (base,), {
-        "function": staticmethod(getattr(F, function)), "options": options, "__module__": __name__,
+        **look, "function": staticmethod(getattr(F, function)), "options": options, "__module__": __name__,
         "__doc__": getattr(F, function).__doc__})
     __all__.append(name)
 
 
-for _n in ("1d", "2d", "3d"):
+_dropout = {"shown": ("p", "inplace")}
+for _dims, _n in enumerate(("1d", "2d", "3d"), 1):
     _divisor = {} if _n == "1d" else {"divisor_override": None}
     _layer(_Options, "MaxPool" + _n, "max_pool" + _n, kernel_size=..., stride=None, padding=0, dilation=1,
            return_indices=False, ceil_mode=False)
-    _layer(_Options, "AvgPool" + _n, "avg_pool" + _n, kernel_size=..., stride=None, padding=0, ceil_mode=False,
-           count_include_pad=True, **_divisor)
-    _layer(_Options, "LPPool" + _n, "lp_pool" + _n, norm_type=..., kernel_size=..., stride=None, ceil_mode=False)
+    _layer(_Tuples if _n == "1d" else _Options, "AvgPool" + _n, "avg_pool" + _n,
+           look={"dims": _dims, "shown": ("kernel_size", "stride", "padding")}, kernel_size=..., stride=None, padding=0,
+           ceil_mode=False, count_include_pad=True, **_divisor)
+    _layer(_LPPool, "LPPool" + _n, "lp_pool" + _n, norm_type=..., kernel_size=..., stride=None, ceil_mode=False)
     _layer(_Options, "AdaptiveAvgPool" + _n, "adaptive_avg_pool" + _n, output_size=...)
     _layer(_Options, "AdaptiveMaxPool" + _n, "adaptive_max_pool" + _n, output_size=..., return_indices=False)
-    _layer(_Unpool, "MaxUnpool" + _n, "max_unpool" + _n, kernel_size=..., stride=None, padding=0)
+    _layer(_Unpool, "MaxUnpool" + _n, "max_unpool" + _n, look={"dims": _dims}, kernel_size=..., stride=None, padding=0)
     if _n != "1d":
-        _layer(_Options, "FractionalMaxPool" + _n, "fractional_max_pool" + _n, kernel_size=..., output_size=None,
-               output_ratio=None, return_indices=False, _random_samples=None)
-    _layer(_Random, "Dropout" + _n, "dropout" + _n, p=0.5, inplace=False)
-_layer(_Random, "AlphaDropout", "alpha_dropout", p=0.5, inplace=False)
-_layer(_Random, "FeatureAlphaDropout", "feature_alpha_dropout", p=0.5, inplace=False)
+        _layer(_Options, "FractionalMaxPool" + _n, "fractional_max_pool" + _n, look={"shown": ()}, kernel_size=...,
+               output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
+    _layer(_Random, "Dropout" + _n, "dropout" + _n, look=_dropout, p=0.5, inplace=False)
+_layer(_Random, "AlphaDropout", "alpha_dropout", look=_dropout, p=0.5, inplace=False)
+_layer(_Random, "FeatureAlphaDropout", "feature_alpha_dropout", look=_dropout, p=0.5, inplace=False)
 _layer(_Random, "RReLU", "rrelu", lower=1 / 8, upper=1 / 3, inplace=False)
 _layer(_Options, "Unfold", "unfold", kernel_size=..., dilation=1, padding=0, stride=1)
 _layer(_Options, "Fold", "fold", output_size=..., kernel_size=..., dilation=1, padding=0, stride=1)
-_layer(_Options, "LocalResponseNorm", "local_response_norm", size=..., alpha=1e-4, beta=0.75, k=1.0)
-_layer(_Options, "Upsample", "interpolate", size=None, scale_factor=None, mode="nearest", align_corners=None,
+_layer(_Options, "LocalResponseNorm", "local_response_norm", look={"bare": ("size",)}, size=..., alpha=1e-4, beta=0.75, k=1.0)
+_layer(_Upsample, "Upsample", "interpolate", size=None, scale_factor=None, mode="nearest", align_corners=None,
        recompute_scale_factor=None)
 
 
@@ -120,4 +148,4 @@ class EmbeddingBag(Module):
         return ", ".join(shown)
 
 
-del _n, _divisor
+del _n, _dims, _divisor, _dropout
