@@ -185,7 +185,7 @@ def test_functions_of_the_module_survive_strange_objects(tmp_path, monkeypatch):
     for name in dir(weft._core):
         function = getattr(weft._core, name)
         if not callable(function) or name.startswith("__") or isinstance(function, type) or name in (
-                "set_memory_limit", "_set_grad_mode"):
+                "set_memory_limit", "_set_grad_mode", "_pass_over_files_in"):  # what they set outlives the test
             continue
         for s in strange:
             for arguments in ((), (s,), (s, s), (weft.ones(1), s), ([weft.ones(1)], s)):
