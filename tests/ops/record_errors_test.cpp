@@ -117,7 +117,8 @@ std::vector<std::string> answers_of(const OpRecord& record) {
       lines.push_back(bad.what + ": " + said);
       const Tensors after = tensors_in(bad.values);
       for (size_t i = 0; i < after.size(); ++i) {
-        if (is_on_cpu(after[i])) EXPECT_TRUE(same(after[i], before[i])) << bad.what << " changed an argument";
+        if (!is_on_cpu(after[i])) continue;
+        EXPECT_TRUE(same(after[i], before[i])) << bad.what << " changed an argument";
       }
     }
   }
