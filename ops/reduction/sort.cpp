@@ -11,31 +11,46 @@ namespace weft {
 
 namespace {
 
-// Each element's gradient back to its place.
+// Each element's gradient back to its place in a tensor of `shape`.
 struct SortBackward {
   Saved order;
+  Dims shape;
   int dim;
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor& at = order.get(self);
-    return scatter(zeros_like(g), dim, at, g);
+    return scatter(zeros(shape, {g.dtype(), g.device()}), dim, at, g);
   }
 };
 
-ValuesAndIndices sorted_lines(const Tensor& x, int dim, bool descending) {
-  const int along = wrap_dim(dim, checked(x).dim());
-  ValuesAndIndices out{make(x.sizes(), x.dtype(), x.device()), make(x.sizes(), DType::i64, x.device())};
-  if (x.numel() != 0) {
-    WEFT_KERNEL(sort, x)
-    (at_least_1d(out.values.raw_view()), at_least_1d(out.indices.raw_view()), at_least_1d(x.raw_view()), along,
-     descending);
+// Tensors of values and indices for `count` elements of each line.
+ValuesAndIndices places_for(const Tensor& x, int dim, int64_t count) {
+  Dims shape = x.shape();
+  if (x.dim() != 0) shape[dim] = count;
+  return {make(shape, x.dtype(), x.device()), make(shape, DType::i64, x.device())};
+}
+
+void run_sort(const ValuesAndIndices& out, const Tensor& x, int dim, bool descending) {
+  if (out.values.numel() == 0) return;
+  WEFT_KERNEL(sort, x)
+  (at_least_1d(out.values.raw_view()), at_least_1d(out.indices.raw_view()), at_least_1d(x.raw_view()), dim, descending);
+}
+
+// The first `count` elements of each sorted line; the CPU's kernel finds them without sorting the rest.
+ValuesAndIndices first_of_lines(const Tensor& x, int along, int64_t count, bool descending) {
+  const int64_t n = size_along(x, along);
+  ValuesAndIndices out = places_for(x, along, x.device().is_cpu() ? count : n);
+  run_sort(out, x, along, descending);
+  if (out.values.dim() != 0 && out.values.size(along) != count) {
+    out.values = out.values.narrow(along, 0, count).contiguous();
+    out.indices = out.indices.narrow(along, 0, count).contiguous();
   }
-  if (should_record(x)) record(out.values, SortBackward{Saved(out.indices), along}, x);
+  if (should_record(x)) record(out.values, SortBackward{Saved(out.indices), x.shape(), along}, x);
   return out;
 }
 
-ValuesAndIndices unrecorded_sort(const Tensor& x, int dim, bool descending = false) {
-  const NoGradGuard unrecorded;
-  return sorted_lines(x, dim, descending);
+ValuesAndIndices sorted_lines(const Tensor& x, int dim, bool descending) {
+  const int along = wrap_dim(dim, checked(x).dim());
+  return first_of_lines(x, along, size_along(x, along), descending);
 }
 
 void check_line(const Tensor& x, int dim) {
@@ -196,7 +211,8 @@ ValuesAndIndices sort(const Tensor& x, int dim, bool descending, Location where)
 }
 Tensor argsort(const Tensor& x, int dim, bool descending, Location where) {
   const CallScope call("argsort", where);
-  return unrecorded_sort(x, dim, descending).indices;
+  const NoGradGuard unrecorded;
+  return sorted_lines(x, dim, descending).indices;
 }
 Tensor msort(const Tensor& x, Location where) {
   const CallScope call("msort", where);
@@ -207,18 +223,20 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int dim, bool largest, Locatio
   const CallScope call("topk", where);
   const int along = wrap_dim(dim, checked(x).dim());
   check_rank(k, 0, size_along(x, along));
-  const Tensor lines = with_a_dim(x);
-  const Tensor index = unrecorded_sort(lines, along, largest).indices.narrow(along, 0, k).contiguous();
-  const Tensor values = gather(lines, along, index);
-  if (x.dim() != 0 || k == 0) return {values, index};
-  return {values.reshape({}), index.reshape({})};
+  ValuesAndIndices out = first_of_lines(with_a_dim(x), along, k, largest);
+  if (x.dim() != 0 || k == 0) return out;
+  return {out.values.reshape({}), out.indices.reshape({})};
 }
 
 ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int dim, bool keepdim, Location where) {
   const CallScope call("kthvalue", where);
   const int along = wrap_dim(dim, checked(x).dim());
   check_rank(k, 1, size_along(x, along));
-  Tensor index = unrecorded_sort(x, along).indices;
+  Tensor index;
+  {
+    const NoGradGuard unrecorded;
+    index = first_of_lines(x, along, k, false).indices;
+  }
   if (x.dim() != 0) index = index.narrow(along, k - 1, 1).contiguous();
   return chosen(x, along, index, keepdim);
 }

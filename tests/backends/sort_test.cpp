@@ -100,6 +100,43 @@ TEST(Sort, FarApartWholeNumbers) {
   }
 }
 
+TEST(Sort, ShorterResultsGetTheFirstOfEachLine) {
+  for (const DType dtype : ordered_types) {
+    for (const int64_t n : {7, 70, 300, 5000}) {
+      for (const ArrayShape& shape : layouts_of({2, n})) {
+        const HostArray x = numbers(dtype, shape, 8);
+        HostArray all(dtype, {.sizes = {2, n}}), order(i64, {.sizes = {2, n}});
+        for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{5}, n / 4, n - 1}) {
+          const bool descending = count % 2 == 0;
+          cpu::sort(all.view, order.view, x.view, 1, descending);
+          HostArray some(dtype, {.sizes = {2, count}}), some_order(i64, {.sizes = {2, count}}),
+              alone(i64, {.sizes = {2, count}});
+          cpu::sort(some.view, some_order.view, x.view, 1, descending);
+          cpu::sort(HostArray().view, alone.view, x.view, 1, descending);
+          for (int64_t i = 0; i < 2 * count; ++i) {
+            const int64_t at = i / count * n + i % count;
+            ASSERT_EQ(some_order.get(i), order.get(at)) << name(dtype) << " " << n << " " << count;
+            ASSERT_EQ(alone.get(i), order.get(at));
+            ASSERT_EQ(memcmp(some.at(i), all.at(at), static_cast<size_t>(itemsize(dtype))), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Sort, FirstOfALineOfEqualOrOrderedElements) {
+  for (const int way : {0, 1, -1}) {
+    HostArray x(f32, {.sizes = {3000}}), some(f32, {.sizes = {10}}), order(i64, {.sizes = {10}});
+    for (int64_t i = 0; i < 3000; ++i) x.set(i, static_cast<double>(way * i));
+    for (const bool descending : {false, true}) {
+      cpu::sort(some.view, order.view, x.view, 0, descending);
+      const bool from_end = way != 0 && (way > 0) == descending;
+      for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(order.get(i), static_cast<double>(from_end ? 2999 - i : i));
+    }
+  }
+}
+
 TEST(Sort, InPlaceAndOneOfTheResults) {
   for (const int64_t n : {10, 5000}) {
     const HostArray x = numbers(f32, {.sizes = {n}}, 4);

@@ -53,6 +53,28 @@ TEST(Topk, TakesTheFirstOfEqualElements) {
   expect_values(topk(doubles({1, nan, 3}), 2).values, {nan, 3});
 }
 
+TEST(Topk, AgreesWithASortOfTheWholeLine) {
+  for (const int64_t n : {40, 700}) {
+    const Tensor x = spread({3, n, 2}, 4);
+    for (const bool largest : {false, true}) {
+      const auto [values_, places] = sort(x, 1, largest);
+      for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{20}, n}) {
+        const auto [some, at] = topk(x, k, 1, largest);
+        expect_values(some, values(values_.narrow(1, 0, k)));
+        expect_values(at, values(places.narrow(1, 0, k)));
+      }
+    }
+    expect_values(kthvalue(x, 9, 1).values, values(sort(x, 1).values.select(1, 8)));
+  }
+}
+
+TEST(Topk, SendsTheGradientToTheChosenElements) {
+  const Tensor x = doubles({1, 4, 2, 3}).requires_grad_();
+  (topk(x, 2).values * doubles({10, 20})).sum().backward();
+  expect_values(x.grad(), {0, 10, 0, 20});
+  expect_gradients([](Inputs in) { return square(topk(in[0], 2, 0, false).values); }, {leaf({5, 2})});
+}
+
 TEST(Mode, IsTheSmallestOfTheMostFrequentAndItsLastIndex) {
   const auto [values, places] = mode(doubles({2, 1, 3, 1, 2}));
   EXPECT_EQ(values.item<double>(), 1);

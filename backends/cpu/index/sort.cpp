@@ -1,5 +1,6 @@
 // Sorted lines, and places in them. A line becomes pairs of key and position, which are sorted by radix; long lines by
-// blocks in parallel that are merged. A stable order is unique, so threads do not change it.
+// blocks in parallel that are merged. Of a line whose first few are wanted, only the keys that may be among these are
+// sorted. A stable order is unique, so threads do not change it.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "sort_keys.hpp"
+#include "sort_loops.hpp"
 #include "../thread_pool.hpp"
 #include "../../../tensor/threads.hpp"
 
@@ -29,24 +31,34 @@ void insertion_sort(E* entries, int64_t n) {
   }
 }
 
-/// Sorts by the low `digits` bytes of the keys; `spare` has room for n more.
-template <class E>
-void radix_sort(E* entries, E* spare, int64_t n, int digits) {
-  if (n <= 40) return insertion_sort(entries, n);
-  int64_t counts[8][256];
-  memset(counts, 0, sizeof(counts[0]) * static_cast<size_t>(digits));
+template <int width, class E>
+void radix_passes(E* entries, E* spare, int64_t n, int bits) {
+  constexpr int buckets = 1 << width, mask = buckets - 1, most = (64 + width - 1) / width;
+  uint32_t counts[most][buckets];
+  const int passes = (bits + width - 1) / width;
+  memset(counts, 0, sizeof(counts[0]) * static_cast<size_t>(passes));
   for (int64_t i = 0; i < n; ++i) {
-    for (int d = 0; d < digits; ++d) ++counts[d][entries[i].key >> (8 * d) & 255];
+    for (int p = 0; p < passes; ++p) ++counts[p][entries[i].key >> (width * p) & mask];
   }
   E *from = entries, *to = spare;
-  for (int d = 0; d < digits; ++d) {
-    if (counts[d][from->key >> (8 * d) & 255] == n) continue;
-    int64_t next = 0;
-    for (int64_t& count : counts[d]) next += std::exchange(count, next);
-    for (int64_t i = 0; i < n; ++i) to[counts[d][from[i].key >> (8 * d) & 255]++] = from[i];
+  for (int p = 0; p < passes; ++p) {
+    const int shift = width * p;
+    if (counts[p][from->key >> shift & mask] == static_cast<uint64_t>(n)) continue;
+    uint32_t next = 0;
+    for (uint32_t& count : counts[p]) next += std::exchange(count, next);
+    for (int64_t i = 0; i < n; ++i) to[counts[p][from[i].key >> shift & mask]++] = from[i];
     std::swap(from, to);
   }
-  if (from != entries) memcpy(entries, from, static_cast<size_t>(n) * sizeof(E));
+  if (from != entries) memcpy(static_cast<void*>(entries), from, static_cast<size_t>(n) * sizeof(E));
+}
+
+/// Sorts fewer than 2^32 entries by the low `bits` of the keys; `spare` has room for n more.
+template <class E>
+void radix_sort(E* entries, E* spare, int64_t n, int bits) {
+  constexpr int64_t few = 40, many = 1024, most = 65536;  // between these counts of 11 bits pay off
+  if (n <= few) return insertion_sort(entries, n);
+  if (n >= many && n <= most && (bits + 10) / 11 < (bits + 7) / 8) return radix_passes<11>(entries, spare, n, bits);
+  radix_passes<8>(entries, spare, n, bits);
 }
 
 /// Writes elements [begin, end) of the merge of two sorted lists; of equal ones, those of `a` come first.
@@ -74,16 +86,17 @@ void merge_part(E* to, const E* a, int64_t n, const E* b, int64_t m, int64_t beg
 }
 
 template <class E>
-void sort_long(E* entries, E* spare, int64_t n, int digits) {
+void sort_long(E* entries, E* spare, int64_t n, int bits) {
   constexpr int64_t worthwhile = 65536, piece = 16384;
   int64_t blocks = 1;
   while (blocks < num_threads() && blocks < 64 && n / (2 * blocks) >= worthwhile / 2) blocks *= 2;
-  if (blocks == 1) return radix_sort(entries, spare, n, digits);
+  while (n / blocks >= INT64_C(0xffffffff)) blocks *= 2;
+  if (blocks == 1) return radix_sort(entries, spare, n, bits);
   const int64_t size = (n + blocks - 1) / blocks;
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       const int64_t first = b * size;
-      radix_sort(entries + first, spare + first, std::min(size, n - first), digits);
+      radix_sort(entries + first, spare + first, std::min(size, n - first), bits);
     }
   });
   E *from = entries, *to = spare;
@@ -99,42 +112,59 @@ void sort_long(E* entries, E* spare, int64_t n, int digits) {
   if (from != entries) memcpy(static_cast<void*>(entries), from, static_cast<size_t>(n) * sizeof(E));
 }
 
+/// A line and its keys, inverted where it is to descend.
 template <class T>
 struct Line {
   using Key = Unsigned<sizeof(T)>;
   const char* data;
   int64_t stride, n;
-  Key flip;
+  Key* keys;
+  bool descending;
 
-  Key key(int64_t i) const { return static_cast<Key>(sort_key(element_at<T>(data + i * stride)) ^ flip); }
+  void read() {
+    const T* elements = reinterpret_cast<const T*>(data);
+    if (stride != static_cast<int64_t>(sizeof(T))) {
+      T* const dense = reinterpret_cast<T*>(keys);
+      for (int64_t i = 0; i < n; ++i) dense[i] = element_at<T>(data + i * stride);
+      elements = dense;
+    }
+    key_loops(dtype_of<T>()).read(keys, elements, n, descending);
+  }
   /// The integer of that key.
-  T value(Key key) const { return static_cast<T>(sort_key(static_cast<T>(key ^ flip))); }
+  T value(Key key) const { return static_cast<T>(sort_key(static_cast<T>(descending ? static_cast<Key>(~key) : key))); }
 };
 
-/// line[i] = from[entries[i].position]; the values go through `spare` where they are sorted in place.
-template <class T, class E>
-void store_sorted(char* to, int64_t stride, const char* from, int64_t from_stride, const E* entries, E* spare,
-                  int64_t n) {
-  if (to != from) {
-    for (int64_t i = 0; i < n; ++i) {
-      const char* element = from + static_cast<int64_t>(entries[i].position) * from_stride;
-      *reinterpret_cast<T*>(to + i * stride) = element_at<T>(element);
-    }
-    return;
-  }
-  char* const values = reinterpret_cast<char*>(spare);
-  constexpr int64_t item = sizeof(T);
-  for (int64_t i = 0; i < n; ++i) {
-    memcpy(values + i * item, from + static_cast<int64_t>(entries[i].position) * from_stride, item);
-  }
-  for (int64_t i = 0; i < n; ++i) memcpy(to + i * stride, values + i * item, item);
-}
-
-/// Where a sorted line and its order go; either may be null.
+/// Where the first `count` of a sorted line and their order go; either may be null.
 struct Target {
   char *out, *order;
-  int64_t out_stride, order_stride;
+  int64_t out_stride, order_stride, count;
 };
+
+template <class E>
+void store_order(const Target& to, const E* entries) {
+  for (int64_t i = 0; to.order != nullptr && i < to.count; ++i) {
+    *reinterpret_cast<int64_t*>(to.order + i * to.order_stride) = static_cast<int64_t>(entries[i].position);
+  }
+}
+
+/// The values go through `spare` where they are sorted in place.
+template <class T, class E>
+void store_sorted(const Target& to, const Line<T>& line, const E* entries, E* spare) {
+  const auto element = [&](int64_t i) {
+    return element_at<T>(line.data + static_cast<int64_t>(entries[i].position) * line.stride);
+  };
+  const auto store = [&](int64_t i, T value) { *reinterpret_cast<T*>(to.out + i * to.out_stride) = value; };
+  if (to.out != line.data) {
+    for (int64_t i = 0; i < to.count; ++i) store(i, element(i));
+    return;
+  }
+  T* const values = reinterpret_cast<T*>(spare);
+  for (int64_t i = 0; i < to.count; ++i) values[i] = element(i);
+  for (int64_t i = 0; i < to.count; ++i) store(i, values[i]);
+}
+
+/// How many bits a number takes.
+int bits_of(uint64_t number) { return 64 - std::countl_zero(number); }
 
 /// A key whose position nobody asks for.
 template <class Number>
@@ -142,67 +172,119 @@ struct Bare {
   Number key;
 };
 
-/// Sorts integers by their keys alone: equal ones are the same.
-template <class Number, class T>
-void sort_values(const Line<T>& line, typename Line<T>::Key lowest, uint64_t range, int digits, const Target& to,
-                 void* scratch) {
-  const auto store = [&](int64_t i, uint64_t key) {
-    *reinterpret_cast<T*>(to.out + i * to.out_stride) = line.value(static_cast<typename Line<T>::Key>(key + lowest));
+/// Whether integers of few different keys were sorted by counting them; equal ones are the same.
+template <class T>
+bool sort_by_counting(const Line<T>& line, const Target& to, void* scratch) {
+  using Key = typename Line<T>::Key;
+  const auto key = [&](int64_t i) {
+    const Key ascending = sort_key(element_at<T>(line.data + i * line.stride));
+    return line.descending ? static_cast<Key>(~ascending) : ascending;
   };
-  constexpr uint64_t few = 65536;  // counts that fit the cache
-  if (range < few && range < static_cast<uint64_t>(line.n)) {
-    int64_t* const counts = static_cast<int64_t*>(scratch);
-    std::fill_n(counts, range + 1, int64_t{0});
-    for (int64_t i = 0; i < line.n; ++i) ++counts[static_cast<typename Line<T>::Key>(line.key(i) - lowest)];
-    int64_t i = 0;
-    for (uint64_t key = 0; key <= range; ++key) {
-      for (const int64_t end = i + counts[key]; i < end; ++i) store(i, key);
-    }
-    return;
+  Key lowest = key(0), highest = lowest;
+  for (int64_t i = 1; i < line.n; ++i) {
+    const Key here = key(i);
+    lowest = std::min(lowest, here);
+    highest = std::max(highest, here);
   }
-  using E = Bare<Number>;
-  E *const entries = static_cast<E*>(scratch), *const spare = entries + line.n;
-  for (int64_t i = 0; i < line.n; ++i) entries[i].key = static_cast<Number>(line.key(i) - lowest);
-  sort_long(entries, spare, line.n, digits);
-  for (int64_t i = 0; i < line.n; ++i) store(i, entries[i].key);
+  const auto range = static_cast<uint64_t>(static_cast<Key>(highest - lowest));
+  constexpr uint64_t few = 65536;  // counts that fit the cache
+  if (range >= few || range >= static_cast<uint64_t>(line.n)) return false;
+  int64_t* const counts = static_cast<int64_t*>(scratch);
+  std::fill_n(counts, range + 1, int64_t{0});
+  for (int64_t i = 0; i < line.n; ++i) ++counts[static_cast<Key>(key(i) - lowest)];
+  int64_t i = 0;
+  for (uint64_t k = 0; k <= range; ++k) {
+    const T value = line.value(static_cast<Key>(k + lowest));
+    for (const int64_t end = i + counts[k]; i < end; ++i) *reinterpret_cast<T*>(to.out + i * to.out_stride) = value;
+  }
+  return true;
 }
 
-/// Sorts by the keys' difference from the lowest of them, which is below 256 to the power of `digits`.
+/// Sorts integers by their keys alone.
+template <class Number, class T>
+void sort_values(const Line<T>& line, typename Line<T>::Key lowest, int bits, const Target& to, void* scratch) {
+  using E = Bare<Number>;
+  E *const entries = static_cast<E*>(scratch), *const spare = entries + line.n;
+  for (int64_t i = 0; i < line.n; ++i) entries[i].key = static_cast<Number>(line.keys[i] - lowest);
+  sort_long(entries, spare, line.n, bits);
+  for (int64_t i = 0; i < line.n; ++i) {
+    const auto key = static_cast<typename Line<T>::Key>(entries[i].key + lowest);
+    *reinterpret_cast<T*>(to.out + i * to.out_stride) = line.value(key);
+  }
+}
+
+/// Sorts by the keys' difference from the lowest of them, which has so many bits.
 template <class E, class T>
-void sort_line(const Line<T>& line, typename Line<T>::Key lowest, int digits, const Target& to, void* scratch) {
+void sort_line(const Line<T>& line, typename Line<T>::Key lowest, int bits, const Target& to, void* scratch) {
   E *const entries = static_cast<E*>(scratch), *const spare = entries + line.n;
   using Number = decltype(E::key);
   for (int64_t i = 0; i < line.n; ++i) {
-    entries[i] = {static_cast<Number>(line.key(i) - lowest), static_cast<Number>(i)};
+    entries[i] = {static_cast<Number>(line.keys[i] - lowest), static_cast<Number>(i)};
   }
-  sort_long(entries, spare, line.n, digits);
-  for (int64_t i = 0; to.order != nullptr && i < line.n; ++i) {
-    *reinterpret_cast<int64_t*>(to.order + i * to.order_stride) = static_cast<int64_t>(entries[i].position);
+  sort_long(entries, spare, line.n, bits);
+  store_order(to, entries);
+  if (to.out != nullptr) store_sorted<T>(to, line, entries, spare);
+}
+
+/// So many groups of keys that few are as low as the k lowest of the groups' lowest ones.
+int64_t groups_for(int64_t k) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(32, 2 * k))));
+}
+
+/// The first `to.count` of the sorted line. The lowest key of each group bounds how high these are.
+template <class E, class T>
+void select_line(const Line<T>& line, const Target& to, void* scratch) {
+  using Key = typename Line<T>::Key;
+  const KeyLoops& loops = key_loops(dtype_of<T>());
+  const int64_t groups = groups_for(to.count);
+  Key* const least = static_cast<Key*>(scratch);
+  loops.lowest(least, groups, line.keys, line.n);
+  std::nth_element(least, least + to.count - 1, least + groups);
+  const Key limit = least[to.count - 1], lowest = *std::min_element(least, least + to.count);
+  E* const entries = static_cast<E*>(scratch);
+  uint32_t* const positions = reinterpret_cast<uint32_t*>(entries + 2 * line.n);
+  const int64_t n = loops.up_to(positions, limit, line.keys, line.n);
+  using Number = decltype(E::key);
+  for (int64_t i = 0; i < n; ++i) {
+    entries[i] = {static_cast<Number>(line.keys[positions[i]] - lowest), static_cast<Number>(positions[i])};
   }
-  if (to.out != nullptr) store_sorted<T>(to.out, to.out_stride, line.data, line.stride, entries, spare, line.n);
+  radix_sort(entries, entries + n, n, bits_of(static_cast<Key>(limit - lowest)));
+  store_order(to, entries);
+  if (to.out != nullptr) store_sorted<T>(to, line, entries, entries + n);
+}
+
+/// Bytes that the keys of a line take, and all that sorting it takes, or selecting from it.
+int64_t key_room(int64_t n, int64_t item) { return (n * item + 15) / 16 * 16; }
+int64_t line_room(int64_t n, int64_t item, bool selects) {
+  const bool wide = item == 8 || n >= INT64_C(0xffffffff);
+  const auto entry = static_cast<int64_t>(wide ? sizeof(Entry<uint64_t>) : sizeof(Entry<uint32_t>));
+  return key_room(n, item) + n * (2 * entry + (selects ? static_cast<int64_t>(sizeof(uint32_t)) : 0));
 }
 
 template <class T>
-void sort_elements(const char* from, int64_t stride, int64_t n, bool descending, const Target& to, void* scratch) {
-  using Key = Unsigned<sizeof(T)>;
-  const Line<T> line = {from, stride, n, descending ? Key(~Key(0)) : Key(0)};
-  Key lowest = line.key(0), highest = lowest;
-  for (int64_t i = 1; i < n; ++i) {
-    lowest = std::min(lowest, line.key(i));
-    highest = std::max(highest, line.key(i));
-  }
-  const auto range = static_cast<uint64_t>(static_cast<Key>(highest - lowest));
-  const int digits = (64 - std::countl_zero(range) + 7) / 8;
-  const bool narrow = digits <= 4 && n <= INT64_C(0xffffffff);
+void sort_elements(const char* from, int64_t stride, int64_t n, bool descending, const Target& to, char* room) {
+  using Key = typename Line<T>::Key;
+  Line<T> line = {from, stride, n, reinterpret_cast<Key*>(room), descending};
+  char* const scratch = room + key_room(n, sizeof(T));
+  const bool values_alone = std::is_integral_v<T> && to.order == nullptr && to.count == n;
   if constexpr (std::is_integral_v<T>) {
-    if (to.order == nullptr) {
-      if (narrow) sort_values<uint32_t>(line, lowest, range, digits, to, scratch);
-      else sort_values<uint64_t>(line, lowest, range, digits, to, scratch);
-      return;
-    }
+    if (values_alone && sort_by_counting(line, to, scratch)) return;
   }
-  if (narrow) sort_line<Entry<uint32_t>>(line, lowest, digits, to, scratch);
-  else sort_line<Entry<uint64_t>>(line, lowest, digits, to, scratch);
+  line.read();
+  const bool short_line = n < INT64_C(0xffffffff);
+  if (short_line && 2 * groups_for(to.count) <= n) {
+    return select_line<Entry<std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>(line, to, scratch);
+  }
+  const KeyRange range = key_loops(dtype_of<T>()).range(line.keys, n);
+  const Key lowest = static_cast<Key>(range.lowest);
+  const int bits = bits_of(range.highest - range.lowest);
+  const bool narrow = bits <= 32 && short_line;
+  if constexpr (std::is_integral_v<T>) {
+    if (values_alone && narrow) return sort_values<uint32_t>(line, lowest, bits, to, scratch);
+    if (values_alone) return sort_values<uint64_t>(line, lowest, bits, to, scratch);
+  }
+  if (narrow) sort_line<Entry<uint32_t>>(line, lowest, bits, to, scratch);
+  else sort_line<Entry<uint64_t>>(line, lowest, bits, to, scratch);
 }
 
 /// How many elements of a sorted line have a key below `key`, or not above it.
@@ -224,6 +306,26 @@ int64_t place_of(const char* value, const char* line, int64_t stride, int64_t n,
   return place<T>(line, stride, n, sort_key(element_at<T>(value)), right);
 }
 
+/// Values that lie as one, among few sorted ones that all of them share.
+bool search_list(const View& out, const View& sorted, const View& values, bool right) {
+  constexpr int64_t few = 4096, block = 512;
+  const int64_t count = sorted.layout.numel, item = itemsize(sorted.layout.dtype);
+  const bool lie_as_one = sorted.layout.contiguous && values.layout.contiguous && out.layout.contiguous;
+  if (sorted.layout.rank != 1 || count > few || values.layout.numel < count || !lie_as_one) return false;
+  const KeyLoops& loops = key_loops(sorted.layout.dtype);
+  const Scratch line(count * item);
+  loops.read(line.as<char>(), sorted.data, count, false);
+  parallel_for(values.layout.numel, 8 * few, [&](int64_t begin, int64_t end) {
+    uint64_t keys[block];
+    for (int64_t i = begin; i < end; i += block) {
+      const int64_t n = std::min(block, end - i);
+      loops.read(keys, bytes(values) + i * item, n, false);
+      loops.places(static_cast<int64_t*>(out.data) + i, line.as<char>(), count, keys, n, right);
+    }
+  });
+  return true;
+}
+
 }  // namespace
 
 void sort(const View& out_view, const View& order_view, const View& x_view, int dim, bool descending) {
@@ -238,14 +340,17 @@ void sort(const View& out_view, const View& order_view, const View& x_view, int 
   for (int d = 0; d < x.layout.rank; ++d) {
     if (d != dim) walk.push(x.layout.sizes[d], {x.layout.strides[d], stride(out, d), stride(order, d)});
   }
-  const int64_t n = x.layout.sizes[dim];
+  const int64_t n = x.layout.sizes[dim], item = itemsize(x.layout.dtype);
+  const View& first = out.data == nullptr ? order : out;
+  const int64_t count = first.layout.sizes[dim];
+  if (count == 0) return;
   parallel_for(walk.count, rows_per_chunk(8 * n), [&](int64_t begin, int64_t end) {
-    const Scratch scratch(2 * n * (int64_t)sizeof(Entry<uint64_t>));
+    const Scratch scratch(line_room(n, item, count < n));
     Cursor<3> at(walk, begin);
     for (int64_t row = begin; row < end; ++row, at.next()) {
       const Target to = {out.data == nullptr ? nullptr : bytes(out) + at.offset[1],
                          order.data == nullptr ? nullptr : bytes(order) + at.offset[2], stride(out, dim),
-                         stride(order, dim)};
+                         stride(order, dim), count};
       sort_row(bytes(x) + at.offset[0], x.layout.strides[dim], n, descending, to, scratch.as<char>());
     }
   });
@@ -256,6 +361,7 @@ void searchsorted(const View& out_view, const View& sorted, const View& values_v
   with_computable("searchsorted", sorted, [&](auto zero) { place_in = place_of<decltype(zero)>; });
   if (values_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), values = at_least_1d(values_view);
+  if (search_list(out, sorted, values, right)) return;
   const int last = values.layout.rank - 1;
   const bool shared = sorted.layout.rank == 1;
   Walk<3> walk;

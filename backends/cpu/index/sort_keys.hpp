@@ -29,9 +29,11 @@ inline Unsigned<sizeof(T)> sort_key(T x) {
                              : sizeof(T) == 4              ? static_cast<Key>(0x7f800000)
                              : dtype_of<T>() == DType::f16 ? static_cast<Key>(0x7c00)
                                                            : static_cast<Key>(0x7f80);
+    using Whole = std::make_signed_t<Key>;
     const Key bits = std::bit_cast<Key>(x), magnitude = static_cast<Key>(bits & ~sign);
-    if (magnitude > infinity) return static_cast<Key>(~Key(0));
-    return static_cast<Key>(bits == magnitude ? bits | sign : sign - magnitude);
+    const Key negative = static_cast<Key>(static_cast<Whole>(bits) >> (8 * sizeof(T) - 1));
+    const Key key = static_cast<Key>(sign + static_cast<Key>((magnitude ^ negative) - negative));
+    return static_cast<Whole>(magnitude) > static_cast<Whole>(infinity) ? static_cast<Key>(~Key(0)) : key;
   }
 }
 

@@ -1,0 +1,31 @@
+// Loops over the keys of one line, as vectors: unsigned numbers that lie side by side.
+#pragma once
+
+#include <cstdint>
+
+#include "../../../tensor/dtype.hpp"
+
+namespace weft::cpu {
+
+/// The lowest and the highest key of a line.
+struct KeyRange {
+  uint64_t lowest, highest;
+};
+
+/// For one dtype; keys are unsigned numbers of its size.
+struct KeyLoops {
+  /// The keys of n contiguous elements, inverted where `descending`.
+  void (*read)(void* keys, const void* elements, int64_t n, bool descending);
+  KeyRange (*range)(const void* keys, int64_t n);
+  /// The lowest keys of `groups` groups of n keys: i belongs to group i % groups. There are at most n groups.
+  void (*lowest)(void* least, int64_t groups, const void* keys, int64_t n);
+  /// The positions of the keys up to `limit`, in order, and how many they are. Writes up to n positions.
+  int64_t (*up_to)(uint32_t* positions, uint64_t limit, const void* keys, int64_t n);
+  /// How many of `count` sorted keys, fewer than 2^31, are below each of n keys (or not above it, with `right`).
+  void (*places)(int64_t* places, const void* sorted, int64_t count, const void* keys, int64_t n, bool right);
+};
+
+/// The loops of the best SIMD target.
+const KeyLoops& key_loops(DType dtype);
+
+}  // namespace weft::cpu
