@@ -53,10 +53,20 @@ Tensor counts(const Tensor& x, const Tensor& edges, const Tensor& weight) {
   return index_add(zeros(bins, {x.dtype(), x.device()}), 0, masked_fill(place, logical_not(inside), 0), kept);
 }
 
+// The same without weights, from how many elements have 0, 1, 2, … edges that are not above them; NaN has all.
+Tensor counts_of_places(const Tensor& x, const Tensor& edges) {
+  const int64_t bins = edges.numel() - 1;
+  const Tensor list = x.reshape({-1}), places = searchsorted(edges, list, {.right = true});
+  const Tensor counts = bincount(places, {}, bins + 2).narrow(0, 1, bins);
+  add_(counts.select(0, bins - 1), sum(list == edges.select(0, bins)));
+  return counts.to(x.dtype());
+}
+
 // Counts in the type that sums are computed in.
 Tensor filled(const Tensor& x, const Tensor& edges, const Tensor& weight) {
-  const Tensor wide = weight.defined() ? to_compute_type(weight) : weight;
-  return counts(to_compute_type(x), to_compute_type(edges), wide);
+  const Tensor wide = to_compute_type(x), ends = to_compute_type(edges);
+  if (weight.defined()) return counts(wide, ends, to_compute_type(weight));
+  return x.device().is_cpu() ? counts_of_places(wide, ends) : counts(wide, ends, weight);
 }
 
 Tensor even_edges(const Tensor& x, Range range, int64_t bins) {
