@@ -1,4 +1,4 @@
-// Running products and extremes, composed of ops on slices.
+// Running products and extremes: loops on the CPU, elsewhere composed of ops on slices.
 #include "../create.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/records.hpp"
@@ -6,6 +6,7 @@
 #include "../pointwise.hpp"
 #include "../scan.hpp"
 #include "../scatter.hpp"
+#include "running_loops.hpp"
 
 namespace weft {
 
@@ -60,18 +61,48 @@ struct LogCumsumExpBackward {
   }
 };
 
-template <class Combine, class Backward>
-Tensor run_along(const Tensor& x, int dim, Combine&& combine, Backward*) {
+// The running combination of slices, whose dimension 0 is first.
+template <class Combine>
+Tensor combined_slices(const Tensor& lines, Combine&& combine) {
+  const Tensor out = lines.clone();
+  for (int64_t i = 1; i < out.sizes()[0]; ++i) combine(out.select(0, i), out.select(0, i - 1));
+  return out;
+}
+
+// `compute(x, dim)` of a contiguous x, with dim in front where its gradient is wanted.
+template <class Backward, class Compute>
+Tensor run_along(const Tensor& x, int dim, Compute&& compute) {
   if (x.numel() == 0 || x.dim() == 0 || is_meta(x)) return x.clone();
+  if (!should_record(x)) return compute(x.contiguous(), dim);
   const Tensor lines = front(x, dim);
   Tensor out;
   {
     const NoGradGuard unrecorded;
-    out = lines.clone();
-    for (int64_t i = 1; i < out.sizes()[0]; ++i) combine(out.select(0, i), out.select(0, i - 1));
+    out = compute(lines, 0);
   }
-  if (should_record(lines)) record(out, Backward{Saved(lines), SavedOutput(out)}, lines);
+  record(out, Backward{Saved(lines), SavedOutput(out)}, lines);
   return front(out, dim);
+}
+
+Tensor products_along(const Tensor& x, int dim) {
+  if (!x.device().is_cpu()) {
+    const auto times = [](const Tensor& to, const Tensor& before) { mul_(to, before); };
+    return front(combined_slices(front(x, dim), times), dim);
+  }
+  const Tensor out = make_like(x);
+  running_product(out, x, dim);
+  return out;
+}
+
+Tensor log_sums_along(const Tensor& x, int dim) {
+  constexpr int64_t long_slice = 64;  // from here on a slice's op is faster than a loop
+  if (!x.device().is_cpu() || x.numel() / x.size(dim) >= long_slice) {
+    const auto add = [](const Tensor& to, const Tensor& before) { logaddexp_(to, before); };
+    return front(combined_slices(front(x, dim), add), dim);
+  }
+  const Tensor out = make_like(x);
+  running_log_sum_exp(out, x, dim);
+  return out;
 }
 
 // Each slice of x, whose dimension 0 is first, becomes the extreme of those up to it: one after the other where slices
@@ -93,25 +124,37 @@ void become_running(const Tensor& x, Combine&& combine) {
 Tensor larger(const Tensor& a, const Tensor& b) { return maximum(a, b); }
 Tensor smaller(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 
-template <class Combine>
-ValuesAndIndices running_extreme(const Tensor& x, int dim, Combine&& combine) {
+Tensor composed_places(const Tensor& x, int dim, bool largest) {
+  const Tensor given = front(x, dim), values = given.clone();
+  become_running(values, largest ? larger : smaller);
+  // An element that is the extreme so far is one from there on; of several the last is told.
+  const Tensor is_new = logical_or(given == values, isnan(given));
+  Dims line = Dims::filled(x.dim(), 1);
+  line[0] = given.sizes()[0];
+  const Tensor places = arange(0, line[0], 1, {DType::i64, x.device()}).reshape(line);
+  const Tensor index = weft::where(is_new, places, 0);
+  become_running(index, larger);
+  return front(index, dim);
+}
+
+ValuesAndIndices extremes_along(const Tensor& x, int dim, bool largest) {
   const int along = wrap_dim(dim, checked(x).dim());
   if (x.dim() == 0 || x.numel() == 0) return {x.clone(), zeros(x.shape(), {DType::i64, x.device()})};
-  Tensor index;
+  Tensor index, values;
   {
     const NoGradGuard unrecorded;
-    const Tensor given = front(x.dtype() == DType::boolean ? x.to(DType::u8) : x, along), values = given.clone();
-    become_running(values, combine);
-    // An element that is the extreme so far is one from there on; of several the last is told.
-    const Tensor is_new = logical_or(given == values, isnan(given));
-    Dims line = Dims::filled(x.dim(), 1);
-    line[0] = given.sizes()[0];
-    const Tensor places = arange(0, line[0], 1, {DType::i64, x.device()}).reshape(line);
-    index = weft::where(is_new, places, 0);
-    become_running(index, larger);
-    index = front(index, along);
+    const Tensor given = x.dtype() == DType::boolean ? x.to(DType::u8) : x;
+    if (x.device().is_cpu()) {
+      const Tensor dense = (is_floating(x.dtype()) ? to_compute_type(given) : given).contiguous();
+      values = make_like(dense);
+      index = make(x.sizes(), DType::i64, x.device());
+      running_extreme(values, index, dense, along, largest);
+    } else {
+      index = composed_places(given, along, largest);
+    }
   }
-  return {gather(x, along, index), index};
+  if (!values.defined() || should_record(x)) return {gather(x, along, index), index};
+  return {values.to(x.dtype()), index};
 }
 
 }  // namespace
@@ -121,26 +164,24 @@ Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Locatio
   const int along = wrap_dim(dim, checked(given).dim());
   const DType wanted = sum_type(given, dtype);
   if (wanted == DType::boolean) raise<DTypeError>({.problem = "products are numbers, not bool"});
-  const Tensor x = given.to(wanted);
-  const auto times = [](const Tensor& to, const Tensor& before) { mul_(to, before); };
-  return run_along(to_compute_type(x), along, times, static_cast<CumprodBackward*>(nullptr)).to(wanted);
+  const DType wide = is_floating(wanted) ? compute_type(wanted) : wanted == DType::u64 ? wanted : DType::i64;
+  return run_along<CumprodBackward>(given.to(wanted).to(wide), along, products_along).to(wanted);
 }
 
 Tensor logcumsumexp(const Tensor& x, int dim, Location where) {
   const CallScope call("logcumsumexp", where);
   const int along = wrap_dim(dim, checked(x).dim());
   check_floating(x);
-  const auto add = [](const Tensor& to, const Tensor& before) { logaddexp_(to, before); };
-  return run_along(to_compute_type(x), along, add, static_cast<LogCumsumExpBackward*>(nullptr)).to(x.dtype());
+  return run_along<LogCumsumExpBackward>(to_compute_type(x), along, log_sums_along).to(x.dtype());
 }
 
 ValuesAndIndices cummax(const Tensor& x, int dim, Location where) {
   const CallScope call("cummax", where);
-  return running_extreme(x, dim, larger);
+  return extremes_along(x, dim, true);
 }
 ValuesAndIndices cummin(const Tensor& x, int dim, Location where) {
   const CallScope call("cummin", where);
-  return running_extreme(x, dim, smaller);
+  return extremes_along(x, dim, false);
 }
 
 namespace {

@@ -1,5 +1,9 @@
 #include <weft/ops/scan.hpp>
 
+#include <cmath>
+
+#include <weft/ops/scatter.hpp>
+
 #include "values.hpp"
 
 namespace weft::testing {
@@ -108,6 +112,66 @@ TEST(Cumsum, Gradient) {
     }
   }
   expect_gradients([&](Inputs in) { return cumsum(in[0], 0); }, {leaf({})});
+}
+
+// Lines along `dim` of a contiguous tensor, each prefix by `step`.
+template <class Step>
+Doubles prefixes(const Tensor& x, int dim, double first, Step&& step) {
+  Doubles out = values(x);
+  int64_t inner = 1;
+  for (int d = dim + 1; d < x.dim(); ++d) inner *= x.size(d);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const bool begins = static_cast<int64_t>(i) / inner % x.size(dim) == 0;
+    out[i] = step(begins ? first : out[i - static_cast<size_t>(inner)], out[i]);
+  }
+  return out;
+}
+
+TEST(Running, ValuesAreThoseOfALoop) {
+  for (const Dims& shape : {Dims(5), Dims(1003), Dims{2, 3}, Dims{3, 2, 4}, Dims{5, 70}, Dims{70, 3}, Dims{6, 600}}) {
+    for (int dim = 0; dim < shape.size(); ++dim) {
+      for (const bool recorded : {false, true}) {
+        const Tensor x = spread(shape, 2).detach().requires_grad_(recorded);
+        const auto times = [](double a, double b) { return a * b; };
+        const auto log_sum = [](double a, double b) {
+          return std::max(a, b) + std::log1p(std::exp(std::min(a, b) - std::max(a, b)));
+        };
+        const auto larger = [](double a, double b) { return std::max(a, b); };
+        const auto smaller = [](double a, double b) { return std::min(a, b); };
+        expect_values(cumprod(x, dim), prefixes(x, dim, 1, times), 1e-12);
+        expect_values(logcumsumexp(x, dim), prefixes(x, dim, -infinity, log_sum), 1e-12);
+        expect_values(cummax(x, dim).values, prefixes(x, dim, -infinity, larger));
+        expect_values(cummin(x, dim).values, prefixes(x, dim, infinity, smaller));
+        expect_values(gather(x, dim, cummax(x, dim).indices), prefixes(x, dim, -infinity, larger));
+      }
+    }
+  }
+}
+
+TEST(Running, StridedAndNarrowTypes) {
+  const Tensor x = spread({4, 6}, 2);
+  for (const DType dtype : {i8, u16, i32, u64, f16, bf16, f32}) {
+    const Tensor t = x.to(dtype).t(), dense = t.contiguous();
+    expect_values(cummax(t, 0).indices, values(cummax(dense, 0).indices));
+    expect_values(cummin(t, 1).values, values(cummin(dense, 1).values));
+    expect_values(cumprod(t, 1), values(cumprod(dense, 1)));
+    EXPECT_EQ(cummax(t, 0).values.dtype(), dtype);
+  }
+  expect_values(cummax(tensor({false, true, false, true}), 0).indices, {0, 1, 1, 3});
+  EXPECT_EQ(cumprod(tensor({100, 100}).to(i8), 0, i8).dtype(), i8);
+  expect_values(cumprod(tensor({100, 100}).to(i8), 0, i8), {100, 16});
+}
+
+TEST(Running, NaNAndInfinity) {
+  expect_values(cummax(doubles({1, nan, 3, nan, 5}), 0).indices, {0, 1, 1, 3, 3});
+  expect_values(cummin(doubles({2, 2, nan, -infinity}), 0).values, {2, 2, nan, nan});
+  expect_values(logcumsumexp(doubles({-infinity, 0, infinity, 1}), 0), {-infinity, 0, infinity, infinity});
+  expect_values(logcumsumexp(doubles({0, nan, infinity}), 0), {0, nan, nan});
+  expect_values(cumprod(doubles({2, infinity, 0, 1}), 0), {2, infinity, nan, nan});
+}
+
+TEST(Cumprod, SinglePrecisionIsCarriedInDouble) {
+  expect_values(cumprod(doubles({1e-30, 1e-30, 1e30}).to(f32), 0).to(f64), {1e-30, 0, 1e-30}, 1e-36);
 }
 
 }  // namespace
