@@ -128,6 +128,13 @@ struct KernelTable {
   /// Variance with divisor max(0, n - correction), computed in two passes or by Welford; layouts as `reduce`.
   void (*variance)(const View& out, const View& in, double correction);
   void (*cumsum)(const View& out, const View& in, int dim, bool exclusive, bool reverse);
+  /// Prefix products along `dim`; x and out are contiguous, of f32, f64, i64 or u64. Those of f32 are carried in
+  /// double, integers wrap.
+  void (*running_product)(const View& out, const View& x, int dim);
+  /// log of the prefix sums of exp(x) along `dim`, carried in double; contiguous, f32 or f64.
+  void (*running_log_sum_exp)(const View& out, const View& x, int dim);
+  /// The extreme so far along `dim`, and the last index of it (i64); NaN wins. Contiguous; f32, f64 or integers.
+  void (*running_extreme)(const View& out, const View& index, const View& x, int dim, bool largest);
 
   // Rows along one dimension.
   void (*softmax)(const View& out, const View& in, int dim, bool logarithm);
@@ -195,7 +202,8 @@ struct KernelTable {
   /// Element i of source (1-d, contiguous) to the i-th place of out where mask holds.
   void (*masked_scatter)(const View& out, const View& mask, const View& source);
   /// Each line along `dim` in ascending order (or descending), NaN last (first); `order` (i64) is the permutation.
-  /// Equal elements keep their order. The data of `out` or `order` may be null.
+  /// Equal elements keep their order. The data of `out` or `order` may be null. On the CPU they may be shorter than x
+  /// along `dim` and get the first of each line.
   void (*sort)(const View& out, const View& order, const View& x, int dim, bool descending);
   /// out (i64) = how many elements of the sorted line of `sorted` along the last dimension are below value (or not
   /// above, with `right`). sorted is 1-d, or has the outer sizes of values.
@@ -234,6 +242,7 @@ struct KernelTable {
   X(unary, 1, devices) X(unary_gradient, 1, devices) X(binary, 1, devices) X(compare, 1, devices) \
   X(ternary, 1, devices) X(where, 1, devices) X(copy, 1, devices) X(fill, 1, devices) \
   X(reduce, 1, devices) X(arg_reduce, 1, devices) X(variance, 1, devices) X(cumsum, 1, devices) \
+  X(running_product, 1, cpu_only) X(running_log_sum_exp, 1, cpu_only) X(running_extreme, 2, cpu_only) \
   X(softmax, 1, devices) X(softmax_gradient, 1, devices) \
   X(matmul, 1, devices) X(convolution, 1, cpu_only) \
   X(layer_norm, 3, devices) X(layer_norm_gradient, 3, devices) \

@@ -425,7 +425,7 @@ WEFT_WRITE(log_normal_, (double mean, double deviation, Generator* generator), m
 
 // ---- defined elsewhere for Tensor ----
 WEFT_PART_METHOD(Tensor, view, (const Dims& shape), shape)
-WEFT_PART_METHOD(Tensor, view, (DType dtype), dtype)
+WEFT_PART_METHOD(Tensor, view_bytes, (DType dtype), dtype)
 WEFT_PART_METHOD(Tensor, reshape, (const Dims& shape), shape)
 WEFT_PART_METHOD(Tensor, transpose, (int dim0, int dim1), dim0, dim1)
 WEFT_PART_METHOD(Tensor, t, ())

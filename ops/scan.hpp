@@ -19,8 +19,8 @@ WEFT_API Tensor cumsum(const Tensor& x, std::optional<int64_t> dim, bool exclusi
 WEFT_API const Tensor& cumsum_(const Tensor& x, int64_t dim, bool exclusive = false, bool reverse = false,
                                Location where = {});
 
-/// Prefix products along `dim`; dtypes as cumsum, 16-bit floats multiply in f32 and round each prefix once. The
-/// gradient is exact where elements are 0.
+/// Prefix products along `dim`; dtypes as cumsum, 16-bit floats multiply in f32 and round each prefix once, f32 on the
+/// CPU in double. The gradient is exact where elements are 0.
 WEFT_API Tensor cumprod(const Tensor& x, int dim, std::optional<DType> dtype = {}, Location where = {});
 /// log of the prefix sums of exp(x) along `dim`, without overflow. 16-bit floats are computed in f32. DTypeError unless
 /// x is floating.

@@ -12,7 +12,7 @@ namespace {
 
 using detail::boxed;
 
-Tensor view_as(const Tensor& x, DType dtype, Location where) { return x.view(dtype, where); }
+Tensor view_as(const Tensor& x, DType dtype, Location where) { return x.view_bytes(dtype, where); }
 
 #define WEFT_VIEW " The result is a view: it shares the elements."
 constexpr OpRecord functions[] = {

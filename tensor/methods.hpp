@@ -11,9 +11,10 @@
 /// The elements in row-major order under another shape of the same count; one size may be -1 and follows from the rest.
 /// ShapeError where the count differs, or where the strides would need a copy.
 Tensor view(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
-/// The same bytes as elements of another dtype, unrecorded. Where its size differs, the last dimension grows or
-/// shrinks. ShapeError where that dimension has gaps or is no multiple, where other strides are not, or where x is 0-d.
-Tensor view(DType dtype, Location where = {}) WEFT_METHOD_OF;
+/// The same bytes as elements of another dtype, unrecorded; PyTorch's view(dtype). Where its size differs, the last
+/// dimension grows or shrinks. ShapeError where that dimension has gaps or is no multiple, where other strides are not,
+/// or where x is 0-d.
+Tensor view_bytes(DType dtype, Location where = {}) WEFT_METHOD_OF;
 /// As view, but a contiguous copy where the strides do not allow a view.
 Tensor reshape(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
 /// Two dimensions exchanged.

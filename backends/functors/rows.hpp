@@ -50,7 +50,7 @@
   X(erfinv, Erfinv, floating, -0.9, 0.9, "the number whose error function is x; NaN beyond 1") \
   X(ndtri, Ndtri, floating, 0.05, 0.95, "the quantile x of the normal distribution; NaN outside [0, 1]") \
   X(lgamma, Lgamma, floating, 0.3, 4.0, "the logarithm of |Gamma(x)|; inf at 0, -1, -2 ...") \
-  X(digamma, Digamma, floating, 0.3, 4.0, "the derivative of lgamma; -inf at 0, NaN at -1, -2 ...") \
+  X(digamma, Digamma, floating, 3.0, 8.0, "the derivative of lgamma; -inf at 0, NaN at -1, -2 ...") \
   X(i0, I0, floating, -3.0, 3.0, "the modified Bessel function of order 0") \
   X(i0e, I0e, floating, -3.0, 3.0, "i0(x) * exp(-|x|)") \
   X(i1, I1, floating, -3.0, 3.0, "the modified Bessel function of order 1") \

@@ -35,8 +35,8 @@ template <class V> WEFT_FN V lgamma(V x) {
   const V down1 = select(a >= V(2.5), a - V(1), one), down2 = select(a >= V(3.5), a - V(2), one);
   const V down3 = select(a >= V(4.5), a - V(3), one), down4 = select(a >= V(5.5), a - V(4), one);
   const V down5 = select(a >= V(6.5), a - V(5), one), down6 = select(a >= V(7.5), a - V(6), one);
-  const V steps = select(a < V(0.5), V(0), select(a < V(1.5), V(1), rint(a - V(2)) + V(2)));
-  const V z = minimum(a, V(8.5)) - select(a < V(2.5), select(a < V(1.5), steps, V(2)), minimum(steps, V(8)));
+  const V bounded = minimum(a, V(8.5)), lowered = bounded - (floor(bounded - V(1.5)) + V(2));
+  const V z = select(a < V(0.5), a, select(a < V(1.5), a - V(1), lowered));  // from 2, where the product leads
   const V up = select(a < V(0.5), a * (a + V(1)), a);
   const V product = down1 * down2 * down3 * (down4 * down5 * down6);
   const V large = select(a >= V(8.5), one, V(0));
@@ -62,18 +62,15 @@ template <class V> WEFT_FN V lgamma(V x) {
 /// above 0 and reflection (DLMF 5.5.4) from below.
 template <class V> WEFT_FN V digamma(V x) {
   const V a = select(x < V(0), V(1) - x, x);
-  V product = a, sum(1);  // sum / product = 1 / a + 1 / (a + 1) + …
-  for (int i = 1; i < 8; ++i) {
-    const V factor = a + V(i);
-    sum = sum * factor + product;
-    product = product * factor;
-  }
+  // 1 / a + 1 / (a + 1) + … + 1 / (a + 7), where the products of the first and the last, and so on, are q + i (7 - i).
+  const V q = a * (a + V(7));
+  const V below = (a + a + V(7)) * horner(q, 720.0, 504.0, 84.0, 4.0) / (q * horner(q, 720.0, 252.0, 28.0, 1.0));
   const V y = select(a < V(8), a + V(8), a), inverse = V(1) / y, z = inverse * inverse;
   const V far = log(y) - V(0.5) * inverse - z * horner(z, 0.083333333333333333, -0.0083333333333333333,
       0.0039682539682539683, -0.0041666666666666667, 0.0075757575757575758, -0.021092796092796093,
       0.083333333333333333, -0.44325980392156863, 3.0539543302701197, -26.456212121212121);
   const V infinite(__builtin_inff());
-  const V right = select(a < V(8), far - sum / product, select(a == infinite, infinite, far));
+  const V right = select(a < V(8), far - below, select(a == infinite, infinite, far));
   const PiTurn<V> turn = pi_turn(x);
   const V cotangent = turn.cosine / turn.sine;
   const V reflected = right - V(3.1415926535897932) * cotangent + (cotangent - cotangent);  // NaN at a pole

@@ -183,8 +183,8 @@ Tensor nextafter(const Operand& a, const Operand& b) {
   // Bits of numbers of one sign are in the order of their sizes.
   const Tensor outwards = (to > from) == (from > 0.0);
   const Tensor step = where(outwards, ones({}, {whole, from.device()}), full({}, -1, {whole, from.device()}));
-  const Tensor moved = (from.view(whole) + step).view(dtype);
-  const Tensor smallest = full({}, 1, {whole, from.device()}).view(dtype);
+  const Tensor moved = (from.view_bytes(whole) + step).view_bytes(dtype);
+  const Tensor smallest = full({}, 1, {whole, from.device()}).view_bytes(dtype);
   const Tensor off_zero = where(to > 0.0, smallest, -smallest);
   const Tensor next = where(from == to, to, where(from == 0.0, off_zero, moved));
   return where(logical_or(isnan(from), isnan(to)), std::numeric_limits<double>::quiet_NaN(), next);
@@ -201,7 +201,7 @@ MantissaAndExponent frexp(const Operand& operand) {
   {
     const NoGradGuard unrecorded;
     const auto exponent_bits = [&](const Tensor& y) {
-      return bitwise_and(bitwise_right_shift(y.contiguous().view(whole), bits), ones_above);
+      return bitwise_and(bitwise_right_shift(y.contiguous().view_bytes(whole), bits), ones_above);
     };
     const double lift = std::ldexp(1.0, bits + 1);  // brings subnormal numbers among the normal ones
     const Tensor plain = exponent_bits(t), lifted = exponent_bits(t * lift) - (bits + 1);

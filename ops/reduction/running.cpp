@@ -1,4 +1,4 @@
-// Running products and extremes: loops on the CPU, elsewhere composed of ops on slices.
+// Running products, extremes and sums of exponentials: by kernels, or composed of ops on slices.
 #include "../create.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/records.hpp"
@@ -6,7 +6,6 @@
 #include "../pointwise.hpp"
 #include "../scan.hpp"
 #include "../scatter.hpp"
-#include "running_loops.hpp"
 
 namespace weft {
 
@@ -85,24 +84,25 @@ Tensor run_along(const Tensor& x, int dim, Compute&& compute) {
 }
 
 Tensor products_along(const Tensor& x, int dim) {
-  if (!x.device().is_cpu()) {
-    const auto times = [](const Tensor& to, const Tensor& before) { mul_(to, before); };
-    return front(combined_slices(front(x, dim), times), dim);
+  if (const auto kernel = kernels(x.raw_view()).running_product; kernel != nullptr) {
+    const Tensor out = make_like(x);
+    kernel(out.raw_view(), x.raw_view(), dim);
+    return out;
   }
-  const Tensor out = make_like(x);
-  running_product(out, x, dim);
-  return out;
+  const auto times = [](const Tensor& to, const Tensor& before) { mul_(to, before); };
+  return front(combined_slices(front(x, dim), times), dim);
 }
 
 Tensor log_sums_along(const Tensor& x, int dim) {
   constexpr int64_t long_slice = 64;  // from here on a slice's op is faster than a loop
-  if (!x.device().is_cpu() || x.numel() / x.size(dim) >= long_slice) {
-    const auto add = [](const Tensor& to, const Tensor& before) { logaddexp_(to, before); };
-    return front(combined_slices(front(x, dim), add), dim);
+  const auto kernel = kernels(x.raw_view()).running_log_sum_exp;
+  if (kernel != nullptr && x.numel() / x.size(dim) < long_slice) {
+    const Tensor out = make_like(x);
+    kernel(out.raw_view(), x.raw_view(), dim);
+    return out;
   }
-  const Tensor out = make_like(x);
-  running_log_sum_exp(out, x, dim);
-  return out;
+  const auto add = [](const Tensor& to, const Tensor& before) { logaddexp_(to, before); };
+  return front(combined_slices(front(x, dim), add), dim);
 }
 
 // Each slice of x, whose dimension 0 is first, becomes the extreme of those up to it: one after the other where slices
@@ -144,11 +144,11 @@ ValuesAndIndices extremes_along(const Tensor& x, int dim, bool largest) {
   {
     const NoGradGuard unrecorded;
     const Tensor given = x.dtype() == DType::boolean ? x.to(DType::u8) : x;
-    if (x.device().is_cpu()) {
+    if (const auto kernel = kernels(x.raw_view()).running_extreme; kernel != nullptr) {
       const Tensor dense = (is_floating(x.dtype()) ? to_compute_type(given) : given).contiguous();
       values = make_like(dense);
       index = make(x.sizes(), DType::i64, x.device());
-      running_extreme(values, index, dense, along, largest);
+      kernel(values.raw_view(), index.raw_view(), dense.raw_view(), along, largest);
     } else {
       index = composed_places(given, along, largest);
     }

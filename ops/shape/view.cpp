@@ -204,8 +204,8 @@ Tensor Tensor::view(const Dims& wanted, Location where) const {
   return out;
 }
 
-Tensor Tensor::view(DType dtype, Location where) const {
-  const CallScope call("view", where);
+Tensor Tensor::view_bytes(DType dtype, Location where) const {
+  const CallScope call("view_bytes", where);
   const Tensor& x = checked(*this);
   const auto refuse = [&](const char* problem) {
     raise<ShapeError>({.problem = problem, .details = x.shape().text() + " as " + weft::name(dtype)});

@@ -67,7 +67,7 @@ TEST(Spirv, EveryKernelIsCutOutAlone) {
 TEST(Spirv, AKernelDoesNotGrowWithItsModule) {
   const std::vector<uint32_t> whole = read(fs::path(WEFT_SPIRV_FOLDER) / "pointwise_f32.spv");
   for (const std::string& name : kernel_names(whole)) {
-    EXPECT_LT(only_kernel(whole, name).size() * sizeof(uint32_t), 20000u) << name;
+    EXPECT_LT(only_kernel(whole, name).size() * sizeof(uint32_t), 32000u) << name;
   }
   EXPECT_GT(whole.size() * sizeof(uint32_t), 150000u);
 }

@@ -200,14 +200,14 @@ TEST(Positive, IsXItselfAndRefusesBool) {
 
 TEST(ViewOfBytes, SharesThemAndChangesTheLastDimension) {
   const Tensor x = tensor({{1.0f, 2.0f}, {3.0f, -0.0f}});
-  EXPECT_EQ(x.view(i32).to_vector<int>()[0], 0x3F800000);
-  const Tensor bytes = x.view(u8);
+  EXPECT_EQ(x.view_bytes(i32).to_vector<int>()[0], 0x3F800000);
+  const Tensor bytes = x.view_bytes(u8);
   EXPECT_EQ(bytes.shape(), Dims({2, 8}));
   bytes.zero_();
   EXPECT_EQ(sum(x).item<float>(), 0);
-  EXPECT_EQ(x.view(f64).shape(), Dims({2, 1}));
-  EXPECT_THROW(x.transpose(0, 1).view(f64), ShapeError);
-  EXPECT_THROW(tensor(1.0f).view(f64), ShapeError);
+  EXPECT_EQ(x.view_bytes(f64).shape(), Dims({2, 1}));
+  EXPECT_THROW(x.transpose(0, 1).view_bytes(f64), ShapeError);
+  EXPECT_THROW(tensor(1.0f).view_bytes(f64), ShapeError);
 }
 
 // ---- bits -----------------------------------------------------------------------------------------------------------

@@ -1,22 +1,27 @@
-#include "running_loops.hpp"
+// Running products, extremes and sums of exponentials, in plain loops that each SIMD target compiles.
+#include "../simd/simd_targets.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/reduce/running.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "../../backends/observe.hpp"
+#include "../kernels.hpp"
+#include "../lines.hpp"
+#include "../thread_pool.hpp"
 
-namespace weft {
-
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
 // x as [outer, n, inner]: lines of n elements, `inner` apart.
 struct Lines {
-  int64_t outer = 1, n, inner = 1;
-  Lines(const Tensor& x, int dim) : n(x.dim() == 0 ? 1 : x.size(dim)) {
-    for (int d = 0; d < x.dim(); ++d) {
-      if (d != dim) (d < dim ? outer : inner) *= x.size(d);
-    }
+  int64_t outer = 1, n = 1, inner = 1;
+  Lines(const Layout& x, int dim) {
+    for (int d = 0; d < x.rank; ++d) (d == dim ? n : d < dim ? outer : inner) *= x.sizes[d];
   }
 };
 
@@ -25,27 +30,14 @@ constexpr int64_t column_block = 512;
 // Calls body(offset of the first element, width) for blocks of neighbouring columns.
 template <class F>
 void each_block(const Lines& lines, F&& body) {
-  for (int64_t o = 0; o < lines.outer; ++o) {
-    for (int64_t c = 0; c < lines.inner; c += column_block) {
-      body(o * lines.n * lines.inner + c, std::min(column_block, lines.inner - c));
+  const int64_t blocks = (lines.inner + column_block - 1) / column_block;
+  const int64_t width = std::min(column_block, lines.inner);
+  parallel_for(lines.outer * blocks, rows_per_chunk(lines.n * width), [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t first = t % blocks * column_block;
+      body(t / blocks * lines.n * lines.inner + first, std::min(column_block, lines.inner - first));
     }
-  }
-}
-
-template <class F>
-void observed(const char* kernel, std::initializer_list<Tensor> outputs, const Tensor& x, F&& run) {
-  if (WEFT_LIKELY(!detail::kernels_are_observed())) return run();
-  View written[2];
-  const View* out[2];
-  size_t count = 0;
-  for (const Tensor& t : outputs) {
-    written[count] = t.raw_view();
-    out[count] = &written[count];
-    ++count;
-  }
-  const View read = x.raw_view();
-  const View* const in[] = {&read};
-  detail::run_observed(kernel, {out, count}, in, [&] { run(); });
+  });
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
@@ -84,10 +76,10 @@ void product_columns(T* y, const T* x, int64_t n, int64_t stride, int64_t width)
 }
 
 template <class Carry, class T>
-void products(const Tensor& out, const Tensor& x, const Lines& lines) {
-  T* const y = out.data<T>();
-  const T* const given = x.data<T>();
-  each_block(lines, [&](int64_t at, int64_t width) {
+void products(const View& out, const View& x, const Lines& lines) {
+  auto* const y = static_cast<T*>(out.data);
+  auto* const given = static_cast<const T*>(x.data);
+  each_block(lines, [&](int64_t at, int64_t width) HWY_ATTR {
     if (lines.inner == 1) product_line<Carry>(y + at, given + at, lines.n);
     else product_columns<Carry>(y + at, given + at, lines.n, lines.inner, width);
   });
@@ -112,18 +104,19 @@ struct LogSum {
 };
 
 template <class T>
-void log_sums(const Tensor& out, const Tensor& x, const Lines& lines) {
-  T* const y = out.data<T>();
-  const T* const given = x.data<T>();
-  for (int64_t o = 0; o < lines.outer; ++o) {
-    for (int64_t c = 0; c < lines.inner; ++c) {
+void log_sums(const View& out, const View& x, const Lines& lines) {
+  auto* const y = static_cast<T*>(out.data);
+  auto* const given = static_cast<const T*>(x.data);
+  parallel_for(lines.outer * lines.inner, rows_per_chunk(lines.n * 8), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t first = line / lines.inner * lines.n * lines.inner + line % lines.inner;
       LogSum so_far;
       for (int64_t i = 0; i < lines.n; ++i) {
-        const int64_t at = (o * lines.n + i) * lines.inner + c;
+        const int64_t at = first + i * lines.inner;
         y[at] = static_cast<T>(so_far.add(static_cast<double>(given[at])));
       }
     }
-  }
+  });
 }
 
 // ---- extremes -------------------------------------------------------------------------------------------------------
@@ -165,52 +158,65 @@ void extreme_columns(T* y, int64_t* index, const T* x, int64_t n, int64_t stride
 }
 
 template <bool largest, class T>
-void extremes(const Tensor& out, const Tensor& index, const Tensor& x, const Lines& lines) {
-  T* const y = out.data<T>();
-  int64_t* const places = index.data<int64_t>();
-  const T* const given = x.data<T>();
-  each_block(lines, [&](int64_t at, int64_t width) {
+void extremes(const View& out, const View& index, const View& x, const Lines& lines) {
+  auto* const y = static_cast<T*>(out.data);
+  auto* const places = static_cast<int64_t*>(index.data);
+  auto* const given = static_cast<const T*>(x.data);
+  each_block(lines, [&](int64_t at, int64_t width) HWY_ATTR {
     if (lines.inner == 1) extreme_line<largest>(y + at, places + at, given + at, lines.n);
     else extreme_columns<largest>(y + at, places + at, given + at, lines.n, lines.inner, width);
   });
 }
 
-}  // namespace
+void product_any(const View& out, const View& x, int dim) {
+  const Lines lines(x.layout, dim);
+  const DType t = x.layout.dtype;
+  if (t == DType::f32) products<double, float>(out, x, lines);
+  else if (t == DType::f64) products<double, double>(out, x, lines);
+  else if (t == DType::u64) products<uint64_t, uint64_t>(out, x, lines);
+  else products<uint64_t, int64_t>(out, x, lines);
+}
 
-void running_product(const Tensor& out, const Tensor& x, int dim) {
-  const Lines lines(x, dim);
-  observed("running_product", {out}, x, [&] {
-    switch (x.dtype()) {
-      case DType::f32:
-        return products<double, float>(out, x, lines);
-      case DType::f64:
-        return products<double, double>(out, x, lines);
-      case DType::u64:
-        return products<uint64_t, uint64_t>(out, x, lines);
-      default:
-        return products<uint64_t, int64_t>(out, x, lines);
+void log_sum_any(const View& out, const View& x, int dim) {
+  const Lines lines(x.layout, dim);
+  if (x.layout.dtype == DType::f64) log_sums<double>(out, x, lines);
+  else log_sums<float>(out, x, lines);
+}
+
+void extreme_any(const View& out, const View& index, const View& x, int dim, bool largest) {
+  const Lines lines(x.layout, dim);
+  visit_dtype(x.layout.dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+      if (largest) extremes<true, T>(out, index, x, lines);
+      else extremes<false, T>(out, index, x, lines);
     }
   });
 }
 
-void running_log_sum_exp(const Tensor& out, const Tensor& x, int dim) {
-  const Lines lines(x, dim);
-  observed("running_log_sum_exp", {out}, x, [&] {
-    if (x.dtype() == DType::f64) log_sums<double>(out, x, lines);
-    else log_sums<float>(out, x, lines);
-  });
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(product_any);
+HWY_EXPORT(log_sum_any);
+HWY_EXPORT(extreme_any);
+
+void running_product(const View& out, const View& x, int dim) {
+  const DType t = x.layout.dtype;
+  if (t != DType::f32 && t != DType::f64 && t != DType::u64 && t != DType::i64) unsupported("running_product", x);
+  HWY_DYNAMIC_DISPATCH(product_any)(out, x, dim);
+}
+void running_log_sum_exp(const View& out, const View& x, int dim) {
+  if (x.layout.dtype != DType::f32 && x.layout.dtype != DType::f64) unsupported("running_log_sum_exp", x);
+  HWY_DYNAMIC_DISPATCH(log_sum_any)(out, x, dim);
+}
+void running_extreme(const View& out, const View& index, const View& x, int dim, bool largest) {
+  const DType t = x.layout.dtype;
+  if (t == DType::boolean || (is_floating(t) && compute_type(t) != t)) unsupported("running_extreme", x);
+  HWY_DYNAMIC_DISPATCH(extreme_any)(out, index, x, dim, largest);
 }
 
-void running_extreme(const Tensor& out, const Tensor& index, const Tensor& x, int dim, bool largest) {
-  const Lines lines(x, dim);
-  observed("running_extreme", {out, index}, x, [&] {
-    visit_dtype(x.dtype(), [&]<class T>() {
-      if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-        if (largest) extremes<true, T>(out, index, x, lines);
-        else extremes<false, T>(out, index, x, lines);
-      }
-    });
-  });
-}
-
-}  // namespace weft
+}  // namespace weft::cpu
+#endif
