@@ -6,10 +6,10 @@ from weft._core import Tensor, _ops
 # Ops that take no tensor first are functions alone.
 _not_methods = {"empty", "zeros", "ones", "full", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint",
                 "randperm", "cat", "stack", "where", "tensor", "_view", "tri", "tril_indices", "triu_indices", "broadcast_tensors",
-                "meshgrid", "hstack", "vstack", "dstack", "row_stack", "column_stack", "block_diag", "cartesian_prod"}
+                "meshgrid", "hstack", "vstack", "dstack", "row_stack", "column_stack", "block_diag", "cartesian_prod", "polygamma"}
 
 for _name, _op in _ops.items():
-    if _name not in _not_methods and not hasattr(Tensor, _name):
+    if _name not in _not_methods and not _name.startswith("foreach_") and not hasattr(Tensor, _name):
         setattr(Tensor, _name, _op)
 for _name in _functions.__all__:
     _function = getattr(_functions, _name)
@@ -25,6 +25,12 @@ def _method(function):
     function.__qualname__ = f"Tensor.{function.__name__}"
     function.__module__ = "weft"
     return function
+
+
+@_method
+def polygamma(self, n):
+    """The n-th derivative of digamma."""
+    return _ops["polygamma"](n, self)
 
 
 def _in_place(name):
