@@ -7,10 +7,10 @@ namespace weft {
 
 /// The n-th derivative of digamma (DLMF 5.15). Computed in f64 on the CPU and rounded once; integers give f32. Its
 /// gradient is polygamma(n + 1, x). At 0, -1, -2 … it is infinite, where n is 0 NaN or -inf as digamma is. ValueError
-/// for a negative n.
+/// unless n is in [0, 170].
 WEFT_API Tensor polygamma(int64_t n, const Operand& x);
 /// The logarithm of the multivariate gamma function of dimension p: p (p - 1) / 4 log(pi) + the sum of
-/// lgamma(x - j / 2) over j from 0 to p - 1. Integers give f32. ValueError for p below 1; NaN where x is not above
+/// lgamma(x - j / 2) over j from 0 to p - 1. Integers give f32. ValueError unless p is in [1, 4096]; NaN where x is not above
 /// (p - 1) / 2.
 WEFT_API Tensor mvlgamma(const Operand& x, int64_t p);
 

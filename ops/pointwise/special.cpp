@@ -141,7 +141,8 @@ std::span<const OpRecord> special_records() { return records; }
 
 Tensor polygamma(int64_t n, const Operand& operand) {
   const CallScope call("polygamma", operand.where);
-  if (n < 0) raise<ValueError>({.problem = fmt::format("the order is not negative, as {} is", n)});
+  constexpr int64_t most = 170;  // n! is a double up to here
+  if (n < 0 || n > most) raise<ValueError>({.problem = fmt::format("the order is in [0, {}], not {}", most, n)});
   if (n == 0) return digamma(operand);
   const Tensor x = floating_of(operand);
   Tensor y;
@@ -159,7 +160,8 @@ Tensor polygamma(int64_t n, const Operand& operand) {
 
 Tensor mvlgamma(const Operand& operand, int64_t p) {
   const CallScope call("mvlgamma", operand.where);
-  if (p < 1) raise<ValueError>({.problem = fmt::format("p is at least 1, not {}", p)});
+  constexpr int64_t most = 4096;
+  if (p < 1 || p > most) raise<ValueError>({.problem = fmt::format("p is in [1, {}], not {}", most, p)});
   const Tensor x = floating_of(operand);
   Tensor sum = lgamma(x);
   for (int64_t j = 1; j < p; ++j) sum = sum + lgamma(x - 0.5 * static_cast<double>(j));
