@@ -179,7 +179,11 @@ Tensor nextafter(const Operand& a, const Operand& b) {
                        .remedy = "convert to a floating-point dtype"});
   }
   const NoGradGuard unrecorded;
-  const std::vector<Tensor> both = broadcast_tensors(std::vector{a.tensor().to(dtype), b.tensor().to(dtype)});
+  const Device device = a.tensor().device().is_cpu() ? b.tensor().device() : a.tensor().device();
+  const auto brought = [&](const Tensor& t) {
+    return t.dim() == 0 && t.device().is_cpu() ? t.to(dtype).to(device) : t.to(dtype);
+  };
+  const std::vector<Tensor> both = broadcast_tensors(std::vector{brought(a.tensor()), brought(b.tensor())});
   const Tensor from = both[0].contiguous(), to = both[1];
   const DType whole = bits_of(dtype);
   // Bits of numbers of one sign are in the order of their sizes.
