@@ -90,6 +90,9 @@ template <class OfLists, class OfOne>
 auto either(const Value& other, OfLists&& of_lists, OfOne&& of_one) {
   if (const auto* list = std::get_if<std::vector<Tensor>>(&other)) return of_lists(TensorList(*list));
   if (const auto* tensor = std::get_if<Tensor>(&other)) return of_one(Operand(*tensor, Location::none()));
+  const bool number = std::holds_alternative<bool>(other) || std::holds_alternative<int64_t>(other) ||
+                      std::holds_alternative<double>(other);
+  if (!number) throw BadArgument(1);
   return of_one(Operand(detail::number_in(other), Location::none()));
 }
 using WithLists = std::vector<Tensor> (*)(TensorList, TensorList, Location);
