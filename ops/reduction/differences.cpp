@@ -90,6 +90,11 @@ Tensor diff(const Tensor& x, int64_t n, int dim, const Tensor& prepend, const Te
   if (n == 0) return x.clone();
   Tensor out = joined(x, along, prepend, append);
   n = std::min(n, std::max<int64_t>(size_along(out, along), 1));
+  if (is_meta(out)) {  // at once, however many
+    Dims shape = out.shape();
+    shape[along] = std::max<int64_t>(shape[along] - n, 0);
+    return without_elements(out, shape);
+  }
   for (int64_t i = 0; i < n; ++i) {
     const auto [left, right] = neighbours(out, along);
     out = out.dtype() == DType::boolean ? logical_xor(right, left) : right - left;

@@ -99,6 +99,7 @@ Tensor histc(const Tensor& given, int64_t bins, double low, double high, Locatio
   check_bins(bins);
   const NoGradGuard unrecorded;
   const Tensor x = given.detach();
+  check_room(x.sizes(), x.dtype(), x.device());
   if (low == high && is_meta(x)) return zeros(bins, {x.dtype(), x.device()});
   Range range = checked_range({low, high});
   if (low == high && x.numel() != 0) range = checked_range(extremes_of(x));

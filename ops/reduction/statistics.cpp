@@ -91,6 +91,7 @@ Tensor covariance(const Tensor& given, int64_t correction, const Tensor& fweight
   check_same_device({&x, &fweights, &aweights});
   if (fweights.defined()) check_weights(fweights, is_integer(fweights.dtype()), count);
   if (aweights.defined()) check_weights(aweights, is_floating(aweights.dtype()), count);
+  check_room(x.sizes(), x.dtype(), x.device());
   const Tensor w = product_of(fweights.defined() ? fweights.to(DType::i64) : fweights, aweights);
   const auto weighted = [&](const Tensor& t) { return w.defined() ? t * w : t; };
   const Tensor total = w.defined() ? sum(w) : full({}, count, {DType::i64, x.device()});

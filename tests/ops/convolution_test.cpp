@@ -128,6 +128,20 @@ TEST(Convolution, InfinitiesAndNaNStayWhereTheyReach) {
   EXPECT_EQ(y.to_vector<float>()[0], 0);
 }
 
+TEST(Convolution, OfSingleChannelsTakesAnyStrideAndDilation) {
+  const int64_t huge = int64_t{1} << 31;
+  const Tensor x = randn({1, 3, 4, 5}).requires_grad_(), w = randn({3, 1, 2, 2}).requires_grad_();
+  const Tensor far = conv2d(x, w, {}, {.stride = huge, .padding = 1, .groups = 3});
+  const Tensor near = conv2d(x, w, {}, {.stride = 100, .padding = 1, .groups = 3});
+  EXPECT_TRUE(equal(far, near));
+  EXPECT_TRUE(equal(grad({far}, {x, w}, {ones_like(far)})[1], grad({near}, {x, w}, {ones_like(near)})[1]));
+  // Both taps of the one output lie beside the data.
+  const Tensor wide =
+      conv2d(x, w, {}, {.stride = {1, 1 << 20}, .padding = {0, 500000}, .dilation = {1, 1000000}, .groups = 3});
+  EXPECT_EQ(wide.shape(), Dims({1, 3, 3, 1}));
+  EXPECT_TRUE(equal(wide, zeros_like(wide)));
+}
+
 TEST(Convolution, SixteenBitsAreComputedInF32AndRoundedOnce) {
   const Tensor x = randn({2, 16, 9, 9}).to(bf16), w = randn({4, 16, 3, 3}).to(bf16), b = randn({4}).to(bf16);
   const Tensor y = conv2d(x, w, b);

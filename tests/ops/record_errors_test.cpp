@@ -16,7 +16,7 @@
 namespace weft::testing {
 namespace {
 
-const std::filesystem::path listing = std::filesystem::path(__FILE__).parent_path() / "record_errors.txt";
+const std::filesystem::path listing = WEFT_SOURCE_DIR "/tests/ops/record_errors.txt";
 
 struct BadCall {
   std::string what;

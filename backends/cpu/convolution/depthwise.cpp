@@ -17,19 +17,15 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t reach(const ConvolutionShape& s, int d) {
-  return (s.out[d] - 1) * s.steps.stride[d] + (s.kernel[d] - 1) * s.steps.dilation[d] + 1;
-}
-
 /// A padded channel: `lines` of `stride` phases with `width` elements each.
 struct Plane {
   int64_t depth, height, stride, width;
 
   explicit Plane(const ConvolutionShape& s)
-      : depth(reach(s, 0)),
-        height(reach(s, 1)),
-        stride(s.steps.stride[2]),
-        width((reach(s, 2) + stride - 1) / stride + lane_count) {}
+      : depth(s.reach(0)),
+        height(s.reach(1)),
+        stride(std::min(s.steps.stride[2], s.reach(2))),
+        width((s.reach(2) + stride - 1) / stride + lane_count) {}
   int64_t line() const { return stride * width; }
   int64_t size() const { return depth * height * line(); }
 };
@@ -47,7 +43,7 @@ void for_lines(const ConvolutionShape& s, const Plane& plane, F&& f) {
 /// Calls f(element of a line of the channel, element of that of the plane).
 template <class F>
 HWY_INLINE void for_elements(const ConvolutionShape& s, const Plane& plane, F&& f) {
-  const int64_t padding = s.steps.padding[2], count = std::min(s.in[2], reach(s, 2) - padding);
+  const int64_t padding = s.steps.padding[2], count = std::min(s.in[2], s.reach(2) - padding);
   if (plane.stride == 1) {
     for (int64_t k = 0; k < count; ++k) f(k, k + padding);
   } else {

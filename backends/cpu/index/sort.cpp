@@ -290,15 +290,14 @@ void sort_elements(const char* from, int64_t stride, int64_t n, bool descending,
 /// How many elements of a sorted line have a key below `key`, or not above it.
 template <class T>
 int64_t place(const char* line, int64_t stride, int64_t n, Unsigned<sizeof(T)> key, bool right) {
+  const auto beyond = [&](int64_t i) {
+    const auto middle = sort_key(element_at<T>(line + i * stride));
+    return right ? middle <= key : middle < key;
+  };
+  // The steps of KeyLoops::places, so that lines that are not sorted give the same there.
   int64_t first = 0;
-  while (n > 0) {
-    const int64_t half = n / 2;
-    const auto middle = sort_key(element_at<T>(line + (first + half) * stride));
-    const bool beyond = right ? middle <= key : middle < key;
-    first += beyond ? half + 1 : 0;
-    n = beyond ? n - half - 1 : half;
-  }
-  return first;
+  for (; n > 1; n -= n / 2) first += beyond(first + n / 2 - 1) ? n / 2 : 0;
+  return first + (n == 1 && beyond(first) ? 1 : 0);
 }
 
 template <class T>

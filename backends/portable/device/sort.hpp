@@ -94,19 +94,24 @@ WEFT_DEVICE void sorted_item(Out out, Out order_out, In x, In order, const Sort&
   if (plan.has_order) poke<int64_t>(order_out + offset[2] + j * plan.step[2], from);
 }
 
+/// Whether the element at `place` of a sorted line is below `key`, or not above it.
+WEFT_DEVICE bool is_below(In place, const Search& plan, uint64_t key) {
+  const uint64_t element = element_key(place, plan.dtype);
+  return plan.right ? element <= key : element < key;
+}
+
+/// Bisects in the steps of the CPU's, so that lines that are not sorted give the same.
 WEFT_DEVICE void search_item(Out out, In sorted, In values, const Search& plan, int64_t i) {
   if (i >= plan.walk.count) return;
   int64_t offset[3];
   offsets_at(plan.walk, i, offset);
   const uint64_t key = element_key(values + offset[1], plan.dtype);
-  int64_t first = 0;
-  for (int64_t n = plan.length; n > 0;) {
-    const int64_t lower = n / 2;
-    const uint64_t middle = element_key(sorted + offset[2] + (first + lower) * plan.step, plan.dtype);
-    const bool beyond = plan.right ? middle <= key : middle < key;
-    if (beyond) first += lower + 1;
-    n = beyond ? n - lower - 1 : lower;
+  In const line = sorted + offset[2];
+  int64_t first = 0, n = plan.length;
+  for (; n > 1; n -= n / 2) {
+    if (is_below(line + (first + n / 2 - 1) * plan.step, plan, key)) first += n / 2;
   }
+  if (n == 1 && is_below(line + first * plan.step, plan, key)) ++first;
   poke<int64_t>(out + offset[0], first);
 }
 
