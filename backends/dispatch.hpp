@@ -128,8 +128,7 @@ struct KernelTable {
   /// Variance with divisor max(0, n - correction), computed in two passes or by Welford; layouts as `reduce`.
   void (*variance)(const View& out, const View& in, double correction);
   void (*cumsum)(const View& out, const View& in, int dim, bool exclusive, bool reverse);
-  /// Prefix products along `dim`; x and out are contiguous, of f32, f64, i64 or u64. Those of f32 are carried in
-  /// double, integers wrap.
+  /// Prefix products along `dim`. Those of f32 are carried in double, integers wrap.
   void (*running_product)(const View& out, const View& x, int dim);
   /// log of the prefix sums of exp(x) along `dim`, carried in double; contiguous, f32 or f64.
   void (*running_log_sum_exp)(const View& out, const View& x, int dim);

@@ -4,6 +4,7 @@
 #include "create.hpp"
 #include "random.hpp"
 #include "record.hpp"
+#include "detail/common.hpp"
 #include "../autograd/mode.hpp"
 
 namespace weft {
@@ -12,8 +13,15 @@ namespace {
 
 const Device meta(DeviceType::meta);
 
-// x's sizes, strides and dtype over nothing.
-Tensor without_elements(const Tensor& x) {
+// What is read as a number or a list of them stays as it is.
+bool is_read(ArgumentType::Kind kind) {
+  using Kind = ArgumentType::Kind;
+  return kind == Kind::integer || kind == Kind::number || kind == Kind::dims;
+}
+
+}  // namespace
+
+Tensor on_meta(const Tensor& x) {
   if (!x.defined()) return x;
   Layout layout = x.raw_view().layout;
   layout.device_type = DeviceType::meta;
@@ -24,14 +32,6 @@ Tensor without_elements(const Tensor& x) {
   return result;
 }
 
-// What is read as a number or a list of them stays as it is.
-bool is_read(ArgumentType::Kind kind) {
-  using Kind = ArgumentType::Kind;
-  return kind == Kind::integer || kind == Kind::number || kind == Kind::dims;
-}
-
-}  // namespace
-
 std::vector<TensorMeta> OpRecord::infer(std::span<const Value> given) const {
   const std::vector<Argument>& arguments = signature().arguments;
   const RngForkGuard unchanged({meta});
@@ -41,9 +41,9 @@ std::vector<TensorMeta> OpRecord::infer(std::span<const Value> given) const {
   for (size_t i = 0; i < values.size(); ++i) {
     if (arguments[i].type.kind == ArgumentType::Kind::device) values[i] = meta.name();
     if (is_read(arguments[i].type.kind)) continue;
-    if (auto* tensor = std::get_if<Tensor>(&values[i])) *tensor = without_elements(*tensor);
+    if (auto* tensor = std::get_if<Tensor>(&values[i])) *tensor = on_meta(*tensor);
     if (auto* list = std::get_if<std::vector<Tensor>>(&values[i])) {
-      for (Tensor& tensor : *list) tensor = without_elements(tensor);
+      for (Tensor& tensor : *list) tensor = on_meta(tensor);
     }
   }
   const Value result = call(values);

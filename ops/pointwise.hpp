@@ -33,14 +33,8 @@ WEFT_UNARY_OPS(WEFT_DECLARE_UNARY)
   WEFT_API const Tensor& name##_(const Tensor& a, const Operand& b); \
   WEFT_API const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b);
 WEFT_BINARY_OPS(WEFT_DECLARE_BINARY)
+WEFT_INTEGER_OPS(WEFT_DECLARE_BINARY)
 #undef WEFT_DECLARE_BINARY
-
-#define WEFT_DECLARE_INTEGER(name, ...)                              \
-  WEFT_API Tensor name(const Operand& a, const Operand& b);          \
-  WEFT_API const Tensor& name##_(const Tensor& a, const Operand& b); \
-  WEFT_API const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b);
-WEFT_INTEGER_OPS(WEFT_DECLARE_INTEGER)
-#undef WEFT_DECLARE_INTEGER
 
 /// How div rounds its quotient: not at all, down, or towards zero.
 enum class Rounding : uint8_t { none, floor, trunc };

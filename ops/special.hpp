@@ -10,8 +10,8 @@ namespace weft {
 /// unless n is in [0, 170].
 WEFT_API Tensor polygamma(int64_t n, const Operand& x);
 /// The logarithm of the multivariate gamma function of dimension p: p (p - 1) / 4 log(pi) + the sum of
-/// lgamma(x - j / 2) over j from 0 to p - 1. Integers give f32. ValueError unless p is in [1, 4096]; NaN where x is not above
-/// (p - 1) / 2.
+/// lgamma(x - j / 2) over j from 0 to p - 1. Integers give f32. ValueError unless p is in [1, 4096]; NaN where x is not
+/// above (p - 1) / 2.
 WEFT_API Tensor mvlgamma(const Operand& x, int64_t p);
 
 /// The next number after a in the direction of b, in their common dtype; b where they are equal, NaN where either is.

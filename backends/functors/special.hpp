@@ -39,8 +39,7 @@ template <class V> WEFT_FN V lgamma(V x) {
   const V z = select(a < V(0.5), a, select(a < V(1.5), a - V(1), lowered));  // from 2, where the product leads
   const V up = select(a < V(0.5), a * (a + V(1)), a);
   const V product = down1 * down2 * down3 * (down4 * down5 * down6);
-  const V large = select(a >= V(8.5), one, V(0));
-  const V logarithm = log(select(large > V(0), a, select(a < V(1.5), up, product)));
+  const V logarithm = log(select(a >= V(8.5), a, select(a < V(1.5), up, product)));
   const V at_two = z * (V(0.42278433509846714) + z * horner(z, 0.32246703342411322, -0.067352301053198096,
       0.020580808427783380, -0.0073855510286734284, 0.0028905103308659009, -0.0011927539117625500,
       0.00050966951965266728, -0.00022315475602710602, 9.9457616921571331e-5, -4.4926286378181625e-5,
@@ -53,7 +52,7 @@ template <class V> WEFT_FN V lgamma(V x) {
       -0.00059523809523809524, 0.00084175084175084175, -0.0019175269175269175, 0.0064102564102564103,
       -0.029550653594771242);
   const V infinite(__builtin_inff());
-  const V right = select(a == infinite, infinite, select(large > V(0), stirling, near));
+  const V right = select(a == infinite, infinite, select(a >= V(8.5), stirling, near));
   const V reflected = V(1.1447298858494002) - log(abs(pi_turn(a).sine)) - log(a) - right;
   return select(x < V(0), select(a == floor(a), infinite, reflected), right);
 }

@@ -51,8 +51,13 @@ inline Tensor make_like(const Tensor& like) {
     return weft_pointer;                                                            \
   }())
 
+/// x; integers and bool become f32.
+inline Tensor floating_point(const Tensor& x) { return is_floating(checked(x).dtype()) ? x : x.to(default_dtype); }
+
 /// On meta tensors have shapes and no elements.
 inline bool is_meta(const Tensor& t) { return t.device().type == DeviceType::meta; }
+/// x's sizes, strides and dtype on meta; undefined where x is.
+Tensor on_meta(const Tensor& x);
 
 /// The errors of making such a tensor, before work of its size is begun.
 inline void check_room(std::span<const int64_t> sizes, DType dtype, Device device) { make(sizes, dtype, device); }

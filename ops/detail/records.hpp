@@ -77,6 +77,11 @@ constexpr OpRecord::Domain domain_of(PointwiseKind kind) {
   return kind == PointwiseKind::any || kind == PointwiseKind::counting || kind == PointwiseKind::bits ? any : numeric;
 }
 
+/// The same, of i64 where the dtype is floating: for ops that take integers and bool alone.
+inline SampleMaker of_integers(const SampleMaker& make) {
+  return SampleMaker(is_floating(make.dtype()) ? DType::i64 : make.dtype(), make.device());
+}
+
 /// A list of integers of any length: one, Dims, 0-d tensors, or a tensor of them. BadArgument(argument) for others.
 std::vector<int64_t> integers_in(const Value& v, int argument);
 

@@ -82,8 +82,7 @@ Tensor prelu(const Operand& x, const Tensor& weight) {
 
 Tensor logit(const Operand& operand, std::optional<double> eps) {
   const CallScope call("logit", operand.where);
-  const Tensor& given = checked(operand.tensor());
-  Tensor x = is_floating(given.dtype()) ? given : given.to(default_dtype);
+  Tensor x = floating_point(operand.tensor());
   if (eps) x = clip(x, *eps, 1 - *eps);
   Tensor y;
   {

@@ -362,7 +362,7 @@ std::vector<Values> binary_samples(SampleMaker& make) {
 }
 
 std::vector<Values> integer_samples(SampleMaker& given) {
-  SampleMaker make(is_floating(given.dtype()) ? DType::i64 : given.dtype(), given.device());
+  SampleMaker make = of_integers(given);
   return binary_samples<Range{-9, 9}, Range{-3, 3}>(make);
 }
 

@@ -27,10 +27,6 @@ std::vector<Tensor> each(TensorList tensors, std::initializer_list<TensorList> o
   return results;
 }
 
-Tensor without_elements(const Tensor& t) {
-  return empty(t.shape(), {.dtype = t.dtype(), .device = Device(DeviceType::meta)});
-}
-
 // Runs write(target, operands) on each tensor, after all of them have been tried without elements.
 template <size_t n, class Write>
 void write_each(TensorList targets, const TensorList (&others)[n], Write&& write) {
@@ -40,10 +36,10 @@ void write_each(TensorList targets, const TensorList (&others)[n], Write&& write
     Tensor operands[n];
     for (size_t k = 0; k < n; ++k) {
       check_in_place_device(targets[i], checked(others[k][i]));
-      operands[k] = without_elements(others[k][i]);
+      operands[k] = on_meta(others[k][i]);
     }
     const NoGradGuard unrecorded;
-    write(without_elements(targets[i]), operands);
+    write(on_meta(targets[i]), operands);
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     Tensor operands[n];
@@ -57,7 +53,7 @@ void write_each(TensorList targets, Write&& write) {
   for (const Tensor& target : targets) {
     check_target(target);
     const NoGradGuard unrecorded;
-    write(without_elements(target));
+    write(on_meta(target));
   }
   for (const Tensor& target : targets) write(target);
 }
@@ -156,22 +152,29 @@ std::span<const OpRecord> foreach_records() { return records; }
 WEFT_FOREACH_UNARY(WEFT_DEFINE_FOREACH)
 #undef WEFT_DEFINE_FOREACH
 
+// With one operand for all.
+#define WEFT_DEFINE_FOREACH(name)                                                      \
+  std::vector<Tensor> foreach_##name(TensorList tensors, const Operand& other) {       \
+    const CallScope call("foreach_" #name, other.where);                               \
+    return each(tensors, {}, [&](size_t i) { return weft::name(tensors[i], other); }); \
+  }                                                                                    \
+  void foreach_##name##_(TensorList tensors, const Operand& other) {                   \
+    const CallScope call("foreach_" #name "_", other.where);                           \
+    write_each(tensors, [&](const Tensor& target) { weft::name##_(target, other); });  \
+  }
+WEFT_FOREACH_BINARY(WEFT_DEFINE_FOREACH)
+WEFT_DEFINE_FOREACH(add)
+WEFT_DEFINE_FOREACH(sub)
+#undef WEFT_DEFINE_FOREACH
+
 #define WEFT_DEFINE_FOREACH(name)                                                                              \
   std::vector<Tensor> foreach_##name(TensorList tensors, TensorList others, Location where) {                  \
     const CallScope call("foreach_" #name, where);                                                             \
     return each(tensors, {others}, [&](size_t i) { return weft::name(tensors[i], others[i]); });               \
   }                                                                                                            \
-  std::vector<Tensor> foreach_##name(TensorList tensors, const Operand& other) {                               \
-    const CallScope call("foreach_" #name, other.where);                                                       \
-    return each(tensors, {}, [&](size_t i) { return weft::name(tensors[i], other); });                         \
-  }                                                                                                            \
   void foreach_##name##_(TensorList tensors, TensorList others, Location where) {                              \
     const CallScope call("foreach_" #name "_", where);                                                         \
     write_each(tensors, {others}, [](const Tensor& target, const Tensor* b) { weft::name##_(target, b[0]); }); \
-  }                                                                                                            \
-  void foreach_##name##_(TensorList tensors, const Operand& other) {                                           \
-    const CallScope call("foreach_" #name "_", other.where);                                                   \
-    write_each(tensors, [&](const Tensor& target) { weft::name##_(target, other); });                          \
   }
 WEFT_FOREACH_BINARY(WEFT_DEFINE_FOREACH)
 #undef WEFT_DEFINE_FOREACH
@@ -181,17 +184,9 @@ WEFT_FOREACH_BINARY(WEFT_DEFINE_FOREACH)
     const CallScope call("foreach_" #name, where);                                                              \
     return each(tensors, {others}, [&](size_t i) { return weft::name(tensors[i], others[i], alpha); });         \
   }                                                                                                             \
-  std::vector<Tensor> foreach_##name(TensorList tensors, const Operand& other) {                                \
-    const CallScope call("foreach_" #name, other.where);                                                        \
-    return each(tensors, {}, [&](size_t i) { return weft::name(tensors[i], other); });                          \
-  }                                                                                                             \
   void foreach_##name##_(TensorList tensors, TensorList others, Scalar alpha, Location where) {                 \
     const CallScope call("foreach_" #name "_", where);                                                          \
     write_each(tensors, {others}, [&](const Tensor& target, const Tensor* b) { target.name##_(b[0], alpha); }); \
-  }                                                                                                             \
-  void foreach_##name##_(TensorList tensors, const Operand& other) {                                            \
-    const CallScope call("foreach_" #name "_", other.where);                                                    \
-    write_each(tensors, [&](const Tensor& target) { weft::name##_(target, other); });                           \
   }
 WEFT_DEFINE_FOREACH(add)
 WEFT_DEFINE_FOREACH(sub)
@@ -234,7 +229,7 @@ void foreach_copy_(TensorList tensors, TensorList sources, Location where) {
   check_lengths(tensors, {sources});
   for (size_t i = 0; i < tensors.size(); ++i) {
     check_target(tensors[i]);
-    without_elements(tensors[i]).copy_(without_elements(checked(sources[i])));
+    on_meta(tensors[i]).copy_(on_meta(checked(sources[i])));
   }
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(sources[i]);
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "../create.hpp"
-#include "../axes.hpp"
 #include "../detail/common.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
@@ -15,12 +14,6 @@ namespace weft {
 namespace {
 
 constexpr double pi = 3.1415926535897932, infinity = __builtin_inf();
-
-// A floating tensor: integers and bool become f32.
-Tensor floating_of(const Operand& x) {
-  const Tensor& t = checked(x.tensor());
-  return is_floating(t.dtype()) ? t : t.to(default_dtype);
-}
 
 // ---- polygamma ------------------------------------------------------------------------------------------------------
 
@@ -109,7 +102,7 @@ std::vector<Values> positive_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({})}, {make.tensor({0, 2})}};
 }
 std::vector<Values> bitwise_not_samples(SampleMaker& given) {
-  SampleMaker make(is_floating(given.dtype()) ? DType::i64 : given.dtype(), given.device());
+  SampleMaker make = of_integers(given);
   return positive_samples(make);
 }
 
@@ -144,7 +137,7 @@ Tensor polygamma(int64_t n, const Operand& operand) {
   constexpr int64_t most = 170;  // n! is a double up to here
   if (n < 0 || n > most) raise<ValueError>({.problem = fmt::format("the order is in [0, {}], not {}", most, n)});
   if (n == 0) return digamma(operand);
-  const Tensor x = floating_of(operand);
+  const Tensor x = floating_point(operand.tensor());
   Tensor y;
   {
     const NoGradGuard unrecorded;
@@ -162,7 +155,7 @@ Tensor mvlgamma(const Operand& operand, int64_t p) {
   const CallScope call("mvlgamma", operand.where);
   constexpr int64_t most = 4096;
   if (p < 1 || p > most) raise<ValueError>({.problem = fmt::format("p is in [1, {}], not {}", most, p)});
-  const Tensor x = floating_of(operand);
+  const Tensor x = floating_point(operand.tensor());
   Tensor sum = lgamma(x);
   for (int64_t j = 1; j < p; ++j) sum = sum + lgamma(x - 0.5 * static_cast<double>(j));
   const double order = static_cast<double>(p);
@@ -179,15 +172,10 @@ Tensor nextafter(const Operand& a, const Operand& b) {
                        .remedy = "convert to a floating-point dtype"});
   }
   const NoGradGuard unrecorded;
-  const Device device = a.tensor().device().is_cpu() ? b.tensor().device() : a.tensor().device();
-  const auto brought = [&](const Tensor& t) {
-    return t.dim() == 0 && t.device().is_cpu() ? t.to(dtype).to(device) : t.to(dtype);
-  };
-  const std::vector<Tensor> both = broadcast_tensors(std::vector{brought(a.tensor()), brought(b.tensor())});
-  const Tensor from = both[0].contiguous(), to = both[1];
+  const Tensor from = a.tensor().to(dtype).contiguous(), to = b.tensor().to(dtype);
   const DType whole = bits_of(dtype);
   // Bits of numbers of one sign are in the order of their sizes.
-  const Tensor outwards = (to > from) == (from > 0.0);
+  const Tensor outwards = (from < to) == (from > 0.0);
   const Tensor step = where(outwards, ones({}, {whole, from.device()}), full({}, -1, {whole, from.device()}));
   const Tensor moved = (from.view_bytes(whole) + step).view_bytes(dtype);
   const Tensor smallest = full({}, 1, {whole, from.device()}).view_bytes(dtype);
@@ -198,12 +186,12 @@ Tensor nextafter(const Operand& a, const Operand& b) {
 
 MantissaAndExponent frexp(const Operand& operand) {
   const CallScope call("frexp", operand.where);
-  const Tensor x = floating_of(operand);
+  const Tensor x = floating_point(operand.tensor());
   const DType wide = compute_type(x.dtype()), whole = bits_of(wide);
   const int bits = wide == DType::f64 ? 52 : 23, bias = wide == DType::f64 ? 1022 : 126;
   const int64_t ones_above = wide == DType::f64 ? 0x7FF : 0xFF;
   const Tensor t = x.to(wide);
-  Tensor exponent, ordinary;
+  Tensor exponent;
   {
     const NoGradGuard unrecorded;
     const auto exponent_bits = [&](const Tensor& y) {
@@ -211,7 +199,7 @@ MantissaAndExponent frexp(const Operand& operand) {
     };
     const double lift = std::ldexp(1.0, bits + 1);  // brings subnormal numbers among the normal ones
     const Tensor plain = exponent_bits(t), lifted = exponent_bits(t * lift) - (bits + 1);
-    ordinary = logical_and(isfinite(t), t != 0.0);
+    const Tensor ordinary = logical_and(isfinite(t), t != 0.0);
     exponent = where(ordinary, where(plain == 0, lifted, plain) - bias, zeros({}, {whole, x.device()})).to(DType::i32);
   }
   // In two factors, of which neither leaves the range.

@@ -1,4 +1,4 @@
-// Running products, extremes and sums of exponentials, in plain loops that each SIMD target compiles.
+// Running extremes and sums of exponentials, in plain loops that each SIMD target compiles.
 #include "../simd/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/reduce/running.cpp"
@@ -37,51 +37,6 @@ void each_block(const Lines& lines, F&& body) {
       const int64_t first = t % blocks * column_block;
       body(t / blocks * lines.n * lines.inner + first, std::min(column_block, lines.inner - first));
     }
-  });
-}
-
-// ---- products -------------------------------------------------------------------------------------------------------
-
-// Four elements at a time: one multiplication in four waits for the one before. Doubles would overflow by themselves
-// where the product of all does not; four floats cannot in double.
-template <class Carry, class T>
-void product_line(T* y, const T* x, int64_t n) {
-  Carry all = 1;
-  int64_t i = 0;
-  for (; !std::is_same_v<T, double> && i + 4 <= n; i += 4) {
-    const Carry a = static_cast<Carry>(x[i]), ab = a * static_cast<Carry>(x[i + 1]);
-    const Carry c = static_cast<Carry>(x[i + 2]), abc = ab * c, abcd = ab * (c * static_cast<Carry>(x[i + 3]));
-    y[i] = static_cast<T>(all * a);
-    y[i + 1] = static_cast<T>(all * ab);
-    y[i + 2] = static_cast<T>(all * abc);
-    all *= abcd;
-    y[i + 3] = static_cast<T>(all);
-  }
-  for (; i < n; ++i) {
-    all *= static_cast<Carry>(x[i]);
-    y[i] = static_cast<T>(all);
-  }
-}
-
-template <class Carry, class T>
-void product_columns(T* y, const T* x, int64_t n, int64_t stride, int64_t width) {
-  Carry all[column_block];
-  std::fill_n(all, width, Carry(1));
-  for (int64_t i = 0; i < n; ++i, x += stride, y += stride) {
-    for (int64_t j = 0; j < width; ++j) {
-      all[j] *= static_cast<Carry>(x[j]);
-      y[j] = static_cast<T>(all[j]);
-    }
-  }
-}
-
-template <class Carry, class T>
-void products(const View& out, const View& x, const Lines& lines) {
-  auto* const y = static_cast<T*>(out.data);
-  auto* const given = static_cast<const T*>(x.data);
-  each_block(lines, [&](int64_t at, int64_t width) HWY_ATTR {
-    if (lines.inner == 1) product_line<Carry>(y + at, given + at, lines.n);
-    else product_columns<Carry>(y + at, given + at, lines.n, lines.inner, width);
   });
 }
 
@@ -168,15 +123,6 @@ void extremes(const View& out, const View& index, const View& x, const Lines& li
   });
 }
 
-void product_any(const View& out, const View& x, int dim) {
-  const Lines lines(x.layout, dim);
-  const DType t = x.layout.dtype;
-  if (t == DType::f32) products<double, float>(out, x, lines);
-  else if (t == DType::f64) products<double, double>(out, x, lines);
-  else if (t == DType::u64) products<uint64_t, uint64_t>(out, x, lines);
-  else products<uint64_t, int64_t>(out, x, lines);
-}
-
 void log_sum_any(const View& out, const View& x, int dim) {
   const Lines lines(x.layout, dim);
   if (x.layout.dtype == DType::f64) log_sums<double>(out, x, lines);
@@ -199,15 +145,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft::cpu {
-HWY_EXPORT(product_any);
 HWY_EXPORT(log_sum_any);
 HWY_EXPORT(extreme_any);
 
-void running_product(const View& out, const View& x, int dim) {
-  const DType t = x.layout.dtype;
-  if (t != DType::f32 && t != DType::f64 && t != DType::u64 && t != DType::i64) unsupported("running_product", x);
-  HWY_DYNAMIC_DISPATCH(product_any)(out, x, dim);
-}
 void running_log_sum_exp(const View& out, const View& x, int dim) {
   if (x.layout.dtype != DType::f32 && x.layout.dtype != DType::f64) unsupported("running_log_sum_exp", x);
   HWY_DYNAMIC_DISPATCH(log_sum_any)(out, x, dim);

@@ -12,22 +12,39 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Integers wrap.
-template <class Sum, class A>
-HWY_INLINE Sum plus(Sum a, A b) {
-  if constexpr (std::is_integral_v<Sum>) return static_cast<Sum>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else return a + static_cast<Sum>(b);
-}
+/// What a scan carries along. Integers wrap.
+struct Plus {
+  static constexpr int start = 0;
+  template <class Sum, class A>
+  static HWY_INLINE Sum of(Sum a, A b) {
+    if constexpr (std::is_integral_v<Sum>) return static_cast<Sum>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else return a + static_cast<Sum>(b);
+  }
+};
+struct Times {
+  static constexpr int start = 1;
+  template <class Product, class A>
+  static HWY_INLINE Product of(Product a, A b) {
+    if constexpr (std::is_integral_v<Product>) {
+      return static_cast<Product>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    } else {
+      return a * static_cast<Product>(b);
+    }
+  }
+};
+/// Products of a few doubles may leave the range where those of all so far do not.
+template <class Combine, class A>
+constexpr bool groups = !(std::is_same_v<Combine, Times> && std::is_same_v<A, double>);
 
 constexpr int64_t chunk_size = 2048;
 constexpr int64_t column_block = 512;
 
 /// One line, in chunks; a reversed scan walks the line from its end with negative steps.
-template <class A, class Sum>
+template <class Combine, class A, class Sum>
 void scan_line(char* to, int64_t out_step, DType out_type, const char* from, int64_t in_step, DType in_type, int64_t n,
                bool exclusive) {
   alignas(64) A scratch[chunk_size], computed[chunk_size];
-  Sum sum = 0;
+  Sum sum = Combine::start;
   for (int64_t i = 0; i < n; i += chunk_size) {
     const int64_t size = n - i < chunk_size ? n - i : chunk_size;
     const A* x = read_line(scratch, from + i * in_step, in_step, size, in_type);
@@ -37,21 +54,22 @@ void scan_line(char* to, int64_t out_step, DType out_type, const char* from, int
       for (int64_t j = 0; j < size; ++j) {
         const A next = x[j];
         y[j] = static_cast<A>(sum);
-        sum = plus(sum, next);
+        sum = Combine::of(sum, next);
       }
     } else {
       int64_t j = 0;
-      for (; j + 4 <= size; j += 4) {  // one addition in four waits for the one before
-        const Sum a = static_cast<Sum>(x[j]), ab = plus(a, x[j + 1]);
-        const Sum abc = plus(ab, x[j + 2]), cd = plus(static_cast<Sum>(x[j + 2]), x[j + 3]), abcd = plus(ab, cd);
-        y[j] = static_cast<A>(plus(sum, a));
-        y[j + 1] = static_cast<A>(plus(sum, ab));
-        y[j + 2] = static_cast<A>(plus(sum, abc));
-        sum = plus(sum, abcd);
+      for (; groups<Combine, A> && j + 4 <= size; j += 4) {  // one step in four waits for the one before
+        const Sum a = static_cast<Sum>(x[j]), ab = Combine::of(a, x[j + 1]);
+        const Sum abc = Combine::of(ab, x[j + 2]), cd = Combine::of(static_cast<Sum>(x[j + 2]), x[j + 3]),
+                  abcd = Combine::of(ab, cd);
+        y[j] = static_cast<A>(Combine::of(sum, a));
+        y[j + 1] = static_cast<A>(Combine::of(sum, ab));
+        y[j + 2] = static_cast<A>(Combine::of(sum, abc));
+        sum = Combine::of(sum, abcd);
         y[j + 3] = static_cast<A>(sum);
       }
       for (; j < size; ++j) {
-        sum = plus(sum, x[j]);
+        sum = Combine::of(sum, x[j]);
         y[j] = static_cast<A>(sum);
       }
     }
@@ -66,11 +84,11 @@ struct ColumnScan {
   DType out_type, in_type;
 };
 
-template <class A, class Sum>
+template <class Combine, class A, class Sum>
 void scan_columns(const ColumnScan& at, bool exclusive) {
   alignas(64) A scratch[column_block], computed[column_block];
   alignas(64) Sum sum[column_block];
-  for (int64_t c = 0; c < at.width; ++c) sum[c] = 0;
+  for (int64_t c = 0; c < at.width; ++c) sum[c] = Combine::start;
   for (int64_t r = 0; r < at.rows; ++r) {
     const A* x = read_line(scratch, at.from + r * at.in_row, at.in_step, at.width, at.in_type);
     char* const y_line = at.to + r * at.out_row;
@@ -80,12 +98,12 @@ void scan_columns(const ColumnScan& at, bool exclusive) {
       for (int64_t c = 0; c < at.width; ++c) {
         const A next = x[c];
         y[c] = static_cast<A>(sum[c]);
-        sum[c] = plus(sum[c], next);
+        sum[c] = Combine::of(sum[c], next);
       }
     } else {
 #pragma GCC ivdep
       for (int64_t c = 0; c < at.width; ++c) {
-        sum[c] = plus(sum[c], x[c]);
+        sum[c] = Combine::of(sum[c], x[c]);
         y[c] = static_cast<A>(sum[c]);
       }
     }
@@ -93,7 +111,7 @@ void scan_columns(const ColumnScan& at, bool exclusive) {
   }
 }
 
-template <class A, class Sum>
+template <class Combine, class A, class Sum>
 void scan(const View& out, const View& in, int dim, bool exclusive, bool reverse) {
   const int64_t n = in.layout.sizes[dim], sign = reverse ? -1 : 1;
   const int64_t out_stride = out.layout.strides[dim] * sign, in_stride = in.layout.strides[dim] * sign;
@@ -106,8 +124,8 @@ void scan(const View& out, const View& in, int dim, bool exclusive, bool reverse
     parallel_for(walk.count, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
       Cursor<2> at(walk, begin);
       for (int64_t row = begin; row < end; ++row, at.next()) {
-        scan_line<A, Sum>(to + at.offset[1], out_stride, out.layout.dtype, from + at.offset[0], in_stride,
-                          in.layout.dtype, n, exclusive);
+        scan_line<Combine, A, Sum>(to + at.offset[1], out_stride, out.layout.dtype, from + at.offset[0], in_stride,
+                                   in.layout.dtype, n, exclusive);
       }
     });
     return;
@@ -123,19 +141,27 @@ void scan(const View& out, const View& in, int dim, bool exclusive, bool reverse
       const Cursor<2> at(walk, t / blocks);
       const int64_t first = t % blocks * column_block;
       const int64_t width = columns - first < column_block ? columns - first : column_block;
-      scan_columns<A, Sum>({to + at.offset[1] + first * out_step, from + at.offset[0] + first * in_step, n, width,
-                            out_stride, in_stride, out_step, in_step, out.layout.dtype, in.layout.dtype},
-                           exclusive);
+      scan_columns<Combine, A, Sum>(
+          {to + at.offset[1] + first * out_step, from + at.offset[0] + first * in_step, n, width, out_stride, in_stride,
+           out_step, in_step, out.layout.dtype, in.layout.dtype},
+          exclusive);
     }
   });
 }
 
+template <class Combine>
 void scan_any(const View& out, const View& in, int dim, bool exclusive, bool reverse) {
   const DType t = out.layout.dtype;
-  if (t == DType::f64) scan<double, double>(out, in, dim, exclusive, reverse);
-  else if (t == DType::f32) scan<float, double>(out, in, dim, exclusive, reverse);
-  else if (is_floating(t)) scan<float, float>(out, in, dim, exclusive, reverse);
-  else scan<int64_t, int64_t>(out, in, dim, exclusive, reverse);
+  if (t == DType::f64) scan<Combine, double, double>(out, in, dim, exclusive, reverse);
+  else if (t == DType::f32) scan<Combine, float, double>(out, in, dim, exclusive, reverse);
+  else if (is_floating(t)) scan<Combine, float, float>(out, in, dim, exclusive, reverse);
+  else scan<Combine, int64_t, int64_t>(out, in, dim, exclusive, reverse);
+}
+void sums_any(const View& out, const View& in, int dim, bool exclusive, bool reverse) {
+  scan_any<Plus>(out, in, dim, exclusive, reverse);
+}
+void products_any(const View& out, const View& in, int dim, bool exclusive, bool reverse) {
+  scan_any<Times>(out, in, dim, exclusive, reverse);
 }
 
 }  // namespace
@@ -144,13 +170,25 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft::cpu {
-HWY_EXPORT(scan_any);
+HWY_EXPORT(sums_any);
+HWY_EXPORT(products_any);
+
+namespace {
+void check(const char* kernel, const View& out, const View& in) {
+  if (!is_computable(in.layout.dtype)) unsupported(kernel, in);
+  if (!is_computable(out.layout.dtype)) unsupported(kernel, out);
+}
+}  // namespace
 
 void cumsum(const View& out, const View& in, int dim, bool exclusive, bool reverse) {
-  if (!is_computable(in.layout.dtype)) unsupported("cumsum", in);
-  if (!is_computable(out.layout.dtype)) unsupported("cumsum", out);
+  check("cumsum", out, in);
   if (out.layout.numel == 0) return;
-  HWY_DYNAMIC_DISPATCH(scan_any)(at_least_1d(out), at_least_1d(in), dim, exclusive, reverse);
+  HWY_DYNAMIC_DISPATCH(sums_any)(at_least_1d(out), at_least_1d(in), dim, exclusive, reverse);
+}
+void running_product(const View& out, const View& x, int dim) {
+  check("running_product", out, x);
+  if (out.layout.numel == 0) return;
+  HWY_DYNAMIC_DISPATCH(products_any)(at_least_1d(out), at_least_1d(x), dim, false, false);
 }
 
 }  // namespace weft::cpu
