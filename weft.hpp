@@ -37,6 +37,7 @@
 #include "nn/dropout.hpp"
 #include "nn/init.hpp"
 #include "nn/layers.hpp"
+#include "nn/losses.hpp"
 #include "nn/module.hpp"
 #include "nn/padding.hpp"
 #include "nn/pooling.hpp"

@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 const char* current_op_or(const char* name) {
-  return detail::current_call.op != nullptr ? detail::current_call.op : name;
+  return detail::current_call.op != nullptr ? detail::current_call.entry : name;
 }
 }  // namespace
 

@@ -21,16 +21,27 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
 
 Tensor Linear::forward(const Tensor& x, Location where) const { return linear(x, weight, bias, where); }
 
+namespace {
+
+// Rows of a table, of which `padding` starts at 0 where it is one.
+Tensor table(int64_t count, int64_t width, double deviation, int64_t padding, Location where) {
+  const Tensor rows = normal_(empty({count, width}, {}, where), 0, deviation, nullptr, where);
+  if (padding >= 0) rows[padding] = 0;
+  return rows;
+}
+
+[[noreturn]] void refuse_padding(const char* layer, int64_t padding, int64_t count, Location where) {
+  raise<ValueError>({.op = layer, .problem = fmt::format("padding {} is none of {} rows", padding, count)}, where);
+}
+
+}  // namespace
+
 Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t padding, Location where)
     : padding_(padding) {
   check_size("nn::Embedding", "count", count, where);
   check_size("nn::Embedding", "width", width, where);
-  if (padding < no_padding || padding >= count) {
-    raise<ValueError>({.op = "nn::Embedding", .problem = fmt::format("padding {} is none of {} rows", padding, count)},
-                      where);
-  }
-  weight = normal_(empty({count, width}, {}, where), 0, deviation, nullptr, where);
-  if (padding != no_padding) weight.detach()[padding] = 0;
+  if (padding < no_padding || padding >= count) refuse_padding("nn::Embedding", padding, count, where);
+  weight = table(count, width, deviation, padding, where);
   register_parameter("weight", weight);
   set_extra_repr(padding == no_padding ? fmt::format("{}, {}", count, width)
                                        : fmt::format("{}, {}, padding_idx={}", count, width, padding));
@@ -38,6 +49,29 @@ Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t pad
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const {
   return embedding(weight, indices, padding_, where);
+}
+
+EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptions& options, Location where)
+    : options_(options) {
+  check_size("nn::EmbeddingBag", "count", count, where);
+  check_size("nn::EmbeddingBag", "width", width, where);
+  const int64_t given = options.padding_idx.value_or(0), padding = given < 0 ? given + count : given;
+  const bool pads = options.padding_idx.has_value();
+  if (pads && (padding < 0 || padding >= count)) refuse_padding("nn::EmbeddingBag", given, count, where);
+  weight = table(count, width, 1, pads ? padding : -1, where);
+  register_parameter("weight", weight);
+  constexpr const char* modes[] = {"sum", "mean", "max"};
+  set_extra_repr(fmt::format("{}, {}, mode='{}'{}{}", count, width, modes[static_cast<int>(options.mode)],
+                             pads ? fmt::format(", padding_idx={}", padding) : "",
+                             options.max_norm ? ", max_norm=" + python_float(*options.max_norm) : ""));
+}
+
+Tensor EmbeddingBag::forward(const Tensor& indices, const Tensor& offsets, const Tensor& per_sample_weights,
+                             Location where) const {
+  EmbeddingBagOptions options = options_;
+  options.offsets = offsets;
+  options.per_sample_weights = per_sample_weights;
+  return embedding_bag(indices, weight, options, where);
 }
 
 LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, bool with_bias, Location where)

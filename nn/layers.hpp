@@ -7,6 +7,7 @@
 #include "activations.hpp"
 #include "containers.hpp"
 #include "dropout.hpp"
+#include "../ops/embedding_bag.hpp"
 
 namespace weft::nn {
 
@@ -34,6 +35,26 @@ class WEFT_API Embedding : public Layer<Embedding> {
 
  private:
   int64_t padding_;
+};
+
+/// weft::embedding_bag of weight [count, width], which starts normal with mean 0 and standard deviation 1, the row
+/// `options.padding_idx` at 0. Of the options, offsets and per_sample_weights belong to a call, not to the layer.
+/// ValueError for negative sizes and for a padding_idx that is none of the rows.
+class WEFT_API EmbeddingBag : public Layer<EmbeddingBag> {
+ public:
+  EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptions& options = {}, Location where = {});
+  /// Of indices [bags, n].
+  Tensor forward(const Tensor& indices, Location where) const { return forward(indices, {}, {}, where); }
+  /// Of a list of indices that offsets cut into bags.
+  Tensor forward(const Tensor& indices, const Tensor& offsets, Location where) const {
+    return forward(indices, offsets, {}, where);
+  }
+  Tensor forward(const Tensor& indices, const Tensor& offsets, const Tensor& per_sample_weights, Location where) const;
+
+  Parameter weight;
+
+ private:
+  EmbeddingBagOptions options_;
 };
 
 /// weft::layer_norm over the last dimensions, whose sizes are `shape`; weight starts at 1, bias at 0. Without `affine`

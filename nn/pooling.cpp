@@ -15,7 +15,8 @@ const Dims& stride_or_kernel(const Dims& stride, const Dims& kernel_size) {
 }  // namespace
 
 template <int dims>
-MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options) {
+MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options)
+    : kernel_size_(kernel_size), options_(options) {
   this->set_function(
       [kernel_size, options](const Tensor& x, bool, Location where) {
         return std::array{max_pool1d, max_pool2d, max_pool3d}[dims - 1](x, kernel_size, options, where);
@@ -24,6 +25,48 @@ MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options) {
                   python_sizes(stride_or_kernel(options.stride, kernel_size)), python_sizes(options.padding),
                   python_sizes(options.dilation), python_bool(options.ceil_mode)),
       name_for("MaxPool", dims));
+}
+
+template <int dims>
+ValuesAndIndices MaxPool<dims>::forward_with_indices(const Tensor& x, Location where) const {
+  const auto pool = std::array{max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices}[dims - 1];
+  return pool(x, kernel_size_, options_, where);
+}
+
+template <int dims>
+MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options)
+    : kernel_size_(kernel_size), options_(options) {
+  // As in PyTorch, which keeps a number for each dimension.
+  const auto shown = [](const Dims& sizes) {
+    std::array<int64_t, dims> each;
+    each.fill(sizes.empty() ? 0 : sizes[0]);
+    return python_tuple(sizes.size() == 1 ? Dims(each) : sizes);
+  };
+  this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
+                                   shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
+  this->set_class_name(name_for("MaxUnpool", dims));
+}
+
+template <int dims>
+Tensor MaxUnpool<dims>::forward(const Tensor& x, const Tensor& indices, const Dims& output_size, Location where) const {
+  const auto unpool = std::array{max_unpool1d, max_unpool2d, max_unpool3d}[dims - 1];
+  return unpool(x, indices, kernel_size_, {options_.stride, options_.padding, output_size}, where);
+}
+
+template <int dims>
+FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options)
+    : kernel_size_(kernel_size), options_(options) {
+  this->set_function(
+      [kernel_size, options](const Tensor& x, bool, Location where) {
+        return std::array{fractional_max_pool2d, fractional_max_pool3d}[dims - 2](x, kernel_size, options, where)
+            .values;
+      },
+      "", name_for("FractionalMaxPool", dims));
+}
+
+template <int dims>
+ValuesAndIndices FractionalMaxPool<dims>::forward_with_indices(const Tensor& x, Location where) const {
+  return std::array{fractional_max_pool2d, fractional_max_pool3d}[dims - 2](x, kernel_size_, options_, where);
 }
 
 template <int dims>
@@ -62,7 +105,7 @@ AdaptiveAvgPool<dims>::AdaptiveAvgPool(const Dims& output_size) {
 }
 
 template <int dims>
-AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size) {
+AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size) : output_size_(output_size) {
   this->set_function(
       [output_size](const Tensor& x, bool, Location where) {
         const auto pool = std::array{adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d}[dims - 1];
@@ -71,7 +114,19 @@ AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size) {
       "output_size=" + python_sizes(output_size), name_for("AdaptiveMaxPool", dims));
 }
 
+template <int dims>
+ValuesAndIndices AdaptiveMaxPool<dims>::forward_with_indices(const Tensor& x, Location where) const {
+  const auto pool = std::array{adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices,
+                               adaptive_max_pool3d_with_indices}[dims - 1];
+  return pool(x, output_size_, where);
+}
+
 WEFT_FOR_DIMS(MaxPool)
+template class MaxUnpool<1>;
+template class MaxUnpool<2>;
+template class MaxUnpool<3>;
+template struct FractionalMaxPool<2>;
+template struct FractionalMaxPool<3>;
 WEFT_FOR_DIMS(AvgPool)
 WEFT_FOR_DIMS(LPPool)
 WEFT_FOR_DIMS(AdaptiveAvgPool)

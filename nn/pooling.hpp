@@ -11,10 +11,49 @@ namespace weft::nn {
 template <int dims>
 struct WEFT_API MaxPool : FunctionLayer<MaxPool<dims>> {
   explicit MaxPool(const Dims& kernel_size, const MaxPoolOptions& options = {});
+  /// The same, and where each was found, for MaxUnpool; runs no hooks.
+  ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
+
+ private:
+  Dims kernel_size_;
+  MaxPoolOptions options_;
 };
 using MaxPool1d = MaxPool<1>;
 using MaxPool2d = MaxPool<2>;
 using MaxPool3d = MaxPool<3>;
+
+/// Zeros with the elements of x at the indices that MaxPool gave.
+template <int dims>
+class WEFT_API MaxUnpool : public Layer<MaxUnpool<dims>> {
+ public:
+  explicit MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options = {});
+  Tensor forward(const Tensor& x, const Tensor& indices, Location where) const {
+    return forward(x, indices, options_.output_size, where);
+  }
+  /// To an output_size of this call.
+  Tensor forward(const Tensor& x, const Tensor& indices, const Dims& output_size, Location where) const;
+
+ private:
+  Dims kernel_size_;
+  UnpoolOptions options_;
+};
+using MaxUnpool1d = MaxUnpool<1>;
+using MaxUnpool2d = MaxUnpool<2>;
+using MaxUnpool3d = MaxUnpool<3>;
+
+/// The largest elements of windows that begin at random places.
+template <int dims>
+struct WEFT_API FractionalMaxPool : FunctionLayer<FractionalMaxPool<dims>> {
+  FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options);
+  /// The same, and where each was found; runs no hooks.
+  ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
+
+ private:
+  Dims kernel_size_;
+  FractionalPoolOptions options_;
+};
+using FractionalMaxPool2d = FractionalMaxPool<2>;
+using FractionalMaxPool3d = FractionalMaxPool<3>;
 
 /// The mean of each window.
 template <int dims>
@@ -47,6 +86,11 @@ using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
 template <int dims>
 struct WEFT_API AdaptiveMaxPool : FunctionLayer<AdaptiveMaxPool<dims>> {
   explicit AdaptiveMaxPool(const Dims& output_size);
+  /// The same, and where each was found; runs no hooks.
+  ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
+
+ private:
+  Dims output_size_;
 };
 using AdaptiveMaxPool1d = AdaptiveMaxPool<1>;
 using AdaptiveMaxPool2d = AdaptiveMaxPool<2>;

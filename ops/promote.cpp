@@ -92,6 +92,7 @@ void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind 
   if (!dtype) {
     p.dtype = result_type(impls);
     if (kind == PointwiseKind::floating && !is_floating(p.dtype)) p.dtype = default_dtype;
+    if (p.wrapped && is_floating(p.dtype)) p.dtype = DType::f64;
   }
   p.shape = Dims(sizes_of(lead));
   for (int i = 0; i < n; ++i) {

@@ -96,6 +96,8 @@ struct Argument {
   bool keyword_only = false;
   /// The rest of the positional arguments, or one list: reshape(2, 3) and reshape((2, 3)).
   bool variadic = false;
+  /// The op may write into it.
+  bool written = false;
 
   bool answers_to(std::string_view keyword) const;
 };
@@ -128,9 +130,9 @@ struct OpRecord {
   /// The only place where its names and defaults are given: "name(x, y|target, *sizes, *, keepdim=False) -> (values,
   /// indices)".
   /// `|` gives an argument one more name, a default is a literal of Python's, `*sizes` takes the rest of the positional
-  /// arguments, those after `*` are given by keyword alone, and several results have names. By convention the first
-  /// tensor is `input` and `self` too, `dim` and `dims` are `axis`, `dims` is `axes`, and `keepdim` is `keepdims`,
-  /// unless another argument has the name. Types follow from the function's.
+  /// arguments, `&weight` may be written, those after `*` are given by keyword alone, and several results have names.
+  /// By convention the first tensor is `input` and `self` too, `dim` and `dims` are `axis`, `dims` is `axes`, and
+  /// `keepdim` is `keepdims`, unless another argument has the name. Types follow from the function's.
   const char* schema;
   /// Shapes, dtypes, aliasing and source, in sentences.
   const char* document;

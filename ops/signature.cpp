@@ -76,7 +76,8 @@ Argument parse_argument(std::string part, ArgumentType type, std::string_view sc
   Argument argument;
   argument.type = type;
   argument.variadic = part[0] == '*';
-  if (argument.variadic) part = part.substr(1);
+  argument.written = part[0] == '&';
+  if (argument.variadic || argument.written) part = part.substr(1);
   const size_t equals = part.find('=');
   argument.required = equals == part.npos;
   if (!argument.required) {

@@ -7,9 +7,11 @@
 namespace weft {
 
 struct CallPlace {
-  /// Null outside every op.
+  /// The op that runs, as the graph, profiles and observers name it. Null outside every op.
   const char* op = nullptr;
   Location where = Location::none();
+  /// The op that the user called, in which `op` runs, as errors and warnings name it.
+  const char* entry = op;
 };
 
 namespace detail {
@@ -23,7 +25,8 @@ inline Location place_of(Location where) { return current_call.op != nullptr ? c
 class CallScope {
  public:
   explicit CallScope(const char* op, Location where = {}) : outer_(detail::current_call) {
-    detail::current_call = {op, detail::place_of(where)};
+    const bool outermost = outer_.op == nullptr;
+    detail::current_call = {op, outermost ? where : outer_.where, outermost ? op : outer_.entry};
   }
   /// At exactly this place, even inside another scope: for work that was called earlier and runs now.
   explicit CallScope(CallPlace call) : outer_(detail::current_call) { detail::current_call = call; }

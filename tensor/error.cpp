@@ -46,9 +46,8 @@ std::string shortened(std::string text, size_t most) {
 constinit thread_local CallPlace detail::current_call = {};
 
 std::string format_error(const ErrorText& text, Location where) {
-  const char* const op = text.op != nullptr                   ? text.op
-                         : detail::current_call.op != nullptr ? detail::current_call.op
-                                                              : "weft";
+  const char* op = text.op != nullptr ? text.op : detail::current_call.entry;
+  if (op == nullptr) op = "weft";
   std::string out = fmt::format("[{}] {}", op, shortened(text.problem));
   if (!text.details.empty()) out += fmt::format("\n  {}", shortened(text.details));
   if (!text.remedy.empty()) out += fmt::format("\n  {}", shortened(text.remedy));

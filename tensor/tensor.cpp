@@ -19,7 +19,7 @@ void raise_undefined(const char* op, Location where) {
       {.op = op, .problem = "the tensor is undefined", .remedy = "it was never given a value, or was moved from"},
       where);
 }
-void raise_undefined() { raise_undefined(current_call.op, current_call.where); }
+void raise_undefined() { raise_undefined(current_call.entry, current_call.where); }
 
 namespace {
 

@@ -44,7 +44,7 @@ WarningHandler set_warning_handler(WarningHandler handler) {
 void warn(const ErrorText& text, Location where) {
   if (!warnings_on()) return;
   where = detail::place_of(where);
-  const char* const op = text.op != nullptr ? text.op : detail::current_call.op;
+  const char* const op = text.op != nullptr ? text.op : detail::current_call.entry;
   std::shared_ptr<const WarningHandler> handler;
   {
     const std::lock_guard lock(said().mutex);

@@ -189,9 +189,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weft::cpu {
 
-void* Scratch::allocate(int64_t size) { return ::operator new(static_cast<size_t>(size), std::align_val_t(64)); }
-void Scratch::release(void* data) { ::operator delete(data, std::align_val_t(64)); }
-
 int column_dim(const Layout& layout, int dim) {
   const int64_t item = itemsize(layout.dtype);
   if (layout.strides[dim] == item || layout.sizes[dim] <= 1) return -1;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "workspace.hpp"
 #include "../dispatch.hpp"
 #include "../../tensor/dtype.hpp"
 #include "../../tensor/layout.hpp"
@@ -110,28 +111,6 @@ template <class A>
 void finish_line(const A* computed, char* to, int64_t stride, int64_t n, DType dtype) {
   if (static_cast<const void*>(computed) != to) store_line(to, stride, dtype, computed, n);
 }
-
-/// Memory for the lines that one chunk of a kernel computes in; 64-byte aligned, nothing where `wanted` is false.
-class Scratch {
- public:
-  explicit Scratch(int64_t size, bool wanted = true)
-      : data_(!wanted ? nullptr : (size <= (int64_t)sizeof small_ ? small_ : allocate(size))) {}
-  ~Scratch() {
-    if (data_ != nullptr && data_ != small_) release(data_);
-  }
-  Scratch(const Scratch&) = delete;
-  template <class A>
-  A* as() const {
-    return static_cast<A*>(data_);
-  }
-
- private:
-  static void* allocate(int64_t size);
-  static void release(void* data);
-
-  alignas(64) char small_[512];  // so that small calls need no heap
-  void* data_;
-};
 
 /// Whether lines along `dim` must be copied to be computed with as As: they have gaps or another type.
 template <class A>

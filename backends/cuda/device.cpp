@@ -49,7 +49,7 @@ bool is_lasting(cudaError_t code) {
 
 [[noreturn]] void raise_text(const char* function, int code, const char* meaning, int device, const char* remedy) {
   const CallPlace place = detail::current_call;
-  raise<DeviceError>({.op = place.op != nullptr ? place.op : "cuda",
+  raise<DeviceError>({.op = place.op != nullptr ? place.entry : "cuda",
                       .problem = fmt::format("{} failed on cuda:{} with code {} ({})", function, device, code, meaning),
                       .remedy = remedy},
                      place.where);

@@ -133,8 +133,7 @@ Tensor call_cast(const Tensor& x, DType dtype, const std::string& overflow) {
       return cast(x, dtype, static_cast<Overflow>(i));
     }
   }
-  raise<ValueError>(
-      {.op = "cast", .problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
+  raise<ValueError>({.problem = fmt::format("overflow must be 'by_format', 'ieee' or 'saturate', not '{}'", overflow)});
 }
 
 const OpRecord all_copy_records[] = {

@@ -80,7 +80,7 @@ Tensor without_repeats(const Tensor& t);
 
 /// Called after an in-place write to `target`: raises the version and names the writer.
 inline void note_write(const Tensor& target) {
-  target.impl()->storage->note_write(detail::current_call.op, detail::current_call.where);
+  target.impl()->storage->note_write(detail::current_call.entry, detail::current_call.where);
 }
 
 /// DTypeError: a result of `dtype` cannot be written into `target`.

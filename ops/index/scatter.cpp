@@ -464,9 +464,8 @@ ScatterReduction reduction_of(const std::string& name) {
   for (int i = 0; i < 5; ++i) {
     if (name == names[i]) return static_cast<ScatterReduction>(i);
   }
-  raise<ValueError>({.op = "scatter_reduce",
-                     .problem = fmt::format("there is no reduction '{}'", name),
-                     .remedy = "use sum, prod, mean, amax or amin"});
+  raise<ValueError>(
+      {.problem = fmt::format("there is no reduction '{}'", name), .remedy = "use sum, prod, mean, amax or amin"});
 }
 
 Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand& source,
@@ -474,8 +473,7 @@ Tensor call_scatter(const Tensor& x, int dim, const Tensor& index, const Operand
   if (!reduce) return scatter(x, dim, index, source);
   if (*reduce == "add") return scatter(x, dim, index, source, ScatterReduction::sum);
   if (*reduce == "multiply") return scatter(x, dim, index, source, ScatterReduction::prod);
-  raise<ValueError>(
-      {.op = "scatter", .problem = fmt::format("argument 'reduce' must be 'add' or 'multiply', not '{}'", *reduce)});
+  raise<ValueError>({.problem = fmt::format("argument 'reduce' must be 'add' or 'multiply', not '{}'", *reduce)});
 }
 Tensor call_scatter_reduce(const Tensor& x, int dim, const Tensor& index, const Tensor& source, const std::string& how,
                            bool include_self) {

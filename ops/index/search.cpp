@@ -320,7 +320,7 @@ std::vector<Tensor> call_unique_consecutive(const Tensor& x, bool inverse, bool 
 }
 bool on_the_right(bool right, const std::optional<std::string>& side) {
   if (!side) return right;
-  const auto refuse = [](const std::string& problem) { raise<ValueError>({.op = "searchsorted", .problem = problem}); };
+  const auto refuse = [](const std::string& problem) { raise<ValueError>({.problem = problem}); };
   if (*side != "left" && *side != "right") {
     refuse(fmt::format("argument 'side' must be 'left' or 'right', not '{}'", *side));
   }

@@ -235,7 +235,7 @@ std::vector<Values> instance_norm_samples(SampleMaker& make) {
 
 constexpr OpRecord records[] = {
     {"batch_norm",
-     "batch_norm(x, running_mean=None, running_var=None, weight=None, bias=None, training=False, momentum=0.1, "
+     "batch_norm(x, &running_mean=None, &running_var=None, weight=None, bias=None, training=False, momentum=0.1, "
      "eps=1e-05)",
      "(x - mean) / sqrt(var + eps) * weight + bias for each channel of x [N, C, ...] (Ioffe and Szegedy 2015); in "
      "training by x's own statistics, to which the running ones move by momentum. 16-bit floats are computed in "
@@ -250,7 +250,7 @@ constexpr OpRecord records[] = {
      "As batch_norm, over each group of channels of one example (Wu and He 2018).", true, OpRecord::Domain::floating,
      group_norm_samples, detail::boxed<group_norm>},
     {"instance_norm",
-     "instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, "
+     "instance_norm(x, &running_mean=None, &running_var=None, weight=None, bias=None, use_input_stats=True, "
      "momentum=0.1, "
      "eps=1e-05)",
      "As batch_norm, over each channel of one example (Ulyanov et al. 2016).", true, OpRecord::Domain::floating,

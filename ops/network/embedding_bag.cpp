@@ -35,6 +35,7 @@ void check_bags(const Tensor& indices, const Tensor& weight, const EmbeddingBagO
                        .remedy = fmt::format("the indices have shape {}", indices.shape().text())});
   }
   if (list && o.include_last_offset && o.offsets.numel() == 0) refuse("include_last_offset needs an offset");
+  if (o.max_norm && !(*o.max_norm >= 0)) refuse(fmt::format("max_norm = {} is no length", *o.max_norm));
   const Tensor& factors = o.per_sample_weights;
   if (!factors.defined()) return;
   if (o.mode != BagMode::sum) refuse("per_sample_weights are for sums");
@@ -147,9 +148,7 @@ Tensor call_embedding_bag(const Tensor& indices, const Tensor& weight, const Ten
                           std::optional<double> max_norm, double norm_type, const std::string& mode,
                           const Tensor& factors, bool include_last_offset, std::optional<int64_t> padding_idx) {
   if (mode != "sum" && mode != "mean" && mode != "max") {
-    raise<ValueError>({.op = "embedding_bag",
-                       .problem = fmt::format("there is no mode '{}'", mode),
-                       .remedy = "use sum, mean or max"});
+    raise<ValueError>({.problem = fmt::format("there is no mode '{}'", mode), .remedy = "use sum, mean or max"});
   }
   const BagMode of_bag = mode == "sum" ? BagMode::sum : mode == "mean" ? BagMode::mean : BagMode::max;
   return embedding_bag(indices, weight,
@@ -170,7 +169,7 @@ std::vector<Values> bag_samples(SampleMaker& make) {
 
 constexpr OpRecord records[] = {
     {"embedding_bag",
-     "embedding_bag(indices|input, weight, offsets=None, max_norm=None, norm_type=2.0, *, mode='mean', "
+     "embedding_bag(indices|input, &weight, offsets=None, max_norm=None, norm_type=2.0, *, mode='mean', "
      "per_sample_weights=None, include_last_offset=False, padding_idx=None)",
      "The sum, mean or maximum of the rows of weight at each bag of indices: [bags, n], or a list that offsets cut "
      "into "

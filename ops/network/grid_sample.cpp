@@ -205,7 +205,7 @@ E named(const char* const (&names)[n], const std::string& given, const char* wha
   for (size_t i = 0; i < n; ++i) {
     if (given == names[i]) return static_cast<E>(i);
   }
-  raise<ValueError>({.op = "grid_sample", .problem = fmt::format("there is no {} '{}'", what, given)});
+  raise<ValueError>({.problem = fmt::format("there is no {} '{}'", what, given)});
 }
 Tensor call_grid_sample(const Tensor& x, const Tensor& grid, const std::string& mode, const std::string& padding,
                         std::optional<bool> align_corners) {

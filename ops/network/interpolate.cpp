@@ -233,8 +233,7 @@ Interpolation mode_named(const std::string& mode) {
   constexpr const char* names[] = {"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"};
   const auto* const found = std::ranges::find(names, mode);
   if (found == std::end(names)) {
-    raise<ValueError>({.op = "interpolate",
-                       .problem = fmt::format("there is no mode '{}'", mode),
+    raise<ValueError>({.problem = fmt::format("there is no mode '{}'", mode),
                        .remedy = "use nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area"});
   }
   return static_cast<Interpolation>(found - std::begin(names));

@@ -18,8 +18,7 @@ LossReduction reduction_named(const std::string& name) {
   if (name == "mean") return LossReduction::mean;
   if (name == "sum") return LossReduction::sum;
   if (name == "none") return LossReduction::none;
-  raise<ValueError>(
-      {.op = "loss", .problem = fmt::format("there is no reduction '{}'", name), .remedy = "use mean, sum or none"});
+  raise<ValueError>({.problem = fmt::format("there is no reduction '{}'", name), .remedy = "use mean, sum or none"});
 }
 
 Tensor reduce_losses(const Tensor& losses, LossReduction reduction) {

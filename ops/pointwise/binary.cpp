@@ -101,21 +101,13 @@ struct BroadcastBackward {
 unsigned reads_of(const BinaryInfo& info, const Tensor& a, const Tensor& b) {
   return info.reads[needs_gradient(a.impl()) | needs_gradient(b.impl()) << 1];
 }
-// The formulas of pow compute with an operand alone, which for a C++ number would be in f32.
-Tensor exact_number(const Tensor& number, DType dtype) {
-  return tensor(number.item_scalar().to<double>(), compute_type(dtype));
-}
 BinaryBackward backward_for(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y) {
   using namespace functors;
   const BinaryInfo& info = info_of(op);
   if (info.reads[3] == 0) return {op};
   const unsigned reads = reads_of(info, a, b);
-  const auto kept = [&](const Tensor& t) {
-    const bool number = op == BinaryOp::pow && t.impl()->wrapped_number;
-    return Saved(number ? exact_number(t, y.dtype()) : t);
-  };
-  return {op, (reads & reads_y) != 0, (reads & reads_a) != 0 ? kept(a) : Saved(),
-          (reads & reads_b) != 0 ? kept(b) : Saved(), (reads & reads_y) != 0 ? SavedOutput(y) : SavedOutput()};
+  return {op, (reads & reads_y) != 0, (reads & reads_a) != 0 ? Saved(a) : Saved(),
+          (reads & reads_b) != 0 ? Saved(b) : Saved(), (reads & reads_y) != 0 ? SavedOutput(y) : SavedOutput()};
 }
 
 // dtype, rank, contiguity and device of a tensor in one number.
@@ -284,10 +276,7 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   const Tensor& y = p.operands[1];
   const auto write = [&] { WEFT_KERNEL(binary, a)(op, a.raw_view(), p.views[0], p.views[1]); };
   // Backward reads the value before the write.
-  const auto old = [&](const Tensor& t) {
-    if (op == BinaryOp::pow && t.impl()->wrapped_number) return Saved(exact_number(t, a.dtype()));
-    return Saved(t.impl() == a.impl() ? a.clone() : t);
-  };
+  const auto old = [&](const Tensor& t) { return Saved(t.impl() == a.impl() ? a.clone() : t); };
   const auto make_backward = [&]() -> BroadcastBackward {
     using namespace functors;
     const unsigned reads = reads_of(info, a, y);
@@ -419,8 +408,7 @@ Tensor call_div(const Operand& a, const Operand& b, const std::optional<std::str
     return div(a, b, *rounding_mode == "floor" ? Rounding::floor : Rounding::trunc);
   }
   raise<ValueError>(
-      {.op = "div",
-       .problem = fmt::format("argument 'rounding_mode' must be None, 'floor' or 'trunc', not '{}'", *rounding_mode)},
+      {.problem = fmt::format("argument 'rounding_mode' must be None, 'floor' or 'trunc', not '{}'", *rounding_mode)},
       a.where);
 }
 

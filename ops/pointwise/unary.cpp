@@ -80,7 +80,8 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   const CallScope call(info_of(op).name, operand.where);
   const Tensor& x = checked(operand.tensor());
   if (WEFT_UNLIKELY(!is_floating(x.dtype()))) {
-    const DType dtype = computed_in(op, x.dtype());
+    DType dtype = computed_in(op, x.dtype());
+    if (is_floating(dtype) && x.impl()->wrapped_number) dtype = DType::f64;
     if (dtype != x.dtype()) return unary(op, x.to(dtype));
   }
   const bool recorded = should_record(x);
@@ -170,9 +171,8 @@ std::vector<Values> gelu_samples(SampleMaker& make) {
 
 Tensor call_gelu(const Operand& x, const std::string& how) {
   if (how == "none" || how == "tanh") return gelu(x, how == "tanh" ? Approximate::tanh : Approximate::none);
-  raise<ValueError>(
-      {.op = "gelu", .problem = fmt::format("argument 'approximate' must be 'none' or 'tanh', not '{}'", how)},
-      x.where);
+  raise<ValueError>({.problem = fmt::format("argument 'approximate' must be 'none' or 'tanh', not '{}'", how)},
+                    x.where);
 }
 
 std::vector<OpRecord> all_records() {

@@ -231,8 +231,7 @@ DistanceMode mode_named(const std::string& name) {
   if (name == "use_mm_for_euclid_dist_if_necessary") return DistanceMode::automatic;
   if (name == "use_mm_for_euclid_dist") return DistanceMode::product;
   if (name == "donot_use_mm_for_euclid_dist") return DistanceMode::difference;
-  raise<ValueError>({.op = "cdist",
-                     .problem = fmt::format("there is no mode '{}'", name),
+  raise<ValueError>({.problem = fmt::format("there is no mode '{}'", name),
                      .remedy = "use 'use_mm_for_euclid_dist_if_necessary', 'use_mm_for_euclid_dist' or "
                                "'donot_use_mm_for_euclid_dist'"});
 }

@@ -18,8 +18,9 @@ namespace {
 
 using Range = std::pair<double, double>;
 
-void check_bins(int64_t bins) {
+void check_bins(int64_t bins, const Tensor& x) {
   if (bins < 1) raise<ValueError>({.problem = fmt::format("bins = {} is not positive", bins)});
+  check_room(Dims{bins}, DType::i64, x.device());
 }
 
 Range checked_range(Range range) {
@@ -96,7 +97,7 @@ Binned between(const Tensor& x, const Tensor& edges, const HistogramOptions& opt
 Tensor histc(const Tensor& given, int64_t bins, double low, double high, Location where) {
   const CallScope call("histc", where);
   check_floating(checked(given));
-  check_bins(bins);
+  check_bins(bins, given);
   const NoGradGuard unrecorded;
   const Tensor x = given.detach();
   check_room(x.sizes(), x.dtype(), x.device());
@@ -109,7 +110,7 @@ Tensor histc(const Tensor& given, int64_t bins, double low, double high, Locatio
 Binned histogram(const Tensor& given, int64_t bins, const HistogramOptions& options, Location where) {
   const CallScope call("histogram", where);
   check_floating(checked(given));
-  check_bins(bins);
+  check_bins(bins, given);
   check_weight(options.weight, given);
   const NoGradGuard unrecorded;
   const Tensor x = given.detach();

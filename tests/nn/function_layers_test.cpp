@@ -255,5 +255,32 @@ TEST(DistanceLayers, PrintAsPyTorchsAndGiveItsValues) {
   EXPECT_EQ(nn::PairwiseDistance().text(), "PairwiseDistance()");
 }
 
+TEST(PoolingLayers, GiveIndicesThatUnpoolTakes) {
+  const Tensor x = image();
+  const auto [values, indices] = nn::MaxPool2d(2).forward_with_indices(x);
+  EXPECT_TRUE(equal(values, nn::MaxPool2d(2)(x)));
+  const nn::MaxUnpool2d unpool(2);
+  expect_values(unpool(values, indices), {1, 1, 4, 4}, {0, 3, 0, 6, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 6, 0});
+  EXPECT_EQ(unpool(values, indices, Dims{5, 4}).shape(), Dims({1, 1, 5, 4}));
+  EXPECT_EQ(nn::MaxUnpool2d(2, {.output_size = {5, 5}})(values, indices).shape(), Dims({1, 1, 5, 5}));
+  EXPECT_EQ(unpool.text(), "MaxUnpool2d(kernel_size=(2, 2), stride=(2, 2), padding=(0, 0))");
+  EXPECT_EQ(nn::MaxUnpool1d(3, {.stride = 2, .padding = 1}).text(),
+            "MaxUnpool1d(kernel_size=(3,), stride=(2,), padding=(1,))");
+  const Tensor line = randn({2, 3, 8});
+  EXPECT_TRUE(equal(nn::AdaptiveMaxPool1d(5).forward_with_indices(line).indices,
+                    adaptive_max_pool1d_with_indices(line, 5).indices));
+}
+
+TEST(PoolingLayers, OfRandomWindowsDrawThemForEachCall) {
+  const Tensor x = randn({2, 3, 9, 9});
+  const nn::FractionalMaxPool2d drawn(2, {.output_size = 5});
+  EXPECT_EQ(drawn(x).shape(), Dims({2, 3, 5, 5}));
+  EXPECT_EQ(drawn.text(), "FractionalMaxPool2d()");
+  const nn::FractionalMaxPool2d fixed(2, {.output_ratio = {0.5}, .random_samples = full({2, 3, 2}, 0.3)});
+  EXPECT_TRUE(equal(fixed(x), fixed.forward_with_indices(x).values));
+  EXPECT_EQ(nn::FractionalMaxPool3d(2, {.output_size = 2})(randn({1, 4, 4, 4})).shape(), Dims({1, 2, 2, 2}));
+  EXPECT_THROW(nn::FractionalMaxPool2d(2, {})(x), ValueError);
+}
+
 }  // namespace
 }  // namespace weft

@@ -54,6 +54,27 @@ TEST(Layers, SizesAreChecked) {
   EXPECT_EQ(nn::Linear(0, 2)(ones({3, 0})).shape(), Dims({3, 2}));
 }
 
+TEST(EmbeddingBag, SumsRowsOfBagsAsItsOp) {
+  nn::EmbeddingBag bags(5, 3, {.mode = BagMode::sum, .padding_idx = -1});
+  EXPECT_EQ(bags.text(), "EmbeddingBag(5, 3, mode='sum', padding_idx=4)");
+  EXPECT_TRUE(equal(bags.weight.detach()[4], zeros({3})));
+  const Tensor rows = tensor<int64_t>({0, 1, 4, 2}), offsets = tensor<int64_t>({0, 3}), factors = rand({4});
+  EXPECT_TRUE(equal(bags(rows.view({2, 2})),
+                    embedding_bag(rows.view({2, 2}), bags.weight, {.mode = BagMode::sum, .padding_idx = 4})));
+  EXPECT_TRUE(equal(bags(rows, offsets),
+                    embedding_bag(rows, bags.weight, {.offsets = offsets, .mode = BagMode::sum, .padding_idx = 4})));
+  const Tensor weighed = bags(rows, offsets, factors);
+  EXPECT_TRUE(equal(
+      weighed,
+      embedding_bag(rows, bags.weight,
+                    {.offsets = offsets, .mode = BagMode::sum, .per_sample_weights = factors, .padding_idx = 4})));
+  weighed.sum().backward();
+  EXPECT_TRUE(equal(bags.weight.grad()[4], zeros({3})));
+  EXPECT_THROW(nn::EmbeddingBag(5, 3, {.padding_idx = 5}), ValueError);
+  EXPECT_THROW(nn::EmbeddingBag(5, -3), ValueError);
+  EXPECT_THROW(nn::EmbeddingBag(5, 3, {.max_norm = -1})(rows.view({2, 2})), ValueError);
+}
+
 TEST(Embedding, PicksRows) {
   const nn::Embedding table(5, 3);
   const Tensor picked = table(tensor({{4, 0}, {4, 1}}));

@@ -48,6 +48,40 @@ TEST(CallScope, NodesAndErrorsNameTheOuterCallsPlaceAndTheirOwnOp) {
   EXPECT_EQ(detail::current_call.op, nullptr);
 }
 
+// Whichever of them fails, the user knows only the one that was called.
+TEST(CallScope, AnErrorOfAnInnerOpNamesTheOpThatWasCalled) {
+  const auto pairs = [](const Tensor& x) {
+    const CallScope call("pairs");
+    return x.view({-1, 2});
+  };
+  EXPECT_THAT(error_of([&] { pairs(ones({3})); }), HasSubstr("[pairs] "));
+  const auto doubled = [](const Tensor& x) {
+    const CallScope call("doubled");
+    return own_op(x);
+  };
+  EXPECT_THAT(error_of([&] { doubled(ones({2, 2})); }), HasSubstr("[doubled] needs a vector"));
+  std::string warned;
+  const WarningHandler before = set_warning_handler([&](const Warning& w) { warned = w.text; });
+  {
+    const CallScope call("outermost");
+    const CallScope inner("inner");
+    warn({.problem = "odd words of an inner op"});
+  }
+  set_warning_handler(before);
+  EXPECT_THAT(warned, HasSubstr("[outermost]"));
+}
+
+TEST(CallScope, AVersionErrorNamesTheWriterThatWasCalled) {
+  const Tensor x = ones({3}).requires_grad_();
+  const Tensor h = x * 2.0;
+  const Tensor y = h * h;
+  {
+    const CallScope call("own_writer");
+    h.detach().add_(1);
+  }
+  EXPECT_THAT(error_of([&] { y.sum().backward(); }), HasSubstr("own_writer"));
+}
+
 TEST(CallScope, IsOfItsThread) {
   const CallScope call("outer");
   std::string seen;

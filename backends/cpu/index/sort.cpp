@@ -21,6 +21,9 @@ struct Entry {
   Number key, position;
 };
 
+/// Lines so short that each element's place is counted, against all others.
+constexpr int64_t few_elements = 32;
+
 template <class E>
 void insertion_sort(E* entries, int64_t n) {
   for (int64_t i = 1; i < n; ++i) {
@@ -130,8 +133,12 @@ struct Line {
     }
     key_loops(dtype_of<T>()).read(keys, elements, n, descending);
   }
-  /// The integer of that key.
-  T value(Key key) const { return static_cast<T>(sort_key(static_cast<T>(descending ? static_cast<Key>(~key) : key))); }
+  /// The element at `position`, by its key where that tells it, since positions are far apart.
+  T element(Key key, int64_t position) const {
+    const Key ascending = descending ? static_cast<Key>(~key) : key;
+    if (is_shared<T>(ascending)) return element_at<T>(data + position * stride);
+    return element_of<T>(ascending);
+  }
 };
 
 /// Where the first `count` of a sorted line and their order go; either may be null.
@@ -147,11 +154,12 @@ void store_order(const Target& to, const E* entries) {
   }
 }
 
-/// The values go through `spare` where they are sorted in place.
+/// Entries whose keys are differences from `lowest`. The values go through `spare` where they are sorted in place.
 template <class T, class E>
-void store_sorted(const Target& to, const Line<T>& line, const E* entries, E* spare) {
+void store_sorted(const Target& to, const Line<T>& line, typename Line<T>::Key lowest, const E* entries, E* spare) {
   const auto element = [&](int64_t i) {
-    return element_at<T>(line.data + static_cast<int64_t>(entries[i].position) * line.stride);
+    const auto key = static_cast<typename Line<T>::Key>(entries[i].key + lowest);
+    return line.element(key, static_cast<int64_t>(entries[i].position));
   };
   const auto store = [&](int64_t i, T value) { *reinterpret_cast<T*>(to.out + i * to.out_stride) = value; };
   if (to.out != line.data) {
@@ -161,6 +169,26 @@ void store_sorted(const Target& to, const Line<T>& line, const E* entries, E* sp
   T* const values = reinterpret_cast<T*>(spare);
   for (int64_t i = 0; i < to.count; ++i) values[i] = element(i);
   for (int64_t i = 0; i < to.count; ++i) store(i, values[i]);
+}
+
+/// The first `to.count` of the n elements at these positions of the line, or of the whole line, in their order.
+template <class T>
+void sort_few(const Line<T>& line, const Target& to, const uint32_t* positions = nullptr, int64_t n = 0) {
+  if (positions == nullptr) n = line.n;
+  const auto position = [&](int64_t i) { return positions == nullptr ? i : static_cast<int64_t>(positions[i]); };
+  typename Line<T>::Key keys[few_elements] = {};
+  for (int64_t i = 0; i < n; ++i) keys[i] = line.keys[position(i)];
+  int32_t places[few_elements];
+  key_loops(dtype_of<T>()).ranks(places, keys, n);
+  T values[few_elements];
+  for (int64_t i = 0; i < n; ++i) {
+    values[places[i]] = element_at<T>(line.data + position(i) * line.stride);
+    if (to.order == nullptr || places[i] >= to.count) continue;
+    *reinterpret_cast<int64_t*>(to.order + places[i] * to.order_stride) = position(i);
+  }
+  for (int64_t i = 0; to.out != nullptr && i < to.count; ++i) {
+    *reinterpret_cast<T*>(to.out + i * to.out_stride) = values[i];
+  }
 }
 
 /// How many bits a number takes.
@@ -194,7 +222,7 @@ bool sort_by_counting(const Line<T>& line, const Target& to, void* scratch) {
   for (int64_t i = 0; i < line.n; ++i) ++counts[static_cast<Key>(key(i) - lowest)];
   int64_t i = 0;
   for (uint64_t k = 0; k <= range; ++k) {
-    const T value = line.value(static_cast<Key>(k + lowest));
+    const T value = line.element(static_cast<Key>(k + lowest), 0);
     for (const int64_t end = i + counts[k]; i < end; ++i) *reinterpret_cast<T*>(to.out + i * to.out_stride) = value;
   }
   return true;
@@ -209,7 +237,7 @@ void sort_values(const Line<T>& line, typename Line<T>::Key lowest, int bits, co
   sort_long(entries, spare, line.n, bits);
   for (int64_t i = 0; i < line.n; ++i) {
     const auto key = static_cast<typename Line<T>::Key>(entries[i].key + lowest);
-    *reinterpret_cast<T*>(to.out + i * to.out_stride) = line.value(key);
+    *reinterpret_cast<T*>(to.out + i * to.out_stride) = line.element(key, 0);
   }
 }
 
@@ -223,12 +251,23 @@ void sort_line(const Line<T>& line, typename Line<T>::Key lowest, int bits, cons
   }
   sort_long(entries, spare, line.n, bits);
   store_order(to, entries);
-  if (to.out != nullptr) store_sorted<T>(to, line, entries, spare);
+  if (to.out != nullptr) store_sorted<T>(to, line, lowest, entries, spare);
 }
 
 /// So many groups of keys that few are as low as the k lowest of the groups' lowest ones.
 int64_t groups_for(int64_t k) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(32, 2 * k))));
+}
+
+/// Brings the key that belongs at count - 1 there, and lower ones before it.
+template <class Key>
+void order_first(const KeyLoops& loops, Key* keys, int64_t count, int64_t n) {
+  if (n > few_elements) return std::nth_element(keys, keys + count - 1, keys + n);
+  int32_t places[few_elements];
+  Key sorted[few_elements];
+  loops.ranks(places, keys, n);
+  for (int64_t i = 0; i < n; ++i) sorted[places[i]] = keys[i];
+  std::copy_n(sorted, n, keys);
 }
 
 /// The first `to.count` of the sorted line. The lowest key of each group bounds how high these are.
@@ -239,18 +278,19 @@ void select_line(const Line<T>& line, const Target& to, void* scratch) {
   const int64_t groups = groups_for(to.count);
   Key* const least = static_cast<Key*>(scratch);
   loops.lowest(least, groups, line.keys, line.n);
-  std::nth_element(least, least + to.count - 1, least + groups);
+  order_first(loops, least, to.count, groups);
   const Key limit = least[to.count - 1], lowest = *std::min_element(least, least + to.count);
   E* const entries = static_cast<E*>(scratch);
   uint32_t* const positions = reinterpret_cast<uint32_t*>(entries + 2 * line.n);
   const int64_t n = loops.up_to(positions, limit, line.keys, line.n);
+  if (n <= few_elements) return sort_few(line, to, positions, n);
   using Number = decltype(E::key);
   for (int64_t i = 0; i < n; ++i) {
     entries[i] = {static_cast<Number>(line.keys[positions[i]] - lowest), static_cast<Number>(positions[i])};
   }
   radix_sort(entries, entries + n, n, bits_of(static_cast<Key>(limit - lowest)));
   store_order(to, entries);
-  if (to.out != nullptr) store_sorted<T>(to, line, entries, entries + n);
+  if (to.out != nullptr) store_sorted<T>(to, line, lowest, entries, entries + n);
 }
 
 /// Bytes that the keys of a line take, and all that sorting it takes, or selecting from it.
@@ -271,6 +311,7 @@ void sort_elements(const char* from, int64_t stride, int64_t n, bool descending,
     if (values_alone && sort_by_counting(line, to, scratch)) return;
   }
   line.read();
+  if (n <= few_elements) return sort_few(line, to);
   const bool short_line = n < INT64_C(0xffffffff);
   if (short_line && 2 * groups_for(to.count) <= n) {
     return select_line<Entry<std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>(line, to, scratch);

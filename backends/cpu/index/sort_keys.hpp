@@ -37,4 +37,24 @@ inline Unsigned<sizeof(T)> sort_key(T x) {
   }
 }
 
+/// Whether several elements have this key: both zeros, or all NaNs.
+template <class T>
+inline bool is_shared(Unsigned<sizeof(T)> key) {
+  using Key = Unsigned<sizeof(T)>;
+  if constexpr (std::is_integral_v<T>) return false;
+  else return key == static_cast<Key>(Key(1) << (8 * sizeof(T) - 1)) || key == static_cast<Key>(~Key(0));
+}
+
+/// The one element that has this key.
+template <class T>
+inline T element_of(Unsigned<sizeof(T)> key) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(sort_key(static_cast<T>(key)));
+  } else {
+    using Key = Unsigned<sizeof(T)>;
+    constexpr Key sign = static_cast<Key>(Key(1) << (8 * sizeof(T) - 1));
+    return std::bit_cast<T>(key > sign ? static_cast<Key>(key - sign) : static_cast<Key>(Key(0) - key));
+  }
+}
+
 }  // namespace weft::cpu

@@ -93,12 +93,42 @@ int64_t positions_up_to(uint32_t* to, uint64_t last, const void* from, int64_t n
       continue;
     }
     for (int64_t end = i + block; i < end;) {
-      if (hn::AllFalse(d, any(i))) i += lanes;
-      else take(i + lanes);
+      if constexpr (sizeof(Key) == sizeof(uint32_t)) {
+        const auto here = hn::Add(hn::Iota(d, 0), hn::Set(d, static_cast<Key>(i)));
+        count += static_cast<int64_t>(hn::CompressStore(here, any(i), d, to + count));
+        i += lanes;
+      } else if (hn::AllFalse(d, any(i))) {
+        i += lanes;
+      } else {
+        take(i + lanes);
+      }
     }
   }
   take(n);
   return count;
+}
+
+template <class Key>
+void ranks_of(int32_t* to, const void* from, int64_t n) {
+  constexpr int64_t most = 32, step = 8;
+  const Key* const keys = static_cast<const Key*>(from);
+  using Count = std::make_signed_t<Key>;
+  Count counts[most] = {};
+  const auto count = [&](int64_t width) HWY_ATTR {
+    for (int64_t j = 0; j < n; ++j) {
+      const Key key = keys[j];
+#pragma GCC ivdep
+      for (int64_t i = 0; i < width; ++i) {
+        const bool below = key < keys[i], equal = key == keys[i],
+                   before = static_cast<Count>(j) < static_cast<Count>(i);
+        counts[i] = static_cast<Count>(counts[i] + (below | (equal & before)));
+      }
+    }
+  };
+  if (n <= step) count(step);
+  else if (n <= 2 * step) count(2 * step);
+  else count(most);
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int32_t>(counts[i]);
 }
 
 /// Bisects for a block of keys at a time, in steps that are the same for all of them.
@@ -133,7 +163,7 @@ void places_of(int64_t* to, const void* sorted, int64_t count, const void* keys,
 template <class T>
 constexpr KeyLoops loops_for() {
   using Key = Unsigned<sizeof(T)>;
-  return {read_keys<T>, range_of<Key>, lowest_of_groups<Key>, positions_up_to<Key>, places_of<Key>};
+  return {read_keys<T>, range_of<Key>, lowest_of_groups<Key>, positions_up_to<Key>, ranks_of<Key>, places_of<Key>};
 }
 
 const KeyLoops* chosen_loops(DType dtype) {

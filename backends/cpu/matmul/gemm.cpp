@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <type_traits>
 #include <unordered_map>
 
@@ -16,25 +15,9 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
 
-#include "../../../tensor/allocator.hpp"
-#include "../../../tensor/error.hpp"
+#include "../workspace.hpp"
 
 namespace weft::cpu {
-
-Workspace::Workspace(size_t bytes) : data_(nullptr), bytes_(std::max<size_t>(bytes, 64)) {
-  data_ = cpu_allocator().allocate(bytes_);
-  if (data_ != nullptr) return;
-  const MemoryStats stats = cpu_allocator().stats();
-  throw OutOfMemoryError(format_error({.op = "workspace",
-                                       .problem = std::to_string(bytes_) + " bytes of working memory do not fit",
-                                       .remedy = "free tensors or raise the memory limit"},
-                                      Location::none()),
-                         bytes_, stats.allocated, stats.reserved, stats.limit);
-}
-
-Workspace::~Workspace() {
-  if (data_ != nullptr) cpu_allocator().free(data_, bytes_);
-}
 
 namespace {
 

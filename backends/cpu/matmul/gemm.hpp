@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 namespace weft::cpu {
 
@@ -75,22 +74,5 @@ void bf16_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint1
 bool has_pair_products();
 void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
                uint16_t* c, int64_t stride);
-
-/// Memory from the CPU's allocator for the length of a scope; too little raises OutOfMemoryError.
-class Workspace {
- public:
-  explicit Workspace(size_t bytes);
-  ~Workspace();
-  Workspace(Workspace&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-  Workspace& operator=(Workspace&&) = delete;
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-
- private:
-  void* data_;
-  size_t bytes_;
-};
 
 }  // namespace weft::cpu

@@ -1,6 +1,7 @@
 // Products of bfloat16 for CPUs whose vector units multiply pairs of them (AVX512_BF16): two rows of b lie side by
 // side.
 #include "gemm.hpp"
+#include "../workspace.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "gemm.hpp"
+#include "../workspace.hpp"
 #include "../pointwise/loops.hpp"
 
 HWY_BEFORE_NAMESPACE();

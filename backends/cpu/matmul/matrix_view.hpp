@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gemm.hpp"
+#include "../workspace.hpp"
 #include "../../../tensor/view.hpp"
 
 namespace weft::cpu {

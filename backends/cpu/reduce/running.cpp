@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "columns.hpp"
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "../thread_pool.hpp"
@@ -25,17 +26,16 @@ struct Lines {
   }
 };
 
-constexpr int64_t column_block = 512;
+constexpr int64_t column_block = 2048;
 
 // Calls body(offset of the first element, width) for blocks of neighbouring columns.
 template <class F>
 void each_block(const Lines& lines, F&& body) {
-  const int64_t blocks = (lines.inner + column_block - 1) / column_block;
-  const int64_t width = std::min(column_block, lines.inner);
+  const int64_t width = block_width(lines.inner, lines.outer, column_block), blocks = (lines.inner + width - 1) / width;
   parallel_for(lines.outer * blocks, rows_per_chunk(lines.n * width), [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t first = t % blocks * column_block;
-      body(t / blocks * lines.n * lines.inner + first, std::min(column_block, lines.inner - first));
+      const int64_t first = t % blocks * width;
+      body(t / blocks * lines.n * lines.inner + first, std::min(width, lines.inner - first));
     }
   });
 }
@@ -95,19 +95,21 @@ void extreme_line(T* y, int64_t* index, const T* x, int64_t n) {
   }
 }
 
-template <bool largest, class T>
+template <bool largest, class Place, class T>
 void extreme_columns(T* y, int64_t* index, const T* x, int64_t n, int64_t stride, int64_t width) {
-  std::copy_n(x, width, y);
-  std::fill_n(index, width, int64_t{0});
-  for (int64_t i = 1; i < n; ++i) {
-    const T *const now = x + i * stride, *const so_far = y + (i - 1) * stride;
-    const int64_t* const place = index + (i - 1) * stride;
+  alignas(64) T value[column_block];
+  alignas(64) Place place[column_block];
+  std::copy_n(x, width, value);
+  std::fill_n(place, width, Place{0});
+  for (int64_t i = 0; i < n; ++i) {
+    const T* const now = x + i * stride;
     T* const to = y + i * stride;
     int64_t* const to_index = index + i * stride;
+#pragma GCC ivdep
     for (int64_t j = 0; j < width; ++j) {
-      const bool takes = takes_over<largest>(now[j], so_far[j]);
-      to[j] = takes ? now[j] : so_far[j];
-      to_index[j] = takes ? i : place[j];
+      const bool takes = takes_over<largest>(now[j], value[j]);
+      to[j] = value[j] = takes ? now[j] : value[j];
+      to_index[j] = place[j] = takes ? static_cast<Place>(i) : place[j];
     }
   }
 }
@@ -118,8 +120,10 @@ void extremes(const View& out, const View& index, const View& x, const Lines& li
   auto* const places = static_cast<int64_t*>(index.data);
   auto* const given = static_cast<const T*>(x.data);
   each_block(lines, [&](int64_t at, int64_t width) HWY_ATTR {
-    if (lines.inner == 1) extreme_line<largest>(y + at, places + at, given + at, lines.n);
-    else extreme_columns<largest>(y + at, places + at, given + at, lines.n, lines.inner, width);
+    if (lines.inner == 1) return extreme_line<largest>(y + at, places + at, given + at, lines.n);
+    const bool short_places = lines.n <= std::numeric_limits<int32_t>::max();
+    const auto walk = short_places ? extreme_columns<largest, int32_t, T> : extreme_columns<largest, int64_t, T>;
+    walk(y + at, places + at, given + at, lines.n, lines.inner, width);
   });
 }
 

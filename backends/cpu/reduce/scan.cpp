@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "columns.hpp"
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "../thread_pool.hpp"
@@ -37,7 +38,7 @@ template <class Combine, class A>
 constexpr bool groups = !(std::is_same_v<Combine, Times> && std::is_same_v<A, double>);
 
 constexpr int64_t chunk_size = 2048;
-constexpr int64_t column_block = 512;
+constexpr int64_t column_block = 2048;
 
 /// One line, in chunks; a reversed scan walks the line from its end with negative steps.
 template <class Combine, class A, class Sum>
@@ -134,13 +135,14 @@ void scan(const View& out, const View& in, int dim, bool exclusive, bool reverse
   for (int d = 0; d < in.layout.rank; ++d) {
     if (d != dim && d != inner) walk.push(in.layout.sizes[d], {in.layout.strides[d], out.layout.strides[d]});
   }
-  const int64_t columns = in.layout.sizes[inner], blocks = (columns + column_block - 1) / column_block;
+  const int64_t columns = in.layout.sizes[inner], width_of_block = block_width(columns, walk.count, column_block);
+  const int64_t blocks = (columns + width_of_block - 1) / width_of_block;
   const int64_t out_step = out.layout.strides[inner], in_step = in.layout.strides[inner];
-  parallel_for(walk.count * blocks, rows_per_chunk(n * column_block), [&](int64_t begin, int64_t end) HWY_ATTR {
+  parallel_for(walk.count * blocks, rows_per_chunk(n * width_of_block), [&](int64_t begin, int64_t end) HWY_ATTR {
     for (int64_t t = begin; t < end; ++t) {
       const Cursor<2> at(walk, t / blocks);
-      const int64_t first = t % blocks * column_block;
-      const int64_t width = columns - first < column_block ? columns - first : column_block;
+      const int64_t first = t % blocks * width_of_block;
+      const int64_t width = columns - first < width_of_block ? columns - first : width_of_block;
       scan_columns<Combine, A, Sum>(
           {to + at.offset[1] + first * out_step, from + at.offset[0] + first * in_step, n, width, out_stride, in_stride,
            out_step, in_step, out.layout.dtype, in.layout.dtype},

@@ -40,8 +40,9 @@ void Accelerator::raise_bad_index() {
   if (found.call == 0) [[likely]]
     return;
   *bad_index_ = {};
-  const CallPlace place = bad_place_ ? *std::exchange(bad_place_, {}) : place_of(found.call);
-  const CallScope scope(place.op != nullptr ? place.op : "index", place.where);
+  CallPlace place = bad_place_ ? *std::exchange(bad_place_, {}) : place_of(found.call);
+  if (place.op == nullptr) place.op = place.entry = "index";
+  const CallScope scope(place);
   index_out_of_range(found.index, found.dim, found.size);
 }
 

@@ -166,7 +166,7 @@ ScratchMemory::ScratchMemory(Accelerator& device, size_t bytes)
   const MemoryStats s = device.allocator().stats();
   const CallPlace place = detail::current_call;
   throw OutOfMemoryError(
-      format_error({.op = place.op != nullptr ? place.op : "memory",
+      format_error({.op = place.op != nullptr ? place.entry : "memory",
                     .problem = fmt::format("no {} bytes for intermediate results on {}", bytes, device.device().name()),
                     .details = fmt::format("{} allocated, {} reserved, {} free, limit {}", s.allocated, s.reserved,
                                            s.free, s.limit)},

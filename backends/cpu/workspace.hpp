@@ -1,0 +1,53 @@
+// Memory that a kernel works in and gives back when it ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace weft::cpu {
+
+/// Memory from the CPU's allocator for the length of a scope, 64-byte aligned; too little raises OutOfMemoryError.
+class Workspace {
+ public:
+  explicit Workspace(size_t bytes);
+  ~Workspace();
+  Workspace(Workspace&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  Workspace& operator=(Workspace&&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
+/// A workspace for the lines that one chunk of a kernel computes in; nothing where `wanted` is false.
+class Scratch {
+ public:
+  explicit Scratch(int64_t size, bool wanted = true)
+      : data_(!wanted                                       ? nullptr
+              : size <= static_cast<int64_t>(sizeof small_) ? small_
+                                                            : allocate(size)),
+        size_(size) {}
+  ~Scratch() {
+    if (data_ != nullptr && data_ != small_) release(data_, size_);
+  }
+  Scratch(const Scratch&) = delete;
+  template <class A>
+  A* as() const {
+    return static_cast<A*>(data_);
+  }
+
+ private:
+  static void* allocate(int64_t size);
+  static void release(void* data, int64_t size);
+
+  alignas(64) char small_[512];  // so that small calls need no heap
+  void* data_;
+  int64_t size_;
+};
+
+}  // namespace weft::cpu
