@@ -38,10 +38,10 @@ struct FloorDivide {
   enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing };
   template <class V> static WEFT_FN V value(V a, V b) {
     const V zero(0), one(1), rest = fmod(a, b);
-    const V excess = select(b < zero, select(rest > zero, one, zero), select(rest < zero, one, zero));
     if constexpr (IsWhole<V>::value) {
-      return quotient(a, b) - excess;
+      return quotient(a, b) - V(points_away(rest, b));
     } else {  // (a - rest) / b is whole but for its rounding
+      const V excess = select(b < zero, select(rest > zero, one, zero), select(rest < zero, one, zero));
       const V exact = a / b, whole = (a - rest) / b - excess, below = floor(whole);
       const V nearest = below + select(whole - below > V(0.5), one, zero);
       return select(b == zero, exact, select(whole == zero, zero * exact, nearest));
@@ -66,6 +66,7 @@ struct Remainder {
   enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_a | reads_b };
   template <class V> static WEFT_FN V value(V a, V b) {
     const V zero(0), rest = fmod(a, b), other(rest + b);
+    if constexpr (IsWhole<V>::value) return rest + kept_if(points_away(rest, b), b);
     const V moved = select(b < zero, select(rest > zero, other, rest), select(rest < zero, other, rest));
     return select(rest == zero, select(b < zero, V(-0.0), zero), moved);
   }

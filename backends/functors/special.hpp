@@ -28,10 +28,10 @@ template <class V> WEFT_FN PiTurn<V> pi_turn(V x) {
   return {sign * sine, sign * cosine};
 }
 
-/// log |Gamma(x)|. From 1.5 to 2.5 the series at 2; nearer to 0 and up to 8.5 the recurrence leads there, beyond 8.5
-/// Stirling's series holds (DLMF 5.11.1), below 0 reflection (DLMF 5.5.3).
-template <class V> WEFT_FN V lgamma(V x) {
-  const V a = abs(x), one(1);
+/// log Gamma(a) from 0 on. From 1.5 to 2.5 the series at 2; nearer to 0 and up to 8.5 the recurrence leads there, beyond
+/// 8.5 Stirling's series holds (DLMF 5.11.1).
+template <class V> WEFT_FN V lgamma_of_positive(V a) {
+  const V one(1);
   const V down1 = select(a >= V(2.5), a - V(1), one), down2 = select(a >= V(3.5), a - V(2), one);
   const V down3 = select(a >= V(4.5), a - V(3), one), down4 = select(a >= V(5.5), a - V(4), one);
   const V down5 = select(a >= V(6.5), a - V(5), one), down6 = select(a >= V(7.5), a - V(6), one);
@@ -52,7 +52,11 @@ template <class V> WEFT_FN V lgamma(V x) {
       -0.00059523809523809524, 0.00084175084175084175, -0.0019175269175269175, 0.0064102564102564103,
       -0.029550653594771242);
   const V infinite(__builtin_inff());
-  const V right = select(a == infinite, infinite, select(a >= V(8.5), stirling, near));
+  return select(a == infinite, infinite, select(a >= V(8.5), stirling, near));
+}
+/// log |Gamma(x)|, below 0 by reflection (DLMF 5.5.3).
+template <class V> WEFT_FN V lgamma(V x) {
+  const V a = abs(x), infinite(__builtin_inff()), right = lgamma_of_positive(a);
   const V reflected = V(1.1447298858494002) - log(abs(pi_turn(a).sine)) - log(a) - right;
   return select(x < V(0), select(a == floor(a), infinite, reflected), right);
 }

@@ -74,6 +74,14 @@ template <class T> WEFT_FN Whole<T> fmod(Whole<T> a, Whole<T> b) {
   if (divides_simply(b)) return Whole<T>(0);
   return Whole<T>(a.raw % b.raw);
 }
+/// Whether a rest has another sign than its divisor. Without a branch, as signs are as good as random.
+template <class T> WEFT_FN bool points_away(Whole<T> rest, Whole<T> b) {
+  return (rest.raw != T(0)) & ((rest.raw < T(0)) != (b.raw < T(0)));
+}
+template <class T> WEFT_FN Whole<T> kept_if(bool mask, Whole<T> x) {
+  using Wide = typename Whole<T>::Wide;
+  return Whole<T>(static_cast<Wide>(x.raw) & (Wide(0) - static_cast<Wide>(mask)));
+}
 /// A negative exponent gives 0, except for the bases 1 and -1.
 template <class T> WEFT_FN Whole<T> pow(Whole<T> base, Whole<T> exponent) {
   T e = exponent.raw;

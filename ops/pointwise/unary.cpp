@@ -68,11 +68,12 @@ void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
   }
 }
 
-// The dtype in which the op computes `t`.
-DType computed_in(UnaryOp op, DType t) {
+// The dtype in which the op computes with x.
+DType computed_in(UnaryOp op, const Tensor& x) {
+  const DType t = x.dtype();
   if (is_floating(t)) return t;
   const PointwiseKind kind = info_of(op).kind;
-  if (kind == PointwiseKind::floating) return default_dtype;
+  if (kind == PointwiseKind::floating) return x.impl()->wrapped_number ? DType::f64 : default_dtype;
   return kind == PointwiseKind::counting && t == DType::boolean ? DType::i64 : t;
 }
 
@@ -80,8 +81,7 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   const CallScope call(info_of(op).name, operand.where);
   const Tensor& x = checked(operand.tensor());
   if (WEFT_UNLIKELY(!is_floating(x.dtype()))) {
-    DType dtype = computed_in(op, x.dtype());
-    if (is_floating(dtype) && x.impl()->wrapped_number) dtype = DType::f64;
+    const DType dtype = computed_in(op, x);
     if (dtype != x.dtype()) return unary(op, x.to(dtype));
   }
   const bool recorded = should_record(x);
@@ -99,7 +99,7 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
   const UnaryInfo& info = info_of(op);
   check_target(x);
   if (info.kind == PointwiseKind::floating && !is_floating(x.dtype())) check_floating(x);
-  if (computed_in(op, x.dtype()) != x.dtype()) raise_target_dtype(computed_in(op, x.dtype()), x);
+  if (const DType dtype = computed_in(op, x); dtype != x.dtype()) raise_target_dtype(dtype, x);
   const auto write = [&] { WEFT_KERNEL(unary, x)(op, x.raw_view(), x.raw_view()); };
   const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };
   if (info.saves == functors::saves_output) {
@@ -124,7 +124,7 @@ const Tensor& unary_into(UnaryOp op, const char* op_name, const Tensor& out, con
   const CallScope call(op_name, operand.where);
   checked(out);
   const Tensor& given = checked(operand.tensor());
-  const DType dtype = computed_in(op, given.dtype());
+  const DType dtype = computed_in(op, given);
   const Tensor x = dtype == given.dtype() ? given : given.to(dtype);
   check_out(out, x.sizes(), x.dtype(), x.device(), {&x});
   write_unrecorded(out, [&] { WEFT_KERNEL(unary, out)(op, out.raw_view(), x.raw_view()); });

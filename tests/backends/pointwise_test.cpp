@@ -478,8 +478,8 @@ TEST(Pointwise, ElementaryFunctionsAreAccurate) {
       {UnaryOp::sqrt, sqrtl, 0.501}, {UnaryOp::exp2, exp2l, 1.1},   {UnaryOp::log2, log2l, 2},
       {UnaryOp::log10, log10l, 2},   {UnaryOp::asin, asinl, 2},     {UnaryOp::acos, acosl, 2},
       {UnaryOp::atan, atanl, 2.2},   {UnaryOp::sinh, sinhl, 2},     {UnaryOp::cosh, coshl, 2},
-      {UnaryOp::asinh, asinhl, 2},   {UnaryOp::acosh, acoshl, 2.5}, {UnaryOp::atanh, atanhl, 2},
-      {UnaryOp::erfc, erfcl, 3.5}};
+      {UnaryOp::asinh, asinhl, 2},   {UnaryOp::acosh, acoshl, 2.5}, {UnaryOp::atanh, atanhl, 3},
+      {UnaryOp::erfc, erfcl, 4}};
   std::mt19937_64 random(5);
   std::vector<double> x = {0, -0.0, 1e-30, -1e-30, 88.7, -87.4, -103, 709.7, -745};
   for (int i = 0; i < 20000; ++i) {

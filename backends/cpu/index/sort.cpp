@@ -124,14 +124,14 @@ struct Line {
   Key* keys;
   bool descending;
 
-  void read() {
+  void read(const KeyLoops& loops) {
     const T* elements = reinterpret_cast<const T*>(data);
     if (stride != static_cast<int64_t>(sizeof(T))) {
       T* const dense = reinterpret_cast<T*>(keys);
       for (int64_t i = 0; i < n; ++i) dense[i] = element_at<T>(data + i * stride);
       elements = dense;
     }
-    key_loops(dtype_of<T>()).read(keys, elements, n, descending);
+    loops.read(keys, elements, n, descending);
   }
   /// The element at `position`, by its key where that tells it, since positions are far apart.
   T element(Key key, int64_t position) const {
@@ -173,13 +173,14 @@ void store_sorted(const Target& to, const Line<T>& line, typename Line<T>::Key l
 
 /// The first `to.count` of the n elements at these positions of the line, or of the whole line, in their order.
 template <class T>
-void sort_few(const Line<T>& line, const Target& to, const uint32_t* positions = nullptr, int64_t n = 0) {
+void sort_few(const KeyLoops& loops, const Line<T>& line, const Target& to, const uint32_t* positions = nullptr,
+              int64_t n = 0) {
   if (positions == nullptr) n = line.n;
   const auto position = [&](int64_t i) { return positions == nullptr ? i : static_cast<int64_t>(positions[i]); };
-  typename Line<T>::Key keys[few_elements] = {};
-  for (int64_t i = 0; i < n; ++i) keys[i] = line.keys[position(i)];
   int32_t places[few_elements];
-  key_loops(dtype_of<T>()).ranks(places, keys, n);
+  typename Line<T>::Key keys[few_elements];
+  for (int64_t i = 0; positions != nullptr && i < few_elements; ++i) keys[i] = i < n ? line.keys[positions[i]] : 0;
+  loops.ranks(places, positions == nullptr ? line.keys : keys, n);
   T values[few_elements];
   for (int64_t i = 0; i < n; ++i) {
     values[places[i]] = element_at<T>(line.data + position(i) * line.stride);
@@ -272,9 +273,8 @@ void order_first(const KeyLoops& loops, Key* keys, int64_t count, int64_t n) {
 
 /// The first `to.count` of the sorted line. The lowest key of each group bounds how high these are.
 template <class E, class T>
-void select_line(const Line<T>& line, const Target& to, void* scratch) {
+void select_line(const KeyLoops& loops, const Line<T>& line, const Target& to, void* scratch) {
   using Key = typename Line<T>::Key;
-  const KeyLoops& loops = key_loops(dtype_of<T>());
   const int64_t groups = groups_for(to.count);
   Key* const least = static_cast<Key*>(scratch);
   loops.lowest(least, groups, line.keys, line.n);
@@ -283,7 +283,7 @@ void select_line(const Line<T>& line, const Target& to, void* scratch) {
   E* const entries = static_cast<E*>(scratch);
   uint32_t* const positions = reinterpret_cast<uint32_t*>(entries + 2 * line.n);
   const int64_t n = loops.up_to(positions, limit, line.keys, line.n);
-  if (n <= few_elements) return sort_few(line, to, positions, n);
+  if (n <= few_elements) return sort_few(loops, line, to, positions, n);
   using Number = decltype(E::key);
   for (int64_t i = 0; i < n; ++i) {
     entries[i] = {static_cast<Number>(line.keys[positions[i]] - lowest), static_cast<Number>(positions[i])};
@@ -310,13 +310,14 @@ void sort_elements(const char* from, int64_t stride, int64_t n, bool descending,
   if constexpr (std::is_integral_v<T>) {
     if (values_alone && sort_by_counting(line, to, scratch)) return;
   }
-  line.read();
-  if (n <= few_elements) return sort_few(line, to);
+  const KeyLoops& loops = key_loops(dtype_of<T>());
+  line.read(loops);
+  if (n <= few_elements) return sort_few(loops, line, to);
   const bool short_line = n < INT64_C(0xffffffff);
   if (short_line && 2 * groups_for(to.count) <= n) {
-    return select_line<Entry<std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>(line, to, scratch);
+    return select_line<Entry<std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>>(loops, line, to, scratch);
   }
-  const KeyRange range = key_loops(dtype_of<T>()).range(line.keys, n);
+  const KeyRange range = loops.range(line.keys, n);
   const Key lowest = static_cast<Key>(range.lowest);
   const int bits = bits_of(range.highest - range.lowest);
   const bool narrow = bits <= 32 && short_line;

@@ -4,6 +4,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <bit>
+#include <cstring>
+
 #include "../lines.hpp"
 #include "sort_keys.hpp"
 #include "sort_loops.hpp"
@@ -93,15 +96,12 @@ int64_t positions_up_to(uint32_t* to, uint64_t last, const void* from, int64_t n
       continue;
     }
     for (int64_t end = i + block; i < end;) {
-      if constexpr (sizeof(Key) == sizeof(uint32_t)) {
-        const auto here = hn::Add(hn::Iota(d, 0), hn::Set(d, static_cast<Key>(i)));
-        count += static_cast<int64_t>(hn::CompressStore(here, any(i), d, to + count));
-        i += lanes;
-      } else if (hn::AllFalse(d, any(i))) {
-        i += lanes;
-      } else {
-        take(i + lanes);
-      }
+      uint8_t hits[8] = {};
+      hn::StoreMaskBits(d, any(i), hits);
+      uint64_t left;
+      std::memcpy(&left, hits, sizeof left);
+      for (; left != 0; left &= left - 1) to[count++] = static_cast<uint32_t>(i + std::countr_zero(left));
+      i += lanes;
     }
   }
   take(n);
@@ -110,25 +110,31 @@ int64_t positions_up_to(uint32_t* to, uint64_t last, const void* from, int64_t n
 
 template <class Key>
 void ranks_of(int32_t* to, const void* from, int64_t n) {
-  constexpr int64_t most = 32, step = 8;
+  constexpr int64_t most = 32;
   const Key* const keys = static_cast<const Key*>(from);
-  using Count = std::make_signed_t<Key>;
-  Count counts[most] = {};
-  const auto count = [&](int64_t width) HWY_ATTR {
-    for (int64_t j = 0; j < n; ++j) {
-      const Key key = keys[j];
-#pragma GCC ivdep
-      for (int64_t i = 0; i < width; ++i) {
-        const bool below = key < keys[i], equal = key == keys[i],
-                   before = static_cast<Count>(j) < static_cast<Count>(i);
-        counts[i] = static_cast<Count>(counts[i] + (below | (equal & before)));
-      }
+  const hn::CappedTag<Key, most> d;
+  constexpr int64_t lanes = static_cast<int64_t>(hn::MaxLanes(d));
+  const auto lane = hn::Iota(d, Key{0});
+  HWY_ALIGN Key ranks[most];
+  for (int64_t i = 0; i < n; i += lanes) {
+    const auto here = hn::LoadU(d, keys + i);
+    auto rank = hn::Zero(d);
+    const int64_t own = i + lanes < n ? i + lanes : n;
+    for (int64_t j = 0; j < i; ++j) {  // of those before, the ones that are not above
+      const auto other = hn::Set(d, keys[j]);
+      rank = hn::Sub(rank, hn::VecFromMask(d, hn::Min(other, here) == other));
     }
-  };
-  if (n <= step) count(step);
-  else if (n <= 2 * step) count(2 * step);
-  else count(most);
-  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int32_t>(counts[i]);
+    for (int64_t j = i; j < own; ++j) {
+      const auto other = hn::Set(d, keys[j]), lower = hn::Min(other, here);
+      const auto before = lane > hn::Set(d, static_cast<Key>(j - i));
+      rank = hn::Sub(rank, hn::VecFromMask(d, hn::And(lower == other, hn::Or(hn::Not(lower == here), before))));
+    }
+    for (int64_t j = own; j < n; ++j) {  // of those behind, the ones that are below
+      rank = hn::Sub(rank, hn::VecFromMask(d, hn::Not(hn::Min(hn::Set(d, keys[j]), here) == here)));
+    }
+    hn::Store(rank, d, ranks + i);
+  }
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int32_t>(ranks[i]);
 }
 
 /// Bisects for a block of keys at a time, in steps that are the same for all of them.

@@ -21,7 +21,7 @@ struct KeyLoops {
   void (*lowest)(void* least, int64_t groups, const void* keys, int64_t n);
   /// The positions of the keys up to `limit`, in order, and how many they are. Writes up to n positions.
   int64_t (*up_to)(uint32_t* positions, uint64_t limit, const void* keys, int64_t n);
-  /// Of each of up to 32 keys, its place in their stable order; those behind them up to 32 are read too.
+  /// Of each of up to 32 keys, its place in their stable order; the room behind them up to 32 keys is read too.
   void (*ranks)(int32_t* ranks, const void* keys, int64_t n);
   /// How many of `count` sorted keys, fewer than 2^31, are below each of n keys (or not above it, with `right`).
   void (*places)(int64_t* places, const void* sorted, int64_t count, const void* keys, int64_t n, bool right);

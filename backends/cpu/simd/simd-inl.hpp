@@ -187,23 +187,8 @@ HWY_BEFORE_NAMESPACE();
 #define WEFT_FUNCTORS functors
 #undef WEFT_SIMD_FUNCTORS
 
-namespace weft::cpu::HWY_NAMESPACE {
-// In double, since their series cancel near roots.
-#define WEFT_WIDE(name)                                                                    \
-  HWY_INLINE F32 name(F32 x) {                                                             \
-    return narrow(on_doubles([](F64 v) HWY_ATTR { return functors::name(v); }, widen(x))); \
-  }
-WEFT_WIDE(lgamma)
-WEFT_WIDE(digamma)
-WEFT_WIDE(trigamma)
-WEFT_WIDE(i0)
-WEFT_WIDE(i0e)
-WEFT_WIDE(i1)
-WEFT_WIDE(i1e)
-WEFT_WIDE(erfinv)
-WEFT_WIDE(ndtri)
-#undef WEFT_WIDE
-}  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+
+#include "simd_special-inl.hpp"
 
 #endif  // per target
