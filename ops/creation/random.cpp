@@ -1,5 +1,8 @@
 #include "../random.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "../create.hpp"
 #include "../pointwise.hpp"
 #include "../detail/write.hpp"
@@ -20,6 +23,25 @@ PhiloxSeed reserve(Generator* generator, const Tensor& out, Distribution distrib
   const int64_t blocks = philox_blocks(out.numel(), out.dtype(), distribution);
   const GeneratorState s = generator_for(generator, out.device()).reserve(static_cast<uint64_t>(blocks));
   return {s.seed, s.subsequence, s.offset};
+}
+
+// Fisher and Yates, with two words for each place. Partners are drawn ahead, so that memory has time to bring them.
+template <class T>
+void shuffle(T* data, int64_t n, const GeneratorState& s) {
+  constexpr int64_t ahead = 64;
+  T* partner[ahead];
+  for (int64_t first = 0; first < n; first += ahead) {
+    const int64_t count = std::min(ahead, n - first);
+    PhiloxWords r = {};
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t i = first + j, half = i % 2 * 2;
+      if (half == 0) r = philox4x32_10(s.seed, s.subsequence, s.offset + static_cast<uint64_t>(i / 2));
+      const uint64_t words = r.word[half] | static_cast<uint64_t>(r.word[half + 1]) << 32;
+      partner[j] = data + i + static_cast<int64_t>(words % static_cast<uint64_t>(n - i));
+      __builtin_prefetch(partner[j], 1);
+    }
+    for (int64_t j = 0; j < count; ++j) std::swap(data[first + j], *partner[j]);
+  }
 }
 
 // Draws into `out`, which was checked already.
@@ -116,16 +138,12 @@ Tensor randperm(int64_t n, TensorOptions options, Generator* generator, Location
   if (n > 0 && !holds(dtype, 0, n - 1)) {
     raise<ValueError>({.problem = fmt::format("{} does not hold the numbers below {}", name(dtype), n)});
   }
-  const Tensor numbers = arange(n);
+  const bool few = n <= std::numeric_limits<int32_t>::max();
+  const Tensor numbers = arange(0, n, 1, {few ? DType::i32 : DType::i64});
   const auto blocks = static_cast<uint64_t>(philox_blocks(n, DType::i64, Distribution::integers));
   const GeneratorState s = generator_for(generator, options.device).reserve(blocks);
-  int64_t* data = numbers.data<int64_t>();
-  for (int64_t i = 0; i < n; ++i) {  // Fisher and Yates, two words for each place
-    const auto index = static_cast<uint64_t>(i);
-    const PhiloxWords r = philox4x32_10(s.seed, s.subsequence, s.offset + index / 2);
-    const uint64_t words = r.word[index % 2 * 2] | static_cast<uint64_t>(r.word[index % 2 * 2 + 1]) << 32;
-    std::swap(data[i], data[i + static_cast<int64_t>(words % static_cast<uint64_t>(n - i))]);
-  }
+  if (few) shuffle(numbers.data<int32_t>(), n, s);
+  else shuffle(numbers.data<int64_t>(), n, s);
   const Tensor out = numbers.to(dtype).to(options.device);
   return options.requires_grad ? out.requires_grad_(true) : out;
 }

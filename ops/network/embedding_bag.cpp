@@ -69,13 +69,15 @@ void check_offsets(const Tensor& offsets, int64_t count) {
 
 struct Bags {
   int64_t count;
-  Tensor of_index;  ///< [indices], i64: the bag of each
+  Tensor of_index;    ///< [indices], i64: the bag of each
+  int64_t each = -1;  ///< how many indices every bag has, where they are as many
 };
 
 Bags bags_of(const Tensor& indices, const EmbeddingBagOptions& o) {
   if (indices.dim() == 2) {
     const int64_t bags = indices.size(0);
-    return {bags, arange(0, bags, 1, counting(indices)).unsqueeze(1).expand(indices.shape()).reshape({-1})};
+    const Tensor own = arange(0, bags, 1, counting(indices)).unsqueeze(1).expand(indices.shape());
+    return {bags, own.reshape({-1}), indices.size(1)};
   }
   const Tensor offsets = o.offsets.to(DType::i64);
   check_offsets(offsets, indices.numel());
@@ -92,9 +94,11 @@ void shorten_rows(const Tensor& weight, const Tensor& at, double max_norm, doubl
   index_copy_(weight, 0, at, where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows).to(weight.dtype()));
 }
 
+// Of [indices, width], the sum over each bag: [bags, width].
 Tensor sums(const Tensor& rows, const Bags& bags) {
-  const Tensor none = zeros({bags.count, rows.size(1)}, {rows.dtype(), rows.device()});
-  return index_add(none, 0, bags.of_index, rows);
+  const int64_t width = rows.size(1);
+  if (bags.each >= 0) return sum(rows.reshape({bags.count, bags.each, width}), 1);
+  return index_add(zeros({bags.count, width}, {rows.dtype(), rows.device()}), 0, bags.of_index, rows);
 }
 
 // The first of the largest of each bag is chosen, then taken, so that it alone gets the gradient.
@@ -129,14 +133,13 @@ Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const Embeddin
   if (bags.count == 0 && at.numel() != 0) return zeros({0, weight.size(1)}, {weight.dtype(), weight.device()});
   Tensor rows = to_compute_type(index_select(weight, 0, at));
   if (factors.defined()) rows = rows * to_compute_type(factors).reshape({-1, 1});
-  Tensor counted = ones(at.shape(), {rows.dtype(), rows.device()});
+  Tensor counted = ones({at.numel(), 1}, {rows.dtype(), rows.device()});
   if (padding >= 0) {
     const Tensor kept = weft::where(at < 0, at + weight.size(0), at) != padding;
-    counted = kept.to(rows.dtype());
+    counted = kept.to(rows.dtype()).unsqueeze(1);
     rows = weft::where(kept.unsqueeze(1), rows, o.mode == BagMode::max ? -std::numeric_limits<double>::infinity() : 0);
   }
-  const Tensor none = zeros(bags.count, {rows.dtype(), rows.device()});
-  const Tensor counts = index_add(none, 0, bags.of_index, counted).unsqueeze(1);
+  const Tensor counts = o.mode == BagMode::sum ? Tensor() : sums(counted, bags);
   Tensor out = o.mode == BagMode::max ? largest(rows, counts, bags) : sums(rows, bags);
   if (o.mode == BagMode::mean) out = out / maximum(counts, 1);
   return out.to(weight.dtype());

@@ -128,12 +128,12 @@ Taps smooth_taps(const Line& line, bool cubic) {
 Tensor sampled(const Tensor& x, int dim, const Taps& taps) {
   Tensor sum;
   for (size_t t = 0; t < taps.at.size(); ++t) {
-    const Tensor part = index_select(x, dim, tensor(taps.at[t]).to(x.device()));
-    if (taps.weight.empty()) return part;
+    const auto part = [&] { return index_select(x, dim, tensor(taps.at[t]).to(x.device())); };
+    if (taps.weight.empty()) return part();
     Dims shape = Dims::filled(x.dim(), 1);
     shape[dim] = static_cast<int64_t>(taps.at[t].size());
-    const Tensor weighted = part * tensor(taps.weight[t], x.dtype()).to(x.device()).reshape(shape);
-    sum = sum.defined() ? sum + weighted : weighted;
+    const Tensor weight = tensor(taps.weight[t], x.dtype()).to(x.device()).reshape(shape);
+    sum = sum.defined() ? addcmul(sum, part(), weight) : part() * weight;
   }
   return sum;
 }

@@ -119,7 +119,7 @@ Tensor nan_to_num(const Operand& x, double nan, std::optional<double> posinf, st
   if (!is_floating(t.dtype())) return t.clone();
   check_floating(t);
   const double most = largest(t.dtype());
-  if (!posinf && !neginf) return where(isnan(t), nan, clamp(t, -most, most));
+  if (!posinf && !neginf) return masked_fill(clamp(t, -most, most), isnan(t), nan);
   const Tensor finite = where(isnan(t), nan, t);
   const Tensor below = where(isposinf(t), posinf.value_or(most), finite);
   return where(isneginf(t), neginf.value_or(-most), below);

@@ -12,7 +12,11 @@ namespace weft {
 
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
   const CallScope call("nansum", where);
-  return sum(masked_fill(checked(x), isnan(x), 0), dims, keepdim, dtype);
+  const Tensor total = sum(checked(x), dims, keepdim, dtype);
+  // Where no sum is NaN no term was, and one pass was enough; on a device nobody waits to see.
+  const bool looks = x.device().is_cpu() && !is_meta(x) && 8 * total.numel() <= x.numel();
+  if (looks && !any(isnan(total)).item<bool>()) return total;
+  return sum(masked_fill(x, isnan(x), 0), dims, keepdim, dtype);
 }
 
 Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {

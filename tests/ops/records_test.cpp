@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -315,6 +316,19 @@ TEST(Records, NameEachOpOnce) {
   }
   EXPECT_GT(names.size(), 60u);
   EXPECT_EQ(find_record("no_such_op"), nullptr);
+}
+
+TEST(Records, SayWhatTheyWrite) {
+  std::vector<std::string> written;
+  for (const OpRecord& record : op_records()) {
+    for (const Argument& argument : record.signature().arguments) {
+      if (argument.written) written.push_back(std::string(record.name) + "." + argument.name);
+    }
+    EXPECT_EQ(record.signature().text.find('&'), std::string::npos) << record.name;
+  }
+  EXPECT_THAT(written, ::testing::UnorderedElementsAre("batch_norm.running_mean", "batch_norm.running_var",
+                                                       "instance_norm.running_mean", "instance_norm.running_var",
+                                                       "embedding_bag.weight"));
 }
 
 TEST(Records, SignaturesNameEveryArgumentOnce) {

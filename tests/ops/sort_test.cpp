@@ -4,6 +4,7 @@
 #include <weft/autograd/engine.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/search.hpp>
+#include <weft/tensor/allocator.hpp>
 
 #include "values.hpp"
 
@@ -37,6 +38,21 @@ TEST(Sort, HandlesTensorsOfNoDimensionAndOfNoElements) {
   EXPECT_EQ(kthvalue(zeros({0, 2}), 1, 1).values.shape(), Dims(0));
   EXPECT_THROW(sort(tensor(3.), 1), IndexError);
   EXPECT_THROW(sort(zeros({2}), -2), IndexError);
+}
+
+// As much as the results take is there, but not what the kernel works in.
+TEST(Sort, RaisesOutOfMemoryErrorWithTheOpsName) {
+  const Tensor x = zeros({1 << 20}, {DType::f32});
+  set_memory_limit({}, memory_stats().allocated + (14u << 20));
+  std::string words;
+  try {
+    sort(x);
+  } catch (const OutOfMemoryError& e) {
+    words = e.what();
+  }
+  set_memory_limit({}, 0);
+  EXPECT_EQ(words.rfind("[sort] ", 0), 0u) << words;
+  EXPECT_EQ(sort(x).indices.numel(), 1 << 20);
 }
 
 TEST(Topk, RefusesARankBeyondTheLine) {

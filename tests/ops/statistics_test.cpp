@@ -78,6 +78,8 @@ TEST(Histogram, CountsBetweenEdges) {
   EXPECT_EQ(histc(full({100000}, 1, f32), 1, 0, 2).item<float>(), 100000);
   EXPECT_THROW(histc(x, 2), ValueError);
   EXPECT_THROW(histc(x, 0, 0, 1), ValueError);
+  EXPECT_THROW(histc(x, std::numeric_limits<int64_t>::max(), 0, 1), Error);
+  EXPECT_THROW(histogram(x, std::numeric_limits<int64_t>::max() - 1, {.range = {{0, 1}}}), Error);
   EXPECT_THROW(histc(x, huge, 0, 1), Error);
   EXPECT_THROW(histc(x, 2, 1, 0), ValueError);
   EXPECT_THROW(histc(zeros({2}, i64), 2), DTypeError);

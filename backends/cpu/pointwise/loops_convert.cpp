@@ -149,10 +149,17 @@ void stream_loop(void* out, const void* a, int64_t bytes) {
 template <class T>
 void gather_loop(char* out, const char* in, int64_t in_stride, int64_t n) {
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  if constexpr (sizeof(T) >= 4) {
+  constexpr int64_t lanes = HWY_LANES(T), size = sizeof(T);
+  if constexpr (size >= 4) {
     const Tag<T> d;
-    constexpr int64_t lanes = HWY_LANES(T), size = sizeof(T);
+    for (; in_stride == -size && i + lanes <= n; i += lanes) {
+      const T* const from = reinterpret_cast<const T*>(in) - (i + lanes - 1);
+      hn::StoreU(hn::Reverse(d, hn::LoadU(d, from)), d, reinterpret_cast<T*>(out) + i);
+    }
+  }
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (size >= 4) {
+    const Tag<T> d;
     // Not the last element: behind it the memory may end.
     for (; in_stride == 2 * size && i + lanes < n; i += lanes) {
       const T* from = reinterpret_cast<const T*>(in) + 2 * i;

@@ -189,7 +189,9 @@ void run_blocks(const Walk& walk, WalkBody body, const void* context) {
     like[k] = first_like(walk, k);
     if (orders[k] == Order::repeated) repeated |= 1u << k;
   }
+  const bool direct = walk.moves_only && orders[0] == Order::contiguous && orders[1] == Order::scattered;
   for_chunks(walk, walk.numel, std::max(walk.grain / 4, walk_block), [&](int64_t begin, int64_t end) {
+    if (direct) return gather_block(elements_of(walk, 1), begin, end - begin, walk.data[0] + begin * walk.items[0]);
     alignas(64) char scratch[max_operands][walk_block * 8];
     char* p[max_operands];
     for (int64_t i = begin; i < end; i += walk_block) {
