@@ -81,6 +81,8 @@ void add_matrix_cases() {
   add_case(
       "thr.softmax_dim0.2000x2000", [=] { Tensor r = softmax(a, 0); }, plain, 8 * n, bytes);
   add_case(
+      "thr.triu.2000x2000", [=] { Tensor r = triu(a); }, plain, 8 * n, bytes);
+  add_case(
       "thr.cumsum_dim0.2000x2000", [=] { Tensor r = cumsum(a, 0); }, plain, 8 * n, bytes);
   add_case(
       "thr.cumsum_dim1.2000x2000", [=] { Tensor r = cumsum(a, 1); }, plain, 8 * n, bytes);
@@ -152,6 +154,18 @@ void add_index_cases() {
       "thr.bincount.1e6", [=] { Tensor r = bincount(small); }, plain, 8 * w, bytes);
   add_case(
       "thr.unique.1e6", [=] { Unique r = unique(small); }, plain, 8 * w, bytes);
+  add_case(
+      "thr.sort.1e6", [=] { ValuesAndIndices r = sort(a); }, plain, 16 * w, bytes);
+  add_case(
+      "thr.sort_int64.1e6", [=] { ValuesAndIndices r = sort(idx); }, plain, 24 * w, bytes);
+  add_case(
+      "thr.sort_rows.1000x1000", [t = a.reshape({1000, 1000})] { ValuesAndIndices r = sort(t, 1); }, plain, 16 * w,
+      bytes);
+  add_case(
+      "thr.topk100.1e6", [=] { ValuesAndIndices r = topk(a, 100); }, plain, 4 * w, bytes);
+  add_case(
+      "thr.topk8.8192x128", [t = randn({8192, 128})] { ValuesAndIndices r = topk(t, 8, 1); }, plain, 4.0 * 8192 * 128,
+      bytes);
   add_case(
       "thr.index_long.1e6", [=] { Tensor r = a[idx]; }, plain, 16 * w, bytes);
   add_case(
