@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace weft::cpu {
@@ -27,13 +28,10 @@ class Workspace {
 /// A workspace for the lines that one chunk of a kernel computes in; nothing where `wanted` is false.
 class Scratch {
  public:
-  explicit Scratch(int64_t size, bool wanted = true)
-      : data_(!wanted                                       ? nullptr
-              : size <= static_cast<int64_t>(sizeof small_) ? small_
-                                                            : allocate(size)),
-        size_(size) {}
-  ~Scratch() {
-    if (data_ != nullptr && data_ != small_) release(data_, size_);
+  explicit Scratch(int64_t size, bool wanted = true) {
+    if (!wanted) return;
+    if (size <= static_cast<int64_t>(sizeof small_)) data_ = small_;
+    else data_ = memory_.emplace(static_cast<size_t>(size)).as<void>();
   }
   Scratch(const Scratch&) = delete;
   template <class A>
@@ -42,12 +40,9 @@ class Scratch {
   }
 
  private:
-  static void* allocate(int64_t size);
-  static void release(void* data, int64_t size);
-
   alignas(64) char small_[512];  // so that small calls need no heap
-  void* data_;
-  int64_t size_;
+  std::optional<Workspace> memory_;
+  void* data_ = nullptr;
 };
 
 }  // namespace weft::cpu

@@ -83,12 +83,6 @@ int64_t positions_up_to(uint32_t* to, uint64_t last, const void* from, int64_t n
     return hn::Min(part, highest) == part;
   };
   int64_t count = 0, i = 0;
-  const auto take = [&](int64_t end) HWY_ATTR {
-    for (; i < end; ++i) {
-      to[count] = static_cast<uint32_t>(i);
-      count += keys[i] <= limit;
-    }
-  };
   while (i + block <= n) {
     const auto first = hn::Or(any(i), any(i + lanes)), second = hn::Or(any(i + 2 * lanes), any(i + 3 * lanes));
     if (hn::AllFalse(d, hn::Or(first, second))) {
@@ -104,7 +98,10 @@ int64_t positions_up_to(uint32_t* to, uint64_t last, const void* from, int64_t n
       i += lanes;
     }
   }
-  take(n);
+  for (; i < n; ++i) {
+    to[count] = static_cast<uint32_t>(i);
+    count += keys[i] <= limit;
+  }
   return count;
 }
 
