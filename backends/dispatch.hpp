@@ -115,6 +115,10 @@ struct KernelTable {
   void (*compare)(CompareOp, const View& out, const View& a, const View& b);
   void (*ternary)(TernaryOp, const View& out, const View& a, const View& b, const View& c);
   void (*where)(const View& out, const View& condition, const View& a, const View& b);
+  /// x with other numbers for NaN and the infinities; contiguous, f32 or f64.
+  void (*nan_to_num)(const View& out, const View& x, double nan, double positive, double negative);
+  /// The number after a in the direction of b; contiguous, f32 or f64.
+  void (*nextafter)(const View& out, const View& a, const View& b);
   /// Converts between any two dtypes, bool, storage-only and 8-bit ones included; float to int truncates toward zero.
   void (*copy)(const View& out, const View& in);
   void (*fill)(const View& out, Scalar value);
@@ -208,6 +212,16 @@ struct KernelTable {
   /// above, with `right`). sorted is 1-d, or has the outer sizes of values.
   void (*searchsorted)(const View& out, const View& sorted, const View& values, bool right);
 
+  /// out [bags, width] = the sums of the rows weight[indices[i]] * factors[i] for i from begins[bag] up to the next
+  /// bag's, or their means; counts [bags] = how many there are. An index that is `padding` counts for nothing, even one
+  /// that is out of range. Contiguous, f32 or f64;
+  /// indices and begins are i64, and factors may have no data.
+  void (*bag_sum)(const View& out, const View& counts, const View& weight, const View& indices, const View& begins,
+                  const View& factors, int64_t padding, bool mean);
+  /// The same with the largest of each column, the first NaN before all; place (i64) = its i, or -1 with 0 in `out`
+  /// where a bag has none.
+  void (*bag_max)(const View& out, const View& place, const View& weight, const View& indices, const View& begins,
+                  int64_t padding);
   /// counts[x[i]] += 1 for x 1-d, i32 or i64, with no number out of range; counts is contiguous i64. May be null.
   void (*bincount)(const View& counts, const View& x);
 
@@ -239,7 +253,8 @@ struct KernelTable {
 // clang-format off
 #define WEFT_KERNELS(X) \
   X(unary, 1, devices) X(unary_gradient, 1, devices) X(binary, 1, devices) X(compare, 1, devices) \
-  X(ternary, 1, devices) X(where, 1, devices) X(copy, 1, devices) X(fill, 1, devices) \
+  X(ternary, 1, devices) X(where, 1, devices) X(nan_to_num, 1, cpu_only) X(nextafter, 1, cpu_only) \
+  X(copy, 1, devices) X(fill, 1, devices) \
   X(reduce, 1, devices) X(arg_reduce, 1, devices) X(variance, 1, devices) X(cumsum, 1, devices) \
   X(running_product, 1, cpu_only) X(running_log_sum_exp, 1, cpu_only) X(running_extreme, 2, cpu_only) \
   X(softmax, 1, devices) X(softmax_gradient, 1, devices) \
@@ -251,7 +266,8 @@ struct KernelTable {
   X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) X(scatter, 1, devices) \
   X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
   X(nonzero, 1, devices) X(masked_select, 1, devices) X(masked_scatter, 1, devices) X(sort, 2, devices) \
-  X(searchsorted, 1, devices) X(bincount, 1, cpu_only) \
+  X(searchsorted, 1, devices) X(bag_sum, 2, cpu_only) X(bag_max, 2, cpu_only) \
+  X(bincount, 1, cpu_only) \
   X(arange, 1, devices) X(random, 1, devices) \
   X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) \
   X(pool, 2, cpu_only) X(pool_gradient, 1, cpu_only) \

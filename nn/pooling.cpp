@@ -17,14 +17,16 @@ const Dims& stride_or_kernel(const Dims& stride, const Dims& kernel_size) {
 template <int dims>
 MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options)
     : kernel_size_(kernel_size), options_(options) {
-  this->set_function(
-      [kernel_size, options](const Tensor& x, bool, Location where) {
-        return std::array{max_pool1d, max_pool2d, max_pool3d}[dims - 1](x, kernel_size, options, where);
-      },
+  this->set_extra_repr(
       fmt::format("kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}", python_sizes(kernel_size),
                   python_sizes(stride_or_kernel(options.stride, kernel_size)), python_sizes(options.padding),
-                  python_sizes(options.dilation), python_bool(options.ceil_mode)),
-      name_for("MaxPool", dims));
+                  python_sizes(options.dilation), python_bool(options.ceil_mode)));
+  this->set_class_name(name_for("MaxPool", dims));
+}
+
+template <int dims>
+Tensor MaxPool<dims>::forward(const Tensor& x, Location where) const {
+  return std::array{max_pool1d, max_pool2d, max_pool3d}[dims - 1](x, kernel_size_, options_, where);
 }
 
 template <int dims>
@@ -56,12 +58,7 @@ Tensor MaxUnpool<dims>::forward(const Tensor& x, const Tensor& indices, const Di
 template <int dims>
 FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options)
     : kernel_size_(kernel_size), options_(options) {
-  this->set_function(
-      [kernel_size, options](const Tensor& x, bool, Location where) {
-        return std::array{fractional_max_pool2d, fractional_max_pool3d}[dims - 2](x, kernel_size, options, where)
-            .values;
-      },
-      "", name_for("FractionalMaxPool", dims));
+  this->set_class_name(name_for("FractionalMaxPool", dims));
 }
 
 template <int dims>
@@ -106,12 +103,13 @@ AdaptiveAvgPool<dims>::AdaptiveAvgPool(const Dims& output_size) {
 
 template <int dims>
 AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size) : output_size_(output_size) {
-  this->set_function(
-      [output_size](const Tensor& x, bool, Location where) {
-        const auto pool = std::array{adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d}[dims - 1];
-        return pool(x, output_size, where);
-      },
-      "output_size=" + python_sizes(output_size), name_for("AdaptiveMaxPool", dims));
+  this->set_extra_repr("output_size=" + python_sizes(output_size));
+  this->set_class_name(name_for("AdaptiveMaxPool", dims));
+}
+
+template <int dims>
+Tensor AdaptiveMaxPool<dims>::forward(const Tensor& x, Location where) const {
+  return std::array{adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d}[dims - 1](x, output_size_, where);
 }
 
 template <int dims>
@@ -121,15 +119,19 @@ ValuesAndIndices AdaptiveMaxPool<dims>::forward_with_indices(const Tensor& x, Lo
   return pool(x, output_size_, where);
 }
 
-WEFT_FOR_DIMS(MaxPool)
+template class MaxPool<1>;
+template class MaxPool<2>;
+template class MaxPool<3>;
 template class MaxUnpool<1>;
 template class MaxUnpool<2>;
 template class MaxUnpool<3>;
-template struct FractionalMaxPool<2>;
-template struct FractionalMaxPool<3>;
+template class FractionalMaxPool<2>;
+template class FractionalMaxPool<3>;
 WEFT_FOR_DIMS(AvgPool)
 WEFT_FOR_DIMS(LPPool)
 WEFT_FOR_DIMS(AdaptiveAvgPool)
-WEFT_FOR_DIMS(AdaptiveMaxPool)
+template class AdaptiveMaxPool<1>;
+template class AdaptiveMaxPool<2>;
+template class AdaptiveMaxPool<3>;
 
 }  // namespace weft::nn

@@ -9,8 +9,10 @@ namespace weft::nn {
 
 /// The largest element of each window.
 template <int dims>
-struct WEFT_API MaxPool : FunctionLayer<MaxPool<dims>> {
+class WEFT_API MaxPool : public Layer<MaxPool<dims>> {
+ public:
   explicit MaxPool(const Dims& kernel_size, const MaxPoolOptions& options = {});
+  Tensor forward(const Tensor& x, Location where) const;
   /// The same, and where each was found, for MaxUnpool; runs no hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
 
@@ -43,8 +45,10 @@ using MaxUnpool3d = MaxUnpool<3>;
 
 /// The largest elements of windows that begin at random places.
 template <int dims>
-struct WEFT_API FractionalMaxPool : FunctionLayer<FractionalMaxPool<dims>> {
+class WEFT_API FractionalMaxPool : public Layer<FractionalMaxPool<dims>> {
+ public:
   FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options);
+  Tensor forward(const Tensor& x, Location where) const { return forward_with_indices(x, where).values; }
   /// The same, and where each was found; runs no hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
 
@@ -84,8 +88,10 @@ using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
 
 /// The largest elements of output_size windows that cover x evenly.
 template <int dims>
-struct WEFT_API AdaptiveMaxPool : FunctionLayer<AdaptiveMaxPool<dims>> {
+class WEFT_API AdaptiveMaxPool : public Layer<AdaptiveMaxPool<dims>> {
+ public:
   explicit AdaptiveMaxPool(const Dims& output_size);
+  Tensor forward(const Tensor& x, Location where) const;
   /// The same, and where each was found; runs no hooks.
   ValuesAndIndices forward_with_indices(const Tensor& x, Location where = {}) const;
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "../create.hpp"
+#include "../detail/bags.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../index.hpp"
@@ -12,6 +13,14 @@
 #include "../search.hpp"
 
 namespace weft {
+
+Tensor Bags::of_indices(int64_t n) const {
+  const TensorOptions like{DType::i64, begins.device()};
+  if (each >= 0) return arange(0, count, 1, like).unsqueeze(1).expand({count, each}).reshape({-1});
+  const Tensor places = arange(0, n, 1, like);
+  if (count == 0) return places;
+  return searchsorted(begins.narrow(0, 1, count - 1).contiguous(), places, {.right = true});
+}
 
 namespace {
 
@@ -67,25 +76,15 @@ void check_offsets(const Tensor& offsets, int64_t count) {
   }
 }
 
-struct Bags {
-  int64_t count;
-  Tensor of_index;    ///< [indices], i64: the bag of each
-  int64_t each = -1;  ///< how many indices every bag has, where they are as many
-};
-
 Bags bags_of(const Tensor& indices, const EmbeddingBagOptions& o) {
   if (indices.dim() == 2) {
-    const int64_t bags = indices.size(0);
-    const Tensor own = arange(0, bags, 1, counting(indices)).unsqueeze(1).expand(indices.shape());
-    return {bags, own.reshape({-1}), indices.size(1)};
+    const int64_t bags = indices.size(0), each = indices.size(1);
+    return {bags, arange(0, bags, 1, counting(indices)) * each, each};
   }
-  const Tensor offsets = o.offsets.to(DType::i64);
+  const Tensor offsets = o.offsets.to(DType::i64).contiguous();
   check_offsets(offsets, indices.numel());
   const int64_t bags = offsets.numel() - (o.include_last_offset ? 1 : 0);
-  const Tensor places = arange(0, indices.numel(), 1, counting(indices));
-  if (bags == 0) return {0, places};
-  const Tensor begins = offsets.narrow(0, 1, bags - 1).contiguous();
-  return {bags, searchsorted(begins, places, {.right = true})};
+  return {bags, offsets.narrow(0, 0, bags)};
 }
 
 void shorten_rows(const Tensor& weight, const Tensor& at, double max_norm, double order) {
@@ -96,9 +95,9 @@ void shorten_rows(const Tensor& weight, const Tensor& at, double max_norm, doubl
 
 // Of [indices, width], the sum over each bag: [bags, width].
 Tensor sums(const Tensor& rows, const Bags& bags) {
-  const int64_t width = rows.size(1);
+  const int64_t n = rows.size(0), width = rows.size(1);
   if (bags.each >= 0) return sum(rows.reshape({bags.count, bags.each, width}), 1);
-  return index_add(zeros({bags.count, width}, {rows.dtype(), rows.device()}), 0, bags.of_index, rows);
+  return index_add(zeros({bags.count, width}, {rows.dtype(), rows.device()}), 0, bags.of_indices(n), rows);
 }
 
 // The first of the largest of each bag is chosen, then taken, so that it alone gets the gradient.
@@ -108,7 +107,7 @@ Tensor largest(const Tensor& rows, const Tensor& counts, const Bags& bags) {
   Tensor first;
   {
     const NoGradGuard unrecorded;
-    const Tensor bag = bags.of_index.unsqueeze(1).expand(rows.shape());
+    const Tensor bag = bags.of_indices(n).unsqueeze(1).expand(rows.shape());
     const Tensor lowest =
         full({bags.count, width}, -std::numeric_limits<double>::infinity(), {rows.dtype(), rows.device()});
     const Tensor best = gather(scatter_reduce(lowest, 0, bag, rows, ScatterReduction::amax), 0, bag);
@@ -120,29 +119,137 @@ Tensor largest(const Tensor& rows, const Tensor& counts, const Bags& bags) {
   return where(counts > 0, gather(rows, 0, first), 0);
 }
 
+bool has_kernels(const Tensor& weight) {
+  return kernels(weight.raw_view()).bag_sum != nullptr && compute_type(weight.dtype()) == weight.dtype();
+}
+
+// Which indices count.
+Tensor is_counted(const Tensor& at, int64_t rows, int64_t padding) { return where(at < 0, at + rows, at) != padding; }
+
+// The indices that count, and 0 for the others; `rows` of the others become `filler`.
+Tensor counted_rows(const Tensor& weight, const Tensor& at, int64_t padding, double filler) {
+  if (padding < 0) return to_compute_type(index_select(weight, 0, at));
+  const Tensor counted = is_counted(at, weight.size(0), padding);
+  return where(counted.unsqueeze(1), to_compute_type(index_select(weight, 0, where(counted, at, 0))), filler);
+}
+
+/// Every index gets its bag's gradient, times its factor or divided by the bag's count.
+struct BagBackward {
+  Saved weight, factors;
+  Tensor at, counts;
+  Bags bags;
+  Dims shape;
+  int64_t padding;
+  bool mean;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Tensor g = mean ? incoming[0] / maximum(counts, 1) : incoming[0];
+    Tensor rows = index_select(g, 0, bags.of_indices(at.numel())), places = at;
+    if (padding >= 0) {
+      const Tensor counted = is_counted(at, shape[0], padding);
+      rows = where(counted.unsqueeze(1), rows, 0);
+      places = where(counted, at, 0);
+    }
+    if (self.wants(0)) {
+      const Tensor scaled = factors.defined() ? rows * factors.get(self).unsqueeze(1) : rows;
+      outgoing[0] = index_add(zeros(shape, {g.dtype(), g.device()}), 0, places, scaled);
+    }
+    if (self.edge_count > 1 && self.wants(1)) {
+      outgoing[1] = sum(rows * counted_rows(weight.get(self), at, padding, 0), 1);
+    }
+  }
+};
+
+Tensor fused_sums(const Tensor& operand, const Tensor& at, const Tensor& given, const Bags& bags, int64_t padding,
+                  bool mean) {
+  const Tensor weight = operand.contiguous(), factors = given.defined() ? given.contiguous() : given;
+  const Tensor out = make(Dims{bags.count, weight.size(1)}, weight.dtype(), weight.device());
+  const Tensor counts = make(Dims{bags.count, 1}, weight.dtype(), weight.device());
+  WEFT_KERNEL(bag_sum, weight)
+  (out.raw_view(), counts.raw_view(), weight.raw_view(), at.raw_view(), bags.begins.raw_view(),
+   factors.defined() ? factors.raw_view() : View(), padding, mean);
+  if (!should_record(operand, given)) return out;
+  const bool keeps_weight = given.defined() && needs_gradient(given.impl());
+  BagBackward backward{keeps_weight ? Saved(weight) : Saved(),
+                       given.defined() ? Saved(factors) : Saved(),
+                       at,
+                       counts,
+                       bags,
+                       weight.shape(),
+                       padding,
+                       mean};
+  if (given.defined()) record(out, std::move(backward), operand, given);
+  else record(out, std::move(backward), operand);
+  return out;
+}
+
+/// The row that was largest gets the gradient, element by element.
+struct LargestBackward {
+  Tensor at, place;
+  Dims shape;
+
+  Tensor operator()(Tensor&& g) {
+    if (at.numel() == 0) return zeros(shape, {g.dtype(), g.device()});
+    const Tensor found = place >= 0, chosen = where(found, place, 0);
+    const Tensor rows = index_select(at, 0, chosen.reshape({-1})).reshape(place.shape());
+    return scatter_add(zeros(shape, {g.dtype(), g.device()}), 0, rows, where(found, g, 0));
+  }
+};
+
+Tensor fused_largest(const Tensor& operand, const Tensor& at, const Bags& bags, int64_t padding) {
+  const Tensor weight = operand.contiguous();
+  const Dims shape{bags.count, weight.size(1)};
+  const Tensor out = make(shape, weight.dtype(), weight.device()), place = make(shape, DType::i64, weight.device());
+  WEFT_KERNEL(bag_max, weight)
+  (out.raw_view(), place.raw_view(), weight.raw_view(), at.raw_view(), bags.begins.raw_view(), padding);
+  if (!should_record(operand)) return out;
+  const Tensor wrapped = where(at < 0, at + weight.size(0), at);
+  record(out, LargestBackward{wrapped, place, weight.shape()}, operand);
+  return out;
+}
+
+Tensor sums_by_ops(const Tensor& weight, const Tensor& at, const Tensor& factors, const Bags& bags, int64_t padding,
+                   BagMode mode) {
+  const bool is_max = mode == BagMode::max;
+  Tensor rows = counted_rows(weight, at, padding, is_max ? -std::numeric_limits<double>::infinity() : 0);
+  if (factors.defined()) rows = rows * to_compute_type(factors).unsqueeze(1);
+  Tensor counts;
+  if (mode != BagMode::sum) {
+    const TensorOptions like{rows.dtype(), rows.device()};
+    const Tensor each =
+        padding >= 0 ? is_counted(at, weight.size(0), padding).to(like.dtype.value()) : ones(at.numel(), like);
+    counts = sums(each.unsqueeze(1), bags);
+  }
+  Tensor out = is_max ? largest(rows, counts, bags) : sums(rows, bags);
+  if (mode == BagMode::mean) out = out / maximum(counts, 1);
+  return out.to(weight.dtype());
+}
+
 }  // namespace
+
+Tensor bag_sums(const Tensor& weight, const Tensor& at, const Tensor& factors, const Bags& bags, int64_t padding,
+                bool mean) {
+  if (has_kernels(weight)) {
+    return fused_sums(weight, at, factors, bags, padding, mean);
+  }
+  return sums_by_ops(weight, at, factors, bags, padding, mean ? BagMode::mean : BagMode::sum);
+}
 
 Tensor embedding_bag(const Tensor& indices, const Tensor& weight, const EmbeddingBagOptions& o, Location where) {
   const CallScope call("embedding_bag", where);
   check_bags(indices, weight, o);
   const int64_t padding = padding_row(weight, o.padding_idx);
   const Bags bags = bags_of(indices, o);
-  const Tensor at = indices.to(DType::i64).reshape({-1});
-  const Tensor& factors = o.per_sample_weights;
+  const Tensor at = indices.to(DType::i64).reshape({-1}).contiguous();
   if (o.max_norm) shorten_rows(weight, at, *o.max_norm, o.norm_type);
   if (bags.count == 0 && at.numel() != 0) return zeros({0, weight.size(1)}, {weight.dtype(), weight.device()});
-  Tensor rows = to_compute_type(index_select(weight, 0, at));
-  if (factors.defined()) rows = rows * to_compute_type(factors).reshape({-1, 1});
-  Tensor counted = ones({at.numel(), 1}, {rows.dtype(), rows.device()});
-  if (padding >= 0) {
-    const Tensor kept = weft::where(at < 0, at + weight.size(0), at) != padding;
-    counted = kept.to(rows.dtype()).unsqueeze(1);
-    rows = weft::where(kept.unsqueeze(1), rows, o.mode == BagMode::max ? -std::numeric_limits<double>::infinity() : 0);
+  const Tensor& factors = o.per_sample_weights;
+  const Tensor flat_factors = factors.defined() ? factors.reshape({-1}) : factors;
+  if (o.mode == BagMode::max) {
+    const bool fused = has_kernels(weight) && at.numel() <= std::numeric_limits<int32_t>::max();
+    return fused ? fused_largest(weight, at, bags, padding) : sums_by_ops(weight, at, {}, bags, padding, o.mode);
   }
-  const Tensor counts = o.mode == BagMode::sum ? Tensor() : sums(counted, bags);
-  Tensor out = o.mode == BagMode::max ? largest(rows, counts, bags) : sums(rows, bags);
-  if (o.mode == BagMode::mean) out = out / maximum(counts, 1);
-  return out.to(weight.dtype());
+  return bag_sums(weight, at, flat_factors, bags, padding, o.mode == BagMode::mean);
 }
 
 namespace {

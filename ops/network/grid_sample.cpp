@@ -1,5 +1,6 @@
 // Images at the places of a grid, and grids of affine maps.
 #include "../create.hpp"
+#include "../detail/bags.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../detail/windows.hpp"
@@ -7,7 +8,6 @@
 #include "../join.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
-#include "../scatter.hpp"
 
 namespace weft {
 
@@ -53,11 +53,18 @@ Tensor mirrored(const Tensor& place, int64_t size, bool align_corners) {
   return where(fmod(flips, 2) == 0, rest + low, span - rest + low);
 }
 
+// The elements along one dimension around each place: all tensors are [N, places].
+struct Along {
+  std::vector<Tensor> index, inside;  ///< index is 0 where the element is not inside x
+  std::vector<Tensor> weight;         ///< how much each counts; empty for one that is taken as it is
+};
+
 struct Sampler {
   const Tensor& x;
   GridSampleOptions options;
-  Tensor elements;  ///< [N, C, spatial elements]
-  Dims counts;      ///< [N, 1, places]
+
+  int rank() const { return x.dim() - 2; }
+  int64_t size(int i) const { return x.size(2 + i); }
 
   Tensor bounded(const Tensor& place, int64_t size) const {
     if (options.padding_mode == GridPadding::zeros) return place;
@@ -65,56 +72,63 @@ struct Sampler {
     return held(mirrored(place, size, options.align_corners), size);
   }
 
-  // The elements at whole places, one tensor [N, 1, places] for each dimension, times weights; 0 outside x.
-  Tensor weighted(std::span<const Tensor> places, const Tensor& weight) const {
-    Tensor index, inside;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const int64_t size = x.size(2 + static_cast<int>(i));
-      const Tensor within = logical_and(places[i] >= 0, places[i] <= static_cast<double>(size - 1));
-      const Tensor at = where(within, places[i], 0).to(DType::i64);
-      index = i == 0 ? at : index * size + at;
-      inside = i == 0 ? within : logical_and(inside, within);
+  Along along(int i, const std::vector<Tensor>& whole, std::vector<Tensor> weight) const {
+    Along a;
+    a.weight = std::move(weight);
+    int64_t apart = 1;
+    for (int j = i + 1; j < rank(); ++j) apart *= size(j);
+    for (const Tensor& at : whole) {
+      a.inside.push_back(logical_and(at >= 0, at <= static_cast<double>(size(i) - 1)));
+      const Tensor index = where(a.inside.back(), at, 0).to(DType::i64);
+      a.index.push_back(apart == 1 ? index : index * apart);
     }
-    Dims shape = counts;
-    shape[1] = x.size(1);
-    const Tensor found = gather(elements, 2, index.expand(shape));
-    return where(inside, weight.defined() ? found * weight : found, 0);
+    return a;
+  }
+
+  // [N * elements, C]
+  Tensor pixels() const {
+    Dims order{0};
+    for (int i = 0; i < rank(); ++i) order.push_back(2 + i);
+    order.push_back(1);
+    return to_compute_type(x).permute(order).reshape({-1, x.size(1)});
+  }
+
+  // The weighted sums [N, C, places] of the elements around the places, for every choice of one along each dimension.
+  Tensor sums(const std::vector<Along>& around) const {
+    const Tensor table = pixels();
+    const int64_t images = x.size(0), outside = table.size(0), places = around[0].index[0].size(1);
+    const TensorOptions counting{DType::i64, x.device()};
+    const Tensor first = (arange(0, images, 1, counting) * (outside / std::max<int64_t>(images, 1))).unsqueeze(1);
+    std::vector<Tensor> at{first.expand({images, places})}, inside{Tensor()}, weights{Tensor()};
+    for (const Along& a : around) {
+      std::vector<Tensor> next_at, next_inside, next_weights;
+      for (size_t n = 0; n < at.size(); ++n) {
+        for (size_t k = 0; k < a.index.size(); ++k) {
+          next_at.push_back(at[n] + a.index[k]);
+          next_inside.push_back(inside[n].defined() ? logical_and(inside[n], a.inside[k]) : a.inside[k]);
+          if (a.weight.empty()) continue;
+          next_weights.push_back(weights[n].defined() ? weights[n] * a.weight[k] : a.weight[k]);
+        }
+      }
+      at = std::move(next_at), inside = std::move(next_inside), weights = std::move(next_weights);
+    }
+    for (size_t n = 0; n < at.size(); ++n) at[n] = where(inside[n], at[n], outside);
+    const int64_t each = std::ssize(at), count = images * places;
+    const Tensor factors = weights.empty() ? Tensor() : stack(weights, -1).reshape({-1});
+    const Tensor out = bag_sums(table, stack(at, -1).reshape({-1}), factors,
+                                {count, arange(0, count, 1, counting) * each, each}, outside, false);
+    return out.reshape({images, places, x.size(1)}).transpose(1, 2);
   }
 };
 
-Tensor nearest_elements(const Sampler& sampler, const std::vector<Tensor>& places) {
-  std::vector<Tensor> whole;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const int64_t size = sampler.x.size(2 + static_cast<int>(i));
-    whole.push_back(round(sampler.bounded(places[i].detach(), size)));
-  }
-  return sampler.weighted(whole, {});
+Along nearest_along(const Sampler& sampler, int i, const Tensor& place) {
+  return sampler.along(i, {round(sampler.bounded(place.detach(), sampler.size(i)))}, {});
 }
 
-// Each corner of the cell around a place counts by how near it is.
-Tensor linear_elements(const Sampler& sampler, const std::vector<Tensor>& places) {
-  const size_t rank = places.size();
-  std::vector<Tensor> low, high_share, low_share;
-  for (size_t i = 0; i < rank; ++i) {
-    const Tensor place = sampler.bounded(places[i], sampler.x.size(2 + static_cast<int>(i)));
-    low.push_back(floor(place.detach()));
-    high_share.push_back(place - low[i]);
-    low_share.push_back(1 - high_share[i]);
-  }
-  Tensor sum;
-  for (size_t corner = 0; corner < size_t{1} << rank; ++corner) {
-    std::vector<Tensor> at;
-    Tensor weight;
-    for (size_t i = 0; i < rank; ++i) {
-      const bool high = (corner >> i & 1) != 0;
-      at.push_back(high ? low[i] + 1 : low[i]);
-      const Tensor& share = high ? high_share[i] : low_share[i];
-      weight = i == 0 ? share : weight * share;
-    }
-    const Tensor part = sampler.weighted(at, weight);
-    sum = sum.defined() ? sum + part : part;
-  }
-  return sum;
+// Each end of the cell around a place counts by how near it is.
+Along linear_along(const Sampler& sampler, int i, const Tensor& place) {
+  const Tensor at = sampler.bounded(place, sampler.size(i)), low = floor(at.detach()), rest = at - low;
+  return sampler.along(i, {low, low + 1}, {1 - rest, rest});
 }
 
 // The cubic of Keys (1981) with -0.75: weights of the four elements around a place, from the rest of it.
@@ -125,27 +139,11 @@ std::vector<Tensor> cubic_weights(const Tensor& rest) {
   return {far(rest + 1), near(rest), near(1 - rest), far(2 - rest)};
 }
 
-Tensor cubic_elements(const Sampler& sampler, const std::vector<Tensor>& places) {
-  std::vector<std::vector<Tensor>> at, weight;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const Tensor low = floor(places[i].detach());
-    weight.push_back(cubic_weights(places[i] - low));
-    at.emplace_back();
-    for (int k = -1; k < 3; ++k) at[i].push_back(sampler.bounded(low + k, sampler.x.size(2 + static_cast<int>(i))));
-  }
-  Tensor sum;
-  for (size_t tap = 0; tap < size_t{1} << 2 * places.size(); ++tap) {  // two bits for each dimension
-    std::vector<Tensor> whole;
-    Tensor share;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const size_t k = tap >> 2 * i & 3;
-      whole.push_back(at[i][k]);
-      share = i == 0 ? weight[i][k] : share * weight[i][k];
-    }
-    const Tensor part = sampler.weighted(whole, share);
-    sum = sum.defined() ? sum + part : part;
-  }
-  return sum;
+Along cubic_along(const Sampler& sampler, int i, const Tensor& place) {
+  const Tensor low = floor(place.detach());
+  std::vector<Tensor> whole;
+  for (int k = -1; k < 3; ++k) whole.push_back(sampler.bounded(low + k, sampler.size(i)));
+  return sampler.along(i, whole, cubic_weights(place - low));
 }
 
 }  // namespace
@@ -155,18 +153,18 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions option
   check_grid(x, grid);
   const int rank = x.dim() - 2;
   const Dims out_sizes = grid.sizes().subspan(1, static_cast<size_t>(rank));
-  const Dims counts{x.size(0), 1, out_sizes.product()};
-  const Dims shape = joined(leading(x, rank), out_sizes);
-  const Sampler sampler{x, options, flat(to_compute_type(x), rank), counts};
+  const Dims counts{x.size(0), out_sizes.product()}, shape = joined(leading(x, rank), out_sizes);
+  const Sampler sampler{x, options};
   const Tensor wide = to_compute_type(grid);
-  std::vector<Tensor> places;  // the grid names the last dimension first
+  const auto along = options.mode == GridMode::nearest   ? nearest_along
+                     : options.mode == GridMode::bicubic ? cubic_along
+                                                         : linear_along;
+  std::vector<Along> around;
   for (int i = 0; i < rank; ++i) {
-    places.push_back(to_elements(wide.select(-1, rank - 1 - i).reshape(counts), x.size(2 + i), options.align_corners));
+    const Tensor place = wide.select(-1, rank - 1 - i).reshape(counts);  // the grid names the last dimension first
+    around.push_back(along(sampler, i, to_elements(place, x.size(2 + i), options.align_corners)));
   }
-  const Tensor out = options.mode == GridMode::nearest   ? nearest_elements(sampler, places)
-                     : options.mode == GridMode::bicubic ? cubic_elements(sampler, places)
-                                                         : linear_elements(sampler, places);
-  return out.reshape(shape).to(x.dtype());
+  return sampler.sums(around).reshape(shape).to(x.dtype()).contiguous();
 }
 
 Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners, Location where) {

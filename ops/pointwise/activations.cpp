@@ -113,16 +113,33 @@ Tensor glu(const Operand& x, int64_t dim) {
   return t.narrow(along, 0, half) * sigmoid(t.narrow(along, half, half));
 }
 
-Tensor nan_to_num(const Operand& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
-  const CallScope call("nan_to_num", x.where);
-  const Tensor& t = checked(x.tensor());
-  if (!is_floating(t.dtype())) return t.clone();
-  check_floating(t);
-  const double most = largest(t.dtype());
-  if (!posinf && !neginf) return masked_fill(clamp(t, -most, most), isnan(t), nan);
-  const Tensor finite = where(isnan(t), nan, t);
-  const Tensor below = where(isposinf(t), posinf.value_or(most), finite);
-  return where(isneginf(t), neginf.value_or(-most), below);
+namespace {
+
+Tensor with_numbers(const Tensor& x, double nan, double positive, double negative) {
+  const NoGradGuard unrecorded;
+  const auto kernel = kernels(x.raw_view()).nan_to_num;
+  if (kernel != nullptr && x.is_contiguous() && compute_type(x.dtype()) == x.dtype()) {
+    const Tensor out = make_like(x);
+    kernel(out.raw_view(), x.raw_view(), nan, positive, negative);
+    return out;
+  }
+  return where(isneginf(x), negative, where(isposinf(x), positive, where(isnan(x), nan, x)));
+}
+
+}  // namespace
+
+Tensor nan_to_num(const Operand& operand, double nan, std::optional<double> posinf, std::optional<double> neginf) {
+  const CallScope call("nan_to_num", operand.where);
+  const Tensor& x = checked(operand.tensor());
+  if (!is_floating(x.dtype())) return x.clone();
+  check_floating(x);
+  const double most = largest(x.dtype());
+  const Tensor y = with_numbers(x, nan, posinf.value_or(most), neginf.value_or(-most));
+  if (should_record(x)) {
+    record(
+        y, [saved = Saved(x)](Node& self, Tensor&& g) { return where(isfinite(saved.get(self)), g, 0); }, x);
+  }
+  return y;
 }
 
 Tensor float_power(const Operand& a, const Operand& b) {

@@ -173,6 +173,13 @@ Tensor nextafter(const Operand& a, const Operand& b) {
   }
   const NoGradGuard unrecorded;
   const Tensor from = a.tensor().to(dtype).contiguous(), to = b.tensor().to(dtype);
+  const auto kernel = kernels(from.raw_view()).nextafter;
+  const auto shape = broadcast(from.sizes(), to.sizes());
+  if (kernel != nullptr && compute_type(dtype) == dtype && from.device() == to.device() && shape) {
+    const Tensor x = from.expand(*shape).contiguous(), y = to.expand(*shape).contiguous(), out = make_like(x);
+    kernel(out.raw_view(), x.raw_view(), y.raw_view());
+    return out;
+  }
   const DType whole = bits_of(dtype);
   // Bits of numbers of one sign are in the order of their sizes.
   const Tensor outwards = (from < to) == (from > 0.0);

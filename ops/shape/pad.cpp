@@ -7,6 +7,7 @@
 #include "../detail/records.hpp"
 #include "../join.hpp"
 #include "../rearrange.hpp"
+#include "../reduce.hpp"
 #include "../../tensor/checked.hpp"
 
 namespace weft {
@@ -95,34 +96,111 @@ Tensor constant_padded(const Tensor& x, const Edges& edges, Scalar value) {
 
 // ---- modes that repeat elements -------------------------------------------------------------------------------------
 
-Tensor repeated(const Tensor& x, int d, int64_t index, int64_t count) {
-  Dims shape = x.shape();
-  shape[d] = count;
-  return x.narrow(d, index, 1).expand(shape);
+// Elements 0 and more around each dimension from `first` on, taken from those inside.
+struct Repeats {
+  Edges edges;
+  int first;
+  Padding mode;
+};
+
+// Copies `count` elements along d to `to` from `from`, from + step, … of the same tensor.
+void copy_within(const Tensor& t, View region, int d, int64_t to, int64_t from, int64_t step, int64_t count) {
+  if (count == 0) return;
+  View out = region, in = region;
+  const int64_t stride = region.layout.strides[d];
+  out.data = static_cast<char*>(region.data) + to * stride;
+  in.data = static_cast<char*>(region.data) + from * stride;
+  in.layout.strides[d] = step * stride;
+  out.layout.sizes[d] = in.layout.sizes[d] = count;
+  finish_layout(out.layout);
+  finish_layout(in.layout);
+  if (out.layout.numel != 0) WEFT_KERNEL(copy, t)(out, in);
 }
 
-// x with what `mode` puts before and after one dimension; both are 0 or more.
-Tensor extended(const Tensor& x, int d, int64_t before, int64_t after, Padding mode) {
-  const int64_t n = x.sizes()[static_cast<size_t>(d)];
-  std::vector<Tensor> parts;
-  if (before != 0) {
-    if (mode == Padding::reflect) parts.push_back(flip(x.narrow(d, 1, before), d));
-    else if (mode == Padding::replicate) parts.push_back(repeated(x, d, 0, before));
-    else parts.push_back(x.narrow(d, n - before, before));
+// Writes the edges of `t`, whose inside is there: the last dimension first, so that the others copy whole lines.
+void fill_edges(const Tensor& t, const Repeats& repeats) {
+  const auto& [before, after] = repeats.edges;
+  for (int d = t.dim() - 1; d >= repeats.first; --d) {
+    View region = t.raw_view();
+    for (int e = repeats.first; e < d; ++e) {
+      region.data = static_cast<char*>(region.data) + before[e] * region.layout.strides[e];
+      region.layout.sizes[e] -= before[e] + after[e];
+    }
+    const int64_t low = before[d], high = after[d], end = t.sizes()[static_cast<size_t>(d)] - high;
+    switch (repeats.mode) {
+      case Padding::reflect:
+        copy_within(t, region, d, 0, 2 * low, -1, low);
+        copy_within(t, region, d, end, end - 2, -1, high);
+        break;
+      case Padding::replicate:
+        copy_within(t, region, d, 0, low, 0, low);
+        copy_within(t, region, d, end, end - 1, 0, high);
+        break;
+      default:
+        copy_within(t, region, d, 0, end - low, 1, low);
+        copy_within(t, region, d, end, low, 1, high);
+    }
   }
-  parts.push_back(x);
-  if (after != 0) {
-    if (mode == Padding::reflect) parts.push_back(flip(x.narrow(d, n - 1 - after, after), d));
-    else if (mode == Padding::replicate) parts.push_back(repeated(x, d, n - 1, after));
-    else parts.push_back(x.narrow(d, 0, after));
-  }
-  return parts.size() == 1 ? x : cat(parts, d);
 }
 
-Tensor cropped(const Tensor& x, int d, int64_t before, int64_t after) {
-  if (before >= 0 && after >= 0) return x;
-  const int64_t first = std::max<int64_t>(-before, 0);
-  return x.narrow(d, first, x.sizes()[static_cast<size_t>(d)] - first - std::max<int64_t>(-after, 0));
+// The transpose of fill_edges: each edge is added to where it was taken from.
+void add_edges(const Tensor& t, const Repeats& repeats) {
+  const auto& [before, after] = repeats.edges;
+  for (int d = repeats.first; d < t.dim(); ++d) {
+    const int64_t low = before[d], high = after[d], end = t.sizes()[static_cast<size_t>(d)] - high;
+    const Tensor first = t.narrow(d, 0, low), last = t.narrow(d, end, high);
+    switch (repeats.mode) {
+      case Padding::reflect:
+        if (low > 0) t.narrow(d, low + 1, low).add_(flip(first, d));
+        if (high > 0) t.narrow(d, end - 1 - high, high).add_(flip(last, d));
+        break;
+      case Padding::replicate:
+        if (low > 0) t.narrow(d, low, 1).add_(sum(first, d, true));
+        if (high > 0) t.narrow(d, end - 1, 1).add_(sum(last, d, true));
+        break;
+      default:
+        if (low > 0) t.narrow(d, end - low, low).add_(first);
+        if (high > 0) t.narrow(d, low, high).add_(last);
+    }
+  }
+}
+
+Tensor inside(const Tensor& t, const Edges& edges) {
+  Tensor part = t;
+  for (int d = 0; d < t.dim(); ++d) {
+    const int64_t low = edges.before[d], size = t.sizes()[static_cast<size_t>(d)] - low - edges.after[d];
+    if (size != part.sizes()[static_cast<size_t>(d)]) part = part.narrow(d, low, size);
+  }
+  return part;
+}
+
+Tensor with_edges(const Tensor& x, const Repeats& repeats);
+
+Tensor without_edges(const Tensor& g, const Repeats& repeats) {
+  Tensor x;
+  {
+    const NoGradGuard unrecorded;
+    const Tensor t = g.clone();
+    add_edges(t, repeats);
+    x = inside(t, repeats.edges).contiguous();
+  }
+  if (should_record(g))
+    record(
+        x, [repeats](Tensor&& gg) { return with_edges(gg, repeats); }, g);
+  return x;
+}
+
+Tensor with_edges(const Tensor& x, const Repeats& repeats) {
+  const Tensor y = make(padded_shape(x, repeats.edges), x.dtype(), x.device());
+  {
+    const NoGradGuard unrecorded;
+    inside(y, repeats.edges).copy_(x);
+  }
+  fill_edges(y, repeats);
+  if (should_record(x))
+    record(
+        y, [repeats](Tensor&& g) { return without_edges(g, repeats); }, x);
+  return y;
 }
 
 // Whether the elements that the edges take are there.
@@ -144,15 +222,15 @@ Tensor repeat_padded(const Tensor& x, const Edges& edges, int padded_dims, Paddi
   if (x.sizes()[static_cast<size_t>(batch - 1)] == 0) raise<ShapeError>({.problem = "there are no channels to pad"});
   for (int d = batch; d < x.dim(); ++d) check_enough(x, d, edges.before[d], edges.after[d], mode);
   padded_shape(x, edges);
-  Tensor out = x;
-  for (int d = batch; d < x.dim(); ++d) {
-    const int64_t before = edges.before[d], after = edges.after[d];
-    const int64_t more = std::max<int64_t>(before, 0), more_after = std::max<int64_t>(after, 0);
-    // circular takes from what is left, the others from what was there.
-    if (mode == Padding::circular) out = extended(cropped(out, d, before, after), d, more, more_after, mode);
-    else out = cropped(extended(out, d, more, more_after, mode), d, before, after);
+  Edges more = edges, fewer = edges;
+  for (int d = 0; d < x.dim(); ++d) {
+    for (Dims* sizes : {&more.before, &more.after}) (*sizes)[d] = std::max<int64_t>((*sizes)[d], 0);
+    for (Dims* sizes : {&fewer.before, &fewer.after}) (*sizes)[d] = std::max<int64_t>(-(*sizes)[d], 0);
   }
-  return out.is_contiguous() && !out.shares_storage(x) ? out : out.clone();
+  // circular takes from what is left, the others from what was there.
+  const bool cuts_first = mode == Padding::circular;
+  const Tensor out = with_edges(cuts_first ? inside(x, fewer) : x, {more, batch, mode});
+  return cuts_first ? out : inside(out, fewer).contiguous();
 }
 
 bool is_zero(Scalar value) { return value.to<double>() == 0; }

@@ -68,6 +68,7 @@ void call_every_op(const OpRecord& record) {
       record.domain == OpRecord::Domain::any && std::string(record.name).starts_with("logical") ? boolean : f32, {});
   for (Values& values : record.samples(make)) {
     std::vector<Tensor> leaves;
+    const Values given = values;  // so that no result lands on memory which has its numbers already
     for (Value& value : values) {
       auto* t = std::get_if<Tensor>(&value);
       if (t == nullptr || !t->defined() || !is_floating(t->dtype()) || !record.differentiable) continue;

@@ -1,4 +1,5 @@
 // Convolutions and norms of channels: values by their definition in double precision, large and awkward shapes, errors.
+#include <array>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -47,7 +48,10 @@ std::vector<double> by_definition(const Case& c, const std::vector<double>& x, c
 Case random_case(std::mt19937& random) {
   const auto any = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
   const int64_t groups = any(0, 2) == 0 ? any(2, 4) : 1;
-  Case c{any(1, 10), groups * any(1, 3), groups * any(1, 5), groups, {}, {}, {}, {}, {}};
+  // Small numbers of channels, and those that fill blocks.
+  const bool many = any(0, 3) == 0;
+  const int64_t channels = many ? any(6, 18) : any(1, 3), outputs = many ? any(8, 20) : any(1, 5);
+  Case c{any(1, many ? 3 : 10), groups * channels, groups * outputs, groups, {}, {}, {}, {}, {}};
   for (int d = 0; d < 2; ++d) {
     c.kernel.push_back(any(1, 4));
     c.dilation.push_back(any(1, 3));
@@ -87,25 +91,40 @@ TEST(Convolution, ItsGradientsAreAdjointForRandomShapes) {
     const double form = (g * y).sum().item<double>();
     EXPECT_NEAR((x.grad() * x).sum().item<double>(), form, 1e-8 * (1 + std::abs(form))) << trial;
     EXPECT_NEAR((w.grad() * w).sum().item<double>(), form, 1e-8 * (1 + std::abs(form))) << trial;
+
+    const Tensor x32 = x.detach().to(f32).requires_grad_(), w32 = w.detach().to(f32).requires_grad_();
+    conv2d(x32, w32, {}, {c.stride, c.padding, c.dilation, c.groups}).backward(g.to(f32));
+    for (const auto& [single, exact] : {std::pair{x32.grad(), x.grad()}, std::pair{w32.grad(), w.grad()}}) {
+      const double most = exact.abs().max().item<double>();
+      EXPECT_LT((single.to(f64) - exact).abs().max().item<double>(), 1e-4 * (1 + most)) << trial;
+    }
   }
 }
 
 TEST(Convolution, GivesTheSameBitsForAnyNumberOfThreads) {
-  const Tensor x = randn({9, 6, 20, 33}).requires_grad_(), w = randn({8, 3, 3, 3}).requires_grad_(), b = randn({8});
-  const auto all = [&] {
-    x.set_grad({});
-    w.set_grad({});
-    const Tensor y = conv2d(x, w, b, {.padding = 1, .groups = 2});
-    y.square().sum().backward();
-    return std::vector{y.detach(), x.grad(), w.grad()};
-  };
   const int before = num_threads();
-  set_num_threads(1);
-  const std::vector<Tensor> alone = all();
-  for (const int threads : {2, 3, 7}) {
-    set_num_threads(threads);
-    const std::vector<Tensor> together = all();
-    for (size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(equal(alone[i], together[i])) << threads << ", " << i;
+  // By groups, by images, by parts of one image, by channel, by a sum over images.
+  for (const auto& [n, channels, outputs, groups] :
+       {std::array{9, 6, 8, 2}, std::array{9, 8, 16, 1}, std::array{1, 128, 64, 1}, std::array{5, 16, 16, 16},
+        std::array{11, 3, 8, 1}}) {
+    const Tensor x = randn({n, channels, 20, 33}).requires_grad_(), b = randn({outputs});
+    const Tensor w = randn({outputs, channels / groups, 3, 3}).requires_grad_();
+    const auto all = [&] {
+      x.set_grad({});
+      w.set_grad({});
+      const Tensor y = conv2d(x, w, b, {.padding = 1, .groups = groups});
+      y.square().sum().backward();
+      return std::vector{y.detach(), x.grad(), w.grad()};
+    };
+    set_num_threads(1);
+    const std::vector<Tensor> alone = all();
+    for (const int threads : {2, 3, 7}) {
+      set_num_threads(threads);
+      const std::vector<Tensor> together = all();
+      for (size_t i = 0; i < alone.size(); ++i) {
+        EXPECT_TRUE(equal(alone[i], together[i])) << channels << " channels, " << threads << " threads, " << i;
+      }
+    }
   }
   set_num_threads(before);
 }

@@ -1,12 +1,14 @@
 // Convolutions as matrix products: what lies under each weight is copied into columns, a block at a time that stays in
 // the cache (Chellapilla, Puri, Simard 2006).
 #include <algorithm>
+#include <type_traits>
 
 #include "../kernels.hpp"
 #include "../lines.hpp"
 #include "../matmul/gemm.hpp"
 #include "../pointwise/loops.hpp"
 #include "../thread_pool.hpp"
+#include "onednn_convolution.hpp"
 #include "shape.hpp"
 
 namespace weft::cpu {
@@ -249,6 +251,10 @@ void convolve(Convolution product, const View& out, const View& a, const View& b
       data_of<T>(out)[i] = bias.data != nullptr ? data_of<T>(bias)[i / s.out_size() % bias.layout.numel] : T(0);
     }
     return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    const bool own = is_product(s);
+    if (!own && onednn_convolution(product, s, data_of<T>(out), data_of<T>(a), data_of<T>(b), data_of<T>(bias))) return;
   }
   if (is_depthwise(s)) {
     return depthwise(product, s, data_of<T>(out), data_of<T>(a), data_of<T>(b), data_of<T>(bias));

@@ -1,8 +1,5 @@
 #include "gemm.hpp"
 
-#include <dlfcn.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -11,10 +8,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#if WEFT_HAS_ONEDNN
-#include <oneapi/dnnl/dnnl.hpp>
-#endif
 
+#include "../onednn.hpp"
 #include "../workspace.hpp"
 
 namespace weft::cpu {
@@ -35,57 +30,6 @@ Lead lead_of(const Matrix<T>& matrix, int64_t rows, int64_t columns) {
   return {true, std::max<int64_t>({matrix.column, rows, 1})};
 }
 
-/// Kernels of oneDNN use the stack pointer as a general register: a handler that interrupts them on the thread's own
-/// stack writes over the process's memory. Signals wait until the call has ended; those of a fault never wait.
-class HeldSignals {
- public:
-  HeldSignals() {
-    static const sigset_t held = [] {
-      sigset_t set;
-      sigfillset(&set);
-      for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&set, fault);
-      return set;
-    }();
-    pthread_sigmask(SIG_BLOCK, &held, &before_);
-  }
-  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  HeldSignals(const HeldSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-/// oneDNN asks OpenMP how many threads to take: one, for the pool above it splits the work. The caller's own setting
-/// comes back afterwards.
-class OneOpenmpThread {
- public:
-  OneOpenmpThread() : before_(functions().get != nullptr ? functions().get() : 1) {
-    if (before_ != 1) functions().set(1);
-  }
-  ~OneOpenmpThread() {
-    if (before_ != 1) functions().set(before_);
-  }
-  OneOpenmpThread(const OneOpenmpThread&) = delete;
-
- private:
-  struct Functions {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const Functions& functions() {
-    static const Functions found = [] {
-      // In a plug-in, such as a Python extension, what oneDNN brought is not among the program's own symbols.
-      void* runtime = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
-      if (runtime == nullptr) runtime = RTLD_DEFAULT;
-      Functions f{reinterpret_cast<int (*)()>(dlsym(runtime, "omp_get_max_threads")),
-                  reinterpret_cast<void (*)(int)>(dlsym(runtime, "omp_set_num_threads"))};
-      return f.set != nullptr ? f : Functions{};
-    }();
-    return found;
-  }
-  int before_;
-};
-
 bool onednn_is_fast() {
 #if defined(__x86_64__)
   static const bool fast = __builtin_cpu_supports("avx512f") != 0;
@@ -101,11 +45,6 @@ bool has_tiles() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (1u << 22)) != 0;
 }
 #endif
-
-dnnl::engine& engine() {
-  static auto* instance = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *instance;
-}
 
 /// What a product is added to.
 enum class Start : uint8_t { zeros, one_row, itself };
@@ -156,13 +95,13 @@ Product::Product(const ProductKey& key) {
     attributes.set_post_ops(added);
   }
   const auto description = key.start == Start::one_row ? dnnl::matmul::desc(x, y, row, z) : dnnl::matmul::desc(x, y, z);
-  const dnnl::matmul::primitive_desc chosen(description, attributes, engine());
+  const dnnl::matmul::primitive_desc chosen(description, attributes, onednn_engine());
   primitive = dnnl::matmul(chosen);
-  a = memory(x, engine(), nullptr);
-  b = memory(y, engine(), nullptr);
-  bias = memory(row, engine(), nullptr);
-  c = memory(z, engine(), nullptr);
-  scratchpad = memory(chosen.scratchpad_desc(), engine(), nullptr);
+  a = memory(x, onednn_engine(), nullptr);
+  b = memory(y, onednn_engine(), nullptr);
+  bias = memory(row, onednn_engine(), nullptr);
+  c = memory(z, onednn_engine(), nullptr);
+  scratchpad = memory(chosen.scratchpad_desc(), onednn_engine(), nullptr);
   scratch_bytes = chosen.scratchpad_desc().get_size();
   arguments = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}, {DNNL_ARG_SCRATCHPAD, scratchpad}};
   if (key.start == Start::one_row) arguments.emplace(DNNL_ARG_BIAS, bias);
@@ -201,7 +140,6 @@ void onednn_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Adde
   const auto type = sizeof(T) == 2 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   const Start kind = start.data == nullptr ? Start::zeros : start.data == c ? Start::itself : Start::one_row;
   Product& product = product_of({m, n, k, x.distance, y.distance, stride, type, x.transposed, y.transposed, kind});
-  static thread_local dnnl::stream stream(engine());
   const Workspace scratch(product.scratch_bytes);
   product.a.set_data_handle(const_cast<T*>(a.data));
   product.b.set_data_handle(const_cast<T*>(b.data));
@@ -209,7 +147,7 @@ void onednn_gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Adde
   product.scratchpad.set_data_handle(scratch.as<void>());
   if (kind == Start::one_row) product.bias.set_data_handle(const_cast<T*>(start.data));
   const HeldSignals held;
-  product.primitive.execute(stream, product.arguments);
+  product.primitive.execute(onednn_stream(), product.arguments);
 }
 #endif
 

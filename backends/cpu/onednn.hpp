@@ -1,0 +1,40 @@
+// oneDNN as the CPU's kernels call it: one thread for a call, on memory that the caller has.
+#pragma once
+
+#if WEFT_HAS_ONEDNN
+#include <signal.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace weft::cpu {
+
+/// Kernels of oneDNN use the stack pointer as a general register: a handler that interrupts them on the thread's own
+/// stack writes over the process's memory. Signals wait until the call has ended; those of a fault never wait.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// oneDNN asks OpenMP how many threads to take: one, for the pool above it splits the work. The caller's own setting
+/// comes back afterwards.
+class OneOpenmpThread {
+ public:
+  OneOpenmpThread();
+  ~OneOpenmpThread();
+  OneOpenmpThread(const OneOpenmpThread&) = delete;
+
+ private:
+  int before_;
+};
+
+dnnl::engine& onednn_engine();
+/// The calling thread's.
+dnnl::stream& onednn_stream();
+
+}  // namespace weft::cpu
+#endif
