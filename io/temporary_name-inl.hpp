@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace weft::io {
 
@@ -21,6 +22,9 @@ bool lock_in_use(int file);
 
 /// Whether the name refers to this open file.
 bool is_named(int file, const std::string& name);
+
+/// The temporary names of this target that its folder holds.
+std::vector<std::string> temporary_names_of(const std::string& target);
 
 /// Removes the temporary files of this target that are not in use. Those that cannot be checked stay.
 void remove_leftovers(const std::string& target);

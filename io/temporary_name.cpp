@@ -100,13 +100,22 @@ bool is_named(int file, const std::string& name) {
   return ::fstat(file, &opened) == 0 && ::lstat(name.c_str(), &named) == 0 && same_file(opened, named);
 }
 
-void remove_leftovers(const std::string& target) {
+std::vector<std::string> temporary_names_of(const std::string& target) {
+  std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target).c_str()), ::closedir);
-  if (folder == nullptr) return;
+  if (folder == nullptr) return names;
   const std::string prefix = prefix_of(name_in_folder(target));
   while (const dirent* entry = ::readdir(folder.get())) {
-    if (is_temporary_name(entry->d_name, prefix)) remove_unless_in_use(::dirfd(folder.get()), entry->d_name);
+    if (is_temporary_name(entry->d_name, prefix)) names.emplace_back(entry->d_name);
   }
+  return names;
+}
+
+void remove_leftovers(const std::string& target) {
+  const int folder = ::open(folder_of(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  for (const std::string& name : temporary_names_of(target)) remove_unless_in_use(folder, name.c_str());
+  ::close(folder);
 }
 
 }  // namespace weft::io

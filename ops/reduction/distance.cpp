@@ -104,25 +104,24 @@ Tensor by_difference(const Tensor& a, const Tensor& b, double p) {
   return out;
 }
 
-// |a - b|² = |a|² + |b|² - 2 a b, from which all digits may cancel where a and b are near: those pairs are told by
-// their difference.
+// |a - b|² = |a|² + |b|² - 2 a b as one product of longer rows, from which all digits may cancel where a and b are near:
+// those pairs are told by their difference.
 Tensor by_product(const Tensor& a, const Tensor& b) {
   const int64_t n = a.sizes()[1], m = b.sizes()[1], k = a.sizes()[2];
   const Tensor centre = mean(a.detach(), {1}, true);
-  const Tensor u = a - centre, v = b - centre;
-  const Tensor lengths = sum(square(u), {2}, true) + sum(square(v), 2).unsqueeze(1);
-  const Tensor squares = lengths - 2 * bmm(u, v.transpose(1, 2));
-  const Tensor near = logical_not(squares.detach() > least_share * lengths.detach());
-  const bool meta = is_meta(a);
-  const int64_t count = meta ? 0 : sum(near).item<int64_t>();
-  if (count > near.numel() / 16) return by_difference(a, b, 2);
-  const Tensor far = sqrt(masked_fill(squares, near, 1));
-  if (count == 0) return far;
+  const Tensor u = a - centre, v = b - centre, uu = sum(square(u), {2}, true), vv = sum(square(v), {2}, true);
+  const Tensor squares = bmm(cat({u * -2, uu, ones_like(uu)}, 2), cat({v, ones_like(vv), vv}, 2).transpose(1, 2));
+  const Tensor least = uu.detach() * least_share + vv.detach().transpose(1, 2) * least_share;
+  const Tensor far = squares.detach() > least;
+  const int64_t count = is_meta(a) ? 0 : far.numel() - sum(far).item<int64_t>();
+  if (count == 0) return sqrt(squares);
+  if (count > far.numel() / 16) return by_difference(a, b, 2);
+  const Tensor near = logical_not(far), whole = sqrt(masked_fill(squares, near, 1));
   const Tensor places = nonzero(near.reshape({-1})).reshape({-1});
   const Tensor left = floor_divide(places, m);
   const Tensor right = floor_divide(places, n * m) * m + remainder(places, m);
   const Tensor rows = index_select(a.reshape({-1, k}), 0, left) - index_select(b.reshape({-1, k}), 0, right);
-  return put(far, places, vector_norm(rows, 2, {-1}));
+  return put(whole, places, vector_norm(rows, 2, {-1}));
 }
 
 Dims batch_of(const Tensor& t) {

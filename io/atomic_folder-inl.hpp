@@ -1,0 +1,41 @@
+// A folder that appears whole or not at all. Internal to io/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "path.hpp"
+#include "../tensor/error.hpp"
+
+namespace weft::io {
+
+/// A temporary folder beside `path`, which takes its name with all it holds at `commit`; what stood there before is
+/// removed afterwards. Without a commit it is removed. A killed process leaves its temporary folder; the next one for
+/// the same name removes it, told by a lock from what another process still writes.
+class AtomicFolder {
+ public:
+  AtomicFolder(const Path& path, const char* op, Location where);
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+
+  const Path& temporary() const { return temporary_; }
+  /// The caller has flushed the files.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* action, int code);
+
+  Path path_, temporary_;
+  const char* op_;
+  Location where_;
+  int lock_ = -1;
+};
+
+/// Makes a folder unless it is there. IoError.
+void make_folder(const Path& path, const char* op, Location where);
+/// Removes a folder of files at once for whoever looks: it loses its name before it loses its files.
+void remove_folder(const Path& path);
+/// Names in a folder, sorted; empty where it cannot be read.
+std::vector<std::string> names_in(const Path& folder);
+
+}  // namespace weft::io

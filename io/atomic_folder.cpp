@@ -1,0 +1,112 @@
+#include "atomic_folder-inl.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "temporary_name-inl.hpp"
+
+namespace weft::io {
+
+namespace {
+
+int open_folder(const std::string& path) {
+  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+void flush_folder(const std::string& path) {
+  const int folder = open_folder(path);
+  if (folder < 0) return;
+  (void)::fsync(folder);
+  ::close(folder);
+}
+
+// Files only: Weft makes no folders in these.
+void remove_with_files(const std::string& path) {
+  for (const std::string& name : names_in(path)) ::unlink((path + '/' + name).c_str());
+  ::rmdir(path.c_str());
+}
+
+void remove_left_folders(const std::string& target) {
+  for (const std::string& name : temporary_names_of(target)) {
+    const std::string path = folder_of(target) + '/' + name;
+    const int folder = open_folder(path);
+    if (folder < 0) continue;
+    if (::flock(folder, LOCK_EX | LOCK_NB) == 0 && is_named(folder, path)) remove_with_files(path);
+    ::close(folder);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const Path& path) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  if (folder == nullptr) return names;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+void make_folder(const Path& path, const char* op, Location where) {
+  if (::mkdir(path.c_str(), 0777) == 0) return;
+  const int code = errno;
+  struct stat status {};
+  if (code == EEXIST && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return;
+  raise<IoError>({.op = op,
+                  .problem = fmt::format("cannot make the folder {}", path.string()),
+                  .details = code == EEXIST ? "it is no folder" : std::strerror(code)},
+                 where);
+}
+
+void remove_folder(const Path& path) {
+  const std::string hidden = new_temporary_name(path.string());
+  if (::rename(path.c_str(), hidden.c_str()) == 0) remove_with_files(hidden);
+}
+
+AtomicFolder::AtomicFolder(const Path& path, const char* op, Location where) : path_(path), op_(op), where_(where) {
+  remove_left_folders(path.string());
+  temporary_ = new_temporary_name(path.string());
+  if (::mkdir(temporary_.c_str(), 0777) != 0) fail("write", errno);
+  lock_ = open_folder(temporary_.string());
+  if (lock_ < 0) fail("write", errno);
+  (void)lock_in_use(lock_);
+}
+
+AtomicFolder::~AtomicFolder() {
+  if (!temporary_.empty()) remove_with_files(temporary_.string());
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void AtomicFolder::fail(const char* action, int code) {
+  raise<IoError>(
+      {.op = op_, .problem = fmt::format("cannot {} {}", action, path_.string()), .details = std::strerror(code)},
+      where_);
+}
+
+void AtomicFolder::commit() {
+  flush_folder(temporary_.string());
+  const char *from = temporary_.c_str(), *to = path_.c_str();
+  // An older folder of this name and the new one change places at once, where the file system can do that.
+  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) != 0) {
+    if (errno != ENOENT) remove_folder(path_);
+    if (::rename(from, to) != 0) fail("replace", errno);
+    temporary_ = {};
+  }
+  flush_folder(folder_of(path_.string()));
+}
+
+}  // namespace weft::io

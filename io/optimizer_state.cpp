@@ -1,0 +1,113 @@
+#include "optimizer_state-inl.hpp"
+
+#include <unordered_map>
+
+namespace weft::io {
+
+namespace {
+
+const std::string group_prefix = "group.";
+
+// The module's name of each of the optimizer's parameters, in its order.
+std::vector<std::string> parameter_names(const nn::Module& module, const optim::Optimizer& optimizer, const char* op,
+                                         Location where) {
+  std::unordered_map<const TensorImpl*, std::string> names;
+  for (const auto& [name, tensor] : module.named_parameters()) names.emplace(tensor.impl(), name);
+  std::vector<std::string> out;
+  for (const Tensor& p : optimizer.parameters()) {
+    const auto found = names.find(p.impl());
+    if (found == names.end()) {
+      raise<ValueError>(
+          {.op = op, .problem = fmt::format("parameter {} of the optimizer is not the module's", out.size())}, where);
+    }
+    out.push_back(found->second);
+  }
+  return out;
+}
+
+// "3.exp_avg" with the parameter's name for its number; "group.0.lr" stays.
+std::string named_key(const std::string& key, const std::vector<std::string>& names) {
+  if (key.starts_with(group_prefix)) return key;
+  const size_t dot = key.find('.');
+  return names[std::stoul(key.substr(0, dot))] + key.substr(dot);
+}
+
+// The optimizer's own keys, with numbers for the parameters' names. ValueError, in words of the file, where it is not
+// this optimizer's state.
+class StateInFile {
+ public:
+  StateInFile(const StateFile& file, const TensorMap& state, const optim::Optimizer& optimizer,
+              const std::vector<std::string>& names, Location where)
+      : file_(file), optimizer_(optimizer), where_(where) {
+    std::unordered_map<std::string, size_t> numbers;
+    for (size_t i = 0; i < names.size(); ++i) numbers.emplace(names[i], i);
+    for (const auto& [key, tensor] : state) {
+      const size_t dot = key.rfind('.');
+      const auto found = dot == std::string::npos ? numbers.end() : numbers.find(key.substr(0, dot));
+      if (found != numbers.end()) add(key, key.substr(dot + 1), found->second, tensor);
+      else if (key.starts_with(group_prefix)) values.emplace(key, tensor);
+      else
+        refuse(fmt::format("holds \"{}\", which is of none of the optimizer's parameters",
+                           std::string(file_.prefix) + key));
+    }
+    check_complete(names);
+    // Without momentum SGD keeps nothing but rates, which would do for any optimizer.
+    if (values.size() == optimizer.groups().size() && !file.saved_by.empty() && file.saved_by != optimizer.name()) {
+      refuse(fmt::format("is of another optimizer: {}, not {}", file.saved_by, optimizer.name()));
+    }
+  }
+
+  optim::Optimizer::StateDict values;
+
+ private:
+  [[noreturn]] void refuse(const std::string& problem) const {
+    raise<ValueError>({.op = file_.op,
+                       .problem = fmt::format("{} {}", file_.path.string(), problem),
+                       .remedy = "use the optimizer and the groups that saved it, or load the weights alone: pass no "
+                                 "optimizer"},
+                      where_);
+  }
+  void add(const std::string& key, const std::string& field, size_t number, const Tensor& tensor) {
+    const auto kept = optimizer_.state_names();
+    if (field != "step" && std::ranges::find(kept, field) == kept.end()) {
+      refuse(fmt::format("is of another optimizer: it holds \"{}\", which {} does not keep",
+                         std::string(file_.prefix) + key, optimizer_.name()));
+    }
+    values.emplace(fmt::format("{}.{}", number, field), tensor);
+  }
+  void check_complete(const std::vector<std::string>& names) const {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!values.contains(fmt::format("{}.step", i))) continue;
+      for (const std::string& field : optimizer_.state_names()) {
+        if (values.contains(fmt::format("{}.{}", i, field))) continue;
+        refuse(fmt::format("lacks \"{}{}.{}\", which {} needs", std::string(file_.prefix), names[i], field,
+                           optimizer_.name()));
+      }
+    }
+    const size_t groups = optimizer_.groups().size();
+    size_t found = 0;
+    while (values.contains(fmt::format("{}{}.lr", group_prefix, found))) ++found;
+    if (found != groups) refuse(fmt::format("has {} groups of parameters, the optimizer {}", found, groups));
+  }
+
+  const StateFile& file_;
+  const optim::Optimizer& optimizer_;
+  Location where_;
+};
+
+}  // namespace
+
+TensorMap named_state(const nn::Module& module, const optim::Optimizer& optimizer, const char* op, Location where) {
+  TensorMap out;
+  const std::vector<std::string> names = parameter_names(module, optimizer, op, where);
+  for (const auto& [key, tensor] : optimizer.state_dict()) out.emplace(named_key(key, names), tensor);
+  return out;
+}
+
+optim::Optimizer::StateDict state_in_file(const StateFile& file, const TensorMap& state, const nn::Module& module,
+                                          const optim::Optimizer& optimizer, Location where) {
+  const std::vector<std::string> names = parameter_names(module, optimizer, file.op, where);
+  return StateInFile(file, state, optimizer, names, where).values;
+}
+
+}  // namespace weft::io

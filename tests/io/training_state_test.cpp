@@ -1,0 +1,368 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weft/io/training_state.hpp>
+#include <weft/weft.hpp>
+
+#include <temporary_folder.hpp>
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string words_of(const auto& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Two groups, dropout, a cosine of the learning rate, clipping, and a generator of the program's own.
+struct Trained {
+  nn::Sequential net{nn::Linear(4, 8), nn::Tanh(), nn::Dropout(0.3), nn::Linear(8, 2)};
+  optim::AdamW optimizer{std::vector{net.parameters()[0]}, {.lr = 0.01}};
+  Generator data{5};
+
+  Trained() {
+    const std::vector<Tensor> all = net.parameters();
+    optimizer.add_group({all.begin() + 1, all.end()}, {.lr = 0.02, .weight_decay = 0});
+  }
+  io::TrainingRun run() { return {net, &optimizer, {{"data", &data}}}; }
+  void forward_backward() {
+    const Tensor x = randn({16, 4}, {}, &data), y = randn({16, 2}, {}, &data);
+    mse_loss(net(x), y).backward();
+  }
+  void steps(int from, int to) {
+    for (int step = from; step < to; ++step) {
+      const double factor = 0.5 * (1 + std::cos(3.14159 * step / 10));
+      optimizer.set_lr(0.01 * factor, 0), optimizer.set_lr(0.02 * factor, 1);
+      optimizer.zero_grad();
+      forward_backward();
+      optim::clip_grad_norm_(net.parameters(), 0.5);
+      optimizer.step();
+    }
+  }
+  std::vector<float> weights() const {
+    std::vector<float> out;
+    for (const Tensor& p : net.parameters()) {
+      for (const float v : p.to_vector<float>()) out.push_back(v);
+    }
+    return out;
+  }
+};
+
+void go_on_from_five(const fs::path& folder) {
+  manual_seed(99);
+  Trained second;
+  if (io::load_training_state(folder / "run", second.run()).step != 5) std::_Exit(2);
+  second.steps(5, 10);
+  io::save_file({{"weights", tensor(second.weights())}}, folder / "second.safetensors");
+}
+
+[[noreturn]] void save_until_killed(const fs::path& folder) {
+  nn::Linear layer(64, 64);
+  int64_t step = 0;
+  if (!io::training_states(folder / "run").empty()) step = io::read_run_state(folder / "run").step;
+  for (;;) {
+    ++step;
+    const NoGradGuard unrecorded;
+    for (const Tensor& p : layer.parameters()) p.fill_(static_cast<double>(step));
+    io::save_training_state(folder / "run", {layer}, {.step = step}, {.keep_last = 2});
+  }
+}
+
+// What this program does instead of its tests where a test started it.
+class OtherProcess : public ::testing::Environment {
+  void SetUp() override {
+    const char *role = std::getenv("WEFT_TEST_ROLE"), *folder = std::getenv("WEFT_TEST_FOLDER");
+    if (role == nullptr || folder == nullptr) return;
+    if (role == std::string_view("go_on")) go_on_from_five(folder);
+    else save_until_killed(folder);
+    std::_Exit(0);
+  }
+};
+[[maybe_unused]] const auto* const other_process = ::testing::AddGlobalTestEnvironment(new OtherProcess);
+
+pid_t start(const char* role, const TemporaryFolder& folder) {
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::setenv("WEFT_TEST_ROLE", role, 1), ::setenv("WEFT_TEST_FOLDER", folder.path().c_str(), 1);
+  const int nowhere = ::open("/dev/null", O_WRONLY);
+  ::dup2(nowhere, 1), ::dup2(nowhere, 2);
+  ::execl(self.c_str(), self.c_str(), nullptr);
+  ::_exit(1);
+}
+
+TEST(TrainingState, TenStepsAreFiveAndFiveInAnotherProcessBitForBit) {
+  const TemporaryFolder folder;
+  manual_seed(11);
+  Trained straight;
+  straight.steps(0, 10);
+  manual_seed(11);
+  Trained first;
+  first.steps(0, 5);
+  io::save_training_state(folder / "run", first.run(), {.step = 5});
+  int status = 0;
+  ::waitpid(start("go_on", folder), &status, 0);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const Tensor second = io::load_file(folder / "second.safetensors").at("weights");
+  EXPECT_EQ(second.to_vector<float>(), straight.weights());
+}
+
+TEST(TrainingState, AccumulatedGradientsGoOn) {
+  const TemporaryFolder folder;
+  manual_seed(3);
+  Trained straight;
+  straight.forward_backward();
+  const auto saved = io::save_training_state(folder / "run", straight.run(), {.step = 1, .accumulated = 1});
+  straight.forward_backward();
+  straight.optimizer.step();
+
+  Trained other;
+  other.forward_backward();
+  EXPECT_EQ(io::load_training_state(saved, other.run()).accumulated, 1);
+  other.forward_backward();
+  other.optimizer.step();
+  EXPECT_EQ(other.weights(), straight.weights());
+}
+
+TEST(TrainingState, TellsItsNumbersAndDocuments) {
+  const TemporaryFolder folder;
+  Trained t;
+  const io::RunState state{.step = 7,
+                           .epoch = 2,
+                           .samples = 1'000'000'000'000,
+                           .best_metric = -std::numeric_limits<double>::infinity(),
+                           .documents = {{"config", R"({"width":[1,2]})"}, {"scheduler", "null"}}};
+  const io::Path path = io::save_training_state(folder / "run", t.run(), state);
+  EXPECT_EQ(path.string(), (folder / "run/step-00000007").string());
+  const io::RunState read = io::read_run_state(folder / "run");
+  EXPECT_EQ(read.step, 7);
+  EXPECT_EQ(read.epoch, 2);
+  EXPECT_EQ(read.samples, 1'000'000'000'000);
+  EXPECT_EQ(read.best_metric, state.best_metric);
+  EXPECT_EQ(read.documents, state.documents);
+  EXPECT_EQ(io::load_file(path / "model.safetensors").size(), t.net.state_dict().size());
+}
+
+TEST(TrainingState, RefusesWhatCannotBeSavedBeforeItWrites) {
+  const TemporaryFolder folder;
+  Trained t;
+  const auto save = [&](const io::RunState& state) { io::save_training_state(folder / "run", t.run(), state); };
+  EXPECT_THROW(save({.step = -1}), ValueError);
+  EXPECT_THROW(save({.documents = {{"config", "{"}}}), ValueError);
+  for (const char* name : {"", "a/b", "..", "trainer", "rng-0"}) {
+    EXPECT_THROW(save({.documents = {{name, "1"}}}), ValueError) << name;
+  }
+  EXPECT_FALSE(fs::exists(folder / "run"));
+  EXPECT_THROW(io::load_training_state(folder / "run", t.run()), IoError);
+}
+
+TEST(TrainingState, KeepsTheLastAndTouchesNothingElse) {
+  const TemporaryFolder folder;
+  Trained t;
+  fs::create_directories(folder / "run/step-00000002");  // not complete
+  write_bytes(folder / "run/notes.txt", "mine");
+  for (const int64_t step : {1, 3, 9, 4, 100'000'000, 5}) {
+    io::save_training_state(folder / "run", t.run(), {.step = step}, {.keep_last = 2});
+  }
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder / "run")) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("step-00000002", "notes.txt", "step-00000005", "step-00000009",
+                                                     "step-100000000"));
+  EXPECT_EQ(io::read_run_state(folder / "run").step, 100'000'000);
+  EXPECT_EQ(io::training_states(folder / "run").size(), 3u);
+}
+
+TEST(TrainingState, ReplacesAStateOfTheSameStep) {
+  const TemporaryFolder folder;
+  Trained t;
+  io::save_training_state(folder / "run", t.run(), {.step = 1, .documents = {{"old", "1"}}});
+  io::save_training_state(folder / "run", t.run(), {.step = 1, .documents = {{"new", "2"}}});
+  EXPECT_EQ(io::read_run_state(folder / "run").documents, (std::map<std::string, std::string>{{"new", "2"}}));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "run"), {}), 1);
+}
+
+TEST(TrainingState, DamageAndStrangersAreRefusedAndNothingChanges) {
+  const TemporaryFolder folder;
+  Trained saved;
+  saved.steps(0, 2);
+  saved.forward_backward();
+  const fs::path state = io::save_training_state(folder / "run", saved.run(), {.step = 2, .accumulated = 1});
+  Trained t;
+  t.steps(0, 1);
+  const std::vector<float> before = t.weights();
+  const auto loads = [&] { io::load_training_state(folder / "run", t.run()); };
+  for (const auto& entry : fs::directory_iterator(state)) {
+    const std::string name = entry.path().filename(), bytes = read_bytes(entry.path());
+    write_bytes(entry.path(), bytes.substr(0, bytes.size() / 2));
+    EXPECT_THROW(loads(), FormatError) << name << " cut";
+    std::string spoilt = bytes;
+    std::fill_n(spoilt.begin(), 12, '\xff');
+    write_bytes(entry.path(), spoilt);
+    EXPECT_THROW(loads(), Error) << name << " spoilt";
+    fs::remove(entry.path());
+    if (name == "COMPLETE") EXPECT_THROW(loads(), IoError);
+    else EXPECT_THAT(words_of(loads), HasSubstr(name + " is missing"));
+    write_bytes(entry.path(), bytes);
+    EXPECT_EQ(t.weights(), before) << name;
+  }
+  nn::Linear other(3, 2);
+  EXPECT_THROW(io::load_training_state(folder / "run", {other}), Error);
+  optim::SGD sgd(t.net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  EXPECT_THROW(io::load_training_state(folder / "run", {t.net, &sgd}), ValueError);
+  Generator more;
+  EXPECT_THROW(io::load_training_state(folder / "run", {t.net, &t.optimizer, {{"more", &more}}}), FormatError);
+  EXPECT_EQ(t.weights(), before);
+  loads();
+  EXPECT_EQ(t.weights(), saved.weights());
+}
+
+TEST(TrainingState, WithoutAnOptimizerOnlyTheWeightsAreLoaded) {
+  const TemporaryFolder folder;
+  Trained saved, t;
+  io::save_training_state(folder / "run", {saved.net}, {.step = 1});
+  EXPECT_THAT(words_of([&] {
+                io::load_training_state(folder / "run", {t.net, &t.optimizer});
+              }),
+              HasSubstr("holds no optimizer's state"));
+  io::load_training_state(folder / "run", {t.net, &t.optimizer}, {.weights_only = true});
+  EXPECT_EQ(t.weights(), saved.weights());
+}
+
+TEST(TrainingState, ANewerFormatIsRefused) {
+  const TemporaryFolder folder;
+  Trained t;
+  const fs::path state = io::save_training_state(folder / "run", t.run(), {.step = 1});
+  std::string text = read_bytes(state / "COMPLETE");
+  text.replace(text.find("\"format_version\": 1"), 19, "\"format_version\": 2");
+  write_bytes(state / "COMPLETE", text);
+  EXPECT_THAT(words_of([&] { io::read_run_state(folder / "run"); }), HasSubstr("newer than this program's 1"));
+}
+
+TEST(TrainingState, FoldersThatCannotBeWrittenAreNamed) {
+  const TemporaryFolder folder;
+  Trained t;
+  write_bytes(folder / "file", "");
+  EXPECT_THAT(words_of([&] { io::save_training_state(folder / "file", t.run(), {}); }), HasSubstr("it is no folder"));
+  EXPECT_THAT(words_of([&] { io::save_training_state(folder / "not/there", t.run(), {}); }),
+              HasSubstr("No such file or directory"));
+}
+
+TEST(TrainingState, AFullDiskLeavesWhatWasThere) {
+  const TemporaryFolder folder;
+  Trained t;
+  io::save_training_state(folder / "run", t.run(), {.step = 1});
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit little = before;
+  little.rlim_cur = 200;
+  ::setrlimit(RLIMIT_FSIZE, &little);
+  EXPECT_THROW(io::save_training_state(folder / "run", t.run(), {.step = 2}), IoError);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(io::read_run_state(folder / "run").step, 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "run"), {}), 1);
+}
+
+TEST(TrainingState, KilledAtAnyMomentTheNewestStateIsWhole) {
+  const TemporaryFolder folder;
+  std::mt19937 random(1);
+  int64_t newest = 0, moved = 0;
+  for (int kill = 0; kill < 200; ++kill) {
+    const pid_t child = start("save", folder);
+    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(0, 40000)(random)));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    if (io::training_states(folder / "run").empty()) continue;
+    nn::Linear layer(64, 64);
+    const io::RunState state = io::load_training_state(folder / "run", {layer});
+    ASSERT_GE(state.step, newest);
+    for (const Tensor& p : layer.parameters()) {
+      ASSERT_TRUE(equal(p.detach(), full_like(p.detach(), static_cast<double>(state.step))));
+    }
+    moved += state.step > newest;
+    newest = state.step;
+  }
+  EXPECT_GT(moved, 10);
+  nn::Linear layer(64, 64);
+  io::save_training_state(folder / "run", {layer}, {.step = newest + 1}, {.keep_last = 1});
+  EXPECT_EQ(io::training_states(folder / "run").size(), 1u);
+}
+
+TEST(TrainingState, TwoWritersLeaveWholeStates) {
+  const TemporaryFolder folder;
+  const auto write = [&](int64_t first) {
+    nn::Linear layer(16, 16);
+    for (int64_t step = first; step < 40; step += 1) {
+      io::save_training_state(folder / "run", {layer}, {.step = step}, {.keep_last = 3});
+    }
+  };
+  std::thread other(write, 1);
+  write(0);
+  other.join();
+  nn::Linear layer(16, 16);
+  for (const io::Path& state : io::training_states(folder / "run")) io::load_training_state(state, {layer});
+  EXPECT_EQ(io::read_run_state(folder / "run").step, 39);
+}
+
+TEST(BackgroundSaver, TheRunMayChangeAtOnce) {
+  const TemporaryFolder folder;
+  Trained t;
+  const std::vector<float> at_first = t.weights();
+  io::BackgroundSaver saver(folder / "run", {.keep_last = 2});
+  EXPECT_TRUE(saver.wait().empty());
+  for (int64_t step = 0; step < 5; ++step) {
+    saver.save(t.run(), {.step = step});
+    t.steps(static_cast<int>(step), static_cast<int>(step) + 1);
+    if (step > 0) continue;
+    const io::Path path = saver.wait();
+    Trained other;
+    io::load_training_state(path, other.run());
+    EXPECT_EQ(other.weights(), at_first);
+  }
+  EXPECT_EQ(saver.wait().string(), (folder / "run/step-00000004").string());
+  EXPECT_EQ(io::training_states(folder / "run").size(), 2u);
+}
+
+TEST(BackgroundSaver, FailuresComeOutOfTheNextCall) {
+  const TemporaryFolder folder;
+  Trained t;
+  io::BackgroundSaver saver(folder / "not/there");
+  saver.save(t.run(), {.step = 1});
+  EXPECT_THROW(saver.save(t.run(), {.step = 2}), IoError);
+  saver.save(t.run(), {.step = 3});
+  EXPECT_THROW(saver.wait(), IoError);
+  EXPECT_TRUE(saver.wait().empty());
+
+  std::string warned;
+  const WarningHandler before = set_warning_handler([&](const Warning& w) { warned = w.text; });
+  {
+    io::BackgroundSaver last(folder / "not/there");
+    last.save(t.run(), {.step = 4});
+  }
+  set_warning_handler(before);
+  EXPECT_THAT(warned, HasSubstr("the last state was not saved"));
+}
+
+}  // namespace
+}  // namespace weft
