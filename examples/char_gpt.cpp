@@ -9,6 +9,8 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <weft/io/training_state.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;
@@ -85,7 +87,7 @@ const Location nowhere = Location::none();
 
 struct Options {
   std::string preset = "small", device = "cpu", data = WEFT_EXAMPLE_DATA "/corpus.txt", save, resume, out;
-  int64_t steps = -1, length = 400;
+  int64_t steps = -1, length = 400, save_every = 50, keep_last = 2;
   uint64_t seed = 1;
   int threads = 0;
 };
@@ -94,30 +96,32 @@ void tell_ignored(const CLI::App& app, const std::string& option, const std::str
   if (app.count(option) > 0) std::cerr << option << " is ignored: " << why << std::endl;
 }
 
-// What a checkpoint says of itself: all that is needed to build its model again.
+// What a state says of itself: all that is needed to build its model again.
 struct SavedRun {
   std::string preset, vocabulary;
   uint64_t seed;
   int64_t step;
+
+  std::string text() const {
+    return nlohmann::json{{"weft-train", 2}, {"preset", preset}, {"seed", seed}, {"vocabulary", vocabulary}}.dump(1);
+  }
 };
 
-SavedRun read_saved(const std::string& path) {
-  const io::Metadata metadata = io::checkpoint_metadata(path, nowhere);
+SavedRun read_saved(const std::string& folder) {
+  const io::RunState state = io::read_run_state(folder, nowhere);
   const auto refuse = [&](const std::string& why) {
-    throw FormatError("[train] " + path + " was not written by this version's --save: " + why);
+    throw FormatError("[train] " + folder + " was not written by this version's --save: " + why);
   };
-  const auto text = [&](const char* key) {
-    if (!metadata.contains(key)) refuse(std::string("it does not tell the ") + key);
-    return metadata.at(key);
-  };
-  const auto number = [&]<class T>(const char* key, T value) {
-    const std::string digits = text(key);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size()) refuse(std::string("it tells no ") + key);
-    return value;
-  };
-  if (text("weft-train") != "1" || !presets.contains(text("preset"))) refuse("it is of preset " + text("preset"));
-  return {text("preset"), text("vocabulary"), number("seed", uint64_t{}), number("step", int64_t{})};
+  if (!state.documents.contains("config")) refuse("it has no config.json");
+  try {
+    const auto config = nlohmann::json::parse(state.documents.at("config"));
+    const std::string preset = config.at("preset");
+    if (config.at("weft-train") != 2 || !presets.contains(preset)) refuse("it is of preset " + preset);
+    return {preset, config.at("vocabulary"), config.at("seed"), state.step};
+  } catch (const nlohmann::json::exception& error) {
+    refuse(error.what());
+  }
+  std::abort();
 }
 
 // A signal ends the training after the step that runs, so that it is saved; a second Ctrl-C ends the program at once.
@@ -145,7 +149,7 @@ class EndBySignal {
   struct sigaction before_[std::size(signals)];
 };
 
-// Trains from `step` to `last`, or until a signal comes. `reached` is called after every 50 steps and after the last.
+// Trains from `step` to `last`, or until a signal comes. `reached` is called after every step.
 void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
          const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device,
          const std::function<void(int64_t step, bool ended)>& reached) {
@@ -164,21 +168,49 @@ void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::Te
     // Who sent a signal may not wait for long.
     if (interrupted == 0 && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device);
     log.record(metrics);
-    if (ended || step % 50 == 0) reached(step, ended);
+    reached(step, ended);
   }
 }
 
-// What --save writes; read_saved reads it.
-void save(const Options& o, const Gpt& model, const optim::Optimizer& optimizer, const io::Vocabulary& vocabulary,
-          int64_t step) {
-  io::save_checkpoint(o.save, model, &optimizer,
-                      {{"weft-train", "1"},
-                       {"preset", o.preset},
-                       {"seed", std::to_string(o.seed)},
-                       {"step", std::to_string(step)},
-                       {"vocabulary", vocabulary.hex()}},
-                      nowhere);
-}
+// Saves in the background every so many steps, and waits for the last one.
+class Keeper {
+ public:
+  Keeper(const Options& o, io::TrainingRun run, SavedRun saved)
+      : folder_(o.save),
+        every_(o.save_every),
+        run_(std::move(run)),
+        config_(saved.text()),
+        batch_(presets.at(saved.preset).batch) {
+    if (!folder_.empty()) saver_.emplace(folder_, io::SaveStateOptions{o.keep_last}, nowhere);
+  }
+  void reached(int64_t step, bool ended) {
+    if (!saver_ || (!ended && step % every_ != 0)) return;
+    tell_of_the_last();
+    saver_->save(run_, {.step = step, .samples = step * batch_, .documents = {{"config", config_}}}, nowhere);
+    saving_ = step;
+    if (ended) tell_of_the_last(true);
+  }
+
+ private:
+  void tell_of_the_last(bool ended = false) {
+    try {
+      saver_->wait();
+      kept_ = saving_;
+    } catch (const IoError& error) {
+      std::cerr << "step " << saving_ << " was not saved; " << folder_
+                << (kept_ < 0 ? " is as it was" : " is of step " + std::to_string(kept_)) << std::endl;
+      if (ended) throw;
+      std::cerr << error.what() << "\nthe training goes on" << std::endl;
+    }
+  }
+
+  std::string folder_;
+  int64_t every_, saving_ = -1, kept_ = -1;
+  io::TrainingRun run_;
+  std::string config_;
+  int64_t batch_;
+  std::optional<io::BackgroundSaver> saver_;
+};
 
 void run(Options o, const CLI::App& app) {
   const Device device(o.device, nowhere);
@@ -193,11 +225,12 @@ void run(Options o, const CLI::App& app) {
   const Config config = presets.at(o.preset);
   const int64_t first = saved ? saved->step : 0, last = std::max(first, o.steps >= 0 ? o.steps : config.steps);
   if (first == last) {
-    for (const char* option : {"--save", "--out"}) tell_ignored(app, option, "no step is left to train");
+    for (const char* option : {"--save", "--save-every", "--keep-last", "--out"})
+      tell_ignored(app, option, "no step is left to train");
     if (saved) tell_ignored(app, "--data", "no step is left to train");
     if (o.steps > 0) tell_ignored(app, "--steps", o.resume + " has done " + std::to_string(first) + " of them");
   } else if (!o.save.empty()) {
-    io::check_writable(o.save, "train", nowhere);
+    io::BackgroundSaver(o.save, {}, nowhere);  // what cannot be written is told before anything is computed
   }
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
@@ -207,7 +240,7 @@ void run(Options o, const CLI::App& app) {
   Gpt model(config, vocabulary.size());
   model.to(device);
   optim::AdamW optimizer(model.parameters(), {.lr = config.lr, .beta2 = 0.99, .weight_decay = 0.1});
-  if (saved) io::load_checkpoint(o.resume, model, &optimizer, nowhere);
+  if (saved) io::load_training_state(o.resume, {model, &optimizer}, {}, nowhere);
   const double guess = std::log(static_cast<double>(vocabulary.size()));
 
   if (first < last) {
@@ -218,22 +251,11 @@ void run(Options o, const CLI::App& app) {
     const io::TextLoader train_loader(training, config.batch, config.context, o.seed, nowhere);
     const io::TextLoader val_loader(validation, config.batch, config.context, o.seed, nowhere);
     io::RunLog log(o.out, first, last, nowhere);
-    int64_t kept = -1;  // the step that the file is of
-    const auto keep = [&](int64_t step, bool ended) {
-      if (o.save.empty()) return;
-      try {
-        save(o, model, optimizer, vocabulary, step);
-        kept = step;
-      } catch (const IoError& error) {
-        std::cerr << "step " << step << " was not saved; " << o.save
-                  << (kept < 0 ? " is as it was" : " is of step " + std::to_string(kept)) << std::endl;
-        if (ended) throw;
-        std::cerr << error.what() << "\nthe training goes on" << std::endl;
-      }
-    };
+    Keeper keeper(o, {model, &optimizer}, {o.preset, vocabulary.hex(), o.seed, first});
     {
       const EndBySignal signals;
-      fit(model, optimizer, config, train_loader, val_loader, log, first, last, device, keep);
+      fit(model, optimizer, config, train_loader, val_loader, log, first, last, device,
+          [&](int64_t step, bool ended) { keeper.reached(step, ended); });
     }
     log.finish(
         {"Character GPT, preset " + o.preset, "step", "cross entropy per character", guess, "guessing: ln(vocabulary)"},
@@ -275,9 +297,14 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads of one kernel; losses do not depend on them")
       ->check(whole_number<int>(1, "a number of threads, 1 or more"));
-  app.add_option("--save", o.save,
-                 "file for the weights and the optimizer's state, written every 50 steps and at the end");
-  app.add_option("--resume", o.resume, "file that --save wrote: goes on from there");
+  app.add_option("--save", o.save, "folder for states of the run, written in the background and once more at the end");
+  app.add_option("--save-every", o.save_every, "steps from one state to the next")
+      ->check(whole_number<int64_t>(1, "a number of steps, 1 or more"))
+      ->capture_default_str();
+  app.add_option("--keep-last", o.keep_last, "how many states stay; 0 keeps all")
+      ->check(whole_number<int64_t>(0, "a number of states, 0 or more"))
+      ->capture_default_str();
+  app.add_option("--resume", o.resume, "folder that --save wrote, or one of its states: goes on from the newest");
   app.add_option("--out", o.out, "folder for metrics.jsonl and curve.svg, instead of runs/<time>");
   app.add_option("--length", o.length, "characters of the sample")
       ->check(whole_number<int64_t>(0, "a number of characters, 0 or more"))

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "atomic_folder-inl.hpp"
+#include "file.hpp"
 #include "training_snapshot-inl.hpp"
 #include "../autograd/mode.hpp"
 #include "../tensor/warning.hpp"
@@ -37,8 +39,11 @@ void take(TensorMap& tensors) {
 
 }  // namespace
 
-BackgroundSaver::BackgroundSaver(Path folder, SaveStateOptions options)
-    : impl_(new Impl{std::move(folder), {}, options, {}, {}}) {}
+BackgroundSaver::BackgroundSaver(Path folder, SaveStateOptions options, Location where)
+    : impl_(new Impl{std::move(folder), {}, options, {}, {}}) {
+  make_folder(impl_->folder, "save_training_state", where);
+  check_writable(impl_->folder / "state", "save_training_state", where);
+}
 
 BackgroundSaver::~BackgroundSaver() {
   impl_->join();

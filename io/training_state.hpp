@@ -75,7 +75,8 @@ WEFT_API RunState read_run_state(const Path& folder, Location where = {});
 /// it at once. One save runs at a time; the next waits for it.
 class WEFT_API BackgroundSaver {
  public:
-  explicit BackgroundSaver(Path folder, SaveStateOptions options = {});
+  /// Makes the folder. IoError where nothing can be written there.
+  explicit BackgroundSaver(Path folder, SaveStateOptions options = {}, Location where = {});
   /// Waits; what nobody was told of becomes a warning.
   ~BackgroundSaver();
   BackgroundSaver(const BackgroundSaver&) = delete;

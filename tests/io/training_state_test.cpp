@@ -347,7 +347,10 @@ TEST(BackgroundSaver, TheRunMayChangeAtOnce) {
 TEST(BackgroundSaver, FailuresComeOutOfTheNextCall) {
   const TemporaryFolder folder;
   Trained t;
-  io::BackgroundSaver saver(folder / "not/there");
+  EXPECT_THROW(io::BackgroundSaver(folder / "not/there"), IoError);
+  fs::create_directory(folder / "parent");
+  io::BackgroundSaver saver(folder / "parent/run");
+  fs::remove_all(folder / "parent");
   saver.save(t.run(), {.step = 1});
   EXPECT_THROW(saver.save(t.run(), {.step = 2}), IoError);
   saver.save(t.run(), {.step = 3});
@@ -357,7 +360,9 @@ TEST(BackgroundSaver, FailuresComeOutOfTheNextCall) {
   std::string warned;
   const WarningHandler before = set_warning_handler([&](const Warning& w) { warned = w.text; });
   {
-    io::BackgroundSaver last(folder / "not/there");
+    fs::create_directory(folder / "parent");
+    io::BackgroundSaver last(folder / "parent/run");
+    fs::remove_all(folder / "parent");
     last.save(t.run(), {.step = 4});
   }
   set_warning_handler(before);

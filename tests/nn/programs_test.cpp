@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #include <weft/backends/backend.hpp>
-#include <weft/io/checkpoint.hpp>
+#include <weft/io/training_state.hpp>
+#include <weft/nn/layers.hpp>
 
 #include <temporary_folder.hpp>
 
@@ -77,21 +78,22 @@ TEST_F(Train, LossesDependOnTheSeedAndNotOnThreads) {
 }
 
 TEST_F(Train, ResumingContinuesBitForBit) {
-  ASSERT_EQ(train("--steps 8 --out all --save all.st").code, 0);
-  ASSERT_EQ(train("--steps 5 --out first --save half.st").code, 0);
-  ASSERT_EQ(train("--resume half.st --steps 8 --out rest --save both.st").code, 0);
-  const io::TensorMap straight = io::load_file(folder / "all.st"), continued = io::load_file(folder / "both.st");
-  ASSERT_EQ(straight.size(), continued.size());
-  for (const auto& [name, t] : straight)
-    EXPECT_EQ(t.to_vector<double>(), continued.at(name).to_vector<double>()) << name;
-  EXPECT_TRUE(losses(folder / "all").ends_with(losses(folder / "rest")));
+  ASSERT_EQ(train("--steps 8 --out all_metrics --save all").code, 0);
+  ASSERT_EQ(train("--steps 5 --out first --save half").code, 0);
+  ASSERT_EQ(train("--resume half --steps 8 --out rest --save both").code, 0);
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "rng-0.json"}) {
+    const auto read = [&](const char* run) { return read_bytes(folder / run / "step-00000008" / file); };
+    EXPECT_FALSE(read("all").empty());
+    EXPECT_EQ(read("all"), read("both")) << file;
+  }
+  EXPECT_TRUE(losses(folder / "all_metrics").ends_with(losses(folder / "rest")));
 }
 
 TEST_F(Train, SamplesFromAFile) {
-  const Outcome trained = train("--steps 3 --out r --save f.st");
+  const Outcome trained = train("--steps 3 --out r --save f");
   ASSERT_EQ(trained.code, 0);
-  EXPECT_THAT(trained.words, HasSubstr("--resume f.st --steps 0"));
-  const Outcome sampled = train("--resume f.st --steps 0 --data absent");
+  EXPECT_THAT(trained.words, HasSubstr("--resume f --steps 0"));
+  const Outcome sampled = train("--resume f --steps 0 --data absent");
   EXPECT_EQ(sampled.code, 0) << sampled.words;
   EXPECT_TRUE(trained.words.ends_with(sampled.words.substr(sampled.words.find("---- sample"))));
 }
@@ -100,8 +102,8 @@ TEST_F(Train, AnyBytesCanBeLearned) {
   std::string bytes;
   for (int i = 0; i < 4000; ++i) bytes += static_cast<char>(i * i / 7);
   write_bytes(folder / "data", bytes);
-  ASSERT_EQ(train("--steps 2 --data data --out r --save f.st").code, 0);
-  EXPECT_EQ(train("--steps 4 --data data --out s --resume f.st").code, 0);
+  ASSERT_EQ(train("--steps 2 --data data --out r --save f").code, 0);
+  EXPECT_EQ(train("--steps 4 --data data --out s --resume f").code, 0);
 }
 
 class Signalled : public Train, public testing::WithParamInterface<int> {};
@@ -113,7 +115,7 @@ TEST_P(Signalled, EndsAfterTheStepAndSaves) {
     // Only calls that are safe between fork and exec.
     if (chdir(folder.path().c_str()) != 0 || dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO) < 0) _exit(100);
     execl(program.c_str(), "weft-train", "--preset", "tiny", "--length", "5", "--steps", "1000000", "--out", "r",
-          "--save", "f.st", nullptr);
+          "--save", "f", nullptr);
     _exit(101);
   }
   ASSERT_GT(child, 0);
@@ -127,7 +129,7 @@ TEST_P(Signalled, EndsAfterTheStepAndSaves) {
   ASSERT_EQ(kill(child, GetParam()), 0);
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_GT(std::stoi(io::checkpoint_metadata(folder / "f.st").at("step")), 0);
+  EXPECT_GT(io::read_run_state(folder / "f").step, 0);
   EXPECT_TRUE(std::filesystem::exists(folder / "r" / "curve.svg"));
   EXPECT_THAT(losses(folder / "r"), testing::EndsWith("}\n"));
 }
@@ -136,59 +138,60 @@ INSTANTIATE_TEST_SUITE_P(Train, Signalled, testing::Values(SIGINT, SIGTERM, SIGH
                          [](const auto& info) { return std::string("signal") + std::to_string(info.param); });
 
 TEST_F(Train, WhoeverReadsItsWordsMayStop) {
-  run(folder, "weft-train --preset tiny --length 20 --steps 200 --out r --save f.st | head -n 1");
-  EXPECT_GT(std::stoi(io::checkpoint_metadata(folder / "f.st").at("step")), 0);
+  run(folder, "weft-train --preset tiny --length 20 --steps 200 --out r --save f | head -n 1");
+  EXPECT_GT(io::read_run_state(folder / "f").step, 0);
 }
 
 TEST_F(Train, UnderNohupAHangupIsIgnored) {
   // The shell sends the signal as soon as the first metrics are there; the run goes on to its end.
   const std::string script = "(trap '' HUP; exec " + examples +
-                             "weft-train --preset tiny --length 5 --steps 60 --out r --save f.st) & "
+                             "weft-train --preset tiny --length 5 --steps 60 --out r --save f) & "
                              "until [ -s r/metrics.jsonl ]; do sleep 0.02; done; kill -HUP $!; wait $!";
   EXPECT_EQ(std::system(("cd " + folder.path().string() + " && (" + script + ") >words 2>&1").c_str()), 0);
-  EXPECT_EQ(io::checkpoint_metadata(folder / "f.st").at("step"), "60");
+  EXPECT_EQ(io::read_run_state(folder / "f").step, 60);
 }
 
 TEST_F(Train, AFullDiskForMetricsCostsNoWeights) {
   std::filesystem::create_directory(folder / "r");
   std::filesystem::create_symlink("/dev/full", folder / "r" / "metrics.jsonl");
-  const Outcome outcome = train("--steps 3 --out r --save f.st");
+  const Outcome outcome = train("--steps 3 --out r --save f");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.words, HasSubstr("cannot write r/metrics.jsonl\n  No space left on device"));
-  EXPECT_EQ(io::checkpoint_metadata(folder / "f.st").at("step"), "3");
+  EXPECT_EQ(io::read_run_state(folder / "f").step, 3);
   EXPECT_TRUE(std::filesystem::exists(folder / "r" / "curve.svg"));
 }
 
 TEST_F(Train, ASaveThatFailsEndsNoTrainingAndKeepsTheOldFile) {
-  ASSERT_EQ(train("--steps 3 --out first --save f.st").code, 0);
+  ASSERT_EQ(train("--steps 3 --out first --save f").code, 0);
   const int status = std::system(("cd " + folder.path().string() + " && (ulimit -f 20 && exec " + examples +
-                                  "weft-train --length 5 --steps 60 --out r --resume f.st --save f.st) >words 2>&1")
+                                  "weft-train --length 5 --steps 60 --out r --resume f --save f) >words 2>&1")
                                      .c_str());
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 1);
   const std::string words = read_bytes(folder / "words");
-  EXPECT_THAT(words, HasSubstr("step 50 was not saved; f.st is as it was\n"));
+  EXPECT_THAT(words, HasSubstr("step 50 was not saved; f is as it was\n"));
   EXPECT_THAT(words, HasSubstr("File too large"));
   EXPECT_THAT(words, HasSubstr("the training goes on\n"));
-  EXPECT_THAT(words, HasSubstr("step 60 was not saved; f.st is as it was\n"));
-  EXPECT_EQ(io::checkpoint_metadata(folder / "f.st").at("step"), "3");
+  EXPECT_THAT(words, HasSubstr("step 60 was not saved; f is as it was\n"));
+  EXPECT_EQ(io::read_run_state(folder / "f").step, 3);
   EXPECT_THAT(losses(folder / "r"), HasSubstr("\"step\": 60"));
 }
 
 TEST_F(Train, WhatWasTrainedSurvivesAKill) {
-  const std::string script = examples +
-                             "weft-train --preset tiny --length 5 --steps 1000000 --out r --save f.st & "
-                             "until [ -s f.st ]; do kill -0 $! || exit 1; sleep 0.02; done; kill -KILL $!; wait $!";
+  const std::string script =
+      examples +
+      "weft-train --preset tiny --length 5 --steps 1000000 --out r --save f & "
+      "until [ -s f/step-00000050/COMPLETE ]; do kill -0 $! || exit 1; sleep 0.02; done; kill -KILL $!; wait $!";
   EXPECT_NE(std::system(("cd " + folder.path().string() + " && (" + script + ") >words 2>&1").c_str()), 0);
-  const int step = std::stoi(io::checkpoint_metadata(folder / "f.st").at("step"));
+  const int64_t step = io::read_run_state(folder / "f").step;
   EXPECT_GT(step, 0);
   EXPECT_EQ(step % 50, 0);
-  EXPECT_EQ(train("--resume f.st --out s --steps " + std::to_string(step + 2)).code, 0);
+  EXPECT_EQ(train("--resume f --out s --steps " + std::to_string(step + 2)).code, 0);
 }
 
-TEST_F(Train, AFileThatCannotBeSavedIsKnownBeforeTheTraining) {
-  std::filesystem::create_directory(folder / "taken");
-  for (const auto& [name, cause] : {std::pair("no/f.st", "No such file or directory"), {"taken", "it is a folder"}}) {
+TEST_F(Train, AFolderThatCannotBeWrittenIsKnownBeforeTheTraining) {
+  write_bytes(folder / "taken", "");
+  for (const auto& [name, cause] : {std::pair("no/f", "No such file or directory"), {"taken", "it is no folder"}}) {
     const Outcome outcome = train(std::string("--steps 1000000 --out r --save ") + name);
     EXPECT_EQ(outcome.code, 1);
     EXPECT_THAT(outcome.words, HasSubstr(cause));
@@ -197,33 +200,34 @@ TEST_F(Train, AFileThatCannotBeSavedIsKnownBeforeTheTraining) {
 }
 
 TEST_F(Train, ResumingTellsWhatItIgnores) {
-  ASSERT_EQ(train("--steps 2 --seed 4 --out r --save f.st").code, 0);
+  ASSERT_EQ(train("--steps 2 --seed 4 --out r --save f").code, 0);
   const auto resume = [&](const std::string& more) {
-    return run(folder, "weft-train --resume f.st --length 5 --out s " + more).words;
+    return run(folder, "weft-train --resume f --length 5 --out s " + more).words;
   };
   EXPECT_THAT(resume("--steps 3 --preset base --seed 9"),
-              testing::AllOf(HasSubstr("--preset is ignored: f.st is of preset tiny"),
-                             HasSubstr("--seed is ignored: f.st has seed 4"), HasSubstr("step     3/3")));
+              testing::AllOf(HasSubstr("--preset is ignored: f is of preset tiny"),
+                             HasSubstr("--seed is ignored: f has seed 4"), HasSubstr("step     3/3")));
   EXPECT_THAT(resume("--steps 3 --preset tiny --seed 4"), Not(HasSubstr("ignored")));
-  EXPECT_THAT(resume("--steps 1 --save g.st --data absent"),
-              testing::AllOf(HasSubstr("--steps is ignored: f.st has done 2 of them"), HasSubstr("--save is ignored"),
+  EXPECT_THAT(resume("--steps 1 --save g --data absent"),
+              testing::AllOf(HasSubstr("--steps is ignored: f has done 2 of them"), HasSubstr("--save is ignored"),
                              HasSubstr("--out is ignored"), HasSubstr("--data is ignored")));
 }
 
 TEST_F(Train, BadInputIsOneClearError) {
   write_bytes(folder / "empty", "");
   write_bytes(folder / "tiny", "abc");
-  write_bytes(folder / "wrong.st", "abc");
-  io::save_file({}, folder / "other.st");
+  std::filesystem::create_directory(folder / "nothing");
+  nn::Linear layer(2, 2);
+  io::save_training_state(folder / "other", {layer}, {});
   const std::pair<const char*, const char*> bad[] = {
       {"--data absent", "[read_text] cannot open absent"},
       {"--data empty", "0 tokens are too few"},
       {"--data tiny", "tokens are too few"},
       {"--device abacus", "abacus"},
       {"--device hpu:99", "hpu:99"},
-      {"--resume absent", "[load_file] cannot open absent"},
-      {"--resume wrong.st", "not a valid safetensors file"},
-      {"--resume other.st", "other.st was not written by this version's --save"},
+      {"--resume absent", "absent holds no complete state"},
+      {"--resume nothing", "nothing holds no complete state"},
+      {"--resume other", "other was not written by this version's --save"},
       {"--out empty --steps 1", "cannot make the folder empty"},
   };
   for (const auto& [arguments, words] : bad) {
