@@ -48,6 +48,10 @@ struct type_caster<weft::Device> {
 
 }  // namespace nanobind::detail
 
+namespace weft::nn {
+class Module;
+}
+
 namespace weft::python {
 
 namespace nb = nanobind;
@@ -60,6 +64,10 @@ void bind_init(nb::module_& module);
 void bind_io(nb::module_& module);
 void bind_modules(nb::module_& module);
 void bind_recorder(nb::module_& module);
+void bind_training_states(nb::module_& module);
+
+/// The C++ module under a weft.nn.Module's `_state`.
+nn::Module& module_of(nb::handle state);
 
 /// What a hook returned: nothing for None, else one tensor or several, undefined for a None among them. TypeError.
 std::optional<std::vector<Tensor>> tensors_from(PyObject* returned);

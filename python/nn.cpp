@@ -356,6 +356,8 @@ void set_classes(nb::type_object parameter, nb::type_object buffer, nb::type_obj
 
 }  // namespace
 
+nn::Module& module_of(nb::handle state) { return nb::cast<ModuleObject&>(state).module; }
+
 void bind_modules(nb::module_& m) {
   bind_layers(m);
   m.def("_set_module_classes", set_classes);

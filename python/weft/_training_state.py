@@ -1,0 +1,73 @@
+"""Runs that can go on from where they stood: a folder for each saved state, complete or not there."""
+
+import json as _json
+import os as _os
+from dataclasses import dataclass as _dataclass
+from dataclasses import field as _field
+
+from weft import _core
+
+
+@_dataclass
+class RunState:
+    """Where a run stands. `documents` are values that JSON can hold, by name: "config", "scheduler", …"""
+
+    step: int = 0
+    epoch: int = 0
+    samples: int = 0
+    best_metric: float | None = None
+    accumulated: int = 0
+    documents: dict = _field(default_factory=dict)
+
+    def _numbers(self):
+        documents = {name: _json.dumps(value, allow_nan=False) for name, value in self.documents.items()}
+        return self.step, self.epoch, self.samples, self.best_metric, self.accumulated, documents
+
+
+def _run(module, optimizer, generators):
+    return module._state, None if optimizer is None else optimizer._core, dict(generators or {})
+
+
+def _state(numbers):
+    *numbers, documents = numbers
+    return RunState(*numbers, {name: _json.loads(text) for name, text in documents.items()})
+
+
+def save_training_state(folder, module, optimizer=None, state=None, *, generators=None, keep_last=0):
+    """Writes a state of the run and returns its folder, FOLDER/step-00001000; keeps the last ones, 0 for all.
+
+    A run that loads it goes on bit for bit: weights, the optimizer's state, the random generators, the numbers and
+    documents of `state`, and with `accumulated` above 0 the gradients. Where it fails, the states that were there stay.
+    """
+    numbers = (state or RunState())._numbers()
+    return _core._save_training_state(_os.fspath(folder), *_run(module, optimizer, generators), *numbers, keep_last)
+
+
+def load_training_state(folder, module, optimizer=None, *, generators=None, weights_only=False):
+    """Loads the newest complete state of a folder, or the state whose own folder is given; returns its RunState."""
+    return _state(_core._load_training_state(_os.fspath(folder), *_run(module, optimizer, generators), weights_only))
+
+
+def read_run_state(folder):
+    """The RunState alone, for example to build the module from its "config"."""
+    return _state(_core._read_run_state(_os.fspath(folder)))
+
+
+def training_states(folder):
+    """The folders of the complete states, by step."""
+    return _core._training_states(_os.fspath(folder))
+
+
+class BackgroundSaver:
+    """Saves in the background: `save` returns once everything is copied, and the training may change it at once."""
+
+    def __init__(self, folder, *, keep_last=0):
+        self._saver = _core._BackgroundSaver(_os.fspath(folder), keep_last)
+
+    def save(self, module, optimizer=None, state=None, *, generators=None):
+        """Raises what the save before this one failed with."""
+        self._saver.save(*_run(module, optimizer, generators), *(state or RunState())._numbers())
+
+    def wait(self):
+        """Waits for the save that runs, and raises what it failed with; the last state's folder."""
+        return self._saver.wait()
