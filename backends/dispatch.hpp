@@ -222,6 +222,13 @@ struct KernelTable {
   /// where a bag has none.
   void (*bag_max)(const View& out, const View& place, const View& weight, const View& indices, const View& begins,
                   int64_t padding);
+  /// out [N, C, count] = the images x [N, C, sizes ...], of two or three spatial dimensions, interpolated linearly at
+  /// places [dimensions, N, count], in elements; what lies outside is 0. Contiguous, f32 or f64, images of fewer than
+  /// 2^31 elements.
+  void (*sample_linear)(const View& out, const View& x, const View& places);
+  /// dx and dplaces may have no data.
+  void (*sample_linear_gradient)(const View& dx, const View& dplaces, const View& g, const View& x,
+                                 const View& places);
   /// counts[x[i]] += 1 for x 1-d, i32 or i64, with no number out of range; counts is contiguous i64. May be null.
   void (*bincount)(const View& counts, const View& x);
 
@@ -267,7 +274,7 @@ struct KernelTable {
   X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
   X(nonzero, 1, devices) X(masked_select, 1, devices) X(masked_scatter, 1, devices) X(sort, 2, devices) \
   X(searchsorted, 1, devices) X(bag_sum, 2, cpu_only) X(bag_max, 2, cpu_only) \
-  X(bincount, 1, cpu_only) \
+  X(sample_linear, 1, cpu_only) X(sample_linear_gradient, 2, cpu_only) X(bincount, 1, cpu_only) \
   X(arange, 1, devices) X(random, 1, devices) \
   X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) \
   X(pool, 2, cpu_only) X(pool_gradient, 1, cpu_only) \

@@ -51,7 +51,7 @@ double scaled_bessel(double x) {
 
 Tensor logspace(double first, double last, int64_t count, double base, TensorOptions options, Location where) {
   const CallScope call("logspace", where);
-  const double steps = static_cast<double>(count - 1);
+  const double steps = static_cast<double>(count) - 1;
   return from_formula(count, options, [&](int64_t i) {
     const double share = count > 1 ? static_cast<double>(i) / steps : 0;
     return std::pow(base, i + 1 == count && count > 1 ? last : first + (last - first) * share);
@@ -64,7 +64,7 @@ Tensor geomspace(double first, double last, int64_t count, TensorOptions options
   if (!fits || (first < 0) != (last < 0)) {
     raise<ValueError>({.problem = fmt::format("no constant factor leads from {} to {}", first, last)});
   }
-  const double steps = static_cast<double>(count - 1);
+  const double steps = static_cast<double>(count) - 1;
   return from_formula(count, options, [&](int64_t i) {
     if (i == 0) return first;
     if (i + 1 == count) return last;

@@ -1,4 +1,7 @@
 // Images at the places of a grid, and grids of affine maps.
+#include <limits>
+
+#include "../../autograd/engine.hpp"
 #include "../create.hpp"
 #include "../detail/bags.hpp"
 #include "../detail/records.hpp"
@@ -131,6 +134,51 @@ Along linear_along(const Sampler& sampler, int i, const Tensor& place) {
   return sampler.along(i, {low, low + 1}, {1 - rest, rest});
 }
 
+Tensor by_corners(const Tensor& x, const Tensor& places) {
+  const Sampler sampler{x, {}};
+  std::vector<Along> around;
+  for (int i = 0; i < sampler.rank(); ++i) around.push_back(linear_along(sampler, i, places.select(0, i)));
+  return sampler.sums(around);
+}
+
+// Many channels are faster as rows of pixels.
+bool is_sampled_by_plane(const Tensor& x) {
+  constexpr int64_t most_channels = 15;
+  int64_t size = 1;
+  for (int i = 2; i < x.dim(); ++i) size *= x.size(i);
+  return kernels(x.raw_view()).sample_linear != nullptr && x.size(1) <= most_channels &&
+         size <= std::numeric_limits<int32_t>::max();
+}
+
+struct LinearBackward {
+  Saved x, places;
+
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    const Tensor g = incoming[0].contiguous(), &image = x.get(self), &at = places.get(self);
+    if (should_record(g, image, at)) {
+      const Tensor y = by_corners(image, at);
+      const std::vector<Tensor> found = grad({y}, {image, at}, {g}, {.create_graph = true, .allow_unused = true});
+      for (int i = 0; i < 2; ++i) outgoing[i] = found[static_cast<size_t>(i)];
+      return;
+    }
+    for (int i = 0; i < 2; ++i) {
+      if (self.wants(i)) outgoing[i] = make_like(i == 0 ? image : at);
+    }
+    const auto view = [](const Tensor& t) { return t.defined() ? t.raw_view() : View(); };
+    WEFT_KERNEL(sample_linear_gradient, image)
+    (view(outgoing[0]), view(outgoing[1]), g.raw_view(), image.raw_view(), at.raw_view());
+  }
+};
+
+// [N, C, places] at places [dimensions, N, places]; both in the compute type.
+Tensor linear_samples(const Tensor& operand, const Tensor& at) {
+  const Tensor x = operand.contiguous(), places = at.contiguous();
+  const Tensor out = make(Dims{x.size(0), x.size(1), places.size(2)}, x.dtype(), x.device());
+  WEFT_KERNEL(sample_linear, x)(out.raw_view(), x.raw_view(), places.raw_view());
+  if (should_record(x, places)) record(out, LinearBackward{Saved(x), Saved(places)}, x, places);
+  return out;
+}
+
 // The cubic of Keys (1981) with -0.75: weights of the four elements around a place, from the rest of it.
 std::vector<Tensor> cubic_weights(const Tensor& rest) {
   constexpr double a = -0.75;
@@ -156,14 +204,21 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions option
   const Dims counts{x.size(0), out_sizes.product()}, shape = joined(leading(x, rank), out_sizes);
   const Sampler sampler{x, options};
   const Tensor wide = to_compute_type(grid);
-  const auto along = options.mode == GridMode::nearest   ? nearest_along
-                     : options.mode == GridMode::bicubic ? cubic_along
-                                                         : linear_along;
-  std::vector<Along> around;
+  std::vector<Tensor> places;  // the grid names the last dimension first
   for (int i = 0; i < rank; ++i) {
-    const Tensor place = wide.select(-1, rank - 1 - i).reshape(counts);  // the grid names the last dimension first
-    around.push_back(along(sampler, i, to_elements(place, x.size(2 + i), options.align_corners)));
+    places.push_back(to_elements(wide.select(-1, rank - 1 - i).reshape(counts), x.size(2 + i), options.align_corners));
   }
+  const bool is_linear = options.mode != GridMode::nearest && options.mode != GridMode::bicubic;
+  if (is_linear && is_sampled_by_plane(x)) {
+    for (int i = 0; i < rank; ++i) {
+      Tensor& place = places[static_cast<size_t>(i)];
+      place = sampler.bounded(place, x.size(2 + i));
+    }
+    return linear_samples(to_compute_type(x), stack(places)).to(x.dtype()).reshape(shape);
+  }
+  const auto along = is_linear ? linear_along : options.mode == GridMode::nearest ? nearest_along : cubic_along;
+  std::vector<Along> around;
+  for (int i = 0; i < rank; ++i) around.push_back(along(sampler, i, places[static_cast<size_t>(i)]));
   return sampler.sums(around).reshape(shape).to(x.dtype()).contiguous();
 }
 

@@ -22,8 +22,8 @@ int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Splits n into equal blocks of at most `most`, multiples of 16 but for the last.
 int64_t block_of(int64_t n, int64_t most) { return std::min(n, (divided_up(n, divided_up(n, most)) + 15) / 16 * 16); }
 
-/// A run of results along the last dimension, under one tap: `at` is its place in the block, `under` that of the input
-/// under output 0 of the line, in a channel. The outputs [begin, end) of [first, last) lie on data.
+/// A run of results along the last dimension, under one tap: `at` is its place in the block. The outputs [begin, end)
+/// of [first, last) lie on data, the first of them on the element `under` of a channel.
 struct Run {
   int64_t tap, at, under, first, begin, end, last;
 };
@@ -42,8 +42,9 @@ void for_runs(const ConvolutionShape& s, int64_t from, int64_t to, F&& f) {
           const int64_t i0 = s.under(0, o0, k0), i1 = s.under(1, o1, k1);
           const bool there = i0 >= 0 && i0 < s.in[0] && i1 >= 0 && i1 < s.in[1];
           const int64_t begin = there ? std::clamp(inside.begin, first, last) : last;
-          f(Run{tap, position - from, (i0 * s.in[1] + i1) * s.in[2] + s.under(2, 0, k2), first, begin,
-                there ? std::clamp(inside.end, begin, last) : last, last});
+          const int64_t end = there ? std::clamp(inside.end, begin, last) : last;
+          const int64_t under = begin < end ? (i0 * s.in[1] + i1) * s.in[2] + s.under(2, begin, k2) : 0;
+          f(Run{tap, position - from, under, first, begin, end, last});
           position += last - first;
           if (++o1 == s.out[1]) o1 = 0, ++o0;
         }
@@ -64,11 +65,10 @@ void gather_columns(const ConvolutionShape& s, const T* x, int64_t channels, int
     for (int64_t c = 0; c < channels; ++c, out += apart, in += size) {
       for (int64_t o = run.first; o < run.begin; ++o) out[o] = T(0);
       T* const to_run = out + run.begin;
-      const T* const from_run = in + run.begin * stride;
       if (stride == 1) {
-        for (int64_t i = 0; i < count; ++i) to_run[i] = from_run[i];
+        for (int64_t i = 0; i < count; ++i) to_run[i] = in[i];
       } else {
-        for (int64_t i = 0; i < count; ++i) to_run[i] = from_run[i * stride];
+        for (int64_t i = 0; i < count; ++i) to_run[i] = in[i * stride];
       }
       for (int64_t o = run.end; o < run.last; ++o) out[o] = T(0);
     }
@@ -82,7 +82,7 @@ void scatter_columns(const ConvolutionShape& s, const T* columns, int64_t row, i
   const int64_t size = s.in_size(), stride = s.steps.stride[2], apart = s.taps() * row;
   for_runs(s, from, to, [&](const Run& run) {
     const T* in = columns + run.tap * row + run.at - run.first + run.begin;
-    T* out = dx + run.under + run.begin * stride;
+    T* out = dx + run.under;
     const int64_t count = run.end - run.begin;
     for (int64_t c = 0; c < channels; ++c, in += apart, out += size) {
       if (stride == 1) {

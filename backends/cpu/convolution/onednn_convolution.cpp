@@ -299,15 +299,28 @@ bool by_weight_of_images(const ConvolutionShape& s, float* dw, const float* x, c
   return true;
 }
 
-}  // namespace
-
-bool onednn_convolution(Convolution product, const ConvolutionShape& s, float* out, const float* a, const float* b,
-                        const float* bias) {
-  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+/// oneDNN's kernels count in 32 bits, and do not say so.
+bool fits_32_bits(const ConvolutionShape& s) {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max(), most_steps = 1 << 20;
+  for (int d = 0; d < 3; ++d) {
+    for (const int64_t n :
+         {s.in[d], s.out[d], s.kernel[d], s.steps.stride[d], s.steps.padding[d], s.steps.dilation[d]}) {
+      if (n > most_steps) return false;
+    }
+    if (s.reach(d) > most_steps) return false;
+  }
   for (const int64_t size :
        {s.groups * s.channels * s.in_size(), s.groups * s.outputs * s.out_size(), s.groups * s.outputs * s.depth()}) {
     if (size > most) return false;
   }
+  return true;
+}
+
+}  // namespace
+
+bool onednn_convolution(Convolution product, const ConvolutionShape& s, float* out, const float* a, const float* b,
+                        const float* bias) {
+  if (!fits_32_bits(s)) return false;
   if (is_depthwise(s)) {
     if (s.outputs != 1) return false;
     if (product == by_weight) return by_weight_of_images(s, out, a, b);

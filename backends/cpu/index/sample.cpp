@@ -1,0 +1,192 @@
+// Images read between their elements: each place takes from the corners of the cell around it.
+#include "../simd/simd_targets.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/index/sample.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "../kernels.hpp"
+#include "../lines.hpp"
+#include "../simd/lanes-inl.hpp"
+#include "../thread_pool.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t block = 512;
+constexpr int most_corners = 8;
+
+/// The corners around up to `block` places: index -1 is outside.
+template <class T>
+struct Corners {
+  using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  alignas(64) Index index[most_corners][block];
+  alignas(64) T weight[most_corners][block];
+  /// How each weight changes with the place along each dimension.
+  alignas(64) T slope[3][most_corners][block];
+};
+
+struct Image {
+  int rank;
+  int64_t images, channels, places, size = 1, sizes[3];
+
+  Image(const View& x, const View& at) : rank(static_cast<int>(at.layout.sizes[0])) {
+    images = x.layout.sizes[0];
+    channels = x.layout.sizes[1];
+    places = at.layout.sizes[2];
+    for (int d = 0; d < rank; ++d) size *= sizes[d] = x.layout.sizes[2 + d];
+  }
+  int corners() const { return 1 << rank; }
+};
+
+template <bool with_slopes, class T>
+void find_corners(const Image& s, const T* at, int64_t image, int64_t first, int64_t count, Corners<T>& c) {
+  using Index = typename Corners<T>::Index;
+  for (int64_t p = 0; p < count; ++p) {
+    Index low[3];
+    T rest[3];
+    bool in_low[3], in_high[3];
+    for (int d = 0; d < s.rank; ++d) {
+      const T place = at[(d * s.images + image) * s.places + first + p];
+      const bool near = place > T(-1) && place < static_cast<T>(s.sizes[d]);
+      const T floor = near ? std::floor(place) : T(-2);
+      low[d] = static_cast<Index>(floor);
+      rest[d] = near ? place - floor : T(0);
+      in_low[d] = low[d] >= 0 && low[d] < s.sizes[d];
+      in_high[d] = low[d] >= -1 && low[d] + 1 < s.sizes[d];
+    }
+    for (int k = 0; k < s.corners(); ++k) {
+      Index index = 0;
+      T weight = 1;
+      bool inside = true;
+      for (int d = 0; d < s.rank; ++d) {
+        const bool high = (k >> d & 1) != 0;
+        index = index * static_cast<Index>(s.sizes[d]) + low[d] + high;
+        weight *= high ? rest[d] : T(1) - rest[d];
+        inside = inside && (high ? in_high[d] : in_low[d]);
+      }
+      c.index[k][p] = inside ? index : Index(-1);
+      c.weight[k][p] = weight;
+      for (int d = 0; with_slopes && d < s.rank; ++d) {
+        T slope = (k >> d & 1) != 0 ? T(1) : T(-1);
+        for (int e = 0; e < s.rank; ++e) {
+          if (e != d) slope *= (k >> e & 1) != 0 ? rest[e] : T(1) - rest[e];
+        }
+        c.slope[d][k][p] = slope;
+      }
+    }
+  }
+}
+
+template <class T>
+void sample(const View& out, const View& x, const View& at) {
+  const Image s(x, at);
+  const int64_t blocks = (s.places + block - 1) / block;
+  parallel_for(s.images * blocks, 1, [&](int64_t from, int64_t to) HWY_ATTR {
+    const Scratch memory(sizeof(Corners<T>));
+    auto& c = *memory.as<Corners<T>>();
+    using D = hn::ScalableTag<T>;
+    const D d;
+    const hn::RebindToSigned<D> di;
+    const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t task = from; task < to; ++task) {
+      const int64_t image = task / blocks, first = task % blocks * block, count = std::min(block, s.places - first);
+      find_corners<false>(s, static_cast<const T*>(at.data), image, first, count, c);
+      for (int k = 0; k < s.corners(); ++k) {  // so that whole registers may be read
+        for (int64_t p = count; p < std::min(block, count + width); ++p) c.index[k][p] = -1, c.weight[k][p] = 0;
+      }
+      for (int64_t channel = 0; channel < s.channels; ++channel) {
+        const T* const plane = static_cast<const T*>(x.data) + (image * s.channels + channel) * s.size;
+        T* const line = static_cast<T*>(out.data) + (image * s.channels + channel) * s.places + first;
+        for (int64_t p = 0; p < count; p += width) {
+          auto sum = hn::Zero(d);
+          for (int k = 0; k < s.corners(); ++k) {
+            const auto index = hn::Load(di, c.index[k] + p);
+            const auto inside = hn::RebindMask(d, hn::Gt(index, hn::Set(di, -1)));
+            const auto found = hn::GatherIndex(d, plane, hn::Max(index, hn::Zero(di)));
+            sum = hn::Add(sum, hn::IfThenElseZero(inside, hn::Mul(found, hn::Load(d, c.weight[k] + p))));
+          }
+          if (p + width <= count) {
+            hn::StoreU(sum, d, line + p);
+          } else {
+            alignas(64) T rest[64 / sizeof(T)];
+            hn::Store(sum, d, rest);
+            std::copy_n(rest, count - p, line + p);
+          }
+        }
+      }
+    }
+  });
+}
+
+/// An image's channels are added in order, whoever computes them.
+template <class T>
+void sample_gradient(const View& dx, const View& dat, const View& g, const View& x, const View& at) {
+  const Image s(x, at);
+  parallel_for(s.images, 1, [&](int64_t from, int64_t to) {
+    const Scratch memory(sizeof(Corners<T>));
+    auto& c = *memory.as<Corners<T>>();
+    for (int64_t image = from; image < to; ++image) {
+      T* const to_image = static_cast<T*>(dx.data) + image * s.channels * s.size;
+      if (dx.data != nullptr) std::fill_n(to_image, s.channels * s.size, T(0));
+      for (int64_t first = 0; first < s.places; first += block) {
+        const int64_t count = std::min(block, s.places - first);
+        find_corners<true>(s, static_cast<const T*>(at.data), image, first, count, c);
+        for (int d = 0; d < s.rank && dat.data != nullptr; ++d) {
+          std::fill_n(static_cast<T*>(dat.data) + (d * s.images + image) * s.places + first, count, T(0));
+        }
+        for (int64_t channel = 0; channel < s.channels; ++channel) {
+          const int64_t plane = image * s.channels + channel;
+          const T* const incoming = static_cast<const T*>(g.data) + plane * s.places + first;
+          const T* const values = static_cast<const T*>(x.data) + plane * s.size;
+          for (int k = 0; k < s.corners(); ++k) {
+            for (int64_t p = 0; p < count; ++p) {
+              const int64_t index = c.index[k][p];
+              if (index < 0) continue;
+              if (dx.data != nullptr) to_image[channel * s.size + index] += incoming[p] * c.weight[k][p];
+              for (int d = 0; d < s.rank && dat.data != nullptr; ++d) {
+                static_cast<T*>(dat.data)[(d * s.images + image) * s.places + first + p] +=
+                    incoming[p] * values[index] * c.slope[d][k][p];
+              }
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+void sample_any(const View& out, const View& x, const View& at) {
+  if (x.layout.dtype == DType::f32) sample<float>(out, x, at);
+  else sample<double>(out, x, at);
+}
+void sample_gradient_any(const View& dx, const View& dat, const View& g, const View& x, const View& at) {
+  if (x.layout.dtype == DType::f32) sample_gradient<float>(dx, dat, g, x, at);
+  else sample_gradient<double>(dx, dat, g, x, at);
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(sample_any);
+HWY_EXPORT(sample_gradient_any);
+
+void sample_linear(const View& out, const View& x, const View& places) {
+  if (x.layout.dtype != DType::f32 && x.layout.dtype != DType::f64) unsupported("sample_linear", x);
+  HWY_DYNAMIC_DISPATCH(sample_any)(out, x, places);
+}
+void sample_linear_gradient(const View& dx, const View& dplaces, const View& g, const View& x, const View& places) {
+  if (x.layout.dtype != DType::f32 && x.layout.dtype != DType::f64) unsupported("sample_linear_gradient", x);
+  HWY_DYNAMIC_DISPATCH(sample_gradient_any)(dx, dplaces, g, x, places);
+}
+
+}  // namespace weft::cpu
+#endif
