@@ -240,7 +240,8 @@ View region_view(const View& whole, const Region& region) {
     const int d = region.source[a];
     to.sizes[a] = region.sizes[a];
     to.strides[a] = d < 0 ? next : from.strides[d] * region.step[d];
-    next = to.sizes[a] * to.strides[a];
+    // Where nothing can lie, as in a tensor without elements, any step does.
+    if (WEFT_UNLIKELY(__builtin_mul_overflow(to.sizes[a], to.strides[a], &next))) next = itemsize(from.dtype);
   }
   finish_layout(to);
   int64_t offset = 0;
