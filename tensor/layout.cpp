@@ -145,7 +145,8 @@ std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> 
     int64_t step = itemsize(layout.dtype);
     for (int i = rank - 1; i >= 0; --i) {
       strides[i] = step;
-      step *= std::max<int64_t>(sizes[i], 1);
+      // Only a shape without elements can be that large, and then any step does.
+      if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step)) step = itemsize(layout.dtype);
     }
     return strides;
   }
