@@ -25,6 +25,7 @@
 #include "io/idx.hpp"
 #include "io/npy.hpp"
 #include "io/path.hpp"
+#include "io/pt.hpp"
 #include "io/run_log.hpp"
 #include "io/safetensors.hpp"
 #include "io/text.hpp"

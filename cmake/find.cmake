@@ -19,6 +19,16 @@ function(weft_find_onednn)
   endif()
 endfunction()
 
+# libzip's own configuration asks for the programs that come with it.
+function(weft_find_zip)
+  find_path(WEFT_ZIP_INCLUDE zip.h)
+  find_library(WEFT_ZIP_LIBRARY zip)
+  mark_as_advanced(WEFT_ZIP_INCLUDE WEFT_ZIP_LIBRARY)
+  if(WEFT_ZIP_INCLUDE AND WEFT_ZIP_LIBRARY)
+    weft_import(zip "${WEFT_ZIP_LIBRARY}" "${WEFT_ZIP_INCLUDE}")
+  endif()
+endfunction()
+
 # The runtime is installed beside the library, so that who links it needs no toolkit.
 function(weft_import_cuda_runtime library)
   if(NOT TARGET weft::cudart_static)

@@ -166,6 +166,16 @@ void AtomicFile::write(const void* data, size_t bytes) {
   if (error != 0) fail("write", error);
 }
 
+void AtomicFile::write_over(size_t from, const void* data, size_t bytes) {
+  flush();
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t written =
+        ::pwrite(file_, static_cast<const char*>(data) + done, bytes - done, static_cast<off_t>(from + done));
+    if (written < 0 && errno != EINTR) fail("write", errno);
+    if (written > 0) done += static_cast<size_t>(written);
+  }
+}
+
 void AtomicFile::commit() {
   const std::string folder_name = folder_of(target_);
   flush();

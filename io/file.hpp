@@ -51,6 +51,8 @@ class WEFT_API AtomicFile {
 
   /// After a failure nothing more can be written, and the old file stays.
   void write(const void* data, size_t bytes);
+  /// Writes over bytes that are written already.
+  void write_over(size_t from, const void* data, size_t bytes);
   void commit();
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace weft::io {
@@ -29,6 +30,26 @@ void for_each_character(std::string_view text, F&& f) {
     f(text.substr(0, length));
     text.remove_prefix(length);
   }
+}
+
+inline bool is_utf8(std::string_view text) {
+  bool good = true;
+  for_each_character(text,
+                     [&](std::string_view c) { good &= c.size() > 1 || static_cast<unsigned char>(c[0]) < 0x80; });
+  return good;
+}
+
+/// A name from a file, in quotes, for one line of an error: what cannot be printed is escaped, what is long is cut.
+inline std::string quoted(std::string_view text) {
+  constexpr size_t most = 80;
+  constexpr const char* digits = "0123456789abcdef";
+  std::string out = "\"";
+  for_each_character(text.substr(0, most), [&](std::string_view c) {
+    const auto first = static_cast<unsigned char>(c[0]);
+    if (c.size() > 1 || (first >= 0x20 && first < 0x7F)) out += c;
+    else out.append("\\x").append(1, digits[first >> 4]).append(1, digits[first & 15]);
+  });
+  return out + (text.size() > most ? "…\"" : "\"");
 }
 
 }  // namespace weft::io
