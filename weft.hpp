@@ -24,6 +24,7 @@
 #include "io/gradient_log.hpp"
 #include "io/idx.hpp"
 #include "io/npy.hpp"
+#include "io/npz.hpp"
 #include "io/path.hpp"
 #include "io/pt.hpp"
 #include "io/run_log.hpp"

@@ -1,202 +1,19 @@
 #include "npy.hpp"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstring>
-#include <optional>
-#include <string_view>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "../autograd/mode.hpp"
-#include "byte_order-inl.hpp"
-#include "file.hpp"
-#include "../ops/detail/common.hpp"
 #include "../ops/create.hpp"
+#include "file.hpp"
+#include "npy_format-inl.hpp"
 
 namespace weft::io {
 
-namespace {
-
-constexpr std::string_view magic = "\x93NUMPY";
-
-struct TypeCode {
-  std::string_view code;
-  DType dtype;
-};
-constexpr std::array<TypeCode, 12> type_codes = {{{"b1", DType::boolean},
-                                                  {"u1", DType::u8},
-                                                  {"i1", DType::i8},
-                                                  {"u2", DType::u16},
-                                                  {"i2", DType::i16},
-                                                  {"u4", DType::u32},
-                                                  {"i4", DType::i32},
-                                                  {"u8", DType::u64},
-                                                  {"i8", DType::i64},
-                                                  {"f2", DType::f16},
-                                                  {"f4", DType::f32},
-                                                  {"f8", DType::f64}}};
-
-struct Header {
-  DType dtype;
-  bool swapped = false, fortran_order = false;
-  Dims shape;
-  /// Where the elements start in the file.
-  size_t start = 0;
-};
-
-// A reader of the header: the Python literal {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }.
-class HeaderText {
- public:
-  HeaderText(std::string_view text, Location where) : rest_(text), where_(where) {}
-
-  bool accept(char c) {
-    skip_spaces();
-    if (rest_.empty() || rest_.front() != c) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-  void expect(char c) {
-    if (!accept(c)) fail(fmt::format("the header lacks \"{}\" before \"{}\"", c, rest_.substr(0, 20)));
-  }
-  std::string_view string() {
-    const char quote = accept('"') ? '"' : '\'';
-    if (quote == '\'') expect('\'');
-    return take(rest_.find(quote), 1);
-  }
-  std::string_view word() { return skip_spaces(), take(std::min(rest_.find_first_of(" ,)}"), rest_.size()), 0); }
-  int64_t integer() {
-    const std::string_view digits = word();
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
-      fail(fmt::format("\"{}\" is no size", digits));
-    }
-    return value;
-  }
-  bool at_end() { return skip_spaces(), rest_.empty(); }
-  [[noreturn]] void fail(std::string problem) const {
-    raise<FormatError>({.op = "load_npy", .problem = "not a valid .npy file: " + std::move(problem)}, where_);
-  }
-
- private:
-  void skip_spaces() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n\t"), rest_.size())); }
-  std::string_view take(size_t count, size_t behind) {
-    if (count > rest_.size()) fail("a string in the header does not end");
-    const std::string_view taken = rest_.substr(0, count);
-    rest_.remove_prefix(count + behind);
-    return taken;
-  }
-
-  std::string_view rest_;
-  Location where_;
-};
-
-void parse_descr(std::string_view descr, Header& header, Location where) {
-  const char order = descr.empty() ? '\0' : descr.front();
-  const auto type = std::ranges::find(type_codes, descr.substr(std::min<size_t>(1, descr.size())), &TypeCode::code);
-  if (type == type_codes.end() || std::string_view("<>|=").find(order) == std::string_view::npos) {
-    raise<DTypeError>({.op = "load_npy", .problem = fmt::format("arrays of \"{}\" have no counterpart in Weft", descr)},
-                      where);
-  }
-  header.dtype = type->dtype;
-  header.swapped = order == '>';
-}
-
-Dims parse_shape(HeaderText& text, Location where) {
-  std::vector<int64_t> sizes;
-  text.expect('(');
-  while (!text.accept(')')) {
-    sizes.push_back(text.integer());
-    if (!text.accept(',')) {
-      text.expect(')');
-      break;
-    }
-  }
-  if (sizes.size() > static_cast<size_t>(max_rank)) {
-    raise<ShapeError>(
-        {.op = "load_npy", .problem = fmt::format("{} dimensions; at most {} are held", sizes.size(), max_rank)},
-        where);
-  }
-  return sizes;
-}
-
-void parse_dictionary(std::string_view source, Header& header, Location where) {
-  HeaderText text(source, where);
-  std::array<int, 3> seen{};
-  text.expect('{');
-  while (!text.accept('}')) {
-    const std::string_view key = text.string();
-    text.expect(':');
-    if (key == "descr" && seen[0]++ == 0) {
-      if (text.accept('[')) parse_descr("a structure", header, where);
-      parse_descr(text.string(), header, where);
-    } else if (key == "fortran_order" && seen[1]++ == 0) {
-      const std::string_view value = text.word();
-      if (value != "True" && value != "False") text.fail("fortran_order is neither True nor False");
-      header.fortran_order = value == "True";
-    } else if (key == "shape" && seen[2]++ == 0) {
-      header.shape = parse_shape(text, where);
-    } else {
-      text.fail(fmt::format("the key \"{}\" is unknown or occurs twice", key));
-    }
-    if (!text.accept(',')) {
-      text.expect('}');
-      break;
-    }
-  }
-  if (seen != std::array{1, 1, 1} || !text.at_end()) text.fail("the header is incomplete, or followed by something");
-}
-
-Header parse(std::span<const std::byte> bytes, Location where) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const HeaderText failing("", where);
-  if (text.size() < 10 || !text.starts_with(magic)) failing.fail("it does not begin as one");
-  const int version = static_cast<unsigned char>(text[6]);
-  if (version < 1 || version > 3) failing.fail(fmt::format("version {} is unknown", version));
-  uint32_t length = 0;
-  const size_t length_bytes = version == 1 ? 2 : 4;
-  if (text.size() < 8 + length_bytes) failing.fail("the header is cut off");
-  std::memcpy(&length, text.data() + 8, length_bytes);
-  Header header{};
-  header.start = 8 + length_bytes + length;
-  if (header.start > text.size()) failing.fail("the header is cut off");
-  parse_dictionary(text.substr(8 + length_bytes, length), header, where);
-  uint64_t needed = static_cast<uint64_t>(itemsize(header.dtype));
-  bool overflows = false;
-  for (int64_t n : header.shape) overflows |= __builtin_mul_overflow(needed, static_cast<uint64_t>(n), &needed);
-  if (overflows || needed > text.size() - header.start) failing.fail("the elements are cut off");
-  return header;
-}
-
-}  // namespace
-
 void save_npy(const Tensor& tensor, const Path& path, Location where) {
-  const DType dtype = checked(tensor, "save_npy", where).dtype();
-  const auto type = std::ranges::find(type_codes, dtype, &TypeCode::dtype);
-  if (type == type_codes.end()) {
-    raise<DTypeError>({.op = "save_npy",
-                       .problem = fmt::format("NumPy has no {}", name(dtype)),
-                       .remedy = "convert to float32, or use save_file"},
-                      where);
-  }
-  const Dims shape = tensor.shape();
-  const char order = itemsize(dtype) == 1 ? '|' : '<';
-  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}", order, type->code,
-                                   fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-  // NumPy leaves room for the first size to grow to 20 digits, then pads to 64 bytes.
-  if (!shape.empty()) header.append(21 - std::to_string(shape[0]).size(), ' ');
-  header.append(64 - (magic.size() + 4 + header.size() + 1) % 64, ' ');
-  header += '\n';
-  const auto length = static_cast<uint16_t>(header.size());
+  const std::string header = npy_header(tensor, "save_npy", where);
   NoGradGuard unrecorded;
   const Tensor dense = tensor.to(Device(), where).contiguous(where);
   AtomicFile file(path, "save_npy", where);
-  file.write(magic.data(), magic.size());
-  file.write("\x01\x00", 2);
-  file.write(&length, sizeof(length));
   file.write(header.data(), header.size());
   file.write(dense.data_ptr(), static_cast<size_t>(dense.nbytes()));
   file.commit();
@@ -204,19 +21,12 @@ void save_npy(const Tensor& tensor, const Path& path, Location where) {
 
 Tensor load_npy(const Path& path, Device device, Location where) {
   const MappedFile file = MappedFile::open(path, "load_npy", where);
-  const Header header = parse(file.bytes(), where);
-  Dims stored = header.shape, axes;
-  for (int i = stored.size() - 1; i >= 0; --i) axes.push_back(i);
-  if (header.fortran_order) std::reverse(&stored[0], &stored[0] + stored.size());
-  Tensor out = empty(stored, header.dtype, where);
-  const auto bytes = static_cast<size_t>(out.nbytes());
-  if (bytes != 0) std::memcpy(out.data_ptr(), file.bytes().data() + header.start, bytes);
-  auto* data = static_cast<std::byte*>(out.data_ptr());
-  if (header.swapped) swap_bytes(data, bytes, static_cast<size_t>(out.itemsize()));
-  if (header.dtype == DType::boolean)
-    std::transform(data, data + bytes, data, [](std::byte b) { return std::byte{b != std::byte{0}}; });
-  if (!device.is_cpu()) out = out.to(device, where);
-  return header.fortran_order ? out.permute(axes, where) : out;
+  const std::byte* at = file.bytes().data();
+  const auto take = [&](void* to, size_t bytes) {
+    if (bytes != 0) std::memcpy(to, at, bytes);
+    at += bytes;
+  };
+  return read_npy({"load_npy", {}, where, file.bytes().size(), take}, device);
 }
 
 }  // namespace weft::io

@@ -30,6 +30,11 @@ namespace {
 constexpr int64_t largest_ratio = 1032, slack = 64;
 
 zip_t* open_zip(std::span<std::byte> bytes, std::string& problem) {
+  // libzip takes a file of no bytes for an archive without entries.
+  if (bytes.empty()) {
+    problem = "not a valid zip archive: the file is empty";
+    return nullptr;
+  }
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);

@@ -1,6 +1,7 @@
 #if WEFT_HAS_ZIP
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <exception>
 
@@ -108,9 +109,6 @@ class ArchiveTarget {
  private:
   zip_int64_t run(void* data, zip_uint64_t length, zip_source_cmd_t command) {
     switch (command) {
-      case ZIP_SOURCE_STAT:
-        zip_stat_init(static_cast<zip_stat_t*>(data));
-        return sizeof(zip_stat_t);
       case ZIP_SOURCE_WRITE:
         return failure_.guard([&] { return write(static_cast<const char*>(data), length); });
       case ZIP_SOURCE_SEEK_WRITE: {
@@ -124,9 +122,8 @@ class ArchiveTarget {
         return failure_.tell(data, length);
       case ZIP_SOURCE_SUPPORTS:
         return ZIP_SOURCE_SUPPORTS_WRITABLE;
-      case ZIP_SOURCE_OPEN:
-      case ZIP_SOURCE_READ:
-        zip_error_set(&failure_.code, ZIP_ER_NOENT, 0);
+      case ZIP_SOURCE_STAT:  // there is no archive yet
+        zip_error_set(&failure_.code, ZIP_ER_READ, ENOENT);
         return -1;
       default:
         return 0;

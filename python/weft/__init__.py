@@ -34,7 +34,7 @@ newaxis = None
 from weft._functions import *  # noqa: E402, F401, F403
 from weft._functions import _operators  # noqa: E402, F401
 from weft import _methods  # noqa: E402, F401
-from weft._files import load, load_file, load_npy, save, save_file, save_npy  # noqa: E402, F401
+from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save_file, save_npy, save_npz  # noqa: E402, F401
 
 del _name, _object
 
