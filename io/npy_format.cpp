@@ -62,7 +62,7 @@ class HeaderText {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) fail(fmt::format("the header lacks \"{}\" before \"{}\"", c, rest_.substr(0, 20)));
+    if (!accept(c)) fail(fmt::format("the header lacks \"{}\" before {}", c, quoted(rest_.substr(0, 20))));
   }
   std::string_view string() {
     const char quote = accept('"') ? '"' : '\'';
@@ -75,7 +75,7 @@ class HeaderText {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
-      fail(fmt::format("\"{}\" is no size", digits));
+      fail(quoted(digits) + " is no size");
     }
     return value;
   }
@@ -145,7 +145,7 @@ Header parse_dictionary(std::string_view dictionary, const NpySource& source) {
     } else if (key == "shape" && seen[2]++ == 0) {
       header.shape = parse_shape(text, source);
     } else {
-      text.fail(fmt::format("the key \"{}\" is unknown or occurs twice", key));
+      text.fail(fmt::format("the key {} is unknown or occurs twice", quoted(key)));
     }
     if (!text.accept(',')) {
       text.expect('}');

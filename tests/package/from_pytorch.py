@@ -1,4 +1,6 @@
-"""The C++ of docs/from_pytorch.md as a program that runs every line of it: from_pytorch.py PAGE OUT"""
+"""The C++ of docs/from_pytorch.md as a program that runs every line of it: from_pytorch.py PAGE OUT [TEXT]
+
+Pieces with TEXT are compiled alone."""
 
 import re
 import sys
@@ -21,7 +23,7 @@ def cpp_of(page):
     return setup, pieces
 
 
-def main(page_path, out_path):
+def main(page_path, out_path, not_run=None):
     page = open(page_path, encoding="utf-8").read()
     setup, pieces = cpp_of(page)
     assert len(pieces) > 80, f"only {len(pieces)} pieces of C++ were found"
@@ -32,7 +34,9 @@ def main(page_path, out_path):
         for i, (line, code) in enumerate(pieces):
             out.write(f"static void piece_{i}() {{\n{lines}#line {line} \"{page_path}\"\n{code.rstrip(chr(10) + ';')};\n}}\n")
         out.write("int main() {\n")
-        for i, (line, _) in enumerate(pieces):
+        for i, (line, code) in enumerate(pieces):
+            if not_run and not_run in code:
+                continue
             out.write(f"  std::fprintf(stderr, \"line {line}\\n\");\n  piece_{i}();\n")
         out.write("}\n")
 

@@ -2,10 +2,12 @@
 
 import pathlib
 import re
+import shutil
 
 import pytest
 
-page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "from_pytorch.md").read_text(encoding="utf-8")
+root = pathlib.Path(__file__).resolve().parents[2]
+page = (root / "docs" / "from_pytorch.md").read_text(encoding="utf-8")
 setup = re.search(r"```python\n(.*?)```", page, re.S).group(1)
 
 
@@ -26,3 +28,17 @@ def test_line_runs(code, tmp_path, monkeypatch):
     names = {}
     exec(setup, names)
     exec(code, names)
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", page, re.S)[1:])
+def test_block_runs(block, tmp_path, monkeypatch):
+    shutil.copy(root / "tests" / "io" / "pt_cases" / "training.pt", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(setup, names)
+    try:
+        exec(block, names)
+    except OSError as error:
+        if "no zip archives" not in str(error):
+            raise
+        pytest.skip("built without libzip")
