@@ -143,11 +143,21 @@ class ArchiveTarget {
   size_t at_ = 0, size_ = 0;
 };
 
-struct DiscardZip {
+// An archive that is thrown away unless it was closed.
+struct NewArchive {
   zip_t* zip = nullptr;
-  ~DiscardZip() {
+
+  NewArchive(ArchiveTarget& target, Failure& failure) {
+    zip_source_t* source = zip_source_function_create(ArchiveTarget::call, &target, &failure.code);
+    if (source != nullptr) zip = zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &failure.code);
+    if (zip != nullptr) return;
+    if (source != nullptr) zip_source_free(source);
+    raise<IoError>({.problem = fmt::format("cannot make an archive: {}", zip_error_strerror(&failure.code))});
+  }
+  ~NewArchive() {
     if (zip != nullptr) zip_discard(zip);
   }
+  NewArchive(const NewArchive&) = delete;
 };
 
 void add_item(zip_t* zip, const ZipItem& item, ItemSource& bytes, bool compressed) {
@@ -173,24 +183,22 @@ void write_zip(const Path& path, std::span<const ZipItem> items, bool compressed
   NoGradGuard unrecorded;
   AtomicFile file(path, op, where);
   // libzip would remove an archive without entries.
-  if (items.empty()) file.write("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
-  else {
-    Failure failure;
-    ArchiveTarget target(file, failure);
-    std::vector<ItemSource> sources;
-    for (const ZipItem& item : items) sources.emplace_back(item, failure, where);
-    zip_source_t* source = zip_source_function_create(ArchiveTarget::call, &target, &failure.code);
-    DiscardZip archive{source == nullptr ? nullptr
-                                         : zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &failure.code)};
-    if (archive.zip == nullptr) raise<IoError>({.problem = zip_error_strerror(&failure.code)});
-    for (size_t i = 0; i < items.size(); ++i) add_item(archive.zip, items[i], sources[i], compressed);
-    const bool closed = zip_close(archive.zip) == 0;
-    if (failure.cause) std::rethrow_exception(failure.cause);
-    if (!closed) {
-      raise<IoError>({.problem = fmt::format("cannot write {}", path.string()), .details = zip_strerror(archive.zip)});
-    }
-    archive.zip = nullptr;
+  if (items.empty()) {
+    file.write("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
+    return file.commit();
   }
+  Failure failure;
+  ArchiveTarget target(file, failure);
+  std::vector<ItemSource> sources;
+  for (const ZipItem& item : items) sources.emplace_back(item, failure, where);
+  NewArchive archive(target, failure);
+  for (size_t i = 0; i < items.size(); ++i) add_item(archive.zip, items[i], sources[i], compressed);
+  const bool closed = zip_close(archive.zip) == 0;
+  if (failure.cause) std::rethrow_exception(failure.cause);
+  if (!closed) {
+    raise<IoError>({.problem = fmt::format("cannot write {}", path.string()), .details = zip_strerror(archive.zip)});
+  }
+  archive.zip = nullptr;
   file.commit();
 }
 

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <weft/io/npy.hpp>
+#include <weft/io/npz.hpp>
+#include <weft/io/pt.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/ops/create.hpp>
 
@@ -66,6 +68,37 @@ TEST(OutOfMemory, ReadingAFileRaises) {
   EXPECT_GT(failures_of([&] { io::load_file(path); }), 50);
   EXPECT_GT(failures_of([&] { io::load_npy(npy); }), 0);
 }
+
+#if WEFT_HAS_ZIP
+TEST(OutOfMemory, ReadingAnArchiveRaises) {
+  const TemporaryFolder folder;
+  const std::string npz = folder / "f.npz", pt = WEFT_SOURCE_DIR "/tests/io/pt_cases/training.pt";
+  io::save_npz(some_tensors(), npz, true);
+  EXPECT_GT(failures_of([&] { io::load_npz(npz); }), 50);
+  EXPECT_GT(failures_of([&] { io::load_pt(pt); }), 50);
+}
+
+TEST(OutOfMemory, WritingAnArchiveRaisesAndLeavesTheOldFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "f.npz";
+  io::save_npz({{"old", ones(2)}}, path);
+  const std::string before = read_bytes(path);
+  const io::TensorMap tensors = {{"dense", ones({2, 3})}, {"transposed", ones({200, 300}).t()}};
+  EXPECT_GT(failures_of([&] {
+              try {
+                io::save_npz(tensors, path);
+              } catch (...) {
+                const int64_t left = allocations_left.exchange(-1);
+                EXPECT_EQ(read_bytes(path), before);
+                EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+                allocations_left = left;
+                throw;
+              }
+            }),
+            10);
+  EXPECT_EQ(io::load_npz(path).size(), 2u);
+}
+#endif
 
 TEST(OutOfMemory, AMalformedFileIsRefusedOrRaises) {
   const TemporaryFolder folder;
