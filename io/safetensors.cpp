@@ -91,10 +91,12 @@ struct SafeFile::Contents {
 };
 
 SafeFile SafeFile::open(const Path& path, Location where) {
-  const auto malformed = [&](std::string problem) {
-    raise<FormatError>(
-        {.op = "load_file", .problem = "not a valid safetensors file: " + std::move(problem), .details = path.string()},
-        where);
+  const auto malformed = [&](std::string problem, std::string remedy = {}) {
+    raise<FormatError>({.op = "load_file",
+                        .problem = "not a valid safetensors file: " + std::move(problem),
+                        .details = path.string(),
+                        .remedy = std::move(remedy)},
+                       where);
   };
   auto contents = Shared<Contents>::make();
   contents->path = path.string();
@@ -103,6 +105,9 @@ SafeFile SafeFile::open(const Path& path, Location where) {
   uint64_t length = 0;
   if (bytes.size() < sizeof(length)) malformed(fmt::format("{} bytes are too few", bytes.size()));
   std::memcpy(&length, bytes.data(), sizeof(length));
+  if (std::memcmp(bytes.data(), "PK\3\4", 4) == 0) {
+    malformed("it is a zip archive", "load_pt reads files of PyTorch, load_npz those of NumPy");
+  }
   if (length < 2 || length > header_limit) malformed(fmt::format("a header of {} bytes", length));
   if (length > bytes.size() - sizeof(length)) {
     raise<FormatError>({.op = "load_file",

@@ -85,6 +85,16 @@ inline std::string tensor(const std::string& stored, int64_t offset, const std::
   return global("torch._utils", "_rebuild_tensor_v2") +
          tuple(stored + number(offset) + numbers(sizes) + numbers(strides) + requires_grad + no_hooks) + "R";
 }
+/// Of a storage without a dtype, as PyTorch writes the dtypes that are new.
+inline std::string typed_tensor(int64_t bytes, const std::string& dtype, const std::vector<int64_t>& sizes,
+                                const std::vector<int64_t>& strides) {
+  const std::string stored =
+      tuple(text("storage") + global("torch.storage", "UntypedStorage") + text("0") + text("cpu") + number(bytes)) +
+      "Q";
+  return global("torch._utils", "_rebuild_tensor_v3") +
+         tuple(stored + number(0) + numbers(sizes) + numbers(strides) + "\x89" + no_hooks + global("torch", dtype)) +
+         "R";
+}
 inline std::string dict(const std::string& entries) { return "}(" + entries + "u"; }
 
 }  // namespace pickled

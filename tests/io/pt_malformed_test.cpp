@@ -225,6 +225,26 @@ TEST_F(PtMalformed, TensorsThatLeaveTheirStorage) {
   EXPECT_THAT(refusal_of_pickle(dict(text("net") + dict(text("w") + wrong[0].first))), HasSubstr("\"net.w\" leaves"));
 }
 
+TEST_F(PtMalformed, OneStorageUnderTwoDtypes) {
+  const std::string ones = little(1.0f) + little(1.0f), whole_pair = typed_tensor(8, "float32", {2}, {1});
+  const auto pair = [&](const std::string& other) { return "](" + whole_pair + other + "e"; };
+  const io::PtValue both = load_pickle(pair(typed_tensor(8, "uint32", {2}, {1})), ones);
+  EXPECT_EQ(both.at(1).tensor().to_vector<uint64_t>(), (std::vector<uint64_t>{0x3f800000, 0x3f800000}));
+  both.at(0).tensor().fill_(0.0);
+  EXPECT_EQ(both.at(1).tensor().to_vector<uint64_t>(), (std::vector<uint64_t>{0, 0}));
+  EXPECT_EQ(load_pickle(pair(typed_tensor(8, "uint16", {2, 2}, {2, 1})), ones).at(1).tensor().numel(), 4);
+  EXPECT_THAT(refusal_of_pickle(pair(typed_tensor(8, "uint16", {5}, {1})), ones), HasSubstr("leaves its storage"));
+  EXPECT_THAT(refusal_of_pickle(pair(typed_tensor(8, "bool", {8}, {1})), ones), HasSubstr("memory of another dtype"));
+  EXPECT_THAT(refusal_of_pickle(typed_tensor(7, "float32", {1}, {1}), ones.substr(1)),
+              HasSubstr("a part of an element"));
+  const RawEntry big = {"archive/byteorder", "big"};
+  const std::string swapped = pt_of(whole(pair(typed_tensor(8, "uint16", {4}, {1}))), ones, {big});
+  EXPECT_THAT(refusal_of(swapped), HasSubstr("memory of another dtype"));
+  EXPECT_EQ(
+      load(pt_of(whole(typed_tensor(8, "uint16", {4}, {1})), "\1\2\3\4\5\6\7\x08", {big})).tensor().to_vector<int>(),
+      (std::vector<int>{0x102, 0x304, 0x506, 0x708}));
+}
+
 TEST_F(PtMalformed, TensorsWithOtherArguments) {
   const std::string v2 = global("torch._utils", "_rebuild_tensor_v2"), s = storage(6),
                     sizes = numbers({6}) + numbers({1});

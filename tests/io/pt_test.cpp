@@ -117,6 +117,14 @@ TEST(Pt, TiedWeightsAreOneTensor) {
   EXPECT_EQ(decoder.grad().to_vector<float>(), (std::vector<float>{2, 2}));
 }
 
+TEST(Pt, TensorsComeToTheDeviceThatIsAskedFor) {
+  const io::PtValue file = io::load_pt(case_file("shared.pt"), "meta");
+  EXPECT_EQ(file.at("transposed").tensor().device(), Device("meta"));
+  EXPECT_EQ(file.at("transposed").tensor().strides(), Dims({1, 3}));
+  EXPECT_TRUE(file.at("encoder").tensor().requires_grad());
+  EXPECT_EQ(io::load_pt_state_dict(case_file("cuda.pt")).at("x").device(), Device());
+}
+
 TEST(Pt, AccessorsAskForTheKindThatIsThere) {
   const io::PtValue file = io::load_pt(case_file("tree.pt"));
   EXPECT_EQ(file.at("epoch").integer(), 3);
@@ -171,6 +179,10 @@ TEST(Pt, FilesBeforePyTorch16SayWhatToDo) {
   const std::string words = message_of<FormatError>([] { io::load_pt(case_file("legacy.pt")); });
   EXPECT_THAT(words, HasSubstr("before 1.6"));
   EXPECT_THAT(words, HasSubstr("torch.save(torch.load(name), name)"));
+}
+
+TEST(Pt, OtherReadersSayWhichOneReadsIt) {
+  EXPECT_THAT(message_of<FormatError>([] { io::load_file(case_file("tensor.pt")); }), HasSubstr("load_pt reads files"));
 }
 
 TEST(Pt, OtherFilesAreRefused) {
