@@ -308,7 +308,8 @@ void PtBuilder::check_extras(const Node& n, const std::vector<uint32_t>& argumen
   };
   if (node(arguments[hooks - 1]).kind != Part::boolean) fail(n, "requires_grad is no bool");
   if (!is_empty(node(arguments[hooks]))) fail(n, "a tensor has hooks");
-  if (metadata < arguments.size() && !is_empty(node(arguments[metadata]))) fail(n, "a tensor has metadata");
+  if (metadata < arguments.size() && !is_empty(node(arguments[metadata])))
+    fail(n, "a tensor has metadata, as negated and conjugated ones have");
 }
 
 void PtBuilder::set_requires_grad(const Node& call, Tensor& t, bool on) const {

@@ -29,6 +29,13 @@ namespace {
 // Deflate packs at most 258 bytes into two bits, with a few bytes around them.
 constexpr int64_t largest_ratio = 1032, slack = 64;
 
+std::string problem_of(zip_error_t& error) {
+  const int code = zip_error_code_zip(&error);
+  if (code == ZIP_ER_NOZIP) return "not a valid zip archive";
+  if (code == ZIP_ER_EXISTS) return "two entries of the archive have one name";
+  return fmt::format("not a valid zip archive: {}", zip_error_strerror(&error));
+}
+
 zip_t* open_zip(std::span<std::byte> bytes, std::string& problem) {
   // libzip takes a file of no bytes for an archive without entries.
   if (bytes.empty()) {
@@ -41,7 +48,7 @@ zip_t* open_zip(std::span<std::byte> bytes, std::string& problem) {
   zip_t* zip = source == nullptr ? nullptr : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
   if (zip == nullptr) {
     if (source != nullptr) zip_source_free(source);
-    problem = fmt::format("not a valid zip archive: {}", zip_error_strerror(&error));
+    problem = problem_of(error);
   }
   zip_error_fini(&error);
   return zip;

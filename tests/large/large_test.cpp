@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -12,6 +13,7 @@
 
 #include <weft/autograd/engine.hpp>
 #include <weft/autograd/mode.hpp>
+#include <weft/io/npz.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>
 #include <weft/ops/subscript.hpp>
@@ -328,6 +330,19 @@ TEST_P(Large, GradientOfManyReadFromAFew) {
   y.backward(seed);
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, static_cast<double>(places.size()), 0}));
 }
+
+#if WEFT_HAS_ZIP
+TEST_P(Large, ArchiveOfArrays) {
+  const auto path = std::filesystem::temp_directory_path() / "weft-large-test.npz";
+  io::save_npz({{"behind", ones({3}, u8)}, {"a", marked()}}, path);
+  {
+    const io::TensorMap loaded = io::load_npz(path);
+    expect_marks(loaded.at("a"), places);
+    expect_all(loaded.at("behind"), 1);
+  }
+  std::filesystem::remove(path);
+}
+#endif
 
 }  // namespace
 }  // namespace weft::testing
