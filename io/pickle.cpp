@@ -208,7 +208,7 @@ void Machine::persistent() {
   const auto part = [&](size_t i) -> const Node& { return node(id.parts[i]); };
   const bool good = id.kind == Kind::tuple && id.parts.size() == 5 && part(0).kind == Kind::string &&
                     part(0).text == "storage" && part(1).kind == Kind::global && part(2).kind == Kind::string &&
-                    part(4).kind == Kind::integer;
+                    part(2).text.size() <= 255 && part(4).kind == Kind::integer;
   if (!good) fail("BINPERSID names no storage");
   const Node& type = part(1);
   if (type.global != Global::storage && type.global != Global::untyped_storage) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ using Part = pickle::Kind;
 namespace {
 
 constexpr int deepest = 256;
+constexpr size_t longest_key = 200, key_repetitions = 64;
 
 // The start of the pickle with the magic number of torch.save before 1.6.
 bool is_legacy(std::span<const std::byte> bytes) {
@@ -54,7 +56,11 @@ std::string root_of(const ZipReader& archive) {
 class PtBuilder {
  public:
   PtBuilder(const pickle::Pickle& pickle, const pickle::Source& source, PtStorages& storages, size_t bytes)
-      : pickle_(pickle), source_(source), storages_(storages), copies_left_(bytes) {
+      : pickle_(pickle),
+        source_(source),
+        storages_(storages),
+        copies_left_(bytes),
+        keys_left_(key_repetitions * bytes) {
     values_.resize(pickle.nodes.size());
     states_.resize(pickle.nodes.size(), State::unseen);
     for (const Node& n : pickle.nodes) {
@@ -65,6 +71,11 @@ class PtBuilder {
 
  private:
   enum class State : uint8_t { unseen, open, done };
+  /// From a container to what it contains: a text, or an index.
+  struct Step {
+    std::string_view text;
+    int64_t index = 0;
+  };
   using Contents = PtValue::Contents;
 
   const Node& node(uint32_t index) const { return pickle_.nodes[index]; }
@@ -79,7 +90,11 @@ class PtBuilder {
   // The keys that lead to the value, for errors.
   std::string key() const {
     std::string joined;
-    for (const std::string& part : path_) joined += (joined.empty() || part.starts_with('[') ? "" : ".") + part;
+    for (const Step& step : path_) {
+      if (step.text.data() == nullptr) joined += fmt::format("[{}]", step.index);
+      else joined.append(joined.empty() ? "" : ".").append(step.text.substr(0, longest_key));
+      if (joined.size() > longest_key) break;
+    }
     return path_.empty() ? "the tensor" : quoted(joined);
   }
   // The storage of a call that makes a tensor.
@@ -96,7 +111,7 @@ class PtBuilder {
   void fill(Contents& out, const Node& n);
   void add_items(Contents& out, const Node& n);
   void add_entries(Contents& out, const Node& n);
-  PtValue child(uint32_t index, Contents& parent, std::string step);
+  PtValue child(uint32_t index, Contents& parent, Step step);
   void call(Contents& out, const Node& n);
   void add_set(Contents& out, const Node& n, const Node& argument);
   std::string latin1(const Node& n, const std::vector<uint32_t>& arguments);
@@ -105,19 +120,22 @@ class PtBuilder {
   void check_extras(const Node& n, const std::vector<uint32_t>& arguments, size_t hooks, size_t metadata) const;
   Dims dims(const Node& call, const Node& n) const;
   void set_requires_grad(const Node& call, Tensor& t, bool on) const;
-  void copy(const Node& n, size_t bytes) {
-    if (bytes > copies_left_) fail(n, "it repeats more than it has");
-    copies_left_ -= bytes;
+  void spend(size_t& left, const Node& n, size_t bytes) const {
+    if (bytes > left) fail(n, "it repeats more than it has");
+    left -= bytes;
   }
+  void copy(const Node& n, size_t bytes) { spend(copies_left_, n, bytes); }
 
   const pickle::Pickle& pickle_;
   const pickle::Source& source_;
   PtStorages& storages_;
-  /// Calls copy what they are given; together they copy no more than the pickle has.
-  size_t copies_left_;
+  /// Calls copy what they are given; together they copy no more than the pickle has. One text may be the key of many
+  /// dicts, and is compared in each.
+  size_t copies_left_, keys_left_;
   std::vector<PtValue> values_;
   std::vector<State> states_;
-  std::vector<std::string> path_;
+  std::vector<Step> path_;
+  const PtStorages::Name name_ = [this] { return key(); };
   int depth_ = 0;
 };
 
@@ -180,8 +198,8 @@ void PtBuilder::fill(Contents& out, const Node& n) {
   }
 }
 
-PtValue PtBuilder::child(uint32_t index, Contents& parent, std::string step) {
-  path_.push_back(std::move(step));
+PtValue PtBuilder::child(uint32_t index, Contents& parent, Step step) {
+  path_.push_back(step);
   PtValue out = value(index);
   const int height = 1 + (out.contents_ ? out.contents_->height : 0);
   if (height > deepest) fail(node(index), fmt::format("values are nested more than {} deep", deepest));
@@ -191,23 +209,27 @@ PtValue PtBuilder::child(uint32_t index, Contents& parent, std::string step) {
 }
 
 void PtBuilder::add_items(Contents& out, const Node& n) {
-  for (size_t i = 0; i < n.parts.size(); ++i) out.items.push_back(child(n.parts[i], out, fmt::format("[{}]", i)));
+  for (size_t i = 0; i < n.parts.size(); ++i) {
+    out.items.push_back(child(n.parts[i], out, {{}, static_cast<int64_t>(i)}));
+  }
 }
 
 // As in Python, a key that comes again keeps its place and gets the new value.
 void PtBuilder::add_entries(Contents& out, const Node& n) {
+  if (!n.parts.empty()) out.index = std::make_unique<Contents::Index>();
   for (size_t i = 0; i < n.parts.size(); i += 2) {
     const PtValue key = value(n.parts[i]);
     const bool text = key.is(PtValue::Kind::string), number = key.is(PtValue::Kind::integer);
     if (!text && !number && key.contents_ && (key.contents_->height != 0 || key.kind() > PtValue::Kind::bytes)) {
       fail(node(n.parts[i]), "a key of a dict is neither a text nor a number");
     }
-    const std::string step = text ? key.contents_->text : number ? fmt::format("[{}]", key.contents_->integer) : "[…]";
+    const Step step = {text ? std::string_view(key.contents_->text) : "…", number ? key.contents_->integer : 0};
+    spend(keys_left_, n, step.text.size());
     const size_t next = out.entries.size();
-    const size_t place = text     ? out.by_name.emplace(key.contents_->text, next).first->second
-                         : number ? out.by_number.emplace(key.contents_->integer, next).first->second
+    const size_t place = text     ? out.index->by_name.emplace(step.text, next).first->second
+                         : number ? out.index->by_number.emplace(step.index, next).first->second
                                   : next;
-    PtValue held = child(n.parts[i + 1], out, step);
+    PtValue held = child(n.parts[i + 1], out, number ? Step{{}, step.index} : step);
     if (place == next) out.entries.push_back({key, std::move(held)});
     else out.entries[place].value = std::move(held);
   }
@@ -339,7 +361,7 @@ Tensor PtBuilder::tensor(const Node& n, const std::vector<uint32_t>& arguments) 
   if (!bytes.fits()) fail(n, "a storage has more than 2^63 - 1 bytes");
   const PtWindow window{*type.dtype, node(arguments[1]).integer, dims(n, node(arguments[2])),
                         dims(n, node(arguments[3]))};
-  Tensor out = storages_.view(storage->text, bytes.value(), window, key());
+  Tensor out = storages_.view(storage->text, bytes.value(), window, name_);
   set_requires_grad(n, out, !plain && node(arguments[4]).integer != 0);
   return out;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "zip-inl.hpp"
+#include "../tensor/callback.hpp"
 #include "../tensor/dims.hpp"
 
 namespace weft::io {
@@ -19,6 +20,8 @@ struct PtWindow {
 
 class PtStorages {
  public:
+  using Name = Callback<std::string()>;
+
   /// Of the archive whose entries are `root`/data/KEY.
   PtStorages(const ZipReader& archive, std::string root, Device device);
 
@@ -26,8 +29,8 @@ class PtStorages {
   void expect(std::string_view key) { ++loaded_[std::string(key)].windows; }
 
   /// A tensor in the storage `key`, which is said to have `bytes` bytes. All tensors of one storage share its memory.
-  /// FormatError, which calls the tensor `name`, where the window leaves the storage or the entry has another size.
-  Tensor view(std::string_view key, int64_t bytes, const PtWindow& window, const std::string& name);
+  /// FormatError, which calls the tensor `name()`, where the window leaves the storage or the entry has another size.
+  Tensor view(std::string_view key, int64_t bytes, const PtWindow& window, const Name& name);
 
  private:
   struct Storage {
@@ -37,7 +40,7 @@ class PtStorages {
     /// One dimension, on the device.
     Tensor base;
   };
-  Tensor read(const ZipEntry& entry, const Dims& sizes, DType dtype, const std::string& name) const;
+  Tensor read(const ZipEntry& entry, const Dims& sizes, DType dtype, const Name& name) const;
 
   const ZipReader& archive_;
   std::string root_;

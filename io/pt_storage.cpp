@@ -55,7 +55,7 @@ const char* problem_of(const PtWindow& window, int64_t elements) {
 PtStorages::PtStorages(const ZipReader& archive, std::string root, Device device)
     : archive_(archive), root_(std::move(root)), device_(device), swapped_(is_swapped(archive, root_)) {}
 
-Tensor PtStorages::read(const ZipEntry& entry, const Dims& sizes, DType dtype, const std::string& name) const {
+Tensor PtStorages::read(const ZipEntry& entry, const Dims& sizes, DType dtype, const Name& name) const {
   Tensor out = empty(sizes, dtype, archive_.where());
   const auto bytes = static_cast<size_t>(out.nbytes());
   auto* data = static_cast<std::byte*>(out.data_ptr());
@@ -65,22 +65,22 @@ Tensor PtStorages::read(const ZipEntry& entry, const Dims& sizes, DType dtype, c
   if (swapped_) swap_bytes(data, bytes, static_cast<size_t>(itemsize(dtype)));
   const auto is_bool = [](std::byte b) { return b <= std::byte{1}; };
   if (dtype == DType::boolean && !std::all_of(data, data + bytes, is_bool)) {
-    archive_.fail(fmt::format("{} holds bools other than 0 and 1", name));
+    archive_.fail(fmt::format("{} holds bools other than 0 and 1", name()));
   }
   return device_.is_cpu() ? out : out.to(device_, archive_.where());
 }
 
-Tensor PtStorages::view(std::string_view key, int64_t bytes, const PtWindow& window, const std::string& name) {
+Tensor PtStorages::view(std::string_view key, int64_t bytes, const PtWindow& window, const Name& name) {
   const Location where = archive_.where();
   const ZipEntry* entry = archive_.find(fmt::format("{}/data/{}", root_, key));
-  if (entry == nullptr) archive_.fail(fmt::format("{} lies in the storage {}, which is missing", name, quoted(key)));
+  if (entry == nullptr) archive_.fail(fmt::format("{} lies in the storage {}, which is missing", name(), quoted(key)));
   if (entry->size != static_cast<uint64_t>(bytes)) {
-    archive_.fail(fmt::format("{} lies in a storage of {} bytes, its entry has {}", name, bytes, entry->size));
+    archive_.fail(fmt::format("{} lies in a storage of {} bytes, its entry has {}", name(), bytes, entry->size));
   }
   const int64_t item = itemsize(window.dtype), elements = bytes / item;
   const char* problem =
       bytes % item != 0 ? "lies in a storage with a part of an element" : problem_of(window, elements);
-  if (problem != nullptr) archive_.fail(fmt::format("{} {}", name, problem));
+  if (problem != nullptr) archive_.fail(fmt::format("{} {}", name(), problem));
   Storage& storage = loaded_[std::string(key)];
   if (storage.windows == 1 && fills(window, elements)) return read(*entry, window.sizes, window.dtype, name);
   if (!storage.loaded) {
@@ -92,7 +92,7 @@ Tensor PtStorages::view(std::string_view key, int64_t bytes, const PtWindow& win
   if (storage.dtype != window.dtype) {
     const bool one_order = !swapped_ || itemsize(storage.dtype) == item;
     if (window.dtype == DType::boolean || !one_order)
-      archive_.fail(fmt::format("{} shares memory of another dtype", name));
+      archive_.fail(fmt::format("{} shares memory of another dtype", name()));
     base = base.view_bytes(window.dtype, where);
   }
   return base.as_strided(window.sizes, window.strides, window.offset, where);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "pt.hpp"
@@ -19,8 +20,13 @@ struct PtValue::Contents {
   Tensor tensor;
   std::vector<PtValue> items;
   std::vector<PtEntry> entries;
-  std::map<std::string, size_t, std::less<>> by_name;
-  std::map<int64_t, size_t> by_number;
+
+  /// Places in `entries`; a name is a part of the key there.
+  struct Index {
+    std::map<std::string_view, size_t> by_name;
+    std::map<int64_t, size_t> by_number;
+  };
+  std::unique_ptr<Index> index;
 };
 
 }  // namespace weft::io

@@ -48,13 +48,15 @@ std::span<const PtEntry> PtValue::entries(Location where) const { return as(Kind
 
 const PtValue* PtValue::find(std::string_view key, Location where) const {
   const Contents& dict = as(Kind::dict, where);
-  const auto found = dict.by_name.find(key);
-  return found == dict.by_name.end() ? nullptr : &dict.entries[found->second].value;
+  if (dict.index == nullptr) return nullptr;
+  const auto found = dict.index->by_name.find(key);
+  return found == dict.index->by_name.end() ? nullptr : &dict.entries[found->second].value;
 }
 const PtValue* PtValue::find(int64_t key, Location where) const {
   const Contents& dict = as(Kind::dict, where);
-  const auto found = dict.by_number.find(key);
-  return found == dict.by_number.end() ? nullptr : &dict.entries[found->second].value;
+  if (dict.index == nullptr) return nullptr;
+  const auto found = dict.index->by_number.find(key);
+  return found == dict.index->by_number.end() ? nullptr : &dict.entries[found->second].value;
 }
 
 const PtValue& PtValue::at(std::string_view key, Location where) const {

@@ -193,6 +193,23 @@ TEST_F(PtMalformed, SharedPartsCostTheirLengthOnce) {
   EXPECT_THAT(refusal_of_pickle("(" + bytes + "t"), HasSubstr("it repeats more than it has"));
 }
 
+TEST_F(PtMalformed, AKeyThatIsRepeatedCostsNoMemoryAndLittleTime) {
+  const auto dicts = [](size_t length, int count) {
+    std::string out = text(std::string(length, 'k')) + "q\1";
+    for (int i = 0; i < count; ++i) out += "}h\1Ns";
+    return "(" + out + "t";
+  };
+  const io::PtValue value = load_pickle(dicts(100, 2000));
+  EXPECT_TRUE(value.at(2000).at(std::string(100, 'k')).is(io::PtValue::Kind::none));
+  EXPECT_THAT(refusal_of_pickle(dicts(1'000'000, 20'000)), HasSubstr("it repeats more than it has"));
+  std::string deep = text(std::string(100'000, 'k')) + "q\1";
+  for (int i = 0; i < 200; ++i) deep += "}h\1";
+  deep += tensor(storage(6), 0, {7}, {1}) + std::string(200, 's') + "\x86";
+  EXPECT_LT(refusal_of_pickle(deep).size(), 600u);
+  const std::string stored = storage(6, "FloatStorage", std::string(256, '0'));
+  EXPECT_THAT(refusal_of_pickle(tensor(stored, 0, {6}, {1})), HasSubstr("BINPERSID names no storage"));
+}
+
 TEST_F(PtMalformed, TensorsThatLeaveTheirStorage) {
   constexpr int64_t huge = int64_t{1} << 62, most = INT64_MAX;
   const std::pair<std::string, const char*> wrong[] = {
