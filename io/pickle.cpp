@@ -130,6 +130,7 @@ class Machine {
   // ---- opcodes ----
   bool step();
   bool push_value(unsigned char code);
+  bool change_container(unsigned char code);
   void push_string(uint64_t length);
   void push_long();
   void push_global();
@@ -163,7 +164,7 @@ void Machine::push_long() {
   push({.kind = Kind::integer, .integer = static_cast<int64_t>(value)});
 }
 
-// "module\nname\n", which lie beside each other in the pickle: the name of the node is made of the known one.
+// "module\nname\n". What is refused is refused here, whether or not it would be called.
 void Machine::push_global() {
   const std::string_view module = line(), name = line();
   const std::string full = fmt::format("{}.{}", module, name);
@@ -260,20 +261,8 @@ bool Machine::push_value(unsigned char code) {
   return true;
 }
 
-bool Machine::step() {
-  offset_ = at_;
-  const auto code = static_cast<unsigned char>(take(1).front());
+bool Machine::change_container(unsigned char code) {
   switch (code) {
-    case 0x80:  // PROTO
-      if (const int version = number<uint8_t>(); version != 2 && version != 3) {
-        fail(fmt::format("protocol {} is refused", version), "save with torch.save's own pickle_protocol, which is 2");
-      }
-      break;
-    case '.':
-      return false;
-    case '(':
-      marks_.push_back(stack_.size());
-      break;
     case ')':
       tuple(0);
       break;
@@ -305,6 +294,26 @@ bool Machine::step() {
     case 'u':
       set_items(pop_mark());
       break;
+    default:
+      return false;
+  }
+  return true;
+}
+
+bool Machine::step() {
+  offset_ = at_;
+  const auto code = static_cast<unsigned char>(take(1).front());
+  switch (code) {
+    case 0x80:  // PROTO
+      if (const int version = number<uint8_t>(); version != 2 && version != 3) {
+        fail(fmt::format("protocol {} is refused", version), "save with torch.save's own pickle_protocol, which is 2");
+      }
+      break;
+    case '.':
+      return false;
+    case '(':
+      marks_.push_back(stack_.size());
+      break;
     case 'q':
       put(number<uint8_t>());
       break;
@@ -330,7 +339,7 @@ bool Machine::step() {
       persistent();
       break;
     default:
-      if (push_value(code)) break;
+      if (push_value(code) || change_container(code)) break;
       fail(fmt::format("the opcode {} is refused", opcode_name(code)));
   }
   return true;
