@@ -47,7 +47,8 @@ struct Node {
   double floating = 0;
   /// A string or bytes, the name of a global, the key of a storage. A part of the pickle, as long as that lives.
   std::string_view text = {};
-  /// Elements of a list or tuple; keys and values of a dict by turns; of a call its tuple of arguments.
+  /// Elements of a list or tuple; keys and values of a dict by turns; of a call its tuple of arguments; of a
+  /// storage its class.
   std::vector<uint32_t> parts = {};
 };
 

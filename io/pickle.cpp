@@ -219,6 +219,7 @@ void Machine::persistent() {
   Node storage{.kind = Kind::storage, .global = type.global, .dtype = type.dtype};
   storage.integer = part(4).integer;
   storage.text = part(2).text;
+  storage.parts = {id.parts[1]};
   push(std::move(storage));
 }
 

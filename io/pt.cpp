@@ -352,9 +352,10 @@ Tensor PtBuilder::tensor(const Node& n, const std::vector<uint32_t>& arguments) 
   const Node& type = typed ? node(arguments[6]) : *storage;
   if (typed && (type.kind != Part::global || type.global != Global::dtype)) fail(n, "a tensor has no dtype");
   if (!typed && storage->global == Global::untyped_storage) fail(n, "a tensor has no dtype");
-  if (!type.dtype)
+  if (!type.dtype) {
     refuse<DTypeError>(typed ? fmt::format("is {}, which Weft lacks", type.text)
-                             : "is complex or quantised, which Weft lacks");
+                             : fmt::format("lies in a {}, which Weft lacks", node(storage->parts[0]).text));
+  }
   if (node(arguments[1]).kind != Part::integer) fail(n, "an offset is no integer");
   const int64_t item = storage->dtype ? itemsize(*storage->dtype) : 1;
   const Checked bytes = Checked(storage->integer) * item;

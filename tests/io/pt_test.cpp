@@ -160,7 +160,7 @@ TEST(Pt, WhatWeftLacksIsADTypeErrorWithTheKey) {
   const auto refusal = [](const std::string& file) {
     return message_of<DTypeError>([&] { io::load_pt(case_file(file)); });
   };
-  EXPECT_THAT(refusal("complex.pt"), HasSubstr("\"a.z\" is complex or quantised"));
+  EXPECT_THAT(refusal("complex.pt"), HasSubstr("\"a.z\" lies in a ComplexFloatStorage, which Weft lacks"));
   EXPECT_THAT(refusal("complex32.pt"), HasSubstr("\"half\" is complex32"));
   EXPECT_THAT(refusal("quantised.pt"), HasSubstr("\"[0]\" is quantised"));
   EXPECT_THAT(message_of<ShapeError>([&] { io::load_pt(case_file("rank9.pt")); }), HasSubstr("9 dimensions"));
