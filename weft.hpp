@@ -29,6 +29,7 @@
 #include "io/pt.hpp"
 #include "io/run_log.hpp"
 #include "io/safetensors.hpp"
+#include "io/sharded.hpp"
 #include "io/text.hpp"
 #include "io/tiles.hpp"
 #include "nn/activations.hpp"

@@ -72,7 +72,7 @@ void save_checkpoint(const Path& path, const nn::Module& module, const optim::Op
   }
   Metadata told = metadata;
   if (optimizer != nullptr) told.emplace(optimizer_name, optimizer->name());
-  save_file(all, path, told, where);
+  save_file(all, path, told, {}, where);
 }
 
 Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer* optimizer, Location where) {

@@ -147,10 +147,18 @@ void AtomicFile::make_temporary() {
   fail("write", EBUSY);
 }
 
-void AtomicFile::flush() {
+void AtomicFile::put(std::string_view bytes) {
   int error = 0;
-  write_some(file_, buffer_, error);
-  if (error != 0) fail("write", error);
+  written_ += write_some(file_, bytes, error);
+  if (error == 0) return;
+  discard();
+  std::string cause = fmt::format("{}, at byte {}", std::strerror(error), written_);
+  if (place_of_) cause += ", " + place_of_(written_);
+  raise_io(op_, "write", path_, cause.c_str(), where_);
+}
+
+void AtomicFile::put_buffer() {
+  put(buffer_);
   buffer_.clear();
 }
 
@@ -160,14 +168,18 @@ void AtomicFile::write(const void* data, size_t bytes) {
     buffer_ += given;
     return;
   }
-  flush();
-  int error = 0;
-  write_some(file_, given, error);
-  if (error != 0) fail("write", error);
+  put_buffer();
+  put(given);
+}
+
+void AtomicFile::flush() {
+  put_buffer();
+  buffer_.shrink_to_fit();
+  if (::fsync(file_) != 0) fail("flush", errno);
 }
 
 void AtomicFile::write_over(size_t from, const void* data, size_t bytes) {
-  flush();
+  put_buffer();
   for (size_t done = 0; done < bytes;) {
     const ssize_t written =
         ::pwrite(file_, static_cast<const char*>(data) + done, bytes - done, static_cast<off_t>(from + done));
@@ -179,7 +191,6 @@ void AtomicFile::write_over(size_t from, const void* data, size_t bytes) {
 void AtomicFile::commit() {
   const std::string folder_name = folder_of(target_);
   flush();
-  if (::fsync(file_) != 0) fail("flush", errno);
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("replace", errno);
   ::close(file_);
   file_ = -1;

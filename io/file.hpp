@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "path.hpp"
+#include "../tensor/callback.hpp"
 #include "../tensor/error.hpp"
 
 namespace weft::io {
@@ -53,12 +54,17 @@ class WEFT_API AtomicFile {
   void write(const void* data, size_t bytes);
   /// Writes over bytes that are written already.
   void write_over(size_t from, const void* data, size_t bytes);
+  /// Brings to the disk what was written, so that little is left for `commit` that may fail.
+  void flush();
   void commit();
+  /// From now on a failed write says, beside the byte, what the function tells of its place.
+  void tell_places(Callback<std::string(size_t byte)> place_of) { place_of_ = std::move(place_of); }
 
  private:
   [[noreturn]] void fail(const char* action, int code);
   void make_temporary();
-  void flush();
+  void put(std::string_view bytes);
+  void put_buffer();
   void discard();
 
   Path path_;
@@ -68,6 +74,8 @@ class WEFT_API AtomicFile {
   Location where_;
   int file_ = -1;
   std::string buffer_;
+  size_t written_ = 0;
+  Callback<std::string(size_t)> place_of_;
 };
 
 /// A file that grows, such as a log. `add` never fails; `flush` writes what was added and keeps what it could not write

@@ -46,12 +46,16 @@ std::string shortened(std::string_view text, size_t most = 80) {
   return fmt::format("{}… ({} bytes)", text.substr(0, most), text.size());
 }
 
-[[noreturn]] void malformed(std::string problem, const Path& path, Location where) {
+}  // namespace
+
+void malformed(std::string problem, const Path& path, Location where) {
   raise<FormatError>({.op = op,
                       .problem = "not a valid safetensors file: " + std::move(problem),
                       .details = shortened(path.string(), 300)},
                      where);
 }
+
+namespace {
 
 // Reads the header in one pass and keeps nothing but its result: a tree of JSON values would cost memory, and running
 // out of it in the tree's destructor would end the process.
@@ -86,7 +90,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool key(string_t& value) override {
-    if (!keys_.back().insert(value).second) fail(fmt::format("the key \"{}\" occurs twice", shortened(value)));
+    if (!keys_.back().insert(value).second) fail(fmt::format("{} occurs twice", path_to(value)));
     if (place() == Place::header) name_ = std::move(value);
     else if (place() != Place::ignored) field_ = std::move(value);
     return true;
@@ -111,7 +115,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception&) override {
-    fail(fmt::format("the header is no JSON at its byte {}", byte));
+    fail(fmt::format("the header is no JSON at byte {} of the file", 7 + byte));
   }
 
   SafeHeader header;
@@ -126,8 +130,16 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
   [[noreturn]] void fail(std::string problem) const { malformed(std::move(problem), path_, where_); }
   Place place() const { return places_.back(); }
+  // The JSON path of a key of the object that is being read.
+  std::string path_to(const std::string& key) const {
+    const std::string last = shortened(key);
+    if (place() == Place::header) return fmt::format("\"{}\"", last);
+    if (place() == Place::ignored) return fmt::format("{}.{}…{}", shortened(name_), shortened(field_), last);
+    return fmt::format("{}.{}", shortened(name_), last);
+  }
   void enter(Place place) {
-    if (places_.size() == depth_limit) fail("the header is nested too deeply");
+    if (places_.size() == depth_limit)
+      fail(fmt::format("{}.{} is nested too deeply", shortened(name_), shortened(field_)));
     places_.push_back(place);
   }
 
@@ -195,7 +207,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     uint64_t bytes = static_cast<uint64_t>(itemsize(info.dtype));
     entry_.overflows |= __builtin_mul_overflow(bytes, entry_.elements, &bytes);
     if (entry_.overflows || info.begin > info.end || info.end - info.begin != bytes) {
-      fail(fmt::format("the bytes of \"{}\" do not fit its shape", name));
+      fail(fmt::format("{}.data_offsets, [{}, {}], do not fit its shape and dtype", name, info.begin, info.end));
     }
     header.entries.emplace(name_, info);
   }
@@ -237,22 +249,42 @@ void check_tiling(const std::map<std::string, SafeFile::Info>& entries, size_t d
   }
 }
 
+// Moves what records aliases out of the metadata.
+void take_aliases(SafeHeader& header, const Path& path, Location where) {
+  for (auto at = header.metadata.lower_bound(std::string(alias_prefix));
+       at != header.metadata.end() && at->first.starts_with(alias_prefix);) {
+    const std::string alias = at->first.substr(alias_prefix.size());
+    const auto refuse = [&](const char* problem, const std::string& name) {
+      malformed(fmt::format("__metadata__.{}: \"{}\" {}", shortened(at->first), shortened(name), problem), path, where);
+    };
+    if (header.entries.contains(alias)) refuse("is a tensor of its own", alias);
+    if (!header.entries.contains(at->second)) refuse("is no tensor of the file", at->second);
+    header.aliases.emplace(alias, at->second);
+    at = header.metadata.erase(at);
+  }
+}
+
 }  // namespace
 
 SafeHeader parse_header(std::string_view text, size_t data_bytes, const Path& path, Location where) {
-  if (text.empty() || text.front() != '{') malformed("the header does not begin with {", path, where);
+  if (text.empty() || text.front() != '{') malformed("the header, at byte 8, does not begin with {", path, where);
   text = text.substr(0, text.find_last_not_of(' ') + 1);
   // The parser would take a zero byte for the end.
-  if (text.back() != '}' || text.find('\0') != text.npos) {
-    malformed("something but spaces follows the header", path, where);
+  const size_t zero = text.find('\0');
+  if (text.back() != '}' || zero != text.npos) {
+    malformed(fmt::format("byte {} is neither of the header nor a space behind it",
+                          7 + (zero != text.npos ? zero + 1 : text.size())),
+              path, where);
   }
   HeaderReader reader(path, where);
   Json::sax_parse(text, &reader);
   check_tiling(reader.header.entries, data_bytes, path, where);
+  take_aliases(reader.header, path, where);
   return std::move(reader.header);
 }
 
-std::string header_text(const std::vector<HeaderEntry>& entries, const Metadata& metadata, Location where) {
+std::string header_text(const std::vector<HeaderEntry>& entries, const Metadata& metadata, const char* saver,
+                        Location where) {
   std::string text = "{";
   const auto key = [&](const std::string& name) {
     if (text.back() != '{') text += ',';
@@ -271,8 +303,8 @@ std::string header_text(const std::vector<HeaderEntry>& entries, const Metadata&
                      info.begin, info.end);
     }
   } catch (const Json::exception& error) {
-    raise<ValueError>(
-        {.op = "save_file", .problem = "a name or a metadata string is not UTF-8", .details = error.what()}, where);
+    raise<ValueError>({.op = saver, .problem = "a name or a metadata string is not UTF-8", .details = error.what()},
+                      where);
   }
   text += '}';
   text.append((8 - text.size() % 8) % 8, ' ');

@@ -97,6 +97,8 @@ void set_error_from_exception() noexcept {
     PyErr_SetString(PyExc_MemoryError, e.what());
   } catch (const IndexError& e) {
     PyErr_SetString(PyExc_IndexError, e.what());
+  } catch (const KeyError& e) {
+    PyErr_SetString(PyExc_KeyError, e.what());
   } catch (const DTypeError& e) {
     PyErr_SetString(PyExc_TypeError, e.what());
   } catch (const ShapeError& e) {

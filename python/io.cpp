@@ -1,10 +1,10 @@
-// Files for Python: safetensors, .npy, .npz and .pt.
+// Files for Python: safetensors, sharded models, .npy, .npz and .pt.
 #include <unordered_map>
 
 #include "../io/npy.hpp"
 #include "../io/npz.hpp"
 #include "../io/pt.hpp"
-#include "../io/safetensors.hpp"
+#include "../io/sharded.hpp"
 
 #include "caster.hpp"
 
@@ -78,20 +78,95 @@ nb::object load_pt(const std::string& path, Device device) {
   return Objects().of(value);
 }
 
+using Names = std::optional<std::vector<std::string>>;
+
+io::SaveOptions save_options(bool alias) { return {.tie = alias ? io::Tie::alias : io::Tie::error}; }
+
+std::optional<DType> optional_dtype(nb::handle dtype) {
+  if (dtype.is_none()) return std::nullopt;
+  const auto found = to_dtype(dtype.ptr());
+  if (!found) throw_type_error("load_sharded(): argument 'dtype' must be a weft.dtype or None");
+  return found;
+}
+
+void bind_safe_file(nb::module_& m) {
+  nb::class_<io::SafeFile>(m, "_SafeFile")
+      .def(nb::new_([](const std::string& path) { return io::SafeFile::open(path, here()); }))
+      .def("keys", &io::SafeFile::keys)
+      .def("metadata", &io::SafeFile::metadata)
+      .def("shape",
+           [](const io::SafeFile& file, const std::string& name) {
+             const Dims& shape = file.info(name, here()).shape;
+             return std::vector<int64_t>(shape.begin(), shape.end());
+           })
+      .def("dtype", [](const io::SafeFile& file,
+                       const std::string& name) { return std::string(weft::name(file.info(name, here()).dtype)); })
+      .def("get",
+           [](const io::SafeFile& file, const std::string& name, Device device) {
+             const Location where = here();
+             const WithoutGil others;
+             return file.get(name, device, where);
+           })
+      .def("get_slice", [](const io::SafeFile& file, const std::string& name, const std::vector<int64_t>& starts,
+                           const std::vector<int64_t>& ends, Device device) {
+        const Location where = here();
+        const WithoutGil others;
+        return file.get_slice(name, starts, ends, device, where);
+      });
+}
+
+void bind_sharded(nb::module_& m) {
+  m.def("_save_sharded",
+        [](const std::vector<std::pair<std::string, Tensor>>& tensors, const std::string& folder,
+           const std::string& most, const std::string& prefix, const io::Metadata& metadata, bool alias) {
+          const Location where = here();
+          const WithoutGil others;
+          io::TensorList list;
+          list.assign(tensors.begin(), tensors.end());
+          return io::save_sharded(list, folder,
+                                  {.max_shard_size = io::ByteCount(most, where),
+                                   .prefix = prefix,
+                                   .metadata = metadata,
+                                   .tie = alias ? io::Tie::alias : io::Tie::error},
+                                  where);
+        });
+  m.def(
+      "_load_sharded",
+      [](const std::string& folder, Device device, const std::map<std::string, Device>& device_map, nb::object dtype,
+         bool on_disk, const std::string& prefix, bool prefer_index) {
+        const Location where = here();
+        const io::LoadShardedOptions options = {.device = device,
+                                                .device_map = device_map,
+                                                .dtype = optional_dtype(dtype),
+                                                .offload = on_disk ? io::Offload::disk : io::Offload::cpu,
+                                                .prefix = prefix,
+                                                .prefer_index = prefer_index};
+        const WithoutGil others;
+        return io::load_sharded(folder, options, where);
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+}
+
 }  // namespace
 
 void bind_io(nb::module_& m) {
-  m.def("_save_file", [](const io::TensorMap& tensors, const std::string& path, const io::Metadata& metadata) {
-    const Location where = here();
-    const WithoutGil others;
-    io::save_file(tensors, path, metadata, where);
-  });
-  m.def("_load_file", [](const std::string& path, Device device) {
-    const Location where = here();
-    const WithoutGil others;
-    return io::load_file(path, device, {}, where);
-  });
+  m.def("_save_file",
+        [](const io::TensorMap& tensors, const std::string& path, const io::Metadata& metadata, bool alias) {
+          const Location where = here();
+          const WithoutGil others;
+          io::save_file(tensors, path, metadata, save_options(alias), where);
+        });
+  m.def(
+      "_load_file",
+      [](const std::string& path, Device device, const Names& names) {
+        const Location where = here();
+        const WithoutGil others;
+        return io::load_file(path, device, names, where);
+      },
+      nb::arg(), nb::arg(), nb::arg().none());
   m.def("_metadata", [](const std::string& path) { return io::SafeFile::open(path, here()).metadata(); });
+  bind_safe_file(m);
+  bind_sharded(m);
   m.def("_save_npy", [](const Tensor& tensor, const std::string& path) { io::save_npy(tensor, path, here()); });
   m.def("_load_npy", [](const std::string& path, Device device) { return io::load_npy(path, device, here()); });
   m.def("_save_npz", [](const io::TensorMap& tensors, const std::string& path, bool compressed) {

@@ -24,6 +24,7 @@ WEFT_DECLARE_ERROR(DTypeError);           ///< a dtype that the op does not take
 WEFT_DECLARE_ERROR(DeviceError);          ///< no such device, operands on several, or a driver's failure
 WEFT_DECLARE_ERROR(IndexError);           ///< an index or a dimension that is out of range
 WEFT_DECLARE_ERROR(ValueError);           ///< any other bad argument, the undefined tensor included
+WEFT_DECLARE_ERROR(KeyError);             ///< no entry of this name in a file, a map or a state
 WEFT_DECLARE_ERROR(ZeroDivisionError);    ///< integers divided by 0
 WEFT_DECLARE_ERROR(AutogradError);        ///< no graph, a freed one, or a saved tensor that was overwritten
 WEFT_DECLARE_ERROR(FormatError);          ///< malformed bytes in a file or a saved state

@@ -41,7 +41,7 @@ del _name, _object
 
 def __getattr__(name):
     # Imported when they are first looked at, so that `import weft` stays quick.
-    if name in ("array_api", "autograd", "hooks", "linalg", "nn", "optim", "special"):
+    if name in ("array_api", "autograd", "hooks", "io", "linalg", "nn", "optim", "special"):
         import importlib
 
         return importlib.import_module(f"weft.{name}")
@@ -49,4 +49,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), "array_api", "autograd", "hooks", "linalg", "nn", "optim", "special"]
+    return [*globals(), "array_api", "autograd", "hooks", "io", "linalg", "nn", "optim", "special"]

@@ -3,16 +3,7 @@
 import os
 
 from weft import _core
-
-
-def save_file(tensors, filename, metadata=None):
-    """Writes named tensors as safetensors."""
-    _core._save_file(dict(tensors), os.fspath(filename), metadata or {})
-
-
-def load_file(filename, device="cpu"):
-    """Every tensor of a safetensors file, by name."""
-    return _core._load_file(os.fspath(filename), device)
+from weft.io import load_file, save_file  # noqa: F401
 
 
 def save(obj, f):

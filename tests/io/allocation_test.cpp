@@ -2,6 +2,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <ostream>
+#include <streambuf>
 
 #include <gtest/gtest.h>
 
@@ -10,18 +12,22 @@
 #include <weft/io/pt.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/tensor/allocator.hpp>
 
 #include <temporary_folder.hpp>
 
 namespace {
 // How many allocations still succeed; the next one and all after it fail. Negative: none fails.
 std::atomic<int64_t> allocations_left{-1};
+// The bytes of all requests since it was set to 0.
+std::atomic<size_t> requested{0};
 }  // namespace
 
 // Not inlined: the compiler would take malloc and delete for a mismatch.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   if (const int64_t left = allocations_left; left == 0) throw std::bad_alloc();
   else if (left > 0) --allocations_left;
+  requested += bytes;
   if (void* memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
   throw std::bad_alloc();
 }
@@ -137,6 +143,65 @@ TEST(OutOfMemory, SavingRaisesAndLeavesTheOldFile) {
             }),
             20);
   EXPECT_EQ(io::load_file(path).size(), 12u);
+}
+
+// ---- what saving needs ----------------------------------------------------------------------------------------------
+
+// Counts and forgets.
+class CountingBuffer : public std::streambuf {
+ public:
+  size_t bytes = 0;
+
+ private:
+  std::streamsize xsputn(const char*, std::streamsize count) override {
+    bytes += static_cast<size_t>(count);
+    return count;
+  }
+};
+
+struct Need {
+  size_t in_tensors, on_the_heap;
+};
+// Memory that `f` had at once in tensors, beyond what was there, and in all it asked the heap for.
+Need need_of(const auto& f) {
+  const size_t before = memory_stats().allocated;
+  reset_peak();
+  requested = 0;
+  f();
+  const size_t heap = requested;
+  return {memory_stats().peak_allocated - before, heap};
+}
+
+constexpr size_t buffer = size_t{1} << 20;
+
+TEST(MemoryForSaving, IsBoundedByTheBufferForViewsOfAnySize) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "f";
+  for (const int64_t rows : {1024, 8192}) {
+    const Tensor views = ones({rows, 1024}).t(), rows_alone = ones({2, rows * 512}).t();
+    const io::TensorMap tensors = {{"dense", ones({rows, 1024})}, {"packed", views}, {"narrow", rows_alone}};
+    CountingBuffer counter;
+    std::ostream out(&counter);
+    const Need stream = need_of([&] { io::save_stream(out, tensors, {}, {.buffer_bytes = buffer}); });
+    EXPECT_GT(counter.bytes, static_cast<size_t>(rows) * 3 * 4096 - 1);
+    const Need file = need_of([&] { io::save_file(tensors, path, {}, {.buffer_bytes = buffer}); });
+    for (const Need& need : {stream, file}) {
+      EXPECT_LE(need.in_tensors, 2 * buffer) << rows;
+      EXPECT_LE(need.on_the_heap, buffer) << rows;
+    }
+  }
+}
+
+TEST(MemoryForSaving, OfTensorsMadeOneAtATimeIsThatOfOne) {
+  std::vector<io::TensorEntry> entries;
+  for (int i = 0; i < 64; ++i) entries.push_back({"layer." + std::to_string(i), f32, {512, 512}});
+  CountingBuffer counter;
+  std::ostream out(&counter);
+  const auto source = [](const std::string&) { return ones({512, 512}); };
+  const Need need = need_of([&] { io::save_stream(out, entries, source); });
+  EXPECT_GT(counter.bytes, size_t{64} << 20);
+  EXPECT_LE(need.in_tensors, 2 * buffer);
+  EXPECT_LE(need.on_the_heap, buffer);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include <weft/io/checkpoint.hpp>
 #include <weft/io/npy.hpp>
+#include <weft/io/sharded.hpp>
 #include <weft/io/text.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/ops/create.hpp>
@@ -129,6 +130,44 @@ TEST(Damaged, Safetensors) {
   damage_files(good, good.size() - 67, true, [](const std::string& path) {
     for (const auto& [name, t] : io::load_file(path)) t.to_vector<double>();
   });
+}
+
+TEST(Damaged, SafetensorsReadInParts) {
+  const TemporaryFolder folder;
+  const Tensor shared = arange(6).view({2, 3});
+  io::save_file({{"a", shared}, {"b", shared}, {"flag", ones({2, 2}, boolean)}}, folder / "good", {{"key", "välue"}},
+                {.tie = io::Tie::alias});
+  const std::string good = read_bytes(folder / "good");
+  damage_files(good, good.size() - 52, true, [](const std::string& path) {
+    const io::SafeFile file = io::SafeFile::open(path);
+    for (const std::string& name : file.keys()) {
+      const Dims shape = file.info(name).shape;
+      Dims starts = Dims::filled(shape.size(), 0);
+      for (int d = 0; d < shape.size(); ++d) starts[d] = shape[d] / 2;
+      file.get_slice(name, starts, shape).to_vector<double>();
+    }
+  });
+}
+
+TEST(Damaged, IndexOfShards) {
+  const TemporaryFolder folder;
+  io::save_sharded({{"a", ones(2)}, {"layer.weight", ones(3)}, {"ünï", arange(5)}}, folder.path(),
+                   {.max_shard_size = 8});
+  const std::string good = read_bytes(folder / "model.safetensors.index.json");
+  Damage damage(3);
+  int loaded = 0, refused = 0;
+  for (int i = 0; i < file_count(); ++i) {
+    write_bytes(folder / "model.safetensors.index.json", damage.done_to(good, good.size()));
+    try {
+      for (const auto& [name, t] : io::load_sharded(folder.path())) t.to_vector<double>();
+      ++loaded;
+    } catch (const Error& error) {
+      EXPECT_LT(std::strlen(error.what()), 1000u);
+      ++refused;
+    }
+  }
+  EXPECT_GT(loaded, 0);
+  EXPECT_GT(refused, loaded);
 }
 
 TEST(Damaged, Npy) {

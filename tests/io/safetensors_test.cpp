@@ -105,8 +105,8 @@ TEST(Safetensors, NamedPartsAndUnknownNames) {
   const TemporaryFolder folder;
   io::save_file({{"a", ones(2)}, {"b", ones(3)}}, folder / "f");
   EXPECT_EQ(io::load_file(folder / "f", {}, {{"b"}}).size(), 1u);
-  EXPECT_THROW(io::load_file(folder / "f", {}, {{"c"}}), ValueError);
-  EXPECT_THROW(io::SafeFile::open(folder / "f").info("c"), ValueError);
+  EXPECT_THROW(io::load_file(folder / "f", {}, {{"c"}}), KeyError);
+  EXPECT_THROW(io::SafeFile::open(folder / "f").info("c"), KeyError);
   EXPECT_EQ(io::SafeFile::open(folder / "f").info("b").shape, Dims(3));
 }
 

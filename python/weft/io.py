@@ -1,0 +1,149 @@
+"""Tensors in files: safetensors as a whole or in parts, and models in several files with an index."""
+
+import operator
+import os
+
+from weft import _core
+
+__all__ = ["SafeFile", "load_file", "load_sharded", "safe_open", "save_file", "save_sharded"]
+
+
+def _choice(function, argument, value, choices):
+    if value not in choices:
+        raise ValueError(f"{function}(): argument '{argument}' must be one of {', '.join(map(repr, choices))}, not {value!r}")
+    return value
+
+
+def save_file(tensors, filename, metadata=None, *, tie="error"):
+    """Writes named tensors as safetensors. The file is replaced as a whole or stays as it was.
+
+    Tensors that share memory are refused with ValueError; with tie="alias" a tensor under several names is written
+    once, and loaded as one tensor.
+    """
+    alias = _choice("save_file", "tie", tie, ("error", "alias")) == "alias"
+    _core._save_file(dict(tensors), os.fspath(filename), metadata or {}, alias)
+
+
+def load_file(filename, device="cpu", names=None):
+    """Every tensor of a safetensors file by name, or those named. KeyError for a name that the file has not."""
+    return _core._load_file(os.fspath(filename), device, None if names is None else list(names))
+
+
+class TensorSlice:
+    """A tensor of a file that is read where it is indexed, by integers, slices with step 1 and an Ellipsis."""
+
+    def __init__(self, file, name, device):
+        self._file, self._name, self._device = file, name, device
+        self._shape = tuple(file.shape(name))
+
+    @property
+    def shape(self):
+        return self._shape
+
+    def get_shape(self):
+        """The sizes as a list."""
+        return list(self._shape)
+
+    def __getitem__(self, index):
+        starts, ends, dropped = self._bounds(index if isinstance(index, tuple) else (index,))
+        part = self._file.get_slice(self._name, starts, ends, self._device)
+        return part.reshape([n for d, n in enumerate(part.shape) if d not in dropped]) if dropped else part
+
+    def _bounds(self, index):
+        rank = len(self._shape)
+        given = sum(i is not Ellipsis for i in index)
+        if given > rank or len(index) - given > 1:
+            raise IndexError(f"get_slice(): {given} indices and {len(index) - given} ellipses for {rank} dimensions")
+        at = next((n for n, i in enumerate(index) if i is Ellipsis), len(index))
+        index = (*index[:at], *[slice(None)] * (rank - given), *index[at + 1:])
+        starts, ends, dropped = [], [], set()
+        for d, (i, size) in enumerate(zip(index, self._shape)):
+            if isinstance(i, slice):
+                start, end, step = i.indices(size)
+                if step != 1:
+                    raise ValueError(f"get_slice(): a step of {step}; only whole ranges are read")
+            else:
+                start = operator.index(i)
+                if not -size <= start < size:
+                    raise IndexError(f"get_slice(): index {start} of dimension {d}, whose size is {size}")
+                start += size if start < 0 else 0
+                end = start + 1
+                dropped.add(d)
+            starts.append(start)
+            ends.append(max(start, end))
+        return starts, ends, dropped
+
+
+class SafeFile:
+    """A safetensors file, checked when it is opened; tensors are read where they are asked for.
+
+    with weft.io.SafeFile("model.safetensors") as file:
+        rows = file.get_slice("embedding.weight")[:10]
+    """
+
+    def __init__(self, filename, device="cpu"):
+        self._device = device
+        self._open = _core._SafeFile(os.fspath(filename))
+
+    @property
+    def _file(self):
+        if self._open is None:
+            raise ValueError("SafeFile(): the file is closed")
+        return self._open
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Tensors that were read stay as they are."""
+        self._open = None
+
+    def keys(self):
+        return self._file.keys()
+
+    def __contains__(self, name):
+        return name in self._file.keys()
+
+    def metadata(self):
+        return self._file.metadata()
+
+    def get_tensor(self, name):
+        """KeyError for a name that the file has not."""
+        return self._file.get(name, self._device)
+
+    def get_slice(self, name):
+        """The tensor to be indexed: get_slice(name)[2:4, 0] reads those elements alone."""
+        return TensorSlice(self._file, name, self._device)
+
+
+def safe_open(filename, framework="weft", device="cpu"):
+    """As the function of this name in the package safetensors."""
+    _choice("safe_open", "framework", framework, ("weft",))
+    return SafeFile(filename, device)
+
+
+def save_sharded(tensors, folder, max_shard_size="5GB", prefix="model", metadata=None, *, tie="error"):
+    """Writes named tensors to a folder in files of at most max_shard_size bytes, with an index; returns their names.
+
+    tensors: a dictionary or pairs, whose order is kept. max_shard_size: an integer, or "500MB", "2GiB" and the like.
+    metadata: {"format": "pt"} where it is left out, which programs that load models expect.
+    """
+    pairs = list(tensors.items() if hasattr(tensors, "items") else tensors)
+    alias = _choice("save_sharded", "tie", tie, ("error", "alias")) == "alias"
+    return _core._save_sharded(pairs, os.fspath(folder), str(max_shard_size), prefix,
+                               {"format": "pt"} if metadata is None else metadata, alias)
+
+
+def load_sharded(folder, device="cpu", *, device_map=None, dtype=None, offload="cpu", prefix="model",
+                 prefer_index=False):
+    """The tensors of a folder that save_sharded or another library wrote, one file at a time.
+
+    device_map: devices of parts of the model, {"encoder": "cpu", "decoder.layers.0": "cuda:0"}; the longest key wins.
+    dtype: what floating tensors are converted to. offload: "cpu" holds those of the CPU in memory, "disk" leaves them
+    in the mapped files until they are looked at.
+    """
+    on_disk = _choice("load_sharded", "offload", offload, ("cpu", "disk")) == "disk"
+    return _core._load_sharded(os.fspath(folder), device, dict(device_map or {}), dtype, on_disk, prefix, prefer_index)
