@@ -32,6 +32,7 @@
 #include "io/sharded.hpp"
 #include "io/text.hpp"
 #include "io/tiles.hpp"
+#include "io/training_state.hpp"
 #include "nn/activations.hpp"
 #include "nn/batch_norm.hpp"
 #include "nn/containers.hpp"

@@ -245,9 +245,10 @@ struct Opened {
     }
     reading(path / marker, where, [&](const Json& json) {
       if (const int version = json.at("format_version").get<int>(); version > format_version) {
-        raise_damaged(
-            fmt::format("{} is of version {}, newer than this program's {}", path.string(), version, format_version),
-            where);
+        raise<VersionError>({.op = loading,
+                             .problem = fmt::format("{} is of version {}, newer than this program's {}", path.string(),
+                                                    version, format_version)},
+                            where);
       }
       for (const auto& [name, size] : json.at("files").items()) {
         if (name.find('/') != name.npos) raise_damaged(fmt::format("\"{}\" is no file's name", name), where);

@@ -109,6 +109,8 @@ void set_error_from_exception() noexcept {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const DeviceError& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (const VersionError& e) {
+    PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const FormatError& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const IoError& e) {

@@ -28,6 +28,7 @@ WEFT_DECLARE_ERROR(KeyError);             ///< no entry of this name in a file, 
 WEFT_DECLARE_ERROR(ZeroDivisionError);    ///< integers divided by 0
 WEFT_DECLARE_ERROR(AutogradError);        ///< no graph, a freed one, or a saved tensor that was overwritten
 WEFT_DECLARE_ERROR(FormatError);          ///< malformed bytes in a file or a saved state
+WEFT_DECLARE_ERROR(VersionError);         ///< a file of a version that is newer than this program's
 WEFT_DECLARE_ERROR(IoError);              ///< the system refused a file operation
 WEFT_DECLARE_ERROR(NotImplementedError);  ///< no kernel for the device, or a meta tensor's values are needed
 /// The first NaN or infinity: what() has the op, its place in the forward pass, the shapes and a summary of the values

@@ -253,6 +253,7 @@ TEST(TrainingState, ANewerFormatIsRefused) {
   std::string text = read_bytes(state / "COMPLETE");
   text.replace(text.find("\"format_version\": 1"), 19, "\"format_version\": 2");
   write_bytes(state / "COMPLETE", text);
+  EXPECT_THROW(io::read_run_state(folder / "run"), VersionError);
   EXPECT_THAT(words_of([&] { io::read_run_state(folder / "run"); }), HasSubstr("newer than this program's 1"));
 }
 
