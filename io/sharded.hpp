@@ -1,6 +1,8 @@
 // A model in several safetensors files with an index, named and written as the Hugging Face libraries do.
 #pragma once
 
+#include <concepts>
+
 #include "safetensors.hpp"
 
 namespace weft::io {

@@ -1,11 +1,20 @@
-"""Tensors in files: safetensors as a whole or in parts, and models in several files with an index."""
+"""Tensors in files: safetensors as a whole or in parts, models in several files with an index, and states of runs."""
 
 import operator
 import os
 
 from weft import _core
+from weft._training_state import (
+    BackgroundSaver,
+    RunState,
+    load_training_state,
+    read_run_state,
+    save_training_state,
+    training_states,
+)
 
-__all__ = ["SafeFile", "load_file", "load_sharded", "safe_open", "save_file", "save_sharded"]
+__all__ = ["BackgroundSaver", "RunState", "SafeFile", "load_file", "load_sharded", "load_training_state",
+           "read_run_state", "safe_open", "save_file", "save_sharded", "save_training_state", "training_states"]
 
 
 def _choice(function, argument, value, choices):

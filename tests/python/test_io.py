@@ -157,3 +157,12 @@ def test_the_order_of_a_dictionary_decides(tmp_path):
 
 def test_the_functions_of_the_package_are_those_of_the_module():
     assert weft.save_file is weft.io.save_file and weft.load_file is weft.io.load_file
+
+
+def test_the_page_about_saving_runs(tmp_path, monkeypatch):
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "saving.md"
+    blocks = [b.split("```")[0] for b in page.read_text(encoding="utf-8").split("```python\n")[1:]]
+    assert len(blocks) == 4
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(blocks), str(page), "exec"), {})
+    assert (tmp_path / "large" / "model.safetensors.index.json").exists()

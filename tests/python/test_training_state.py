@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import weft
-from weft import _training_state as states
+from weft import io as states
 from weft import nn
 
 
