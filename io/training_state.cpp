@@ -185,14 +185,14 @@ Path write_snapshot(const Path& folder, const TrainingSnapshot& s, SaveStateOpti
   const Path& inside = whole.temporary();
   Json files = Json::object();
   const auto told = [&](const std::string& name) { files[name] = size_of(inside / name); };
-  save_file(s.weights, inside / weights_file, {{"format", "pt"}}, where);
+  save_file(s.weights, inside / weights_file, {{"format", "pt"}}, {}, where);
   told(weights_file);
   if (!s.optimizer_name.empty()) {
-    save_file(s.optimizer, inside / optimizer_file, {{optimizer_name, s.optimizer_name}}, where);
+    save_file(s.optimizer, inside / optimizer_file, {{optimizer_name, s.optimizer_name}}, {}, where);
     told(optimizer_file);
   }
   if (s.has_gradients) {
-    save_file(s.gradients, inside / gradients_file, {}, where);
+    save_file(s.gradients, inside / gradients_file, {}, {}, where);
     told(gradients_file);
   }
   for (const auto& [name, text] : s.texts) {

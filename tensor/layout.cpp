@@ -161,7 +161,7 @@ std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> 
     if (!chunk_ends) continue;
     while (next >= 0 && (new_count < old_count || sizes[next] == 1)) {
       strides[next] = new_count * chunk_stride;
-      new_count *= sizes[next];
+      if (__builtin_mul_overflow(new_count, sizes[next], &new_count)) return {};
       --next;
     }
     if (new_count != old_count) return {};
