@@ -303,6 +303,9 @@ class ShardLoader {
 }  // namespace
 
 TensorMap load_sharded(const Path& folder, const LoadShardedOptions& options, Location where) {
+  if (options.dtype && !is_floating(*options.dtype)) {
+    raise<DTypeError>({.op = loader, .problem = fmt::format("{} is no floating dtype", name(*options.dtype))}, where);
+  }
   return ShardLoader(folder, options, where).load();
 }
 

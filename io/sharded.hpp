@@ -74,7 +74,7 @@ struct LoadShardedOptions {
 /// index nor a single file. FormatError for a malformed index, a file that is missing or named by an absolute path or
 /// "..", a name that is absent from its file, a file with names that the index has not, and a total_size that is not
 /// the number of bytes. ValueError where an index and a single file are there, KeyError for a key of `device_map` that
-/// fits no tensor, and the errors of load_file.
+/// fits no tensor, DTypeError for a `dtype` that is not floating, and the errors of load_file.
 WEFT_API TensorMap load_sharded(const Path& folder, const LoadShardedOptions& options = {}, Location where = {});
 
 }  // namespace weft::io

@@ -211,6 +211,7 @@ TEST(Sharded, FloatingTensorsAreConverted) {
   EXPECT_EQ(loaded.at("x").to_vector<double>(), std::vector<double>(3, 1.5));
   EXPECT_EQ(loaded.at("n").dtype(), i64);
   EXPECT_EQ(loaded.at("h").to_vector<double>(), std::vector<double>(2, 0.5));
+  EXPECT_THROW(io::load_sharded(folder.path(), {.dtype = i64}), DTypeError);
 }
 
 TEST(Sharded, AnIndexBesideASingleFileIsAnErrorUnlessTold) {
