@@ -227,8 +227,7 @@ struct KernelTable {
   /// 2^31 elements.
   void (*sample_linear)(const View& out, const View& x, const View& places);
   /// dx and dplaces may have no data.
-  void (*sample_linear_gradient)(const View& dx, const View& dplaces, const View& g, const View& x,
-                                 const View& places);
+  void (*sample_linear_gradient)(const View& dx, const View& dplaces, const View& g, const View& x, const View& places);
   /// counts[x[i]] += 1 for x 1-d, i32 or i64, with no number out of range; counts is contiguous i64. May be null.
   void (*bincount)(const View& counts, const View& x);
 

@@ -63,9 +63,9 @@ WEFT_API Path save_training_state(const Path& folder, const TrainingRun& run, co
 WEFT_API std::vector<Path> training_states(const Path& folder);
 
 /// Loads the newest complete state of a folder, or the state whose own folder is given, into a module and an optimizer
-/// made in the same way. IoError where there is none, FormatError where a file is damaged or missing, VersionError where
-/// a newer program wrote it; ValueError and ShapeError where it is of another module or optimizer, or has no optimizer's
-/// state. Nothing is changed then.
+/// made in the same way. IoError where there is none, FormatError where a file is damaged or missing, VersionError
+/// where a newer program wrote it; ValueError and ShapeError where it is of another module or optimizer, or has no
+/// optimizer's state. Nothing is changed then.
 WEFT_API RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options = {},
                                       Location where = {});
 
