@@ -36,9 +36,14 @@ Tensor window(int64_t length, bool periodic, const TensorOptions& options, F&& v
 double turn(double x) { return std::cos(2 * M_PI * x); }
 
 // exp(-x) I0(x): the mean of exp(x (cos t - 1)) over a circle, on which the trapezoidal rule with n points is as good
-// as exp(-n²/2x).
+// as exp(-n²/2x); from 1000 on Hankel's series.
 double scaled_bessel(double x) {
-  const int n = 16 + static_cast<int>(9 * std::sqrt(std::fmin(x, 1e8)));
+  if (!(x < 1000)) {
+    double term = 1, series = 1;
+    for (int k = 1; k <= 8; ++k) series += term *= (2 * k - 1) * (2 * k - 1) / (8 * x * k);
+    return series / std::sqrt(2 * M_PI * x);
+  }
+  const int n = 16 + static_cast<int>(9 * std::sqrt(x));
   double total = 0;
   for (int i = 0; i < n; ++i) {
     const double s = std::sin(M_PI * i / n);
