@@ -10,7 +10,6 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <weft/io/training_state.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;
@@ -109,19 +108,19 @@ struct SavedRun {
 
 SavedRun read_saved(const std::string& folder) {
   const io::RunState state = io::read_run_state(folder, nowhere);
-  const auto refuse = [&](const std::string& why) {
-    throw FormatError("[train] " + folder + " was not written by this version's --save: " + why);
+  const auto refusal = [&](const std::string& why) {
+    return FormatError("[train] " + folder + " was not written by this version's --save: " + why);
   };
-  if (!state.documents.contains("config")) refuse("it has no config.json");
+  const auto config_text = state.documents.find("config");
+  if (config_text == state.documents.end()) throw refusal("it has no config.json");
   try {
-    const auto config = nlohmann::json::parse(state.documents.at("config"));
+    const auto config = nlohmann::json::parse(config_text->second);
     const std::string preset = config.at("preset");
-    if (config.at("weft-train") != 2 || !presets.contains(preset)) refuse("it is of preset " + preset);
+    if (config.at("weft-train") != 2 || !presets.contains(preset)) throw refusal("it is of preset " + preset);
     return {preset, config.at("vocabulary"), config.at("seed"), state.step};
   } catch (const nlohmann::json::exception& error) {
-    refuse(error.what());
+    throw refusal(error.what());
   }
-  std::abort();
 }
 
 // A signal ends the training after the step that runs, so that it is saved; a second Ctrl-C ends the program at once.

@@ -1,9 +1,6 @@
 // A folder that appears whole or not at all. Internal to io/.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "path.hpp"
 #include "../tensor/error.hpp"
 
@@ -35,7 +32,5 @@ class AtomicFolder {
 void make_folder(const Path& path, const char* op, Location where);
 /// Removes a folder of files at once for whoever looks: it loses its name before it loses its files.
 void remove_folder(const Path& path);
-/// Names in a folder, sorted; empty where it cannot be read.
-std::vector<std::string> names_in(const Path& folder);
 
 }  // namespace weft::io

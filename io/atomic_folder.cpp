@@ -1,12 +1,9 @@
 #include "atomic_folder-inl.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -22,13 +19,6 @@ namespace {
 
 int open_folder(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-}
-
-void flush_folder(const std::string& path) {
-  const int folder = open_folder(path);
-  if (folder < 0) return;
-  (void)::fsync(folder);
-  ::close(folder);
 }
 
 // Files only: Weft makes no folders in these.
@@ -48,18 +38,6 @@ void remove_left_folders(const std::string& target) {
 }
 
 }  // namespace
-
-std::vector<std::string> names_in(const Path& path) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-  if (folder == nullptr) return names;
-  while (const dirent* entry = ::readdir(folder.get())) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 void make_folder(const Path& path, const char* op, Location where) {
   if (::mkdir(path.c_str(), 0777) == 0) return;

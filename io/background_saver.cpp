@@ -1,5 +1,4 @@
 #include <exception>
-#include <optional>
 #include <thread>
 
 #include <fmt/format.h>

@@ -194,12 +194,7 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("replace", errno);
   ::close(file_);
   file_ = -1;
-  // The name too shall outlast a loss of power; where the file system cannot promise that, the file is there all the
-  // same.
-  const int folder = ::open(folder_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;
-  (void)::fsync(folder);
-  ::close(folder);
+  flush_folder(folder_name);  // the name too shall outlast a loss of power
 }
 
 void write_file(const Path& path, std::string_view text, const char* op, Location where) {

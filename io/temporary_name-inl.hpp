@@ -9,6 +9,12 @@ namespace weft::io {
 /// "." where the name has no folder.
 std::string folder_of(const std::string& path);
 
+/// Names in a folder, sorted; empty where it cannot be read.
+std::vector<std::string> names_in(const std::string& folder);
+
+/// Brings a folder's names to the disk, where its file system can promise that.
+void flush_folder(const std::string& folder);
+
 /// The end of a chain of symbolic links, which need not exist yet. False with the error's number where the name is
 /// empty or the links form a cycle.
 bool follow_links(const std::string& path, std::string& target, int& error);

@@ -69,6 +69,25 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
+std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  if (folder == nullptr) return names;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+void flush_folder(const std::string& path) {
+  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  (void)::fsync(folder);
+  ::close(folder);
+}
+
 bool follow_links(const std::string& path, std::string& target, int& error) {
   constexpr int most_links = 40;
   target = path;
@@ -101,13 +120,9 @@ bool is_named(int file, const std::string& name) {
 }
 
 std::vector<std::string> temporary_names_of(const std::string& target) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_of(target).c_str()), ::closedir);
-  if (folder == nullptr) return names;
   const std::string prefix = prefix_of(name_in_folder(target));
-  while (const dirent* entry = ::readdir(folder.get())) {
-    if (is_temporary_name(entry->d_name, prefix)) names.emplace_back(entry->d_name);
-  }
+  std::vector<std::string> names = names_in(folder_of(target));
+  std::erase_if(names, [&](const std::string& name) { return !is_temporary_name(name, prefix); });
   return names;
 }
 

@@ -1,7 +1,6 @@
 #include "text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "file.hpp"
+#include "hex-inl.hpp"
 #include "utf8-inl.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/create.hpp"
@@ -62,25 +62,15 @@ std::string Vocabulary::text() const {
   return out;
 }
 
-std::string Vocabulary::hex() const {
-  std::string out;
-  for (char c : text()) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
-}
+std::string Vocabulary::hex() const { return hex_of(text()); }
 
 Vocabulary Vocabulary::from_hex(std::string_view digits, Location where) {
-  std::string text;
-  for (size_t i = 0; i + 1 < digits.size(); i += 2) {
-    unsigned byte = 0;
-    const auto [end, error] = std::from_chars(digits.data() + i, digits.data() + i + 2, byte, 16);
-    if (error != std::errc() || end != digits.data() + i + 2) break;
-    text += static_cast<char>(byte);
-  }
-  if (2 * text.size() != digits.size()) {
+  const auto text = bytes_of_hex(digits);
+  if (!text) {
     raise<FormatError>({.op = "Vocabulary", .problem = "a saved vocabulary is hexadecimal digits, two for a byte"},
                        where);
   }
-  return Vocabulary(text);
+  return Vocabulary(*text);
 }
 
 Tensor Vocabulary::encode(std::string_view text, Location where) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 
 #include <sys/stat.h>
@@ -12,9 +11,12 @@
 
 #include "atomic_folder-inl.hpp"
 #include "file.hpp"
+#include "hex-inl.hpp"
 #include "optimizer_state-inl.hpp"
 #include "safetensors.hpp"
+#include "temporary_name-inl.hpp"
 #include "training_snapshot-inl.hpp"
+#include "../hooks/detail/text.hpp"
 #include "../ops/random.hpp"
 
 namespace weft::io {
@@ -36,26 +38,13 @@ constexpr int format_version = 1;
 
 // ---- JSON -----------------------------------------------------------------------------------------------------------
 
-std::string hex_of(const std::vector<uint8_t>& bytes) {
-  std::string text;
-  for (const uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
+std::string state_text(const std::vector<uint8_t>& bytes) {
+  return hex_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-std::optional<std::vector<uint8_t>> bytes_of(const std::string& text) {
-  std::vector<uint8_t> bytes(text.size() / 2);
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    const char *from = text.data() + 2 * i, *to = from + 2;
-    if (const auto [end, error] = std::from_chars(from, to, bytes[i], 16); end != to) return {};
-  }
-  return text.size() % 2 == 0 ? std::optional(bytes) : std::nullopt;
-}
-
-// JSON has no words for what is not finite.
-Json json_of(double x) {
-  if (std::isnan(x)) return "NaN";
-  if (std::isinf(x)) return x > 0 ? "Infinity" : "-Infinity";
-  return x;
+std::optional<std::vector<uint8_t>> state_in(const std::string& text) {
+  const auto bytes = bytes_of_hex(text);
+  return bytes ? std::optional(std::vector<uint8_t>(bytes->begin(), bytes->end())) : std::nullopt;
 }
 
 double double_in(const Json& json) {
@@ -71,7 +60,7 @@ std::string numbers_of(const RunState& state) {
             {"epoch", state.epoch},
             {"samples", state.samples},
             {"accumulated", state.accumulated}};
-  if (state.best_metric) json["best_metric"] = json_of(*state.best_metric);
+  if (state.best_metric) json["best_metric"] = Json::parse(detail::json_number(*state.best_metric));
   return json.dump(1);
 }
 
@@ -107,15 +96,13 @@ std::optional<int64_t> step_in(const std::string& name) {
   return step;
 }
 
-bool is_complete(const Path& state) {
-  struct stat status {};
-  return ::stat((state / marker).c_str(), &status) == 0 && S_ISREG(status.st_mode);
-}
-
+/// -1 where it is no file.
 int64_t size_of(const Path& file) {
   struct stat status {};
   return ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<int64_t>(status.st_size) : -1;
 }
+
+bool is_complete(const Path& state) { return size_of(state / marker) >= 0; }
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
@@ -134,9 +121,9 @@ void check_state(const RunState& state, Location where) {
 std::string generators_of(const TrainingRun& run, Location where) {
   Json devices = Json::object(), named = Json::object();
   for (const Device device : devices_with_generators()) {
-    devices[device.name()] = hex_of(get_rng_state(device, where).to_vector<uint8_t>(where));
+    devices[device.name()] = state_text(get_rng_state(device, where).to_vector<uint8_t>(where));
   }
-  for (const auto& [name, generator] : run.generators) named[name] = hex_of(generator->state_bytes());
+  for (const auto& [name, generator] : run.generators) named[name] = state_text(generator->state_bytes());
   return Json{{"format_version", format_version}, {"devices", devices}, {"named", named}}.dump(1);
 }
 
@@ -214,7 +201,7 @@ Path save_training_state(const Path& folder, const TrainingRun& run, const RunSt
 
 std::vector<Path> training_states(const Path& folder) {
   std::vector<std::pair<int64_t, Path>> found;
-  for (const std::string& name : names_in(folder)) {
+  for (const std::string& name : names_in(folder.string())) {
     const std::optional<int64_t> step = step_in(name);
     if (step && is_complete(folder / name)) found.emplace_back(*step, folder / name);
   }
@@ -289,7 +276,7 @@ struct Generators {
   Generators(const Opened& opened, const TrainingRun& run, Location where) {
     const Path path = opened.path / generators_file;
     const auto state_of = [&](const std::string& name, const Json& text) {
-      const auto bytes = bytes_of(text.get<std::string>());
+      const auto bytes = state_in(text.get<std::string>());
       if (!bytes) raise_damaged(fmt::format("{}: \"{}\" is no state of a generator", path.string(), name), where);
       naming_file<FormatError>(path, loading, [&] { Generator().set_state_bytes(*bytes, where); });
       return *bytes;

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <weft/io/training_state.hpp>
 #include <weft/weft.hpp>
 
+#include <message_of.hpp>
 #include <temporary_folder.hpp>
 
 namespace weft {
@@ -22,15 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-std::string words_of(const auto& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // Two groups, dropout, a cosine of the learning rate, clipping, and a generator of the program's own.
 struct Trained {
@@ -219,7 +210,7 @@ TEST(TrainingState, DamageAndStrangersAreRefusedAndNothingChanges) {
     EXPECT_THROW(loads(), Error) << name << " spoilt";
     fs::remove(entry.path());
     if (name == "COMPLETE") EXPECT_THROW(loads(), IoError);
-    else EXPECT_THAT(words_of(loads), HasSubstr(name + " is missing"));
+    else EXPECT_THAT(message_of<Error>(loads), HasSubstr(name + " is missing"));
     write_bytes(entry.path(), bytes);
     EXPECT_EQ(t.weights(), before) << name;
   }
@@ -238,7 +229,7 @@ TEST(TrainingState, WithoutAnOptimizerOnlyTheWeightsAreLoaded) {
   const TemporaryFolder folder;
   Trained saved, t;
   io::save_training_state(folder / "run", {saved.net}, {.step = 1});
-  EXPECT_THAT(words_of([&] {
+  EXPECT_THAT(message_of<Error>([&] {
                 io::load_training_state(folder / "run", {t.net, &t.optimizer});
               }),
               HasSubstr("holds no optimizer's state"));
@@ -254,15 +245,16 @@ TEST(TrainingState, ANewerFormatIsRefused) {
   text.replace(text.find("\"format_version\": 1"), 19, "\"format_version\": 2");
   write_bytes(state / "COMPLETE", text);
   EXPECT_THROW(io::read_run_state(folder / "run"), VersionError);
-  EXPECT_THAT(words_of([&] { io::read_run_state(folder / "run"); }), HasSubstr("newer than this program's 1"));
+  EXPECT_THAT(message_of<Error>([&] { io::read_run_state(folder / "run"); }), HasSubstr("newer than this program's 1"));
 }
 
 TEST(TrainingState, FoldersThatCannotBeWrittenAreNamed) {
   const TemporaryFolder folder;
   Trained t;
   write_bytes(folder / "file", "");
-  EXPECT_THAT(words_of([&] { io::save_training_state(folder / "file", t.run(), {}); }), HasSubstr("it is no folder"));
-  EXPECT_THAT(words_of([&] { io::save_training_state(folder / "not/there", t.run(), {}); }),
+  EXPECT_THAT(message_of<Error>([&] { io::save_training_state(folder / "file", t.run(), {}); }),
+              HasSubstr("it is no folder"));
+  EXPECT_THAT(message_of<Error>([&] { io::save_training_state(folder / "not/there", t.run(), {}); }),
               HasSubstr("No such file or directory"));
 }
 
