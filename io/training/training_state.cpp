@@ -1,0 +1,367 @@
+#include "../training_state.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "../atomic_folder-inl.hpp"
+#include "../file.hpp"
+#include "../hex-inl.hpp"
+#include "optimizer_state-inl.hpp"
+#include "../safetensors.hpp"
+#include "../temporary_name-inl.hpp"
+#include "training_snapshot-inl.hpp"
+#include "../../hooks/detail/text.hpp"
+#include "../../ops/random.hpp"
+
+namespace weft::io {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char *saving = "save_training_state", *loading = "load_training_state", *marker = "COMPLETE",
+                     *weights_file = "model.safetensors", *optimizer_file = "optimizer.safetensors",
+                     *gradients_file = "gradients.safetensors", *numbers_file = "trainer.json",
+                     *generators_file = "rng-0.json", *optimizer_name = "weft.optimizer";
+const std::string step_prefix = "step-", json_suffix = ".json";
+constexpr int format_version = 1;
+
+[[noreturn]] void refuse(const std::string& problem, Location where) {
+  raise<ValueError>({.op = saving, .problem = problem}, where);
+}
+
+// ---- JSON -----------------------------------------------------------------------------------------------------------
+
+std::string state_text(const std::vector<uint8_t>& bytes) {
+  return hex_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+std::optional<std::vector<uint8_t>> state_in(const std::string& text) {
+  const auto bytes = bytes_of_hex(text);
+  return bytes ? std::optional(std::vector<uint8_t>(bytes->begin(), bytes->end())) : std::nullopt;
+}
+
+double double_in(const Json& json) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (json == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (json == "Infinity" || json == "-Infinity") return json == "Infinity" ? infinity : -infinity;
+  return json.get<double>();
+}
+
+std::string numbers_of(const RunState& state) {
+  Json json{{"format_version", format_version},
+            {"step", state.step},
+            {"epoch", state.epoch},
+            {"samples", state.samples},
+            {"accumulated", state.accumulated}};
+  if (state.best_metric) json["best_metric"] = Json::parse(detail::json_number(*state.best_metric));
+  return json.dump(1);
+}
+
+// Runs `f`; what the JSON library raises becomes a FormatError of the file.
+template <class F>
+auto reading(const Path& path, Location where, F&& f) {
+  try {
+    return f(Json::parse(read_file(path, loading, where)));
+  } catch (const Json::exception& error) {
+    const std::string text = error.what();
+    raise<FormatError>(
+        {.op = loading, .problem = fmt::format("{} is damaged", path.string()), .details = text.substr(0, 200)}, where);
+  }
+}
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+bool is_plain(const std::string& name) {
+  return !name.empty() && name.size() <= 100 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+bool is_own(const std::string& file) { return file == numbers_file || file == generators_file; }
+
+std::optional<int64_t> step_in(const std::string& name) {
+  int64_t step = 0;
+  if (!name.starts_with(step_prefix) || name.size() < step_prefix.size() + 8) return {};
+  const char *from = name.data() + step_prefix.size(), *to = name.data() + name.size();
+  if (const auto [end, error] = std::from_chars(from, to, step); end != to || error != std::errc() || *from == '-') {
+    return {};
+  }
+  return step;
+}
+
+/// -1 where it is no file.
+int64_t size_of(const Path& file) {
+  struct stat status {};
+  return ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<int64_t>(status.st_size) : -1;
+}
+
+bool is_complete(const Path& state) { return size_of(state / marker) >= 0; }
+
+// ---- saving ---------------------------------------------------------------------------------------------------------
+
+void check_state(const RunState& state, Location where) {
+  for (const int64_t n : {state.step, state.epoch, state.samples, state.accumulated}) {
+    if (n < 0) refuse("steps, epochs and samples are not negative", where);
+  }
+  for (const auto& [name, text] : state.documents) {
+    if (!is_plain(name) || is_own(name + json_suffix)) {
+      refuse(fmt::format("a document cannot be named \"{}\"", name), where);
+    }
+    if (!Json::accept(text)) refuse(fmt::format("the document \"{}\" is no JSON", name), where);
+  }
+}
+
+std::string generators_of(const TrainingRun& run, Location where) {
+  Json devices = Json::object(), named = Json::object();
+  for (const Device device : devices_with_generators()) {
+    devices[device.name()] = state_text(get_rng_state(device, where).to_vector<uint8_t>(where));
+  }
+  for (const auto& [name, generator] : run.generators) named[name] = state_text(generator->state_bytes());
+  return Json{{"format_version", format_version}, {"devices", devices}, {"named", named}}.dump(1);
+}
+
+}  // namespace
+
+TrainingSnapshot snapshot_of(const TrainingRun& run, const RunState& state, Location where) {
+  check_state(state, where);
+  TrainingSnapshot s;
+  s.step = state.step;
+  s.weights = run.module.state_dict();
+  if (run.optimizer != nullptr) {
+    s.optimizer = named_state(run.module, *run.optimizer, saving, where);
+    s.optimizer_name = run.optimizer->name();
+  }
+  if (state.accumulated > 0) {
+    for (const auto& [name, parameter] : run.module.named_parameters()) {
+      if (parameter.grad().defined()) s.gradients.emplace(name, parameter.grad());
+    }
+  }
+  s.has_gradients = state.accumulated > 0;
+  s.texts.emplace(numbers_file, numbers_of(state));
+  s.texts.emplace(generators_file, generators_of(run, where));
+  for (const auto& [name, text] : state.documents) s.texts.emplace(name + json_suffix, text);
+  return s;
+}
+
+namespace {
+
+// The states beyond the newest `keep`, older than the one just written.
+void remove_older(const Path& folder, int64_t step, int64_t keep) {
+  std::vector<Path> older;
+  for (const Path& state : training_states(folder)) {
+    const std::string& path = state.string();
+    if (step_in(path.substr(path.rfind('/') + 1)).value_or(step) < step) older.push_back(state);
+  }
+  const int64_t surplus = std::ssize(older) + 1 - keep;
+  for (int64_t i = 0; i < surplus && i < std::ssize(older); ++i) remove_folder(older[static_cast<size_t>(i)]);
+}
+
+}  // namespace
+
+Path write_snapshot(const Path& folder, const TrainingSnapshot& s, SaveStateOptions options, Location where) {
+  make_folder(folder, saving, where);
+  const Path path = folder / fmt::format("{}{:08}", step_prefix, s.step);
+  AtomicFolder whole(path, saving, where);
+  const Path& inside = whole.temporary();
+  Json files = Json::object();
+  const auto told = [&](const std::string& name) { files[name] = size_of(inside / name); };
+  save_file(s.weights, inside / weights_file, {{"format", "pt"}}, {}, where);
+  told(weights_file);
+  if (!s.optimizer_name.empty()) {
+    save_file(s.optimizer, inside / optimizer_file, {{optimizer_name, s.optimizer_name}}, {}, where);
+    told(optimizer_file);
+  }
+  if (s.has_gradients) {
+    save_file(s.gradients, inside / gradients_file, {}, {}, where);
+    told(gradients_file);
+  }
+  for (const auto& [name, text] : s.texts) {
+    write_file(inside / name, text, saving, where);
+    told(name);
+  }
+  write_file(inside / marker, Json{{"format_version", format_version}, {"files", files}}.dump(1), saving, where);
+  whole.commit();
+  if (options.keep_last > 0) remove_older(folder, s.step, options.keep_last);
+  return path;
+}
+
+Path save_training_state(const Path& folder, const TrainingRun& run, const RunState& state, SaveStateOptions options,
+                         Location where) {
+  return write_snapshot(folder, snapshot_of(run, state, where), options, where);
+}
+
+// ---- loading --------------------------------------------------------------------------------------------------------
+
+std::vector<Path> training_states(const Path& folder) {
+  std::vector<std::pair<int64_t, Path>> found;
+  for (const std::string& name : names_in(folder.string())) {
+    const std::optional<int64_t> step = step_in(name);
+    if (step && is_complete(folder / name)) found.emplace_back(*step, folder / name);
+  }
+  std::ranges::sort(found, {}, [](const auto& state) { return state.first; });
+  std::vector<Path> paths;
+  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+namespace {
+
+[[noreturn]] void raise_damaged(const std::string& problem, Location where) {
+  raise<FormatError>({.op = loading, .problem = problem}, where);
+}
+
+// The state's folder, and the files it is made of, each there and whole.
+struct Opened {
+  Path path;
+  std::vector<std::string> files;
+
+  Opened(const Path& folder, Location where) : path(folder) {
+    if (!is_complete(folder)) {
+      const std::vector<Path> states = training_states(folder);
+      if (states.empty()) {
+        raise<IoError>({.op = loading, .problem = fmt::format("{} holds no complete state", folder.string())}, where);
+      }
+      path = states.back();
+    }
+    reading(path / marker, where, [&](const Json& json) {
+      if (const int version = json.at("format_version").get<int>(); version > format_version) {
+        raise<VersionError>({.op = loading,
+                             .problem = fmt::format("{} is of version {}, newer than this program's {}", path.string(),
+                                                    version, format_version)},
+                            where);
+      }
+      for (const auto& [name, size] : json.at("files").items()) {
+        if (name.find('/') != name.npos) raise_damaged(fmt::format("\"{}\" is no file's name", name), where);
+        const int64_t found = size_of(path / name), wanted = size.get<int64_t>();
+        if (found < 0) raise_damaged(fmt::format("{} is missing", (path / name).string()), where);
+        if (found != wanted) {
+          raise_damaged(fmt::format("{} has {} bytes of {}", (path / name).string(), found, wanted), where);
+        }
+        files.push_back(name);
+      }
+    });
+  }
+  bool has(const std::string& name) const { return std::ranges::find(files, name) != files.end(); }
+};
+
+RunState run_state_in(const Opened& opened, Location where) {
+  RunState state;
+  reading(opened.path / numbers_file, where, [&](const Json& json) {
+    state.step = json.at("step").get<int64_t>();
+    state.epoch = json.at("epoch").get<int64_t>();
+    state.samples = json.at("samples").get<int64_t>();
+    state.accumulated = json.at("accumulated").get<int64_t>();
+    if (json.contains("best_metric")) state.best_metric = double_in(json.at("best_metric"));
+  });
+  for (const std::string& name : opened.files) {
+    if (!name.ends_with(json_suffix) || is_own(name)) continue;
+    state.documents.emplace(name.substr(0, name.size() - json_suffix.size()),
+                            read_file(opened.path / name, loading, where));
+  }
+  return state;
+}
+
+// What is set once all of it was found fit.
+struct Generators {
+  std::vector<std::pair<Device, std::vector<uint8_t>>> devices;
+  std::vector<std::pair<Generator*, std::vector<uint8_t>>> named;
+
+  Generators(const Opened& opened, const TrainingRun& run, Location where) {
+    const Path path = opened.path / generators_file;
+    const auto state_of = [&](const std::string& name, const Json& text) {
+      const auto bytes = state_in(text.get<std::string>());
+      if (!bytes) raise_damaged(fmt::format("{}: \"{}\" is no state of a generator", path.string(), name), where);
+      naming_file<FormatError>(path, loading, [&] { Generator().set_state_bytes(*bytes, where); });
+      return *bytes;
+    };
+    reading(path, where, [&](const Json& json) {
+      for (const auto& [name, text] : json.at("devices").items()) {
+        devices.emplace_back(Device(std::string_view(name), where), state_of(name, text));
+      }
+      for (const auto& [name, generator] : run.generators) {
+        if (!json.at("named").contains(name)) {
+          raise_damaged(fmt::format("{} has no generator \"{}\"", path.string(), name), where);
+        }
+        named.emplace_back(generator, state_of(name, json.at("named").at(name)));
+      }
+    });
+  }
+  void set(Location where) const {
+    for (const auto& [device, bytes] : devices) default_generator(device).set_state_bytes(bytes, where);
+    for (const auto& [generator, bytes] : named) generator->set_state_bytes(bytes, where);
+  }
+};
+
+optim::Optimizer::StateDict optimizer_state_in(const Opened& opened, const TrainingRun& run, Location where) {
+  if (!opened.has(optimizer_file)) {
+    raise<ValueError>({.op = loading,
+                       .problem = fmt::format("{} holds no optimizer's state", opened.path.string()),
+                       .remedy = "load the weights alone: {.weights_only = true}"},
+                      where);
+  }
+  const Path path = opened.path / optimizer_file;
+  const Metadata metadata = SafeFile::open(path, where).metadata();
+  const auto found = metadata.find(optimizer_name);
+  const std::string by = found == metadata.end() ? "" : found->second;
+  return state_in_file({path, loading, "", by}, load_file(path, {}, {}, where), run.module, *run.optimizer, where);
+}
+
+// Every parameter with its gradient, undefined where there is none.
+using Gradients = std::vector<std::pair<Tensor, Tensor>>;
+
+Gradients gradients_in(const Opened& opened, const TrainingRun& run, Location where) {
+  const Path path = opened.path / gradients_file;
+  const TensorMap saved = load_file(path, {}, {}, where);
+  Gradients gradients;
+  size_t used = 0;
+  for (const auto& [name, parameter] : run.module.named_parameters()) {
+    const auto found = saved.find(name);
+    if (found == saved.end()) {
+      gradients.emplace_back(parameter, Tensor());
+      continue;
+    }
+    if (!(found->second.shape() == parameter.shape()) || found->second.dtype() != parameter.dtype()) {
+      raise_damaged(fmt::format("{}: \"{}\" is no gradient of the module's", path.string(), name), where);
+    }
+    gradients.emplace_back(parameter, found->second.to(parameter.device(), where).clone(where));
+    ++used;
+  }
+  if (used != saved.size()) raise_damaged(fmt::format("{} is of another module", path.string()), where);
+  return gradients;
+}
+
+}  // namespace
+
+RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
+  const Opened opened(folder, where);
+  const RunState state = run_state_in(opened, where);
+  const Path path = opened.path / weights_file;
+  const TensorMap weights = load_file(path, {}, {}, where);
+  const auto check_module = [&] { run.module.check_state_dict(weights, true, where); };
+  naming_file<ShapeError>(path, loading, [&] { naming_file<ValueError>(path, loading, check_module); });
+  if (options.weights_only) {
+    run.module.load_state_dict(weights, true, where);
+    return state;
+  }
+  const Generators generators(opened, run, where);
+  const Gradients gradients = opened.has(gradients_file) ? gradients_in(opened, run, where) : Gradients();
+  if (run.optimizer != nullptr) {
+    const auto values = optimizer_state_in(opened, run, where);
+    naming_file<ShapeError>(path, loading, [&] { run.optimizer->load_state_dict(values, where); });
+  }
+  run.module.load_state_dict(weights, true, where);
+  for (const auto& [parameter, gradient] : gradients) parameter.set_grad(gradient, where);
+  generators.set(where);
+  return state;
+}
+
+RunState read_run_state(const Path& folder, Location where) { return run_state_in(Opened(folder, where), where); }
+
+}  // namespace weft::io

@@ -1,0 +1,266 @@
+#include <algorithm>
+#include <ostream>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "../../autograd/mode.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../../ops/index.hpp"
+#include "../../tensor/checked.hpp"
+#include "safetensors_save-inl.hpp"
+
+namespace weft::io {
+
+namespace {
+
+void check_tensors(std::span<const NamedTensor> tensors, const char* op, Location where) {
+  for (const auto& [name, t] : tensors) {
+    const char* problem = nullptr;
+    if (!t.defined()) problem = "is undefined";
+    else if (t.device().type == DeviceType::meta) problem = "is on the meta device and has no elements";
+    if (problem != nullptr) raise<ValueError>({.op = op, .problem = fmt::format("\"{}\" {}", name, problem)}, where);
+  }
+}
+
+// Two tensors that overlap would be loaded as two: the sharing would be lost.
+void check_unshared(std::span<const NamedTensor> tensors, const Aliases& aliases, const char* op, Location where) {
+  struct Range {
+    Device device;
+    const char *begin, *end;
+    const std::string* name;
+  };
+  std::vector<Range> ranges;
+  for (const auto& [name, t] : tensors) {
+    if (aliases.contains(name)) continue;
+    const ByteSpan span = byte_span(t.raw_view().layout);
+    const char* data = static_cast<const char*>(t.data_ptr());
+    if (span.low < span.high) ranges.push_back({t.device(), data + span.low, data + span.high, &name});
+  }
+  std::ranges::stable_sort(ranges, {},
+                           [](const Range& r) { return std::tuple(r.device.type, r.device.index, r.begin); });
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].begin >= ranges[i - 1].end || ranges[i].device != ranges[i - 1].device) continue;
+    raise<ValueError>({.op = op,
+                       .problem = fmt::format("\"{}\" and \"{}\" share memory", *ranges[i - 1].name, *ranges[i].name),
+                       .remedy = "save one of them, or a clone(); one tensor under two names can be saved as an alias"},
+                      where);
+  }
+}
+
+bool are_one(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+Aliases aliases_among(std::span<const NamedTensor> tensors) {
+  std::map<std::tuple<DeviceType, int, const void*>, const NamedTensor*> firsts;
+  Aliases out;
+  for (const NamedTensor& named : tensors) {
+    const auto& [name, t] = named;
+    if (t.numel() == 0) continue;
+    const auto [first, added] = firsts.try_emplace({t.device().type, t.device().index, t.data_ptr()}, &named);
+    if (!added && are_one(first->second->second, t)) out.emplace(name, first->second->first);
+  }
+  return out;
+}
+
+// Hands on the elements in row-major order, packing at most `most` bytes at a time.
+void put_elements(const Tensor& t, size_t most, const Callback<void(const void*, size_t)>& put) {
+  const auto bytes = static_cast<size_t>(t.nbytes());
+  if (bytes == 0) return;
+  if (bytes <= most || (t.device().is_cpu() && t.is_contiguous())) {
+    const Tensor dense = t.contiguous().to(Device());
+    put(dense.data_ptr(), bytes);
+    return;
+  }
+  const int64_t rows = t.size(0);
+  const size_t row_bytes = bytes / static_cast<size_t>(rows);
+  if (row_bytes > most) {
+    for (int64_t i = 0; i < rows; ++i) put_elements(t.select(0, i), most, put);
+    return;
+  }
+  const auto step = static_cast<int64_t>(most / row_bytes);
+  for (int64_t i = 0; i < rows; i += step) put_elements(t.narrow(0, i, std::min(step, rows - i)), most, put);
+}
+
+std::vector<TensorEntry> entries_of(const TensorMap& tensors, const Aliases& aliases) {
+  std::vector<TensorEntry> out;
+  for (const auto& [name, t] : tensors) {
+    if (!aliases.contains(name)) out.push_back({name, t.dtype(), t.shape()});
+  }
+  return out;
+}
+
+SavePlan plan_of(const TensorMap& tensors, const Metadata& metadata, const SaveOptions& options, const char* op,
+                 Location where) {
+  const std::vector<NamedTensor> named(tensors.begin(), tensors.end());
+  const Aliases aliases = checked_aliases(named, options.tie, op, where);
+  return SavePlan(entries_of(tensors, aliases), metadata, aliases, op, where);
+}
+
+TensorSource source_of(const TensorMap& tensors) {
+  return [&tensors](const std::string& name) { return tensors.at(name); };
+}
+
+}  // namespace
+
+Aliases checked_aliases(std::span<const NamedTensor> tensors, Tie tie, const char* op, Location where) {
+  check_tensors(tensors, op, where);
+  Aliases aliases;
+  if (tie == Tie::alias) aliases = aliases_among(tensors);
+  check_unshared(tensors, aliases, op, where);
+  return aliases;
+}
+
+SavePlan::SavePlan(const std::vector<TensorEntry>& entries, const Metadata& metadata, const Aliases& aliases,
+                   const char* op, Location where)
+    : op_(op) {
+  const auto refuse = [&](const std::string& name, const char* problem) {
+    raise<ValueError>({.op = op, .problem = fmt::format("\"{}\" {}", name, problem)}, where);
+  };
+  Metadata told = metadata;
+  for (const auto& [key, value] : metadata) {
+    if (key.starts_with(alias_prefix)) refuse(key, "is metadata that the aliases are recorded in");
+  }
+  for (const auto& [alias, kept] : aliases) told.emplace(std::string(alias_prefix) + alias, kept);
+  for (const TensorEntry& e : entries) entries_.push_back({e.name, {e.dtype, e.shape, 0, 0}});
+  std::ranges::sort(entries_, {}, [](const HeaderEntry& e) {
+    return std::tuple<int64_t, const std::string&>(-itemsize(e.info.dtype), e.name);
+  });
+  Checked at = 0;
+  for (HeaderEntry& e : entries_) {
+    if (e.name == "__metadata__") refuse(e.name, "is a name that the format keeps for itself");
+    e.info.begin = static_cast<size_t>(at.value());
+    at += contiguous_layout(e.info.shape, e.info.dtype).numel * itemsize(e.info.dtype);
+    if (!at.fits()) raise<ShapeError>({.op = op, .problem = "the tensors have more than 2^63 - 1 bytes"}, where);
+    e.info.end = static_cast<size_t>(at.value());
+  }
+  std::vector<const std::string*> names;
+  for (const HeaderEntry& e : entries_) names.push_back(&e.name);
+  const auto text = [](const std::string* name) -> const std::string& { return *name; };
+  std::ranges::sort(names, {}, text);
+  const auto twice = std::ranges::adjacent_find(names, {}, text);
+  if (twice != names.end()) refuse(**twice, "occurs twice");
+  header_ = header_text(entries_, told, op, where);
+}
+
+Tensor SavePlan::checked(const HeaderEntry& entry, Tensor tensor, Location where) const {
+  check_tensors(std::vector<NamedTensor>{{entry.name, tensor}}, op_, where);
+  if (tensor.dtype() != entry.info.dtype) {
+    raise<DTypeError>({.op = op_,
+                       .problem = fmt::format("\"{}\" is {}, {} was announced", entry.name, name(tensor.dtype()),
+                                              name(entry.info.dtype))},
+                      where);
+  }
+  if (tensor.shape() != entry.info.shape) {
+    raise<ShapeError>({.op = op_,
+                       .problem = fmt::format("\"{}\" has the shape {}, {} was announced", entry.name,
+                                              tensor.shape().text(), entry.info.shape.text())},
+                      where);
+  }
+  return tensor;
+}
+
+std::string SavePlan::place_of(size_t byte) const {
+  const size_t start = sizeof(uint64_t) + header_.size();
+  if (byte < start) return "in the header";
+  const auto found =
+      std::ranges::upper_bound(entries_, byte - start, {}, [](const HeaderEntry& e) { return e.info.end; });
+  return found == entries_.end() ? "at the end" : fmt::format("in tensor \"{}\"", found->name);
+}
+
+void SavePlan::write(const TensorSource& source, size_t buffer_bytes, const Callback<void(const void*, size_t)>& put,
+                     Location where) const {
+  constexpr size_t least = 4096;
+  const NoGradGuard unrecorded;
+  const uint64_t length = header_.size();
+  put(&length, sizeof(length));
+  put(header_.data(), header_.size());
+  for (const HeaderEntry& e : entries_) {
+    put_elements(checked(e, source(e.name), where), std::max(buffer_bytes, least), put);
+  }
+}
+
+void SavePlan::write(const TensorSource& source, size_t buffer_bytes, AtomicFile& file, Location where) const {
+  file.tell_places([this](size_t byte) { return place_of(byte); });
+  write(
+      source, buffer_bytes, [&](const void* data, size_t bytes) { file.write(data, bytes); }, where);
+  file.flush();
+  file.tell_places({});
+}
+
+// ---- streams --------------------------------------------------------------------------------------------------------
+
+class StreamWriter {
+ public:
+  StreamWriter(std::ostream& out, const SavePlan& plan, Location where) : out_(out), plan_(plan), where_(where) {}
+
+  void write(const TensorSource& source, size_t buffer_bytes) {
+    plan_.write(
+        source, buffer_bytes, [this](const void* data, size_t bytes) { put(data, bytes); }, where_);
+    bool flushed = false;
+    try {
+      flushed = static_cast<bool>(out_.flush());
+    } catch (const std::ios_base::failure&) {
+    }
+    if (!flushed) fail();
+  }
+
+ private:
+  void put(const void* data, size_t bytes) {
+    std::streamsize done = 0;
+    const auto wanted = static_cast<std::streamsize>(bytes);
+    try {
+      if (out_.good()) done = out_.rdbuf()->sputn(static_cast<const char*>(data), wanted);
+    } catch (const std::ios_base::failure&) {
+    }
+    written_ += static_cast<size_t>(std::max<std::streamsize>(done, 0));
+    if (done != wanted) fail();
+  }
+  [[noreturn]] void fail() {
+    try {
+      out_.setstate(std::ios_base::badbit);
+    } catch (const std::ios_base::failure&) {
+    }
+    raise<IoError>({.op = plan_.op_,
+                    .problem = fmt::format("the stream failed at byte {}, {}", written_, plan_.place_of(written_))},
+                   where_);
+  }
+
+  std::ostream& out_;
+  const SavePlan& plan_;
+  Location where_;
+  size_t written_ = 0;
+};
+
+void save_stream(std::ostream& out, const TensorMap& tensors, const Metadata& metadata, const SaveOptions& options,
+                 Location where) {
+  const SavePlan plan = plan_of(tensors, metadata, options, "save_stream", where);
+  StreamWriter(out, plan, where).write(source_of(tensors), options.buffer_bytes);
+}
+
+void save_stream(std::ostream& out, const std::vector<TensorEntry>& entries, const TensorSource& source,
+                 const Metadata& metadata, const SaveOptions& options, Location where) {
+  const SavePlan plan(entries, metadata, {}, "save_stream", where);
+  StreamWriter(out, plan, where).write(source, options.buffer_bytes);
+}
+
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+void save_file(const TensorMap& tensors, const Path& path, const Metadata& metadata, const SaveOptions& options,
+               Location where) {
+  const SavePlan plan = plan_of(tensors, metadata, options, "save_file", where);
+  AtomicFile file(path, "save_file", where);
+  plan.write(source_of(tensors), options.buffer_bytes, file, where);
+  file.commit();
+}
+
+void save_file(const std::vector<TensorEntry>& entries, const TensorSource& source, const Path& path,
+               const Metadata& metadata, const SaveOptions& options, Location where) {
+  const SavePlan plan(entries, metadata, {}, "save_file", where);
+  AtomicFile file(path, "save_file", where);
+  plan.write(source, options.buffer_bytes, file, where);
+  file.commit();
+}
+
+}  // namespace weft::io
