@@ -171,7 +171,7 @@ Tensor Tensor::grad(Location where) const {
     AccumulationNode::Lock lock(*node);
     return node->grad;
   }
-  NodeHooks* hooks = impl_->node != nullptr ? impl_->node->hooks.load(std::memory_order_acquire) : nullptr;
+  NodeHooks* hooks = impl_->node != nullptr ? impl_->node->hooks.load(MemoryOrder::acquire) : nullptr;
   if (hooks == nullptr) return {};
   detail::WordLock lock(hooks->word);
   const auto* kept = retained_slot(*hooks, impl_->output_number);
@@ -191,7 +191,7 @@ static void check_grad(const Tensor& t, const Tensor& grad, Location where) {
 [[gnu::noinline]] static void set_retained_grad(const Tensor& result, const Tensor& grad, Location where) {
   const TensorImpl& impl = *result.impl();
   Tensor other = grad;  // then the one so far, which dies after the lock
-  if (NodeHooks* hooks = impl.node != nullptr ? impl.node->hooks.load(std::memory_order_acquire) : nullptr) {
+  if (NodeHooks* hooks = impl.node != nullptr ? impl.node->hooks.load(MemoryOrder::acquire) : nullptr) {
     detail::WordLock lock(hooks->word);
     if (NodeHooks::RetainedGradient* kept = retained_slot(*hooks, impl.output_number))
       return std::swap(kept->gradient, other);

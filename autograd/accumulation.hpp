@@ -1,9 +1,9 @@
 // The accumulation node of a leaf: where its gradient is kept and added up.
 #pragma once
 
-#include <atomic>
 #include <optional>
 
+#include "../tensor/atomic.hpp"
 #include "hooks.hpp"
 #include "node.hpp"
 #include "../tensor/word_lock.hpp"
@@ -31,7 +31,7 @@ struct AccumulationNode : Node {
     std::optional<detail::WordLock> lock_;
   };
 
-  std::atomic<uint32_t> locked{0}, adding{0};
+  Atomic<uint32_t> locked{0}, adding{0};
   /// Weak: null once the leaf has died.
   TensorImpl* leaf;
   Tensor grad;

@@ -19,7 +19,7 @@
 namespace weft {
 
 namespace detail {
-std::atomic<bool> share_gradients{[] {
+Atomic<bool> share_gradients{[] {
   const char* setting = std::getenv("WEFT_GRAD_SHARE");
   return setting == nullptr || std::strcmp(setting, "0") != 0;
 }()};
@@ -153,7 +153,7 @@ class GraphRun {
 
   // Makes room for this run's state of the node, in its own fields where no other run holds it.
   void meet(Node* node) {
-    GraphRun* holder = node->run.load(std::memory_order_acquire);
+    GraphRun* holder = node->run.load(MemoryOrder::acquire);
     if (holder == this) return;
     // Met while another run held it: the state stays aside, though that run may have let go since.
     if (WEFT_UNLIKELY(foreign_ != nullptr) && foreign_->count(node) != 0) return;
@@ -165,17 +165,17 @@ class GraphRun {
     }
     if (foreign_ == nullptr) foreign_ = std::make_unique<std::unordered_map<Node*, Foreign>>();
     foreign_->try_emplace(node, node->output_count);
-    node->saved_state.fetch_add(Node::sharer, std::memory_order_acq_rel);
+    node->saved_state.fetch_add(Node::sharer, MemoryOrder::acq_rel);
   }
   bool take(Node* node) {
     if (WEFT_SINGLE_THREADED) {
-      node->run.store(this, std::memory_order_relaxed);
+      node->run.store(this, MemoryOrder::relaxed);
       return true;
     }
     GraphRun* nobody = nullptr;
-    return node->run.compare_exchange_strong(nobody, this, std::memory_order_acq_rel);
+    return node->run.compare_exchange_strong(nobody, this, MemoryOrder::acq_rel);
   }
-  bool own(Node* node) const { return node->run.load(std::memory_order_relaxed) == this; }
+  bool own(Node* node) const { return node->run.load(MemoryOrder::relaxed) == this; }
   int32_t& pending(Node* node) { return own(node) ? node->pending : foreign_->find(node)->second.pending; }
   bool& started(Node* node) { return own(node) ? node->started : foreign_->find(node)->second.started; }
   Tensor& slot(Node* node, int output) {
@@ -185,14 +185,14 @@ class GraphRun {
     if (!own(node)) return;
     if (WEFT_UNLIKELY(node->gradient.defined())) node->gradient = Tensor();
     for (int i = 1; i < node->output_count; ++i) node->slot(i) = Tensor();
-    node->run.store(nullptr, std::memory_order_release);
-    if (WEFT_UNLIKELY(node->saved_state.load(std::memory_order_acquire) == Node::closed)) detail::free_saved(*node);
+    node->run.store(nullptr, MemoryOrder::release);
+    if (WEFT_UNLIKELY(node->saved_state.load(MemoryOrder::acquire) == Node::closed)) detail::free_saved(*node);
   }
   // The last run that shares a node frees what it saved, where another one wanted that.
   void leave_foreign() {
     for (const auto& [node, state] : *foreign_) {
-      const uint32_t before = node->saved_state.fetch_sub(Node::sharer, std::memory_order_acq_rel);
-      const bool held = node->run.load(std::memory_order_acquire) != nullptr;
+      const uint32_t before = node->saved_state.fetch_sub(Node::sharer, MemoryOrder::acq_rel);
+      const bool held = node->run.load(MemoryOrder::acquire) != nullptr;
       if (before == (Node::sharer | Node::closed) && !held) detail::free_saved(*node);
     }
   }
@@ -236,7 +236,7 @@ class GraphRun {
       for (Edge *edge = node->edges, *end = edge + node->edge_count; edge != end; ++edge) {
         Node* child = edge->node();
         if (child == nullptr || !needed(child)) continue;
-        GraphRun* holder = child->run.load(std::memory_order_acquire);
+        GraphRun* holder = child->run.load(MemoryOrder::acquire);
         if (WEFT_LIKELY(holder == this)) {
           ++child->pending;
           continue;
@@ -279,7 +279,7 @@ class GraphRun {
   }
 
   void process(Node* node) {
-    if (WEFT_UNLIKELY(node->output_count != 1 || node->hooks.load(std::memory_order_acquire) != nullptr || general_)) {
+    if (WEFT_UNLIKELY(node->output_count != 1 || node->hooks.load(MemoryOrder::acquire) != nullptr || general_)) {
       return process_general(node);
     }
     Tensor gradient = std::move(slot(node, 0));
@@ -302,7 +302,7 @@ class GraphRun {
 
   // Hooks, captures, and then the node itself.
   void settle(Node* node, std::span<Tensor> incoming) {
-    const bool hooked = node->hooks.load(std::memory_order_acquire) != nullptr;
+    const bool hooked = node->hooks.load(MemoryOrder::acquire) != nullptr;
     bool arrived = false;
     for (size_t i = 0; i < incoming.size(); ++i) {
       if (!incoming[i].defined()) continue;
@@ -332,7 +332,7 @@ class GraphRun {
   void finish_leaf(AccumulationNode& node, Tensor&& gradient) {
     if (!gradient.defined()) return;
     accumulate(node, std::move(gradient), options_.create_graph);
-    const NodeHooks* hooks = node.hooks.load(std::memory_order_acquire);
+    const NodeHooks* hooks = node.hooks.load(MemoryOrder::acquire);
     if (WEFT_LIKELY(hooks == nullptr) || !hooks->may_have(GradPhase::accumulated) || hooks->manual) return;
     Tensor leaf;
     {
@@ -353,7 +353,7 @@ class GraphRun {
 
   // As run_node, for a node with hooks of its own or while somebody watches.
   void run_watched_node(Node* node, std::span<Tensor> incoming) {
-    const NodeHooks* hooks = node->hooks.load(std::memory_order_acquire);
+    const NodeHooks* hooks = node->hooks.load(MemoryOrder::acquire);
     const bool before = hooks != nullptr && hooks->may_have(GradPhase::node_before);
     const bool after = hooks != nullptr && hooks->may_have(GradPhase::node_after);
     if (!before && !after && !watched()) return run_node(node, incoming.data());
@@ -380,12 +380,12 @@ class GraphRun {
   }
   void release_what_is_saved(Node* node) {
     if (options_.retain_graph) detail::drop_unpacked(*node);
-    else if (WEFT_SINGLE_THREADED && node->saved_state.load(std::memory_order_relaxed) == 0) free_at_once(node);
+    else if (WEFT_SINGLE_THREADED && node->saved_state.load(MemoryOrder::relaxed) == 0) free_at_once(node);
     else detail::close_saved(*node);
   }
 
   static void free_at_once(Node* node) {
-    node->saved_state.store(Node::closed | Node::freed, std::memory_order_relaxed);
+    node->saved_state.store(Node::closed | Node::freed, MemoryOrder::relaxed);
     node->functions->release_saved(*node);
   }
 

@@ -1,10 +1,10 @@
 // Running the graph backwards.
 #pragma once
 
-#include <atomic>
 #include <span>
 #include <vector>
 
+#include "../tensor/atomic.hpp"
 #include "../tensor/index.hpp"
 
 namespace weft {
@@ -91,7 +91,7 @@ WEFT_API bool gradient_sharing();
 WEFT_API void set_gradient_sharing(bool on);
 
 namespace detail {
-extern WEFT_API std::atomic<bool> share_gradients;
+extern WEFT_API Atomic<bool> share_gradients;
 extern constinit thread_local GradStats grad_counts;
 }  // namespace detail
 

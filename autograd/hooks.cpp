@@ -80,7 +80,7 @@ void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
 
 HookHandle add(Node& node, Hook hook) {
   NodeHooks& hooks = detail::hooks_of(node);
-  hooks.phases.fetch_or(1u << static_cast<int>(hook.phase), std::memory_order_relaxed);
+  hooks.phases.fetch_or(1u << static_cast<int>(hook.phase), MemoryOrder::relaxed);
   return HookHandle(hooks.list, hooks.list->add(std::move(hook)));
 }
 
@@ -140,10 +140,10 @@ void replace_gradients(const Node& node, const Hook& hook, std::span<Tensor> gra
 }
 
 NodeHooks& hooks_of(Node& node) {
-  if (NodeHooks* present = node.hooks.load(std::memory_order_acquire)) return *present;
+  if (NodeHooks* present = node.hooks.load(MemoryOrder::acquire)) return *present;
   auto fresh = std::make_unique<NodeHooks>();
   NodeHooks* present = nullptr;
-  if (node.hooks.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  if (node.hooks.compare_exchange_strong(present, fresh.get(), MemoryOrder::acq_rel)) return *fresh.release();
   return *present;
 }
 
@@ -214,7 +214,7 @@ void add_to_kept(NodeHooks& hooks, uint16_t output, const Tensor& gradient) {
 }  // namespace
 
 void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient) {
-  NodeHooks& hooks = *node.hooks.load(std::memory_order_acquire);
+  NodeHooks& hooks = *node.hooks.load(MemoryOrder::acquire);
   if (const auto snapshot = hooks.list->snapshot()) {
     GradEvent event{.grad = std::move(gradient),
                     .tensor = {},
@@ -227,11 +227,11 @@ void run_gradient_hooks(Node& node, uint16_t output, Tensor& gradient) {
     }
     gradient = std::move(event.grad);
   }
-  if (WEFT_UNLIKELY(hooks.retains.load(std::memory_order_relaxed))) add_to_kept(hooks, output, gradient);
+  if (WEFT_UNLIKELY(hooks.retains.load(MemoryOrder::relaxed))) add_to_kept(hooks, output, gradient);
 }
 
 void run_accumulated_hooks(Node& node, const Tensor& leaf) {
-  const auto snapshot = node.hooks.load(std::memory_order_acquire)->list->snapshot();
+  const auto snapshot = node.hooks.load(MemoryOrder::acquire)->list->snapshot();
   if (snapshot == nullptr) return;
   for (const Hook& hook : *snapshot) {
     if (hook.phase != GradPhase::accumulated) continue;
@@ -247,7 +247,7 @@ void run_accumulated_hooks(Node& node, const Tensor& leaf) {
 }
 
 void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std::span<Tensor> outgoing) {
-  const auto snapshot = node.hooks.load(std::memory_order_acquire)->list->snapshot();
+  const auto snapshot = node.hooks.load(MemoryOrder::acquire)->list->snapshot();
   if (snapshot == nullptr) return;
   const GradEvent event{.grad = {},
                         .tensor = {},
@@ -266,15 +266,15 @@ void run_node_hooks(Node& node, GradPhase phase, std::span<Tensor> incoming, std
 }
 
 void make_room_for_retained_gradient(const Node& from, Node& to) {
-  if (!from.hooks.load(std::memory_order_acquire)->retains.load(std::memory_order_relaxed)) return;
+  if (!from.hooks.load(MemoryOrder::acquire)->retains.load(MemoryOrder::relaxed)) return;
   NodeHooks& target = detail::hooks_of(to);
   detail::WordLock lock(target.word);
   target.retained.reserve(target.retained.size() + 1);
 }
 
 void move_retained_gradient(Node& from, uint16_t from_output, Node& to, uint16_t to_output) {
-  NodeHooks& hooks = *from.hooks.load(std::memory_order_acquire);
-  if (!hooks.retains.load(std::memory_order_relaxed)) return;
+  NodeHooks& hooks = *from.hooks.load(MemoryOrder::acquire);
+  if (!hooks.retains.load(MemoryOrder::relaxed)) return;
   NodeHooks& target = detail::hooks_of(to);
   NodeHooks::RetainedGradient moved;
   {
@@ -291,7 +291,7 @@ void move_retained_gradient(Node& from, uint16_t from_output, Node& to, uint16_t
 }
 
 void forget_retained_gradient(Node& node, const TensorImpl* tensor) {
-  NodeHooks& hooks = *node.hooks.load(std::memory_order_acquire);
+  NodeHooks& hooks = *node.hooks.load(MemoryOrder::acquire);
   Tensor dead;  // dies after the lock
   detail::WordLock lock(hooks.word);
   const auto at = std::ranges::find(hooks.retained, tensor, &NodeHooks::RetainedGradient::tensor);
@@ -300,7 +300,7 @@ void forget_retained_gradient(Node& node, const TensorImpl* tensor) {
   hooks.retained.erase(at);
 }
 
-void drop_hooks(Node& node) { node.hooks.load(std::memory_order_acquire)->list->clear(); }
+void drop_hooks(Node& node) { node.hooks.load(MemoryOrder::acquire)->list->clear(); }
 
 void Tensor::set_manual_backward_hook(bool on, Location where) const {
   detail::hooks_of(checked_leaf(*this, "set_manual_backward_hook", where)).manual = on;
@@ -308,9 +308,9 @@ void Tensor::set_manual_backward_hook(bool on, Location where) const {
 
 void Tensor::apply_backward_hook(bool allow_missing, Location where) const {
   AccumulationNode& node = checked_leaf(*this, "apply_backward_hook", where);
-  NodeHooks* hooks = node.hooks.load(std::memory_order_acquire);
+  NodeHooks* hooks = node.hooks.load(MemoryOrder::acquire);
   const bool manual = hooks != nullptr && hooks->manual;
-  if (!manual && node.run.load(std::memory_order_relaxed) != nullptr && node.pending > 0) {
+  if (!manual && node.run.load(MemoryOrder::relaxed) != nullptr && node.pending > 0) {
     raise<AutogradError>({.op = "apply_backward_hook",
                           .problem = "the backward that runs will fire this leaf's hooks a second time",
                           .details = text_of(*this),

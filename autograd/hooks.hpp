@@ -9,7 +9,6 @@
 // handle.
 #pragma once
 
-#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -18,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "../tensor/atomic.hpp"
 #include "../tensor/callback.hpp"
 #include "../tensor/index.hpp"
 
@@ -97,7 +97,7 @@ class HookList final : public HookRegistry {
   Snapshot snapshot() const;
 
  private:
-  mutable std::atomic<uint32_t> word_{0};
+  mutable Atomic<uint32_t> word_{0};
   uint64_t last_id_ = 0;
   Snapshot entries_;
 };
@@ -147,15 +147,15 @@ struct NodeHooks {
   NodeHooks();
   const Shared<detail::HookList<detail::Hook>> list;
   /// Which phases ever had a hook, one bit each, so that the others cost only a test.
-  std::atomic<uint32_t> phases{0};
+  Atomic<uint32_t> phases{0};
   bool may_have(GradPhase phase) const {
-    return (phases.load(std::memory_order_relaxed) >> static_cast<int>(phase) & 1) != 0;
+    return (phases.load(MemoryOrder::relaxed) >> static_cast<int>(phase) & 1) != 0;
   }
   /// Leaves only: apply_backward_hook fires instead of the engine.
-  std::atomic<bool> manual{false};
+  Atomic<bool> manual{false};
   /// Guards `retained`: results whose gradient is retained.
-  mutable std::atomic<uint32_t> word{0};
-  std::atomic<bool> retains{false};
+  mutable Atomic<uint32_t> word{0};
+  Atomic<bool> retains{false};
   std::vector<RetainedGradient> retained;
 };
 

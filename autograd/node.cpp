@@ -25,10 +25,10 @@ struct Graveyard {
 };
 constinit thread_local Graveyard graveyard = {};
 
-[[gnu::noinline]] void bury_hooks(Node* node) { delete node->hooks.load(std::memory_order_acquire); }
+[[gnu::noinline]] void bury_hooks(Node* node) { delete node->hooks.load(MemoryOrder::acquire); }
 
 void bury(Node* node) {
-  if (WEFT_UNLIKELY(node->hooks.load(std::memory_order_acquire) != nullptr)) bury_hooks(node);
+  if (WEFT_UNLIKELY(node->hooks.load(MemoryOrder::acquire) != nullptr)) bury_hooks(node);
   node->functions->destroy(node);
 }
 
@@ -55,7 +55,7 @@ void release_node(TensorImpl* impl) {
     AccumulationNode::Lock lock(*node);
     node->leaf = nullptr;
     unreachable = std::move(node->grad);
-  } else if (WEFT_UNLIKELY(impl->node->hooks.load(std::memory_order_acquire) != nullptr)) {
+  } else if (WEFT_UNLIKELY(impl->node->hooks.load(MemoryOrder::acquire) != nullptr)) {
     forget_retained_gradient(*impl->node, impl);
   }
   release(impl->node);
@@ -64,21 +64,20 @@ void release_node(TensorImpl* impl) {
 void close_saved(Node& node) {
   uint32_t untouched = 0;
   if (WEFT_SINGLE_THREADED) {
-    untouched = node.saved_state.load(std::memory_order_relaxed);
+    untouched = node.saved_state.load(MemoryOrder::relaxed);
     node.saved_state.store(untouched == 0 ? Node::closed | Node::freed : untouched | Node::closed,
-                           std::memory_order_relaxed);
+                           MemoryOrder::relaxed);
     if (untouched == 0) node.functions->release_saved(node);
-  } else if (node.saved_state.compare_exchange_strong(untouched, Node::closed | Node::freed,
-                                                      std::memory_order_acq_rel)) {
+  } else if (node.saved_state.compare_exchange_strong(untouched, Node::closed | Node::freed, MemoryOrder::acq_rel)) {
     node.functions->release_saved(node);
   } else {
-    node.saved_state.fetch_or(Node::closed, std::memory_order_acq_rel);
+    node.saved_state.fetch_or(Node::closed, MemoryOrder::acq_rel);
   }
 }
 
 void free_saved(Node& node) {
   uint32_t kept = Node::closed;
-  if (node.saved_state.compare_exchange_strong(kept, Node::closed | Node::freed, std::memory_order_acq_rel)) {
+  if (node.saved_state.compare_exchange_strong(kept, Node::closed | Node::freed, MemoryOrder::acq_rel)) {
     node.functions->release_saved(node);
   }
 }
@@ -122,17 +121,17 @@ static bool is_left_behind(const TensorImpl* view) { return view->storage != vie
 void refresh_view(TensorImpl* view) {
   static std::mutex mutex;
   std::unique_lock lock(mutex);
-  const uint32_t version = view->storage->version.load(std::memory_order_relaxed);
-  if (view->node_version.load(std::memory_order_relaxed) == version) return;
+  const uint32_t version = view->storage->version.load(MemoryOrder::relaxed);
+  if (view->node_version.load(MemoryOrder::relaxed) == version) return;
   if (is_left_behind(view)) {  // its base says nothing about this memory any more
-    view->node_version.store(version, std::memory_order_release);
+    view->node_version.store(version, MemoryOrder::release);
     return;
   }
   Node* fresh = view->base->requires_grad ? detail::make_view_node(view->base, view) : nullptr;
   view->requires_grad = fresh != nullptr;
   Node* old = std::exchange(view->node, fresh);
   if (fresh != nullptr) view->output_number = 0;
-  view->node_version.store(version, std::memory_order_release);
+  view->node_version.store(version, MemoryOrder::release);
   lock.unlock();  // with a node die functions of the user
   if (old != nullptr) release(old);
 }
@@ -155,7 +154,7 @@ static void replace_producer(TensorImpl* impl, Node* node) {
   const uint16_t old_output = impl->output_number;
   set_history(impl, node);
   if (old == nullptr) return;
-  if (WEFT_UNLIKELY(old->hooks.load(std::memory_order_acquire) != nullptr)) {
+  if (WEFT_UNLIKELY(old->hooks.load(MemoryOrder::acquire) != nullptr)) {
     move_retained_gradient(*old, old_output, *node, impl->output_number);
   }
   release(old);
@@ -167,7 +166,7 @@ Rebase::Rebase(const Tensor& target, Node* node) : target_(target.impl()), owner
   if (through_view) owner_ = target_->base;
   NodeHandle producer(through_view ? detail::make_region_node(owner_, target_, node) : value.take());
   const Node* old = owner_->node;
-  if (WEFT_UNLIKELY(old != nullptr && old->hooks.load(std::memory_order_acquire) != nullptr)) {
+  if (WEFT_UNLIKELY(old != nullptr && old->hooks.load(MemoryOrder::acquire) != nullptr)) {
     make_room_for_retained_gradient(*old, *producer.get());
   }
   producer_ = producer.take();
@@ -180,7 +179,7 @@ Rebase::~Rebase() {
 void Rebase::commit() noexcept {
   replace_producer(owner_, std::exchange(producer_, nullptr));
   if (owner_ == target_) return;
-  target_->node_version.store(owner_->node_version.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  target_->node_version.store(owner_->node_version.load(MemoryOrder::relaxed) - 1, MemoryOrder::relaxed);
 }
 
 GeneralNode::GeneralNode(int edge_count_, int output_count_, Backward backward_)

@@ -1,13 +1,13 @@
 // The graph: nodes with edges to the producers of their inputs, and what they saved.
 #pragma once
 
-#include <atomic>
 #include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "../tensor/atomic.hpp"
 #include "mode.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/callback.hpp"
@@ -97,9 +97,9 @@ struct Node {
   int32_t pending = 0;
   /// State of the saved tensors.
   enum : uint32_t { closed = 1, freed = 2, sharer = 4 };
-  std::atomic<uint32_t> saved_state{0};
+  Atomic<uint32_t> saved_state{0};
   union {
-    std::atomic<GraphRun*> run{nullptr};
+    Atomic<GraphRun*> run{nullptr};
     /// For a dead node, which belongs to no run: the next one to be destroyed.
     Node* next_dead;
   };
@@ -108,13 +108,13 @@ struct Node {
   Tensor* more_gradients = nullptr;
 
   /// Null until the first hook.
-  std::atomic<NodeHooks*> hooks{nullptr};
+  Atomic<NodeHooks*> hooks{nullptr};
 
   /// The op and place that errors and records name while the node runs.
   CallPlace place() const { return {op, where}; }
   bool wants(int edge) const { return edges[edge].node() != nullptr; }
   /// Its saved tensors were freed, or are about to be.
-  bool released() const { return (saved_state.load(std::memory_order_acquire) & closed) != 0; }
+  bool released() const { return (saved_state.load(MemoryOrder::acquire) & closed) != 0; }
   Tensor& slot(int output) { return output == 0 ? gradient : more_gradients[output - 1]; }
 };
 
@@ -229,7 +229,7 @@ struct OpNode : Node {
   static void release_saved(Node& self) { static_cast<OpNode&>(self).backward.~F(); }
   static void destroy(Node* self) {
     auto* node = static_cast<OpNode*>(self);
-    if ((node->saved_state.load(std::memory_order_acquire) & freed) == 0) node->backward.~F();
+    if ((node->saved_state.load(MemoryOrder::acquire) & freed) == 0) node->backward.~F();
     node->~OpNode();
     free_block(node, sizeof(OpNode));
   }
@@ -261,7 +261,7 @@ WEFT_API void refresh_view(TensorImpl* view);
 
 inline bool needs_gradient(TensorImpl* impl) {
   if (WEFT_UNLIKELY(impl->base != nullptr) &&
-      impl->node_version.load(std::memory_order_acquire) != impl->storage->version.load(std::memory_order_relaxed)) {
+      impl->node_version.load(MemoryOrder::acquire) != impl->storage->version.load(MemoryOrder::relaxed)) {
     refresh_view(impl);
   }
   return impl->requires_grad;
@@ -299,7 +299,7 @@ inline void set_history(TensorImpl* output, Node* node, uint16_t output_number =
   output->node = node;
   output->output_number = output_number;
   output->requires_grad = true;
-  output->node_version.store(output->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  output->node_version.store(output->storage->version.load(MemoryOrder::relaxed), MemoryOrder::relaxed);
 }
 
 /// AutogradError where `target` may not be written now: a leaf that requires a gradient, or a view of one.

@@ -15,10 +15,10 @@
 //   * CPU kernels split large work over the thread pool; the result never depends on the number of threads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <span>
 
+#include "../tensor/atomic.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/config.hpp"
 #include "../tensor/device.hpp"
@@ -285,11 +285,11 @@ extern KernelTable kernel_tables[device_type_count];
 
 namespace detail {
 /// The rows that calls use: those above or, while there is a kernel observer, rows that notify it.
-extern constinit std::atomic<const KernelTable*> active_tables[device_type_count];
+extern constinit Atomic<const KernelTable*> active_tables[device_type_count];
 }  // namespace detail
 
 inline const KernelTable& kernels(DeviceType type) {
-  return *detail::active_tables[static_cast<int>(type)].load(std::memory_order_acquire);
+  return *detail::active_tables[static_cast<int>(type)].load(MemoryOrder::acquire);
 }
 inline const KernelTable& kernels(const View& view) { return kernels(view.layout.device_type); }
 

@@ -1,11 +1,12 @@
 #include "observe.hpp"
 
-#include <atomic>
 #include <limits>
 #include <mutex>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "../tensor/atomic.hpp"
 
 namespace weft {
 
@@ -16,11 +17,11 @@ struct ObserverLists {
   static constinit thread_local ObserverGuard* thread;
   // A kernel that an observer calls is not observed.
   static constinit thread_local bool inside;
-  static std::atomic<ObserverGuard*> process;
+  static Atomic<ObserverGuard*> process;
   static std::mutex mutex;
   static int installed;
 
-  static bool anybody() { return !inside && (thread != nullptr || process.load(std::memory_order_acquire) != nullptr); }
+  static bool anybody() { return !inside && (thread != nullptr || process.load(MemoryOrder::acquire) != nullptr); }
 
   template <class F>
   static void each(const F& tell) {
@@ -30,13 +31,13 @@ struct ObserverLists {
       OutsideCalls users_code;
     } scope;
     for (ObserverGuard* g = thread; g != nullptr; g = g->outer_) tell(*g->observer_);
-    for (ObserverGuard* g = process.load(std::memory_order_acquire); g != nullptr; g = g->outer_) tell(*g->observer_);
+    for (ObserverGuard* g = process.load(MemoryOrder::acquire); g != nullptr; g = g->outer_) tell(*g->observer_);
   }
 };
 
 constinit thread_local ObserverGuard* ObserverLists::thread = nullptr;
 constinit thread_local bool ObserverLists::inside = false;
-constinit std::atomic<ObserverGuard*> ObserverLists::process = nullptr;
+constinit Atomic<ObserverGuard*> ObserverLists::process = nullptr;
 constinit std::mutex ObserverLists::mutex;
 constinit int ObserverLists::installed = 0;
 
@@ -187,13 +188,13 @@ void watch_kernels() {
   if (row.name == nullptr && kernel_tables[device].name != nullptr) row.name = &Watched<&KernelTable::name>::call;
     WEFT_KERNELS(WEFT_WATCH)
 #undef WEFT_WATCH
-    detail::active_tables[device].store(&row, std::memory_order_release);
+    detail::active_tables[device].store(&row, MemoryOrder::release);
   }
 }
 
 void unwatch_kernels() {
   for (int device = 0; device < device_type_count; ++device) {
-    detail::active_tables[device].store(&kernel_tables[device], std::memory_order_release);
+    detail::active_tables[device].store(&kernel_tables[device], MemoryOrder::release);
   }
 }
 
@@ -205,8 +206,8 @@ ObserverGuard::ObserverGuard(KernelObserver& observer, ObserverScope scope) : ob
   if (scope == ObserverScope::thread) {
     outer_ = std::exchange(ObserverLists::thread, this);
   } else {
-    outer_ = ObserverLists::process.load(std::memory_order_relaxed);
-    ObserverLists::process.store(this, std::memory_order_release);
+    outer_ = ObserverLists::process.load(MemoryOrder::relaxed);
+    ObserverLists::process.store(this, MemoryOrder::release);
   }
 }
 
@@ -214,8 +215,8 @@ ObserverGuard::~ObserverGuard() {
   std::lock_guard lock(ObserverLists::mutex);
   if (scope_ == ObserverScope::thread) {
     ObserverLists::thread = outer_;
-  } else if (ObserverGuard* newest = ObserverLists::process.load(std::memory_order_relaxed); newest == this) {
-    ObserverLists::process.store(outer_, std::memory_order_release);
+  } else if (ObserverGuard* newest = ObserverLists::process.load(MemoryOrder::relaxed); newest == this) {
+    ObserverLists::process.store(outer_, MemoryOrder::release);
   } else {
     while (newest->outer_ != this) newest = newest->outer_;
     newest->outer_ = outer_;

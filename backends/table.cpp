@@ -38,8 +38,8 @@ static_assert(sizeof(KernelTable) == sizeof(void (*)()) * (0 WEFT_KERNELS(WEFT_C
               "a kernel is not in WEFT_KERNELS");
 #undef WEFT_COUNT
 
-constinit std::atomic<const KernelTable*> detail::active_tables[device_type_count] = {
-    &kernel_tables[0], &kernel_tables[1], &kernel_tables[2], &kernel_tables[3]};
+constinit Atomic<const KernelTable*> detail::active_tables[device_type_count] = {&kernel_tables[0], &kernel_tables[1],
+                                                                                 &kernel_tables[2], &kernel_tables[3]};
 
 namespace {
 // Here because every program holds this file.

@@ -37,6 +37,11 @@ struct Gpt : nn::Layer<Gpt> {
         head(c.width, vocabulary, false) {
     for (int64_t i = 0; i < c.layers; ++i) blocks.append(nn::TransformerBlock(c.width, c.heads));
     WEFT_REGISTER(token, position, blocks, norm, head);
+    set_config({{"layers", c.layers},
+                {"heads", c.heads},
+                {"width", c.width},
+                {"context", c.context},
+                {"vocabulary", vocabulary}});
   }
 
   // tokens [batch, length] -> logits [batch, length, vocabulary]

@@ -1,7 +1,6 @@
 #include "profiler.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <map>
@@ -11,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "../tensor/atomic.hpp"
 #include "../autograd/engine.hpp"
 #include "../autograd/mode.hpp"
 #include "../autograd/node.hpp"
@@ -24,7 +24,7 @@ namespace weft {
 
 namespace {
 
-std::atomic<bool> one_runs{false};
+Atomic<bool> one_runs{false};
 
 int64_t nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())

@@ -55,9 +55,21 @@ void remove_folder(const Path& path) {
   if (::rename(path.c_str(), hidden.c_str()) == 0) remove_with_files(hidden);
 }
 
-AtomicFolder::AtomicFolder(const Path& path, const char* op, Location where) : path_(path), op_(op), where_(where) {
-  remove_left_folders(path.string());
-  temporary_ = new_temporary_name(path.string());
+namespace {
+
+// A name of its own, "runs/a" for "runs/a/", beside which others can stand.
+std::string without_slashes(const Path& path) {
+  std::string name = path.string();
+  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  return name;
+}
+
+}  // namespace
+
+AtomicFolder::AtomicFolder(const Path& path, const char* op, Location where)
+    : path_(without_slashes(path)), op_(op), where_(where) {
+  remove_left_folders(path_.string());
+  temporary_ = new_temporary_name(path_.string());
   if (::mkdir(temporary_.c_str(), 0777) != 0) fail("write", errno);
   lock_ = open_folder(temporary_.string());
   if (lock_ < 0) fail("write", errno);

@@ -1,7 +1,7 @@
+#include "../tensor/atomic.hpp"
 #include "temporary_name-inl.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -37,9 +37,9 @@ std::string prefix_of(const std::string& name) {
 uint64_t random_number() {
   uint64_t number = 0;
   if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) == sizeof(number)) return number;
-  static std::atomic<uint64_t> count{0};
+  static Atomic<uint64_t> count{0};
   const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  return (now + (count++ << 48)) ^ static_cast<uint64_t>(::getpid()) << 32;
+  return (now + (count.fetch_add(1, MemoryOrder::relaxed) << 48)) ^ static_cast<uint64_t>(::getpid()) << 32;
 }
 
 bool same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }

@@ -3,11 +3,12 @@
 //   io::save_training_state("runs/a", {model, &optimizer}, {.step = step}, {.keep_last = 3});
 //   const io::RunState state = io::load_training_state("runs/a", {model, &optimizer});
 //
-// runs/a/step-00001000/ then holds model.safetensors (the module's state_dict, as other programs read it),
-// optimizer.safetensors (by the parameters' names), rng-0.json (every device's default generator, and those named),
-// trainer.json (the numbers of RunState), gradients.safetensors where gradients are being accumulated, NAME.json for
-// each document, and COMPLETE, which tells every file's size. A folder takes its name when all of that is on the disk,
-// so a process that is killed leaves the states that were there, and no half of one.
+// runs/a/step-00001000/ then holds model.safetensors (the module's state_dict, as other programs read it), model.json
+// (its tree, so that io::load_model reads the folder too), optimizer.safetensors (by the parameters' names), rng-0.json
+// (every device's default generator, and those named), trainer.json (the numbers of RunState), gradients.safetensors
+// where gradients are being accumulated, NAME.json for each document, and COMPLETE, which tells every file's size. A
+// folder takes its name when all of that is on the disk, so a process that is killed leaves the states that were there,
+// and no half of one.
 #pragma once
 
 #include <cstdint>

@@ -38,49 +38,51 @@ Tanhshrink::Tanhshrink() { set_function(of(tanhshrink)); }
 
 GELU::GELU(Approximate approximate) {
   set_function([=](const Tensor& x, bool, Location where) { return gelu(Operand(x, where), approximate); },
-               approximate == Approximate::none ? "approximate='none'" : "approximate='tanh'");
+               {{"approximate", approximate == Approximate::none ? "none" : "tanh"}});
 }
-ELU::ELU(double alpha) { set_function(of(elu, alpha), "alpha=" + python_float(alpha)); }
-CELU::CELU(double alpha) { set_function(of(celu, alpha), "alpha=" + python_float(alpha)); }
+ELU::ELU(double alpha) { set_function(of(elu, alpha), {{"alpha", alpha}}); }
+CELU::CELU(double alpha) { set_function(of(celu, alpha), {{"alpha", alpha}}); }
 LeakyReLU::LeakyReLU(double negative_slope) {
-  set_function(of(leaky_relu, negative_slope), "negative_slope=" + python_float(negative_slope));
+  set_function(of(leaky_relu, negative_slope), {{"negative_slope", negative_slope}});
 }
 Softplus::Softplus(double beta, double threshold) {
   set_function([=](const Tensor& x, bool, Location where) { return softplus(Operand(x, where), beta, threshold); },
-               fmt::format("beta={}, threshold={}", python_float(beta), python_float(threshold)));
+               {{"beta", beta}, {"threshold", threshold}});
 }
-Softshrink::Softshrink(double lambd) { set_function(of(softshrink, lambd), python_float(lambd)); }
-Hardshrink::Hardshrink(double lambd) { set_function(of(hardshrink, lambd), python_float(lambd)); }
+Softshrink::Softshrink(double lambd) {
+  set_function(of(softshrink, lambd), {{"lambd", lambd}});
+  set_extra_repr(python_float(lambd));
+}
+Hardshrink::Hardshrink(double lambd) {
+  set_function(of(hardshrink, lambd), {{"lambd", lambd}});
+  set_extra_repr(python_float(lambd));
+}
 Hardtanh::Hardtanh(double min_val, double max_val) {
-  set_function(of(hardtanh, min_val, max_val),
-               fmt::format("min_val={}, max_val={}", python_float(min_val), python_float(max_val)));
+  set_function(of(hardtanh, min_val, max_val), {{"min_val", min_val}, {"max_val", max_val}});
 }
 Threshold::Threshold(Scalar threshold, Scalar value) {
-  set_function(of(weft::threshold, threshold, value),
-               fmt::format("threshold={}, value={}", python_number(threshold), python_number(value)));
+  set_function(of(weft::threshold, threshold, value), {{"threshold", threshold}, {"value", value}});
 }
 RReLU::RReLU(double lower, double upper) {
   set_function(
       [=](const Tensor& x, bool training, Location where) { return rrelu(x, lower, upper, training, nullptr, where); },
-      fmt::format("lower={}, upper={}", python_float(lower), python_float(upper)));
+      {{"lower", lower}, {"upper", upper}});
 }
 GLU::GLU(int dim) {
-  set_function([dim](const Tensor& x, bool, Location where) { return glu(Operand(x, where), dim); },
-               fmt::format("dim={}", dim));
+  set_function([dim](const Tensor& x, bool, Location where) { return glu(Operand(x, where), dim); }, {{"dim", dim}});
 }
 Softmax::Softmax(int dim) {
-  set_function([dim](const Tensor& x, bool, Location where) { return softmax(x, dim, {}, where); },
-               fmt::format("dim={}", dim));
+  set_function([dim](const Tensor& x, bool, Location where) { return softmax(x, dim, {}, where); }, {{"dim", dim}});
 }
 LogSoftmax::LogSoftmax(int dim) {
-  set_function([dim](const Tensor& x, bool, Location where) { return log_softmax(x, dim, {}, where); },
-               fmt::format("dim={}", dim));
+  set_function([dim](const Tensor& x, bool, Location where) { return log_softmax(x, dim, {}, where); }, {{"dim", dim}});
 }
 
 PReLU::PReLU(int64_t num_parameters, double init, Location where) {
   check_size("nn::PReLU", "num_parameters", num_parameters, where);
   weight = full(num_parameters, init, {.dtype = DType::f32}, where);
   register_parameter("weight", weight);
+  set_config({{"num_parameters", num_parameters}, {"init", init}});
   set_extra_repr(fmt::format("num_parameters={}", num_parameters));
 }
 

@@ -25,10 +25,12 @@ ChannelNorm<Self, over, least, most>::ChannelNorm(int64_t channels, const BatchN
   this->register_buffer("running_mean", running_mean);
   this->register_buffer("running_var", running_var);
   this->register_buffer("num_batches_tracked", num_batches_tracked);
-  const std::string momentum = settings.momentum ? python_float(*settings.momentum) : "None";
-  this->set_extra_repr(fmt::format("{}, eps={}, momentum={}, affine={}, track_running_stats={}", channels,
-                                   python_float(settings.eps), momentum, python_bool(settings.affine),
-                                   python_bool(settings.track_running_stats)));
+  this->set_config({{"num_features", channels},
+                    {"eps", settings.eps},
+                    {"momentum", settings.momentum},
+                    {"affine", settings.affine},
+                    {"track_running_stats", settings.track_running_stats}});
+  this->set_extra_repr(this->config().text(1));
 }
 
 template <class Self, NormOver over, int least, int most>
@@ -78,7 +80,8 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, bool affine, 
   }
   register_parameter("weight", weight);
   register_parameter("bias", bias);
-  set_extra_repr(fmt::format("{}, {}, eps={}, affine={}", groups, channels, python_float(eps), python_bool(affine)));
+  set_config({{"num_groups", groups}, {"num_channels", channels}, {"eps", eps}, {"affine", affine}});
+  set_extra_repr(config().text(2));
 }
 
 Tensor GroupNorm::forward(const Tensor& x, Location where) const {
@@ -88,7 +91,8 @@ Tensor GroupNorm::forward(const Tensor& x, Location where) const {
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k) {
   set_function(
       [=](const Tensor& x, bool, Location where) { return local_response_norm(x, size, alpha, beta, k, where); },
-      fmt::format("{}, alpha={}, beta={}, k={}", size, python_float(alpha), python_float(beta), python_float(k)));
+      {{"size", size}, {"alpha", alpha}, {"beta", beta}, {"k", k}});
+  set_extra_repr(config().text(1));
 }
 
 }  // namespace weft::nn

@@ -7,6 +7,13 @@ namespace weft::nn {
 
 namespace detail {
 
+void raise_no_layer(const Module& held, Location where) {
+  raise<ValueError>({.op = "nn::AnyModule",
+                     .problem = fmt::format("a {} is not called with one tensor alone", held.class_name()),
+                     .remedy = "call it as what it is: module.as<Its class>()(...)"},
+                    where);
+}
+
 void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where) {
   raise<ValueError>({.op = "nn::AnyModule",
                      .problem = fmt::format("the module is a {}, not a {}", held.class_name(), short_name(wanted))},

@@ -14,6 +14,7 @@ namespace detail {
 WEFT_API std::string short_name(const std::type_info& type);
 /// Whether modules are being copied deeply on this thread.
 WEFT_API bool cloning_now();
+[[noreturn]] WEFT_API void raise_no_layer(const Module& held, Location where);
 [[noreturn]] WEFT_API void raise_wrong_type(const Module& held, const std::type_info& wanted, Location where);
 /// A place of a list of `size`, counted from the end where `i` is negative. IndexError where there is none.
 WEFT_API size_t checked_place(const char* list, int64_t i, size_t size, Location where);
@@ -69,9 +70,14 @@ class WEFT_API AnyModule : public Module {
  public:
   template <detail::ModuleOfOneTensor L>
     requires(!std::same_as<L, AnyModule>)
-  AnyModule(L layer) : Module(layer), held_(Shared<HeldLayer<L>>::make(std::move(layer))) {}
+  AnyModule(L layer) : AnyModule(Unchecked(), std::move(layer)) {}
   template <detail::FunctionOfOneTensor F>
   AnyModule(F function) : AnyModule(Function<F>(std::move(function))) {}
+  /// Any module at all. Where it makes no tensor of one, `as` gives it, and calling it here is a ValueError.
+  template <std::derived_from<Module> L>
+  static AnyModule of(L layer) {
+    return AnyModule(Unchecked(), std::move(layer));
+  }
   AnyModule(const AnyModule& other);
   // Not of what an index returns: that would leave the registered module as it is.
   AnyModule& operator=(const AnyModule& other) & = default;
@@ -87,6 +93,10 @@ class WEFT_API AnyModule : public Module {
   }
 
  private:
+  struct Unchecked {};
+  template <class L>
+  AnyModule(Unchecked, L layer) : Module(layer), held_(Shared<HeldLayer<L>>::make(std::move(layer))) {}
+
   struct HeldBase {
     virtual ~HeldBase() = default;
     virtual Tensor call(const Input& x) = 0;
@@ -96,7 +106,10 @@ class WEFT_API AnyModule : public Module {
   template <class L>
   struct HeldLayer final : HeldBase {
     explicit HeldLayer(L layer_) : layer(std::move(layer_)) {}
-    Tensor call(const Input& x) override { return layer(x); }
+    Tensor call(const Input& x) override {
+      if constexpr (detail::ModuleOfOneTensor<L>) return layer(x);
+      else detail::raise_no_layer(layer, x.where);
+    }
     Shared<HeldBase> copy() const override { return Shared<HeldLayer>::make(*this); }
     void* get(const std::type_info& wanted) override { return wanted == typeid(L) ? &layer : nullptr; }
     L layer;

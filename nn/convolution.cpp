@@ -52,11 +52,25 @@ std::string options_text(int64_t in, int64_t out, const Dims& kernel, const Opti
   if (options.groups != 1) text += fmt::format(", groups={}", options.groups);
   if (!options.bias) text += ", bias=False";
   if constexpr (!transposed<Options>) {
-    constexpr const char* names[] = {"zeros", "reflect", "replicate", "circular"};
-    const int mode = static_cast<int>(options.padding_mode);
-    if (mode != 0) text += fmt::format(", padding_mode={}", names[mode]);
+    const auto mode = static_cast<size_t>(options.padding_mode);
+    if (mode != 0) text += fmt::format(", padding_mode={}", padding_modes[mode]);
   }
   return text;
+}
+
+template <class Options>
+Config config_of(int64_t in, int64_t out, const Dims& kernel, const Options& options) {
+  Config config{{"in_channels", in}, {"out_channels", out}, {"kernel_size", kernel}, {"stride", options.stride}};
+  const ConvolutionPadding padding = options.padding;
+  config.set("padding", padding.same ? Attribute("same") : Attribute(padding.sizes));
+  if constexpr (transposed<Options>) config.set("output_padding", options.output_padding);
+  config.set("dilation", options.dilation);
+  config.set("groups", options.groups);
+  config.set("bias", options.bias);
+  if constexpr (!transposed<Options>) {
+    config.set("padding_mode", padding_modes[static_cast<size_t>(options.padding_mode)]);
+  }
+  return config;
 }
 
 /// Where weft::pad makes the padding: as many elements as it puts around x, the last dimension first. Else empty.
@@ -100,6 +114,7 @@ Convolution<Self, dims, Options>::Convolution(int64_t in, int64_t out, const Dim
   const std::string layer = "nn::" + this->class_name();
   const Dims sizes = for_each_dim(kernel, dims);
   check_sizes(layer, in, out, sizes, dims, options.groups, where);
+  this->set_config(config_of(in, out, sizes, options));
   this->set_extra_repr(options_text(in, out, sizes, options));
   if constexpr (!transposed<Options>) {
     edges_ = edges_of(layer, options, sizes, where);

@@ -1,11 +1,22 @@
 #include "distance.hpp"
 
 #include "../ops/distance.hpp"
+#include "config.hpp"
 
 namespace weft::nn {
 
+CosineSimilarity::CosineSimilarity(int dim, double eps) : dim_(dim), eps_(eps) {
+  set_config({{"dim", dim}, {"eps", eps}});
+  set_extra_repr({});
+}
+
 Tensor CosineSimilarity::forward(const Tensor& a, const Tensor& b, Location where) const {
   return cosine_similarity(a, b, dim_, eps_, where);
+}
+
+PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim) : p_(p), eps_(eps), keepdim_(keepdim) {
+  set_config({{"p", p}, {"eps", eps}, {"keepdim", keepdim}});
+  set_extra_repr({});
 }
 
 Tensor PairwiseDistance::forward(const Tensor& a, const Tensor& b, Location where) const {

@@ -8,7 +8,7 @@ namespace weft::nn {
 /// weft::cosine_similarity along `dim`.
 class WEFT_API CosineSimilarity : public Layer<CosineSimilarity> {
  public:
-  explicit CosineSimilarity(int dim = 1, double eps = 1e-8) : dim_(dim), eps_(eps) {}
+  explicit CosineSimilarity(int dim = 1, double eps = 1e-8);
   Tensor forward(const Tensor& a, const Tensor& b, Location where) const;
 
  private:
@@ -19,8 +19,7 @@ class WEFT_API CosineSimilarity : public Layer<CosineSimilarity> {
 /// weft::pairwise_distance: the p-norm of a - b + eps along the last dimension.
 class WEFT_API PairwiseDistance : public Layer<PairwiseDistance> {
  public:
-  explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false)
-      : p_(p), eps_(eps), keepdim_(keepdim) {}
+  explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false);
   Tensor forward(const Tensor& a, const Tensor& b, Location where) const;
 
  private:

@@ -15,31 +15,31 @@ auto dropping(Drop op, double p) {
   return [op, p](const Tensor& x, bool training, Location where) { return op(x, p, training, nullptr, where); };
 }
 
-/// What it prints, once p is known to be a probability.
-std::string checked_text(const std::string& layer, double p, Location where) {
-  if (p >= 0 && p <= 1) return fmt::format("p={}, inplace=False", python_float(p));
+/// The options, once p is known to be a probability.
+Config checked_config(const std::string& layer, double p, Location where) {
+  if (p >= 0 && p <= 1) return {{"p", p}, {"inplace", false}};
   raise<ValueError>(
       {.op = ("nn::" + layer).c_str(), .problem = fmt::format("p is {}: a probability lies in [0, 1]", p)}, where);
 }
 
 }  // namespace
 
-Dropout::Dropout(double p, Location where) { set_function(dropping(dropout, p), checked_text("Dropout", p, where)); }
+Dropout::Dropout(double p, Location where) { set_function(dropping(dropout, p), checked_config("Dropout", p, where)); }
 
 template <int dims>
 ChannelDropout<dims>::ChannelDropout(double p, Location where) {
   const std::string name = name_for("Dropout", dims);
-  this->set_function(dropping(std::array{dropout1d, dropout2d, dropout3d}[dims - 1], p), checked_text(name, p, where),
+  this->set_function(dropping(std::array{dropout1d, dropout2d, dropout3d}[dims - 1], p), checked_config(name, p, where),
                      name);
 }
 WEFT_FOR_DIMS(ChannelDropout)
 
 AlphaDropout::AlphaDropout(double p, Location where) {
-  set_function(dropping(alpha_dropout, p), checked_text("AlphaDropout", p, where));
+  set_function(dropping(alpha_dropout, p), checked_config("AlphaDropout", p, where));
 }
 
 FeatureAlphaDropout::FeatureAlphaDropout(double p, Location where) {
-  set_function(dropping(feature_alpha_dropout, p), checked_text("FeatureAlphaDropout", p, where));
+  set_function(dropping(feature_alpha_dropout, p), checked_config("FeatureAlphaDropout", p, where));
 }
 
 }  // namespace weft::nn

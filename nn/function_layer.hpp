@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "config.hpp"
 #include "module.hpp"
 
 namespace weft::nn {
@@ -16,11 +17,12 @@ class FunctionLayer : public Layer<Self> {  // NOLINT(bugprone-crtp-constructor-
   Tensor forward(const Tensor& x, Location where) const { return function_(x, this->is_training(), where); }
 
  protected:
-  /// In a constructor: what a call computes. It prints as `name(options)`, without a name under that of its class.
-  void set_function(Callback<Tensor(const Tensor& x, bool training, Location where)> function, std::string options = {},
-                    std::string name = {}) {
+  /// In a constructor: what a call computes, and the options that it holds. It prints as `name(options)`, without a
+  /// name under that of its class.
+  void set_function(Callback<Tensor(const Tensor& x, bool training, Location where)> function,
+                    const Config& config = {}, std::string name = {}) {
     function_ = std::move(function);
-    this->set_extra_repr(std::move(options));
+    this->set_config(config);
     if (!name.empty()) this->set_class_name(std::move(name));
   }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config.hpp"
 #include "../ops/create.hpp"
 #include "../ops/random.hpp"
 
@@ -36,9 +37,11 @@ inline std::string python_float(double value) {
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
-inline std::string python_number(Scalar value) {
-  return value.is_floating() ? python_float(value.to<double>()) : std::to_string(value.to<int64_t>());
-}
+// The names of options' values, in the order of their enums.
+inline constexpr const char* padding_modes[] = {"zeros", "reflect", "replicate", "circular"};
+inline constexpr const char* bag_modes[] = {"sum", "mean", "max"};
+inline constexpr const char* interpolation_modes[] = {"nearest", "nearest-exact", "linear", "bilinear",
+                                                      "bicubic", "trilinear",     "area"};
 
 // "MaxPool2d"
 inline std::string name_for(const char* family, int dims) { return fmt::format("{}{}d", family, dims); }

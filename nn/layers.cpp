@@ -16,7 +16,7 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
   if (with_bias) bias = uniform_by_width(out, in, where);
   register_parameter("weight", weight);
   register_parameter("bias", bias);
-  set_extra_repr(fmt::format("in_features={}, out_features={}, bias={}", in, out, python_bool(with_bias)));
+  set_config({{"in_features", in}, {"out_features", out}, {"bias", with_bias}});
 }
 
 Tensor Linear::forward(const Tensor& x, Location where) const { return linear(x, weight, bias, where); }
@@ -43,6 +43,9 @@ Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t pad
   if (padding < no_padding || padding >= count) refuse_padding("nn::Embedding", padding, count, where);
   weight = table(count, width, deviation, padding, where);
   register_parameter("weight", weight);
+  std::optional<int64_t> padding_idx;
+  if (padding != no_padding) padding_idx = padding;
+  set_config({{"num_embeddings", count}, {"embedding_dim", width}, {"padding_idx", padding_idx}});
   set_extra_repr(padding == no_padding ? fmt::format("{}, {}", count, width)
                                        : fmt::format("{}, {}, padding_idx={}", count, width, padding));
 }
@@ -60,8 +63,15 @@ EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptio
   if (pads && (padding < 0 || padding >= count)) refuse_padding("nn::EmbeddingBag", given, count, where);
   weight = table(count, width, 1, pads ? padding : -1, where);
   register_parameter("weight", weight);
-  constexpr const char* modes[] = {"sum", "mean", "max"};
-  set_extra_repr(fmt::format("{}, {}, mode='{}'{}{}", count, width, modes[static_cast<int>(options.mode)],
+  const std::string mode = bag_modes[static_cast<size_t>(options.mode)];
+  set_config({{"num_embeddings", count},
+              {"embedding_dim", width},
+              {"max_norm", options.max_norm},
+              {"norm_type", options.norm_type},
+              {"mode", mode},
+              {"include_last_offset", options.include_last_offset},
+              {"padding_idx", pads ? Attribute(padding) : Attribute()}});
+  set_extra_repr(fmt::format("{}, {}, mode='{}'{}{}", count, width, mode,
                              pads ? fmt::format(", padding_idx={}", padding) : "",
                              options.max_norm ? ", max_norm=" + python_float(*options.max_norm) : ""));
 }
@@ -81,6 +91,7 @@ LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, bool with_bias,
   if (with_bias) bias = zeros(shape, {}, where);
   register_parameter("weight", weight);
   register_parameter("bias", bias);
+  set_config({{"normalized_shape", shape}, {"eps", eps}, {"elementwise_affine", affine}, {"bias", with_bias}});
   set_extra_repr(fmt::format("{}, eps={}, elementwise_affine={}, bias={}", python_tuple(shape), python_float(eps),
                              python_bool(affine), python_bool(with_bias)));
 }
@@ -92,6 +103,7 @@ Tensor LayerNorm::forward(const Tensor& x, Location where) const {
 RMSNorm::RMSNorm(const Dims& shape, std::optional<double> eps, bool affine, Location where) : shape_(shape), eps_(eps) {
   if (affine) weight = ones(shape, {}, where);
   register_parameter("weight", weight);
+  set_config({{"normalized_shape", shape}, {"eps", eps}, {"elementwise_affine", affine}});
   set_extra_repr(fmt::format("{}, eps={}, elementwise_affine={}", python_tuple(shape),
                              eps ? python_float(*eps) : "None", python_bool(affine)));
 }

@@ -5,6 +5,7 @@
 //   criterion(net(x), y).backward();
 #pragma once
 
+#include "config.hpp"
 #include "module.hpp"
 #include "../ops/loss.hpp"
 
@@ -12,11 +13,17 @@ namespace weft::nn {
 
 namespace detail {
 
+/// The options of a loss; of its weights the shapes.
+template <class Options>
+WEFT_API Config loss_config(const Options& options);
+
 template <class Self, auto function, class Options>
 class Loss : public Layer<Self> {
  public:
   // NOLINTNEXTLINE(bugprone-crtp-constructor-accessibility): as Layer
   explicit Loss(Options options = {}) : options_(std::move(options)) {
+    this->set_config(loss_config(options_));
+    this->set_extra_repr({});
     if constexpr (requires { options_.weight; }) hold("weight", weight_, std::exchange(options_.weight, {}));
     if constexpr (requires { options_.pos_weight; })
       hold("pos_weight", pos_weight_, std::exchange(options_.pos_weight, {}));

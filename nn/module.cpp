@@ -60,7 +60,7 @@ void replace_memory(const Tensor& held, const Tensor& value, Location where) {
 
 // A tensor that is not the module's own, as an OpenModule may hold it, stays as it is, and the module holds another.
 template <class Target>
-void move_held(Tensor& held, Target target, Location where) {
+void move_to(Tensor& held, Target target, Location where) {
   NoGradGuard unrecorded;
   const Tensor moved = held.to(target, where);
   if (moved.impl() == held.impl()) return;
@@ -75,6 +75,9 @@ void move_held(Tensor& held, Target target, Location where) {
 }
 
 }  // namespace
+
+void move_held(Tensor& held, DType dtype, Location where) { move_to(held, dtype, where); }
+
 }  // namespace detail
 
 ModuleTensor::ModuleTensor(const ModuleTensor& other)
@@ -177,6 +180,12 @@ std::string Module::next_name(std::string_view& names) {
   const size_t start = std::min(first.find_first_not_of(" \n\t"), first.size());
   return std::string(first.substr(start, first.find_last_not_of(" \n\t") + 1 - start));
 }
+
+void Module::set_config(const Config& config) {
+  state_->config = config;
+  state_->extra_repr = config.text();
+}
+const Config& Module::config() const { return state_->config; }
 
 void Module::set_extra_repr(std::string text) { state_->extra_repr = std::move(text); }
 const std::string& Module::extra_repr() const { return state_->extra_repr; }
@@ -296,8 +305,8 @@ bool Module::is_training() const { return state_->training; }
 
 void Module::to(Device device, Location where) {
   for (const Module& m : modules()) {
-    for (auto& entry : m.state_->parameters) detail::move_held(entry.tensor, device, where);
-    for (auto& entry : m.state_->buffers) detail::move_held(entry.tensor, device, where);
+    for (auto& entry : m.state_->parameters) detail::move_to(entry.tensor, device, where);
+    for (auto& entry : m.state_->buffers) detail::move_to(entry.tensor, device, where);
   }
 }
 
@@ -325,24 +334,25 @@ void Module::requires_grad_(bool on, Location where) {
 }
 
 // The tensors that are saved, under every path; a shared one has several.
-std::vector<NamedTensor> Module::saved_paths(const std::string& path) const {
+std::vector<NamedTensor> Module::saved_paths(const std::string& path, bool buffers) const {
   std::vector<NamedTensor> out;
   for (const auto* list : {&state_->parameters, &state_->buffers}) {
+    if (list == &state_->buffers && !buffers) break;
     for (const auto& entry : *list) {
       if (entry.saved) out.push_back({joined(path, entry.name), entry.tensor});
     }
   }
   for (const auto& [name, child] : state_->children) {
-    for (NamedTensor& below : child.saved_paths(joined(path, name))) out.push_back(std::move(below));
+    for (NamedTensor& below : child.saved_paths(joined(path, name), buffers)) out.push_back(std::move(below));
   }
   return out;
 }
 
-StateDict Module::state_dict() const {
+StateDict Module::state_dict(bool buffers, const std::string& prefix, bool keep_vars) const {
   StateDict out;
   std::unordered_set<const TensorImpl*> seen;
-  for (const auto& [name, tensor] : saved_paths("")) {
-    if (seen.insert(tensor.impl()).second) out.emplace(name, tensor.detach());
+  for (const auto& [name, tensor] : saved_paths("", buffers)) {
+    if (seen.insert(tensor.impl()).second) out.emplace(prefix + name, keep_vars ? tensor : tensor.detach());
   }
   return out;
 }
@@ -362,6 +372,10 @@ void add_names(std::string& text, const char* what, const std::vector<std::strin
 }  // namespace
 
 LoadReport Module::check_state_dict(const StateDict& values, bool strict, Location where) const {
+  return compare_state(values, strict, strict, where);
+}
+
+LoadReport Module::compare_state(const StateDict& values, bool strict, bool loads, Location where) const {
   LoadReport report;
   std::vector<std::string> misshapen;
   std::set<std::string> names;
@@ -375,6 +389,7 @@ LoadReport Module::check_state_dict(const StateDict& values, bool strict, Locati
     const Tensor& value = checked(found->second, "load_state_dict", where);
     if (!(value.shape() == tensor.shape())) {
       misshapen.push_back(fmt::format("{} {} for {}", name, value.shape().text(), tensor.shape().text()));
+      report.mismatched.push_back(name);
     } else if (value.dtype() != tensor.dtype()) {
       report.converted.push_back(name);
     }
@@ -389,7 +404,7 @@ LoadReport Module::check_state_dict(const StateDict& values, bool strict, Locati
   add_names(details, "shape", misshapen);
   add_names(details, "missing", report.missing);
   add_names(details, "unexpected", report.unexpected);
-  if (!misshapen.empty()) {
+  if (loads && !misshapen.empty()) {
     raise<ShapeError>({.op = "load_state_dict", .problem = "shapes differ", .details = details}, where);
   }
   if (strict && !(report.missing.empty() && report.unexpected.empty())) {
@@ -403,7 +418,7 @@ LoadReport Module::check_state_dict(const StateDict& values, bool strict, Locati
 }
 
 LoadReport Module::load_state_dict(const StateDict& values, bool strict, Location where) {
-  LoadReport report = check_state_dict(values, strict, where);
+  LoadReport report = compare_state(values, strict, true, where);
   const CallScope call("load_state_dict", where);
   NoGradGuard unrecorded;
   std::vector<std::pair<Tensor, Tensor>> copies;  // all there before the first is written: memory may be short

@@ -75,6 +75,8 @@ struct LoadReport {
   std::vector<std::string> missing;
   /// In the dictionary, not in the module.
   std::vector<std::string> unexpected;
+  /// Of another shape. Loading raises; a check that is not strict tells.
+  std::vector<std::string> mismatched;
   /// Of another dtype: converted to the module's.
   std::vector<std::string> converted;
 };
@@ -89,6 +91,7 @@ struct ModuleText {
   WEFT_API std::string text() const;
 };
 
+class Config;
 class Module;
 namespace detail {
 // One run of a module's `forward` on this thread.
@@ -148,14 +151,15 @@ class WEFT_API Module {
   /// Calls `function` with every module below, children first, then with this one.
   void apply(const Callback<void(Module&)>& function);
 
-  /// Parameters and buffers by name, outside the graph, sharing memory with the module; a shared one under its first
-  /// name. What was registered as not `saved` is left out.
-  StateDict state_dict() const;
+  /// Parameters, and with `buffers` also those, by `prefix` and name, sharing memory with the module; a shared one
+  /// under its first name. They are outside the graph unless `keep_vars` asks for the module's own tensors. What was
+  /// registered as not `saved` is left out.
+  StateDict state_dict(bool buffers = true, const std::string& prefix = {}, bool keep_vars = false) const;
   /// Copies the values in; the dictionary may be on another device, and give what is shared under any of its names.
   /// ShapeError where a shape differs, and with `strict` ValueError where a name is missing or unexpected; both name
   /// them, and then nothing was changed.
   LoadReport load_state_dict(const StateDict& values, bool strict = true, Location where = {});
-  /// What `load_state_dict` would report, or raise; nothing is changed.
+  /// What `load_state_dict` would report, or with `strict` raise; nothing is changed.
   LoadReport check_state_dict(const StateDict& values, bool strict = true, Location where = {}) const;
 
   /// Called before `forward` with a ForwardEvent or the first input; what it returns replaces the first input, or all
@@ -196,6 +200,8 @@ class WEFT_API Module {
   /// True where both are copies of one module.
   bool same_as(const Module& other) const { return state_ == other.state_; }
 
+  /// The options it was made with, as `set_config` was told; none where it was not.
+  const Config& config() const;
   /// The name of its class, without namespaces and template arguments.
   std::string class_name() const;
   const std::string& extra_repr() const;
@@ -215,6 +221,9 @@ class WEFT_API Module {
   void register_members(std::string_view names, Location where, Members&... members) {
     (register_member(next_name(names), members, where), ...);
   }
+  /// In a constructor: the options that a module like this one is made with (nn/config.hpp), for files of the model.
+  /// `text` shows them, unless `set_extra_repr` says something else.
+  void set_config(const Config& config);
   /// What `text` shows between the parentheses: "in_features=2, bias=True".
   void set_extra_repr(std::string text);
   /// What `class_name` says in place of the name of the class.
@@ -226,6 +235,7 @@ class WEFT_API Module {
  private:
   friend class detail::ForwardScope;
   friend class OpenModule;
+  friend class ModuleRegistry;
 
   template <class Member>
   void register_member(std::string name, Member& member, Location where) {
@@ -237,7 +247,8 @@ class WEFT_API Module {
   static std::string next_name(std::string_view& names);
   HookHandle add_hook(detail::ForwardHook hook);
   HookHandle add_hook(weft::detail::Hook hook);
-  std::vector<NamedTensor> saved_paths(const std::string& path) const;
+  std::vector<NamedTensor> saved_paths(const std::string& path, bool buffers = true) const;
+  LoadReport compare_state(const StateDict& values, bool strict, bool loads, Location where) const;
 
   struct State;
   Shared<State> state_;

@@ -57,7 +57,7 @@ struct HookedCall::Backward {
   Location where;
   size_t input_count = 0;
   bool ends_at_inputs = false;
-  std::atomic<uint32_t> word{0};
+  Atomic<uint32_t> word{0};
   std::vector<Tensor> incoming;
 
   std::vector<Tensor> arrived() {

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "../tensor/atomic.hpp"
+#include "config.hpp"
 #include "module.hpp"
 
 namespace weft::nn {
@@ -22,19 +23,21 @@ class HooksSlot {
   HooksSlot(const HooksSlot&) {}
   ~HooksSlot() { delete get(); }
 
-  ModuleHooks* get() const { return hooks_.load(std::memory_order_acquire); }
+  ModuleHooks* get() const { return hooks_.load(MemoryOrder::acquire); }
   ModuleHooks& made() {
     if (ModuleHooks* present = get()) return *present;
     auto fresh = std::make_unique<ModuleHooks>();
     ModuleHooks* present = nullptr;
-    if (hooks_.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+    if (hooks_.compare_exchange_strong(present, fresh.get(), MemoryOrder::acq_rel)) return *fresh.release();
     return *present;
   }
 
  private:
-  std::atomic<ModuleHooks*> hooks_{nullptr};
+  Atomic<ModuleHooks*> hooks_{nullptr};
 };
 
+/// Moves or converts a tensor that a module holds, with its gradient.
+void move_held(Tensor& held, DType dtype, Location where);
 /// ValueError for a name that is empty, holds a dot, or is `taken`.
 void check_name(const std::string& name, bool taken, Location where);
 /// ValueError where `held` is `holder` or holds it.
@@ -55,6 +58,9 @@ struct Module::State {
   // In place of the type's.
   std::string class_name;
   std::string extra_repr;
+  Config config;
+  // ModuleDescription::unknown.
+  std::string unknown;
   // Some other module has it as a child.
   bool registered = false;
   // Its members are registered by being assigned, not by WEFT_REGISTER.

@@ -1,5 +1,7 @@
 #include "open_module.hpp"
 
+#include <fmt/format.h>
+
 #include "module_state-inl.hpp"
 #include "../ops/detail/common.hpp"
 
@@ -113,6 +115,17 @@ bool OpenModule::is_saved(std::string_view buffer) const {
   const auto* entry = entry_of(state_->buffers, buffer);
   return entry != nullptr && entry->saved;
 }
+
+void OpenModule::set_dtype(std::string_view name, DType dtype, Location where) {
+  auto* entry = entry_of(state_->parameters, name);
+  if (entry == nullptr) entry = entry_of(state_->buffers, name);
+  if (entry == nullptr) {
+    raise<KeyError>({.op = "nn::OpenModule", .problem = fmt::format("there is no tensor \"{}\"", name)}, where);
+  }
+  detail::move_held(entry->tensor, dtype, where);
+}
+
+void OpenModule::set_config(const Config& config) { state_->config = config; }
 
 void OpenModule::set_training(bool on) { state_->training = on; }
 

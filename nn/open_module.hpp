@@ -34,10 +34,14 @@ class WEFT_API OpenModule : public Module {
   /// False for a buffer that `state_dict` leaves out.
   bool is_saved(std::string_view buffer) const;
 
+  /// Converts one parameter or buffer of this module, as `to` does all. KeyError where there is none of this name.
+  void set_dtype(std::string_view name, DType dtype, Location where = {});
   /// This module alone; `train` switches those below, too.
   void set_training(bool on);
   using Module::hooks;
   using Module::set_extra_repr;
+  /// Without a change of what `text` shows.
+  void set_config(const Config& config);
 
   /// A tensor over the memory of `tensor` that `to` moves in place.
   static Tensor own(const Tensor& tensor, Location where = {});

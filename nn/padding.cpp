@@ -26,7 +26,8 @@ EdgePad<dims, mode>::EdgePad(const Dims& padding, Location where) {
   const std::string name = name_for(families[static_cast<int>(mode)], dims);
   const Dims edges = all_edges(name, padding, dims, where);
   this->set_function([edges](const Tensor& x, bool, Location call) { return pad(x, edges, mode, 0, call); },
-                     python_tuple(edges), name);
+                     {{"padding", edges}}, name);
+  this->set_extra_repr(python_tuple(edges));
 }
 
 }  // namespace detail
@@ -37,7 +38,7 @@ ConstantPad<dims>::ConstantPad(const Dims& padding, Scalar value, Location where
   const Dims edges = all_edges(name, padding, dims, where);
   this->set_function(
       [edges, value](const Tensor& x, bool, Location call) { return pad(x, edges, Padding::constant, value, call); },
-      fmt::format("padding={}, value={}", python_tuple(edges), python_number(value)), name);
+      {{"padding", edges}, {"value", value}}, name);
 }
 
 WEFT_FOR_DIMS(ConstantPad)

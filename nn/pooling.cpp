@@ -8,6 +8,8 @@ namespace weft::nn {
 
 namespace {
 
+Attribute given(const Dims& sizes) { return sizes.empty() ? Attribute() : Attribute(sizes); }
+
 const Dims& stride_or_kernel(const Dims& stride, const Dims& kernel_size) {
   return stride.empty() ? kernel_size : stride;
 }
@@ -17,10 +19,14 @@ const Dims& stride_or_kernel(const Dims& stride, const Dims& kernel_size) {
 template <int dims>
 MaxPool<dims>::MaxPool(const Dims& kernel_size, const MaxPoolOptions& options)
     : kernel_size_(kernel_size), options_(options) {
-  this->set_extra_repr(
-      fmt::format("kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}", python_sizes(kernel_size),
-                  python_sizes(stride_or_kernel(options.stride, kernel_size)), python_sizes(options.padding),
-                  python_sizes(options.dilation), python_bool(options.ceil_mode)));
+  this->set_config({{"kernel_size", kernel_size},
+                    {"stride", given(options.stride)},
+                    {"padding", options.padding},
+                    {"dilation", options.dilation},
+                    {"ceil_mode", options.ceil_mode}});
+  Config shown = this->config();
+  shown.set("stride", stride_or_kernel(options.stride, kernel_size));
+  this->set_extra_repr(shown.text());
   this->set_class_name(name_for("MaxPool", dims));
 }
 
@@ -44,6 +50,10 @@ MaxUnpool<dims>::MaxUnpool(const Dims& kernel_size, const UnpoolOptions& options
     each.fill(sizes.empty() ? 0 : sizes[0]);
     return python_tuple(sizes.size() == 1 ? Dims(each) : sizes);
   };
+  this->set_config({{"kernel_size", kernel_size},
+                    {"stride", given(options.stride)},
+                    {"padding", options.padding},
+                    {"output_size", given(options.output_size)}});
   this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
                                    shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
   this->set_class_name(name_for("MaxUnpool", dims));
@@ -58,6 +68,10 @@ Tensor MaxUnpool<dims>::forward(const Tensor& x, const Tensor& indices, const Di
 template <int dims>
 FractionalMaxPool<dims>::FractionalMaxPool(const Dims& kernel_size, const FractionalPoolOptions& options)
     : kernel_size_(kernel_size), options_(options) {
+  this->set_config({{"kernel_size", kernel_size},
+                    {"output_size", given(options.output_size)},
+                    {"output_ratio", options.output_ratio.empty() ? Attribute() : Attribute(options.output_ratio)}});
+  this->set_extra_repr({});
   this->set_class_name(name_for("FractionalMaxPool", dims));
 }
 
@@ -74,9 +88,15 @@ AvgPool<dims>::AvgPool(const Dims& kernel_size, const AveragePoolOptions& option
       [kernel_size, options](const Tensor& x, bool, Location where) {
         return std::array{avg_pool1d, avg_pool2d, avg_pool3d}[dims - 1](x, kernel_size, options, where);
       },
-      fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
-                  shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)),
+      {{"kernel_size", kernel_size},
+       {"stride", given(options.stride)},
+       {"padding", options.padding},
+       {"ceil_mode", options.ceil_mode},
+       {"count_include_pad", options.count_include_pad},
+       {"divisor_override", options.divisor_override}},
       name_for("AvgPool", dims));
+  this->set_extra_repr(fmt::format("kernel_size={}, stride={}, padding={}", shown(kernel_size),
+                                   shown(stride_or_kernel(options.stride, kernel_size)), shown(options.padding)));
 }
 
 template <int dims>
@@ -86,8 +106,7 @@ LPPool<dims>::LPPool(double norm_type, const Dims& kernel_size, const Dims& stri
         const auto pool = std::array{lp_pool1d, lp_pool2d, lp_pool3d}[dims - 1];
         return pool(x, norm_type, kernel_size, stride, ceil_mode, where);
       },
-      fmt::format("norm_type={}, kernel_size={}, stride={}, ceil_mode={}", python_float(norm_type),
-                  python_sizes(kernel_size), stride.empty() ? "None" : python_sizes(stride), python_bool(ceil_mode)),
+      {{"norm_type", norm_type}, {"kernel_size", kernel_size}, {"stride", given(stride)}, {"ceil_mode", ceil_mode}},
       name_for("LPPool", dims));
 }
 
@@ -98,12 +117,12 @@ AdaptiveAvgPool<dims>::AdaptiveAvgPool(const Dims& output_size) {
         const auto pool = std::array{adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d}[dims - 1];
         return pool(x, output_size, where);
       },
-      "output_size=" + python_sizes(output_size), name_for("AdaptiveAvgPool", dims));
+      {{"output_size", output_size}}, name_for("AdaptiveAvgPool", dims));
 }
 
 template <int dims>
 AdaptiveMaxPool<dims>::AdaptiveMaxPool(const Dims& output_size) : output_size_(output_size) {
-  this->set_extra_repr("output_size=" + python_sizes(output_size));
+  this->set_config({{"output_size", output_size}});
   this->set_class_name(name_for("AdaptiveMaxPool", dims));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "../ops/attention.hpp"
+#include "config.hpp"
 
 namespace weft::nn {
 
@@ -26,6 +27,12 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, AttentionOp
   register_module("qkv", qkv);
   register_module("proj", proj);
   register_module("dropout", dropout);
+  set_config({{"width", width},
+              {"heads", heads},
+              {"causal", options.causal},
+              {"dropout", options.dropout},
+              {"bias", options.bias}});
+  set_extra_repr({});
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x, Location where) const {
@@ -61,6 +68,13 @@ TransformerBlock::TransformerBlock(int64_t width, int64_t heads, TransformerOpti
   register_module("up", up);
   register_module("down", down);
   register_module("dropout", dropout);
+  set_config({{"width", width},
+              {"heads", heads},
+              {"hidden", options.hidden},
+              {"causal", options.causal},
+              {"dropout", options.dropout},
+              {"bias", options.bias}});
+  set_extra_repr({});
 }
 
 Tensor TransformerBlock::forward(const Tensor& x, Location where) const {

@@ -49,6 +49,7 @@ struct type_caster<weft::Device> {
 }  // namespace nanobind::detail
 
 namespace weft::nn {
+class Config;
 class Module;
 }
 
@@ -62,10 +63,13 @@ void bind_optim(nb::module_& module);
 void bind_generator(nb::module_& module);
 void bind_init(nb::module_& module);
 void bind_io(nb::module_& module);
+void bind_models(nb::module_& module);
 void bind_modules(nb::module_& module);
 void bind_recorder(nb::module_& module);
 void bind_training_states(nb::module_& module);
 
+/// Options from a dict of what a file of a model can hold. TypeError for anything else, with the option's name.
+nn::Config config_from(const nb::dict& options);
 /// The C++ module under a weft.nn.Module's `_state`.
 nn::Module& module_of(nb::handle state);
 

@@ -1,9 +1,9 @@
 // Errors from C++ to Python's own kinds and back, and references that other threads drop.
+#include "../tensor/atomic.hpp"
 #include "object.hpp"
 
 #include <unistd.h>
 
-#include <atomic>
 #include <memory>
 #include <new>
 
@@ -134,7 +134,7 @@ struct Noted {
   PyObject* object;
   Noted* next;
 };
-std::atomic<Noted*> noted{nullptr};
+Atomic<Noted*> noted{nullptr};
 
 int drop_from_interpreter(void*) {
   drop_noted();
@@ -144,15 +144,15 @@ int drop_from_interpreter(void*) {
 }  // namespace
 
 void drop_later(PyObject* object) {
-  auto* entry = new (std::nothrow) Noted{object, noted.load(std::memory_order_relaxed)};
+  auto* entry = new (std::nothrow) Noted{object, noted.load(MemoryOrder::relaxed)};
   if (entry == nullptr) return;  // leaked: better than a lock here
-  while (!noted.compare_exchange_weak(entry->next, entry, std::memory_order_release, std::memory_order_relaxed)) {
+  while (!noted.compare_exchange_weak(entry->next, entry, MemoryOrder::release)) {
   }
   if (entry->next == nullptr && Py_IsInitialized()) Py_AddPendingCall(drop_from_interpreter, nullptr);
 }
 
 void drop_noted() {
-  Noted* entry = noted.exchange(nullptr, std::memory_order_acquire);
+  Noted* entry = noted.exchange(nullptr, MemoryOrder::acquire);
   while (entry != nullptr) {
     Noted* next = entry->next;
     Py_DECREF(entry->object);

@@ -117,6 +117,7 @@ NB_MODULE(_core, m) {
   bind_optim(m);
   bind_init(m);
   bind_io(m);
+  bind_models(m);
   bind_training_states(m);
   bind_modules(m);
   bind_recorder(m);

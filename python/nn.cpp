@@ -403,6 +403,14 @@ void bind_modules(nb::module_& m) {
       .def_prop_rw(
           "extra_repr", [](const ModuleObject& self) { return self.module.extra_repr(); },
           [](ModuleObject& self, std::string text) { self.module.set_extra_repr(std::move(text)); })
+      .def("set_dtype",
+           [](ModuleObject& self, const std::string& name, nb::handle dtype) {
+             const auto wanted = to_dtype(dtype.ptr());
+             if (!wanted) throw_type_error("set_dtype(): argument 'dtype' must be a weft.dtype");
+             self.module.set_dtype(name, *wanted, here());
+           })
+      .def("set_config",
+           [](ModuleObject& self, const nb::dict& options) { self.module.set_config(config_from(options)); })
       .def("to", move_to, nb::arg("device").none(), nb::arg("dtype").none())
       .def("forget_replaced", forget_replaced)
       .def("zero_grad", [](ModuleObject& self) { self.module.zero_grad(); })

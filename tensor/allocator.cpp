@@ -1,14 +1,13 @@
 #include "allocator.hpp"
 
-#include <atomic>
-
+#include "atomic.hpp"
 #include "error.hpp"
 
 namespace weft {
 
 namespace {
 
-constinit std::atomic<Allocator*> registry[device_type_count][256] = {};
+constinit Atomic<Allocator*> registry[device_type_count][256] = {};
 
 Allocator& require_allocator(Device device) {
   if (Allocator* found = find_allocator(device)) return *found;
@@ -24,11 +23,11 @@ Allocator& require_allocator(Device device) {
 
 Allocator* find_allocator(Device device) {
   if (device.is_cpu()) return device.index == 0 ? &cpu_allocator() : nullptr;
-  return registry[static_cast<int>(device.type)][device.index].load(std::memory_order_acquire);
+  return registry[static_cast<int>(device.type)][device.index].load(MemoryOrder::acquire);
 }
 
 void register_allocator(Device device, Allocator* allocator) {
-  registry[static_cast<int>(device.type)][device.index].store(allocator, std::memory_order_release);
+  registry[static_cast<int>(device.type)][device.index].store(allocator, MemoryOrder::release);
 }
 
 MemoryStats memory_stats(Device device) {

@@ -1,6 +1,7 @@
 // The CPU's caching allocator. Four size classes per power of two; blocks up to 1 MiB wait for reuse in bins of the
 // thread that freed them, larger ones and what is too much for a bin in shared bins. `allocated` counts the bytes that
 // were asked for, `reserved` the size classes.
+#include "atomic.hpp"
 #include "allocator.hpp"
 
 #include <pthread.h>
@@ -8,7 +9,6 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <limits>
@@ -92,7 +92,7 @@ struct LocalBins {
   size_t bytes;
   size_t limit;  // 0 until the thread's first slow call and again after its exit hook ran
   uint32_t epoch;
-  std::atomic<size_t> allocations;
+  Atomic<size_t> allocations;
   size_t bytes_so_far;
   LocalBins* next;
 };
@@ -115,7 +115,7 @@ class CpuAllocator final : public Allocator {
  private:
   bool count_allocation(size_t bytes);
   bool over_threshold(size_t bytes, size_t now);
-  void update_threshold() { threshold_.store(std::min(peak_, limit_), std::memory_order_relaxed); }
+  void update_threshold() { threshold_.store(std::min(peak_, limit_), MemoryOrder::relaxed); }
   void* allocate_slow(int size_class);
   void* allocate_large(size_t bytes);
   void* take_from_system(size_t bytes);
@@ -126,10 +126,10 @@ class CpuAllocator final : public Allocator {
   void evict(size_t down_to);
 
   // Read or written by every call.
-  alignas(64) std::atomic<size_t> allocated_{0};
+  alignas(64) Atomic<size_t> allocated_{0};
   /// The smaller of peak and limit: what goes beyond needs a closer look.
-  alignas(64) std::atomic<size_t> threshold_{0};
-  std::atomic<uint32_t> epoch_{0};
+  alignas(64) Atomic<size_t> threshold_{0};
+  Atomic<uint32_t> epoch_{0};
   // Guarded by the mutex.
   alignas(64) std::mutex mutex_;
   size_t peak_ = 0, limit_ = unlimited;
@@ -154,13 +154,13 @@ struct ExitHook {
 bool CpuAllocator::count_allocation(size_t bytes) {
   size_t now;
   if (WEFT_SINGLE_THREADED) {
-    now = allocated_.load(std::memory_order_relaxed) + bytes;
-    allocated_.store(now, std::memory_order_relaxed);
+    now = allocated_.load(MemoryOrder::relaxed) + bytes;
+    allocated_.store(now, MemoryOrder::relaxed);
   } else {
-    now = allocated_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    now = allocated_.fetch_add(bytes, MemoryOrder::relaxed) + bytes;
   }
-  if (WEFT_UNLIKELY(now > threshold_.load(std::memory_order_relaxed)) && !over_threshold(bytes, now)) return false;
-  local.allocations.store(local.allocations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (WEFT_UNLIKELY(now > threshold_.load(MemoryOrder::relaxed)) && !over_threshold(bytes, now)) return false;
+  local.allocations.store(local.allocations.load(MemoryOrder::relaxed) + 1, MemoryOrder::relaxed);
   local.bytes_so_far += bytes;
   return true;
 }
@@ -168,7 +168,7 @@ bool CpuAllocator::count_allocation(size_t bytes) {
 bool CpuAllocator::over_threshold(size_t bytes, size_t now) {
   std::lock_guard lock(mutex_);
   if (now > limit_) {
-    allocated_.fetch_sub(bytes, std::memory_order_relaxed);
+    allocated_.fetch_sub(bytes, MemoryOrder::relaxed);
     return false;
   }
   peak_ = std::max(peak_, now);
@@ -181,26 +181,26 @@ void* CpuAllocator::allocate(size_t bytes) {
   if (!count_allocation(bytes)) return nullptr;
   LocalBins& bins = local;
   const int c = class_of(bytes);
-  if (WEFT_LIKELY(bins.heads[c] != nullptr && bins.epoch == epoch_.load(std::memory_order_relaxed))) {
+  if (WEFT_LIKELY(bins.heads[c] != nullptr && bins.epoch == epoch_.load(MemoryOrder::relaxed))) {
     bins.bytes -= class_bytes(c);
     return pop(bins.heads[c]);
   }
   void* data = allocate_slow(c);
-  if (WEFT_UNLIKELY(data == nullptr)) allocated_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (WEFT_UNLIKELY(data == nullptr)) allocated_.fetch_sub(bytes, MemoryOrder::relaxed);
   return data;
 }
 
 void CpuAllocator::free(void* data, size_t bytes) {
   if (WEFT_SINGLE_THREADED) {
-    allocated_.store(allocated_.load(std::memory_order_relaxed) - bytes, std::memory_order_relaxed);
+    allocated_.store(allocated_.load(MemoryOrder::relaxed) - bytes, MemoryOrder::relaxed);
   } else {
-    allocated_.fetch_sub(bytes, std::memory_order_relaxed);
+    allocated_.fetch_sub(bytes, MemoryOrder::relaxed);
   }
   if (WEFT_LIKELY(caching && bytes <= local_block_limit)) {
     LocalBins& bins = local;
     const int c = class_of(bytes);
     const size_t after = bins.bytes + class_bytes(c);
-    if (WEFT_LIKELY(after <= bins.limit && bins.epoch == epoch_.load(std::memory_order_relaxed))) {
+    if (WEFT_LIKELY(after <= bins.limit && bins.epoch == epoch_.load(MemoryOrder::relaxed))) {
       bins.bytes = after;
       push(bins.heads[c], data);
       return;
@@ -213,7 +213,7 @@ void* CpuAllocator::allocate_slow(int c) {
   if (phase == Phase::unborn) start_thread();
   std::lock_guard lock(mutex_);
   if (phase == Phase::dead) ++past_allocations_;
-  if (local.epoch != epoch_.load(std::memory_order_relaxed)) note_new_epoch();
+  if (local.epoch != epoch_.load(MemoryOrder::relaxed)) note_new_epoch();
   return shared_[c] != nullptr ? pop(shared_[c]) : take_from_system(class_bytes(c));
 }
 
@@ -221,8 +221,8 @@ void* CpuAllocator::allocate_large(size_t bytes) {
   if (bytes > class_limit) return nullptr;
   if (phase == Phase::unborn) start_thread();
   std::lock_guard lock(mutex_);
-  if (bytes > limit_ || allocated_.load(std::memory_order_relaxed) > limit_ - bytes) return nullptr;
-  if (local.epoch != epoch_.load(std::memory_order_relaxed)) note_new_epoch();
+  if (bytes > limit_ || allocated_.load(MemoryOrder::relaxed) > limit_ - bytes) return nullptr;
+  if (local.epoch != epoch_.load(MemoryOrder::relaxed)) note_new_epoch();
   const int c = class_of(bytes);
   void* data = nullptr;
   if (!caching) data = take_from_system(bytes);
@@ -231,7 +231,7 @@ void* CpuAllocator::allocate_large(size_t bytes) {
   if (data == nullptr) return nullptr;
   ++past_allocations_;
   local.bytes_so_far += bytes;
-  peak_ = std::max(peak_, allocated_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  peak_ = std::max(peak_, allocated_.fetch_add(bytes, MemoryOrder::relaxed) + bytes);
   update_threshold();
   return data;
 }
@@ -255,7 +255,7 @@ void CpuAllocator::free_slow(void* data, size_t bytes) {
   if (phase == Phase::unborn) start_thread();
   std::lock_guard lock(mutex_);
   if (caching) {
-    if (local.epoch != epoch_.load(std::memory_order_relaxed)) note_new_epoch();
+    if (local.epoch != epoch_.load(MemoryOrder::relaxed)) note_new_epoch();
     push(shared_[class_of(bytes)], data);
   } else {
     system_free(data, bytes);
@@ -274,7 +274,7 @@ void CpuAllocator::start_thread() {
   (void)hooked;
   std::lock_guard lock(mutex_);
   local.limit = local_bytes_limit;
-  local.epoch = epoch_.load(std::memory_order_relaxed);
+  local.epoch = epoch_.load(MemoryOrder::relaxed);
   local.next = threads_;
   threads_ = &local;
 }
@@ -284,8 +284,8 @@ void CpuAllocator::thread_ends() {
   std::lock_guard lock(mutex_);
   flush_local(local);
   local.limit = 0;
-  past_allocations_ += local.allocations.load(std::memory_order_relaxed);
-  local.allocations.store(0, std::memory_order_relaxed);
+  past_allocations_ += local.allocations.load(MemoryOrder::relaxed);
+  local.allocations.store(0, MemoryOrder::relaxed);
   LocalBins** place = &threads_;
   while (*place != &local) place = &(*place)->next;
   *place = local.next;
@@ -294,7 +294,7 @@ void CpuAllocator::thread_ends() {
 /// The other threads' bins are no more: new threads get the same memory.
 void CpuAllocator::child_begins() {
   for (const LocalBins* bins = threads_; bins != nullptr; bins = bins->next) {
-    if (bins != &local) past_allocations_ += bins->allocations.load(std::memory_order_relaxed);
+    if (bins != &local) past_allocations_ += bins->allocations.load(MemoryOrder::relaxed);
   }
   threads_ = phase == Phase::alive ? &local : nullptr;
   local.next = nullptr;
@@ -303,7 +303,7 @@ void CpuAllocator::child_begins() {
 
 /// Somebody emptied the cache since this thread was last here.
 void CpuAllocator::note_new_epoch() {
-  local.epoch = epoch_.load(std::memory_order_relaxed);
+  local.epoch = epoch_.load(MemoryOrder::relaxed);
   for (int c = 0; c < local_classes; ++c) {
     while (local.heads[c] != nullptr) {
       system_free(pop(local.heads[c]), class_bytes(c));
@@ -332,13 +332,13 @@ void CpuAllocator::evict(size_t down_to) {
 MemoryStats CpuAllocator::stats() {
   std::lock_guard lock(mutex_);
   MemoryStats s;
-  s.allocated = allocated_.load(std::memory_order_relaxed);
+  s.allocated = allocated_.load(MemoryOrder::relaxed);
   s.reserved = reserved_;
   s.peak_allocated = peak_;
   s.peak_reserved = peak_reserved_;
   s.allocations = past_allocations_;
   for (const LocalBins* bins = threads_; bins != nullptr; bins = bins->next) {
-    s.allocations += bins->allocations.load(std::memory_order_relaxed);
+    s.allocations += bins->allocations.load(MemoryOrder::relaxed);
   }
   s.limit = limit_ == unlimited ? 0 : limit_;
   struct sysinfo machine;
@@ -351,14 +351,14 @@ MemoryStats CpuAllocator::stats() {
 
 void CpuAllocator::reset_peak() {
   std::lock_guard lock(mutex_);
-  peak_ = allocated_.load(std::memory_order_relaxed);
+  peak_ = allocated_.load(MemoryOrder::relaxed);
   peak_reserved_ = reserved_;
   update_threshold();
 }
 
 void CpuAllocator::empty_cache() {
   std::lock_guard lock(mutex_);
-  epoch_.fetch_add(1, std::memory_order_relaxed);
+  epoch_.fetch_add(1, MemoryOrder::relaxed);
   if (phase == Phase::alive) note_new_epoch();
   evict(0);
 }

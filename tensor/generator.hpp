@@ -1,11 +1,11 @@
 // Random state: counter-based Philox4x32-10, one generator per device, the same bits on every device.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "atomic.hpp"
 #include "device.hpp"
 #include "location.hpp"
 
@@ -42,7 +42,7 @@ class WEFT_API Generator {
   void set_state_bytes(std::span<const uint8_t> bytes, Location where = {});
 
  private:
-  mutable std::atomic<uint32_t> locked_{0};
+  mutable Atomic<uint32_t> locked_{0};
   GeneratorState state_;
 };
 

@@ -32,7 +32,7 @@ struct TensorImpl {
   /// Which of the node's outputs this tensor is.
   uint16_t output_number = 0;
   /// For views: the storage version that `node` belongs to.
-  std::atomic<uint32_t> node_version{0};
+  Atomic<uint32_t> node_version{0};
   Storage* storage = nullptr;
   /// The producer of this value, or the leaf's accumulation node; counted.
   Node* node = nullptr;

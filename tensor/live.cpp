@@ -11,29 +11,29 @@ constinit thread_local LiveCell* live_cell = nullptr;
 namespace {
 
 // What threads count after their exit hook ran, or where memory for a cell is short.
-constinit std::atomic<int64_t> late{0};
+constinit Atomic<int64_t> late{0};
 // Cells are never freed, only taken again: a reader needs no lock, and a child of fork() finds the list whole.
-constinit std::atomic<LiveCell*> cells{nullptr};
+constinit Atomic<LiveCell*> cells{nullptr};
 constinit thread_local bool over = false;
 
 struct ExitHook {
   ~ExitHook() {
     over = true;
-    live_cell->taken.store(false, std::memory_order_release);
+    live_cell->taken.store(false, MemoryOrder::release);
     live_cell = nullptr;
   }
 };
 
 LiveCell* take_cell() {
-  for (LiveCell* cell = cells.load(std::memory_order_acquire); cell != nullptr; cell = cell->next) {
-    if (!cell->taken.load(std::memory_order_relaxed) && !cell->taken.exchange(true, std::memory_order_acquire)) {
+  for (LiveCell* cell = cells.load(MemoryOrder::acquire); cell != nullptr; cell = cell->next) {
+    if (!cell->taken.load(MemoryOrder::relaxed) && !cell->taken.exchange(true, MemoryOrder::acquire)) {
       return cell;
     }
   }
   auto* fresh = new (std::nothrow) LiveCell;
   if (fresh == nullptr) return nullptr;
-  fresh->next = cells.load(std::memory_order_relaxed);
-  while (!cells.compare_exchange_weak(fresh->next, fresh, std::memory_order_release, std::memory_order_relaxed)) {
+  fresh->next = cells.load(MemoryOrder::relaxed);
+  while (!cells.compare_exchange_weak(fresh->next, fresh, MemoryOrder::release)) {
   }
   return fresh;
 }
@@ -46,13 +46,13 @@ void count_live_slow(int64_t change) {
     (void)&hook;
     return count_live(change);
   }
-  late.fetch_add(change, std::memory_order_relaxed);
+  late.fetch_add(change, MemoryOrder::relaxed);
 }
 
 int64_t live_tensors() {
-  int64_t sum = late.load(std::memory_order_relaxed);
-  for (LiveCell* cell = cells.load(std::memory_order_acquire); cell != nullptr; cell = cell->next) {
-    sum += cell->count.load(std::memory_order_relaxed);
+  int64_t sum = late.load(MemoryOrder::relaxed);
+  for (LiveCell* cell = cells.load(MemoryOrder::acquire); cell != nullptr; cell = cell->next) {
+    sum += cell->count.load(MemoryOrder::relaxed);
   }
   return sum;
 }

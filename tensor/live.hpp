@@ -1,17 +1,17 @@
 // The count of live tensor heads. Each thread counts in a cell of its own; `live_tensors` adds the cells up.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "atomic.hpp"
 #include "config.hpp"
 
 namespace weft::detail {
 
 /// Written by one thread, read by any. A tensor may die on another thread than made it, so a cell may be negative.
 struct alignas(64) LiveCell {
-  std::atomic<int64_t> count{0};
-  std::atomic<bool> taken{true};
+  Atomic<int64_t> count{0};
+  Atomic<bool> taken{true};
   LiveCell* next = nullptr;
 };
 extern constinit thread_local LiveCell* live_cell;
@@ -21,7 +21,7 @@ void count_live_slow(int64_t change);
 inline void count_live(int64_t change) {
   LiveCell* cell = live_cell;
   if (WEFT_UNLIKELY(cell == nullptr)) return count_live_slow(change);
-  cell->count.store(cell->count.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  cell->count.store(cell->count.load(MemoryOrder::relaxed) + change, MemoryOrder::relaxed);
 }
 
 }  // namespace weft::detail

@@ -1,11 +1,12 @@
 // An intrusive reference count.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
+
+#include "atomic.hpp"
 #define WEFT_SINGLE_THREADED __libc_single_threaded
 #else
 #define WEFT_SINGLE_THREADED false
@@ -18,35 +19,35 @@ class RefCount {
  public:
   explicit RefCount(uint32_t start = 1) : count_(start) {}
   void increment() {
-    if (WEFT_SINGLE_THREADED) count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    else count_.fetch_add(1, std::memory_order_relaxed);
+    if (WEFT_SINGLE_THREADED) count_.store(count_.load(MemoryOrder::relaxed) + 1, MemoryOrder::relaxed);
+    else count_.fetch_add(1, MemoryOrder::relaxed);
   }
   /// True when this was the last reference. A count of one needs no locked instruction: no other thread can raise it.
   bool decrement() {
-    if (count_.load(std::memory_order_acquire) == 1) return true;
+    if (count_.load(MemoryOrder::acquire) == 1) return true;
     return decrement_shared();
   }
   /// As `decrement`, where a weak holder may try to raise the count at the same time.
   bool decrement_shared() {
     if (WEFT_SINGLE_THREADED) {
-      const uint32_t left = count_.load(std::memory_order_relaxed) - 1;
-      count_.store(left, std::memory_order_relaxed);
+      const uint32_t left = count_.load(MemoryOrder::relaxed) - 1;
+      count_.store(left, MemoryOrder::relaxed);
       return left == 0;
     }
-    return count_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    return count_.fetch_sub(1, MemoryOrder::acq_rel) == 1;
   }
   /// Raises the count unless it is zero already.
   bool try_increment() {
-    uint32_t n = count_.load(std::memory_order_relaxed);
+    uint32_t n = count_.load(MemoryOrder::relaxed);
     while (n != 0) {
-      if (count_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
+      if (count_.compare_exchange_weak(n, n + 1, MemoryOrder::acq_rel)) return true;
     }
     return false;
   }
-  uint32_t value() const { return count_.load(std::memory_order_acquire); }
+  uint32_t value() const { return count_.load(MemoryOrder::acquire); }
 
  private:
-  std::atomic<uint32_t> count_;
+  Atomic<uint32_t> count_;
 };
 
 }  // namespace weft

@@ -1,9 +1,9 @@
 // Storage: the bytes behind one or more tensors, their version counter and the last writer.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "atomic.hpp"
 #include "device.hpp"
 #include "location.hpp"
 #include "ref_count.hpp"
@@ -17,7 +17,7 @@ using Deleter = void (*)(void* data, void* context);
 
 struct Storage {
   RefCount refs;
-  std::atomic<uint32_t> version{0};
+  Atomic<uint32_t> version{0};
   Device device;
   /// Memory that code outside Weft also sees (`from_blob`, DLPack, a mapping): never reused as scratch.
   bool external = false;
@@ -33,7 +33,7 @@ struct Storage {
 
   /// Every in-place write calls this once, before autograd looks at the version again.
   void note_write(const char* op, Location where) {
-    version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    version.store(version.load(MemoryOrder::relaxed) + 1, MemoryOrder::relaxed);
     last_writer = op;
     last_write = where;
   }

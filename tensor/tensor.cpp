@@ -146,7 +146,7 @@ inline TensorImpl* new_view_head(TensorImpl* source, const Arguments&... view) {
     impl->movable = true;
     impl->storage->refs.increment();
   }
-  impl->node_version.store(impl->storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  impl->node_version.store(impl->storage->version.load(MemoryOrder::relaxed), MemoryOrder::relaxed);
   return impl;
 }
 

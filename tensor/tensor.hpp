@@ -156,7 +156,7 @@ class WEFT_API Tensor {
   }
   /// Counts the in-place writes to the storage.
   uint32_t version(Location where = {}) const {
-    return held("version", where)->storage->version.load(std::memory_order_relaxed);
+    return held("version", where)->storage->version.load(MemoryOrder::relaxed);
   }
 
   // ---- elements ----

@@ -1,9 +1,9 @@
 // A lock of four bytes: no locked instruction while the process has one thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "atomic.hpp"
 #include "storage.hpp"
 
 namespace weft::detail {
@@ -11,25 +11,25 @@ namespace weft::detail {
 /// Holds `word` (0 when free) until the end of the scope; waiters sleep.
 class WordLock {
  public:
-  explicit WordLock(std::atomic<uint32_t>& word) : word_(word) {
+  explicit WordLock(Atomic<uint32_t>& word) : word_(word) {
     if (WEFT_SINGLE_THREADED) {
-      word_.store(1, std::memory_order_relaxed);
+      word_.store(1, MemoryOrder::relaxed);
       return;
     }
     uint32_t expected = 0;
-    while (!word_.compare_exchange_weak(expected, 1, std::memory_order_acquire)) {
-      if (expected != 0) word_.wait(expected, std::memory_order_relaxed);
+    while (!word_.compare_exchange_weak(expected, 1, MemoryOrder::acquire)) {
+      if (expected != 0) word_.wait(expected);
       expected = 0;
     }
   }
   ~WordLock() {
-    word_.store(0, std::memory_order_release);
+    word_.store(0, MemoryOrder::release);
     if (!WEFT_SINGLE_THREADED) word_.notify_one();
   }
   WordLock(const WordLock&) = delete;
 
  private:
-  std::atomic<uint32_t>& word_;
+  Atomic<uint32_t>& word_;
 };
 
 }  // namespace weft::detail

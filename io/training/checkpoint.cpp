@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "../naming_file-inl.hpp"
 #include "optimizer_state-inl.hpp"
 #include "../../ops/random.hpp"
 

@@ -31,15 +31,4 @@ struct StateFile {
 optim::Optimizer::StateDict state_in_file(const StateFile& file, const TensorMap& state, const nn::Module& module,
                                           const optim::Optimizer& optimizer, Location where);
 
-/// Runs `f`; what it raises names the file.
-template <class E, class F>
-void naming_file(const Path& path, const char* op, F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    const std::string text = error.what();
-    throw E(fmt::format("[{}] {}: {}", op, path.string(), text.substr(std::min(text.size(), text.find("] ") + 2))));
-  }
-}
-
 }  // namespace weft::io

@@ -10,8 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "../atomic_folder-inl.hpp"
+#include "../document-inl.hpp"
 #include "../file.hpp"
 #include "../hex-inl.hpp"
+#include "../model.hpp"
+#include "../naming_file-inl.hpp"
 #include "optimizer_state-inl.hpp"
 #include "../safetensors.hpp"
 #include "../temporary_name-inl.hpp"
@@ -28,7 +31,7 @@ using Json = nlohmann::json;
 constexpr const char *saving = "save_training_state", *loading = "load_training_state", *marker = "COMPLETE",
                      *weights_file = "model.safetensors", *optimizer_file = "optimizer.safetensors",
                      *gradients_file = "gradients.safetensors", *numbers_file = "trainer.json",
-                     *generators_file = "rng-0.json", *optimizer_name = "weft.optimizer";
+                     *generators_file = "rng-0.json", *tree_file = "model.json", *optimizer_name = "weft.optimizer";
 const std::string step_prefix = "step-", json_suffix = ".json";
 constexpr int format_version = 1;
 
@@ -78,13 +81,7 @@ auto reading(const Path& path, Location where, F&& f) {
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
-bool is_plain(const std::string& name) {
-  return !name.empty() && name.size() <= 100 && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
-}
-
-bool is_own(const std::string& file) { return file == numbers_file || file == generators_file; }
+bool is_own(const std::string& file) { return file == numbers_file || file == generators_file || file == tree_file; }
 
 std::optional<int64_t> step_in(const std::string& name) {
   int64_t step = 0;
@@ -111,10 +108,7 @@ void check_state(const RunState& state, Location where) {
     if (n < 0) refuse("steps, epochs and samples are not negative", where);
   }
   for (const auto& [name, text] : state.documents) {
-    if (!is_plain(name) || is_own(name + json_suffix)) {
-      refuse(fmt::format("a document cannot be named \"{}\"", name), where);
-    }
-    if (!Json::accept(text)) refuse(fmt::format("the document \"{}\" is no JSON", name), where);
+    check_document(name, text, {numbers_file, generators_file, tree_file}, saving, where);
   }
 }
 
@@ -146,7 +140,8 @@ TrainingSnapshot snapshot_of(const TrainingRun& run, const RunState& state, Loca
   s.has_gradients = state.accumulated > 0;
   s.texts.emplace(numbers_file, numbers_of(state));
   s.texts.emplace(generators_file, generators_of(run, where));
-  for (const auto& [name, text] : state.documents) s.texts.emplace(name + json_suffix, text);
+  s.texts.emplace(tree_file, to_json(run.module, nn::ModuleRegistry::standard(), where));
+  for (const auto& [name, text] : state.documents) s.texts.emplace(document_file(name), text);
   return s;
 }
 
@@ -342,6 +337,10 @@ Gradients gradients_in(const Opened& opened, const TrainingRun& run, Location wh
 RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
   const Opened opened(folder, where);
   const RunState state = run_state_in(opened, where);
+  if (opened.has(tree_file)) {
+    const Path tree = opened.path / tree_file;
+    naming_file<FormatError>(tree, loading, [&] { (void)read_model(read_file(tree, loading, where), where); });
+  }
   const Path path = opened.path / weights_file;
   const TensorMap weights = load_file(path, {}, {}, where);
   const auto check_module = [&] { run.module.check_state_dict(weights, true, where); };

@@ -6,6 +6,7 @@ from dataclasses import dataclass as _dataclass
 from dataclasses import field as _field
 
 from weft import _core
+from weft._model import _tell_configs
 
 
 @_dataclass
@@ -25,6 +26,7 @@ class RunState:
 
 
 def _run(module, optimizer, generators):
+    _tell_configs(module, strict=False)
     return module._state, None if optimizer is None else optimizer._core, dict(generators or {})
 
 

@@ -1,9 +1,11 @@
-"""Tensors in files: safetensors as a whole or in parts, models in several files with an index, and states of runs."""
+"""Tensors in files: safetensors as a whole or in parts, models in several files with an index or with
+their trees, and states of runs."""
 
 import operator
 import os
 
 from weft import _core
+from weft._model import ModuleRegistry, from_json, load_model, save_model, to_json
 from weft._training_state import (
     BackgroundSaver,
     RunState,
@@ -13,8 +15,9 @@ from weft._training_state import (
     training_states,
 )
 
-__all__ = ["BackgroundSaver", "RunState", "SafeFile", "load_file", "load_sharded", "load_training_state",
-           "read_run_state", "safe_open", "save_file", "save_sharded", "save_training_state", "training_states"]
+__all__ = ["BackgroundSaver", "ModuleRegistry", "RunState", "SafeFile", "from_json", "load_file", "load_model",
+           "load_sharded", "load_training_state", "read_run_state", "safe_open", "save_file", "save_model",
+           "save_sharded", "save_training_state", "to_json", "training_states"]
 
 
 def _choice(function, argument, value, choices):

@@ -17,6 +17,7 @@
 #include <weft/io/training_state.hpp>
 #include <weft/nn/layers.hpp>
 
+#include <run_program.hpp>
 #include <temporary_folder.hpp>
 
 namespace weft {
@@ -24,20 +25,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-const std::string examples = WEFT_BINARY_DIR "/examples/";
-
-struct Outcome {
-  int code;
-  std::string words;
-};
-
-Outcome run(const TemporaryFolder& folder, const std::string& command) {
-  const std::string log = folder / "words";
-  const int status =
-      std::system(("cd " + folder.path().string() + " && " + examples + command + " >" + log + " 2>&1").c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(log)};
-}
 
 // The lines of metrics.jsonl without the speed, which differs from run to run.
 std::string losses(const std::filesystem::path& folder) {

@@ -162,7 +162,7 @@ def test_the_functions_of_the_package_are_those_of_the_module():
 def test_the_page_about_saving_runs(tmp_path, monkeypatch):
     page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "saving.md"
     blocks = [b.split("```")[0] for b in page.read_text(encoding="utf-8").split("```python\n")[1:]]
-    assert len(blocks) == 5
+    assert len(blocks) == 8
     monkeypatch.chdir(tmp_path)
     exec(compile("\n".join(blocks), str(page), "exec"), {})
     assert (tmp_path / "large" / "model.safetensors.index.json").exists()

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
 #include <initializer_list>
 #include <string>
 
+#include "../../../tensor/atomic.hpp"
 #include "accelerator.hpp"
 #include "../plan.hpp"
 #include "../../../tensor/dtype.hpp"
@@ -36,11 +36,11 @@ class Entry {
   constexpr Entry(KernelName name) : name_(name.name), first_(name.first) {}  // NOLINT: converts implicitly
 
   Kernel& on(Accelerator& device, Compute compute = Compute::f32) {
-    std::atomic<Kernel*>& known = known_[device.index() % remembered][static_cast<int>(compute)];
-    Kernel* kernel = known.load(std::memory_order_acquire);
+    Atomic<Kernel*>& known = known_[device.index() % remembered][static_cast<int>(compute)];
+    Kernel* kernel = known.load(MemoryOrder::acquire);
     if (kernel != nullptr && device.index() < remembered) return *kernel;
     kernel = &device.find_kernel(module(compute), full_name(compute));
-    if (device.index() < remembered) known.store(kernel, std::memory_order_release);
+    if (device.index() < remembered) known.store(kernel, MemoryOrder::release);
     return *kernel;
   }
 
@@ -57,7 +57,7 @@ class Entry {
 
   const char* name_;
   Module first_;
-  std::atomic<Kernel*> known_[remembered][compute_count] = {};
+  Atomic<Kernel*> known_[remembered][compute_count] = {};
 };
 
 /// For a kernel's argument: a view of nothing may have any address.

@@ -12,6 +12,17 @@ class Sequential(Module):
         for name, module in named:
             self.register_module(str(name), module)
 
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def _of_children(cls, children):
+        """A container from pairs of name and module; files of models are read so."""
+        self = cls()
+        for name, module in children:
+            self.register_module(name, module)
+        return self
+
     def forward(self, input):
         for module in self._modules.values():
             input = module(input)
@@ -46,7 +57,8 @@ class ModuleList(Module):
         self.extend(modules)
 
     append, __len__, __iter__ = Sequential.append, Sequential.__len__, Sequential.__iter__
-    __getitem__ = Sequential.__getitem__
+    __getitem__, get_config = Sequential.__getitem__, Sequential.get_config
+    _of_children = classmethod(Sequential._of_children.__func__)
 
     @staticmethod
     def _of_slice(modules):
@@ -60,6 +72,9 @@ class ModuleList(Module):
 
 class ModuleDict(Module):
     """Modules by name."""
+
+    get_config = Sequential.get_config
+    _of_children = classmethod(Sequential._of_children.__func__)
 
     def __init__(self, modules=None):
         super().__init__()

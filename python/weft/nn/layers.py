@@ -208,6 +208,9 @@ class _Activation(Module):
             del options["inplace"]
         return type(self).function(input, **options)
 
+    def get_config(self):
+        return {key: getattr(self, key) for key in type(self).options if key != "inplace"}
+
     def extra_repr(self):
         keys = [key for key in self.options if key not in ("inplace", "return_indices")] if self.shown is None else self.shown
         texts = [repr(getattr(self, key)) if key in self.bare else f"{key}={getattr(self, key)!r}" for key in keys]
@@ -240,6 +243,17 @@ class _Loss(Module):
         self.reduction, self.options, self.tensors = reduction, options, tuple(tensors)
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor)
+
+    def get_config(self):
+        weights = {name: getattr(self, name) for name in self.tensors}
+        shapes = {name: None if weight is None else tuple(weight.shape) for name, weight in weights.items()}
+        return {**shapes, **self.options, "reduction": self.reduction}
+
+    @classmethod
+    def from_config(cls, config):
+        weights = {name: None if value is None else _core._ops["ones"](value)
+                   for name, value in config.items() if name in ("weight", "pos_weight")}
+        return cls(**{**config, **weights})
 
     def forward(self, *inputs):
         tensors = {name: getattr(self, name) for name in self.tensors}

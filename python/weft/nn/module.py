@@ -1,5 +1,6 @@
 """Module: attributes, hooks and PyTorch's names over the modules of C++, which hold the parameters, buffers and children."""
 
+import inspect
 import itertools
 
 from weft import _core
@@ -62,11 +63,32 @@ def _add_hook(hooks, hook, prepend=False, removed=None, **options):
     return _Handle(hooks, key, removed)
 
 
+class _Unkept:
+    """Stands for an argument of a module that no file of a model holds."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+
+def _kept(value):
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float, str)) for item in value):
+        return tuple(value)
+    return str(value).removeprefix("weft.") if isinstance(value, _core.dtype) else _Unkept(type(value).__name__)
+
+
 _hook_kinds = ("forward_pre", "forward", "backward_pre", "backward")
 
 
 class Module:
     """The base of all modules: subclasses assign parameters, buffers and modules as attributes and write `forward`."""
+
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        made_with = ([_kept(a) for a in args], {key: _kept(a) for key, a in kwargs.items()})
+        object.__setattr__(self, "_made_with", made_with)
+        return self
 
     def __init__(self, layer=None):
         self._start(_core._Module(type(self).__name__, *([] if layer is None else [layer])))
@@ -249,13 +271,34 @@ class Module:
 
     # ---- saving ----
 
-    def state_dict(self, prefix=""):
-        """Parameters and buffers by name, outside the graph, sharing memory with the module; what is shared stands
-        under each of its names."""
-        state = {f"{prefix}{name}": tensor.detach() for name, tensor in self._parameters.items()}
-        state |= {f"{prefix}{name}": tensor.detach() for name, tensor in self._buffers.items() if self._state.is_saved(name)}
+    def get_config(self):
+        """The arguments that make a module like this one, for files of the model: what __init__ was given, but for
+        devices and dtypes. Of bool, int, float, str, None and lists of those; override it where __init__ takes more."""
+        args, kwargs = self._made_with
+        given = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
+        given.apply_defaults()
+        config = {}
+        for name, value in list(given.arguments.items())[1:]:
+            kind = given.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                config |= value
+            elif kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("device", "dtype", "inplace"):
+                config[name] = value
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        """A new module from what get_config gave."""
+        return cls(**config)
+
+    def state_dict(self, prefix="", keep_vars=False, *, buffers=True):
+        """Parameters and buffers by name, outside the graph unless keep_vars, sharing memory with the module; what is
+        shared stands under each of its names. buffers=False leaves those out."""
+        held = list(self._parameters.items())
+        held += [(name, t) for name, t in self._buffers.items() if buffers and self._state.is_saved(name)]
+        state = {f"{prefix}{name}": tensor if keep_vars else tensor.detach() for name, tensor in held}
         for name, module in self._modules.items():
-            state |= module.state_dict(f"{prefix}{name}.")
+            state |= module.state_dict(f"{prefix}{name}.", keep_vars, buffers=buffers)
         return state
 
     def load_state_dict(self, state_dict, strict=True):
@@ -265,13 +308,15 @@ class Module:
     def __getstate__(self):
         if self._state.computes:
             raise TypeError(f"a {type(self).__name__} is not pickled or deep-copied: save its state_dict()")
-        attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections")}
+        attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections", "_made_with")}
         buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._buffers.items()]
-        return attributes, self._parameters, buffers, self._modules, self.training, self._state.extra_repr
+        return (attributes, self._parameters, buffers, self._modules, self.training, self._state.extra_repr,
+                self._made_with)
 
     def __setstate__(self, state):
         Module.__init__(self)
-        attributes, parameters, buffers, modules, self._state.training, self._state.extra_repr = state
+        attributes, parameters, buffers, modules, self._state.training, self._state.extra_repr, made_with = state
+        object.__setattr__(self, "_made_with", made_with)
         self.__dict__.update(attributes)
         for name, tensor in parameters.items():
             self._state.set_parameter(name, tensor)

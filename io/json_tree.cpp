@@ -1,0 +1,196 @@
+#include "json_tree-inl.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "../tensor/shortened.hpp"
+#include "decimal-inl.hpp"
+
+namespace weft::io {
+
+namespace {
+
+using Json = nlohmann::json;
+using Kind = JsonTree::Kind;
+
+constexpr size_t most_levels = 500, most_bytes = 100'000'000;
+
+}  // namespace
+
+JsonTree JsonTree::of(double value) {
+  if (value != value) return of("NaN");
+  if (std::isinf(value)) return of(value > 0 ? "Infinity" : "-Infinity");
+  return {.kind = Kind::floating, .text = shortest_decimal(value, DType::f64)};
+}
+
+const JsonTree* JsonTree::find(std::string_view name) const {
+  const auto found = std::ranges::find(items, name, &Items::value_type::first);
+  return found == items.end() ? nullptr : &found->second;
+}
+
+JsonTree& JsonTree::operator[](std::string_view name) {
+  kind = Kind::object;
+  const auto found = std::ranges::find(items, name, &Items::value_type::first);
+  return found != items.end() ? found->second : items.emplace_back(std::string(name), JsonTree()).second;
+}
+
+void JsonTree::add(JsonTree item) {
+  kind = Kind::list;
+  items.emplace_back(std::string(), std::move(item));
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class TreeReader final : public nlohmann::json_sax<Json> {
+ public:
+  TreeReader(const char* op, Location where) : op_(op), where_(where) {}
+  JsonTree root;
+
+  bool null() override { return put({}); }
+  bool boolean(bool value) override { return put(JsonTree::of(value)); }
+  bool number_integer(number_integer_t value) override { return put(JsonTree::of(value)); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (std::in_range<int64_t>(value)) return put(JsonTree::of(static_cast<int64_t>(value)));
+    return put({.kind = Kind::floating, .text = std::to_string(value)});
+  }
+  bool number_float(number_float_t, const string_t& text) override {
+    return put({.kind = Kind::floating, .text = text});
+  }
+  bool string(string_t& value) override { return put(JsonTree::of(std::move(value))); }
+  bool binary(binary_t&) override { fail("binary values are no JSON"); }
+  bool start_object(size_t) override { return open(Kind::object); }
+  bool start_array(size_t) override { return open(Kind::list); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!open_.back().names.insert(name).second) {
+      fail(fmt::format("\"{}\" is there twice in one object", shortened(name, 80)));
+    }
+    open_.back().name = std::move(name);
+    return true;
+  }
+  bool parse_error(size_t byte, const std::string&, const Json::exception& error) override {
+    if (dynamic_cast<const Json::out_of_range*>(&error) != nullptr) {
+      fail(fmt::format("a number before byte {} of the JSON is too large", byte));
+    }
+    fail(fmt::format("malformed JSON at byte {}", byte));
+  }
+
+ private:
+  /// A list or an object that is being read, the name of its next item, and those that it has.
+  struct Level {
+    JsonTree tree;
+    std::string name = {};
+    std::set<std::string> names = {};
+  };
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    raise<FormatError>({.op = op_, .problem = problem}, where_);
+  }
+  bool open(Kind kind) {
+    if (open_.size() == most_levels) fail(fmt::format("more than {} levels of JSON", most_levels));
+    open_.push_back({.tree = {.kind = kind}});
+    return true;
+  }
+  bool close() {
+    JsonTree tree = std::move(open_.back().tree);
+    open_.pop_back();
+    return put(std::move(tree));
+  }
+  bool put(JsonTree tree) {
+    if (open_.empty()) root = std::move(tree);
+    else open_.back().tree.items.emplace_back(std::move(open_.back().name), std::move(tree));
+    return true;
+  }
+
+  const char* op_;
+  Location where_;
+  std::vector<Level> open_;
+};
+
+}  // namespace
+
+JsonTree parse_json(std::string_view text, const char* op, Location where) {
+  if (text.size() > most_bytes) {
+    raise<FormatError>({.op = op, .problem = fmt::format("{} bytes of JSON are too many", text.size())}, where);
+  }
+  TreeReader reader(op, where);
+  Json::sax_parse(text, &reader);
+  return std::move(reader.root);
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class TreeWriter {
+ public:
+  TreeWriter(const char* op, Location where) : op_(op), where_(where) {}
+  std::string out;
+
+  void write(const JsonTree& tree, size_t level) {
+    switch (tree.kind) {
+      case Kind::null:
+        out += "null";
+        break;
+      case Kind::boolean:
+        out += tree.boolean ? "true" : "false";
+        break;
+      case Kind::integer:
+        out += std::to_string(tree.integer);
+        break;
+      case Kind::floating:
+        out += tree.text;
+        break;
+      case Kind::text:
+        write_text(tree.text);
+        break;
+      default:
+        write_items(tree, level);
+    }
+  }
+
+ private:
+  static bool is_single(const JsonTree& tree) { return !tree.is(Kind::list) && !tree.is(Kind::object); }
+
+  void write_items(const JsonTree& tree, size_t level) {
+    const bool is_object = tree.is(Kind::object);
+    const bool on_one_line = std::ranges::all_of(
+        tree.items, [](const auto& item) { return is_single(item.second) || item.second.items.empty(); });
+    const std::string separator = on_one_line ? " " : "\n" + std::string(level + 1, ' ');
+    out += is_object ? '{' : '[';
+    for (size_t i = 0; i < tree.items.size(); ++i) {
+      if (i > 0) out += ',';
+      if (i > 0 || !on_one_line) out += separator;
+      if (is_object) write_text(tree.items[i].first), out += ": ";
+      write(tree.items[i].second, level + 1);
+    }
+    out += is_object ? '}' : ']';
+  }
+  void write_text(const std::string& text) {
+    try {
+      out += Json(text).dump();
+    } catch (const Json::type_error&) {
+      raise<ValueError>({.op = op_, .problem = "a text for JSON is not UTF-8"}, where_);
+    }
+  }
+
+  const char* op_;
+  Location where_;
+};
+
+}  // namespace
+
+std::string json_text(const JsonTree& tree, const char* op, Location where) {
+  TreeWriter writer(op, where);
+  writer.write(tree, 0);
+  return std::move(writer.out) + "\n";
+}
+
+}  // namespace weft::io

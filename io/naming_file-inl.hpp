@@ -1,0 +1,25 @@
+// Errors that name the file they came from. Internal to io/.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "path.hpp"
+#include "../tensor/error.hpp"
+
+namespace weft::io {
+
+/// Runs `f`; what it raises of type E names the file.
+template <class E, class F>
+auto naming_file(const Path& path, const char* op, F&& f) {
+  try {
+    return f();
+  } catch (const E& error) {
+    const std::string text = error.what();
+    throw E(fmt::format("[{}] {}: {}", op, path.string(), text.substr(std::min(text.size(), text.find("] ") + 2))));
+  }
+}
+
+}  // namespace weft::io

@@ -1,0 +1,109 @@
+#include "../model.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "../atomic_folder-inl.hpp"
+#include "../document-inl.hpp"
+#include "../file.hpp"
+#include "../naming_file-inl.hpp"
+
+namespace weft::io {
+
+namespace {
+
+constexpr const char *saving = "save_model", *loading = "load_model";
+const std::string tree_file = "model.json";
+
+bool exists(const Path& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+/// Where the file of the weights has each tensor of the tree; empty for those that it has not.
+void collect_names(const nn::ModuleDescription& d, const std::string& path, std::map<std::string, std::string>& names) {
+  const std::string prefix = path.empty() ? "" : path + ".";
+  for (const auto* list : {&d.parameters, &d.buffers}) {
+    for (const nn::TensorDescription& t : *list) {
+      if (t.saved && t.tied_to.empty()) names.emplace(prefix + t.name, t.stored_as);
+    }
+  }
+  for (const nn::ModuleDescription& child : d.children) collect_names(child, prefix + child.name, names);
+}
+
+std::map<std::string, std::string> stored_names(const nn::ModuleDescription& d) {
+  std::map<std::string, std::string> names;
+  collect_names(d, "", names);
+  return names;
+}
+
+/// The weights under the names that the migrated tree has. What a migration dropped is left out.
+nn::StateDict renamed(TensorMap weights, const std::map<std::string, std::string>& before,
+                      const std::map<std::string, std::string>& now) {
+  nn::StateDict out;
+  for (const auto& [name, stored] : now) {
+    const auto found = weights.find(stored);
+    if (found != weights.end()) out.emplace(name, found->second);
+  }
+  for (const auto& [name, stored] : before) weights.erase(stored);
+  for (const auto& [name, stored] : now) weights.erase(stored);
+  out.merge(weights);  // what no tree has is reported under its own name
+  return out;
+}
+
+/// Loads everything that the tree says is stored; the rest keeps its first value.
+void load_weights(const nn::AnyModule& module, const nn::StateDict& values,
+                  const std::map<std::string, std::string>& names, Location where) {
+  const nn::LoadReport report = module.check_state_dict(values, false, where);
+  const auto is_new = [&](const std::string& name) {
+    const auto found = names.find(name);
+    return found != names.end() && found->second.empty();
+  };
+  const bool fits = report.unexpected.empty() && std::ranges::all_of(report.missing, is_new);
+  nn::Module(module).load_state_dict(values, !fits, where);
+}
+
+}  // namespace
+
+void save_model(const Path& folder, const nn::Module& module, const SaveModelOptions& options, Location where) {
+  save_model(folder, options.registry.describe(module, where), module.state_dict(), options, where);
+}
+
+void save_model(const Path& folder, const nn::ModuleDescription& tree, const TensorMap& weights,
+                const SaveModelOptions& options, Location where) {
+  const std::string text = to_json(tree, where);
+  for (const auto& [name, document] : options.documents) check_document(name, document, {tree_file}, saving, where);
+  if (exists(folder) && !exists(folder / tree_file)) {
+    raise<ValueError>({.op = saving,
+                       .problem = fmt::format("{} is there and is no model", folder.string()),
+                       .remedy = "a model's folder is replaced whole: name a new one"},
+                      where);
+  }
+  AtomicFolder whole(folder, saving, where);
+  const Path& inside = whole.temporary();
+  save_sharded(weights, inside, {.max_shard_size = options.max_shard_size}, where);
+  for (const auto& [name, document] : options.documents) {
+    write_file(inside / document_file(name), document, saving, where);
+  }
+  write_file(inside / tree_file, text, saving, where);
+  whole.commit();
+}
+
+nn::AnyModule load_model(const Path& folder, const LoadModelOptions& options, Location where) {
+  const Path path = folder / tree_file;
+  const auto naming = [&](auto&& read) {
+    return naming_file<FormatError>(path, loading, [&] { return naming_file<VersionError>(path, loading, read); });
+  };
+  const nn::ModuleDescription written = naming([&] { return read_model(read_file(path, loading, where), where); });
+  const nn::ModuleDescription tree =
+      naming([&] { return options.registry.migrated(written, options.allow_unreleased, where); });
+  nn::AnyModule module = naming([&] { return options.registry.build(tree, where); });
+  const auto names = stored_names(tree);
+  load_weights(module, renamed(load_sharded(folder, {}, where), stored_names(written), names), names, where);
+  if (options.dtype) module.to(*options.dtype, where);
+  if (!(options.device == Device())) module.to(options.device, where);
+  return module;
+}
+
+}  // namespace weft::io

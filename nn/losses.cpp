@@ -1,0 +1,114 @@
+#include "losses.hpp"
+
+#include <type_traits>
+
+#include "../ops/create.hpp"
+#include "registry-inl.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+/// Calls `visit(name, value)` with every option that the options of a loss have.
+template <class Options, class Visitor>
+void each_option(Options& o, Visitor&& visit) {
+  if constexpr (requires { o.weight; }) visit("weight", o.weight);
+  if constexpr (requires { o.pos_weight; }) visit("pos_weight", o.pos_weight);
+  if constexpr (requires { o.ignore_index; }) visit("ignore_index", o.ignore_index);
+  if constexpr (requires { o.label_smoothing; }) visit("label_smoothing", o.label_smoothing);
+  if constexpr (requires { o.delta; }) visit("delta", o.delta);
+  if constexpr (requires { o.beta; }) visit("beta", o.beta);
+  if constexpr (requires { o.log_target; }) visit("log_target", o.log_target);
+  if constexpr (requires { o.log_input; }) visit("log_input", o.log_input);
+  if constexpr (requires { o.full; }) visit("full", o.full);
+  if constexpr (requires { o.eps; }) visit("eps", o.eps);
+  if constexpr (requires { o.margin; }) visit("margin", o.margin);
+  if constexpr (requires { o.p; }) visit("p", o.p);
+  if constexpr (requires { o.swap; }) visit("swap", o.swap);
+  if constexpr (requires { o.blank; }) visit("blank", o.blank);
+  if constexpr (requires { o.zero_infinity; }) visit("zero_infinity", o.zero_infinity);
+  visit("reduction", o.reduction);
+}
+
+constexpr const char* reductions[] = {"none", "mean", "sum"};
+
+Attribute attribute_of(const Tensor& weight) { return weight.defined() ? Attribute(weight.shape()) : Attribute(); }
+Attribute attribute_of(LossReduction reduction) { return reductions[static_cast<size_t>(reduction)]; }
+template <class T>
+Attribute attribute_of(const T& value) {
+  return value;
+}
+
+template <class T>
+void read_option(const Config& config, const char* name, T& value) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (const auto shape = config.get_or<std::optional<Dims>>(name, {})) value = ones(*shape, {});
+  } else if constexpr (std::is_same_v<T, LossReduction>) {
+    if (config.contains(name)) value = LossReduction(config.choice(name, {"none", "mean", "sum"}));
+  } else {
+    value = config.get_or<T>(name, value);
+  }
+}
+
+template <class L, class Options>
+void add_loss(ModuleRegistry& registry, const char* type) {
+  registry.add<L>(type, [](const Config& config) {
+    Options options;
+    each_option(options, [&](const char* name, auto& value) { read_option(config, name, value); });
+    return L(options);
+  });
+}
+
+}  // namespace
+
+namespace detail {
+
+template <class Options>
+Config loss_config(const Options& options) {
+  Config config;
+  each_option(options, [&](const char* name, const auto& value) { config.set(name, attribute_of(value)); });
+  return config;
+}
+
+template Config loss_config(const LossOptions&);
+template Config loss_config(const CrossEntropyOptions&);
+template Config loss_config(const NllOptions&);
+template Config loss_config(const HuberOptions&);
+template Config loss_config(const SmoothL1Options&);
+template Config loss_config(const BinaryCrossEntropyOptions&);
+template Config loss_config(const PlainBinaryOptions&);
+template Config loss_config(const KlOptions&);
+template Config loss_config(const GaussianNllOptions&);
+template Config loss_config(const PoissonNllOptions&);
+template Config loss_config(const MarginOptions&);
+template Config loss_config(const HingeOptions&);
+template Config loss_config(const MultiMarginOptions&);
+template Config loss_config(const TripletOptions&);
+template Config loss_config(const CtcOptions&);
+
+void add_losses(ModuleRegistry& registry) {
+  add_loss<CrossEntropyLoss, CrossEntropyOptions>(registry, "CrossEntropyLoss");
+  add_loss<NLLLoss, NllOptions>(registry, "NLLLoss");
+  add_loss<MSELoss, LossOptions>(registry, "MSELoss");
+  add_loss<L1Loss, LossOptions>(registry, "L1Loss");
+  add_loss<HuberLoss, HuberOptions>(registry, "HuberLoss");
+  add_loss<SmoothL1Loss, SmoothL1Options>(registry, "SmoothL1Loss");
+  add_loss<BCEWithLogitsLoss, BinaryCrossEntropyOptions>(registry, "BCEWithLogitsLoss");
+  add_loss<BCELoss, PlainBinaryOptions>(registry, "BCELoss");
+  add_loss<KLDivLoss, KlOptions>(registry, "KLDivLoss");
+  add_loss<GaussianNLLLoss, GaussianNllOptions>(registry, "GaussianNLLLoss");
+  add_loss<PoissonNLLLoss, PoissonNllOptions>(registry, "PoissonNLLLoss");
+  add_loss<CosineEmbeddingLoss, MarginOptions>(registry, "CosineEmbeddingLoss");
+  add_loss<HingeEmbeddingLoss, HingeOptions>(registry, "HingeEmbeddingLoss");
+  add_loss<MarginRankingLoss, MarginOptions>(registry, "MarginRankingLoss");
+  add_loss<SoftMarginLoss, LossOptions>(registry, "SoftMarginLoss");
+  add_loss<MultiMarginLoss, MultiMarginOptions>(registry, "MultiMarginLoss");
+  add_loss<MultiLabelMarginLoss, LossOptions>(registry, "MultiLabelMarginLoss");
+  add_loss<MultiLabelSoftMarginLoss, PlainBinaryOptions>(registry, "MultiLabelSoftMarginLoss");
+  add_loss<TripletMarginLoss, TripletOptions>(registry, "TripletMarginLoss");
+  add_loss<CTCLoss, CtcOptions>(registry, "CTCLoss");
+}
+
+}  // namespace detail
+
+}  // namespace weft::nn

@@ -1,0 +1,11 @@
+// The rows of ModuleRegistry::standard(). Internal to nn/.
+#pragma once
+
+#include "registry.hpp"
+
+namespace weft::nn::detail {
+
+void add_layers(ModuleRegistry& registry);
+void add_losses(ModuleRegistry& registry);
+
+}  // namespace weft::nn::detail

@@ -1,0 +1,366 @@
+#include "registry.hpp"
+
+#include <map>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "../tensor/shortened.hpp"
+#include "attribute_value-inl.hpp"
+#include "module_state-inl.hpp"
+#include "registry-inl.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+constexpr int most_levels = 200, most_migrations = 1000;
+constexpr const char *building = "nn::ModuleRegistry::build", *migrating = "nn::ModuleRegistry::migrated";
+
+using Maker = Callback<AnyModule(const Config&, const ModuleRegistry::Children&)>;
+
+struct Entry {
+  Maker make;
+  bool container;
+  int64_t version;
+};
+
+std::string joined(const std::string& path, const std::string& name) {
+  return path.empty() || name.empty() ? path + name : path + "." + name;
+}
+
+std::string shown(const std::string& path) { return path.empty() ? "the model" : shortened(path, 100); }
+
+}  // namespace
+
+struct ModuleRegistry::Impl {
+  std::map<std::string, Entry, std::less<>> entries;
+  std::map<std::pair<std::string, int64_t>, std::vector<Callback<void(ModuleDescription&)>>> migrations;
+
+  const Entry* find(std::string_view type) const {
+    const auto found = entries.find(type);
+    return found == entries.end() ? nullptr : &found->second;
+  }
+};
+
+ModuleRegistry::ModuleRegistry() : impl_(Shared<Impl>::make()) {}
+
+const ModuleRegistry& ModuleRegistry::standard() {
+  static const ModuleRegistry registry = [] {
+    ModuleRegistry all;
+    detail::add_layers(all);
+    detail::add_losses(all);
+    return all;
+  }();
+  return registry;
+}
+
+ModuleRegistry& ModuleRegistry::add_maker(std::string type, Maker make, bool container, int64_t version,
+                                          Location where) {
+  const char* problem = type.empty()     ? "a type without a name"
+                        : contains(type) ? "the type \"{}\" is there already"
+                        : version < 0    ? "the version of \"{}\" is negative"
+                                         : nullptr;
+  if (problem != nullptr) {
+    raise<ValueError>({.op = "nn::ModuleRegistry::add", .problem = fmt::format(fmt::runtime(problem), type)}, where);
+  }
+  auto changed = Shared<Impl>::make(*impl_);
+  changed->entries.emplace(std::move(type), Entry{std::move(make), container, version});
+  impl_ = changed;
+  return *this;
+}
+
+ModuleRegistry& ModuleRegistry::add_migration(std::string type, int64_t from,
+                                              Callback<void(ModuleDescription&)> migration, Location where) {
+  if (from < 1 || !migration) {
+    raise<ValueError>({.op = "nn::ModuleRegistry::add_migration",
+                       .problem = fmt::format("\"{}\" has no version {} to migrate from", type, from)},
+                      where);
+  }
+  auto changed = Shared<Impl>::make(*impl_);
+  changed->migrations[{std::move(type), from}].push_back(std::move(migration));
+  impl_ = changed;
+  return *this;
+}
+
+std::vector<std::string> ModuleRegistry::types() const {
+  std::vector<std::string> out;
+  for (const auto& [type, entry] : impl_->entries) out.push_back(type);
+  return out;
+}
+
+bool ModuleRegistry::contains(std::string_view type) const { return impl_->find(type) != nullptr; }
+
+int64_t ModuleRegistry::version(std::string_view type) const {
+  const Entry* entry = impl_->find(type);
+  return entry == nullptr ? 1 : entry->version;
+}
+
+// ---- describing -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Where each tensor and module was met first.
+struct Met {
+  std::unordered_map<const void*, std::string> tensors, modules;
+
+  /// The path at which `object` was met before; else empty, and it is met at `path` now.
+  static std::string before(std::unordered_map<const void*, std::string>& met, const void* object,
+                            const std::string& path) {
+    const auto [place, is_first] = met.emplace(object, path);
+    return is_first ? std::string() : place->second;
+  }
+};
+
+template <class Entries>
+std::vector<TensorDescription> described(const Entries& entries, const std::string& path, Met& met) {
+  std::vector<TensorDescription> out;
+  for (const auto& [name, tensor, saved] : entries) {
+    const std::string full = joined(path, name);
+    const std::string first = Met::before(met.tensors, tensor.impl(), full);
+    out.push_back({.name = name,
+                   .dtype = tensor.dtype(),
+                   .shape = tensor.shape(),
+                   .requires_grad = tensor.requires_grad(),
+                   .saved = saved,
+                   .tied_to = first,
+                   .stored_as = saved ? (first.empty() ? full : first) : std::string()});
+  }
+  return out;
+}
+
+}  // namespace
+
+/// Goes through the states of modules, which are the registry's to see.
+class ModuleRegistry::Builder {
+ public:
+  Builder(const Impl& registry, Location where) : registry_(registry), where_(where) {}
+
+  ModuleDescription describe(const Module& module, const std::string& name, const std::string& path, int level) {
+    if (level > most_levels) {
+      raise<ValueError>({.op = "nn::ModuleRegistry::describe",
+                         .problem = fmt::format("more than {} modules inside each other", most_levels)},
+                        where_);
+    }
+    const Module::State& state = *module.state_;
+    ModuleDescription out{.name = name, .type = module.class_name()};
+    out.shared_with = path.empty() ? "" : Met::before(met_.modules, &state, path);
+    if (!out.shared_with.empty()) return out;
+    const Entry* entry = registry_.find(out.type);
+    out.version = entry == nullptr ? 1 : entry->version;
+    out.config = state.config;
+    out.training = state.training;
+    out.unknown = state.unknown;
+    out.parameters = described(state.parameters, path, met_);
+    out.buffers = described(state.buffers, path, met_);
+    for (const auto& [child_name, child] : state.children) {
+      out.children.push_back(describe(child, child_name, joined(path, child_name), level + 1));
+    }
+    return out;
+  }
+
+  AnyModule build(const ModuleDescription& d, const std::string& path, int level) {
+    check_level(path, level);
+    if (!d.shared_with.empty()) {
+      const auto found = built_.find(d.shared_with);
+      if (found == built_.end()) fail(path, fmt::format("there is no module \"{}\" to share", shown(d.shared_with)));
+      return found->second;
+    }
+    const Entry* entry = registry_.find(d.type);
+    if (entry == nullptr) {
+      raise<KeyError>({.op = building,
+                       .problem = fmt::format("{}: the registry has no type \"{}\"", shown(path), shown(d.type)),
+                       .remedy = "registry.add<Class>(\"Class\", ...)"},
+                      where_);
+    }
+    Children children;
+    if (entry->container) {
+      for (const ModuleDescription& child : d.children) {
+        children.emplace_back(child.name, build(child, joined(path, child.name), level + 1));
+      }
+    }
+    AnyModule module = make(*entry, d, children, path);
+    if (!path.empty()) built_.emplace(path, module);
+    return module;
+  }
+
+  /// FormatError unless `built`, which describes what was built, has all that `wanted` lists.
+  void compare(const ModuleDescription& wanted, const ModuleDescription& built, const std::string& path) const {
+    if (!wanted.shared_with.empty() || !built.shared_with.empty()) {
+      if (wanted.shared_with != built.shared_with) fail(path, "another module is shared here");
+      return;
+    }
+    if (wanted.type != built.type) {
+      fail(path, fmt::format("it is described as a {}, and is a {}", shown(wanted.type), built.type));
+    }
+    compare_options(wanted.config, built, path);
+    compare_tensors(wanted.parameters, built.parameters, path);
+    compare_tensors(wanted.buffers, built.buffers, path);
+    if (wanted.children.empty()) return;
+    for (size_t i = 0; i < std::max(wanted.children.size(), built.children.size()); ++i) {
+      if (i == wanted.children.size()) fail(path, not_described(built.children[i].name));
+      if (i == built.children.size() || wanted.children[i].name != built.children[i].name) {
+        fail(path, not_there(wanted.children[i].name));
+      }
+      compare(wanted.children[i], built.children[i], joined(path, wanted.children[i].name));
+    }
+  }
+
+  /// Gives what was built the dtypes, requires_grad and training that are described.
+  void set(const ModuleDescription& d, const Module& module) const {
+    if (!d.shared_with.empty()) return;
+    Module::State& state = *module.state_;
+    state.training = d.training;
+    state.unknown = d.unknown;
+    for (size_t i = 0; i < d.parameters.size(); ++i) {
+      Tensor& parameter = state.parameters[i].tensor;
+      if (!d.parameters[i].tied_to.empty()) continue;
+      convert(parameter, d.parameters[i].dtype);
+      parameter.requires_grad_(d.parameters[i].requires_grad, where_);
+    }
+    for (size_t i = 0; i < d.buffers.size(); ++i) convert(state.buffers[i].tensor, d.buffers[i].dtype);
+    for (size_t i = 0; i < d.children.size(); ++i) set(d.children[i], state.children[i].second);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& path, const std::string& problem) const {
+    raise<FormatError>({.op = building, .problem = fmt::format("{}: {}", shown(path), problem)}, where_);
+  }
+  static std::string not_there(const std::string& name) { return fmt::format("it has no \"{}\"", shown(name)); }
+  static std::string not_described(const std::string& name) {
+    return fmt::format("its \"{}\" is not described", shown(name));
+  }
+  void check_level(const std::string& path, int level) const {
+    if (level > most_levels) fail(path, fmt::format("more than {} modules inside each other", most_levels));
+  }
+
+  AnyModule make(const Entry& entry, const ModuleDescription& d, const Children& children,
+                 const std::string& path) const {
+    const auto refused = [&](const Error& error) {
+      const std::string text = error.what();
+      fail(path, fmt::format("no {} can be made: {}", shown(d.type), shortened(text.substr(0, text.find('\n')), 200)));
+    };
+    try {
+      return entry.make(d.config, children);
+    } catch (const ValueError& error) {
+      refused(error);
+    } catch (const KeyError& error) {
+      refused(error);
+    } catch (const ShapeError& error) {
+      refused(error);
+    }
+    __builtin_unreachable();
+  }
+
+  // Numbers are equal whether they are written as integers or not, and so are one number and a list of it.
+  static bool means(const Attribute& wanted, const Attribute& built) {
+    if (wanted == built) return true;
+    try {
+      return wanted.as(built.type()) == built;
+    } catch (const ValueError&) {
+      return false;
+    }
+  }
+
+  void compare_options(const Config& wanted, const ModuleDescription& built, const std::string& path) const {
+    for (const auto& [name, value] : wanted.options()) {
+      const Attribute* present = built.config.find(name);
+      const bool is_off = value == Attribute() || value == Attribute(false);
+      if (present == nullptr && is_off) continue;
+      if (present == nullptr) fail(path, fmt::format("a {} has no option \"{}\"", built.type, shown(name)));
+      if (!means(value, *present)) {
+        fail(path,
+             fmt::format("option \"{}\" is {}, and would be {}", name, shortened(value.text(), 100), present->text()));
+      }
+    }
+  }
+
+  void compare_tensors(const std::vector<TensorDescription>& wanted, const std::vector<TensorDescription>& built,
+                       const std::string& path) const {
+    if (wanted.empty()) return;
+    for (size_t i = 0; i < std::max(wanted.size(), built.size()); ++i) {
+      if (i == wanted.size()) fail(path, not_described(built[i].name));
+      const TensorDescription& w = wanted[i];
+      if (i == built.size() || w.name != built[i].name) fail(path, not_there(w.name));
+      const std::string full = joined(path, w.name);
+      if (!(w.shape == built[i].shape)) {
+        fail(full, fmt::format("it is described as {}, and is {}", w.shape.text(), built[i].shape.text()));
+      }
+      if (w.tied_to != built[i].tied_to) fail(full, "it is tied to another tensor than is described");
+      if (is_floating(w.dtype) != is_floating(built[i].dtype) || (!is_floating(w.dtype) && w.dtype != built[i].dtype)) {
+        fail(full, fmt::format("it is described as {}, and is {}", weft::name(w.dtype), weft::name(built[i].dtype)));
+      }
+    }
+  }
+
+  void convert(Tensor& tensor, DType dtype) const {
+    if (tensor.dtype() != dtype) detail::move_held(tensor, dtype, where_);
+  }
+
+  const Impl& registry_;
+  Location where_;
+  Met met_;
+  std::map<std::string, AnyModule> built_;
+};
+
+ModuleDescription ModuleRegistry::describe(const Module& module, Location where) const {
+  return Builder(*impl_, where).describe(module, "", "", 1);
+}
+
+AnyModule ModuleRegistry::build(const ModuleDescription& description, Location where) const {
+  Builder builder(*impl_, where);
+  AnyModule module = builder.build(description, description.name, 1);
+  builder.compare(description, describe(module, where), "");
+  builder.set(description, module);
+  return module;
+}
+
+// ---- migrating ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+[[noreturn]] void raise_version(const ModuleDescription& d, const std::string& path, const std::string& problem,
+                                Location where) {
+  raise<VersionError>(
+      {.op = migrating,
+       .problem = fmt::format("{}: {} of version {} {}", shown(path), shown(d.type), d.version, problem)},
+      where);
+}
+
+}  // namespace
+
+ModuleDescription ModuleRegistry::migrated(ModuleDescription description, bool allow_unreleased, Location where) const {
+  const auto walk = [&](const auto& self, ModuleDescription& d, const std::string& path, int level) -> void {
+    if (level > most_levels) {
+      raise<FormatError>(
+          {.op = migrating,
+           .problem = fmt::format("{}: more than {} modules inside each other", shown(path), most_levels)},
+          where);
+    }
+    if (!d.shared_with.empty()) return;
+    for (int count = 0;; ++count) {
+      const auto steps = impl_->migrations.find({d.type, d.version});
+      if (steps == impl_->migrations.end()) break;
+      if (count == most_migrations) raise_version(d, path, "leads to no end of migrations", where);
+      const auto [type, version] = std::pair(d.type, d.version);
+      for (const auto& step : steps->second) step(d);
+      if (d.type == type && d.version == version) ++d.version;
+    }
+    if (const Entry* entry = impl_->find(d.type); entry != nullptr && d.version != entry->version) {
+      if (d.version == 0 && allow_unreleased) d.version = entry->version;
+      else if (d.version == 0) raise_version(d, path, "was written while it was still changing", where);
+      else if (entry->version != 0 && d.version > entry->version) {
+        raise_version(d, path, fmt::format("is newer than {}, which is known here", entry->version), where);
+      } else if (entry->version != 0) {
+        raise_version(d, path, fmt::format("has no migration to {}", entry->version), where);
+      } else {
+        d.version = 0;
+      }
+    }
+    for (ModuleDescription& child : d.children) self(self, child, joined(path, child.name), level + 1);
+  };
+  walk(walk, description, "", 1);
+  return description;
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,250 @@
+"""Models as files: a module's tree as JSON, and folders of tree and weights, loaded without naming the class."""
+
+import json as _json
+import os as _os
+
+from weft import _core
+
+
+class ModuleRegistry:
+    """Module classes by name, those of weft.nn included, and how older versions of a class become the present one.
+
+    registry = weft.io.ModuleRegistry()
+    registry.add(Net, version=2)
+    registry.add_migration("Net", 1, lambda tree: tree["config"].update(hidden=tree["config"].pop("size")))
+
+    A migration changes a module's part of the tree, a dict as io::to_json documents it, with lists as tuples.
+    """
+
+    def __init__(self, *classes):
+        """With these classes, each of version 1."""
+        self._classes, self._migrations = {}, {}
+        for cls in classes:
+            self.add(cls)
+
+    def add(self, cls, version=1):
+        """ValueError for a name that is there. 0 is the version of a class that still changes."""
+        name = cls.__name__
+        if name in self._classes or version < 0:
+            raise ValueError(f"ModuleRegistry.add(): there is a {name} already, or its version is negative")
+        self._classes[name] = (cls, version)
+        return self
+
+    def add_migration(self, name, from_version, migration):
+        """Called with every tree of this type and version; those of one version run in order. What they leave is of the
+        next version, unless they set another or change the type."""
+        if from_version < 1:
+            raise ValueError(f"ModuleRegistry.add_migration(): there is no version {from_version} to migrate from")
+        self._migrations.setdefault((name, from_version), []).append(migration)
+        return self
+
+    def version(self, name):
+        """1 for a type that is not there."""
+        return self._classes[name][1] if name in self._classes else 1
+
+    def find(self, name, path):
+        """The class of a name; `path` is for the KeyError where there is none."""
+        if name in self._classes:
+            return self._classes[name][0]
+        import weft.nn as nn
+        cls = getattr(nn, name, None)
+        if isinstance(cls, type) and issubclass(cls, nn.Module):
+            return cls
+        raise KeyError(f"from_json(): {path or 'the model'}: the registry has no type {name!r}")
+
+    def migrate(self, tree, path="", allow_unreleased=False):
+        """The tree in the present versions, changed in place."""
+        for _ in range(1000):
+            name, version = tree["type"], tree.get("version", 1)
+            steps = self._migrations.get((name, version))
+            if not steps:
+                break
+            for step in steps:
+                step(tree)
+            if (tree["type"], tree.get("version", 1)) == (name, version):
+                tree["version"] = version + 1
+        known, version = self.version(tree["type"]), tree.get("version", 1)
+        if tree["type"] in self._classes and version != known and known != 0:
+            if version != 0 or not allow_unreleased:
+                raise ValueError(f"from_json(): {path or 'the model'}: there is no way from version {version} of "
+                                         f"{tree['type']} to {known}")
+        for child in tree.get("children", ()):
+            self.migrate(child, _joined(path, child["name"]), allow_unreleased)
+        return tree
+
+
+def _joined(path, name):
+    return f"{path}.{name}" if path else name
+
+
+def _plain(value):
+    """An option as Python has it: a list is written with the type of its elements, what JSON has no number for as text."""
+    if isinstance(value, dict):
+        (kind, items), = value.items()
+        return tuple(float(item) if kind == "f64" else item for item in items)
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
+
+
+def _tell_configs(module, strict):
+    """Gives the C++ modules what the Python ones were made with."""
+    from weft.nn.module import NativeModule, _Unkept
+    for path, part in module.named_modules():
+        if type(part) is NativeModule:
+            continue  # C++ made it, and knows
+        try:
+            config = part.get_config()
+            unkept = [f"{name!r} is a {value.kind}" for name, value in config.items() if isinstance(value, _Unkept)]
+            if unkept:
+                raise ValueError(f"to_json(): {path or 'the model'}: {type(part).__name__}'s argument {unkept[0]}, which "
+                                 "no file of a model holds; write get_config and from_config")
+            part._state.set_config(config)
+        except (TypeError, ValueError):
+            if strict:
+                raise
+
+
+def _tree(module, registry):
+    _tell_configs(module, strict=True)
+    document = _json.loads(_core._model_json(module._state))
+
+    def put_versions(tree):
+        if "shared_with" not in tree and registry.version(tree["type"]) != 1:
+            tree["version"] = registry.version(tree["type"])
+        for child in tree.get("children", ()):
+            put_versions(child)
+
+    put_versions(document["model"])
+    return document
+
+
+def to_json(module, registry=None):
+    """A module's tree as JSON text, without its weights; io/model.hpp documents it.
+
+    The options of a module are what its __init__ was given. ValueError where those are no numbers, texts or lists of
+    them, and no get_config says otherwise."""
+    return _core._checked_model(_json.dumps(_tree(module, registry or ModuleRegistry())))
+
+
+def from_json(text, registry=None, *, allow_unreleased=False):
+    """A module with first values from such a text, of C++ or of Python. KeyError, with the path, for a type that
+    neither weft.nn nor the registry has; FormatError where a class does not fit what is described."""
+    registry = registry or ModuleRegistry()
+    return _build(registry.migrate(_model_of(text), "", allow_unreleased), registry)
+
+
+def _model_of(text):
+    return _prepared(_json.loads(_core._checked_model(text))["model"], "")
+
+
+def _prepared(tree, path):
+    """Options as Python has them, and with every tensor the name that the file of the weights has for it."""
+    tree["config"] = {name: _plain(value) for name, value in tree.get("config", {}).items()}
+    for tensor in _tensors(tree):
+        tensor["stored_as"] = tensor.get("tied_to") or _joined(path, tensor["name"])
+    for child in tree.get("children", ()):
+        _prepared(child, _joined(path, child["name"]))
+    return tree
+
+
+def _tensors(tree):
+    return [*tree.get("parameters", ()), *tree.get("buffers", ())]
+
+
+def _build(tree, registry):
+    made = {}
+    module = _make(tree, registry, "", made)
+    _compare(tree, _json.loads(_core._model_json(module._state))["model"], "")
+    _set(tree, module)
+    return module
+
+
+def _make(tree, registry, path, made):
+    if "shared_with" in tree:
+        if tree["shared_with"] not in made:
+            raise ValueError(f"from_json(): {path}: there is no module '{tree['shared_with']}' to share")
+        return made[tree["shared_with"]]
+    cls = registry.find(tree["type"], path)
+    if hasattr(cls, "_of_children"):
+        children = tree.get("children", ())
+        module = cls._of_children([(c["name"], _make(c, registry, _joined(path, c["name"]), made)) for c in children])
+    else:
+        try:
+            module = cls.from_config(tree["config"])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"from_json(): {path or 'the model'}: no {tree['type']} can be made: {error}") from error
+    made[path] = module
+    return module
+
+
+def _compare(wanted, built, path):
+    def fail(problem):
+        raise ValueError(f"from_json(): {path or 'the model'}: {problem}")
+
+    if wanted.get("shared_with") != built.get("shared_with"):
+        fail("another module is shared here")
+    if wanted["type"] != built["type"]:
+        fail(f"it is described as a {wanted['type']}, and is a {built['type']}")
+    for kind in ("parameters", "buffers"):
+        if kind in wanted:
+            shapes = [[(t["name"], list(t["shape"]), t.get("tied_to")) for t in side.get(kind, ())] for side in (wanted, built)]
+            if shapes[0] != shapes[1]:
+                fail(f"its {kind} are described as {shapes[0]}, and are {shapes[1]}")
+    if "children" in wanted:
+        names = [[child["name"] for child in side.get("children", ())] for side in (wanted, built)]
+        if names[0] != names[1]:
+            fail(f"its modules are described as {names[0]}, and are {names[1]}")
+        for a, b in zip(wanted["children"], built["children"]):
+            _compare(a, b, _joined(path, a["name"]))
+
+
+def _set(tree, module):
+    """Gives the module the dtypes, requires_grad and training that are described."""
+    if "shared_with" in tree:
+        return
+    module.training = tree.get("training", True)
+    for t in _tensors(tree):
+        tensor = getattr(module, t["name"])
+        dtype = getattr(_core, t["dtype"])
+        if tensor.dtype != dtype and "tied_to" not in t:
+            module._state.set_dtype(t["name"], dtype)
+            module._state.forget_replaced()
+            tensor = getattr(module, t["name"])
+        if "requires_grad" in t:
+            tensor.requires_grad_(t["requires_grad"])
+    for child in tree.get("children", ()):
+        _set(child, getattr(module, child["name"]))
+
+
+def save_model(folder, module, registry=None, *, max_shard_size="5GB", documents=None):
+    """Writes a module's tree and its weights to a folder; an older model of this name is replaced as a whole."""
+    tree = _json.dumps(_tree(module, registry or ModuleRegistry()))
+    texts = {name: _json.dumps(value, allow_nan=False) for name, value in (documents or {}).items()}
+    _core._save_model(_os.fspath(folder), module._state, tree, str(max_shard_size), texts)
+
+
+def load_model(folder, registry=None, *, device="cpu", dtype=None, allow_unreleased=False):
+    """The model that save_model wrote, in C++ or in Python, or that a training state holds, with its weights."""
+    registry = registry or ModuleRegistry()
+    path = _os.path.join(_os.fspath(folder), "model.json")
+    with open(path, encoding="utf-8") as file:
+        tree = _model_of(file.read())
+    written = {t["stored_as"] for _, t in _named_tensors(tree, "")}
+    tree = registry.migrate(tree, "", allow_unreleased)
+    module = _build(tree, registry)
+    weights = _core._load_sharded(_os.fspath(folder), "cpu", {}, None, False, "model", False)
+    names = {name: t.get("stored_as") for name, t in _named_tensors(tree, "") if "tied_to" not in t}
+    own = module.state_dict()
+    state = {name: weights[stored] if stored else own[name] for name, stored in names.items() if not stored or stored in weights}
+    module.load_state_dict(state | {name: value for name, value in weights.items() if name not in written})
+    if dtype is not None or device != "cpu":
+        module.to(device, dtype)
+    return module
+
+
+def _named_tensors(tree, path):
+    for t in _tensors(tree):
+        if t.get("saved", True):
+            yield _joined(path, t["name"]), t
+    for child in tree.get("children", ()):
+        yield from _named_tensors(child, _joined(path, child["name"]))
+

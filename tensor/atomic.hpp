@@ -1,0 +1,73 @@
+// Values that several threads read and write.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "config.hpp"
+
+namespace weft {
+
+/// As std::memory_order, by the compiler's numbers.
+enum class MemoryOrder : int {
+  relaxed = __ATOMIC_RELAXED,
+  acquire = __ATOMIC_ACQUIRE,
+  release = __ATOMIC_RELEASE,
+  acq_rel = __ATOMIC_ACQ_REL,
+  seq_cst = __ATOMIC_SEQ_CST
+};
+
+/// An integer, a bool or a pointer, as std::atomic has it. It stands in headers for that one, whose header is a third
+/// of the compile time of <weft/weft.hpp>.
+template <class T>
+class Atomic {
+  static_assert(std::is_integral_v<T> || std::is_pointer_v<T>);
+
+ public:
+  constexpr Atomic() = default;
+  constexpr Atomic(T value) : value_(value) {}
+  Atomic(const Atomic&) = delete;
+
+  operator T() const { return load(); }
+  T load(MemoryOrder order = MemoryOrder::seq_cst) const { return __atomic_load_n(&value_, static_cast<int>(order)); }
+  void store(T value, MemoryOrder order = MemoryOrder::seq_cst) {
+    __atomic_store_n(&value_, value, static_cast<int>(order));
+  }
+  T exchange(T value, MemoryOrder order = MemoryOrder::seq_cst) {
+    return __atomic_exchange_n(&value_, value, static_cast<int>(order));
+  }
+  /// Each gives the value before.
+  T fetch_add(T change, MemoryOrder order = MemoryOrder::seq_cst) {
+    return __atomic_fetch_add(&value_, change, static_cast<int>(order));
+  }
+  T fetch_sub(T change, MemoryOrder order = MemoryOrder::seq_cst) {
+    return __atomic_fetch_sub(&value_, change, static_cast<int>(order));
+  }
+  T fetch_or(T bits, MemoryOrder order = MemoryOrder::seq_cst) {
+    return __atomic_fetch_or(&value_, bits, static_cast<int>(order));
+  }
+  /// Where the value is `expected` it becomes `wanted`; else `expected` becomes the value. The weak one may fail
+  /// anyway.
+  bool compare_exchange_strong(T& expected, T wanted, MemoryOrder order = MemoryOrder::seq_cst) {
+    return __atomic_compare_exchange_n(&value_, &expected, wanted, false, static_cast<int>(order), on_failure(order));
+  }
+  bool compare_exchange_weak(T& expected, T wanted, MemoryOrder order = MemoryOrder::seq_cst) {
+    return __atomic_compare_exchange_n(&value_, &expected, wanted, true, static_cast<int>(order), on_failure(order));
+  }
+  /// Sleeps while the value is `value`, until `notify_one` wakes it.
+  void wait(T value) const;
+  void notify_one();
+
+ private:
+  /// A failure writes nothing.
+  static constexpr int on_failure(MemoryOrder order) {
+    if (order == MemoryOrder::acq_rel) return __ATOMIC_ACQUIRE;
+    return order == MemoryOrder::release ? __ATOMIC_RELAXED : static_cast<int>(order);
+  }
+  T value_{};
+};
+
+extern template void Atomic<uint32_t>::wait(uint32_t) const;
+extern template void Atomic<uint32_t>::notify_one();
+
+}  // namespace weft

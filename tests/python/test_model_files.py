@@ -1,0 +1,198 @@
+"""Models as JSON and as folders, from Python and across the languages."""
+
+import json
+import math
+import os
+import sys
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+import weft
+from weft import io, nn
+
+
+class Net(nn.Module):
+    def __init__(self, width, *, depth=2, act="relu"):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3 if i == 0 else width, width) for i in range(depth)])
+        self.norm = nn.LayerNorm(width)
+        self.scale = nn.Parameter(weft.ones(width))
+        self.register_buffer("steps", weft.zeros(2))
+        self.register_buffer("scratch", weft.zeros(1), persistent=False)
+        self.act = act
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = getattr(weft, self.act)(layer(x))
+        return self.norm(x) * self.scale
+
+
+def registry():
+    return io.ModuleRegistry(Net)
+
+
+def same(a, b):
+    a, b = a.state_dict(), b.state_dict()
+    return a.keys() == b.keys() and all(a[k].dtype == b[k].dtype and np.array_equal(a[k].float().numpy(), b[k].float().numpy()) for k in a)
+
+
+LAYERS = [
+    (nn.Linear(3, 4, bias=False), (2, 3)), (nn.Embedding(5, 3, padding_idx=1), None), (nn.LayerNorm((3,), eps=1e-3), (2, 3)),
+    (nn.RMSNorm(3), (2, 3)), (nn.Dropout(0.2), (2, 3)), (nn.TransformerBlock(4, 2, dropout=0.1), (1, 5, 4)),
+    (nn.Identity(), (2,)), (nn.Flatten(0), (2, 3)), (nn.Unflatten(1, (3, 1)), (2, 3)), (nn.Softmax(dim=-1), (2, 3)),
+    (nn.PReLU(3, init=0.1), (2, 3)), (nn.GELU(approximate="tanh"), (2, 3)), (nn.LeakyReLU(0.3), (2, 3)),
+    (nn.Threshold(0, 1.5), (2, 3)), (nn.Conv2d(2, 4, 3, padding="same", padding_mode="circular"), (1, 2, 5, 5)),
+    (nn.ConvTranspose1d(2, 4, (3,), stride=2, output_padding=1), (1, 2, 5)), (nn.BatchNorm1d(3, momentum=None), (4, 3)),
+    (nn.GroupNorm(2, 4), (1, 4, 3)), (nn.InstanceNorm2d(2, affine=True), (1, 2, 3, 3)), (nn.MaxPool2d(2, stride=1), (1, 2, 4, 4)),
+    (nn.AvgPool1d(2), (1, 2, 4)), (nn.AdaptiveAvgPool2d((2, 1)), (1, 2, 4, 4)), (nn.LPPool1d(2.0, 2), (1, 2, 4)),
+    (nn.ZeroPad2d(1), (1, 2, 3, 3)), (nn.ConstantPad1d((1, 2), 3.5), (1, 2, 3)), (nn.PixelShuffle(2), (1, 4, 2, 2)),
+    (nn.Upsample(scale_factor=2.0, mode="bilinear", align_corners=True), (1, 2, 3, 3)), (nn.CosineSimilarity(dim=0), None),
+    (nn.CrossEntropyLoss(weight=weft.tensor([1.0, 2.0]), label_smoothing=0.1), None), (nn.MSELoss(reduction="sum"), None),
+    (nn.TripletMarginLoss(p=1.0, swap=True), None), (nn.Sequential(nn.Linear(3, 2), nn.Tanh()), (2, 3)),
+    (nn.ModuleDict({"b": nn.Linear(2, 2), "a": nn.ReLU()}), None),
+]
+
+
+@pytest.mark.parametrize("layer,shape", LAYERS, ids=lambda v: type(v).__name__ if isinstance(v, nn.Module) else "")
+def test_every_layer_comes_back_and_computes_the_same(layer, shape):
+    text = io.to_json(layer)
+    copy = io.from_json(text)
+    assert io.to_json(copy) == text and repr(copy) == repr(layer)
+    copy.load_state_dict(layer.state_dict())
+    if shape is not None:
+        x = weft.randn(*shape).abs()
+        weft.manual_seed(1)
+        expected = layer(x.clone())
+        weft.manual_seed(1)
+        assert np.array_equal(copy(x.clone()).detach().numpy(), expected.detach().numpy(), equal_nan=True)
+
+
+def test_a_users_module_comes_back_with_its_arguments_dtypes_and_frozen_parameters(tmp_path):
+    net = Net(4, depth=3)
+    net.norm.bfloat16()
+    net.scale.requires_grad_(False)
+    net.layers[1].eval()
+    with weft.no_grad():
+        net.steps.fill_(7)
+    io.save_model(tmp_path / "net", net, registry(), documents={"generation_config": {"p": 0.5}})
+    copy = io.load_model(tmp_path / "net", registry())
+    assert io.to_json(copy, registry()) == io.to_json(net, registry())
+    assert same(net, copy) and len(copy.layers) == 3 and copy.norm.weight.dtype == weft.bfloat16
+    assert not copy.scale.requires_grad and not copy.layers[1].training and copy.training
+    assert json.loads((tmp_path / "net" / "generation_config.json").read_text()) == {"p": 0.5}
+    half = io.load_model(tmp_path / "net", registry(), dtype=weft.float16)
+    assert half.scale.dtype == weft.float16
+
+
+def test_a_type_that_is_unknown_is_a_key_error_with_its_path():
+    text = io.to_json(nn.Sequential(nn.ReLU(), Net(2)))
+    with pytest.raises(KeyError, match="1: the registry has no type 'Net'"):
+        io.from_json(text)
+
+
+def test_arguments_that_no_file_holds_are_named():
+    class Wrapper(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+    with pytest.raises(ValueError, match="to_json.*0: Wrapper's argument 'inner' is a Linear"):
+        io.to_json(nn.Sequential(Wrapper(nn.Linear(1, 1))))
+
+
+def test_get_config_and_from_config_take_what_init_cannot():
+    class Wrapper(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def get_config(self):
+            return {"width": self.inner.in_features}
+
+        @classmethod
+        def from_config(cls, config):
+            return cls(nn.Linear(config["width"], config["width"]))
+
+    net = Wrapper(nn.Linear(3, 3))
+    copy = io.from_json(io.to_json(net), io.ModuleRegistry(Wrapper))
+    assert copy.inner.weight.shape == (3, 3)
+
+
+def test_migrations_lead_old_models_to_the_present_class(tmp_path):
+    io.save_model(tmp_path / "net", Net(4), registry())
+    path = tmp_path / "net" / "model.json"
+    tree = json.loads(path.read_text())
+    tree["model"]["config"]["size"] = tree["model"]["config"].pop("width")
+    path.write_text(json.dumps(tree))
+
+    class Newer(Net):
+        def __init__(self, width, depth=2, act="relu"):
+            super().__init__(width, depth=depth, act=act)
+            self.extra = nn.Parameter(weft.ones(3))
+
+    def rename(tree):
+        tree["type"], tree["version"] = "Newer", 3
+        tree["config"]["width"] = tree["config"].pop("size")
+
+    def add(tree):
+        tree["parameters"].append({"name": "extra", "dtype": "float32", "shape": [3]})
+
+    now = io.ModuleRegistry().add(Newer, 4).add_migration("Net", 1, rename).add_migration("Newer", 3, add)
+    copy = io.load_model(tmp_path / "net", now)
+    assert type(copy) is Newer and copy.extra.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="no way from version 1 of Net to 2"):
+        io.from_json(json.dumps(tree), io.ModuleRegistry().add(Net, 2))
+    with pytest.raises(ValueError):
+        io.from_json('{"format_version": "2.0", "model": {"type": "ReLU"}}')
+
+
+def test_what_does_not_fit_the_class_is_refused_with_its_path():
+    tree = json.loads(io.to_json(nn.Sequential(nn.Linear(2, 3))))
+    linear = tree["model"]["children"][0]
+    for change, words in [(("config", {"in_features": 2}), "0: no Linear can be made"),
+                          (("config", {"in_features": 2, "out_features": 3, "colour": 1}), "0: no Linear can be made"),
+                          (("config", {"in_features": 2, "out_features": 4}), "0: its parameters are described as"),
+                          (("name", "5"), None)]:
+        changed = json.loads(json.dumps(tree))
+        changed["model"]["children"][0][change[0]] = change[1]
+        if words is None:
+            assert list(dict(io.from_json(json.dumps(changed)).named_children())) == ["5"]
+        else:
+            with pytest.raises(ValueError, match=words):
+                io.from_json(json.dumps(changed))
+    assert linear["type"] == "Linear"
+    with pytest.raises(ValueError, match="malformed JSON at byte"):
+        io.from_json("{")
+
+
+def test_a_shared_module_is_one_again():
+    shared = nn.Linear(2, 2)
+    copy = io.from_json(io.to_json(nn.Sequential(shared, nn.ReLU(), shared)))
+    assert copy[0] is copy[2]
+
+
+def test_numbers_that_are_not_finite_and_lists_come_back():
+    class Numbers(nn.Module):
+        def __init__(self, *, low, sizes, flags, words, empty=()):
+            super().__init__()
+            self.values = low, sizes, flags, words, empty
+
+    net = Numbers(low=-math.inf, sizes=[0.5, math.inf], flags=(True, False), words=["a", "ü"])
+    copy = io.from_json(io.to_json(net), io.ModuleRegistry(Numbers))
+    assert copy.values == (-math.inf, (0.5, math.inf), (True, False), ("a", "ü"), ())
+
+
+def test_training_states_are_models(tmp_path):
+    net = nn.Sequential(nn.Linear(2, 3), nn.GELU())
+    folder = io.save_training_state(tmp_path, net, weft.optim.SGD(net.parameters(), lr=0.1), io.RunState(step=2))
+    assert same(net, io.load_model(folder))
+
+
+def test_state_dict_takes_pytorchs_arguments():
+    net = nn.BatchNorm1d(2)
+    assert set(net.state_dict("a.", buffers=False)) == {"a.weight", "a.bias"}
+    assert net.state_dict(keep_vars=True)["weight"] is net.weight
+    assert not net.state_dict()["weight"].requires_grad
