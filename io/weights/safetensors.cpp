@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "../file.hpp"
+#include "box-inl.hpp"
 #include "safetensors_header-inl.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../../ops/create.hpp"
@@ -23,22 +24,8 @@ constexpr uint64_t header_limit = 100'000'000;
 class Region {
  public:
   Region(const std::string& name, const SafeFile::Info& info, const Dims& starts, const Dims& ends, Location where) {
-    const int rank = info.shape.size();
-    if (starts.size() != rank || ends.size() != rank) {
-      raise<ShapeError>({.op = "get_slice",
-                         .problem = fmt::format("{} starts and {} ends for \"{}\" of shape {}", starts.size(),
-                                                ends.size(), name, info.shape.text())},
-                        where);
-    }
-    for (int d = 0; d < rank; ++d) {
-      if (starts[d] < 0 || starts[d] > ends[d] || ends[d] > info.shape[d]) {
-        raise<IndexError>({.op = "get_slice",
-                           .problem = fmt::format("[{}, {}) is no part of dimension {} of \"{}\", whose shape is {}",
-                                                  starts[d], ends[d], d, name, info.shape.text())},
-                          where);
-      }
-      shape.push_back(ends[d] - starts[d]);
-    }
+    check_box(name, info.shape, starts, ends, where);
+    shape = Box{starts, ends}.shape();
     set_runs(info, starts);
   }
 
