@@ -3,7 +3,8 @@
 
 #include <concepts>
 
-#include "safetensors.hpp"
+#include "mapping.hpp"
+#include "tensor_store.hpp"
 
 namespace weft::io {
 
@@ -50,6 +51,12 @@ struct ShardOptions {
 WEFT_API std::vector<std::string> save_sharded(const TensorList& tensors, const Path& folder,
                                                const ShardOptions& options = {}, Location where = {});
 
+/// The same of tensors that are made one at a time, as save_file takes them: `source` is called once for each entry,
+/// and what it returned is dropped before the next call. `tie` says nothing here.
+WEFT_API std::vector<std::string> save_sharded(const std::vector<TensorEntry>& entries, const TensorSource& source,
+                                               const Path& folder, const ShardOptions& options = {},
+                                               Location where = {});
+
 /// Where tensors for the CPU lie.
 enum class Offload : uint8_t {
   cpu,  ///< in memory
@@ -67,6 +74,9 @@ struct LoadShardedOptions {
   std::string prefix = "model";
   /// Where the folder has both an index and a single file, the index is followed. Without it that is an error.
   bool prefer_index = false;
+  /// Applied to what the files hold, which are then all mapped at once; `device_map` speaks of the names that it makes.
+  /// Each of these has memory of its own, but with Offload::disk, where they may be views of one part of a file.
+  std::optional<Mapping> mapping = {};
 };
 
 /// What save_sharded wrote, or any other folder of that form. With Offload::cpu at most one file is mapped at a time.
@@ -74,7 +84,13 @@ struct LoadShardedOptions {
 /// index nor a single file. FormatError for a malformed index, a file that is missing or named by an absolute path or
 /// "..", a name that is absent from its file, a file with names that the index has not, and a total_size that is not
 /// the number of bytes. ValueError where an index and a single file are there, KeyError for a key of `device_map` that
-/// fits no tensor, DTypeError for a `dtype` that is not floating, and the errors of load_file.
+/// fits no tensor, DTypeError for a `dtype` that is not floating, and the errors of load_file and
+/// of Mapping::apply.
 WEFT_API TensorMap load_sharded(const Path& folder, const LoadShardedOptions& options = {}, Location where = {});
+
+/// The tensors of such a folder to be read one at a time or in parts. All files are checked, and stay mapped as long as
+/// the store. Errors as load_sharded.
+WEFT_API TensorStore open_sharded(const Path& folder, const std::string& prefix = "model", bool prefer_index = false,
+                                  Location where = {});
 
 }  // namespace weft::io

@@ -36,29 +36,29 @@ bool exists(const Path& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 using Shard = std::vector<TensorEntry>;
 
-std::vector<Shard> shards_of(const TensorList& tensors, const Aliases& aliases, int64_t most) {
+int64_t bytes_of(const TensorEntry& e) { return contiguous_layout(e.shape, e.dtype).numel * itemsize(e.dtype); }
+
+std::vector<Shard> shards_of(const std::vector<TensorEntry>& entries, int64_t most) {
   std::vector<Shard> shards(1);
   Checked size = 0;
-  for (const auto& [name, t] : tensors) {
-    if (aliases.contains(name)) continue;
-    const Checked with = size + t.nbytes();
+  for (const TensorEntry& e : entries) {
+    const Checked with = size + bytes_of(e);
     const bool fits = with.fits() && with.value() <= most;
     if (!fits && !shards.back().empty()) shards.emplace_back(), size = 0;
-    size += t.nbytes();
-    shards.back().push_back({name, t.dtype(), t.shape()});
+    size += bytes_of(e);
+    shards.back().push_back(e);
   }
   return shards;
 }
 
-void check_names(const TensorList& tensors, const std::string& prefix, Location where) {
+void check_prefix(const std::string& prefix, Location where) {
   if (prefix.empty() || prefix.find('/') != prefix.npos || prefix.find('\0') != prefix.npos) {
     raise<ValueError>({.op = saver, .problem = fmt::format("\"{}\" cannot begin the name of a file", prefix)}, where);
   }
-  std::unordered_set<std::string_view> names;
-  for (const auto& named : tensors) {
-    if (names.insert(named.first).second) continue;
-    raise<ValueError>({.op = saver, .problem = fmt::format("\"{}\" occurs twice", named.first)}, where);
-  }
+}
+
+[[noreturn]] void refuse_twice(const std::string& name, Location where) {
+  raise<ValueError>({.op = saver, .problem = fmt::format("\"{}\" occurs twice", name)}, where);
 }
 
 Aliases aliases_in(const Shard& shard, const Aliases& all) {
@@ -82,7 +82,7 @@ ShardIndex index_of(const std::vector<Shard>& shards, const std::vector<std::str
   ShardIndex index{.total_size = 0, .weight_map = {}};
   for (size_t i = 0; i < shards.size(); ++i) {
     for (const TensorEntry& e : shards[i]) {
-      *index.total_size += static_cast<uint64_t>(contiguous_layout(e.shape, e.dtype).numel * itemsize(e.dtype));
+      *index.total_size += static_cast<uint64_t>(bytes_of(e));
       index.weight_map.emplace(e.name, names[i]);
     }
   }
@@ -127,6 +127,32 @@ void remove_stale(const Path& folder, const std::string& prefix, const std::vect
   for (const std::string& name : stale) remove_file(folder / name, where);
 }
 
+// The entries are without aliases, and no name occurs twice.
+std::vector<std::string> save(const std::vector<TensorEntry>& entries, const Aliases& aliases,
+                              const TensorSource& source, const Path& folder, const ShardOptions& options,
+                              Location where) {
+  const std::vector<Shard> shards = shards_of(entries, options.max_shard_size.value());
+  const std::vector<std::string> names = file_names(options.prefix, shards.size());
+  const std::string index = index_text(index_of(shards, names), saver, where);
+  std::vector<SavePlan> plans;
+  for (const Shard& shard : shards)
+    plans.emplace_back(shard, options.metadata, aliases_in(shard, aliases), saver, where);
+
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) cannot("make the folder", folder, error.message(), where);
+  std::deque<AtomicFile> files;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i].write(source, options.buffer_bytes, files.emplace_back(folder / names[i], saver, where), where);
+  }
+  // Without an index, an interruption between here and the end leaves what is refused, never a mixture of two saves.
+  remove_file(folder / index_name(options.prefix), where);
+  for (AtomicFile& file : files) file.commit();
+  if (shards.size() > 1) write_file(folder / index_name(options.prefix), index, saver, where);
+  remove_stale(folder, options.prefix, names, where);
+  return names;
+}
+
 }  // namespace
 
 ByteCount::ByteCount(const std::string& text, Location where) {
@@ -158,31 +184,28 @@ ByteCount::ByteCount(const std::string& text, Location where) {
 
 std::vector<std::string> save_sharded(const TensorList& tensors, const Path& folder, const ShardOptions& options,
                                       Location where) {
-  check_names(tensors, options.prefix, where);
-  const Aliases aliases = checked_aliases(tensors, options.tie, saver, where);
-  const std::vector<Shard> shards = shards_of(tensors, aliases, options.max_shard_size.value());
-  const std::vector<std::string> names = file_names(options.prefix, shards.size());
-  const std::string index = index_text(index_of(shards, names), saver, where);
-  std::vector<SavePlan> plans;
-  for (const Shard& shard : shards)
-    plans.emplace_back(shard, options.metadata, aliases_in(shard, aliases), saver, where);
+  check_prefix(options.prefix, where);
   std::unordered_map<std::string_view, const Tensor*> by_name;
-  for (const auto& [name, t] : tensors) by_name.emplace(name, &t);
-
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) cannot("make the folder", folder, error.message(), where);
-  std::deque<AtomicFile> files;
-  for (size_t i = 0; i < plans.size(); ++i) {
-    const auto source = [&](const std::string& name) { return *by_name.at(name); };
-    plans[i].write(source, options.buffer_bytes, files.emplace_back(folder / names[i], saver, where), where);
+  for (const auto& [name, t] : tensors) {
+    if (!by_name.emplace(name, &t).second) refuse_twice(name, where);
   }
-  // Without an index, an interruption between here and the end leaves what is refused, never a mixture of two saves.
-  remove_file(folder / index_name(options.prefix), where);
-  for (AtomicFile& file : files) file.commit();
-  if (shards.size() > 1) write_file(folder / index_name(options.prefix), index, saver, where);
-  remove_stale(folder, options.prefix, names, where);
-  return names;
+  const Aliases aliases = checked_aliases(tensors, options.tie, saver, where);
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, t] : tensors) {
+    if (!aliases.contains(name)) entries.push_back({name, t.dtype(), t.shape()});
+  }
+  const auto source = [&](const std::string& name) { return *by_name.at(name); };
+  return save(entries, aliases, source, folder, options, where);
+}
+
+std::vector<std::string> save_sharded(const std::vector<TensorEntry>& entries, const TensorSource& source,
+                                      const Path& folder, const ShardOptions& options, Location where) {
+  check_prefix(options.prefix, where);
+  std::unordered_set<std::string_view> names;
+  for (const TensorEntry& e : entries) {
+    if (!names.insert(e.name).second) refuse_twice(e.name, where);
+  }
+  return save(entries, {}, source, folder, options, where);
 }
 
 // ---- loading --------------------------------------------------------------------------------------------------------
@@ -215,10 +238,28 @@ class ShardLoader {
   }
 
   TensorMap load() {
+    if (options_.mapping) return load_mapped();
     check();
     check_device_map();
     for (const auto& [name, listed] : files_) load_file(name);
     return std::move(out_);
+  }
+  TensorStore store() {
+    check();
+    TensorStore::Entries entries;
+    std::unordered_map<std::string, SafeFile> homes;
+    for (const auto& [name, listed] : files_) {
+      const SafeFile file = SafeFile::open(folder_ / name, where_);
+      for (const std::string& key : file.keys()) {
+        entries.emplace(key, TensorStore::Info{file.info(key).dtype, file.info(key).shape});
+        homes.emplace(key, file);
+      }
+    }
+    const auto read = [homes = std::move(homes)](const std::string& name, const Dims& starts, const Dims& ends,
+                                                 Location at) {
+      return homes.at(name).get_slice(name, starts, ends, {}, at);
+    };
+    return TensorStore(std::move(entries), read, where_);
   }
 
  private:
@@ -280,13 +321,26 @@ class ShardLoader {
     }
     for (const auto& [alias, kept] : file.aliases()) out_.emplace(alias, out_.at(kept));
   }
+  TensorMap load_mapped() {
+    const TensorStore mapped = options_.mapping->apply(store(), where_);
+    names_.clear();
+    for (const auto& entry : mapped.entries()) names_.insert(entry.first);
+    check_device_map();
+    for (const std::string& key : names_) {
+      const bool copied = options_.offload == Offload::cpu;
+      out_.emplace(key, placed(copied ? mapped.copy(key, {}, where_) : mapped.get(key, {}, where_), key));
+    }
+    return std::move(out_);
+  }
   Tensor loaded(const SafeFile& file, const std::string& key) const {
-    const Tensor mapped = file.get(key, {}, where_);
-    const Device device = device_of(key);
-    const bool cast = options_.dtype && is_floating(mapped.dtype()) && mapped.dtype() != *options_.dtype;
-    const Tensor tensor = cast ? mapped.to(*options_.dtype, where_) : mapped;
-    if (!device.is_cpu()) return tensor.to(device, where_);
-    return cast || options_.offload == Offload::disk ? tensor : tensor.clone(where_);
+    const Tensor mapped = file.get(key, {}, where_), out = placed(mapped, key);
+    const bool held = options_.offload == Offload::cpu && out.shares_storage(mapped);
+    return held ? out.clone(where_) : out;
+  }
+  // On its device and of its dtype.
+  Tensor placed(const Tensor& tensor, const std::string& key) const {
+    const bool cast = options_.dtype && is_floating(tensor.dtype());
+    return (cast ? tensor.to(*options_.dtype, where_) : tensor).to(device_of(key), where_);
   }
 
   const Path& folder_;
@@ -307,6 +361,11 @@ TensorMap load_sharded(const Path& folder, const LoadShardedOptions& options, Lo
     raise<DTypeError>({.op = loader, .problem = fmt::format("{} is no floating dtype", name(*options.dtype))}, where);
   }
   return ShardLoader(folder, options, where).load();
+}
+
+TensorStore open_sharded(const Path& folder, const std::string& prefix, bool prefer_index, Location where) {
+  const LoadShardedOptions options = {.prefix = prefix, .prefer_index = prefer_index};
+  return ShardLoader(folder, options, where).store();
 }
 
 }  // namespace weft::io

@@ -333,6 +333,39 @@ TEST(TensorStore, ReadsMemoryAndFilesAndWritesOneTensorAtATime) {
   EXPECT_THROW(TensorStore(TensorMap{{"x", zeros(2, Device(DeviceType::meta))}}), ValueError);
 }
 
+TEST(Mapping, ShardsAreReadWhereverAStatementNeedsThem) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(io::save_sharded(attention, folder.path(), {.max_shard_size = 16}).size(), 3u);
+  const Mapping mapping = Mapping::parse("q, k, v -> qkv, axis=0\nqkv -> att.w, permute=[]\nqkv -> tied");
+  const Tensor w = cat({attention.at("q"), attention.at("k"), attention.at("v")}, 0).t();
+  for (const io::Offload offload : {io::Offload::cpu, io::Offload::disk}) {
+    const TensorMap loaded = io::load_sharded(folder.path(), {.offload = offload, .mapping = mapping});
+    EXPECT_EQ(loaded.size(), 2u);
+    EXPECT_TRUE(equal(loaded.at("att.w"), w) && equal(loaded.at("tied"), w.t()));
+  }
+  const TensorMap half =
+      io::load_sharded(folder.path(), {.device_map = {{"att", {}}}, .dtype = f16, .mapping = mapping});
+  EXPECT_TRUE(equal(half.at("att.w"), w.to(f16)));
+  EXPECT_THROW(io::load_sharded(folder.path(), {.device_map = {{"q", {}}}, .mapping = mapping}), KeyError);
+  const TensorStore store = mapping.apply(io::open_sharded(folder.path()));
+  EXPECT_TRUE(equal(store.get_slice("att.w", {1, 0}, {3, 4}), w.narrow(0, 1, 2)));
+  EXPECT_THROW(io::open_sharded(folder.path(), "other"), IoError);
+
+  io::save_sharded(store.list(), store.source(), folder.path(), {.max_shard_size = 64, .prefix = "mapped"});
+  const TensorMap written = io::load_sharded(folder.path(), {.prefix = "mapped"});
+  EXPECT_EQ(written.size(), 2u);
+  EXPECT_TRUE(equal(written.at("att.w"), w));
+  EXPECT_THROW(io::save_sharded({{"a", f32, {1}}, {"a", f32, {1}}}, store.source(), folder.path()), ValueError);
+}
+
+TEST(Mapping, TwoNamesOfOneTensorHaveMemoryOfTheirOwn) {
+  const TemporaryFolder folder;
+  io::save_sharded(attention, folder.path());
+  const TensorMap loaded = io::load_sharded(folder.path(), {.mapping = Mapping::parse("q -> a\nq -> b")});
+  loaded.at("a").zero_();
+  EXPECT_TRUE(equal(loaded.at("b"), attention.at("q")));
+}
+
 // ---- what an optimizer keeps ----------------------------------------------------------------------------------------
 
 TEST(MappingOfOptimizers, MomentsFollowAndScalarsAreRenamed) {
