@@ -31,6 +31,7 @@
 #include "io/run_log.hpp"
 #include "io/safetensors.hpp"
 #include "io/sharded.hpp"
+#include "io/sharded_state.hpp"
 #include "io/tensor_store.hpp"
 #include "io/text.hpp"
 #include "io/tiles.hpp"
