@@ -5,6 +5,7 @@
 #include "../io/npz.hpp"
 #include "../io/pt.hpp"
 #include "../io/sharded.hpp"
+#include "../io/sharded_state.hpp"
 
 #include "caster.hpp"
 
@@ -89,6 +90,15 @@ std::optional<DType> optional_dtype(nb::handle dtype) {
   return found;
 }
 
+io::Mapping mapping_of(const io::Mapping* mapping) { return mapping == nullptr ? io::Mapping() : *mapping; }
+
+void bind_mapping(nb::module_& m) {
+  nb::class_<io::Mapping>(m, "_Mapping")
+      .def(nb::new_([](const std::string& text) { return io::Mapping::parse(text, here()); }))
+      .def_static("read", [](const std::string& path) { return io::Mapping::read(path, here()); })
+      .def("leaves", &io::Mapping::leaves);
+}
+
 void bind_safe_file(nb::module_& m) {
   nb::class_<io::SafeFile>(m, "_SafeFile")
       .def(nb::new_([](const std::string& path) { return io::SafeFile::open(path, here()); }))
@@ -107,12 +117,58 @@ void bind_safe_file(nb::module_& m) {
              const WithoutGil others;
              return file.get(name, device, where);
            })
+      .def("mapped",
+           [](const io::SafeFile& file, const io::Mapping& mapping) {
+             const Location where = here();
+             return mapping.apply(io::TensorStore(file, where), where);
+           })
       .def("get_slice", [](const io::SafeFile& file, const std::string& name, const std::vector<int64_t>& starts,
                            const std::vector<int64_t>& ends, Device device) {
         const Location where = here();
         const WithoutGil others;
         return file.get_slice(name, starts, ends, device, where);
       });
+}
+
+void bind_store(nb::module_& m) {
+  nb::class_<io::TensorStore>(m, "_TensorStore")
+      .def("keys",
+           [](const io::TensorStore& store) {
+             std::vector<std::string> names;
+             for (const auto& entry : store.entries()) names.push_back(entry.first);
+             return names;
+           })
+      .def("shape",
+           [](const io::TensorStore& store, const std::string& name) {
+             const Dims& shape = store.info(name, here()).shape;
+             return std::vector<int64_t>(shape.begin(), shape.end());
+           })
+      .def("dtype", [](const io::TensorStore& store,
+                       const std::string& name) { return std::string(weft::name(store.info(name, here()).dtype)); })
+      .def("get",
+           [](const io::TensorStore& store, const std::string& name, Device device) {
+             const Location where = here();
+             const WithoutGil others;
+             return store.get(name, device, where);
+           })
+      .def("copy",
+           [](const io::TensorStore& store, const std::string& name, Device device) {
+             const Location where = here();
+             const WithoutGil others;
+             return store.copy(name, device, where);
+           })
+      .def("get_slice", [](const io::TensorStore& store, const std::string& name, const std::vector<int64_t>& starts,
+                           const std::vector<int64_t>& ends, Device device) {
+        const Location where = here();
+        const WithoutGil others;
+        return store.get_slice(name, starts, ends, device, where);
+      });
+  m.def("_map_tensors", [](const io::TensorMap& tensors, const io::Mapping& mapping, bool of_optimizer) {
+    const Location where = here();
+    const WithoutGil others;
+    const io::TensorStore store(tensors, where);
+    return (of_optimizer ? mapping.apply_to_optimizer(store, where) : mapping.apply(store, where)).tensors({}, where);
+  });
 }
 
 void bind_sharded(nb::module_& m) {
@@ -133,18 +189,38 @@ void bind_sharded(nb::module_& m) {
   m.def(
       "_load_sharded",
       [](const std::string& folder, Device device, const std::map<std::string, Device>& device_map, nb::object dtype,
-         bool on_disk, const std::string& prefix, bool prefer_index) {
+         bool on_disk, const std::string& prefix, bool prefer_index, const io::Mapping* mapping) {
         const Location where = here();
         const io::LoadShardedOptions options = {.device = device,
                                                 .device_map = device_map,
                                                 .dtype = optional_dtype(dtype),
                                                 .offload = on_disk ? io::Offload::disk : io::Offload::cpu,
                                                 .prefix = prefix,
-                                                .prefer_index = prefer_index};
+                                                .prefer_index = prefer_index,
+                                                .mapping = mapping == nullptr ? std::nullopt : std::optional(*mapping)};
         const WithoutGil others;
         return io::load_sharded(folder, options, where);
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+}
+
+void bind_merge(nb::module_& m) {
+  m.def(
+      "_merge_sharded",
+      [](const std::string& from, const std::string& to, std::optional<int64_t> id, const std::string& prefix,
+         const std::vector<std::string>& skip_suffixes, const io::Mapping* mapping, bool offload,
+         const std::string& most) {
+        const Location where = here();
+        const io::MergeOptions options = {.id = id,
+                                          .prefix = prefix,
+                                          .skip_suffixes = skip_suffixes,
+                                          .mapping = mapping_of(mapping),
+                                          .offload = offload,
+                                          .shards = {.max_shard_size = io::ByteCount(most, where)}};
+        const WithoutGil others;
+        return io::merge_sharded(from, to, options, where);
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
 }
 
 }  // namespace
@@ -165,8 +241,11 @@ void bind_io(nb::module_& m) {
       },
       nb::arg(), nb::arg(), nb::arg().none());
   m.def("_metadata", [](const std::string& path) { return io::SafeFile::open(path, here()).metadata(); });
+  bind_mapping(m);
+  bind_store(m);
   bind_safe_file(m);
   bind_sharded(m);
+  bind_merge(m);
   m.def("_save_npy", [](const Tensor& tensor, const std::string& path) { io::save_npy(tensor, path, here()); });
   m.def("_load_npy", [](const std::string& path, Device device) { return io::load_npy(path, device, here()); });
   m.def("_save_npz", [](const io::TensorMap& tensors, const std::string& path, bool compressed) {

@@ -1,5 +1,5 @@
-"""Tensors in files: safetensors as a whole or in parts, models in several files with an index or with
-their trees, and states of runs."""
+"""Tensors in files: safetensors as a whole or in parts, models in several files with an index or with their trees,
+mappings of names and shapes, and states of runs."""
 
 import operator
 import os
@@ -15,9 +15,9 @@ from weft._training_state import (
     training_states,
 )
 
-__all__ = ["BackgroundSaver", "ModuleRegistry", "RunState", "SafeFile", "from_json", "load_file", "load_model",
-           "load_sharded", "load_training_state", "read_run_state", "safe_open", "save_file", "save_model",
-           "save_sharded", "save_training_state", "to_json", "training_states"]
+__all__ = ["BackgroundSaver", "Mapping", "ModuleRegistry", "RunState", "SafeFile", "from_json", "load_file",
+           "load_model", "load_sharded", "load_training_state", "merge_sharded", "read_run_state", "safe_open",
+           "save_file", "save_model", "save_sharded", "save_training_state", "to_json", "training_states"]
 
 
 def _choice(function, argument, value, choices):
@@ -36,9 +36,60 @@ def save_file(tensors, filename, metadata=None, *, tie="error"):
     _core._save_file(dict(tensors), os.fspath(filename), metadata or {}, alias)
 
 
-def load_file(filename, device="cpu", names=None):
-    """Every tensor of a safetensors file by name, or those named. KeyError for a name that the file has not."""
-    return _core._load_file(os.fspath(filename), device, None if names is None else list(names))
+class Mapping:
+    """Statements by which the tensors of one model become those of another, one a line.
+
+    a -> b                                   another name
+    q, k, v -> qkv, axis=0                   joined
+    c_attn -> q, k, v, axis=1, permute=[]    split evenly, and each part transposed
+    w -> w, dtype="float32"                  converted
+    x -> _                                   dropped
+    _ -> y                                   y stays as the model initialised it
+    l.$LAYER.a -> l.$LAYER.b                 for all the numbers that are there
+
+    What no statement reads keeps its name. weft/io/mapping.hpp has the rest.
+    """
+
+    def __init__(self, text):
+        self._mapping = _core._Mapping(text)
+
+    @staticmethod
+    def read(filename):
+        """The statements of a text file."""
+        out = Mapping("")
+        out._mapping = _core._Mapping.read(os.fspath(filename))
+        return out
+
+    def __call__(self, tensors):
+        """A dictionary of tensors, mapped. Errors name line and column."""
+        return _core._map_tensors(dict(tensors), self._mapping, False)
+
+    def optimizer(self, tensors):
+        """What an optimizer keeps of the weights, by their names (optimizer.safetensors of a training state): tensors
+        follow the statements and keep their dtypes, scalars are renamed only."""
+        return _core._map_tensors(dict(tensors), self._mapping, True)
+
+    def leaves(self, name):
+        """Whether a statement says that this tensor is not loaded."""
+        return self._mapping.leaves(name)
+
+
+def _mapping(mapping):
+    """Of a Mapping, or of its text."""
+    if mapping is None:
+        return None
+    return (mapping if isinstance(mapping, Mapping) else Mapping(mapping))._mapping
+
+
+def load_file(filename, device="cpu", names=None, *, mapping=None):
+    """Every tensor of a safetensors file by name, or those named. KeyError for a name that the file has not.
+
+    mapping: a Mapping, or its text, that is applied to what the file holds; names are then those that it makes.
+    """
+    if mapping is None:
+        return _core._load_file(os.fspath(filename), device, None if names is None else list(names))
+    store = _core._SafeFile(os.fspath(filename)).mapped(_mapping(mapping))
+    return {name: store.copy(name, device) for name in (store.keys() if names is None else names)}
 
 
 class TensorSlice:
@@ -91,11 +142,16 @@ class SafeFile:
 
     with weft.io.SafeFile("model.safetensors") as file:
         rows = file.get_slice("embedding.weight")[:10]
+
+    mapping: a Mapping, or its text; names and shapes are then those that it makes, and what is asked for is read of the
+    file's tensors, no more.
     """
 
-    def __init__(self, filename, device="cpu"):
+    def __init__(self, filename, device="cpu", mapping=None):
         self._device = device
-        self._open = _core._SafeFile(os.fspath(filename))
+        file = _core._SafeFile(os.fspath(filename))
+        self._metadata = file.metadata()
+        self._open = file if mapping is None else file.mapped(_mapping(mapping))
 
     @property
     def _file(self):
@@ -120,7 +176,8 @@ class SafeFile:
         return name in self._file.keys()
 
     def metadata(self):
-        return self._file.metadata()
+        self._file  # which refuses where it is closed
+        return dict(self._metadata)
 
     def get_tensor(self, name):
         """KeyError for a name that the file has not."""
@@ -150,12 +207,25 @@ def save_sharded(tensors, folder, max_shard_size="5GB", prefix="model", metadata
 
 
 def load_sharded(folder, device="cpu", *, device_map=None, dtype=None, offload="cpu", prefix="model",
-                 prefer_index=False):
+                 prefer_index=False, mapping=None):
     """The tensors of a folder that save_sharded or another library wrote, one file at a time.
 
     device_map: devices of parts of the model, {"encoder": "cpu", "decoder.layers.0": "cuda:0"}; the longest key wins.
     dtype: what floating tensors are converted to. offload: "cpu" holds those of the CPU in memory, "disk" leaves them
-    in the mapped files until they are looked at.
+    in the mapped files until they are looked at. mapping: a Mapping, or its text; device_map speaks of the names that it
+    makes.
     """
     on_disk = _choice("load_sharded", "offload", offload, ("cpu", "disk")) == "disk"
-    return _core._load_sharded(os.fspath(folder), device, dict(device_map or {}), dtype, on_disk, prefix, prefer_index)
+    return _core._load_sharded(os.fspath(folder), device, dict(device_map or {}), dtype, on_disk, prefix, prefer_index,
+                               _mapping(mapping))
+
+
+def merge_sharded(load_folder, save_folder, *, id=None, prefix="", skip_suffixes=(), mapping=None, offload=False,
+                  max_shard_size="5GB"):
+    """Writes a state that several ranks saved in shards as a model for one process; returns the names of the files.
+
+    id: of the state, the largest where it is left out. prefix: only tensors of this name or below it. skip_suffixes:
+    what names end with that are left out. offload: one tensor at a time is in memory.
+    """
+    return _core._merge_sharded(os.fspath(load_folder), os.fspath(save_folder), id, prefix, list(skip_suffixes),
+                                _mapping(mapping), offload, str(max_shard_size))
