@@ -143,8 +143,6 @@ void bind_store(nb::module_& m) {
              const Dims& shape = store.info(name, here()).shape;
              return std::vector<int64_t>(shape.begin(), shape.end());
            })
-      .def("dtype", [](const io::TensorStore& store,
-                       const std::string& name) { return std::string(weft::name(store.info(name, here()).dtype)); })
       .def("get",
            [](const io::TensorStore& store, const std::string& name, Device device) {
              const Location where = here();

@@ -71,8 +71,14 @@ class Evaluation {
   void take(const Statement& s) {
     statement_ = &s;
     if (s.leaves()) return;
+    // All is read before anything is made, so that names may change places.
+    std::vector<std::pair<Binding, std::vector<Value>>> all;
     for (const Binding& binding : bindings()) {
-      if (passes(binding)) take(binding);
+      if (passes(binding)) all.emplace_back(binding, sources(binding));
+    }
+    for (const auto& [binding, values] : all) {
+      if (s.drops()) drop(binding);
+      else make(binding, values);
     }
   }
 
@@ -125,13 +131,15 @@ class Evaluation {
            });
   }
 
-  void take(const Binding& binding) {
+  std::vector<Value> sources(const Binding& binding) {
     std::vector<Value> values;
     for (const NamePattern& pattern : statement_->sources) values.push_back(read(pattern, name_of(pattern, binding)));
-    if (statement_->drops()) {
-      for (const NamePattern& pattern : statement_->sources) names_.erase(name_of(pattern, binding));
-      return;
-    }
+    return values;
+  }
+  void drop(const Binding& binding) {
+    for (const NamePattern& pattern : statement_->sources) names_.erase(name_of(pattern, binding));
+  }
+  void make(const Binding& binding, std::vector<Value> values) {
     for (const Attribute& attribute : statement_->attributes) values = applied(attribute, values);
     for (size_t i = 0; i < values.size(); ++i) {
       const NamePattern& pattern = statement_->destinations[i];
@@ -166,15 +174,17 @@ class Evaluation {
     }
     return out;
   }
-  // Notes a tensor that was made, before there are too many.
-  Value counted(const Attribute& attribute, SlicedTensor made) {
-    slices_ += made.slices.size() + 1;
-    if (slices_ > most_slices)
-      fail<ValueError>(attribute.column, fmt::format("more than {} slices are made", most_slices));
+  // Counts the slices that are to be gone through, before there are too many.
+  void tally(const Attribute& attribute, const Value& value) {
+    slices_ += value->slices.size() + 1;
+    if (slices_ <= most_slices) return;
+    fail<ValueError>(attribute.column, fmt::format("more than {} slices are made", most_slices));
+  }
+  Value checked(const Attribute& attribute, SlicedTensor made) const {
     Layout layout;
     if (!set_contiguous(layout, made.info.shape, itemsize(made.info.dtype))) {
-      fail<ShapeError>(attribute.column,
-                       fmt::format("{} is made, which has more than 2^63 - 1 bytes", made.info.shape.text()));
+      fail<ShapeError>(attribute.column, fmt::format("{} of {} has more than 2^63 - 1 bytes", name(made.info.dtype),
+                                                     made.info.shape.text()));
     }
     return Value::make(std::move(made));
   }
@@ -193,11 +203,13 @@ class Evaluation {
       fail<ShapeError>(attribute.column, fmt::format("{} permutes {} dimensions, the shape is {}", order.text(),
                                                      order.size(), value->info.shape.text()));
     }
-    return counted(attribute, io::permuted(*value, order));
+    tally(attribute, value);
+    return checked(attribute, io::permuted(*value, order));
   }
   Value converted(const Attribute& attribute, const Value& value) {
     if (subject_ != Subject::weights || value->info.dtype == attribute.dtype) return value;
-    return counted(attribute, io::converted(*value, attribute.dtype));
+    tally(attribute, value);
+    return checked(attribute, io::converted(*value, attribute.dtype));
   }
   std::vector<Value> split(const Attribute& attribute, const Value& value) {
     const auto count = std::ssize(statement_->destinations);
@@ -213,7 +225,8 @@ class Evaluation {
     const int64_t size = shape[axis] / count;
     for (int64_t i = 0; i < count; ++i) {
       box.starts[axis] = i * size, box.ends[axis] = (i + 1) * size;
-      out.push_back(counted(attribute, boxed(*value, box)));
+      tally(attribute, value);
+      out.push_back(checked(attribute, boxed(*value, box)));
     }
     return out;
   }
@@ -237,13 +250,11 @@ class Evaluation {
       }
       size += info.shape[axis];
     }
-    // No layout has this size, so that `counted` refuses it.
-    shape[axis] = size.fits() ? size.value() : -1;
-    size_t slices = 0;
-    for (const Value& value : values) slices += value->slices.size();
-    if (slices > most_slices)
-      fail<ValueError>(attribute.column, fmt::format("more than {} slices are made", most_slices));
-    return {counted(attribute, io::joined(values, axis, shape))};
+    if (!size.fits())
+      fail<ShapeError>(attribute.column, fmt::format("axis {} would have more than 2^63 - 1 elements", axis));
+    shape[axis] = size.value();
+    for (const Value& value : values) tally(attribute, value);
+    return {checked(attribute, io::joined(values, axis, shape))};
   }
   // The scalar of several weights that become one.
   Value same(const Attribute& attribute, const std::vector<Value>& values) const {

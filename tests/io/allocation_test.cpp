@@ -11,6 +11,7 @@
 #include <weft/io/npz.hpp>
 #include <weft/io/pt.hpp>
 #include <weft/io/safetensors.hpp>
+#include <weft/io/sharded_state.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/tensor/allocator.hpp>
 
@@ -202,6 +203,27 @@ TEST(MemoryForSaving, OfTensorsMadeOneAtATimeIsThatOfOne) {
   EXPECT_GT(counter.bytes, size_t{64} << 20);
   EXPECT_LE(need.in_tensors, 2 * buffer);
   EXPECT_LE(need.on_the_heap, buffer);
+}
+
+TEST(MemoryForSaving, OfAMergeThatOffloadsIsThatOfATensor) {
+  const TemporaryFolder states, merged;
+  constexpr int64_t side = 512;
+  constexpr size_t one = side * side * sizeof(float);
+  std::vector<io::ShardedState> ranks(2);
+  for (int64_t i = 0; i < 32; ++i) {
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      ranks[static_cast<size_t>(rank)]["layer." + std::to_string(i)] = {
+          ones({side / 2, side}), {side, side}, {rank * side / 2, 0}};
+    }
+  }
+  io::save_state_dict(ranks, states.path());
+  ranks.clear();
+  io::MergeOptions options = {.mapping = io::Mapping::parse("layer.$I -> l.$I, permute=[]"), .offload = true};
+  options.shards = {.max_shard_size = 4 * one, .buffer_bytes = buffer};
+  const auto merge = [&] { io::merge_sharded(states.path(), merged.path(), options); };
+  EXPECT_LE(need_of(merge).in_tensors, 4 * one);
+  options.offload = false;
+  EXPECT_GE(need_of(merge).in_tensors, 32 * one);
 }
 
 }  // namespace
