@@ -1,6 +1,8 @@
 // Files for Python: safetensors, sharded models, .npy, .npz and .pt.
 #include <unordered_map>
 
+#include <nanobind/stl/tuple.h>
+
 #include "../io/npy.hpp"
 #include "../io/npz.hpp"
 #include "../io/pt.hpp"
@@ -202,6 +204,48 @@ void bind_sharded(nb::module_& m) {
       nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
 }
 
+// A shard's local tensor, global shape and offset, flattened range and local shape.
+using Sizes = std::vector<int64_t>;
+using Shard = std::tuple<Tensor, Sizes, Sizes, std::optional<std::pair<int64_t, int64_t>>, Sizes>;
+
+io::ShardedState state_of(const std::map<std::string, Shard>& shards) {
+  io::ShardedState out;
+  for (const auto& [name, shard] : shards) {
+    const auto& [local, shape, offset, range, local_shape] = shard;
+    io::ShardedTensor t{local, shape, offset, {}, local_shape};
+    if (range) t.flattened_range = io::FlatRange{range->first, range->second};
+    out.emplace(name, t);
+  }
+  return out;
+}
+
+void bind_states(nb::module_& m) {
+  m.def(
+      "_save_state_dict",
+      [](const std::vector<std::map<std::string, Shard>>& ranks, const std::string& folder, std::optional<int64_t> id,
+         bool replicas, const std::map<std::string, std::vector<std::string>>& nested_names) {
+        const Location where = here();
+        std::vector<io::ShardedState> states;
+        for (const auto& rank : ranks) states.push_back(state_of(rank));
+        const WithoutGil others;
+        return io::save_state_dict(states, folder, {.id = id, .replicas = replicas, .nested_names = nested_names},
+                                   where);
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  m.def(
+      "_load_state_dict",
+      [](const std::map<std::string, Shard>& state, const std::string& folder, std::optional<int64_t> id, bool strict,
+         const io::Mapping* mapping) {
+        const Location where = here();
+        const io::ShardedState shards = state_of(state);
+        const io::LoadStateDictOptions options = {.id = id, .strict = strict, .mapping = mapping_of(mapping)};
+        const WithoutGil others;
+        io::load_state_dict(shards, folder, options, where);
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none());
+  m.def("_state_ids", [](const std::string& folder) { return io::state_ids(folder); });
+}
+
 void bind_merge(nb::module_& m) {
   m.def(
       "_merge_sharded",
@@ -243,6 +287,7 @@ void bind_io(nb::module_& m) {
   bind_store(m);
   bind_safe_file(m);
   bind_sharded(m);
+  bind_states(m);
   bind_merge(m);
   m.def("_save_npy", [](const Tensor& tensor, const std::string& path) { io::save_npy(tensor, path, here()); });
   m.def("_load_npy", [](const std::string& path, Device device) { return io::load_npy(path, device, here()); });

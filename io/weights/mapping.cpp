@@ -61,8 +61,10 @@ std::string text_of(const NamePattern& pattern) {
 // Takes the statements one after the other; what there is under each name then is `finished`.
 class Evaluation {
  public:
-  Evaluation(const std::string& path, const TensorStore& source, Subject subject, Location where)
-      : path_(path), source_(source), subject_(subject), where_(where) {
+  // `ending` is what names have in the source besides those of the weights.
+  Evaluation(const std::string& path, const TensorStore& source, Subject subject, const std::string& ending,
+             Location where)
+      : path_(path), source_(source), subject_(subject), ending_(ending), where_(where) {
     for (const auto& [name, info] : source.entries()) {
       names_.emplace(name, Entry{Value::make(whole_of(name, info)), false, 0});
     }
@@ -148,7 +150,8 @@ class Evaluation {
   }
   Value read(const NamePattern& pattern, const std::string& name) {
     const auto found = names_.find(name);
-    if (found == names_.end()) fail<KeyError>(pattern.column, fmt::format("no tensor is named {}", quoted(name)));
+    if (found == names_.end())
+      fail<KeyError>(pattern.column, fmt::format("no tensor is named {}", quoted(name + ending_)));
     found->second.read = true;
     return found->second.value;
   }
@@ -275,6 +278,7 @@ class Evaluation {
   const std::string& path_;
   const TensorStore& source_;
   Subject subject_;
+  const std::string& ending_;
   Location where_;
   const Statement* statement_ = nullptr;
   std::map<std::string, Entry> names_;
@@ -292,8 +296,8 @@ TensorStore store_of(std::map<std::string, Value> values, const TensorStore& sou
 }
 
 TensorStore evaluated(const std::string& path, const std::vector<Statement>& statements, const TensorStore& source,
-                      Subject subject, Location where) {
-  Evaluation evaluation(path, source, subject, where);
+                      Subject subject, const std::string& ending, Location where) {
+  Evaluation evaluation(path, source, subject, ending, where);
   for (const Statement& s : statements) evaluation.take(s);
   std::map<std::string, Value> values = evaluation.finished();
   for (const Statement& s : statements) {
@@ -327,7 +331,7 @@ Mapping Mapping::read(const Path& path, Location where) {
 
 TensorStore Mapping::apply(const TensorStore& source, Location where) const {
   if (contents_ == nullptr) return source;
-  return evaluated(contents_->path, contents_->statements, source, Subject::weights, where);
+  return evaluated(contents_->path, contents_->statements, source, Subject::weights, "", where);
 }
 
 bool Mapping::leaves(const std::string& name) const {
@@ -372,8 +376,9 @@ TensorStore Mapping::apply_to_optimizer(const TensorStore& state, Location where
   }
   for (auto& [field, entries] : fields) {
     const Subject subject = field.second ? Subject::scalars : Subject::moments;
-    const TensorStore mapped = evaluated(contents_->path, contents_->statements,
-                                         field_of(state, field.first, std::move(entries)), subject, where);
+    const TensorStore kept = field_of(state, field.first, std::move(entries));
+    const TensorStore mapped =
+        evaluated(contents_->path, contents_->statements, kept, subject, "." + field.first, where);
     for (const auto& [weight, info] : mapped.entries()) {
       const std::string name = weight + "." + field.first;
       if (found.emplace(name, std::pair(mapped, weight)).second) continue;

@@ -1,5 +1,6 @@
 #include "state_metadata-inl.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <unordered_set>
 

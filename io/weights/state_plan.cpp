@@ -231,6 +231,7 @@ StateMetadata plan_state(std::span<const RankParts> ranks, const SaveStateDictOp
     for (const auto& [key, info] : parts) keys.emplace(key, &info);
   }
   StateMetadata out{.id = *options.id, .tensors = {}, .nested_names = options.nested_names};
+  // No sum of sizes overflows a double.
   std::vector<double> written(ranks.size(), 0);
   for (const auto& [key, info] : keys) {
     const std::vector<Part> parts = parts_of_tensor(key, ranks, where);

@@ -1,6 +1,7 @@
 """Tensors in files: safetensors as a whole or in parts, models in several files with an index or with their trees,
 mappings of names and shapes, and states of runs."""
 
+import dataclasses
 import operator
 import os
 
@@ -15,9 +16,10 @@ from weft._training_state import (
     training_states,
 )
 
-__all__ = ["BackgroundSaver", "Mapping", "ModuleRegistry", "RunState", "SafeFile", "from_json", "load_file",
-           "load_model", "load_sharded", "load_training_state", "merge_sharded", "read_run_state", "safe_open",
-           "save_file", "save_model", "save_sharded", "save_training_state", "to_json", "training_states"]
+__all__ = ["BackgroundSaver", "Mapping", "ModuleRegistry", "RunState", "SafeFile", "ShardedTensor", "from_json",
+           "load_file", "load_model", "load_sharded", "load_state_dict", "load_training_state", "merge_sharded",
+           "read_run_state", "safe_open", "save_file", "save_model", "save_sharded", "save_state_dict",
+           "save_training_state", "state_ids", "to_json", "training_states"]
 
 
 def _choice(function, argument, value, choices):
@@ -218,6 +220,51 @@ def load_sharded(folder, device="cpu", *, device_map=None, dtype=None, offload="
     on_disk = _choice("load_sharded", "offload", offload, ("cpu", "disk")) == "disk"
     return _core._load_sharded(os.fspath(folder), device, dict(device_map or {}), dtype, on_disk, prefix, prefer_index,
                                _mapping(mapping))
+
+
+@dataclasses.dataclass
+class ShardedTensor:
+    """What a rank has of a tensor: the box of local's shape at global_offset. Where a box of local_shape was flattened
+    and cut, local has the elements of flattened_range, (begin, end)."""
+
+    local: object
+    global_shape: tuple
+    global_offset: tuple
+    flattened_range: tuple | None = None
+    local_shape: tuple = ()
+
+
+def _shards(state):
+    """A plain tensor is whole."""
+    whole = {name: t if isinstance(t, ShardedTensor) else ShardedTensor(t, tuple(t.shape), (0,) * t.dim())
+             for name, t in state.items()}
+    return {name: (t.local, list(t.global_shape), list(t.global_offset), t.flattened_range, list(t.local_shape))
+            for name, t in whole.items()}
+
+
+def save_state_dict(ranks, folder, *, id=None, replicas=False, nested_names=None):
+    """Writes what ranks have, and returns the state's id: 1 more than the largest in the folder where none is given.
+
+    ranks: for each a dictionary of ShardedTensor, or of tensors that it has whole; one dictionary stands for one rank.
+    Together they make every tensor exactly, or ValueError names the ranks; of those that have the same part one writes
+    it, unless replicas is true. nested_names: {"w": ["model", "w"]} says where a tensor stood in a nested state.
+    """
+    states = [ranks] if hasattr(ranks, "items") else ranks
+    return _core._save_state_dict([_shards(s) for s in states], os.fspath(folder), id, replicas, nested_names or {})
+
+
+def load_state_dict(state, folder, *, id=None, strict=True, mapping=None):
+    """Fills the tensors of one rank, however the state was shared out when it was saved.
+
+    state: a dictionary of ShardedTensor, or of whole tensors, such as a module's state_dict. id: the largest where it is
+    left out. KeyError for a name that is not there, unless strict is false.
+    """
+    _core._load_state_dict(_shards(state), os.fspath(folder), id, strict, _mapping(mapping))
+
+
+def state_ids(folder):
+    """Ids of the complete states in a folder."""
+    return _core._state_ids(os.fspath(folder))
 
 
 def merge_sharded(load_folder, save_folder, *, id=None, prefix="", skip_suffixes=(), mapping=None, offload=False,

@@ -387,7 +387,8 @@ TEST(MappingOfOptimizers, MomentsFollowAndScalarsAreRenamed) {
   state.at("k.step") = tensor(int64_t{4});
   EXPECT_THAT(message_of<ValueError>([&] { mapping.apply_to_optimizer(state); }), HasSubstr("scalars differ: 3 and 4"));
   state.erase("k.step"), state.erase("k.exp_avg");
-  EXPECT_THAT(message_of<KeyError>([&] { mapping.apply_to_optimizer(state); }), HasSubstr("no tensor is named \"k\""));
+  EXPECT_THAT(message_of<KeyError>([&] { mapping.apply_to_optimizer(state); }),
+              HasSubstr("no tensor is named \"k.exp_avg\""));
 }
 
 TEST(MappingOfOptimizers, AnOptimizerGoesOnWithMappedWeights) {
@@ -524,8 +525,8 @@ TEST(Mapping, RandomStatementsGiveWhatTheSameOpsInMemoryGive) {
   const TemporaryFolder folder;
   for (uint64_t seed = 0; seed < 600; ++seed) {
     RandomMapping random(seed);
-    if (seed % 6 == 0) io::save_file(random.source, folder / "f");
     const bool in_file = seed % 6 == 0;
+    if (in_file) io::save_file(random.source, folder / "f");
     Watched watched(in_file ? TensorStore(io::SafeFile::open(folder / "f")) : TensorStore(random.source));
     const TensorStore store = Mapping::parse(random.text).apply(watched.store);
     ASSERT_TRUE(watched.reads.empty());

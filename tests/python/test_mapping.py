@@ -260,6 +260,27 @@ def test_dictionaries_and_what_optimizers_keep():
     assert mapping.leaves("c.7") and not mapping.leaves("c")
 
 
+def test_states_in_shards_are_saved_loaded_and_merged(tmp_path):
+    shard, w = weft.io.ShardedTensor, weft.arange(16, dtype=weft.float32).reshape(4, 4)
+    ranks = [{"w": shard(w[:2], (4, 4), (0, 0)), "b": w[0]},
+             {"w": shard(w[2:].reshape(-1), (4, 4), (2, 0), (0, 8), (2, 4)), "b": w[0]}]
+    assert weft.io.save_state_dict(ranks, tmp_path, nested_names={"w": ["model", "w"]}) == 1
+    assert weft.io.save_state_dict({"later": w}, tmp_path) == 2 and weft.io.state_ids(tmp_path) == [1, 2]
+    columns = {"w": shard(weft.zeros(4, 2), (4, 4), (0, 2))}
+    weft.io.load_state_dict(columns, tmp_path, id=1)
+    assert columns["w"].local.tolist() == w[:, 2:].tolist()
+    net = nn.Linear(4, 4)
+    weft.io.load_state_dict(net.state_dict(), tmp_path, id=1, mapping="w -> weight, permute=[]\nb -> bias")
+    assert net.weight.tolist() == w.T.tolist() and net.bias.tolist() == [0, 1, 2, 3]
+    for offload in (False, True):
+        files = weft.io.merge_sharded(tmp_path, tmp_path / "merged", id=1, prefix="model", offload=offload)
+        assert files == ["model.safetensors"] and weft.io.load_sharded(tmp_path / "merged")["w"].tolist() == w.tolist()
+    with pytest.raises(ValueError, match="no rank has"):
+        weft.io.save_state_dict(ranks[:1], tmp_path)
+    with pytest.raises(KeyError, match="nothing is loaded into: v"):
+        weft.io.load_state_dict({"v": w}, tmp_path)
+
+
 def test_errors_are_pythons_and_name_the_place(tmp_path):
     with pytest.raises(ValueError, match="line 2, column 5"):
         weft.io.Mapping("a -> b\nx ->")
