@@ -146,6 +146,25 @@ TEST(OutOfMemory, SavingRaisesAndLeavesTheOldFile) {
   EXPECT_EQ(io::load_file(path).size(), 12u);
 }
 
+TEST(OutOfMemory, MappingAndLoadingAStateRaises) {
+  const TemporaryFolder folder;
+  const Tensor w = ones({4, 2});
+  const std::vector<io::ShardedState> ranks = {
+      {{"w", {w.narrow(0, 0, 2), {4, 2}, {0, 0}}}},
+      {{"w", {w.narrow(0, 2, 2).reshape(-1), {4, 2}, {2, 0}, io::FlatRange{0, 4}, {2, 2}}}}};
+  io::save_state_dict(ranks, folder.path());
+  const std::string path = folder.path();
+  const auto load = [&] {
+    const io::Mapping mapping =
+        io::Mapping::parse("w -> a.0, a.1, axis=0, permute=[]\na.$I -> b.$I, dtype=\"float64\"");
+    const io::TensorMap loaded = mapping.apply(io::open_state_dict(path)).tensors();
+    if (loaded.at("b.1").shape() != Dims{2, 2}) std::abort();
+  };
+  EXPECT_GT(failures_of(load), 100);
+  EXPECT_GT(failures_of([&] { io::save_state_dict(ranks, path, {.id = 2}); }), 100);
+  EXPECT_EQ(io::state_ids(path), (std::vector<int64_t>{1, 2}));
+}
+
 // ---- what saving needs ----------------------------------------------------------------------------------------------
 
 // Counts and forgets.
