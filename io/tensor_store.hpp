@@ -57,8 +57,9 @@ class WEFT_API TensorStore {
 };
 
 /// Copies the store's tensors into those of the same names, such as a module's state_dict, one at a time and converted
-/// to their dtypes and devices. The store does not read of the destinations' memory. KeyError for a destination that the store has not and, with `strict`, for a tensor of
-/// the store that is no destination; ShapeError where a shape differs. All of that is found before anything is written.
+/// to their dtypes and devices. The store does not read of the destinations' memory. KeyError for a destination that
+/// the store has not and, with `strict`, for a tensor of the store that is no destination; ShapeError where a shape
+/// differs. All of that is found before anything is written.
 WEFT_API void load_into(const TensorMap& destinations, const TensorStore& store, bool strict = true,
                         Location where = {});
 
