@@ -84,7 +84,7 @@ WEFT_API void load_state_dict(const ShardedState& state, const Path& folder, con
 struct MergeOptions {
   std::optional<int64_t> id = {};
   /// Only tensors of this name or below it, "model" for "model.w": by their nested names, where they have such.
-  std::string prefix = "";
+  std::string prefix = {};
   /// Tensors whose names end so are left out, for example ".exp_avg".
   std::vector<std::string> skip_suffixes = {};
   Mapping mapping = {};
