@@ -1,5 +1,6 @@
-// All of Weft, but for what few programs need: map/map.hpp (own formulas), nn/open_module.hpp and ops/record.hpp (op
-// records).
+// All of Weft, but for what few programs need: map/map.hpp (own formulas), nn/open_module.hpp, ops/record.hpp (op
+// records), and of io/: model.hpp (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and tensor_json.hpp (files
+// of other programs), sharded.hpp (models in several files), sharded_state.hpp (states of several ranks).
 #pragma once
 
 #include "autograd/engine.hpp"
@@ -22,17 +23,10 @@
 #include "io/event_file.hpp"
 #include "io/file.hpp"
 #include "io/gradient_log.hpp"
-#include "io/idx.hpp"
-#include "io/mapping.hpp"
 #include "io/npy.hpp"
-#include "io/npz.hpp"
 #include "io/path.hpp"
-#include "io/pt.hpp"
 #include "io/run_log.hpp"
 #include "io/safetensors.hpp"
-#include "io/sharded.hpp"
-#include "io/sharded_state.hpp"
-#include "io/tensor_store.hpp"
 #include "io/text.hpp"
 #include "io/tiles.hpp"
 #include "io/training_state.hpp"

@@ -25,7 +25,7 @@ namespace {
 
 struct Options {
   std::string from, to, entry, max_shard_size = "5GB";
-  std::string dtype;
+  std::string dtype, mapping;
   bool force = false;
 };
 
@@ -144,6 +144,10 @@ void check(const Contents& wanted, const std::string& path) {
 void convert(const Options& options) {
   Contents contents = read(options.from, options.entry);
   if (!options.force && fs::exists(options.to)) fail(options.to + " is there", "--force replaces it");
+  if (!options.mapping.empty()) {
+    if (contents.is_tree()) fail("--map is for tensors", "a model's tree has none");
+    contents.tensors = io::Mapping::read(options.mapping).apply(contents.tensors).tensors();
+  }
   if (!options.dtype.empty()) {
     const DType dtype = weft::dtype_from_name(options.dtype.c_str());
     for (auto& [name, tensor] : contents.tensors) {
@@ -173,6 +177,7 @@ int main(int argc, char** argv) {
   app.add_option("TO", options.to, "a folder/, or a .safetensors, .npz, .json or .cbor file")->required();
   app.add_option("--entry", options.entry, "of a .pt file: the state_dict under this name");
   app.add_option("--dtype", options.dtype, "converts floating tensors, to bfloat16 for example");
+  app.add_option("--map", options.mapping, "a file of statements that rename, join, split and permute the tensors");
   app.add_option("--max-shard-size", options.max_shard_size, "of a folder: most bytes of a file")
       ->capture_default_str();
   app.add_flag("--force", options.force, "replaces what is there");

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include <CLI/CLI.hpp>
+#include <weft/io/idx.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;

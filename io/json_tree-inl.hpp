@@ -46,6 +46,48 @@ struct JsonTree {
 /// levels and more than 100 MB.
 JsonTree parse_json(std::string_view text, const char* op, Location where);
 
+/// A value of a tree and the way to it, "model.children[0].config". What is not as it is asked for is a FormatError
+/// with that way.
+class JsonPlace {
+ public:
+  JsonPlace(const JsonTree& json, const char* op, Location where) : JsonPlace(json, {}, op, where) {}
+
+  [[noreturn]] void fail(const std::string& problem) const;
+  const JsonTree& json() const { return json_; }
+
+  /// The place itself where it is an object.
+  const JsonPlace& object() const;
+  bool has(std::string_view name) const { return json_.find(name) != nullptr; }
+  JsonPlace at(const std::string& name) const;
+  std::string text() const;
+  bool boolean() const;
+  int64_t integer() const;
+  /// Of an integer too, and of "NaN", "Infinity" and "-Infinity".
+  double number() const;
+  /// Calls `read` with each item of a list.
+  template <class Read>
+  void each(Read&& read) const {
+    if (!json_.is(JsonTree::Kind::list)) fail("it is no list");
+    for (size_t i = 0; i < json_.items.size(); ++i) {
+      read(JsonPlace(json_.items[i].second, path_ + '[' + std::to_string(i) + ']', op_, where_));
+    }
+  }
+  /// Calls `read` with the name and the place of each field of an object.
+  template <class Read>
+  void each_field(Read&& read) const {
+    for (const auto& [name, value] : object().json_.items) read(name, at(name));
+  }
+
+ private:
+  JsonPlace(const JsonTree& json, std::string path, const char* op, Location where)
+      : json_(json), path_(std::move(path)), op_(op), where_(where) {}
+
+  const JsonTree& json_;
+  std::string path_;
+  const char* op_;
+  Location where_;
+};
+
 /// Lists and objects of single values on one line, others with a line for each value. ValueError for a text that is not
 /// UTF-8.
 std::string json_text(const JsonTree& tree, const char* op, Location where);

@@ -51,7 +51,7 @@ struct type_caster<weft::Device> {
 namespace weft::nn {
 class Config;
 class Module;
-}
+}  // namespace weft::nn
 
 namespace weft::python {
 

@@ -1,4 +1,7 @@
 // Files for Python: safetensors, sharded models, .npy, .npz and .pt.
+#include <algorithm>
+#include <ostream>
+#include <streambuf>
 #include <unordered_map>
 
 #include <nanobind/stl/tuple.h>
@@ -10,6 +13,7 @@
 #include "../io/sharded_state.hpp"
 
 #include "caster.hpp"
+#include "object.hpp"
 
 namespace weft::python {
 
@@ -265,9 +269,56 @@ void bind_merge(nb::module_& m) {
       nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
 }
 
+/// Bytes for the `write` of a Python file, socket or pipe, which may take fewer than it is given.
+class PythonSink final : public std::streambuf {
+ public:
+  explicit PythonSink(nb::handle write) : write_(write) {}
+
+ private:
+  std::streamsize xsputn(const char* data, std::streamsize count) override {
+    for (std::streamsize done = 0; done < count;) {
+      const std::streamsize taken = write(data + done, count - done);
+      if (taken <= 0) return done;
+      done += taken;
+    }
+    return count;
+  }
+  int_type overflow(int_type c) override {
+    const char byte = traits_type::to_char_type(c);
+    return write(&byte, 1) == 1 ? c : traits_type::eof();
+  }
+  /// -1 with Python's error set.
+  std::streamsize write(const char* data, std::streamsize count) {
+    if (PyErr_Occurred() != nullptr) return -1;
+    PyObject* bytes = PyBytes_FromStringAndSize(data, std::min<std::streamsize>(count, 1 << 20));
+    PyObject* taken = bytes == nullptr ? nullptr : PyObject_CallOneArg(write_.ptr(), bytes);
+    Py_XDECREF(bytes);
+    if (taken == nullptr) return -1;
+    const std::streamsize all = std::min<std::streamsize>(count, 1 << 20);
+    const std::streamsize number = taken == Py_None ? all : PyLong_AsSsize_t(taken);
+    Py_DECREF(taken);
+    return number;
+  }
+
+  nb::handle write_;
+};
+
+void save_stream(nb::handle file, const io::TensorMap& tensors, const io::Metadata& metadata, bool alias) {
+  const nb::object write = file.attr("write");
+  PythonSink sink(write);
+  std::ostream out(&sink);
+  try {
+    io::save_stream(out, tensors, metadata, save_options(alias), here());
+  } catch (const IoError&) {
+    if (PyErr_Occurred() != nullptr) throw PythonError();  // what `write` raised says more
+    throw;
+  }
+}
+
 }  // namespace
 
 void bind_io(nb::module_& m) {
+  m.def("_save_stream", save_stream);
   m.def("_save_file",
         [](const io::TensorMap& tensors, const std::string& path, const io::Metadata& metadata, bool alias) {
           const Location where = here();

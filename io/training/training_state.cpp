@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "../atomic_folder-inl.hpp"
 #include "../document-inl.hpp"
 #include "../file.hpp"
 #include "../hex-inl.hpp"
+#include "../json_tree-inl.hpp"
 #include "../model.hpp"
 #include "../naming_file-inl.hpp"
 #include "optimizer_state-inl.hpp"
@@ -25,8 +25,6 @@
 namespace weft::io {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char *saving = "save_training_state", *loading = "load_training_state", *marker = "COMPLETE",
                      *weights_file = "model.safetensors", *optimizer_file = "optimizer.safetensors",
@@ -50,33 +48,31 @@ std::optional<std::vector<uint8_t>> state_in(const std::string& text) {
   return bytes ? std::optional(std::vector<uint8_t>(bytes->begin(), bytes->end())) : std::nullopt;
 }
 
-double double_in(const Json& json) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (json == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (json == "Infinity" || json == "-Infinity") return json == "Infinity" ? infinity : -infinity;
-  return json.get<double>();
+JsonTree with_version() {
+  JsonTree json;
+  json["format_version"] = JsonTree::of(int64_t{format_version});
+  return json;
 }
+
+std::string text_of(const JsonTree& json) { return json_text(json, saving, Location::none()); }
 
 std::string numbers_of(const RunState& state) {
-  Json json{{"format_version", format_version},
-            {"step", state.step},
-            {"epoch", state.epoch},
-            {"samples", state.samples},
-            {"accumulated", state.accumulated}};
-  if (state.best_metric) json["best_metric"] = Json::parse(detail::json_number(*state.best_metric));
-  return json.dump(1);
+  JsonTree json = with_version();
+  json["step"] = JsonTree::of(state.step);
+  json["epoch"] = JsonTree::of(state.epoch);
+  json["samples"] = JsonTree::of(state.samples);
+  json["accumulated"] = JsonTree::of(state.accumulated);
+  if (state.best_metric) json["best_metric"] = JsonTree::of(*state.best_metric);
+  return text_of(json);
 }
 
-// Runs `f`; what the JSON library raises becomes a FormatError of the file.
+// Runs `f` on what a file of JSON holds.
 template <class F>
-auto reading(const Path& path, Location where, F&& f) {
-  try {
-    return f(Json::parse(read_file(path, loading, where)));
-  } catch (const Json::exception& error) {
-    const std::string text = error.what();
-    raise<FormatError>(
-        {.op = loading, .problem = fmt::format("{} is damaged", path.string()), .details = text.substr(0, 200)}, where);
-  }
+void reading(const Path& path, Location where, F&& f) {
+  naming_file<FormatError>(path, loading, [&] {
+    const JsonTree json = parse_json(read_file(path, loading, where), loading, where);
+    f(JsonPlace(json, loading, where));
+  });
 }
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -113,12 +109,16 @@ void check_state(const RunState& state, Location where) {
 }
 
 std::string generators_of(const TrainingRun& run, Location where) {
-  Json devices = Json::object(), named = Json::object();
+  JsonTree json = with_version();
+  JsonTree& devices = json["devices"] = JsonTree::object();
   for (const Device device : devices_with_generators()) {
-    devices[device.name()] = state_text(get_rng_state(device, where).to_vector<uint8_t>(where));
+    devices[device.name()] = JsonTree::of(state_text(get_rng_state(device, where).to_vector<uint8_t>(where)));
   }
-  for (const auto& [name, generator] : run.generators) named[name] = state_text(generator->state_bytes());
-  return Json{{"format_version", format_version}, {"devices", devices}, {"named", named}}.dump(1);
+  JsonTree& named = json["named"] = JsonTree::object();
+  for (const auto& [name, generator] : run.generators) {
+    named[name] = JsonTree::of(state_text(generator->state_bytes()));
+  }
+  return text_of(json);
 }
 
 }  // namespace
@@ -165,8 +165,9 @@ Path write_snapshot(const Path& folder, const TrainingSnapshot& s, SaveStateOpti
   const Path path = folder / fmt::format("{}{:08}", step_prefix, s.step);
   AtomicFolder whole(path, saving, where);
   const Path& inside = whole.temporary();
-  Json files = Json::object();
-  const auto told = [&](const std::string& name) { files[name] = size_of(inside / name); };
+  JsonTree complete = with_version();
+  complete["files"] = JsonTree::object();
+  const auto told = [&](const std::string& name) { complete["files"][name] = JsonTree::of(size_of(inside / name)); };
   save_file(s.weights, inside / weights_file, {{"format", "pt"}}, {}, where);
   told(weights_file);
   if (!s.optimizer_name.empty()) {
@@ -181,7 +182,7 @@ Path write_snapshot(const Path& folder, const TrainingSnapshot& s, SaveStateOpti
     write_file(inside / name, text, saving, where);
     told(name);
   }
-  write_file(inside / marker, Json{{"format_version", format_version}, {"files", files}}.dump(1), saving, where);
+  write_file(inside / marker, text_of(complete), saving, where);
   whole.commit();
   if (options.keep_last > 0) remove_older(folder, s.step, options.keep_last);
   return path;
@@ -225,22 +226,22 @@ struct Opened {
       }
       path = states.back();
     }
-    reading(path / marker, where, [&](const Json& json) {
-      if (const int version = json.at("format_version").get<int>(); version > format_version) {
+    reading(path / marker, where, [&](const JsonPlace& json) {
+      if (const int64_t version = json.at("format_version").integer(); version > format_version) {
         raise<VersionError>({.op = loading,
                              .problem = fmt::format("{} is of version {}, newer than this program's {}", path.string(),
                                                     version, format_version)},
                             where);
       }
-      for (const auto& [name, size] : json.at("files").items()) {
+      json.at("files").each_field([&](const std::string& name, const JsonPlace& size) {
         if (name.find('/') != name.npos) raise_damaged(fmt::format("\"{}\" is no file's name", name), where);
-        const int64_t found = size_of(path / name), wanted = size.get<int64_t>();
+        const int64_t found = size_of(path / name), wanted = size.integer();
         if (found < 0) raise_damaged(fmt::format("{} is missing", (path / name).string()), where);
         if (found != wanted) {
           raise_damaged(fmt::format("{} has {} bytes of {}", (path / name).string(), found, wanted), where);
         }
         files.push_back(name);
-      }
+      });
     });
   }
   bool has(const std::string& name) const { return std::ranges::find(files, name) != files.end(); }
@@ -248,12 +249,12 @@ struct Opened {
 
 RunState run_state_in(const Opened& opened, Location where) {
   RunState state;
-  reading(opened.path / numbers_file, where, [&](const Json& json) {
-    state.step = json.at("step").get<int64_t>();
-    state.epoch = json.at("epoch").get<int64_t>();
-    state.samples = json.at("samples").get<int64_t>();
-    state.accumulated = json.at("accumulated").get<int64_t>();
-    if (json.contains("best_metric")) state.best_metric = double_in(json.at("best_metric"));
+  reading(opened.path / numbers_file, where, [&](const JsonPlace& json) {
+    state.step = json.at("step").integer();
+    state.epoch = json.at("epoch").integer();
+    state.samples = json.at("samples").integer();
+    state.accumulated = json.at("accumulated").integer();
+    if (json.has("best_metric")) state.best_metric = json.at("best_metric").number();
   });
   for (const std::string& name : opened.files) {
     if (!name.ends_with(json_suffix) || is_own(name)) continue;
@@ -270,18 +271,18 @@ struct Generators {
 
   Generators(const Opened& opened, const TrainingRun& run, Location where) {
     const Path path = opened.path / generators_file;
-    const auto state_of = [&](const std::string& name, const Json& text) {
-      const auto bytes = state_in(text.get<std::string>());
+    const auto state_of = [&](const std::string& name, const JsonPlace& text) {
+      const auto bytes = state_in(text.text());
       if (!bytes) raise_damaged(fmt::format("{}: \"{}\" is no state of a generator", path.string(), name), where);
       naming_file<FormatError>(path, loading, [&] { Generator().set_state_bytes(*bytes, where); });
       return *bytes;
     };
-    reading(path, where, [&](const Json& json) {
-      for (const auto& [name, text] : json.at("devices").items()) {
+    reading(path, where, [&](const JsonPlace& json) {
+      json.at("devices").each_field([&](const std::string& name, const JsonPlace& text) {
         devices.emplace_back(Device(std::string_view(name), where), state_of(name, text));
-      }
+      });
       for (const auto& [name, generator] : run.generators) {
-        if (!json.at("named").contains(name)) {
+        if (!json.at("named").has(name)) {
           raise_damaged(fmt::format("{} has no generator \"{}\"", path.string(), name), where);
         }
         named.emplace_back(generator, state_of(name, json.at("named").at(name)));

@@ -102,81 +102,25 @@ JsonTree json_of(const ModuleDescription& d, bool is_root, Location where) {
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-/// Something in the text and the way to it: "model.children[0].config".
-class Place {
- public:
-  Place(const JsonTree& json, std::string path, Location where) : json_(json), path_(std::move(path)), where_(where) {}
-
-  [[noreturn]] void fail(const std::string& problem) const {
-    raise<FormatError>(
-        {.op = reading, .problem = fmt::format("{}: {}", path_.empty() ? "the text" : shortened(path_, 120), problem)},
-        where_);
-  }
-  const JsonTree& json() const { return json_; }
-  const std::string& path() const { return path_; }
-
-  const Place& object() const { return json_.is(Kind::object) ? *this : (fail("it is no object"), *this); }
-  bool has(const char* name) const { return json_.find(name) != nullptr; }
-  Place at(const std::string& name) const {
-    const JsonTree* found = json_.find(name);
-    if (found == nullptr) fail(fmt::format("there is no \"{}\"", name));
-    return {*found, path_.empty() ? name : path_ + '.' + name, where_};
-  }
-  std::string text() const {
-    if (!json_.is(Kind::text)) fail("it is no text");
-    return json_.text;
-  }
-  bool boolean() const {
-    if (!json_.is(Kind::boolean)) fail("it is no bool");
-    return json_.boolean;
-  }
-  int64_t integer() const {
-    if (!json_.is(Kind::integer)) fail("it is no 64-bit integer");
-    return json_.integer;
-  }
-  double number() const {
-    if (json_.is(Kind::integer)) return static_cast<double>(json_.integer);
-    if (json_.is(Kind::floating)) return std::strtod(json_.text.c_str(), nullptr);
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    if (json_.is(Kind::text) && json_.text == "NaN") return std::numeric_limits<double>::quiet_NaN();
-    if (json_.is(Kind::text) && json_.text == "Infinity") return infinity;
-    if (!json_.is(Kind::text) || json_.text != "-Infinity") fail("it is no number");
-    return -infinity;
-  }
-  /// Calls `read` with each item of a list.
-  template <class Read>
-  void each(Read&& read) const {
-    if (!json_.is(Kind::list)) fail("it is no list");
-    for (size_t i = 0; i < json_.items.size(); ++i) {
-      read(Place(json_.items[i].second, fmt::format("{}[{}]", path_, i), where_));
-    }
-  }
-
- private:
-  const JsonTree& json_;
-  std::string path_;
-  Location where_;
-};
-
 template <class T, class Read>
-Attribute list_in(const Place& items, Read&& read) {
+Attribute list_in(const JsonPlace& items, Read&& read) {
   std::vector<T> list;
-  items.each([&](const Place& item) { list.push_back(read(item)); });
+  items.each([&](const JsonPlace& item) { list.push_back(read(item)); });
   return list;
 }
 
-int32_t narrow_in(const Place& place) {
+int32_t narrow_in(const JsonPlace& place) {
   const int64_t value = place.integer();
   if (static_cast<int32_t>(value) != value) place.fail("it is no 32-bit integer");
   return static_cast<int32_t>(value);
 }
 
-double floating_in(const Place& place) {
+double floating_in(const JsonPlace& place) {
   if (place.json().text.find_first_of(".eE") == std::string::npos) place.fail("it is no 64-bit integer");
   return place.number();
 }
 
-Attribute attribute_in(const Place& place) {
+Attribute attribute_in(const JsonPlace& place) {
   const JsonTree& json = place.json();
   if (json.is(Kind::null)) return {};
   if (json.is(Kind::boolean)) return place.boolean();
@@ -187,16 +131,16 @@ Attribute attribute_in(const Place& place) {
     place.fail("a list is written with its type, as {\"i64\": [3, 3]}");
   }
   const std::string type = json.items[0].first;
-  const Place items = place.at(type);
-  if (type == "bool") return list_in<bool>(items, [](const Place& p) { return p.boolean(); });
+  const JsonPlace items = place.at(type);
+  if (type == "bool") return list_in<bool>(items, [](const JsonPlace& p) { return p.boolean(); });
   if (type == "i32") return list_in<int32_t>(items, narrow_in);
-  if (type == "i64") return list_in<int64_t>(items, [](const Place& p) { return p.integer(); });
-  if (type == "f64") return list_in<double>(items, [](const Place& p) { return p.number(); });
-  if (type == "text") return list_in<std::string>(items, [](const Place& p) { return p.text(); });
+  if (type == "i64") return list_in<int64_t>(items, [](const JsonPlace& p) { return p.integer(); });
+  if (type == "f64") return list_in<double>(items, [](const JsonPlace& p) { return p.number(); });
+  if (type == "text") return list_in<std::string>(items, [](const JsonPlace& p) { return p.text(); });
   place.fail(fmt::format("\"{}\" is no type of a list's elements", shortened(type, 80)));
 }
 
-DType dtype_in(const Place& place) {
+DType dtype_in(const JsonPlace& place) {
   const std::string text = place.text();
   for (int i = 0; i < dtype_count; ++i) {
     if (text == name(static_cast<DType>(i))) return static_cast<DType>(i);
@@ -204,9 +148,9 @@ DType dtype_in(const Place& place) {
   place.fail(fmt::format("\"{}\" is no dtype", shortened(text, 80)));
 }
 
-Dims shape_in(const Place& place) {
+Dims shape_in(const JsonPlace& place) {
   Dims shape;
-  place.each([&](const Place& size) {
+  place.each([&](const JsonPlace& size) {
     if (shape.size() == max_rank) place.fail(fmt::format("more than {} dimensions", max_rank));
     shape.push_back(size.integer());
     if (size.integer() < 0) size.fail("a size is negative");
@@ -214,7 +158,7 @@ Dims shape_in(const Place& place) {
   return shape;
 }
 
-std::string name_in(const Place& place) {
+std::string name_in(const JsonPlace& place) {
   std::string name = place.at("name").text();
   if (name.empty() || name.find('.') != name.npos) place.at("name").fail("a name is not empty and has no dot");
   return name;
@@ -222,7 +166,7 @@ std::string name_in(const Place& place) {
 
 std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
-TensorDescription tensor_in(const Place& place, const std::string& path) {
+TensorDescription tensor_in(const JsonPlace& place, const std::string& path) {
   place.object();
   TensorDescription t{
       .name = name_in(place), .dtype = dtype_in(place.at("dtype")), .shape = shape_in(place.at("shape"))};
@@ -234,7 +178,7 @@ TensorDescription tensor_in(const Place& place, const std::string& path) {
 }
 
 template <class T>
-void check_names(const Place& place, const std::vector<T>& list, std::set<std::string>& names) {
+void check_names(const JsonPlace& place, const std::vector<T>& list, std::set<std::string>& names) {
   for (const T& item : list) {
     if (!names.insert(item.name).second) place.fail(fmt::format("\"{}\" is there twice", shortened(item.name, 80)));
   }
@@ -249,7 +193,7 @@ std::string unknown_in(const JsonTree& json, std::initializer_list<std::string_v
   return unknown.items.empty() ? std::string() : json_text(unknown, reading, where);
 }
 
-ModuleDescription module_in(const Place& place, const std::string& path, bool is_root, JsonTree unknown,
+ModuleDescription module_in(const JsonPlace& place, const std::string& path, bool is_root, JsonTree unknown,
                             Location where) {
   place.object();
   ModuleDescription d{.name = is_root ? "" : name_in(place), .type = place.at("type").text()};
@@ -259,16 +203,16 @@ ModuleDescription module_in(const Place& place, const std::string& path, bool is
   if (d.version < 0) place.at("version").fail("a version is not negative");
   if (place.has("training")) d.training = place.at("training").boolean();
   if (place.has("config")) {
-    const Place config = place.at("config").object();
+    const JsonPlace config = place.at("config").object();
     for (const auto& [name, value] : config.json().items) d.config.set(name, attribute_in(config.at(name)));
   }
   const auto tensors = [&](const char* field, std::vector<TensorDescription>& list) {
-    if (place.has(field)) place.at(field).each([&](const Place& t) { list.push_back(tensor_in(t, own)); });
+    if (place.has(field)) place.at(field).each([&](const JsonPlace& t) { list.push_back(tensor_in(t, own)); });
   };
   tensors("parameters", d.parameters);
   tensors("buffers", d.buffers);
   if (place.has("children")) {
-    place.at("children").each([&](const Place& child) {
+    place.at("children").each([&](const JsonPlace& child) {
       d.children.push_back(module_in(child, own, false, JsonTree::object(), where));
     });
   }
@@ -283,7 +227,7 @@ ModuleDescription module_in(const Place& place, const std::string& path, bool is
   return d;
 }
 
-std::pair<int, int> version_in(const Place& place) {
+std::pair<int, int> version_in(const JsonPlace& place) {
   const std::string text = place.text();
   int major = 0, minor = 0;
   const char* end = text.data() + text.size();
@@ -296,7 +240,7 @@ std::pair<int, int> version_in(const Place& place) {
   return {major, minor};
 }
 
-void check_versions(const Place& document, Location where) {
+void check_versions(const JsonPlace& document, Location where) {
   const auto [major, minor] = version_in(document.at("format_version"));
   if (major > major_version) {
     raise<VersionError>({.op = reading,
@@ -305,7 +249,7 @@ void check_versions(const Place& document, Location where) {
                         where);
   }
   if (!document.has("required_features")) return;
-  document.at("required_features").each([&](const Place& feature) {
+  document.at("required_features").each([&](const JsonPlace& feature) {
     raise<VersionError>({.op = reading,
                          .problem = fmt::format("the model needs \"{}\", which this program does not know",
                                                 shortened(feature.text(), 80))},
@@ -333,7 +277,7 @@ std::string to_json(const nn::Module& module, const nn::ModuleRegistry& registry
 
 ModuleDescription read_model(std::string_view text, Location where) {
   const JsonTree json = parse_json(text, reading, where);
-  const Place document(json, "", where);
+  const JsonPlace document(json, reading, where);
   document.object();
   check_versions(document, where);
   JsonTree unknown = JsonTree::object(), rest = JsonTree::object();

@@ -18,7 +18,7 @@ from weft._training_state import (
 
 __all__ = ["BackgroundSaver", "Mapping", "ModuleRegistry", "RunState", "SafeFile", "ShardedTensor", "from_json",
            "load_file", "load_model", "load_sharded", "load_state_dict", "load_training_state", "merge_sharded",
-           "read_run_state", "safe_open", "save_file", "save_model", "save_sharded", "save_state_dict",
+           "read_run_state", "safe_open", "save_file", "save_model", "save_sharded", "save_state_dict", "save_stream",
            "save_training_state", "state_ids", "to_json", "training_states"]
 
 
@@ -36,6 +36,13 @@ def save_file(tensors, filename, metadata=None, *, tie="error"):
     """
     alias = _choice("save_file", "tie", tie, ("error", "alias")) == "alias"
     _core._save_file(dict(tensors), os.fspath(filename), metadata or {}, alias)
+
+
+def save_stream(out, tensors, metadata=None, *, tie="error"):
+    """The bytes of save_file into a file, a socket's file or a pipe that is open for binary writing, which is never read
+    or sought. What it raises passes through, and what it got is then too short to be loaded."""
+    alias = _choice("save_stream", "tie", tie, ("error", "alias")) == "alias"
+    _core._save_stream(out, dict(tensors), metadata or {}, alias)
 
 
 class Mapping:

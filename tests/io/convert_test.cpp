@@ -71,6 +71,17 @@ TEST_F(Convert, ReadsWhatTorchSaved) {
   EXPECT_EQ(io::load_file(folder / "t.safetensors").begin()->second.dtype(), DType::bf16);
 }
 
+TEST_F(Convert, TensorsGoThroughAMapping) {
+  write_bytes(folder / "names.map", "a.weight -> q, k, v, axis=0\na.half -> _\nb.count -> count, dtype=\"float32\"\n");
+  converts("in.safetensors out.safetensors --map names.map");
+  const io::TensorMap out = io::load_file(folder / "out.safetensors");
+  EXPECT_TRUE(out.at("k").equal(tensors.at("a.weight").narrow(0, 1, 1)));
+  EXPECT_EQ(out.at("count").dtype(), DType::f32);
+  EXPECT_FALSE(out.contains("a.half"));
+  write_bytes(folder / "wrong.map", "a.wight -> q\n");
+  refuses("in.safetensors new.safetensors --map wrong.map", "a.wight");
+}
+
 TEST_F(Convert, LargeFoldersHaveSeveralFiles) {
   io::save_file({{"a", ones(1000)}, {"b", ones(1000)}}, folder / "large.safetensors");
   converts("large.safetensors parts/ --max-shard-size 5KB");

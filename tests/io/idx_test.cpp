@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <weft/io/idx.hpp>
 #include <weft/weft.hpp>
 
 namespace weft {

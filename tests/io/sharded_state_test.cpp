@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weft/io/sharded_state.hpp>
 #include <weft/weft.hpp>
 
 #include <message_of.hpp>

@@ -162,7 +162,39 @@ def test_the_functions_of_the_package_are_those_of_the_module():
 def test_the_page_about_saving_runs(tmp_path, monkeypatch):
     page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "saving.md"
     blocks = [b.split("```")[0] for b in page.read_text(encoding="utf-8").split("```python\n")[1:]]
-    assert len(blocks) == 8
+    assert len(blocks) == 10
     monkeypatch.chdir(tmp_path)
     exec(compile("\n".join(blocks), str(page), "exec"), {})
     assert (tmp_path / "large" / "model.safetensors.index.json").exists()
+
+
+def test_streams_get_the_bytes_of_the_file_in_any_portions(tmp_path):
+    tensors = {"a": weft.arange(1000), "b": weft.ones(3, 2).t()}
+    weft.io.save_file(tensors, tmp_path / "whole", {"by": "me"})
+    expected = (tmp_path / "whole").read_bytes()
+
+    class Slow:
+        def __init__(self):
+            self.got = b""
+
+        def write(self, data):
+            self.got += data[:7]
+            return min(7, len(data))
+
+    slow = Slow()
+    weft.io.save_stream(slow, tensors, {"by": "me"})
+    assert slow.got == expected
+    with open(tmp_path / "stream", "wb") as file:
+        weft.io.save_stream(file, tensors, {"by": "me"})
+    assert (tmp_path / "stream").read_bytes() == expected
+
+
+def test_what_a_stream_raises_passes_through():
+    class Full:
+        def write(self, data):
+            raise BrokenPipeError("gone")
+
+    with pytest.raises(BrokenPipeError, match="gone"):
+        weft.io.save_stream(Full(), {"a": weft.ones(3)})
+    with pytest.raises(AttributeError):
+        weft.io.save_stream(object(), {"a": weft.ones(3)})
