@@ -224,7 +224,6 @@ def save_model(folder, module, registry=None, *, max_shard_size="5GB", documents
 
 def load_model(folder, registry=None, *, device="cpu", dtype=None, allow_unreleased=False):
     """The model that save_model wrote, in C++ or in Python, or that a training state holds, with its weights."""
-    from weft.io import load_sharded
     registry = registry or ModuleRegistry()
     path = _os.path.join(_os.fspath(folder), "model.json")
     with open(path, encoding="utf-8") as file:
@@ -232,7 +231,7 @@ def load_model(folder, registry=None, *, device="cpu", dtype=None, allow_unrelea
     written = {t["stored_as"] for _, t in _named_tensors(tree, "")}
     tree = registry.migrate(tree, "", allow_unreleased)
     module = _build(tree, registry)
-    weights = load_sharded(folder)
+    weights = _core._load_sharded(_os.fspath(folder), "cpu", {}, None, False, "model", False, None)
     names = {name: t.get("stored_as") for name, t in _named_tensors(tree, "") if "tied_to" not in t}
     own = module.state_dict()
     state = {name: weights[stored] if stored else own[name] for name, stored in names.items() if not stored or stored in weights}

@@ -1,1 +1,0 @@
-#include "autograd/engine.hpp"
