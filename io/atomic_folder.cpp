@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,9 +22,12 @@ int open_folder(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-// Files only: Weft makes no folders in these.
-void remove_with_files(const std::string& path) {
-  for (const std::string& name : names_in(path)) ::unlink((path + '/' + name).c_str());
+// Files only: Weft makes no folders in these. It allocates nothing that could throw, for it runs in destructors.
+void remove_with_files(const std::string& path) noexcept {
+  if (DIR* folder = ::opendir(path.c_str())) {
+    while (const dirent* entry = ::readdir(folder)) ::unlinkat(::dirfd(folder), entry->d_name, 0);
+    ::closedir(folder);
+  }
   ::rmdir(path.c_str());
 }
 
@@ -89,6 +93,7 @@ void AtomicFolder::fail(const char* action, int code) {
 
 void AtomicFolder::commit() {
   flush_folder(temporary_.string());
+  const std::string holder = folder_of(path_.string());
   const char *from = temporary_.c_str(), *to = path_.c_str();
   // An older folder of this name and the new one change places at once, where the file system can do that.
   if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) != 0) {
@@ -96,7 +101,7 @@ void AtomicFolder::commit() {
     if (::rename(from, to) != 0) fail("replace", errno);
     temporary_ = {};
   }
-  flush_folder(folder_of(path_.string()));
+  flush_folder(holder);
 }
 
 }  // namespace weft::io

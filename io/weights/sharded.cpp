@@ -14,6 +14,7 @@
 
 #include "../../tensor/checked.hpp"
 #include "../../tensor/shortened.hpp"
+#include "../temporary_name-inl.hpp"
 #include "safetensors_save-inl.hpp"
 #include "shard_index-inl.hpp"
 
@@ -115,15 +116,13 @@ bool is_shard_ending(std::string_view text) {
 // Files of an older save under this prefix.
 void remove_stale(const Path& folder, const std::string& prefix, const std::vector<std::string>& written,
                   Location where) {
-  std::error_code error;
+  if (::access(folder.c_str(), R_OK) != 0) cannot("list", folder, std::strerror(errno), where);
   std::vector<std::string> stale;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(folder.string())) {
     const bool ours = name == single_name(prefix) ||
                       (name.starts_with(prefix) && is_shard_ending(std::string_view(name).substr(prefix.size())));
     if (ours && std::ranges::find(written, name) == written.end()) stale.push_back(name);
   }
-  if (error) cannot("list", folder, error.message(), where);
   for (const std::string& name : stale) remove_file(folder / name, where);
 }
 

@@ -7,11 +7,15 @@
 
 #include <gtest/gtest.h>
 
+#include <weft/io/model.hpp>
 #include <weft/io/npy.hpp>
 #include <weft/io/npz.hpp>
 #include <weft/io/pt.hpp>
 #include <weft/io/safetensors.hpp>
 #include <weft/io/sharded_state.hpp>
+#include <weft/io/tensor_json.hpp>
+#include <weft/io/training_state.hpp>
+#include <weft/nn/layers.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/tensor/allocator.hpp>
 
@@ -144,6 +148,47 @@ TEST(OutOfMemory, SavingRaisesAndLeavesTheOldFile) {
             }),
             20);
   EXPECT_EQ(io::load_file(path).size(), 12u);
+}
+
+TEST(OutOfMemory, JsonRaises) {
+  const std::string tensors = io::tensors_to_json(some_tensors(), {{"a longer name than fits in place", "a value"}});
+  const std::string model = io::to_json(nn::Sequential(nn::Linear(2, 3), nn::LayerNorm({3}), nn::ReLU()));
+  (void)nn::ModuleRegistry::standard();
+  EXPECT_GT(failures_of([&] { (void)io::tensors_from_json(tensors); }), 50);
+  EXPECT_GT(failures_of([&] { (void)io::from_json(model); }), 50);
+  EXPECT_GT(failures_of([&] { (void)io::to_json(io::read_model(model)); }), 50);
+}
+
+TEST(OutOfMemory, SavingAndLoadingAModelRaisesAndLeavesTheOldOne) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model";
+  const nn::Sequential old(nn::Linear(2, 3)), net(nn::Linear(2, 3), nn::ReLU(), nn::Linear(3, 1));
+  io::save_model(path, old);
+  const std::string before = read_bytes(folder / "model" / "model.json");
+  EXPECT_GT(failures_of([&] {
+              try {
+                io::save_model(path, net);
+              } catch (...) {
+                const int64_t left = allocations_left.exchange(-1);
+                EXPECT_EQ(read_bytes(folder / "model" / "model.json"), before);
+                allocations_left = left;
+                throw;
+              }
+            }),
+            50);
+  EXPECT_GT(failures_of([&] { (void)io::load_model(path); }), 50);
+}
+
+TEST(OutOfMemory, SavingAndLoadingATrainingStateRaises) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "run";
+  nn::Sequential net(nn::Linear(2, 3));
+  optim::AdamW optimizer(net.parameters());
+  const io::TrainingRun run{net, &optimizer};
+  const io::RunState state{.step = 1, .best_metric = 0.5, .documents = {{"config", "{}"}}};
+  EXPECT_GT(failures_of([&] { io::save_training_state(path, run, state); }), 50);
+  EXPECT_GT(failures_of([&] { io::load_training_state(path, run); }), 50);
+  EXPECT_EQ(io::training_states(path).size(), 1u);
 }
 
 TEST(OutOfMemory, MappingAndLoadingAStateRaises) {
