@@ -157,10 +157,14 @@ std::optional<Dims> view_strides(const Layout& layout, std::span<const int64_t> 
   int64_t new_count = 1;
   for (int i = layout.rank - 1; i >= 0; --i) {
     old_count *= layout.sizes[i];
-    const bool chunk_ends = i == 0 || (layout.sizes[i - 1] != 1 && layout.strides[i - 1] != old_count * chunk_stride);
+    // A tensor on meta may be larger than any memory: what overflows continues nothing.
+    int64_t next_stride = 0;
+    const bool is_beyond = __builtin_mul_overflow(old_count, chunk_stride, &next_stride);
+    const bool continues = !is_beyond && i > 0 && layout.strides[i - 1] == next_stride;
+    const bool chunk_ends = i == 0 || (layout.sizes[i - 1] != 1 && !continues);
     if (!chunk_ends) continue;
     while (next >= 0 && (new_count < old_count || sizes[next] == 1)) {
-      strides[next] = new_count * chunk_stride;
+      if (__builtin_mul_overflow(new_count, chunk_stride, &strides[next])) return {};
       if (__builtin_mul_overflow(new_count, sizes[next], &new_count)) return {};
       --next;
     }
