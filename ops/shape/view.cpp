@@ -443,8 +443,11 @@ Tensor Tensor::diagonal(int64_t offset, int dim0, int dim1, Location where) cons
     new_sizes.push_back(layout().sizes[i]);
     new_strides.push_back(layout().strides[i]);
   }
+  // Only without elements is the sum beyond the range, and then any step does.
+  int64_t step = 0;
+  if (__builtin_add_overflow(layout().strides[a], layout().strides[b], &step)) step = 0;
   new_sizes.push_back(length);
-  new_strides.push_back(layout().strides[a] + layout().strides[b]);
+  new_strides.push_back(step);
   const auto arrange = [&](View& view) {
     if (length != 0) move_start(view, row * layout().strides[a] + column * layout().strides[b]);
     set_sizes(view.layout, new_sizes, new_strides);
