@@ -7,10 +7,10 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "../tensor/shortened.hpp"
 #include "decimal-inl.hpp"
+#include "json_reader-inl.hpp"
 
 namespace weft::io {
 
@@ -49,7 +49,7 @@ void JsonTree::add(JsonTree item) {
 
 namespace {
 
-class TreeReader final : public nlohmann::json_sax<Json> {
+class TreeReader final : public JsonEvents {
  public:
   TreeReader(const char* op, Location where) : op_(op), where_(where) {}
   JsonTree root;
@@ -65,7 +65,6 @@ class TreeReader final : public nlohmann::json_sax<Json> {
     return put({.kind = Kind::floating, .text = text});
   }
   bool string(string_t& value) override { return put(JsonTree::of(std::move(value))); }
-  bool binary(binary_t&) override { fail("binary values are no JSON"); }
   bool start_object(size_t) override { return open(Kind::object); }
   bool start_array(size_t) override { return open(Kind::list); }
   bool end_object() override { return close(); }
@@ -77,12 +76,6 @@ class TreeReader final : public nlohmann::json_sax<Json> {
     open_.back().name = std::move(name);
     return true;
   }
-  bool parse_error(size_t byte, const std::string&, const Json::exception& error) override {
-    if (dynamic_cast<const Json::out_of_range*>(&error) != nullptr) {
-      fail(fmt::format("a number before byte {} of the JSON is too large", byte));
-    }
-    fail(fmt::format("malformed JSON at byte {}", byte));
-  }
 
  private:
   /// A list or an object that is being read, the name of its next item, and those that it has.
@@ -92,9 +85,14 @@ class TreeReader final : public nlohmann::json_sax<Json> {
     std::set<std::string> names = {};
   };
 
-  [[noreturn]] void fail(const std::string& problem) const {
+  [[noreturn]] void fail(const std::string& problem) const override {
     raise<FormatError>({.op = op_, .problem = problem}, where_);
   }
+  void malformed(size_t byte) const override { fail(fmt::format("malformed JSON at byte {}", byte + 1)); }
+  void number_too_large(size_t byte) const override {
+    fail(fmt::format("a number before byte {} of the JSON is too large", byte));
+  }
+  bool other(const char* kind) const override { fail(fmt::format("{} is no JSON", kind)); }
   bool open(Kind kind) {
     if (open_.size() == most_levels) fail(fmt::format("more than {} levels of JSON", most_levels));
     open_.push_back({.tree = {.kind = kind}});
@@ -119,11 +117,8 @@ class TreeReader final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 JsonTree parse_json(std::string_view text, const char* op, Location where) {
-  if (text.size() > most_bytes) {
-    raise<FormatError>({.op = op, .problem = fmt::format("{} bytes of JSON are too many", text.size())}, where);
-  }
   TreeReader reader(op, where);
-  Json::sax_parse(text, &reader);
+  reader.read(text, most_bytes);
   return std::move(reader.root);
 }
 

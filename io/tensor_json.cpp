@@ -6,7 +6,6 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "../ops/create.hpp"
 #include "../ops/pointwise.hpp"
@@ -14,6 +13,7 @@
 #include "../tensor/shortened.hpp"
 #include "../tensor/warning.hpp"
 #include "decimal-inl.hpp"
+#include "json_reader-inl.hpp"
 
 namespace weft::io {
 
@@ -108,26 +108,25 @@ struct Elements {
 };
 
 /// Reads the text in one pass; the numbers of the data are looked at as they are written.
-class Reader final : public nlohmann::json_sax<Json> {
+class Reader final : public JsonEvents {
  public:
   explicit Reader(Location where) : where_(where) {}
   JsonTensors out;
 
-  bool null() override { return unfit("null"); }
   bool boolean(bool value) override {
     if (ignored_ > 0) return true;
-    if (place_ != Place::data || *now_.dtype != DType::boolean) return unfit("a bool");
+    if (place_ != Place::data || *now_.dtype != DType::boolean) return other("a bool");
     now_.add(value);
     return true;
   }
   bool number_integer(number_integer_t value) override {
     if (ignored_ > 0) return true;
-    return place_ == Place::data ? integer(value) : unfit("a negative number");
+    return place_ == Place::data ? integer(value) : other("a negative number");
   }
   bool number_unsigned(number_unsigned_t value) override {
     if (ignored_ > 0) return true;
     if (place_ == Place::data) return integer(value);
-    if (place_ != Place::shape) return unfit("a number");
+    if (place_ != Place::shape) return other("a number");
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) || now_.shape->size() == max_rank) {
       fail("the shape is too large");
     }
@@ -136,7 +135,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
   bool number_float(number_float_t, const string_t& text) override {
     if (ignored_ > 0) return true;
-    if (place_ != Place::data || !is_floating(*now_.dtype)) return unfit("a fraction");
+    if (place_ != Place::data || !is_floating(*now_.dtype)) return other("a fraction");
     add_float(text);
     return true;
   }
@@ -145,13 +144,12 @@ class Reader final : public nlohmann::json_sax<Json> {
     if (place_ == Place::top && key_ == "format_version") return version(value);
     if (place_ == Place::metadata) return out.metadata.emplace(key_, std::move(value)).second || twice();
     if (place_ == Place::tensor && key_ == "dtype") return dtype(value);
-    if (place_ != Place::data || !is_floating(*now_.dtype)) return unfit("a text");
+    if (place_ != Place::data || !is_floating(*now_.dtype)) return other("a text");
     if (value == "NaN") add_special(std::numeric_limits<double>::quiet_NaN());
     else if (value == "Infinity" || value == "-Infinity") add_special(value == "Infinity" ? infinity : -infinity);
     else fail(fmt::format("\"{}\" is no number", shortened(value, 80)));
     return true;
   }
-  bool binary(binary_t&) override { return unfit("binary"); }
 
   bool start_object(size_t) override {
     if (ignored_ > 0) return ++ignored_, deep();
@@ -160,7 +158,7 @@ class Reader final : public nlohmann::json_sax<Json> {
     else if (place_ == Place::top && key_ == "metadata") place_ = Place::metadata;
     else if (place_ == Place::tensors) name_ = key_, now_ = {}, place_ = Place::tensor;
     else if ((place_ == Place::top && !is_known()) || (place_ == Place::tensor && !is_field())) ignored_ = 1;
-    else return unfit("an object");
+    else return other("an object");
     return true;
   }
   bool key(string_t& name) override {
@@ -184,15 +182,12 @@ class Reader final : public nlohmann::json_sax<Json> {
       return true;
     }
     if ((place_ == Place::top && !is_known()) || (place_ == Place::tensor && !is_field())) return ignored_ = 1, true;
-    return unfit("a list");
+    return other("a list");
   }
   bool end_array() override {
     if (ignored_ > 0) return --ignored_, true;
     place_ = Place::tensor;
     return true;
-  }
-  bool parse_error(size_t byte, const std::string&, const Json::exception&) override {
-    raise<FormatError>({.op = reading, .problem = fmt::format("malformed JSON at byte {}", byte)}, where_);
   }
   void check_complete() const {
     if (!has_version_ || !has_tensors_) fail("there is no \"format_version\" or no \"tensors\"");
@@ -201,14 +196,17 @@ class Reader final : public nlohmann::json_sax<Json> {
  private:
   enum class Place : uint8_t { before, top, metadata, tensors, tensor, shape, data, after };
 
-  [[noreturn]] void fail(const std::string& problem) const {
+  void malformed(size_t byte) const override {
+    raise<FormatError>({.op = reading, .problem = fmt::format("malformed JSON at byte {}", byte + 1)}, where_);
+  }
+  [[noreturn]] void fail(const std::string& problem) const override {
     const bool inside = place_ == Place::tensor || place_ == Place::shape || place_ == Place::data;
     const std::string place = inside ? fmt::format("tensors.{}", shortened(name_, 80)) : "the text";
     raise<FormatError>({.op = reading, .problem = fmt::format("{}: {}", place, problem)}, where_);
   }
   bool is_known() const { return key_ == "tensors" || key_ == "metadata" || key_ == "format_version"; }
   bool is_field() const { return key_ == "dtype" || key_ == "shape" || key_ == "data"; }
-  bool unfit(const char* what) {
+  bool other(const char* what) const override {
     if (ignored_ > 0) return true;
     if ((place_ == Place::top && !is_known()) || (place_ == Place::tensor && !is_field())) return true;
     if (place_ == Place::before) fail(fmt::format("{} is no object", what));
@@ -258,7 +256,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   template <class T>
   bool integer(T value) {
     visit_dtype(*now_.dtype, [&]<class E>() {
-      if constexpr (std::is_same_v<E, bool>) unfit("a number");
+      if constexpr (std::is_same_v<E, bool>) other("a number");
       else if constexpr (std::is_integral_v<E>) {
         if (!std::in_range<E>(value)) fail(fmt::format("{} is out of range", value));
         now_.add(static_cast<E>(value));
@@ -308,7 +306,7 @@ class Reader final : public nlohmann::json_sax<Json> {
 
 JsonTensors tensors_from_json(std::string_view text, Location where) {
   Reader reader(where);
-  Json::sax_parse(text, &reader);
+  reader.read(text, text.max_size());
   reader.check_complete();
   return std::move(reader.out);
 }

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
-#include <unordered_set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
+
+#include "../json_reader-inl.hpp"
 
 namespace weft::io {
 
@@ -17,7 +17,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* op = "load_file";
-constexpr size_t depth_limit = 8;
 
 struct TypeName {
   const char* name;
@@ -57,17 +56,14 @@ void malformed(std::string problem, const Path& path, Location where) {
 
 namespace {
 
+enum class HeaderPlace { header, metadata, entry, shape, offsets, ignored };
+
 // Reads the header in one pass and keeps nothing but its result: a tree of JSON values would cost memory, and running
 // out of it in the tree's destructor would end the process.
-class HeaderReader final : public nlohmann::json_sax<Json> {
+class HeaderReader final : public JsonReader<HeaderPlace> {
  public:
   HeaderReader(const Path& path, Location where) : path_(path), where_(where) {}
 
-  bool null() override { return other("null"); }
-  bool boolean(bool) override { return other("a bool"); }
-  bool number_integer(number_integer_t) override { return other("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { return other("a fraction"); }
-  bool binary(binary_t&) override { return other("binary"); }
   bool number_unsigned(number_unsigned_t value) override {
     if (place() == Place::shape) add_size(value);
     else if (place() == Place::offsets) add_offset(value);
@@ -82,24 +78,22 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
 
   bool start_object(size_t) override {
-    if (places_.empty()) enter(Place::header);
+    if (is_outside()) enter(Place::header);
     else if (place() != Place::header) skip_within("an object");
     else if (name_ == "__metadata__") enter(Place::metadata);
     else entry_ = {}, enter(Place::entry);
-    keys_.emplace_back();
+    begin_object();
     return true;
   }
   bool key(string_t& value) override {
-    if (!keys_.back().insert(value).second) fail(fmt::format("{} occurs twice", path_to(value)));
+    add_key(value);
     if (place() == Place::header) name_ = std::move(value);
     else if (place() != Place::ignored) field_ = std::move(value);
     return true;
   }
   bool end_object() override {
     if (place() == Place::entry) finish_entry();
-    keys_.pop_back();
-    places_.pop_back();
-    return true;
+    return leave_object();
   }
 
   bool start_array(size_t) override {
@@ -109,42 +103,32 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     else skip_within("an array");
     return true;
   }
-  bool end_array() override {
-    places_.pop_back();
-    return true;
-  }
-
-  bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception&) override {
-    fail(fmt::format("the header is no JSON at byte {} of the file", 7 + byte));
-  }
-
   SafeHeader header;
 
  private:
-  enum class Place { header, metadata, entry, shape, offsets, ignored };
+  using Place = HeaderPlace;
   struct Entry {
     SafeFile::Info info{};
     bool has_dtype = false, has_shape = false, overflows = false;
     uint64_t elements = 1, rank = 0, offsets = 0;
   };
 
-  [[noreturn]] void fail(std::string problem) const { malformed(std::move(problem), path_, where_); }
-  Place place() const { return places_.back(); }
+  [[noreturn]] void fail(const std::string& problem) const override { io::malformed(problem, path_, where_); }
+  void malformed(size_t byte) const override {
+    fail(fmt::format("the header is no JSON at byte {} of the file", 8 + byte));
+  }
+  Place place() const { return innermost(Place::ignored); }
   // The JSON path of a key of the object that is being read.
-  std::string path_to(const std::string& key) const {
+  std::string path_to(const std::string& key) const override {
     const std::string last = shortened(key);
     if (place() == Place::header) return fmt::format("\"{}\"", last);
     if (place() == Place::ignored) return fmt::format("{}.{}…{}", shortened(name_), shortened(field_), last);
     return fmt::format("{}.{}", shortened(name_), last);
   }
-  void enter(Place place) {
-    if (places_.size() == depth_limit)
-      fail(fmt::format("{}.{} is nested too deeply", shortened(name_), shortened(field_)));
-    places_.push_back(place);
-  }
+  std::string path_to_value() const override { return fmt::format("{}.{}", shortened(name_), shortened(field_)); }
 
   // A value where none of its kind belongs; fields that the format does not know are passed over.
-  bool other(const char* kind) const {
+  bool other(const char* kind) const override {
     const std::string name = shortened(name_);
     switch (place()) {
       case Place::header:
@@ -214,8 +198,6 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
   const Path& path_;
   Location where_;
-  std::vector<Place> places_;
-  std::vector<std::unordered_set<std::string>> keys_;
   /// The key in the header, and the one in an entry or in the metadata.
   std::string name_, field_;
   Entry entry_;

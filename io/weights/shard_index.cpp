@@ -1,11 +1,8 @@
 #include "shard_index-inl.hpp"
 
-#include <unordered_set>
-#include <vector>
-
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "../json_reader-inl.hpp"
 #include "../../tensor/shortened.hpp"
 
 namespace weft::io {
@@ -14,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t depth_limit = 8, size_limit = 100'000'000, shown = 80;
+constexpr size_t size_limit = 100'000'000, shown = 80;
 
 // Whether a file of this name lies in the folder of the index or below it.
 bool stays_inside(std::string_view file) {
@@ -28,16 +25,13 @@ bool stays_inside(std::string_view file) {
   return true;
 }
 
+enum class IndexPlace { top, metadata, weight_map, ignored };
+
 // Reads the index in one pass, as the headers of the files are read.
-class IndexReader final : public nlohmann::json_sax<Json> {
+class IndexReader final : public JsonReader<IndexPlace> {
  public:
   IndexReader(const Path& path, Location where) : path_(path), where_(where) {}
 
-  bool null() override { return other("null"); }
-  bool boolean(bool) override { return other("a bool"); }
-  bool number_integer(number_integer_t) override { return other("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { return other("a fraction"); }
-  bool binary(binary_t&) override { return other("binary"); }
   bool number_unsigned(number_unsigned_t value) override {
     if (!is_total_size()) return other("a number");
     index.total_size = value;
@@ -54,62 +48,51 @@ class IndexReader final : public nlohmann::json_sax<Json> {
   }
 
   bool start_object(size_t) override {
-    if (places_.empty()) enter(Place::top);
+    if (is_outside()) enter(Place::top);
     else if (place() == Place::top && key_ == "weight_map") has_weight_map_ = true, enter(Place::weight_map);
     else if (place() == Place::top && key_ == "metadata") enter(Place::metadata);
     else other("an object"), enter(Place::ignored);
-    keys_.emplace_back();
+    begin_object();
     return true;
   }
   bool key(string_t& value) override {
-    if (!keys_.back().insert(value).second) {
-      fail(
-          fmt::format("{}{} occurs twice", place() == Place::weight_map ? "weight_map." : "", shortened(value, shown)));
-    }
+    add_key(value);
     key_ = std::move(value);
     return true;
   }
   bool end_object() override {
-    keys_.pop_back();
-    places_.pop_back();
-    if (places_.empty() && !has_weight_map_) fail("weight_map is missing");
+    leave_object();
+    if (is_outside() && !has_weight_map_) fail("weight_map is missing");
     return true;
   }
   bool start_array(size_t) override {
-    if (places_.empty()) fail("it is an array, not an object");
+    if (is_outside()) fail("it is an array, not an object");
     other("an array");
     enter(Place::ignored);
     return true;
-  }
-  bool end_array() override {
-    places_.pop_back();
-    return true;
-  }
-  bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception&) override {
-    fail(fmt::format("it is no JSON at byte {}", byte - std::min<size_t>(byte, 1)));
   }
 
   ShardIndex index;
 
  private:
-  enum class Place { top, metadata, weight_map, ignored };
+  using Place = IndexPlace;
 
-  [[noreturn]] void fail(const std::string& problem) const {
+  [[noreturn]] void fail(const std::string& problem) const override {
     raise<FormatError>({.op = "load_sharded",
                         .problem = "not a valid index of shards: " + problem,
                         .details = shortened(path_.string(), 300)},
                        where_);
   }
-  Place place() const { return places_.empty() ? Place::top : places_.back(); }
-  bool is_total_size() const { return place() == Place::metadata && key_ == "total_size"; }
-  void enter(Place place) {
-    if (places_.size() == depth_limit) fail(fmt::format("{} is nested too deeply", shortened(key_, shown)));
-    places_.push_back(place);
+  Place place() const { return innermost(Place::top); }
+  std::string path_to_value() const override { return shortened(key_, shown); }
+  std::string path_to(const std::string& key) const override {
+    return (place() == Place::weight_map ? "weight_map." : "") + shortened(key, shown);
   }
+  bool is_total_size() const { return place() == Place::metadata && key_ == "total_size"; }
   // A value where none of its kind belongs; fields that the format does not know are passed over.
-  bool other(const char* kind) const {
+  bool other(const char* kind) const override {
     const std::string key = shortened(key_, shown);
-    if (places_.empty()) fail(fmt::format("it is {}, not an object", kind));
+    if (is_outside()) fail(fmt::format("it is {}, not an object", kind));
     if (place() == Place::weight_map) fail(fmt::format("weight_map.{} is {}, not a string", key, kind));
     if (is_total_size()) fail(fmt::format("metadata.total_size is {}, not a number of bytes", kind));
     if (place() == Place::top && (key_ == "weight_map" || key_ == "metadata")) {
@@ -120,8 +103,6 @@ class IndexReader final : public nlohmann::json_sax<Json> {
 
   const Path& path_;
   Location where_;
-  std::vector<Place> places_;
-  std::vector<std::unordered_set<std::string>> keys_;
   std::string key_;
   bool has_weight_map_ = false;
 };
@@ -129,17 +110,8 @@ class IndexReader final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 ShardIndex parse_index(std::string_view text, const Path& path, Location where) {
-  const auto refuse = [&](std::string problem) {
-    raise<FormatError>({.op = "load_sharded",
-                        .problem = "not a valid index of shards: " + std::move(problem),
-                        .details = shortened(path.string(), 300)},
-                       where);
-  };
-  if (text.size() > size_limit) refuse(fmt::format("it has {} bytes", text.size()));
-  // The parser would take a zero byte for the end.
-  if (const size_t zero = text.find('\0'); zero != text.npos) refuse(fmt::format("it is no JSON at byte {}", zero));
   IndexReader reader(path, where);
-  Json::sax_parse(text, &reader);
+  reader.read(text, size_limit);
   return std::move(reader.index);
 }
 

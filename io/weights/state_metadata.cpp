@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <unordered_set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include "../json_reader-inl.hpp"
 #include "../../tensor/shortened.hpp"
 #include "state_plan-inl.hpp"
 
@@ -18,20 +17,30 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char *loader = "load_state_dict", *saver = "save_state_dict";
-constexpr size_t depth_limit = 8, size_limit = 1'000'000'000, shown = 80;
+constexpr size_t size_limit = 1'000'000'000, shown = 80;
 constexpr int64_t format_version = 1;
 constexpr std::string_view extension = ".safetensors";
 
+enum class MetadataPlace {
+  top,
+  tensors,
+  tensor,
+  global_shape,
+  shards,
+  shard,
+  global_offset,
+  local_shape,
+  flattened_range,
+  nested_names,
+  nested_name,
+  ignored
+};
+
 // Reads the metadata in one pass, as the headers of files are read.
-class MetadataReader final : public nlohmann::json_sax<Json> {
+class MetadataReader final : public JsonReader<MetadataPlace> {
  public:
   MetadataReader(int64_t id, const Path& path, Location where) : path_(path), where_(where) { metadata.id = id; }
 
-  bool null() override { return other("null"); }
-  bool boolean(bool) override { return other("a bool"); }
-  bool number_integer(number_integer_t) override { return other("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { return other("a fraction"); }
-  bool binary(binary_t&) override { return other("binary"); }
   bool number_unsigned(number_unsigned_t value) override {
     if (value > INT64_MAX) fail(fmt::format("{} is beyond 2^63 - 1", path_to_value()));
     const auto number = static_cast<int64_t>(value);
@@ -59,17 +68,17 @@ class MetadataReader final : public nlohmann::json_sax<Json> {
 
   bool start_object(size_t) override {
     const Place at = place();
-    if (places_.empty()) enter(Place::top);
+    if (is_outside()) enter(Place::top);
     else if (at == Place::top && field_ == "tensors") enter(Place::tensors);
     else if (at == Place::top && field_ == "nested_names") enter(Place::nested_names);
     else if (at == Place::tensors) tensor_ = {DType::f32, {}}, enter(Place::tensor);
     else if (at == Place::shards) shard_ = {}, enter(Place::shard);
     else other("an object"), enter(Place::ignored);
-    keys_.emplace_back();
+    begin_object();
     return true;
   }
   bool key(string_t& value) override {
-    if (!keys_.back().insert(value).second) fail(fmt::format("{} occurs twice", shortened(value, shown)));
+    add_key(value);
     const bool names = place() == Place::tensors || place() == Place::nested_names;
     (names ? name_ : field_) = std::move(value);
     return true;
@@ -78,9 +87,7 @@ class MetadataReader final : public nlohmann::json_sax<Json> {
     if (place() == Place::tensor) finish_tensor();
     if (place() == Place::shard) finish_shard();
     if (place() == Place::top) require({"format_version", "tensors"});
-    keys_.pop_back();
-    places_.pop_back();
-    return true;
+    return leave_object();
   }
 
   bool start_array(size_t) override {
@@ -99,43 +106,23 @@ class MetadataReader final : public nlohmann::json_sax<Json> {
       if (range_.size() != 2) fail(fmt::format("{} is no pair", path_to_value()));
       shard_.flattened_range = FlatRange{range_[0], range_[1]};
     }
-    places_.pop_back();
-    return true;
-  }
-  bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception&) override {
-    fail(fmt::format("it is no JSON at byte {}", byte - std::min<size_t>(byte, 1)));
+    return JsonReader::end_array();
   }
 
   StateMetadata metadata;
 
  private:
-  enum class Place {
-    top,
-    tensors,
-    tensor,
-    global_shape,
-    shards,
-    shard,
-    global_offset,
-    local_shape,
-    flattened_range,
-    nested_names,
-    nested_name,
-    ignored
-  };
+  using Place = MetadataPlace;
 
-  [[noreturn]] void fail(const std::string& problem) const {
+  [[noreturn]] void fail(const std::string& problem) const override {
     raise<FormatError>({.op = loader,
                         .problem = "not valid metadata of a state: " + problem,
                         .details = shortened(path_.string(), 300)},
                        where_);
   }
-  Place place() const { return places_.empty() ? Place::ignored : places_.back(); }
-  void enter(Place place) {
-    if (places_.size() == depth_limit) fail(fmt::format("{} is nested too deeply", path_to_value()));
-    places_.push_back(place);
-  }
-  std::string path_to_value() const {
+  Place place() const { return innermost(Place::ignored); }
+  std::string path_to(const std::string& key) const override { return shortened(key, shown); }
+  std::string path_to_value() const override {
     const std::string name = shortened(name_, shown), field = shortened(field_, shown);
     switch (place()) {
       case Place::top:
@@ -157,11 +144,11 @@ class MetadataReader final : public nlohmann::json_sax<Json> {
     }
   }
   // A value where none of its kind belongs; fields that the format does not know are passed over.
-  bool other(const char* kind) const {
+  bool other(const char* kind) const override {
     constexpr std::string_view known[] = {"format_version",  "tensors", "nested_names",  "dtype",
                                           "global_shape",    "shards",  "global_offset", "local_shape",
                                           "flattened_range", "replica", "file"};
-    if (places_.empty()) fail(fmt::format("it is {}, not an object", kind));
+    if (is_outside()) fail(fmt::format("it is {}, not an object", kind));
     const Place at = place();
     const bool has_fields = at == Place::top || at == Place::tensor || at == Place::shard;
     if (at == Place::ignored || (has_fields && std::ranges::find(known, field_) == std::end(known))) return true;
@@ -169,7 +156,7 @@ class MetadataReader final : public nlohmann::json_sax<Json> {
   }
   void require(std::initializer_list<const char*> fields) const {
     for (const char* field : fields) {
-      if (keys_.back().contains(field)) continue;
+      if (has_key(field)) continue;
       const std::string name = shortened(name_, shown);
       if (place() == Place::top) fail(fmt::format("{} is missing", field));
       if (place() == Place::tensor) fail(fmt::format("tensors.{}.{} is missing", name, field));
@@ -229,8 +216,6 @@ class MetadataReader final : public nlohmann::json_sax<Json> {
 
   const Path& path_;
   Location where_;
-  std::vector<Place> places_;
-  std::vector<std::unordered_set<std::string>> keys_;
   /// The key of a tensor, and the one in it or in a shard.
   std::string name_, field_;
   StoredTensor tensor_{DType::f32, {}};
@@ -292,17 +277,8 @@ std::string metadata_text(const StateMetadata& metadata, Location where) {
 }
 
 StateMetadata parse_metadata(std::string_view text, int64_t id, const Path& path, Location where) {
-  const auto refuse = [&](const std::string& problem) {
-    raise<FormatError>({.op = loader,
-                        .problem = "not valid metadata of a state: " + problem,
-                        .details = shortened(path.string(), 300)},
-                       where);
-  };
-  if (text.size() > size_limit) refuse(fmt::format("it has {} bytes", text.size()));
-  // The parser would take a zero byte for the end.
-  if (const size_t zero = text.find('\0'); zero != text.npos) refuse(fmt::format("it is no JSON at byte {}", zero));
   MetadataReader reader(id, path, where);
-  Json::sax_parse(text, &reader);
+  reader.read(text, size_limit);
   return std::move(reader.metadata);
 }
 

@@ -21,6 +21,7 @@
 #include <weft/tensor/layout.hpp>
 
 #include "../io/archive_bytes.hpp"
+#include "fuzz.hpp"
 
 namespace weft {
 namespace {
@@ -222,8 +223,7 @@ std::string failure(const std::string& path, bool pt, uint64_t& loaded) {
   } catch (const OutOfMemoryError& error) {
     return std::string("memory beyond what the file can fill: ") + error.what();
   } catch (const Error& error) {
-    const std::string words = error.what();
-    if (words.size() > 1000 || std::ranges::count(words, '\n') > 2) return "a long error: " + words.substr(0, 1000);
+    return problem_of(error.what());
   }
   return {};
 }
@@ -232,31 +232,16 @@ int fuzz(uint64_t count, uint64_t first) {
   const std::vector<Seed> all = seeds();
   MemoryFile file;
   uint64_t loaded = 0;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  const int code = for_seeds(count, first, [&](uint64_t seed) {
     Damage damage(seed);
     const Seed& from = all[damage.below(all.size())];
-    const std::string bytes = damage.done_to(from);
-    const std::string problem = failure(file.holding(bytes), from.is_pt(), loaded);
-    if (problem.empty()) continue;
-    std::printf("FAILED --seed %llu --count 1 (%s): %s\n", static_cast<unsigned long long>(seed), from.name.c_str(),
-                problem.c_str());
-    return 1;
-  }
-  std::printf("%llu files, %llu of them loaded\n", static_cast<unsigned long long>(count),
-              static_cast<unsigned long long>(loaded));
-  return count >= 1000 && (loaded == 0 || loaded * 2 > count);
+    const std::string problem = failure(file.holding(damage.done_to(from)), from.is_pt(), loaded);
+    return problem.empty() ? 0 : failed(seed, from.name, problem);
+  });
+  return code != 0 ? code : summary(count, loaded, "files");
 }
 
 }  // namespace
 }  // namespace weft
 
-int main(int argc, char** argv) {
-  uint64_t count = 20'000, seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view option = argv[i];
-    if (option == "--count") count = std::strtoull(argv[i + 1], nullptr, 10);
-    else if (option == "--seed") seed = std::strtoull(argv[i + 1], nullptr, 10);
-    else return std::fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
-  return weft::fuzz(count, seed);
-}
+int main(int argc, char** argv) { return weft::fuzz_main(argc, argv, 20'000, weft::fuzz); }

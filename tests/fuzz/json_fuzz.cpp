@@ -2,14 +2,14 @@
 //
 // usage: json_fuzz [--count N] [--seed N]
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 
 #include <weft/io/model.hpp>
 #include <weft/io/tensor_json.hpp>
 #include <weft/weft.hpp>
+
+#include "fuzz.hpp"
 
 namespace weft {
 namespace {
@@ -118,8 +118,7 @@ std::string failure(const std::string& text, bool is_model, uint64_t& loaded) {
   try {
     return is_model ? model_failure(text, loaded) : tensors_failure(text, loaded);
   } catch (const Error& error) {
-    const std::string words = error.what();
-    if (words.size() > 1000 || std::ranges::count(words, '\n') > 2) return "a long error: " + words.substr(0, 1000);
+    return problem_of(error.what());
   } catch (const std::exception& error) {
     return std::string("no error of Weft's: ") + error.what();
   }
@@ -131,31 +130,17 @@ int fuzz(uint64_t count, uint64_t first) {
   set_warning_handler([](const Warning&) {});
   const std::vector<Seed> all = seeds();
   uint64_t loaded = 0;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  const int code = for_seeds(count, first, [&](uint64_t seed) {
     Damage damage(seed);
     const Seed& from = all[damage.below(all.size())];
     const std::string text = damage.done_to(from.text);
     const std::string problem = failure(text, from.is_model, loaded);
-    if (problem.empty()) continue;
-    std::printf("FAILED --seed %llu --count 1: %s\n%s\n", static_cast<unsigned long long>(seed), problem.c_str(),
-                text.c_str());
-    return 1;
-  }
-  std::printf("%llu texts, %llu of them loaded\n", static_cast<unsigned long long>(count),
-              static_cast<unsigned long long>(loaded));
-  return count >= 1000 && (loaded == 0 || loaded * 2 > count);
+    return problem.empty() ? 0 : failed(seed, from.is_model ? "model" : "tensors", problem + '\n' + text);
+  });
+  return code != 0 ? code : summary(count, loaded, "texts");
 }
 
 }  // namespace
 }  // namespace weft
 
-int main(int argc, char** argv) {
-  uint64_t count = 50'000, seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view option = argv[i];
-    if (option == "--count") count = std::strtoull(argv[i + 1], nullptr, 10);
-    else if (option == "--seed") seed = std::strtoull(argv[i + 1], nullptr, 10);
-    else return std::fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
-  return weft::fuzz(count, seed);
-}
+int main(int argc, char** argv) { return weft::fuzz_main(argc, argv, 50'000, weft::fuzz); }

@@ -18,6 +18,8 @@
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
 
+#include "fuzz.hpp"
+
 namespace weft {
 namespace {
 
@@ -198,26 +200,19 @@ class Fuzzer {
     for (const Seed& seed : all) {
       Damage none(0);
       if (const std::string problem = taken(seed.text, seed.is_mapping(), none); !problem.empty() || loaded_ == 0) {
-        return failed(seed, 0, problem);
+        return failed(0, seed.name, problem);
       }
     }
-    for (uint64_t seed = first; seed < first + count; ++seed) {
+    const int code = for_seeds(count, first, [&](uint64_t seed) {
       Damage damage(seed);
       const Seed& from = all[damage.below(all.size())];
       const std::string problem = taken(damage.done_to(from), from.is_mapping(), damage);
-      if (!problem.empty()) return failed(from, seed, problem);
-    }
-    std::printf("%llu texts, %llu of them taken\n", static_cast<unsigned long long>(count),
-                static_cast<unsigned long long>(loaded_));
-    return count >= 1000 && (loaded_ * 100 < count || loaded_ * 2 > count);
+      return problem.empty() ? 0 : failed(seed, from.name, problem);
+    });
+    return code != 0 ? code : summary(count, loaded_, "texts", 100);
   }
 
  private:
-  static int failed(const Seed& from, uint64_t seed, const std::string& problem) {
-    std::printf("FAILED --seed %llu --count 1 (%s): %s\n", static_cast<unsigned long long>(seed), from.name.c_str(),
-                problem.c_str());
-    return 1;
-  }
   /// What is wrong with how the text was taken, or nothing.
   std::string taken(const std::string& text, bool is_mapping, Damage& random) {
     try {
@@ -235,8 +230,7 @@ class Fuzzer {
     } catch (const OutOfMemoryError& error) {
       return std::string("memory beyond what the text can ask for: ") + error.what();
     } catch (const Error& error) {
-      const std::string words = error.what();
-      if (words.size() > 1500 || std::ranges::count(words, '\n') > 2) return "a long error: " + words.substr(0, 1500);
+      return problem_of(error.what(), 1500);
     }
     return {};
   }
@@ -250,12 +244,6 @@ class Fuzzer {
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  uint64_t count = 20'000, seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view option = argv[i];
-    if (option == "--count") count = std::strtoull(argv[i + 1], nullptr, 10);
-    else if (option == "--seed") seed = std::strtoull(argv[i + 1], nullptr, 10);
-    else return std::fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
-  return weft::Fuzzer().run(count, seed);
+  return weft::fuzz_main(argc, argv, 20'000,
+                         [](uint64_t count, uint64_t seed) { return weft::Fuzzer().run(count, seed); });
 }

@@ -142,6 +142,7 @@ TEST(ModelJson, MalformedTextIsRefusedWithThePlace) {
        "more than 8 dimensions"},
       {with_model(R"({"type": "A", "parameters": [{"name": "w", "dtype": "float32"}]})"), "there is no \"shape\""},
       {std::string(1000, '['), "levels of JSON"},
+      {with_model(R"({"type": "A"})") + std::string("\0x", 2), "malformed JSON at byte"},
   };
   for (const auto& [text, problem] : cases) {
     EXPECT_THAT(message_of<FormatError>([&, &text = text] { (void)io::read_model(text); }), HasSubstr(problem)) << text;

@@ -169,6 +169,7 @@ TEST(TensorJson, MalformedTextIsRefusedWithThePlace) {
                       "a": {"dtype": "float32", "shape": [], "data": [1.0]}})"),
        "there are two of this name"},
       {"{\"x\": " + std::string(2000, '['), "more than 500 levels"},
+      {in_tensors("{}") + std::string("\0x", 2), "malformed JSON at byte"},
   };
   for (const auto& [text, problem] : cases) {
     EXPECT_THAT(message_of<FormatError>([&, &text = text] { (void)io::tensors_from_json(text); }), HasSubstr(problem))
