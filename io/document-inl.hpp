@@ -1,7 +1,7 @@
 // JSON texts that a user keeps in a folder of Weft's, each in a file of its name. Internal to io/.
 #pragma once
 
-#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,7 +13,7 @@ namespace weft::io {
 std::string document_file(const std::string& name);
 /// ValueError for a text that is no JSON, a name of other characters than letters, digits, "_" and "-", and one whose
 /// file is Weft's own.
-void check_document(const std::string& name, const std::string& text, std::initializer_list<std::string_view> own_files,
+void check_document(const std::string& name, const std::string& text, std::span<const std::string_view> own_files,
                     const char* op, Location where);
 
 }  // namespace weft::io

@@ -19,7 +19,7 @@ bool is_plain(const std::string& name) {
 
 std::string document_file(const std::string& name) { return name + ".json"; }
 
-void check_document(const std::string& name, const std::string& text, std::initializer_list<std::string_view> own_files,
+void check_document(const std::string& name, const std::string& text, std::span<const std::string_view> own_files,
                     const char* op, Location where) {
   if (!is_plain(name) || std::ranges::find(own_files, document_file(name)) != own_files.end()) {
     raise<ValueError>({.op = op, .problem = fmt::format("a document cannot be named \"{}\"", name)}, where);

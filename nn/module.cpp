@@ -14,6 +14,7 @@
 #include "../autograd/mode.hpp"
 #include "containers.hpp"
 #include "module_state-inl.hpp"
+#include "path-inl.hpp"
 #include "../ops/detail/write.hpp"
 #include "../tensor/warning.hpp"
 
@@ -152,9 +153,7 @@ void check_not_circular(const Module& holder, const Module& held, const std::str
 
 }  // namespace detail
 
-namespace {
-std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
-}  // namespace
+using detail::joined;
 
 void Module::register_parameter(std::string name, Parameter& parameter, Location where) {
   detail::check_name(name, state_->has(name), where);

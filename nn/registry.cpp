@@ -8,9 +8,12 @@
 #include "../tensor/shortened.hpp"
 #include "attribute_value-inl.hpp"
 #include "module_state-inl.hpp"
+#include "path-inl.hpp"
 #include "registry-inl.hpp"
 
 namespace weft::nn {
+
+using detail::joined;
 
 namespace {
 
@@ -24,10 +27,6 @@ struct Entry {
   bool container;
   int64_t version;
 };
-
-std::string joined(const std::string& path, const std::string& name) {
-  return path.empty() || name.empty() ? path + name : path + "." + name;
-}
 
 std::string shown(const std::string& path) { return path.empty() ? "the model" : shortened(path, 100); }
 
@@ -287,7 +286,8 @@ class ModuleRegistry::Builder {
         fail(full, fmt::format("it is described as {}, and is {}", w.shape.text(), built[i].shape.text()));
       }
       if (w.tied_to != built[i].tied_to) fail(full, "it is tied to another tensor than is described");
-      if (is_floating(w.dtype) != is_floating(built[i].dtype) || (!is_floating(w.dtype) && w.dtype != built[i].dtype)) {
+      const bool both_floating = is_floating(w.dtype) && is_floating(built[i].dtype);
+      if (w.dtype != built[i].dtype && !both_floating) {
         fail(full, fmt::format("it is described as {}, and is {}", weft::name(w.dtype), weft::name(built[i].dtype)));
       }
     }

@@ -77,7 +77,8 @@ void reading(const Path& path, Location where, F&& f) {
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
-bool is_own(const std::string& file) { return file == numbers_file || file == generators_file || file == tree_file; }
+// The files of JSON that are no documents of the user's.
+constexpr std::string_view own_files[] = {numbers_file, generators_file, tree_file};
 
 std::optional<int64_t> step_in(const std::string& name) {
   int64_t step = 0;
@@ -104,7 +105,7 @@ void check_state(const RunState& state, Location where) {
     if (n < 0) refuse("steps, epochs and samples are not negative", where);
   }
   for (const auto& [name, text] : state.documents) {
-    check_document(name, text, {numbers_file, generators_file, tree_file}, saving, where);
+    check_document(name, text, own_files, saving, where);
   }
 }
 
@@ -257,7 +258,7 @@ RunState run_state_in(const Opened& opened, Location where) {
     if (json.has("best_metric")) state.best_metric = json.at("best_metric").number();
   });
   for (const std::string& name : opened.files) {
-    if (!name.ends_with(json_suffix) || is_own(name)) continue;
+    if (!name.ends_with(json_suffix) || std::ranges::find(own_files, name) != std::end(own_files)) continue;
     state.documents.emplace(name.substr(0, name.size() - json_suffix.size()),
                             read_file(opened.path / name, loading, where));
   }

@@ -11,25 +11,27 @@
 #include "../document-inl.hpp"
 #include "../file.hpp"
 #include "../naming_file-inl.hpp"
+#include "../../nn/path-inl.hpp"
 
 namespace weft::io {
 
 namespace {
 
+using nn::detail::joined;
+
 constexpr const char *saving = "save_model", *loading = "load_model";
-const std::string tree_file = "model.json";
+constexpr std::string_view tree_file = "model.json", own_files[] = {tree_file};
 
 bool exists(const Path& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 /// Where the file of the weights has each tensor of the tree; empty for those that it has not.
 void collect_names(const nn::ModuleDescription& d, const std::string& path, std::map<std::string, std::string>& names) {
-  const std::string prefix = path.empty() ? "" : path + ".";
   for (const auto* list : {&d.parameters, &d.buffers}) {
     for (const nn::TensorDescription& t : *list) {
-      if (t.saved && t.tied_to.empty()) names.emplace(prefix + t.name, t.stored_as);
+      if (t.saved && t.tied_to.empty()) names.emplace(joined(path, t.name), t.stored_as);
     }
   }
-  for (const nn::ModuleDescription& child : d.children) collect_names(child, prefix + child.name, names);
+  for (const nn::ModuleDescription& child : d.children) collect_names(child, joined(path, child.name), names);
 }
 
 std::map<std::string, std::string> stored_names(const nn::ModuleDescription& d) {
@@ -73,7 +75,7 @@ void save_model(const Path& folder, const nn::Module& module, const SaveModelOpt
 void save_model(const Path& folder, const nn::ModuleDescription& tree, const TensorMap& weights,
                 const SaveModelOptions& options, Location where) {
   const std::string text = to_json(tree, where);
-  for (const auto& [name, document] : options.documents) check_document(name, document, {tree_file}, saving, where);
+  for (const auto& [name, document] : options.documents) check_document(name, document, own_files, saving, where);
   if (exists(folder) && !exists(folder / tree_file)) {
     raise<ValueError>({.op = saving,
                        .problem = fmt::format("{} is there and is no model", folder.string()),

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "../../nn/attribute_value-inl.hpp"
+#include "../../nn/path-inl.hpp"
 #include "../../tensor/shortened.hpp"
 #include "../json_tree-inl.hpp"
 #include "../model.hpp"
@@ -18,6 +19,7 @@ namespace {
 using nn::Attribute;
 using nn::ModuleDescription;
 using nn::TensorDescription;
+using nn::detail::joined;
 using Kind = JsonTree::Kind;
 
 constexpr const char *writing = "to_json", *reading = "read_model";
@@ -163,8 +165,6 @@ std::string name_in(const JsonPlace& place) {
   if (name.empty() || name.find('.') != name.npos) place.at("name").fail("a name is not empty and has no dot");
   return name;
 }
-
-std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 TensorDescription tensor_in(const JsonPlace& place, const std::string& path) {
   place.object();

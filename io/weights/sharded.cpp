@@ -238,22 +238,20 @@ class ShardLoader {
 
   TensorMap load() {
     if (options_.mapping) return load_mapped();
-    check();
+    check([](const auto&...) {});
     check_device_map();
     for (const auto& [name, listed] : files_) load_file(name);
     return std::move(out_);
   }
   TensorStore store() {
-    check();
     TensorStore::Entries entries;
     std::unordered_map<std::string, SafeFile> homes;
-    for (const auto& [name, listed] : files_) {
-      const SafeFile file = SafeFile::open(folder_ / name, where_);
-      for (const std::string& key : file.keys()) {
+    check([&](const SafeFile& file, const std::vector<std::string>& keys) {
+      for (const std::string& key : keys) {
         entries.emplace(key, TensorStore::Info{file.info(key).dtype, file.info(key).shape});
         homes.emplace(key, file);
       }
-    }
+    });
     const auto read = [homes = std::move(homes)](const std::string& name, const Dims& starts, const Dims& ends,
                                                  Location at) {
       return homes.at(name).get_slice(name, starts, ends, {}, at);
@@ -266,8 +264,8 @@ class ShardLoader {
     raise<FormatError>({.op = loader, .problem = problem, .details = index_.string()}, where_);
   }
 
-  // Opens every file once, one after the other.
-  void check() {
+  // Opens every file once, one after the other, and shows it to `see` with its names.
+  void check(auto&& see) {
     uint64_t bytes = 0;
     for (const auto& [name, listed] : files_) {
       if (has_index_ && !exists(folder_ / name))
@@ -279,6 +277,7 @@ class ShardLoader {
       for (const std::string& key : keys) {
         if (!names_.insert(key).second) refuse(fmt::format("\"{}\" is in two files", shortened(key, 80)));
       }
+      see(file, keys);
     }
     if (total_size_ && *total_size_ != bytes) {
       refuse(fmt::format("metadata.total_size is {}, the tensors have {} bytes", *total_size_, bytes));

@@ -127,7 +127,7 @@ def to_json(module, registry=None):
 
 def from_json(text, registry=None, *, allow_unreleased=False):
     """A module with first values from such a text, of C++ or of Python. KeyError, with the path, for a type that
-    neither weft.nn nor the registry has; FormatError where a class does not fit what is described."""
+    neither weft.nn nor the registry has; ValueError where a class does not fit what is described, or is of another version."""
     registry = registry or ModuleRegistry()
     return _build(registry.migrate(_model_of(text), "", allow_unreleased), registry)
 
