@@ -1,8 +1,12 @@
-// The temporary files that AtomicFile writes: their names, and whether a process still writes one. Internal to io/.
+// Names in folders, and the temporary ones that AtomicFile writes: what they are, and whether a process still writes
+// one. Internal to io/.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "path.hpp"
+#include "../tensor/error.hpp"
 
 namespace weft::io {
 
@@ -11,6 +15,11 @@ std::string folder_of(const std::string& path);
 
 /// Names in a folder, sorted; empty where it cannot be read.
 std::vector<std::string> names_in(const std::string& folder);
+
+/// Whether anything has this name.
+bool exists(const Path& path);
+/// Removes a file that may be gone already. IoError.
+void remove_file(const Path& path, const char* op, Location where);
 
 /// Brings a folder's names to the disk, where its file system can promise that.
 void flush_folder(const std::string& folder);

@@ -1,9 +1,9 @@
-#include "../tensor/atomic.hpp"
 #include "temporary_name-inl.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+
+#include "../tensor/atomic.hpp"
 
 namespace weft::io {
 
@@ -79,6 +81,14 @@ std::vector<std::string> names_in(const std::string& path) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+bool exists(const Path& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+void remove_file(const Path& path, const char* op, Location where) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return;
+  raise<IoError>({.op = op, .problem = fmt::format("cannot remove {}", path.string()), .details = std::strerror(errno)},
+                 where);
 }
 
 void flush_folder(const std::string& path) {

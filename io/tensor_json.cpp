@@ -232,11 +232,8 @@ class Reader final : public JsonEvents {
   }
   bool dtype(const std::string& text) {
     if (now_.dtype) twice();
-    try {
-      now_.dtype = dtype_from_name(text.c_str(), where_);
-    } catch (const ValueError&) {
-      fail(fmt::format("\"{}\" is no dtype", shortened(text, 80)));
-    }
+    now_.dtype = find_dtype(text);
+    if (!now_.dtype) fail(fmt::format("\"{}\" is no dtype", shortened(text, 80)));
     return true;
   }
 

@@ -38,7 +38,7 @@ Tanhshrink::Tanhshrink() { set_function(of(tanhshrink)); }
 
 GELU::GELU(Approximate approximate) {
   set_function([=](const Tensor& x, bool, Location where) { return gelu(Operand(x, where), approximate); },
-               {{"approximate", approximate == Approximate::none ? "none" : "tanh"}});
+               {{"approximate", gelu_approximations[static_cast<size_t>(approximate)]}});
 }
 ELU::ELU(double alpha) { set_function(of(elu, alpha), {{"alpha", alpha}}); }
 CELU::CELU(double alpha) { set_function(of(celu, alpha), {{"alpha", alpha}}); }

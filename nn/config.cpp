@@ -217,7 +217,7 @@ const Attribute& Config::required(std::string_view name, Location where) const {
   raise<KeyError>({.op = "nn::Config", .problem = fmt::format("there is no option \"{}\"", name)}, where);
 }
 
-size_t Config::choice(std::string_view name, std::initializer_list<std::string_view> names, Location where) const {
+size_t Config::choice(std::string_view name, std::span<const std::string_view> names, Location where) const {
   const auto given = get<std::string>(name, where);
   const auto found = std::ranges::find(names, given);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,7 @@ class WEFT_API Attribute {
   Attribute(Scalar value);
   Attribute(const char* text) : Attribute(std::string(text)) {}
   Attribute(std::string text);
+  Attribute(std::string_view text) : Attribute(std::string(text)) {}
   Attribute(const Dims& list);
   Attribute(std::vector<int64_t> list);
   Attribute(std::vector<int32_t> list);
@@ -125,7 +127,10 @@ class WEFT_API Config {
     return found != nullptr ? read<T>(name, *found, where) : otherwise;
   }
   /// The place of a text in a list of names. Errors as get; ValueError for a text that is none of them.
-  size_t choice(std::string_view name, std::initializer_list<std::string_view> names, Location where = {}) const;
+  size_t choice(std::string_view name, std::span<const std::string_view> names, Location where = {}) const;
+  size_t choice(std::string_view name, std::initializer_list<std::string_view> names, Location where = {}) const {
+    return choice(name, std::span(names.begin(), names.size()), where);
+  }
 
   /// Replaces the option, or adds it behind the others.
   void set(std::string_view name, Attribute value);

@@ -38,10 +38,17 @@ inline std::string python_float(double value) {
 }
 
 // The names of options' values, in the order of their enums.
-inline constexpr const char* padding_modes[] = {"zeros", "reflect", "replicate", "circular"};
-inline constexpr const char* bag_modes[] = {"sum", "mean", "max"};
-inline constexpr const char* interpolation_modes[] = {"nearest", "nearest-exact", "linear", "bilinear",
-                                                      "bicubic", "trilinear",     "area"};
+inline constexpr std::string_view padding_modes[] = {"zeros", "reflect", "replicate", "circular"};
+inline constexpr std::string_view gelu_approximations[] = {"none", "tanh"};
+inline constexpr std::string_view bag_modes[] = {"sum", "mean", "max"};
+inline constexpr std::string_view interpolation_modes[] = {"nearest", "nearest-exact", "linear", "bilinear",
+                                                           "bicubic", "trilinear",     "area"};
+
+/// The enumerator that an option names; `otherwise` where there is no such option. Errors as Config::choice.
+template <class Enum>
+Enum enumerator(const Config& config, const char* name, std::span<const std::string_view> names, Enum otherwise) {
+  return config.contains(name) ? static_cast<Enum>(config.choice(name, names)) : otherwise;
+}
 
 // "MaxPool2d"
 inline std::string name_for(const char* family, int dims) { return fmt::format("{}{}d", family, dims); }

@@ -23,18 +23,6 @@ Dims sizes(const Config& c, const char* name, const Dims& otherwise = {}) {
   return c.get_or<Sizes>(name, otherwise).value_or(otherwise);
 }
 
-/// The enumerator whose name stands in a list, the first where there is no such option.
-template <class Enum, size_t n>
-Enum enumerator(const Config& c, const char* name, const char* const (&names)[n], Enum otherwise) {
-  if (!c.contains(name)) return otherwise;
-  const auto given = c.get<std::string>(name);
-  for (size_t i = 0; i < n; ++i) {
-    if (given == names[i]) return static_cast<Enum>(i);
-  }
-  raise<ValueError>({.op = "nn::Config", .problem = fmt::format("option \"{}\" cannot be '{}'", name, given)},
-                    Location::none());
-}
-
 // ---- activations ----
 
 void add_activations(ModuleRegistry& r) {
@@ -42,7 +30,7 @@ void add_activations(ModuleRegistry& r) {
   r.add<Sigmoid>("Sigmoid").add<LogSigmoid>("LogSigmoid").add<Hardsigmoid>("Hardsigmoid");
   r.add<Hardswish>("Hardswish").add<Softsign>("Softsign").add<Tanhshrink>("Tanhshrink");
   r.add<GELU>("GELU", [](const Config& c) {
-    return GELU(enumerator(c, "approximate", {"none", "tanh"}, Approximate::none));
+    return GELU(enumerator(c, "approximate", gelu_approximations, Approximate::none));
   });
   r.add<ELU>("ELU", [](const Config& c) { return ELU(c.get_or("alpha", 1.)); });
   r.add<CELU>("CELU", [](const Config& c) { return CELU(c.get_or("alpha", 1.)); });

@@ -63,7 +63,7 @@ EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptio
   if (pads && (padding < 0 || padding >= count)) refuse_padding("nn::EmbeddingBag", given, count, where);
   weight = table(count, width, 1, pads ? padding : -1, where);
   register_parameter("weight", weight);
-  const std::string mode = bag_modes[static_cast<size_t>(options.mode)];
+  const std::string_view mode = bag_modes[static_cast<size_t>(options.mode)];
   set_config({{"num_embeddings", count},
               {"embedding_dim", width},
               {"max_norm", options.max_norm},

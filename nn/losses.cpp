@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "../ops/create.hpp"
+#include "layer-inl.hpp"
 #include "registry-inl.hpp"
 
 namespace weft::nn {
@@ -30,7 +31,7 @@ void each_option(Options& o, Visitor&& visit) {
   visit("reduction", o.reduction);
 }
 
-constexpr const char* reductions[] = {"none", "mean", "sum"};
+constexpr std::string_view reductions[] = {"none", "mean", "sum"};
 
 Attribute attribute_of(const Tensor& weight) { return weight.defined() ? Attribute(weight.shape()) : Attribute(); }
 Attribute attribute_of(LossReduction reduction) { return reductions[static_cast<size_t>(reduction)]; }
@@ -44,7 +45,7 @@ void read_option(const Config& config, const char* name, T& value) {
   if constexpr (std::is_same_v<T, Tensor>) {
     if (const auto shape = config.get_or<std::optional<Dims>>(name, {})) value = ones(*shape, {});
   } else if constexpr (std::is_same_v<T, LossReduction>) {
-    if (config.contains(name)) value = LossReduction(config.choice(name, {"none", "mean", "sum"}));
+    value = enumerator(config, name, reductions, value);
   } else {
     value = config.get_or<T>(name, value);
   }

@@ -32,7 +32,7 @@ Unflatten::Unflatten(int dim, const Dims& unflattened_size) {
 }
 
 Upsample::Upsample(const InterpolateOptions& options) {
-  const std::string mode = interpolation_modes[static_cast<size_t>(options.mode)];
+  const std::string_view mode = interpolation_modes[static_cast<size_t>(options.mode)];
   const bool sized = !options.size.empty();
   set_function([options](const Tensor& x, bool, Location where) { return interpolate(x, options, where); },
                {{"size", sized ? Attribute(options.size) : Attribute()},

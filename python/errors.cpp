@@ -1,5 +1,4 @@
 // Errors from C++ to Python's own kinds and back, and references that other threads drop.
-#include "../tensor/atomic.hpp"
 #include "object.hpp"
 
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include <new>
 
 #include "../ops/record.hpp"
+#include "../tensor/atomic.hpp"
 #include "../tensor/error.hpp"
 #include "../tensor/shortened.hpp"
 

@@ -1,7 +1,6 @@
 // The CPU's caching allocator. Four size classes per power of two; blocks up to 1 MiB wait for reuse in bins of the
 // thread that freed them, larger ones and what is too much for a bin in shared bins. `allocated` counts the bytes that
 // were asked for, `reserved` the size classes.
-#include "atomic.hpp"
 #include "allocator.hpp"
 
 #include <pthread.h>
@@ -14,6 +13,7 @@
 #include <limits>
 #include <mutex>
 
+#include "atomic.hpp"
 #include "storage.hpp"
 
 namespace weft {

@@ -1,7 +1,6 @@
 #include "dtype.hpp"
 
 #include <charconv>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -25,10 +24,15 @@ constexpr const char* device_names[device_type_count] = {"cpu", "cuda", "hpu", "
 
 const char* name(DType t) { return dtype_names[static_cast<int>(t)]; }
 
-DType dtype_from_name(const char* wanted, Location where) {
+std::optional<DType> find_dtype(std::string_view wanted) {
   for (int i = 0; i < dtype_count; ++i) {
-    if (std::strcmp(dtype_names[i], wanted) == 0) return static_cast<DType>(i);
+    if (wanted == dtype_names[i]) return static_cast<DType>(i);
   }
+  return {};
+}
+
+DType dtype_from_name(const char* wanted, Location where) {
+  if (const auto found = find_dtype(wanted)) return *found;
   raise<ValueError>({.op = "dtype", .problem = fmt::format("unknown dtype '{}'", wanted)}, where);
 }
 

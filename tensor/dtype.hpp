@@ -2,6 +2,8 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "config.hpp"
@@ -42,6 +44,8 @@ enum class Overflow : uint8_t {
 /// "float32", "bool", "bfloat16", "float8_e4m3fn": PyTorch's names.
 WEFT_API const char* name(DType t);
 WEFT_API std::ostream& operator<<(std::ostream& out, DType t);
+/// The dtype of a name; nothing for an unknown one.
+WEFT_API std::optional<DType> find_dtype(std::string_view name);
 /// The inverse of `name`; ValueError for an unknown name.
 WEFT_API DType dtype_from_name(const char* name, Location where = {});
 

@@ -170,10 +170,7 @@ std::optional<KnownGlobal> known_global(std::string_view name) {
   if (!name.starts_with("torch.")) return {};
   name.remove_prefix(std::string_view("torch.").size());
   KnownGlobal found{Global::dtype};
-  for (int i = 0; i < dtype_count; ++i) {
-    const auto dtype = static_cast<DType>(i);
-    if (name == weft::name(dtype)) found.dtype = dtype;
-  }
+  found.dtype = find_dtype(name);
   const bool known = found.dtype || std::ranges::find(other_dtypes, name) != std::end(other_dtypes);
   return known ? std::optional(found) : std::nullopt;
 }

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <set>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include "../atomic_folder-inl.hpp"
 #include "../document-inl.hpp"
 #include "../file.hpp"
 #include "../naming_file-inl.hpp"
+#include "../temporary_name-inl.hpp"
 #include "../../nn/path-inl.hpp"
 
 namespace weft::io {
@@ -21,8 +20,6 @@ using nn::detail::joined;
 
 constexpr const char *saving = "save_model", *loading = "load_model";
 constexpr std::string_view tree_file = "model.json", own_files[] = {tree_file};
-
-bool exists(const Path& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 /// Where the file of the weights has each tensor of the tree; empty for those that it has not.
 void collect_names(const nn::ModuleDescription& d, const std::string& path, std::map<std::string, std::string>& names) {

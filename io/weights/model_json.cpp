@@ -144,9 +144,7 @@ Attribute attribute_in(const JsonPlace& place) {
 
 DType dtype_in(const JsonPlace& place) {
   const std::string text = place.text();
-  for (int i = 0; i < dtype_count; ++i) {
-    if (text == name(static_cast<DType>(i))) return static_cast<DType>(i);
-  }
+  if (const auto found = find_dtype(text)) return *found;
   place.fail(fmt::format("\"{}\" is no dtype", shortened(text, 80)));
 }
 

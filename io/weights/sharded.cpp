@@ -31,8 +31,6 @@ std::string shard_name(const std::string& prefix, size_t number, size_t count) {
   return fmt::format("{}-{:05}-of-{:05}{}", prefix, number, count, extension);
 }
 
-bool exists(const Path& path) { return ::access(path.c_str(), F_OK) == 0; }
-
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
 using Shard = std::vector<TensorEntry>;
@@ -94,10 +92,6 @@ ShardIndex index_of(const std::vector<Shard>& shards, const std::vector<std::str
   raise<IoError>({.op = saver, .problem = fmt::format("cannot {} {}", action, path.string()), .details = cause}, where);
 }
 
-void remove_file(const Path& path, Location where) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) cannot("remove", path, std::strerror(errno), where);
-}
-
 // "-00001-of-00003.safetensors" with five digits or more.
 bool is_shard_ending(std::string_view text) {
   const auto number = [&] {
@@ -123,7 +117,7 @@ void remove_stale(const Path& folder, const std::string& prefix, const std::vect
                       (name.starts_with(prefix) && is_shard_ending(std::string_view(name).substr(prefix.size())));
     if (ours && std::ranges::find(written, name) == written.end()) stale.push_back(name);
   }
-  for (const std::string& name : stale) remove_file(folder / name, where);
+  for (const std::string& name : stale) remove_file(folder / name, saver, where);
 }
 
 // The entries are without aliases, and no name occurs twice.
@@ -145,7 +139,7 @@ std::vector<std::string> save(const std::vector<TensorEntry>& entries, const Ali
     plans[i].write(source, options.buffer_bytes, files.emplace_back(folder / names[i], saver, where), where);
   }
   // Without an index, an interruption between here and the end leaves what is refused, never a mixture of two saves.
-  remove_file(folder / index_name(options.prefix), where);
+  remove_file(folder / index_name(options.prefix), saver, where);
   for (AtomicFile& file : files) file.commit();
   if (shards.size() > 1) write_file(folder / index_name(options.prefix), index, saver, where);
   remove_stale(folder, options.prefix, names, where);

@@ -1,11 +1,7 @@
 #include "../sharded_state.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <set>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,12 +26,6 @@ std::string metadata_file(int64_t id) { return std::to_string(id) + std::string(
 
 std::optional<int64_t> id_of_metadata(std::string_view name) {
   return name.ends_with(metadata_end) ? number_in(name.substr(0, name.size() - metadata_end.size())) : std::nullopt;
-}
-
-void remove_file(const Path& path, Location where) {
-  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return;
-  raise<IoError>(
-      {.op = saver, .problem = fmt::format("cannot remove {}", path.string()), .details = std::strerror(errno)}, where);
 }
 
 ShardInfo info_of(const std::string& key, const ShardedTensor& t, const char* op, Location where) {
@@ -83,7 +73,7 @@ int64_t next_state_id(const Path& folder, Location where) {
 
 void begin_state(const Path& folder, int64_t id, Location where) {
   make_folder(folder, saver, where);
-  remove_file(folder / metadata_file(id), where);
+  remove_file(folder / metadata_file(id), saver, where);
   flush_folder(folder.string());
 }
 
@@ -114,7 +104,8 @@ void finish_state(const Path& folder, const StateMetadata& plan, Location where)
   }
   for (const std::string& name : names_in(folder.string())) {
     const auto numbers = numbers_of_file(name);
-    if (numbers && numbers->second == plan.id && !ranks.contains(numbers->first)) remove_file(folder / name, where);
+    if (numbers && numbers->second == plan.id && !ranks.contains(numbers->first))
+      remove_file(folder / name, saver, where);
   }
 }
 
@@ -259,7 +250,7 @@ class OpenedState {
     const std::string name = rank_file(s.rank, metadata_.id);
     auto found = files_.find(s.rank);
     if (found == files_.end()) {
-      if (::access((folder_ / name).c_str(), F_OK) != 0) refuse(fmt::format("the file {} is missing", name));
+      if (!exists(folder_ / name)) refuse(fmt::format("the file {} is missing", name));
       const SafeFile file = SafeFile::open(folder_ / name, where_);
       const std::vector<std::string> keys = file.keys();
       found = files_.emplace(s.rank, File{file, {keys.begin(), keys.end()}}).first;

@@ -184,11 +184,9 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
     return true;
   }
   void set_dtype(const std::string& text) {
-    for (int i = 0; i < dtype_count; ++i) {
-      tensor_.dtype = static_cast<DType>(i);
-      if (text == name(tensor_.dtype)) return;
-    }
-    fail(fmt::format("{}: no dtype is named \"{}\"", path_to_value(), shortened(text, shown)));
+    const auto found = find_dtype(text);
+    if (!found) fail(fmt::format("{}: no dtype is named \"{}\"", path_to_value(), shortened(text, shown)));
+    tensor_.dtype = *found;
   }
   void set_file(const std::string& text) {
     const auto numbers = numbers_of_file(text);

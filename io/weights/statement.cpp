@@ -195,9 +195,7 @@ class LineReader {
     const int begin = column();
     if (!starts("\"")) fail("a dtype is missing, such as \"float32\"");
     const std::string wanted = quoted();
-    for (int i = 0; i < dtype_count; ++i) {
-      if (wanted == weft::name(static_cast<DType>(i))) return static_cast<DType>(i);
-    }
+    if (const auto found = find_dtype(wanted)) return *found;
     fail_at(begin, fmt::format("no dtype is named {}", io::quoted(wanted)));
   }
 

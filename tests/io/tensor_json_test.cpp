@@ -12,16 +12,12 @@
 
 #include <collected_warnings.hpp>
 #include <message_of.hpp>
+#include <tensor_bytes.hpp>
 
 namespace weft {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string bytes_of(const Tensor& t) {
-  const Tensor whole = t.contiguous();
-  return {static_cast<const char*>(whole.data_ptr()), static_cast<size_t>(whole.numel()) * itemsize(whole.dtype())};
-}
 
 Tensor of_bytes(const std::string& bytes, DType dtype) {
   Tensor t = empty(static_cast<int64_t>(bytes.size() / itemsize(dtype)), {.dtype = dtype});

@@ -8,6 +8,7 @@
 #include <weft/weft.hpp>
 
 #include <message_of.hpp>
+#include <tensor_bytes.hpp>
 
 namespace weft {
 namespace {
@@ -18,12 +19,6 @@ using nn::ModuleDescription;
 using nn::ModuleRegistry;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::vector<std::byte> bytes_of(const Tensor& x) {
-  const Tensor whole = x.contiguous();
-  const auto* data = static_cast<const std::byte*>(whole.data_ptr());
-  return {data, data + static_cast<size_t>(whole.numel()) * itemsize(whole.dtype())};
-}
 
 /// A layer, and what it is called with; nothing for what is not called with one tensor.
 struct Sample {
