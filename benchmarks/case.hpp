@@ -39,5 +39,6 @@ void add_observing_cases();
 void add_map_cases();
 void add_growth_cases();
 void add_roof_cases();
+void add_saving_cases();
 
 }  // namespace weft::bench

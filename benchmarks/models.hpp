@@ -28,4 +28,26 @@ struct Gpt : nn::Layer<Gpt> {
   }
 };
 
+/// A model of its own with its optimizer, trained on random letters.
+struct GptTraining {
+  explicit GptTraining(int64_t width)
+      : model(65, 128, width, 4, 4),
+        optimizer(model.parameters(), {.lr = 3e-4}),
+        x(randint(0, 65, {16, 128})),
+        y(randint(0, 65, {16, 128})) {}
+
+  void step() {
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(model(x).view({-1, 65}), y.view({-1}));
+    loss.backward();
+    optimizer.step();
+    benchmark::DoNotOptimize(value = loss.item<float>());
+  }
+
+  Gpt model;
+  optim::AdamW optimizer;
+  Tensor x, y;
+  double value = 0;
+};
+
 }  // namespace weft::bench

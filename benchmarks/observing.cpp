@@ -8,28 +8,6 @@ namespace weft::bench {
 
 namespace {
 
-/// A model of its own with its optimizer: a recorder's hooks must not be on the model that is compared with.
-struct Training {
-  Training()
-      : model(65, 128, 128, 4, 4),
-        optimizer(model.parameters(), {.lr = 3e-4}),
-        x(randint(0, 65, {16, 128})),
-        y(randint(0, 65, {16, 128})) {}
-
-  void step() {
-    optimizer.zero_grad();
-    const Tensor loss = cross_entropy(model(x).view({-1, 65}), y.view({-1}));
-    loss.backward();
-    optimizer.step();
-    benchmark::DoNotOptimize(value = loss.item<float>());
-  }
-
-  Gpt model;
-  optim::AdamW optimizer;
-  Tensor x, y;
-  double value = 0;
-};
-
 void add_statistics_cases() {
   for (const int64_t n : {1000, 1000000}) {
     const Tensor x = randn({n});
@@ -44,10 +22,10 @@ void add_statistics_cases() {
 
 void add_step_cases() {
   manual_seed(1);
-  const auto plain = std::make_shared<Training>();
+  const auto plain = std::make_shared<GptTraining>(128);
   const auto without = [plain] { plain->step(); };
   const auto recorded = [](RecorderOptions options) {
-    const auto training = std::make_shared<Training>();
+    const auto training = std::make_shared<GptTraining>(128);
     auto recorder = std::make_shared<GradientRecorder>(training->model, options);
     return [=] {
       training->step();

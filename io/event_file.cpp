@@ -6,12 +6,12 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "file.hpp"
+#include "files/folder-inl.hpp"
 
 namespace weft::io {
 
@@ -92,8 +92,7 @@ uint32_t masked_crc32c(std::span<const char> bytes) {
 }
 
 EventFile::EventFile(const Path& folder, Location where) {
-  std::error_code error;
-  std::filesystem::create_directories(folder.string(), error);
+  make_folder(folder, "EventFile", where);
   path_ = folder / fmt::format("events.out.tfevents.{:.0f}.{}.weft", now() * 1e6, getpid());
   file_ = weft::detail::Pimpl(new GrowingFile(path_, "EventFile", where));
   append(field(1, now()) + field(3, std::string("brain.Event:2")), where);

@@ -1,13 +1,13 @@
 #include "gradient_log.hpp"
 
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "event_file.hpp"
 #include "file.hpp"
+#include "files/folder-inl.hpp"
 
 namespace weft::io {
 
@@ -58,8 +58,7 @@ void GradientLog::Files::add_events(const History& history, const RecordedStep& 
 
 GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options, Location where)
     : recorder_(std::move(recorder)), files_(Shared<Files>::make()) {
-  std::error_code error;
-  std::filesystem::create_directories(folder.string(), error);
+  make_folder(folder, "GradientLog", where);
   files_->folder = std::move(folder);
   files_->options = std::move(options);
   if (files_->options.json_lines) {

@@ -8,7 +8,7 @@
 
 #include "../ops/create.hpp"
 #include "../tensor/checked.hpp"
-#include "byte_order-inl.hpp"
+#include "files/byte_order-inl.hpp"
 #include "file.hpp"
 
 namespace weft::io {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 #include <map>
 
 #include <unistd.h>
@@ -15,21 +14,19 @@
 
 #include "../hooks/detail/text.hpp"
 #include "file.hpp"
+#include "files/folder-inl.hpp"
 
 namespace weft::io {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 // Made at once, so that two runs that start in the same second have a folder each.
-Path make_new_folder() {
-  std::error_code failed;
-  fs::create_directories("runs", failed);
+Path folder_of_this_run(Location where) {
+  make_folder("runs", "RunLog", where);
   const std::tm now = fmt::localtime(std::time(nullptr));
   const std::string name = fmt::format("runs/{:%Y%m%d-%H%M%S}", now);
   std::string mine = name;
-  for (int i = 2; !fs::create_directory(mine, failed) && !failed; ++i) mine = fmt::format("{}-{}", name, i);
+  for (int i = 2; !make_new_folder(mine, "RunLog", where); ++i) mine = fmt::format("{}-{}", name, i);
   return mine;
 }
 
@@ -77,15 +74,8 @@ struct RunLog::State {
 };
 
 RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where) {
-  std::error_code failed;
-  if (folder.empty()) folder = make_new_folder();
-  else fs::create_directories(folder.string(), failed);
-  if (failed) {
-    raise<IoError>({.op = "RunLog",
-                    .problem = fmt::format("cannot make the folder {}", folder.string()),
-                    .details = failed.message()},
-                   where);
-  }
+  if (folder.empty()) folder = folder_of_this_run(where);
+  else make_folder(folder, "RunLog", where);
   const Path lines = folder / "metrics.jsonl";
   state_ = weft::detail::Pimpl(new State{std::move(folder), first, last, {lines, "RunLog", where}});
 }

@@ -2,51 +2,53 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "file.hpp"
-#include "hex-inl.hpp"
-#include "utf8-inl.hpp"
+#include "files/folder-inl.hpp"
+#include "json/hex-inl.hpp"
+#include "json/utf8-inl.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/create.hpp"
 #include "../ops/random.hpp"
 
 namespace weft::io {
 
-namespace fs = std::filesystem;
-
 namespace {
 
-std::vector<fs::path> files_below(const fs::path& folder, const std::vector<std::string>& extensions) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const bool listed = extensions.empty() || std::ranges::count(extensions, entry.path().extension().string()) > 0;
-    if (entry.is_regular_file() && listed) files.push_back(entry.path());
+bool has_extension(const std::string& name, const std::vector<std::string>& extensions) {
+  const size_t dot = name.rfind('.');
+  const std::string found = dot == std::string::npos || dot == 0 ? "" : name.substr(dot);
+  return extensions.empty() || std::ranges::find(extensions, found) != extensions.end();
+}
+
+// In the order of their names, folder by folder. Links to folders are not followed.
+void list_files(const Path& folder, const std::vector<std::string>& extensions, std::vector<Path>& files,
+                Location where) {
+  for (const std::string& name : checked_names_in(folder, "read_text", where)) {
+    const Path path = folder / name;
+    if (is_folder(path)) {
+      if (!is_link(path)) list_files(path, extensions, files, where);
+    } else if (has_extension(name, extensions) && size_of_file(path) >= 0) {
+      files.push_back(path);
+    }
   }
-  std::ranges::sort(files);
-  return files;
 }
 
 }  // namespace
 
 std::string read_text(const Path& path, const std::vector<std::string>& extensions, Location where) {
-  std::error_code error;
-  if (!fs::is_directory(path.string(), error)) return read_file(path, "read_text", where);
-  try {
-    const std::vector<fs::path> files = files_below(path.string(), extensions);
-    if (files.empty()) {
-      raise<ValueError>({.op = "read_text", .problem = fmt::format("no such file below {}", path.string())}, where);
-    }
-    std::string text;
-    for (const fs::path& file : files) text += read_file(file, "read_text", where);
-    return text;
-  } catch (const fs::filesystem_error& failed) {
-    raise<IoError>(
-        {.op = "read_text", .problem = fmt::format("cannot read {}", path.string()), .details = failed.what()}, where);
+  if (!is_folder(path)) return read_file(path, "read_text", where);
+  std::vector<Path> files;
+  list_files(path, extensions, files, where);
+  if (files.empty()) {
+    raise<ValueError>({.op = "read_text", .problem = fmt::format("no such file below {}", path.string())}, where);
   }
+  std::string text;
+  for (const Path& file : files) text += read_file(file, "read_text", where);
+  return text;
 }
 
 Vocabulary::Vocabulary(std::string_view text) {

@@ -25,6 +25,8 @@
 
 namespace weft::io {
 
+class Mapping;
+
 /// What is saved and loaded besides a RunState.
 struct TrainingRun {
   nn::Module& module;
@@ -51,10 +53,13 @@ struct SaveStateOptions {
 struct LoadStateOptions {
   /// Only the module's values: the optimizer, the generators and the gradients stay as they are.
   bool weights_only = false;
+  /// How the weights of the model that was saved become those of this one, with what the optimizer keeps of them and
+  /// accumulated gradients; what it leaves keeps its values, and has no optimizer's state. <weft/io/mapping.hpp>.
+  const Mapping* mapping = nullptr;
 };
 
-/// Writes a state and returns its folder, `folder`/step-00001000; one of this step is replaced. `folder` is made where
-/// it is missing. A run that loads it goes on bit for bit. Several processes may save to one folder. IoError;
+/// Writes a state and returns its folder, `folder`/step-00001000; one of this step is replaced. `folder`, and
+/// those above it, are made where they are missing. A run that loads it goes on bit for bit. Several processes may save to one folder. IoError;
 /// ValueError for a negative number, a document that is no JSON or has no plain name, an optimizer with parameters that
 /// are not the module's, and as save_file. Where it fails, the states that were there stay.
 WEFT_API Path save_training_state(const Path& folder, const TrainingRun& run, const RunState& state,
@@ -66,7 +71,7 @@ WEFT_API std::vector<Path> training_states(const Path& folder);
 /// Loads the newest complete state of a folder, or the state whose own folder is given, into a module and an optimizer
 /// made in the same way. IoError where there is none, FormatError where a file is damaged or missing, VersionError
 /// where a newer program wrote it; ValueError and ShapeError where it is of another module or optimizer, or has no
-/// optimizer's state. Nothing is changed then.
+/// optimizer's state, and the errors of Mapping::apply. Nothing is changed then.
 WEFT_API RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options = {},
                                       Location where = {});
 
@@ -77,7 +82,7 @@ WEFT_API RunState read_run_state(const Path& folder, Location where = {});
 /// it at once. One save runs at a time; the next waits for it.
 class WEFT_API BackgroundSaver {
  public:
-  /// Makes the folder. IoError where nothing can be written there.
+  /// Makes the folder; one that vanishes later is an error. IoError where nothing can be written there.
   explicit BackgroundSaver(Path folder, SaveStateOptions options = {}, Location where = {});
   /// Waits; what nobody was told of becomes a warning.
   ~BackgroundSaver();

@@ -1,4 +1,5 @@
 // Training states for Python; weft/_training_state.py gives them keywords.
+#include "../io/mapping.hpp"
 #include "../io/training_state.hpp"
 
 #include "caster.hpp"
@@ -49,11 +50,11 @@ void bind_training_states(nb::module_& m) {
   m.def(
       "_load_training_state",
       [](const std::string& folder, nb::handle module, optim::Optimizer* optimizer, const Generators& generators,
-         bool weights_only) {
+         bool weights_only, const io::Mapping* mapping) {
         return numbers_of(
-            io::load_training_state(folder, run_of(module, optimizer, generators), {weights_only}, here()));
+            io::load_training_state(folder, run_of(module, optimizer, generators), {weights_only, mapping}, here()));
       },
-      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none());
   m.def("_read_run_state", [](const std::string& folder) { return numbers_of(io::read_run_state(folder, here())); });
   m.def("_training_states", [](const std::string& folder) {
     std::vector<std::string> paths;

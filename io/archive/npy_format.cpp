@@ -13,8 +13,8 @@
 #include "../../ops/create.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../../tensor/checked.hpp"
-#include "../byte_order-inl.hpp"
-#include "../utf8-inl.hpp"
+#include "../files/byte_order-inl.hpp"
+#include "../json/utf8-inl.hpp"
 
 namespace weft::io {
 

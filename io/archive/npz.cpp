@@ -5,7 +5,7 @@
 #include "../../ops/create.hpp"
 #include "../../tensor/error.hpp"
 #include "npy_format-inl.hpp"
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 #include "zip-inl.hpp"
 
 namespace weft::io {

@@ -9,7 +9,7 @@
 
 #include "../../tensor/error.hpp"
 #include "pickle_names-inl.hpp"
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 
 namespace weft::io::pickle {
 

@@ -13,7 +13,7 @@
 #include "pickle-inl.hpp"
 #include "pt_storage-inl.hpp"
 #include "pt_value-inl.hpp"
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 #include "zip-inl.hpp"
 
 namespace weft::io {

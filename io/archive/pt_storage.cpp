@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "../byte_order-inl.hpp"
-#include "../utf8-inl.hpp"
+#include "../files/byte_order-inl.hpp"
+#include "../json/utf8-inl.hpp"
 #include "../../ops/create.hpp"
 #include "../../tensor/checked.hpp"
 

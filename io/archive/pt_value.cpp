@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::io {

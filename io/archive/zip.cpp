@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "../../tensor/error.hpp"
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 
 namespace weft::io {
 

@@ -8,7 +8,7 @@
 #include "../../tensor/checked.hpp"
 #include "../../tensor/error.hpp"
 #include "../file.hpp"
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 #include "zip-inl.hpp"
 
 namespace weft::io {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "../../hooks/detail/ticks.hpp"
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 
 namespace weft::io {
 

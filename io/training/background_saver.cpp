@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "../atomic_folder-inl.hpp"
+#include "../files/folder-inl.hpp"
 #include "../file.hpp"
 #include "training_snapshot-inl.hpp"
 #include "../../autograd/mode.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "../naming_file-inl.hpp"
+#include "../files/naming_file-inl.hpp"
 #include "optimizer_state-inl.hpp"
 #include "../../ops/random.hpp"
 

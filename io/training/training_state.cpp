@@ -4,20 +4,19 @@
 #include <charconv>
 #include <limits>
 
-#include <sys/stat.h>
-
 #include <fmt/format.h>
 
-#include "../atomic_folder-inl.hpp"
-#include "../document-inl.hpp"
+#include "../files/atomic_folder-inl.hpp"
+#include "../json/document-inl.hpp"
 #include "../file.hpp"
-#include "../hex-inl.hpp"
-#include "../json_tree-inl.hpp"
+#include "../json/hex-inl.hpp"
+#include "../json/json_tree-inl.hpp"
+#include "../mapping.hpp"
 #include "../model.hpp"
-#include "../naming_file-inl.hpp"
+#include "../files/naming_file-inl.hpp"
 #include "optimizer_state-inl.hpp"
 #include "../safetensors.hpp"
-#include "../temporary_name-inl.hpp"
+#include "../files/folder-inl.hpp"
 #include "training_snapshot-inl.hpp"
 #include "../../hooks/detail/text.hpp"
 #include "../../ops/random.hpp"
@@ -90,13 +89,7 @@ std::optional<int64_t> step_in(const std::string& name) {
   return step;
 }
 
-/// -1 where it is no file.
-int64_t size_of(const Path& file) {
-  struct stat status {};
-  return ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<int64_t>(status.st_size) : -1;
-}
-
-bool is_complete(const Path& state) { return size_of(state / marker) >= 0; }
+bool is_complete(const Path& state) { return size_of_file(state / marker) >= 0; }
 
 // ---- saving ---------------------------------------------------------------------------------------------------------
 
@@ -162,13 +155,14 @@ void remove_older(const Path& folder, int64_t step, int64_t keep) {
 }  // namespace
 
 Path write_snapshot(const Path& folder, const TrainingSnapshot& s, SaveStateOptions options, Location where) {
-  make_folder(folder, saving, where);
   const Path path = folder / fmt::format("{}{:08}", step_prefix, s.step);
   AtomicFolder whole(path, saving, where);
   const Path& inside = whole.temporary();
   JsonTree complete = with_version();
   complete["files"] = JsonTree::object();
-  const auto told = [&](const std::string& name) { complete["files"][name] = JsonTree::of(size_of(inside / name)); };
+  const auto told = [&](const std::string& name) {
+    complete["files"][name] = JsonTree::of(size_of_file(inside / name));
+  };
   save_file(s.weights, inside / weights_file, {{"format", "pt"}}, {}, where);
   told(weights_file);
   if (!s.optimizer_name.empty()) {
@@ -191,7 +185,9 @@ Path write_snapshot(const Path& folder, const TrainingSnapshot& s, SaveStateOpti
 
 Path save_training_state(const Path& folder, const TrainingRun& run, const RunState& state, SaveStateOptions options,
                          Location where) {
-  return write_snapshot(folder, snapshot_of(run, state, where), options, where);
+  const TrainingSnapshot snapshot = snapshot_of(run, state, where);
+  make_folder(folder, saving, where);
+  return write_snapshot(folder, snapshot, options, where);
 }
 
 // ---- loading --------------------------------------------------------------------------------------------------------
@@ -236,7 +232,7 @@ struct Opened {
       }
       json.at("files").each_field([&](const std::string& name, const JsonPlace& size) {
         if (name.find('/') != name.npos) raise_damaged(fmt::format("\"{}\" is no file's name", name), where);
-        const int64_t found = size_of(path / name), wanted = size.integer();
+        const int64_t found = size_of_file(path / name), wanted = size.integer();
         if (found < 0) raise_damaged(fmt::format("{} is missing", (path / name).string()), where);
         if (found != wanted) {
           raise_damaged(fmt::format("{} has {} bytes of {}", (path / name).string(), found, wanted), where);
@@ -296,7 +292,24 @@ struct Generators {
   }
 };
 
-optim::Optimizer::StateDict optimizer_state_in(const Opened& opened, const TrainingRun& run, Location where) {
+// What a file of the state holds, under this module's names.
+TensorMap mapped_file(const Path& path, const Mapping* mapping, Location where,
+                      TensorStore (Mapping::*apply)(const TensorStore&, Location) const = &Mapping::apply) {
+  if (mapping == nullptr) return load_file(path, {}, {}, where);
+  return (mapping->*apply)(TensorStore(SafeFile::open(path, where), where), where).tensors({}, where);
+}
+
+TensorMap weights_in(const Path& path, const TrainingRun& run, const Mapping* mapping, Location where) {
+  TensorMap weights = mapped_file(path, mapping, where);
+  if (mapping == nullptr) return weights;
+  for (const auto& [name, own] : run.module.state_dict()) {
+    if (mapping->leaves(name)) weights.emplace(name, own);
+  }
+  return weights;
+}
+
+optim::Optimizer::StateDict optimizer_state_in(const Opened& opened, const TrainingRun& run, const Mapping* mapping,
+                                               Location where) {
   if (!opened.has(optimizer_file)) {
     raise<ValueError>({.op = loading,
                        .problem = fmt::format("{} holds no optimizer's state", opened.path.string()),
@@ -307,15 +320,29 @@ optim::Optimizer::StateDict optimizer_state_in(const Opened& opened, const Train
   const Metadata metadata = SafeFile::open(path, where).metadata();
   const auto found = metadata.find(optimizer_name);
   const std::string by = found == metadata.end() ? "" : found->second;
-  return state_in_file({path, loading, "", by}, load_file(path, {}, {}, where), run.module, *run.optimizer, where);
+  const TensorMap state = mapped_file(path, mapping, where, &Mapping::apply_to_optimizer);
+  return state_in_file({path, loading, "", by}, state, run.module, *run.optimizer, where);
 }
 
 // Every parameter with its gradient, undefined where there is none.
 using Gradients = std::vector<std::pair<Tensor, Tensor>>;
 
-Gradients gradients_in(const Opened& opened, const TrainingRun& run, Location where) {
-  const Path path = opened.path / gradients_file;
+// A mapping takes them as it takes what an optimizer keeps: not every weight has one.
+TensorMap mapped_gradients(const Path& path, const Mapping* mapping, Location where) {
   const TensorMap saved = load_file(path, {}, {}, where);
+  if (mapping == nullptr) return saved;
+  const std::string field = ".gradient";
+  TensorMap kept, out;
+  for (const auto& [name, gradient] : saved) kept.emplace(name + field, gradient);
+  for (auto& [name, gradient] : mapping->apply_to_optimizer(TensorStore(kept, where), where).tensors({}, where)) {
+    out.emplace(name.substr(0, name.size() - field.size()), gradient);
+  }
+  return out;
+}
+
+Gradients gradients_in(const Opened& opened, const TrainingRun& run, const Mapping* mapping, Location where) {
+  const Path path = opened.path / gradients_file;
+  const TensorMap saved = mapped_gradients(path, mapping, where);
   Gradients gradients;
   size_t used = 0;
   for (const auto& [name, parameter] : run.module.named_parameters()) {
@@ -324,10 +351,11 @@ Gradients gradients_in(const Opened& opened, const TrainingRun& run, Location wh
       gradients.emplace_back(parameter, Tensor());
       continue;
     }
-    if (!(found->second.shape() == parameter.shape()) || found->second.dtype() != parameter.dtype()) {
+    const Tensor gradient = mapping == nullptr ? found->second : found->second.to(parameter.dtype(), where);
+    if (!(gradient.shape() == parameter.shape()) || gradient.dtype() != parameter.dtype()) {
       raise_damaged(fmt::format("{}: \"{}\" is no gradient of the module's", path.string(), name), where);
     }
-    gradients.emplace_back(parameter, found->second.to(parameter.device(), where).clone(where));
+    gradients.emplace_back(parameter, gradient.to(parameter.device(), where).clone(where));
     ++used;
   }
   if (used != saved.size()) raise_damaged(fmt::format("{} is of another module", path.string()), where);
@@ -344,7 +372,7 @@ RunState load_training_state(const Path& folder, const TrainingRun& run, LoadSta
     naming_file<FormatError>(tree, loading, [&] { (void)read_model(read_file(tree, loading, where), where); });
   }
   const Path path = opened.path / weights_file;
-  const TensorMap weights = load_file(path, {}, {}, where);
+  const TensorMap weights = weights_in(path, run, options.mapping, where);
   const auto check_module = [&] { run.module.check_state_dict(weights, true, where); };
   naming_file<ShapeError>(path, loading, [&] { naming_file<ValueError>(path, loading, check_module); });
   if (options.weights_only) {
@@ -352,9 +380,10 @@ RunState load_training_state(const Path& folder, const TrainingRun& run, LoadSta
     return state;
   }
   const Generators generators(opened, run, where);
-  const Gradients gradients = opened.has(gradients_file) ? gradients_in(opened, run, where) : Gradients();
+  const Gradients gradients =
+      opened.has(gradients_file) ? gradients_in(opened, run, options.mapping, where) : Gradients();
   if (run.optimizer != nullptr) {
-    const auto values = optimizer_state_in(opened, run, where);
+    const auto values = optimizer_state_in(opened, run, options.mapping, where);
     naming_file<ShapeError>(path, loading, [&] { run.optimizer->load_state_dict(values, where); });
   }
   run.module.load_state_dict(weights, true, where);

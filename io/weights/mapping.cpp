@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "../file.hpp"
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 #include "../../tensor/checked.hpp"
 #include "slices-inl.hpp"
 #include "statement-inl.hpp"

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "../atomic_folder-inl.hpp"
-#include "../document-inl.hpp"
+#include "../files/atomic_folder-inl.hpp"
+#include "../json/document-inl.hpp"
 #include "../file.hpp"
-#include "../naming_file-inl.hpp"
-#include "../temporary_name-inl.hpp"
+#include "../files/naming_file-inl.hpp"
+#include "../files/folder-inl.hpp"
 #include "../../nn/path-inl.hpp"
 
 namespace weft::io {

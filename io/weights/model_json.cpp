@@ -9,7 +9,7 @@
 #include "../../nn/attribute_value-inl.hpp"
 #include "../../nn/path-inl.hpp"
 #include "../../tensor/shortened.hpp"
-#include "../json_tree-inl.hpp"
+#include "../json/json_tree-inl.hpp"
 #include "../model.hpp"
 
 namespace weft::io {

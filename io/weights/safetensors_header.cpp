@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "../json_reader-inl.hpp"
+#include "../json/json_reader-inl.hpp"
 
 namespace weft::io {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "../json_reader-inl.hpp"
+#include "../json/json_reader-inl.hpp"
 #include "../../tensor/shortened.hpp"
 
 namespace weft::io {

@@ -1,20 +1,15 @@
 #include "../sharded.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <deque>
-#include <filesystem>
 #include <unordered_map>
 #include <unordered_set>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "../../tensor/checked.hpp"
 #include "../../tensor/shortened.hpp"
-#include "../temporary_name-inl.hpp"
+#include "../files/folder-inl.hpp"
 #include "safetensors_save-inl.hpp"
 #include "shard_index-inl.hpp"
 
@@ -88,10 +83,6 @@ ShardIndex index_of(const std::vector<Shard>& shards, const std::vector<std::str
   return index;
 }
 
-[[noreturn]] void cannot(const char* action, const Path& path, const std::string& cause, Location where) {
-  raise<IoError>({.op = saver, .problem = fmt::format("cannot {} {}", action, path.string()), .details = cause}, where);
-}
-
 // "-00001-of-00003.safetensors" with five digits or more.
 bool is_shard_ending(std::string_view text) {
   const auto number = [&] {
@@ -110,9 +101,8 @@ bool is_shard_ending(std::string_view text) {
 // Files of an older save under this prefix.
 void remove_stale(const Path& folder, const std::string& prefix, const std::vector<std::string>& written,
                   Location where) {
-  if (::access(folder.c_str(), R_OK) != 0) cannot("list", folder, std::strerror(errno), where);
   std::vector<std::string> stale;
-  for (const std::string& name : names_in(folder.string())) {
+  for (const std::string& name : checked_names_in(folder, saver, where)) {
     const bool ours = name == single_name(prefix) ||
                       (name.starts_with(prefix) && is_shard_ending(std::string_view(name).substr(prefix.size())));
     if (ours && std::ranges::find(written, name) == written.end()) stale.push_back(name);
@@ -131,9 +121,7 @@ std::vector<std::string> save(const std::vector<TensorEntry>& entries, const Ali
   for (const Shard& shard : shards)
     plans.emplace_back(shard, options.metadata, aliases_in(shard, aliases), saver, where);
 
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) cannot("make the folder", folder, error.message(), where);
+  make_folder(folder, saver, where);
   std::deque<AtomicFile> files;
   for (size_t i = 0; i < plans.size(); ++i) {
     plans[i].write(source, options.buffer_bytes, files.emplace_back(folder / names[i], saver, where), where);

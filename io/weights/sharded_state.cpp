@@ -9,9 +9,9 @@
 #include "../../autograd/mode.hpp"
 #include "../../ops/create.hpp"
 #include "../../tensor/shortened.hpp"
-#include "../atomic_folder-inl.hpp"
+#include "../files/atomic_folder-inl.hpp"
 #include "../file.hpp"
-#include "../temporary_name-inl.hpp"
+#include "../files/folder-inl.hpp"
 #include "state_metadata-inl.hpp"
 #include "state_plan-inl.hpp"
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "../json_reader-inl.hpp"
+#include "../json/json_reader-inl.hpp"
 #include "../../tensor/shortened.hpp"
 #include "state_plan-inl.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "../utf8-inl.hpp"
+#include "../json/utf8-inl.hpp"
 #include "../../tensor/shortened.hpp"
 
 namespace weft::io {

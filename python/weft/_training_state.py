@@ -6,6 +6,7 @@ from dataclasses import dataclass as _dataclass
 from dataclasses import field as _field
 
 from weft import _core
+from weft._mapping import core_of as _core_of
 from weft._model import _tell_configs
 
 
@@ -45,9 +46,14 @@ def save_training_state(folder, module, optimizer=None, state=None, *, generator
     return _core._save_training_state(_os.fspath(folder), *_run(module, optimizer, generators), *numbers, keep_last)
 
 
-def load_training_state(folder, module, optimizer=None, *, generators=None, weights_only=False):
-    """Loads the newest complete state of a folder, or the state whose own folder is given; returns its RunState."""
-    return _state(_core._load_training_state(_os.fspath(folder), *_run(module, optimizer, generators), weights_only))
+def load_training_state(folder, module, optimizer=None, *, generators=None, weights_only=False, mapping=None):
+    """Loads the newest complete state of a folder, or the state whose own folder is given; returns its RunState.
+
+    `mapping`, a Mapping or its text, says how the weights that were saved become those of this module, with what the
+    optimizer keeps of them and accumulated gradients; what it leaves keeps its values.
+    """
+    run = _run(module, optimizer, generators)
+    return _state(_core._load_training_state(_os.fspath(folder), *run, weights_only, _core_of(mapping)))
 
 
 def read_run_state(folder):

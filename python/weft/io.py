@@ -6,6 +6,8 @@ import operator
 import os
 
 from weft import _core
+from weft._mapping import Mapping
+from weft._mapping import core_of as _core_of
 from weft._model import ModuleRegistry, from_json, load_model, save_model, to_json
 from weft._training_state import (
     BackgroundSaver,
@@ -45,51 +47,6 @@ def save_stream(out, tensors, metadata=None, *, tie="error"):
     _core._save_stream(out, dict(tensors), metadata or {}, alias)
 
 
-class Mapping:
-    """Statements by which the tensors of one model become those of another, one a line.
-
-    a -> b                                   another name
-    q, k, v -> qkv, axis=0                   joined
-    c_attn -> q, k, v, axis=1, permute=[]    split evenly, and each part transposed
-    w -> w, dtype="float32"                  converted
-    x -> _                                   dropped
-    _ -> y                                   y stays as the model initialised it
-    l.$LAYER.a -> l.$LAYER.b                 for all the numbers that are there
-
-    What no statement reads keeps its name. weft/io/mapping.hpp has the rest.
-    """
-
-    def __init__(self, text):
-        self._mapping = _core._Mapping(text)
-
-    @staticmethod
-    def read(filename):
-        """The statements of a text file."""
-        out = Mapping("")
-        out._mapping = _core._Mapping.read(os.fspath(filename))
-        return out
-
-    def __call__(self, tensors):
-        """A dictionary of tensors, mapped. Errors name line and column."""
-        return _core._map_tensors(dict(tensors), self._mapping, False)
-
-    def optimizer(self, tensors):
-        """What an optimizer keeps of the weights, by their names (optimizer.safetensors of a training state): tensors
-        follow the statements and keep their dtypes, scalars are renamed only."""
-        return _core._map_tensors(dict(tensors), self._mapping, True)
-
-    def leaves(self, name):
-        """Whether a statement says that this tensor is not loaded."""
-        return self._mapping.leaves(name)
-
-
-def _mapping(mapping):
-    """Of a Mapping, or of its text."""
-    if mapping is None:
-        return None
-    return (mapping if isinstance(mapping, Mapping) else Mapping(mapping))._mapping
-
-
 def load_file(filename, device="cpu", names=None, *, mapping=None):
     """Every tensor of a safetensors file by name, or those named. KeyError for a name that the file has not.
 
@@ -97,7 +54,7 @@ def load_file(filename, device="cpu", names=None, *, mapping=None):
     """
     if mapping is None:
         return _core._load_file(os.fspath(filename), device, None if names is None else list(names))
-    store = _core._SafeFile(os.fspath(filename)).mapped(_mapping(mapping))
+    store = _core._SafeFile(os.fspath(filename)).mapped(_core_of(mapping))
     return {name: store.copy(name, device) for name in (store.keys() if names is None else names)}
 
 
@@ -160,7 +117,7 @@ class SafeFile:
         self._device = device
         file = _core._SafeFile(os.fspath(filename))
         self._metadata = file.metadata()
-        self._open = file if mapping is None else file.mapped(_mapping(mapping))
+        self._open = file if mapping is None else file.mapped(_core_of(mapping))
 
     @property
     def _file(self):
@@ -226,7 +183,7 @@ def load_sharded(folder, device="cpu", *, device_map=None, dtype=None, offload="
     """
     on_disk = _choice("load_sharded", "offload", offload, ("cpu", "disk")) == "disk"
     return _core._load_sharded(os.fspath(folder), device, dict(device_map or {}), dtype, on_disk, prefix, prefer_index,
-                               _mapping(mapping))
+                               _core_of(mapping))
 
 
 @dataclasses.dataclass
@@ -266,7 +223,7 @@ def load_state_dict(state, folder, *, id=None, strict=True, mapping=None):
     state: a dictionary of ShardedTensor, or of whole tensors, such as a module's state_dict. id: the largest where it is
     left out. KeyError for a name that is not there, unless strict is false.
     """
-    _core._load_state_dict(_shards(state), os.fspath(folder), id, strict, _mapping(mapping))
+    _core._load_state_dict(_shards(state), os.fspath(folder), id, strict, _core_of(mapping))
 
 
 def state_ids(folder):
@@ -282,4 +239,4 @@ def merge_sharded(load_folder, save_folder, *, id=None, prefix="", skip_suffixes
     what names end with that are left out. offload: one tensor at a time is in memory.
     """
     return _core._merge_sharded(os.fspath(load_folder), os.fspath(save_folder), id, prefix, list(skip_suffixes),
-                                _mapping(mapping), offload, str(max_shard_size))
+                                _core_of(mapping), offload, str(max_shard_size))

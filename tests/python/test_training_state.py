@@ -101,6 +101,27 @@ def test_accumulated_gradients_go_on(tmp_path):
         assert mine.grad.tolist() == theirs.grad.tolist()
 
 
+def test_a_mapping_carries_a_state_to_another_model(tmp_path):
+    whole = nn.Linear(4, 6)
+    optimizer = weft.optim.AdamW(whole.parameters(), lr=0.1)
+    x = weft.randn(5, 4)
+    (whole(x) ** 2).mean().backward()
+    optimizer.step()
+    states.save_training_state(tmp_path, whole, optimizer)
+
+    class Halves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.upper, self.lower = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    halves = Halves()
+    same = weft.optim.AdamW(halves.parameters(), lr=0.5)
+    mapping = states.Mapping("weight -> upper.weight, lower.weight, axis=0\nbias -> upper.bias, lower.bias, axis=0")
+    states.load_training_state(tmp_path, halves, same, mapping=mapping)
+    assert halves.lower.weight.tolist() == whole.weight[3:].tolist()
+    assert same.param_groups[0]["lr"] == 0.1
+
+
 def test_errors_are_typed(tmp_path):
     run = Run()
     with pytest.raises(OSError, match="holds no complete state"):

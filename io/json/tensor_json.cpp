@@ -1,4 +1,4 @@
-#include "tensor_json.hpp"
+#include "../tensor_json.hpp"
 
 #include <charconv>
 #include <cmath>
@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "../ops/create.hpp"
-#include "../ops/pointwise.hpp"
-#include "../tensor/checked.hpp"
-#include "../tensor/shortened.hpp"
-#include "../tensor/warning.hpp"
+#include "../../ops/create.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../../tensor/checked.hpp"
+#include "../../tensor/shortened.hpp"
+#include "../../tensor/warning.hpp"
 #include "decimal-inl.hpp"
 #include "json_reader-inl.hpp"
 

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <memory>
 #include <string_view>
 #include <vector>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -17,7 +14,8 @@
 
 #include <fmt/format.h>
 
-#include "../tensor/atomic.hpp"
+#include "folder-inl.hpp"
+#include "../../tensor/atomic.hpp"
 
 namespace weft::io {
 
@@ -65,52 +63,6 @@ void remove_unless_in_use(int folder, const char* name) {
 }
 
 }  // namespace
-
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::vector<std::string> names_in(const std::string& path) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-  if (folder == nullptr) return names;
-  while (const dirent* entry = ::readdir(folder.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
-bool exists(const Path& path) { return ::access(path.c_str(), F_OK) == 0; }
-
-void remove_file(const Path& path, const char* op, Location where) {
-  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return;
-  raise<IoError>({.op = op, .problem = fmt::format("cannot remove {}", path.string()), .details = std::strerror(errno)},
-                 where);
-}
-
-void flush_folder(const std::string& path) {
-  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;
-  (void)::fsync(folder);
-  ::close(folder);
-}
-
-bool follow_links(const std::string& path, std::string& target, int& error) {
-  constexpr int most_links = 40;
-  target = path;
-  error = path.empty() ? ENOENT : ELOOP;
-  for (int i = 0; i < most_links && !path.empty(); ++i) {
-    std::vector<char> link(4096);
-    const ssize_t length = ::readlink(target.c_str(), link.data(), link.size());
-    if (length < 0) return true;
-    const std::string to(link.data(), static_cast<size_t>(length));
-    target = to.starts_with('/') ? to : folder_of(target) + "/" + to;
-  }
-  return false;
-}
 
 std::string new_temporary_name(const std::string& target) {
   return fmt::format("{}/{}{:016x}{}", folder_of(target), prefix_of(name_in_folder(target)), random_number(), suffix);

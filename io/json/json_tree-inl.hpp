@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "../tensor/error.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::io {
 

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "folder-inl.hpp"
 #include "temporary_name-inl.hpp"
 
 namespace weft::io {
@@ -42,17 +43,6 @@ void remove_left_folders(const std::string& target) {
 }
 
 }  // namespace
-
-void make_folder(const Path& path, const char* op, Location where) {
-  if (::mkdir(path.c_str(), 0777) == 0) return;
-  const int code = errno;
-  struct stat status {};
-  if (code == EEXIST && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return;
-  raise<IoError>({.op = op,
-                  .problem = fmt::format("cannot make the folder {}", path.string()),
-                  .details = code == EEXIST ? "it is no folder" : std::strerror(code)},
-                 where);
-}
 
 void remove_folder(const Path& path) {
   const std::string hidden = new_temporary_name(path.string());

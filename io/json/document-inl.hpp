@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "../tensor/error.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::io {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "../tensor/number.hpp"
+#include "../../tensor/number.hpp"
 
 namespace weft::io {
 

@@ -1,8 +1,8 @@
 // A folder that appears whole or not at all. Internal to io/.
 #pragma once
 
-#include "path.hpp"
-#include "../tensor/error.hpp"
+#include "../path.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::io {
 
@@ -28,8 +28,6 @@ class AtomicFolder {
   int lock_ = -1;
 };
 
-/// Makes a folder unless it is there. IoError.
-void make_folder(const Path& path, const char* op, Location where);
 /// Removes a folder of files at once for whoever looks: it loses its name before it loses its files.
 void remove_folder(const Path& path);
 

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "path.hpp"
-#include "../tensor/error.hpp"
+#include "../path.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::io {
 

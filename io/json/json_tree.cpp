@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "../tensor/shortened.hpp"
+#include "../../tensor/shortened.hpp"
 #include "decimal-inl.hpp"
 #include "json_reader-inl.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "../tensor/dtype.hpp"
+#include "../../tensor/dtype.hpp"
 
 namespace weft::io {
 

@@ -1,4 +1,4 @@
-#include "file.hpp"
+#include "../file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "folder-inl.hpp"
 #include "temporary_name-inl.hpp"
 
 namespace weft::io {
