@@ -58,10 +58,10 @@ struct LoadStateOptions {
   const Mapping* mapping = nullptr;
 };
 
-/// Writes a state and returns its folder, `folder`/step-00001000; one of this step is replaced. `folder`, and
-/// those above it, are made where they are missing. A run that loads it goes on bit for bit. Several processes may save to one folder. IoError;
-/// ValueError for a negative number, a document that is no JSON or has no plain name, an optimizer with parameters that
-/// are not the module's, and as save_file. Where it fails, the states that were there stay.
+/// Writes a state and returns its folder, `folder`/step-00001000; one of this step is replaced. `folder`, and those
+/// above it, are made where they are missing. A run that loads it goes on bit for bit. Several processes may save to
+/// one folder. IoError; ValueError for a negative number, a document that is no JSON or has no plain name, an optimizer
+/// with parameters that are not the module's, and as save_file. Where it fails, the states that were there stay.
 WEFT_API Path save_training_state(const Path& folder, const TrainingRun& run, const RunState& state,
                                   SaveStateOptions options = {}, Location where = {});
 
