@@ -79,11 +79,13 @@ template <int n>
 void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind kind, std::optional<DType> dtype) {
   const TensorImpl* impls[n];
   const TensorImpl* leader = nullptr;  // decides the device
+  int place = 0;                       // of the leader
   for (int i = 0; i < n; ++i) {
     impls[i] = checked(operands[i]->tensor()).impl();
     p.wrapped &= impls[i]->wrapped_number;
     if (leader == nullptr || (leader->view.layout.device_type == DeviceType::cpu && leader->view.layout.rank == 0)) {
       leader = impls[i];
+      place = i;
     }
   }
   const Layout& lead = leader->view.layout;
@@ -102,8 +104,9 @@ void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind 
     const Layout& layout = impls[i]->view.layout;
     const bool away = layout.device_type != lead.device_type || layout.device_index != lead.device_index;
     const bool host_scalar = layout.rank == 0 && layout.device_type == DeviceType::cpu && layout.numel == 1;
-    if (away && !host_scalar)
-      check_same_device({&operands[0]->tensor(), &operands[n - 1]->tensor(), &operands[i]->tensor()});
+    if (away && !host_scalar) {
+      check_same_device({&operands[std::min(i, place)]->tensor(), &operands[std::max(i, place)]->tensor()});
+    }
     p.operands[i] = operands[i]->tensor();
     if (impls[i]->wrapped_number || away) {
       broadcast_view(p.views[i], scalar_view(impls[i], p.dtype, p.scalars[i]), p.shape);

@@ -2,6 +2,7 @@
 
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/write.hpp"
 #include "../norm.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
@@ -48,6 +49,12 @@ Tensor affine(const Tensor& y, const Tensor& weight, const Tensor& bias) {
   return bias.defined() ? y + by_channel(bias) : y;
 }
 
+/// Before either is moved.
+void check_running(const Tensor& running_mean, const Tensor& running_var) {
+  for (const Tensor* running : {&running_mean, &running_var}) {
+    if (running->defined()) check_target(*running);
+  }
+}
 /// Moves a running statistic to this batch's, times `factor`.
 void move_to(const Tensor& running, const Tensor& batch, double momentum, double factor = 1) {
   if (!running.defined()) return;
@@ -145,8 +152,8 @@ void require_running(const Tensor& running_mean, const Tensor& running_var) {
 
 Tensor grouped(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
   const Tensor wide = to_compute_type(x);
-  const int64_t rows = x.size(0) * groups, n = rows == 0 ? 0 : x.numel() / rows;
   if (x.numel() == 0) return affine(with_lines(wide), weight, bias).to(x.dtype()).reshape(x.shape());
+  const int64_t rows = x.size(0) * groups, n = x.numel() / rows;  // no more groups than channels
   const Tensor y = layer_norm(wide.reshape({rows, n}), Dims(n), {}, {}, eps);
   return affine(y.reshape(with_lines(x).shape()), weight, bias).to(x.dtype()).reshape(x.shape());
 }
@@ -167,6 +174,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     raise<ValueError>(
         {.problem = fmt::format("training needs more than one value for each channel, x is {}", x.shape().text())});
   }
+  check_running(running_mean, running_var);
   const Normalised n = normalise(lines, w, b, options.eps);
   if (count > 1) {
     move_to(running_mean, n.mean, options.momentum);
@@ -200,6 +208,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
     raise<ValueError>(
         {.problem = fmt::format("more than one value for each channel is needed, x is {}", x.shape().text())});
   }
+  check_running(running_mean, running_var);
   const Tensor y = grouped(x, x.size(1), w, b, options.eps);
   if (x.numel() != 0 && (running_mean.defined() || running_var.defined())) {
     const NoGradGuard unrecorded;

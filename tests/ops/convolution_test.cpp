@@ -212,6 +212,18 @@ TEST(BatchNorm, MovesTheRunningStatistics) {
   EXPECT_TRUE(equal(mean, before));
 }
 
+TEST(BatchNorm, MovesNeitherStatisticWhereOneCannotBeWritten) {
+  const Tensor x = randn({4, 3, 5}), mean = zeros(3), expanded = ones(1).expand({3});
+  EXPECT_THROW(batch_norm(x, mean, expanded, {}, {}, {.training = true}), ValueError);
+  EXPECT_THROW(instance_norm(x, mean, expanded), ValueError);
+  EXPECT_EQ(mean.version(), 0u);
+  EXPECT_TRUE(equal(mean, zeros(3)));
+}
+
+TEST(GroupNorm, TakesAnyNumberOfGroupsOfNoChannels) {
+  EXPECT_EQ(group_norm(zeros({5, 0, 2}), INT64_MAX).shape(), Dims({5, 0, 2}));
+}
+
 TEST(BatchNorm, HoldsItsDigitsFarFromZero) {
   const Tensor x = randn({8, 2, 64}, f64), far = x + 1e4;
   const Tensor want = batch_norm(x, {}, {}, {}, {}, {.training = true});

@@ -11,10 +11,14 @@ Tensor host_zero_d(const Tensor& t) {
   return t.dim() == 0 ? t : t.numel() == 0 ? zeros({}, t.dtype()) : t.flatten()[0];
 }
 
-// The arguments with the tensor of this number elsewhere.
-Values with_one_elsewhere(const Values& values, size_t number, const std::function<Tensor(const Tensor&)>& others) {
+// The arguments with the tensor of this number elsewhere, the first ones 0-d.
+Values with_one_elsewhere(const Values& values, size_t number, size_t zero_d) {
   size_t next = 0;
-  return mapped(values, [&](const Tensor& t) { return next++ == number ? others(t).to(meta) : others(t); });
+  return mapped(values, [&](const Tensor& t) {
+    const size_t i = next++;
+    const Tensor given = i < zero_d ? host_zero_d(t) : t;
+    return i == number ? given.to(meta) : given;
+  });
 }
 
 template <class F>
@@ -26,19 +30,30 @@ void served_or_refused(F&& call) {
 }
 
 TEST(Devices, AnOperandElsewhereIsServedOrRefused) {
-  const auto same = [](const Tensor& t) { return t; };
   for (const OpRecord& record : op_records()) {
     SCOPED_TRACE(record.name);
     SampleMaker make(DType::f32, Device());
     for (const Values& values : record.samples(make)) {
-      for (size_t i = 0; i < tensors_in(values).size(); ++i) {
-        for (const auto& others : {std::function<Tensor(const Tensor&)>(same), {host_zero_d}}) {
-          const Values mixed = with_one_elsewhere(values, i, others);
+      const size_t count = tensors_in(values).size();
+      for (size_t i = 0; i < count; ++i) {
+        for (size_t zero_d = 0; zero_d <= count; ++zero_d) {
+          const Values mixed = with_one_elsewhere(values, i, zero_d);
           served_or_refused([&] { record.call(mixed); });
         }
       }
     }
   }
+}
+
+TEST(Devices, TheOperandThatDecidesIsComparedWithEveryOther) {
+  const Tensor number = full({}, 2, f32), away = full({}, 2, {f32, meta}), host = ones(3), none = ones(0);
+  for (const Tensor& x : {host, none}) {
+    EXPECT_THROW(addcmul(number, away, x), DeviceError);
+    EXPECT_THROW(addcmul(number, x, away), DeviceError);
+    EXPECT_THROW(addcmul(away, x, number), DeviceError);
+    EXPECT_THROW(addcmul(x, number, away), DeviceError);
+  }
+  EXPECT_EQ(addcmul(number, away, number).device(), meta);
 }
 
 TEST(Devices, AWriteFromElsewhereIsRefusedAndChangesNothing) {
