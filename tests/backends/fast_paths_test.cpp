@@ -1,6 +1,7 @@
 // Layouts and sizes that kernels treat apart, against plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -48,6 +49,22 @@ TEST_F(FastPaths, ElementsThatLieApartAreGatheredToTheLastOne) {
                 << target << " " << name(type) << " element " << i << " of " << n << ", " << gap << " apart";
           }
         }
+      }
+    }
+  }
+}
+
+TEST_F(FastPaths, BytesAreCopiedToTheLastOneAndNoFurther) {
+  for (const char* target : targets) {
+    ASSERT_TRUE(cpu::use_simd_target(target));
+    for (int64_t n : {0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 4000}) {
+      for (int64_t offset : {0, 1, 20}) {
+        std::vector<char> in(static_cast<size_t>(n)), out(static_cast<size_t>(offset + n + 1), 'x');
+        for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<char>(i * 7 + i / 251);
+        cpu::copy_bytes(out.data() + offset, in.data(), n);
+        cpu::convert_loops.copy(out.data() + offset, in.data(), n);
+        EXPECT_TRUE(std::equal(in.begin(), in.end(), out.begin() + offset)) << target << " " << n;
+        EXPECT_EQ(out.back(), 'x') << target << " " << n;
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include "combine.hpp"
 #include "../lines.hpp"
+#include "../pointwise/loops.hpp"
 
 namespace weft::cpu {
 
@@ -23,7 +24,7 @@ inline void copy_run(char* to, const char* from, int64_t size) {
   struct Block32 {
     uint64_t word[4];
   };
-  if (size > 64 || size < 8) memcpy(to, from, static_cast<size_t>(size));
+  if (size > 64 || size < 8) copy_bytes(to, from, size);
   else if (size > 32) both(Block32{});
   else if (size > 16) both(Block16{});
   else both(uint64_t{});

@@ -30,7 +30,7 @@ struct Move {
       return convert_loops.fill[log2_of(item)](p[0], element, n);
     }
     if (!streams) {
-      if (p[0] != p[1]) std::memcpy(p[0], p[1], static_cast<size_t>(n * item));
+      if (p[0] != p[1]) copy_bytes(p[0], p[1], n * item);
       return;
     }
     convert_loops.stream(p[0], p[1], n * item);

@@ -5,6 +5,8 @@
 // time on; WEFT_CPU_TARGET=scalar, avx2 or avx512 in the environment asks for another.
 #pragma once
 
+#include <cstring>
+
 #include "../../dispatch.hpp"
 #include "../../functors/lists.hpp"
 
@@ -67,7 +69,9 @@ struct ConvertLoops {
   UnaryLoop to_odd[dtype_count];
   /// Fills n elements of 1, 2, 4 or 8 bytes.
   UnaryLoop fill[4];
-  /// Copies n bytes; stores of whole cache lines of `out` bypass the caches.
+  /// Copies n bytes.
+  UnaryLoop copy;
+  /// The same; stores of whole cache lines of `out` bypass the caches.
   UnaryLoop stream;
   /// Transposes rows × columns elements of 1, 2, 4 or 8 bytes: out[r][c] = in[c][r], strides in bytes.
   void (*transpose[4])(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows, int64_t columns);
@@ -82,6 +86,13 @@ extern TernaryLoops ternary_loops;
 extern CompareLoops compare_loops;
 extern SelectLoops select_loops;
 extern ConvertLoops convert_loops;
+
+/// glibc copies 2 KiB and more by `rep movsb`, which takes ten times as long on Zen 3 and 4 where `out` lies a little
+/// above `in` within a page.
+inline void copy_bytes(void* out, const void* in, int64_t bytes) {
+  if (bytes < 1024) std::memcpy(out, in, static_cast<size_t>(bytes));
+  else convert_loops.copy(out, in, bytes);
+}
 
 // Each fills its tables with the loops of the chosen target.
 void choose_unary_loops();

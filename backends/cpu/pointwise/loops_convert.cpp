@@ -77,6 +77,19 @@ WEFT_FN void narrow(float x, bfloat16& out) {  // without a branch, to vectorise
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
   out.bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
+#if HWY_TARGET == HWY_AVX2
+// As narrow: eight bfloat16s, each in 32 bits.
+WEFT_FN __m256i bfloat16_bits(const float* x) {
+  const __m256 value = _mm256_loadu_ps(x);
+  const __m256i u = _mm256_castps_si256(value), high = _mm256_srli_epi32(u, 16);
+  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
+  const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  const __m256 nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
+  return _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), quiet, _mm256_castps_si256(nan));
+}
+#endif
+
 template <class Small>
 void narrow_loop(void* out, const void* a, int64_t n) {
   auto* o = static_cast<Small*>(out);
@@ -89,6 +102,14 @@ void narrow_loop(void* out, const void* a, int64_t n) {
     constexpr int64_t lanes = HWY_LANES(float);
     for (; i + lanes <= n; i += lanes) {
       hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, x + i)), half, reinterpret_cast<hwy::float16_t*>(o + i));
+    }
+  }
+#endif
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (std::is_same_v<Small, bfloat16>) {
+    for (; i + 16 <= n; i += 16) {
+      const __m256i packed = _mm256_packus_epi32(bfloat16_bits(x + i), bfloat16_bits(x + i + 8));  // in halves by turns
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(o + i), _mm256_permute4x64_epi64(packed, 0xd8));
     }
   }
 #endif
@@ -128,6 +149,23 @@ void fill_loop(void* out, const void* value, int64_t n) {
   auto* o = static_cast<T*>(out);
   const T x = *static_cast<const T*>(value);
   for (int64_t i = 0; i < n; ++i) o[i] = x;
+}
+
+void copy_loop(void* out, const void* a, int64_t bytes) {
+  int64_t i = 0;
+  auto* o = static_cast<uint8_t*>(out);
+  auto* x = static_cast<const uint8_t*>(a);
+#if HWY_TARGET != HWY_SCALAR
+  const Tag<uint8_t> d;
+  constexpr int64_t lanes = HWY_LANES(uint8_t);
+  for (; i + 4 * lanes <= bytes; i += 4 * lanes) {
+    const auto v0 = hn::LoadU(d, x + i), v1 = hn::LoadU(d, x + i + lanes);
+    const auto v2 = hn::LoadU(d, x + i + 2 * lanes), v3 = hn::LoadU(d, x + i + 3 * lanes);
+    hn::StoreU(v0, d, o + i), hn::StoreU(v1, d, o + i + lanes);
+    hn::StoreU(v2, d, o + i + 2 * lanes), hn::StoreU(v3, d, o + i + 3 * lanes);
+  }
+#endif
+  __builtin_memcpy(o + i, x + i, static_cast<size_t>(bytes - i));
 }
 
 void stream_loop(void* out, const void* a, int64_t bytes) {
@@ -301,6 +339,7 @@ void fill_convert(ConvertLoops& loops) {
   fill_size<uint16_t>(loops, 1);
   fill_size<uint32_t>(loops, 2);
   fill_size<uint64_t>(loops, 3);
+  loops.copy = copy_loop;
   loops.stream = stream_loop;
 }
 

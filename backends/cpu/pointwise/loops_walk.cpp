@@ -108,7 +108,7 @@ void scatter(int64_t item, char* out, int64_t out_stride, const char* in, int64_
 
 void gather(int64_t item, char* out, const char* in, int64_t stride, int64_t n) {
   const int size = std::countr_zero(static_cast<uint64_t>(item));
-  if (stride == item) std::memcpy(out, in, static_cast<size_t>(n * item));
+  if (stride == item) copy_bytes(out, in, n * item);
   else if (stride == 0) convert_loops.fill[size](out, in, n);
   else convert_loops.gather[size](out, in, stride, n);
 }

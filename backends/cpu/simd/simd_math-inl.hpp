@@ -194,43 +194,52 @@ HWY_INLINE Vec<T> expm1(Vec<T> x) {
 HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
   return Raw<float>{_mm512_permutexvar_ps(index.raw, _mm512_load_ps(table))};
 }
+HWY_INLINE F32 look_up(const float (&table)[8], hn::Vec<BitsTag<float>> index) {
+  return Raw<float>{_mm512_permutexvar_ps(index.raw, _mm512_broadcast_f32x8(_mm256_load_ps(table)))};
+}
 #elif HWY_TARGET == HWY_AVX2
 HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
   const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), index.raw);
   const __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), index.raw);
   return Raw<float>{_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index.raw, 28)))};
 }
+HWY_INLINE F32 look_up(const float (&table)[8], hn::Vec<BitsTag<float>> index) {
+  return Raw<float>{_mm256_permutevar8x32_ps(_mm256_load_ps(table), index.raw)};
+}
 #else
-HWY_INLINE F32 look_up(const float (&table)[16], hn::Vec<BitsTag<float>> index) {
+template <int pieces>
+HWY_INLINE F32 look_up(const float (&table)[pieces], hn::Vec<BitsTag<float>> index) {
   HWY_ALIGN uint32_t at[HWY_LANES(float)];
   HWY_ALIGN float x[HWY_LANES(float)];
   hn::Store(index, BitsTag<float>(), at);
-  for (size_t i = 0; i < HWY_LANES(float); ++i) x[i] = table[at[i] & 15];
+  for (size_t i = 0; i < HWY_LANES(float); ++i) x[i] = table[at[i] % pieces];
   return hn::Load(Tag<float>(), x);
 }
 #endif
 
-/// Where |x|, at most 15.49 widths, falls: the nearest multiple of the width, by its last four bits, and the rest.
+/// Where |x|, at most as far as the last of 8 or 16 pieces goes, falls: the nearest multiple of the width, by its last
+/// bits, and the rest.
 struct Piece {
   hn::Vec<BitsTag<float>> index;
   F32 t;
   Mask<float> first;
 };
+template <int pieces>
 HWY_INLINE Piece piece_of(F32 x, double width) {
-  const F32 shifter(Format<float>::shifter), magnitude = capped(abs(x), 15.49 * width);
+  const F32 shifter(Format<float>::shifter), magnitude = capped(abs(x), (pieces - 0.51) * width);
   const F32 shifted = fma(magnitude, F32(1 / width), shifter);
   return {bits(shifted), fnma(shifted - shifter, F32(width), magnitude), shifted == shifter};
 }
 /// c[from] + c[from + 1] t + … with the coefficients of each lane's piece.
-template <int from, int N>
-HWY_INLINE F32 piecewise(const Piece& at, const float (&c)[N][16]) {
+template <int from, int N, int pieces>
+HWY_INLINE F32 piecewise(const Piece& at, const float (&c)[N][pieces]) {
   F32 sum = look_up(c[N - 1], at.index);
 #pragma GCC unroll 16
   for (int i = N - 2; i >= from; --i) sum = fma(sum, at.t, look_up(c[i], at.index));
   return sum;
 }
 
-HWY_INLINE F32 tanh(F32 x) { return copy_sign(piecewise<0>(piece_of(x, tanh_width), tanh_parts), x); }
+HWY_INLINE F32 tanh(F32 x) { return copy_sign(piecewise<0>(piece_of<16>(x, tanh_width), tanh_parts), x); }
 HWY_INLINE F64 tanh(F64 x) {
   const F64 two(2), magnitude = capped(abs(x), 20.0);
   const Reduced<double> reduced = reduce_exp(magnitude + magnitude);
@@ -299,7 +308,7 @@ HWY_INLINE Vec<T> log1p(Vec<T> x) {
 }
 
 HWY_INLINE F32 erf(F32 x) {
-  const Piece at = piece_of(x, erf_width);
+  const Piece at = piece_of<8>(x, erf_width);
   const F32 start = select(at.first, at.t, look_up(erf_parts[0], at.index));  // piece 0 is of erf(t) - t
   return copy_sign(fma(piecewise<1>(at, erf_parts), at.t, start), x);
 }
