@@ -208,6 +208,9 @@ struct KernelTable {
   /// Equal elements keep their order. The data of `out` or `order` may be null. On the CPU they may be shorter than x
   /// along `dim` and get the first of each line.
   void (*sort)(const View& out, const View& order, const View& x, int dim, bool descending);
+  /// order (i64) = the position, in the line of x along `dim`, of the element that would be at the rank if the line
+  /// were sorted. ranks (i64) are of order's shape, from 0 on.
+  void (*select_rank)(const View& order, const View& x, const View& ranks, int dim);
   /// out (i64) = how many elements of the sorted line of `sorted` along the last dimension are below value (or not
   /// above, with `right`). sorted is 1-d, or has the outer sizes of values.
   void (*searchsorted)(const View& out, const View& sorted, const View& values, bool right);
@@ -228,6 +231,10 @@ struct KernelTable {
   void (*sample_linear)(const View& out, const View& x, const View& places);
   /// dx and dplaces may have no data.
   void (*sample_linear_gradient)(const View& dx, const View& dplaces, const View& g, const View& x, const View& places);
+  /// Element i of each line of out along `dim` = the sum over t of element at[t][i] of x's line times weights[t][i], as
+  /// matrices are multiplied; -1 is no element. at [taps, size of out along dim] is i32 where the others are f32, and
+  /// i64 where they are f64. Contiguous.
+  void (*resample)(const View& out, const View& x, const View& at, const View& weights, int dim);
   /// counts[x[i]] += 1 for x 1-d, i32 or i64, with no number out of range; counts is contiguous i64. May be null.
   void (*bincount)(const View& counts, const View& x);
 
@@ -272,8 +279,8 @@ struct KernelTable {
   X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) X(scatter, 1, devices) \
   X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
   X(nonzero, 1, devices) X(masked_select, 1, devices) X(masked_scatter, 1, devices) X(sort, 2, devices) \
-  X(searchsorted, 1, devices) X(bag_sum, 2, cpu_only) X(bag_max, 2, cpu_only) \
-  X(sample_linear, 1, cpu_only) X(sample_linear_gradient, 2, cpu_only) X(bincount, 1, cpu_only) \
+  X(select_rank, 1, cpu_only) X(searchsorted, 1, devices) X(bag_sum, 2, cpu_only) X(bag_max, 2, cpu_only) \
+  X(sample_linear, 1, cpu_only) X(sample_linear_gradient, 2, cpu_only) X(resample, 1, cpu_only) X(bincount, 1, cpu_only) \
   X(arange, 1, devices) X(random, 1, devices) \
   X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) \
   X(pool, 2, cpu_only) X(pool_gradient, 1, cpu_only) \

@@ -118,10 +118,18 @@ void bernoulli_numbers(int32_t* HWY_RESTRICT to, const uint32_t* HWY_RESTRICT w,
 void integer_numbers(int64_t* HWY_RESTRICT to, const uint32_t* HWY_RESTRICT w, int64_t n, int words, int64_t low,
                      int64_t high) {
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  if (words == 2)
+  if (words == 2) {
     for (int64_t i = 0; i < n; ++i) to[i] = integer_below(pair_at(w, i), low, range);
-  else
+  } else if (range == 0 || range > 0xffffffffu) {
     for (int64_t i = 0; i < n; ++i) to[i] = integer_below(w[i], low, range);
+  } else {  // the remainder by multiplications, exact for words and ranges of 32 bits (Lemire, Kaser and Kurz 2019)
+    __extension__ using Wide = unsigned __int128;
+    const uint64_t inverse = ~uint64_t{0} / range + 1;
+    for (int64_t i = 0; i < n; ++i) {
+      const auto rest = static_cast<uint64_t>(static_cast<Wide>(inverse * w[i]) * range >> 64);
+      to[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + rest);
+    }
+  }
 }
 
 struct Batch {

@@ -25,19 +25,26 @@ PhiloxSeed reserve(Generator* generator, const Tensor& out, Distribution distrib
   return {s.seed, s.subsequence, s.offset};
 }
 
-// Fisher and Yates, with two words for each place. Partners are drawn ahead, so that memory has time to bring them.
+// Fisher and Yates, with two words for each place: the partner is the high half of their product with the number of
+// places left (Lemire 2019). Partners are found ahead, so that memory has time to bring them.
 template <class T>
 void shuffle(T* data, int64_t n, const GeneratorState& s) {
-  constexpr int64_t ahead = 64;
-  T* partner[ahead];
+  constexpr int64_t batch = 2048, ahead = 64;
+  __extension__ using Wide = unsigned __int128;
+  const Tensor drawn = empty({std::min(n, batch)}, DType::i64);
+  const auto* const words = static_cast<const uint64_t*>(drawn.data_ptr());
   for (int64_t first = 0; first < n; first += ahead) {
+    if (first % batch == 0) {
+      const PhiloxSeed seed = {s.seed, s.subsequence, s.offset + static_cast<uint64_t>(first / 2)};
+      const Tensor part = drawn.narrow(0, 0, std::min(n - first, batch));
+      host_kernels().random(part.raw_view(), Distribution::integers, seed, int64_t{0}, int64_t{0});  // every number
+    }
+    T* partner[ahead];
     const int64_t count = std::min(ahead, n - first);
-    PhiloxWords r = {};
     for (int64_t j = 0; j < count; ++j) {
-      const int64_t i = first + j, half = i % 2 * 2;
-      if (half == 0) r = philox4x32_10(s.seed, s.subsequence, s.offset + static_cast<uint64_t>(i / 2));
-      const uint64_t words = r.word[half] | static_cast<uint64_t>(r.word[half + 1]) << 32;
-      partner[j] = data + i + static_cast<int64_t>(words % static_cast<uint64_t>(n - i));
+      const int64_t i = first + j;
+      const Wide product = static_cast<Wide>(words[i % batch]) * static_cast<uint64_t>(n - i);
+      partner[j] = data + i + static_cast<int64_t>(product >> 64);
       __builtin_prefetch(partner[j], 1);
     }
     for (int64_t j = 0; j < count; ++j) std::swap(data[first + j], *partner[j]);

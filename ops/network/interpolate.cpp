@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "../create.hpp"
 #include "../detail/numbers.hpp"
@@ -125,7 +126,66 @@ Taps smooth_taps(const Line& line, bool cubic) {
   return taps;
 }
 
+// Of each element of x, the elements of the result that it is part of; -1 where there are no more.
+Taps adjoint_of(const Taps& taps, int64_t from) {
+  const auto size = static_cast<size_t>(from);
+  std::vector<size_t> counts(size, 0);
+  for (const auto& line : taps.at) {
+    for (const int64_t i : line) counts[static_cast<size_t>(i)] += i >= 0;
+  }
+  Taps out;
+  out.resize(*std::ranges::max_element(counts), from);
+  for (auto& line : out.at) std::ranges::fill(line, -1);
+  std::ranges::fill(counts, 0);
+  for (size_t t = 0; t < taps.at.size(); ++t) {
+    for (size_t o = 0; o < taps.at[t].size(); ++o) {
+      if (taps.at[t][o] < 0) continue;
+      const auto i = static_cast<size_t>(taps.at[t][o]);
+      out.at[counts[i]][i] = static_cast<int64_t>(o);
+      out.weight[counts[i]++][i] = taps.weight[t][o];
+    }
+  }
+  return out;
+}
+
+Tensor resampled(const Tensor& x, int dim, const Taps& taps);
+
+struct ResampleBackward {
+  Taps adjoint;
+  int dim;
+  Tensor operator()(Tensor&& g) { return resampled(g, dim, adjoint); }
+};
+
+template <class T>
+Tensor table_of(const auto& lines, DType dtype) {
+  std::vector<T> all;
+  for (const auto& line : lines) {
+    for (const auto number : line) all.push_back(static_cast<T>(number));
+  }
+  return tensor(all, dtype).reshape({std::ssize(lines), -1});
+}
+
+// By one kernel; x is f32 or f64.
+Tensor resampled(const Tensor& operand, int dim, const Taps& taps) {
+  const Tensor x = operand.contiguous();
+  const bool wide = x.dtype() == DType::f64;
+  Dims shape = x.shape();
+  const int64_t from = shape[dim];
+  shape[dim] = std::ssize(taps.at[0]);
+  const Tensor out = make(shape, x.dtype(), x.device());
+  const Tensor at = wide ? table_of<int64_t>(taps.at, DType::i64) : table_of<int32_t>(taps.at, DType::i32);
+  const Tensor weights = table_of<double>(taps.weight, x.dtype());
+  WEFT_KERNEL(resample, x)(out.raw_view(), x.raw_view(), at.raw_view(), weights.raw_view(), dim);
+  if (should_record(x)) record(out, ResampleBackward{adjoint_of(taps, from), dim}, x);
+  return out;
+}
+
+bool has_kernel(const Tensor& x) {
+  return kernels(x.raw_view()).resample != nullptr && x.numel() <= std::numeric_limits<int32_t>::max();
+}
+
 Tensor sampled(const Tensor& x, int dim, const Taps& taps) {
+  if (!taps.weight.empty() && has_kernel(x)) return resampled(x, dim, taps);
   Tensor sum;
   for (size_t t = 0; t < taps.at.size(); ++t) {
     const auto part = [&] { return index_select(x, dim, tensor(taps.at[t]).to(x.device())); };

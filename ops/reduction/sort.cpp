@@ -77,6 +77,25 @@ void check_rank(int64_t k, int64_t least, int64_t most) {
   raise<ValueError>({.problem = fmt::format("k = {} is out of range: it is from {} to {}", k, least, most)});
 }
 
+// ---- ranks ----------------------------------------------------------------------------------------------------------
+
+// Whether sorting x is the way to find so many ranks in each line: each alone takes passes over the line.
+bool is_sorted_for(const Tensor& x, int64_t ranks) {
+  constexpr int64_t few = 4;
+  return kernels(x.raw_view()).select_rank == nullptr || ranks > few;
+}
+// The positions of the elements that have these ranks (i64, from 0) in their sorted lines.
+Tensor positions_of(const Tensor& x, int dim, const Tensor& ranks) {
+  const NoGradGuard unrecorded;
+  if (is_sorted_for(x, ranks.sizes()[static_cast<size_t>(dim)])) {
+    return gather(sorted_lines(x, dim, false).indices, dim, ranks);
+  }
+  check_room(x.sizes(), DType::i64, x.device());  // the kernel takes as much
+  const Tensor order = make(ranks.shape(), DType::i64, x.device());
+  WEFT_KERNEL(select_rank, x)(order.raw_view(), x.raw_view(), ranks.raw_view(), dim);
+  return order;
+}
+
 // ---- medians --------------------------------------------------------------------------------------------------------
 
 // The rank of the median in each line of a sorted tensor, where NaN is last; of size 1 along dim.
@@ -90,9 +109,7 @@ Tensor median_rank(const Tensor& x, int dim, bool skip_nan) {
 // The index of the median in each line of x, which has a dimension; of size 1 along dim.
 Tensor median_index(const Tensor& x, int dim, bool skip_nan) {
   const NoGradGuard unrecorded;
-  const Tensor order = sorted_lines(x, dim, false).indices;
-  const Tensor rank = median_rank(x, dim, skip_nan);
-  return gather(order, dim, rank);
+  return positions_of(x, dim, median_rank(x, dim, skip_nan));
 }
 
 ValuesAndIndices median_along(const Tensor& x, int dim, bool keepdim, bool skip_nan) {
@@ -145,7 +162,7 @@ void check_quantile(const Tensor& q, const Tensor& x) {
   if (!all(logical_and(q >= 0, q <= 1)).item<bool>()) raise<ValueError>({.problem = "q is between 0 and 1"});
 }
 
-// Ranks of size [..., count of q] in lines that are sorted along the last dimension, NaN last.
+// Ranks of size [..., count of q] in lines along the last dimension, NaN last.
 Tensor quantile_ranks(const Tensor& lines, const Tensor& q, bool skip_nan) {
   const int64_t n = lines.sizes().back();
   const Tensor missing = sum(isnan(lines), {-1}, true);
@@ -155,7 +172,12 @@ Tensor quantile_ranks(const Tensor& lines, const Tensor& q, bool skip_nan) {
 }
 
 Tensor at_ranks(const Tensor& lines, const Tensor& ranks, QuantileInterpolation interpolation) {
-  const auto elements = [&](const Tensor& rank) { return gather(lines, -1, rank.detach().to(DType::i64)); };
+  const bool sorts = is_sorted_for(lines, ranks.sizes().back());
+  const Tensor sorted = sorts ? sorted_lines(lines, -1, false).values : Tensor();
+  const auto elements = [&](const Tensor& rank) {
+    const Tensor at = rank.detach().to(DType::i64);
+    return sorts ? gather(sorted, -1, at) : gather(lines, -1, positions_of(lines, lines.dim() - 1, at));
+  };
   switch (interpolation) {
     case QuantileInterpolation::lower:
       return elements(floor(ranks));
@@ -184,10 +206,9 @@ Tensor quantile_of(const Tensor& x, const Operand& given, std::optional<int64_t>
   }
   const Tensor wide = to_compute_type(x);
   const Tensor lines = dim && rank > 0 ? wide.transpose(along, -1) : wide.reshape({-1});
-  const Tensor sorted = sorted_lines(lines, -1, false).values;
   const Tensor list = to_compute_type(q).reshape({-1});
-  const Tensor ranks = quantile_ranks(sorted, list, skip_nan);
-  Tensor out = at_ranks(sorted, ranks, interpolation).to(x.dtype());
+  const Tensor ranks = quantile_ranks(lines, list, skip_nan);
+  Tensor out = at_ranks(lines, ranks, interpolation).to(x.dtype());
   // The quantiles are last; they come first, and dim, if it is kept, is where it was.
   out = out.unsqueeze(0).transpose(0, -1);
   Dims shape;
@@ -233,12 +254,11 @@ ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int dim, bool keepdim, Loc
   const CallScope call("kthvalue", where);
   const int along = wrap_dim(dim, checked(x).dim());
   check_rank(k, 1, size_along(x, along));
-  Tensor index;
-  {
-    const NoGradGuard unrecorded;
-    index = first_of_lines(x, along, k, false).indices;
-  }
-  if (x.dim() != 0) index = index.narrow(along, k - 1, 1).contiguous();
+  const Tensor lines = with_a_dim(x);
+  Dims shape = lines.shape();
+  shape[along] = 1;
+  Tensor index = positions_of(lines, along, full(shape, k - 1, {DType::i64, x.device()}));
+  if (x.dim() == 0) index = index.reshape({});
   return chosen(x, along, index, keepdim);
 }
 

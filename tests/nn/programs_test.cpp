@@ -178,10 +178,10 @@ TEST_F(Train, WhatWasTrainedSurvivesAKill) {
 
 TEST_F(Train, AFolderThatCannotBeWrittenIsKnownBeforeTheTraining) {
   write_bytes(folder / "taken", "");
-  for (const auto& [name, cause] : {std::pair("no/f", "No such file or directory"), {"taken", "it is no folder"}}) {
+  for (const char* name : {"taken/f", "taken"}) {
     const Outcome outcome = train(std::string("--steps 1000000 --out r --save ") + name);
     EXPECT_EQ(outcome.code, 1);
-    EXPECT_THAT(outcome.words, HasSubstr(cause));
+    EXPECT_THAT(outcome.words, HasSubstr("it is no folder"));
     EXPECT_FALSE(std::filesystem::exists(folder / "r"));
   }
 }

@@ -1,3 +1,4 @@
+#include <weft/autograd/engine.hpp>
 #include <weft/ops/interpolate.hpp>
 #include <weft/ops/random.hpp>
 
@@ -30,6 +31,24 @@ TEST(Interpolate, AConstantStaysConstant) {
   }
 }
 
+TEST(Interpolate, LinesOfAnyLengthAgreeInBothPrecisions) {
+  manual_seed(2);
+  for (const Dims& from : {Dims{2, 3, 37, 53}, Dims{1, 2, 3, 2}, Dims{1, 1, 70, 9}}) {
+    for (const Dims& to : {Dims{80, 17}, Dims{5, 131}, Dims{1, 1}}) {
+      for (const Interpolation mode : {Interpolation::bilinear, Interpolation::bicubic}) {
+        for (const bool antialias : {false, true}) {
+          const Tensor x = randn(from, f64).requires_grad_(), narrow = x.detach().to(f32).requires_grad_();
+          const InterpolateOptions options{.size = to, .mode = mode, .antialias = antialias};
+          const Tensor y = interpolate(x, options), z = interpolate(narrow, options), g = randn(y.shape(), f64);
+          EXPECT_TRUE(allclose(z.to(f64), y, 1e-5, 1e-5)) << from.text() << to.text();
+          y.backward(g), z.backward(g.to(f32));
+          EXPECT_TRUE(allclose(narrow.grad().to(f64), x.grad(), 1e-5, 1e-4)) << from.text() << to.text();
+        }
+      }
+    }
+  }
+}
+
 TEST(Interpolate, OptionsThatContradictAreErrors) {
   const Tensor x = spread({1, 1, 4, 4});
   EXPECT_THROW(interpolate(x, {}), ValueError);
@@ -53,6 +72,21 @@ TEST(GridSample, TheGridOfTheIdentityGivesTheImage) {
     for (const auto mode : {GridMode::bilinear, GridMode::bicubic, GridMode::nearest}) {
       expect_values(grid_sample(x, grid, {.mode = mode, .align_corners = corners}), values(x), 1e-9);
     }
+  }
+}
+
+TEST(GridSample, PlacesInsideAndOutsideAgreeInBothPrecisions) {
+  manual_seed(3);
+  for (const Dims& sizes : {Dims{7, 9}, Dims{1, 13}, Dims{4, 5, 6}}) {
+    const int rank = sizes.size();
+    Dims image{2, 3}, places{2};
+    for (const int64_t n : sizes) image.push_back(n), places.push_back(n + 4);
+    places.push_back(rank);
+    const Tensor x = randn(image, f64), grid = (rand(places, f64) * 3 - 1.5).to(f32).to(f64);
+    const Tensor wide = grid_sample(x, grid), narrow = grid_sample(x.to(f32), grid.to(f32));
+    EXPECT_TRUE(allclose(narrow.to(f64), wide, 1e-3, 1e-4)) << sizes.text();
+    EXPECT_GT(sum(wide == 0).item<int64_t>(), 0);
+    EXPECT_GT(sum(wide != 0).item<int64_t>(), 0);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <weft/autograd/engine.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/random.hpp>
 #include <weft/ops/search.hpp>
 #include <weft/tensor/allocator.hpp>
 
@@ -89,6 +90,36 @@ TEST(Topk, SendsTheGradientToTheChosenElements) {
   (topk(x, 2).values * doubles({10, 20})).sum().backward();
   expect_values(x.grad(), {0, 10, 0, 20});
   expect_gradients([](Inputs in) { return square(topk(in[0], 2, 0, false).values); }, {leaf({5, 2})});
+}
+
+// Every rank of short lines and some of long ones, among few different elements and many, NaN and both zeros.
+TEST(Kthvalue, IsWhatSortPutsThere) {
+  manual_seed(4);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::i64, DType::u8}) {
+    for (const int64_t n : {1, 2, 23, 24, 25, 300, 5000}) {
+      for (const bool few : {false, true}) {
+        const int64_t high = dtype == DType::u8 ? 256 : 40000, low = dtype == DType::u8 ? 0 : -high;
+        Tensor x = randint(few ? 0 : low, few ? 3 : high, {n, 2}).to(dtype);
+        if (is_floating(dtype) && !few) x = where(rand({n, 2}) < 0.1, nan, x / 7.0).to(dtype);
+        if (is_floating(dtype) && few) x = where(rand({n, 2}) < 0.5, -x, x);
+        const auto [values, order] = sort(x, 0);
+        for (int64_t k = 1; k <= n; k += std::max<int64_t>(1, n / 20)) {
+          const auto [value, index] = kthvalue(x, k, 0);
+          ASSERT_TRUE(equal(index, order[k - 1])) << name(dtype) << " " << n << " rank " << k << " few " << few;
+        }
+      }
+    }
+  }
+  const Tensor wide = randn({3, 4, 700}).transpose(0, 2);
+  EXPECT_TRUE(equal(kthvalue(wide, 350, 0).indices, argsort(wide, 0)[349]));
+  EXPECT_TRUE(equal(kthvalue(full({}, 3), 1, 0).values, full({}, 3)));
+}
+
+TEST(Quantile, OfFewLevelsIsThatOfMany) {
+  const Tensor x = randn({6, 501}, f64), few = tensor({0.1, 0.5}).to(f64);
+  const Tensor many = tensor({0.1, 0.5, 0.2, 0.3, 0.7, 1.0}).to(f64);
+  EXPECT_TRUE(equal(quantile(x, few, 1), quantile(x, many, 1).narrow(0, 0, 2)));
 }
 
 TEST(Mode, IsTheSmallestOfTheMostFrequentAndItsLastIndex) {

@@ -44,43 +44,77 @@ struct Image {
   int corners() const { return 1 << rank; }
 };
 
-template <bool with_slopes, class T>
-void find_corners(const Image& s, const T* at, int64_t image, int64_t first, int64_t count, Corners<T>& c) {
+template <class D>
+HWY_INLINE hn::Vec<D> times(D d, hn::Vec<D> x, hn::TFromD<D> factor) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    return hn::Mul(x, hn::Set(d, factor));
+  } else {  // of numbers below 2^31, which f64 multiplies exactly
+    const hn::RebindToFloat<D> real;
+    return hn::ConvertTo(d, hn::Mul(hn::ConvertTo(real, x), hn::Set(real, static_cast<double>(factor))));
+  }
+}
+
+/// Places behind the last one are outside.
+template <int rank, bool with_slopes, class T>
+HWY_ATTR void find_corners_of(const Image& s, const T* at, int64_t image, int64_t first, int64_t count, Corners<T>& c) {
+  const hn::ScalableTag<T> d;
+  const hn::RebindToSigned<decltype(d)> di;
   using Index = typename Corners<T>::Index;
-  for (int64_t p = 0; p < count; ++p) {
-    Index low[3];
-    T rest[3];
-    bool in_low[3], in_high[3];
-    for (int d = 0; d < s.rank; ++d) {
-      const T place = at[(d * s.images + image) * s.places + first + p];
-      const bool near = place > T(-1) && place < static_cast<T>(s.sizes[d]);
-      const T floor = near ? std::floor(place) : T(-2);
-      low[d] = static_cast<Index>(floor);
-      rest[d] = near ? place - floor : T(0);
-      in_low[d] = low[d] >= 0 && low[d] < s.sizes[d];
-      in_high[d] = low[d] >= -1 && low[d] + 1 < s.sizes[d];
-    }
-    for (int k = 0; k < s.corners(); ++k) {
-      Index index = 0;
-      T weight = 1;
-      bool inside = true;
-      for (int d = 0; d < s.rank; ++d) {
-        const bool high = (k >> d & 1) != 0;
-        index = index * static_cast<Index>(s.sizes[d]) + low[d] + high;
-        weight *= high ? rest[d] : T(1) - rest[d];
-        inside = inside && (high ? in_high[d] : in_low[d]);
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  const auto one = hn::Set(d, T(1));
+  for (int64_t p = 0; p < count; p += width) {
+    hn::Vec<decltype(di)> low[rank];
+    hn::Vec<decltype(d)> part[rank][2];
+    hn::Mask<decltype(di)> in[rank][2];
+    for (int i = 0; i < rank; ++i) {
+      const T* const from = at + (i * s.images + image) * s.places + first + p;
+      auto place = hn::Set(d, T(-2));
+      if (p + width <= count) {
+        place = hn::LoadU(d, from);
+      } else {
+        alignas(64) T rest[64 / sizeof(T)];
+        hn::Store(place, d, rest);
+        std::copy_n(from, count - p, rest);
+        place = hn::Load(d, rest);
       }
-      c.index[k][p] = inside ? index : Index(-1);
-      c.weight[k][p] = weight;
-      for (int d = 0; with_slopes && d < s.rank; ++d) {
-        T slope = (k >> d & 1) != 0 ? T(1) : T(-1);
-        for (int e = 0; e < s.rank; ++e) {
-          if (e != d) slope *= (k >> e & 1) != 0 ? rest[e] : T(1) - rest[e];
+      const auto size = hn::Set(di, static_cast<Index>(s.sizes[i]));
+      const auto near = hn::And(hn::Gt(place, hn::Set(d, T(-1))), hn::Lt(place, hn::ConvertTo(d, size)));
+      const auto floor = hn::IfThenElse(near, hn::Floor(place), hn::Set(d, T(-2)));
+      low[i] = hn::ConvertTo(di, floor);
+      part[i][1] = hn::IfThenElseZero(near, hn::Sub(place, floor));
+      part[i][0] = hn::Sub(one, part[i][1]);
+      in[i][0] = hn::And(hn::Gt(low[i], hn::Set(di, -1)), hn::Lt(low[i], size));
+      in[i][1] = hn::And(hn::Gt(low[i], hn::Set(di, -2)), hn::Lt(hn::Add(low[i], hn::Set(di, 1)), size));
+    }
+    for (int k = 0; k < 1 << rank; ++k) {
+      auto index = hn::Zero(di);
+      auto weight = one;
+      auto inside = in[0][k & 1];
+      Index apart = 1;
+      for (int i = rank - 1; i >= 0; --i) {
+        const int high = k >> i & 1;
+        const auto here = hn::Add(low[i], hn::Set(di, static_cast<Index>(high)));
+        index = hn::Add(index, times(di, here, apart));
+        apart = static_cast<Index>(apart * s.sizes[i]);
+        inside = hn::And(inside, in[i][high]);
+      }
+      for (int i = 0; i < rank; ++i) weight = hn::Mul(weight, part[i][k >> i & 1]);
+      hn::Store(hn::IfThenElse(inside, index, hn::Set(di, -1)), di, c.index[k] + p);
+      hn::Store(weight, d, c.weight[k] + p);
+      for (int i = 0; with_slopes && i < rank; ++i) {
+        auto slope = hn::Set(d, (k >> i & 1) != 0 ? T(1) : T(-1));
+        for (int j = 0; j < rank; ++j) {
+          if (j != i) slope = hn::Mul(slope, part[j][k >> j & 1]);
         }
-        c.slope[d][k][p] = slope;
+        hn::Store(slope, d, c.slope[i][k] + p);
       }
     }
   }
+}
+template <bool with_slopes, class T>
+void find_corners(const Image& s, const T* at, int64_t image, int64_t first, int64_t count, Corners<T>& c) {
+  if (s.rank == 2) find_corners_of<2, with_slopes>(s, at, image, first, count, c);
+  else find_corners_of<3, with_slopes>(s, at, image, first, count, c);
 }
 
 template <class T>
@@ -97,9 +131,6 @@ void sample(const View& out, const View& x, const View& at) {
     for (int64_t task = from; task < to; ++task) {
       const int64_t image = task / blocks, first = task % blocks * block, count = std::min(block, s.places - first);
       find_corners<false>(s, static_cast<const T*>(at.data), image, first, count, c);
-      for (int k = 0; k < s.corners(); ++k) {  // so that whole registers may be read
-        for (int64_t p = count; p < std::min(block, count + width); ++p) c.index[k][p] = -1, c.weight[k][p] = 0;
-      }
       for (int64_t channel = 0; channel < s.channels; ++channel) {
         const T* const plane = static_cast<const T*>(x.data) + (image * s.channels + channel) * s.size;
         T* const line = static_cast<T*>(out.data) + (image * s.channels + channel) * s.places + first;

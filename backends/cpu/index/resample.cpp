@@ -1,0 +1,132 @@
+// Lines whose elements are weighted sums of another line's.
+#include "../simd/simd_targets.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/index/resample.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "../kernels.hpp"
+#include "../lines.hpp"
+#include "../simd/lanes-inl.hpp"
+#include "../thread_pool.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+struct Taps {
+  using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  const Index* at;
+  const T* weights;
+  int64_t count, to;
+};
+
+/// Elements that lie side by side.
+template <class T>
+HWY_ATTR void resample_line(T* out, const T* x, const Taps<T>& taps) {
+  const hn::ScalableTag<T> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int64_t o = 0;
+  for (; o + width <= taps.to; o += width) {
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < taps.count; ++t) {
+      const auto index = hn::LoadU(di, taps.at + t * taps.to + o);
+      const auto there = hn::RebindMask(d, hn::Gt(index, hn::Set(di, -1)));
+      const auto found = hn::GatherIndex(d, x, hn::Max(index, hn::Zero(di)));
+      sum = hn::Add(sum, hn::IfThenElseZero(there, hn::Mul(found, hn::LoadU(d, taps.weights + t * taps.to + o))));
+    }
+    hn::StoreU(sum, d, out + o);
+  }
+  for (; o < taps.to; ++o) {
+    T sum = 0;
+    for (int64_t i = o; i < taps.count * taps.to; i += taps.to) {
+      if (taps.at[i] >= 0) sum += x[taps.at[i]] * taps.weights[i];
+    }
+    out[o] = sum;
+  }
+}
+
+/// Element `o`, which is a row of `inner` numbers as those of x are.
+template <class T>
+HWY_ATTR void resample_row(T* out, const T* x, int64_t inner, const Taps<T>& taps, int64_t o) {
+  const hn::ScalableTag<T> d;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d)), end = taps.count * taps.to;
+  int64_t i = 0;
+  for (; i + 4 * width <= inner; i += 4 * width) {
+    auto a = hn::Zero(d), b = a, c = a, e = a;
+    for (int64_t t = o; t < end; t += taps.to) {
+      if (taps.at[t] < 0) continue;
+      const T* const from = x + taps.at[t] * inner + i;
+      const auto weight = hn::Set(d, taps.weights[t]);
+      a = hn::MulAdd(hn::LoadU(d, from), weight, a);
+      b = hn::MulAdd(hn::LoadU(d, from + width), weight, b);
+      c = hn::MulAdd(hn::LoadU(d, from + 2 * width), weight, c);
+      e = hn::MulAdd(hn::LoadU(d, from + 3 * width), weight, e);
+    }
+    hn::StoreU(a, d, out + i), hn::StoreU(b, d, out + i + width);
+    hn::StoreU(c, d, out + i + 2 * width), hn::StoreU(e, d, out + i + 3 * width);
+  }
+  for (; i + width <= inner; i += width) {
+    auto sum = hn::Zero(d);
+    for (int64_t t = o; t < end; t += taps.to) {
+      if (taps.at[t] < 0) continue;
+      sum = hn::MulAdd(hn::LoadU(d, x + taps.at[t] * inner + i), hn::Set(d, taps.weights[t]), sum);
+    }
+    hn::StoreU(sum, d, out + i);
+  }
+  for (; i < inner; ++i) {
+    T sum = 0;
+    for (int64_t t = o; t < end; t += taps.to) {
+      if (taps.at[t] >= 0) sum += x[taps.at[t] * inner + i] * taps.weights[t];
+    }
+    out[i] = sum;
+  }
+}
+
+template <class T>
+void resample_lines(const View& out, const View& x, const View& at, const View& weights, int dim) {
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d < dim; ++d) outer *= x.layout.sizes[d];
+  for (int d = dim + 1; d < x.layout.rank; ++d) inner *= x.layout.sizes[d];
+  const int64_t from = x.layout.sizes[dim], to = out.layout.sizes[dim];
+  const Taps<T> taps = {static_cast<const typename Taps<T>::Index*>(at.data), static_cast<const T*>(weights.data),
+                        at.layout.sizes[0], to};
+  auto* const y = static_cast<T*>(out.data);
+  auto* const elements = static_cast<const T*>(x.data);
+  if (inner == 1) {
+    return parallel_for(outer, rows_per_chunk(to * taps.count), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) resample_line(y + i * to, elements + i * from, taps);
+    });
+  }
+  parallel_for(outer * to, rows_per_chunk(inner * taps.count), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      resample_row(y + i * inner, elements + i / to * from * inner, inner, taps, i % to);
+    }
+  });
+}
+
+void resample_any(const View& out, const View& x, const View& at, const View& weights, int dim) {
+  if (x.layout.dtype == DType::f32) resample_lines<float>(out, x, at, weights, dim);
+  else resample_lines<double>(out, x, at, weights, dim);
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(resample_any);
+
+void resample(const View& out, const View& x, const View& at, const View& weights, int dim) {
+  if (x.layout.dtype != DType::f32 && x.layout.dtype != DType::f64) unsupported("resample", x);
+  if (out.layout.numel != 0) HWY_DYNAMIC_DISPATCH(resample_any)(out, x, at, weights, dim);
+}
+
+}  // namespace weft::cpu
+#endif
