@@ -118,18 +118,22 @@ void bernoulli_numbers(int32_t* HWY_RESTRICT to, const uint32_t* HWY_RESTRICT w,
 void integer_numbers(int64_t* HWY_RESTRICT to, const uint32_t* HWY_RESTRICT w, int64_t n, int words, int64_t low,
                      int64_t high) {
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  if (words == 2) {
-    for (int64_t i = 0; i < n; ++i) to[i] = integer_below(pair_at(w, i), low, range);
-  } else if (range == 0 || range > 0xffffffffu) {
-    for (int64_t i = 0; i < n; ++i) to[i] = integer_below(w[i], low, range);
-  } else {  // the remainder by multiplications, exact for words and ranges of 32 bits (Lemire, Kaser and Kurz 2019)
-    __extension__ using Wide = unsigned __int128;
-    const uint64_t inverse = ~uint64_t{0} / range + 1;
-    for (int64_t i = 0; i < n; ++i) {
-      const auto rest = static_cast<uint64_t>(static_cast<Wide>(inverse * w[i]) * range >> 64);
-      to[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + rest);
-    }
+  if (range == 0) {
+    for (int64_t i = 0; i < n; ++i) to[i] = integer_below(words == 2 ? pair_at(w, i) : w[i], low, range);
+    return;
   }
+  // The remainder by multiplications: the quotient is at most 1 too small.
+  __extension__ using Wide = unsigned __int128;
+  const uint64_t inverse = ~uint64_t{0} / range;
+  const auto remainder = [=](uint64_t x) {
+    uint64_t rest = x - static_cast<uint64_t>(static_cast<Wide>(x) * inverse >> 64) * range;
+    rest -= range & -static_cast<uint64_t>(rest >= range);  // without a branch, which nothing could predict
+    return static_cast<int64_t>(static_cast<uint64_t>(low) + rest);
+  };
+  if (words == 2)
+    for (int64_t i = 0; i < n; ++i) to[i] = remainder(pair_at(w, i));
+  else
+    for (int64_t i = 0; i < n; ++i) to[i] = remainder(w[i]);
 }
 
 struct Batch {
