@@ -90,6 +90,13 @@ TEST(Random, IntegersByTheirDefinition) {
       ASSERT_EQ(x.get(i), 3 + double(words_of(dtype, Distribution::integers, i) % 100));
     }
   }
+  for (const uint64_t range : {UINT64_C(1), UINT64_C(7), UINT64_C(0xffffffff), UINT64_C(1) << 32,
+                               (UINT64_C(1) << 33) + 4, UINT64_C(1) << 52}) {
+    const HostArray x = drawn(i64, 1001, Distribution::integers, 0, static_cast<double>(range));
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      ASSERT_EQ(x.get(i), double(words_of(i64, Distribution::integers, i) % range)) << range;
+    }
+  }
   const HostArray wide = drawn(i64, 1000, Distribution::integers, -0x1p62, 0x1p62);
   int negative = 0;
   for (int64_t i = 0; i < 1000; ++i) negative += wide.get(i) < 0;
