@@ -21,6 +21,7 @@ class AtomicFolder {
 
  private:
   [[noreturn]] void fail(const char* action, int code);
+  bool take_name();
 
   Path path_, temporary_;
   const char* op_;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -63,11 +64,17 @@ std::string without_slashes(const Path& path) {
 AtomicFolder::AtomicFolder(const Path& path, const char* op, Location where)
     : path_(without_slashes(path)), op_(op), where_(where) {
   remove_left_folders(path_.string());
-  temporary_ = new_temporary_name(path_.string());
-  if (::mkdir(temporary_.c_str(), 0777) != 0) fail("write", errno);
-  lock_ = open_folder(temporary_.string());
-  if (lock_ < 0) fail("write", errno);
-  (void)lock_in_use(lock_);
+  // Until it is locked, another writer may take it for what a killed process left.
+  while (lock_ < 0) {
+    temporary_ = new_temporary_name(path_.string());
+    if (::mkdir(temporary_.c_str(), 0777) != 0) fail("write", errno);
+    lock_ = open_folder(temporary_.string());
+    if (lock_ < 0 && errno != ENOENT) fail("write", errno);
+    if (lock_ < 0) continue;
+    (void)lock_in_use(lock_);
+    if (is_named(lock_, temporary_.string())) return;
+    ::close(std::exchange(lock_, -1));
+  }
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -81,15 +88,23 @@ void AtomicFolder::fail(const char* action, int code) {
       where_);
 }
 
+// An older folder of this name and the new one change places at once, where the file system can do that.
+bool AtomicFolder::take_name() {
+  const char *from = temporary_.c_str(), *to = path_.c_str();
+  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return true;
+  if (errno != ENOENT) remove_folder(path_);
+  if (::rename(from, to) != 0) return false;
+  temporary_ = {};
+  return true;
+}
+
 void AtomicFolder::commit() {
   flush_folder(temporary_.string());
-  const std::string holder = folder_of(path_.string());
-  const char *from = temporary_.c_str(), *to = path_.c_str();
-  // An older folder of this name and the new one change places at once, where the file system can do that.
-  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) != 0) {
-    if (errno != ENOENT) remove_folder(path_);
-    if (::rename(from, to) != 0) fail("replace", errno);
-    temporary_ = {};
+  const std::string holder = folder_of(path_.string());  // now: nothing may fail once the folder has its name
+  constexpr int most_attempts = 1000;                    // other writers may take the name between two steps
+  for (int attempt = 1; !take_name(); ++attempt) {
+    const bool taken = errno == ENOTEMPTY || errno == EEXIST;
+    if (!taken || attempt == most_attempts) fail("replace", errno);
   }
   flush_folder(holder);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -345,17 +346,17 @@ TEST(TrainingState, KilledAtAnyMomentTheNewestStateIsWhole) {
   EXPECT_EQ(io::training_states(folder / "run").size(), 1u);
 }
 
-TEST(TrainingState, TwoWritersLeaveWholeStates) {
+TEST(TrainingState, WritersOfOneFolderLeaveWholeStates) {
   const TemporaryFolder folder;
   const auto write = [&](int64_t first) {
     nn::Linear layer(16, 16);
-    for (int64_t step = first; step < 40; step += 1) {
+    for (int64_t step = first; step < 40; ++step) {
       io::save_training_state(folder / "run", {layer}, {.step = step}, {.keep_last = 3});
     }
   };
-  std::thread other(write, 1);
-  write(0);
-  other.join();
+  std::vector<std::future<void>> others;
+  for (int i = 0; i < 4; ++i) others.push_back(std::async(std::launch::async, write, i % 2));
+  for (auto& other : others) other.get();
   nn::Linear layer(16, 16);
   for (const io::Path& state : io::training_states(folder / "run")) io::load_training_state(state, {layer});
   EXPECT_EQ(io::read_run_state(folder / "run").step, 39);
