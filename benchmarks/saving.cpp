@@ -1,7 +1,6 @@
 // What saving in the background costs the training: ten steps, and ten steps that begin with a save, by turns.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -24,23 +23,31 @@ struct Runs {
   std::filesystem::path path;
 };
 
+/// Made where the case runs: the models are large.
+struct SavedTraining {
+  explicit SavedTraining(int64_t width) : training(width), saver(runs.path, {.keep_last = 2}) {}
+
+  GptTraining training;
+  Runs runs;
+  io::BackgroundSaver saver;
+  int64_t steps = 0;
+};
+
 void add_step_case(const std::string& name, int64_t width) {
-  const auto training = std::make_shared<std::unique_ptr<GptTraining>>();
-  const auto runs = std::make_shared<Runs>();
-  const auto saver = std::make_shared<std::unique_ptr<io::BackgroundSaver>>();
-  const auto step = [=] {
-    if (*training == nullptr) *training = std::make_unique<GptTraining>(width);
-    (*training)->step();
+  const auto made = [width, kept = std::make_shared<std::unique_ptr<SavedTraining>>()]() -> SavedTraining& {
+    if (*kept == nullptr) *kept = std::make_unique<SavedTraining>(width);
+    return **kept;
   };
-  add_pair(name, 10, step, [=, count = 0]() mutable {
-    if (*saver == nullptr)
-      *saver = std::make_unique<io::BackgroundSaver>(runs->path, io::SaveStateOptions{.keep_last = 2});
-    if (count++ % 10 == 0) {
-      (*saver)->save({(*training)->model, &(*training)->optimizer}, {.step = count});
-    }
-    step();
-    if (count % 10 == 0) (*saver)->wait();
-  });
+  constexpr int64_t between = 10;
+  add_pair(
+      name, between, [=] { made().training.step(); },
+      [=] {
+        SavedTraining& run = made();
+        if (run.steps++ % between == 0)
+          run.saver.save({run.training.model, &run.training.optimizer}, {.step = run.steps});
+        run.training.step();
+        if (run.steps % between == 0) run.saver.wait();
+      });
 }
 
 }  // namespace

@@ -31,13 +31,12 @@ void remove_file(const Path& path, const char* op, Location where);
 
 /// Makes a folder, and those above it, unless they are there. IoError.
 void make_folder(const Path& path, const char* op, Location where);
+/// Makes a folder below one that is there; false where the name is taken. IoError.
+bool make_new_folder(const Path& path, const char* op, Location where);
 
 /// The end of a chain of symbolic links, which need not exist yet. False with the error's number where the name is
 /// empty or the links form a cycle.
 bool follow_links(const std::string& path, std::string& target, int& error);
-
-/// Makes a folder below one that is there; false where the name is taken. IoError.
-bool make_new_folder(const Path& path, const char* op, Location where);
 
 /// Brings a folder's names to the disk, where its file system can promise that.
 void flush_folder(const std::string& folder);

@@ -151,9 +151,10 @@ Taps adjoint_of(const Taps& taps, int64_t from) {
 Tensor resampled(const Tensor& x, int dim, const Taps& taps);
 
 struct ResampleBackward {
-  Taps adjoint;
+  Taps taps;
+  int64_t from;
   int dim;
-  Tensor operator()(Tensor&& g) { return resampled(g, dim, adjoint); }
+  Tensor operator()(Tensor&& g) { return resampled(g, dim, adjoint_of(taps, from)); }
 };
 
 template <class T>
@@ -176,7 +177,7 @@ Tensor resampled(const Tensor& operand, int dim, const Taps& taps) {
   const Tensor at = wide ? table_of<int64_t>(taps.at, DType::i64) : table_of<int32_t>(taps.at, DType::i32);
   const Tensor weights = table_of<double>(taps.weight, x.dtype());
   WEFT_KERNEL(resample, x)(out.raw_view(), x.raw_view(), at.raw_view(), weights.raw_view(), dim);
-  if (should_record(x)) record(out, ResampleBackward{adjoint_of(taps, from), dim}, x);
+  if (should_record(x)) record(out, ResampleBackward{taps, from, dim}, x);
   return out;
 }
 

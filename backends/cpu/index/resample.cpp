@@ -51,37 +51,33 @@ HWY_ATTR void resample_line(T* out, const T* x, const Taps<T>& taps) {
   }
 }
 
-/// Element `o`, which is a row of `inner` numbers as those of x are.
-template <class T>
-HWY_ATTR void resample_row(T* out, const T* x, int64_t inner, const Taps<T>& taps, int64_t o) {
+/// Element `o`, which is a row of `inner` numbers as those of x are, from number `i` on: `parts` registers at a time as
+/// long as so many are left. Returns where it stopped.
+template <int parts, class T>
+HWY_ATTR int64_t resample_part(T* out, const T* x, int64_t inner, const Taps<T>& taps, int64_t o, int64_t i) {
   const hn::ScalableTag<T> d;
   const int64_t width = static_cast<int64_t>(hn::Lanes(d)), end = taps.count * taps.to;
-  int64_t i = 0;
-  for (; i + 4 * width <= inner; i += 4 * width) {
-    auto a = hn::Zero(d), b = a, c = a, e = a;
+  for (; i + parts * width <= inner; i += parts * width) {
+    hn::Vec<decltype(d)> sum[parts];
+    for (auto& part : sum) part = hn::Zero(d);
     for (int64_t t = o; t < end; t += taps.to) {
       if (taps.at[t] < 0) continue;
       const T* const from = x + taps.at[t] * inner + i;
       const auto weight = hn::Set(d, taps.weights[t]);
-      a = hn::MulAdd(hn::LoadU(d, from), weight, a);
-      b = hn::MulAdd(hn::LoadU(d, from + width), weight, b);
-      c = hn::MulAdd(hn::LoadU(d, from + 2 * width), weight, c);
-      e = hn::MulAdd(hn::LoadU(d, from + 3 * width), weight, e);
+      WEFT_EACH_PART(parts) sum[k] = hn::MulAdd(hn::LoadU(d, from + k * width), weight, sum[k]);
     }
-    hn::StoreU(a, d, out + i), hn::StoreU(b, d, out + i + width);
-    hn::StoreU(c, d, out + i + 2 * width), hn::StoreU(e, d, out + i + 3 * width);
+    WEFT_EACH_PART(parts) hn::StoreU(sum[k], d, out + i + k * width);
   }
-  for (; i + width <= inner; i += width) {
-    auto sum = hn::Zero(d);
-    for (int64_t t = o; t < end; t += taps.to) {
-      if (taps.at[t] < 0) continue;
-      sum = hn::MulAdd(hn::LoadU(d, x + taps.at[t] * inner + i), hn::Set(d, taps.weights[t]), sum);
-    }
-    hn::StoreU(sum, d, out + i);
-  }
+  return i;
+}
+
+template <class T>
+HWY_ATTR void resample_row(T* out, const T* x, int64_t inner, const Taps<T>& taps, int64_t o) {
+  int64_t i = resample_part<4>(out, x, inner, taps, o, 0);
+  i = resample_part<1>(out, x, inner, taps, o, i);
   for (; i < inner; ++i) {
     T sum = 0;
-    for (int64_t t = o; t < end; t += taps.to) {
+    for (int64_t t = o; t < taps.count * taps.to; t += taps.to) {
       if (taps.at[t] >= 0) sum += x[taps.at[t] * inner + i] * taps.weights[t];
     }
     out[i] = sum;

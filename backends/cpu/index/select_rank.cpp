@@ -4,7 +4,6 @@
 
 #include "../kernels.hpp"
 #include "../lines.hpp"
-#include "sort_keys.hpp"
 #include "sort_loops.hpp"
 #include "../thread_pool.hpp"
 
@@ -69,17 +68,10 @@ struct Ranks {
 template <class T, class Position>
 void select_in_line(const char* line, int64_t stride, int64_t n, const Ranks& r, char* room) {
   using Key = Unsigned<sizeof(T)>;
-  const KeyLoops& loops = key_loops(dtype_of<T>());
   Key* const keys = reinterpret_cast<Key*>(room);
-  Position* const positions = reinterpret_cast<Position*>(room + (n * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16);
-  const T* elements = reinterpret_cast<const T*>(line);
-  if (stride != static_cast<int64_t>(sizeof(T))) {
-    T* const dense = reinterpret_cast<T*>(keys);
-    for (int64_t i = 0; i < n; ++i) dense[i] = element_at<T>(line + i * stride);
-    elements = dense;
-  }
-  loops.read(keys, elements, n, false);
-  const KeyRange range = loops.range(keys, n);
+  Position* const positions = reinterpret_cast<Position*>(room + key_room(n, sizeof(T)));
+  read_keys<T>(keys, line, stride, n, false);
+  const KeyRange range = key_loops(dtype_of<T>()).range(keys, n);
   for (int64_t i = 0; i < r.count; ++i) {
     const int64_t rank = *reinterpret_cast<const int64_t*>(r.ranks + i * r.ranks_stride);
     *reinterpret_cast<int64_t*>(r.order + i * r.order_stride) = position_of(keys, n, rank, range, positions);
@@ -102,7 +94,7 @@ void select_rank(const View& order, const View& x, const View& ranks, int dim) {
     if (d != dim) walk.push(x.layout.sizes[d], {x.layout.strides[d], order.layout.strides[d], ranks.layout.strides[d]});
   }
   parallel_for(walk.count, rows_per_chunk(4 * n), [&](int64_t begin, int64_t end) {
-    const Scratch scratch(n * item + 16 + n * (is_short ? 4 : 8));
+    const Scratch scratch(key_room(n, item) + n * (is_short ? 4 : 8));
     Cursor<3> at(walk, begin);
     for (int64_t row = begin; row < end; ++row, at.next()) {
       const Ranks here = {bytes(order) + at.offset[1], bytes(ranks) + at.offset[2], order.layout.sizes[dim],

@@ -8,7 +8,6 @@
 
 #include "../kernels.hpp"
 #include "../lines.hpp"
-#include "sort_keys.hpp"
 #include "sort_loops.hpp"
 #include "../thread_pool.hpp"
 #include "../../../tensor/threads.hpp"
@@ -124,15 +123,6 @@ struct Line {
   Key* keys;
   bool descending;
 
-  void read(const KeyLoops& loops) {
-    const T* elements = reinterpret_cast<const T*>(data);
-    if (stride != static_cast<int64_t>(sizeof(T))) {
-      T* const dense = reinterpret_cast<T*>(keys);
-      for (int64_t i = 0; i < n; ++i) dense[i] = element_at<T>(data + i * stride);
-      elements = dense;
-    }
-    loops.read(keys, elements, n, descending);
-  }
   /// The element at `position`, by its key where that tells it, since positions are far apart.
   T element(Key key, int64_t position) const {
     const Key ascending = descending ? static_cast<Key>(~key) : key;
@@ -293,8 +283,7 @@ void select_line(const KeyLoops& loops, const Line<T>& line, const Target& to, v
   if (to.out != nullptr) store_sorted<T>(to, line, lowest, entries, entries + n);
 }
 
-/// Bytes that the keys of a line take, and all that sorting it takes, or selecting from it.
-int64_t key_room(int64_t n, int64_t item) { return (n * item + 15) / 16 * 16; }
+/// Bytes that sorting a line takes, or selecting from it.
 int64_t line_room(int64_t n, int64_t item, bool selects) {
   const bool wide = item == 8 || n >= INT64_C(0xffffffff);
   const auto entry = static_cast<int64_t>(wide ? sizeof(Entry<uint64_t>) : sizeof(Entry<uint32_t>));
@@ -311,7 +300,7 @@ void sort_elements(const char* from, int64_t stride, int64_t n, bool descending,
     if (values_alone && sort_by_counting(line, to, scratch)) return;
   }
   const KeyLoops& loops = key_loops(dtype_of<T>());
-  line.read(loops);
+  read_keys<T>(line.keys, from, stride, n, descending);
   if (n <= few_elements) return sort_few(loops, line, to);
   const bool short_line = n < INT64_C(0xffffffff);
   if (short_line && 2 * groups_for(to.count) <= n) {

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-#include "../../../tensor/dtype.hpp"
+#include "sort_keys.hpp"
+#include "../lines.hpp"
 
 namespace weft::cpu {
 
@@ -29,5 +30,20 @@ struct KeyLoops {
 
 /// The loops of the best SIMD target.
 const KeyLoops& key_loops(DType dtype);
+
+/// Bytes that n keys take, rounded up so that what follows them is aligned.
+inline int64_t key_room(int64_t n, int64_t item) { return (n * item + 15) / 16 * 16; }
+
+/// The keys of n elements `stride` bytes apart.
+template <class T>
+void read_keys(Unsigned<sizeof(T)>* keys, const char* line, int64_t stride, int64_t n, bool descending) {
+  const T* elements = reinterpret_cast<const T*>(line);
+  if (stride != static_cast<int64_t>(sizeof(T))) {
+    T* const dense = reinterpret_cast<T*>(keys);
+    for (int64_t i = 0; i < n; ++i) dense[i] = element_at<T>(line + i * stride);
+    elements = dense;
+  }
+  key_loops(dtype_of<T>()).read(keys, elements, n, descending);
+}
 
 }  // namespace weft::cpu
