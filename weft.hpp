@@ -10,6 +10,7 @@
 #include "autograd/mode.hpp"
 #include "autograd/saved_hooks.hpp"
 #include "backends/backend.hpp"
+#include "backends/stream.hpp"
 #include "hooks/anomaly.hpp"
 #include "hooks/checkpoint.hpp"
 #include "hooks/graph.hpp"

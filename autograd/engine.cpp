@@ -121,6 +121,7 @@ class GraphRun {
       if (pending(root) == 0 && !std::exchange(started(root), true)) make_ready(root);
     }
     general_ = paths_ != nullptr || newest_watch != nullptr;
+    const CallersStreams callers;
     Node* node = nullptr;
     try {
       while ((node = next_ready()) != nullptr) process(node);
@@ -131,6 +132,19 @@ class GraphRun {
   }
 
  private:
+  /// Nodes run on the streams of their op. Afterwards the caller's streams wait for the gradients.
+  struct CallersStreams {
+    const uint16_t streams = detail::current_streams;
+    ~CallersStreams() {
+      if (WEFT_LIKELY(detail::current_streams == streams)) return;
+      try {
+        detail::switch_streams(streams);
+      } catch (const Error&) {  // a lost device: the next wait tells
+        detail::current_streams = streams;
+      }
+    }
+  };
+
   // Hooks have places of their own.
   [[gnu::noinline]] void execute_outside() {
     const OutsideCalls users_code;
@@ -279,6 +293,9 @@ class GraphRun {
   }
 
   void process(Node* node) {
+    if (WEFT_UNLIKELY(node->streams != detail::current_streams) && !node->accumulates) {
+      detail::switch_streams(node->streams);
+    }
     if (WEFT_UNLIKELY(node->output_count != 1 || node->hooks.load(MemoryOrder::acquire) != nullptr || general_)) {
       return process_general(node);
     }

@@ -9,6 +9,7 @@
 
 #include "../tensor/atomic.hpp"
 #include "mode.hpp"
+#include "../backends/stream.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/callback.hpp"
 #include "../tensor/free_list.hpp"
@@ -78,7 +79,8 @@ struct Node {
     void (*add_to)(Node& self, const Tensor& sum, Tensor&& gradient) = nullptr;
   };
 
-  Node(const Functions* functions_, const char* op_, Location where_) : functions(functions_), op(op_), where(where_) {}
+  Node(const Functions* functions_, const char* op_, Location where_)
+      : functions(functions_), op(op_), where(where_), streams(detail::current_streams) {}
 
   RefCount refs;
   /// max over the inputs + 1: a node always runs before those it depends on.
@@ -91,6 +93,8 @@ struct Node {
   uint16_t output_count = 1;
   bool accumulates = false;
   bool started = false;
+  /// The streams on which the op ran, and its backward will.
+  uint16_t streams;
 
   // The run that holds this node, and its state in that run. A second run that meets it keeps its state elsewhere and
   // counts as a sharer.

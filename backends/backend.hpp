@@ -1,4 +1,4 @@
-// What a kind of device offers besides kernels: the number of devices, copies to and from the host, waiting.
+// What a kind of device offers besides kernels: the number of devices, copies to and from the host, queues, waiting.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,10 @@
 
 namespace weft {
 
-/// Thread-safe. Work on a device is queued in program order on one in-order stream per device; these calls keep to that
-/// order. A failed call raises DeviceError with the driver's function and code.
+class Queue;
+
+/// Thread-safe. Work on a device is queued on the calling thread's current stream, in program order; these calls keep
+/// to that order. A failed call raises DeviceError with the driver's function and code.
 class WEFT_API Backend {
  public:
   virtual ~Backend() = default;
@@ -21,12 +23,24 @@ class WEFT_API Backend {
   virtual std::string describe(int index) = 0;
   /// The source may be reused as soon as the call returns.
   virtual void upload(int index, void* device_data, const void* host_data, size_t bytes) = 0;
-  /// Complete on return, after all earlier work on the device.
+  /// Complete on return, after all earlier work on the stream.
   virtual void download(int index, void* host_data, const void* device_data, size_t bytes) = 0;
   /// Between two devices of this kind; same-device copies are ordered with kernels.
   virtual void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) = 0;
-  /// Waits for the device's queue; raises what failed on it since the last wait.
+  /// Between a device and pinned memory, either way: queued only. The memory may be freed, but not written, meanwhile.
+  virtual void copy_pinned(int index, void* to, const void* from, size_t bytes) = 0;
+  /// Waits for all queues of the device; raises what failed on them since the last wait.
   virtual void synchronize(int index) = 0;
+
+  virtual Queue& default_queue(int index) = 0;
+  /// A queue that nobody has, until it is returned.
+  virtual Queue& take_queue(int index) = 0;
+  virtual void return_queue(Queue& queue) noexcept = 0;
+  /// `queue` works on the memory at `data`, which is not reused before that is done. Addresses that are not the
+  /// device's are passed over.
+  virtual void note_use(int index, const void* data, Queue& queue) = 0;
+  /// Memory of the host that all devices of this kind reach.
+  virtual Allocator& pinned_allocator() = 0;
 };
 
 /// The backend of a kind of device: initialised at the first call, nullptr where it is not built in or its driver is

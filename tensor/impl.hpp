@@ -56,6 +56,8 @@ namespace detail {
 WEFT_API TensorImpl* new_tensor(const Layout& layout);
 /// As above for a contiguous layout of these sizes. ShapeError as contiguous_layout.
 WEFT_API TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device);
+/// As above on the CPU, in memory of `allocator`.
+TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Allocator& allocator);
 /// A new head over the storage of `source` with another layout and data address. Autograd fields stay empty.
 WEFT_API TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data);
 /// As new_alias, for a view that autograd follows; a view of an inference tensor is not followed.

@@ -102,6 +102,14 @@ Tensor contiguous(Location where = {}) WEFT_METHOD_OF;
 Tensor to(DType dtype, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, Location where = {}) WEFT_METHOD_OF;
 Tensor to(Device device, DType dtype, Location where = {}) WEFT_METHOD_OF;
+/// As `to(device)`. With .non_blocking the copy is only queued, on the current streams of both devices, where the CPU's
+/// side is pinned: x must keep its values until the device has read them, and what is made on the CPU, which is pinned
+/// then, has them after `synchronize` or an event.
+Tensor to(Device device, CopyOptions options, Location where = {}) WEFT_METHOD_OF;
+/// On the CPU, in memory that devices reach without a detour; x itself where it is pinned already. DeviceError where
+/// there is neither CUDA nor HPU.
+Tensor pin_memory(Location where = {}) WEFT_METHOD_OF;
+bool is_pinned(Location where = {}) WEFT_METHOD_OF;
 /// to(dtype), with a choice of what becomes of numbers beyond the largest.
 Tensor cast(DType dtype, Overflow overflow = Overflow::by_format, Location where = {}) WEFT_METHOD_OF;
 Tensor flip(const Dims& dims, Location where = {}) WEFT_METHOD_OF;
@@ -424,6 +432,9 @@ Tensor isin(const Operand& tests, bool invert = false) WEFT_METHOD_OF;
 /// x = source, broadcast to x's shape and converted to its dtype, from any device. ShapeError where it does not
 /// broadcast.
 WEFT_WRITTEN copy_(const Tensor& source, Location where = {}) WEFT_METHOD_OF;
+/// With .non_blocking as `to` has it: x or source on the CPU is pinned, and both are contiguous and of one dtype and
+/// shape; otherwise the copy is done on return.
+WEFT_WRITTEN copy_(const Tensor& source, CopyOptions options, Location where = {}) WEFT_METHOD_OF;
 /// ValueError where an integer dtype does not hold the value.
 WEFT_WRITTEN fill_(Scalar value, Location where = {}) WEFT_METHOD_OF;
 WEFT_WRITTEN zero_(Location where = {}) WEFT_METHOD_OF;

@@ -47,17 +47,20 @@ struct HeadGuard {
   }
 };
 
+Allocator& allocator_of(Device device) {
+  if (device.is_cpu()) return cpu_allocator();
+  if (Allocator* allocator = find_allocator(device)) return *allocator;
+  raise<DeviceError>({.op = "allocate",
+                      .problem = fmt::format("there is no device {}", device.name()),
+                      .remedy = "see weft::device_count"});
+}
+
 // Memory for what does not lie beside the head. The block is freed where there is none.
-[[gnu::noinline]] void allocate_data(TensorBlock* block) {
+[[gnu::noinline]] void allocate_data(TensorBlock* block, Allocator* allocator = nullptr) {
   Storage& storage = block->storage;
   if (storage.bytes == 0 || storage.device.type == DeviceType::meta) return;
   HeadGuard guard{block};
-  Allocator* allocator = storage.device.is_cpu() ? &cpu_allocator() : find_allocator(storage.device);
-  if (allocator == nullptr) {
-    raise<DeviceError>({.op = "allocate",
-                        .problem = fmt::format("there is no device {}", storage.device.name()),
-                        .remedy = "see weft::device_count"});
-  }
+  if (allocator == nullptr) allocator = &allocator_of(storage.device);
   storage.data = allocator->allocate(storage.bytes);
   if (storage.data == nullptr) out_of_memory(storage.device, storage.bytes);
   storage.allocator = allocator;
@@ -108,7 +111,9 @@ inline void drop_storage(Storage* storage) {
 
 TensorImpl* new_tensor(const Layout& layout) { return with_data(new_block(layout, nullptr)); }
 
-TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device) {
+namespace {
+
+inline TensorBlock* new_contiguous_block(std::span<const int64_t> sizes, DType dtype, Device device) {
   TensorBlock* block = new_block();
   Layout& layout = block->impl.view.layout;
   layout.dtype = dtype;
@@ -118,7 +123,20 @@ TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device devic
     const HeadGuard guard{block};
     contiguous_layout(sizes, dtype);  // raises
   }
-  return with_data(block);
+  return block;
+}
+
+}  // namespace
+
+TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Device device) {
+  return with_data(new_contiguous_block(sizes, dtype, device));
+}
+
+TensorImpl* new_tensor(std::span<const int64_t> sizes, DType dtype, Allocator& allocator) {
+  TensorBlock* block = new_contiguous_block(sizes, dtype, Device());
+  block->storage.bytes = static_cast<size_t>(block->impl.view.layout.numel) * static_cast<size_t>(itemsize(dtype));
+  allocate_data(block, &allocator);
+  return &block->impl;
 }
 
 TensorImpl* new_alias(const TensorImpl* source, const Layout& layout, void* data) {

@@ -75,6 +75,10 @@ struct LikeOptions {
   std::optional<Device> device = {};
   bool requires_grad = false;
 };
+/// Of copies between the CPU and a device: `x.to("cuda", {.non_blocking = true})`.
+struct CopyOptions {
+  bool non_blocking = false;
+};
 /// A dtype or a device, taken in place of TensorOptions.
 template <class T>
 concept TensorOption = std::same_as<T, DType> || std::same_as<T, Device>;

@@ -1,4 +1,5 @@
 #include "../backend.hpp"
+#include "../stream_use.hpp"
 
 #include <cstdlib>
 #include <vector>
@@ -17,32 +18,6 @@ std::vector<CudaDevice*>& all_devices() {
   static auto* devices = new std::vector<CudaDevice*>;  // static tensors may die after any static of ours
   return *devices;
 }
-
-class CudaBackend final : public Backend {
- public:
-  int device_count() override { return static_cast<int>(all_devices().size()); }
-  std::string describe(int index) override { return at(index).describe(); }
-  void upload(int index, void* device_data, const void* host_data, size_t bytes) override {
-    at(index).upload(device_data, host_data, bytes);
-  }
-  void download(int index, void* host_data, const void* device_data, size_t bytes) override {
-    at(index).download(host_data, device_data, bytes);
-  }
-  void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) override {
-    if (to_index == from_index) at(to_index).copy(to, from, bytes);
-    else at(to_index).copy_from(at(from_index), to, from, bytes);
-  }
-  void synchronize(int index) override { at(index).synchronize(); }
-
- private:
-  static CudaDevice& at(int index) {
-    auto& devices = all_devices();
-    if (index < 0 || index >= static_cast<int>(devices.size())) {
-      raise<DeviceError>({.op = "cuda", .problem = fmt::format("there is no device cuda:{}", index)}, Location::none());
-    }
-    return *devices[static_cast<size_t>(index)];
-  }
-};
 
 void close_devices() {
   for (CudaDevice* device : all_devices()) device->close();
@@ -74,7 +49,8 @@ Backend* start_cuda(std::string& why) {
   KernelTable& table = kernel_tables[static_cast<int>(DeviceType::cuda)];
   portable::host::fill_kernels(table);
   table.matmul = cuda::matmul;
-  static auto* backend = new CudaBackend;
+  note_uses_of(DeviceType::cuda);
+  static auto* backend = new portable::host::AcceleratorBackend(DeviceType::cuda);
   return backend;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "modules.hpp"
+#include "queue.hpp"
 #include "../portable/host/device_allocator.hpp"
 #include "../../tensor/error.hpp"
 
@@ -22,10 +23,6 @@ constexpr const KernelEntry* lists[] = {
 #undef WEFT_MODULE
 };
 static_assert(std::size(lists) == portable::host::module_count);
-
-struct CudaKernel final : Kernel {
-  const void* function;
-};
 
 /// Errors after which every further call fails, and which an earlier command may have caused.
 bool is_lasting(cudaError_t code) {
@@ -47,10 +44,12 @@ bool is_lasting(cudaError_t code) {
   }
 }
 
-[[noreturn]] void raise_text(const char* function, int code, const char* meaning, int device, const char* remedy) {
+[[noreturn]] void raise_text(const char* function, int code, const char* meaning, int device, const char* remedy,
+                             const std::string& details = {}) {
   const CallPlace place = detail::current_call;
   raise<DeviceError>({.op = place.op != nullptr ? place.entry : "cuda",
                       .problem = fmt::format("{} failed on cuda:{} with code {} ({})", function, device, code, meaning),
+                      .details = details,
                       .remedy = remedy},
                      place.where);
 }
@@ -61,13 +60,13 @@ void raise_failure(const char* function, int code, const char* meaning, int devi
   raise_text(function, code, meaning, device, "");
 }
 
-void raise_failure(const char* function, cudaError_t code, int device) {
+void raise_failure(const char* function, cudaError_t code, int device, const std::string& details) {
   cudaGetLastError();  // one that does not last is told once
   const char* remedy = "";
   if (is_lasting(code))
     remedy = "start the program anew; with WEFT_CUDA_SYNC=1 the command that failed is the one named";
   if (code == cudaErrorNoKernelImageForDevice) remedy = "build with CMAKE_CUDA_ARCHITECTURES of this GPU";
-  raise_text(function, static_cast<int>(code), cudaGetErrorString(code), device, remedy);
+  raise_text(function, static_cast<int>(code), cudaGetErrorString(code), device, remedy, details);
 }
 
 CurrentDevice::CurrentDevice(int index) {
@@ -96,7 +95,6 @@ void CudaDevice::open() {
   const CurrentDevice current(index());
   WEFT_CUDA(index(), cudaSetDevice, index());  // makes the context, which device 0 may still lack
   WEFT_CUDA(index(), cudaGetDeviceProperties, &properties_, index());
-  create_queue();
   opened_.store(true, std::memory_order_release);
 }
 
@@ -115,22 +113,9 @@ Kernel& CudaDevice::find_kernel(Module module, const std::string& name) {
   raise<DeviceError>({.op = "cuda", .problem = fmt::format("there is no kernel {}", name)}, Location::none());
 }
 
-void CudaDevice::launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) {
-  constexpr uint32_t most_x = 0x7fffffff, most = 65535;
-  const auto& groups = grid.groups;
-  if (groups[0] > most_x || groups[1] > most || groups[2] > most) [[unlikely]] {
-    const std::string text = fmt::format("a grid of {} x {} x {} groups is too large", groups[0], groups[1], groups[2]);
-    raise_failure("cudaLaunchKernel", cudaErrorInvalidConfiguration, text.c_str(), index());
-  }
-  require_open();
-  void* pointers[16];
-  for (size_t i = 0; i < count; ++i) pointers[i] = const_cast<void*>(arguments[i].value);
-  const dim3 blocks(groups[0], groups[1], groups[2]);
-  const dim3 threads(grid.group_size[0], grid.group_size[1], grid.group_size[2]);
-  const CurrentDevice current(index());
-  WEFT_CUDA(index(), cudaLaunchKernel, static_cast<CudaKernel&>(kernel).function, blocks, threads, pointers, 0,
-            stream_);
-  after_command();
+std::unique_ptr<portable::host::DeviceQueue> CudaDevice::make_queue(int number) {
+  open();
+  return std::make_unique<CudaQueue>(*this, number);
 }
 
 void* CudaDevice::take_memory(size_t bytes) {
@@ -148,6 +133,18 @@ void CudaDevice::return_memory(void* data) noexcept {
   if (!closed_) cudaFree(data);
 }
 
+void* CudaDevice::take_pinned(size_t bytes) {
+  open();
+  void* data = nullptr;
+  if (cudaHostAlloc(&data, bytes, cudaHostAllocPortable) == cudaSuccess) return data;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void CudaDevice::return_pinned(void* data) noexcept {
+  if (!closed_) cudaFreeHost(data);
+}
+
 size_t CudaDevice::total_memory() {
   open();
   return properties_.totalGlobalMem;
@@ -159,12 +156,6 @@ size_t CudaDevice::free_memory() {
   size_t free = 0, total = 0;
   WEFT_CUDA(index(), cudaMemGetInfo, &free, &total);
   return free;
-}
-
-void* CudaDevice::workspace() {
-  const std::lock_guard lock(mutex_);
-  if (workspace_ == nullptr) workspace_ = allocator().reserve(workspace_bytes);
-  return workspace_;
 }
 
 }  // namespace weft::cuda

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
+#include <mutex>
 
 #include <cuda_runtime_api.h>
 
@@ -18,54 +20,30 @@ class CudaDevice final : public portable::host::Accelerator {
  public:
   explicit CudaDevice(int index);
 
-  std::string describe();
-  cudaStream_t stream() const { return stream_; }
-  /// Memory for a library's intermediate results, of use in the stream's order; nullptr where there is none.
-  void* workspace();
-  static constexpr size_t workspace_bytes = size_t{32} << 20;
+  std::string describe() override;
+  bool is_synchronous() const { return synchronous_; }
+  /// Makes the context, unless it is there.
+  void open();
+  bool reaches(Accelerator&) override { return true; }  // the runtime finds a way
 
-  // queue.cpp
-  void upload(void* to, const void* from, size_t bytes) override;
-  void download(void* to, const void* from, size_t bytes) override;
-  void copy(void* to, const void* from, size_t bytes) override;
-  void copy_from(CudaDevice& source, void* to, const void* from, size_t bytes);
-  bool fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) override;
-  void launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) override;
-  void synchronize() override;
-  bool drain() noexcept override;
-  /// To be called after commands were queued on the stream.
-  void after_command();
-
-  // device.cpp
   Kernel& find_kernel(Module module, const std::string& name) override;
   void* take_memory(size_t bytes) override;
   void return_memory(void* data) noexcept override;
+  void* take_pinned(size_t bytes) override;
+  void return_pinned(void* data) noexcept override;
   size_t total_memory() override;
   size_t free_memory() override;
 
   /// Before the runtime goes away; nothing is called on it afterwards.
   void close() noexcept { closed_ = true; }
 
+ protected:
+  std::unique_ptr<portable::host::DeviceQueue> make_queue(int number) override;
+
  private:
-  static constexpr size_t slot_bytes = size_t{256} << 10;
-  static constexpr int slot_count = 32;
-  struct StagingSlot {
-    char* data = nullptr;
-    cudaEvent_t done = nullptr;
-    bool busy = false;
-  };
-
-  void open();
-  void create_queue();
-  StagingSlot& next_slot();
-
+  std::mutex mutex_;
   std::atomic<bool> opened_ = false;
   cudaDeviceProp properties_ = {};
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t reached_ = nullptr;  ///< for streams that wait for this one
-  std::array<StagingSlot, slot_count> slots_;
-  int next_slot_ = 0;
-  void* workspace_ = nullptr;
 };
 
 /// The GPU that `view` lies on.
@@ -86,7 +64,7 @@ class CurrentDevice {
 
 /// DeviceError("cudaLaunchKernel failed on cuda:0 with code 700 (an illegal memory access was encountered)").
 [[noreturn]] void raise_failure(const char* function, int code, const char* meaning, int device);
-[[noreturn]] void raise_failure(const char* function, cudaError_t code, int device);
+[[noreturn]] void raise_failure(const char* function, cudaError_t code, int device, const std::string& details = {});
 
 inline void check(cudaError_t code, const char* function, int device) {
   if (code != cudaSuccess) [[unlikely]]

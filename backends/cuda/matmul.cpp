@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "library.hpp"
+#include "queue.hpp"
 #include "../portable/host/host.hpp"
 #include "../portable/host/launch.hpp"
 
@@ -203,7 +204,7 @@ OwnedPreference preference_of(const Key& key, int device) {
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     WEFT_LT(device, cublasLtMatmulPreferenceSetAttribute, preference, attribute, &value, sizeof(value));
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{CudaDevice::workspace_bytes});
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{CudaQueue::workspace_bytes});
   // Parts of a product meet in the compute type and in a fixed order: the same bits each time.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   const auto out = static_cast<uint32_t>(key[12]), a = static_cast<uint32_t>(key[13]);
@@ -253,13 +254,14 @@ std::array<int64_t, 3> offsets_at(const portable::Walk<3>& walk, int64_t positio
 }
 
 /// False, with nothing done, where the library has no algorithm.
-bool multiply(CudaDevice& device, const Product& p, const std::array<int64_t, 3>& offsets, bool adds) {
+bool multiply(CudaQueue& queue, const Product& p, const std::array<int64_t, 3>& offsets, bool adds) {
   char* const out = static_cast<char*>(p.out.data) + offsets[0];
   const char* const a = static_cast<const char*>(p.a.data) + offsets[1];
   const char* const b = static_cast<const char*>(p.b.data) + offsets[2];
+  CudaDevice& device = queue.cuda_device();
   Workplace& place = workplace_of(device.index());
   const Plan& plan = find_plan(place, p, key_of(p, out, a, b), device.index());
-  void* const workspace = device.workspace();
+  void* const workspace = queue.workspace();
   if (!plan.served || workspace == nullptr) return false;
   const double factors[] = {1, adds ? 1.0 : 0.0};
   const float small_factors[] = {1, adds ? 1.0f : 0.0f};
@@ -268,8 +270,8 @@ bool multiply(CudaDevice& device, const Product& p, const std::array<int64_t, 3>
   const void* const beta = is_double ? static_cast<const void*>(&factors[1]) : &small_factors[1];
   WEFT_LT(device.index(), cublasLtMatmul, place.handle.get(), plan.operation.get(), alpha, b, plan.b.get(), a,
           plan.a.get(), beta, out, plan.out.get(), out, plan.out.get(), &plan.algorithm, workspace,
-          CudaDevice::workspace_bytes, device.stream());
-  device.after_command();
+          CudaQueue::workspace_bytes, queue.stream());
+  queue.after_command();
   return true;
 }
 
@@ -280,12 +282,12 @@ void matmul(const View& out, const View& a, const View& b, const View& bias) {
   std::optional<Product> product;
   if (!is_empty && find_lt() != nullptr) product = as_product(out, a, b);
   if (!product) return portable::host::matmul(out, a, b, bias);
-  CudaDevice& device = cuda_device_of(out);
-  const CurrentDevice current(device.index());
+  CudaQueue& queue = cuda_queue_of(out);
+  const CurrentDevice current(queue.device().index);
   const bool adds = bias.data != nullptr;
   if (adds) portable::host::copy(out, bias);
   for (int64_t i = 0; i < product->outer.count; ++i) {
-    if (multiply(device, *product, offsets_at(product->outer, i), adds)) continue;
+    if (multiply(queue, *product, offsets_at(product->outer, i), adds)) continue;
     return portable::host::matmul(out, a, b, bias);
   }
 }

@@ -1,12 +1,13 @@
 #include "device.hpp"
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <mutex>
 
 #include <fmt/format.h>
 
+#include "queue.hpp"
 #include "../backend.hpp"
+#include "../stream_use.hpp"
 #include "../portable/host/device_allocator.hpp"
 #include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
@@ -19,45 +20,6 @@ std::vector<HpuDevice*>& all_devices() {
   static auto* devices = new std::vector<HpuDevice*>;  // static tensors may die after any static of ours
   return *devices;
 }
-
-class HpuBackend final : public Backend {
- public:
-  int device_count() override { return static_cast<int>(all_devices().size()); }
-  std::string describe(int index) override {
-    HpuDevice& d = at(index);
-    return fmt::format("{}, {:.1f} GiB", d.name(), static_cast<double>(d.total_memory()) / (1 << 30));
-  }
-  void upload(int index, void* device_data, const void* host_data, size_t bytes) override {
-    at(index).upload(device_data, host_data, bytes);
-  }
-  void download(int index, void* host_data, const void* device_data, size_t bytes) override {
-    at(index).download(host_data, device_data, bytes);
-  }
-  void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) override {
-    HpuDevice &target = at(to_index), &source = at(from_index);
-    if (to_index == from_index) return target.copy(to, from, bytes);
-    source.synchronize();
-    ze_bool_t reachable = false;
-    WEFT_ZE(to_index, zeDeviceCanAccessPeer, target.handle(), source.handle(), &reachable);
-    if (reachable) {
-      target.copy(to, from, bytes);
-      return target.synchronize();  // the source may be written again from now on
-    }
-    std::vector<char> host(bytes);
-    source.download(host.data(), from, bytes);
-    target.upload(to, host.data(), bytes);
-  }
-  void synchronize(int index) override { at(index).synchronize(); }
-
- private:
-  static HpuDevice& at(int index) {
-    auto& devices = all_devices();
-    if (index < 0 || index >= static_cast<int>(devices.size())) {
-      raise<DeviceError>({.op = "hpu", .problem = fmt::format("there is no device hpu:{}", index)}, Location::none());
-    }
-    return *devices[static_cast<size_t>(index)];
-  }
-};
 
 void close_devices() {
   for (HpuDevice* device : all_devices()) device->close();
@@ -86,10 +48,17 @@ void add_devices(ze_driver_handle_t driver) {
 }  // namespace
 
 HpuDevice::HpuDevice(ze_context_handle_t context, ze_device_handle_t handle, int index)
-    : Accelerator(Device(DeviceType::hpu, index)), context_(context), handle_(handle) {
+    : Accelerator(Device(DeviceType::hpu, index)),
+      context_(context),
+      handle_(handle),
+      events_(context, index, false),
+      timed_events_(context, index, true) {
   synchronous_ = portable::host::is_switched_on("WEFT_HPU_SYNC");
   read_properties();
-  create_queue();
+}
+
+std::string HpuDevice::describe() {
+  return fmt::format("{}, {:.1f} GiB", name_, static_cast<double>(total_memory_) / (1 << 30));
 }
 
 void HpuDevice::read_properties() {
@@ -99,6 +68,8 @@ void HpuDevice::read_properties() {
   name_ = properties.name;
   simd_width_ = static_cast<int>(properties.physicalEUSimdWidth > 0 ? properties.physicalEUSimdWidth : 1);
   max_allocation_ = properties.maxMemAllocSize;
+  timer_resolution_ = properties.timerResolution;
+  timestamp_bits_ = properties.kernelTimestampValidBits;
 
   ze_device_module_properties_t modules = {};
   modules.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES;
@@ -120,9 +91,53 @@ void HpuDevice::read_properties() {
   for (uint32_t i = 0; i < count; ++i) {
     if ((groups[i].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE) == 0) continue;
     queue_ordinal_ = i;
-    max_fill_pattern_ = groups[i].maxMemoryFillPatternSize;
+    queue_count_ = std::max(groups[i].numQueues, 1u);
     break;
   }
+}
+
+ze_command_queue_desc_t HpuDevice::queue_description(int number) const {
+  ze_command_queue_desc_t queue = {};
+  queue.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC;
+  queue.ordinal = queue_ordinal_;
+  queue.index = static_cast<uint32_t>(number) % queue_count_;
+  queue.mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS;
+  return queue;
+}
+
+double HpuDevice::milliseconds_between(uint64_t first, uint64_t second) const {
+  const uint64_t mask = timestamp_bits_ >= 64 ? ~uint64_t{0} : (uint64_t{1} << timestamp_bits_) - 1;
+  return static_cast<double>((second - first) & mask) * static_cast<double>(timer_resolution_) * 1e-6;
+}
+
+std::unique_ptr<portable::host::DeviceQueue> HpuDevice::make_queue(int number) {
+  return std::make_unique<HpuQueue>(*this, number);
+}
+
+bool HpuDevice::reaches(Accelerator& other) {
+  ze_bool_t reachable = false;
+  WEFT_ZE(index(), zeDeviceCanAccessPeer, handle_, static_cast<HpuDevice&>(other).handle_, &reachable);
+  return reachable != 0;
+}
+
+void* HpuDevice::take_pinned(size_t bytes) {
+  const ze_host_mem_alloc_desc_t host = {ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC, nullptr, 0};
+  void* memory = nullptr;
+  return api().zeMemAllocHost(context_, &host, bytes, 64, &memory) == ZE_RESULT_SUCCESS ? memory : nullptr;
+}
+
+void* HpuDevice::host_memory(size_t bytes) {
+  if (void* memory = take_pinned(bytes)) return memory;
+  const size_t free = free_memory();
+  throw OutOfMemoryError(
+      format_error(
+          {.op = "hpu",
+           .problem = fmt::format("no {} bytes of the host's memory for transfers with hpu:{}", bytes, index()),
+           .details = fmt::format("the device has {} bytes, {} free, and gives out {} at once", total_memory_, free,
+                                  max_allocation_),
+           .remedy = "raise the driver's limits, or use the CPU"},
+          Location::none()),
+      bytes, 0, 0, total_memory_);
 }
 
 void* HpuDevice::take_memory(size_t bytes) {
@@ -159,22 +174,19 @@ size_t HpuDevice::free_memory() {
 }
 
 void HpuDevice::close() noexcept {
-  std::lock_guard lock(mutex_);
   if (closed_) return;
   const bool idle = drain();
   closed_ = true;
+  host_calls_.stop();
   if (!idle) return;
   allocator().release_all();
   for (const Kernel& kernel : kernels_) {
     if (kernel.handle != nullptr) api().zeKernelDestroy(kernel.handle);
     if (kernel.module != nullptr) api().zeModuleDestroy(kernel.module);
   }
-  api().zeCommandListDestroy(list_);
-  for (const StagingSlot& slot : slots_) api().zeEventDestroy(slot.done);
-  api().zeEventDestroy(done_);
-  api().zeEventPoolDestroy(events_);
-  api().zeMemFree(context_, staging_);
-  api().zeMemFree(context_, bad_index_);
+  for (portable::host::DeviceQueue* queue : queues()) static_cast<HpuQueue*>(queue)->close();
+  events_.close();
+  timed_events_.close();
 }
 
 }  // namespace weft::hpu
@@ -197,7 +209,8 @@ Backend* start_hpu(std::string& why) {
   // After the loader's own handlers, so it runs before them.
   std::atexit(close_devices);
   portable::host::fill_kernels(kernel_tables[static_cast<int>(DeviceType::hpu)]);
-  static auto* backend = new HpuBackend;
+  note_uses_of(DeviceType::hpu);
+  static auto* backend = new portable::host::AcceleratorBackend(DeviceType::hpu);
   return backend;
 }
 

@@ -3,8 +3,12 @@
 
 #include <array>
 #include <deque>
+#include <memory>
+#include <mutex>
 #include <string>
 
+#include "event.hpp"
+#include "host_calls.hpp"
 #include "loader.hpp"
 #include "../portable/host/accelerator.hpp"
 
@@ -17,29 +21,34 @@ using portable::host::Module;
 struct Kernel : portable::host::Kernel {
   ze_module_handle_t module = nullptr;  ///< has this kernel alone
   ze_kernel_handle_t handle = nullptr;
+  std::mutex mutex;  ///< setting arguments and launching must not be torn apart
   std::array<uint32_t, 3> group_size = {0, 0, 0};
 };
 
-/// Commands run in the order in which they are appended. All functions may be called by any thread.
 class HpuDevice final : public portable::host::Accelerator {
  public:
   HpuDevice(ze_context_handle_t context, ze_device_handle_t handle, int index);
 
-  const std::string& name() const { return name_; }
+  std::string describe() override;
   ze_device_handle_t handle() const { return handle_; }
+  ze_context_handle_t context() const { return context_; }
+  EventPool& events(bool timed) { return timed ? timed_events_ : events_; }
+  HostCalls& host_calls() { return host_calls_; }
+  bool is_synchronous() const { return synchronous_; }
+  /// The physical queue, of those there are, on which queue `number` runs.
+  ze_command_queue_desc_t queue_description(int number) const;
+  /// Milliseconds between two of its timestamps, of which the first may be before the clock wrapped.
+  double milliseconds_between(uint64_t first, uint64_t second) const;
+  /// Memory of the host that the device reaches; OutOfMemoryError.
+  void* host_memory(size_t bytes);
 
-  // queue.cpp
-  void upload(void* to, const void* from, size_t bytes) override;
-  void download(void* to, const void* from, size_t bytes) override;
-  void copy(void* to, const void* from, size_t bytes) override;
-  bool fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) override;
-  void launch(portable::host::Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) override;
-  void synchronize() override;
-  bool drain() noexcept override;
+  bool reaches(Accelerator& other) override;
 
   // device.cpp
   void* take_memory(size_t bytes) override;
   void return_memory(void* data) noexcept override { api().zeMemFree(context_, data); }
+  void* take_pinned(size_t bytes) override;
+  void return_pinned(void* data) noexcept override { api().zeMemFree(context_, data); }
   size_t total_memory() override { return total_memory_; }
   size_t free_memory() override;
 
@@ -49,41 +58,24 @@ class HpuDevice final : public portable::host::Accelerator {
   /// Before the driver goes away; nothing is called on it afterwards.
   void close() noexcept;
 
- private:
-  static constexpr size_t slot_bytes = size_t{128} << 10;
-  static constexpr int slot_count = 32;
-  struct StagingSlot {
-    char* data = nullptr;
-    ze_event_handle_t done = nullptr;
-    bool busy = false;
-  };
+ protected:
+  std::unique_ptr<portable::host::DeviceQueue> make_queue(int number) override;
 
+ private:
   void read_properties();
-  void create_queue();
-  void order();
-  void after_command();
-  void wait(ze_event_handle_t event);
-  void finish();
-  StagingSlot& next_slot();
-  /// Memory of the host that the device reaches; OutOfMemoryError.
-  void* host_memory(size_t bytes);
-  ze_event_handle_t create_event(uint32_t number);
   ze_module_handle_t build_kernel(Module module, const std::string& name);
 
   const ze_context_handle_t context_;
   const ze_device_handle_t handle_;
   std::string name_;
-  size_t total_memory_ = 0, max_allocation_ = 0, max_fill_pattern_ = 0;
-  uint32_t queue_ordinal_ = 0;
+  size_t total_memory_ = 0, max_allocation_ = 0;
+  uint32_t queue_ordinal_ = 0, queue_count_ = 1;
+  uint64_t timer_resolution_ = 1;  ///< ns of a tick
+  uint32_t timestamp_bits_ = 64;
 
-  ze_command_list_handle_t list_ = nullptr;
-  ze_event_pool_handle_t events_ = nullptr;
-  ze_event_handle_t done_ = nullptr;
-  bool pending_ = false;
-  char* staging_ = nullptr;
-  std::array<StagingSlot, slot_count> slots_;
-  int next_slot_ = 0;
-
+  EventPool events_, timed_events_;
+  HostCalls host_calls_;
+  std::mutex kernel_mutex_;
   std::deque<Kernel> kernels_;
 };
 

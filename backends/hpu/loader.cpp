@@ -103,11 +103,12 @@ const std::string& why_no_api() { return reason(); }
 
 const Api& api() { return *opened; }
 
-void raise_failure(const char* function, ze_result_t code, int device) {
+void raise_failure(const char* function, ze_result_t code, int device, const std::string& details) {
   const CallPlace place = detail::current_call;
   raise<DeviceError>({.op = place.op != nullptr ? place.entry : "hpu",
                       .problem = fmt::format("{} failed on hpu:{} with code {:#x} ({})", function, device,
                                              static_cast<uint32_t>(code), meaning(code)),
+                      .details = details,
                       .remedy = code == ZE_RESULT_ERROR_DEVICE_LOST ? "start the program anew" : ""},
                      place.where);
 }

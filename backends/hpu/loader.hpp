@@ -17,7 +17,8 @@ namespace weft::hpu {
   X(zeDeviceCanAccessPeer) X(zeDeviceGetStatus) X(zeContextCreate) X(zeContextDestroy) X(zeCommandListCreateImmediate) \
   X(zeCommandListDestroy) X(zeCommandListAppendBarrier) X(zeCommandListAppendMemoryCopy) \
   X(zeCommandListAppendMemoryFill) X(zeCommandListAppendLaunchKernel) X(zeEventPoolCreate) X(zeEventPoolDestroy) \
-  X(zeEventCreate) X(zeEventDestroy) X(zeEventHostSynchronize) X(zeEventHostReset) X(zeMemAllocDevice) \
+  X(zeEventCreate) X(zeEventDestroy) X(zeEventHostSynchronize) X(zeEventHostReset) X(zeEventHostSignal) \
+  X(zeEventQueryStatus) X(zeEventQueryKernelTimestamp) X(zeMemAllocDevice) \
   X(zeMemAllocHost) X(zeMemFree) X(zeModuleCreate) X(zeModuleDestroy) X(zeModuleBuildLogGetString) \
   X(zeModuleBuildLogDestroy) X(zeKernelCreate) X(zeKernelDestroy) X(zeKernelSetArgumentValue) X(zeKernelSetGroupSize)
 // clang-format on
@@ -39,7 +40,7 @@ const std::string& why_no_api();
 const Api& api();
 
 /// DeviceError("zeMemAllocDevice failed on hpu:0: ...").
-[[noreturn]] void raise_failure(const char* function, ze_result_t code, int device);
+[[noreturn]] void raise_failure(const char* function, ze_result_t code, int device, const std::string& details = {});
 
 inline void check(ze_result_t code, const char* function, int device) {
   if (code != ZE_RESULT_SUCCESS) [[unlikely]]

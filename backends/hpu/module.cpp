@@ -1,6 +1,4 @@
 // Kernels, built from SPIR-V one by one when they are first called.
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "device.hpp"
@@ -60,7 +58,7 @@ ze_module_handle_t HpuDevice::build_kernel(Module module, const std::string& nam
 }
 
 Kernel& HpuDevice::find_kernel(Module module, const std::string& name) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(kernel_mutex_);
   require_open();
   Kernel& kernel = kernels_.emplace_back();  // `close` frees what it holds, also where the rest fails
   kernel.module = build_kernel(module, name);

@@ -1,184 +1,173 @@
-// The queue of a device: one immediate command list. API 1.4 orders nothing by itself, so each command waits for those
-// before it at a barrier.
+// API 1.4 orders nothing by itself, so each command waits for those before it at a barrier.
+#include "queue.hpp"
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
-#include <fmt/format.h>
-
-#include "device.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::hpu {
 
-namespace {
-/// The driver is asked about the device's health so often while the host waits.
-constexpr uint64_t wait_slice_ns = 50'000'000;
-}  // namespace
-
-void HpuDevice::create_queue() {
-  ze_command_queue_desc_t queue = {};
-  queue.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC;
-  queue.ordinal = queue_ordinal_;
-  queue.mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS;
-  WEFT_ZE(index(), zeCommandListCreateImmediate, context_, handle_, &queue, &list_);
-
-  ze_event_pool_desc_t pool = {};
-  pool.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC;
-  pool.flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE;
-  pool.count = slot_count + 1;
-  ze_device_handle_t device = handle_;
-  WEFT_ZE(index(), zeEventPoolCreate, context_, &pool, 1, &device, &events_);
-  done_ = create_event(slot_count);
-
-  staging_ = static_cast<char*>(host_memory(slot_bytes * slot_count));
-  for (int i = 0; i < slot_count; ++i) {
-    slots_[static_cast<size_t>(i)] = {staging_ + static_cast<size_t>(i) * slot_bytes,
-                                      create_event(static_cast<uint32_t>(i)), false};
-  }
-  bad_index_ = static_cast<portable::BadIndex*>(host_memory(sizeof(portable::BadIndex)));
+HpuQueue::HpuQueue(HpuDevice& device, int number) : DeviceQueue(device, number), hpu_(device) {
+  bad_index_ = static_cast<portable::BadIndex*>(device.host_memory(sizeof(portable::BadIndex)));
   *bad_index_ = {};
+  const ze_command_queue_desc_t queue = device.queue_description(number);
+  WEFT_ZE(device.index(), zeCommandListCreateImmediate, device.context(), device.handle(), &queue, &list_);
 }
 
-void* HpuDevice::host_memory(size_t bytes) {
-  const ze_host_mem_alloc_desc_t host = {ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC, nullptr, 0};
-  void* memory = nullptr;
-  if (api().zeMemAllocHost(context_, &host, bytes, 64, &memory) == ZE_RESULT_SUCCESS) return memory;
-  const size_t free = free_memory();
-  throw OutOfMemoryError(
-      format_error(
-          {.op = "hpu",
-           .problem = fmt::format("no {} bytes of the host's memory for transfers with hpu:{}", bytes, index()),
-           .details = fmt::format("the device has {} bytes, {} free, and gives out {} at once", total_memory_, free,
-                                  max_allocation_),
-           .remedy = "raise the driver's limits, or use the CPU"},
-          Location::none()),
-      bytes, 0, 0, total_memory_);
+void HpuQueue::close() noexcept {
+  api().zeCommandListDestroy(list_);
+  if (staging_ != nullptr) api().zeMemFree(hpu_.context(), staging_);
+  api().zeMemFree(hpu_.context(), bad_index_);
 }
 
-ze_event_handle_t HpuDevice::create_event(uint32_t number) {
-  ze_event_desc_t event = {};
-  event.stype = ZE_STRUCTURE_TYPE_EVENT_DESC;
-  event.index = number;
-  event.signal = ZE_EVENT_SCOPE_FLAG_HOST;
-  event.wait = ZE_EVENT_SCOPE_FLAG_HOST;
-  ze_event_handle_t handle = nullptr;
-  WEFT_ZE(index(), zeEventCreate, events_, &event, &handle);
-  return handle;
+void HpuQueue::order() {
+  hpu_.require_open();
+  if (queued_ != finished_) WEFT_ZE(hpu_.index(), zeCommandListAppendBarrier, list_, nullptr, 0, nullptr);
+  ++queued_;
 }
 
-void HpuDevice::order() {
-  require_open();
-  if (pending_) WEFT_ZE(index(), zeCommandListAppendBarrier, list_, nullptr, 0, nullptr);
-  pending_ = true;
+void HpuQueue::after_command(std::unique_lock<std::mutex>& lock) {
+  if (!hpu_.is_synchronous()) return;
+  lock.unlock();
+  drain();
 }
 
-void HpuDevice::after_command() {
-  if (synchronous_) finish();
+Shared<HpuFence> HpuQueue::record_here(bool timed) {
+  hpu_.require_open();
+  Shared<HpuFence> fence = Shared<HpuFence>::make(hpu_, *this, timed);
+  ++queued_;
+  WEFT_ZE(hpu_.index(), zeCommandListAppendBarrier, list_, fence->event(), 0, nullptr);
+  return fence;
 }
 
-void HpuDevice::wait(ze_event_handle_t event) {
-  for (;;) {
-    const ze_result_t result = api().zeEventHostSynchronize(event, wait_slice_ns);
-    if (result == ZE_RESULT_SUCCESS) return;
-    if (result != ZE_RESULT_NOT_READY) raise_failure("zeEventHostSynchronize", result, index());
-    WEFT_ZE(index(), zeDeviceGetStatus, handle_);
-  }
+void HpuQueue::wait_here(Shared<HpuFence> fence) {
+  while (!held_.empty() && held_.front().passed->reached()) held_.pop_front();
+  Shared<HpuFence> passed = Shared<HpuFence>::make(hpu_, *this, false);
+  ze_event_handle_t event = fence->event();
+  order();
+  WEFT_ZE(hpu_.index(), zeCommandListAppendBarrier, list_, passed->event(), 1, &event);
+  held_.push_back({std::move(fence), std::move(passed)});
 }
 
-void HpuDevice::finish() {
-  if (!pending_) return;
-  WEFT_ZE(index(), zeCommandListAppendBarrier, list_, done_, 0, nullptr);
-  wait(done_);
-  WEFT_ZE(index(), zeEventHostReset, done_);
-  pending_ = false;
+Shared<Fence> HpuQueue::record(bool timed) {
+  const std::lock_guard lock(mutex_);
+  return record_here(timed);
 }
 
-void HpuDevice::synchronize() {
-  std::lock_guard lock(mutex_);
-  require_open();
-  finish();
-  raise_bad_index();
+void HpuQueue::wait(const Shared<Fence>& fence) {
+  if (&fence->queue() == this) return;
+  const auto& other = static_cast<HpuDevice&>(static_cast<HpuQueue&>(fence->queue()).accelerator());
+  if (other.context() != hpu_.context()) return call([fence] { fence->wait(); });  // of another driver
+  const std::lock_guard lock(mutex_);
+  wait_here(Shared<HpuFence>(fence, static_cast<HpuFence*>(fence.get())));
 }
 
-bool HpuDevice::drain() noexcept {
-  std::lock_guard lock(mutex_);
-  if (closed_) return false;
-  try {
-    finish();
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
+void HpuQueue::call(Callback<void()> function) {
+  note_command();
+  std::unique_lock lock(mutex_);
+  Shared<HpuFence> done = Shared<HpuFence>::make(hpu_, *this, false);
+  hpu_.host_calls().add({record_here(false), done, std::move(function)});
+  wait_here(std::move(done));
+  after_command(lock);
 }
 
-HpuDevice::StagingSlot& HpuDevice::next_slot() {
-  StagingSlot& slot = slots_[static_cast<size_t>(next_slot_)];
+bool HpuQueue::idle() {
+  const std::lock_guard lock(mutex_);
+  if (queued_ == finished_) return true;
+  const uint64_t queued = queued_;
+  const Shared<HpuFence> end = record_here(false);
+  if (!end->reached()) return false;
+  finished_ = std::max(finished_, queued + 1);
+  return queued_ == finished_;
+}
+
+void HpuQueue::drain() {
+  std::unique_lock lock(mutex_);
+  if (queued_ == finished_) return;
+  const Shared<HpuFence> end = record_here(false);
+  const uint64_t queued = queued_;
+  lock.unlock();
+  end->wait();
+  forget_commands();
+  lock.lock();
+  finished_ = std::max(finished_, queued);
+  while (!held_.empty() && held_.front().passed->reached()) held_.pop_front();
+}
+
+/// Memory for a part of an upload, and the event that frees it.
+char* HpuQueue::next_slot(Shared<HpuFence>& done) {
+  if (staging_ == nullptr) staging_ = static_cast<char*>(hpu_.host_memory(slot_bytes * slot_count));
+  const int slot = next_slot_;
   next_slot_ = (next_slot_ + 1) % slot_count;
-  if (slot.busy) {
-    wait(slot.done);
-    WEFT_ZE(index(), zeEventHostReset, slot.done);
-    slot.busy = false;
-  }
-  return slot;
+  Shared<HpuFence>& busy = slots_[static_cast<size_t>(slot)];
+  if (busy) busy->wait();
+  busy = done = Shared<HpuFence>::make(hpu_, *this, false);
+  return staging_ + static_cast<size_t>(slot) * slot_bytes;
 }
 
-void HpuDevice::upload(void* to, const void* from, size_t bytes) {
-  std::lock_guard lock(mutex_);
-  for (size_t done = 0; done < bytes; done += slot_bytes) {
-    const size_t size = std::min(slot_bytes, bytes - done);
-    require_open();
-    StagingSlot& slot = next_slot();
-    std::memcpy(slot.data, static_cast<const char*>(from) + done, size);
+void HpuQueue::upload(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  note_command();
+  std::unique_lock lock(mutex_);
+  for (size_t copied = 0; copied < bytes; copied += slot_bytes) {
+    const size_t size = std::min(slot_bytes, bytes - copied);
+    hpu_.require_open();
+    Shared<HpuFence> done;
+    char* const slot = next_slot(done);
+    std::memcpy(slot, static_cast<const char*>(from) + copied, size);
     order();
-    WEFT_ZE(index(), zeCommandListAppendMemoryCopy, list_, static_cast<char*>(to) + done, slot.data, size, slot.done, 0,
-            nullptr);
-    slot.busy = true;
+    WEFT_ZE(hpu_.index(), zeCommandListAppendMemoryCopy, list_, static_cast<char*>(to) + copied, slot, size,
+            done->event(), 0, nullptr);
   }
-  after_command();
+  after_command(lock);
 }
 
-void HpuDevice::download(void* to, const void* from, size_t bytes) {
-  std::lock_guard lock(mutex_);
-  if (bytes != 0) {
-    order();
-    WEFT_ZE(index(), zeCommandListAppendMemoryCopy, list_, to, from, bytes, nullptr, 0, nullptr);
-  }
-  finish();
-  raise_bad_index();
+void HpuQueue::download(void* to, const void* from, size_t bytes) {
+  copy(to, from, bytes);
+  synchronize();
 }
 
-void HpuDevice::copy(void* to, const void* from, size_t bytes) {
+void HpuQueue::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || to == from) return;
-  std::lock_guard lock(mutex_);
+  note_command();
+  std::unique_lock lock(mutex_);
   order();
-  WEFT_ZE(index(), zeCommandListAppendMemoryCopy, list_, to, from, bytes, nullptr, 0, nullptr);
-  after_command();
+  WEFT_ZE(hpu_.index(), zeCommandListAppendMemoryCopy, list_, to, from, bytes, nullptr, 0, nullptr);
+  after_command(lock);
 }
 
-bool HpuDevice::fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) {
+bool HpuQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return true;
-  std::lock_guard lock(mutex_);
+  note_command();
+  std::unique_lock lock(mutex_);
   order();
-  WEFT_ZE(index(), zeCommandListAppendMemoryFill, list_, to, pattern, pattern_bytes, bytes, nullptr, 0, nullptr);
-  after_command();
+  WEFT_ZE(hpu_.index(), zeCommandListAppendMemoryFill, list_, to, pattern, pattern_bytes, bytes, nullptr, 0, nullptr);
+  after_command(lock);
   return true;
 }
 
-void HpuDevice::launch(portable::host::Kernel& entry, const Grid& grid, const Argument* arguments, size_t count) {
+void HpuQueue::launch(portable::host::Kernel& entry, const Grid& grid, const Argument* arguments, size_t count) {
   auto& kernel = static_cast<Kernel&>(entry);
-  std::lock_guard lock(mutex_);  // setting arguments and launching must not be torn apart
+  note_command();
+  std::unique_lock lock(mutex_);
   order();
-  if (kernel.group_size != grid.group_size) {
-    WEFT_ZE(index(), zeKernelSetGroupSize, kernel.handle, grid.group_size[0], grid.group_size[1], grid.group_size[2]);
-    kernel.group_size = grid.group_size;
+  {
+    const std::lock_guard arguments_lock(kernel.mutex);
+    if (kernel.group_size != grid.group_size) {
+      WEFT_ZE(hpu_.index(), zeKernelSetGroupSize, kernel.handle, grid.group_size[0], grid.group_size[1],
+              grid.group_size[2]);
+      kernel.group_size = grid.group_size;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      WEFT_ZE(hpu_.index(), zeKernelSetArgumentValue, kernel.handle, static_cast<uint32_t>(i), arguments[i].size,
+              arguments[i].value);
+    }
+    const ze_group_count_t groups = {grid.groups[0], grid.groups[1], grid.groups[2]};
+    WEFT_ZE(hpu_.index(), zeCommandListAppendLaunchKernel, list_, kernel.handle, &groups, nullptr, 0, nullptr);
   }
-  for (size_t i = 0; i < count; ++i) {
-    WEFT_ZE(index(), zeKernelSetArgumentValue, kernel.handle, static_cast<uint32_t>(i), arguments[i].size,
-            arguments[i].value);
-  }
-  const ze_group_count_t groups = {grid.groups[0], grid.groups[1], grid.groups[2]};
-  WEFT_ZE(index(), zeCommandListAppendLaunchKernel, list_, kernel.handle, &groups, nullptr, 0, nullptr);
-  after_command();
+  after_command(lock);
 }
 
 }  // namespace weft::hpu

@@ -36,6 +36,28 @@ void transfer(const Tensor& out, const Tensor& in) {
   else transfer(out, in.to(Device()));
 }
 
+Backend* backend_with_pinned_memory() {
+  for (const DeviceType type : {DeviceType::cuda, DeviceType::hpu}) {
+    if (Backend* backend = find_backend(type)) return backend;
+  }
+  return nullptr;
+}
+
+bool is_pinned_for(const Tensor& x, Backend& backend) {
+  return x.impl()->storage->allocator == &backend.pinned_allocator();
+}
+
+/// As `transfer`, queued only. False, with nothing done, where one side is not a device and the other is not pinned.
+bool transfer_queued(const Tensor& out, const Tensor& in) {
+  const Tensor& host = in.device().is_cpu() ? in : out;
+  const Device device = in.device().is_cpu() ? out.device() : in.device();
+  if (!host.device().is_cpu() || device.is_cpu() || device.type == DeviceType::meta) return false;
+  Backend& backend = backend_of(device);
+  if (!is_pinned_for(host, backend)) return false;
+  backend.copy_pinned(device.index, out.data_ptr(), in.data_ptr(), static_cast<size_t>(in.nbytes()));
+  return true;
+}
+
 // Elements of `in` (broadcast to out's shape already) into `out`, converted; any devices. Nothing is recorded.
 void copy_elements_unrecorded(const Tensor& out, const View& in_view, const Tensor& in) {
   if (out.device() == in.device()) {
@@ -165,6 +187,61 @@ Tensor Tensor::to(Device target, Location where) const {
   return out;
 }
 
+Tensor Tensor::to(Device target, CopyOptions options, Location where) const {
+  const CallScope call("to", where);
+  checked(*this);
+  const Device from = device();
+  const bool to_host = target.is_cpu() && !from.is_cpu() && from.type != DeviceType::meta;
+  const bool to_device = from.is_cpu() && !target.is_cpu() && target.type != DeviceType::meta;
+  if (!options.non_blocking || numel() == 0 || (!to_host && !to_device)) return to(target);
+  Tensor out;
+  {
+    const NoGradGuard unrecorded;
+    const Tensor source = contiguous();
+    Backend& backend = backend_of(to_host ? from : target);
+    out = to_host ? Tensor::adopt(detail::new_tensor(sizes(), dtype(), backend.pinned_allocator()))
+                  : make(sizes(), dtype(), target);
+    if (!transfer_queued(out, source)) transfer(out, source);
+  }
+  if (should_record(*this)) {
+    record(
+        out, [from](Tensor&& g) { return g.to(from); }, *this);
+  }
+  return out;
+}
+
+bool Tensor::is_pinned(Location where) const {
+  const CallScope call("is_pinned", where);
+  if (!checked(*this).device().is_cpu()) return false;
+  for (const DeviceType type : {DeviceType::cuda, DeviceType::hpu}) {
+    Backend* backend = impl_->storage->allocator == nullptr ? nullptr : find_backend(type);
+    if (backend != nullptr && is_pinned_for(*this, *backend)) return true;
+  }
+  return false;
+}
+
+Tensor Tensor::pin_memory(Location where) const {
+  const CallScope call("pin_memory", where);
+  checked(*this);
+  if (is_pinned()) return *this;
+  Backend* backend = backend_with_pinned_memory();
+  if (backend == nullptr) {
+    raise<DeviceError>({.problem = "there is no device to pin memory for",
+                        .details = fmt::format("cuda: {}; hpu: {}", why_no_device(Device(DeviceType::cuda)),
+                                               why_no_device(Device(DeviceType::hpu)))});
+  }
+  Tensor out = Tensor::adopt(detail::new_tensor(sizes(), dtype(), backend->pinned_allocator()));
+  {
+    const NoGradGuard unrecorded;
+    out.copy_(*this);
+  }
+  if (should_record(*this)) {
+    record(
+        out, [from = device()](Tensor&& g) { return g.to(from); }, *this);
+  }
+  return out;
+}
+
 Tensor Tensor::to(Device target, DType dtype, Location where) const {
   const CallScope call("to", where);
   // The conversion is done where the smaller of the two is the one that travels.
@@ -198,6 +275,22 @@ const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
     };
   };
   write_recorded(*this, write, make_backward, source);
+  return *this;
+}
+
+const Tensor& Tensor::copy_(const Tensor& source, CopyOptions options, Location where) const {
+  const CallScope call("copy_", where);
+  checked(*this);
+  checked(source);
+  const bool alike = dtype() == source.dtype() && same_sizes(layout(), source.layout()) && is_contiguous() &&
+                     source.is_contiguous() && numel() != 0;
+  const bool recorded = should_record(source) || should_record(*this);
+  if (!options.non_blocking || !alike || recorded) return copy_(source);
+  check_target(*this);
+  const auto write = [&] {
+    if (!transfer_queued(*this, source)) copy_elements_unrecorded(*this, source.raw_view(), source);
+  };
+  write_recorded(*this, write, [] { return Overwritten(); });
   return *this;
 }
 

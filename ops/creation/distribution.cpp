@@ -21,9 +21,9 @@ namespace {
 // ---- numbers on the host --------------------------------------------------------------------------------------------
 
 // The words of one result: its own counter, and as many subsequences as it needs.
-class Stream {
+class Draws {
  public:
-  Stream(const GeneratorState& start, int64_t result)
+  Draws(const GeneratorState& start, int64_t result)
       : seed_(start.seed), subsequence_(start.subsequence), offset_(start.offset + static_cast<uint64_t>(result)) {}
 
   double uniform() { return unit_f64(words()); }
@@ -69,7 +69,7 @@ Tensor drawn_on_host(const Tensor& like, Generator* generator, F&& value) {
   const Tensor out = make(like.sizes(), DType::f64, {});
   const GeneratorState start = reserve_results(generator, like.device(), count);
   for (int64_t i = 0; i < count; ++i) {
-    Stream stream(start, i);
+    Draws stream(start, i);
     static_cast<double*>(out.data_ptr())[i] = value(stream, static_cast<size_t>(i));
   }
   return out.to(like.dtype()).to(like.device());
@@ -83,7 +83,7 @@ void check_numbers(const std::vector<double>& numbers, double least, double most
 }
 constexpr double most_finite = std::numeric_limits<double>::max();
 
-double poisson_number(Stream& stream, double rate) {
+double poisson_number(Draws& stream, double rate) {
   if (rate < 10) {  // by inversion
     double rest = stream.uniform(), probability = std::exp(-rate);
     int k = 0;
@@ -105,7 +105,7 @@ double poisson_number(Stream& stream, double rate) {
   }
 }
 
-double gamma_number(Stream& stream, double shape) {
+double gamma_number(Draws& stream, double shape) {
   if (shape < 1) {
     const double power = std::pow(stream.positive(), 1 / shape);
     return shape == 0 ? 0 : gamma_number(stream, shape + 1) * power;
@@ -127,7 +127,7 @@ double factorial_tail(double k) {
   return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / n;
 }
 
-double binomial_number(Stream& stream, double n, double p) {
+double binomial_number(Draws& stream, double n, double p) {
   if (n == 0 || p == 0) return 0;
   if (p > 0.5) return n - binomial_number(stream, n, 1 - p);
   if (n * p < 10) {  // by the trials that each success takes
@@ -161,7 +161,7 @@ void choose_again(std::span<const double> weights, const GeneratorState& start, 
   std::vector<double> sums(weights.size());
   std::partial_sum(weights.begin(), weights.end(), sums.begin());
   for (size_t i = 0; i < out.size(); ++i) {
-    const double place = Stream(start, first + static_cast<int64_t>(i)).uniform() * sums.back();
+    const double place = Draws(start, first + static_cast<int64_t>(i)).uniform() * sums.back();
     // Rounding may bring the place to the end: the first that reaches it has a weight.
     const auto found =
         place < sums.back() ? std::ranges::upper_bound(sums, place) : std::ranges::lower_bound(sums, place);
@@ -173,7 +173,7 @@ void choose_once(std::span<const double> weights, const GeneratorState& start, i
   std::vector<std::pair<double, int64_t>> keys(weights.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto place = static_cast<int64_t>(i);
-    const double key = -std::log(Stream(start, first + place).positive());
+    const double key = -std::log(Draws(start, first + place).positive());
     keys[i] = {weights[i] > 0 ? key / weights[i] : HUGE_VAL, place};
   }
   const auto end = keys.begin() + static_cast<ptrdiff_t>(out.size());
@@ -293,7 +293,7 @@ Tensor poisson(const Tensor& rates, Generator* generator, Location where) {
   if (is_meta(rates)) return make_like(rates);
   const std::vector<double> each = numbers_of(rates);
   check_numbers(each, 0, most_finite, "rate");
-  return drawn_on_host(rates, generator, [&](Stream& stream, size_t i) { return poisson_number(stream, each[i]); });
+  return drawn_on_host(rates, generator, [&](Draws& stream, size_t i) { return poisson_number(stream, each[i]); });
 }
 
 Tensor standard_gamma(const Tensor& shapes, Generator* generator, Location where) {
@@ -306,7 +306,7 @@ Tensor standard_gamma(const Tensor& shapes, Generator* generator, Location where
                        : shapes.dtype() == DType::f16 ? 0x1p-14
                                                       : std::numeric_limits<float>::min();
   return drawn_on_host(shapes, generator,
-                       [&](Stream& stream, size_t i) { return std::fmax(least, gamma_number(stream, each[i])); });
+                       [&](Draws& stream, size_t i) { return std::fmax(least, gamma_number(stream, each[i])); });
 }
 
 Tensor binomial(const Tensor& count, const Tensor& p, Generator* generator, Location where) {
@@ -328,7 +328,7 @@ Tensor binomial(const Tensor& count, const Tensor& p, Generator* generator, Loca
   const std::vector<double> trials = numbers(count), chances = numbers(p);
   check_numbers(trials, 0, most_finite, "count");
   check_numbers(chances, 0, 1, "probability");
-  return drawn_on_host(like, generator, [&](Stream& stream, size_t i) {
+  return drawn_on_host(like, generator, [&](Draws& stream, size_t i) {
     return binomial_number(stream, std::floor(trials[i]), chances[i]);
   });
 }

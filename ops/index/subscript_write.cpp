@@ -260,6 +260,10 @@ Tensor Indexed::copy_(const Tensor& source, Location where) && {
   setitem(source_, indices_.items(), source, where);
   return read();
 }
+Tensor Indexed::copy_(const Tensor& source, CopyOptions options, Location where) && {
+  write([&](const Tensor& part) { part.copy_(source, options, where); });
+  return read();
+}
 
 // ---- records --------------------------------------------------------------------------------------------------------
 

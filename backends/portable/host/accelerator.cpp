@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <utility>
+#include <exception>
 
 #include "device_allocator.hpp"
 #include "../../../tensor/error.hpp"
@@ -13,37 +13,76 @@ namespace {
 constinit Accelerator* accelerators[device_type_count][256] = {};
 }  // namespace
 
-Accelerator::Accelerator(Device device) : device_(device), allocator_(new DeviceAllocator(*this)) {}
+Accelerator::Accelerator(Device device)
+    : device_(device), allocator_(new DeviceAllocator(*this, DeviceAllocator::Memory::device)) {}
 Accelerator::~Accelerator() = default;
 
-uint32_t Accelerator::note_index_call() {
-  const std::lock_guard lock(mutex_);
-  const size_t slot = index_call_ % index_calls_.size();
-  if (slot == 0 && index_call_ != 0) keep_bad_place();
-  index_calls_[slot] = detail::current_call;
-  if (++index_call_ == 0) index_call_ = static_cast<uint32_t>(index_calls_.size());  // 0 says that all were right
-  return index_call_;
+DeviceQueue& Accelerator::queue() {
+  if (Queue* chosen = detail::chosen_queue(device_)) return static_cast<DeviceQueue&>(*chosen);
+  return default_queue();
 }
 
-// Before places are overwritten: the calls that they belong to have run, and if one went wrong its place is kept.
-void Accelerator::keep_bad_place() {
-  drain();
-  if (bad_index_ == nullptr || bad_index_->call == 0 || bad_place_) return;
-  bad_place_ = place_of(bad_index_->call);
+DeviceQueue& Accelerator::default_queue() {
+  if (DeviceQueue* known = default_queue_.load(std::memory_order_acquire)) [[likely]]
+    return *known;
+  const std::lock_guard lock(queue_mutex_);
+  if (queues_.empty()) {
+    require_open();
+    queues_.push_back(make_queue(0));
+    default_queue_.store(queues_[0].get(), std::memory_order_release);
+  }
+  return *queues_[0];
 }
 
-const CallPlace& Accelerator::place_of(uint32_t call) const { return index_calls_[(call - 1) % index_calls_.size()]; }
+DeviceQueue& Accelerator::take_queue() {
+  default_queue();
+  const std::lock_guard lock(queue_mutex_);
+  require_open();
+  if (unused_queues_.empty()) {
+    unused_queues_.reserve(queues_.size() + 1);  // so that a queue can always be returned
+    queues_.push_back(make_queue(static_cast<int>(queues_.size())));
+    return *queues_.back();
+  }
+  DeviceQueue* queue = unused_queues_.back();
+  unused_queues_.pop_back();
+  return *queue;
+}
 
-void Accelerator::raise_bad_index() {
-  if (bad_index_ == nullptr) return;
-  const BadIndex found = *bad_index_;
-  if (found.call == 0) [[likely]]
-    return;
-  *bad_index_ = {};
-  CallPlace place = bad_place_ ? *std::exchange(bad_place_, {}) : place_of(found.call);
-  if (place.op == nullptr) place.op = place.entry = "index";
-  const CallScope scope(place);
-  index_out_of_range(found.index, found.dim, found.size);
+void Accelerator::return_queue(DeviceQueue& queue) noexcept {
+  const std::lock_guard lock(queue_mutex_);
+  unused_queues_.push_back(&queue);
+}
+
+std::vector<DeviceQueue*> Accelerator::queues() {
+  const std::lock_guard lock(queue_mutex_);
+  std::vector<DeviceQueue*> list;
+  for (const auto& queue : queues_) list.push_back(queue.get());
+  return list;
+}
+
+void Accelerator::synchronize() {
+  require_open();
+  default_queue();
+  std::exception_ptr failure;
+  for (DeviceQueue* queue : queues()) {
+    try {
+      queue->synchronize();
+    } catch (...) {
+      if (failure == nullptr) failure = std::current_exception();
+      else queue->keep_failure(std::current_exception());
+    }
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+bool Accelerator::drain() noexcept {
+  if (closed_) return false;
+  try {
+    for (DeviceQueue* queue : queues()) queue->drain();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 void Accelerator::require_open() const {
@@ -67,5 +106,73 @@ bool is_switched_on(const char* variable) {
   const char* text = std::getenv(variable);
   return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;
 }
+
+// ---- the backend ----------------------------------------------------------------------------------------------------
+
+AcceleratorBackend::AcceleratorBackend(DeviceType type)
+    : type_(type), pinned_(new DeviceAllocator(at(0), DeviceAllocator::Memory::pinned)) {}
+AcceleratorBackend::~AcceleratorBackend() = default;
+
+int AcceleratorBackend::device_count() {
+  const auto& all = accelerators[static_cast<int>(type_)];
+  int count = 0;
+  while (count < 256 && all[count] != nullptr) ++count;
+  return count;
+}
+
+Accelerator& AcceleratorBackend::at(int index) {
+  Accelerator* const found = index >= 0 && index < 256 ? accelerators[static_cast<int>(type_)][index] : nullptr;
+  if (found != nullptr) [[likely]]
+    return *found;
+  const std::string kind = Device(type_).name();
+  raise<DeviceError>(
+      {.op = "device", .problem = "there is no device " + kind.substr(0, kind.find(':') + 1) + std::to_string(index)},
+      Location::none());
+}
+
+void AcceleratorBackend::upload(int index, void* device_data, const void* host_data, size_t bytes) {
+  DeviceQueue& queue = at(index).queue();
+  at(index).allocator().note_use(device_data, queue);
+  queue.upload(device_data, host_data, bytes);
+}
+
+void AcceleratorBackend::download(int index, void* host_data, const void* device_data, size_t bytes) {
+  at(index).queue().download(host_data, device_data, bytes);
+}
+
+void AcceleratorBackend::copy(int to_index, void* to, int from_index, const void* from, size_t bytes) {
+  Accelerator &target = at(to_index), &source = at(from_index);
+  DeviceQueue &writer = target.queue(), &reader = source.queue();
+  target.allocator().note_use(to, writer);
+  source.allocator().note_use(from, reader);
+  if (to_index == from_index) return writer.copy(to, from, bytes);
+  if (bytes == 0) return;
+  if (!target.reaches(source)) {
+    std::vector<char> host(bytes);
+    reader.download(host.data(), from, bytes);
+    return writer.upload(to, host.data(), bytes);
+  }
+  // The copy waits for what made its source, and what comes after it there waits for the copy.
+  writer.wait(reader.record(false));
+  writer.copy(to, from, bytes);
+  reader.wait(writer.record(false));
+}
+
+void AcceleratorBackend::copy_pinned(int index, void* to, const void* from, size_t bytes) {
+  DeviceQueue& queue = at(index).queue();
+  for (const void* data : {static_cast<const void*>(to), from}) note_use(index, data, queue);
+  queue.copy(to, from, bytes);
+}
+
+void AcceleratorBackend::return_queue(Queue& queue) noexcept {
+  at(queue.device().index).return_queue(static_cast<DeviceQueue&>(queue));
+}
+
+void AcceleratorBackend::note_use(int index, const void* data, Queue& queue) {
+  at(index).allocator().note_use(data, static_cast<DeviceQueue&>(queue));
+  pinned_->note_use(data, static_cast<DeviceQueue&>(queue));
+}
+
+Allocator& AcceleratorBackend::pinned_allocator() { return *pinned_; }
 
 }  // namespace weft::portable::host

@@ -1,16 +1,17 @@
 // What the host side of portable kernels needs of a device. Each HPU and each GPU is one.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
+#include <vector>
 
+#include "../../backend.hpp"
 #include "../../dispatch.hpp"
 #include "../kernels.hpp"
-#include "../plan.hpp"
+#include "queue.hpp"
 
 namespace weft::portable::host {
 
@@ -40,20 +41,7 @@ inline namespace of_index { constexpr Module first = Module::index_any; WEFT_IND
 // clang-format on
 }  // namespace named
 
-/// Backends derive theirs.
-struct Kernel {};
-
-struct Grid {
-  std::array<uint32_t, 3> groups = {1, 1, 1};
-  std::array<uint32_t, 3> group_size = {1, 1, 1};
-};
-
-struct Argument {
-  size_t size;
-  const void* value;
-};
-
-/// Commands run in the order in which they are queued. All functions may be called by any thread.
+/// All functions may be called by any thread. Commands go to the calling thread's current queue.
 class Accelerator {
  public:
   explicit Accelerator(Device device);
@@ -62,65 +50,99 @@ class Accelerator {
 
   Device device() const { return device_; }
   int index() const { return device_.index; }
+  /// "NVIDIA H200, 140.4 GiB".
+  virtual std::string describe() = 0;
   bool has_double() const { return has_double_; }
   /// Lanes that run together; 1 where work-groups gain nothing from being wide.
   int simd_width() const { return simd_width_; }
   DeviceAllocator& allocator() { return *allocator_; }
 
-  virtual void upload(void* to, const void* from, size_t bytes) = 0;
-  virtual void download(void* to, const void* from, size_t bytes) = 0;
-  virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  /// `pattern` of 1, 2, 4 or 8 bytes repeated over `bytes`; false where the device has no command for it.
-  virtual bool fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) = 0;
+  // The calling thread's queue.
+  DeviceQueue& queue();
+  void upload(void* to, const void* from, size_t bytes) { queue().upload(to, from, bytes); }
+  void download(void* to, const void* from, size_t bytes) { queue().download(to, from, bytes); }
+  void copy(void* to, const void* from, size_t bytes) { queue().copy(to, from, bytes); }
+  bool fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) {
+    return queue().fill(to, pattern, pattern_bytes, bytes);
+  }
+  void launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) {
+    queue().launch(kernel, grid, arguments, count);
+  }
+  uint32_t note_index_call() { return queue().note_index_call(); }
+  BadIndex* bad_index() { return queue().bad_index(); }
+
   virtual Kernel& find_kernel(Module module, const std::string& name) = 0;
-  virtual void launch(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) = 0;
-  /// Waits for everything that was queued; raises an index that a kernel found out of range.
-  virtual void synchronize() = 0;
+  /// Whether its queues can read the memory of `other`.
+  virtual bool reaches(Accelerator& other) = 0;
 
-  /// The caller's op and place under a number, for a kernel that checks indices.
-  uint32_t note_index_call();
-  /// Where kernels report: memory that the host reads too.
-  BadIndex* bad_index() const { return bad_index_; }
+  DeviceQueue& default_queue();
+  DeviceQueue& take_queue();
+  void return_queue(DeviceQueue& queue) noexcept;
+  /// All queues; raises what failed on one of them.
+  void synchronize();
+  /// Waits; true when nothing runs any more.
+  bool drain() noexcept;
 
-  // For the allocator.
+  // For the allocators.
   /// nullptr where the device has no more.
   virtual void* take_memory(size_t bytes) = 0;
   virtual void return_memory(void* data) noexcept = 0;
-  /// Waits; true when nothing runs any more.
-  virtual bool drain() noexcept = 0;
+  /// Of the host, for copies without a detour; nullptr where there is no more.
+  virtual void* take_pinned(size_t bytes) = 0;
+  virtual void return_pinned(void* data) noexcept = 0;
   virtual size_t total_memory() = 0;
   virtual size_t free_memory() = 0;
   /// Each tensor gets memory of its own size, which is returned as soon as it is freed.
   bool has_exact_blocks() const { return synchronous_; }
   void require_open() const;
   bool closed() const { return closed_; }
-  std::recursive_mutex& mutex() { return mutex_; }
 
  protected:
-  /// For use after a wait.
-  void raise_bad_index();
+  virtual std::unique_ptr<DeviceQueue> make_queue(int number) = 0;
+  /// Those there are.
+  std::vector<DeviceQueue*> queues();
 
   bool has_double_ = true;
   int simd_width_ = 1;
   bool synchronous_ = false;  ///< every command is waited for
-  bool closed_ = false;
-  BadIndex* bad_index_ = nullptr;
-  std::recursive_mutex mutex_;
+  std::atomic<bool> closed_ = false;
 
  private:
   const Device device_;
   const std::unique_ptr<DeviceAllocator> allocator_;  ///< outlives every tensor, as the device does
-  void keep_bad_place();
-  const CallPlace& place_of(uint32_t call) const;
-
-  std::array<CallPlace, 1024> index_calls_;
-  uint32_t index_call_ = 0;
-  /// Of the index that went wrong, where its call is no longer among those.
-  std::optional<CallPlace> bad_place_;
+  std::mutex queue_mutex_;
+  std::atomic<DeviceQueue*> default_queue_ = nullptr;
+  std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  std::vector<DeviceQueue*> unused_queues_;
 };
 
 /// Devices announce themselves; they live until the program's end.
 void register_accelerator(Accelerator& accelerator);
+/// All of one kind, as a backend.
+class AcceleratorBackend final : public Backend {
+ public:
+  explicit AcceleratorBackend(DeviceType type);
+  ~AcceleratorBackend() override;
+
+  int device_count() override;
+  std::string describe(int index) override { return at(index).describe(); }
+  void upload(int index, void* device_data, const void* host_data, size_t bytes) override;
+  void download(int index, void* host_data, const void* device_data, size_t bytes) override;
+  void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) override;
+  void copy_pinned(int index, void* to, const void* from, size_t bytes) override;
+  void synchronize(int index) override { at(index).synchronize(); }
+  Queue& default_queue(int index) override { return at(index).default_queue(); }
+  Queue& take_queue(int index) override { return at(index).take_queue(); }
+  void return_queue(Queue& queue) noexcept override;
+  void note_use(int index, const void* data, Queue& queue) override;
+  Allocator& pinned_allocator() override;
+
+ private:
+  Accelerator& at(int index);
+
+  const DeviceType type_;
+  const std::unique_ptr<DeviceAllocator> pinned_;
+};
 /// The device that `view` lies on.
 Accelerator& device_of(const View& view);
 /// Whether an environment variable is set to anything but 0.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,134 +31,198 @@ size_t class_bytes(int c) {
 
 }  // namespace
 
-void* DeviceAllocator::from_driver(size_t bytes) {
-  void* data = device_.take_memory(bytes);
-  if (data == nullptr && device_.drain()) {
-    release_cached();
-    data = device_.take_memory(bytes);
-  }
+DeviceAllocator::Slabs::iterator DeviceAllocator::slab_around(const void* data) {
+  auto* const address = static_cast<char*>(const_cast<void*>(data));
+  auto next = slabs_.upper_bound(address);
+  if (next == slabs_.begin()) return slabs_.end();
+  --next;
+  return address < next->first + next->second.bytes ? next : slabs_.end();
+}
+
+DeviceAllocator::Stock& DeviceAllocator::stock_of(const DeviceQueue* home) {
+  const size_t number = home == nullptr ? 0 : static_cast<size_t>(home->number());
+  if (stocks_.size() <= number) stocks_.resize(number + 1);
+  return stocks_[number];
+}
+
+/// A new slab's first block; the others go to the stock.
+void* DeviceAllocator::from_driver(size_t bytes, size_t block_bytes, int size_class, DeviceQueue* home) {
+  void* const data = memory_ == Memory::device ? device_.take_memory(bytes) : device_.take_pinned(bytes);
   if (data == nullptr) return nullptr;
+  const size_t blocks = bytes / block_bytes;
+  slabs_[static_cast<char*>(data)] = {bytes, block_bytes, size_class, blocks, blocks - 1, home};
+  for (size_t i = blocks; i-- > 1;) {
+    stock_of(home)[static_cast<size_t>(size_class)].push_back(static_cast<char*>(data) + i * block_bytes);
+  }
   reserved_ += bytes;
   peak_reserved_ = std::max(peak_reserved_, reserved_);
   return data;
 }
 
 void* DeviceAllocator::reserve(size_t bytes) {
-  const std::lock_guard order(device_.mutex());
-  const std::lock_guard lock(mutex_);
-  return from_driver(bytes);
+  for (const bool last : {false, true}) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (void* data = from_driver(bytes, bytes, 0, nullptr)) return data;
+    }
+    if (last || !device_.drain()) break;
+    release_all();
+  }
+  return nullptr;
 }
 
-void* DeviceAllocator::carve(int c) {
-  const size_t size = class_bytes(c);
-  char* base = static_cast<char*>(from_driver(slab_bytes));
-  if (base == nullptr) return nullptr;
-  const size_t blocks = slab_bytes / size;
-  slabs_[base] = {slab_bytes, c, blocks, blocks - 1};
-  for (size_t i = blocks; i-- > 1;) cached_[static_cast<size_t>(c)].push_back(base + i * size);
-  return base;
-}
-
-void* DeviceAllocator::take_block(size_t bytes) {
+void* DeviceAllocator::take(size_t bytes, DeviceQueue* home) {
+  // Exact blocks let a strict driver see every access past an end.
+  if (device_.has_exact_blocks()) return from_driver(bytes, bytes, 0, home);
   const int c = class_of(bytes);
-  if (cached_.size() <= static_cast<size_t>(c)) cached_.resize(static_cast<size_t>(c) + 1);
-  std::vector<void*>& stock = cached_[static_cast<size_t>(c)];
-  const bool carved = class_bytes(c) <= carved_limit;
-  if (stock.empty()) return carved ? carve(c) : from_driver(class_bytes(c));
-  void* data = stock.back();
-  stock.pop_back();
-  if (carved) --slab_of(data).free_blocks;
+  Stock& stock = stock_of(home);
+  if (stock.size() <= static_cast<size_t>(c)) stock.resize(static_cast<size_t>(c) + 1);
+  std::vector<void*>& blocks = stock[static_cast<size_t>(c)];
+  if (blocks.empty() && !resting_.empty()) wake_rested();
+  if (blocks.empty()) {
+    const size_t size = class_bytes(c);
+    return from_driver(size <= carved_limit ? slab_bytes / size * size : size, size, c, home);
+  }
+  void* const data = blocks.back();
+  blocks.pop_back();
+  --slab_around(data)->second.free_blocks;
   return data;
 }
 
 void* DeviceAllocator::allocate(size_t bytes) {
-  const std::lock_guard order(device_.mutex());  // before our own: asking the driver may wait for the queue
-  std::lock_guard lock(mutex_);
   device_.require_open();
-  if (bytes > class_limit || (limit_ != 0 && (bytes > limit_ || allocated_ > limit_ - bytes))) return nullptr;
-  // Exact blocks let a strict driver see every access past an end.
-  void* data = device_.has_exact_blocks() ? from_driver(bytes) : take_block(bytes);
-  if (data == nullptr) return nullptr;
-  ++allocations_;
-  allocated_ += bytes;
-  peak_allocated_ = std::max(peak_allocated_, allocated_);
-  return data;
+  if (bytes > class_limit) return nullptr;
+  DeviceQueue* const home = memory_ == Memory::device ? &device_.queue() : nullptr;
+  for (const bool last : {false, true}) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (limit_ != 0 && (bytes > limit_ || allocated_ > limit_ - bytes)) return nullptr;
+      if (void* data = take(bytes, home)) {
+        ++allocations_;
+        allocated_ += bytes;
+        peak_allocated_ = std::max(peak_allocated_, allocated_);
+        return data;
+      }
+    }
+    if (last || !device_.drain()) break;
+    release_all();
+  }
+  return nullptr;
 }
 
-void DeviceAllocator::give_back(void* data, size_t bytes) noexcept {
-  device_.return_memory(data);
-  reserved_ -= bytes;
+void DeviceAllocator::give_back(Slabs::iterator slab) noexcept {
+  if (memory_ == Memory::device) device_.return_memory(slab->first);
+  else device_.return_pinned(slab->first);
+  reserved_ -= slab->second.bytes;
+  slabs_.erase(slab);
 }
 
-void DeviceAllocator::free(void* data, size_t bytes) {
-  const std::lock_guard order(device_.mutex());
-  std::lock_guard lock(mutex_);
-  allocated_ -= bytes;
-  if (device_.closed()) return;
-  if (device_.has_exact_blocks()) {
-    if (device_.drain()) give_back(data, bytes);
+void DeviceAllocator::note_use(const void* data, DeviceQueue& queue) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slab_around(data);
+  if (found == slabs_.end() || found->second.home == &queue) return;
+  const size_t number = static_cast<size_t>(static_cast<const char*>(data) - found->first) / found->second.block_bytes;
+  std::vector<DeviceQueue*>& users = users_[found->first + number * found->second.block_bytes];
+  if (std::find(users.begin(), users.end(), &queue) == users.end()) users.push_back(&queue);
+}
+
+void DeviceAllocator::put_back(void* data) {
+  const auto slab = slab_around(data);
+  if (device_.has_exact_blocks()) return give_back(slab);
+  stock_of(slab->second.home)[static_cast<size_t>(slab->second.size_class)].push_back(data);
+  ++slab->second.free_blocks;
+}
+
+/// Until each user has come to the present end of its queue. A queue that fails keeps the block for ever.
+void DeviceAllocator::rest(void* data, const std::vector<DeviceQueue*>& users) {
+  Resting resting{data, {}};
+  try {
+    for (DeviceQueue* user : users) resting.users.push_back(user->record(false));
+  } catch (const DeviceError&) {
     return;
   }
-  const int c = class_of(bytes);
-  cached_[static_cast<size_t>(c)].push_back(data);
-  if (class_bytes(c) <= carved_limit) ++slab_of(data).free_blocks;
+  resting_.push_back(std::move(resting));
 }
 
-/// Blocks of slabs that are wholly free, and all larger blocks.
-void DeviceAllocator::release_cached() noexcept {
-  for (size_t c = 0; c < cached_.size(); ++c) {
-    const size_t size = class_bytes(static_cast<int>(c));
-    if (size <= carved_limit) {
-      std::erase_if(cached_[c], [&](void* data) {
-        const Slab& slab = slab_of(data);
-        return slab.free_blocks == slab.blocks;
-      });
-      continue;
+void DeviceAllocator::wake_rested() {
+  const auto has_rested = [&](Resting& block) {
+    try {
+      return std::all_of(block.users.begin(), block.users.end(), [](auto& user) { return user->reached(); });
+    } catch (const DeviceError&) {
+      return false;
     }
-    for (void* data : cached_[c]) give_back(data, size);
-    cached_[c].clear();
-  }
-  std::erase_if(slabs_, [&](const auto& entry) {
-    if (entry.second.free_blocks != entry.second.blocks) return false;
-    give_back(entry.first, entry.second.bytes);
+  };
+  std::erase_if(resting_, [&](Resting& block) {
+    if (!has_rested(block)) return false;
+    put_back(block.data);
     return true;
   });
 }
 
+void DeviceAllocator::free(void* data, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  allocated_ -= bytes;
+  if (device_.closed()) return;
+  const auto found = users_.empty() ? users_.end() : users_.find(data);
+  if (found == users_.end()) return put_back(data);
+  rest(data, found->second);
+  users_.erase(found);
+}
+
+/// Slabs that are wholly free.
+void DeviceAllocator::release_cached() noexcept {
+  wake_rested();
+  for (Stock& stock : stocks_) {
+    for (auto& blocks : stock) {
+      std::erase_if(blocks, [&](void* data) {
+        const Slab& slab = slab_around(data)->second;
+        return slab.free_blocks == slab.blocks;
+      });
+    }
+  }
+  for (auto slab = slabs_.begin(); slab != slabs_.end();) {
+    const auto next = std::next(slab);
+    if (slab->second.free_blocks == slab->second.blocks) give_back(slab);
+    slab = next;
+  }
+}
+
 void DeviceAllocator::release_all() noexcept {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   release_cached();
 }
 
 void DeviceAllocator::empty_cache() {
-  const std::lock_guard order(device_.mutex());
-  std::lock_guard lock(mutex_);
-  if (device_.drain()) release_cached();
+  if (device_.drain()) release_all();
+}
+
+size_t DeviceAllocator::reserved() {
+  const std::lock_guard lock(mutex_);
+  return reserved_;
 }
 
 MemoryStats DeviceAllocator::stats() {
-  const std::lock_guard order(device_.mutex());
-  std::lock_guard lock(mutex_);
   MemoryStats s;
+  s.total = device_.total_memory();
+  s.free = device_.free_memory();
+  const std::lock_guard lock(mutex_);
   s.allocated = allocated_;
   s.reserved = reserved_;
   s.peak_allocated = peak_allocated_;
   s.peak_reserved = peak_reserved_;
   s.allocations = allocations_;
-  s.total = device_.total_memory();
-  s.free = device_.free_memory();
   s.limit = limit_;
   return s;
 }
 
 void DeviceAllocator::reset_peak() {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   peak_allocated_ = allocated_;
   peak_reserved_ = reserved_;
 }
 
 void DeviceAllocator::set_limit(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   limit_ = bytes;
 }
 

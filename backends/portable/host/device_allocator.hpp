@@ -1,10 +1,12 @@
-// The caching allocator of one device. A freed block may be handed out again at once, since commands run in order; what
-// goes back to the driver waits for the queue first.
+// The caching allocator of one device, and that of pinned memory.
+//
+// A block belongs to the queue on which it was first given out, and when it is freed that queue may have it again at
+// once, since its commands run in order. Where other queues used the block, it rests until they have come so far.
 #pragma once
 
-#include <iterator>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "accelerator.hpp"
@@ -14,7 +16,9 @@ namespace weft::portable::host {
 
 class DeviceAllocator final : public Allocator {
  public:
-  explicit DeviceAllocator(Accelerator& device) : device_(device) {}
+  /// Pinned memory belongs to no queue: each that uses it must be noted.
+  enum class Memory : uint8_t { device, pinned };
+  DeviceAllocator(Accelerator& device, Memory memory) : device_(device), memory_(memory) {}
 
   void* allocate(size_t bytes) override;
   void free(void* data, size_t bytes) override;
@@ -23,30 +27,47 @@ class DeviceAllocator final : public Allocator {
   void empty_cache() override;
   void set_limit(size_t bytes) override;
 
-  size_t reserved() const { return reserved_; }
+  size_t reserved();
   /// Memory that stays with the device: reserved, but no tensor's. nullptr where there is no more.
   void* reserve(size_t bytes);
-  /// Returns the cache to a driver whose queue is idle.
+  /// `queue` was given work on the block around `data`; nothing where there is none.
+  void note_use(const void* data, DeviceQueue& queue);
+  /// Returns the cache to a driver whose queues are idle.
   void release_all() noexcept;
 
  private:
-  /// Driver memory that is cut into blocks of one size class.
+  /// Memory of the driver's, in equal blocks of one size class.
   struct Slab {
-    size_t bytes;
+    size_t bytes, block_bytes;
     int size_class;
     size_t blocks, free_blocks;
+    DeviceQueue* home;  ///< null for pinned memory
   };
-  void* take_block(size_t bytes);
-  void* from_driver(size_t bytes);
-  void* carve(int size_class);
-  void give_back(void* data, size_t bytes) noexcept;
+  using Slabs = std::map<char*, Slab>;
+  /// Free blocks by size class.
+  using Stock = std::vector<std::vector<void*>>;
+  struct Resting {
+    void* data;
+    std::vector<Shared<Fence>> users;
+  };
+
+  void* take(size_t bytes, DeviceQueue* home);
+  void* from_driver(size_t bytes, size_t block_bytes, int size_class, DeviceQueue* home);
+  Stock& stock_of(const DeviceQueue* home);
+  Slabs::iterator slab_around(const void* data);
+  void put_back(void* data);
+  void rest(void* data, const std::vector<DeviceQueue*>& users);
+  void wake_rested();
+  void give_back(Slabs::iterator slab) noexcept;
   void release_cached() noexcept;
-  Slab& slab_of(void* data) { return std::prev(slabs_.upper_bound(static_cast<char*>(data)))->second; }
 
   Accelerator& device_;
-  std::mutex mutex_;
-  std::vector<std::vector<void*>> cached_;  ///< by size class
-  std::map<char*, Slab> slabs_;
+  const Memory memory_;
+  std::mutex mutex_;  ///< never held while the device is waited for: what runs then may free
+  Slabs slabs_;
+  std::vector<Stock> stocks_;                                   ///< by the number of the queue
+  std::unordered_map<void*, std::vector<DeviceQueue*>> users_;  ///< of live blocks, other than their home
+  std::vector<Resting> resting_;
   size_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0, allocations_ = 0, limit_ = 0;
 };
 

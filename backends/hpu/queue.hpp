@@ -1,0 +1,57 @@
+// A queue of a Level Zero device: one immediate command list.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <mutex>
+
+#include "device.hpp"
+
+namespace weft::hpu {
+
+class HpuQueue final : public portable::host::DeviceQueue {
+ public:
+  HpuQueue(HpuDevice& device, int number);
+
+  void upload(void* to, const void* from, size_t bytes) override;
+  void download(void* to, const void* from, size_t bytes) override;
+  void copy(void* to, const void* from, size_t bytes) override;
+  bool fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) override;
+  void launch(portable::host::Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) override;
+
+  Shared<Fence> record(bool timed) override;
+  void wait(const Shared<Fence>& fence) override;
+  void call(Callback<void()> function) override;
+  bool idle() override;
+  void drain() override;
+  void* native_handle() override { return list_; }
+
+  /// The device is idle, and will not be used any more.
+  void close() noexcept;
+
+ private:
+  static constexpr size_t slot_bytes = size_t{128} << 10;
+  static constexpr int slot_count = 32;
+  struct Held {
+    Shared<HpuFence> awaited, passed;
+  };
+
+  void order();
+  void after_command(std::unique_lock<std::mutex>& lock);
+  Shared<HpuFence> record_here(bool timed);
+  void wait_here(Shared<HpuFence> fence);
+  char* next_slot(Shared<HpuFence>& done);
+
+  HpuDevice& hpu_;
+  std::mutex mutex_;
+  ze_command_list_handle_t list_ = nullptr;
+  uint64_t queued_ = 0;
+  uint64_t finished_ = 0;  ///< so many of them are done, at least
+  /// What commands wait for lives until they have run.
+  std::deque<Held> held_;
+  char* staging_ = nullptr;
+  std::array<Shared<HpuFence>, slot_count> slots_;
+  int next_slot_ = 0;
+};
+
+}  // namespace weft::hpu

@@ -1,0 +1,19 @@
+// Which queues use which memory, noted while there are streams besides the default ones.
+#pragma once
+
+#include "queue.hpp"
+#include "../tensor/atomic.hpp"
+#include "../tensor/view.hpp"
+
+namespace weft::detail {
+
+/// Whether a Stream was made since the program's start.
+extern constinit Atomic<bool> streams_in_use;
+
+/// `queue` works on the memory of `view`, which is not reused before that is done.
+void note_use(const View& view, Queue& queue);
+
+/// Puts functions in front of a device's kernels that note which memory the thread's queue was given work on.
+void note_uses_of(DeviceType type);
+
+}  // namespace weft::detail
