@@ -261,30 +261,30 @@ struct KernelTable {
   void (*sgd)(std::span<const SgdSlot>, const SgdSettings&);
 };
 
-/// The pointers above in order: name, how many of its leading views it writes (`slots`: those of a slot that are not
-/// the gradient), and whether devices have it too or leave it null, so that the op's composite body runs there.
+/// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are not
+/// the gradient). Devices that run portable kernels have all but those of WEFT_CPU_ONLY in portable/host/host.cpp.
 // clang-format off
 #define WEFT_KERNELS(X) \
-  X(unary, 1, devices) X(unary_gradient, 1, devices) X(binary, 1, devices) X(compare, 1, devices) \
-  X(ternary, 1, devices) X(where, 1, devices) X(nan_to_num, 1, cpu_only) X(nextafter, 1, cpu_only) \
-  X(copy, 1, devices) X(fill, 1, devices) \
-  X(reduce, 1, devices) X(arg_reduce, 1, devices) X(variance, 1, devices) X(cumsum, 1, devices) \
-  X(running_product, 1, cpu_only) X(running_log_sum_exp, 1, cpu_only) X(running_extreme, 2, cpu_only) \
-  X(softmax, 1, devices) X(softmax_gradient, 1, devices) \
-  X(matmul, 1, devices) X(convolution, 1, cpu_only) \
-  X(layer_norm, 3, devices) X(layer_norm_gradient, 3, devices) \
-  X(rms_norm, 2, devices) X(rms_norm_gradient, 2, devices) \
-  X(batch_norm, 3, cpu_only) X(batch_norm_gradient, 3, cpu_only) \
-  X(cross_entropy, 2, devices) X(cross_entropy_gradient, 1, devices) \
-  X(index_select, 1, devices) X(index_add, 1, devices) X(gather, 1, devices) X(scatter, 1, devices) \
-  X(scatter_copy, 1, cpu_only) X(index_get, 1, devices) X(index_put, 1, devices) X(count_nonzero, 0, devices) \
-  X(nonzero, 1, devices) X(masked_select, 1, devices) X(masked_scatter, 1, devices) X(sort, 2, devices) \
-  X(select_rank, 1, cpu_only) X(searchsorted, 1, devices) X(bag_sum, 2, cpu_only) X(bag_max, 2, cpu_only) \
-  X(sample_linear, 1, cpu_only) X(sample_linear_gradient, 2, cpu_only) X(resample, 1, cpu_only) X(bincount, 1, cpu_only) \
-  X(arange, 1, devices) X(random, 1, devices) \
-  X(attention, 2, cpu_only) X(attention_gradient, 3, cpu_only) \
-  X(pool, 2, cpu_only) X(pool_gradient, 1, cpu_only) \
-  X(adam, slots, devices) X(sgd, slots, devices)
+  X(unary, 1) X(unary_gradient, 1) X(binary, 1) X(compare, 1) \
+  X(ternary, 1) X(where, 1) X(nan_to_num, 1) X(nextafter, 1) \
+  X(copy, 1) X(fill, 1) \
+  X(reduce, 1) X(arg_reduce, 1) X(variance, 1) X(cumsum, 1) \
+  X(running_product, 1) X(running_log_sum_exp, 1) X(running_extreme, 2) \
+  X(softmax, 1) X(softmax_gradient, 1) \
+  X(matmul, 1) X(convolution, 1) \
+  X(layer_norm, 3) X(layer_norm_gradient, 3) \
+  X(rms_norm, 2) X(rms_norm_gradient, 2) \
+  X(batch_norm, 3) X(batch_norm_gradient, 3) \
+  X(cross_entropy, 2) X(cross_entropy_gradient, 1) \
+  X(index_select, 1) X(index_add, 1) X(gather, 1) X(scatter, 1) \
+  X(scatter_copy, 1) X(index_get, 1) X(index_put, 1) X(count_nonzero, 0) \
+  X(nonzero, 1) X(masked_select, 1) X(masked_scatter, 1) X(sort, 2) \
+  X(select_rank, 1) X(searchsorted, 1) X(bag_sum, 2) X(bag_max, 2) \
+  X(sample_linear, 1) X(sample_linear_gradient, 2) X(resample, 1) X(bincount, 1) \
+  X(arange, 1) X(random, 1) \
+  X(attention, 2) X(attention_gradient, 3) \
+  X(pool, 2) X(pool_gradient, 1) \
+  X(adam, slots) X(sgd, slots)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

@@ -38,8 +38,12 @@ static_assert(sizeof(KernelTable) == sizeof(void (*)()) * (0 WEFT_KERNELS(WEFT_C
               "a kernel is not in WEFT_KERNELS");
 #undef WEFT_COUNT
 
-constinit Atomic<const KernelTable*> detail::active_tables[device_type_count] = {&kernel_tables[0], &kernel_tables[1],
-                                                                                 &kernel_tables[2], &kernel_tables[3]};
+#define WEFT_ACTIVE(type) &kernel_tables[type]
+constinit Atomic<const KernelTable*> detail::active_tables[device_type_count] = {
+    WEFT_ACTIVE(0), WEFT_ACTIVE(1), WEFT_ACTIVE(2), WEFT_ACTIVE(3), WEFT_ACTIVE(4),  WEFT_ACTIVE(5),
+    WEFT_ACTIVE(6), WEFT_ACTIVE(7), WEFT_ACTIVE(8), WEFT_ACTIVE(9), WEFT_ACTIVE(10), WEFT_ACTIVE(11)};
+#undef WEFT_ACTIVE
+static_assert(device_type_count == 12);
 
 namespace {
 // Here because every program holds this file.

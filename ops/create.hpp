@@ -85,6 +85,7 @@ WEFT_API Tensor from_elements(const void* elements, DType element_type, const Di
                               Location where);
 WEFT_API Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options, Owner owner,
                             Location where);
+WEFT_API TensorOptions options_like(const Tensor& like, const LikeOptions& options, Location where);
 [[noreturn]] WEFT_API void raise_ragged(Location where);
 [[noreturn]] WEFT_API void raise_count(size_t values, const Dims& shape, Location where);
 
@@ -194,6 +195,31 @@ template <Arithmetic T, class O = TensorOptions>
 Tensor tensor(std::span<const T> values, const Dims& shape, O options = {}, Location where = {}) {
   if (static_cast<int64_t>(values.size()) != shape.product()) detail::raise_count(values.size(), shape, where);
   return detail::from_elements(values.data(), dtype_of<T>(), shape, detail::literal_options<T>(options), where);
+}
+
+/// `tensor` with the dtype and the device of `like`, unless the options say otherwise.
+template <Arithmetic T>
+Tensor new_tensor(const Tensor& like, T value, const LikeOptions& options = {}, Location where = {}) {
+  return tensor(value, detail::options_like(like, options, where), where);
+}
+template <Arithmetic T>
+Tensor new_tensor(const Tensor& like, std::initializer_list<T> values, const LikeOptions& options = {},
+                  Location where = {}) {
+  return tensor(values, detail::options_like(like, options, where), where);
+}
+template <Arithmetic T>
+Tensor new_tensor(const Tensor& like, std::initializer_list<std::initializer_list<T>> rows,
+                  const LikeOptions& options = {}, Location where = {}) {
+  return tensor(rows, detail::options_like(like, options, where), where);
+}
+template <Arithmetic T>
+Tensor new_tensor(const Tensor& like, std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices,
+                  const LikeOptions& options = {}, Location where = {}) {
+  return tensor(matrices, detail::options_like(like, options, where), where);
+}
+template <detail::NumberContainer R>
+Tensor new_tensor(const Tensor& like, const R& values, const LikeOptions& options = {}, Location where = {}) {
+  return tensor(values, detail::options_like(like, options, where), where);
 }
 
 /// A CPU tensor over memory that it does not own, without a copy. `data` is the address of element [0, 0, …]. `owner`,

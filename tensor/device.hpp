@@ -18,7 +18,8 @@ struct Device {
 
   constexpr Device() = default;
   constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<uint8_t>(i)) {}
-  /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta"; DeviceError for anything else. The device need not exist.
+  /// Parses "cpu", "cuda", "cuda:1", "hpu:0", "meta" and the kinds of loaded plug-ins; DeviceError for anything else.
+  /// The device need not exist.
   WEFT_API Device(std::string_view name, Location where = {});
   Device(const char* name, Location where = {}) : Device(std::string_view(name), where) {}
 
@@ -28,7 +29,15 @@ struct Device {
   WEFT_API std::string name() const;
 };
 
+/// Whether devices of this kind are counted, each with memory and queues of its own: all kinds but cpu and meta.
+constexpr bool is_numbered(DeviceType type) { return type != DeviceType::cpu && type != DeviceType::meta; }
+
 /// Device::name.
 WEFT_API std::ostream& operator<<(std::ostream& out, Device device);
+
+namespace detail {
+/// `name` lives as long as the process; nullptr where the plug-in is gone.
+void name_device_type(DeviceType type, const char* name);
+}  // namespace detail
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "atomic.hpp"
 #include "device.hpp"
 #include "error.hpp"
 
@@ -19,8 +20,18 @@ namespace {
 constexpr const char* dtype_names[dtype_count] = {"bool",     "uint8",   "int8",    "uint16",        "int16",
                                                   "uint32",   "int32",   "uint64",  "int64",         "float16",
                                                   "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
-constexpr const char* device_names[device_type_count] = {"cpu", "cuda", "hpu", "meta"};
+// Those of plug-ins are null until one is loaded.
+constinit Atomic<const char*> device_names[device_type_count] = {"cpu", "cuda", "hpu", "meta"};
+
+const char* kind_name(DeviceType type) {
+  const char* known = device_names[static_cast<int>(type)].load(MemoryOrder::acquire);
+  return known != nullptr ? known : "unknown";
+}
 }  // namespace
+
+void detail::name_device_type(DeviceType type, const char* name) {
+  device_names[static_cast<int>(type)].store(name, MemoryOrder::release);
+}
 
 const char* name(DType t) { return dtype_names[static_cast<int>(t)]; }
 
@@ -65,30 +76,33 @@ Device::Device(std::string_view text, Location where) {
   const std::string_view kind = text.substr(0, colon);
   unsigned number = 0;
   bool ok = false;
+  std::string kinds;
   for (int i = 0; i < device_type_count; ++i) {
-    if (kind != device_names[i]) continue;
-    type = static_cast<DeviceType>(i);
-    ok = true;
+    const char* const known = device_names[i].load(MemoryOrder::acquire);
+    if (known == nullptr) continue;
+    if (kind == known) ok = true, type = static_cast<DeviceType>(i);
+    const bool numbered = is_numbered(static_cast<DeviceType>(i));
+    kinds += fmt::format("{}{}{}", kinds.empty() ? "" : ", ", known, numbered ? "[:index]" : "");
   }
   if (colon != std::string_view::npos) {
     const std::string_view digits = text.substr(colon + 1);
     const char* const end = digits.data() + digits.size();
     const auto [rest, error] = std::from_chars(digits.data(), end, number);
     ok = ok && digits.size() <= 2 && error == std::errc() && rest == end;
-    ok = ok && (number == 0 || type == DeviceType::cuda || type == DeviceType::hpu);
+    ok = ok && (number == 0 || is_numbered(type));
   }
   if (!ok) {
     raise<DeviceError>({.op = "device",
                         .problem = fmt::format("unknown device '{}'", text.substr(0, 40)),
-                        .remedy = "use cpu, cuda[:index], hpu[:index] or meta"},
+                        .remedy = "use one of " + kinds},
                        where);
   }
   index = static_cast<uint8_t>(number);
 }
 
 std::string Device::name() const {
-  const char* kind = device_names[static_cast<int>(type)];
-  return type == DeviceType::cpu || type == DeviceType::meta ? kind : fmt::format("{}:{}", kind, index);
+  const char* kind = kind_name(type);
+  return is_numbered(type) ? fmt::format("{}:{}", kind, index) : kind;
 }
 
 }  // namespace weft

@@ -9,8 +9,10 @@ namespace weft {
 enum class DType : uint8_t { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2 };
 inline constexpr int dtype_count = 15;
 
-enum class DeviceType : uint8_t { cpu, cuda, hpu, meta };
-inline constexpr int device_type_count = 4;
+/// The kinds that Weft has; plug-ins add theirs behind them, up to device_type_count.
+enum class DeviceType : uint8_t { cpu, cuda, hpu, meta, first_plugin };
+inline constexpr int plugin_type_count = 8;
+inline constexpr int device_type_count = static_cast<int>(DeviceType::first_plugin) + plugin_type_count;
 
 inline constexpr int max_rank = 8;
 

@@ -192,6 +192,11 @@ void check_elements_fit(const void* elements, int64_t count, DType from, DType t
 
 namespace detail {
 
+TensorOptions options_like(const Tensor& like, const LikeOptions& options, Location where) {
+  const CallScope call("new_tensor", where);
+  return options_of(like, options);
+}
+
 void raise_ragged(Location where) {
   const CallScope call("tensor", where);
   raise<ShapeError>({.problem = "rows differ in length"});

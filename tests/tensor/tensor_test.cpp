@@ -20,6 +20,18 @@ TEST(Tensor, IsMadeFromListsVectorsAndSpans) {
   EXPECT_THROW(tensor(std::span<const double>(source), {3}), ShapeError);
 }
 
+TEST(Tensor, IsMadeWithTheDtypeAndDeviceOfAnother) {
+  const Tensor like = zeros({3}, {f64, "meta"});
+  EXPECT_EQ(new_tensor(like, {1, 2}).dtype(), f64);
+  EXPECT_EQ(new_tensor(like, {1, 2}).device(), Device("meta"));
+  const Tensor rows = new_tensor(like, {{1, 2}, {3, 4}}, {.dtype = i32, .device = "cpu"});
+  EXPECT_EQ(rows.to_vector<int>(), (std::vector<int>{1, 2, 3, 4}));
+  EXPECT_EQ(new_tensor(like, std::vector<float>{1, 2, 3}).shape(), Dims({3}));
+  EXPECT_TRUE(new_tensor(ones({1}), 2.5, {.requires_grad = true}).requires_grad());
+  EXPECT_THROW(new_tensor(zeros({1}, i8), {200}), ValueError);
+  EXPECT_THROW(new_tensor(Tensor(), {200}), ValueError);
+}
+
 TEST(Tensor, WrapsMemoryAndFreesItWhenTheLastViewDies) {
   auto owner = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
   const std::weak_ptr<std::vector<float>> watch = owner;
