@@ -7,6 +7,7 @@
 #include "hooks.hpp"
 #include "../backends/dispatch.hpp"
 #include "../backends/functors/lists.hpp"
+#include "../tensor/step_recorder.hpp"
 
 namespace weft {
 
@@ -122,11 +123,30 @@ void put_sum(AccumulationNode& node, Tensor&& sum) {
   }
 }
 
+void take_or_add(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
+  if (take_over(node, gradient)) return;
+  add_up(node, gradient, create_graph);
+}
+
+[[gnu::cold]] void accumulate_recorded(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
+  const auto current = [&] {
+    AccumulationNode::Lock lock(node);
+    return std::pair(node.leaf, node.grad);
+  };
+  const auto [leaf, before] = current();
+  if (leaf != nullptr) detail::step_recorder->adds_gradient(leaf, before);
+  take_or_add(node, std::move(gradient), create_graph);
+  if (leaf != nullptr) detail::step_recorder->put_gradient(leaf, current().second);
+}
+
 }  // namespace
 
 void accumulate(AccumulationNode& node, Tensor&& gradient, bool create_graph) {
-  if (!gradient.defined() || take_over(node, gradient)) return;
-  add_up(node, gradient, create_graph);
+  if (!gradient.defined()) return;
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+    return accumulate_recorded(node, std::move(gradient), create_graph);
+  }
+  take_or_add(node, std::move(gradient), create_graph);
 }
 
 bool Tensor::requires_grad(Location where) const { return needs_gradient(held("requires_grad", where)); }
@@ -207,6 +227,7 @@ void Tensor::set_grad(const Tensor& grad, Location where) const {
   AccumulationNode* node = accumulation_node(held("set_grad", where));
   if (grad.defined()) check_grad(*this, grad, where);
   if (WEFT_UNLIKELY(node == nullptr)) return set_retained_grad(*this, grad, where);
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->put_gradient(impl_, grad);
   Tensor other = grad;  // then the one so far, which dies after the lock
   AccumulationNode::Lock lock(*node);
   std::swap(node->grad, other);

@@ -1,4 +1,5 @@
 #include "observe.hpp"
+#include "recorded_kernel-inl.hpp"
 
 #include <limits>
 #include <mutex>
@@ -146,9 +147,21 @@ struct Watched<slot> {
   static constexpr const char* kernel = kernel_name<slot>;
 
   static R call(A... arguments) {
-    const auto own = kernel_tables[static_cast<int>(device_of(arguments...))].*slot;
+    const DeviceType device = device_of(arguments...);
+    const auto own = kernel_tables[static_cast<int>(device)].*slot;
+    if (detail::step_recorder != nullptr) return keep(device, own, arguments...);
     if (!ObserverLists::anybody()) return own(arguments...);
     return tell(own, arguments...);
+  }
+
+  [[gnu::noinline]] static R keep(DeviceType device, R (*own)(A...), A... arguments) {
+    if constexpr (std::is_void_v<R>) {
+      detail::kernel_recorder().record(std::make_unique<KeptCall<slot>>(kernel, device, arguments...));
+    } else {
+      detail::step_recorder->refuse("a shape follows from values");
+    }
+    const detail::UnrecordedScope unrecorded;
+    return ObserverLists::anybody() ? tell(own, arguments...) : own(arguments...);
   }
 
   [[gnu::noinline]] static R tell(R (*own)(A...), A... arguments) {
@@ -199,6 +212,28 @@ void unwatch_kernels() {
 }
 
 }  // namespace
+
+RecordedKernel::~RecordedKernel() = default;
+
+namespace detail {
+
+RecordingScope::RecordingScope(KernelRecorder& recorder) {
+  const std::lock_guard lock(ObserverLists::mutex);
+  if (ObserverLists::installed++ == 0) watch_kernels();
+  step_recorder = &recorder;
+}
+RecordingScope::~RecordingScope() {
+  step_recorder = nullptr;
+  const std::lock_guard lock(ObserverLists::mutex);
+  if (--ObserverLists::installed == 0) unwatch_kernels();
+}
+
+void CallBytes::add(const Layout& layout) {
+  add(layout.dtype), add(layout.rank), add(layout.device_type), add(layout.device_index), add(layout.host_scalar);
+  for (int d = 0; d < layout.rank; ++d) add(layout.sizes[d]), add(layout.strides[d]);
+}
+
+}  // namespace detail
 
 ObserverGuard::ObserverGuard(KernelObserver& observer, ObserverScope scope) : observer_(&observer), scope_(scope) {
   std::lock_guard lock(ObserverLists::mutex);

@@ -1,7 +1,10 @@
 // Whole training steps, as a user writes them. The models of peers/torch/train.cpp.
 #include <memory>
 
+#include <weft/hooks/capture.hpp>
+
 #include "models.hpp"
+#include "pair.hpp"
 
 namespace weft::bench {
 
@@ -44,13 +47,18 @@ std::shared_ptr<Optimizer> make(const std::vector<Tensor>& parameters, Options o
 
 template <class Net, class Optimizer, class Loss>
 void add_step(const std::string& name, Net net, std::shared_ptr<Optimizer> optimizer, Loss loss) {
-  add_case(name, [=] {
+  const auto step = [=] {
     optimizer->zero_grad();
     const Tensor value = loss(net);
     value.backward();
     optimizer->step();
-    benchmark::DoNotOptimize(value.item<float>());
-  });
+    return value;
+  };
+  const auto run = [](auto& f) { benchmark::DoNotOptimize(f().template item<float>()); };
+  add_case(name, [=]() mutable { run(step); });
+  const auto captured = std::make_shared<CapturedStep<std::remove_const_t<decltype(step)>>>(step, CaptureOptions());
+  add_pair(
+      "capture." + name.substr(name.find('.') + 1), 10, [=]() mutable { run(step); }, [=] { run(*captured); });
 }
 
 template <class Optimizer, class Options>

@@ -1,11 +1,14 @@
 #include "map.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "../backends/cpu/map.hpp"
 #include "../backends/observe.hpp"
+#include "../backends/recorded_kernel.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/detail/promote.hpp"
 
@@ -29,6 +32,39 @@ struct Call {
   Dims shapes[n];
   DType dtype;
   Dims shape;
+};
+
+/// A pass that a recorded step runs again.
+class RecordedPass final : public RecordedKernel {
+ public:
+  RecordedPass(cpu::MapLoop loop, std::shared_ptr<const void> function, std::span<const cpu::MapOperand> operands,
+               size_t written)
+      : RecordedKernel(op), loop_(loop), function_(std::move(function)), operands_(operands.begin(), operands.end()) {
+    detail::CallBytes bytes(attributes);
+    bytes.add(reinterpret_cast<uintptr_t>(loop));
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      View& view = operands_[k].view;
+      bytes.add(view.layout), bytes.add(view.data != nullptr);
+      if (view.layout.host_scalar != 0) {
+        const auto size = static_cast<size_t>(itemsize(view.layout.dtype));
+        std::memcpy(numbers_[k], view.data, size);
+        view.data = numbers_[k];
+        attributes.append(reinterpret_cast<const char*>(numbers_[k]), size);
+      } else if (view.data != nullptr) {
+        views.push_back(&view);
+        outputs += k < written ? 1 : 0;
+      }
+    }
+    written_ = static_cast<int>(written);
+  }
+  void run() override { cpu::run_map(loop_, function_.get(), operands_, written_); }
+
+ private:
+  cpu::MapLoop loop_;
+  std::shared_ptr<const void> function_;
+  std::vector<cpu::MapOperand> operands_;
+  int written_ = 0;
+  alignas(8) unsigned char numbers_[cpu::max_map_operands][8];
 };
 
 /// One loop over `shape` that reads and writes its number type; outputs are added before inputs.
@@ -57,8 +93,13 @@ class Pass {
     }
     list_[count_++] = {broadcast_view(view, shape_), type_};
   }
-  void run(const detail::MapLoop& loop, const void* function) {
+  void run(const detail::MapProgram& program, const detail::MapLoop& loop, const void* function) {
     const auto chosen = loop.at[cpu::map_level()];
+    if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+      const std::span<const cpu::MapOperand> operands(list_, static_cast<size_t>(count_));
+      detail::kernel_recorder().record(
+          std::make_unique<RecordedPass>(chosen, program.keep(function), operands, static_cast<size_t>(outputs_)));
+    }
     const auto pass = [&] { cpu::run_map(chosen, function, {list_, static_cast<size_t>(count_)}, outputs_); };
     if (WEFT_LIKELY(!detail::kernels_are_observed())) return pass();
     const View* views[cpu::max_map_operands];
@@ -116,7 +157,7 @@ struct SecondBackward {
       inputs[1 + n + i] = incoming[i];
     }
     for (const Tensor& t : inputs) pass.input(t);
-    pass.run(call.program->second[type_index(call.dtype)], call.function.get());
+    pass.run(*call.program, call.program->second[type_index(call.dtype)], call.function.get());
     if (recording() && any_needs_gradient(inputs)) {
       own_outputs(make_general_node(inputs, n + 1, refuse_third_derivative), "map_second", out);
     }
@@ -140,7 +181,7 @@ struct Backward {
       inputs[1 + i] = call.operands[i].get(self);
     }
     for (const Tensor& t : inputs) pass.input(t);
-    pass.run(call.program->gradient[type_index(call.dtype)], call.function.get());
+    pass.run(*call.program, call.program->gradient[type_index(call.dtype)], call.function.get());
     if (recording() && any_needs_gradient(inputs)) {
       SecondBackward<n> second{call, Saved(inputs[0])};
       own_outputs(make_general_node(inputs, n, std::move(second)), "map_gradient", out);
@@ -168,7 +209,7 @@ Tensor run(const detail::MapProgram& program, const void* function, const Operan
     Pass pass(p.shape, p.dtype);
     pass.output(out, result);
     for (const Tensor& t : p.operands) pass.input(t);
-    pass.run(program.value[type_index(p.dtype)], function);
+    pass.run(program, program.value[type_index(p.dtype)], function);
     if (same_kind && is_floating(p.dtype) && should_record(p.operands[k]...)) {
       Call<n> call{&program, program.keep(function), {Saved(p.operands[k])...}, {p.operands[k].shape()...}, p.dtype,
                    p.shape};

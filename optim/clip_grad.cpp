@@ -78,8 +78,9 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, Clip
   const Tensor total = norm_of(stack(all.norms, 0, where), options.norm_type, where);
   if (options.error_if_nonfinite) require_finite(all, total, where);
   const Tensor factor = clip(Operand(max_norm / (total + 1e-6), where), {}, Scalar(1.0));
-  // On a device the factor is not waited for: gradients short enough are multiplied by one.
-  if (total.device().is_cpu() && factor.item<double>() == 1) return total;
+  // On a device, or while a step is recorded, nobody looks: gradients that are short enough are multiplied by one.
+  const bool may_look = total.device().is_cpu() && detail::step_recorder == nullptr;
+  if (may_look && factor.item<double>() == 1) return total;
   for (const Tensor& g : all.gradients) g.mul_(Operand(factor.to(g.device(), where).to(g.dtype(), where), where));
   return total;
 }

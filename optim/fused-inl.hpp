@@ -13,6 +13,7 @@
 #include "../autograd/accumulation.hpp"
 #include "../backends/dispatch.hpp"
 #include "../backends/observe.hpp"
+#include "../tensor/step_recorder.hpp"
 #include "optim.hpp"
 
 namespace weft::optim {
@@ -71,6 +72,9 @@ inline bool fusible(const Tensor& parameter) {
 
 template <class Rule>
 void Optimizer::step_by(const Rule& rule, std::vector<typename Rule::Slot>& slots, Location where) {
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+    return detail::step_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
+  }
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
   size_t begin = 0;

@@ -72,6 +72,7 @@ void Optimizer::set_lr(double lr, Location where) {
 
 void Optimizer::set_lr(double lr, size_t group, Location where) {
   check_rate(name_, "lr", lr, where);
+  detail::refuse_recording("set_lr sets a learning rate");
   if (group >= groups_.size()) {
     raise<IndexError>({.op = name_, .problem = fmt::format("there is no group {} of {}", group, groups_.size())},
                       where);

@@ -18,6 +18,7 @@
 
 #include "../tensor/index.hpp"
 #include "../tensor/pimpl.hpp"
+#include "../tensor/step_recorder.hpp"
 
 namespace weft::optim {
 
@@ -93,6 +94,7 @@ class WEFT_API Optimizer {
   std::vector<Group> groups_;
   std::vector<State> states_;
   GroupOptions defaults_;
+  detail::RepeatOwner repeat_owner_;
 };
 
 struct SGDOptions {

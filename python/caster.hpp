@@ -66,6 +66,7 @@ void bind_io(nb::module_& module);
 void bind_models(nb::module_& module);
 void bind_modules(nb::module_& module);
 void bind_recorder(nb::module_& module);
+void bind_streams(nb::module_& module);
 void bind_training_states(nb::module_& module);
 
 /// Options from a dict of what a file of a model can hold. TypeError for anything else, with the option's name.

@@ -44,8 +44,16 @@ constexpr OpRecord functions[] = {
      boxed<+[](const Tensor& x, const Dims& size, const Dims& stride, std::optional<int64_t> offset, Location w) {
        return x.as_strided(size, stride, offset, w);
      }>},
-    {"copy_", "copy_(x, source|src)", "Writes source into x, converted and broadcast.", false, OpRecord::Domain::any,
-     nullptr, boxed<+[](const Tensor& x, const Tensor& source, Location w) -> Tensor { return x.copy_(source, w); }>},
+    {"copy_", "copy_(x, source|src, non_blocking=False)",
+     "Writes source into x, converted and broadcast; with non_blocking it queues copies of pinned memory.", false,
+     OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, const Tensor& source, bool non_blocking, Location w) -> Tensor {
+       return x.copy_(source, {.non_blocking = non_blocking}, w);
+     }>},
+    {"pin_memory", "pin_memory(x)", "x, or a copy of it, in memory of the CPU that devices reach without a detour.", false,
+     OpRecord::Domain::any, nullptr, boxed<+[](const Tensor& x, Location w) { return x.pin_memory(w); }>},
+    {"is_pinned", "is_pinned(x)", "Whether x lies in pinned memory.", false, OpRecord::Domain::any, nullptr,
+     boxed<+[](const Tensor& x, Location w) { return x.is_pinned(w); }>},
     {"fill_", "fill_(x, value)", "Writes one value everywhere.", false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, const Operand& value, Location w) -> Tensor {
        return x.fill_(value.tensor().item_scalar(w), w);

@@ -121,4 +121,5 @@ NB_MODULE(_core, m) {
   bind_training_states(m);
   bind_modules(m);
   bind_recorder(m);
+  bind_streams(m);
 }

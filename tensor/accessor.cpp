@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "step_recorder.hpp"
+
 namespace weft::detail {
 
 void check_accessor(const Tensor& tensor, DType type, int rank, Location where) {
   constexpr const char* op = "accessor";
+  refuse_recording("values are read on the host");
   if (!tensor.defined()) raise<ValueError>({.op = op, .problem = "the tensor is undefined"}, where);
   if (tensor.dtype() != type) {
     raise<DTypeError>({.op = op,

@@ -2,10 +2,12 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "error.hpp"
+#include "step_recorder.hpp"
 #include "word_lock.hpp"
 
 namespace weft {
@@ -59,14 +61,22 @@ GeneratorState Generator::state() const {
 }
 
 void Generator::set_state(GeneratorState state) {
-  const detail::WordLock lock(locked_);
-  state_ = state;
+  GeneratorState before = state;
+  {
+    const detail::WordLock lock(locked_);
+    std::swap(before, state_);
+  }
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->moved(*this, before, state);
 }
 
 GeneratorState Generator::reserve(uint64_t blocks) {
-  const detail::WordLock lock(locked_);
-  const GeneratorState first = state_;
-  state_.offset += blocks;
+  GeneratorState first;
+  {
+    const detail::WordLock lock(locked_);
+    first = state_;
+    state_.offset += blocks;
+  }
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->drew(*this, first);
   return first;
 }
 

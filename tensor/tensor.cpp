@@ -9,6 +9,7 @@
 #include "free_list.hpp"
 #include "layout.hpp"
 #include "live.hpp"
+#include "step_recorder.hpp"
 
 namespace weft {
 
@@ -60,7 +61,10 @@ Allocator& allocator_of(Device device) {
   Storage& storage = block->storage;
   if (storage.bytes == 0 || storage.device.type == DeviceType::meta) return;
   HeadGuard guard{block};
-  if (allocator == nullptr) allocator = &allocator_of(storage.device);
+  if (allocator == nullptr) {
+    allocator = &allocator_of(storage.device);
+    if (WEFT_UNLIKELY(step_recorder != nullptr)) allocator = &step_recorder->memory(storage.device, *allocator);
+  }
   storage.data = allocator->allocate(storage.bytes);
   if (storage.data == nullptr) out_of_memory(storage.device, storage.bytes);
   storage.allocator = allocator;
@@ -84,7 +88,7 @@ inline TensorImpl* with_data(TensorBlock* block) {
   Storage& storage = block->storage;
   storage.device = Device(layout.device_type, layout.device_index);
   storage.bytes = static_cast<size_t>(layout.numel) * static_cast<size_t>(itemsize(layout.dtype));
-  if (WEFT_LIKELY(storage.bytes <= inline_bytes && storage.device.is_cpu())) {
+  if (WEFT_LIKELY(storage.bytes <= inline_bytes && storage.device.is_cpu() && step_recorder == nullptr)) {
     block->impl.view.data = storage.data = block->inline_data;
   } else {
     allocate_data(block);
@@ -103,11 +107,19 @@ inline TensorBlock* block_of(Storage* storage) {
 
 inline void drop_storage(Storage* storage) {
   if (!storage->refs.decrement()) return;
+  if (HeldMemory* held = held_memory.load(MemoryOrder::acquire); WEFT_UNLIKELY(held != nullptr)) {
+    if (held->take(storage)) return;
+  }
   if (storage->allocator != nullptr || storage->deleter != nullptr) release_storage(storage);
   free_block(block_of(storage), block_size);
 }
 
 }  // namespace
+
+void free_held(Storage* storage) {
+  if (storage->allocator != nullptr || storage->deleter != nullptr) release_storage(storage);
+  free_block(block_of(storage), block_size);
+}
 
 TensorImpl* new_tensor(const Layout& layout) { return with_data(new_block(layout, nullptr)); }
 
@@ -225,6 +237,7 @@ int64_t Tensor::storage_offset(Location where) const {
 }
 
 void Tensor::check_element_type(DType wanted, Location where) const {
+  detail::refuse_recording("values are read on the host");
   if (wanted == dtype(where)) return;
   raise<DTypeError>({.op = "data",
                      .problem = fmt::format("elements are {}, not {}", name(dtype()), name(wanted)),

@@ -2,10 +2,11 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "../../autograd/from_ops.hpp"
 #include "../../backends/backend.hpp"
-#include "../../backends/dispatch.hpp"
+#include "../../backends/recorded_kernel.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/records.hpp"
 #include "../detail/write.hpp"
@@ -22,18 +23,46 @@ Backend& backend_of(Device device) {
   return *find_backend(device.type);
 }
 
+// Contiguous bytes between the CPU and a device, or two devices of one kind.
+void move_bytes(const View& out, const View& in) {
+  const auto bytes = static_cast<size_t>(in.layout.numel) * static_cast<size_t>(itemsize(in.layout.dtype));
+  const Device from(in.layout.device_type, in.layout.device_index);
+  const Device to(out.layout.device_type, out.layout.device_index);
+  if (from.is_cpu()) backend_of(to).upload(to.index, out.data, in.data, bytes);
+  else if (to.is_cpu()) backend_of(from).download(from.index, out.data, in.data, bytes);
+  else backend_of(to).copy(to.index, out.data, from.index, in.data, bytes);
+}
+
+class RecordedTransfer final : public RecordedKernel {
+ public:
+  RecordedTransfer(const View& out, const View& in) : RecordedKernel("transfer"), out_(out), in_(in) {
+    detail::CallBytes(attributes).add(in.layout);
+    detail::CallBytes(attributes).add(out.layout);
+    views = {&out_, &in_};
+    outputs = 1;
+  }
+  void run() override {
+    const CallScope scope(place);
+    move_bytes(out_, in_);
+  }
+
+ private:
+  View out_, in_;
+};
+
 // Contiguous bytes between any two devices; dtypes and shapes are equal.
 void transfer(const Tensor& out, const Tensor& in) {
-  const size_t bytes = static_cast<size_t>(in.nbytes());
   const Device from = in.device(), to = out.device();
-  if (bytes == 0 || to.type == DeviceType::meta) return;
+  if (in.nbytes() == 0 || to.type == DeviceType::meta) return;
   if (from.type == DeviceType::meta) {
     raise<DeviceError>({.problem = "a meta tensor has no elements to copy"});
   }
-  if (from.is_cpu()) backend_of(to).upload(to.index, out.data_ptr(), in.data_ptr(), bytes);
-  else if (to.is_cpu()) backend_of(from).download(from.index, out.data_ptr(), in.data_ptr(), bytes);
-  else if (from.type == to.type) backend_of(to).copy(to.index, out.data_ptr(), from.index, in.data_ptr(), bytes);
-  else transfer(out, in.to(Device()));
+  if (!from.is_cpu() && !to.is_cpu() && from.type != to.type) return transfer(out, in.to(Device()));
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) {
+    detail::kernel_recorder().record(std::make_unique<RecordedTransfer>(out.raw_view(), in.raw_view()));
+  }
+  const detail::UnrecordedScope unrecorded;
+  move_bytes(out.raw_view(), in.raw_view());
 }
 
 Backend* backend_with_pinned_memory() {
@@ -53,7 +82,7 @@ bool transfer_queued(const Tensor& out, const Tensor& in) {
   const Device device = in.device().is_cpu() ? out.device() : in.device();
   if (!host.device().is_cpu() || device.is_cpu() || device.type == DeviceType::meta) return false;
   Backend& backend = backend_of(device);
-  if (!is_pinned_for(host, backend)) return false;
+  if (!is_pinned_for(host, backend) || detail::step_recorder != nullptr) return false;
   backend.copy_pinned(device.index, out.data_ptr(), in.data_ptr(), static_cast<size_t>(in.nbytes()));
   return true;
 }
@@ -307,6 +336,7 @@ const Tensor& Tensor::zero_(Location where) const { return fill_(0, where); }
 
 void Tensor::copy_elements(void* out, DType type, Location where) const {
   const CallScope call("to_vector", where);
+  detail::refuse_recording("values are read on the host");
   checked(*this);
   NoGradGuard unrecorded;
   const Tensor host = to(Device());
@@ -326,6 +356,7 @@ Scalar Tensor::item_scalar(Location where) const {
   if (WEFT_UNLIKELY(device().type == DeviceType::meta)) {
     raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
   }
+  if (!impl_->wrapped_number) detail::refuse_recording("a value is read on the host");
   alignas(8) unsigned char buffer[8];
   const void* element = data_ptr();
   if (!device().is_cpu()) {

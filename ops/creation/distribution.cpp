@@ -212,8 +212,10 @@ double largest_number(DType t) {
 
 void check_deviation(const Tensor& deviation) {
   if (deviation.numel() == 0 || is_meta(deviation)) return;
-  const double least = amin(without_repeats(deviation)).item<double>();
-  if (!(least >= 0)) raise<ValueError>({.problem = fmt::format("the deviation {} is negative", least)});
+  check_elements([single = without_repeats(deviation)] {
+    const double least = amin(single).item<double>();
+    if (!(least >= 0)) raise<ValueError>({.problem = fmt::format("the deviation {} is negative", least)});
+  });
 }
 
 }  // namespace

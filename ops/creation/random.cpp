@@ -77,9 +77,10 @@ void check_probability(double p) {
 
 void check_probabilities(const Tensor& probabilities) {
   if (probabilities.numel() == 0 || is_meta(probabilities)) return;
-  const Tensor p = without_repeats(probabilities);
-  const double low = amin(p, {}, false).item<double>(), high = amax(p, {}, false).item<double>();
-  check_probability(low >= 0 ? high : low);
+  check_elements([p = without_repeats(probabilities)] {
+    const double low = amin(p, {}, false).item<double>(), high = amax(p, {}, false).item<double>();
+    check_probability(low >= 0 ? high : low);
+  });
 }
 
 const Tensor& redraw(const Tensor& x, Distribution distribution, double a, double b, Generator* generator) {

@@ -16,7 +16,7 @@ Tensor from_formula(int64_t count, const TensorOptions& options, F&& value) {
   const DType dtype = options.dtype.value_or(default_dtype);
   if (options.device.type == DeviceType::meta) return empty(count, {dtype, options.device});
   const Tensor numbers = empty(count, DType::f64);
-  double* data = numbers.data<double>();
+  auto* const data = static_cast<double*>(numbers.raw_view().data);
   for (int64_t i = 0; i < count; ++i) data[i] = value(i);
   const Tensor out = numbers.to(dtype).to(options.device);
   return options.requires_grad ? out.requires_grad_(true) : out;

@@ -10,6 +10,7 @@
 #include "../../backends/dispatch.hpp"
 #include "../../tensor/layout.hpp"
 #include "../../tensor/index.hpp"
+#include "../../tensor/step_recorder.hpp"
 
 namespace weft {
 
@@ -80,7 +81,19 @@ Tensor without_repeats(const Tensor& t);
 
 /// Called after an in-place write to `target`: raises the version and names the writer.
 inline void note_write(const Tensor& target) {
-  target.impl()->storage->note_write(detail::current_call.entry, detail::current_call.where);
+  Storage& storage = *target.impl()->storage;
+  storage.note_write(detail::current_call.entry, detail::current_call.where);
+  if (WEFT_UNLIKELY(detail::step_recorder != nullptr)) detail::step_recorder->wrote(storage);
+}
+
+/// Runs `check`, which reads elements of the tensors that it holds and raises or does nothing; replays do it, too.
+template <class Check>
+void check_elements(Check check) {
+  if (WEFT_LIKELY(detail::step_recorder == nullptr)) return check();
+  detail::step_recorder->repeat("a check of elements", nullptr, [check, place = detail::current_call] {
+    const CallScope scope(place);
+    check();
+  });
 }
 
 /// DTypeError: a result of `dtype` cannot be written into `target`.

@@ -22,7 +22,7 @@ Index::Index(const std::vector<int64_t>& list) : Index(std::span(list)) {}
 Index::Index(std::span<const int64_t> list) : kind(Kind::tensor), tensor(weft::tensor(list)) {}
 
 Index::Index(const std::vector<bool>& list) : kind(Kind::tensor), tensor(empty(list.size(), boolean)) {
-  std::copy(list.begin(), list.end(), tensor.data<bool>());
+  std::copy(list.begin(), list.end(), static_cast<bool*>(tensor.raw_view().data));
 }
 
 void detail::OwnIndices::copy(std::span<const Index> items) {

@@ -69,11 +69,13 @@ int64_t padding_row(const Tensor& weight, std::optional<int64_t> padding_idx) {
 
 void check_offsets(const Tensor& offsets, int64_t count) {
   if (offsets.numel() == 0 || is_meta(offsets)) return;
-  const int64_t n = offsets.numel(), first = offsets.select(0, 0).item<int64_t>();
-  const bool ascend = all(offsets.narrow(0, 1, n - 1) >= offsets.narrow(0, 0, n - 1)).item<bool>();
-  if (WEFT_UNLIKELY(first != 0 || !ascend || offsets.select(0, n - 1).item<int64_t>() > count)) {
-    refuse(fmt::format("offsets must ascend from 0 to at most {}, the number of indices", count));
-  }
+  check_elements([offsets, count] {
+    const int64_t n = offsets.numel(), first = offsets.select(0, 0).item<int64_t>();
+    const bool ascend = all(offsets.narrow(0, 1, n - 1) >= offsets.narrow(0, 0, n - 1)).item<bool>();
+    if (WEFT_UNLIKELY(first != 0 || !ascend || offsets.select(0, n - 1).item<int64_t>() > count)) {
+      refuse(fmt::format("offsets must ascend from 0 to at most {}, the number of indices", count));
+    }
+  });
 }
 
 Bags bags_of(const Tensor& indices, const EmbeddingBagOptions& o) {

@@ -14,10 +14,11 @@ namespace {
 // `what` holds for all elements; an empty or meta tensor is not looked at.
 void check_range(const Tensor& t, double low, double high, const char* problem) {
   if (t.numel() == 0 || is_meta(t)) return;
-  const NoGradGuard unrecorded;
-  const Tensor single = without_repeats(t);
-  if (amin(single).item<double>() >= low && amax(single).item<double>() <= high) return;
-  raise<ValueError>({.problem = problem});
+  check_elements([=, single = without_repeats(t)] {
+    const NoGradGuard unrecorded;
+    if (amin(single).item<double>() >= low && amax(single).item<double>() <= high) return;
+    raise<ValueError>({.problem = problem});
+  });
 }
 
 constexpr double least_logarithm = -100, least_variance = 1e-12F;  // PyTorch's, a float

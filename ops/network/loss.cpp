@@ -169,11 +169,13 @@ Tensor distribution_cross_entropy(const Tensor& logits, const Tensor& targets, c
 // nothing.
 void check_classes(const Tensor& targets, int64_t ignore_index, int64_t classes) {
   if (is_meta(targets)) return;
-  const Tensor outside = logical_or(targets < 0, targets >= classes);
-  const Tensor wrong = logical_and(outside, targets != ignore_index);
-  if (!any(wrong).item<bool>()) return;
-  const int64_t first = argmax(wrong.to(DType::u8), 0, false).item<int64_t>();
-  target_out_of_range(targets.select(0, first).item<int64_t>(), classes);
+  check_elements([=] {
+    const Tensor outside = logical_or(targets < 0, targets >= classes);
+    const Tensor wrong = logical_and(outside, targets != ignore_index);
+    if (!any(wrong).item<bool>()) return;
+    const int64_t first = argmax(wrong.to(DType::u8), 0, false).item<int64_t>();
+    target_out_of_range(targets.select(0, first).item<int64_t>(), classes);
+  });
 }
 
 Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& options) {

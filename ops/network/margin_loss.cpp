@@ -30,10 +30,11 @@ Tensor class_targets(const Tensor& targets) {
 
 void check_targets(const Tensor& targets, int64_t least, int64_t classes) {
   if (targets.numel() == 0 || is_meta(targets)) return;
-  const Tensor single = without_repeats(targets);
-  const int64_t low = amin(single).item<int64_t>(), high = amax(single).item<int64_t>();
-  if (low >= least && high < classes) return;
-  raise<IndexError>({.problem = fmt::format("target {} is none of {} classes", low < least ? low : high, classes)});
+  check_elements([=, single = without_repeats(targets)] {
+    const int64_t low = amin(single).item<int64_t>(), high = amax(single).item<int64_t>();
+    if (low >= least && high < classes) return;
+    raise<IndexError>({.problem = fmt::format("target {} is none of {} classes", low < least ? low : high, classes)});
+  });
 }
 
 Tensor class_numbers(int64_t classes, const Tensor& beside) {

@@ -127,21 +127,28 @@ inline bool same_plain(const TensorImpl* x, const TensorImpl* y) {
   return true;
 }
 
-bool has_zero(const Tensor& divisor, const View& view) {
-  if (!view.layout.host_scalar) return !all(without_repeats(divisor)).item<bool>();
-  return visit_dtype(view.layout.dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) return element_at<T>(view.data) == T(0);
-    return false;
+void check_divisor(const Tensor& divisor, const View& view, DType dtype) {
+  const auto refuse = [dtype] {
+    raise<ZeroDivisionError>({.problem = fmt::format("{} division by zero", name(dtype)),
+                              .remedy = "floating-point numbers give inf or NaN there"});
+  };
+  if (view.layout.host_scalar == 0) {
+    return check_elements([refuse, divisor = without_repeats(divisor)] {
+      if (!all(divisor).item<bool>()) refuse();
+    });
+  }
+  visit_dtype(view.layout.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      if (element_at<T>(view.data) == T(0)) refuse();
+    }
   });
 }
 
 // What integers have no result for, before anything is written.
 void check_integers(BinaryOp op, const Operand& b, const Prepared<2>& p) {
   if (is_floating(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
-  if (info_of(op).kind == PointwiseKind::division && p.device.type != DeviceType::meta &&
-      has_zero(p.operands[1], p.views[1])) {
-    raise<ZeroDivisionError>({.problem = fmt::format("{} division by zero", name(p.dtype)),
-                              .remedy = "floating-point numbers give inf or NaN there"});
+  if (info_of(op).kind == PointwiseKind::division && p.device.type != DeviceType::meta) {
+    check_divisor(p.operands[1], p.views[1], p.dtype);
   }
   const TensorImpl* exponent = b.impl();
   if (op == BinaryOp::pow && exponent->wrapped_number && exponent->view.layout.dtype == DType::i64 &&

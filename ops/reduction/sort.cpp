@@ -159,7 +159,9 @@ void check_quantile(const Tensor& q, const Tensor& x) {
   }
   check_same_device({&q, &x});
   if (is_meta(q)) return;
-  if (!all(logical_and(q >= 0, q <= 1)).item<bool>()) raise<ValueError>({.problem = "q is between 0 and 1"});
+  check_elements([q] {
+    if (!all(logical_and(q >= 0, q <= 1)).item<bool>()) raise<ValueError>({.problem = "q is between 0 and 1"});
+  });
 }
 
 // Ranks of size [..., count of q] in lines along the last dimension, NaN last.

@@ -13,8 +13,8 @@ namespace weft {
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
   const CallScope call("nansum", where);
   const Tensor total = sum(checked(x), dims, keepdim, dtype);
-  // Where no sum is NaN no term was, and one pass was enough; on a device nobody waits to see.
-  const bool looks = x.device().is_cpu() && !is_meta(x) && 8 * total.numel() <= x.numel();
+  // Where no sum is NaN no term was, and one pass was enough; on a device nobody waits to see, nor in a recorded step.
+  const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr && 8 * total.numel() <= x.numel();
   if (looks && !any(isnan(total)).item<bool>()) return total;
   return sum(masked_fill(x, isnan(x), 0), dims, keepdim, dtype);
 }
@@ -77,7 +77,9 @@ void check_weights(const Tensor& weights, bool fits, int64_t count) {
     raise_shapes(fmt::format("weights of shape {} for {} observations", weights.shape().text(), count));
   }
   if (is_meta(weights) || weights.numel() == 0) return;
-  if (min(weights).item<double>() < 0) raise<ValueError>({.problem = "weights cannot be negative"});
+  check_elements([weights] {
+    if (min(weights).item<double>() < 0) raise<ValueError>({.problem = "weights cannot be negative"});
+  });
 }
 
 // The product of the weights that are given; undefined where none are.

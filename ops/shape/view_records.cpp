@@ -23,8 +23,13 @@ Tensor call_squeeze(const Tensor& x, std::optional<Dims> dims) {
 Tensor call_to(const Tensor& x, const Value& target, const Value& second, bool third, bool copy,
                std::optional<Device> device) {
   std::optional<DType> dtype;
-  if (std::holds_alternative<bool>(second)) copy = third || copy;
-  else dtype = detail::unboxed<std::optional<DType>>(second, 2);
+  CopyOptions options{.non_blocking = third};
+  if (auto* non_blocking = std::get_if<bool>(&second)) {
+    options.non_blocking = *non_blocking;
+    copy = third || copy;
+  } else {
+    dtype = detail::unboxed<std::optional<DType>>(second, 2);
+  }
   if (auto* like = std::get_if<Tensor>(&target)) {
     device = like->device();
     dtype = like->dtype();
@@ -36,7 +41,7 @@ Tensor call_to(const Tensor& x, const Value& target, const Value& second, bool t
     throw BadArgument(1);
   }
   Tensor result = x;
-  if (device) result = result.to(*device);
+  if (device) result = result.to(*device, options);
   if (dtype) result = result.to(*dtype);
   return copy && result.shares_storage(x) ? result.clone() : result;
 }

@@ -48,7 +48,7 @@ _losses = ("cross_entropy nll_loss mse_loss l1_loss huber_loss smooth_l1_loss bi
            "triplet_margin_loss")
 _idle_keywords = {
     "layout": ((strided,), _new + _likes), "pin_memory": ((False,), _new + _likes),
-    "memory_format": (_formats, _likes + "empty clone contiguous to"), "non_blocking": ((False, True), "copy_"),
+    "memory_format": (_formats, _likes + "empty clone contiguous to"),
     "requires_grad": ((False,), "randint randperm"), "names": ((), _new), "sparse_grad": ((False,), "gather"),
     "cudnn_enable": ((False, True), "layer_norm"), "size_average": ((), _losses), "reduce": ((), _losses),
     "weight": ((), "mse_loss l1_loss huber_loss"),

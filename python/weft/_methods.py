@@ -163,6 +163,12 @@ def new_tensor(self, data, dtype=None, device=None, requires_grad=False, pin_mem
 
 
 @_method
+def record_stream(self, stream):
+    """Says that work outside the library uses self on `stream`: the memory is not reused before that is done."""
+    _core._record_stream(self, stream)
+
+
+@_method
 def register_hook(self, hook):
     """Calls hook with the gradient of self once it is complete; a tensor that it returns replaces the gradient."""
     return _core._register_hook(self, hook)

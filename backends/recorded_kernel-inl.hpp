@@ -1,0 +1,152 @@
+// Kept calls, made from the signatures of KernelTable. Included by observe.cpp alone.
+#include <cstring>
+#include <tuple>
+
+#include "observe.hpp"
+#include "recorded_kernel.hpp"
+
+namespace weft {
+namespace {
+
+// An argument that lives as long as the kept call; `show` tells it what the argument is.
+template <class T>
+struct Kept {
+  std::remove_cvref_t<T> value;
+  explicit Kept(const std::remove_cvref_t<T>& given) : value(given) {}
+  T get() { return value; }
+};
+
+template <>
+struct Kept<const View&> {
+  View value;
+  alignas(8) unsigned char number[8];
+  explicit Kept(const View& given) : value(given) {
+    if (given.data == nullptr || given.layout.host_scalar == 0) return;
+    std::memcpy(number, given.data, static_cast<size_t>(itemsize(given.layout.dtype)));
+    value.data = number;
+  }
+  const View& get() { return value; }
+};
+
+template <>
+struct Kept<const PoolPlan&> {
+  PoolPlan value;
+  std::vector<double> extents[3];
+  explicit Kept(const PoolPlan& given) : value(given) {
+    for (int d = 0; d < 3; ++d) {
+      extents[d].assign(given.lines[d].extents.begin(), given.lines[d].extents.end());
+      value.lines[d].extents = extents[d];
+    }
+  }
+  const PoolPlan& get() { return value; }
+};
+
+template <class Slot>
+struct Kept<std::span<const Slot>> {
+  std::vector<Slot> value;
+  explicit Kept(std::span<const Slot> given) : value(given.begin(), given.end()) {}
+  std::span<const Slot> get() { return value; }
+};
+
+// Tells a kept call what its arguments are, in their order.
+struct Show {
+  RecordedKernel& call;
+  int written_left;
+  detail::CallBytes bytes{call.attributes};
+  std::vector<View*> read = {};
+
+  void view(View& v, bool written) {
+    bytes.add(v.layout);
+    bytes.add(v.data != nullptr);
+    if (v.data == nullptr) return;
+    if (v.layout.host_scalar != 0) {
+      call.attributes.append(static_cast<const char*>(v.data), static_cast<size_t>(itemsize(v.layout.dtype)));
+    } else if (written) {
+      call.views.push_back(&v);
+    } else {
+      read.push_back(&v);
+    }
+  }
+  void operator()(Kept<const View&>& v) { view(v.value, written_left-- > 0); }
+  void operator()(Kept<const IndexPlan&>& plan) {
+    bytes.add(plan.value.count);
+    for (int i = 0; i < plan.value.count; ++i) {
+      view(plan.value.indices[i], false);
+      bytes.add(plan.value.sizes[i]), bytes.add(plan.value.strides[i]), bytes.add(plan.value.dims[i]);
+    }
+  }
+  void operator()(Kept<const PoolPlan&>& plan) {
+    for (const PoolPlan::Line& line : plan.value.lines) {
+      bytes.add(line.size), bytes.add(line.stride), bytes.add(line.padding), bytes.add(line.dilation);
+      bytes.add(line.extents.size());
+      for (const double extent : line.extents) bytes.add(extent);
+    }
+  }
+  void operator()(Kept<const ConvolutionSteps&>& steps) {
+    for (int d = 0; d < 3; ++d) {
+      bytes.add(steps.value.stride[d]), bytes.add(steps.value.padding[d]), bytes.add(steps.value.dilation[d]);
+    }
+    bytes.add(steps.value.groups);
+  }
+  void operator()(Kept<AttentionSettings>& settings) {
+    bytes.add(settings.value.scale), bytes.add(settings.value.causal);
+  }
+  void operator()(Kept<PhiloxSeed>& seed) { call.seed = &seed.value; }
+  void operator()(Kept<Scalar>& number) {
+    bytes.add(number.value.held_as());
+    if (number.value.is_floating()) bytes.add(number.value.to<double>());
+    else bytes.add(number.value.to<int64_t>());
+  }
+  void operator()(Kept<std::span<const AdamSlot>>& slots) {
+    for (AdamSlot& s : slots.value) {
+      view(s.parameter, true), view(s.first_moment, true), view(s.second_moment, true), view(s.gradient, false);
+    }
+  }
+  void operator()(Kept<std::span<const SgdSlot>>& slots) {
+    for (SgdSlot& s : slots.value) view(s.parameter, true), view(s.momentum_buffer, true), view(s.gradient, false);
+  }
+  void operator()(Kept<const AdamSettings&>& kept) {
+    const AdamSettings& s = kept.value;
+    for (const double x :
+         {s.learning_rate, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.bias_correction1, s.bias_correction2}) {
+      bytes.add(x);
+    }
+    bytes.add(s.decoupled);
+  }
+  void operator()(Kept<const SgdSettings&>& kept) {
+    const SgdSettings& s = kept.value;
+    for (const double x : {s.learning_rate, s.momentum, s.dampening, s.weight_decay}) bytes.add(x);
+    bytes.add(s.nesterov), bytes.add(s.first_step);
+  }
+  template <class T>
+  void operator()(Kept<T>& plain) {
+    bytes.add(plain.value);
+  }
+};
+
+template <auto slot>
+class KeptCall;
+template <class R, class... A, R (*KernelTable::*slot)(A...)>
+class KeptCall<slot> final : public RecordedKernel {
+ public:
+  KeptCall(const char* name, DeviceType device, const A&... arguments)
+      : RecordedKernel(name), device_(device), arguments_(arguments...) {  // in place: views may point into them
+    attributes = name;
+    Show show{*this, output_count(name)};
+    std::apply([&](auto&... kept) { (show(kept), ...); }, arguments_);
+    outputs = views.size();
+    views.insert(views.end(), show.read.begin(), show.read.end());
+  }
+  void run() override {
+    const CallScope scope(place);
+    const auto kernel_now = kernels(device_).*slot;
+    std::apply([&](auto&... kept) { kernel_now(kept.get()...); }, arguments_);
+  }
+
+ private:
+  const DeviceType device_;
+  std::tuple<Kept<A>...> arguments_;
+};
+
+}  // namespace
+}  // namespace weft

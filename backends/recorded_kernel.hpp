@@ -1,0 +1,75 @@
+// Calls of kernels that are kept, so that they can run again on the same memory without the ops that made them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dispatch.hpp"
+#include "../tensor/step_recorder.hpp"
+
+namespace weft {
+
+class RecordedKernel {
+ public:
+  explicit RecordedKernel(const char* kernel_) : kernel(kernel_), place(detail::current_call) {}
+  virtual ~RecordedKernel();
+  RecordedKernel(const RecordedKernel&) = delete;
+  /// As it was called, by the device's present row, so that observers see it.
+  virtual void run() = 0;
+
+  const char* const kernel;
+  /// The op that called it and the program's line.
+  const CallPlace place;
+  /// Those with data; the first `outputs` are written. Views of single numbers have their number with them.
+  std::vector<View*> views;
+  size_t outputs = 0;
+  /// Everything but addresses and random counters, as bytes that are equal where the calls are.
+  std::string attributes;
+  /// Of a random draw.
+  PhiloxSeed* seed = nullptr;
+};
+
+namespace detail {
+
+class KernelRecorder : public StepRecorder {
+ public:
+  virtual void record(std::unique_ptr<RecordedKernel> call) = 0;
+};
+inline KernelRecorder& kernel_recorder() { return static_cast<KernelRecorder&>(*step_recorder); }
+
+/// While it lives, this thread's kernels, memory and random numbers belong to no recording.
+class UnrecordedScope {
+ public:
+  UnrecordedScope() : outer_(std::exchange(step_recorder, nullptr)) {}
+  ~UnrecordedScope() { step_recorder = outer_; }
+  UnrecordedScope(const UnrecordedScope&) = delete;
+
+ private:
+  StepRecorder* outer_;
+};
+
+/// Makes `recorder` this thread's, to whom every kernel is told before it runs.
+class RecordingScope {
+ public:
+  explicit RecordingScope(KernelRecorder& recorder);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+};
+
+/// Writes the parts of a call that two equal calls share.
+class CallBytes {
+ public:
+  explicit CallBytes(std::string& bytes) : bytes_(bytes) {}
+  template <class T>
+    requires(std::is_arithmetic_v<T> || std::is_enum_v<T>)
+  void add(T value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
+  void add(const Layout& layout);
+
+ private:
+  std::string& bytes_;
+};
+
+}  // namespace detail
+}  // namespace weft

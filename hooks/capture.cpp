@@ -1,0 +1,165 @@
+#include "capture.hpp"
+
+#include <algorithm>
+#include <list>
+
+#include <fmt/format.h>
+
+#include "detail/step_recording.hpp"
+#include "../autograd/mode.hpp"
+#include "../tensor/error.hpp"
+
+namespace weft::detail {
+
+namespace {
+
+constexpr const char* op = "capture";
+/// A step settles after one or two: states are made in the first, and memory finds its place.
+constexpr int most_attempts = 6;
+
+std::string kind_of(std::span<const Tensor> inputs) {
+  std::string kind;
+  CallBytes bytes(kind);
+  for (const Tensor& x : inputs) bytes.add(x.raw_view().layout);
+  return kind;
+}
+
+void check_inputs(std::span<const Tensor> inputs, Location where) {
+  for (const Tensor& x : inputs) {
+    const char* problem = nullptr;
+    if (!x.defined()) problem = "an input is undefined";
+    else if (x.requires_grad()) problem = "an input requires a gradient, which a replay would not hand on";
+    else if (x.device().type == DeviceType::meta) problem = "an input has no elements: it is on meta";
+    if (problem == nullptr) continue;
+    raise<ValueError>({.op = op, .problem = problem, .remedy = "capture what the step shares with the program"}, where);
+  }
+}
+
+std::vector<Tensor> detached(std::vector<Tensor> tensors) {
+  for (Tensor& t : tensors) {
+    if (t.defined()) t = t.detach();
+  }
+  return tensors;
+}
+
+void put(const std::vector<Tensor>& targets, std::span<const Tensor> values) {
+  const NoGradGuard unrecorded;
+  for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(values[i]);
+}
+
+/// What is kept for one kind of inputs.
+struct Entry {
+  std::string kind;
+  std::vector<Tensor> inputs;
+  std::unique_ptr<StepRecording> last;
+  bool settled = false;
+  int attempts = 0;
+
+  void start_over() {
+    last = nullptr;
+    settled = false;
+    attempts = 0;
+  }
+};
+
+}  // namespace
+
+struct StepReplayer::State {
+  CaptureOptions options;
+  std::list<Entry> entries;  ///< the one that was used last comes first
+  CaptureStats stats;
+  bool warm = false;
+
+  Entry& entry_of(std::span<const Tensor> inputs) {
+    std::string kind = kind_of(inputs);
+    const auto found = std::ranges::find(entries, kind, &Entry::kind);
+    if (found != entries.end()) {
+      entries.splice(entries.begin(), entries, found);
+      return entries.front();
+    }
+    Entry entry;
+    entry.kind = std::move(kind);
+    for (const Tensor& x : inputs) entry.inputs.push_back(x.detach().clone());
+    entries.push_front(std::move(entry));
+    while (entries.size() > static_cast<size_t>(std::max(options.most_recordings, 1))) entries.pop_back();
+    return entries.front();
+  }
+
+  std::vector<Tensor> record(Entry& entry, Run run, void* step, std::span<const Tensor> inputs, Location where) {
+    put(entry.inputs, inputs);
+    auto recording = std::make_unique<StepRecording>();
+    {
+      RecorderOfStep recorder(*recording);
+      recording->outputs = detached(run(step, entry.inputs));
+      recorder.finish();
+    }
+    ++stats.eager;
+    ++stats.recorded;
+    std::vector<Tensor> outputs = recording->outputs;
+    if (!recording->refusal().empty()) {
+      raise<NotImplementedError>({.op = op,
+                                  .problem = "this step cannot be replayed: it has run, and was not captured",
+                                  .details = recording->refusal(),
+                                  .remedy = "move that out of the step"},
+                                 where);
+    }
+    const std::string changed = entry.last != nullptr ? recording->difference(*entry.last) : "nothing to compare with";
+    entry.settled = changed.empty();
+    entry.last = std::move(recording);
+    if (entry.settled) {
+      entry.last->hold();
+    } else if (++entry.attempts == most_attempts) {
+      entry.start_over();
+      raise<NotImplementedError>(
+          {.op = op,
+           .problem =
+               fmt::format("this step does something else in each of {} calls, and was not captured", most_attempts),
+           .details = changed,
+           .remedy = "let numbers that change be tensors that are written in place"},
+          where);
+    }
+    return outputs;
+  }
+};
+
+StepReplayer::StepReplayer(CaptureOptions options) : state_(new State{options, {}, {}, false}) {}
+StepReplayer::StepReplayer(StepReplayer&&) noexcept = default;
+StepReplayer& StepReplayer::operator=(StepReplayer&&) noexcept = default;
+StepReplayer::~StepReplayer() = default;
+
+std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tensor> inputs, Location where) {
+  State& state = *state_;
+  check_inputs(inputs, where);
+  if (step_recorder != nullptr) return run(step, inputs);  // inside another one, which records it
+  if (!state.warm) {
+    std::vector<Tensor> outputs = detached(run(step, inputs));
+    state.warm = true;
+    ++state.stats.eager;
+    return outputs;
+  }
+  Entry& entry = state.entry_of(inputs);
+  if (entry.settled && !entry.last->is_current()) entry.start_over();
+  if (!entry.settled) return state.record(entry, run, step, inputs, where);
+  put(entry.inputs, inputs);
+  entry.last->replay();
+  ++state.stats.replayed;
+  state.stats.kernels = entry.last->kernels();
+  return entry.last->outputs;
+}
+
+CaptureStats StepReplayer::stats() const {
+  CaptureStats stats = state_->stats;
+  for (const Entry& entry : state_->entries) {
+    if (entry.last == nullptr) continue;
+    stats.recordings += entry.settled ? 1 : 0;
+    stats.bytes += entry.last->bytes();
+  }
+  return stats;
+}
+
+void StepReplayer::forget() {
+  state_->entries.clear();
+  state_->warm = false;
+}
+
+}  // namespace weft::detail

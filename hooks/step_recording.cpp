@@ -1,0 +1,316 @@
+#include "detail/step_recording.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "../autograd/accumulation.hpp"
+#include "../autograd/mode.hpp"
+#include "../backends/stream.hpp"
+#include "../tensor/layout.hpp"
+
+namespace weft::detail {
+
+namespace {
+
+template <class T>
+void append(std::string& bytes, const T& value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+Tensor handle_of(const TensorImpl* impl) {
+  auto* const counted = const_cast<TensorImpl*>(impl);
+  retain(counted);
+  return Tensor::adopt(counted);
+}
+
+const void* address_of(const Tensor& t) { return t.defined() ? t.raw_view().data : nullptr; }
+
+std::string text_of(const CallPlace& place) {
+  if (place.op == nullptr) return "the step";
+  const std::string where = place.where.text();
+  return where.empty() ? std::string(place.entry) : fmt::format("{} at {}", place.entry, where);
+}
+
+}  // namespace
+
+// ---- memory that recordings use ----------------------------------------------------------------------------------
+
+/// All held recordings. Under the mutex nothing is called that could let a tensor die.
+class HeldRecordings final : public HeldMemory {
+ public:
+  static HeldRecordings& get() {
+    static auto* const all = new HeldRecordings;  // static tensors die after any static of ours
+    return *all;
+  }
+
+  void add(StepRecording& recording) {
+    const std::lock_guard lock(mutex_);
+    recordings_.push_back(&recording);
+    recording.held_ = true;
+    held_memory.store(this, MemoryOrder::release);
+  }
+  void remove(StepRecording& recording) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase(recordings_, &recording);
+      if (recordings_.empty()) held_memory.store(nullptr, MemoryOrder::release);
+    }
+    for (Storage* storage : recording.kept_) {
+      if (storage->refs.decrement_shared()) free_held(storage);
+    }
+  }
+
+  bool take(Storage* storage) override {
+    const auto* const data = static_cast<const char*>(storage->data);
+    if (data == nullptr) return false;
+    const std::lock_guard lock(mutex_);
+    uint32_t keepers = 0;
+    for (StepRecording* recording : recordings_) {
+      if (!overlaps(recording->others_, data, data + storage->bytes)) continue;
+      recording->stale_.store(true, MemoryOrder::release);
+      if (keepers++ == 0) new (&storage->refs) RefCount();
+      else storage->refs.increment();
+      recording->kept_.push_back(storage);  // `hold` reserved it
+    }
+    return keepers != 0;
+  }
+  void forget_owner(const void* owner) override {
+    const std::lock_guard lock(mutex_);
+    for (StepRecording* recording : recordings_) {
+      for (const StepAction& action : recording->actions_) {
+        const auto* const repeat = std::get_if<StepAction::Repeat>(&action.what);
+        if (repeat != nullptr && repeat->owner == owner) recording->stale_.store(true, MemoryOrder::release);
+      }
+    }
+  }
+
+ private:
+  static bool overlaps(const std::vector<StepRecording::Range>& ranges, const char* begin, const char* end) {
+    const auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
+                                        [](const char* at, const StepRecording::Range& r) { return at < r.end; });
+    return after != ranges.end() && after->begin < end;
+  }
+
+  std::mutex mutex_;
+  std::vector<StepRecording*> recordings_;
+};
+
+void StepRecording::hold() {
+  std::ranges::sort(others_, {}, &Range::begin);
+  std::vector<Range> joined;
+  for (const Range& r : others_) {
+    if (!joined.empty() && r.begin <= joined.back().end) joined.back().end = std::max(joined.back().end, r.end);
+    else joined.push_back(r);
+  }
+  kept_.reserve(others_.size());  // each range at most once
+  others_ = std::move(joined);
+  HeldRecordings::get().add(*this);
+}
+
+StepRecording::~StepRecording() {
+  actions_.clear();
+  outputs.clear();
+  starts_.clear();
+  if (held_) HeldRecordings::get().remove(*this);
+  for (StepMemory* memory : memories_) memory->close();
+}
+
+size_t StepRecording::bytes() const {
+  size_t sum = 0;
+  for (const StepMemory* memory : memories_) sum += memory->bytes();
+  return sum;
+}
+
+int64_t StepRecording::kernels() const {
+  return std::ranges::count_if(actions_, [](const StepAction& a) { return a.what.index() == 0; });
+}
+
+// ---- recording ------------------------------------------------------------------------------------------------------
+
+Allocator& RecorderOfStep::memory(Device device, Allocator& below) {
+  for (StepMemory* known : recording_.memories_) {
+    if (known->device() == device) return *known;
+  }
+  recording_.memories_.reserve(recording_.memories_.size() + 1);
+  recording_.memories_.push_back(new StepMemory(device, below, recording_.blocks_));
+  return *recording_.memories_.back();
+}
+
+void RecorderOfStep::refuse(const char* why) {
+  if (recording_.refusal_.empty()) recording_.refusal_ = fmt::format("{}: {}", text_of(current_call), why);
+}
+
+void RecorderOfStep::repeat(const char* what, const void* owner, Callback<void()> act) {
+  StepAction action{StepAction::Repeat{what, owner, act}, "repeat"};
+  append(action.bytes, owner);
+  recording_.actions_.push_back(std::move(action));
+  const UnrecordedScope unrecorded;
+  act();
+}
+
+// Memory of the step's own by its number, that of others by its address.
+void RecorderOfStep::note_address(std::string& bytes, const View& view) {
+  const ByteSpan span = byte_span(view.layout);
+  const auto* const low = static_cast<const char*>(view.data) + span.low;
+  for (StepMemory* memory : recording_.memories_) {
+    const auto place = memory->find(low);
+    if (!place) continue;
+    if (auto constant = memory->written_by_host(low)) {
+      StepAction action{std::move(*constant), "constant"};
+      append(action.bytes, place->number);
+      const auto& written = std::get<StepMemory::Constant>(action.what).bytes;
+      action.bytes.append(written.data(), written.size());
+      recording_.actions_.push_back(std::move(action));
+    }
+    append(bytes, 'o'), append(bytes, place->number), append(bytes, place->offset);
+    return;
+  }
+  append(bytes, 'a'), append(bytes, low);
+  if (span.high > span.low) recording_.others_.push_back({low, static_cast<const char*>(view.data) + span.high});
+}
+
+void RecorderOfStep::record(std::unique_ptr<RecordedKernel> call) {
+  if (current_streams != 0) refuse("it runs on a stream other than the device's default one");
+  StepAction action{StepAction::Kernel{}, "kernel"};
+  for (const View* view : call->views) note_address(action.bytes, *view);
+  action.bytes += call->attributes;
+  auto& kernel = std::get<StepAction::Kernel>(action.what);
+  if (call->seed != nullptr) {
+    kernel.draw = draw_of(*call->seed);
+    append(action.bytes, kernel.draw.offset);
+  }
+  call->attributes.clear();
+  kernel.call = std::move(call);
+  recording_.actions_.push_back(std::move(action));
+}
+
+StepRecording::Random& RecorderOfStep::random(Generator& generator, GeneratorState now) {
+  for (StepRecording::Random& known : recording_.random_) {
+    if (known.generator == &generator) return known;
+  }
+  return recording_.random_.emplace_back(StepRecording::Random{&generator, now});
+}
+
+void RecorderOfStep::drew(Generator& generator, GeneratorState first) {
+  if (drawn_ != nullptr) refuse("random numbers are drawn on the host");
+  random(generator, first);
+  drawn_ = &generator;
+  drawn_at_ = first;
+}
+
+void RecorderOfStep::moved(Generator& generator, GeneratorState from, GeneratorState to) {
+  const GeneratorState start = random(generator, from).start;
+  const bool follows = to.seed == start.seed && to.subsequence == start.subsequence && to.offset >= start.offset;
+  if (!follows) refuse("a generator is seeded anew");
+}
+
+StepAction::Draw RecorderOfStep::draw_of(const PhiloxSeed& seed) {
+  const GeneratorState of_call = {seed.key, seed.subsequence, seed.offset};
+  if (drawn_ == nullptr || !(of_call == drawn_at_)) {
+    refuse("random numbers are drawn on the host");
+    return {};
+  }
+  const StepRecording::Random& known = random(*std::exchange(drawn_, nullptr), drawn_at_);
+  const bool follows = known.start.seed == seed.key && known.start.subsequence == seed.subsequence;
+  if (!follows) refuse("a generator is seeded anew");
+  const auto number = static_cast<size_t>(&known - recording_.random_.data());
+  return {number, seed.offset - known.start.offset};
+}
+
+void RecorderOfStep::wrote(Storage& storage) {
+  if (storage.data == nullptr) return;
+  for (StepMemory* memory : recording_.memories_) {
+    if (memory->find(storage.data)) return;
+  }
+  StepAction action{StepAction::Write{&storage, current_call}, "write"};
+  append(action.bytes, &storage);
+  recording_.actions_.push_back(std::move(action));
+  const auto* const data = static_cast<const char*>(storage.data);
+  recording_.others_.push_back({data, data + storage.bytes});
+}
+
+void RecorderOfStep::adds_gradient(const TensorImpl* leaf, const Tensor& before) {
+  if (std::ranges::find(met_, leaf) != met_.end()) return;
+  met_.push_back(leaf);
+  recording_.starts_.push_back({handle_of(leaf), address_of(before)});
+}
+
+void RecorderOfStep::put_gradient(const TensorImpl* leaf, const Tensor& after) {
+  if (std::ranges::find(met_, leaf) == met_.end()) met_.push_back(leaf);
+  StepAction action{StepAction::Gradient{handle_of(leaf), after}, "gradient"};
+  append(action.bytes, leaf);
+  if (after.defined()) note_address(action.bytes, after.raw_view());
+  recording_.actions_.push_back(std::move(action));
+}
+
+void RecorderOfStep::finish() {
+  if (drawn_ != nullptr) refuse("random numbers are drawn on the host");
+  for (StepRecording::Random& r : recording_.random_) r.blocks = r.generator->state().offset - r.start.offset;
+  // A gradient that is dropped and set again before anything but kernels runs changes nothing that one can see.
+  std::vector<const TensorImpl*> set_later;
+  for (auto action = recording_.actions_.rbegin(); action != recording_.actions_.rend(); ++action) {
+    if (std::holds_alternative<StepAction::Repeat>(action->what)) set_later.clear();
+    auto* const gradient = std::get_if<StepAction::Gradient>(&action->what);
+    if (gradient == nullptr) continue;
+    if (std::ranges::find(set_later, gradient->leaf.impl()) != set_later.end()) gradient->leaf = Tensor();
+    else set_later.push_back(gradient->leaf.impl());
+  }
+}
+
+std::string StepRecording::difference(const StepRecording& other) const {
+  const auto name_of = [](const StepAction& action) -> std::string {
+    if (const auto* kernel = std::get_if<StepAction::Kernel>(&action.what)) return text_of(kernel->call->place);
+    if (const auto* repeat = std::get_if<StepAction::Repeat>(&action.what)) return repeat->what;
+    if (const auto* write = std::get_if<StepAction::Write>(&action.what)) return text_of(write->by);
+    return std::holds_alternative<StepAction::Gradient>(action.what) ? "the gradient of a leaf"
+                                                                     : "a tensor made of numbers of the host";
+  };
+  const size_t common = std::min(actions_.size(), other.actions_.size());
+  for (size_t i = 0; i < common; ++i) {
+    if (actions_[i].bytes == other.actions_[i].bytes) continue;
+    const std::string before = name_of(other.actions_[i]), now = name_of(actions_[i]);
+    return before == now ? now + " computes with other numbers, shapes or memory" : now + ", where it was " + before;
+  }
+  if (actions_.size() > common) return name_of(actions_[common]) + " was not there before";
+  if (other.actions_.size() > common) return name_of(other.actions_[common]) + " is not there any more";
+  return "";
+}
+
+// ---- replaying ------------------------------------------------------------------------------------------------------
+
+bool StepRecording::is_current() const {
+  if (stale_.load(MemoryOrder::acquire)) return false;
+  return std::ranges::all_of(starts_, [](const Start& s) { return address_of(s.leaf.grad()) == s.gradient; });
+}
+
+void StepRecording::replay() {
+  const NoGradGuard unrecorded;
+  std::vector<GeneratorState> from;
+  for (const Random& r : random_) from.push_back(r.generator->reserve(r.blocks));
+  for (StepAction& action : actions_) {
+    if (auto* kernel = std::get_if<StepAction::Kernel>(&action.what)) {
+      if (PhiloxSeed* seed = kernel->call->seed) {
+        const GeneratorState& start = from[kernel->draw.generator];
+        *seed = {start.seed, start.subsequence, start.offset + kernel->draw.offset};
+      }
+      kernel->call->run();
+    } else if (auto* constant = std::get_if<StepMemory::Constant>(&action.what)) {
+      std::memcpy(constant->to, constant->bytes.data(), constant->bytes.size());
+    } else if (auto* repeat = std::get_if<StepAction::Repeat>(&action.what)) {
+      repeat->act();
+    } else if (auto* gradient = std::get_if<StepAction::Gradient>(&action.what)) {
+      AccumulationNode* const node = gradient->leaf.defined() ? accumulation_node(gradient->leaf.impl()) : nullptr;
+      if (node != nullptr && node->grad.impl() != gradient->gradient.impl())
+        gradient->leaf.set_grad(gradient->gradient);
+    } else {
+      const auto& write = std::get<StepAction::Write>(action.what);
+      write.storage->note_write(write.by.entry, write.by.where);
+    }
+  }
+}
+
+}  // namespace weft::detail
