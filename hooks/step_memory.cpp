@@ -1,6 +1,7 @@
 #include "detail/step_memory.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace weft::detail {
@@ -10,9 +11,9 @@ namespace {
 // Fresh memory of the CPU has this in every byte, so that what the host wrote can be told from it.
 constexpr unsigned char untouched = 0xA7;
 
-// Few sizes, so that blocks are used again within a step.
+// Four sizes for each power of two, as the CPU's allocator has them: blocks are used again while they are in the cache.
 size_t rounded(size_t bytes) {
-  const size_t granule = bytes <= (size_t{1} << 16) ? 64 : size_t{1} << 12;
+  const size_t granule = std::max(size_t{64}, std::bit_floor(bytes - 1) / 4);
   return (bytes + granule - 1) / granule * granule;
 }
 

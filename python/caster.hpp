@@ -58,6 +58,7 @@ namespace weft::python {
 namespace nb = nanobind;
 
 void bind_autograd(nb::module_& module);
+void bind_capture(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_generator(nb::module_& module);

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "../tensor/layout.hpp"
+#include "../tensor/step_recorder.hpp"
 
 #include "dlpack.hpp"
 #include "window.hpp"
@@ -212,6 +213,7 @@ PyObject* to_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t count
       throw_error(PyExc_BufferError, "memory of " + x.device().name() +
                                          " is not shared: use .to('cpu'), or ask for a copy by dl_device=(1, 0)");
     }
+    detail::refuse_recording("its memory is shared with other libraries");
     auto exported = std::make_unique<Exported>();
     const bool copy = moves || request.copy == Py_True;
     exported->tensor = moves ? x.to(Device(), here()) : copy ? x.clone(here()) : x;

@@ -6,6 +6,7 @@
 
 #include "../ops/create.hpp"
 #include "../tensor/layout.hpp"
+#include "../tensor/step_recorder.hpp"
 
 #include "window.hpp"
 
@@ -106,6 +107,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   };
   if (!x.device().is_cpu()) return refuse("the tensor is not on the CPU: use .to('cpu')");
+  detail::refuse_recording("its memory is shared with Python");
   if (x.requires_grad()) return refuse("the tensor requires a gradient: use .detach()");
   const char* format = formats[static_cast<int>(x.dtype())];
   if (format == nullptr)

@@ -122,4 +122,5 @@ NB_MODULE(_core, m) {
   bind_modules(m);
   bind_recorder(m);
   bind_streams(m);
+  bind_capture(m);
 }

@@ -13,6 +13,8 @@ namespace {
 class Block {
  public:
   explicit Block(const Stream& stream) : stream_(stream) {}
+  Block(Block&&) = default;
+  Block(const Block&) = delete;
   void enter() { guards_.push_back(std::make_unique<StreamGuard>(stream_)); }
   void leave() {
     if (!guards_.empty()) guards_.pop_back();
@@ -63,7 +65,7 @@ void bind_stream(nb::module_& m) {
                 [kept = Callback(function)] {
                   const WithGil gil;
                   PyObject* result = PyObject_CallNoArgs(kept.get());
-                  if (result == nullptr) throw PythonError();
+                  if (result == nullptr) carry_error();
                   Py_DECREF(result);
                 },
                 where);

@@ -242,6 +242,7 @@ PyObject* nested(const Layout& layout, const char* data, int dim) {
 PyObject* tolist(PyObject* self, PyObject*) {
   return guarded<PyObject*>(nullptr, [&] {
     const Location where = here();
+    detail::refuse_recording("values are read on the host");
     const Tensor x = tensor_of(self).detach().to(Device(), where);
     return nested(x.raw_view().layout, static_cast<const char*>(x.data_ptr()), 0);
   });

@@ -1,0 +1,91 @@
+// Captured steps for Python: the recordings are C++'s, the step is a callable.
+#include "../hooks/capture.hpp"
+
+#include "caster.hpp"
+
+namespace weft::python {
+
+namespace {
+
+enum class Returned : uint8_t { nothing, tensor, several };
+
+/// The callable, and what it returned when it last ran.
+struct Step {
+  Callback function;
+  Returned returned = Returned::nothing;
+};
+
+std::vector<Tensor> run_step(void* held, std::span<const Tensor> inputs) {
+  auto& step = *static_cast<Step*>(held);
+  const WithGil gil;
+  const Ref arguments(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), wrap(inputs[i]));
+  }
+  PyObject* made = PyObject_CallObject(step.function.get(), arguments.get());
+  if (made == nullptr) carry_error();
+  const Ref result(made);
+  step.returned = made == Py_None ? Returned::nothing : is_tensor(made) ? Returned::tensor : Returned::several;
+  try {
+    return tensors_from(made).value_or(std::vector<Tensor>());
+  } catch (const PythonError&) {
+    carry_error();
+  }
+}
+
+struct CapturedStep {
+  CapturedStep(nb::handle function, int most_recordings)
+      : step{Callback(function)}, replayer({.most_recordings = most_recordings}) {}
+
+  nb::object call(const nb::args& given) {
+    std::vector<Tensor> inputs;
+    for (nb::handle argument : given) {
+      if (!is_tensor(argument.ptr())) {
+        throw_type_error("a captured step takes tensors, not " + type_name(argument.ptr()) +
+                         ": capture what is no tensor");
+      }
+      inputs.push_back(tensor_of(argument.ptr()));
+    }
+    const Location where = here();
+    std::vector<Tensor> results;
+    {
+      const WithoutGil others;
+      results = replayer.run(run_step, &step, inputs, where);
+    }
+    if (step.returned == Returned::nothing) return nb::none();
+    if (step.returned == Returned::tensor) return nb::cast(results.front());
+    return nb::tuple(nb::cast(results));
+  }
+
+  nb::dict stats() const {
+    const CaptureStats s = replayer.stats();
+    nb::dict stats;
+    stats["eager"] = s.eager;
+    stats["recorded"] = s.recorded;
+    stats["replayed"] = s.replayed;
+    stats["recordings"] = s.recordings;
+    stats["kernels"] = s.kernels;
+    stats["bytes"] = s.bytes;
+    return stats;
+  }
+
+  Step step;
+  detail::StepReplayer replayer;
+};
+
+}  // namespace
+
+void bind_capture(nb::module_& m) {
+  nb::class_<CapturedStep>(m, "CapturedStep", "A step that runs again as the list of its kernels.")
+      .def("__call__", &CapturedStep::call,
+           "The step's results, detached; the next call writes over those of a replay.")
+      .def("stats", &CapturedStep::stats, "How often it ran, was recorded and was replayed, and what is kept.")
+      .def(
+          "forget", [](CapturedStep& self) { self.replayer.forget(); }, "Drops all recordings and their memory.");
+  m.def(
+      "capture", [](const nb::callable& step, int most_recordings) { return CapturedStep(step, most_recordings); },
+      nb::arg("step"), nb::arg("most_recordings") = 4,
+      "Records what a step does, a function of tensors, and replays it with the same bits. It is a decorator, too.");
+}
+
+}  // namespace weft::python
