@@ -248,6 +248,7 @@ function(weft_ze_test_environment variable)
   set(${variable}
     "ZE_ENABLE_ALT_DRIVERS=${WEFT_ZE_DRIVER_FILE}"
     "ZES_ENABLE_SYSMAN=1"
+    "WEFT_CACHE_DIR="
     PARENT_SCOPE)
 endfunction()
 
