@@ -123,8 +123,10 @@ std::unique_ptr<portable::host::DeviceQueue> HpuDevice::make_queue(int number) {
 }
 
 bool HpuDevice::reaches(Accelerator& other) {
+  auto& peer = static_cast<HpuDevice&>(other);
+  if (peer.context_ != context_) return false;  // of another driver
   ze_bool_t reachable = false;
-  WEFT_ZE(index(), zeDeviceCanAccessPeer, handle_, static_cast<HpuDevice&>(other).handle_, &reachable);
+  WEFT_ZE(index(), zeDeviceCanAccessPeer, handle_, peer.handle_, &reachable);
   return reachable != 0;
 }
 

@@ -203,8 +203,7 @@ size_t DeviceAllocator::reserved() {
 
 MemoryStats DeviceAllocator::stats() {
   MemoryStats s;
-  s.total = device_.total_memory();
-  s.free = device_.free_memory();
+  if (memory_ == Memory::device) s.total = device_.total_memory(), s.free = device_.free_memory();
   const std::lock_guard lock(mutex_);
   s.allocated = allocated_;
   s.reserved = reserved_;
