@@ -221,6 +221,7 @@ Backend* start_hpu(std::string& why) {
   std::atexit(close_devices);
   portable::host::fill_kernels(kernel_tables[static_cast<int>(DeviceType::hpu)]);
   note_uses_of(DeviceType::hpu);
+  register_sharing(all_devices());
   static auto* backend = new portable::host::AcceleratorBackend(DeviceType::hpu);
   return backend;
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "event.hpp"
 #include "host_calls.hpp"
@@ -93,5 +94,8 @@ class HpuDevice final : public portable::host::Accelerator {
   std::unordered_map<std::string, Kernel> kernels_;
   ProgramFolder programs_{program_folder()};
 };
+
+/// So that tensors can be opened in other processes.
+void register_sharing(const std::vector<HpuDevice*>& devices);
 
 }  // namespace weft::hpu

@@ -21,7 +21,7 @@ namespace weft::hpu {
   X(zeEventQueryStatus) X(zeEventQueryKernelTimestamp) X(zeMemAllocDevice) \
   X(zeMemAllocHost) X(zeMemFree) X(zeModuleCreate) X(zeModuleDestroy) X(zeModuleBuildLogGetString) \
   X(zeModuleBuildLogDestroy) X(zeModuleGetNativeBinary) X(zeDriverGetProperties) X(zeDeviceGetGlobalTimestamps) \
-  X(zeMemGetAddressRange) X(zeMemGetIpcHandle) X(zeMemOpenIpcHandle) X(zeMemCloseIpcHandle) X(zeKernelCreate) X(zeKernelDestroy) X(zeKernelSetArgumentValue) X(zeKernelSetGroupSize)
+  X(zeMemGetIpcHandle) X(zeMemOpenIpcHandle) X(zeMemCloseIpcHandle) X(zeKernelCreate) X(zeKernelDestroy) X(zeKernelSetArgumentValue) X(zeKernelSetGroupSize)
 // clang-format on
 
 struct Api {

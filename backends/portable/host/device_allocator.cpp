@@ -126,6 +126,12 @@ void DeviceAllocator::note_use(const void* data, DeviceQueue& queue) {
   if (std::find(users.begin(), users.end(), &queue) == users.end()) users.push_back(&queue);
 }
 
+DeviceAllocator::Allocation DeviceAllocator::allocation_around(const void* data) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slab_around(data);
+  return found == slabs_.end() ? Allocation() : Allocation{found->first, found->second.bytes};
+}
+
 void DeviceAllocator::put_back(void* data) {
   const auto slab = slab_around(data);
   if (device_.has_exact_blocks()) return give_back(slab);
