@@ -1,6 +1,7 @@
 #include "device.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -116,6 +117,12 @@ ze_command_queue_desc_t HpuDevice::queue_description(int number) const {
 double HpuDevice::milliseconds_between(uint64_t first, uint64_t second) const {
   const uint64_t mask = timestamp_bits_ >= 64 ? ~uint64_t{0} : (uint64_t{1} << timestamp_bits_) - 1;
   return static_cast<double>((second - first) & mask) * static_cast<double>(timer_resolution_) * 1e-6;
+}
+
+double HpuDevice::clock_period() const {
+  return timestamp_bits_ >= 64
+             ? 0
+             : std::ldexp(static_cast<double>(timer_resolution_) * 1e-6, static_cast<int>(timestamp_bits_));
 }
 
 std::unique_ptr<portable::host::DeviceQueue> HpuDevice::make_queue(int number) {

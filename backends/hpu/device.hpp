@@ -49,6 +49,8 @@ class HpuDevice final : public portable::host::Accelerator {
   ze_command_queue_desc_t queue_description(int number) const;
   /// Milliseconds between two of its timestamps, of which the first may be before the clock wrapped.
   double milliseconds_between(uint64_t first, uint64_t second) const;
+  /// Milliseconds after which its timestamps begin anew; 0 for those of 64 bits.
+  double clock_period() const;
   /// Memory of the host that the device reaches; OutOfMemoryError.
   void* host_memory(size_t bytes);
 

@@ -26,10 +26,13 @@ std::string string(const char* name, const char* fallback) {
   return text ? text : fallback;
 }
 
-// Translated code has the builtins in it, so it is of their version.
-uint64_t version_of(const std::string& builtins) {
-  std::ifstream file(builtins, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+// Native code is what this translator made with these builtins.
+uint64_t version_of_translator() {
+  std::string bytes;
+  for (const char* path : {WEFT_ZE_DEFAULT_SPV2SO, WEFT_ZE_DEFAULT_BUILTINS}) {
+    std::ifstream file(path, std::ios::binary);
+    bytes.append(std::istreambuf_iterator<char>(file), {});
+  }
   return std::stoull(content_hash(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), nullptr, 16) >> 32;
 }
 
@@ -51,7 +54,7 @@ Config read_environment() {
   c.cache_folder = string("WEFT_ZE_CACHE", WEFT_ZE_DEFAULT_CACHE);
   c.translator = string("WEFT_ZE_SPV2SO", WEFT_ZE_DEFAULT_SPV2SO);
   c.builtins = WEFT_ZE_DEFAULT_BUILTINS;
-  c.driver_version = static_cast<uint32_t>(number("WEFT_ZE_DRIVER_VERSION", version_of(c.builtins)));
+  c.driver_version = static_cast<uint32_t>(number("WEFT_ZE_DRIVER_VERSION", version_of_translator()));
   return c;
 }
 
