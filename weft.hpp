@@ -1,6 +1,7 @@
 // All of Weft, but for what few programs need: map/map.hpp (own formulas), nn/open_module.hpp, ops/record.hpp (op
-// records), and of io/: model.hpp (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and tensor_json.hpp (files
-// of other programs), sharded.hpp (models in several files), sharded_state.hpp (states of several ranks).
+// records), ops/ipc.hpp (tensors that processes share), backends/pinned_memory.hpp (its figures), and of io/: model.hpp
+// (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and tensor_json.hpp (files of other programs), sharded.hpp
+// (models in several files), sharded_state.hpp (states of several ranks).
 #pragma once
 
 #include "autograd/engine.hpp"

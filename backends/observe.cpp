@@ -177,7 +177,8 @@ struct Watched<slot> {
                            {views.data(), outputs},
                            {views.data() + outputs, static_cast<size_t>(views.count) - outputs},
                            Device(layout.device_type, layout.device_index),
-                           current_scope};
+                           current_scope,
+                           detail::current_call.entry};
     failed_after = false;
     ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
     if constexpr (std::is_void_v<R>) {
@@ -275,7 +276,8 @@ void detail::run_observed(const char* kernel, std::span<const View* const> outpu
                          {views.data(), written},
                          {views.data() + written, static_cast<size_t>(views.count) - written},
                          Device(layout.device_type, layout.device_index),
-                         current_scope};
+                         current_scope,
+                         current_call.entry};
   failed_after = false;
   ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
   run();

@@ -51,6 +51,8 @@ struct KernelCall {
   Device device;
   /// Null where the program called the op itself.
   const KernelScope* within = nullptr;
+  /// The op that the program called, in which `op` runs; as `op` where that is no part of another.
+  const char* entry = nullptr;
 };
 
 /// Told of every kernel of its thread, or of the process, from construction of its ObserverGuard to its destruction.

@@ -19,6 +19,8 @@ class Fence {
   virtual void wait() = 0;
   /// Of two timed fences of one device.
   virtual double milliseconds_since(const Fence& earlier) const = 0;
+  /// Milliseconds after which the device's clock begins anew; 0 where it does not.
+  virtual double clock_period() const { return 0; }
 };
 
 /// An in-order queue of a device. All functions may be called by any thread. Queues live until the program's end; one

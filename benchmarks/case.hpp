@@ -33,6 +33,7 @@ void add_overhead_cases();
 void add_throughput_cases();
 void add_gradient_cases();
 void add_training_cases();
+void add_device_cases();
 void add_record_cases();
 void add_hook_cases();
 void add_observing_cases();

@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   weft::bench::add_throughput_cases();
   weft::bench::add_gradient_cases();
   weft::bench::add_training_cases();
+  weft::bench::add_device_cases();
   weft::bench::add_record_cases();
   weft::bench::add_hook_cases();
   weft::bench::add_observing_cases();

@@ -248,6 +248,7 @@ function(weft_ze_test_environment variable)
   set(${variable}
     "ZE_ENABLE_ALT_DRIVERS=${WEFT_ZE_DRIVER_FILE}"
     "ZES_ENABLE_SYSMAN=1"
+    "WEFT_CACHE_DIR="
     PARENT_SCOPE)
 endfunction()
 
@@ -278,6 +279,8 @@ function(weft_add_ze_driver_test)
   weft_ze_driver_run(hpu_driver_intercepted "-*Lost*:*Timing*:*ModuleErrors*:*DestroyedTwice*:Spirv.*"
     ZE_ENABLE_LOADER_INTERCEPT=1)
   weft_ze_driver_run(hpu_driver_without_translator "*Module*:*Add*" WEFT_ZE_SPV2SO=)
+  weft_ze_driver_run(hpu_driver_limits "*Queues:*Patterns*:*Timestamps*" WEFT_ZE_QUEUES=1 WEFT_ZE_FILL_PATTERN=1
+    WEFT_ZE_TIMESTAMP_BITS=20)
   weft_ze_driver_run(hpu_driver_no_peer "*Peer*" WEFT_ZE_PEER=0)
   weft_ze_driver_run(hpu_driver_lost "*LostAfter*" WEFT_ZE_LOSE_AFTER=20)
   weft_ze_driver_run(hpu_driver_lost_use_after_free "*LostByUseAfterFree*" WEFT_ZE_JITTER_US=20000)

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -16,20 +16,17 @@
 #include "../autograd/node.hpp"
 #include "../backends/backend.hpp"
 #include "../backends/observe.hpp"
+#include "detail/device_times.hpp"
 #include "detail/graph_text.hpp"
-#include "detail/text.hpp"
 #include "../tensor/allocator.hpp"
 
 namespace weft {
 
+using detail::nanoseconds;
+
 namespace {
 
 Atomic<bool> one_runs{false};
-
-int64_t nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// What a thread remembers between its events of one run.
 struct ThreadNow {
@@ -43,6 +40,8 @@ struct ThreadNow {
   std::vector<Running> nodes;
   /// The newest scope whose forward was remembered.
   int64_t scope = 0;
+  /// The device's stream before the kernel that runs.
+  Shared<Fence> mark = {};
 };
 thread_local ThreadNow now;
 
@@ -51,8 +50,9 @@ thread_local ThreadNow now;
 struct Profiler::State : KernelObserver, BackwardWatch {
   explicit State(ProfilerOptions o) : options(o) {}
 
-  void before(const KernelCall&) override {
+  void before(const KernelCall& call) override {
     join();
+    if (options.device_spans) now.mark = times.mark(call.device);
     now.begin = nanoseconds();
   }
   void after(const KernelCall& call) override;
@@ -69,6 +69,11 @@ struct Profiler::State : KernelObserver, BackwardWatch {
   void keep(ProfiledEvent&& event, const KernelScope* within = nullptr);
   void remember_forward(const ProfiledEvent& event, const KernelScope* within);
   std::optional<size_t> forward_of(const Node& node);
+  int thread_number() {
+    return threads.try_emplace(std::this_thread::get_id(), static_cast<int>(threads.size())).first->second;
+  }
+  void keep_span(const ProfiledEvent& about, Shared<Fence> done, int64_t returned);
+  void measure(bool wait);
 
   const ProfilerOptions options;
   int64_t started = 0, stopped = 0;
@@ -78,6 +83,17 @@ struct Profiler::State : KernelObserver, BackwardWatch {
 
   std::mutex mutex;
   std::vector<ProfiledEvent> events;
+  /// Spans of which the device may not have come to the end.
+  struct Queued {
+    ProfiledEvent event;
+    Shared<Fence> begin, end;
+    int64_t ended;  ///< the host's time when `end` was marked
+  };
+  std::deque<Queued> queued;
+  std::vector<ProfiledEvent> spans;
+  /// The end of each stream's last span.
+  std::map<const Queue*, int64_t> ends;
+  detail::DeviceTimes times;
   size_t lost = 0;
   std::map<std::thread::id, int> threads;
   /// Recorded ops of the forward by their place, the newest last: backward meets them in reverse.
@@ -85,8 +101,10 @@ struct Profiler::State : KernelObserver, BackwardWatch {
 };
 
 void Profiler::State::after(const KernelCall& call) {
+  const int64_t returned = nanoseconds();
+  Shared<Fence> done = now.mark ? times.mark(call.device) : Shared<Fence>();
   if (options.synchronize && !call.device.is_cpu()) synchronize(call.device);
-  const int64_t end = nanoseconds();
+  const int64_t end = call.device.is_cpu() ? returned : nanoseconds();
   ProfiledEvent event{.op = call.op != nullptr ? call.op : call.kernel, .kernel = call.kernel, .where = call.where};
   event.backward = !now.nodes.empty();
   if (call.within != nullptr) {
@@ -94,6 +112,8 @@ void Profiler::State::after(const KernelCall& call) {
   } else if (event.backward) {
     event.op = now.nodes.back().node->op, event.where = now.nodes.back().node->where;
   }
+  event.called = call.within == nullptr && !event.backward && call.entry != nullptr ? call.entry : event.op;
+  event.device = call.device;
   event.begin = now.begin - started, event.end = end - started;
   event.allocated = newly_allocated();
   if (!call.outputs.empty()) {
@@ -101,7 +121,39 @@ void Profiler::State::after(const KernelCall& call) {
     event.dtype = layout.dtype;
     event.shape = Dims(std::span<const int64_t>(layout.sizes, layout.rank));
   }
+  if (done) keep_span(event, std::move(done), returned);
   keep(std::move(event), call.within);
+}
+
+void Profiler::State::keep_span(const ProfiledEvent& about, Shared<Fence> done, int64_t returned) {
+  const std::lock_guard lock(mutex);
+  if (spans.size() + queued.size() >= options.most_events) {
+    ++lost;
+    return;
+  }
+  queued.push_back({about, std::move(now.mark), std::move(done), returned});
+  ProfiledEvent& span = queued.back().event;
+  span.kind = ProfiledKind::span, span.allocated = 0, span.thread = thread_number();
+  span.stream = queued.back().end->queue().number();
+  measure(false);
+}
+
+/// Times what the devices have done by now, or all; one that was lost has no times.
+void Profiler::State::measure(bool wait) {
+  for (; !queued.empty(); queued.pop_front()) {
+    auto& [span, begin, end, ended] = queued.front();
+    try {
+      if (wait) end->wait();
+      else if (!end->reached()) return;
+      int64_t& last = ends[&end->queue()];
+      last = std::max(last, started);
+      const int64_t from = std::max(last, times.time_of(*begin, span.begin + started));
+      last = std::max(from, times.time_of(*end, std::max(from, ended)));
+      span.begin = from - started, span.end = last - started;
+      spans.push_back(std::move(span));
+    } catch (const DeviceError&) {
+    }
+  }
 }
 
 void Profiler::State::before(const BackwardPass&, Node& node, std::span<const Tensor>) {
@@ -119,7 +171,7 @@ void Profiler::State::after(const BackwardPass&, Node& node, std::span<const Ten
 
 void Profiler::State::keep(ProfiledEvent&& event, const KernelScope* within) {
   const std::lock_guard lock(mutex);
-  event.thread = threads.try_emplace(std::this_thread::get_id(), static_cast<int>(threads.size())).first->second;
+  event.thread = thread_number();
   if (events.size() >= options.most_events) {
     ++lost;
     return;
@@ -169,6 +221,7 @@ void Profiler::start(Location where) {
     raise<ValueError>({.op = "Profiler", .problem = "a profiler runs already", .remedy = "stop() it first"}, where);
   }
   s.events.clear(), s.threads.clear(), s.forwards.clear();
+  s.queued.clear(), s.spans.clear(), s.ends.clear(), s.times.forget();
   s.lost = 0, s.running = true;
   s.started = nanoseconds();
   s.join();
@@ -182,6 +235,9 @@ void Profiler::stop(Location where) {
   s.kernels.reset();
   s.nodes.reset();
   s.stopped = nanoseconds();
+  s.measure(true);
+  s.events.insert(s.events.end(), std::make_move_iterator(s.spans.begin()), std::make_move_iterator(s.spans.end()));
+  s.spans.clear();
   s.running = false;
   one_runs = false;
 }
@@ -246,37 +302,6 @@ std::string Profiler::table(const TableOptions& options) const {
                   wall > 0 ? 100 * static_cast<double>(all) / static_cast<double>(wall) : 0, detail::bytes_text(bytes));
   if (state_->lost > 0) out += fmt::format("{} later events were not kept\n", state_->lost);
   return out;
-}
-
-// https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: complete events (X), and flows from
-// (s) one slice to (f) another.
-std::string Profiler::chrome_trace() const {
-  std::string out = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
-  bool first = true;
-  const auto add = [&](const std::string& event) {
-    out += (first ? "" : ",\n") + event;
-    first = false;
-  };
-  const auto& events = state_->events;
-  for (size_t i = 0; i < events.size(); ++i) {
-    const ProfiledEvent& e = events[i];
-    const double begin = static_cast<double>(e.begin) / 1e3;
-    std::string about = fmt::format("\"line\":{}", detail::json_text(e.where.text()));
-    if (e.kind == ProfiledKind::kernel) {
-      about += fmt::format(",\"kernel\":\"{}\",\"output\":\"{} {}\",\"allocated\":{}", e.kernel, weft::name(e.dtype),
-                           e.shape.text(), e.allocated);
-    }
-    add(fmt::format(R"({{"name":{},"cat":"{}","ph":"X","ts":{:.3f},"dur":{:.3f},"pid":1,"tid":{},"args":{{{}}}}})",
-                    detail::json_text(e.kind == ProfiledKind::node ? e.op + " backward" : e.op),
-                    e.backward ? "backward" : "forward", begin, static_cast<double>(e.end - e.begin) / 1e3, e.thread,
-                    about));
-    if (!e.forward) continue;
-    const ProfiledEvent& from = events[*e.forward];
-    const char* flow = R"({{"name":"gradient","cat":"link","ph":"{}","id":{},"ts":{:.3f},"pid":1,"tid":{}{}}})";
-    add(fmt::format(fmt::runtime(flow), "s", i, static_cast<double>(from.begin) / 1e3, from.thread, ""));
-    add(fmt::format(fmt::runtime(flow), "f", i, begin, e.thread, ",\"bp\":\"e\""));
-  }
-  return out + "\n]}\n";
 }
 
 }  // namespace weft

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../tensor/device.hpp"
 #include "../tensor/index.hpp"
 #include "../tensor/pimpl.hpp"
 
@@ -20,13 +21,16 @@ namespace weft {
 struct ProfilerOptions {
   /// Waits for a device after each of its kernels, so that times are of execution, not of queueing.
   bool synchronize = true;
+  /// Records also when the work of each kernel ran on its device's stream, whether that is waited for or not.
+  bool device_spans = true;
   /// Events beyond this many are counted but not kept.
   size_t most_events = 1000000;
 };
 
 enum class ProfiledKind : uint8_t {
-  kernel,  ///< one kernel
+  kernel,  ///< one kernel, on the host
   node,    ///< a node of the graph that backward ran, around its kernels
+  span,    ///< the work of a kernel on its device's stream
 };
 
 struct ProfiledEvent {
@@ -35,6 +39,8 @@ struct ProfiledEvent {
   /// The op that the program called, or the name of the optimizer or Function for all that it runs; in backward the op
   /// whose gradient is computed.
   std::string op;
+  /// The op that the program called, of which `op` is a part; `op` itself where it is none's.
+  std::string called = {};
   /// Slot of the kernel table; empty for a node.
   const char* kernel = "";
   Location where = Location::none();
@@ -46,6 +52,10 @@ struct ProfiledEvent {
   DType dtype = DType::f32;
   Dims shape = {};
   int thread = 0;
+  /// Of a span: from when the stream came to this kernel, by the device's clock, to when it was done, both in the
+  /// host's time. Of another kind, where the kernel runs; no stream.
+  Device device = {};
+  int stream = -1;
   /// For a node: the index of the event of the forward kernel that made it, if there is one.
   std::optional<size_t> forward = {};
 };
@@ -69,11 +79,13 @@ class WEFT_API Profiler {
   /// ValueError unless it runs.
   void stop(Location where = {});
 
-  /// In order of their end; may be empty.
+  /// In order of their end on the host, then spans in order of their queueing; may be empty.
   const std::vector<ProfiledEvent>& events() const;
   /// Ops by the time of their kernels, for a terminal.
   std::string table(const TableOptions& options = {}) const;
-  /// Chrome's trace format; arrows lead from an op of the forward to its node in backward.
+  /// Chrome's trace format: a row for each thread, and for each stream of a device; around the kernels of an op that is
+  /// made of others a slice with the name that the program called. Arrows lead from an op of the forward to its node in
+  /// backward.
   std::string chrome_trace() const;
 
  private:

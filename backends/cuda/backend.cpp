@@ -50,6 +50,7 @@ Backend* start_cuda(std::string& why) {
   portable::host::fill_kernels(table);
   table.matmul = cuda::matmul;
   note_uses_of(DeviceType::cuda);
+  register_sharing(all_devices());
   static auto* backend = new portable::host::AcceleratorBackend(DeviceType::cuda);
   return backend;
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -72,6 +73,9 @@ inline void check(cudaError_t code, const char* function, int device) {
 }
 /// WEFT_CUDA(device, cudaFree, pointer) calls and checks.
 #define WEFT_CUDA(device, function, ...) ::weft::cuda::check(::function(__VA_ARGS__), #function, device)
+
+/// So that tensors can be opened in other processes.
+void register_sharing(const std::vector<CudaDevice*>& devices);
 
 // matmul.cpp
 void matmul(const View& out, const View& a, const View& b, const View& bias);

@@ -1,9 +1,11 @@
 #include "device.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "queue.hpp"
 #include "../backend.hpp"
@@ -39,7 +41,7 @@ void add_devices(ze_driver_handle_t driver) {
     if (properties.type == ZE_DEVICE_TYPE_CPU || all_devices().size() >= 256) continue;
     if (context == nullptr) check(api().zeContextCreate(driver, &description, &context), "zeContextCreate", 0);
     const int index = static_cast<int>(all_devices().size());
-    auto* device = new HpuDevice(context, handle, index);
+    auto* device = new HpuDevice(driver, context, handle, index);
     all_devices().push_back(device);
     register_accelerator(*device);
   }
@@ -47,25 +49,31 @@ void add_devices(ze_driver_handle_t driver) {
 
 }  // namespace
 
-HpuDevice::HpuDevice(ze_context_handle_t context, ze_device_handle_t handle, int index)
+HpuDevice::HpuDevice(ze_driver_handle_t driver, ze_context_handle_t context, ze_device_handle_t handle, int index)
     : Accelerator(Device(DeviceType::hpu, index)),
       context_(context),
       handle_(handle),
       events_(context, index, false),
       timed_events_(context, index, true) {
   synchronous_ = portable::host::is_switched_on("WEFT_HPU_SYNC");
-  read_properties();
+  workers_ = !synchronous_ && portable::host::is_switched_on("WEFT_HPU_WORKER");
+  read_properties(driver);
 }
 
 std::string HpuDevice::describe() {
   return fmt::format("{}, {:.1f} GiB", name_, static_cast<double>(total_memory_) / (1 << 30));
 }
 
-void HpuDevice::read_properties() {
+void HpuDevice::read_properties(ze_driver_handle_t driver) {
   ze_device_properties_t properties = {};
   properties.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES;
   WEFT_ZE(index(), zeDeviceGetProperties, handle_, &properties);
   name_ = properties.name;
+  ze_driver_properties_t of_driver = {};
+  of_driver.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES;
+  WEFT_ZE(index(), zeDriverGetProperties, driver, &of_driver);
+  build_ = fmt::format("{:02x} {} {:02x} {}", fmt::join(of_driver.uuid.id, ""), of_driver.driverVersion,
+                       fmt::join(properties.uuid.id, ""), build_flags);
   simd_width_ = static_cast<int>(properties.physicalEUSimdWidth > 0 ? properties.physicalEUSimdWidth : 1);
   max_allocation_ = properties.maxMemAllocSize;
   timer_resolution_ = properties.timerResolution;
@@ -92,6 +100,7 @@ void HpuDevice::read_properties() {
     if ((groups[i].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE) == 0) continue;
     queue_ordinal_ = i;
     queue_count_ = std::max(groups[i].numQueues, 1u);
+    longest_pattern_ = groups[i].maxMemoryFillPatternSize;
     break;
   }
 }
@@ -110,13 +119,21 @@ double HpuDevice::milliseconds_between(uint64_t first, uint64_t second) const {
   return static_cast<double>((second - first) & mask) * static_cast<double>(timer_resolution_) * 1e-6;
 }
 
+double HpuDevice::clock_period() const {
+  return timestamp_bits_ >= 64
+             ? 0
+             : std::ldexp(static_cast<double>(timer_resolution_) * 1e-6, static_cast<int>(timestamp_bits_));
+}
+
 std::unique_ptr<portable::host::DeviceQueue> HpuDevice::make_queue(int number) {
   return std::make_unique<HpuQueue>(*this, number);
 }
 
 bool HpuDevice::reaches(Accelerator& other) {
+  auto& peer = static_cast<HpuDevice&>(other);
+  if (peer.context_ != context_) return false;  // of another driver
   ze_bool_t reachable = false;
-  WEFT_ZE(index(), zeDeviceCanAccessPeer, handle_, static_cast<HpuDevice&>(other).handle_, &reachable);
+  WEFT_ZE(index(), zeDeviceCanAccessPeer, handle_, peer.handle_, &reachable);
   return reachable != 0;
 }
 
@@ -178,9 +195,10 @@ void HpuDevice::close() noexcept {
   const bool idle = drain();
   closed_ = true;
   host_calls_.stop();
+  for (portable::host::DeviceQueue* queue : queues()) static_cast<HpuQueue*>(queue)->stop_worker();
   if (!idle) return;
   allocator().release_all();
-  for (const Kernel& kernel : kernels_) {
+  for (const auto& [name, kernel] : kernels_) {
     if (kernel.handle != nullptr) api().zeKernelDestroy(kernel.handle);
     if (kernel.module != nullptr) api().zeModuleDestroy(kernel.module);
   }
@@ -210,6 +228,7 @@ Backend* start_hpu(std::string& why) {
   std::atexit(close_devices);
   portable::host::fill_kernels(kernel_tables[static_cast<int>(DeviceType::hpu)]);
   note_uses_of(DeviceType::hpu);
+  register_sharing(all_devices());
   static auto* backend = new portable::host::AcceleratorBackend(DeviceType::hpu);
   return backend;
 }

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "event.hpp"
 #include "host_calls.hpp"
 #include "loader.hpp"
+#include "program_folder.hpp"
 #include "../portable/host/accelerator.hpp"
 
 namespace weft::hpu {
@@ -17,6 +20,9 @@ namespace weft::hpu {
 using portable::host::Argument;
 using portable::host::Grid;
 using portable::host::Module;
+
+/// Of kernels; part of what kept programs depend on.
+inline constexpr const char* build_flags = "";
 
 struct Kernel : portable::host::Kernel {
   ze_module_handle_t module = nullptr;  ///< has this kernel alone
@@ -27,7 +33,7 @@ struct Kernel : portable::host::Kernel {
 
 class HpuDevice final : public portable::host::Accelerator {
  public:
-  HpuDevice(ze_context_handle_t context, ze_device_handle_t handle, int index);
+  HpuDevice(ze_driver_handle_t driver, ze_context_handle_t context, ze_device_handle_t handle, int index);
 
   std::string describe() override;
   ze_device_handle_t handle() const { return handle_; }
@@ -35,10 +41,16 @@ class HpuDevice final : public portable::host::Accelerator {
   EventPool& events(bool timed) { return timed ? timed_events_ : events_; }
   HostCalls& host_calls() { return host_calls_; }
   bool is_synchronous() const { return synchronous_; }
+  /// Whether each queue has a thread that launches.
+  bool has_workers() const { return workers_; }
+  /// The longest pattern that its fill command repeats.
+  size_t longest_pattern() const { return longest_pattern_; }
   /// The physical queue, of those there are, on which queue `number` runs.
   ze_command_queue_desc_t queue_description(int number) const;
   /// Milliseconds between two of its timestamps, of which the first may be before the clock wrapped.
   double milliseconds_between(uint64_t first, uint64_t second) const;
+  /// Milliseconds after which its timestamps begin anew; 0 for those of 64 bits.
+  double clock_period() const;
   /// Memory of the host that the device reaches; OutOfMemoryError.
   void* host_memory(size_t bytes);
 
@@ -62,21 +74,30 @@ class HpuDevice final : public portable::host::Accelerator {
   std::unique_ptr<portable::host::DeviceQueue> make_queue(int number) override;
 
  private:
-  void read_properties();
+  void read_properties(ze_driver_handle_t driver);
   ze_module_handle_t build_kernel(Module module, const std::string& name);
+  ze_module_handle_t make_module(ze_module_format_t format, std::span<const uint8_t> code, std::string* problem);
+  void keep_program(const std::string& key, ze_module_handle_t module);
 
   const ze_context_handle_t context_;
   const ze_device_handle_t handle_;
   std::string name_;
+  std::string build_;  ///< what native code depends on besides its SPIR-V
   size_t total_memory_ = 0, max_allocation_ = 0;
+  size_t longest_pattern_ = 0;
   uint32_t queue_ordinal_ = 0, queue_count_ = 1;
   uint64_t timer_resolution_ = 1;  ///< ns of a tick
   uint32_t timestamp_bits_ = 64;
+  bool workers_ = false;
 
   EventPool events_, timed_events_;
   HostCalls host_calls_;
   std::mutex kernel_mutex_;
-  std::deque<Kernel> kernels_;
+  std::unordered_map<std::string, Kernel> kernels_;
+  ProgramFolder programs_{program_folder()};
 };
+
+/// So that tensors can be opened in other processes.
+void register_sharing(const std::vector<HpuDevice*>& devices);
 
 }  // namespace weft::hpu

@@ -107,4 +107,6 @@ double HpuFence::milliseconds_since(const Fence& earlier) const {
   return device_.milliseconds_between(static_cast<const HpuFence&>(earlier).timestamp(), timestamp());
 }
 
+double HpuFence::clock_period() const { return device_.clock_period(); }
+
 }  // namespace weft::hpu

@@ -46,6 +46,7 @@ class HpuFence final : public Fence {
   bool reached() override;
   void wait() override;
   double milliseconds_since(const Fence& earlier) const override;
+  double clock_period() const override;
   ze_event_handle_t event() const { return event_; }
   /// From the host.
   void signal();

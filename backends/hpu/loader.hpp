@@ -20,7 +20,8 @@ namespace weft::hpu {
   X(zeEventCreate) X(zeEventDestroy) X(zeEventHostSynchronize) X(zeEventHostReset) X(zeEventHostSignal) \
   X(zeEventQueryStatus) X(zeEventQueryKernelTimestamp) X(zeMemAllocDevice) \
   X(zeMemAllocHost) X(zeMemFree) X(zeModuleCreate) X(zeModuleDestroy) X(zeModuleBuildLogGetString) \
-  X(zeModuleBuildLogDestroy) X(zeKernelCreate) X(zeKernelDestroy) X(zeKernelSetArgumentValue) X(zeKernelSetGroupSize)
+  X(zeModuleBuildLogDestroy) X(zeModuleGetNativeBinary) X(zeDriverGetProperties) \
+  X(zeMemGetIpcHandle) X(zeMemOpenIpcHandle) X(zeMemCloseIpcHandle) X(zeKernelCreate) X(zeKernelDestroy) X(zeKernelSetArgumentValue) X(zeKernelSetGroupSize)
 // clang-format on
 
 struct Api {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "../../tensor/error.hpp"
 
@@ -14,12 +16,25 @@ HpuQueue::HpuQueue(HpuDevice& device, int number) : DeviceQueue(device, number),
   *bad_index_ = {};
   const ze_command_queue_desc_t queue = device.queue_description(number);
   WEFT_ZE(device.index(), zeCommandListCreateImmediate, device.context(), device.handle(), &queue, &list_);
+  if (device.has_workers()) runner_ = std::make_unique<RecipeRunner>();
 }
 
 void HpuQueue::close() noexcept {
   api().zeCommandListDestroy(list_);
   if (staging_ != nullptr) api().zeMemFree(hpu_.context(), staging_);
   api().zeMemFree(hpu_.context(), bad_index_);
+}
+
+// The memory that a command uses is not its own: what is freed meanwhile rests, or goes to commands behind this one.
+template <class F>
+void HpuQueue::run(F command) {
+  hpu_.require_open();
+  if (runner_ == nullptr) command();
+  else runner_->run(std::move(command));
+}
+
+void HpuQueue::catch_up() noexcept {
+  if (runner_ != nullptr) runner_->drain();
 }
 
 void HpuQueue::order() {
@@ -52,6 +67,7 @@ void HpuQueue::wait_here(Shared<HpuFence> fence) {
 }
 
 Shared<Fence> HpuQueue::record(bool timed) {
+  catch_up();
   const std::lock_guard lock(mutex_);
   return record_here(timed);
 }
@@ -60,11 +76,13 @@ void HpuQueue::wait(const Shared<Fence>& fence) {
   if (&fence->queue() == this) return;
   const auto& other = static_cast<HpuDevice&>(static_cast<HpuQueue&>(fence->queue()).accelerator());
   if (other.context() != hpu_.context()) return call([fence] { fence->wait(); });  // of another driver
+  catch_up();
   const std::lock_guard lock(mutex_);
   wait_here(Shared<HpuFence>(fence, static_cast<HpuFence*>(fence.get())));
 }
 
 void HpuQueue::call(Callback<void()> function) {
+  catch_up();
   note_command();
   std::unique_lock lock(mutex_);
   Shared<HpuFence> done = Shared<HpuFence>::make(hpu_, *this, false);
@@ -74,6 +92,7 @@ void HpuQueue::call(Callback<void()> function) {
 }
 
 bool HpuQueue::idle() {
+  catch_up();
   const std::lock_guard lock(mutex_);
   if (queued_ == finished_) return true;
   const uint64_t queued = queued_;
@@ -84,6 +103,7 @@ bool HpuQueue::idle() {
 }
 
 void HpuQueue::drain() {
+  catch_up();
   std::unique_lock lock(mutex_);
   if (queued_ == finished_) return;
   const Shared<HpuFence> end = record_here(false);
@@ -109,6 +129,7 @@ char* HpuQueue::next_slot(Shared<HpuFence>& done) {
 
 void HpuQueue::upload(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
+  catch_up();
   note_command();
   std::unique_lock lock(mutex_);
   for (size_t copied = 0; copied < bytes; copied += slot_bytes) {
@@ -131,6 +152,10 @@ void HpuQueue::download(void* to, const void* from, size_t bytes) {
 
 void HpuQueue::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || to == from) return;
+  run([=, this] { copy_now(to, from, bytes); });
+}
+
+void HpuQueue::copy_now(void* to, const void* from, size_t bytes) {
   note_command();
   std::unique_lock lock(mutex_);
   order();
@@ -140,16 +165,54 @@ void HpuQueue::copy(void* to, const void* from, size_t bytes) {
 
 bool HpuQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return true;
+  if (pattern_bytes > hpu_.longest_pattern()) return false;
+  uint64_t value = 0;
+  std::memcpy(&value, pattern, pattern_bytes);
+  run([=, this] { fill_now(to, &value, pattern_bytes, bytes); });
+  return true;
+}
+
+void HpuQueue::fill_now(void* to, const void* pattern, size_t pattern_bytes, size_t bytes) {
   note_command();
   std::unique_lock lock(mutex_);
   order();
   WEFT_ZE(hpu_.index(), zeCommandListAppendMemoryFill, list_, to, pattern, pattern_bytes, bytes, nullptr, 0, nullptr);
   after_command(lock);
-  return true;
 }
+
+namespace {
+
+/// A launch's arguments, for later.
+class KeptArguments {
+ public:
+  KeptArguments(const Argument* arguments, size_t count) : list_(arguments, arguments + count) {
+    size_t bytes = 0;
+    for (const Argument& a : list_) bytes += a.size;
+    bytes_ = std::make_unique_for_overwrite<char[]>(bytes);
+    char* to = bytes_.get();
+    for (Argument& a : list_) {
+      std::memcpy(to, a.value, a.size);
+      a.value = std::exchange(to, to + a.size);
+    }
+  }
+  const std::vector<Argument>& list() const { return list_; }
+
+ private:
+  std::vector<Argument> list_;
+  std::unique_ptr<char[]> bytes_;
+};
+
+}  // namespace
 
 void HpuQueue::launch(portable::host::Kernel& entry, const Grid& grid, const Argument* arguments, size_t count) {
   auto& kernel = static_cast<Kernel&>(entry);
+  if (runner_ == nullptr) return launch_now(kernel, grid, arguments, count);
+  run([this, &kernel, grid, kept = KeptArguments(arguments, count)] {
+    launch_now(kernel, grid, kept.list().data(), kept.list().size());
+  });
+}
+
+void HpuQueue::launch_now(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count) {
   note_command();
   std::unique_lock lock(mutex_);
   order();

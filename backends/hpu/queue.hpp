@@ -26,6 +26,9 @@ class HpuQueue final : public portable::host::DeviceQueue {
   void drain() override;
   void* native_handle() override { return list_; }
 
+  void stop_worker() noexcept {
+    if (runner_ != nullptr) runner_->stop();
+  }
   /// The device is idle, and will not be used any more.
   void close() noexcept;
 
@@ -36,6 +39,14 @@ class HpuQueue final : public portable::host::DeviceQueue {
     Shared<HpuFence> awaited, passed;
   };
 
+  /// The caller's command: now, or on the worker, in the order of the calls.
+  template <class F>
+  void run(F command);
+  void copy_now(void* to, const void* from, size_t bytes);
+  void fill_now(void* to, const void* pattern, size_t pattern_bytes, size_t bytes);
+  void launch_now(Kernel& kernel, const Grid& grid, const Argument* arguments, size_t count);
+  /// What the worker was given is queued then.
+  void catch_up() noexcept;
   void order();
   void after_command(std::unique_lock<std::mutex>& lock);
   Shared<HpuFence> record_here(bool timed);

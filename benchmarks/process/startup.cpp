@@ -1,4 +1,5 @@
-// A whole process from its start to the first results; process.py runs it and measures time and memory.
+// A whole process from its start to the first results; process.py runs it and measures time and memory, and
+// tests/hpu_driver/first_op.sh the time where the results are a device's.
 #include <cstdio>
 #include <cstring>
 
@@ -7,6 +8,11 @@
 #include "peak.hpp"
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::strcmp(argv[1], "on") == 0) {
+    const weft::Tensor x = weft::rand({4}).to(argv[2]);
+    std::printf("%g\n", (weft::exp(x) + x).sum().item<float>());
+    return 0;
+  }
   const weft::Tensor a = weft::ones({4}), b = a + a;
   std::printf("%g\n", b.sum().item<float>());
   if (argc > 1 && std::strcmp(argv[1], "backward") == 0) {

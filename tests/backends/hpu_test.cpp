@@ -2,9 +2,10 @@
 // hostile, has several devices, little memory, fails, or is absent: each suite says what it needs and skips elsewhere.
 #include "device_checks.hpp"
 
-#include <functional>
 #include <string>
 
+#include <message_of.hpp>
+#include <weft/backends/stream.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/reduce.hpp>
@@ -14,6 +15,8 @@ namespace weft {
 namespace {
 
 using namespace test;
+using testing::AllOf;
+using testing::HasSubstr;
 
 const Device hpu(DeviceType::hpu);
 
@@ -27,15 +30,6 @@ TEST_F(HpuMemory, RunsOutWithATypedErrorAndGoesOn) {
   }
 }
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const OutOfMemoryError& e) {
-    return e.what();
-  }
-  return "no OutOfMemoryError";
-}
-
 // Run in a process of its own, where nothing has asked for the device yet.
 TEST(HpuLimit, HoldsFromBeforeTheFirstUse) {
   try {
@@ -44,7 +38,7 @@ TEST(HpuLimit, HoldsFromBeforeTheFirstUse) {
     GTEST_SKIP() << "there is no HPU";
   }
   EXPECT_EQ(memory_stats(hpu).limit, size_t{1} << 20);
-  const std::string text = message_of([] { zeros({2 << 20}, {u8, hpu}); });
+  const std::string text = message_of<OutOfMemoryError>([] { zeros({2 << 20}, {u8, hpu}); });
   EXPECT_NE(text.find("no 2097152 bytes on hpu:0"), std::string::npos) << text;
   EXPECT_NE(text.find(" free, limit 1048576"), std::string::npos) << text;
   expect_equal(zeros({100}, {u8, hpu}), zeros({100}, u8));
@@ -53,7 +47,7 @@ TEST(HpuLimit, HoldsFromBeforeTheFirstUse) {
 
 TEST(HpuTiny, SaysWhatWasAskedAndWhatIsFree) {
   if (environment("WEFT_ZE_MEM_MB") != "2") GTEST_SKIP() << "needs WEFT_ZE_MEM_MB=2";
-  const std::string text = message_of([] { zeros({10}).to(hpu); });
+  const std::string text = message_of<OutOfMemoryError>([] { zeros({10}).to(hpu); });
   EXPECT_NE(text.find("no 4194304 bytes"), std::string::npos) << text;
   EXPECT_NE(text.find("the device has 2097152 bytes"), std::string::npos) << text;
   EXPECT_EQ(zeros({10}).numel(), 10);
@@ -72,6 +66,21 @@ TEST_F(HpuLost, EveryCallIsADeviceError) {
       DeviceError);
   EXPECT_THROW(use(), DeviceError);
   EXPECT_THROW(synchronize(hpu), DeviceError);
+}
+
+/// With a thread that launches, the op that fails has returned long before.
+TEST_F(HpuLost, ALaunchThatIsRefusedLaterNamesItsOpAndLine) {
+  if (environment("WEFT_ZE_LOSE_AFTER").empty()) GTEST_SKIP() << "needs WEFT_ZE_LOSE_AFTER";
+  if (environment("WEFT_HPU_WORKER").empty()) GTEST_SKIP() << "needs WEFT_HPU_WORKER";
+  std::string message;
+  try {
+    const Tensor x = ones({10}, {f32, hpu});
+    for (int i = 0; i < 100; ++i) expm1(x);
+    message = message_of<DeviceError>([] { current_stream(hpu).synchronize(); });
+  } catch (const DeviceError& e) {  // the device was lost before all of them were given
+    message = e.what();
+  }
+  EXPECT_THAT(message, AllOf(HasSubstr("lost"), HasSubstr("expm1"), HasSubstr("hpu_test.cpp:")));
 }
 
 /// A kind of device that is not here.

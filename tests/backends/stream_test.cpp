@@ -214,7 +214,7 @@ DEVICE_TEST(MemoryOfOneStreamIsReusedAtOnceByIt) {
 }
 
 DEVICE_TEST(ManySmallOpsOfFourThreadsOnFourStreams) {
-  const int rounds = 500;
+  const int rounds = 640;  // of four ops
   const Tensor shared = arange(0, 50).to(f32).to(on);
   synchronize(on);
   std::vector<std::thread> threads;

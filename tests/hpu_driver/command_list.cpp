@@ -1,13 +1,13 @@
 #include <cstring>
+#include <initializer_list>
 
 #include "kernel.h"
+#include "memory.h"
 #include "queue.h"
 #include "tables.h"
 
 namespace weft::testing::ze {
 namespace {
-
-constexpr size_t max_fill_pattern = 128;  // as reported in the queue group properties
 
 ze_result_t ZE_APICALL list_create(ze_context_handle_t context, ze_device_handle_t device_handle,
                                    const ze_command_list_desc_t* desc, ze_command_list_handle_t* out) {
@@ -26,6 +26,10 @@ ze_result_t ZE_APICALL list_create_immediate(ze_context_handle_t context, ze_dev
   if (!device || !handles<Context>().find(context)) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
   if (!desc || !out) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
   if (device_lost()) return ZE_RESULT_ERROR_DEVICE_LOST;
+  if (config().strict && (desc->ordinal != 0 || desc->index >= config().queue_count)) {
+    report("queue %u of group %u, but there are %u of group 0", desc->index, desc->ordinal, config().queue_count);
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  }
   auto list = std::make_shared<CommandList>();
   list->device = device.get();
   list->immediate = std::make_unique<CommandQueue>();
@@ -94,6 +98,16 @@ ze_result_t ZE_APICALL append_launch(ze_command_list_handle_t handle, ze_kernel_
   return append(appender.list(), std::move(command), signal, wait_count, waits);
 }
 
+ze_result_t check_reach(const Device* device, std::initializer_list<const void*> pointers) {
+  for (const void* pointer : pointers) {
+    auto a = find_allocation(pointer);
+    if (!a || !config().strict || accessible(*a, device)) continue;
+    report("copy: device %u does not reach memory of device %u", device->index, a->device->index);
+    return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+  }
+  return ZE_RESULT_SUCCESS;
+}
+
 ze_result_t ZE_APICALL append_copy(ze_command_list_handle_t handle, void* destination, const void* source, size_t size,
                                    ze_event_handle_t signal, uint32_t wait_count, ze_event_handle_t* waits) {
   Appender appender(handle);
@@ -101,6 +115,7 @@ ze_result_t ZE_APICALL append_copy(ze_command_list_handle_t handle, void* destin
   Command command{"copy", {}, {}, {}, {}};
   ze_result_t result = check_range(destination, size, true, "copy destination", &command.memory);
   if (result == ZE_RESULT_SUCCESS) result = check_range(source, size, true, "copy source", &command.memory);
+  if (result == ZE_RESULT_SUCCESS) result = check_reach(appender.list().device, {destination, source});
   if (result != ZE_RESULT_SUCCESS) return result;
   command.body = [=] { std::memmove(destination, source, size); };
   return append(appender.list(), std::move(command), signal, wait_count, waits);
@@ -113,7 +128,7 @@ ze_result_t ZE_APICALL append_fill(ze_command_list_handle_t handle, void* destin
   if (appender.problem() != ZE_RESULT_SUCCESS) return appender.problem();
   if (!pattern) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
   bool power_of_two = pattern_size != 0 && (pattern_size & (pattern_size - 1)) == 0;
-  if (!power_of_two || pattern_size > max_fill_pattern || size % pattern_size != 0) {
+  if (!power_of_two || pattern_size > config().fill_pattern_bytes || size % pattern_size != 0) {
     report("fill of %zu bytes with a pattern of %zu", size, pattern_size);
     return ZE_RESULT_ERROR_INVALID_SIZE;
   }

@@ -3,7 +3,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
+#include "content_hash.h"
 #include "driver.h"
 
 namespace weft::testing::ze {
@@ -23,6 +26,16 @@ std::string string(const char* name, const char* fallback) {
   return text ? text : fallback;
 }
 
+// Native code is what this translator made with these builtins.
+uint64_t version_of_translator() {
+  std::string bytes;
+  for (const char* path : {WEFT_ZE_DEFAULT_SPV2SO, WEFT_ZE_DEFAULT_BUILTINS}) {
+    std::ifstream file(path, std::ios::binary);
+    bytes.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return std::stoull(content_hash(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), nullptr, 16) >> 32;
+}
+
 Config read_environment() {
   Config c;
   c.device_count = static_cast<uint32_t>(number("WEFT_ZE_DEVICES", 1));
@@ -33,11 +46,15 @@ Config read_environment() {
   c.poison = number("WEFT_ZE_POISON", 0) != 0;
   c.strict = number("WEFT_ZE_STRICT", 1) != 0;
   c.peer_access = number("WEFT_ZE_PEER", 1) != 0;
+  c.fill_pattern_bytes = number("WEFT_ZE_FILL_PATTERN", 128);
+  c.queue_count = static_cast<uint32_t>(number("WEFT_ZE_QUEUES", 4));
+  c.timestamp_bits = static_cast<uint32_t>(number("WEFT_ZE_TIMESTAMP_BITS", 32));
   c.log = number("WEFT_ZE_LOG", 0) != 0;
   c.sysman = number("ZES_ENABLE_SYSMAN", 0) != 0;
   c.cache_folder = string("WEFT_ZE_CACHE", WEFT_ZE_DEFAULT_CACHE);
   c.translator = string("WEFT_ZE_SPV2SO", WEFT_ZE_DEFAULT_SPV2SO);
   c.builtins = WEFT_ZE_DEFAULT_BUILTINS;
+  c.driver_version = static_cast<uint32_t>(number("WEFT_ZE_DRIVER_VERSION", version_of_translator()));
   return c;
 }
 

@@ -60,7 +60,7 @@ ze_result_t ZE_APICALL driver_get_api_version(ze_driver_handle_t, ze_api_version
 
 ze_result_t ZE_APICALL driver_get_properties(ze_driver_handle_t, ze_driver_properties_t* properties) {
   properties->uuid = {};
-  properties->driverVersion = 1;
+  properties->driverVersion = config().driver_version;
   return ZE_RESULT_SUCCESS;
 }
 
@@ -106,8 +106,8 @@ ze_result_t ZE_APICALL device_get_properties(ze_device_handle_t handle, ze_devic
   p->numSubslicesPerSlice = 1;
   p->numSlices = 1;
   p->timerResolution = in_cycles ? nanoseconds_per_second / timestamp_period_ns : timestamp_period_ns;
-  p->timestampValidBits = timestamp_valid_bits;
-  p->kernelTimestampValidBits = timestamp_valid_bits;
+  p->timestampValidBits = config().timestamp_bits;
+  p->kernelTimestampValidBits = config().timestamp_bits;
   p->uuid = {};
   p->uuid.id[0] = static_cast<uint8_t>(device->index + 1);
   std::snprintf(p->name, sizeof p->name, "Weft test device %u", device->index);
@@ -161,8 +161,8 @@ ze_result_t ZE_APICALL device_get_queue_groups(ze_device_handle_t, uint32_t* cou
   if (p && *count) {
     p->flags = ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE | ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY |
                ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COOPERATIVE_KERNELS;
-    p->maxMemoryFillPatternSize = 128;
-    p->numQueues = 4;
+    p->maxMemoryFillPatternSize = config().fill_pattern_bytes;
+    p->numQueues = config().queue_count;
   }
   *count = 1;
   return ZE_RESULT_SUCCESS;

@@ -14,19 +14,23 @@ namespace weft::testing::ze {
 
 // The environment switches, read once at the first call.
 struct Config {
-  uint32_t device_count;     // WEFT_ZE_DEVICES
-  uint64_t memory_bytes;     // WEFT_ZE_MEM_MB, per device
-  uint64_t max_alloc_bytes;  // WEFT_ZE_MAX_ALLOC_MB, above it the relaxed-limits descriptor is needed
-  uint32_t jitter_us;        // WEFT_ZE_JITTER_US
-  uint64_t lose_after;       // WEFT_ZE_LOSE_AFTER, commands until the device is lost; 0 = never
-  bool poison;               // WEFT_ZE_POISON
-  bool strict;               // WEFT_ZE_STRICT, on unless "0"
-  bool peer_access;          // WEFT_ZE_PEER, on unless "0"
-  bool log;                  // WEFT_ZE_LOG
-  bool sysman;               // ZES_ENABLE_SYSMAN, as real drivers require
-  std::string cache_folder;  // WEFT_ZE_CACHE
-  std::string translator;    // WEFT_ZE_SPV2SO, empty = never translate at run time
-  std::string builtins;      // bitcode that the translator links
+  uint32_t device_count;        // WEFT_ZE_DEVICES
+  uint64_t memory_bytes;        // WEFT_ZE_MEM_MB, per device
+  uint64_t max_alloc_bytes;     // WEFT_ZE_MAX_ALLOC_MB, above it the relaxed-limits descriptor is needed
+  uint32_t jitter_us;           // WEFT_ZE_JITTER_US
+  uint64_t lose_after;          // WEFT_ZE_LOSE_AFTER, commands until the device is lost; 0 = never
+  bool poison;                  // WEFT_ZE_POISON
+  bool strict;                  // WEFT_ZE_STRICT, on unless "0"
+  bool peer_access;             // WEFT_ZE_PEER, on unless "0"
+  bool log;                     // WEFT_ZE_LOG
+  uint64_t fill_pattern_bytes;  // WEFT_ZE_FILL_PATTERN, the longest pattern of a fill
+  uint32_t queue_count;         // WEFT_ZE_QUEUES, physical queues of a device
+  uint32_t timestamp_bits;      // WEFT_ZE_TIMESTAMP_BITS, of which a timestamp has so many
+  uint32_t driver_version;      // WEFT_ZE_DRIVER_VERSION; native binaries of another one are refused
+  bool sysman;                  // ZES_ENABLE_SYSMAN, as real drivers require
+  std::string cache_folder;     // WEFT_ZE_CACHE
+  std::string translator;       // WEFT_ZE_SPV2SO, empty = never translate at run time
+  std::string builtins;         // bitcode that the translator links
 };
 
 const Config& config();

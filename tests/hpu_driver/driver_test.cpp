@@ -255,7 +255,12 @@ TEST_F(ZeDriver, EventsTimeOutAndCarryTimestamps) {
   ASSERT_EQ(zeCommandListAppendSignalEvent(list, event), ok);
   ASSERT_EQ(zeEventHostSynchronize(event, UINT64_MAX), ok);
   ASSERT_EQ(zeEventQueryKernelTimestamp(event, &stamps), ok);
-  EXPECT_LT(stamps.global.kernelStart, uint64_t(1) << 32);
+  ze_device_properties_t properties{};
+  properties.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES;
+  ASSERT_EQ(zeDeviceGetProperties(device[0], &properties), ok);
+  const char* wanted = std::getenv("WEFT_ZE_TIMESTAMP_BITS");
+  EXPECT_EQ(properties.kernelTimestampValidBits, wanted ? std::stoul(wanted) : 32u);
+  EXPECT_LT(stamps.global.kernelStart, uint64_t(1) << properties.kernelTimestampValidBits);
   zeEventDestroy(event);
 }
 
@@ -356,6 +361,64 @@ TEST_F(ZeDriver, ModuleErrors) {
   EXPECT_EQ(zeKernelCreate(module, &desc, &kernel), ZE_RESULT_ERROR_INVALID_KERNEL_NAME);
 }
 
+TEST_F(ZeDriver, NativeBinariesAreModulesAgain) {
+  size_t size = 0;
+  ASSERT_EQ(zeModuleGetNativeBinary(module, &size, nullptr), ok);
+  std::vector<uint8_t> native(size);
+  ASSERT_EQ(zeModuleGetNativeBinary(module, &size, native.data()), ok);
+  const auto create = [&](ze_module_handle_t* out) {
+    ze_module_desc_t desc{
+        ZE_STRUCTURE_TYPE_MODULE_DESC, nullptr, ZE_MODULE_FORMAT_NATIVE, native.size(), native.data(), "", nullptr};
+    return zeModuleCreate(context, device[0], &desc, out, nullptr);
+  };
+  ze_module_handle_t again = nullptr, broken = nullptr;
+  ASSERT_EQ(create(&again), ok);
+  ze_kernel_desc_t desc{ZE_STRUCTURE_TYPE_KERNEL_DESC, nullptr, 0, "add"};
+  ze_kernel_handle_t kernel = nullptr;
+  EXPECT_EQ(zeKernelCreate(again, &desc, &kernel), ok);
+  EXPECT_EQ(zeKernelDestroy(kernel), ok);
+  EXPECT_EQ(zeModuleDestroy(again), ok);
+  native[size / 2] ^= 1;
+  EXPECT_EQ(create(&broken), ZE_RESULT_ERROR_INVALID_NATIVE_BINARY);
+  native[size / 2] ^= 1;
+  native.resize(size - 1);
+  EXPECT_EQ(create(&broken), ZE_RESULT_ERROR_INVALID_NATIVE_BINARY);
+}
+
+TEST_F(ZeDriver, ThereAreSoManyQueues) {
+  ze_command_queue_group_properties_t group{};
+  group.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES;
+  uint32_t count = 1;
+  ASSERT_EQ(zeDeviceGetCommandQueueGroupProperties(device[0], &count, &group), ok);
+  const char* wanted = std::getenv("WEFT_ZE_QUEUES");
+  EXPECT_EQ(group.numQueues, wanted ? std::stoul(wanted) : 4u);
+  ze_command_queue_desc_t desc{};
+  desc.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC;
+  for (desc.index = 0; desc.index < group.numQueues; ++desc.index) {
+    ze_command_list_handle_t one = nullptr;
+    ASSERT_EQ(zeCommandListCreateImmediate(context, device[0], &desc, &one), ok);
+    EXPECT_EQ(zeCommandListDestroy(one), ok);
+  }
+  ze_command_list_handle_t none = nullptr;
+  EXPECT_EQ(zeCommandListCreateImmediate(context, device[0], &desc, &none), ZE_RESULT_ERROR_INVALID_ARGUMENT);
+  desc.index = 0, desc.ordinal = 1;
+  EXPECT_EQ(zeCommandListCreateImmediate(context, device[0], &desc, &none), ZE_RESULT_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(ZeDriver, PatternsHaveALimit) {
+  ze_command_queue_group_properties_t group{};
+  group.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES;
+  uint32_t count = 1;
+  ASSERT_EQ(zeDeviceGetCommandQueueGroupProperties(device[0], &count, &group), ok);
+  const size_t longest = group.maxMemoryFillPatternSize;
+  std::vector<char> pattern(2 * longest, 3);
+  char* to = allocate<char>(4 * longest);
+  EXPECT_EQ(zeCommandListAppendMemoryFill(list, to, pattern.data(), longest, 4 * longest, nullptr, 0, nullptr), ok);
+  EXPECT_EQ(zeCommandListAppendMemoryFill(list, to, pattern.data(), 2 * longest, 4 * longest, nullptr, 0, nullptr),
+            ZE_RESULT_ERROR_INVALID_SIZE);
+  synchronize();
+}
+
 TEST_F(ZeDriver, SysmanKnowsFreeMemory) {
   uint32_t count = 1;
   zes_mem_handle_t handle = nullptr;
@@ -387,6 +450,9 @@ TEST_F(ZeDriver, PeerAccess) {
   int one = 1;
   ze_result_t expected = access ? ok : ZE_RESULT_ERROR_INVALID_ARGUMENT;
   EXPECT_EQ(launch("increment", {arg(remote), arg(one)}, {1, 1, 1}, {1, 1, 1}), expected);
+  int* local = allocate<int>(1);
+  EXPECT_EQ(zeCommandListAppendMemoryCopy(list, local, remote, sizeof(int), nullptr, 0, nullptr), expected);
+  EXPECT_EQ(zeCommandListAppendMemoryCopy(list, remote, local, sizeof(int), nullptr, 0, nullptr), expected);
   synchronize();
 }
 

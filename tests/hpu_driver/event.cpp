@@ -91,7 +91,8 @@ uint64_t host_nanoseconds() {
 }
 
 uint64_t device_ticks() {
-  constexpr uint64_t mask = (uint64_t{1} << timestamp_valid_bits) - 1;
+  const uint32_t bits = config().timestamp_bits;
+  const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   return host_nanoseconds() / timestamp_period_ns & mask;
 }
 

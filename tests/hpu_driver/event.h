@@ -10,9 +10,8 @@
 
 namespace weft::testing::ze {
 
-// Adversarial on purpose: coarse ticks and few valid bits, so that both must be honoured.
+// Adversarial on purpose: coarse ticks, and few valid bits by default, so that both must be honoured.
 constexpr uint64_t timestamp_period_ns = 40;
-constexpr uint32_t timestamp_valid_bits = 32;
 
 uint64_t host_nanoseconds();
 uint64_t device_ticks();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -95,20 +96,8 @@ KernelInfo describe(const WeftKernelEntry& entry) {
   return kernel;
 }
 
-ze_result_t load(const ze_module_desc_t& desc, Module& module, std::string* problem) {
-  uint32_t magic = 0;
-  if (desc.inputSize >= spirv_header_bytes) std::memcpy(&magic, desc.pInputModule, sizeof magic);
-  if (magic != spirv_magic || desc.inputSize % 4 != 0) {
-    *problem = "the input is not SPIR-V: bad size or magic number";
-    return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
-  }
-  std::string library = config().cache_folder + "/" + content_hash(desc.pInputModule, desc.inputSize) + ".so";
-  if (access(library.c_str(), R_OK) != 0) {
-    *problem = translate(desc.pInputModule, desc.inputSize, library);
-    if (!problem->empty()) return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
-  }
-  log("module %s", library.c_str());
-  module.library = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+ze_result_t open_library(const std::string& path, Module& module, std::string* problem) {
+  module.library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* symbol = module.library ? dlsym(module.library, WEFT_KERNEL_TABLE_SYMBOL) : nullptr;
   if (!symbol) {
     *problem = dlerror();
@@ -123,6 +112,53 @@ ze_result_t load(const ze_module_desc_t& desc, Module& module, std::string* prob
   return ZE_RESULT_SUCCESS;
 }
 
+std::string native_header(const uint8_t* library, size_t bytes) {
+  return "weft-ze " + std::to_string(config().driver_version) + " " + content_hash(library, bytes) + "\n";
+}
+
+ze_result_t load_spirv(const ze_module_desc_t& desc, Module& module, std::string* problem) {
+  uint32_t magic = 0;
+  if (desc.inputSize >= spirv_header_bytes) std::memcpy(&magic, desc.pInputModule, sizeof magic);
+  if (magic != spirv_magic || desc.inputSize % 4 != 0) {
+    *problem = "the input is not SPIR-V: bad size or magic number";
+    return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
+  }
+  std::string library = config().cache_folder + "/" + content_hash(desc.pInputModule, desc.inputSize) + ".so";
+  if (access(library.c_str(), R_OK) != 0) {
+    *problem = translate(desc.pInputModule, desc.inputSize, library);
+    if (!problem->empty()) return ZE_RESULT_ERROR_MODULE_BUILD_FAILURE;
+  }
+  log("module %s", library.c_str());
+  std::string file = read_text(library);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(file.data());
+  std::string header = native_header(bytes, file.size());
+  module.native.assign(header.begin(), header.end());
+  module.native.insert(module.native.end(), bytes, bytes + file.size());
+  return open_library(library, module, problem);
+}
+
+// As hardware does, it takes only what this version of the driver wrote, and every byte of that.
+ze_result_t load_native(const ze_module_desc_t& desc, Module& module, std::string* problem) {
+  const auto* begin = desc.pInputModule;
+  const auto* end = begin + desc.inputSize;
+  const auto* line_end = std::find(begin, end, '\n');
+  const auto* body = line_end == end ? end : line_end + 1;
+  if (std::string(begin, body) != native_header(body, static_cast<size_t>(end - body))) {
+    *problem = "not a native binary of this driver";
+    return ZE_RESULT_ERROR_INVALID_NATIVE_BINARY;
+  }
+  std::string path = "/tmp/weft-ze-XXXXXX";  // dlopen takes two files of one name for the same
+  int fd = mkstemp(path.data());
+  if (fd < 0) return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
+  close(fd);
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(body), end - body);
+  log("native module of %zu bytes", desc.inputSize);
+  module.native.assign(begin, end);
+  ze_result_t result = open_library(path, module, problem);
+  unlink(path.c_str());
+  return result;
+}
+
 ze_result_t ZE_APICALL module_create(ze_context_handle_t context, ze_device_handle_t device_handle,
                                      const ze_module_desc_t* desc, ze_module_handle_t* out,
                                      ze_module_build_log_handle_t* build_log) {
@@ -130,11 +166,12 @@ ze_result_t ZE_APICALL module_create(ze_context_handle_t context, ze_device_hand
   if (!device || !handles<Context>().find(context)) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
   if (!desc || !desc->pInputModule || !out) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
   if (device_lost()) return ZE_RESULT_ERROR_DEVICE_LOST;
-  if (desc->format != ZE_MODULE_FORMAT_IL_SPIRV) return ZE_RESULT_ERROR_INVALID_NATIVE_BINARY;
+  if (desc->format > ZE_MODULE_FORMAT_NATIVE) return ZE_RESULT_ERROR_INVALID_ENUMERATION;
   auto module = std::make_shared<Module>();
   module->device = device.get();
   std::string problem;
-  ze_result_t result = load(*desc, *module, &problem);
+  bool native = desc->format == ZE_MODULE_FORMAT_NATIVE;
+  ze_result_t result = native ? load_native(*desc, *module, &problem) : load_spirv(*desc, *module, &problem);
   if (!problem.empty()) log("module: %s", problem.c_str());
   if (build_log) handles<BuildLog>().insert(std::make_shared<BuildLog>(BuildLog{problem}), build_log);
   if (result == ZE_RESULT_SUCCESS) handles<Module>().insert(std::move(module), out);
@@ -163,6 +200,15 @@ ze_result_t ZE_APICALL module_get_properties(ze_module_handle_t handle, ze_modul
   return ZE_RESULT_SUCCESS;
 }
 
+ze_result_t ZE_APICALL module_get_native_binary(ze_module_handle_t handle, size_t* size, uint8_t* binary) {
+  auto module = handles<Module>().find(handle);
+  if (!module) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+  if (!size) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
+  if (binary) std::memcpy(binary, module->native.data(), std::min(*size, module->native.size()));
+  *size = module->native.size();
+  return ZE_RESULT_SUCCESS;
+}
+
 ze_result_t ZE_APICALL build_log_destroy(ze_module_build_log_handle_t handle) {
   return destroy_handle<BuildLog>(handle, "build log");
 }
@@ -187,6 +233,7 @@ void fill_table(ze_module_dditable_t& table) {
   table.pfnDestroy = module_destroy;
   table.pfnGetKernelNames = module_get_kernel_names;
   table.pfnGetProperties = module_get_properties;
+  table.pfnGetNativeBinary = module_get_native_binary;
 }
 
 void fill_table(ze_module_build_log_dditable_t& table) {

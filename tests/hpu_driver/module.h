@@ -28,6 +28,7 @@ struct KernelInfo {
 struct Module {
   Device* device = nullptr;
   void* library = nullptr;
+  std::vector<uint8_t> native;  // the library's file, behind a header
   std::unordered_map<std::string, KernelInfo> kernels;
   std::mutex local_memory;  // __local variables are globals of the library
 

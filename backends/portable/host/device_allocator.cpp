@@ -126,6 +126,12 @@ void DeviceAllocator::note_use(const void* data, DeviceQueue& queue) {
   if (std::find(users.begin(), users.end(), &queue) == users.end()) users.push_back(&queue);
 }
 
+DeviceAllocator::Allocation DeviceAllocator::allocation_around(const void* data) {
+  const std::lock_guard lock(mutex_);
+  const auto found = slab_around(data);
+  return found == slabs_.end() ? Allocation() : Allocation{found->first, found->second.bytes};
+}
+
 void DeviceAllocator::put_back(void* data) {
   const auto slab = slab_around(data);
   if (device_.has_exact_blocks()) return give_back(slab);
@@ -203,8 +209,7 @@ size_t DeviceAllocator::reserved() {
 
 MemoryStats DeviceAllocator::stats() {
   MemoryStats s;
-  s.total = device_.total_memory();
-  s.free = device_.free_memory();
+  if (memory_ == Memory::device) s.total = device_.total_memory(), s.free = device_.free_memory();
   const std::lock_guard lock(mutex_);
   s.allocated = allocated_;
   s.reserved = reserved_;

@@ -32,6 +32,12 @@ class DeviceAllocator final : public Allocator {
   void* reserve(size_t bytes);
   /// `queue` was given work on the block around `data`; nothing where there is none.
   void note_use(const void* data, DeviceQueue& queue);
+  /// The driver's allocation around `data`, for other processes; null where it is none of these.
+  struct Allocation {
+    void* base = nullptr;
+    size_t bytes = 0;
+  };
+  Allocation allocation_around(const void* data);
   /// Returns the cache to a driver whose queues are idle.
   void release_all() noexcept;
 

@@ -45,7 +45,7 @@ class Entry {
   }
 
  private:
-  static constexpr int remembered = 8;  // devices; a kernel for one beyond is made anew each time
+  static constexpr int remembered = 8;  // devices; a kernel for one beyond is looked up each time
   bool serves_any() const { return first_ >= Module::move_any; }
   Module module(Compute c) const {
     return serves_any() ? first_ : static_cast<Module>(static_cast<int>(first_) + static_cast<int>(c));

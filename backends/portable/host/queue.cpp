@@ -14,6 +14,7 @@ DeviceQueue::DeviceQueue(Accelerator& device, int number) : Queue(device.device(
 void DeviceQueue::synchronize() {
   device_.require_open();
   drain();
+  if (runner_ != nullptr) runner_->rethrow();
   raise_reported();
 }
 

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "../../queue.hpp"
+#include "../../recipe_runner.hpp"
 #include "../plan.hpp"
 #include "../../../tensor/call.hpp"
 
@@ -65,6 +67,7 @@ class DeviceQueue : public Queue {
   void forget_commands();
 
   BadIndex* bad_index_ = nullptr;
+  std::unique_ptr<RecipeRunner> runner_;  ///< null where launches are queued by their callers
 
  private:
   void keep_bad_place();

@@ -1,0 +1,46 @@
+// What a small op costs on each device that is here: one behind the other, and each waited for. A device starts, and
+// its threads with it, when one of its cases runs.
+#include "case.hpp"
+
+namespace weft::bench {
+
+namespace {
+
+/// `make` gets the device and returns what is run; `together` runs are waited for as one.
+template <class F>
+void add_device_case(const std::string& name, DeviceType type, int64_t together, F make) {
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    if (device_count(type) == 0) return state.SkipWithError(why_no_device(type).c_str());
+    const NoGradGuard unrecorded;
+    const Device on(type);
+    const auto op = make(on);
+    op();
+    synchronize(on);
+    while (state.KeepRunningBatch(together)) {
+      for (int64_t i = 0; i < together; ++i) op();
+      synchronize(on);
+    }
+  });
+}
+
+template <class F>
+void add_device_cases_of(const std::string& op, F make) {
+  for (const auto& [kind, type] : {std::pair{"cuda", DeviceType::cuda}, {"hpu", DeviceType::hpu}}) {
+    const std::string name = std::string("dev.") + kind + "." + op;
+    add_device_case(name + ".queued", type, 100, make);
+    add_device_case(name + ".waited", type, 1, make);
+  }
+}
+
+}  // namespace
+
+void add_device_cases() {
+  add_device_cases_of("add_1", [](Device on) { return [a = rand({1}).to(on)] { const Tensor r = a + a; }; });
+  add_device_cases_of("softmax_4x4", [](Device on) {
+    return [a = rand({4, 4}).to(on)] { const Tensor r = softmax(a, -1); };
+  });
+  add_device_cases_of("upload_1", [](Device on) { return [a = rand({1}), on] { const Tensor r = a.to(on); }; });
+  add_device_cases_of("item", [](Device on) { return [a = rand({1}).to(on)] { a.item<float>(); }; });
+}
+
+}  // namespace weft::bench
