@@ -9,6 +9,7 @@
 #include "../autograd/engine.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
+#include "../tensor/step_recorder.hpp"
 
 namespace weft::python {
 
