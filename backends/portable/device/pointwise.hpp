@@ -6,7 +6,8 @@
 #include "../../functors/integer.hpp"
 #include "../../functors/ternary.hpp"
 #include "../../functors/unary.hpp"
-#include "device.hpp"
+#include "move.hpp"
+#include "team.hpp"
 
 namespace weft::portable {
 
@@ -155,7 +156,49 @@ WEFT_DEVICE void convert_whole_item(Out out, In in, const Pointwise<1>& plan, in
   }
 }
 
+// ---- numbers by their bits ------------------------------------------------------------------------------------------
+
+template <class C>
+WEFT_DEVICE void nan_to_num_item(Out out, In x, C nan, C positive, C negative, int64_t n, int64_t i) {
+  if (i >= n) return;
+  const C highest = Limits<C>::highest(), lowest = Limits<C>::lowest(), v = ((const WEFT_GLOBAL C*)x)[i];
+  ((WEFT_GLOBAL C*)out)[i] = v != v ? nan : (v == highest ? positive : (v == lowest ? negative : v));
+}
+
+/// The number after a in the direction of b: those of one sign are in the order of their bits.
+template <class C>
+WEFT_DEVICE void nextafter_item(Out out, In a, In b, int64_t n, int64_t i) {
+  if (i >= n) return;
+  const int item = sizeof(C);
+  const C from = ((const WEFT_GLOBAL C*)a)[i], to = ((const WEFT_GLOBAL C*)b)[i];
+  const Out place = out + i * item;
+  if (from != from || to != to) return poke<C>(place, from + to);
+  if (from == to) return poke<C>(place, to);
+  const uint64_t sign = (uint64_t)1 << (8 * item - 1), bits = bits_at(a + i * item, item);
+  if (from == 0) return put_bits(place, to < 0 ? sign | 1 : 1, item);
+  put_bits(place, (from < to) == (from > 0) ? bits + 1 : bits - 1, item);
+}
+
 // ---- optimizer steps ------------------------------------------------------------------------------------------------
+
+/// Element i of one of the slots.
+struct SlotItem {
+  int64_t i;
+  int slot;
+  bool active;
+  template <class P>
+  WEFT_DEVICE P pick(P a, P b, P c, P d) const {
+    return slot < 2 ? (slot == 0 ? a : b) : (slot == 2 ? c : d);
+  }
+};
+WEFT_DEVICE SlotItem slot_item(const Slots& slots, int64_t i) {
+  SlotItem item;
+  item.slot = (i >= slots.begins[1]) + (i >= slots.begins[2]) + (i >= slots.begins[3]);
+  item.active = i < slots.begins[slots_at_once];
+  item.i = i - (item.slot < 2 ? (item.slot == 0 ? 0 : slots.begins[1])
+                              : (item.slot == 2 ? slots.begins[2] : slots.begins[3]));
+  return item;
+}
 
 template <class C>
 WEFT_DEVICE void adam_item(WEFT_GLOBAL C* p, const WEFT_GLOBAL C* g, WEFT_GLOBAL C* m, WEFT_GLOBAL C* v,
