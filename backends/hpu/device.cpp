@@ -8,7 +8,7 @@
 #include "queue.hpp"
 #include "../backend.hpp"
 #include "../stream_use.hpp"
-#include "../portable/host/device_allocator.hpp"
+#include "../queued/allocator.hpp"
 #include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
 
@@ -41,7 +41,7 @@ void add_devices(ze_driver_handle_t driver) {
     const int index = static_cast<int>(all_devices().size());
     auto* device = new HpuDevice(context, handle, index);
     all_devices().push_back(device);
-    register_accelerator(*device);
+    register_device(*device);
   }
 }
 
@@ -53,7 +53,7 @@ HpuDevice::HpuDevice(ze_context_handle_t context, ze_device_handle_t handle, int
       handle_(handle),
       events_(context, index, false),
       timed_events_(context, index, true) {
-  synchronous_ = portable::host::is_switched_on("WEFT_HPU_SYNC");
+  synchronous_ = is_switched_on("WEFT_HPU_SYNC");
   read_properties();
 }
 
@@ -110,11 +110,11 @@ double HpuDevice::milliseconds_between(uint64_t first, uint64_t second) const {
   return static_cast<double>((second - first) & mask) * static_cast<double>(timer_resolution_) * 1e-6;
 }
 
-std::unique_ptr<portable::host::DeviceQueue> HpuDevice::make_queue(int number) {
+std::unique_ptr<CommandQueue> HpuDevice::make_queue(int number) {
   return std::make_unique<HpuQueue>(*this, number);
 }
 
-bool HpuDevice::reaches(Accelerator& other) {
+bool HpuDevice::reaches(QueuedDevice& other) {
   ze_bool_t reachable = false;
   WEFT_ZE(index(), zeDeviceCanAccessPeer, handle_, static_cast<HpuDevice&>(other).handle_, &reachable);
   return reachable != 0;
@@ -184,7 +184,7 @@ void HpuDevice::close() noexcept {
     if (kernel.handle != nullptr) api().zeKernelDestroy(kernel.handle);
     if (kernel.module != nullptr) api().zeModuleDestroy(kernel.module);
   }
-  for (portable::host::DeviceQueue* queue : queues()) static_cast<HpuQueue*>(queue)->close();
+  for (CommandQueue* queue : queues()) static_cast<HpuQueue*>(queue)->close();
   events_.close();
   timed_events_.close();
 }
@@ -210,7 +210,7 @@ Backend* start_hpu(std::string& why) {
   std::atexit(close_devices);
   portable::host::fill_kernels(kernel_tables[static_cast<int>(DeviceType::hpu)]);
   note_uses_of(DeviceType::hpu);
-  static auto* backend = new portable::host::AcceleratorBackend(DeviceType::hpu);
+  static auto* backend = new QueuedBackend(DeviceType::hpu);
   return backend;
 }
 

@@ -9,7 +9,8 @@
  *     device. No exception leaves it.
  *   - `device` is a number that get_device_list gave. Before the host calls a function with a device, the calling
  *     thread has selected it by set_device.
- *   - Functions are called from any thread, several at once. Those of one stream are called by one thread at a time.
+ *   - Functions are called from any thread, several at once. What is queued on one stream comes from one thread at a
+ *     time, but waits and questions may come meanwhile.
  *   - (R) marks entries that are required; any other may be null, and the host then does what stands with it.
  *   - The host asks for no memory of 0 bytes, frees no null pointer and copies nothing of 0 bytes.
  */

@@ -12,7 +12,8 @@ _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
     GradEvent, Generator, HookHandle, Tensor, __version__, device, device_count, dtype, empty_cache, get_rng_state,
-    initial_seed, live_tensors, manual_seed, memory_stats, promote_types, set_memory_limit, set_rng_state)
+    initial_seed, live_tensors, load_device_plugin, manual_seed, memory_stats, promote_types, set_memory_limit,
+    set_rng_state)
 from weft._modes import (  # noqa: E402, F401
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
 
