@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -167,6 +169,38 @@ void PluginDevice::drop(WeftEvent event) noexcept {
   library_.quietly(table().destroy_event, number_, event);
 }
 
+RecipeHandle<Recipe> PluginDevice::recipe_for(const WeftKernelCall& call) {
+  RecipeKey key(call.kernel, device());
+  key.attribute(call.variant);
+  for (int i = 0; i < call.view_count; ++i) {
+    View view;
+    std::memcpy(static_cast<void*>(&view), &call.views[i], sizeof view);
+    if (view.data == nullptr) key.absent();
+    else if (i < call.output_count) key.output(view);
+    else key.input(view);
+  }
+  for (int i = 0; i < call.attribute_count; ++i) {
+    const WeftAttribute& a = call.attributes[i];
+    key.attribute(a.kind);
+    if (a.kind == WEFT_ATTRIBUTE_F64) key.attribute(a.value.f64);
+    else if (a.kind < WEFT_ATTRIBUTE_I64_LIST) key.attribute(a.value.i64);
+    else key.attribute(std::span<const int64_t>(a.value.i64s, static_cast<size_t>(a.count)));
+  }
+  int code = WEFT_OK;
+  try {
+    return recipes_.find(key, [&] {
+      WeftRecipe handle = nullptr;
+      code = library_.status(index(), "recipes.compile", table().recipes->compile, number_, &call, &handle);
+      if (code != WEFT_OK) library_.raise_failure(index(), "recipes.compile", code);
+      if (handle == nullptr) library_.raise_garbage(index(), "recipes.compile", "gave a null pointer");
+      return Shared<Recipe>::make(library_, handle);
+    });
+  } catch (const DeviceError&) {
+    if (code != WEFT_UNSUPPORTED) throw;
+    return {};
+  }
+}
+
 std::unique_ptr<CommandQueue> PluginDevice::make_queue(int number) {
   return std::make_unique<PluginQueue>(*this, number);
 }
@@ -174,6 +208,7 @@ std::unique_ptr<CommandQueue> PluginDevice::make_queue(int number) {
 void PluginDevice::close() noexcept {
   if (closed_) return;
   const bool idle = drain();
+  if (idle) recipes_.clear();
   closed_ = true;
   if (!idle || !opened_) return;
   select_quietly();

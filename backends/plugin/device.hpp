@@ -5,8 +5,23 @@
 
 #include "library.hpp"
 #include "../queued/device.hpp"
+#include "../recipe_cache.hpp"
 
 namespace weft::plugin {
+
+/// A program that the plug-in compiled for one signature of a kernel.
+class Recipe {
+ public:
+  Recipe(const Library& library, WeftRecipe handle) : library_(library), handle_(handle) {}
+  ~Recipe() { library_.quietly(library_.table().recipes->destroy, handle_); }
+  Recipe(const Recipe&) = delete;
+
+  WeftRecipe handle() const { return handle_; }
+
+ private:
+  const Library& library_;
+  const WeftRecipe handle_;
+};
 
 class PluginDevice final : public QueuedDevice {
  public:
@@ -35,6 +50,9 @@ class PluginDevice final : public QueuedDevice {
   WeftEvent make_event();
   void drop(WeftEvent event) noexcept;
 
+  /// The recipe for such a call, compiled unless there is one. Null where the plug-in says WEFT_UNSUPPORTED.
+  RecipeHandle<Recipe> recipe_for(const WeftKernelCall& call);
+
   /// Waits for its queues, and gives back all that it has of the plug-in. Nothing is called on it afterwards.
   void close() noexcept;
 
@@ -55,6 +73,7 @@ class PluginDevice final : public QueuedDevice {
   std::atomic<bool> opened_ = false;
   std::mutex event_mutex_;
   std::unordered_set<WeftEvent> events_;
+  RecipeCache<Recipe> recipes_;
 };
 
 }  // namespace weft::plugin

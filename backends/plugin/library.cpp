@@ -149,9 +149,18 @@ void Library::check_entries() const {
   WEFT_REQUIRED(d2h)
   WEFT_REQUIRED(d2d)
   if ((table_.pinned_host_alloc == nullptr) != (table_.pinned_host_free == nullptr)) WEFT_REQUIRED(pinned_host_free)
-  if (table_.has_kernel != nullptr) WEFT_REQUIRED(run_kernel)
+  if (table_.has_kernel != nullptr && table_.recipes == nullptr) WEFT_REQUIRED(run_kernel)
+  if (table_.recipes != nullptr) {
+    WEFT_REQUIRED(recipes->compile)
+    WEFT_REQUIRED(recipes->launch)
+    WEFT_REQUIRED(recipes->destroy)
+  }
 #undef WEFT_REQUIRED
   if (!missing.empty()) refuse(fmt::format("has no {} in its table", missing));
+  const bool fits = (table_.recipes == nullptr || table_.recipes->size == sizeof *table_.recipes) &&
+                    (table_.collectives == nullptr || table_.collectives->size == sizeof *table_.collectives) &&
+                    (table_.profiler == nullptr || table_.profiler->size == sizeof *table_.profiler);
+  if (!fits) refuse("has a group of functions with another size than its struct");
 }
 
 void Library::find_devices() {

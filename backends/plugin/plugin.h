@@ -281,7 +281,8 @@ typedef struct WeftDeviceInterface {
   /* ---- since 1.1 ---- */
   /* Milliseconds from one reached event to another of the same device. Null: NotImplementedError. */
   int (*elapsed_time)(int32_t device, WeftEvent begin, WeftEvent end, double* milliseconds);
-  /* Where it is there, kernels run by recipes instead of run_kernel. */
+  /* Where it is there, kernels run by recipes; those for which `compile` says WEFT_UNSUPPORTED by run_kernel. The host
+   * caches them by all that they depend on, and destroys what it has not used for long. */
   const WeftRecipes* recipes;
   /* What a code of this plug-in's means, for errors. Null, or a null result: the number alone. */
   const char* (*error_text)(int code);

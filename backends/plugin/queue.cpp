@@ -255,6 +255,24 @@ bool PluginQueue::fill(void* to, const void* pattern, size_t pattern_bytes, size
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
 
+int PluginQueue::queue_kernel(const WeftKernelCall& call) {
+  if (table_.recipes != nullptr) {
+    if (const RecipeHandle<Recipe> recipe = device_.recipe_for(call)) {
+      int code = WEFT_OK;
+      {
+        const std::lock_guard lock(mutex_);
+        code = library_.status(device_.index(), "recipes.launch", table_.recipes->launch, recipe->handle(), stream_,
+                               &call);
+      }
+      recipe.used_on(*this);
+      return code;
+    }
+    if (table_.run_kernel == nullptr) return WEFT_UNSUPPORTED;
+  }
+  const std::lock_guard lock(mutex_);
+  return library_.status(device_.index(), "run_kernel", table_.run_kernel, number_, stream_, &call);
+}
+
 void PluginQueue::run(WeftKernelCall& call) {
   begin();
   const CallPlace place = detail::current_call;
@@ -264,12 +282,7 @@ void PluginQueue::run(WeftKernelCall& call) {
   call.origin[0] = reinterpret_cast<uintptr_t>(static_cast<CommandQueue*>(this));
   call.origin[1] = std::bit_cast<uint64_t>(place.where);
   call.origin[2] = reinterpret_cast<uintptr_t>(place.op);
-  int code = WEFT_OK;
-  {
-    const std::lock_guard lock(mutex_);
-    code = library_.status(device_.index(), "run_kernel", table_.run_kernel, number_, stream_,
-                           static_cast<const WeftKernelCall*>(&call));
-  }
+  const int code = queue_kernel(call);
   if (code == WEFT_UNSUPPORTED) {
     View view;
     std::memcpy(static_cast<void*>(&view), &call.views[call.output_count < call.view_count ? call.output_count : 0],

@@ -45,6 +45,8 @@ class PluginQueue final : public CommandQueue {
   using QueuedCopy = int (*)(int32_t, WeftStream, void*, const void*, size_t);
 
   void begin();
+  /// What the plug-in says of the call; queued on WEFT_OK.
+  int queue_kernel(const WeftKernelCall& call);
   [[noreturn]] void raise_kernel_failure(const char* kernel, int code);
   void after_command();
   void queue_copy(const char* entry, QueuedCopy queued, const char* waiting_entry, Copy waiting, void* to,

@@ -327,6 +327,34 @@ TEST(PluginKernels, AnOptimizerOfManyParametersIsOneCall) {
   });
 }
 
+// The stub refuses a launch whose layouts, attributes or aliases are not those that its recipe was compiled for.
+TEST(PluginRecipes, AreFoundByAllThatTheyDependOnAndDestroyedAfterTheirLastLaunch) {
+  for (const char* mode : {"1", "2"}) {
+    in_child({{"STUB_RECIPES", mode}, {"WEFT_RECIPE_CACHE", "8"}, {"STUB_LAZY", "1"}}, [] {
+      load_device_plugin(stub_path);
+      const Tensor x = arange(0, 24).to(f32).to("stub"), y = x * 2;
+      for (int round = 0; round < 3; ++round) {
+        EXPECT_EQ(sum(x + y).item<float>(), 828);
+        EXPECT_EQ(sum(x + x).item<float>(), 552);  // one tensor twice is another program
+        EXPECT_EQ(sum(x.view({4, 6}), {0}).to("cpu").numel(), 6);
+        EXPECT_EQ(sum(x.view({2, 12}), {0}).to("cpu").numel(), 12);
+        for (const DType index : {i32, i64}) {
+          const Tensor at = tensor(std::vector<int64_t>{3, 1}).to(index).to("stub");
+          EXPECT_EQ(index_select(x, 0, at).to("cpu").to_vector<float>(), (std::vector<float>{3, 1}));
+        }
+        EXPECT_EQ(cumsum(x.view({4, 6}), 1, round == 1).to("cpu").numel(), 24);
+        EXPECT_EQ((full({1}, 2, {f32, "stub"}) + full({}, 1, {f32, "stub"})).item<float>(), 3);
+      }
+    });
+  }
+  in_child({{"STUB_RECIPES", "1"}, {"STUB_FAIL", "compile:77"}}, [] {
+    load_device_plugin(stub_path);
+    const std::string text = message_of<DeviceError>([] { arange(0, 3).to("stub") + 1; });
+    EXPECT_THAT(text, HasSubstr("recipes.compile failed on stub:0 with code 77"));
+    EXPECT_THAT(text, HasSubstr("add"));
+  });
+}
+
 TEST(PluginRandom, ManualSeedAndGeneratorsKnowTheKind) {
   in_child({}, [] {
     const Device stub(load_device_plugin(stub_path));

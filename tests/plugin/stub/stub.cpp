@@ -6,6 +6,7 @@
 //   STUB_JITTER_US=200     what is queued runs late by up to so many microseconds; 0 at once
 //   STUB_LAZY=1            it runs when somebody waits, or after some milliseconds
 //   STUB_KERNELS=all       or none, or a list: which kernels there are
+//   STUB_RECIPES=1         kernels run by recipes; 2: but for `binary`, which has none
 //   STUB_WITHOUT=a,b       entries of the table that are null
 //   STUB_FAIL=entry:7:2    the entry (or any) gives code 7 after 2 calls; STUB_THROW=entry:0:2 throws
 //   STUB_ALIGN, STUB_PADDING, STUB_MAX_CHUNK   what its memory asks for
@@ -139,7 +140,7 @@ struct Task {
 
 std::mutex handles_mutex;
 std::set<void*> live_streams, live_events;
-std::atomic<int> kept_calls = 0;
+std::atomic<int> kept_calls = 0, live_recipes = 0;
 
 struct Stream {
   explicit Stream(int32_t number) : device(number), worker([this] { loop(); }) {}
@@ -254,6 +255,7 @@ int finalize() {
   require(live_streams.empty(), "finalize came before destroy_stream");
   require(live_events.empty(), "finalize came before destroy_event");
   require(kept_calls == 0, "finalize came while calls were kept");
+  require(live_recipes == 0, "finalize came before the recipes were destroyed");
   for (Device& device : devices) {
     require(device.memory.empty(), "finalize came before device_free");
     require(!device.initialised, "finalize came before deinit_device");
@@ -568,6 +570,73 @@ int run_kernel(int32_t number, WeftStream stream, const WeftKernelCall* call) {
   return WEFT_OK;
 }
 
+/// A program for calls that look like the one it was compiled for.
+struct Recipe {
+  const WeftKernelCall* like;
+  std::atomic<int> in_flight = 0;
+};
+
+int first_with_address(const WeftKernelCall& call, int view) {
+  int first = 0;
+  while (call.views[first].data != call.views[view].data || call.views[first].layout.numel == 0) {
+    if (++first > view) return -1;
+  }
+  return first;
+}
+void check_signature(const WeftKernelCall& made_for, const WeftKernelCall& call) {
+  const auto same = [](bool holds) { require(holds, "a recipe was launched for a call of another signature"); };
+  same(std::strcmp(made_for.kernel, call.kernel) == 0 && made_for.variant == call.variant);
+  same(made_for.view_count == call.view_count && made_for.attribute_count == call.attribute_count);
+  for (int i = 0; i < call.view_count; ++i) {
+    const WeftLayout &a = made_for.views[i].layout, &b = call.views[i].layout;
+    same((made_for.views[i].data == nullptr) == (call.views[i].data == nullptr));
+    if (call.views[i].data == nullptr) continue;
+    same(a.dtype == b.dtype && a.rank == b.rank && a.host_scalar == b.host_scalar);
+    for (int d = 0; d < a.rank; ++d) same(a.sizes[d] == b.sizes[d] && (a.contiguous == b.contiguous));
+    if (a.numel != 0) same(first_with_address(made_for, i) == first_with_address(call, i));
+  }
+  for (int i = 0; i < call.attribute_count; ++i) {
+    const WeftAttribute &a = made_for.attributes[i], &b = call.attributes[i];
+    same(a.kind == b.kind && a.count == b.count);
+    if (a.kind < WEFT_ATTRIBUTE_I64_LIST) same(a.value.i64 == b.value.i64);
+    else same(std::memcmp(a.value.i64s, b.value.i64s, static_cast<size_t>(a.count) * 8) == 0);
+  }
+}
+
+int compile(int32_t number, const WeftKernelCall* call, WeftRecipe* out) {
+  ENTER(compile);
+  current(number);
+  if (setting("STUB_RECIPES") == "2" && std::strcmp(call->kernel, "binary") == 0) return WEFT_UNSUPPORTED;
+  *out = reinterpret_cast<WeftRecipe>(new Recipe{host->keep(call)});
+  ++live_recipes;
+  return WEFT_OK;
+}
+int launch(WeftRecipe handle, WeftStream stream, const WeftKernelCall* call) {
+  ENTER(launch);
+  auto& recipe = *reinterpret_cast<Recipe*>(handle);
+  check_signature(*recipe.like, *call);
+  const WeftKernelCall* kept = host->keep(call);
+  ++kept_calls;
+  ++recipe.in_flight;
+  stream_of(stream).add([=, &recipe] {
+    host->compute(kept);
+    host->release(kept);
+    --kept_calls;
+    --recipe.in_flight;
+  });
+  return WEFT_OK;
+}
+int destroy(WeftRecipe handle) {
+  ENTER(destroy);
+  auto* const recipe = reinterpret_cast<Recipe*>(handle);
+  require(recipe->in_flight == 0, "a recipe was destroyed before its last launch had run");
+  host->release(recipe->like);
+  delete recipe;
+  --live_recipes;
+  return WEFT_OK;
+}
+const WeftRecipes recipes = {sizeof recipes, compile, launch, destroy};
+
 const char* error_text(int code) { return code == 77 ? "the stub was told to fail" : nullptr; }
 
 int unique_id_size(size_t* bytes) {
@@ -580,11 +649,12 @@ void leave_out(WeftDeviceInterface& t, const std::string& entries) {
 #define LEAVE_OUT(entry) \
   if (in_list(entries, #entry)) t.entry = nullptr;
   LEAVE_OUT(finalize)
-  LEAVE_OUT(create_stream) LEAVE_OUT(h2d) LEAVE_OUT(query_stream) LEAVE_OUT(query_event) LEAVE_OUT(add_callback)
-      LEAVE_OUT(pinned_host_alloc) LEAVE_OUT(pinned_host_free) LEAVE_OUT(memory_set) LEAVE_OUT(max_chunk_size)
-          LEAVE_OUT(extra_padding_size) LEAVE_OUT(p2p) LEAVE_OUT(async_h2d) LEAVE_OUT(async_d2h) LEAVE_OUT(async_d2d)
-              LEAVE_OUT(driver_version) LEAVE_OUT(has_kernel) LEAVE_OUT(run_kernel) LEAVE_OUT(elapsed_time)
-                  LEAVE_OUT(error_text) LEAVE_OUT(collectives)
+  LEAVE_OUT(create_stream)
+  LEAVE_OUT(h2d) LEAVE_OUT(query_stream) LEAVE_OUT(query_event) LEAVE_OUT(add_callback) LEAVE_OUT(pinned_host_alloc)
+      LEAVE_OUT(pinned_host_free) LEAVE_OUT(memory_set) LEAVE_OUT(max_chunk_size) LEAVE_OUT(extra_padding_size)
+          LEAVE_OUT(p2p) LEAVE_OUT(async_h2d) LEAVE_OUT(async_d2h) LEAVE_OUT(async_d2d) LEAVE_OUT(driver_version)
+              LEAVE_OUT(has_kernel) LEAVE_OUT(run_kernel) LEAVE_OUT(elapsed_time) LEAVE_OUT(error_text)
+                  LEAVE_OUT(collectives)
 #undef LEAVE_OUT
 }
 
@@ -656,6 +726,7 @@ extern "C" __attribute__((visibility("default"))) int weft_plugin_init(WeftPlugi
   // An old plug-in does not know what follows; what it leaves there must not be read.
   t.elapsed_time = garbage("old_minor") ? reinterpret_cast<decltype(t.elapsed_time)>(uintptr_t{16}) : elapsed_time;
   t.error_text = garbage("old_minor") ? reinterpret_cast<decltype(t.error_text)>(uintptr_t{16}) : error_text;
+  if (number("STUB_RECIPES", 0) != 0) t.recipes = &recipes;
   leave_out(t, setting("STUB_WITHOUT"));
   return WEFT_OK;
 }
