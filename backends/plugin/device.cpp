@@ -207,8 +207,8 @@ std::unique_ptr<CommandQueue> PluginDevice::make_queue(int number) {
 
 void PluginDevice::close() noexcept {
   if (closed_) return;
+  if (drain()) recipes_.clear();
   const bool idle = drain();
-  if (idle) recipes_.clear();
   closed_ = true;
   if (!idle || !opened_) return;
   select_quietly();

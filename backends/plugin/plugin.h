@@ -11,6 +11,8 @@
  *     thread has selected it by set_device.
  *   - Functions are called from any thread, several at once. What is queued on one stream comes from one thread at a
  *     time, but waits and questions may come meanwhile.
+ *   - What the functions use is there when weft_plugin_init returns, or is never destroyed: `finalize` is called at the
+ *     program's end, before what the object made until then is destroyed, and after what it made later.
  *   - (R) marks entries that are required; any other may be null, and the host then does what stands with it.
  *   - The host asks for no memory of 0 bytes, frees no null pointer and copies nothing of 0 bytes.
  */

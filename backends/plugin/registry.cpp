@@ -5,9 +5,11 @@
 
 #include <climits>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,6 +31,7 @@ struct Plugin {
   std::unique_ptr<Library> library;
   std::vector<PluginDevice*> devices;
   QueuedBackend* backend = nullptr;
+  bool closed = false;
 };
 
 constinit std::mutex mutex;
@@ -39,12 +42,14 @@ Plugin* plugin_of(DeviceType type) {
   return slot >= 0 && slot < plugin_type_count ? plugins[slot].load(MemoryOrder::acquire) : nullptr;
 }
 
-void close_plugins() {
-  for (auto& slot : plugins) {
-    Plugin* const plugin = slot.load(MemoryOrder::acquire);
-    if (plugin == nullptr) continue;
+/// Runs at the program's end for each plug-in, the newest first: before what its object made when it was loaded goes.
+void close_newest() {
+  for (int slot = plugin_type_count; slot-- > 0;) {
+    Plugin* const plugin = plugins[slot].load(MemoryOrder::acquire);
+    if (plugin == nullptr || std::exchange(plugin->closed, true)) continue;
     for (PluginDevice* device : plugin->devices) device->close();
     plugin->library->finalize();
+    return;
   }
 }
 
@@ -74,13 +79,7 @@ std::string found_path(const std::string& path) {
   return realpath(path.c_str(), whole) != nullptr ? whole : path;
 }
 
-DeviceType load(const std::string& given) {
-  const std::string path = found_path(given);
-  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const why = dlerror();
-    refuse(fmt::format("cannot load the plug-in {}", given), why != nullptr ? why : "");
-  }
+DeviceType load_object(const std::string& given, const std::string& path, void* handle) {
   int slot = 0;
   for (; slot < plugin_type_count; ++slot) {
     const Plugin* const other = plugins[slot].load(MemoryOrder::relaxed);
@@ -113,13 +112,29 @@ DeviceType load(const std::string& given) {
     plugin->library->finalize();
     plugin->library->raise_exception(-1, "has_kernel");
   }
-  static const bool closes = std::atexit(close_plugins) == 0;
-  static_cast<void>(closes);
+  std::atexit(close_newest);
   const char* const kind = plugin->library->kind().c_str();
   plugins[slot].store(plugin.release(), MemoryOrder::release);
   detail::observe_new_kernels();
   detail::name_device_type(type, kind);
   return type;
+}
+
+DeviceType load(const std::string& given) {
+  const std::string path = found_path(given);
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: its threads may run
+  if (handle == nullptr) {
+    const char* const why = dlerror();
+    refuse(fmt::format("cannot load the plug-in {}", given), why != nullptr ? why : "");
+  }
+  static auto* const refused = new std::map<void*, std::string>;  // which were finalised, and are not called again
+  if (const auto known = refused->find(handle); known != refused->end()) throw DeviceError(known->second);
+  try {
+    return load_object(given, path, handle);
+  } catch (const DeviceError& error) {
+    refused->emplace(handle, error.what());
+    throw;
+  }
 }
 
 }  // namespace

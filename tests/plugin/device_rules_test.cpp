@@ -13,6 +13,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
+/// Ends a child without the plug-in's end.
+[[noreturn]] void leave() {
+  tell_failures();
+  std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
+}
+
 // Made before a plug-in is loaded, so that it goes after the plug-in's end.
 Tensor survivor, pinned_survivor;
 
@@ -53,7 +59,7 @@ TEST(PluginLife, ADeviceIsInitialisedWhenItIsFirstUsed) {
 }
 
 // Prior art: selecting a second device silently released the first, and memory always came from device 0.
-TEST(PluginDevices_, EachThreadSelectsForItselfAndReleasesNoOther) {
+TEST(PluginDevice, EachThreadSelectsForItselfAndReleasesNoOther) {
   in_child({{"STUB_DEVICES", "4"}}, [] {
     load_device_plugin(stub_path);
     const Tensor first = full({1000}, 7, {f32, "stub:0"});
@@ -83,14 +89,15 @@ TEST(PluginDevices_, EachThreadSelectsForItselfAndReleasesNoOther) {
   });
 }
 
-TEST(PluginDevices_, ASelectionThatDoesNothingIsFound) {
+TEST(PluginDevice, ASelectionThatDoesNothingIsFound) {
   in_child({{"STUB_GARBAGE", "set_device_does_nothing"}}, [] {
     load_device_plugin(stub_path);
     EXPECT_THAT(message_of<DeviceError>([] { ones({2}, {f32, "stub"}); }), HasSubstr("selected -1, not 10"));
+    leave();  // its end needs a selection, too
   });
 }
 
-TEST(PluginDevices_, MemoryTravelsBetweenThemWithAndWithoutP2p) {
+TEST(PluginDevice, MemoryTravelsBetweenThemWithAndWithoutP2p) {
   for (const char* without : {"", "p2p", "p2p,async_h2d,async_d2h"}) {
     in_child({{"STUB_WITHOUT", without}}, [] {
       load_device_plugin(stub_path);
@@ -213,7 +220,7 @@ TEST(PluginErrors, ACodeIsADeviceErrorWithFunctionCodeAndDevice) {
       });
       EXPECT_THAT(text, HasSubstr(words));
       EXPECT_EQ(sum(ones({3})).item<float>(), 3);
-      std::_Exit(::testing::Test::HasFailure() ? 1 : 0);  // a device that fails is not cleaned up
+      leave();  // a device that fails is not cleaned up
     });
   }
 }
@@ -225,7 +232,7 @@ TEST(PluginErrors, AnExceptionIsADeviceError) {
       load_device_plugin(stub_path);
       EXPECT_THAT(message_of<DeviceError>([] { (arange(0, 10).to("stub") * 2).to("cpu"); }),
                   HasSubstr("threw an exception: thrown on purpose"));
-      std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
+      leave();
     });
   }
 }
@@ -256,8 +263,8 @@ TEST(PluginErrors, AKernelsErrorIsRaisedAtTheNextWaitWithItsOpAndLine) {
     load_device_plugin(stub_path);
     const Tensor x = arange(0, 10).to("stub"), bad = tensor(std::vector<int64_t>{1, 99}).to("stub");
     synchronize("stub");
+    const int line = __LINE__ + 1;
     const Tensor y = index_select(x, 0, bad);
-    const int line = __LINE__;
     const std::string text = message_of<IndexError>([] { synchronize("stub"); });
     EXPECT_THAT(text, HasSubstr("[index_select] index 99 is out of range for axis 0 of size 10"));
     EXPECT_THAT(text, HasSubstr("device_rules_test.cpp:" + std::to_string(line)));

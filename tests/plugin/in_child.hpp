@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <initializer_list>
+#include <iostream>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,15 @@ inline const std::string stub_path = WEFT_STUB_FOLDER "/stub.so", stub2_path = W
 /// Environment variables that the stub reads.
 using Settings = std::initializer_list<std::pair<const char*, const char*>>;
 
+/// A child's failures are not printed by themselves.
+inline void tell_failures() {
+  const ::testing::TestResult& result = *::testing::UnitTest::GetInstance()->current_test_info()->result();
+  for (int i = 0; i < result.total_part_count(); ++i) {
+    const ::testing::TestPartResult& part = result.GetTestPartResult(i);
+    if (part.failed()) std::cerr << part.file_name() << ":" << part.line_number() << ": " << part.message() << "\n";
+  }
+}
+
 template <class F>
 [[noreturn]] void run_and_exit(Settings settings, const F& body) {
   for (const auto& [name, value] : settings) ::setenv(name, value, 1);
@@ -28,6 +38,7 @@ template <class F>
   } catch (const std::exception& error) {
     ADD_FAILURE() << error.what();
   }
+  tell_failures();
   std::exit(::testing::Test::HasFailure() ? 1 : 0);
 }
 
