@@ -110,9 +110,7 @@ double HpuDevice::milliseconds_between(uint64_t first, uint64_t second) const {
   return static_cast<double>((second - first) & mask) * static_cast<double>(timer_resolution_) * 1e-6;
 }
 
-std::unique_ptr<CommandQueue> HpuDevice::make_queue(int number) {
-  return std::make_unique<HpuQueue>(*this, number);
-}
+std::unique_ptr<CommandQueue> HpuDevice::make_queue(int number) { return std::make_unique<HpuQueue>(*this, number); }
 
 bool HpuDevice::reaches(QueuedDevice& other) {
   ze_bool_t reachable = false;

@@ -1,7 +1,7 @@
 #include "registry.hpp"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <climits>
 #include <cstdlib>
@@ -32,6 +32,8 @@ struct Plugin {
   std::vector<PluginDevice*> devices;
   QueuedBackend* backend = nullptr;
   bool closed = false;
+  /// A child of fork() has none of the plug-in's threads, and leaves its end to the parent.
+  pid_t process = getpid();
 };
 
 constinit std::mutex mutex;
@@ -47,6 +49,7 @@ void close_newest() {
   for (int slot = plugin_type_count; slot-- > 0;) {
     Plugin* const plugin = plugins[slot].load(MemoryOrder::acquire);
     if (plugin == nullptr || std::exchange(plugin->closed, true)) continue;
+    if (plugin->process != getpid()) return;
     for (PluginDevice* device : plugin->devices) device->close();
     plugin->library->finalize();
     return;

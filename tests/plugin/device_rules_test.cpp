@@ -2,6 +2,9 @@
 // the host breaks a rule.
 #include "in_child.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -44,6 +47,19 @@ TEST(PluginLife, WorkThatIsQueuedAtTheEndIsDrainedFirst) {
     load_device_plugin(stub_path);
     Tensor x = ones({1000}, {f32, "stub"});
     for (int i = 0; i < 20; ++i) x = x * 1.5;
+  });
+}
+
+TEST(PluginLife, AChildOfForkLeavesTheEndToItsParent) {
+  in_child({}, [] {
+    load_device_plugin(stub_path);
+    const Tensor x = ones({10}, {f32, "stub"});
+    const pid_t child = ::fork();
+    if (child == 0) std::exit(7);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    EXPECT_EQ(sum(x).item<float>(), 10);
   });
 }
 

@@ -647,14 +647,28 @@ WeftCollectives collectives = {};
 
 void leave_out(WeftDeviceInterface& t, const std::string& entries) {
 #define LEAVE_OUT(entry) \
-  if (in_list(entries, #entry)) t.entry = nullptr;
-  LEAVE_OUT(finalize)
-  LEAVE_OUT(create_stream)
-  LEAVE_OUT(h2d) LEAVE_OUT(query_stream) LEAVE_OUT(query_event) LEAVE_OUT(add_callback) LEAVE_OUT(pinned_host_alloc)
-      LEAVE_OUT(pinned_host_free) LEAVE_OUT(memory_set) LEAVE_OUT(max_chunk_size) LEAVE_OUT(extra_padding_size)
-          LEAVE_OUT(p2p) LEAVE_OUT(async_h2d) LEAVE_OUT(async_d2h) LEAVE_OUT(async_d2d) LEAVE_OUT(driver_version)
-              LEAVE_OUT(has_kernel) LEAVE_OUT(run_kernel) LEAVE_OUT(elapsed_time) LEAVE_OUT(error_text)
-                  LEAVE_OUT(collectives)
+  if (in_list(entries, #entry)) t.entry = nullptr
+  LEAVE_OUT(finalize);
+  LEAVE_OUT(create_stream);
+  LEAVE_OUT(h2d);
+  LEAVE_OUT(query_stream);
+  LEAVE_OUT(query_event);
+  LEAVE_OUT(add_callback);
+  LEAVE_OUT(pinned_host_alloc);
+  LEAVE_OUT(pinned_host_free);
+  LEAVE_OUT(memory_set);
+  LEAVE_OUT(max_chunk_size);
+  LEAVE_OUT(extra_padding_size);
+  LEAVE_OUT(p2p);
+  LEAVE_OUT(async_h2d);
+  LEAVE_OUT(async_d2h);
+  LEAVE_OUT(async_d2d);
+  LEAVE_OUT(driver_version);
+  LEAVE_OUT(has_kernel);
+  LEAVE_OUT(run_kernel);
+  LEAVE_OUT(elapsed_time);
+  LEAVE_OUT(error_text);
+  LEAVE_OUT(collectives);
 #undef LEAVE_OUT
 }
 
