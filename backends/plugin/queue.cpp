@@ -30,6 +30,7 @@ void PluginQueue::begin() {
   device_.require_open();
   device_.select();
   note_command();
+  ++queued_;
 }
 
 void PluginQueue::after_command() {
@@ -38,17 +39,17 @@ void PluginQueue::after_command() {
 
 void PluginQueue::drain() {
   device_.select();
-  if (const int code =
-          library_.status(device_.index(), "synchronize_stream", table_.synchronize_stream, number_, stream_);
-      code != WEFT_OK) {
-    library_.raise_failure(device_.index(), "synchronize_stream", code, queued_text());
+  const uint64_t queued = queued_;
+  const int code = library_.status(device_.index(), "synchronize_stream", table_.synchronize_stream, number_, stream_);
+  if (code != WEFT_OK) library_.raise_failure(device_.index(), "synchronize_stream", code, queued_text());
+  for (uint64_t before = finished_; before < queued && !finished_.compare_exchange_weak(before, queued);) {
   }
   forget_commands();
 }
 
 bool PluginQueue::idle() {
   device_.require_open();
-  if (table_.query_stream == nullptr) return record(false)->reached();
+  if (table_.query_stream == nullptr) return finished_ == queued_ || record(false)->reached();
   device_.select();
   const int code = library_.status(device_.index(), "query_stream", table_.query_stream, number_, stream_);
   if (code != WEFT_OK && code != WEFT_NOT_READY) {
@@ -77,6 +78,7 @@ void PluginQueue::wait(const Shared<Fence>& fence) {
   if (&fence->queue() == this) return;
   device_.require_open();
   device_.select();
+  ++queued_;
   const std::lock_guard lock(mutex_);
   WEFT_ON_QUEUE(stream_wait_event, stream_, static_cast<const PluginFence&>(*fence).event());
 }

@@ -59,6 +59,8 @@ class PluginQueue final : public CommandQueue {
   const int32_t number_;
   WeftStream stream_ = nullptr;
   std::mutex mutex_;  ///< of what is queued; never held while the host waits
+  /// Of commands and waits, and how many of them are done at least.
+  std::atomic<uint64_t> queued_ = 0, finished_ = 0;
   std::mutex upload_mutex_;
   char* staging_ = nullptr;
   std::array<Shared<Fence>, slot_count> slots_;
