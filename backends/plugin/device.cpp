@@ -99,6 +99,10 @@ std::string PluginDevice::describe() {
     WEFT_PLUGIN(library_, index(), driver_version, &version);
     text += fmt::format(", driver {}", version);
   }
+  if (table().runtime_version != nullptr) {
+    WEFT_PLUGIN(library_, index(), runtime_version, &version);
+    text += fmt::format(", runtime {}", version);
+  }
   return text + fmt::format(", {:.1f} GiB", static_cast<double>(total_memory()) / (1 << 30));
 }
 
@@ -212,6 +216,7 @@ void PluginDevice::close() noexcept {
   closed_ = true;
   if (!idle || !opened_) return;
   select_quietly();
+  library_.quietly(table().synchronize_device, number_);
   for (CommandQueue* queue : queues()) static_cast<PluginQueue*>(queue)->close();
   {
     const std::lock_guard lock(event_mutex_);

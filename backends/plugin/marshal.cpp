@@ -22,7 +22,9 @@ WEFT_SAME(contiguous)
 WEFT_SAME(device_type)
 WEFT_SAME(device_index)
 WEFT_SAME(host_scalar)
-WEFT_SAME(numel) WEFT_SAME(sizes) WEFT_SAME(strides)
+WEFT_SAME(numel)
+WEFT_SAME(sizes)
+WEFT_SAME(strides)
 #undef WEFT_SAME
     static_assert(offsetof(WeftView, data) == offsetof(View, data) &&
                   offsetof(WeftView, layout) == offsetof(View, layout));

@@ -7,8 +7,9 @@
  * Rules that hold for every function of the table:
  *   - It returns WEFT_OK or a code; the host makes a DeviceError of any other, with the function, the code and the
  *     device. No exception leaves it.
- *   - `device` is a number that get_device_list gave. Before the host calls a function with a device, the calling
- *     thread has selected it by set_device.
+ *   - `device` is a number that get_device_list gave. Before the host calls a function with a device, that is
+ * initialised and the calling thread has selected it; but for init_device, set_device, and the sizes of chunks and
+ * padding, which are asked for when the plug-in is loaded.
  *   - Functions are called from any thread, several at once. What is queued on one stream comes from one thread at a
  *     time, but waits and questions may come meanwhile.
  *   - What the functions use is there when weft_plugin_init returns, or is never destroyed: `finalize` is called at the
@@ -235,7 +236,7 @@ typedef struct WeftDeviceInterface {
   int (*query_event)(int32_t device, WeftEvent event);                          /* or WEFT_NOT_READY; null: waits */
   int (*synchronize_event)(int32_t device, WeftEvent event);                    /* (R) waits */
   int (*stream_wait_event)(int32_t device, WeftStream stream, WeftEvent event); /* (R) of any device of this kind */
-  int (*synchronize_device)(int32_t device);                                    /* (R) all of its streams */
+  int (*synchronize_device)(int32_t device); /* (R) all of its streams: before its end */
 
   /* ---- memory ---- */
   int (*device_alloc)(int32_t device, void** data, size_t bytes); /* (R) aligned to 64 and to min_chunk_size */
@@ -271,7 +272,7 @@ typedef struct WeftDeviceInterface {
 
   /* ---- groups of their own; null where the device has none ---- */
   const WeftCollectives* collectives; /* null: NotImplementedError where they are asked for */
-  const WeftProfiler* profiler;
+  const WeftProfiler* profiler;       /* this version of the host does not call it */
 
   /* ---- kernels ---- */
   /* Whether run_kernel knows it: asked once for each, when the plug-in is loaded. Ops run their composite bodies

@@ -50,6 +50,7 @@ void close_newest() {
     Plugin* const plugin = plugins[slot].load(MemoryOrder::acquire);
     if (plugin == nullptr || std::exchange(plugin->closed, true)) continue;
     if (plugin->process != getpid()) return;
+    if (plugin->backend != nullptr) plugin->backend->pinned_allocator().empty_cache();
     for (PluginDevice* device : plugin->devices) device->close();
     plugin->library->finalize();
     return;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <thread>
 
+#include <weft/backends/observe.hpp>
+
 #include "../message_of.hpp"
 
 namespace weft {
@@ -326,6 +328,26 @@ TEST(PluginKernels, ACallSaysItsPartsByNameAndPosition) {
     const Tensor drawn = randn({50}, {f32, "stub"});
     manual_seed(3);
     EXPECT_EQ(drawn.to("cpu").to_vector<float>(), randn({50}).to_vector<float>());
+  });
+}
+
+// An absent first view names the CPU; the call is the device's all the same.
+TEST(PluginKernels, AreTheDevicesUnderAnObserverWhateverIsAbsent) {
+  in_child({{"STUB_LAZY", "1"}}, [] {
+    load_device_plugin(stub_path);
+    struct Devices : KernelObserver {
+      void after(const KernelCall& call) override { seen.push_back(call.device.name() + " " + call.kernel); }
+      std::vector<std::string> seen;
+    } observer;
+    const Tensor x = randn({4, 6}), there = x.to("stub");
+    const Tensor weight = ones({6}).requires_grad_(), far = ones({6}, {f32, "stub"}).requires_grad_();
+    sum(square(layer_norm(x, {6}, weight))).backward();
+    {
+      const ObserverGuard guard(observer);
+      sum(square(layer_norm(there, {6}, far))).backward();
+      EXPECT_TRUE(allclose(far.grad().to("cpu"), weight.grad()));
+    }
+    EXPECT_THAT(observer.seen, ::testing::Contains("stub:0 layer_norm_gradient"));
   });
 }
 

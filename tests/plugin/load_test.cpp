@@ -139,7 +139,7 @@ TEST(LoadPlugin, GarbageIsADeviceErrorThatSaysWhat) {
       {"built_in_kind", "the kind hpu, which is built in"},
       {"bad_kind", "names no kind of device"},
       {"no_kind", "names no kind of device"},
-      {"init_fails", "weft_plugin_init failed on  with code 42"},
+      {"init_fails", "stub.so with code 42"},
       {"init_throws", "threw an exception: no"},
       {"minus_devices", "gave -3 devices"},
       {"million_devices", "gave 1000000 devices"},

@@ -543,7 +543,7 @@ int32_t has_kernel(const char* kernel) {
 }
 
 /// Every element that the view has must lie in memory of the device.
-void check_view(Device& device, const WeftView& view) {
+void check_view(Device& device, const WeftView& view, const WeftKernelCall& call) {
   if (view.data == nullptr || view.layout.numel == 0 || view.layout.host_scalar != 0) return;
   static const int64_t sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
   int64_t low = 0, high = sizes[view.layout.dtype];
@@ -551,8 +551,10 @@ void check_view(Device& device, const WeftView& view) {
     const int64_t reach = (view.layout.sizes[d] - 1) * view.layout.strides[d];
     (reach < 0 ? low : high) += reach;
   }
-  require(is_live(device, static_cast<char*>(view.data) + low, static_cast<size_t>(high - low)),
-          "a kernel's operand does not lie in memory of the device");
+  if (is_live(device, static_cast<char*>(view.data) + low, static_cast<size_t>(high - low))) return;
+  std::fprintf(stderr, "view %d of the kernel %s, of %s at %s:%u\n", static_cast<int>(&view - call.views), call.kernel,
+               call.op != nullptr ? call.op : "no op", call.file != nullptr ? call.file : "", call.line);
+  violation("a kernel's operand does not lie in memory of the device");
 }
 
 int run_kernel(int32_t number, WeftStream stream, const WeftKernelCall* call) {
@@ -562,7 +564,7 @@ int run_kernel(int32_t number, WeftStream stream, const WeftKernelCall* call) {
   if (kept == nullptr) return WEFT_OUT_OF_MEMORY;
   ++kept_calls;
   stream_of(stream).add([=, &device] {
-    for (int32_t i = 0; i < kept->view_count; ++i) check_view(device, kept->views[i]);
+    for (int32_t i = 0; i < kept->view_count; ++i) check_view(device, kept->views[i], *kept);
     host->compute(kept);
     host->release(kept);
     --kept_calls;
