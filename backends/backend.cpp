@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "observe.hpp"
+#include "plugin/registry.hpp"
 #include "../tensor/allocator.hpp"
 #include "../tensor/error.hpp"
 
@@ -44,7 +45,7 @@ const Started& started_cuda() {
 Backend* find_backend(DeviceType type) {
   if (type == DeviceType::hpu) return started_hpu().backend;
   if (type == DeviceType::cuda) return started_cuda().backend;
-  return nullptr;
+  return plugin::find_backend(type);
 }
 
 void detail::start_backend(DeviceType type) { find_backend(type); }
@@ -58,7 +59,10 @@ int device_count(DeviceType type) {
 std::string why_no_device(Device device) {
   const int count = device_count(device.type);
   if (device.index < count) return "";
-  if (count == 0) return (device.type == DeviceType::hpu ? started_hpu() : started_cuda()).why_not;
+  if (count == 0) {
+    if (device.type == DeviceType::hpu) return started_hpu().why_not;
+    return device.type == DeviceType::cuda ? started_cuda().why_not : plugin::why_no_device(device.type);
+  }
   return count == 1
              ? fmt::format("the only one is {}", Device(device.type).name())
              : fmt::format("there are {} to {}", Device(device.type).name(), Device(device.type, count - 1).name());

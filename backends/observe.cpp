@@ -110,17 +110,25 @@ struct Collector {
   }
 };
 
-DeviceType device_of(const View& view) { return view.layout.device_type; }
-DeviceType device_of(std::span<const AdamSlot> slots) { return device_of(slots[0].parameter); }
-DeviceType device_of(std::span<const SgdSlot> slots) { return device_of(slots[0].parameter); }
-template <class T, class... More>
-DeviceType device_of(const T& first, const More&... more) {
-  if constexpr (std::is_same_v<T, View> || std::is_same_v<T, std::span<const AdamSlot>> ||
-                std::is_same_v<T, std::span<const SgdSlot>>) {
-    return device_of(first);
-  } else {
-    return device_of(more...);
+// The view that says which device a call is for: the first that is there, as an absent one names the CPU.
+struct Leader {
+  const View* view = nullptr;
+
+  void operator()(const View& v) {
+    const bool leads = v.data != nullptr && v.layout.host_scalar == 0;
+    const bool led = view != nullptr && view->data != nullptr && view->layout.host_scalar == 0;
+    if (view == nullptr || (leads && !led)) view = &v;
   }
+  void operator()(std::span<const AdamSlot> slots) { (*this)(slots[0].parameter); }
+  void operator()(std::span<const SgdSlot> slots) { (*this)(slots[0].parameter); }
+  template <class T>
+  void operator()(const T&) {}
+};
+template <class... A>
+const Layout& leading_layout(const A&... arguments) {
+  Leader leader;
+  (leader(arguments), ...);
+  return leader.view->layout;
 }
 
 template <auto slot>
@@ -147,7 +155,7 @@ struct Watched<slot> {
   static constexpr const char* kernel = kernel_name<slot>;
 
   static R call(A... arguments) {
-    const DeviceType device = device_of(arguments...);
+    const DeviceType device = leading_layout(arguments...).device_type;
     const auto own = kernel_tables[static_cast<int>(device)].*slot;
     if (detail::step_recorder != nullptr) return keep(device, own, arguments...);
     if (!ObserverLists::anybody()) return own(arguments...);
@@ -168,7 +176,7 @@ struct Watched<slot> {
     Views views;
     Collector collect{views, output_count(kernel)};
     (collect(arguments), ...);
-    const Layout& layout = collect.first->layout;
+    const Layout& layout = leading_layout(arguments...);
     const size_t outputs = static_cast<size_t>(views.outputs);
     const KernelCall about{kernel,
                            collect.variant,

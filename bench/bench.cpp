@@ -13,6 +13,7 @@
 #include "../backends/backend.hpp"
 #include "../backends/dispatch.hpp"
 #include "pin.hpp"
+#include "../tensor/device_kinds.hpp"
 #include "../tensor/error.hpp"
 #include "../tensor/threads.hpp"
 
@@ -62,7 +63,7 @@ struct Samples {
 
 /// Those that were started; asking for another one would start it.
 void wait_for_devices() {
-  for (DeviceType type : {DeviceType::hpu, DeviceType::cuda}) {
+  for (DeviceType type : accelerator_kinds()) {
     if (kernels(type).fill == nullptr) continue;
     for (int i = 0; i < device_count(type); ++i) synchronize(Device(type, i));
   }

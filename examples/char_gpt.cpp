@@ -292,7 +292,8 @@ int main(int argc, char** argv) {
   app.add_option("--preset", o.preset, "size of the model and the run")
       ->check(CLI::IsMember({"tiny", "small", "base"}))
       ->capture_default_str();
-  app.add_option("--device", o.device, "cpu, hpu or cuda")->capture_default_str();
+  app.add_option("--device", o.device, "cpu, hpu, cuda, or the kind of a plug-in that WEFT_PLUGINS names")
+      ->capture_default_str();
   app.add_option("--data", o.data, "text file to learn, instead of Weft's own sources");
   app.add_option("--steps", o.steps, "steps in all; 0 only samples")
       ->check(whole_number<int64_t>(0, "a number of steps, 0 or more"));

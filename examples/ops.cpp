@@ -10,6 +10,7 @@
 
 #include <weft/autograd/engine.hpp>
 #include <weft/backends/backend.hpp>
+#include <weft/backends/plugin.hpp>
 #include <weft/ops/record.hpp>
 #include <weft/ops/reduce.hpp>
 
@@ -42,7 +43,18 @@ void require_gradients(weft::Values& arguments) {
   }
 }
 
-/// Runs every sample of an op; true where all of them work. Errors that say "not supported" are an answer.
+/// Waits for what is queued, and forgets what failed there.
+void forget_queued(Device device) {
+  try {
+    weft::synchronize(device);
+  } catch (const weft::DeviceError&) {
+    throw;
+  } catch (const weft::Error&) {
+  }
+}
+
+/// Runs every sample of an op; true where all of them work. An op that refuses its own samples in this dtype has
+/// answered.
 bool works(const OpRecord& op, DType dtype, Device device, bool backward) {
   try {
     weft::SampleMaker make(dtype, device);
@@ -56,9 +68,12 @@ bool works(const OpRecord& op, DType dtype, Device device, bool backward) {
     }
     weft::synchronize(device);
     return true;
-  } catch (const weft::DTypeError&) {
-    return false;
-  } catch (const weft::NotImplementedError&) {
+  } catch (const weft::DeviceError&) {
+    throw;
+  } catch (const weft::OutOfMemoryError&) {
+    throw;
+  } catch (const weft::Error&) {
+    forget_queued(device);
     return false;
   }
 }
@@ -135,6 +150,8 @@ int main(int argc, char** argv) {
   std::string json_path, only;
   app.add_option("--json", json_path, "write the matrix to this file as JSON");
   app.add_option("--op", only, "only the ops whose name contains this");
+  std::vector<std::string> plugins;
+  app.add_option("--plugin", plugins, "shared objects that bring more kinds of devices, beside those of WEFT_PLUGINS");
   bool markdown = false;
   app.add_flag("--markdown", markdown, "print the reference of the ops instead: schema, gradient, document");
   CLI11_PARSE(app, argc, argv);
@@ -143,16 +160,19 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  std::vector<Device> devices;
-  std::string absent;
-  for (DeviceType type : {DeviceType::cpu, DeviceType::hpu, DeviceType::cuda}) {
-    if (weft::device_count(type) > 0) devices.emplace_back(type);
-    else absent += type == DeviceType::hpu ? " hpu" : " cuda";
-  }
   size_t width = 0;
   for (const OpRecord& op : weft::op_records()) width = std::max(width, std::string(op.name).size());
 
   try {
+    std::vector<Device> devices;
+    std::string absent;
+    for (const std::string& path : plugins) weft::load_device_plugin(path, weft::Location::none());
+    for (const DeviceType type : weft::device_kinds()) {
+      const std::string name = Device(type).name();
+      if (type == DeviceType::meta) continue;
+      if (weft::device_count(type) > 0) devices.emplace_back(type);
+      else absent += " " + name.substr(0, name.find(':'));
+    }
     nlohmann::json ops = nlohmann::json::array();
     std::cout << "# forward and gradient    + forward    . not supported\n\n";
     print_header(devices, width);

@@ -1,7 +1,9 @@
 // weft._core: the extension. weft/__init__.py gives it its public shape.
 #include "../backends/backend.hpp"
+#include "../backends/plugin.hpp"
 #include "../ops/pointwise.hpp"
 #include "../tensor/allocator.hpp"
+#include "../tensor/device_kinds.hpp"
 #include "../tensor/warning.hpp"
 
 #include "caster.hpp"
@@ -19,7 +21,28 @@ int device_count(const std::string& type) {
   return backend == nullptr ? 0 : backend->device_count();
 }
 
+std::string kind_name(DeviceType type) {
+  const std::string name = Device(type).name();
+  return name.substr(0, name.find(':'));
+}
+
 void bind_devices(nb::module_& m) {
+  m.def(
+      "load_device_plugin",
+      [](const std::string& path) {
+        const Location where = here();
+        const WithoutGil release;
+        return kind_name(load_device_plugin(path, where));
+      },
+      nb::arg("path"), "Loads a shared object that brings a kind of device, and gives the name of that kind.");
+  m.def(
+      "accelerator_kinds",
+      [] {
+        std::vector<std::string> names;
+        for (const DeviceType type : accelerator_kinds()) names.push_back(kind_name(type));
+        return names;
+      },
+      "Kinds of devices with memory of their own, whether there is one or not: \"cuda\", \"hpu\", those of plug-ins.");
   m.def("device_count", device_count, nb::arg("type"), "How many devices of a type there are: \"cpu\", \"hpu\", …");
   m.def(
       "memory_stats",

@@ -6,6 +6,7 @@
 
 #include "atomic.hpp"
 #include "device.hpp"
+#include "device_kinds.hpp"
 #include "error.hpp"
 
 #ifndef WEFT_VERSION_STRING
@@ -71,19 +72,52 @@ DType promote(DType a, DType b, Location where) {
   return unsigned_type == DType::u8 ? DType::i16 : unsigned_type == DType::u16 ? DType::i32 : DType::i64;
 }
 
+namespace {
+
+std::optional<DeviceType> find_kind(std::string_view wanted) {
+  for (int i = 0; i < device_type_count; ++i) {
+    const char* const known = device_names[i].load(MemoryOrder::acquire);
+    if (known != nullptr && wanted == known) return static_cast<DeviceType>(i);
+  }
+  return {};
+}
+
+std::string known_kinds() {
+  std::string kinds;
+  for (const DeviceType type : device_kinds()) {
+    kinds += fmt::format("{}{}{}", kinds.empty() ? "" : ", ", kind_name(type), is_numbered(type) ? "[:index]" : "");
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::vector<DeviceType> device_kinds() {
+  detail::load_plugins_of_environment();
+  std::vector<DeviceType> kinds;
+  for (int i = 0; i < device_type_count; ++i) {
+    if (device_names[i].load(MemoryOrder::acquire) != nullptr) kinds.push_back(static_cast<DeviceType>(i));
+  }
+  return kinds;
+}
+
+std::vector<DeviceType> accelerator_kinds() {
+  std::vector<DeviceType> kinds = device_kinds();
+  std::erase_if(kinds, [](DeviceType type) { return !is_numbered(type); });
+  return kinds;
+}
+
 Device::Device(std::string_view text, Location where) {
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  unsigned number = 0;
-  bool ok = false;
-  std::string kinds;
-  for (int i = 0; i < device_type_count; ++i) {
-    const char* const known = device_names[i].load(MemoryOrder::acquire);
-    if (known == nullptr) continue;
-    if (kind == known) ok = true, type = static_cast<DeviceType>(i);
-    const bool numbered = is_numbered(static_cast<DeviceType>(i));
-    kinds += fmt::format("{}{}{}", kinds.empty() ? "" : ", ", known, numbered ? "[:index]" : "");
+  std::optional<DeviceType> known = find_kind(kind);
+  if (!known) {
+    detail::load_plugins_of_environment();
+    known = find_kind(kind);
   }
+  type = known.value_or(DeviceType::cpu);
+  unsigned number = 0;
+  bool ok = known.has_value();
   if (colon != std::string_view::npos) {
     const std::string_view digits = text.substr(colon + 1);
     const char* const end = digits.data() + digits.size();
@@ -94,7 +128,7 @@ Device::Device(std::string_view text, Location where) {
   if (!ok) {
     raise<DeviceError>({.op = "device",
                         .problem = fmt::format("unknown device '{}'", text.substr(0, 40)),
-                        .remedy = "use one of " + kinds},
+                        .remedy = "use one of " + known_kinds()},
                        where);
   }
   index = static_cast<uint8_t>(number);

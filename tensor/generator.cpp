@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "device_kinds.hpp"
 #include "error.hpp"
 #include "step_recorder.hpp"
 #include "word_lock.hpp"
@@ -113,7 +114,8 @@ Generator& default_generator(Device device) {
 }
 
 std::vector<Device> devices_with_generators() {
-  std::vector<Device> out = {Device(DeviceType::cpu), Device(DeviceType::cuda), Device(DeviceType::hpu)};
+  std::vector<Device> out = {Device(DeviceType::cpu)};
+  for (const DeviceType type : accelerator_kinds()) out.emplace_back(type);
   OtherGenerators& o = others();
   std::lock_guard lock(o.mutex);
   for (const auto& [device, generator] : o.by_device) {

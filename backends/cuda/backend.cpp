@@ -42,7 +42,7 @@ Backend* start_cuda(std::string& why) {
   }
   for (int index = 0; index < count && index < 256; ++index) {
     all_devices().push_back(new CudaDevice(index));
-    register_accelerator(*all_devices().back());
+    register_device(*all_devices().back());
   }
   // After the runtime's own handlers, so it runs before them.
   std::atexit(close_devices);
@@ -51,7 +51,7 @@ Backend* start_cuda(std::string& why) {
   table.matmul = cuda::matmul;
   note_uses_of(DeviceType::cuda);
   register_sharing(all_devices());
-  static auto* backend = new portable::host::AcceleratorBackend(DeviceType::cuda);
+  static auto* backend = new QueuedBackend(DeviceType::cuda);
   return backend;
 }
 

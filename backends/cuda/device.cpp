@@ -6,7 +6,7 @@
 
 #include "modules.hpp"
 #include "queue.hpp"
-#include "../portable/host/device_allocator.hpp"
+#include "../queued/allocator.hpp"
 #include "../../tensor/error.hpp"
 
 namespace weft::cuda {
@@ -83,7 +83,7 @@ CurrentDevice::~CurrentDevice() {
 
 CudaDevice::CudaDevice(int index) : Accelerator(Device(DeviceType::cuda, index)) {
   simd_width_ = 32;
-  synchronous_ = portable::host::is_switched_on("WEFT_CUDA_SYNC");
+  synchronous_ = is_switched_on("WEFT_CUDA_SYNC");
 }
 
 void CudaDevice::open() {
@@ -113,7 +113,7 @@ Kernel& CudaDevice::find_kernel(Module module, const std::string& name) {
   raise<DeviceError>({.op = "cuda", .problem = fmt::format("there is no kernel {}", name)}, Location::none());
 }
 
-std::unique_ptr<portable::host::DeviceQueue> CudaDevice::make_queue(int number) {
+std::unique_ptr<CommandQueue> CudaDevice::make_queue(int number) {
   open();
   return std::make_unique<CudaQueue>(*this, number);
 }
@@ -129,7 +129,7 @@ void* CudaDevice::take_memory(size_t bytes) {
   return nullptr;
 }
 
-void CudaDevice::return_memory(void* data) noexcept {
+void CudaDevice::return_memory(void* data, size_t) noexcept {
   if (!closed_) cudaFree(data);
 }
 
@@ -141,7 +141,7 @@ void* CudaDevice::take_pinned(size_t bytes) {
   return nullptr;
 }
 
-void CudaDevice::return_pinned(void* data) noexcept {
+void CudaDevice::return_pinned(void* data, size_t) noexcept {
   if (!closed_) cudaFreeHost(data);
 }
 

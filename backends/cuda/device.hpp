@@ -25,13 +25,13 @@ class CudaDevice final : public portable::host::Accelerator {
   bool is_synchronous() const { return synchronous_; }
   /// Makes the context, unless it is there.
   void open();
-  bool reaches(Accelerator&) override { return true; }  // the runtime finds a way
+  bool reaches(QueuedDevice&) override { return true; }  // the runtime finds a way
 
   Kernel& find_kernel(Module module, const std::string& name) override;
   void* take_memory(size_t bytes) override;
-  void return_memory(void* data) noexcept override;
+  void return_memory(void* data, size_t) noexcept override;
   void* take_pinned(size_t bytes) override;
-  void return_pinned(void* data) noexcept override;
+  void return_pinned(void* data, size_t) noexcept override;
   size_t total_memory() override;
   size_t free_memory() override;
 
@@ -39,7 +39,7 @@ class CudaDevice final : public portable::host::Accelerator {
   void close() noexcept { closed_ = true; }
 
  protected:
-  std::unique_ptr<portable::host::DeviceQueue> make_queue(int number) override;
+  std::unique_ptr<CommandQueue> make_queue(int number) override;
 
  private:
   std::mutex mutex_;

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "../portable/host/device_allocator.hpp"
+#include "../queued/allocator.hpp"
 
 namespace weft::cuda {
 

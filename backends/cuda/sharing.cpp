@@ -2,7 +2,7 @@
 
 #include "device.hpp"
 #include "../memory_sharing.hpp"
-#include "../portable/host/device_allocator.hpp"
+#include "../queued/allocator.hpp"
 
 namespace weft::cuda {
 

@@ -10,7 +10,7 @@
 #include "queue.hpp"
 #include "../backend.hpp"
 #include "../stream_use.hpp"
-#include "../portable/host/device_allocator.hpp"
+#include "../queued/allocator.hpp"
 #include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
 
@@ -43,7 +43,7 @@ void add_devices(ze_driver_handle_t driver) {
     const int index = static_cast<int>(all_devices().size());
     auto* device = new HpuDevice(driver, context, handle, index);
     all_devices().push_back(device);
-    register_accelerator(*device);
+    register_device(*device);
   }
 }
 
@@ -55,8 +55,8 @@ HpuDevice::HpuDevice(ze_driver_handle_t driver, ze_context_handle_t context, ze_
       handle_(handle),
       events_(context, index, false),
       timed_events_(context, index, true) {
-  synchronous_ = portable::host::is_switched_on("WEFT_HPU_SYNC");
-  workers_ = !synchronous_ && portable::host::is_switched_on("WEFT_HPU_WORKER");
+  synchronous_ = is_switched_on("WEFT_HPU_SYNC");
+  workers_ = !synchronous_ && is_switched_on("WEFT_HPU_WORKER");
   read_properties(driver);
 }
 
@@ -125,11 +125,9 @@ double HpuDevice::clock_period() const {
              : std::ldexp(static_cast<double>(timer_resolution_) * 1e-6, static_cast<int>(timestamp_bits_));
 }
 
-std::unique_ptr<portable::host::DeviceQueue> HpuDevice::make_queue(int number) {
-  return std::make_unique<HpuQueue>(*this, number);
-}
+std::unique_ptr<CommandQueue> HpuDevice::make_queue(int number) { return std::make_unique<HpuQueue>(*this, number); }
 
-bool HpuDevice::reaches(Accelerator& other) {
+bool HpuDevice::reaches(QueuedDevice& other) {
   auto& peer = static_cast<HpuDevice&>(other);
   if (peer.context_ != context_) return false;  // of another driver
   ze_bool_t reachable = false;
@@ -195,14 +193,14 @@ void HpuDevice::close() noexcept {
   const bool idle = drain();
   closed_ = true;
   host_calls_.stop();
-  for (portable::host::DeviceQueue* queue : queues()) static_cast<HpuQueue*>(queue)->stop_worker();
+  for (CommandQueue* queue : queues()) static_cast<HpuQueue*>(queue)->stop_worker();
   if (!idle) return;
   allocator().release_all();
   for (const auto& [name, kernel] : kernels_) {
     if (kernel.handle != nullptr) api().zeKernelDestroy(kernel.handle);
     if (kernel.module != nullptr) api().zeModuleDestroy(kernel.module);
   }
-  for (portable::host::DeviceQueue* queue : queues()) static_cast<HpuQueue*>(queue)->close();
+  for (CommandQueue* queue : queues()) static_cast<HpuQueue*>(queue)->close();
   events_.close();
   timed_events_.close();
 }
@@ -229,7 +227,7 @@ Backend* start_hpu(std::string& why) {
   portable::host::fill_kernels(kernel_tables[static_cast<int>(DeviceType::hpu)]);
   note_uses_of(DeviceType::hpu);
   register_sharing(all_devices());
-  static auto* backend = new portable::host::AcceleratorBackend(DeviceType::hpu);
+  static auto* backend = new QueuedBackend(DeviceType::hpu);
   return backend;
 }
 

@@ -54,13 +54,13 @@ class HpuDevice final : public portable::host::Accelerator {
   /// Memory of the host that the device reaches; OutOfMemoryError.
   void* host_memory(size_t bytes);
 
-  bool reaches(Accelerator& other) override;
+  bool reaches(QueuedDevice& other) override;
 
   // device.cpp
   void* take_memory(size_t bytes) override;
-  void return_memory(void* data) noexcept override { api().zeMemFree(context_, data); }
+  void return_memory(void* data, size_t) noexcept override { api().zeMemFree(context_, data); }
   void* take_pinned(size_t bytes) override;
-  void return_pinned(void* data) noexcept override { api().zeMemFree(context_, data); }
+  void return_pinned(void* data, size_t) noexcept override { api().zeMemFree(context_, data); }
   size_t total_memory() override { return total_memory_; }
   size_t free_memory() override;
 
@@ -71,7 +71,7 @@ class HpuDevice final : public portable::host::Accelerator {
   void close() noexcept;
 
  protected:
-  std::unique_ptr<portable::host::DeviceQueue> make_queue(int number) override;
+  std::unique_ptr<CommandQueue> make_queue(int number) override;
 
  private:
   void read_properties(ze_driver_handle_t driver);

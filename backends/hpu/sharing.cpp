@@ -4,7 +4,7 @@
 
 #include "device.hpp"
 #include "../memory_sharing.hpp"
-#include "../portable/host/device_allocator.hpp"
+#include "../queued/allocator.hpp"
 
 namespace weft::hpu {
 

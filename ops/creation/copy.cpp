@@ -7,6 +7,7 @@
 #include "../../autograd/from_ops.hpp"
 #include "../../backends/backend.hpp"
 #include "../../backends/recorded_kernel.hpp"
+#include "../../tensor/device_kinds.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/records.hpp"
 #include "../detail/write.hpp"
@@ -66,7 +67,7 @@ void transfer(const Tensor& out, const Tensor& in) {
 }
 
 Backend* backend_with_pinned_memory() {
-  for (const DeviceType type : {DeviceType::cuda, DeviceType::hpu}) {
+  for (const DeviceType type : accelerator_kinds()) {
     if (Backend* backend = find_backend(type)) return backend;
   }
   return nullptr;
@@ -242,8 +243,10 @@ Tensor Tensor::to(Device target, CopyOptions options, Location where) const {
 bool Tensor::is_pinned(Location where) const {
   const CallScope call("is_pinned", where);
   if (!checked(*this).device().is_cpu()) return false;
-  for (const DeviceType type : {DeviceType::cuda, DeviceType::hpu}) {
-    Backend* backend = impl_->storage->allocator == nullptr ? nullptr : find_backend(type);
+  const Allocator* const allocator = impl_->storage->allocator;
+  if (allocator == nullptr || allocator == &cpu_allocator()) return false;
+  for (const DeviceType type : accelerator_kinds()) {
+    Backend* backend = find_backend(type);
     if (backend != nullptr && is_pinned_for(*this, *backend)) return true;
   }
   return false;
@@ -255,9 +258,12 @@ Tensor Tensor::pin_memory(Location where) const {
   if (is_pinned()) return *this;
   Backend* backend = backend_with_pinned_memory();
   if (backend == nullptr) {
-    raise<DeviceError>({.problem = "there is no device to pin memory for",
-                        .details = fmt::format("cuda: {}; hpu: {}", why_no_device(Device(DeviceType::cuda)),
-                                               why_no_device(Device(DeviceType::hpu)))});
+    std::string why;
+    for (const DeviceType type : accelerator_kinds()) {
+      const std::string name = Device(type).name();
+      why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", name.substr(0, name.find(':')), why_no_device(type));
+    }
+    raise<DeviceError>({.problem = "there is no device to pin memory for", .details = why});
   }
   Tensor out = Tensor::adopt(detail::new_tensor(sizes(), dtype(), backend->pinned_allocator()));
   {

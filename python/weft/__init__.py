@@ -11,9 +11,10 @@ from weft import _core
 _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
-    CapturedStep, Event, GradEvent, Generator, HookHandle, Stream, Tensor, __version__, capture, current_stream, default_stream, device,
-    device_count, dtype, empty_cache, get_rng_state, initial_seed, live_tensors, manual_seed, memory_stats,
-    promote_types, set_memory_limit, set_rng_state, stream, synchronize)
+    CapturedStep, Event, GradEvent, Generator, HookHandle, Stream, Tensor, __version__, capture, current_stream,
+    default_stream, device, device_count, dtype, empty_cache, get_rng_state, initial_seed, live_tensors,
+    load_device_plugin, manual_seed, memory_stats, promote_types, set_memory_limit, set_rng_state, stream,
+    synchronize)
 from weft._modes import (  # noqa: E402, F401
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
 

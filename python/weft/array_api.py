@@ -430,7 +430,7 @@ class _Info:
         return dict(_default)
 
     def devices(self):
-        names = ["cpu"] + [f"{kind}:{i}" for kind in ("cuda", "hpu") for i in range(_core.device_count(kind))]
+        names = ["cpu"] + [f"{kind}:{i}" for kind in _core.accelerator_kinds() for i in range(_core.device_count(kind))]
         return [_weft.device(name) for name in names]
 
     def dtypes(self, *, device=None, kind=None):

@@ -1,5 +1,6 @@
-// Tests that run on every kind of device: DEVICE_TEST(Name) { ... on ... } is Hpu.Name and Cuda.Name, with `on` the
-// device. Each is skipped, and says so, where this machine has none.
+// Tests that run on every kind of device: DEVICE_TEST(Name) { ... on ... } is Hpu.Name, Cuda.Name and Plugin.Name, with
+// `on` the device; that of a plug-in is the kind which WEFT_TEST_PLUGIN names. Each is skipped, and says so, where this
+// machine has none.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -39,10 +40,20 @@ class Cuda : public OnDevice<DeviceType::cuda> {};
 class HpuDevices : public OnDevice<DeviceType::hpu> {};
 class CudaDevices : public OnDevice<DeviceType::cuda> {};
 
+class Plugin : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (environment("WEFT_TEST_PLUGIN").empty()) GTEST_SKIP() << "WEFT_TEST_PLUGIN names no kind of device";
+  }
+};
+class PluginDevices : public Plugin {};
+inline Device plugin_device() { return Device(environment("WEFT_TEST_PLUGIN")); }
+
 #define WEFT_DEVICE_TEST(suite_end, name)                                \
   void name##_on(Device on);                                             \
   TEST_F(Hpu##suite_end, name) { name##_on(Device(DeviceType::hpu)); }   \
   TEST_F(Cuda##suite_end, name) { name##_on(Device(DeviceType::cuda)); } \
+  TEST_F(Plugin##suite_end, name) { name##_on(plugin_device()); }        \
   void name##_on([[maybe_unused]] Device on)
 #define DEVICE_TEST(name) WEFT_DEVICE_TEST(, name)
 #define DEVICES_TEST(name) WEFT_DEVICE_TEST(Devices, name)

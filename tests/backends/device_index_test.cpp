@@ -210,7 +210,9 @@ DEVICE_TEST(BadIndicesLeaveTheRestAsTheyShould) {
   } catch (const IndexError& e) {
     EXPECT_THAT(e.what(), ::testing::HasSubstr("[index_put_] index 9223372036854775807 is out of range for axis 0"));
   }
-  expect_equal(x, tensor(std::vector<float>{3, 1, 0, 0}));
+  // The stub's kernels are the CPU's, which check every index before they write.
+  const bool checked_first = on.type >= DeviceType::first_plugin;
+  expect_equal(x, checked_first ? zeros({4}) : tensor(std::vector<float>{3, 1, 0, 0}));
 }
 
 // ---- by masks -------------------------------------------------------------------------------------------------------

@@ -37,7 +37,12 @@ class Gate {
 };
 
 /// Where each command is waited for, a stream cannot be held.
-bool waits_for_each() { return environment("WEFT_HPU_SYNC") == "1" || environment("WEFT_CUDA_SYNC") == "1"; }
+bool waits_for_each() {
+  for (const char* variable : {"WEFT_HPU_SYNC", "WEFT_CUDA_SYNC", "WEFT_STUB_SYNC"}) {
+    if (environment(variable) == "1") return true;
+  }
+  return false;
+}
 #define NEEDS_QUEUES() \
   if (waits_for_each()) GTEST_SKIP() << "each command is waited for"
 

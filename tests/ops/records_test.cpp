@@ -1,6 +1,7 @@
 // Every op on every device, from its record alone: an op that has a record needs no test of its own for any of this.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -292,8 +293,10 @@ TEST_P(RecordTest, Holds) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
+  std::vector<DeviceType> devices = {DeviceType::cpu, DeviceType::meta, DeviceType::hpu, DeviceType::cuda};
+  if (const char* plugin = std::getenv("WEFT_TEST_PLUGIN")) devices.push_back(Device(plugin).type);
   for (const OpRecord& record : op_records()) {
-    for (DeviceType device : {DeviceType::cpu, DeviceType::meta, DeviceType::hpu, DeviceType::cuda}) {
+    for (DeviceType device : devices) {
       if (sets_elements(record) || device == DeviceType::meta) all.push_back({&record, device});
     }
   }
@@ -301,7 +304,7 @@ std::vector<Case> cases() {
 }
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
-  constexpr const char* devices[] = {"cpu", "cuda", "hpu", "meta"};
+  constexpr const char* devices[] = {"cpu", "cuda", "hpu", "meta", "plugin"};
   return std::string(info.param.record->name) + "_on_" + devices[static_cast<int>(info.param.device)];
 }
 INSTANTIATE_TEST_SUITE_P(Ops, RecordTest, ::testing::ValuesIn(cases()), name_of);

@@ -1,21 +1,15 @@
-// What the host side of portable kernels needs of a device. Each HPU and each GPU is one.
+// What the host side of portable kernels needs of a device besides memory and queues. Each HPU and each GPU is one.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
-#include "../../backend.hpp"
 #include "../../dispatch.hpp"
+#include "../../queued/device.hpp"
 #include "../kernels.hpp"
 #include "queue.hpp"
 
 namespace weft::portable::host {
-
-class DeviceAllocator;
 
 #define WEFT_PORTABLE_MODULE(name) name,
 enum class Module : uint8_t { WEFT_PORTABLE_MODULES(WEFT_PORTABLE_MODULE) count };
@@ -45,23 +39,16 @@ inline namespace of_index { constexpr Module first = Module::index_any; WEFT_IND
 }  // namespace named
 
 /// All functions may be called by any thread. Commands go to the calling thread's current queue.
-class Accelerator {
+class Accelerator : public QueuedDevice {
  public:
-  explicit Accelerator(Device device);
-  virtual ~Accelerator();
-  Accelerator(const Accelerator&) = delete;
+  using QueuedDevice::QueuedDevice;
 
-  Device device() const { return device_; }
-  int index() const { return device_.index; }
-  /// "NVIDIA H200, 140.4 GiB".
-  virtual std::string describe() = 0;
   bool has_double() const { return has_double_; }
   /// Lanes that run together; 1 where work-groups gain nothing from being wide.
   int simd_width() const { return simd_width_; }
-  DeviceAllocator& allocator() { return *allocator_; }
 
   // The calling thread's queue.
-  DeviceQueue& queue();
+  DeviceQueue& queue() { return static_cast<DeviceQueue&>(QueuedDevice::queue()); }
   void upload(void* to, const void* from, size_t bytes) { queue().upload(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) { queue().download(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) { queue().copy(to, from, bytes); }
@@ -75,80 +62,15 @@ class Accelerator {
   BadIndex* bad_index() { return queue().bad_index(); }
 
   virtual Kernel& find_kernel(Module module, const std::string& name) = 0;
-  /// Whether its queues can read the memory of `other`.
-  virtual bool reaches(Accelerator& other) = 0;
-
-  DeviceQueue& default_queue();
-  DeviceQueue& take_queue();
-  void return_queue(DeviceQueue& queue) noexcept;
-  /// All queues; raises what failed on one of them.
-  void synchronize();
-  /// Waits; true when nothing runs any more.
-  bool drain() noexcept;
-
-  // For the allocators.
-  /// nullptr where the device has no more.
-  virtual void* take_memory(size_t bytes) = 0;
-  virtual void return_memory(void* data) noexcept = 0;
-  /// Of the host, for copies without a detour; nullptr where there is no more.
-  virtual void* take_pinned(size_t bytes) = 0;
-  virtual void return_pinned(void* data) noexcept = 0;
-  virtual size_t total_memory() = 0;
-  virtual size_t free_memory() = 0;
-  /// Each tensor gets memory of its own size, which is returned as soon as it is freed.
-  bool has_exact_blocks() const { return synchronous_; }
-  void require_open() const;
-  bool closed() const { return closed_; }
 
  protected:
-  virtual std::unique_ptr<DeviceQueue> make_queue(int number) = 0;
-  /// Those there are.
-  std::vector<DeviceQueue*> queues();
-
   bool has_double_ = true;
   int simd_width_ = 1;
-  bool synchronous_ = false;  ///< every command is waited for
-  std::atomic<bool> closed_ = false;
-
- private:
-  const Device device_;
-  const std::unique_ptr<DeviceAllocator> allocator_;  ///< outlives every tensor, as the device does
-  std::mutex queue_mutex_;
-  std::atomic<DeviceQueue*> default_queue_ = nullptr;
-  std::vector<std::unique_ptr<DeviceQueue>> queues_;
-  std::vector<DeviceQueue*> unused_queues_;
 };
 
-/// Devices announce themselves; they live until the program's end.
-void register_accelerator(Accelerator& accelerator);
-/// All of one kind, as a backend.
-class AcceleratorBackend final : public Backend {
- public:
-  explicit AcceleratorBackend(DeviceType type);
-  ~AcceleratorBackend() override;
-
-  int device_count() override;
-  std::string describe(int index) override { return at(index).describe(); }
-  void upload(int index, void* device_data, const void* host_data, size_t bytes) override;
-  void download(int index, void* host_data, const void* device_data, size_t bytes) override;
-  void copy(int to_index, void* to, int from_index, const void* from, size_t bytes) override;
-  void copy_pinned(int index, void* to, const void* from, size_t bytes) override;
-  void synchronize(int index) override { at(index).synchronize(); }
-  Queue& default_queue(int index) override { return at(index).default_queue(); }
-  Queue& take_queue(int index) override { return at(index).take_queue(); }
-  void return_queue(Queue& queue) noexcept override;
-  void note_use(int index, const void* data, Queue& queue) override;
-  Allocator& pinned_allocator() override;
-
- private:
-  Accelerator& at(int index);
-
-  const DeviceType type_;
-  const std::unique_ptr<DeviceAllocator> pinned_;
-};
 /// The device that `view` lies on.
-Accelerator& device_of(const View& view);
-/// Whether an environment variable is set to anything but 0.
-bool is_switched_on(const char* variable);
+inline Accelerator& device_of(const View& view) {
+  return static_cast<Accelerator&>(*find_device(Device(view.layout.device_type, view.layout.device_index)));
+}
 
 }  // namespace weft::portable::host

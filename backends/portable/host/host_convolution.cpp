@@ -1,4 +1,4 @@
-#include "device_allocator.hpp"
+#include "../../queued/allocator.hpp"
 #include "host.hpp"
 #include "launch.hpp"
 

@@ -1,4 +1,4 @@
-#include "device_allocator.hpp"
+#include "scratch_memory.hpp"
 #include "host.hpp"
 #include "launch.hpp"
 

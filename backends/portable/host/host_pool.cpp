@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "device_allocator.hpp"
+#include "../../queued/allocator.hpp"
 #include "host.hpp"
 #include "launch.hpp"
 

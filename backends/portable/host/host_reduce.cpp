@@ -3,7 +3,7 @@
 
 #include "host.hpp"
 #include "launch.hpp"
-#include "device_allocator.hpp"
+#include "scratch_memory.hpp"
 
 namespace weft::portable::host {
 

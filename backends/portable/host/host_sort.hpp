@@ -1,7 +1,7 @@
 // Pairs of key and position that a device sorts.
 #pragma once
 
-#include "device_allocator.hpp"
+#include "scratch_memory.hpp"
 
 namespace weft::portable::host {
 

@@ -2,21 +2,12 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "accelerator.hpp"
 #include "../../../tensor/error.hpp"
 
 namespace weft::portable::host {
 
-DeviceQueue::DeviceQueue(Accelerator& device, int number) : Queue(device.device(), number), device_(device) {}
-
-void DeviceQueue::synchronize() {
-  device_.require_open();
-  drain();
-  if (runner_ != nullptr) runner_->rethrow();
-  raise_reported();
-}
+DeviceQueue::DeviceQueue(Accelerator& device, int number) : CommandQueue(device, number), device_(device) {}
 
 uint32_t DeviceQueue::note_index_call() {
   const std::lock_guard lock(index_mutex_);
@@ -35,15 +26,10 @@ void DeviceQueue::keep_bad_place() {
 
 const CallPlace& DeviceQueue::place_of(uint32_t call) const { return index_calls_[(call - 1) % index_calls_.size()]; }
 
-void DeviceQueue::keep_failure(std::exception_ptr failure) noexcept {
-  const std::lock_guard lock(index_mutex_);
-  if (failure_ == nullptr) failure_ = std::move(failure);
-}
-
 void DeviceQueue::raise_reported() {
+  if (runner_ != nullptr) runner_->rethrow();
+  CommandQueue::raise_reported();
   std::unique_lock lock(index_mutex_);
-  if (failure_ != nullptr) [[unlikely]]
-    std::rethrow_exception(std::exchange(failure_, nullptr));
   const BadIndex found = *bad_index_;
   if (found.call == 0) [[likely]]
     return;
@@ -53,32 +39,6 @@ void DeviceQueue::raise_reported() {
   if (place.op == nullptr) place.op = place.entry = "index";
   const CallScope scope(place);
   index_out_of_range(found.index, found.dim, found.size);
-}
-
-void DeviceQueue::note_command() {
-  const std::lock_guard lock(command_mutex_);
-  last_ = detail::current_call;
-  if (commands_++ == 0) first_ = last_;
-}
-
-void DeviceQueue::forget_commands() {
-  const std::lock_guard lock(command_mutex_);
-  commands_ = 0;
-}
-
-namespace {
-std::string text_of(const CallPlace& place) {
-  if (place.op == nullptr) return "a copy";
-  return fmt::format("{} at {}", place.entry, place.where.text());
-}
-}  // namespace
-
-std::string DeviceQueue::queued_text() {
-  const std::lock_guard lock(command_mutex_);
-  if (commands_ == 0) return "";
-  if (commands_ == 1) return fmt::format("one command since the last wait, of {}", text_of(last_));
-  return fmt::format("{} commands since the last wait, the first of {}, the last of {}", commands_, text_of(first_),
-                     text_of(last_));
 }
 
 }  // namespace weft::portable::host

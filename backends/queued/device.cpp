@@ -1,29 +1,29 @@
-#include "accelerator.hpp"
+#include "device.hpp"
 
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 
-#include "device_allocator.hpp"
-#include "../../../tensor/error.hpp"
+#include "allocator.hpp"
+#include "../../tensor/error.hpp"
 
-namespace weft::portable::host {
+namespace weft {
 
 namespace {
-constinit Accelerator* accelerators[device_type_count][256] = {};
+constinit QueuedDevice* devices[device_type_count][256] = {};
 }  // namespace
 
-Accelerator::Accelerator(Device device)
+QueuedDevice::QueuedDevice(Device device)
     : device_(device), allocator_(new DeviceAllocator(*this, DeviceAllocator::Memory::device)) {}
-Accelerator::~Accelerator() = default;
+QueuedDevice::~QueuedDevice() = default;
 
-DeviceQueue& Accelerator::queue() {
-  if (Queue* chosen = detail::chosen_queue(device_)) return static_cast<DeviceQueue&>(*chosen);
+CommandQueue& QueuedDevice::queue() {
+  if (Queue* chosen = detail::chosen_queue(device_)) return static_cast<CommandQueue&>(*chosen);
   return default_queue();
 }
 
-DeviceQueue& Accelerator::default_queue() {
-  if (DeviceQueue* known = default_queue_.load(std::memory_order_acquire)) [[likely]]
+CommandQueue& QueuedDevice::default_queue() {
+  if (CommandQueue* known = default_queue_.load(std::memory_order_acquire)) [[likely]]
     return *known;
   const std::lock_guard lock(queue_mutex_);
   if (queues_.empty()) {
@@ -34,7 +34,7 @@ DeviceQueue& Accelerator::default_queue() {
   return *queues_[0];
 }
 
-DeviceQueue& Accelerator::take_queue() {
+CommandQueue& QueuedDevice::take_queue() {
   default_queue();
   const std::lock_guard lock(queue_mutex_);
   require_open();
@@ -43,28 +43,28 @@ DeviceQueue& Accelerator::take_queue() {
     queues_.push_back(make_queue(static_cast<int>(queues_.size())));
     return *queues_.back();
   }
-  DeviceQueue* queue = unused_queues_.back();
+  CommandQueue* queue = unused_queues_.back();
   unused_queues_.pop_back();
   return *queue;
 }
 
-void Accelerator::return_queue(DeviceQueue& queue) noexcept {
+void QueuedDevice::return_queue(CommandQueue& queue) noexcept {
   const std::lock_guard lock(queue_mutex_);
   unused_queues_.push_back(&queue);
 }
 
-std::vector<DeviceQueue*> Accelerator::queues() {
+std::vector<CommandQueue*> QueuedDevice::queues() {
   const std::lock_guard lock(queue_mutex_);
-  std::vector<DeviceQueue*> list;
+  std::vector<CommandQueue*> list;
   for (const auto& queue : queues_) list.push_back(queue.get());
   return list;
 }
 
-void Accelerator::synchronize() {
+void QueuedDevice::synchronize() {
   require_open();
   default_queue();
   std::exception_ptr failure;
-  for (DeviceQueue* queue : queues()) {
+  for (CommandQueue* queue : queues()) {
     try {
       queue->synchronize();
     } catch (...) {
@@ -75,32 +75,29 @@ void Accelerator::synchronize() {
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-bool Accelerator::drain() noexcept {
+bool QueuedDevice::drain() noexcept {
   if (closed_) return false;
   try {
-    for (DeviceQueue* queue : queues()) queue->drain();
+    for (CommandQueue* queue : queues()) queue->drain();
     return true;
   } catch (const std::exception&) {
     return false;
   }
 }
 
-void Accelerator::require_open() const {
+void QueuedDevice::require_open() const {
   if (!closed_) [[likely]]
     return;
   raise<DeviceError>({.op = "device", .problem = device_.name() + " was shut down: the program is ending"},
                      Location::none());
 }
 
-void register_accelerator(Accelerator& accelerator) {
-  const Device device = accelerator.device();
-  accelerators[static_cast<int>(device.type)][device.index] = &accelerator;
-  register_allocator(device, &accelerator.allocator());
+void register_device(QueuedDevice& device) {
+  devices[static_cast<int>(device.device().type)][device.index()] = &device;
+  register_allocator(device.device(), &device.allocator());
 }
 
-Accelerator& device_of(const View& view) {
-  return *accelerators[static_cast<int>(view.layout.device_type)][view.layout.device_index];
-}
+QueuedDevice* find_device(Device device) { return devices[static_cast<int>(device.type)][device.index]; }
 
 bool is_switched_on(const char* variable) {
   const char* text = std::getenv(variable);
@@ -109,19 +106,19 @@ bool is_switched_on(const char* variable) {
 
 // ---- the backend ----------------------------------------------------------------------------------------------------
 
-AcceleratorBackend::AcceleratorBackend(DeviceType type)
+QueuedBackend::QueuedBackend(DeviceType type)
     : type_(type), pinned_(new DeviceAllocator(at(0), DeviceAllocator::Memory::pinned)) {}
-AcceleratorBackend::~AcceleratorBackend() = default;
+QueuedBackend::~QueuedBackend() = default;
 
-int AcceleratorBackend::device_count() {
-  const auto& all = accelerators[static_cast<int>(type_)];
+int QueuedBackend::device_count() {
+  const auto& all = devices[static_cast<int>(type_)];
   int count = 0;
   while (count < 256 && all[count] != nullptr) ++count;
   return count;
 }
 
-Accelerator& AcceleratorBackend::at(int index) {
-  Accelerator* const found = index >= 0 && index < 256 ? accelerators[static_cast<int>(type_)][index] : nullptr;
+QueuedDevice& QueuedBackend::at(int index) {
+  QueuedDevice* const found = index >= 0 && index < 256 ? devices[static_cast<int>(type_)][index] : nullptr;
   if (found != nullptr) [[likely]]
     return *found;
   const std::string kind = Device(type_).name();
@@ -130,19 +127,19 @@ Accelerator& AcceleratorBackend::at(int index) {
       Location::none());
 }
 
-void AcceleratorBackend::upload(int index, void* device_data, const void* host_data, size_t bytes) {
-  DeviceQueue& queue = at(index).queue();
+void QueuedBackend::upload(int index, void* device_data, const void* host_data, size_t bytes) {
+  CommandQueue& queue = at(index).queue();
   at(index).allocator().note_use(device_data, queue);
   queue.upload(device_data, host_data, bytes);
 }
 
-void AcceleratorBackend::download(int index, void* host_data, const void* device_data, size_t bytes) {
+void QueuedBackend::download(int index, void* host_data, const void* device_data, size_t bytes) {
   at(index).queue().download(host_data, device_data, bytes);
 }
 
-void AcceleratorBackend::copy(int to_index, void* to, int from_index, const void* from, size_t bytes) {
-  Accelerator &target = at(to_index), &source = at(from_index);
-  DeviceQueue &writer = target.queue(), &reader = source.queue();
+void QueuedBackend::copy(int to_index, void* to, int from_index, const void* from, size_t bytes) {
+  QueuedDevice &target = at(to_index), &source = at(from_index);
+  CommandQueue &writer = target.queue(), &reader = source.queue();
   target.allocator().note_use(to, writer);
   source.allocator().note_use(from, reader);
   if (to_index == from_index) return writer.copy(to, from, bytes);
@@ -154,25 +151,26 @@ void AcceleratorBackend::copy(int to_index, void* to, int from_index, const void
   }
   // The copy waits for what made its source, and what comes after it there waits for the copy.
   writer.wait(reader.record(false));
-  writer.copy(to, from, bytes);
+  writer.copy_peer(to, source, from, bytes);
   reader.wait(writer.record(false));
 }
 
-void AcceleratorBackend::copy_pinned(int index, void* to, const void* from, size_t bytes) {
-  DeviceQueue& queue = at(index).queue();
+void QueuedBackend::copy_pinned(int index, void* to, const void* from, size_t bytes) {
+  CommandQueue& queue = at(index).queue();
   for (const void* data : {static_cast<const void*>(to), from}) note_use(index, data, queue);
-  queue.copy(to, from, bytes);
+  if (pinned_->has(from)) queue.copy_in(to, from, bytes);
+  else queue.copy_out(to, from, bytes);
 }
 
-void AcceleratorBackend::return_queue(Queue& queue) noexcept {
-  at(queue.device().index).return_queue(static_cast<DeviceQueue&>(queue));
+void QueuedBackend::return_queue(Queue& queue) noexcept {
+  at(queue.device().index).return_queue(static_cast<CommandQueue&>(queue));
 }
 
-void AcceleratorBackend::note_use(int index, const void* data, Queue& queue) {
-  at(index).allocator().note_use(data, static_cast<DeviceQueue&>(queue));
-  pinned_->note_use(data, static_cast<DeviceQueue&>(queue));
+void QueuedBackend::note_use(int index, const void* data, Queue& queue) {
+  at(index).allocator().note_use(data, static_cast<CommandQueue&>(queue));
+  pinned_->note_use(data, static_cast<CommandQueue&>(queue));
 }
 
-Allocator& AcceleratorBackend::pinned_allocator() { return *pinned_; }
+Allocator& QueuedBackend::pinned_allocator() { return *pinned_; }
 
-}  // namespace weft::portable::host
+}  // namespace weft

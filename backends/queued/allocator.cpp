@@ -1,22 +1,19 @@
-#include "device_allocator.hpp"
+#include "allocator.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <iterator>
 #include <utility>
 
-#include <fmt/format.h>
+#include "../../tensor/error.hpp"
 
-#include "../../../tensor/error.hpp"
-
-namespace weft::portable::host {
+namespace weft {
 
 namespace {
 
 constexpr size_t granule = 64;
 constexpr size_t slab_bytes = size_t{1} << 20;
 constexpr size_t carved_limit = slab_bytes / 16;
-constexpr size_t class_limit = size_t{1} << 46;
 
 /// 64, 128, 192, 256, then 5/4, 6/4, 7/4 and 8/4 of each power of two.
 int class_of(size_t bytes) {
@@ -39,14 +36,27 @@ DeviceAllocator::Slabs::iterator DeviceAllocator::slab_around(const void* data) 
   return address < next->first + next->second.bytes ? next : slabs_.end();
 }
 
-DeviceAllocator::Stock& DeviceAllocator::stock_of(const DeviceQueue* home) {
+DeviceAllocator::Stock& DeviceAllocator::stock_of(const CommandQueue* home) {
   const size_t number = home == nullptr ? 0 : static_cast<size_t>(home->number());
   if (stocks_.size() <= number) stocks_.resize(number + 1);
   return stocks_[number];
 }
 
+bool DeviceAllocator::has(const void* data) {
+  const std::lock_guard lock(mutex_);
+  return slab_around(data) != slabs_.end();
+}
+
+/// What the driver is asked for: with the padding, and a multiple of the alignment. 0 where it is too much.
+size_t DeviceAllocator::block_bytes(size_t bytes) const {
+  const MemoryRules& rules = device_.memory_rules();
+  if (bytes > rules.largest || rules.padding > rules.largest - bytes) return 0;
+  const size_t rounded = (bytes + rules.padding + rules.alignment - 1) & ~(rules.alignment - 1);
+  return rounded <= rules.largest ? rounded : 0;
+}
+
 /// A new slab's first block; the others go to the stock.
-void* DeviceAllocator::from_driver(size_t bytes, size_t block_bytes, int size_class, DeviceQueue* home) {
+void* DeviceAllocator::from_driver(size_t bytes, size_t block_bytes, int size_class, CommandQueue* home) {
   void* const data = memory_ == Memory::device ? device_.take_memory(bytes) : device_.take_pinned(bytes);
   if (data == nullptr) return nullptr;
   const size_t blocks = bytes / block_bytes;
@@ -60,6 +70,8 @@ void* DeviceAllocator::from_driver(size_t bytes, size_t block_bytes, int size_cl
 }
 
 void* DeviceAllocator::reserve(size_t bytes) {
+  bytes = block_bytes(bytes);
+  if (bytes == 0) return nullptr;
   for (const bool last : {false, true}) {
     {
       const std::lock_guard lock(mutex_);
@@ -71,7 +83,7 @@ void* DeviceAllocator::reserve(size_t bytes) {
   return nullptr;
 }
 
-void* DeviceAllocator::take(size_t bytes, DeviceQueue* home) {
+void* DeviceAllocator::take(size_t bytes, CommandQueue* home) {
   // Exact blocks let a strict driver see every access past an end.
   if (device_.has_exact_blocks()) return from_driver(bytes, bytes, 0, home);
   const int c = class_of(bytes);
@@ -80,8 +92,11 @@ void* DeviceAllocator::take(size_t bytes, DeviceQueue* home) {
   std::vector<void*>& blocks = stock[static_cast<size_t>(c)];
   if (blocks.empty() && !resting_.empty()) wake_rested();
   if (blocks.empty()) {
-    const size_t size = class_bytes(c);
-    return from_driver(size <= carved_limit ? slab_bytes / size * size : size, size, c, home);
+    // Sizes of classes are multiples of the alignment where requests are.
+    const size_t largest = device_.memory_rules().largest;
+    const size_t size = std::min(class_bytes(c), largest & ~(device_.memory_rules().alignment - 1));
+    const size_t slab = std::min(slab_bytes, largest);
+    return from_driver(size <= carved_limit ? std::max(slab / size, size_t{1}) * size : size, size, c, home);
   }
   void* const data = blocks.back();
   blocks.pop_back();
@@ -91,13 +106,14 @@ void* DeviceAllocator::take(size_t bytes, DeviceQueue* home) {
 
 void* DeviceAllocator::allocate(size_t bytes) {
   device_.require_open();
-  if (bytes > class_limit) return nullptr;
-  DeviceQueue* const home = memory_ == Memory::device ? &device_.queue() : nullptr;
+  const size_t block = block_bytes(bytes);
+  if (block == 0) return nullptr;
+  CommandQueue* const home = memory_ == Memory::device ? &device_.queue() : nullptr;
   for (const bool last : {false, true}) {
     {
       const std::lock_guard lock(mutex_);
       if (limit_ != 0 && (bytes > limit_ || allocated_ > limit_ - bytes)) return nullptr;
-      if (void* data = take(bytes, home)) {
+      if (void* data = take(block, home)) {
         ++allocations_;
         allocated_ += bytes;
         peak_allocated_ = std::max(peak_allocated_, allocated_);
@@ -111,18 +127,18 @@ void* DeviceAllocator::allocate(size_t bytes) {
 }
 
 void DeviceAllocator::give_back(Slabs::iterator slab) noexcept {
-  if (memory_ == Memory::device) device_.return_memory(slab->first);
-  else device_.return_pinned(slab->first);
+  if (memory_ == Memory::device) device_.return_memory(slab->first, slab->second.bytes);
+  else device_.return_pinned(slab->first, slab->second.bytes);
   reserved_ -= slab->second.bytes;
   slabs_.erase(slab);
 }
 
-void DeviceAllocator::note_use(const void* data, DeviceQueue& queue) {
+void DeviceAllocator::note_use(const void* data, CommandQueue& queue) {
   const std::lock_guard lock(mutex_);
   const auto found = slab_around(data);
   if (found == slabs_.end() || found->second.home == &queue) return;
   const size_t number = static_cast<size_t>(static_cast<const char*>(data) - found->first) / found->second.block_bytes;
-  std::vector<DeviceQueue*>& users = users_[found->first + number * found->second.block_bytes];
+  std::vector<CommandQueue*>& users = users_[found->first + number * found->second.block_bytes];
   if (std::find(users.begin(), users.end(), &queue) == users.end()) users.push_back(&queue);
 }
 
@@ -140,10 +156,10 @@ void DeviceAllocator::put_back(void* data) {
 }
 
 /// Until each user has come to the present end of its queue. A queue that fails keeps the block for ever.
-void DeviceAllocator::rest(void* data, const std::vector<DeviceQueue*>& users) {
+void DeviceAllocator::rest(void* data, const std::vector<CommandQueue*>& users) {
   Resting resting{data, {}};
   try {
-    for (DeviceQueue* user : users) resting.users.push_back(user->record(false));
+    for (CommandQueue* user : users) resting.users.push_back(user->record(false));
   } catch (const DeviceError&) {
     return;
   }
@@ -198,6 +214,13 @@ void DeviceAllocator::release_all() noexcept {
   release_cached();
 }
 
+void DeviceAllocator::abandon() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (Stock& stock : stocks_) stock.clear();
+  resting_.clear();
+  while (!slabs_.empty()) give_back(slabs_.begin());
+}
+
 void DeviceAllocator::empty_cache() {
   if (device_.drain()) release_all();
 }
@@ -231,20 +254,4 @@ void DeviceAllocator::set_limit(size_t bytes) {
   limit_ = bytes;
 }
 
-ScratchMemory::ScratchMemory(Accelerator& device, size_t bytes)
-    : device_(device), bytes_(bytes), data_(device.allocator().allocate(bytes)) {
-  if (data_ != nullptr) return;
-  const MemoryStats s = device.allocator().stats();
-  const CallPlace place = detail::current_call;
-  throw OutOfMemoryError(
-      format_error({.op = place.op != nullptr ? place.entry : "memory",
-                    .problem = fmt::format("no {} bytes for intermediate results on {}", bytes, device.device().name()),
-                    .details = fmt::format("{} allocated, {} reserved, {} free, limit {}", s.allocated, s.reserved,
-                                           s.free, s.limit)},
-                   place.where),
-      bytes, s.allocated, s.reserved, s.limit);
-}
-
-ScratchMemory::~ScratchMemory() { device_.allocator().free(data_, bytes_); }
-
-}  // namespace weft::portable::host
+}  // namespace weft

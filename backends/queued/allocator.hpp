@@ -9,16 +9,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "accelerator.hpp"
-#include "../../../tensor/allocator.hpp"
+#include "device.hpp"
+#include "../../tensor/allocator.hpp"
 
-namespace weft::portable::host {
+namespace weft {
 
 class DeviceAllocator final : public Allocator {
  public:
   /// Pinned memory belongs to no queue: each that uses it must be noted.
   enum class Memory : uint8_t { device, pinned };
-  DeviceAllocator(Accelerator& device, Memory memory) : device_(device), memory_(memory) {}
+  DeviceAllocator(QueuedDevice& device, Memory memory) : device_(device), memory_(memory) {}
 
   void* allocate(size_t bytes) override;
   void free(void* data, size_t bytes) override;
@@ -31,7 +31,9 @@ class DeviceAllocator final : public Allocator {
   /// Memory that stays with the device: reserved, but no tensor's. nullptr where there is no more.
   void* reserve(size_t bytes);
   /// `queue` was given work on the block around `data`; nothing where there is none.
-  void note_use(const void* data, DeviceQueue& queue);
+  void note_use(const void* data, CommandQueue& queue);
+  /// Whether `data` lies in memory that it took from the driver.
+  bool has(const void* data);
   /// The driver's allocation around `data`, for other processes; null where it is none of these.
   struct Allocation {
     void* base = nullptr;
@@ -40,6 +42,8 @@ class DeviceAllocator final : public Allocator {
   Allocation allocation_around(const void* data);
   /// Returns the cache to a driver whose queues are idle.
   void release_all() noexcept;
+  /// Returns all memory, that of live tensors, too: the device is closed, and nobody can reach it any more.
+  void abandon() noexcept;
 
  private:
   /// Memory of the driver's, in equal blocks of one size class.
@@ -47,7 +51,7 @@ class DeviceAllocator final : public Allocator {
     size_t bytes, block_bytes;
     int size_class;
     size_t blocks, free_blocks;
-    DeviceQueue* home;  ///< null for pinned memory
+    CommandQueue* home;  ///< null for pinned memory
   };
   using Slabs = std::map<char*, Slab>;
   /// Free blocks by size class.
@@ -57,38 +61,25 @@ class DeviceAllocator final : public Allocator {
     std::vector<Shared<Fence>> users;
   };
 
-  void* take(size_t bytes, DeviceQueue* home);
-  void* from_driver(size_t bytes, size_t block_bytes, int size_class, DeviceQueue* home);
-  Stock& stock_of(const DeviceQueue* home);
+  size_t block_bytes(size_t bytes) const;
+  void* take(size_t bytes, CommandQueue* home);
+  void* from_driver(size_t bytes, size_t block_bytes, int size_class, CommandQueue* home);
+  Stock& stock_of(const CommandQueue* home);
   Slabs::iterator slab_around(const void* data);
   void put_back(void* data);
-  void rest(void* data, const std::vector<DeviceQueue*>& users);
+  void rest(void* data, const std::vector<CommandQueue*>& users);
   void wake_rested();
   void give_back(Slabs::iterator slab) noexcept;
   void release_cached() noexcept;
 
-  Accelerator& device_;
+  QueuedDevice& device_;
   const Memory memory_;
   std::mutex mutex_;  ///< never held while the device is waited for: what runs then may free
   Slabs slabs_;
-  std::vector<Stock> stocks_;                                   ///< by the number of the queue
-  std::unordered_map<void*, std::vector<DeviceQueue*>> users_;  ///< of live blocks, other than their home
+  std::vector<Stock> stocks_;                                    ///< by the number of the queue
+  std::unordered_map<void*, std::vector<CommandQueue*>> users_;  ///< of live blocks, other than their home
   std::vector<Resting> resting_;
   size_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0, allocations_ = 0, limit_ = 0;
 };
 
-/// Device memory for the duration of a kernel's host code: the queue keeps to the order, so it may be freed at once.
-class ScratchMemory {
- public:
-  ScratchMemory(Accelerator& device, size_t bytes);
-  ~ScratchMemory();
-  ScratchMemory(const ScratchMemory&) = delete;
-  void* data() const { return data_; }
-
- private:
-  Accelerator& device_;
-  size_t bytes_;
-  void* data_;
-};
-
-}  // namespace weft::portable::host
+}  // namespace weft

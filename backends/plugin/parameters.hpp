@@ -1,0 +1,198 @@
+// What the parameters of kernels consist of, for CallWriter and CallReader alike, and the names that they go by.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "marshal.hpp"
+#include "../functors/lists.hpp"
+
+namespace weft::plugin {
+
+/// A parameter as the visitor sees it: read for a writer, filled for a reader.
+template <class Visitor, class T>
+using Part = std::conditional_t<Visitor::reads, T, const T>;
+
+#define WEFT_OP_NAME(name, ...) #name,
+constexpr const char* names_of(UnaryOp op) {
+  constexpr const char* names[] = {WEFT_UNARY_OPS(WEFT_OP_NAME)};
+  return names[static_cast<int>(op)];
+}
+constexpr const char* names_of(BinaryOp op) {
+  constexpr const char* names[] = {WEFT_BINARY_OPS(WEFT_OP_NAME) WEFT_INTEGER_OPS(WEFT_OP_NAME)};
+  return names[static_cast<int>(op)];
+}
+constexpr const char* names_of(CompareOp op) {
+  constexpr const char* names[] = {WEFT_COMPARE_OPS(WEFT_OP_NAME)};
+  return names[static_cast<int>(op)];
+}
+constexpr const char* names_of(TernaryOp op) {
+  constexpr const char* names[] = {WEFT_TERNARY_OPS(WEFT_OP_NAME)};
+  return names[static_cast<int>(op)];
+}
+#undef WEFT_OP_NAME
+constexpr const char* names_of(Reduction r) {
+  constexpr const char* names[] = {"sum", "mean", "prod", "max", "min", "any", "all"};
+  return names[static_cast<int>(r)];
+}
+constexpr const char* names_of(ArgReduction r) { return r == ArgReduction::max ? "max" : "min"; }
+constexpr const char* names_of(Distribution d) {
+  constexpr const char* names[] = {"uniform", "normal", "bernoulli", "integers"};
+  return names[static_cast<int>(d)];
+}
+constexpr const char* names_of(Scatter s) {
+  constexpr const char* names[] = {"replace", "sum", "prod", "max", "min"};
+  return names[static_cast<int>(s)];
+}
+constexpr const char* names_of(Pool p) { return p == Pool::max ? "max" : "mean"; }
+constexpr const char* names_of(Convolution c) {
+  constexpr const char* names[] = {"forward", "by_data", "by_weight"};
+  return names[static_cast<int>(c)];
+}
+
+/// How many enumerators there are.
+template <class E>
+constexpr int count_of() {
+  if constexpr (requires { E::count; }) return static_cast<int>(E::count);
+  else if constexpr (std::is_same_v<E, Reduction>) return static_cast<int>(Reduction::all) + 1;
+  else if constexpr (std::is_same_v<E, ArgReduction>) return static_cast<int>(ArgReduction::min) + 1;
+  else if constexpr (std::is_same_v<E, Distribution>) return static_cast<int>(Distribution::integers) + 1;
+  else if constexpr (std::is_same_v<E, Scatter>) return static_cast<int>(Scatter::min) + 1;
+  else if constexpr (std::is_same_v<E, Pool>) return static_cast<int>(Pool::mean) + 1;
+  else return static_cast<int>(E::by_weight) + 1;
+}
+
+/// Parameters that are one number each, and have no name of their own in C++.
+template <class T>
+concept Number = std::is_arithmetic_v<T> || std::is_same_v<T, Scalar>;
+
+template <class V>
+void describe(V& v, Part<V, View>& view) {
+  v.view(view);
+}
+template <class V, Number T>
+void describe(V& v, T& number) {
+  v.number(v.next_name(), number);
+}
+template <class V, class E>
+  requires std::is_enum_v<E>
+void describe(V& v, E& value) {
+  if constexpr (V::reads) value = static_cast<E>(v.variant(count_of<E>()));
+  else v.variant(static_cast<int>(value), names_of(value));
+}
+template <class V>
+void describe(V& v, Part<V, PhiloxSeed>& seed) {
+  v.number("key", seed.key);
+  v.number("subsequence", seed.subsequence);
+  v.number("offset", seed.offset);
+}
+template <class V>
+void describe(V& v, Part<V, ConvolutionSteps>& steps) {
+  v.list("stride", steps.stride, 3);
+  v.list("padding", steps.padding, 3);
+  v.list("dilation", steps.dilation, 3);
+  v.number("groups", steps.groups);
+}
+template <class V>
+void describe(V& v, Part<V, AttentionSettings>& settings) {
+  v.number("scale", settings.scale);
+  v.number("causal", settings.causal);
+}
+template <class V>
+void describe(V& v, Part<V, PoolPlan>& plan) {
+  for (auto& line : plan.lines) {
+    v.number("size", line.size);
+    v.number("stride", line.stride);
+    v.number("padding", line.padding);
+    v.number("dilation", line.dilation);
+    v.list("extents", line.extents);
+  }
+}
+template <class V>
+void describe(V& v, Part<V, IndexPlan>& plan) {
+  const int count = v.views_left(plan.count, max_rank);
+  int64_t dims[max_rank] = {};
+  for (int i = 0; i < count; ++i) v.view(plan.indices[i]);
+  if constexpr (V::reads) plan.count = count;
+  else std::copy_n(plan.dims, count, dims);
+  v.list("sizes", plan.sizes, count);
+  v.list("strides", plan.strides, count);
+  v.list("dims", dims, count);
+  if constexpr (V::reads) std::copy_n(dims, count, plan.dims);
+}
+template <class V, class Slots>
+  requires std::is_same_v<typename std::remove_cvref_t<Slots>::value_type, AdamSlot>
+void describe(V& v, Slots& slots) {
+  if constexpr (V::reads) slots.resize(static_cast<size_t>(v.views_left(0, 1 << 24) / 4));
+  for (auto& s : slots) v.view(s.parameter), v.view(s.first_moment), v.view(s.second_moment);
+  v.gradients_follow();
+  for (auto& s : slots) v.view(s.gradient);
+}
+template <class V>
+void describe(V& v, Part<V, AdamSettings>& s) {
+  v.number("learning_rate", s.learning_rate);
+  v.number("beta1", s.beta1);
+  v.number("beta2", s.beta2);
+  v.number("epsilon", s.epsilon);
+  v.number("weight_decay", s.weight_decay);
+  v.number("bias_correction1", s.bias_correction1);
+  v.number("bias_correction2", s.bias_correction2);
+  v.number("decoupled", s.decoupled);
+}
+template <class V, class Slots>
+  requires std::is_same_v<typename std::remove_cvref_t<Slots>::value_type, SgdSlot>
+void describe(V& v, Slots& slots) {
+  if constexpr (V::reads) slots.resize(static_cast<size_t>(v.views_left(0, 1 << 24) / 3));
+  for (auto& s : slots) v.view(s.parameter), v.view(s.momentum_buffer);
+  v.gradients_follow();
+  for (auto& s : slots) v.view(s.gradient);
+}
+template <class V>
+void describe(V& v, Part<V, SgdSettings>& s) {
+  v.number("learning_rate", s.learning_rate);
+  v.number("momentum", s.momentum);
+  v.number("dampening", s.dampening);
+  v.number("weight_decay", s.weight_decay);
+  v.number("nesterov", s.nesterov);
+  v.number("first_step", s.first_step);
+}
+
+/// Names of a kernel's parameters that are numbers, up to a null. Kernels without a row go by positions alone.
+template <auto slot>
+constexpr const char* parameter_names[] = {nullptr};
+#define WEFT_PARAMETERS(kernel, ...) \
+  template <>                        \
+  constexpr const char* parameter_names<&KernelTable::kernel>[] = {__VA_ARGS__, nullptr};
+WEFT_PARAMETERS(nan_to_num, "nan", "positive", "negative")
+WEFT_PARAMETERS(fill, "value")
+WEFT_PARAMETERS(arg_reduce, "dim")
+WEFT_PARAMETERS(variance, "correction")
+WEFT_PARAMETERS(cumsum, "dim", "exclusive", "reverse")
+WEFT_PARAMETERS(running_product, "dim")
+WEFT_PARAMETERS(running_log_sum_exp, "dim")
+WEFT_PARAMETERS(running_extreme, "dim", "largest")
+WEFT_PARAMETERS(softmax, "dim", "logarithm")
+WEFT_PARAMETERS(softmax_gradient, "dim", "logarithm")
+WEFT_PARAMETERS(layer_norm, "epsilon")
+WEFT_PARAMETERS(rms_norm, "epsilon")
+WEFT_PARAMETERS(batch_norm, "epsilon")
+WEFT_PARAMETERS(cross_entropy, "ignore_index", "label_smoothing")
+WEFT_PARAMETERS(cross_entropy_gradient, "ignore_index", "label_smoothing")
+WEFT_PARAMETERS(index_select, "dim")
+WEFT_PARAMETERS(index_add, "dim")
+WEFT_PARAMETERS(gather, "dim")
+WEFT_PARAMETERS(scatter, "dim")
+WEFT_PARAMETERS(scatter_copy, "dim")
+WEFT_PARAMETERS(index_put, "accumulate")
+WEFT_PARAMETERS(sort, "dim", "descending")
+WEFT_PARAMETERS(select_rank, "dim")
+WEFT_PARAMETERS(searchsorted, "right")
+WEFT_PARAMETERS(bag_sum, "padding", "mean")
+WEFT_PARAMETERS(bag_max, "padding")
+WEFT_PARAMETERS(resample, "dim")
+WEFT_PARAMETERS(arange, "start", "step")
+WEFT_PARAMETERS(random, "a", "b")
+#undef WEFT_PARAMETERS
+
+}  // namespace weft::plugin

@@ -1,0 +1,22 @@
+// Memory for what a kernel's host code leaves on the device for a moment.
+#pragma once
+
+#include "accelerator.hpp"
+
+namespace weft::portable::host {
+
+/// Device memory for the duration of a kernel's host code: the queue keeps to the order, so it may be freed at once.
+class ScratchMemory {
+ public:
+  ScratchMemory(Accelerator& device, size_t bytes);
+  ~ScratchMemory();
+  ScratchMemory(const ScratchMemory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  Accelerator& device_;
+  size_t bytes_;
+  void* data_;
+};
+
+}  // namespace weft::portable::host
