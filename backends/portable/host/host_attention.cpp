@@ -1,4 +1,4 @@
-#include "../../queued/allocator.hpp"
+#include "scratch_memory.hpp"
 #include "host.hpp"
 #include "launch.hpp"
 

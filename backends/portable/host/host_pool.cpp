@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "../../queued/allocator.hpp"
+#include "scratch_memory.hpp"
 #include "host.hpp"
 #include "launch.hpp"
 
