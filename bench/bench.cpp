@@ -63,7 +63,7 @@ struct Samples {
 
 /// Those that were started; asking for another one would start it.
 void wait_for_devices() {
-  for (DeviceType type : accelerator_kinds()) {
+  for (DeviceType type : detail::named_kinds()) {
     if (kernels(type).fill == nullptr) continue;
     for (int i = 0; i < device_count(type); ++i) synchronize(Device(type, i));
   }

@@ -15,6 +15,8 @@ WEFT_API std::vector<DeviceType> device_kinds();
 WEFT_API std::vector<DeviceType> accelerator_kinds();
 
 namespace detail {
+/// Those that have a name by now; loads nothing.
+std::vector<DeviceType> named_kinds();
 /// Defined in backends/: loads what WEFT_PLUGINS names, once. Raises DeviceError where it cannot, at each call.
 void load_plugins_of_environment();
 }  // namespace detail

@@ -94,6 +94,10 @@ std::string known_kinds() {
 
 std::vector<DeviceType> device_kinds() {
   detail::load_plugins_of_environment();
+  return detail::named_kinds();
+}
+
+std::vector<DeviceType> detail::named_kinds() {
   std::vector<DeviceType> kinds;
   for (int i = 0; i < device_type_count; ++i) {
     if (device_names[i].load(MemoryOrder::acquire) != nullptr) kinds.push_back(static_cast<DeviceType>(i));

@@ -115,7 +115,9 @@ Generator& default_generator(Device device) {
 
 std::vector<Device> devices_with_generators() {
   std::vector<Device> out = {Device(DeviceType::cpu)};
-  for (const DeviceType type : accelerator_kinds()) out.emplace_back(type);
+  for (const DeviceType type : detail::named_kinds()) {
+    if (is_numbered(type)) out.emplace_back(type);
+  }
   OtherGenerators& o = others();
   std::lock_guard lock(o.mutex);
   for (const auto& [device, generator] : o.by_device) {

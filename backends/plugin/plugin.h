@@ -7,9 +7,9 @@
  * Rules that hold for every function of the table:
  *   - It returns WEFT_OK or a code; the host makes a DeviceError of any other, with the function, the code and the
  *     device. No exception leaves it.
- *   - `device` is a number that get_device_list gave. Before the host calls a function with a device, that is
- * initialised and the calling thread has selected it; but for init_device, set_device, and the sizes of chunks and
- * padding, which are asked for when the plug-in is loaded.
+ *   - `device` is a number that get_device_list gave. Before a call with a device, that is initialised and the calling
+ *     thread has selected it; but for init_device, set_device, and the sizes of chunks and padding, which are asked for
+ *     when the plug-in is loaded.
  *   - Functions are called from any thread, several at once. What is queued on one stream comes from one thread at a
  *     time, but waits and questions may come meanwhile.
  *   - What the functions use is there when weft_plugin_init returns, or is never destroyed: `finalize` is called at the

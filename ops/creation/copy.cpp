@@ -245,7 +245,7 @@ bool Tensor::is_pinned(Location where) const {
   if (!checked(*this).device().is_cpu()) return false;
   const Allocator* const allocator = impl_->storage->allocator;
   if (allocator == nullptr || allocator == &cpu_allocator()) return false;
-  for (const DeviceType type : accelerator_kinds()) {
+  for (const DeviceType type : detail::named_kinds()) {
     Backend* backend = find_backend(type);
     if (backend != nullptr && is_pinned_for(*this, *backend)) return true;
   }

@@ -94,7 +94,9 @@ TEST(LoadPlugin, TheEnvironmentsAreLoadedWhenAKindIsLookedFor) {
   });
   in_child({{"WEFT_PLUGINS", both.c_str()}}, [] { EXPECT_EQ(device_kinds().size(), 6u); });
   in_child({{"WEFT_PLUGINS", "/nowhere/none.so"}}, [] {
-    EXPECT_EQ(Device("cpu"), Device());
+    EXPECT_EQ(Device("cpu"), Device());  // a program that asks for no other device never hears of it
+    EXPECT_EQ(devices_with_generators().size(), 3u);
+    EXPECT_FALSE(ones({1000}).is_pinned());
     for (int i = 0; i < 2; ++i) {
       EXPECT_THAT(message_of<DeviceError>([] { Device("stub"); }), HasSubstr("/nowhere/none.so"));
     }
