@@ -207,7 +207,7 @@ function(weft_add_ze_test_driver)
   weft_add_spv2so()
 
   set(sources)
-  foreach(part IN ITEMS command_list config ddi device event executor fiber kernel memory module queue)
+  foreach(part IN ITEMS command_list config ddi device event executor fiber kernel memory module queue wrong)
     list(APPEND sources "${WEFT_ZE_DRIVER_SOURCE_DIR}/${part}.cpp")
   endforeach()
   add_library(weft_ze_test_driver MODULE ${sources})

@@ -1,0 +1,121 @@
+// Checks that a device does what the CPU does: for authors of devices. docs/devices.md says what is looked at.
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <weft/backends/backend.hpp>
+#include <weft/ops/create.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/tensor/error.hpp>
+#include <weft/tensor/warning.hpp>
+
+#include "checks.hpp"
+#include "print.hpp"
+
+namespace weft::conform {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// All but the CPU.
+std::vector<Device> all_devices() {
+  std::vector<Device> all;
+  for (int type = 0; type < device_type_count; ++type) {
+    const Device first(static_cast<DeviceType>(type));
+    if (first.is_cpu()) continue;
+    for (int i = 0, count = device_count(first.type); i < count; ++i) all.emplace_back(first.type, i);
+  }
+  return all;
+}
+
+std::string description_of(Device device) {
+  Backend* const backend = find_backend(device.type);
+  return backend == nullptr ? "shapes and dtypes without elements" : backend->describe(device.index);
+}
+
+void check_device_of(DeviceResult& result) {
+  Report& report = result.report;
+  for (const OpRecord& record : op_records()) {
+    const size_t before = report.finished().size();
+    OpSupport support = check_op(report, record);
+    if (report.finished().size() > before) result.ops.push_back(std::move(support));
+  }
+  if (!is_numbered(report.device().type)) return check_meta(report);
+  check_copies(report);
+  check_memory(report);
+  check_streams(report);
+  check_errors(report);
+  check_random(report);
+  check_training(report);
+  measure(report);
+}
+
+DeviceResult result_of(Device device, const std::string& only, Clock::time_point start) {
+  DeviceResult result{{device, only, isatty(STDERR_FILENO) == 1}, description_of(device)};
+  result.report.run("first_op", [&] {
+    const Tensor first = ones({4}, {f32, device}) + 1.0;
+    synchronize(device);
+    result.report.time("first_op", milliseconds_since(start), "ms");
+  });
+  check_device_of(result);
+  if (isatty(STDERR_FILENO) == 1) std::cerr << "\r\033[K";
+  return result;
+}
+
+int run(const std::vector<std::string>& names, const std::string& only, const std::string& json_path) {
+  const Clock::time_point start = Clock::now();
+  std::vector<Device> devices(names.begin(), names.end());
+  if (devices.empty()) devices = all_devices();
+  nlohmann::json all = nlohmann::json::array();
+  bool agrees = true;
+  size_t checks = 0;
+  for (const Device device : devices) {
+    check_device(device, "conform");
+    const DeviceResult result = result_of(device, only, device == devices[0] ? start : Clock::now());
+    print(std::cout, result);
+    agrees = agrees && result.report.deviations().empty();
+    checks += result.report.finished().size();
+    all.push_back(as_json(result));
+  }
+  if (checks == 0) throw ValueError("no check has \"" + only + "\" in its name");
+  if (!json_path.empty()) {
+    std::ofstream file(json_path);
+    file << nlohmann::json{{"devices", all}}.dump(1) << '\n';
+    if (!file.flush()) throw IoError("cannot write " + json_path);
+  }
+  return agrees ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace weft::conform
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Checks that a device does what the CPU does. Status 0: nothing deviates; 1: something does; 2: it could "
+      "not be checked.",
+      "weft-conform");
+  std::string only, json_path;
+  std::vector<std::string> devices;
+  app.add_option("--device", devices, "hpu, cuda:1, meta, …; all that are here but the CPU where none is named");
+  app.add_option("--only", only, "only the checks whose name contains this, such as ops.add.f32 or streams");
+  app.add_option("--json", json_path, "write all results to this file as JSON");
+  CLI11_PARSE(app, argc, argv);
+  weft::set_warning_handler([](const weft::Warning&) {});  // samples are what they are
+  try {
+    return weft::conform::run(devices, only, json_path);
+  } catch (const std::exception& error) {
+    std::cerr << "weft-conform: " << error.what() << '\n';
+    return 2;
+  }
+}
