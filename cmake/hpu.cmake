@@ -217,6 +217,10 @@ function(weft_add_ze_test_driver)
   # Exports the table getters alone; stays loaded, as worker threads may outlive the loader.
   target_link_options(weft_ze_test_driver PRIVATE
     "LINKER:--version-script=${WEFT_ZE_DRIVER_SOURCE_DIR}/exports.map" LINKER:-z,nodelete -static-libstdc++)
+  if(WEFT_SANITIZE MATCHES "thread")
+    target_compile_options(weft_ze_test_driver PRIVATE -fno-sanitize=thread)
+    target_link_options(weft_ze_test_driver PRIVATE -fno-sanitize=thread)
+  endif()
   target_compile_definitions(weft_ze_test_driver PRIVATE
     WEFT_ZE_DEFAULT_CACHE="${WEFT_ZE_CACHE_DIR}"
     WEFT_ZE_DEFAULT_SPV2SO="${WEFT_HPU_DIR}/weft_spv2so"
