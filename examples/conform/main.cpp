@@ -74,7 +74,8 @@ DeviceResult result_of(Device device, const std::string& only, Clock::time_point
 
 int run(const std::vector<std::string>& names, const std::string& only, const std::string& json_path) {
   const Clock::time_point start = Clock::now();
-  std::vector<Device> devices(names.begin(), names.end());
+  std::vector<Device> devices;
+  for (const std::string& name : names) devices.emplace_back(std::string_view(name), Location::none());
   if (devices.empty()) devices = all_devices();
   nlohmann::json all = nlohmann::json::array();
   bool agrees = true;
