@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <weft/backends/backend.hpp>
+#include <weft/backends/plugin.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/tensor/error.hpp>
@@ -30,10 +31,8 @@ double milliseconds_since(Clock::time_point start) {
 /// All but the CPU.
 std::vector<Device> all_devices() {
   std::vector<Device> all;
-  for (int type = 0; type < device_type_count; ++type) {
-    const Device first(static_cast<DeviceType>(type));
-    if (first.is_cpu()) continue;
-    for (int i = 0, count = device_count(first.type); i < count; ++i) all.emplace_back(first.type, i);
+  for (const DeviceType type : device_kinds()) {
+    for (int i = 0; type != DeviceType::cpu && i < device_count(type); ++i) all.emplace_back(type, i);
   }
   return all;
 }
@@ -72,11 +71,27 @@ DeviceResult result_of(Device device, const std::string& only, Clock::time_point
   return result;
 }
 
-int run(const std::vector<std::string>& names, const std::string& only, const std::string& json_path) {
+struct Options {
+  std::vector<std::string> devices, plugins;
+  std::string only, json_path;
+};
+
+/// Those that are named, else those that the plug-ins bring, else all.
+std::vector<Device> devices_of(const Options& options) {
+  std::vector<Device> devices, brought;
+  for (const std::string& path : options.plugins) {
+    const DeviceType kind = load_device_plugin(path, Location::none());
+    for (int i = 0; i < device_count(kind); ++i) brought.emplace_back(kind, i);
+  }
+  for (const std::string& name : options.devices) devices.emplace_back(std::string_view(name), Location::none());
+  if (!devices.empty()) return devices;
+  return options.plugins.empty() ? all_devices() : brought;
+}
+
+int run(const Options& options) {
   const Clock::time_point start = Clock::now();
-  std::vector<Device> devices;
-  for (const std::string& name : names) devices.emplace_back(std::string_view(name), Location::none());
-  if (devices.empty()) devices = all_devices();
+  const std::string &only = options.only, &json_path = options.json_path;
+  const std::vector<Device> devices = devices_of(options);
   nlohmann::json all = nlohmann::json::array();
   bool agrees = true;
   size_t checks = 0;
@@ -106,15 +121,17 @@ int main(int argc, char** argv) {
       "Checks that a device does what the CPU does. Status 0: nothing deviates; 1: something does; 2: it could "
       "not be checked.",
       "weft-conform");
-  std::string only, json_path;
-  std::vector<std::string> devices;
-  app.add_option("--device", devices, "hpu, cuda:1, meta, …; all that are here but the CPU where none is named");
-  app.add_option("--only", only, "only the checks whose name contains this, such as ops.add.f32 or streams");
-  app.add_option("--json", json_path, "write all results to this file as JSON");
+  weft::conform::Options options;
+  app.add_option("--device", options.devices,
+                 "hpu, cuda:1, meta, …; all that are here but the CPU where none is named");
+  app.add_option("--plugin", options.plugins, "shared objects that bring devices, which then are those to check");
+  app.add_option("--only", options.only,
+                 "only the checks whose name contains this, such as ops.add.float32 or streams");
+  app.add_option("--json", options.json_path, "write all results to this file as JSON");
   CLI11_PARSE(app, argc, argv);
   weft::set_warning_handler([](const weft::Warning&) {});  // samples are what they are
   try {
-    return weft::conform::run(devices, only, json_path);
+    return weft::conform::run(options);
   } catch (const std::exception& error) {
     std::cerr << "weft-conform: " << error.what() << '\n';
     return 2;

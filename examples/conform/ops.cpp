@@ -276,7 +276,7 @@ OpSupport check_op(Report& report, const OpRecord& record) {
     }
     support.by_dtype.push_back(worst);
   }
-  if (report.wants(std::string("ops.") + record.name + ".f32.dense")) {
+  if (report.wants(std::string("ops.") + record.name + ".float32.dense")) {
     support.missing_kernels = missing_kernels(record, report.device());
   }
   return support;

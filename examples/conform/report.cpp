@@ -5,6 +5,7 @@
 #include <iostream>
 #include <new>
 
+#include <weft/backends/plugin.hpp>
 #include <weft/tensor/error.hpp>
 
 namespace weft::conform {
@@ -68,7 +69,9 @@ void Report::note(const std::string& text) {
 }
 
 std::string Report::command_of(const Deviation& deviation) const {
-  return "./weft conform --device " + device_.name() + " --only " + deviation.check;
+  const std::string plugin = plugin_path(device_.type);
+  return "./weft conform " + (plugin.empty() ? "" : "--plugin " + plugin + " ") + "--device " + device_.name() +
+         " --only " + deviation.check;
 }
 
 std::string Report::line_of(const Deviation& deviation) const {

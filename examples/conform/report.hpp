@@ -11,7 +11,7 @@
 namespace weft::conform {
 
 struct Deviation {
-  /// "ops.add.f32.strided", "streams.timing".
+  /// "ops.add.float32.strided", "streams.timing".
   std::string check;
   std::string expected, came;
 };
@@ -55,7 +55,7 @@ class Report {
   const std::vector<std::string>& notes() const { return notes_; }
   const std::vector<Finished>& finished() const { return finished_; }
   const std::vector<Time>& times() const { return times_; }
-  /// "ops.add f32 strided: expected …, came …; reproduce with ./weft conform --device hpu:0 --only ops.add.f32".
+  /// "streams.timing: expected …, came …; again by ./weft conform --device hpu:0 --only streams.timing".
   std::string line_of(const Deviation& deviation) const;
   /// The command that runs the check again.
   std::string command_of(const Deviation& deviation) const;
