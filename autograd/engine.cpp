@@ -125,8 +125,9 @@ class GraphRun {
     Node* node = nullptr;
     try {
       while ((node = next_ready()) != nullptr) process(node);
+      callers.resume();
     } catch (...) {
-      detail::drop_unpacked(*node);
+      if (node != nullptr) detail::drop_unpacked(*node);
       throw;
     }
   }
@@ -135,11 +136,13 @@ class GraphRun {
   /// Nodes run on the streams of their op. Afterwards the caller's streams wait for the gradients.
   struct CallersStreams {
     const uint16_t streams = detail::current_streams;
+    void resume() const {
+      if (WEFT_UNLIKELY(detail::current_streams != streams)) detail::switch_streams(streams);
+    }
     ~CallersStreams() {
-      if (WEFT_LIKELY(detail::current_streams == streams)) return;
       try {
-        detail::switch_streams(streams);
-      } catch (const Error&) {  // a lost device: the next wait tells
+        resume();
+      } catch (const std::exception&) {  // the run has failed already
         detail::current_streams = streams;
       }
     }

@@ -80,9 +80,10 @@ uint16_t with_queue(Device device, Queue* queue) {
 // ---- leases ---------------------------------------------------------------------------------------------------------
 
 struct Lease {
-  explicit Lease(Queue& taken) : queue(taken) {}
-  ~Lease() { find_backend(queue.device().type)->return_queue(queue); }
-  Queue& queue;
+  ~Lease() {
+    if (queue != nullptr) find_backend(queue->device().type)->return_queue(*queue);
+  }
+  Queue* queue = nullptr;
 };
 
 Backend* backend_with_device(Device device, const char* op, Location where) {
@@ -134,8 +135,9 @@ Stream::Stream(Device device, Location where) : device_(device) {
   if (backend == nullptr) return;
   const CallScope call("Stream", where);
   detail::streams_in_use.store(true, MemoryOrder::relaxed);
-  queue_ = &backend->take_queue(device.index);
-  lease_ = Shared<Lease>::make(*queue_);
+  Shared<Lease> lease = Shared<Lease>::make();
+  queue_ = lease->queue = &backend->take_queue(device.index);
+  lease_ = std::move(lease);
 }
 
 Stream default_stream(Device device, Location where) {

@@ -207,7 +207,7 @@ function(weft_add_ze_test_driver)
   weft_add_spv2so()
 
   set(sources)
-  foreach(part IN ITEMS command_list config ddi device event executor fiber kernel memory module queue)
+  foreach(part IN ITEMS command_list config ddi device event executor fiber kernel memory module own_memory queue wrong)
     list(APPEND sources "${WEFT_ZE_DRIVER_SOURCE_DIR}/${part}.cpp")
   endforeach()
   add_library(weft_ze_test_driver MODULE ${sources})
@@ -216,7 +216,11 @@ function(weft_add_ze_test_driver)
   target_compile_features(weft_ze_test_driver PRIVATE cxx_std_20)
   # Exports the table getters alone; stays loaded, as worker threads may outlive the loader.
   target_link_options(weft_ze_test_driver PRIVATE
-    "LINKER:--version-script=${WEFT_ZE_DRIVER_SOURCE_DIR}/exports.map" LINKER:-z,nodelete)
+    "LINKER:--version-script=${WEFT_ZE_DRIVER_SOURCE_DIR}/exports.map" LINKER:-z,nodelete -static-libstdc++)
+  if(WEFT_SANITIZE MATCHES "thread")
+    target_compile_options(weft_ze_test_driver PRIVATE -fno-sanitize=thread)
+    target_link_options(weft_ze_test_driver PRIVATE -fno-sanitize=thread)
+  endif()
   target_compile_definitions(weft_ze_test_driver PRIVATE
     WEFT_ZE_DEFAULT_CACHE="${WEFT_ZE_CACHE_DIR}"
     WEFT_ZE_DEFAULT_SPV2SO="${WEFT_HPU_DIR}/weft_spv2so"

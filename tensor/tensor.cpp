@@ -7,6 +7,7 @@
 
 #include "allocator.hpp"
 #include "free_list.hpp"
+#include "large_storage.hpp"
 #include "layout.hpp"
 #include "live.hpp"
 #include "step_recorder.hpp"
@@ -26,18 +27,6 @@ namespace {
 
 constexpr size_t head_size = sizeof(TensorImpl);
 constexpr size_t block_size = sizeof(TensorBlock);
-
-[[noreturn, gnu::cold]] void out_of_memory(Device device, size_t bytes) {
-  const MemoryStats stats = memory_stats(device);
-  // What the system calls free leaves out what it would give back.
-  const std::string free = device.is_cpu() ? "" : fmt::format("{} free, ", stats.free);
-  const ErrorText text{.op = "allocate",
-                       .problem = fmt::format("no {} bytes on {}", bytes, device.name()),
-                       .details = fmt::format("{} allocated, {} reserved, {}limit {}", stats.allocated, stats.reserved,
-                                              free, stats.limit),
-                       .remedy = "free tensors, use smaller batches or raise set_memory_limit"};
-  throw OutOfMemoryError(format_error(text), bytes, stats.allocated, stats.reserved, stats.limit);
-}
 
 struct HeadGuard {
   TensorBlock* block;
@@ -66,8 +55,9 @@ Allocator& allocator_of(Device device) {
     if (WEFT_UNLIKELY(step_recorder != nullptr)) allocator = &step_recorder->memory(storage.device, *allocator);
   }
   storage.data = allocator->allocate(storage.bytes);
-  if (storage.data == nullptr) out_of_memory(storage.device, storage.bytes);
+  if (storage.data == nullptr) raise_out_of_memory(storage.device, storage.bytes);
   storage.allocator = allocator;
+  if (storage.bytes >= large_storage_bytes) note_large_storage(&storage);
   block->impl.view.data = storage.data;
   guard.block = nullptr;
 }
@@ -97,8 +87,12 @@ inline TensorImpl* with_data(TensorBlock* block) {
 }
 
 [[gnu::noinline]] void release_storage(Storage* storage) {
-  if (storage->allocator != nullptr) storage->allocator->free(storage->data, storage->bytes);
-  else if (storage->deleter != nullptr) storage->deleter(storage->data, storage->deleter_context);
+  if (storage->allocator != nullptr) {
+    if (storage->bytes >= large_storage_bytes) forget_large_storage(storage);
+    storage->allocator->free(storage->data, storage->bytes);
+  } else if (storage->deleter != nullptr) {
+    storage->deleter(storage->data, storage->deleter_context);
+  }
 }
 
 inline TensorBlock* block_of(Storage* storage) {

@@ -64,6 +64,7 @@ CudaFence::~CudaFence() {
 }
 
 bool CudaFence::reached() {
+  if (queue_.cuda_device().closed()) return true;
   const cudaError_t code = cudaEventQuery(event_);
   if (code == cudaErrorNotReady) {
     cudaGetLastError();
@@ -74,6 +75,7 @@ bool CudaFence::reached() {
 }
 
 void CudaFence::wait() {
+  queue_.cuda_device().require_open();
   if (const cudaError_t code = cudaEventSynchronize(event_); code != cudaSuccess) {
     raise_failure("cudaEventSynchronize", code, queue_.device().index, queue_.queued_text());
   }

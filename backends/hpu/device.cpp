@@ -28,6 +28,14 @@ void close_devices() {
 }
 
 void add_devices(ze_driver_handle_t driver) {
+  ze_api_version_t version = ZE_API_VERSION_FORCE_UINT32;
+  check(api().zeDriverGetApiVersion(driver, &version), "zeDriverGetApiVersion", 0);
+  if (ZE_MAJOR_VERSION(version) != 1) {
+    raise<DeviceError>({.op = "hpu",
+                        .problem = fmt::format("a driver speaks Level Zero {}.{}, Weft speaks 1.x",
+                                               ZE_MAJOR_VERSION(version), ZE_MINOR_VERSION(version))},
+                       Location::none());
+  }
   uint32_t count = 0;
   if (api().zeDeviceGet(driver, &count, nullptr) != ZE_RESULT_SUCCESS || count == 0) return;
   std::vector<ze_device_handle_t> handles(count);
@@ -138,7 +146,9 @@ bool HpuDevice::reaches(QueuedDevice& other) {
 void* HpuDevice::take_pinned(size_t bytes) {
   const ze_host_mem_alloc_desc_t host = {ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC, nullptr, 0};
   void* memory = nullptr;
-  return api().zeMemAllocHost(context_, &host, bytes, 64, &memory) == ZE_RESULT_SUCCESS ? memory : nullptr;
+  const ze_result_t result = api().zeMemAllocHost(context_, &host, bytes, 64, &memory);
+  if (result == ZE_RESULT_ERROR_DEVICE_LOST) raise_failure("zeMemAllocHost", result, index());
+  return result == ZE_RESULT_SUCCESS ? memory : nullptr;
 }
 
 void* HpuDevice::host_memory(size_t bytes) {
@@ -219,8 +229,15 @@ Backend* start_hpu(std::string& why) {
   uint32_t count = 0;
   if (api().zeDriverGet(&count, nullptr) != ZE_RESULT_SUCCESS || count == 0) return nullptr;
   std::vector<ze_driver_handle_t> drivers(count);
-  check(api().zeDriverGet(&count, drivers.data()), "zeDriverGet", 0);
-  for (ze_driver_handle_t driver : drivers) add_devices(driver);
+  if (api().zeDriverGet(&count, drivers.data()) != ZE_RESULT_SUCCESS) return nullptr;
+  for (ze_driver_handle_t driver : drivers) {
+    try {
+      add_devices(driver);
+    } catch (const DeviceError& error) {  // the other drivers' devices serve
+      const std::string text = error.what();
+      why = text.substr(0, text.find('\n'));
+    }
+  }
   if (all_devices().empty()) return nullptr;
   // After the loader's own handlers, so it runs before them.
   std::atexit(close_devices);

@@ -16,6 +16,10 @@ void EventPool::grow() {
   description.flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE;
   if (timed_) description.flags |= ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP;
   description.count = pool_size;
+  pools_.reserve(pools_.size() + 1);
+  all_.reserve(all_.size() + pool_size);
+  fresh_.reserve(all_.size() + pool_size);
+  used_.reserve(all_.size() + pool_size);  // so that events can always be put back
   ze_event_pool_handle_t pool = nullptr;
   WEFT_ZE(device_, zeEventPoolCreate, context_, &description, 0, nullptr, &pool);  // for all devices of the context
   pools_.push_back(pool);
@@ -30,8 +34,6 @@ void EventPool::grow() {
     all_.push_back(handle);
     fresh_.push_back(handle);
   }
-  fresh_.reserve(all_.size());
-  used_.reserve(all_.size());  // so that events can always be put back
 }
 
 /// Those that were signalled are as new once they are reset.
@@ -68,7 +70,9 @@ void EventPool::close() noexcept {
 HpuFence::HpuFence(HpuDevice& device, HpuQueue& queue, bool timed)
     : device_(device), queue_(queue), pool_(device.events(timed)), event_(pool_.take()) {}
 
-HpuFence::~HpuFence() { pool_.put_back(event_); }
+HpuFence::~HpuFence() {
+  if (!device_.closed()) pool_.put_back(event_);
+}
 
 Queue& HpuFence::queue() const { return queue_; }
 

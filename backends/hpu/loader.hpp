@@ -12,9 +12,10 @@ namespace weft::hpu {
 
 // clang-format off
 #define WEFT_ZE_FUNCTIONS(X) \
-  X(zeInit) X(zeDriverGet) X(zeDeviceGet) X(zeDeviceGetProperties) X(zeDeviceGetComputeProperties) \
-  X(zeDeviceGetModuleProperties) X(zeDeviceGetMemoryProperties) X(zeDeviceGetCommandQueueGroupProperties) \
-  X(zeDeviceCanAccessPeer) X(zeDeviceGetStatus) X(zeContextCreate) X(zeContextDestroy) X(zeCommandListCreateImmediate) \
+  X(zeInit) X(zeDriverGet) X(zeDriverGetApiVersion) X(zeDeviceGet) X(zeDeviceGetProperties) \
+  X(zeDeviceGetComputeProperties) X(zeDeviceGetModuleProperties) X(zeDeviceGetMemoryProperties) \
+  X(zeDeviceGetCommandQueueGroupProperties) X(zeDeviceCanAccessPeer) X(zeDeviceGetStatus) \
+  X(zeContextCreate) X(zeContextDestroy) X(zeCommandListCreateImmediate) \
   X(zeCommandListDestroy) X(zeCommandListAppendBarrier) X(zeCommandListAppendMemoryCopy) \
   X(zeCommandListAppendMemoryFill) X(zeCommandListAppendLaunchKernel) X(zeEventPoolCreate) X(zeEventPoolDestroy) \
   X(zeEventCreate) X(zeEventDestroy) X(zeEventHostSynchronize) X(zeEventHostReset) X(zeEventHostSignal) \

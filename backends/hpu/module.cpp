@@ -81,8 +81,8 @@ ze_module_handle_t HpuDevice::build_kernel(Module module, const std::string& nam
 }
 
 Kernel& HpuDevice::find_kernel(Module module, const std::string& name) {
-  const std::lock_guard lock(kernel_mutex_);
   require_open();
+  const std::lock_guard lock(kernel_mutex_);
   Kernel& kernel = kernels_[name];  // `close` frees what it holds, also where the rest fails
   if (kernel.handle != nullptr) return kernel;
   if (kernel.module == nullptr) kernel.module = build_kernel(module, name);

@@ -61,12 +61,13 @@ void HpuQueue::wait_here(Shared<HpuFence> fence) {
   while (!held_.empty() && held_.front().passed->reached()) held_.pop_front();
   Shared<HpuFence> passed = Shared<HpuFence>::make(hpu_, *this, false);
   ze_event_handle_t event = fence->event();
+  held_.push_back({std::move(fence), passed});  // before the command that needs them
   order();
   WEFT_ZE(hpu_.index(), zeCommandListAppendBarrier, list_, passed->event(), 1, &event);
-  held_.push_back({std::move(fence), std::move(passed)});
 }
 
 Shared<Fence> HpuQueue::record(bool timed) {
+  hpu_.require_open();
   catch_up();
   const std::lock_guard lock(mutex_);
   return record_here(timed);
@@ -74,6 +75,7 @@ Shared<Fence> HpuQueue::record(bool timed) {
 
 void HpuQueue::wait(const Shared<Fence>& fence) {
   if (&fence->queue() == this) return;
+  hpu_.require_open();
   const auto& other = static_cast<HpuDevice&>(static_cast<HpuQueue&>(fence->queue()).accelerator());
   if (other.context() != hpu_.context()) return call([fence] { fence->wait(); });  // of another driver
   catch_up();
@@ -82,6 +84,7 @@ void HpuQueue::wait(const Shared<Fence>& fence) {
 }
 
 void HpuQueue::call(Callback<void()> function) {
+  hpu_.require_open();
   catch_up();
   note_command();
   std::unique_lock lock(mutex_);
@@ -92,6 +95,7 @@ void HpuQueue::call(Callback<void()> function) {
 }
 
 bool HpuQueue::idle() {
+  hpu_.require_open();
   catch_up();
   const std::lock_guard lock(mutex_);
   if (queued_ == finished_) return true;

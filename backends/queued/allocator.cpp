@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <iterator>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 constexpr size_t granule = 64;
 constexpr size_t slab_bytes = size_t{1} << 20;
 constexpr size_t carved_limit = slab_bytes / 16;
+constexpr size_t few_resting = 32;
 
 /// 64, 128, 192, 256, then 5/4, 6/4, 7/4 and 8/4 of each power of two.
 int class_of(size_t bytes) {
@@ -55,15 +57,23 @@ size_t DeviceAllocator::block_bytes(size_t bytes) const {
   return rounded <= rules.largest ? rounded : 0;
 }
 
-/// A new slab's first block; the others go to the stock.
+/// A new slab's first block; the others go to the stock. All that needs the host's memory comes before the device's.
 void* DeviceAllocator::from_driver(size_t bytes, size_t block_bytes, int size_class, CommandQueue* home) {
+  const size_t blocks = bytes / block_bytes, c = static_cast<size_t>(size_class);
+  Slabs fresh;
+  fresh[nullptr] = {bytes, block_bytes, size_class, blocks, blocks - 1, home};
+  Stock& stock = stock_of(home);
+  if (stock.size() <= c) stock.resize(c + 1);
+  const size_t all = stock[c].all + blocks, room = stock[c].blocks.capacity();
+  if (room < all) stock[c].blocks.reserve(std::max(all, 2 * room));
+
   void* const data = memory_ == Memory::device ? device_.take_memory(bytes) : device_.take_pinned(bytes);
   if (data == nullptr) return nullptr;
-  const size_t blocks = bytes / block_bytes;
-  slabs_[static_cast<char*>(data)] = {bytes, block_bytes, size_class, blocks, blocks - 1, home};
-  for (size_t i = blocks; i-- > 1;) {
-    stock_of(home)[static_cast<size_t>(size_class)].push_back(static_cast<char*>(data) + i * block_bytes);
-  }
+  auto slab = fresh.extract(fresh.begin());
+  slab.key() = static_cast<char*>(data);
+  slabs_.insert(std::move(slab));
+  for (size_t i = blocks; i-- > 1;) stock[c].blocks.push_back(static_cast<char*>(data) + i * block_bytes);
+  stock[c].all = all;
   reserved_ += bytes;
   peak_reserved_ = std::max(peak_reserved_, reserved_);
   return data;
@@ -89,7 +99,7 @@ void* DeviceAllocator::take(size_t bytes, CommandQueue* home) {
   const int c = class_of(bytes);
   Stock& stock = stock_of(home);
   if (stock.size() <= static_cast<size_t>(c)) stock.resize(static_cast<size_t>(c) + 1);
-  std::vector<void*>& blocks = stock[static_cast<size_t>(c)];
+  std::vector<void*>& blocks = stock[static_cast<size_t>(c)].blocks;
   if (blocks.empty() && !resting_.empty()) wake_rested();
   if (blocks.empty()) {
     // Sizes of classes are multiples of the alignment where requests are.
@@ -130,16 +140,20 @@ void DeviceAllocator::give_back(Slabs::iterator slab) noexcept {
   if (memory_ == Memory::device) device_.return_memory(slab->first, slab->second.bytes);
   else device_.return_pinned(slab->first, slab->second.bytes);
   reserved_ -= slab->second.bytes;
+  stock_of(slab->second.home)[static_cast<size_t>(slab->second.size_class)].all -= slab->second.blocks;
   slabs_.erase(slab);
 }
 
 void DeviceAllocator::note_use(const void* data, CommandQueue& queue) {
+  if (device_.closed()) return;
   const std::lock_guard lock(mutex_);
   const auto found = slab_around(data);
   if (found == slabs_.end() || found->second.home == &queue) return;
   const size_t number = static_cast<size_t>(static_cast<const char*>(data) - found->first) / found->second.block_bytes;
   std::vector<CommandQueue*>& users = users_[found->first + number * found->second.block_bytes];
   if (std::find(users.begin(), users.end(), &queue) == users.end()) users.push_back(&queue);
+  const size_t most = resting_.size() + users_.size();  // so that each can rest when it is freed
+  if (resting_.capacity() < most) resting_.reserve(2 * most);
 }
 
 DeviceAllocator::Allocation DeviceAllocator::allocation_around(const void* data) {
@@ -151,29 +165,25 @@ DeviceAllocator::Allocation DeviceAllocator::allocation_around(const void* data)
 void DeviceAllocator::put_back(void* data) {
   const auto slab = slab_around(data);
   if (device_.has_exact_blocks()) return give_back(slab);
-  stock_of(slab->second.home)[static_cast<size_t>(slab->second.size_class)].push_back(data);
+  stock_of(slab->second.home)[static_cast<size_t>(slab->second.size_class)].blocks.push_back(data);
   ++slab->second.free_blocks;
 }
 
-/// Until each user has come to the present end of its queue. A queue that fails keeps the block for ever.
-void DeviceAllocator::rest(void* data, const std::vector<CommandQueue*>& users) {
-  Resting resting{data, {}};
+/// Whether each user has come to where its queue ended when the block was freed, or later where memory for marks was
+/// short then. A queue that fails keeps the block for ever.
+bool DeviceAllocator::has_rested(Resting& block) noexcept {
   try {
-    for (CommandQueue* user : users) resting.users.push_back(user->record(false));
-  } catch (const DeviceError&) {
-    return;
+    for (; !block.users.empty(); block.users.pop_back()) {
+      block.marked.reserve(block.marked.size() + 1);
+      block.marked.push_back(block.users.back()->record(false));
+    }
+    return std::all_of(block.marked.begin(), block.marked.end(), [](auto& mark) { return mark->reached(); });
+  } catch (const std::exception&) {
+    return false;
   }
-  resting_.push_back(std::move(resting));
 }
 
 void DeviceAllocator::wake_rested() {
-  const auto has_rested = [&](Resting& block) {
-    try {
-      return std::all_of(block.users.begin(), block.users.end(), [](auto& user) { return user->reached(); });
-    } catch (const DeviceError&) {
-      return false;
-    }
-  };
   std::erase_if(resting_, [&](Resting& block) {
     if (!has_rested(block)) return false;
     put_back(block.data);
@@ -182,21 +192,26 @@ void DeviceAllocator::wake_rested() {
 }
 
 void DeviceAllocator::free(void* data, size_t bytes) {
+  if (device_.closed()) return;
   const std::lock_guard lock(mutex_);
   allocated_ -= bytes;
-  if (device_.closed()) return;
   const auto found = users_.empty() ? users_.end() : users_.find(data);
   if (found == users_.end()) return put_back(data);
-  rest(data, found->second);
+  if (resting_.size() >= wake_at_) {  // each mark holds an event of the driver
+    wake_rested();
+    wake_at_ = 2 * resting_.size() + few_resting;
+  }
+  resting_.push_back({data, std::move(found->second), {}});
   users_.erase(found);
+  has_rested(resting_.back());  // marks the ends
 }
 
 /// Slabs that are wholly free.
 void DeviceAllocator::release_cached() noexcept {
   wake_rested();
   for (Stock& stock : stocks_) {
-    for (auto& blocks : stock) {
-      std::erase_if(blocks, [&](void* data) {
+    for (FreeBlocks& list : stock) {
+      std::erase_if(list.blocks, [&](void* data) {
         const Slab& slab = slab_around(data)->second;
         return slab.free_blocks == slab.blocks;
       });
@@ -216,7 +231,9 @@ void DeviceAllocator::release_all() noexcept {
 
 void DeviceAllocator::abandon() noexcept {
   const std::lock_guard lock(mutex_);
-  for (Stock& stock : stocks_) stock.clear();
+  for (Stock& stock : stocks_) {
+    for (FreeBlocks& list : stock) list.blocks.clear();
+  }
   resting_.clear();
   while (!slabs_.empty()) give_back(slabs_.begin());
 }
@@ -231,6 +248,7 @@ size_t DeviceAllocator::reserved() {
 }
 
 MemoryStats DeviceAllocator::stats() {
+  device_.require_open();
   MemoryStats s;
   if (memory_ == Memory::device) s.total = device_.total_memory(), s.free = device_.free_memory();
   const std::lock_guard lock(mutex_);
@@ -244,12 +262,14 @@ MemoryStats DeviceAllocator::stats() {
 }
 
 void DeviceAllocator::reset_peak() {
+  device_.require_open();
   const std::lock_guard lock(mutex_);
   peak_allocated_ = allocated_;
   peak_reserved_ = reserved_;
 }
 
 void DeviceAllocator::set_limit(size_t bytes) {
+  device_.require_open();
   const std::lock_guard lock(mutex_);
   limit_ = bytes;
 }

@@ -54,11 +54,17 @@ class DeviceAllocator final : public Allocator {
     CommandQueue* home;  ///< null for pinned memory
   };
   using Slabs = std::map<char*, Slab>;
-  /// Free blocks by size class.
-  using Stock = std::vector<std::vector<void*>>;
+  /// There is room for every block of the class, so that one can always be put back.
+  struct FreeBlocks {
+    std::vector<void*> blocks;
+    size_t all = 0;
+  };
+  /// By size class.
+  using Stock = std::vector<FreeBlocks>;
   struct Resting {
     void* data;
-    std::vector<Shared<Fence>> users;
+    std::vector<CommandQueue*> users;   ///< whose present end is still to be marked
+    std::vector<Shared<Fence>> marked;  ///< where the others were
   };
 
   size_t block_bytes(size_t bytes) const;
@@ -67,7 +73,7 @@ class DeviceAllocator final : public Allocator {
   Stock& stock_of(const CommandQueue* home);
   Slabs::iterator slab_around(const void* data);
   void put_back(void* data);
-  void rest(void* data, const std::vector<CommandQueue*>& users);
+  bool has_rested(Resting& block) noexcept;
   void wake_rested();
   void give_back(Slabs::iterator slab) noexcept;
   void release_cached() noexcept;
@@ -79,6 +85,7 @@ class DeviceAllocator final : public Allocator {
   std::vector<Stock> stocks_;                                    ///< by the number of the queue
   std::unordered_map<void*, std::vector<CommandQueue*>> users_;  ///< of live blocks, other than their home
   std::vector<Resting> resting_;
+  size_t wake_at_ = 0;  ///< when so many rest, it is looked whose time has come
   size_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0, allocations_ = 0, limit_ = 0;
 };
 

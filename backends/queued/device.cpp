@@ -1,5 +1,7 @@
 #include "device.hpp"
 
+#include <pthread.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -11,13 +13,25 @@ namespace weft {
 
 namespace {
 constinit QueuedDevice* devices[device_type_count][256] = {};
+constinit std::atomic<bool> forked = false;
 }  // namespace
+
+/// A driver's threads, and what they may have locked, stay with the parent.
+void QueuedDevice::leave_to_parent() noexcept {
+  forked = true;
+  for (const auto& kind : devices) {
+    for (QueuedDevice* device : kind) {
+      if (device != nullptr) device->closed_ = true;
+    }
+  }
+}
 
 QueuedDevice::QueuedDevice(Device device)
     : device_(device), allocator_(new DeviceAllocator(*this, DeviceAllocator::Memory::device)) {}
 QueuedDevice::~QueuedDevice() = default;
 
 CommandQueue& QueuedDevice::queue() {
+  require_open();
   if (Queue* chosen = detail::chosen_queue(device_)) return static_cast<CommandQueue&>(*chosen);
   return default_queue();
 }
@@ -35,10 +49,12 @@ CommandQueue& QueuedDevice::default_queue() {
 }
 
 CommandQueue& QueuedDevice::take_queue() {
+  require_open();
   default_queue();
   const std::lock_guard lock(queue_mutex_);
   require_open();
   if (unused_queues_.empty()) {
+    queues_.reserve(queues_.size() + 1);
     unused_queues_.reserve(queues_.size() + 1);  // so that a queue can always be returned
     queues_.push_back(make_queue(static_cast<int>(queues_.size())));
     return *queues_.back();
@@ -49,6 +65,7 @@ CommandQueue& QueuedDevice::take_queue() {
 }
 
 void QueuedDevice::return_queue(CommandQueue& queue) noexcept {
+  if (closed_) return;
   const std::lock_guard lock(queue_mutex_);
   unused_queues_.push_back(&queue);
 }
@@ -88,11 +105,17 @@ bool QueuedDevice::drain() noexcept {
 void QueuedDevice::require_open() const {
   if (!closed_) [[likely]]
     return;
+  if (forked) {
+    raise<DeviceError>({.problem = device_.name() + " belongs to the process that forked this one",
+                        .remedy = "use it in one of the two, or start the child anew by exec"});
+  }
   raise<DeviceError>({.op = "device", .problem = device_.name() + " was shut down: the program is ending"},
                      Location::none());
 }
 
 void register_device(QueuedDevice& device) {
+  static const int hooked = pthread_atfork(nullptr, nullptr, QueuedDevice::leave_to_parent);
+  (void)hooked;
   devices[static_cast<int>(device.device().type)][device.index()] = &device;
   register_allocator(device.device(), &device.allocator());
 }

@@ -61,6 +61,8 @@ class QueuedDevice {
   bool has_exact_blocks() const { return synchronous_; }
   void require_open() const;
   bool closed() const { return closed_; }
+  /// In a child of fork(): all that are there are closed.
+  static void leave_to_parent() noexcept;
 
  protected:
   virtual std::unique_ptr<CommandQueue> make_queue(int number) = 0;

@@ -4,6 +4,7 @@
 #include <new>
 #include <thread>
 
+#include "faults/device.hpp"
 #include "faults/failing_memory.hpp"
 #include "faults/writes.hpp"
 
@@ -305,16 +306,18 @@ std::unique_ptr<Scenario> made() {
 }  // namespace
 
 std::vector<Kind> scenarios() {
-  return {{"forward", made<Forward>},
-          {"backward", made<Backward>},
-          {"create_graph", made<SecondDerivatives>},
-          {"writes_through_views", writes_through_views},
-          {"indexing_writes", indexing_writes},
-          {"training_step", made<TrainingStep>},
-          {"load_state_dict", made<LoadingState>},
-          {"hooks", made<Hooks>},
-          {"draw_graph", made<Drawing>},
-          {"threads", made<Threads>}};
+  std::vector<Kind> all = {{"forward", made<Forward>},
+                           {"backward", made<Backward>},
+                           {"create_graph", made<SecondDerivatives>},
+                           {"writes_through_views", writes_through_views},
+                           {"indexing_writes", indexing_writes},
+                           {"training_step", made<TrainingStep>},
+                           {"load_state_dict", made<LoadingState>},
+                           {"hooks", made<Hooks>},
+                           {"draw_graph", made<Drawing>},
+                           {"threads", made<Threads>}};
+  if (has_device()) all.push_back({"device_step", device_step}), all.push_back({"device_streams", device_streams});
+  return all;
 }
 
 }  // namespace weft::faults

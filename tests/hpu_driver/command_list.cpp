@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "queue.h"
 #include "tables.h"
+#include "wrong.h"
 
 namespace weft::testing::ze {
 namespace {
@@ -94,7 +95,7 @@ ze_result_t ZE_APICALL append_launch(ze_command_list_handle_t handle, ze_kernel_
   Command command{kernel->info->entry->name, {}, {}, {}, {}};
   ze_result_t result = capture_launch(*kernel, appender.list().device, *groups, launch.get(), &command.memory);
   if (result != ZE_RESULT_SUCCESS) return result;
-  command.body = [launch] { run_launch(*launch); };
+  command.body = [launch] { run_launch_wrongly(*launch); };
   return append(appender.list(), std::move(command), signal, wait_count, waits);
 }
 
@@ -117,7 +118,10 @@ ze_result_t ZE_APICALL append_copy(ze_command_list_handle_t handle, void* destin
   if (result == ZE_RESULT_SUCCESS) result = check_range(source, size, true, "copy source", &command.memory);
   if (result == ZE_RESULT_SUCCESS) result = check_reach(appender.list().device, {destination, source});
   if (result != ZE_RESULT_SUCCESS) return result;
-  command.body = [=] { std::memmove(destination, source, size); };
+  command.body = [=] {
+    std::memmove(destination, source, size);
+    if (does_wrong(Wrong::copy) && size != 0) static_cast<unsigned char*>(destination)[size - 1] ^= 0x10;
+  };
   return append(appender.list(), std::move(command), signal, wait_count, waits);
 }
 

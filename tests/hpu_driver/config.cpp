@@ -36,6 +36,14 @@ uint64_t version_of_translator() {
   return std::stoull(content_hash(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), nullptr, 16) >> 32;
 }
 
+// "1.9" as Level Zero counts versions.
+uint32_t version(const char* name, const char* fallback) {
+  const std::string text = string(name, fallback);
+  const size_t dot = text.find('.');
+  const auto part = [&](size_t at) { return static_cast<uint32_t>(std::strtoul(text.c_str() + at, nullptr, 10)); };
+  return ZE_MAKE_VERSION(part(0), dot == std::string::npos ? 0 : part(dot + 1));
+}
+
 Config read_environment() {
   Config c;
   c.device_count = static_cast<uint32_t>(number("WEFT_ZE_DEVICES", 1));
@@ -55,6 +63,9 @@ Config read_environment() {
   c.translator = string("WEFT_ZE_SPV2SO", WEFT_ZE_DEFAULT_SPV2SO);
   c.builtins = WEFT_ZE_DEFAULT_BUILTINS;
   c.driver_version = static_cast<uint32_t>(number("WEFT_ZE_DRIVER_VERSION", version_of_translator()));
+  c.wrong = string("WEFT_ZE_WRONG", "");
+  c.fails = string("WEFT_ZE_FAIL", "");
+  c.api_version = version("WEFT_ZE_API", "1.4");
   return c;
 }
 
@@ -85,6 +96,8 @@ void log(const char* format, ...) {
   print(format, arguments);
   va_end(arguments);
 }
+
+bool is_to_fail(const char* function) { return config().fails == function; }
 
 void lose_device() { lost.store(true, std::memory_order_release); }
 

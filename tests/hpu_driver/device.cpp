@@ -8,6 +8,7 @@
 #include "kernel.h"
 #include "memory.h"
 #include "tables.h"
+#include "wrong.h"
 
 namespace weft::testing::ze {
 namespace {
@@ -35,6 +36,7 @@ Hardware& hardware() {
 }
 
 ze_result_t ZE_APICALL init(ze_init_flags_t) {
+  if (is_to_fail("zeInit")) return ZE_RESULT_ERROR_INSUFFICIENT_PERMISSIONS;
   hardware();
   return ZE_RESULT_SUCCESS;
 }
@@ -54,7 +56,7 @@ ze_result_t ZE_APICALL driver_get(uint32_t* count, ze_driver_handle_t* drivers) 
 }
 
 ze_result_t ZE_APICALL driver_get_api_version(ze_driver_handle_t, ze_api_version_t* version) {
-  *version = ZE_API_VERSION_1_4;
+  *version = static_cast<ze_api_version_t>(config().api_version);
   return ZE_RESULT_SUCCESS;
 }
 
@@ -125,6 +127,7 @@ ze_result_t ZE_APICALL device_get_compute_properties(ze_device_handle_t, ze_devi
 }
 
 ze_result_t ZE_APICALL device_get_module_properties(ze_device_handle_t, ze_device_module_properties_t* p) {
+  if (is_to_fail("zeDeviceGetModuleProperties")) return ZE_RESULT_ERROR_DEVICE_LOST;
   p->spirvVersionSupported = ZE_MAKE_VERSION(1, 2);
   p->flags = ZE_DEVICE_MODULE_FLAG_FP64 | ZE_DEVICE_MODULE_FLAG_INT64_ATOMICS;
   p->fp16flags = 0;
@@ -193,6 +196,7 @@ ze_result_t ZE_APICALL context_create(ze_driver_handle_t driver, const ze_contex
                                       ze_context_handle_t* out) {
   if (!handles<Driver>().find(driver)) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
   if (!desc || !out) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
+  if (is_to_fail("zeContextCreate")) return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
   handles<Context>().insert(std::make_shared<Context>(), out);
   return ZE_RESULT_SUCCESS;
 }
@@ -235,7 +239,7 @@ ze_result_t ZE_APICALL sysman_memory_state(zes_mem_handle_t handle, zes_mem_stat
   if (!device) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
   state->health = ZES_MEM_HEALTH_OK;
   state->size = config().memory_bytes;
-  state->free = config().memory_bytes - used_memory(device.get());
+  state->free = config().memory_bytes - (does_wrong(Wrong::memory) ? 0 : used_memory(device.get()));
   return ZE_RESULT_SUCCESS;
 }
 

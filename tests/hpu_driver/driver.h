@@ -31,6 +31,9 @@ struct Config {
   std::string cache_folder;     // WEFT_ZE_CACHE
   std::string translator;       // WEFT_ZE_SPV2SO, empty = never translate at run time
   std::string builtins;         // bitcode that the translator links
+  std::string wrong;            // WEFT_ZE_WRONG, see wrong.h
+  std::string fails;            // WEFT_ZE_FAIL, the name of a function that fails
+  uint32_t api_version;         // WEFT_ZE_API, such as 1.9
 };
 
 const Config& config();
@@ -40,6 +43,9 @@ const Config& config();
 
 // Silent unless WEFT_ZE_LOG is set.
 [[gnu::format(printf, 1, 2)]] void log(const char* format, ...);
+
+// Whether WEFT_ZE_FAIL names this function.
+bool is_to_fail(const char* function);
 
 // A misuse found while a command ran cannot be returned, so the device is lost for good.
 void lose_device();

@@ -1,6 +1,7 @@
 #include "event.h"
 
 #include "tables.h"
+#include "wrong.h"
 
 namespace weft::testing::ze {
 namespace {
@@ -93,7 +94,8 @@ uint64_t host_nanoseconds() {
 uint64_t device_ticks() {
   const uint32_t bits = config().timestamp_bits;
   const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  return host_nanoseconds() / timestamp_period_ns & mask;
+  const uint64_t ticks = host_nanoseconds() / timestamp_period_ns;
+  return (does_wrong(Wrong::clock) ? ~ticks : ticks) & mask;
 }
 
 void Event::add_pending() {

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "tables.h"
+#include "wrong.h"
 
 namespace weft::testing::ze {
 namespace {
@@ -96,6 +97,8 @@ ze_result_t allocate(const Request& request, void** out) {
   *out = nullptr;
   if (device_lost()) return ZE_RESULT_ERROR_DEVICE_LOST;
   if (request.size == 0) return ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
+  constexpr size_t refused_size = size_t{1} << 20;
+  if (does_wrong(Wrong::refuse) && request.size > refused_size) return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
   if (request.size > config().max_alloc_bytes && !request.relaxed_limits) return ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
   size_t alignment = request.alignment;
   if (alignment > page_size || (alignment & (alignment - 1)) != 0) return ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT;

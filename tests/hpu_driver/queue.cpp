@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <utility>
 
 #include "tables.h"
+#include "wrong.h"
 
 namespace weft::testing::ze {
 namespace {
@@ -160,7 +162,11 @@ ze_result_t append(CommandList& list, Command command, ze_event_handle_t signal,
   }
   if (wait_count && !waits) return ZE_RESULT_ERROR_INVALID_SIZE;
   if (signal && !(command.signal = handles<Event>().find(signal))) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-  for (uint32_t i = 0; i < wait_count; ++i) {
+  if (command.signal && does_wrong(Wrong::signal)) {
+    const uint64_t now = device_ticks();
+    std::exchange(command.signal, nullptr)->signal(false, now, now);
+  }
+  for (uint32_t i = 0; i < wait_count && !does_wrong(Wrong::order); ++i) {
     auto event = handles<Event>().find(waits[i]);
     if (!event) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     command.waits.push_back(std::move(event));

@@ -1,0 +1,11 @@
+// With the C++ library linked statically, the driver asks malloc and memalign alone for memory. A test that lets other
+// functions fail so means Weft's requests, and none of the driver's.
+#include <malloc.h>
+
+#include <cstddef>
+#include <new>
+
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  if (void* memory = memalign(static_cast<std::size_t>(alignment), bytes)) return memory;
+  throw std::bad_alloc();
+}

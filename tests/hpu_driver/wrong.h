@@ -1,0 +1,24 @@
+// A device that does one thing wrong, by WEFT_ZE_WRONG: what a conformance test must find.
+#pragma once
+
+#include "kernel.h"
+
+namespace weft::testing::ze {
+
+enum class Wrong : uint8_t {
+  nothing,
+  kernel,   // kernel=NAME: kernels whose name contains NAME spoil the first element of their first argument
+  copy,     // copies spoil their last byte
+  order,    // lists do not wait for events
+  signal,   // events are signalled before their command has run
+  clock,    // time runs backwards
+  memory,   // all memory is said to be free
+  reports,  // what kernels write into small memory of the host is lost
+  refuse,   // every allocation beyond 1 MiB fails
+};
+bool does_wrong(Wrong what);
+
+// Runs all work-groups, and does wrong to their results.
+void run_launch_wrongly(const Launch& launch);
+
+}  // namespace weft::testing::ze
