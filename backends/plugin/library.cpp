@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <exception>
 
 #include <fmt/format.h>
@@ -88,9 +89,8 @@ void Library::fill_table() {
   const auto init = reinterpret_cast<int (*)(WeftPluginParams*)>(dlsym(handle_, "weft_plugin_init"));
   if (init == nullptr) refuse("is no plug-in: it exports no weft_plugin_init");
   // A newer plug-in may write a longer table before it can be refused.
-  alignas(WeftDeviceInterface) static thread_local std::byte room[1 << 14];
-  std::memset(room, 0, sizeof room);
-  auto& filled = *reinterpret_cast<WeftDeviceInterface*>(room);
+  const auto room = std::make_unique<WeftDeviceInterface[]>((1 << 14) / sizeof(WeftDeviceInterface) + 1);
+  WeftDeviceInterface& filled = room[0];
   WeftPluginParams params = {};
   params.struct_size = sizeof params;
   params.abi_major = WEFT_PLUGIN_ABI_MAJOR;

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,17 @@ import weft
 def run(code, **keywords):
     return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120,
                           **keywords)
+
+
+def test_thread_locals_fit_into_what_the_loader_keeps_for_modules():
+    # A module is loaded late, and what its threads hold comes out of some 1.6 KiB that glibc keeps for all of them.
+    with open(weft._core.__file__, "rb") as file:
+        elf = file.read(64)
+        offset, size, count = (struct.unpack_from(f, elf, at)[0] for f, at in (("<Q", 32), ("<H", 54), ("<H", 56)))
+        file.seek(offset)
+        headers = [struct.unpack_from("<IIQQQQQQ", file.read(size)) for _ in range(count)]
+    thread_local = 7
+    assert sum(h[6] for h in headers if h[0] == thread_local) < 1536
 
 
 def test_ten_thousand_cycles_leak_nothing():
