@@ -12,14 +12,17 @@
   X(matmul_f32) X(matmul_f64) X(matmul_i64) \
   X(random_f32) X(random_f64) X(random_i64) \
   X(rows_f32) X(rows_f64) \
+  X(attention_f32) X(attention_f64) X(network_f32) X(network_f64) \
   X(move_any) X(index_any)
 // clang-format on
 
 // WEFT_<FAMILY>_KERNELS(X) calls X(name, numbers): `any` that the file is compiled for, or `floats` alone.
 #define WEFT_NAMES_ONLY
+#include "device/attention.inc"
 #include "device/index.inc"
 #include "device/matmul.inc"
 #include "device/move.inc"
+#include "device/network.inc"
 #include "device/pointwise.inc"
 #include "device/random.inc"
 #include "device/reduce.inc"

@@ -72,6 +72,49 @@ struct Matmul {
   uint8_t has_bias;
 };
 
+/// Rows of a [batch, heads, length, width] operand of attention, by their steps in bytes.
+struct Heads {
+  int64_t batch, head, row, column;
+  DType dtype;
+};
+/// Operands that a kernel lacks are not read. Numbers for each query have no width.
+struct Attention {
+  int64_t batch, heads, queries, keys, depth, width;
+  Heads q, k, v, out, g, mask, log_sum_exp, delta, dq, dk, dv;
+  uint8_t causal, has_mask;
+};
+/// Columns of the results that a group computes.
+enum { attention_columns = 128 };
+/// Edges of its tiles of scores: f32, f64, and for few queries.
+enum { attention_edge_f32 = 64, attention_edge_f64 = 32, attention_edge_small = 16 };
+
+/// One of a convolution's products, for each group: rows x columns numbers, each a sum of `depth` products.
+struct Convolve {
+  int64_t batch, groups, channels, outputs;  ///< channels and outputs of one group
+  int64_t in[3], window[3], out[3], stride[3], padding[3], dilation[3];
+  int64_t elements, taps, places;  ///< of one channel, kernel and output
+  int64_t rows, columns, depth;
+  int64_t line;           ///< columns of one image
+  int64_t piece, pieces;  ///< of a sum that is cut; the result has all of the first, then of the second and so on
+  uint8_t has_bias;
+};
+/// Edge of the tiles that a group computes.
+enum { convolution_edge = 64 };
+
+struct Pooling {
+  int64_t windows, elements;  ///< of all planes
+  int64_t in[3], out[3], size[3], stride[3], padding[3], dilation[3];
+  uint8_t has_index;
+};
+
+/// x, g and the result are [batch, channels, length]; what there is for each channel is contiguous.
+struct BatchNorm {
+  int64_t batch, channels, length;
+  int64_t out[3], x[3], g[3];  ///< steps
+  DType out_dtype, x_dtype, g_dtype;
+  uint8_t has_weight, has_bias, has_out, has_dweight, has_dbias;
+};
+
 /// Where a kernel reports an index that is out of range: memory that the host can read.
 struct BadIndex {
   uint32_t call;  ///< 0 where all were right

@@ -11,7 +11,7 @@ namespace weft {
 
 namespace {
 
-/// Shorter lines are normalised by ops, which go along the channels.
+/// Shorter lines are normalised by ops on the CPU, which go along the channels.
 constexpr int64_t shortest_line = 8;
 
 void check_channels(const char* what, const Tensor& x, const Tensor& parameter) {
@@ -109,7 +109,8 @@ struct BatchNormBackward {
 /// By x's own statistics, which are returned too; x [N, C, L], weight and bias in the compute type.
 Normalised normalise(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   const auto kernel = kernels(x.raw_view()).batch_norm;
-  if (kernel == nullptr || x.size(2) < shortest_line || x.numel() == 0) {
+  const bool short_lines = x.device().is_cpu() && x.size(2) < shortest_line;
+  if (kernel == nullptr || short_lines || x.numel() == 0) {
     Normalised n = normalised_by_ops(x, eps);
     n.values = affine(n.values, weight, bias).to(x.dtype());
     return n;

@@ -93,10 +93,11 @@ bool pools_by_kernel(const Tensor& x, const Grid& grid) {
   for (int i = 0; i < rank; ++i) {
     const Sliding& s = grid.sliding[static_cast<size_t>(i)];
     const int64_t n = x.size(i - rank);
-    if (s.padding > 2 * n + 64) return false;  // rows are kept with their padding
+    if (x.device().is_cpu() && s.padding > 2 * n + 64) return false;  // rows are kept with their padding
     plane *= static_cast<double>(n + 2 * s.padding);
     window *= static_cast<double>(s.size);
   }
+  if (!x.device().is_cpu()) return window < 1024;  // each of which one work-item goes through
   // Places are numbers of 32 bits, and large windows of few columns leave registers empty.
   return plane < 0x1p30 && window < 1024 && (window <= 32 || grid.shape[grid.shape.size() - 1] >= 8);
 }

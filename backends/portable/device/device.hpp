@@ -71,6 +71,21 @@ WEFT_DEVICE void poke(Out p, T value) {
   *(WEFT_GLOBAL T*)p = value;
 }
 
+/// a / b of numbers that are not negative.
+WEFT_DEVICE int64_t quotient(int64_t a, int64_t b) {
+  return ((uint64_t)a | (uint64_t)b) >> 32 == 0 ? (int64_t)((uint32_t)a / (uint32_t)b) : a / b;
+}
+
+/// The row-major coordinates of position i in blocks of these sizes; returns which block.
+WEFT_DEVICE int64_t take_apart(int64_t i, const int64_t (&sizes)[3], int64_t (&at)[3]) {
+  for (int d = 2; d >= 0; --d) {
+    const int64_t next = quotient(i, sizes[d]);
+    at[d] = i - next * sizes[d];
+    i = next;
+  }
+  return i;
+}
+
 /// The byte offsets of N operands, or of the first few, at a row-major position.
 template <class Index, int N>
 WEFT_DEVICE void walk_by(const Walk<N>& walk, Index position, int64_t* offset, int operands) {

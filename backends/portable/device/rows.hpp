@@ -114,9 +114,9 @@ WEFT_DEVICE void put_matrix(Out data, const Matrix& m, int64_t row, int64_t i, C
   Memory<C>::store(data + row * m.row + i * m.column, m.dtype, value);
 }
 
-template <class C>
+template <class C, class L = Line<C>>
 struct SquaredLine {
-  Line<C> line;
+  L line;
   C center;
   WEFT_DEVICE C at(int64_t i) const {
     const C d = line.at(i) - center;

@@ -9,10 +9,11 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
 }
 
 /// Kernels that devices lack: their pointers are null, and the ops' composite bodies run.
-#define WEFT_CPU_ONLY(X)                                                                                      \
-  X(nan_to_num) X(nextafter) X(running_product) X(running_log_sum_exp) X(running_extreme) X(convolution)      \
-  X(batch_norm) X(batch_norm_gradient) X(scatter_copy) X(select_rank) X(bag_sum) X(bag_max) X(sample_linear)  \
-  X(sample_linear_gradient) X(resample) X(bincount) X(attention) X(attention_gradient) X(pool) X(pool_gradient)
+#define WEFT_CPU_ONLY(X)                                                                                            \
+  X(nan_to_num)                                                                                                     \
+  X(nextafter)                                                                                                      \
+  X(running_product) X(running_log_sum_exp) X(running_extreme) X(scatter_copy) X(select_rank) X(bag_sum) X(bag_max) \
+      X(sample_linear) X(sample_linear_gradient) X(resample) X(bincount)
 
 namespace here {
 // Names that are found before the functions around them.

@@ -8,6 +8,8 @@ namespace {
 constinit Entry norm_entry(named::norm);
 constinit Entry norm_gradient_entry(named::norm_gradient);
 constinit Entry norm_columns_entry(named::norm_columns);
+constinit Entry batch_norm_entry(named::batch_norm);
+constinit Entry batch_norm_gradient_entry(named::batch_norm_gradient);
 constinit Entry cross_entropy_entry(named::cross_entropy);
 constinit Entry cross_entropy_gradient_entry(named::cross_entropy_gradient);
 
@@ -15,17 +17,6 @@ void check_floats(const char* kernel, std::initializer_list<const View*> views) 
   for (const View* v : views) {
     if (v->data != nullptr && !is_computable_float(v->layout.dtype)) unsupported(kernel, *v);
   }
-}
-
-/// Calls f(epsilon or the like) in the type that the kernel takes; integers stay as they are.
-template <class F>
-void in_compute_type(Compute compute, double value, F&& f) {
-  if (compute == Compute::f64) f(value);
-  else f(static_cast<float>(value));
-}
-template <class F>
-void in_compute_type(Compute, int32_t value, F&& f) {
-  f(value);
 }
 
 /// Launches a kernel whose teams share the rows along `dim` of views of floats, the first of which it writes. It takes
@@ -118,6 +109,26 @@ void norm_gradient(const View& dx, const View& dweight, const View& dbias, const
          mean.data, rstd.data, weight.data, plan);
 }
 
+/// The plan of a channel's norm, without what it writes; g may be absent.
+portable::BatchNorm channels_plan(const View& out, const View& x, const View& g) {
+  portable::BatchNorm plan = {};
+  plan.batch = x.layout.sizes[0];
+  plan.channels = x.layout.sizes[1];
+  plan.length = x.layout.sizes[2];
+  const auto set = [](const View& view, int64_t(&steps)[3], DType& dtype) {
+    std::copy_n(view.layout.strides, 3, steps);
+    dtype = view.layout.dtype;
+  };
+  if (out.data != nullptr) set(out, plan.out, plan.out_dtype);
+  if (g.data != nullptr) set(g, plan.g, plan.g_dtype);
+  set(x, plan.x, plan.x_dtype);
+  plan.has_out = out.data != nullptr;
+  return plan;
+}
+Grid channel_grid(const Accelerator& device, const portable::BatchNorm& plan) {
+  return team_grid(device, plan.channels, plan.batch * plan.length);
+}
+
 portable::CrossEntropy loss_plan(const View& logits, const View& targets, int64_t ignore_index) {
   portable::CrossEntropy plan = {};
   plan.rows = logits.layout.sizes[0];
@@ -163,6 +174,37 @@ void rms_norm_gradient(const View& dx, const View& dweight, const View& g, const
                        const View& weight) {
   check_floats("rms_norm_gradient", {&dx, &dweight, &g, &x, &weight});
   norm_gradient(dx, dweight, View{}, g, x, View{}, rstd, weight, false);
+}
+
+void batch_norm(const View& out, const View& mean, const View& variance, const View& x, const View& weight,
+                const View& bias, double epsilon) {
+  check_floats("batch_norm", {&out, &x, &weight, &bias});
+  if (x.layout.numel == 0) return;
+  Accelerator& device = device_of(x);
+  const Compute compute = compute_of(x.layout.dtype);
+  require(device, compute, "batch_norm", x);
+  portable::BatchNorm plan = channels_plan(out, x, View{});
+  plan.has_weight = weight.data != nullptr;
+  plan.has_bias = bias.data != nullptr;
+  Kernel& kernel = batch_norm_entry.on(device, compute);
+  in_compute_type(compute, epsilon, [&](auto e) {
+    launch(device, kernel, channel_grid(device, plan), out.data, mean.data, variance.data, x.data, weight.data,
+           bias.data, plan, e);
+  });
+}
+void batch_norm_gradient(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
+                         const View& mean, const View& rstd, const View& weight) {
+  check_floats("batch_norm_gradient", {&dx, &dweight, &dbias, &g, &x, &weight});
+  if (x.layout.numel == 0) return;
+  Accelerator& device = device_of(x);
+  const Compute compute = compute_of(x.layout.dtype);
+  require(device, compute, "batch_norm_gradient", x);
+  portable::BatchNorm plan = channels_plan(dx, x, g);
+  plan.has_weight = weight.data != nullptr;
+  plan.has_dweight = dweight.data != nullptr;
+  plan.has_dbias = dbias.data != nullptr;
+  launch(device, batch_norm_gradient_entry.on(device, compute), channel_grid(device, plan), dx.data, dweight.data,
+         dbias.data, g.data, x.data, mean.data, rstd.data, weight.data, plan);
 }
 
 void cross_entropy(const View& losses, const View& log_sum_exp, const View& logits, const View& targets,

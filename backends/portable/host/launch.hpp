@@ -70,12 +70,30 @@ void launch(Accelerator& device, Kernel& kernel, const Grid& grid, const A&... a
   device.launch(kernel, grid, list, sizeof...(A));
 }
 
+/// Calls f(epsilon or the like) in the type that the kernel takes; integers stay as they are.
+template <class F>
+void in_compute_type(Compute compute, double value, F&& f) {
+  if (compute == Compute::f64) f(value);
+  else f(static_cast<float>(value));
+}
+template <class F>
+void in_compute_type(Compute, int32_t value, F&& f) {
+  f(value);
+}
+
 inline uint32_t groups_for(int64_t items, int64_t group) { return static_cast<uint32_t>((items + group - 1) / group); }
 
 /// A work-item for each of `items`.
 inline Grid item_grid(int64_t items) {
   constexpr uint32_t group = 256;
   return {{groups_for(items, group), 1, 1}, {group, 1, 1}};
+}
+
+/// Groups of 16 x 16 work-items, one for each of `tiles` and of `columns`; along z what x has no room for.
+inline Grid tile_grid(int64_t tiles, int64_t columns = 1) {
+  constexpr int64_t most = int64_t{1} << 30;
+  return {{static_cast<uint32_t>(std::min(tiles, most)), static_cast<uint32_t>(columns), groups_for(tiles, most)},
+          {16, 16, 1}};
 }
 
 /// Teams of work-items, several to a work-group: `lanes` of them share one row of `length` elements.
