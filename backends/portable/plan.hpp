@@ -63,6 +63,13 @@ struct Scan {
   uint8_t by_columns;  ///< neighbouring work-items take neighbouring lines instead of parts of one
 };
 
+/// What runs along a line beside sums; operands: out, x, the extremes' places.
+struct Running {
+  Rows<3> rows;
+  uint8_t largest;
+  uint8_t by_columns;  ///< as of a scan
+};
+
 /// [batch..., M, K] x [batch..., K, N]; operands: out, a, b, bias.
 struct Matmul {
   Walk<4> batch;
@@ -160,6 +167,24 @@ struct Put {
   Walk<2> slab;       ///< of the base and the values
   int32_t item;
   DType dtype;
+};
+
+/// Bags of rows of a table [rows, width]; bag b has the indices from begins[b] up to the next bag's.
+struct Bags {
+  int64_t bags, indices, rows, width, padding;
+  IndexCheck check;
+  uint8_t mean, has_factors;
+};
+
+/// x [outer, from, inner] to out [outer, to, inner].
+struct Resample {
+  int64_t outer, from, to, inner, taps;
+};
+
+/// Images [images, channels, sizes ...] of `size` elements and places [rank, images, places].
+struct Sampling {
+  int64_t images, channels, places, size, sizes[3];
+  int32_t rank;
 };
 
 struct Sort {

@@ -141,12 +141,12 @@ Tensor by_corners(const Tensor& x, const Tensor& places) {
   return sampler.sums(around);
 }
 
-// Many channels are faster as rows of pixels.
+// Many channels are faster as rows of pixels on the CPU.
 bool is_sampled_by_plane(const Tensor& x) {
   constexpr int64_t most_channels = 15;
   int64_t size = 1;
   for (int i = 2; i < x.dim(); ++i) size *= x.size(i);
-  return kernels(x.raw_view()).sample_linear != nullptr && x.size(1) <= most_channels &&
+  return kernels(x.raw_view()).sample_linear != nullptr && (x.size(1) <= most_channels || !x.device().is_cpu()) &&
          size <= std::numeric_limits<int32_t>::max();
 }
 

@@ -174,8 +174,8 @@ Tensor resampled(const Tensor& operand, int dim, const Taps& taps) {
   const int64_t from = shape[dim];
   shape[dim] = std::ssize(taps.at[0]);
   const Tensor out = make(shape, x.dtype(), x.device());
-  const Tensor at = wide ? table_of<int64_t>(taps.at, DType::i64) : table_of<int32_t>(taps.at, DType::i32);
-  const Tensor weights = table_of<double>(taps.weight, x.dtype());
+  const Tensor here = wide ? table_of<int64_t>(taps.at, DType::i64) : table_of<int32_t>(taps.at, DType::i32);
+  const Tensor at = here.to(x.device()), weights = table_of<double>(taps.weight, x.dtype()).to(x.device());
   WEFT_KERNEL(resample, x)(out.raw_view(), x.raw_view(), at.raw_view(), weights.raw_view(), dim);
   if (should_record(x)) record(out, ResampleBackward{taps, from, dim}, x);
   return out;

@@ -94,9 +94,9 @@ Tensor products_along(const Tensor& x, int dim) {
 }
 
 Tensor log_sums_along(const Tensor& x, int dim) {
-  constexpr int64_t long_slice = 64;  // from here on a slice's op is faster than a loop
+  constexpr int64_t long_slice = 64;  // from here on a slice's op is faster than the CPU's loop
   const auto kernel = kernels(x.raw_view()).running_log_sum_exp;
-  if (kernel != nullptr && x.numel() / x.size(dim) < long_slice) {
+  if (kernel != nullptr && (x.numel() / x.size(dim) < long_slice || !x.device().is_cpu())) {
     const Tensor out = make_like(x);
     kernel(out.raw_view(), x.raw_view(), dim);
     return out;

@@ -81,4 +81,18 @@ WEFT_DEVICE void put_last_item(Out base, In values, In keys, In order, const Put
   move_element(base + destination_of(key) + slab[0], values + offset[0] + slab[1], plan.item);
 }
 
+// ---- counts ---------------------------------------------------------------------------------------------------------
+
+/// Numbers from 0 on as keys.
+WEFT_DEVICE void number_keys_item(Out keys, Out order, In x, int64_t n, int64_t step, DType dtype, int64_t i) {
+  if (i < n) put_pair(keys, order, i, (uint64_t)load_whole(x + i * step, dtype), i);
+}
+/// Adds to each bin how many of the sorted keys are its number.
+WEFT_DEVICE void count_keys_item(Out counts, In keys, int64_t n, int64_t bins, int64_t i) {
+  if (i >= bins) return;
+  const int64_t below = keys_below(keys, 0, n, (uint64_t)i, false);
+  const int64_t count = keys_below(keys, below, n - below, (uint64_t)i, true);
+  poke<int64_t>(counts + i * 8, peek<int64_t>(counts + i * 8) + count);
+}
+
 }  // namespace weft::portable

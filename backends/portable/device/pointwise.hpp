@@ -6,7 +6,8 @@
 #include "../../functors/integer.hpp"
 #include "../../functors/ternary.hpp"
 #include "../../functors/unary.hpp"
-#include "device.hpp"
+#include "move.hpp"
+#include "team.hpp"
 
 namespace weft::portable {
 
@@ -153,6 +154,29 @@ WEFT_DEVICE void convert_whole_item(Out out, In in, const Pointwise<1>& plan, in
   } else {
     store_small_float(out + offset[0], plan.dtype[0], is_unsigned ? odd_float((uint64_t)x) : odd_float(x));
   }
+}
+
+// ---- numbers by their bits ------------------------------------------------------------------------------------------
+
+template <class C>
+WEFT_DEVICE void nan_to_num_item(Out out, In x, C nan, C positive, C negative, int64_t n, int64_t i) {
+  if (i >= n) return;
+  const C highest = Limits<C>::highest(), lowest = Limits<C>::lowest(), v = ((const WEFT_GLOBAL C*)x)[i];
+  ((WEFT_GLOBAL C*)out)[i] = v != v ? nan : (v == highest ? positive : (v == lowest ? negative : v));
+}
+
+/// The number after a in the direction of b: those of one sign are in the order of their bits.
+template <class C>
+WEFT_DEVICE void nextafter_item(Out out, In a, In b, int64_t n, int64_t i) {
+  if (i >= n) return;
+  const int item = sizeof(C);
+  const C from = ((const WEFT_GLOBAL C*)a)[i], to = ((const WEFT_GLOBAL C*)b)[i];
+  const Out place = out + i * item;
+  if (from != from || to != to) return poke<C>(place, from + to);
+  if (from == to) return poke<C>(place, to);
+  const uint64_t sign = (uint64_t)1 << (8 * item - 1), bits = bits_at(a + i * item, item);
+  if (from == 0) return put_bits(place, to < 0 ? sign | 1 : 1, item);
+  put_bits(place, (from < to) == (from > 0) ? bits + 1 : bits - 1, item);
 }
 
 // ---- optimizer steps ------------------------------------------------------------------------------------------------

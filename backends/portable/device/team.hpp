@@ -48,12 +48,14 @@ WEFT_DEVICE C combine_before(const Team& team, WEFT_LOCAL C* shared, C value, C 
   weft_barrier();
   for (int distance = 1; distance < team.lanes; distance *= 2) {
     const bool has_left = team.lane >= distance;
-    const C left = has_left ? shared[own - distance * team.step] : none;
+    C left = none;
+    if (has_left) left = shared[own - distance * team.step];
     weft_barrier();
     if (has_left) shared[own] = Op::combine(left, shared[own]);
     weft_barrier();
   }
-  const C before = team.lane == 0 ? none : shared[own - team.step];
+  C before = none;
+  if (team.lane != 0) before = shared[own - team.step];
   weft_barrier();
   return before;
 }

@@ -37,6 +37,7 @@ inline namespace of_random { constexpr Module first = Module::random_f32; WEFT_R
 inline namespace of_rows { constexpr Module first = Module::rows_f32; WEFT_ROWS_KERNELS(WEFT_NAMES) }
 inline namespace of_attention { constexpr Module first = Module::attention_f32; WEFT_ATTENTION_KERNELS(WEFT_NAMES) }
 inline namespace of_network { constexpr Module first = Module::network_f32; WEFT_NETWORK_KERNELS(WEFT_NAMES) }
+inline namespace of_gather { constexpr Module first = Module::gather_f32; WEFT_GATHER_KERNELS(WEFT_NAMES) }
 inline namespace of_move { constexpr Module first = Module::move_any; WEFT_MOVE_KERNELS(WEFT_NAMES) }
 inline namespace of_index { constexpr Module first = Module::index_any; WEFT_INDEX_KERNELS(WEFT_NAMES) }
 #undef WEFT_NAMES

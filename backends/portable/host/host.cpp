@@ -8,12 +8,9 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
   if (compute == Compute::f64 && !device.has_double()) unsupported(kernel, view);
 }
 
-/// Kernels that devices lack: their pointers are null, and the ops' composite bodies run.
-#define WEFT_CPU_ONLY(X)                                                                                            \
-  X(nan_to_num)                                                                                                     \
-  X(nextafter)                                                                                                      \
-  X(running_product) X(running_log_sum_exp) X(running_extreme) X(scatter_copy) X(select_rank) X(bag_sum) X(bag_max) \
-      X(sample_linear) X(sample_linear_gradient) X(resample) X(bincount)
+/// Kernels that devices lack: their pointers are null, and the ops' composite bodies run. A rank is selected by
+/// sorting.
+#define WEFT_CPU_ONLY(X) X(select_rank)
 
 namespace here {
 // Names that are found before the functions around them.

@@ -74,12 +74,9 @@ View dense_view(const View& like, void* data, int64_t lines, int64_t count) {
 
 void convolution(Convolution product, const View& out, const View& a, const View& b, const View& bias,
                  const ConvolutionSteps& steps) {
-  const DType t = out.layout.dtype;
-  if (t != DType::f32 && t != DType::f64) unsupported("convolution", out);
+  const Compute compute = wide_float("convolution", out);
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(out);
-  const Compute compute = compute_of(t);
-  require(device, compute, "convolution", out);
   const View& data = product == Convolution::by_data ? out : a;
   const View& weight = product == Convolution::by_weight ? out : b;
   const View& result = product == Convolution::forward ? out : product == Convolution::by_data ? a : b;
@@ -98,7 +95,7 @@ void convolution(Convolution product, const View& out, const View& a, const View
   };
   if (plan.pieces == 1) return run(out.data);
   const int64_t count = out.layout.numel;
-  const ScratchMemory sums(device, static_cast<size_t>(plan.pieces * count * itemsize(t)));
+  const ScratchMemory sums(device, static_cast<size_t>(plan.pieces * count * itemsize(out.layout.dtype)));
   run(sums.data());
   reduce(Reduction::sum, dense_view(out, out.data, 1, count), dense_view(out, sums.data(), plan.pieces, count));
 }

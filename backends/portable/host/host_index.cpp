@@ -146,6 +146,11 @@ void scatter(Scatter mode, const View& out_view, int dim, const View& index_view
   put("scatter", mode, base, source, plan);
 }
 
+void scatter_copy(Scatter mode, const View& out, const View& x, int dim, const View& index, const View& source) {
+  copy(out, x);
+  scatter(mode, out, dim, index, source);
+}
+
 void index_add(const View& out, int dim, const View& index, const View& source) {
   IndexPlan plan;
   View base;

@@ -32,17 +32,10 @@ portable::SgdFactors<T> factors_of(const SgdSettings& s, bool has_momentum) {
           has_momentum};
 }
 
-Compute checked_type(const char* kernel, const View& parameter) {
-  const DType t = parameter.layout.dtype;
-  if (t != DType::f32 && t != DType::f64) unsupported(kernel, parameter);
-  require(device_of(parameter), compute_of(t), kernel, parameter);
-  return compute_of(t);
-}
-
 }  // namespace
 
 void adam(std::span<const AdamSlot> slots, const AdamSettings& settings) {
-  for (const AdamSlot& slot : slots) checked_type("adam", slot.parameter);
+  for (const AdamSlot& slot : slots) wide_float("adam", slot.parameter);
   for (const AdamSlot& slot : slots) {
     const int64_t n = slot.parameter.layout.numel;
     if (n == 0) continue;
@@ -59,7 +52,7 @@ void adam(std::span<const AdamSlot> slots, const AdamSettings& settings) {
 }
 
 void sgd(std::span<const SgdSlot> slots, const SgdSettings& settings) {
-  for (const SgdSlot& slot : slots) checked_type("sgd", slot.parameter);
+  for (const SgdSlot& slot : slots) wide_float("sgd", slot.parameter);
   for (const SgdSlot& slot : slots) {
     const int64_t n = slot.parameter.layout.numel;
     if (n == 0) continue;

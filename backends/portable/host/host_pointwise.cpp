@@ -22,6 +22,9 @@ constinit Entry compare_entries[] = {WEFT_COMPARE_OPS(WEFT_ENTRY)};
 constinit Entry ternary_entries[] = {WEFT_TERNARY_OPS(WEFT_ENTRY)};
 #undef WEFT_ENTRY
 
+constinit Entry nan_to_num_entry(named::nan_to_num);
+constinit Entry nextafter_entry(named::nextafter);
+
 #define WEFT_KIND(name, F, kind, ...) PointwiseKind::kind,
 constexpr PointwiseKind unary_kinds[] = {WEFT_UNARY_OPS(WEFT_KIND)};
 constexpr PointwiseKind binary_kinds[] = {WEFT_BINARY_OPS(WEFT_KIND) WEFT_INTEGER_OPS(WEFT_KIND)};
@@ -121,6 +124,27 @@ void ternary(TernaryOp op, const View& out, const View& a, const View& b, const 
   check("ternary", device_of(out), out, ternary_kinds[i]);
   const Compute compute = compute_of(out.layout.dtype);
   run(ternary_entries[i], out, {&a, &b, &c}, compute, dtype_of(compute));
+}
+
+void nan_to_num(const View& out, const View& x, double nan, double positive, double negative) {
+  const Compute compute = wide_float("nan_to_num", x);
+  const int64_t n = out.layout.numel;
+  if (n == 0) return;
+  Accelerator& device = device_of(out);
+  const auto run_with = [&]<class T>(T) {
+    launch(device, nan_to_num_entry.on(device, compute), item_grid(n), out.data, x.data, static_cast<T>(nan),
+           static_cast<T>(positive), static_cast<T>(negative), n);
+  };
+  if (compute == Compute::f64) run_with(double{});
+  else run_with(float{});
+}
+
+void nextafter(const View& out, const View& a, const View& b) {
+  const Compute compute = wide_float("nextafter", a);
+  const int64_t n = out.layout.numel;
+  if (n == 0) return;
+  Accelerator& device = device_of(out);
+  launch(device, nextafter_entry.on(device, compute), item_grid(n), out.data, a.data, b.data, n);
 }
 
 }  // namespace weft::portable::host

@@ -12,13 +12,6 @@ constinit Entry max_pool_entry(named::max_pool);
 constinit Entry mean_pool_entry(named::mean_pool);
 constinit Entry mean_pool_gradient_entry(named::mean_pool_gradient);
 
-Compute checked_type(const char* kernel, const View& view) {
-  const DType t = view.layout.dtype;
-  if (t != DType::f32 && t != DType::f64) unsupported(kernel, view);
-  require(device_of(view), compute_of(t), kernel, view);
-  return compute_of(t);
-}
-
 portable::Pooling plan_of(const View& planes, const View& windows, const PoolPlan& given) {
   portable::Pooling plan = {};
   plan.elements = planes.layout.numel;
@@ -67,7 +60,7 @@ class Shares {
 }  // namespace
 
 void pool(Pool how, const View& out, const View& index, const View& x, const PoolPlan& given) {
-  const Compute compute = checked_type("pool", x);
+  const Compute compute = wide_float("pool", x);
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(x);
   portable::Pooling plan = plan_of(x, out, given);
@@ -81,7 +74,7 @@ void pool(Pool how, const View& out, const View& index, const View& x, const Poo
 }
 
 void pool_gradient(const View& dx, const View& g, const PoolPlan& given) {
-  const Compute compute = checked_type("pool_gradient", dx);
+  const Compute compute = wide_float("pool_gradient", dx);
   if (dx.layout.numel == 0) return;
   Accelerator& device = device_of(dx);
   const portable::Pooling plan = plan_of(dx, g, given);

@@ -14,6 +14,9 @@ constinit Entry reduce_entries[] = {named::reduce_sum, named::reduce_sum, named:
 constinit Entry variance_entry(named::variance);
 constinit Entry arg_reduce_entry(named::arg_reduce);
 constinit Entry cumsum_entry(named::cumsum);
+constinit Entry running_product_entry(named::running_product);
+constinit Entry running_log_sum_exp_entry(named::running_log_sum_exp);
+constinit Entry running_extreme_entry(named::running_extreme);
 
 /// A reduction of more elements is cut into pieces where outputs are few.
 int64_t piece_elements(const Accelerator& device) { return device.simd_width() > 1 ? 8192 : 65536; }
@@ -82,6 +85,25 @@ portable::Reduce second_pass(const portable::Reduce& first, DType type, int64_t 
     stride *= plan.kept.sizes[d];
   }
   return plan;
+}
+
+/// `index` may have no data.
+void launch_running(Entry& entry, const char* kernel, const View& out_view, const View& index_view, const View& x_view,
+                    int dim, bool largest) {
+  if (out_view.layout.numel == 0) return;
+  const View out = at_least_1d(out_view), x = at_least_1d(x_view);
+  const View index = index_view.data != nullptr ? at_least_1d(index_view) : out;
+  Accelerator& device = device_of(out);
+  const Compute compute = compute_of(out.layout.dtype);
+  require(device, compute, kernel, out);
+  portable::Running plan = {};
+  plan.rows = rows_of({&out, &x, &index}, dim);
+  plan.largest = largest;
+  plan.by_columns = innermost_stride(x.layout, dim) < std::abs(plan.rows.step[1]);
+  const Grid grid = team_grid(device, plan.rows.walk.count, plan.rows.length, plan.by_columns);
+  Kernel& found = entry.on(device, compute);
+  if (index_view.data == nullptr) launch(device, found, grid, out.data, x.data, plan);
+  else launch(device, found, grid, out.data, index.data, x.data, plan);
 }
 
 }  // namespace
@@ -156,6 +178,24 @@ void cumsum(const View& out_view, const View& in_view, int dim, bool exclusive, 
   plan.by_columns = innermost_stride(in.layout, dim) < std::abs(plan.rows.step[1]);
   const Grid grid = team_grid(device, plan.rows.walk.count, plan.rows.length, plan.by_columns);
   launch(device, cumsum_entry.on(device, compute), grid, out.data, address(in), plan);
+}
+
+void running_product(const View& out, const View& x, int dim) {
+  for (const View* v : {&out, &x}) {
+    if (is_storage_only(v->layout.dtype)) unsupported("running_product", *v);
+  }
+  launch_running(running_product_entry, "running_product", out, View{}, x, dim, false);
+}
+
+void running_log_sum_exp(const View& out, const View& x, int dim) {
+  if (x.layout.dtype != DType::f32 && x.layout.dtype != DType::f64) unsupported("running_log_sum_exp", x);
+  launch_running(running_log_sum_exp_entry, "running_log_sum_exp", out, View{}, x, dim, false);
+}
+
+void running_extreme(const View& out, const View& index, const View& x, int dim, bool largest) {
+  const DType t = x.layout.dtype;
+  if (t == DType::boolean || (is_floating(t) && compute_type(t) != t)) unsupported("running_extreme", x);
+  launch_running(running_extreme_entry, "running_extreme", out, index, x, dim, largest);
 }
 
 }  // namespace weft::portable::host

@@ -14,6 +14,8 @@ constinit Entry sort_block_entry(named::sort_block);
 constinit Entry sort_merge_entry(named::sort_merge);
 constinit Entry sorted_entry(named::sorted);
 constinit Entry search_entry(named::search);
+constinit Entry number_keys_entry(named::number_keys);
+constinit Entry count_keys_entry(named::count_keys);
 
 constexpr int64_t sort_block = 32;  // as in sort.hpp
 
@@ -73,6 +75,19 @@ void sort(const View& out_view, const View& order_view, const View& x_view, int 
   }
   launch(device, sorted_entry.on(device), item_grid(x.layout.numel), plan.has_out ? out.data : nullptr,
          plan.has_order ? order.data : nullptr, from, pairs.order(), plan);
+}
+
+void bincount(const View& counts, const View& x) {
+  const DType t = x.layout.dtype;
+  if (t != DType::i32 && t != DType::i64) unsupported("bincount", x);
+  const int64_t n = x.layout.numel, bins = counts.layout.numel;
+  if (n == 0 || bins == 0) return;
+  Accelerator& device = device_of(counts);
+  SortPairs pairs(device, 1, n);
+  launch(device, number_keys_entry.on(device), item_grid(n), pairs.keys(), pairs.order(), x.data, n,
+         x.layout.strides[0], t);
+  pairs.sort();
+  launch(device, count_keys_entry.on(device), item_grid(bins), counts.data, pairs.keys(), n, bins);
 }
 
 void searchsorted(const View& out_view, const View& sorted, const View& values_view, bool right) {

@@ -171,6 +171,14 @@ portable::Rows<N> rows_of(const View* const (&views)[N], int dim) {
 /// Raises DTypeError for a number type that the device lacks.
 void require(Accelerator& device, Compute compute, const char* kernel, const View& view);
 
+/// Of a kernel that takes f32 and f64 alone; raises DTypeError for others.
+inline Compute wide_float(const char* kernel, const View& view) {
+  const DType t = view.layout.dtype;
+  if (t != DType::f32 && t != DType::f64) unsupported(kernel, view);
+  require(device_of(view), compute_of(t), kernel, view);
+  return compute_of(t);
+}
+
 inline bool is_computable_float(DType t) { return is_floating(t) && !is_storage_only(t); }
 
 }  // namespace weft::portable::host
