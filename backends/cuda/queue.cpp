@@ -208,7 +208,7 @@ void CudaQueue::launch(Kernel& kernel, const Grid& grid, const Argument* argumen
   }
   cuda_.require_open();
   note_command();
-  void* pointers[16];
+  void* pointers[24];
   for (size_t i = 0; i < count; ++i) pointers[i] = const_cast<void*>(arguments[i].value);
   const dim3 blocks(groups[0], groups[1], groups[2]);
   const dim3 threads(grid.group_size[0], grid.group_size[1], grid.group_size[2]);

@@ -247,6 +247,12 @@ struct DrawNumbers {
   C a, b, last;  ///< low, span and last of a uniform draw; mean and deviation of a normal one
 };
 
+/// Parameters that one launch of an optimizer's kernel takes; of slot k the elements are those from begins[k] up to the
+/// next slot's.
+enum { slots_at_once = 4 };
+struct Slots {
+  int64_t begins[slots_at_once + 1];
+};
 template <class C>
 struct AdamFactors {
   C one_minus_beta1, beta2, one_minus_beta2, root_factor, epsilon, step_size, keep, l2;

@@ -181,6 +181,25 @@ WEFT_DEVICE void nextafter_item(Out out, In a, In b, int64_t n, int64_t i) {
 
 // ---- optimizer steps ------------------------------------------------------------------------------------------------
 
+/// Element i of one of the slots.
+struct SlotItem {
+  int64_t i;
+  int slot;
+  bool active;
+  template <class P>
+  WEFT_DEVICE P pick(P a, P b, P c, P d) const {
+    return slot < 2 ? (slot == 0 ? a : b) : (slot == 2 ? c : d);
+  }
+};
+WEFT_DEVICE SlotItem slot_item(const Slots& slots, int64_t i) {
+  SlotItem item;
+  item.slot = (i >= slots.begins[1]) + (i >= slots.begins[2]) + (i >= slots.begins[3]);
+  item.active = i < slots.begins[slots_at_once];
+  item.i = i - (item.slot < 2 ? (item.slot == 0 ? 0 : slots.begins[1])
+                              : (item.slot == 2 ? slots.begins[2] : slots.begins[3]));
+  return item;
+}
+
 template <class C>
 WEFT_DEVICE void adam_item(WEFT_GLOBAL C* p, const WEFT_GLOBAL C* g, WEFT_GLOBAL C* m, WEFT_GLOBAL C* v,
                            const AdamFactors<C>& f, int64_t i) {
