@@ -19,11 +19,15 @@ namespace {
 constexpr const char* op = "scaled_dot_product_attention";
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
-/// Operands as [batch, heads, length, width]; an undefined mask is absent, else it is additive.
+/// Operands as [batch, heads, length, width]; an undefined mask is absent, else it is additive and of the compute type.
 struct Operands {
   Tensor q, k, v, mask;
   AttentionSettings settings;
 };
+
+Operands widened(const Operands& in) {
+  return {to_compute_type(in.q), to_compute_type(in.k), to_compute_type(in.v), in.mask, in.settings};
+}
 
 // True where a query may see a key: keys up to its own position.
 Tensor causal_mask(int64_t queries, int64_t keys, Device device) {
@@ -56,14 +60,17 @@ struct AttentionBackward {
 
   // dv = wᵀ g;  ds = w (g vᵀ - rowsum(w g vᵀ)) scale;  dq = ds k;  dk = dsᵀ q
   void by_ops(Node& self, const Tensor& g, Tensor* outgoing) const {
-    const Operands in{q.get(self), k.get(self), v.get(self), mask.defined() ? mask.get(self) : Tensor(), settings};
+    const Tensor& query = q.get(self);
+    const DType dtype = query.dtype();
+    const Operands in =
+        widened({query, k.get(self), v.get(self), mask.defined() ? mask.get(self) : Tensor(), settings});
     const Tensor w = weights_by_ops(in);
-    if (self.wants(2)) outgoing[2] = matmul(w.transpose(-2, -1), g);
+    if (self.wants(2)) outgoing[2] = matmul(w.transpose(-2, -1), g).to(dtype);
     if (!self.wants(0) && !self.wants(1)) return;
     const Tensor product = matmul(g, in.v.transpose(-2, -1)) * w;
     const Tensor ds = (product - w * sum(product, -1, true)) * settings.scale;
-    if (self.wants(0)) outgoing[0] = matmul(ds, in.k);
-    if (self.wants(1)) outgoing[1] = matmul(ds.transpose(-2, -1), in.q);
+    if (self.wants(0)) outgoing[0] = matmul(ds, in.k).to(dtype);
+    if (self.wants(1)) outgoing[1] = matmul(ds.transpose(-2, -1), in.q).to(dtype);
   }
 
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
@@ -87,8 +94,9 @@ Tensor attention_by_ops(const Operands& in, double dropout_p) {
 
 Tensor attention_by_kernel(const Operands& in) {
   const auto sizes = in.q.sizes();
-  const Tensor out = make(Dims{sizes[0], sizes[1], sizes[2], in.v.sizes()[3]}, in.q.dtype(), in.q.device());
-  const Tensor log_sum_exp = make(Dims{sizes[0], sizes[1], sizes[2]}, in.q.dtype(), in.q.device());
+  const DType wide = compute_type(in.q.dtype());
+  const Tensor out = make(Dims{sizes[0], sizes[1], sizes[2], in.v.sizes()[3]}, wide, in.q.device());
+  const Tensor log_sum_exp = make(Dims{sizes[0], sizes[1], sizes[2]}, wide, in.q.device());
   kernels(in.q.raw_view())
       .attention(out.raw_view(), log_sum_exp.raw_view(), in.q.raw_view(), in.k.raw_view(), in.v.raw_view(),
                  in.mask.defined() ? in.mask.raw_view() : View(), in.settings);
@@ -187,10 +195,11 @@ void check_mask(const Tensor& mask, const Dims& scores) {
                                             mask.shape().text(), scores.text())});
 }
 
+/// The result in the compute type, so that its gradient's sums are of numbers that were not rounded.
 Tensor attention(const Operands& in, double dropout_p) {
   const bool by_kernel = dropout_p == 0 && kernels(in.q.raw_view()).attention != nullptr && in.q.numel() != 0 &&
                          in.v.numel() != 0 && in.k.numel() != 0 && !should_record(in.mask);
-  return by_kernel ? attention_by_kernel(in) : attention_by_ops(in, dropout_p);
+  return by_kernel ? attention_by_kernel(in) : attention_by_ops(widened(in), dropout_p);
 }
 
 }  // namespace
@@ -203,8 +212,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   if (!(dropout_p >= 0 && dropout_p <= 1)) {
     raise<ValueError>({.problem = fmt::format("dropout_p {} is not in [0, 1]", dropout_p)});
   }
-  const DType wide = compute_type(q.dtype());
-  Tensor query = q.to(wide), key = k.to(wide), value = v.to(wide), bias = mask;
+  // A device's kernel reads 16-bit floats as they are.
+  const DType wide = compute_type(q.dtype()), kept = q.device().is_cpu() ? wide : q.dtype();
+  Tensor query = q.to(kept), key = k.to(kept), value = v.to(kept), bias = mask;
   const bool sharing = shares_heads(q, k, v, enable_gqa);
   Dims batch = joined_batch(q, sharing ? q : k, sharing ? q : v);
   const Dims result = with_last(batch, q.size(-2), v.size(-1));

@@ -173,6 +173,33 @@ DEVICE_TEST(AttentionNeedsNoMemoryForAllScores) {
   EXPECT_TRUE(q.grad().defined());
 }
 
+DEVICE_TEST(AttentionOf16BitNumbersReadsThemAsTheyAre) {
+  std::mt19937 random(5);
+  for (const DType t : {f16, bf16}) {
+    SCOPED_TRACE(name(t));
+    const Dims shape{2, 3, 100, 32};
+    std::vector<Tensor> here, there;
+    for (int i = 0; i < 4; ++i) {
+      here.push_back(numbers(shape, random).to(t));
+      there.push_back(here.back().to(on));
+    }
+    for (int i = 0; i < 3; ++i) here[i].requires_grad_(), there[i].requires_grad_();
+    const auto step = [](const std::vector<Tensor>& x) {
+      const Tensor out = scaled_dot_product_attention(x[0], x[1], x[2], {}, 0, true);
+      out.backward(x[3]);
+      return out;
+    };
+    const Tensor expected = step(here);
+    synchronize(on);
+    reset_peak(on);
+    const size_t before = memory_stats(on).allocated, tensor_bytes = static_cast<size_t>(there[0].nbytes());
+    expect_near(step(there), expected, 2e-2, 2e-2);
+    EXPECT_LT(memory_stats(on).peak_allocated - before,
+              10 * tensor_bytes);  // operands in f32 would be 6 more, and so their gradients
+    for (int i = 0; i < 3; ++i) expect_near(there[i].grad(), here[i].grad(), 3e-2, 3e-2);
+  }
+}
+
 DEVICE_TEST(AttentionPassesTheGradientCheck) {
   std::mt19937 random(6);
   const Tensor q = numbers({2, 3, 3}, random).to(on), k = numbers({2, 4, 3}, random).to(on),

@@ -36,7 +36,7 @@ WEFT_DEVICE void put_channel_item(Out data, int64_t channel, C value) {
 template <class C>
 WEFT_DEVICE void batch_norm_team(Out out, Out mean, Out variance, In x, In weight, In bias, const BatchNorm& plan,
                                  C epsilon, WEFT_LOCAL C* shared) {
-  const Team team = team_here(false);
+  const Team team = team_here(plan.length == 1);
   const bool active = team.number < plan.channels;
   const int64_t channel = active ? team.number : 0, count = plan.batch * plan.length;
   SquaredLine<C, ChannelLine<C>> squares;
@@ -68,7 +68,7 @@ struct ChannelProduct {
 template <class C>
 WEFT_DEVICE void batch_norm_gradient_team(Out dx, Out dweight, Out dbias, In g, In x, In mean, In rstd, In weight,
                                           const BatchNorm& plan, WEFT_LOCAL C* shared) {
-  const Team team = team_here(false);
+  const Team team = team_here(plan.length == 1);
   const bool active = team.number < plan.channels;
   const int64_t channel = active ? team.number : 0, count = plan.batch * plan.length;
   ChannelProduct<C> product;

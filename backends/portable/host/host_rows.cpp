@@ -125,8 +125,9 @@ portable::BatchNorm channels_plan(const View& out, const View& x, const View& g)
   plan.has_out = out.data != nullptr;
   return plan;
 }
+/// Where a channel has one element in each example, neighbours are those of other channels.
 Grid channel_grid(const Accelerator& device, const portable::BatchNorm& plan) {
-  return team_grid(device, plan.channels, plan.batch * plan.length);
+  return team_grid(device, plan.channels, plan.batch * plan.length, plan.length == 1);
 }
 
 portable::CrossEntropy loss_plan(const View& logits, const View& targets, int64_t ignore_index) {
