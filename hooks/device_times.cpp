@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../backends/backend.hpp"
+#include "../tensor/error.hpp"
 
 namespace weft::detail {
 
@@ -38,7 +39,12 @@ DeviceTimes::Clock DeviceTimes::set_clock(Backend& backend, int index) {
     const int64_t took = nanoseconds() - before;
     if (took >= shortest) continue;
     shortest = took;
-    best = {std::move(there), before + took / 2};
+    best = {std::move(there), before + took / 2, true};
+  }
+  try {
+    best.zero->milliseconds_since(*best.zero);
+  } catch (const NotImplementedError&) {
+    best.runs = false;
   }
   return best;
 }
@@ -50,6 +56,7 @@ Shared<Fence> DeviceTimes::mark(Device device) {
     const std::lock_guard lock(mutex_);
     Clock& clock = clocks_[key_of(device)];
     if (!clock.zero) clock = set_clock(*backend, device.index);
+    if (!clock.runs) return {};
   }
   Queue* const chosen = chosen_queue(device);
   return (chosen != nullptr ? *chosen : backend->default_queue(device.index)).record(true);

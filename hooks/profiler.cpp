@@ -151,7 +151,7 @@ void Profiler::State::measure(bool wait) {
       last = std::max(from, times.time_of(*end, std::max(from, ended)));
       span.begin = from - started, span.end = last - started;
       spans.push_back(std::move(span));
-    } catch (const DeviceError&) {
+    } catch (const Error&) {
     }
   }
 }

@@ -22,7 +22,7 @@ int64_t nanoseconds();
 /// half the shortest way there and back of some.
 class DeviceTimes {
  public:
-  /// The present end of the calling thread's stream; null where the device has no streams.
+  /// The present end of the calling thread's stream; null where the device has no streams, or no clock for them.
   Shared<Fence> mark(Device device);
   /// When `mark` was reached, which the device must have. A clock that begins anew is told by `earliest`, less than a
   /// period before it: the host's time when the mark was made, or anything later that came before it.
@@ -33,6 +33,7 @@ class DeviceTimes {
   struct Clock {
     Shared<Fence> zero;
     int64_t host = 0;
+    bool runs = true;  ///< false for a device whose events have no time
   };
   static Clock set_clock(Backend& backend, int index);
   using Key = std::tuple<int, int>;
