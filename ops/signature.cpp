@@ -185,7 +185,9 @@ Signature parse_schema(std::string_view schema, std::span<const ArgumentType> ty
   if (signature.arguments.size() != types.size()) refuse(schema, "names fewer arguments than the function takes");
   if (const size_t arrow = schema.find(" -> "); arrow != schema.npos) {
     const std::string_view results = schema.substr(arrow + 4);
-    if (results.size() < 2) refuse(schema, "names no results");
+    if (results.size() < 3 || results.front() != '(' || results.back() != ')') {
+      refuse(schema, "does not name its results in brackets");
+    }
     signature.results = split(results.substr(1, results.size() - 2), ',');
   }
   add_conventional_aliases(signature);

@@ -123,6 +123,20 @@ std::vector<ArgumentType> types_of(const OpDraft& draft, const std::string& sche
   return types;
 }
 
+// Names stand once, and what must be given comes first.
+void check_arguments(const OpDraft& draft, const RegisteredOp& op, Location where) {
+  const std::vector<Argument>& arguments = op.signature->arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (op.signature->find(arguments[i].name) != &arguments[i]) {
+      refuse(draft, fmt::format("its schema names '{}' twice", arguments[i].name), op.schema, where);
+    }
+    if (i > 0 && arguments[i].required && !arguments[i].keyword_only && !arguments[i - 1].required) {
+      refuse(draft, fmt::format("'{}' must be given, and follows an argument that may be left out", arguments[i].name),
+             op.schema, where);
+    }
+  }
+}
+
 size_t place_in(const OpDraft& draft, const std::vector<std::string>& names, const std::string& name, Location where) {
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
@@ -271,6 +285,7 @@ std::unique_ptr<RegisteredOp> made_of(const OpDraft& draft, Location where) {
   op.schema = schema_text(draft, replaced, where);
   op.types = types_of(draft, op.schema, replaced);
   op.signature.reset(new Signature(parse_schema(op.schema, op.types)));
+  check_arguments(draft, op, where);
   op.results = std::max<size_t>(1, op.signature->results.size());
   op.composite = draft.composite;
   op.infer_meta = draft.infer_meta;
@@ -410,7 +425,8 @@ RegisterOp::RegisterOp(const OpBuilder& op, OpPolicy policy, Location where) noe
   } catch (const std::exception& e) {
     try {
       if (detail::note_failure(e)) return;
-      warn({.op = "RegisterOp", .problem = "an op was not registered", .details = e.what()}, where);
+      warn({.op = "RegisterOp", .problem = "an op was not registered", .details = detail::in_one_line(e.what())},
+           where);
     } catch (...) {
     }
   }

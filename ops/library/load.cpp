@@ -89,9 +89,10 @@ void open_it(LoadedLibrary& library, Location where) {
     }
   }
   if (!library.failure.empty()) {
-    for (size_t at; (at = library.failure.find("\n  ")) != library.failure.npos;) library.failure.replace(at, 3, "; ");
-    raise<ValueError>(
-        {.op = load, .problem = fmt::format("{} was not loaded", library.path), .details = library.failure}, where);
+    raise<ValueError>({.op = load,
+                       .problem = fmt::format("{} was not loaded", library.path),
+                       .details = detail::in_one_line(library.failure)},
+                      where);
   }
   std::erase_if(library.ops, [](const auto* op) { return op->gone(); });
   std::erase_if(library.kernels, [](const auto* kernel) { return kernel->gone(); });
@@ -118,6 +119,10 @@ void detail::note_registered(RegisteredOp& op) {
 }
 void detail::note_registered(RegisteredKernel& kernel) {
   if (loading != nullptr) loading->kernels.push_back(&kernel);
+}
+std::string detail::in_one_line(std::string text) {
+  for (size_t at = 0; (at = text.find("\n  ", at)) != text.npos;) text.replace(at, 3, "; ");
+  return text;
 }
 bool detail::note_failure(const std::exception& error) {
   if (loading == nullptr) return false;

@@ -13,5 +13,7 @@ void note_registered(RegisteredOp& op);
 void note_registered(RegisteredKernel& kernel);
 /// Of an error that has nobody to catch it; false where no library is being loaded.
 bool note_failure(const std::exception& error);
+/// An error's text as the details of another one.
+std::string in_one_line(std::string text);
 
 }  // namespace weft::detail

@@ -162,9 +162,7 @@ TEST(RegisteredOps, AreOneNodeOneScopeAndOneKernelToWhoeverWatches) {
 TEST(RegisteredOps, NameTheOpWhoseKernelMadeANaN) {
   const Registration op = cube("test::cube").backward(cube_gradient).register_();
   const AnomalyGuard guard({.forward = true});
-  EXPECT_THAT(message_of<NonFiniteError>([] {
-                call_op("test::cube", doubles({0}), INFINITY);
-              }),
+  EXPECT_THAT(message_of<NonFiniteError>([] { call_op("test::cube", doubles({0}), INFINITY); }),
               HasSubstr("call_test.cpp"));
 }
 
@@ -308,6 +306,9 @@ TEST(RegisteredOps, AreRefusedWhereTheyAreNone) {
   EXPECT_THAT(problem(OpBuilder("test::a").schema("(x: matrix)").composite(body)), HasSubstr("matrix"));
   EXPECT_THAT(problem(OpBuilder("test::a").schema("x").composite(body)), HasSubstr("schema"));
   EXPECT_THAT(problem(OpBuilder("test::a").schema("(x").composite(body)), HasSubstr("schema"));
+  EXPECT_THAT(problem(OpBuilder("test::a").schema("(x) -> y").composite(body)), HasSubstr("brackets"));
+  EXPECT_THAT(problem(OpBuilder("test::a").schema("(x, x)").composite(body)), HasSubstr("'x' twice"));
+  EXPECT_THAT(problem(OpBuilder("test::a").inputs({"opt x", "y"}).composite(body)), HasSubstr("'y' must be given"));
   EXPECT_THAT(problem(cube("test::a").inplace({{"z", "y"}})), HasSubstr("'z'"));
   EXPECT_THAT(problem(cube("test::a").saves({"z"})), HasSubstr("'z'"));
   EXPECT_EQ(find_record("test::a"), nullptr);
