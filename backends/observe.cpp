@@ -24,13 +24,15 @@ struct ObserverLists {
 
   static bool anybody() { return !inside && (thread != nullptr || process.load(MemoryOrder::acquire) != nullptr); }
 
+  struct Inside {
+    Inside() { inside = true; }
+    ~Inside() { inside = false; }
+  };
+
   template <class F>
   static void each(const F& tell) {
-    struct Inside {
-      Inside() { inside = true; }
-      ~Inside() { inside = false; }
-      OutsideCalls users_code;
-    } scope;
+    const Inside scope;
+    const OutsideCalls users_code;
     for (ObserverGuard* g = thread; g != nullptr; g = g->outer_) tell(*g->observer_);
     for (ObserverGuard* g = process.load(MemoryOrder::acquire); g != nullptr; g = g->outer_) tell(*g->observer_);
   }
@@ -270,26 +272,51 @@ ObserverGuard::~ObserverGuard() {
 
 bool detail::kernels_are_observed() { return ObserverLists::anybody(); }
 
-void detail::run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
-                          const Callback<void()>& run) {
-  Views views;
+namespace {
+
+KernelCall about(const char* kernel, Device device, Views& views, std::span<const View* const> outputs,
+                 std::span<const View* const> inputs) {
   for (const View* v : outputs) views.add(*v, true);
   for (const View* v : inputs) views.add(*v, false);
   const auto written = static_cast<size_t>(views.outputs);
-  const Layout& layout = outputs[0]->layout;
-  const KernelCall about{kernel,
-                         -1,
-                         current_call.op,
-                         current_call.where,
-                         {views.data(), written},
-                         {views.data() + written, static_cast<size_t>(views.count) - written},
-                         Device(layout.device_type, layout.device_index),
-                         current_scope,
-                         current_call.entry};
+  return {kernel,
+          -1,
+          detail::current_call.op,
+          detail::current_call.where,
+          {views.data(), written},
+          {views.data() + written, static_cast<size_t>(views.count) - written},
+          device,
+          current_scope,
+          detail::current_call.entry};
+}
+
+void tell_before(const KernelCall& call) {
   failed_after = false;
-  ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
+  ObserverLists::each([&](KernelObserver& observer) { observer.before(call); });
+}
+
+}  // namespace
+
+void detail::run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
+                          const Callback<void()>& run) {
+  Views views;
+  const Layout& layout = outputs[0]->layout;
+  const KernelCall call = about(kernel, Device(layout.device_type, layout.device_index), views, outputs, inputs);
+  tell_before(call);
   run();
-  tell_after(about);
+  tell_after(call);
+}
+
+void detail::run_observed(const char* kernel, Device device, std::span<const View* const> inputs,
+                          const Callback<std::span<const View* const>()>& run) {
+  Views before, after;
+  tell_before(about(kernel, device, before, {}, inputs));
+  std::span<const View* const> outputs;
+  {
+    const ObserverLists::Inside unobserved;
+    outputs = run();
+  }
+  tell_after(about(kernel, device, after, outputs, inputs));
 }
 
 bool detail::failed_after_kernel() { return std::exchange(failed_after, false); }

@@ -103,6 +103,10 @@ bool kernels_are_observed();
 /// data.
 void run_observed(const char* kernel, std::span<const View* const> outputs, std::span<const View* const> inputs,
                   const Callback<void()>& run);
+/// The same for a kernel from outside, which makes its outputs itself: `before` is told of none, and `run` returns
+/// them. What it calls is not observed.
+void run_observed(const char* kernel, Device device, std::span<const View* const> inputs,
+                  const Callback<std::span<const View* const>()>& run);
 /// Whether this thread's last kernel did its work and an observer threw afterwards. The call resets it.
 bool failed_after_kernel();
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <weft/autograd/engine.hpp>
 #include <weft/backends/backend.hpp>
 #include <weft/backends/plugin.hpp>
+#include <weft/ops/library.hpp>
 #include <weft/ops/record.hpp>
 #include <weft/ops/reduce.hpp>
 
@@ -58,7 +59,9 @@ void forget_queued(Device device) {
 bool works(const OpRecord& op, DType dtype, Device device, bool backward) {
   try {
     weft::SampleMaker make(dtype, device);
-    for (weft::Values& arguments : op.samples(make)) {
+    std::vector<weft::Values> samples = op.samples(make);
+    if (samples.empty()) return weft::has_kernel(op.name, device.type, dtype);
+    for (weft::Values& arguments : samples) {
       if (backward) require_gradients(arguments);
       std::vector<Tensor> sums;
       for (const Tensor& out : tensors_of(op.call(arguments))) {
@@ -138,7 +141,8 @@ std::string in_cell(const std::string& text) {
 void print_markdown(const std::string& only) {
   std::cout << "# Ops\n\nWritten by `./weft ops --markdown`, from the records of the ops.\n\n| op | gradient | "
                "document |\n|---|---|---|\n";
-  for (const OpRecord& op : weft::op_records()) {
+  for (const OpRecord* record : weft::all_ops()) {
+    const OpRecord& op = *record;
     if (std::string(op.name).find(only) == std::string::npos) continue;
     std::cout << "| `" << op.signature().text << "` | " << (op.differentiable ? "yes" : "no") << " | "
               << in_cell(op.document) << " |\n";
@@ -154,14 +158,23 @@ int main(int argc, char** argv) {
   app.add_option("--plugin", plugins, "shared objects that bring more kinds of devices, beside those of WEFT_PLUGINS");
   bool markdown = false;
   app.add_flag("--markdown", markdown, "print the reference of the ops instead: schema, gradient, document");
+  std::vector<std::string> libraries;
+  app.add_option("--library", libraries, "shows the ops of this shared library, too");
   CLI11_PARSE(app, argc, argv);
+  try {
+    for (const std::string& path : libraries) weft::load_library(path);
+  } catch (const weft::Error& error) {
+    std::cerr << "weft-ops: " << error.what() << '\n';
+    return 1;
+  }
   if (markdown) {
     print_markdown(only);
     return 0;
   }
 
   size_t width = 0;
-  for (const OpRecord& op : weft::op_records()) width = std::max(width, std::string(op.name).size());
+  const std::vector<const OpRecord*> all = weft::all_ops();
+  for (const OpRecord* op : all) width = std::max(width, std::string(op->name).size());
 
   try {
     std::vector<Device> devices;
@@ -176,7 +189,8 @@ int main(int argc, char** argv) {
     nlohmann::json ops = nlohmann::json::array();
     std::cout << "# forward and gradient    + forward    . not supported\n\n";
     print_header(devices, width);
-    for (const OpRecord& op : weft::op_records()) {
+    for (const OpRecord* record : all) {
+      const OpRecord& op = *record;
       if (std::string(op.name).find(only) == std::string::npos) continue;
       Row row;
       for (Device device : devices) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <span>
@@ -72,14 +73,38 @@ struct TensorMeta {
 /// An op's function behind one calling convention. An argument that is left out, at the end or as monostate, is an
 /// error unless it is optional: OpRecord::call fills in the defaults.
 struct BoxedFunction {
-  Value (*run)(std::span<const Value> arguments) = nullptr;
+  Value (*run)(std::span<const Value> arguments, const void* state) = nullptr;
   /// Of each argument that the function takes, except the place of the call.
   std::span<const ArgumentType> types = {};
+  /// What `run` gets: the registered op; null for the library's own functions.
+  const void* state = nullptr;
   Value operator()(std::span<const Value> arguments) const {
     const char* const op = detail::current_call.op;
     const CallScope call(op != nullptr ? op : "op", Location::none());
-    return run(arguments);
+    return run(arguments, state);
   }
+};
+
+/// Makes small argument lists that exercise an op; there may be none.
+class SampleFunction {
+ public:
+  using Plain = std::vector<Values> (*)(SampleMaker&);
+  SampleFunction() = default;
+  template <class F>
+    requires std::convertible_to<F, Plain>
+  constexpr SampleFunction(F function) : plain_(function) {}
+  /// `run` gets `state`: that of a registered op.
+  constexpr SampleFunction(std::vector<Values> (*run)(SampleMaker&, const void*), const void* state)
+      : run_(run), state_(state) {}
+  std::vector<Values> operator()(SampleMaker& make) const {
+    if (run_ != nullptr) return run_(make, state_);
+    return plain_ != nullptr ? plain_(make) : std::vector<Values>();
+  }
+
+ private:
+  Plain plain_ = nullptr;
+  std::vector<Values> (*run_)(SampleMaker&, const void*) = nullptr;
+  const void* state_ = nullptr;
 };
 
 /// One argument of an op.
@@ -132,7 +157,8 @@ struct OpRecord {
   /// `|` gives an argument one more name, a default is a literal of Python's, `*sizes` takes the rest of the positional
   /// arguments, `&weight` may be written, those after `*` are given by keyword alone, and several results have names.
   /// By convention the first tensor is `input` and `self` too, `dim` and `dims` are `axis`, `dims` is `axes`, and
-  /// `keepdim` is `keepdims`, unless another argument has the name. Types follow from the function's.
+  /// `keepdim` is `keepdims`, unless another argument has the name. Types follow from the function's; where there is no
+  /// function yet, as in schemas of registered ops (library.hpp), they are annotations: "axis: int = 0".
   const char* schema;
   /// Shapes, dtypes, aliasing and source, in sentences.
   const char* document;
@@ -141,7 +167,7 @@ struct OpRecord {
   /// Dtypes of the tensor arguments that carry data: "floating", "numeric" (and integers), "any" (and bool).
   enum class Domain : uint8_t { floating, numeric, any } domain;
   /// Small argument lists that exercise the op, also used as cases by the parametrised tests and benchmarks.
-  std::vector<Values> (*samples)(SampleMaker&);
+  SampleFunction samples;
   BoxedFunction function;
   PointwiseFunctions pointwise = {};
   /// The function name_, which takes all or the first of the arguments and writes into the first; pointwise ops have
@@ -169,9 +195,10 @@ class WEFT_API BadArgument : public std::bad_variant_access {
   int argument;
 };
 
-/// Every op, by family.
+/// Every op of the library itself, by family. all_ops() in library.hpp has those that were registered, too.
 WEFT_API std::span<const OpRecord> op_records();
-/// nullptr where there is none.
+/// The op's definition that calls by name get now: a registered one, which may stand in place of the library's, or the
+/// library's own. It lives as long as the process. nullptr where there is none.
 WEFT_API const OpRecord* find_record(const char* name);
 
 namespace detail {
@@ -253,6 +280,11 @@ struct Unbox<std::span<const Tensor>> {
   static constexpr ArgumentType type{ArgumentType::Kind::tensors};
   static std::span<const Tensor> from(const Value& v) { return std::get<std::vector<Tensor>>(v); }
 };
+template <>
+struct Unbox<std::vector<Tensor>> {
+  static constexpr ArgumentType type{ArgumentType::Kind::tensors};
+  static const std::vector<Tensor>& from(const Value& v) { return std::get<std::vector<Tensor>>(v); }
+};
 
 template <>
 struct Unbox<Device> {
@@ -298,7 +330,7 @@ Value call_boxed(R (*function)(A...), std::span<const Value> values, std::index_
 }
 
 template <auto function>
-Value run_boxed(std::span<const Value> values) {
+Value run_boxed(std::span<const Value> values, const void*) {
   return []<class R, class... A>(R (*f)(A...), std::span<const Value> v) {
     return call_boxed(f, v, std::index_sequence_for<A...>());
   }(function, values);

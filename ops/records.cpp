@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -85,7 +84,7 @@ OpRecord& find_in(std::vector<OpRecord>& records, std::string_view name) {
 }
 
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
-           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction function) {
+           SampleFunction samples, BoxedFunction function) {
   OpRecord& record = find_in(records, name);
   record.schema = schema;
   record.document = document;
@@ -169,13 +168,6 @@ std::span<const OpRecord> op_records() {
     return records;
   }();
   return all;
-}
-
-const OpRecord* find_record(const char* name) {
-  for (const OpRecord& record : op_records()) {
-    if (std::strcmp(record.name, name) == 0) return &record;
-  }
-  return nullptr;
 }
 
 }  // namespace weft

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "record.hpp"
+#include "detail/signature.hpp"
 #include "../tensor/error.hpp"
 
 namespace weft {
@@ -72,6 +72,26 @@ Value parse_literal(const std::string& text, std::string_view schema) {
 constexpr ArgumentType::Kind may_be_none[] = {ArgumentType::Kind::any, ArgumentType::Kind::tensor,
                                               ArgumentType::Kind::dims, ArgumentType::Kind::generator};
 
+// What stands after the colon in "axis: int = 0", as text; empty where there is none.
+std::string annotation_in(const std::string& part) {
+  const std::string before = part.substr(0, part.find('='));
+  const size_t colon = before.find(':');
+  return colon == before.npos ? std::string() : trimmed(before.substr(colon + 1));
+}
+
+ArgumentType type_named(std::string text, std::string_view schema) {
+  using Kind = ArgumentType::Kind;
+  static const std::map<std::string_view, Kind> kinds = {
+      {"Tensor", Kind::tensor}, {"Tensor[]", Kind::tensors}, {"operand", Kind::operand},     {"bool", Kind::boolean},
+      {"int", Kind::integer},   {"float", Kind::number},     {"int[]", Kind::dims},          {"dtype", Kind::dtype},
+      {"device", Kind::device}, {"str", Kind::text},         {"Generator", Kind::generator}, {"any", Kind::any}};
+  const bool optional = text.back() == '?';
+  if (optional) text.pop_back();
+  const auto found = kinds.find(text);
+  if (found == kinds.end()) refuse(schema, fmt::format("has a type {} that is none", text));
+  return {found->second, optional};
+}
+
 Argument parse_argument(std::string part, ArgumentType type, std::string_view schema) {
   Argument argument;
   argument.type = type;
@@ -88,7 +108,9 @@ Argument parse_argument(std::string part, ArgumentType type, std::string_view sc
       refuse(schema, fmt::format("has no default for {}, and its function none either", part));
     }
   }
-  argument.aliases = split(part.substr(0, equals), '|');
+  const std::string names = part.substr(0, equals);
+  argument.aliases = split(names.substr(0, names.find(':')), '|');
+  if (argument.aliases.empty()) refuse(schema, "has an argument without a name");
   argument.name = argument.aliases.front();
   argument.aliases.erase(argument.aliases.begin());
   return argument;
@@ -126,37 +148,52 @@ std::string text_of(std::string_view name, const Signature& signature) {
   return text + (signature.arguments.empty() ? "()" : ")");
 }
 
-Signature parse(const OpRecord& record) {
-  const std::string_view schema = record.schema;
-  const size_t open = schema.find('('), arrow = schema.find(" -> ");
-  const std::string_view call = schema.substr(0, arrow);
-  if (open == schema.npos || call.back() != ')') refuse(schema, "is none");
+// The parts of "name(x, *, y=1)" between the brackets.
+std::vector<std::string> arguments_in(std::string_view schema) {
+  const std::string_view call = schema.substr(0, schema.find(" -> "));
+  const size_t open = call.find('(');
+  if (open == call.npos || call.back() != ')') refuse(schema, "is none");
+  return split(call.substr(open + 1, call.size() - open - 2), ',');
+}
+
+}  // namespace
+
+std::vector<std::optional<ArgumentType>> annotations_in(std::string_view schema) {
+  std::vector<std::optional<ArgumentType>> types;
+  for (const std::string& part : arguments_in(schema)) {
+    if (part == "*") continue;
+    const std::string text = annotation_in(part);
+    types.push_back(text.empty() ? std::nullopt : std::optional(type_named(text, schema)));
+  }
+  return types;
+}
+
+Signature parse_schema(std::string_view schema, std::span<const ArgumentType> types) {
   Signature signature;
   bool keyword_only = false;
-  for (const std::string& part : split(call.substr(open + 1, call.size() - open - 2), ',')) {
+  for (const std::string& part : arguments_in(schema)) {
     if (part == "*") {
       keyword_only = true;
       continue;
     }
     const size_t i = signature.arguments.size();
-    if (i == record.function.types.size()) refuse(schema, "names more arguments than the function takes");
-    signature.arguments.push_back(parse_argument(part, record.function.types[i], schema));
+    if (i == types.size()) refuse(schema, "names more arguments than the function takes");
+    signature.arguments.push_back(parse_argument(part, types[i], schema));
     signature.arguments.back().keyword_only = keyword_only;
     keyword_only = keyword_only || signature.arguments.back().variadic;
   }
-  if (signature.arguments.size() != record.function.types.size()) {
-    refuse(schema, "names fewer arguments than the function takes");
-  }
-  if (arrow != schema.npos) {
+  if (signature.arguments.size() != types.size()) refuse(schema, "names fewer arguments than the function takes");
+  if (const size_t arrow = schema.find(" -> "); arrow != schema.npos) {
     const std::string_view results = schema.substr(arrow + 4);
+    if (results.size() < 3 || results.front() != '(' || results.back() != ')') {
+      refuse(schema, "does not name its results in brackets");
+    }
     signature.results = split(results.substr(1, results.size() - 2), ',');
   }
   add_conventional_aliases(signature);
-  signature.text = text_of(schema.substr(0, open), signature);
+  signature.text = text_of(schema.substr(0, schema.find('(')), signature);
   return signature;
 }
-
-}  // namespace
 
 bool Argument::answers_to(std::string_view keyword) const {
   return name == keyword || std::ranges::find(aliases, keyword) != aliases.end();
@@ -173,7 +210,8 @@ const Signature& OpRecord::signature() const {
   static std::map<const char*, Signature> parsed;
   const std::lock_guard lock(mutex);
   const auto found = parsed.find(schema);
-  return found != parsed.end() ? found->second : parsed.emplace(schema, parse(*this)).first->second;
+  return found != parsed.end() ? found->second
+                               : parsed.emplace(schema, parse_schema(schema, function.types)).first->second;
 }
 
 Value OpRecord::call(std::span<const Value> given) const {

@@ -64,6 +64,7 @@ void bind_optim(nb::module_& module);
 void bind_generator(nb::module_& module);
 void bind_init(nb::module_& module);
 void bind_io(nb::module_& module);
+void bind_library(nb::module_& module);
 void bind_models(nb::module_& module);
 void bind_modules(nb::module_& module);
 void bind_recorder(nb::module_& module);

@@ -137,6 +137,7 @@ NB_MODULE(_core, m) {
   bind_generator(m);
   bind_autograd(m);
   bind_function(m);
+  bind_library(m);
   bind_optim(m);
   bind_init(m);
   bind_io(m);

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
-#include "../ops/detail/common.hpp"
+#include "../ops/library/registry.hpp"
 #include "../tensor/error.hpp"
 
 #include "methods.hpp"
@@ -22,6 +23,8 @@ struct OpObject {
   Function* function;
   PyObject* name;
   Form form;
+  /// Of the registry, when `function` was looked up.
+  uint32_t version;
 };
 PyTypeObject* op_type = nullptr;
 
@@ -359,9 +362,32 @@ PyObject* call_without_idle(OpObject* self, PyObject* const* arguments, size_t c
   return call(self, left.data(), count, tuple.get());
 }
 
+std::unique_ptr<Function> make_function(const OpRecord& record);
+
+// Follows what the name stands for now. What was called before stays, since calls may be running. In-place forms are
+// the library's own.
+[[gnu::noinline, gnu::cold]] void follow_registry(OpObject* self, uint32_t version) {
+  static std::map<const OpRecord*, Function*>& known = *new std::map<const OpRecord*, Function*>;
+  Function* const old = self->function;
+  known.emplace(old->record, old);
+  const OpRecord* const record = self->form == Form::plain ? find_record(old->record->name) : nullptr;
+  if (record != nullptr && record != old->record) {
+    Function*& now = known[record];
+    if (now == nullptr) {
+      now = make_function(*record).release();
+      now->idle_keywords = old->idle_keywords;
+      if (now->signature->results == old->signature->results) now->result_type = old->result_type;
+    }
+    self->function = now;
+  }
+  self->version = version;
+}
+
 PyObject* op_call(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
   return guarded<PyObject*>(nullptr, [&] {
     auto* self = reinterpret_cast<OpObject*>(callable);
+    const uint32_t version = detail::op_registry_version.load(MemoryOrder::acquire);
+    if (WEFT_UNLIKELY(version != self->version)) follow_registry(self, version);
     const auto count = static_cast<size_t>(PyVectorcall_NARGS(flags));
     const bool idle = keywords != nullptr && self->function->idle_keywords != nullptr;
     return idle ? call_without_idle(self, arguments, count, keywords) : call(self, arguments, count, keywords);
@@ -445,23 +471,40 @@ std::unique_ptr<Function> make_function(const OpRecord& record) {
     if (!argument.keyword_only) ++f->positional;
   }
   if (f->arguments().size() > most_arguments) {
-    throw_error(PyExc_ImportError, std::string("too many arguments: ") + record.name);
+    throw_error(PyExc_NotImplementedError, std::string("too many arguments: ") + record.name);
   }
   return f;
 }
 
-void add_op(PyObject* ops, Function* function, Form form) {
-  const Ref object(op_type->tp_alloc(op_type, 0));
+Ref make_op(Function* function, Form form) {
+  Ref object(op_type->tp_alloc(op_type, 0));
   auto* op = op_of(object.get());
   const std::string name = std::string(function->record->name) + (form == Form::in_place ? "_" : "");
   op->vectorcall = op_call;
   op->function = function;
   op->form = form;
   op->name = Ref(PyUnicode_InternFromString(name.c_str())).release();
-  if (PyDict_SetItem(ops, op->name, object.get()) < 0) throw PythonError();
+  return object;
+}
+
+void add_op(PyObject* ops, Function* function, Form form) {
+  const Ref object = make_op(function, form);
+  if (PyDict_SetItem(ops, op_of(object.get())->name, object.get()) < 0) throw PythonError();
 }
 
 }  // namespace
+
+PyObject* find_op_object(const char* name) {
+  static std::map<std::string, PyObject*>& objects = *new std::map<std::string, PyObject*>;
+  const OpRecord* const record = find_record(name);
+  if (record == nullptr) return Py_NewRef(Py_None);
+  PyObject*& object = objects[name];
+  if (object == nullptr) object = make_op(make_function(*record).release(), Form::plain).release();
+  auto* op = op_of(object);
+  const uint32_t version = detail::op_registry_version.load(MemoryOrder::acquire);
+  if (op->version != version) follow_registry(op, version);
+  return Py_NewRef(object);
+}
 
 void add_ops(PyObject* module) {
   op_type = reinterpret_cast<PyTypeObject*>(Ref(PyType_FromSpec(&op_spec)).release());

@@ -24,5 +24,8 @@ struct Function {
 
 /// Adds weft.op to the module, and to its dictionary `_ops` every op's object, in-place forms included.
 void add_ops(PyObject* module);
+/// The object of the op that calls by this name get now, registered ones included, as a new reference; None where there
+/// is none. It follows overrides.
+PyObject* find_op_object(const char* name);
 
 }  // namespace weft::python

@@ -88,6 +88,6 @@ std::vector<int64_t> integers_in(const Value& v, int argument);
 OpRecord& find_in(std::vector<OpRecord>& records, std::string_view name);
 /// Replaces schema and function of a record, to give the op more arguments than its row has.
 void widen(std::vector<OpRecord>& records, const char* name, const char* schema, const char* document,
-           std::vector<Values> (*samples)(SampleMaker&), BoxedFunction function);
+           SampleFunction samples, BoxedFunction function);
 
 }  // namespace weft

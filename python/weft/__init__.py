@@ -43,7 +43,7 @@ del _name, _object
 
 def __getattr__(name):
     # Imported when they are first looked at, so that `import weft` stays quick.
-    if name in ("array_api", "autograd", "hooks", "io", "linalg", "nn", "optim", "special"):
+    if name in ("array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"):
         import importlib
 
         return importlib.import_module(f"weft.{name}")
@@ -51,4 +51,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), "array_api", "autograd", "hooks", "io", "linalg", "nn", "optim", "special"]
+    return [*globals(), "array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"]
