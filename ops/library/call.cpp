@@ -337,7 +337,9 @@ Value run(Held<RegisteredOp> op, std::span<const Value> given) {
     return run_kernel(op.again(), shapes, values, inputs, device);
   }
   Held<RegisteredKernel> kernel = hold(op->kernels[static_cast<int>(device.type)][static_cast<int>(dtype)]);
+  const auto not_replayed = [] { detail::refuse_recording("its kernel is a function of the program's own"); };
   if (kernel && (!op->has_composite || op->has_backward || !records)) {
+    not_replayed();
     return run_kernel(op.again(), kernel->body, values, inputs, device);
   }
   if (op->has_composite && !(op->has_backward && records)) return run_composite(*op, values);
@@ -348,6 +350,7 @@ Value run(Held<RegisteredOp> op, std::span<const Value> given) {
   }
   if (!device.is_cpu() && may_fall_back()) {
     kernel = hold(op->kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(dtype)]);
+    if (kernel) not_replayed();
     if (kernel) return run_kernel(op.again(), fallback(*op, kernel->body, device), values, inputs, device);
   }
   raise_no_kernel(*op, device, dtype);
