@@ -48,7 +48,10 @@ void Library::refuse(const std::string& problem, const std::string& remedy) cons
   raise<DeviceError>({.op = "load_device_plugin", .problem = path_ + " " + problem, .remedy = remedy});
 }
 
-std::string Library::device_text(int index) const { return index < 0 ? kind_ : fmt::format("{}:{}", kind_, index); }
+std::string Library::device_text(int index) const {
+  if (kind_.empty()) return path_;
+  return index < 0 ? kind_ : fmt::format("{}:{}", kind_, index);
+}
 
 void Library::raise_failure(int index, const char* entry, int code, const std::string& details) const {
   const CallPlace place = detail::current_call;

@@ -15,19 +15,18 @@
 namespace weft::plugin {
 
 static_assert(sizeof(WeftLayout) == sizeof(Layout) && sizeof(WeftView) == sizeof(View));
-#define WEFT_SAME(part) static_assert(offsetof(WeftLayout, part) == offsetof(Layout, part));
-WEFT_SAME(dtype)
-WEFT_SAME(rank)
-WEFT_SAME(contiguous)
-WEFT_SAME(device_type)
-WEFT_SAME(device_index)
-WEFT_SAME(host_scalar)
-WEFT_SAME(numel)
-WEFT_SAME(sizes)
-WEFT_SAME(strides)
+#define WEFT_SAME(part) static_assert(offsetof(WeftLayout, part) == offsetof(Layout, part))
+WEFT_SAME(dtype);
+WEFT_SAME(rank);
+WEFT_SAME(contiguous);
+WEFT_SAME(device_type);
+WEFT_SAME(device_index);
+WEFT_SAME(host_scalar);
+WEFT_SAME(numel);
+WEFT_SAME(sizes);
+WEFT_SAME(strides);
 #undef WEFT_SAME
-    static_assert(offsetof(WeftView, data) == offsetof(View, data) &&
-                  offsetof(WeftView, layout) == offsetof(View, layout));
+static_assert(offsetof(WeftView, data) == offsetof(View, data) && offsetof(WeftView, layout) == offsetof(View, layout));
 static_assert(WEFT_MAX_RANK == max_rank && WEFT_F8_E5M2 == static_cast<int>(DType::f8_e5m2));
 static_assert(WEFT_BOOL == static_cast<int>(DType::boolean) && WEFT_F16 == static_cast<int>(DType::f16));
 

@@ -10,6 +10,7 @@ namespace weft::conform {
 /// The largest difference that passes: absolute + relative * |expected|.
 struct Tolerance {
   double relative = 0, absolute = 0;
+  Tolerance operator*(double factor) const { return {relative * factor, absolute * factor}; }
 };
 /// What rounding may differ in, for ops of floats: docs/devices.md, "Conformance". Integers and bools are exact.
 Tolerance tolerance_of(DType dtype);

@@ -21,25 +21,31 @@ inline const std::string stub_path = WEFT_STUB_FOLDER "/stub.so", stub2_path = W
 /// Environment variables that the stub reads.
 using Settings = std::initializer_list<std::pair<const char*, const char*>>;
 
-/// A child's failures are not printed by themselves.
-inline void tell_failures() {
+inline int known_parts = 0;  // of the test's result, from before the child
+
+/// Prints a child's failures, which does not happen by itself, and gives the code to end with.
+inline int tell_failures() {
   const ::testing::TestResult& result = *::testing::UnitTest::GetInstance()->current_test_info()->result();
-  for (int i = 0; i < result.total_part_count(); ++i) {
+  int failures = 0;
+  for (int i = known_parts; i < result.total_part_count(); ++i) {
     const ::testing::TestPartResult& part = result.GetTestPartResult(i);
-    if (part.failed()) std::cerr << part.file_name() << ":" << part.line_number() << ": " << part.message() << "\n";
+    if (!part.failed()) continue;
+    std::cerr << part.file_name() << ":" << part.line_number() << ": " << part.message() << "\n";
+    ++failures;
   }
+  return failures > 0 ? 1 : 0;
 }
 
 template <class F>
 [[noreturn]] void run_and_exit(Settings settings, const F& body) {
+  known_parts = ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
   for (const auto& [name, value] : settings) ::setenv(name, value, 1);
   try {
     body();
   } catch (const std::exception& error) {
     ADD_FAILURE() << error.what();
   }
-  tell_failures();
-  std::exit(::testing::Test::HasFailure() ? 1 : 0);
+  std::exit(tell_failures());
 }
 
 /// Runs `body` in a process, which has to end well: the plug-in's finalize, and the stub's checks there, included.
