@@ -261,8 +261,8 @@ struct KernelTable {
   void (*sgd)(std::span<const SgdSlot>, const SgdSettings&);
 };
 
-/// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are not
-/// the gradient). Devices that run portable kernels have all but those of WEFT_CPU_ONLY in portable/host/host.cpp.
+/// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are
+/// not the gradient). Devices that run portable kernels have all but those of WEFT_CPU_ONLY in portable/host/host.cpp.
 // clang-format off
 #define WEFT_KERNELS(X) \
   X(unary, 1) X(unary_gradient, 1) X(binary, 1) X(compare, 1) \

@@ -50,8 +50,8 @@ constexpr OpRecord functions[] = {
      boxed<+[](const Tensor& x, const Tensor& source, bool non_blocking, Location w) -> Tensor {
        return x.copy_(source, {.non_blocking = non_blocking}, w);
      }>},
-    {"pin_memory", "pin_memory(x)", "x, or a copy of it, in memory of the CPU that devices reach without a detour.", false,
-     OpRecord::Domain::any, nullptr, boxed<+[](const Tensor& x, Location w) { return x.pin_memory(w); }>},
+    {"pin_memory", "pin_memory(x)", "x, or a copy of it, in memory of the CPU that devices reach without a detour.",
+     false, OpRecord::Domain::any, nullptr, boxed<+[](const Tensor& x, Location w) { return x.pin_memory(w); }>},
     {"is_pinned", "is_pinned(x)", "Whether x lies in pinned memory.", false, OpRecord::Domain::any, nullptr,
      boxed<+[](const Tensor& x, Location w) { return x.is_pinned(w); }>},
     {"fill_", "fill_(x, value)", "Writes one value everywhere.", false, OpRecord::Domain::any, nullptr,

@@ -134,7 +134,8 @@ Tensor products_past_zeros(const Tensor& x, const Tensor& y, const Dims& kept) {
   return weft::where(lone, rest, weft::where(zero, 0.0, y / x));
 }
 
-// A device is not waited for, nor does a recorded step look: it may have some. But what is recorded costs the square of the elements where it has.
+// A device is not waited for, nor does a recorded step look: it may have some. But what is recorded costs the square of
+// the elements where it has.
 bool has_zeros(const Tensor& x) {
   if ((!x.device().is_cpu() && !recording()) || detail::step_recorder != nullptr) return true;
   return !all(x).item<bool>();

@@ -160,7 +160,7 @@ TEST(ErrorText, NamesOpShapesRemedyAndPlaceInThreeLinesAtMost) {
             "  convert one operand with to(dtype), at tensor_test.cpp:LINE");
   EXPECT_EQ(text_of([&] { (void)Device("gpu"); }),
             "[device] unknown device 'gpu'\n"
-            "  use cpu, cuda[:index], hpu[:index] or meta, at tensor_test.cpp:LINE");
+            "  use one of cpu, cuda[:index], hpu[:index], meta, at tensor_test.cpp:LINE");
   EXPECT_EQ(text_of([&] { a.backward(); }),
             "[backward] the output does not require a gradient\n"
             "  shape [2, 3], float32\n"
