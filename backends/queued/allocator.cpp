@@ -254,6 +254,7 @@ MemoryStats DeviceAllocator::stats() {
   const std::lock_guard lock(mutex_);
   s.allocated = allocated_;
   s.reserved = reserved_;
+  s.free = std::min(s.free, s.total - std::min(s.total, reserved_));  // others may have taken memory since it was asked
   s.peak_allocated = peak_allocated_;
   s.peak_reserved = peak_reserved_;
   s.allocations = allocations_;

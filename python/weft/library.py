@@ -114,7 +114,7 @@ class CustomOp:
         self.unregister()
 
 
-_kept = []
+_kept: list = []
 
 
 def custom_op(name, function=None, *, schema=None, device="cpu", dtypes=None, composite=False, inplace=(),

@@ -480,6 +480,7 @@ elsewhere = {
         "creation: pytorch_cases and tests/ops/losses_test.cpp",
     "rand rand_like randn randn_like randint randperm bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout "
     "feature_alpha_dropout": "random",
+    "pin_memory is_pinned": "test_streams.py",
     "maxout": "no such function in PyTorch; it is a reshape and a maximum",
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
