@@ -112,11 +112,11 @@ struct Options {
   uint64_t seed = 1;
 };
 
-void train_epoch(Net& net, optim::AdamW& optimizer, const Images& data, const Options& o, Device device,
-                 int64_t epoch) {
+void train_epoch(Net& net, optim::AdamW& optimizer, const Images& data, const Options& o, Device device, int64_t epoch,
+                 Generator& shuffle) {
   const auto start = std::chrono::steady_clock::now();
   const int64_t count = data.labels.numel(), steps = (count + o.batch - 1) / o.batch;
-  const Tensor order = randperm(count);
+  const Tensor order = randperm(count, {}, &shuffle);
   double loss_sum = 0;
   for (int64_t step = 0; step < steps; ++step) {
     const Tensor picked = order.slice(0, step * o.batch, (step + 1) * o.batch);
@@ -165,8 +165,10 @@ void run(const Options& o) {
   std::cout << net << "\n" << net.parameter_count() << " parameters" << std::endl;
   optim::AdamW optimizer(net.parameters(), {.lr = o.lr});
   Tensor read = predictions(net, test.pixels, device);
+  manual_seed(o.seed);  // from here on every device draws the same
+  Generator shuffle(o.seed);
   for (int64_t epoch = 1; epoch <= o.epochs; ++epoch) {
-    train_epoch(net, optimizer, training, o, device, epoch);
+    train_epoch(net, optimizer, training, o, device, epoch, shuffle);
     read = predictions(net, test.pixels, device);
     const double right = (read == test.labels).to(f64).mean().item<double>();
     std::cout << " test accuracy " << std::setprecision(2) << 100 * right << " %" << std::endl;
@@ -183,7 +185,8 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", o.epochs)->capture_default_str()->check(CLI::Range(0, 1000000));
   app.add_option("--batch", o.batch)->capture_default_str()->check(CLI::Range(2, 100000));
   app.add_option("--lr", o.lr, "learning rate")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--device", o.device)->capture_default_str()->check(CLI::IsMember({"cpu", "cuda", "hpu"}));
+  app.add_option("--device", o.device, "cpu, hpu, cuda, or the kind of a plug-in that WEFT_PLUGINS names")
+      ->capture_default_str();
   app.add_option("--seed", o.seed)->capture_default_str();
   app.add_option("--out", o.out, "folder for the pictures")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
