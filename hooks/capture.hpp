@@ -79,7 +79,8 @@ std::vector<Tensor> run_step(F& step, std::span<const Tensor> inputs, std::index
 
 }  // namespace detail
 
-/// A step of `capture`. Movable; used by one thread at a time. It keeps the leaves whose gradients it replays.
+/// A step of `capture`. It may be moved to another one when that is made; used by one thread at a time. It keeps the
+/// leaves whose gradients it replays.
 template <class F>
 class CapturedStep {
  public:
