@@ -75,6 +75,7 @@ void* DeviceAllocator::from_driver(size_t bytes, size_t block_bytes, int size_cl
   for (size_t i = blocks; i-- > 1;) stock[c].blocks.push_back(static_cast<char*>(data) + i * block_bytes);
   stock[c].all = all;
   reserved_ += bytes;
+  ++driver_calls_;
   peak_reserved_ = std::max(peak_reserved_, reserved_);
   return data;
 }
@@ -140,6 +141,7 @@ void DeviceAllocator::give_back(Slabs::iterator slab) noexcept {
   if (memory_ == Memory::device) device_.return_memory(slab->first, slab->second.bytes);
   else device_.return_pinned(slab->first, slab->second.bytes);
   reserved_ -= slab->second.bytes;
+  ++driver_calls_;
   stock_of(slab->second.home)[static_cast<size_t>(slab->second.size_class)].all -= slab->second.blocks;
   slabs_.erase(slab);
 }
@@ -250,16 +252,26 @@ size_t DeviceAllocator::reserved() {
 MemoryStats DeviceAllocator::stats() {
   device_.require_open();
   MemoryStats s;
-  if (memory_ == Memory::device) s.total = device_.total_memory(), s.free = device_.free_memory();
-  const std::lock_guard lock(mutex_);
-  s.allocated = allocated_;
-  s.reserved = reserved_;
-  s.free = std::min(s.free, s.total - std::min(s.total, reserved_));  // others may have taken memory since it was asked
-  s.peak_allocated = peak_allocated_;
-  s.peak_reserved = peak_reserved_;
-  s.allocations = allocations_;
-  s.limit = limit_;
-  return s;
+  // The driver is asked without the lock, and once more where other threads took memory from it meanwhile.
+  for (int attempt = 0;; ++attempt) {
+    uint64_t before;
+    {
+      const std::lock_guard lock(mutex_);
+      before = driver_calls_;
+    }
+    if (memory_ == Memory::device) s.total = device_.total_memory(), s.free = device_.free_memory();
+    const std::lock_guard lock(mutex_);
+    const bool settled = driver_calls_ == before;
+    if (!settled && attempt < 16) continue;
+    s.allocated = allocated_;
+    s.reserved = reserved_;
+    s.peak_allocated = peak_allocated_;
+    s.peak_reserved = peak_reserved_;
+    s.allocations = allocations_;
+    s.limit = limit_;
+    if (!settled) s.free = std::min(s.free, s.total - std::min(s.total, reserved_));
+    return s;
+  }
 }
 
 void DeviceAllocator::reset_peak() {

@@ -85,7 +85,8 @@ class DeviceAllocator final : public Allocator {
   std::vector<Stock> stocks_;                                    ///< by the number of the queue
   std::unordered_map<void*, std::vector<CommandQueue*>> users_;  ///< of live blocks, other than their home
   std::vector<Resting> resting_;
-  size_t wake_at_ = 0;  ///< when so many rest, it is looked whose time has come
+  size_t wake_at_ = 0;         ///< when so many rest, it is looked whose time has come
+  uint64_t driver_calls_ = 0;  ///< that took memory or returned it
   size_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0, allocations_ = 0, limit_ = 0;
 };
 
