@@ -1,5 +1,6 @@
 #include <weft/autograd/engine.hpp>
 #include <weft/ops/interpolate.hpp>
+#include <weft/ops/reduce.hpp>
 #include <weft/ops/random.hpp>
 
 #include "message_of.hpp"
