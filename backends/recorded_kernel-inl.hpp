@@ -21,6 +21,7 @@ struct Kept<const View&> {
   View value;
   alignas(8) unsigned char number[8];
   explicit Kept(const View& given) : value(given) {
+    if (given.data != nullptr && given.layout.numel == 0) value.data = number;  // nothing is there, but an address
     if (given.data == nullptr || given.layout.host_scalar == 0) return;
     std::memcpy(number, given.data, static_cast<size_t>(itemsize(given.layout.dtype)));
     value.data = number;

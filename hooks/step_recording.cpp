@@ -154,6 +154,7 @@ void RecorderOfStep::repeat(const char* what, const void* owner, Callback<void()
 
 // Memory of the step's own by its number, that of others by its address.
 void RecorderOfStep::note_address(std::string& bytes, const View& view) {
+  if (view.layout.numel == 0) return append(bytes, 'z');
   const ByteSpan span = byte_span(view.layout);
   const auto* const low = static_cast<const char*>(view.data) + span.low;
   for (StepMemory* memory : recording_.memories_) {
@@ -222,7 +223,7 @@ StepAction::Draw RecorderOfStep::draw_of(const PhiloxSeed& seed) {
 }
 
 void RecorderOfStep::wrote(Storage& storage) {
-  if (storage.data == nullptr) return;
+  if (storage.bytes == 0) return;
   for (StepMemory* memory : recording_.memories_) {
     if (memory->find(storage.data)) return;
   }

@@ -78,7 +78,8 @@ inline TensorImpl* with_data(TensorBlock* block) {
   Storage& storage = block->storage;
   storage.device = Device(layout.device_type, layout.device_index);
   storage.bytes = static_cast<size_t>(layout.numel) * static_cast<size_t>(itemsize(layout.dtype));
-  if (WEFT_LIKELY(storage.bytes <= inline_bytes && storage.device.is_cpu() && step_recorder == nullptr)) {
+  const bool beside = storage.bytes <= inline_bytes && storage.device.is_cpu();
+  if (WEFT_LIKELY(beside && (WEFT_LIKELY(step_recorder == nullptr) || storage.bytes == 0))) {
     block->impl.view.data = storage.data = block->inline_data;
   } else {
     allocate_data(block);
