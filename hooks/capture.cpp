@@ -143,12 +143,13 @@ std::vector<Tensor> StepReplayer::run(Run run, void* step, std::span<const Tenso
   put(entry.inputs, inputs);
   entry.last->replay();
   ++state.stats.replayed;
-  state.stats.kernels = entry.last->kernels();
   return entry.last->outputs;
 }
 
 CaptureStats StepReplayer::stats() const {
   CaptureStats stats = state_->stats;
+  const std::list<Entry>& entries = state_->entries;
+  if (!entries.empty() && entries.front().settled) stats.kernels = entries.front().last->kernels();
   for (const Entry& entry : state_->entries) {
     if (entry.last == nullptr) continue;
     stats.recordings += entry.settled ? 1 : 0;
