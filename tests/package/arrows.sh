@@ -3,7 +3,7 @@
 # usage: arrows.sh ROOT
 set -euo pipefail
 cd "$1"
-rooms=(tensor backends autograd ops map hooks optim nn io bench python)
+rooms=(tensor backends autograd ops map hooks optim nn io data train bench python)
 # Rows of the pointwise ops without their formulas, from which Tensor's methods are made.
 allowed='tensor/tensor.hpp backends/functors/rows.hpp'
 
@@ -30,6 +30,6 @@ while IFS=: read -r file line; do
   [[ -z $to || $to -le $from || "$file $target" == "$allowed" ]] && continue
   echo "$file includes $target, which stands below it"
   failed=1
-done < <(grep -rE '^# *include ("|<weft/)' "${rooms[@]}" --include='*.hpp' --include='*.cpp' --include='*.inc' --include='*.cu' --include='*.clcpp')
+done < <(grep -rsE '^# *include ("|<weft/)' "${rooms[@]}" --include='*.hpp' --include='*.cpp' --include='*.inc' --include='*.cu' --include='*.clcpp')
 ((arrows > 500)) || { echo "only $arrows includes were found"; failed=1; }
 exit "$failed"
