@@ -4,6 +4,7 @@
 // (models in several files), sharded_state.hpp (states of several ranks).
 #pragma once
 
+#include "autograd/autocast.hpp"
 #include "autograd/engine.hpp"
 #include "autograd/gradcheck.hpp"
 #include "autograd/function.hpp"
@@ -45,6 +46,7 @@
 #include "nn/padding.hpp"
 #include "nn/pooling.hpp"
 #include "nn/rearrange.hpp"
+#include "optim/grad_scaler.hpp"
 #include "optim/optim.hpp"
 #include "nn/transformer.hpp"
 #include "ops/attention.hpp"

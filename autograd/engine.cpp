@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "autocast.hpp"
 #include "accumulation.hpp"
 #include "from_ops.hpp"
 #include "hooks.hpp"
@@ -523,6 +524,7 @@ void add_outputs(GraphRun& run, std::span<const Tensor> outputs, std::span<const
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> seeds, BackwardOptions options, Location where) {
   options.retain_graph |= options.create_graph;
   const GradModeGuard mode({.enabled = options.create_graph, .inference = false});
+  const detail::AutocastModeGuard as_recorded({});
   GraphRun run(options);
   add_outputs(run, outputs, seeds, where);
   run.execute();
@@ -532,6 +534,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
                          GradOptions options, Location where) {
   const BackwardOptions run_options{options.retain_graph || options.create_graph, options.create_graph};
   const GradModeGuard mode({.enabled = options.create_graph, .inference = false});
+  const detail::AutocastModeGuard as_recorded({});
   GraphRun run(run_options);
   add_outputs(run, outputs, seeds, where);
   for (const Tensor& input : inputs) {

@@ -89,6 +89,20 @@ void add_training_cases() {
     const Tensor x = randint(0, 65, {16, 128}), y = randint(0, 65, {16, 128});
     const auto loss = [=](const Gpt& n) { return cross_entropy(n(x).view({-1, 65}), y.view({-1})); };
     add_step("train.chargpt", net, make<optim::AdamW>(net.parameters(), optim::AdamWOptions{.lr = 3e-4}), loss);
+    const auto step = [=,
+                       optimizer = make<optim::AdamW>(net.parameters(), optim::AdamWOptions{.lr = 3e-4})](bool mixed) {
+      optimizer->zero_grad();
+      Tensor value;
+      {
+        const AutocastGuard precision(AutocastOptions{.enabled = mixed});
+        value = loss(net);
+      }
+      value.backward();
+      optimizer->step();
+      benchmark::DoNotOptimize(value.item<float>());
+    };
+    add_pair(
+        "mixed.chargpt", 1, [=] { step(false); }, [=] { step(true); });
     add_case(
         "train.chargpt_fwd", [=] { benchmark::DoNotOptimize(loss(net).template item<float>()); }, Mode::no_grad);
   }

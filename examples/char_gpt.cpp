@@ -51,17 +51,18 @@ struct Gpt : nn::Layer<Gpt> {
   }
 };
 
-Tensor loss_of(const Gpt& model, const io::TextBatch& batch) {
+Tensor loss_of(const Gpt& model, const io::TextBatch& batch, bool mixed) {
+  const AutocastGuard precision(AutocastOptions{.dtype = bf16, .enabled = mixed});
   return cross_entropy(model(batch.inputs).flatten(0, 1), batch.targets.flatten());
 }
 
 // The mean loss over the first batches of a loader, always the same ones.
-double evaluate(Gpt& model, const io::TextLoader& loader, Device device) {
+double evaluate(Gpt& model, const io::TextLoader& loader, Device device, bool mixed) {
   constexpr int64_t batches = 8;
   const NoGradGuard no_grad;
   model.eval();
   double sum = 0;
-  for (int64_t i = 0; i < batches; ++i) sum += loss_of(model, loader.batch(i, device)).item<double>();
+  for (int64_t i = 0; i < batches; ++i) sum += loss_of(model, loader.batch(i, device), mixed).item<double>();
   model.train();
   return sum / batches;
 }
@@ -94,6 +95,7 @@ struct Options {
   int64_t steps = -1, length = 400, save_every = 50, keep_last = 2;
   uint64_t seed = 1;
   int threads = 0;
+  bool mixed = false;
 };
 
 void tell_ignored(const CLI::App& app, const std::string& option, const std::string& why) {
@@ -155,13 +157,13 @@ class EndBySignal {
 
 // Trains from `step` to `last`, or until a signal comes. `reached` is called after every step.
 void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
-         const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device,
+         const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device, bool mixed,
          const std::function<void(int64_t step, bool ended)>& reached) {
   for (bool ended = step >= last; !ended;) {
     const auto start = std::chrono::steady_clock::now();
     optimizer.set_lr(optim::warmup_inverse_sqrt(step, config.lr, 50));
     optimizer.zero_grad();
-    const Tensor loss = loss_of(model, training.batch(step, device));
+    const Tensor loss = loss_of(model, training.batch(step, device), mixed);
     loss.backward();
     optim::clip_grad_norm_(model.parameters(), 1.0);
     optimizer.step();
@@ -170,7 +172,7 @@ void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::Te
     metrics.tokens_per_s = static_cast<double>(config.batch * config.context) / spent.count();
     ended = step == last || interrupted != 0;
     // Who sent a signal may not wait for long.
-    if (interrupted == 0 && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device);
+    if (interrupted == 0 && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device, mixed);
     log.record(metrics);
     reached(step, ended);
   }
@@ -258,7 +260,7 @@ void run(Options o, const CLI::App& app) {
     Keeper keeper(o, {model, &optimizer}, {o.preset, vocabulary.hex(), o.seed, first});
     {
       const EndBySignal signals;
-      fit(model, optimizer, config, train_loader, val_loader, log, first, last, device,
+      fit(model, optimizer, config, train_loader, val_loader, log, first, last, device, o.mixed,
           [&](int64_t step, bool ended) { keeper.reached(step, ended); });
     }
     log.finish(
@@ -302,6 +304,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads of one kernel; losses do not depend on them")
       ->check(whole_number<int>(1, "a number of threads, 1 or more"));
+  app.add_flag("--mixed", o.mixed, "computes products in bfloat16, with weights in float32");
   app.add_option("--save", o.save, "folder for states of the run, written in the background and once more at the end");
   app.add_option("--save-every", o.save_every, "steps from one state to the next")
       ->check(whole_number<int64_t>(1, "a number of steps, 1 or more"))

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "../autograd/autocast.hpp"
 #include "../tensor/generator.hpp"
 #include "../tensor/layout.hpp"
 
@@ -45,6 +46,7 @@ struct CheckpointCall::State {
   std::vector<Saved> inputs;
   std::vector<bool> needs_gradient;
   std::vector<RandomState> random;
+  AutocastMode autocast = autocast_mode;
   // The function returned from its first run.
   bool complete = false;
   // What each saved tensor was like, in the order in which ops saved them.
@@ -82,6 +84,7 @@ struct CheckpointCall::State {
   void run_again() {
     const std::vector<Tensor> arguments = kept_inputs();
     const ReplayedRandom replayed(random);
+    const AutocastModeGuard as_then(autocast);
     const EnableGradGuard recorded;
     values.clear();
     {
@@ -124,6 +127,7 @@ struct CheckpointCall::State {
 CheckpointCall::CheckpointCall(std::vector<Tensor> inputs, Function again, Location where)
     : state_(Shared<State>::make()) {
   state_->where = where;
+  state_->autocast.caches = false;  // the scope may be over by then
   state_->again = std::move(again);
   state_->random.push_back({Device(), default_generator().state()});
   for (const Tensor& t : inputs) {

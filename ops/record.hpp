@@ -149,6 +149,16 @@ struct PointwiseFunctions {
   const Tensor& (*binary_out)(const Tensor& out, const Operand& a, const Operand& b) = nullptr;
 };
 
+/// In which type an op computes in an autocast's scope (autograd/autocast.hpp).
+enum class Autocast : uint8_t {
+  /// In that of its operands.
+  as_given,
+  /// In the 16-bit type.
+  lower,
+  /// In f32, where an operand is f16 or bf16.
+  full
+};
+
 struct OpRecord {
   /// Public name: weft::name in C++ and in Python.
   const char* name;
@@ -184,6 +194,8 @@ struct OpRecord {
   /// read or allocated, and the answer cannot differ from what `call` allocates. Errors as `call`, except those that
   /// depend on values; NotImplementedError where a shape follows from values.
   WEFT_API std::vector<TensorMeta> infer(std::span<const Value> arguments) const;
+  /// What the op does in an autocast's scope, found by running its samples on the device `meta`.
+  WEFT_API Autocast autocast() const;
   /// The schema, parsed once; lives as long as the process.
   WEFT_API const Signature& signature() const;
 };

@@ -1,4 +1,5 @@
 // Gradients, hooks and modes for Python.
+#include "../autograd/autocast.hpp"
 #include "../autograd/engine.hpp"
 #include "../autograd/gradcheck.hpp"
 #include "../autograd/hooks.hpp"
@@ -223,6 +224,12 @@ void bind_autograd(nb::module_& m) {
         nb::arg("atol"), nb::arg("rtol"), nb::arg("raise_exception"));
   m.def("_gradgradcheck", python_check<second_order>, nb::arg("func").none(), nb::arg("inputs"), nb::arg("eps"),
         nb::arg("atol"), nb::arg("rtol"), nb::arg("raise_exception"));
+  nb::class_<detail::AutocastMode>(m, "_AutocastMode");
+  m.def("_enter_autocast", [](DType dtype, bool enabled, Device device, bool cache) {
+    return detail::enter_autocast({dtype, enabled, device.type, cache}, here());
+  });
+  m.def("_leave_autocast", &detail::leave_autocast);
+  m.def("_autocast_dtype", [](Device device) { return autocast_dtype(device.type); });
   m.def("_grad_mode", [] { return std::pair(grad_mode().enabled, grad_mode().inference); });
   m.def("_set_grad_mode",
         [](bool enabled, bool inference) { set_grad_mode({.enabled = enabled, .inference = inference}); });

@@ -29,6 +29,19 @@ struct type_caster<weft::Tensor> {
 };
 
 template <>
+struct type_caster<weft::DType> {
+  NB_TYPE_CASTER(weft::DType, const_name("weft.dtype"))
+  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+    const auto dtype = weft::python::to_dtype(source.ptr());
+    if (dtype) value = *dtype;
+    return dtype.has_value();
+  }
+  static handle from_cpp(weft::DType dtype, rv_policy, cleanup_list*) noexcept {
+    return Py_NewRef(weft::python::dtype_objects[static_cast<int>(dtype)]);
+  }
+};
+
+template <>
 struct type_caster<weft::Device> {
   NB_TYPE_CASTER(weft::Device, const_name("weft.device | str"))
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
@@ -61,6 +74,7 @@ void bind_autograd(nb::module_& module);
 void bind_capture(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
+void bind_amp(nb::module_& module);
 void bind_generator(nb::module_& module);
 void bind_init(nb::module_& module);
 void bind_io(nb::module_& module);

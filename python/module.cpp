@@ -139,6 +139,7 @@ NB_MODULE(_core, m) {
   bind_function(m);
   bind_library(m);
   bind_optim(m);
+  bind_amp(m);
   bind_init(m);
   bind_io(m);
   bind_models(m);

@@ -7,6 +7,7 @@
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../random.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 #include "../detail/reducing.hpp"
@@ -208,6 +209,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     double dropout_p, bool causal, std::optional<double> scale, bool enable_gqa,
                                     Location where) {
   const CallScope call(op, where);
+  WEFT_IN_LOWER(scaled_dot_product_attention, q, k, v, mask, dropout_p, causal, scale, enable_gqa, where);
   check_operands(q, k, v, mask);
   if (!(dropout_p >= 0 && dropout_p <= 1)) {
     raise<ValueError>({.problem = fmt::format("dropout_p {} is not in [0, 1]", dropout_p)});

@@ -1,5 +1,6 @@
 #include "../batch_norm.hpp"
 
+#include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../detail/write.hpp"
@@ -187,6 +188,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps,
                   Location where) {
   const CallScope call("group_norm", where);
+  WEFT_IN_FULL(group_norm, x, groups, weight, bias, eps, where);
   check_operands(x, {}, {}, weight, bias);
   if (groups < 1) raise<ValueError>({.problem = fmt::format("groups is {}, not at least 1", groups)});
   if (x.size(1) % groups != 0) {

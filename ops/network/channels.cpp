@@ -1,6 +1,7 @@
 #include "../channels.hpp"
 
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../join.hpp"
@@ -11,6 +12,7 @@ namespace weft {
 
 Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k, Location where) {
   const CallScope call("local_response_norm", where);
+  WEFT_IN_FULL(local_response_norm, x, size, alpha, beta, k, where);
   check_floating(checked(x));
   if (WEFT_UNLIKELY(x.dim() < 3)) {
     raise<ShapeError>({.problem = fmt::format("takes [N, C, ...] of rank 3 or more, not {}", x.shape().text())});

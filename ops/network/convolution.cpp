@@ -4,6 +4,7 @@
 
 #include "../../tensor/checked.hpp"
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../detail/taps.hpp"
@@ -202,9 +203,7 @@ Tensor run(Convolution product, const Plan& plan, const Tensor& x, const Tensor&
 }
 
 template <int dims>
-Tensor convolve(const char* op, const Tensor& operand, const Tensor& weight, const Tensor& bias,
-                const ConvolutionOptions& options, Location where) {
-  const CallScope call(op, where);
+Tensor convolve(const Tensor& operand, const Tensor& weight, const Tensor& bias, const ConvolutionOptions& options) {
   check_operands(operand, weight, bias, dims);
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
@@ -237,9 +236,8 @@ Tensor convolve(const char* op, const Tensor& operand, const Tensor& weight, con
 }
 
 template <int dims>
-Tensor convolve_transposed(const char* op, const Tensor& operand, const Tensor& weight, const Tensor& bias,
-                           const TransposedConvolutionOptions& options, Location where) {
-  const CallScope call(op, where);
+Tensor convolve_transposed(const Tensor& operand, const Tensor& weight, const Tensor& bias,
+                           const TransposedConvolutionOptions& options) {
   check_operands(operand, weight, bias, dims);
   const bool batched = operand.dim() == dims + 2;
   const Tensor x = batched ? operand : operand.unsqueeze(0);
@@ -275,11 +273,15 @@ Tensor convolve_transposed(const char* op, const Tensor& operand, const Tensor& 
 #define WEFT_CONVOLUTION(dims)                                                                                \
   Tensor conv##dims##d(const Tensor& x, const Tensor& weight, const Tensor& bias, ConvolutionOptions options, \
                        Location where) {                                                                      \
-    return convolve<dims>("conv" #dims "d", x, weight, bias, options, where);                                 \
+    const CallScope call("conv" #dims "d", where);                                                            \
+    WEFT_IN_LOWER(conv##dims##d, x, weight, bias, options, where);                                            \
+    return convolve<dims>(x, weight, bias, options);                                                          \
   }                                                                                                           \
   Tensor conv_transpose##dims##d(const Tensor& x, const Tensor& weight, const Tensor& bias,                   \
                                  TransposedConvolutionOptions options, Location where) {                      \
-    return convolve_transposed<dims>("conv_transpose" #dims "d", x, weight, bias, options, where);            \
+    const CallScope call("conv_transpose" #dims "d", where);                                                  \
+    WEFT_IN_LOWER(conv_transpose##dims##d, x, weight, bias, options, where);                                  \
+    return convolve_transposed<dims>(x, weight, bias, options);                                               \
   }
 WEFT_CONVOLUTION(1)
 WEFT_CONVOLUTION(2)

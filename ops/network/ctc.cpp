@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/losses.hpp"
 #include "../detail/records.hpp"
 #include "../index.hpp"
@@ -115,6 +116,7 @@ Tensor reduce_sequences(Tensor losses, const Tensor& target_lengths, LossReducti
 Tensor ctc_loss(const Operand& log_probabilities, const Operand& targets, const Operand& input_lengths,
                 const Operand& target_lengths, CtcOptions options, Location where) {
   const CallScope call("ctc_loss", where);
+  WEFT_IN_FULL(ctc_loss, log_probabilities, targets, input_lengths, target_lengths, options, where);
   const Tensor &given = checked(log_probabilities.tensor()), &labels = checked(targets.tensor());
   check_floating(given);
   check_same_device({&given, &labels});

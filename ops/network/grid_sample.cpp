@@ -3,6 +3,7 @@
 
 #include "../../autograd/engine.hpp"
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/bags.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
@@ -198,6 +199,7 @@ Along cubic_along(const Sampler& sampler, int i, const Tensor& place) {
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleOptions options, Location where) {
   const CallScope call("grid_sample", where);
+  WEFT_IN_FULL(grid_sample, x, grid, options, where);
   check_grid(x, grid);
   const int rank = x.dim() - 2;
   const Dims out_sizes = grid.sizes().subspan(1, static_cast<size_t>(rank));

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/numbers.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
@@ -266,6 +267,7 @@ Tensor area_of(const Tensor& x, const Dims& sizes) {
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o, Location where) {
   const CallScope call("interpolate", where);
+  WEFT_IN_FULL(interpolate, x, o, where);
   check_options(checked(x), o);
   const int rank = x.dim() - 2;
   const std::vector<double> factor = factors(o, rank);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/losses.hpp"
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
@@ -75,6 +76,7 @@ Tensor fitted_variance(const Tensor& variance, const Tensor& x) {
 
 Tensor binary_cross_entropy(const Operand& x, const Operand& y, PlainBinaryOptions options, Location where) {
   const CallScope call("binary_cross_entropy", where);
+  WEFT_IN_FULL(binary_cross_entropy, x, y, options, where);
   const auto [p, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   check_one_shape(p, wanted);
   check_range(p, 0, 1, "the input has numbers outside [0, 1]");
@@ -89,6 +91,7 @@ Tensor binary_cross_entropy(const Operand& x, const Operand& y, PlainBinaryOptio
 
 Tensor kl_div(const Operand& x, const Operand& y, KlOptions options, Location where) {
   const CallScope call("kl_div", where);
+  WEFT_IN_FULL(kl_div, x, y, options, where);
   const auto [logs, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   check_floating(y.tensor());
   const Tensor losses = options.log_target ? exp(wanted) * (wanted - logs) : xlogy(wanted, wanted) - wanted * logs;
@@ -99,6 +102,7 @@ Tensor kl_div(const Operand& x, const Operand& y, KlOptions options, Location wh
 Tensor gaussian_nll_loss(const Operand& x, const Operand& y, const Operand& variance, GaussianNllOptions options,
                          Location where) {
   const CallScope call("gaussian_nll_loss", where);
+  WEFT_IN_FULL(gaussian_nll_loss, x, y, variance, options, where);
   const auto [mean, seen, common] = loss_pair(x.tensor(), y.tensor());
   const Tensor given = fitted_variance(checked(variance.tensor()), mean);
   check_range(given, 0, HUGE_VAL, "a variance is negative");
@@ -112,6 +116,7 @@ Tensor gaussian_nll_loss(const Operand& x, const Operand& y, const Operand& vari
 
 Tensor poisson_nll_loss(const Operand& x, const Operand& y, PoissonNllOptions options, Location where) {
   const CallScope call("poisson_nll_loss", where);
+  WEFT_IN_FULL(poisson_nll_loss, x, y, options, where);
   const auto [rate, count, dtype] = loss_pair(x.tensor(), y.tensor());
   Tensor losses = options.log_input ? exp(rate) - count * rate : rate - count * log(rate + options.eps);
   warn_of_broadcast(x.tensor(), y.tensor(), losses);

@@ -3,6 +3,7 @@
 #include "../create.hpp"
 #include "../index.hpp"
 #include "../pointwise.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/losses.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
@@ -203,6 +204,7 @@ Tensor cross_entropy_by_ops(const ClassRows& rows, const CrossEntropyOptions& op
 
 Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropyOptions options, Location where) {
   const CallScope call("cross_entropy", where);
+  WEFT_IN_FULL(cross_entropy, scores, classes, options, where);
   const Tensor &logits = scores.tensor(), &targets = classes.tensor();
   check_floating(checked(logits));
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
@@ -237,6 +239,7 @@ Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropy
 
 Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOptions options, Location where) {
   const CallScope call("nll_loss", where);
+  WEFT_IN_FULL(nll_loss, log_probabilities, targets, options, where);
   const ClassRows rows = class_rows(log_probabilities.tensor(), targets.tensor());
   const Tensor scores = to_compute_type(rows.scores);
   check_classes(rows.targets, options.ignore_index, scores.sizes()[1]);
@@ -273,22 +276,26 @@ Tensor huber(const Tensor& d, double delta) { return weft::where(d < delta, squa
 
 Tensor mse_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
   const CallScope call("mse_loss", where);
+  WEFT_IN_FULL(mse_loss, x, y, options, where);
   return reduce_losses(square(difference(x, y)), options.reduction);
 }
 
 Tensor l1_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
   const CallScope call("l1_loss", where);
+  WEFT_IN_FULL(l1_loss, x, y, options, where);
   return reduce_losses(distance(x, y), options.reduction);
 }
 
 Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Location where) {
   const CallScope call("huber_loss", where);
+  WEFT_IN_FULL(huber_loss, x, y, options, where);
   if (!(options.delta > 0)) raise<ValueError>({.problem = fmt::format("delta {} is not above 0", options.delta)});
   return reduce_losses(huber(distance(x, y), options.delta), options.reduction);
 }
 
 Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options options, Location where) {
   const CallScope call("smooth_l1_loss", where);
+  WEFT_IN_FULL(smooth_l1_loss, x, y, options, where);
   const double beta = options.beta;
   if (!(beta >= 0)) raise<ValueError>({.problem = fmt::format("beta {} is negative", beta)});
   const Tensor d = distance(x, y);
@@ -299,6 +306,7 @@ Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options option
 Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, BinaryCrossEntropyOptions options,
                                         Location where) {
   const CallScope call("binary_cross_entropy_with_logits", where);
+  WEFT_IN_FULL(binary_cross_entropy_with_logits, x, y, options, where);
   check_floating(checked(x.tensor()));
   const Tensor &logits = x.tensor(), &wanted = checked(y.tensor());
   const Tensor products = logits * wanted;

@@ -1,5 +1,6 @@
 // Losses with a margin.
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/losses.hpp"
 #include "../detail/records.hpp"
 #include "../distance.hpp"
@@ -52,6 +53,7 @@ void check_ranks(const Tensor& a, const Tensor& b, const Tensor& c) {
 Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& y, MarginOptions options,
                              Location where) {
   const CallScope call("cosine_embedding_loss", where);
+  WEFT_IN_FULL(cosine_embedding_loss, a, b, y, options, where);
   const auto [left, right, dtype] = loss_pair(a.tensor(), b.tensor());
   const Tensor& wanted = checked(y.tensor());
   if (wanted.dim() > 1 || left.dim() != wanted.dim() + 1 || right.dim() != left.dim()) {
@@ -69,6 +71,7 @@ Tensor cosine_embedding_loss(const Operand& a, const Operand& b, const Operand& 
 
 Tensor hinge_embedding_loss(const Operand& x, const Operand& y, HingeOptions options, Location where) {
   const CallScope call("hinge_embedding_loss", where);
+  WEFT_IN_FULL(hinge_embedding_loss, x, y, options, where);
   const auto [distance, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   const Tensor unlike = weft::where(wanted != 1, relu(options.margin - distance), 0.0);
   const Tensor alike = weft::where(wanted != -1, distance, 0.0);
@@ -78,6 +81,7 @@ Tensor hinge_embedding_loss(const Operand& x, const Operand& y, HingeOptions opt
 Tensor margin_ranking_loss(const Operand& a, const Operand& b, const Operand& y, MarginOptions options,
                            Location where) {
   const CallScope call("margin_ranking_loss", where);
+  WEFT_IN_FULL(margin_ranking_loss, a, b, y, options, where);
   check_ranks(a.tensor(), b.tensor(), y.tensor());
   const auto [left, right, dtype] = loss_pair(a.tensor(), b.tensor());
   const Tensor wanted = y.tensor().to(left.dtype());
@@ -86,6 +90,7 @@ Tensor margin_ranking_loss(const Operand& a, const Operand& b, const Operand& y,
 
 Tensor soft_margin_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
   const CallScope call("soft_margin_loss", where);
+  WEFT_IN_FULL(soft_margin_loss, x, y, options, where);
   const auto [scores, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   const Tensor losses = softplus(-wanted * scores);
   warn_of_broadcast(x.tensor(), y.tensor(), losses);
@@ -94,6 +99,7 @@ Tensor soft_margin_loss(const Operand& x, const Operand& y, LossOptions options,
 
 Tensor multi_margin_loss(const Operand& x, const Operand& targets, MultiMarginOptions options, Location where) {
   const CallScope call("multi_margin_loss", where);
+  WEFT_IN_FULL(multi_margin_loss, x, targets, options, where);
   const Tensor &given = checked(x.tensor()), &numbers = checked(targets.tensor());
   check_floating(given);
   check_same_device({&given, &numbers, &options.weight});
@@ -126,6 +132,7 @@ Tensor multi_margin_loss(const Operand& x, const Operand& targets, MultiMarginOp
 
 Tensor multilabel_margin_loss(const Operand& x, const Operand& targets, LossOptions options, Location where) {
   const CallScope call("multilabel_margin_loss", where);
+  WEFT_IN_FULL(multilabel_margin_loss, x, targets, options, where);
   const Tensor &given = checked(x.tensor()), &numbers = checked(targets.tensor());
   check_floating(given);
   check_same_device({&given, &numbers});
@@ -158,6 +165,7 @@ Tensor multilabel_margin_loss(const Operand& x, const Operand& targets, LossOpti
 
 Tensor multilabel_soft_margin_loss(const Operand& x, const Operand& y, PlainBinaryOptions options, Location where) {
   const CallScope call("multilabel_soft_margin_loss", where);
+  WEFT_IN_FULL(multilabel_soft_margin_loss, x, y, options, where);
   const auto [scores, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
   if (scores.dim() == 0) raise<ShapeError>({.problem = "a 0-d input has no dimension of classes"});
   Tensor losses = -(wanted * logsigmoid(scores) + (1 - wanted) * logsigmoid(-scores));
@@ -187,6 +195,7 @@ Tensor triplet_margin_with_distance_loss(const Operand& anchor, const Operand& p
 Tensor triplet_margin_loss(const Operand& anchor, const Operand& positive, const Operand& negative,
                            TripletOptions options, Location where) {
   const CallScope call("triplet_margin_loss", where);
+  WEFT_IN_FULL(triplet_margin_loss, anchor, positive, negative, options, where);
   const auto [a, near, common] = loss_pair(anchor.tensor(), positive.tensor());
   const auto [same, far, dtype] = loss_pair(a.to(common), negative.tensor());
   const DistanceFunction distance = [&](const Tensor& u, const Tensor& v) {

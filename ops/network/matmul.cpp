@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../pointwise.hpp"
 #include "../detail/records.hpp"
@@ -419,6 +420,7 @@ std::span<const OpRecord> matmul_records() { return matmul_op_records; }
 
 Tensor matmul(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("matmul", where);
+  WEFT_IN_LOWER(matmul, a, b, where);
   return product(a, b);
 }
 
@@ -429,6 +431,7 @@ const Tensor& matmul_out(const Tensor& out, const Tensor& a, const Tensor& b, Lo
 
 Tensor mm(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("mm", where);
+  WEFT_IN_LOWER(mm, a, b, where);
   check_pair(a, b);
   if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 2)) raise_rank("two matrices", a, b);
   return matrix_product(a, b);
@@ -443,6 +446,7 @@ const Tensor& mm_out(const Tensor& out, const Tensor& a, const Tensor& b, Locati
 
 Tensor bmm(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("bmm", where);
+  WEFT_IN_LOWER(bmm, a, b, where);
   check_pair(a, b);
   if (WEFT_UNLIKELY(a.dim() != 3 || b.dim() != 3 || a.sizes()[0] != b.sizes()[0])) {
     raise_rank("[b, m, k] and [b, k, n]", a, b);
@@ -452,6 +456,7 @@ Tensor bmm(const Tensor& a, const Tensor& b, Location where) {
 
 Tensor mv(const Tensor& a, const Tensor& b, Location where) {
   const CallScope call("mv", where);
+  WEFT_IN_LOWER(mv, a, b, where);
   check_pair(a, b);
   if (WEFT_UNLIKELY(a.dim() != 2 || b.dim() != 1)) raise_rank("[m, k] and [k]", a, b);
   return general_product(a, b);
@@ -474,6 +479,7 @@ Tensor outer(const Tensor& a, const Tensor& b, Location where) {
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha, Location where) {
   const CallScope call("addmm", where);
+  WEFT_IN_LOWER(addmm, input, a, b, beta, alpha, where);
   checked(input);
   check_pair(a, b);
   check_pair(a, input);
@@ -498,6 +504,7 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
   const CallScope call("linear", where);
+  WEFT_IN_LOWER(linear, x, weight, bias, where);
   if (WEFT_UNLIKELY(weight.defined() && weight.dim() == 1)) return single_output(x, weight, bias);
   check_linear(x, weight, bias);
   Dims shape = x.shape();

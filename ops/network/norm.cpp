@@ -5,6 +5,7 @@
 
 #include "../create.hpp"
 #include "../pointwise.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 #include "../detail/reducing.hpp"
@@ -150,6 +151,7 @@ Tensor scaled(Tensor values, const Tensor& weight, const Tensor& bias) {
 Tensor layer_norm(const Tensor& operand, const Dims& shape, const Tensor& weight, const Tensor& bias, double eps,
                   Location where) {
   const CallScope call("layer_norm", where);
+  WEFT_IN_FULL(layer_norm, operand, shape, weight, bias, eps, where);
   check_norm(operand, shape, weight, bias);
   const auto kernel = kernels(operand.raw_view()).layer_norm;
   if (kernel == nullptr || operand.numel() == 0) {
@@ -174,6 +176,7 @@ Tensor layer_norm(const Tensor& operand, const Dims& shape, const Tensor& weight
 Tensor rms_norm(const Tensor& operand, const Dims& shape, const Tensor& weight, std::optional<double> epsilon,
                 RmsCast cast, Location where) {
   const CallScope call("rms_norm", where);
+  WEFT_IN_FULL(rms_norm, operand, shape, weight, epsilon, cast, where);
   check_norm(operand, shape, weight, {});
   const double eps = epsilon.value_or(machine_epsilon(operand.dtype()));
   if (cast == RmsCast::before_weight && weight.defined()) {

@@ -1,5 +1,6 @@
 #include "../softmax.hpp"
 
+#include "../detail/autocast.hpp"
 #include "../detail/reuse.hpp"
 #include "../pointwise.hpp"
 #include "../detail/records.hpp"
@@ -57,14 +58,17 @@ Tensor softmax_like(const Tensor& x, int wanted_dim, std::optional<DType> dtype,
 
 Tensor softmax(const Tensor& x, int dim, std::optional<DType> dtype, Location where) {
   const CallScope call("softmax", where);
+  WEFT_IN_FULL(softmax, x, dim, dtype, where);
   return softmax_like(x, dim, dtype, false);
 }
 Tensor log_softmax(const Tensor& x, int dim, std::optional<DType> dtype, Location where) {
   const CallScope call("log_softmax", where);
+  WEFT_IN_FULL(log_softmax, x, dim, dtype, where);
   return softmax_like(x, dim, dtype, true);
 }
 Tensor softmin(const Tensor& x, int dim, std::optional<DType> dtype, Location where) {
   const CallScope call("softmin", where);
+  WEFT_IN_FULL(softmin, x, dim, dtype, where);
   const Tensor given = dtype ? checked(x).to(*dtype) : checked(x);
   check_floating(given);
   return softmax_like(-given, dim, {}, false);

@@ -1,4 +1,5 @@
 // Products summed over any dimensions.
+#include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../detail/records.hpp"
 #include "../matmul.hpp"
@@ -91,11 +92,13 @@ Tensor contraction(Tensor a, Tensor b, const Dims& dims_a, const Dims& dims_b) {
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b, Location where) {
   const CallScope call("tensordot", where);
+  WEFT_IN_LOWER(tensordot, a, b, dims_a, dims_b, where);
   return contraction(a, b, dims_a, dims_b);
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, int64_t count, Location where) {
   const CallScope call("tensordot", where);
+  WEFT_IN_LOWER(tensordot, a, b, count, where);
   if (count < 0) raise<ValueError>({.problem = fmt::format("cannot sum over {} dimensions", count)});
   if (count > checked(a).dim() || count > checked(b).dim()) {
     raise<ShapeError>({.problem = fmt::format("{} and {} do not both have {} dimensions", a.shape().text(),

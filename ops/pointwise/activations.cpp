@@ -1,5 +1,6 @@
 // Functions of networks and their kin that are made of pointwise ops.
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
@@ -82,6 +83,7 @@ Tensor prelu(const Operand& x, const Tensor& weight) {
 
 Tensor logit(const Operand& operand, std::optional<double> eps) {
   const CallScope call("logit", operand.where);
+  WEFT_IN_FULL(logit, operand, eps);
   Tensor x = floating_point(operand.tensor());
   if (eps) x = clip(x, *eps, 1 - *eps);
   Tensor y;

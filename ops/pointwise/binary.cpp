@@ -4,6 +4,7 @@
 
 #include "../../backends/functors/formulas.hpp"
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../detail/reuse.hpp"
 #include "../detail/write.hpp"
@@ -446,13 +447,21 @@ std::span<const OpRecord> binary_records() {
   return records;
 }
 
-#define WEFT_DEFINE_BINARY(name, ...)                                                      \
-  Tensor name(const Operand& a, const Operand& b) { return binary(BinaryOp::name, a, b); } \
-  const Tensor& name##_(const Tensor& a, const Operand& b) {                               \
-    return binary_in_place(BinaryOp::name, #name "_", a, b);                               \
-  }                                                                                        \
-  const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b) {        \
-    return binary_into(BinaryOp::name, #name "_out", out, a, b);                           \
+#define WEFT_DEFINE_BINARY(name, ...)                                               \
+  Tensor name(const Operand& a, const Operand& b) {                                 \
+    if constexpr (BinaryOp::name == BinaryOp::pow) {                                \
+      if (WEFT_UNLIKELY(autocasting())) {                                           \
+        const CallScope call(#name, a.where);                                       \
+        WEFT_IN_FULL(name, a, b);                                                   \
+      }                                                                             \
+    }                                                                               \
+    return binary(BinaryOp::name, a, b);                                            \
+  }                                                                                 \
+  const Tensor& name##_(const Tensor& a, const Operand& b) {                        \
+    return binary_in_place(BinaryOp::name, #name "_", a, b);                        \
+  }                                                                                 \
+  const Tensor& name##_out(const Tensor& out, const Operand& a, const Operand& b) { \
+    return binary_into(BinaryOp::name, #name "_out", out, a, b);                    \
   }
 WEFT_BINARY_OPS(WEFT_DEFINE_BINARY)
 WEFT_INTEGER_OPS(WEFT_DEFINE_BINARY)

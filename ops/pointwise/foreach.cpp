@@ -1,5 +1,6 @@
 #include "../foreach.hpp"
 
+#include "../../autograd/autocast.hpp"
 #include "../create.hpp"
 #include "../detail/common.hpp"
 #include "../detail/records.hpp"
@@ -23,6 +24,7 @@ std::vector<Tensor> each(TensorList tensors, std::initializer_list<TensorList> o
   check_lengths(tensors, others);
   std::vector<Tensor> results;
   results.reserve(tensors.size());
+  const detail::AutocastModeGuard as_given({});
   for (size_t i = 0; i < tensors.size(); ++i) results.push_back(op(i));
   return results;
 }
@@ -30,6 +32,7 @@ std::vector<Tensor> each(TensorList tensors, std::initializer_list<TensorList> o
 // Runs write(target, operands) on each tensor, after all of them have been tried without elements.
 template <size_t n, class Write>
 void write_each(TensorList targets, const TensorList (&others)[n], Write&& write) {
+  const detail::AutocastModeGuard as_given({});
   for (const TensorList& other : others) check_lengths(targets, {other});
   for (size_t i = 0; i < targets.size(); ++i) {
     check_target(targets[i]);
@@ -50,6 +53,7 @@ void write_each(TensorList targets, const TensorList (&others)[n], Write&& write
 // The same where the op takes nothing from a second list.
 template <class Write>
 void write_each(TensorList targets, Write&& write) {
+  const detail::AutocastModeGuard as_given({});
   for (const Tensor& target : targets) {
     check_target(target);
     const NoGradGuard unrecorded;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "../../backends/functors/formulas.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../detail/reuse.hpp"
 #include "../detail/write.hpp"
@@ -196,13 +197,33 @@ std::span<const OpRecord> unary_records() {
   return records;
 }
 
-#define WEFT_DEFINE_UNARY(name, ...)                                \
-  Tensor name(const Operand& x) { return unary(UnaryOp::name, x); } \
-  const Tensor& name##_(const Tensor& x, Location where) {          \
-    return unary_in_place(UnaryOp::name, #name "_", x, where);      \
-  }                                                                 \
-  const Tensor& name##_out(const Tensor& out, const Operand& x) {   \
-    return unary_into(UnaryOp::name, #name "_out", out, x);         \
+namespace {
+
+// Where 16 bits lose what the function makes of its operand.
+constexpr bool is_in_full(UnaryOp op) {
+  using enum UnaryOp;
+  constexpr UnaryOp all[] = {exp,  expm1, log, log1p, log2, log10,  reciprocal, rsqrt,
+                             sinh, cosh,  tan, asin,  acos, erfinv, softplus};
+  return std::ranges::find(all, op) != std::end(all);
+}
+
+}  // namespace
+
+#define WEFT_DEFINE_UNARY(name, ...)                              \
+  Tensor name(const Operand& x) {                                 \
+    if constexpr (is_in_full(UnaryOp::name)) {                    \
+      if (WEFT_UNLIKELY(autocasting())) {                         \
+        const CallScope call(#name, x.where);                     \
+        WEFT_IN_FULL(name, x);                                    \
+      }                                                           \
+    }                                                             \
+    return unary(UnaryOp::name, x);                               \
+  }                                                               \
+  const Tensor& name##_(const Tensor& x, Location where) {        \
+    return unary_in_place(UnaryOp::name, #name "_", x, where);    \
+  }                                                               \
+  const Tensor& name##_out(const Tensor& out, const Operand& x) { \
+    return unary_into(UnaryOp::name, #name "_out", out, x);       \
   }
 WEFT_UNARY_OPS(WEFT_DEFINE_UNARY)
 
@@ -232,6 +253,7 @@ Tensor softplus(const Operand& x, double beta, double threshold) {
   // By default the threshold only keeps exp from overflowing, which the op does by itself.
   if (beta == 1 && threshold == 20) return softplus(x);
   const CallScope call("softplus", x.where);
+  WEFT_IN_FULL(softplus, x, beta, threshold);
   const DType dtype = checked(x.tensor()).dtype();
   const DType out = is_floating(dtype) ? dtype : default_dtype;
   const Tensor scaled = x.tensor().to(compute_type(out)) * beta;

@@ -1,3 +1,4 @@
+#include "../detail/autocast.hpp"
 #include "../differences.hpp"
 
 #include <algorithm>
@@ -104,6 +105,7 @@ Tensor diff(const Tensor& x, int64_t n, int dim, const Tensor& prepend, const Te
 
 Tensor trapezoid(const Tensor& y, double dx, int dim, Location where) {
   const CallScope call("trapezoid", where);
+  WEFT_IN_FULL(trapezoid, y, dx, dim, where);
   check_samples(y);
   const int along = wrap_dim(dim, y.dim());
   if (size_along(y, along) == 0) return no_integral(y, along);
@@ -112,6 +114,7 @@ Tensor trapezoid(const Tensor& y, double dx, int dim, Location where) {
 }
 Tensor trapezoid(const Tensor& y, const Tensor& x, int dim, Location where) {
   const CallScope call("trapezoid", where);
+  WEFT_IN_FULL(trapezoid, y, x, dim, where);
   check_samples(y);
   const int along = wrap_dim(dim, y.dim());
   if (size_along(y, along) == 0) return no_integral(y, along);
@@ -120,12 +123,14 @@ Tensor trapezoid(const Tensor& y, const Tensor& x, int dim, Location where) {
 }
 Tensor cumulative_trapezoid(const Tensor& y, double dx, int dim, Location where) {
   const CallScope call("cumulative_trapezoid", where);
+  WEFT_IN_FULL(cumulative_trapezoid, y, dx, dim, where);
   check_samples(y);
   const int along = wrap_dim(dim, y.dim());
   return cumsum(sums_of_neighbours(y, along) * (dx / 2), along);
 }
 Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int dim, Location where) {
   const CallScope call("cumulative_trapezoid", where);
+  WEFT_IN_FULL(cumulative_trapezoid, y, x, dim, where);
   check_samples(y);
   const int along = wrap_dim(dim, y.dim());
   const Tensor areas = sums_of_neighbours(y, along) * distances(y, x, along);

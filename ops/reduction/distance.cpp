@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
@@ -148,6 +149,7 @@ void check_order(double p) {
 
 Tensor normalize(const Tensor& x, const NormalizeOptions& options, Location where) {
   const CallScope call("normalize", where);
+  WEFT_IN_FULL(normalize, x, options, where);
   check_floating(checked(x));
   const Tensor wide = to_compute_type(x);
   const Tensor length = vector_norm(wide, options.p, options.dims, true);
@@ -156,6 +158,7 @@ Tensor normalize(const Tensor& x, const NormalizeOptions& options, Location wher
 
 Tensor cosine_similarity(const Operand& a, const Operand& b, int dim, double eps, Location where) {
   const CallScope call("cosine_similarity", where);
+  WEFT_IN_FULL(cosine_similarity, a, b, dim, eps, where);
   const auto [left, right, dtype] = vectors(a.tensor(), b.tensor());
   const auto shape = broadcast(left.sizes(), right.sizes());
   if (!shape) {
@@ -172,12 +175,14 @@ Tensor cosine_similarity(const Operand& a, const Operand& b, int dim, double eps
 
 Tensor pairwise_distance(const Operand& a, const Operand& b, double p, double eps, bool keepdim, Location where) {
   const CallScope call("pairwise_distance", where);
+  WEFT_IN_FULL(pairwise_distance, a, b, p, eps, keepdim, where);
   const auto [left, right, dtype] = vectors(a.tensor(), b.tensor());
   return vector_norm(left - right + eps, p, {-1}, keepdim).to(dtype);
 }
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p, DistanceMode mode, Location where) {
   const CallScope call("cdist", where);
+  WEFT_IN_FULL(cdist, a, b, p, mode, where);
   check_floating(checked(a));
   check_same_device({&a, &checked(b)});
   check_order(p);
@@ -204,6 +209,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p, DistanceMode mode, Loca
 
 Tensor pdist(const Tensor& x, double p, Location where) {
   const CallScope call("pdist", where);
+  WEFT_IN_FULL(pdist, x, p, where);
   check_floating(checked(x));
   check_order(p);
   if (x.dim() != 2) raise<ShapeError>({.problem = fmt::format("needs a matrix, not shape {}", x.shape().text())});

@@ -2,6 +2,7 @@
 
 #include "../create.hpp"
 #include "../pointwise.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/reducing.hpp"
 
 namespace weft {
@@ -244,6 +245,7 @@ Tensor truth(Reduction reduction, const Tensor& x, const Dims& dims, bool keepdi
 Tensor sum(const Tensor& x, Location where) { return sum(x, {}, false, {}, where); }
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
   const CallScope call("sum", where);
+  WEFT_IN_FULL(sum, x, dims, keepdim, dtype, where);
   const DType wanted = sum_type(checked(x), dtype);
   return sum_like(Reduction::sum, x, dims, keepdim, wanted);
 }
@@ -263,6 +265,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType
 Tensor prod(const Tensor& x, Location where) { return prod(x, {}, false, {}, where); }
 Tensor prod(const Tensor& operand, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
   const CallScope call("prod", where);
+  WEFT_IN_FULL(prod, operand, dims, keepdim, dtype, where);
   const DType wanted = sum_type(checked(operand), dtype);
   const Reduced to = reduced(operand, dims, keepdim);
   const Tensor x = in_sum_type(operand, wanted);
@@ -308,6 +311,7 @@ Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
 
 Tensor logsumexp(const Tensor& operand, const Dims& dims, bool keepdim, Location where) {
   const CallScope call("logsumexp", where);
+  WEFT_IN_FULL(logsumexp, operand, dims, keepdim, where);
   const DType dtype = checked(operand).dtype();
   const Tensor x = is_floating(dtype) ? to_compute_type(operand) : operand.to(default_dtype);
   const Reduced to = reduced(x, dims, keepdim);

@@ -1,5 +1,6 @@
 // Running products, extremes and sums of exponentials: by kernels, or composed of ops on slices.
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/records.hpp"
 #include "../join.hpp"
@@ -161,6 +162,7 @@ ValuesAndIndices extremes_along(const Tensor& x, int dim, bool largest) {
 
 Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Location where) {
   const CallScope call("cumprod", where);
+  WEFT_IN_FULL(cumprod, given, dim, dtype, where);
   const int along = wrap_dim(dim, checked(given).dim());
   const DType wanted = sum_type(given, dtype);
   if (wanted == DType::boolean) raise<DTypeError>({.problem = "products are numbers, not bool"});
@@ -170,6 +172,7 @@ Tensor cumprod(const Tensor& given, int dim, std::optional<DType> dtype, Locatio
 
 Tensor logcumsumexp(const Tensor& x, int dim, Location where) {
   const CallScope call("logcumsumexp", where);
+  WEFT_IN_FULL(logcumsumexp, x, dim, where);
   const int along = wrap_dim(dim, checked(x).dim());
   check_floating(x);
   return run_along<LogCumsumExpBackward>(to_compute_type(x), along, log_sums_along).to(x.dtype());

@@ -1,5 +1,6 @@
 #include "../scan.hpp"
 
+#include "../detail/autocast.hpp"
 #include "../detail/write.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
@@ -24,6 +25,7 @@ struct CumsumBackward {
 Tensor cumsum(const Tensor& operand, std::optional<int64_t> dim, bool exclusive, bool reverse,
               std::optional<DType> dtype, Location where) {
   const CallScope call("cumsum", where);
+  WEFT_IN_FULL(cumsum, operand, dim, exclusive, reverse, dtype, where);
   checked(operand);
   if (!dim) return cumsum(operand.reshape({-1}), 0, exclusive, reverse, dtype);
   const int along = wrap_dim(*dim, operand.dim());

@@ -1,6 +1,7 @@
 #include "../statistics.hpp"
 
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/corrected.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/records.hpp"
@@ -12,6 +13,7 @@ namespace weft {
 
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
   const CallScope call("nansum", where);
+  WEFT_IN_FULL(nansum, x, dims, keepdim, dtype, where);
   const Tensor total = sum(checked(x), dims, keepdim, dtype);
   // Where no sum is NaN no term was, and one pass was enough; on a device nobody waits to see, nor in a recorded step.
   const bool looks = x.device().is_cpu() && detail::step_recorder == nullptr && 8 * total.numel() <= x.numel();
@@ -47,11 +49,13 @@ SpreadAndMean std_mean(const Tensor& x, const Dims& dims, double correction, boo
 
 Tensor dist(const Tensor& x, const Tensor& y, double p, Location where) {
   const CallScope call("dist", where);
+  WEFT_IN_FULL(dist, x, y, p, where);
   return vector_norm(checked(x) - checked(y), p);
 }
 
 Tensor renorm(const Tensor& x, double p, int dim, double maxnorm, Location where) {
   const CallScope call("renorm", where);
+  WEFT_IN_FULL(renorm, x, p, dim, maxnorm, where);
   check_floating(checked(x));
   if (x.dim() < 2) raise_shapes(fmt::format("needs two dimensions, not {}", x.shape().text()));
   const int along = wrap_dim(dim, x.dim());
@@ -114,11 +118,13 @@ Tensor covariance(const Tensor& given, int64_t correction, const Tensor& fweight
 
 Tensor cov(const Tensor& x, int64_t correction, const Tensor& fweights, const Tensor& aweights, Location where) {
   const CallScope call("cov", where);
+  WEFT_IN_FULL(cov, x, correction, fweights, aweights, where);
   return covariance(x, correction, fweights, aweights);
 }
 
 Tensor corrcoef(const Tensor& x, Location where) {
   const CallScope call("corrcoef", where);
+  WEFT_IN_FULL(corrcoef, x, where);
   const Tensor c = covariance(x, 1, {}, {});
   if (c.dim() == 0) return c / c;
   const Tensor deviation = sqrt(c.diagonal());

@@ -1,6 +1,7 @@
 // Norms of vectors: sum(|x|^ord)^(1/ord) and its limits.
 #include <cmath>
 
+#include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
 #include "../pointwise.hpp"
@@ -72,15 +73,18 @@ Tensor norm_of(const Tensor& operand, double order, const Dims& dims, bool keepd
 
 Tensor norm(const Tensor& x, Location where) {
   const CallScope call("norm", where);
+  WEFT_IN_FULL(norm, x, where);
   return norm_of(x, 2, {}, false, {});
 }
 Tensor norm(const Tensor& x, const Dims& dims, Location where) {
   const CallScope call("norm", where);
+  WEFT_IN_FULL(norm, x, dims, where);
   return norm_of(x, 2, dims, false, {});
 }
 Tensor vector_norm(const Tensor& x, double order, const Dims& dims, bool keepdim, std::optional<DType> dtype,
                    Location where) {
   const CallScope call("vector_norm", where);
+  WEFT_IN_FULL(vector_norm, x, order, dims, keepdim, dtype, where);
   return norm_of(x, order, dims, keepdim, dtype);
 }
 

@@ -16,7 +16,8 @@ from weft._core import (  # noqa: E402, F401
     load_device_plugin, manual_seed, memory_stats, promote_types, set_memory_limit, set_rng_state, stream,
     synchronize)
 from weft._modes import (  # noqa: E402, F401
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
+    autocast, enable_grad, get_autocast_dtype, inference_mode, is_autocast_enabled, is_grad_enabled,
+    is_inference_mode_enabled, no_grad, set_grad_enabled)
 
 for _name, _object in vars(_core).items():
     if isinstance(_object, dtype):
@@ -43,7 +44,7 @@ del _name, _object
 
 def __getattr__(name):
     # Imported when they are first looked at, so that `import weft` stays quick.
-    if name in ("array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"):
+    if name in ("amp", "array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"):
         import importlib
 
         return importlib.import_module(f"weft.{name}")
@@ -51,4 +52,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), "array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"]
+    return [*globals(), "amp", "array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"]

@@ -104,3 +104,43 @@ def is_grad_enabled():
 
 def is_inference_mode_enabled():
     return _core._grad_mode()[1]
+
+
+class autocast:
+    """Mixed precision in a `with` block or, as a decorator, in a function: products, convolutions and attention run in
+    `dtype`, losses, norms, softmax, powers and sums in float32. Without a dtype it is bfloat16 on the CPU, float16
+    elsewhere."""
+
+    def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=True):
+        if not isinstance(device_type, str):
+            raise TypeError(f"autocast(): argument 'device_type' must be a str, not {type(device_type).__name__}")
+        if dtype is None:
+            dtype = _core.bfloat16 if device_type == "cpu" else _core.float16
+        self.device, self.fast_dtype = device_type, dtype
+        self._wanted = dtype, bool(enabled), device_type, bool(cache_enabled)
+        self._saved = []
+
+    def __enter__(self):
+        self._saved.append(_core._enter_autocast(*self._wanted))
+        return self
+
+    def __exit__(self, *_):
+        _core._leave_autocast(self._saved.pop())
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def inside(*arguments, **keywords):
+            with self:
+                return function(*arguments, **keywords)
+
+        return inside
+
+
+def is_autocast_enabled(device_type="cpu"):
+    """True inside an autocast of devices of this kind."""
+    return _core._autocast_dtype(device_type) is not None
+
+
+def get_autocast_dtype(device_type="cpu"):
+    """The dtype in which products run there now; float32 outside every autocast."""
+    return _core._autocast_dtype(device_type) or _core.float32

@@ -1,0 +1,72 @@
+"""Mixed precision: `weft.autocast`, and loss scaling for float16."""
+
+from weft import _core
+from weft._core import Tensor
+from weft._modes import autocast, get_autocast_dtype, is_autocast_enabled  # noqa: F401
+
+
+class GradScaler:
+    """Scales the loss so that small float16 gradients are not rounded to zero, passes over steps whose gradients are
+    not finite, and adapts the scale (Micikevicius et al. 2018)."""
+
+    def __init__(self, device="cpu", init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
+                 enabled=True):
+        self._options = (growth_factor, backoff_factor, growth_interval)
+        self._enabled = bool(enabled)
+        self._core = _core._GradScaler(init_scale, growth_factor, backoff_factor, growth_interval, self._enabled)
+
+    def scale(self, outputs):
+        """The loss, or each of several, times the scale."""
+        if isinstance(outputs, Tensor):
+            return self._core._scale(outputs)
+        return type(outputs)(self.scale(t) for t in outputs)
+
+    def unscale_(self, optimizer):
+        """Takes the scale out of the gradients, so that they can be clipped."""
+        self._core._unscale(optimizer._core)
+
+    def step(self, optimizer, *args, **kwargs):
+        """optimizer.step(…) and what it returns; None where a gradient is not finite."""
+        return self._core._step(optimizer._core, lambda: optimizer.step(*args, **kwargs))[1]
+
+    def update(self, new_scale=None):
+        """Ends the iteration: the scale grows, falls, or becomes `new_scale`."""
+        if new_scale is not None:
+            if self._enabled:
+                self._core._set(float(new_scale), self._core._tracker)
+            return
+        self._core._update()
+
+    def get_scale(self):
+        return self._core._scale_now if self._enabled else 1.0
+
+    def is_enabled(self):
+        return self._enabled
+
+    def get_growth_factor(self):
+        return self._options[0]
+
+    def get_backoff_factor(self):
+        return self._options[1]
+
+    def get_growth_interval(self):
+        return self._options[2]
+
+    def state_dict(self):
+        """The scale, the options and the steps in a row that went well; empty where it is not enabled."""
+        if not self._enabled:
+            return {}
+        growth_factor, backoff_factor, growth_interval = self._options
+        return {"scale": self._core._scale_now, "growth_factor": growth_factor, "backoff_factor": backoff_factor,
+                "growth_interval": growth_interval, "_growth_tracker": self._core._tracker}
+
+    def load_state_dict(self, state_dict):
+        if not self._enabled:
+            return
+        missing = {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"} - set(state_dict)
+        if missing:
+            raise ValueError(f"GradScaler.load_state_dict(): the state lacks {', '.join(sorted(missing))}")
+        options = (state_dict["growth_factor"], state_dict["backoff_factor"], state_dict["growth_interval"])
+        core = _core._GradScaler(state_dict["scale"], *options, True)
+        core._set(state_dict["scale"], state_dict["_growth_tracker"])
+        self._core, self._options = core, options
