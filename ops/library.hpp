@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "record.hpp"
+#include "../tensor/version.hpp"
 #include "../tensor/callback.hpp"
 
 namespace weft {
@@ -157,7 +158,8 @@ OpBackward op_backward(F function);
 class WEFT_API OpBuilder {
  public:
   /// "ns::name", or the name of one of the library's ops, to stand in its place.
-  explicit OpBuilder(std::string name, Location where = {});
+  explicit OpBuilder(std::string name, Location where = {})
+      : OpBuilder(std::move(name), where, detail::header_version) {}
 
   /// As in OpRecord, with the name left out: "(x, w: Tensor[], b: Tensor = None, axis: int = 0) -> (y, index)". Types
   /// are Tensor, Tensor[], operand (a tensor or a number), bool, int, float, int[], str, dtype, device, Generator and
@@ -210,8 +212,8 @@ class WEFT_API OpBuilder {
   /// composite body or of one of the library's ops computes the old definition again.
   OpBuilder& inherit_backward();
 
-  /// ValueError for a name that is none or is taken, a schema that is none or that a function does not fit, and where
-  /// there is neither a composite body nor a kernel.
+  /// ValueError where it was compiled with headers of another version, for a name that is none or is taken, a schema
+  /// that is none or that a function does not fit, and where there is neither a composite body nor a kernel.
   [[nodiscard]] Registration register_(OpPolicy policy = OpPolicy::error, Location where = {}) const;
 
   // The same without C++ types, for bindings.
@@ -222,6 +224,8 @@ class WEFT_API OpBuilder {
 
  private:
   friend class Registration;
+  OpBuilder(std::string name, Location where, int headers);
+
   Shared<detail::OpDraft> draft_;
 };
 
@@ -328,15 +332,17 @@ WEFT_API std::vector<const OpRecord*> all_ops();
 WEFT_API SpmdRule find_spmd_rule(const char* op);
 
 namespace detail {
+WEFT_API void check_headers(OpName op, int version);
 WEFT_API KernelRegistration register_kernel(OpName op, DeviceType device, DTypes dtypes, OpBody body, OpPolicy policy);
 }  // namespace detail
 
 /// Gives the present definition of a registered op a kernel for a kind of device and some dtypes. ValueError where one
 /// of them has a kernel already, unless it is overridden; and for the library's own ops, which are overridden as a
-/// whole.
+/// whole, and where it was compiled with headers of another version.
 template <class F>
 [[nodiscard]] KernelRegistration register_kernel(OpName op, DeviceType device, DTypes dtypes, F function,
                                                  OpPolicy policy = OpPolicy::error) {
+  detail::check_headers(op, detail::header_version);
   return detail::register_kernel(op, device, dtypes, detail::op_body(std::move(function)), policy);
 }
 /// Whether the op works on tensors of this dtype there: a registered op with a composite body, or a kernel for them.

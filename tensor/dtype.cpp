@@ -8,14 +8,16 @@
 #include "device.hpp"
 #include "device_kinds.hpp"
 #include "error.hpp"
+#include "version.hpp"
 
-#ifndef WEFT_VERSION_STRING
-#define WEFT_VERSION_STRING "0.1.0"
-#endif
+#define WEFT_TEXT_OF(x) #x
+#define WEFT_TEXT(x) WEFT_TEXT_OF(x)
 
 namespace weft {
 
-const char* version() { return WEFT_VERSION_STRING; }
+const char* version() {
+  return WEFT_TEXT(WEFT_VERSION_MAJOR) "." WEFT_TEXT(WEFT_VERSION_MINOR) "." WEFT_TEXT(WEFT_VERSION_PATCH);
+}
 
 namespace {
 constexpr const char* dtype_names[dtype_count] = {"bool",     "uint8",   "int8",    "uint16",        "int16",

@@ -18,6 +18,7 @@ struct OpDraft {
   };
   std::string name;
   Location where;
+  int headers = header_version;
   std::string schema;
   std::vector<std::string> inputs, attributes, outputs;
   std::vector<std::pair<std::string, std::string>> in_place;
@@ -274,7 +275,22 @@ void add_kernels(const OpDraft& draft, RegisteredOp& op) {
   }
 }
 
+}  // namespace
+
+void check_headers(OpName op, int version) {
+  if (version == header_version) return;
+  const std::string name(op.name);
+  raise<ValueError>({.op = name.c_str(),
+                     .problem = fmt::format("it was compiled with the headers of Weft {}.{}, and this is Weft {}",
+                                            version / 1000, version % 1000, weft::version()),
+                     .remedy = "compile it anew"},
+                    op.where);
+}
+
+namespace {
+
 std::unique_ptr<RegisteredOp> made_of(const OpDraft& draft, Location where) {
+  check_headers(OpName(draft.name, where), draft.headers);
   check_name(draft, where);
   const OpSlot* const slot = find_slot(draft.name);
   const OpRecord* const replaced = slot != nullptr ? find_record(draft.name.c_str()) : nullptr;
@@ -315,9 +331,10 @@ std::unique_ptr<RegisteredOp> made_of(const OpDraft& draft, Location where) {
 }  // namespace
 }  // namespace detail
 
-OpBuilder::OpBuilder(std::string name, Location where) : draft_(Shared<detail::OpDraft>::make()) {
+OpBuilder::OpBuilder(std::string name, Location where, int headers) : draft_(Shared<detail::OpDraft>::make()) {
   draft_->name = std::move(name);
   draft_->where = where;
+  draft_->headers = headers;
 }
 
 OpBuilder& OpBuilder::schema(std::string schema) {

@@ -24,6 +24,18 @@ std::string built(const TemporaryFolder& folder, const std::string& name, const 
 std::string doubling(const std::string& more = "") { return "-DNAME='\"plug::times\"' -DFACTOR=2 " + more; }
 double called() { return call_op("plug::times", doubles({1})).item<double>(); }
 
+TEST(Libraries, OfAnotherVersionAreRefused) {
+  const TemporaryFolder folder;
+  const std::string path = built(folder, "other", doubling("-DOTHER_VERSION"));
+  try {
+    load_library(path);
+    FAIL();
+  } catch (const ValueError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("headers of Weft 7.3"), HasSubstr("compile it anew")));
+  }
+  EXPECT_EQ(find_record("plug::times"), nullptr);
+}
+
 TEST(Libraries, RegisterWhenLoadedAndRestoreWhenUnloaded) {
   const TemporaryFolder folder;
   const std::string path = built(folder, "times", doubling());

@@ -1,5 +1,12 @@
 // A library of ops, built by a test outside of the tree. NAME is the op's, FACTOR what it does; STATIC registers at
-// namespace scope.
+// namespace scope, and OTHER_VERSION stands for headers of Weft 7.3.
+#ifdef OTHER_VERSION
+#include <weft/tensor/version.hpp>
+namespace weft::detail {
+inline constexpr int other_version = 7003;
+}
+#define header_version other_version
+#endif
 #include <weft/ops/library.hpp>
 #include <weft/ops/pointwise.hpp>
 

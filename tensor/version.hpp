@@ -1,0 +1,13 @@
+// The version of these headers. CMakeLists.txt refuses one that differs from the project's.
+#pragma once
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
+namespace weft::detail {
+
+/// What was compiled with headers of another number does not fit this library.
+inline constexpr int header_version = WEFT_VERSION_MAJOR * 1000 + WEFT_VERSION_MINOR;
+
+}  // namespace weft::detail
