@@ -366,7 +366,7 @@ class WEFT_API OpLibrary {
 /// Opens a shared library that registers ops: by RegisterOp at namespace scope, or by `extern "C" void
 /// weft_register_ops(weft::OpLibrary&)`, which is called. Returns the names of its ops. A library that is loaded
 /// already is left as it is. It finds Weft in the program: in libweft.so, in the Python module, or in a program that
-/// links weft_whole. IoError where it cannot be opened; ValueError, with nothing left
+/// links weft::whole. IoError where it cannot be opened; ValueError, with nothing left
 /// registered, where it registers nothing or raises an error.
 WEFT_API std::vector<std::string> load_library(const std::string& path, Location where = {});
 /// Unregisters what the library registered, so that what stood there before is there again, and closes it. ValueError

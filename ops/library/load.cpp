@@ -75,7 +75,7 @@ void open_it(LoadedLibrary& library, Location where) {
         {.op = load,
          .problem = fmt::format("{} was not loaded", library.path),
          .details = text,
-         .remedy = unresolved ? "link the program with weft_whole or a shared Weft, so that it has all of Weft" : ""},
+         .remedy = unresolved ? "link the program with weft::whole or a shared Weft, so that it has all of Weft" : ""},
         where);
   }
   if (void* const entry = dlsym(library.handle, "weft_register_ops"); entry != nullptr && library.failure.empty()) {

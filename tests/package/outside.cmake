@@ -50,6 +50,22 @@ set(configure ${CMAKE_COMMAND} -S "${work}" -B "${work}/build" -G "${generator}"
 set(plain -DWEFT_WITH_CUDA=OFF -DWEFT_WITH_HPU=OFF)
 set(build_program ${CMAKE_COMMAND} --build "${work}/build")
 
+# A program that links weft::whole and loads a library of ops, which links nothing.
+function(load_a_library found_by)
+  file(WRITE "${work}/loads/CMakeLists.txt" "cmake_minimum_required(VERSION 3.23)\nproject(loads LANGUAGES CXX)\n"
+    "find_package(weft REQUIRED)\n"
+    "add_executable(program loads.cpp)\ntarget_link_libraries(program PRIVATE weft::whole)\n"
+    "add_library(ops MODULE ops.cpp)\ntarget_compile_features(ops PRIVATE cxx_std_20)\n"
+    "target_include_directories(ops PRIVATE \$<TARGET_PROPERTY:weft::weft,INTERFACE_INCLUDE_DIRECTORIES>)\n"
+    "target_compile_definitions(ops PRIVATE NAME=\"outside::times\" FACTOR=2)\n")
+  file(COPY "${CMAKE_CURRENT_LIST_DIR}/outside/loads.cpp" "${root}/tests/library/plugins/ops.cpp"
+    DESTINATION "${work}/loads")
+  run(${CMAKE_COMMAND} -S "${work}/loads" -B "${work}/loads/build" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}"
+    "-DCMAKE_CXX_FLAGS=${flags}" -DCMAKE_BUILD_TYPE=Release -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON "${found_by}")
+  run(${CMAKE_COMMAND} --build "${work}/loads/build")
+  run("${work}/loads/build/program" "${work}/loads/build/libops.so")
+endfunction()
+
 function(compile_anew one_file)
   if(DEFINED ENV{WEFT_LARGE_TESTS} OR NOT generator STREQUAL "Ninja")
     run(${build_program})
@@ -67,11 +83,13 @@ if(way STREQUAL "install")
   run(${configure} "-DCMAKE_PREFIX_PATH=${work}/prefix")
   run(${build_program})
   run("${work}/build/program")
+  load_a_library("-DCMAKE_PREFIX_PATH=${work}/prefix")
 elseif(way STREQUAL "build_tree")
   write_project(find)
   run(${configure} "-Dweft_DIR=${build}")
   run(${build_program})
   run("${work}/build/program")
+  load_a_library("-Dweft_DIR=${build}")
 elseif(way STREQUAL "tour")
   write_project(find)
   configure_file("${root}/examples/tour.cpp" "${work}/main.cpp" COPYONLY)
