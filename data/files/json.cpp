@@ -47,12 +47,13 @@ class Numbers {
       if (t->items.empty()) break;
     }
     add(tree, 0);
-    if (all_bools_ && !bools_.empty()) {
+    if (!bools_.empty() && !all_bools_) wrong_kind(tree, "a list of one kind of values", where_);
+    if (!bools_.empty()) {
       const Tensor out = empty(shape_, {.dtype = DType::boolean});
       std::copy(bools_.begin(), bools_.end(), static_cast<bool*>(out.data_ptr()));
       return out;
     }
-    if (bools_.empty() && all_integers_ && !integers_.empty()) {
+    if (all_integers_ && !integers_.empty()) {
       return weft::tensor(std::span<const int64_t>(integers_), shape_, {}, where_);
     }
     return weft::tensor(std::span<const double>(numbers_), shape_, {.dtype = DType::f32}, where_);
@@ -75,7 +76,6 @@ class Numbers {
     if (tree.is(JsonTree::Kind::integer)) integers_.push_back(tree.integer);
     else all_integers_ = false;
     numbers_.push_back(number_of(tree, where_));
-    if (!bools_.empty()) wrong_kind(tree, "a bool", where_);
   }
 
   Location where_;

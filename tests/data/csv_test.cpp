@@ -46,12 +46,12 @@ TEST(Csv, WidensAColumnThatTurnsOutWider) {
 }
 
 TEST(Csv, TakesTypesThatAreGiven) {
-  const Table t = parse_csv("a,b,c,d,e\n1,2,red,7,q\n2,NA,blue,8,q\n3,4,red,9,q\n",
-                            {.types = {{"a", ColumnType::f64},
-                                       {"b", ColumnType::f32},
-                                       {"c", ColumnType::category},
-                                       {"d", ColumnType::text},
-                                       {"e", ColumnType::skip}}});
+  const Table t =
+      parse_csv("a,b,c,d,e\n1,2,red,7,q\n2,NA,blue,8,q\n3,4,red,9,q\n", {.types = {{"a", ColumnType::f64},
+                                                                                   {"b", ColumnType::f32},
+                                                                                   {"c", ColumnType::category},
+                                                                                   {"d", ColumnType::text},
+                                                                                   {"e", ColumnType::skip}}});
   EXPECT_EQ(t["a"].dtype(), f64);
   EXPECT_TRUE(std::isnan(t["b"][1].item<float>()));
   EXPECT_EQ(t["c"].to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 0}));
@@ -83,8 +83,10 @@ TEST(Csv, MakesOneTensorOfColumns) {
 }
 
 TEST(Csv, TakesDelimitersCommentsMarksAndEnds) {
-  const Table t = parse_csv("\xEF\xBB\xBF" "first line\r\na;b\r\n# no row\r\n1;2\r\n\r\n3;4",
-                            {.delimiter = ';', .comment = '#', .skip_lines = 1});
+  const Table t = parse_csv(
+      "\xEF\xBB\xBF"
+      "first line\r\na;b\r\n# no row\r\n1;2\r\n\r\n3;4",
+      {.delimiter = ';', .comment = '#', .skip_lines = 1});
   EXPECT_EQ(t["b"].to_vector<int64_t>(), (std::vector<int64_t>{2, 4}));
   const Table bare = parse_csv("1,2\n3,4\n5,6\n", {.header = false, .max_rows = 2});
   EXPECT_EQ(bare.names(), (Texts{"0", "1"}));

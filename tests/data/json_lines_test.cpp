@@ -78,16 +78,16 @@ TEST(JsonLines, IteratesOverValuesAndNamesTheLineOfAnError) {
 
 TEST(JsonTable, CollectsFieldsAsColumns) {
   const TemporaryFolder folder;
-  write_bytes(folder / "rows.jsonl",
-              "{\"text\": \"a\", \"x\": [1, 2], \"y\": 1, \"z\": 1}\n{\"text\": \"b\", \"x\": [3, 4.5], \"y\": 2, \"q\": 0}\n");
+  write_bytes(
+      folder / "rows.jsonl",
+      "{\"text\": \"a\", \"x\": [1, 2], \"y\": 1, \"z\": 1}\n{\"text\": \"b\", \"x\": [3, 4.5], \"y\": 2, \"q\": 0}\n");
   const data::Table table = data::read_json_table(folder / "rows.jsonl", {"text", "x", "y"});
   EXPECT_EQ(table.rows(), 2);
   EXPECT_EQ(table.texts("text"), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(table["x"].shape(), Dims({2, 2}));
   EXPECT_EQ(table["x"].to_vector<float>(), (std::vector<float>{1, 2, 3, 4.5}));
   EXPECT_EQ(table["y"].to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
-  const std::string message =
-      message_of<FormatError>([&] { data::read_json_table(folder / "rows.jsonl"); });
+  const std::string message = message_of<FormatError>([&] { data::read_json_table(folder / "rows.jsonl"); });
   EXPECT_NE(message.find("line 2: there is no field \"z\""), std::string::npos) << message;
 }
 
