@@ -162,7 +162,7 @@ data::ImageOptions image_options(int64_t channels, bool keep_16_bits, int64_t ma
   return {.channels = channels, .keep_16_bits = keep_16_bits, .max_pixels = max_pixels};
 }
 
-nb::bytes bytes_of(const std::string& text) { return {text.data(), text.size()}; }
+nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
 std::vector<io::Path> paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
