@@ -1,6 +1,7 @@
 // JSON values, and files with one on each line.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
