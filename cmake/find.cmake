@@ -29,6 +29,25 @@ function(weft_find_zip)
   endif()
 endfunction()
 
+# libpng and libjpeg have no configuration that says more than this.
+function(weft_find_png)
+  find_path(WEFT_PNG_INCLUDE png.h)
+  find_library(WEFT_PNG_LIBRARY NAMES png16 png)
+  mark_as_advanced(WEFT_PNG_INCLUDE WEFT_PNG_LIBRARY)
+  if(WEFT_PNG_INCLUDE AND WEFT_PNG_LIBRARY)
+    weft_import(png "${WEFT_PNG_LIBRARY}" "${WEFT_PNG_INCLUDE}")
+  endif()
+endfunction()
+
+function(weft_find_jpeg)
+  find_path(WEFT_JPEG_INCLUDE jpeglib.h)
+  find_library(WEFT_JPEG_LIBRARY jpeg)
+  mark_as_advanced(WEFT_JPEG_INCLUDE WEFT_JPEG_LIBRARY)
+  if(WEFT_JPEG_INCLUDE AND WEFT_JPEG_LIBRARY)
+    weft_import(jpeg "${WEFT_JPEG_LIBRARY}" "${WEFT_JPEG_INCLUDE}")
+  endif()
+endfunction()
+
 # The runtime is installed beside the library, so that who links it needs no toolkit.
 function(weft_import_cuda_runtime library)
   if(NOT TARGET weft::cudart_static)

@@ -6,7 +6,6 @@
 #include <iostream>
 
 #include <CLI/CLI.hpp>
-#include <weft/io/idx.hpp>
 #include <weft/weft.hpp>
 
 #include "drawn_digits.hpp"
@@ -17,14 +16,13 @@ using drawn::classes, drawn::draw_digits, drawn::Images, drawn::size;
 // What a user of the command asked for wrongly is told without a line of C++.
 const Location nowhere = Location::none();
 
-// FOLDER/train-images-idx3-ubyte and train-labels-idx1-ubyte, or t10k-…: the names under which MNIST is published.
-Images read_images(const std::string& folder, const std::string& part) {
-  const Tensor pixels = io::load_idx(folder + "/" + part + "-images-idx3-ubyte", {}, nowhere);
-  const Tensor labels = io::load_idx(folder + "/" + part + "-labels-idx1-ubyte", {}, nowhere);
-  if (pixels.dim() != 3 || pixels.size(1) != size || pixels.size(2) != size || labels.shape() != Dims(pixels.size(0)) ||
-      labels.numel() == 0 || labels.max().item<int64_t>() >= classes)
+// The part of a folder in the form in which MNIST is published.
+Images read_images(const std::string& folder, bool train) {
+  const auto [pixels, labels] = data::load_mnist(folder, train, nowhere);
+  if (pixels.size(2) != size || pixels.size(3) != size || labels.numel() == 0 ||
+      labels.max().item<int64_t>() >= classes)
     throw FormatError("[vision] " + folder + ": images of 28 x 28 and one label from 0 to 9 for each are needed");
-  return {pixels.to(f32).div_(255).unsqueeze(1), labels.to(i64)};
+  return {data::to_float(pixels), labels};
 }
 
 struct Net : nn::Layer<Net> {
@@ -105,8 +103,8 @@ void run(const Options& o) {
   check_device(device, "vision", nowhere);
   manual_seed(o.seed);
   std::cout << (o.data.empty() ? "drawing " + std::to_string(o.images) + " digits" : "reading " + o.data) << std::endl;
-  const Images training = o.data.empty() ? draw_digits(o.images) : read_images(o.data, "train");
-  const Images test = o.data.empty() ? draw_digits(std::max<int64_t>(o.images / 6, 1)) : read_images(o.data, "t10k");
+  const Images training = o.data.empty() ? draw_digits(o.images) : read_images(o.data, true);
+  const Images test = o.data.empty() ? draw_digits(std::max<int64_t>(o.images / 6, 1)) : read_images(o.data, false);
   Net net;
   net.to(device);
   std::cout << net << "\n" << net.parameter_count() << " parameters" << std::endl;

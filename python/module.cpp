@@ -145,6 +145,7 @@ NB_MODULE(_core, m) {
   bind_models(m);
   bind_training_states(m);
   bind_modules(m);
+  bind_readers(m);
   bind_recorder(m);
   bind_streams(m);
   bind_capture(m);

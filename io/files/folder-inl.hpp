@@ -1,4 +1,4 @@
-// Folders and the names in them. Internal to io/.
+// Folders and the names in them. Internal to io/ and data/.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// JSON as a tree of values. Internal to io/. The library's own tree allocates where it is destroyed, so that a failed
-// allocation would end the process.
+// JSON as a tree of values. Internal to io/ and data/. The library's own tree allocates where it is destroyed, so that
+// a failed allocation would end the process.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct JsonTree {
 };
 
 /// FormatError, with the byte or the name, for malformed text, two fields of one name in an object, more than 500
-/// levels and more than 100 MB.
-JsonTree parse_json(std::string_view text, const char* op, Location where);
+/// levels and more than 100 MB. `place` stands before what the error says.
+JsonTree parse_json(std::string_view text, const char* op, Location where, std::string_view place = {});
 
 /// A value of a tree and the way to it, "model.children[0].config". What is not as it is asked for is a FormatError
 /// with that way.

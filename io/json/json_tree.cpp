@@ -51,7 +51,7 @@ namespace {
 
 class TreeReader final : public JsonEvents {
  public:
-  TreeReader(const char* op, Location where) : op_(op), where_(where) {}
+  TreeReader(const char* op, Location where, std::string_view place) : op_(op), where_(where), place_(place) {}
   JsonTree root;
 
   bool null() override { return put({}); }
@@ -86,7 +86,7 @@ class TreeReader final : public JsonEvents {
   };
 
   [[noreturn]] void fail(const std::string& problem) const override {
-    raise<FormatError>({.op = op_, .problem = problem}, where_);
+    raise<FormatError>({.op = op_, .problem = std::string(place_) + problem}, where_);
   }
   void malformed(size_t byte) const override { fail(fmt::format("malformed JSON at byte {}", byte + 1)); }
   void number_too_large(size_t byte) const override {
@@ -111,13 +111,14 @@ class TreeReader final : public JsonEvents {
 
   const char* op_;
   Location where_;
+  std::string_view place_;
   std::vector<Level> open_;
 };
 
 }  // namespace
 
-JsonTree parse_json(std::string_view text, const char* op, Location where) {
-  TreeReader reader(op, where);
+JsonTree parse_json(std::string_view text, const char* op, Location where, std::string_view place) {
+  TreeReader reader(op, where, place);
   reader.read(text, most_bytes);
   return std::move(reader.root);
 }

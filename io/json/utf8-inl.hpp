@@ -1,4 +1,4 @@
-// Characters of a text. Internal to io/.
+// Characters of a text. Internal to io/ and data/.
 #pragma once
 
 #include <cstddef>

@@ -19,8 +19,9 @@ while IFS=: read -r file line; do
   name=${line#*\"}
   name=${name%%\"*}
   target=$(realpath -ms --relative-to=. "$(dirname "$file")/$name")
-  # What the CPU's backend is made of is its own; mapped functions and the roofs of a benchmark run on its threads.
-  if [[ $target == backends/cpu/* && ! $file =~ ^(backends|map|bench)/ ]]; then
+  # What the CPU's backend is made of is its own; mapped functions, batches of data and the roofs of a benchmark run on its
+  # threads.
+  if [[ $target == backends/cpu/* && ! $file =~ ^(backends|map|data|bench)/ ]]; then
     echo "$file includes $target, which is the backend's own"
     failed=1
   fi

@@ -1,0 +1,63 @@
+// Rows of a CSV text as fields. Internal to data/.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../../tensor/error.hpp"
+
+namespace weft::data {
+
+struct CsvField {
+  std::string_view text;
+  bool quoted = false;
+  int64_t line = 0;
+};
+
+/// Where an error is: the file's name, and the op that reads.
+struct CsvPlace {
+  std::string file;
+  const char* op;
+  Location where;
+  [[noreturn]] void fail(int64_t line, size_t column, const std::string& problem) const;
+};
+
+class CsvRows {
+ public:
+  CsvRows(std::string_view text, char delimiter, std::optional<char> comment, const CsvPlace& place)
+      : text_(text), delimiter_(delimiter), comment_(comment), place_(place) {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+  }
+
+  void skip_line() {
+    const size_t end = text_.find('\n', at_);
+    at_ = end == text_.npos ? text_.size() : end + 1;
+    ++line_;
+  }
+  /// The next row that is not empty; false at the end. Fields are valid until the next call.
+  bool next(std::vector<CsvField>& fields);
+  /// Of the row that was read last.
+  int64_t line() const { return row_line_; }
+
+ private:
+  bool skip_empty();
+  CsvField plain();
+  CsvField quoted(size_t column);
+  bool ends_line(size_t at) const {
+    return at >= text_.size() || text_[at] == '\n' ||
+           (text_[at] == '\r' && (at + 1 == text_.size() || text_[at + 1] == '\n'));
+  }
+
+  std::string_view text_;
+  char delimiter_;
+  std::optional<char> comment_;
+  const CsvPlace& place_;
+  size_t at_ = 0;
+  int64_t line_ = 1, row_line_ = 1;
+  /// Fields with doubled quotes, as they are meant.
+  std::deque<std::string> unescaped_;
+};
+
+}  // namespace weft::data

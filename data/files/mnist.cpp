@@ -1,0 +1,39 @@
+#include "../mnist.hpp"
+
+#include <fmt/format.h>
+
+#include "../../io/files/folder-inl.hpp"
+#include "../../io/idx.hpp"
+
+namespace weft::data {
+
+namespace {
+
+/// The first of a file's usual names that is there, else the first.
+io::Path file_named(const io::Path& folder, const char* part, const char* what, int dimensions) {
+  for (const char* pattern : {"{}-{}-idx{}-ubyte", "{}-{}.idx{}-ubyte", "{}-{}-idx{}-ubyte.idx", "{}-{}.idx"}) {
+    const io::Path path = folder / fmt::format(fmt::runtime(pattern), part, what, dimensions);
+    if (io::exists(path)) return path;
+  }
+  return folder / fmt::format("{}-{}-idx{}-ubyte", part, what, dimensions);
+}
+
+}  // namespace
+
+LabelledImages load_mnist(const io::Path& folder, bool train, Location where) {
+  const CallScope call("load_mnist", where);
+  const char* part = train ? "train" : "t10k";
+  const Tensor images = io::load_idx(file_named(folder, part, "images", 3), {}, where);
+  const Tensor labels = io::load_idx(file_named(folder, part, "labels", 1), {}, where);
+  if (images.dim() != 3 || images.dtype() != DType::u8 || labels.dtype() != DType::u8 ||
+      labels.shape() != Dims(images.size(0))) {
+    raise<FormatError>({.op = "load_mnist",
+                        .problem = fmt::format("{}: images of shape {} and labels of shape {}", folder.string(),
+                                               images.shape().text(), labels.shape().text()),
+                        .remedy = "bytes of shape [n, height, width] and [n] are needed"},
+                       where);
+  }
+  return {images.unsqueeze(1), labels.to(DType::i64)};
+}
+
+}  // namespace weft::data

@@ -1,0 +1,13 @@
+// Pictures and the numbers of their classes.
+#pragma once
+
+#include "../tensor/index.hpp"
+
+namespace weft::data {
+
+struct LabelledImages {
+  Tensor images;  ///< u8 [n, channels, height, width]
+  Tensor labels;  ///< i64 [n]
+};
+
+}  // namespace weft::data

@@ -1,0 +1,40 @@
+// Characters and what Unicode calls them. Internal to data/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weft::data {
+
+enum class CharacterKind : uint8_t { other, letter, number, space };
+
+/// Kinds of all code points, two bits each; made at the first call.
+const uint8_t* character_kinds();
+
+struct Character {
+  uint32_t point;
+  uint32_t length;  ///< in bytes; 0 behind the text's end
+  CharacterKind kind;
+};
+
+/// The bytes of the well-formed character at the start of a text that is not empty, or 0, with the number of bytes that
+/// could have begun one in `good`.
+size_t utf8_length(std::string_view text, size_t& good);
+
+Character wide_character_at(const uint8_t* kinds, std::string_view text, size_t at);
+
+/// A byte that is no UTF-8 is a character of its own, of no kind.
+inline Character character_at(const uint8_t* kinds, std::string_view text, size_t at) {
+  if (at >= text.size()) return {0, 0, CharacterKind::other};
+  const auto byte = static_cast<uint8_t>(text[at]);
+  if (byte >= 0x80) return wide_character_at(kinds, text, at);
+  return {byte, 1, static_cast<CharacterKind>(kinds[byte >> 2] >> (byte & 3) * 2 & 3)};
+}
+
+/// The text with U+FFFD for each longest part that begins a character and does not end it, and for each other byte that
+/// is no UTF-8 (Unicode 16, chapter 3.9, "U+FFFD Substitution of Maximal Subparts").
+std::string as_utf8(std::string_view bytes);
+
+}  // namespace weft::data

@@ -1,0 +1,354 @@
+// Files of tokenizers.
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "tables-inl.hpp"
+#include "words-inl.hpp"
+#include "../../io/file.hpp"
+#include "../../io/json/json_tree-inl.hpp"
+#include "../../io/json/utf8-inl.hpp"
+
+namespace weft::data {
+
+namespace {
+
+using io::JsonPlace;
+using io::JsonTree;
+using Kind = JsonTree::Kind;
+using Tables = Tokenizer::Tables;
+
+constexpr const char* op = "Tokenizer.load";
+
+/// A file that is understood, but asks for something that would change ids.
+class Reader {
+ public:
+  Reader(Tables& tables, Location where) : tables_(tables), where_(where) {}
+
+  void read(const JsonPlace& file) {
+    refuse_unless_null(file, "truncation");
+    refuse_unless_null(file, "padding");
+    refuse_unless_null(file, "normalizer");
+    read_model(file.at("model"));
+    read_pre_tokenizer(file.at("pre_tokenizer"));
+    if (file.has("added_tokens")) file.at("added_tokens").each([&](const JsonPlace& token) { read_added(token); });
+    if (file.has("post_processor")) read_post_processor(file.at("post_processor"));
+    if (!file.has("decoder") || is_null(file.at("decoder"))) refuse("a tokenizer without a decoder");
+    if (const std::string type = type_of(file.at("decoder")); type != "ByteLevel") refuse("the decoder " + type);
+  }
+
+  void read_vocabulary(const JsonPlace& vocabulary) {
+    const JsonTree& json = vocabulary.object().json();
+    for (const auto& [name, id] : json.items) {
+      if (!id.is(Kind::integer)) vocabulary.fail(fmt::format("the id of {} is no integer", io::quoted(name)));
+      add(vocabulary, name, id.integer, json.items.size(), true);
+    }
+  }
+
+  /// Both are names of tokens, and so is their sum.
+  void add_merge(std::string_view a, std::string_view b) {
+    const auto id_of = [&](std::string_view name) {
+      const auto found = tables_.ids.find(name);
+      if (found != tables_.ids.end()) return found->second;
+      malformed(
+          fmt::format("merge {} has the token {}, which the vocabulary lacks", results_.size(), io::quoted(name)));
+    };
+    const uint32_t first = id_of(a), second = id_of(b);
+    results_.push_back(id_of(std::string(a) + std::string(b)));
+    tables_.merge_list.emplace_back(first, second);
+  }
+  void finish_merges() { tables_.index_merges(results_); }
+
+  [[noreturn]] void malformed(const std::string& problem) const {
+    raise<FormatError>({.op = op, .problem = problem}, where_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    raise<NotImplementedError>(
+        {.op = op, .problem = what + " is not supported", .remedy = "byte-level BPE without a normalizer is"}, where_);
+  }
+  static bool is_null(const JsonPlace& place) { return place.json().is(Kind::null); }
+  static std::string type_of(const JsonPlace& place) { return place.at("type").text(); }
+  void refuse_unless_null(const JsonPlace& place, const std::string& name) const {
+    if (!place.has(name) || is_null(place.at(name))) return;
+    const JsonPlace field = place.at(name);
+    const bool typed = field.json().is(Kind::object) && field.has("type");
+    refuse("\"" + name + "\"" + (typed ? " of type " + io::quoted(type_of(field)) : ""));
+  }
+  static bool flag(const JsonPlace& place, const std::string& name, bool otherwise = false) {
+    return place.has(name) && !is_null(place.at(name)) ? place.at(name).boolean() : otherwise;
+  }
+
+  void add(const JsonPlace& place, const std::string& name, int64_t id, size_t tokens, bool of_model) {
+    // A file may leave ids out, but not make a short list of tokens a long table.
+    if (id < 0 || id >= 2 * static_cast<int64_t>(tokens) + 100000) {
+      place.fail(fmt::format("{} has the id {} among {} tokens", io::quoted(name), id, tokens));
+    }
+    if (tables_.has(id)) place.fail(fmt::format("two tokens have the id {}", id));
+    tables_.add_token(static_cast<uint32_t>(id), name, of_model);
+  }
+
+  void read_model(const JsonPlace& model) {
+    if (model.has("type") && model.at("type").text() != "BPE") refuse("the model " + type_of(model));
+    if (model.has("dropout") && !is_null(model.at("dropout")) && model.at("dropout").number() != 0) refuse("dropout");
+    for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+      if (model.has(affix) && !is_null(model.at(affix)) && !model.at(affix).text().empty()) refuse(affix);
+    }
+    if (flag(model, "byte_fallback")) refuse("byte_fallback");
+    tables_.ignore_merges = flag(model, "ignore_merges");
+    read_vocabulary(model.at("vocab"));
+    const bool whole = std::ranges::find(tables_.byte_tokens, no_token) == tables_.byte_tokens.end();
+    const bool has_unknown = model.has("unk_token") && !is_null(model.at("unk_token"));
+    if (has_unknown && !whole) refuse("unk_token in a vocabulary that lacks bytes");
+    model.at("merges").each([&](const JsonPlace& merge) { read_merge(merge); });
+    finish_merges();
+  }
+
+  /// ["a", "b"], or "a b" in older files.
+  void read_merge(const JsonPlace& merge) {
+    const JsonTree& json = merge.json();
+    if (json.is(Kind::text)) {
+      const size_t space = json.text.find(' ');
+      if (space == std::string::npos || json.text.find(' ', space + 1) != std::string::npos) {
+        merge.fail("a merge is two tokens with a space between them");
+      }
+      return add_merge(std::string_view(json.text).substr(0, space), std::string_view(json.text).substr(space + 1));
+    }
+    if (!json.is(Kind::list) || json.items.size() != 2 || !json.items[0].second.is(Kind::text) ||
+        !json.items[1].second.is(Kind::text)) {
+      merge.fail("a merge is two tokens");
+    }
+    add_merge(json.items[0].second.text, json.items[1].second.text);
+  }
+
+  void read_byte_level(const JsonPlace& step, bool behind_split) {
+    const bool use_regex = flag(step, "use_regex", true);
+    tables_.add_prefix_space = flag(step, "add_prefix_space", true);
+    if (behind_split && tables_.add_prefix_space) refuse("add_prefix_space behind a Split");
+    if (behind_split && use_regex) refuse("use_regex behind a Split");
+    if (!behind_split) tables_.pattern = use_regex ? WordPattern::gpt2 : WordPattern::none;
+  }
+  void read_pre_tokenizer(const JsonPlace& place) {
+    if (is_null(place)) refuse("a tokenizer without a pre_tokenizer");
+    const std::string type = type_of(place);
+    if (type == "ByteLevel") return read_byte_level(place, false);
+    if (type != "Sequence") refuse("the pre_tokenizer " + type);
+    size_t step = 0;
+    place.at("pretokenizers").each([&](const JsonPlace& each) {
+      const std::string kind = type_of(each);
+      if (step == 0 && kind == "Split") read_split(each);
+      else if (step == 1 && kind == "ByteLevel") read_byte_level(each, true);
+      else refuse(fmt::format("the pre_tokenizer {} as step {} of a Sequence", kind, step + 1));
+      ++step;
+    });
+    if (step != 2) refuse("a Sequence of pre_tokenizers that is not Split and ByteLevel");
+  }
+  void read_split(const JsonPlace& split) {
+    if (split.at("behavior").text() != "Isolated" || flag(split, "invert")) refuse("a Split that is not Isolated");
+    const JsonPlace pattern = split.at("pattern");
+    if (!pattern.object().has("Regex")) refuse("a Split by a text");
+    const std::string expression = pattern.at("Regex").text();
+    const auto known = pattern_of(expression);
+    if (!known) refuse("a Split by " + io::quoted(expression));
+    tables_.pattern = *known;
+  }
+
+  void read_added(const JsonPlace& place) {
+    AddedToken token{.text = place.at("content").text(),
+                     .special = flag(place, "special"),
+                     .strips_left = flag(place, "lstrip"),
+                     .strips_right = flag(place, "rstrip")};
+    if (token.text.empty()) place.fail("an added token without text");
+    if (flag(place, "single_word")) refuse("single_word, of the token " + io::quoted(token.text));
+    const int64_t id = place.at("id").integer();
+    const auto known = tables_.ids.find(token.text);
+    if (known == tables_.ids.end()) add(place, token.text, id, tables_.ids.size() + 1, false);
+    else if (known->second != id) place.fail(fmt::format("{} has two ids", io::quoted(token.text)));
+    token.id = static_cast<uint32_t>(id);
+    for (const AddedToken& other : tables_.added.all()) {
+      if (other.id == token.id) place.fail(fmt::format("{} is added twice", io::quoted(token.text)));
+    }
+    tables_.special[token.id] = token.special;
+    tables_.added.add(std::move(token));
+  }
+
+  void read_post_processor(const JsonPlace& place) {
+    if (is_null(place)) return;
+    const std::string type = type_of(place);
+    if (type == "ByteLevel") return;  // it trims offsets, and these are not trimmed
+    if (type == "Sequence") {
+      place.at("processors").each([&](const JsonPlace& each) { read_post_processor(each); });
+      return;
+    }
+    if (type != "TemplateProcessing") refuse("the post_processor " + type);
+    if (!tables_.before.empty() || !tables_.behind.empty()) refuse("a template within a template");
+    std::vector<uint32_t>* side = &tables_.before;
+    place.at("single").each([&](const JsonPlace& item) {
+      if (item.object().has("Sequence")) {
+        if (side == &tables_.behind) refuse("a template that repeats the text");
+        side = &tables_.behind;
+        return;
+      }
+      const std::string name = item.at("SpecialToken").at("id").text();
+      place.at("special_tokens").at(name).at("ids").each([&](const JsonPlace& id) {
+        if (!tables_.has(id.integer())) id.fail("no token has this id");
+        side->push_back(static_cast<uint32_t>(id.integer()));
+      });
+    });
+    if (side == &tables_.before) refuse("a template without the text");
+  }
+
+  Tables& tables_;
+  Location where_;
+  std::vector<uint32_t> results_;
+};
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+JsonTree object_of(JsonTree::Items fields) { return {.kind = Kind::object, .items = std::move(fields)}; }
+JsonTree whole(uint32_t number) { return JsonTree::of(static_cast<int64_t>(number)); }
+
+JsonTree byte_level(bool add_prefix_space, bool use_regex) {
+  return object_of({{"type", JsonTree::of("ByteLevel")},
+                    {"add_prefix_space", JsonTree::of(add_prefix_space)},
+                    {"trim_offsets", JsonTree::of(true)},
+                    {"use_regex", JsonTree::of(use_regex)}});
+}
+
+JsonTree pre_tokenizer_of(const Tables& tables) {
+  const WordPattern pattern = tables.pattern;
+  if (pattern == WordPattern::none || pattern == WordPattern::gpt2) {
+    return byte_level(tables.add_prefix_space, pattern == WordPattern::gpt2);
+  }
+  JsonTree steps = JsonTree::list();
+  steps.add(object_of({{"type", JsonTree::of("Split")},
+                       {"pattern", object_of({{"Regex", JsonTree::of(std::string(expression_of(pattern)))}})},
+                       {"behavior", JsonTree::of("Isolated")},
+                       {"invert", JsonTree::of(false)}}));
+  steps.add(byte_level(false, false));
+  return object_of({{"type", JsonTree::of("Sequence")}, {"pretokenizers", std::move(steps)}});
+}
+
+JsonTree template_of(const Tables& tables) {
+  if (tables.before.empty() && tables.behind.empty()) return {};
+  JsonTree single = JsonTree::list(), tokens = JsonTree::object();
+  const auto put = [&](uint32_t id) {
+    const std::string& name = tables.names[id];
+    single.add(object_of({{"SpecialToken", object_of({{"id", JsonTree::of(name)}, {"type_id", whole(0)}})}}));
+    JsonTree ids = JsonTree::list(), names = JsonTree::list();
+    ids.add(whole(id));
+    names.add(JsonTree::of(name));
+    tokens[name] = object_of({{"id", JsonTree::of(name)}, {"ids", std::move(ids)}, {"tokens", std::move(names)}});
+  };
+  const auto text = [](const char* name, uint32_t type) {
+    return object_of({{"Sequence", object_of({{"id", JsonTree::of(name)}, {"type_id", whole(type)}})}});
+  };
+  for (const uint32_t id : tables.before) put(id);
+  single.add(text("A", 0));
+  for (const uint32_t id : tables.behind) put(id);
+  JsonTree pair = single;
+  pair.add(text("B", 1));
+  return object_of({{"type", JsonTree::of("TemplateProcessing")},
+                    {"single", std::move(single)},
+                    {"pair", std::move(pair)},
+                    {"special_tokens", std::move(tokens)}});
+}
+
+JsonTree added_tokens_of(const Tables& tables) {
+  std::vector<AddedToken> all = tables.added.all();
+  std::ranges::sort(all, {}, &AddedToken::id);
+  JsonTree list = JsonTree::list();
+  for (const AddedToken& token : all) {
+    list.add(object_of({{"id", whole(token.id)},
+                        {"content", JsonTree::of(token.text)},
+                        {"single_word", JsonTree::of(false)},
+                        {"lstrip", JsonTree::of(token.strips_left)},
+                        {"rstrip", JsonTree::of(token.strips_right)},
+                        {"normalized", JsonTree::of(false)},
+                        {"special", JsonTree::of(token.special)}}));
+  }
+  return list;
+}
+
+JsonTree model_of(const Tables& tables) {
+  JsonTree vocabulary = JsonTree::object(), merges = JsonTree::list();
+  for (uint32_t id = 0; id < tables.there.size(); ++id) {
+    if (tables.in_model[id]) vocabulary.items.emplace_back(tables.names[id], whole(id));
+  }
+  for (const auto& [a, b] : tables.merge_list) {
+    JsonTree merge = JsonTree::list();
+    merge.add(JsonTree::of(tables.names[a]));
+    merge.add(JsonTree::of(tables.names[b]));
+    merges.add(std::move(merge));
+  }
+  return object_of({{"type", JsonTree::of("BPE")},
+                    {"dropout", {}},
+                    {"unk_token", {}},
+                    {"continuing_subword_prefix", {}},
+                    {"end_of_word_suffix", {}},
+                    {"fuse_unk", JsonTree::of(false)},
+                    {"byte_fallback", JsonTree::of(false)},
+                    {"ignore_merges", JsonTree::of(tables.ignore_merges)},
+                    {"vocab", std::move(vocabulary)},
+                    {"merges", std::move(merges)}});
+}
+
+}  // namespace
+
+Tokenizer Tokenizer::from_json(std::string_view text, Location where) {
+  const JsonTree json = io::parse_json(text, op, where);
+  Tables tables;
+  Reader(tables, where).read(JsonPlace(json, op, where).object());
+  return TokenizerBuilder::make(std::move(tables));
+}
+
+Tokenizer Tokenizer::load(const io::Path& path, Location where) {
+  return from_json(io::read_file(path, op, where), where);
+}
+
+Tokenizer Tokenizer::load_gpt2(const io::Path& vocab_json, const io::Path& merges_txt, Location where) {
+  const JsonTree json = io::parse_json(io::read_file(vocab_json, op, where), op, where);
+  Tables tables;
+  Reader reader(tables, where);
+  reader.read_vocabulary(JsonPlace(json, op, where));
+  const std::string lines = io::read_file(merges_txt, op, where);
+  int64_t number = 0;
+  for (std::string_view rest = lines; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with("#version")) continue;
+    const size_t space = line.find(' ');
+    if (space == line.npos || line.find(' ', space + 1) != line.npos) {
+      reader.malformed(fmt::format("{}: line {} is not two tokens", merges_txt.string(), number));
+    }
+    reader.add_merge(line.substr(0, space), line.substr(space + 1));
+  }
+  reader.finish_merges();
+  const std::string end_of_text = "<|endoftext|>";
+  if (const auto id = tables.ids.find(end_of_text); id != tables.ids.end()) tables.add_special(end_of_text, id->second);
+  return TokenizerBuilder::make(std::move(tables));
+}
+
+std::string Tokenizer::to_json(Location where) const {
+  const JsonTree file = object_of({{"version", JsonTree::of("1.0")},
+                                   {"truncation", {}},
+                                   {"padding", {}},
+                                   {"added_tokens", added_tokens_of(*tables_)},
+                                   {"normalizer", {}},
+                                   {"pre_tokenizer", pre_tokenizer_of(*tables_)},
+                                   {"post_processor", template_of(*tables_)},
+                                   {"decoder", byte_level(true, true)},
+                                   {"model", model_of(*tables_)}});
+  return io::json_text(file, "Tokenizer.save", where);
+}
+
+void Tokenizer::save(const io::Path& path, Location where) const {
+  io::write_file(path, to_json(where), "Tokenizer.save", where);
+}
+
+}  // namespace weft::data

@@ -1,0 +1,163 @@
+"""Files of tables, lines and pictures."""
+
+import os
+
+import weft
+from weft import _core
+
+__all__ = ["Table", "decode_image", "encode_jpeg", "encode_png", "image_folder", "load_cifar10", "load_cifar100",
+           "load_image", "load_mnist", "read_cifar10", "read_cifar100", "read_csv", "read_json_lines",
+           "read_json_table", "read_lines", "save_jpeg", "save_png", "write_csv"]
+
+
+class Table:
+    """Columns by name: table["a"] is a tensor, or a list of texts. Columns of categories are codes, and
+    table.categories["a"] says what for."""
+
+    def __init__(self, columns=(), categories=None):
+        """columns: a dictionary, or pairs, of names with tensors or lists of texts of one length."""
+        self._columns = dict(columns)
+        self.categories = dict(categories or {})
+        if len({len(values) for values in self._columns.values()}) > 1:
+            raise ValueError("Table(): columns of unequal lengths")
+
+    @classmethod
+    def _of(cls, columns):
+        return cls({name: values for name, values, _ in columns},
+                   {name: categories for name, _, categories in columns if categories})
+
+    def __len__(self):
+        return len(next(iter(self._columns.values()), ()))
+
+    def __getitem__(self, name):
+        """KeyError where there is no such column."""
+        return self._columns[name]
+
+    def __contains__(self, name):
+        return name in self._columns
+
+    def keys(self):
+        return list(self._columns)
+
+    def tensor(self, names, dtype=None):
+        """Columns of numbers side by side, [rows, len(names)]; float32 unless a dtype is given."""
+        for name in names:
+            if not isinstance(self[name], weft.Tensor):
+                raise TypeError(f"tensor(): column {name!r} holds texts")
+        return weft.stack([self[name].to(dtype or weft.float32) for name in names], 1)
+
+    def __repr__(self):
+        return f"Table({len(self)} rows: {', '.join(self._columns)})"
+
+
+_MISSING = ("", "NA", "N/A", "NaN", "nan", "null")
+
+
+def _type(dtype):
+    names = {float: "float32", int: "int64", bool: "bool", str: "str", None: "infer"}
+    if isinstance(dtype, str):
+        return dtype
+    return names[dtype] if dtype in names else str(dtype).removeprefix("weft.")
+
+
+def read_csv(source, *, delimiter=",", header=True, comment="", names=(), dtype=None, missing=_MISSING,
+             floating="float32", skip_lines=0, max_rows=None, text=False):
+    """A Table from a CSV file; text=True takes source for the text itself.
+
+    dtype: a type for all columns, or a dictionary of types by name: weft.float32, weft.float64, weft.int64, bool, str,
+    "category" (codes) or "skip". What is not named is inferred: bool, int64, `floating`, texts. A field that is listed in
+    `missing` is NaN among fractions and -1 among codes.
+
+    ValueError, with line and column, for rows of unequal lengths, bad quotes and fields that are not of their type.
+    """
+    types = [(name, _type(t)) for name, t in dtype.items()] if isinstance(dtype, dict) else []
+    return Table._of(_core._read_csv(source if text else os.fspath(source), not text, delimiter, header, comment,
+                                     list(names), types, "infer" if isinstance(dtype, dict) else _type(dtype),
+                                     list(missing), _type(floating) == "float64", skip_lines,
+                                     2**63 - 1 if max_rows is None else max_rows))
+
+
+def write_csv(table, path, delimiter=","):
+    """Writes a Table, or a dictionary of columns. The file is replaced as a whole."""
+    categories = getattr(table, "categories", {})
+    _core._write_csv([(name, table[name], categories.get(name, [])) for name in table.keys()], os.fspath(path),
+                     delimiter)
+
+
+def read_lines(path):
+    """The lines of a text file without their ends."""
+    return _core._read_lines(os.fspath(path))
+
+
+def read_json_lines(path):
+    """An iterator over the values of a file with one JSON value on each line."""
+    return _core._JsonLines(os.fspath(path))
+
+
+def read_json_table(path, fields=()):
+    """Chosen fields of all lines as a Table; those of the first line where none is named."""
+    return Table._of(_core._read_json_table(os.fspath(path), list(fields)))
+
+
+def load_image(path, channels=0, keep_16_bits=False, max_pixels=1 << 27):
+    """A PNG or JPEG as uint8 [channels, height, width]; a PNG of 16 bits as uint16 with keep_16_bits.
+
+    channels: 1 grey, 2 grey and opacity, 3 colours, 4 colours and opacity, 0 what the picture has. More pixels than
+    max_pixels are refused before memory is asked for.
+    """
+    return _core._load_image(os.fspath(path), channels, keep_16_bits, max_pixels)
+
+
+def decode_image(data, channels=0, keep_16_bits=False, max_pixels=1 << 27):
+    """load_image for bytes."""
+    return _core._decode_image(bytes(data), channels, keep_16_bits, max_pixels)
+
+
+def encode_png(image):
+    """The bytes of a PNG of an image uint8 or uint16 [channels, height, width]."""
+    return _core._encode_png(image)
+
+
+def encode_jpeg(image, quality=75):
+    """The bytes of a JPEG of an image uint8 with 1 or 3 channels."""
+    return _core._encode_jpeg(image, quality)
+
+
+def save_png(image, path):
+    """Writes an image uint8 or uint16 [channels, height, width]."""
+    _core._save_png(image, os.fspath(path))
+
+
+def save_jpeg(image, path, quality=75):
+    """Writes an image uint8 with 1 or 3 channels."""
+    _core._save_jpeg(image, os.fspath(path), quality)
+
+
+def image_folder(path, extensions=(".png", ".jpg", ".jpeg")):
+    """The pictures below each folder in path, a class each: (files, labels, classes)."""
+    return _core._image_folder(os.fspath(path), list(extensions))
+
+
+def load_mnist(folder, train=True):
+    """(images uint8 [n, 1, height, width], labels int64 [n]) of a folder with MNIST's IDX files, unzipped."""
+    return _core._load_mnist(os.fspath(folder), train)
+
+
+def load_cifar10(folder, train=True):
+    """(images uint8 [n, 3, 32, 32], labels int64 [n]) of a folder with CIFAR-10's binary files."""
+    return _core._load_cifar10(os.fspath(folder), train)
+
+
+def load_cifar100(folder, train=True):
+    """(images, labels, coarse labels) of a folder with CIFAR-100's binary files."""
+    return _core._load_cifar100(os.fspath(folder), train)
+
+
+def read_cifar10(files):
+    """load_cifar10 for named files."""
+    return _core._read_cifar10([os.fspath(file) for file in files])
+
+
+def read_cifar100(files):
+    """load_cifar100 for named files."""
+    return _core._read_cifar100([os.fspath(file) for file in files])

@@ -1,0 +1,98 @@
+"""Byte-level byte-pair encoding."""
+
+import os
+
+from weft import _core
+
+
+class Tokenizer:
+    """Text as numbers of tokens and back, by the byte-pair encoding of GPT-2, GPT-4, Llama 3 and Qwen2.
+
+    tokenizer = weft.data.Tokenizer.load("tokenizer.json")
+    tokenizer.decode(tokenizer.encode("any text"))
+    """
+
+    def __init__(self, _held):
+        self._held = _held
+
+    @classmethod
+    def load(cls, path):
+        """From a tokenizer.json. NotImplementedError, by name, for what would change ids and is not supported."""
+        return cls(_core._Tokenizer.load(os.fspath(path)))
+
+    @classmethod
+    def from_json(cls, text):
+        """From the text of a tokenizer.json."""
+        return cls(_core._Tokenizer.from_json(text))
+
+    @classmethod
+    def load_gpt2(cls, vocab_json, merges_txt):
+        """From GPT-2's two files."""
+        return cls(_core._Tokenizer.load_gpt2(os.fspath(vocab_json), os.fspath(merges_txt)))
+
+    @classmethod
+    def train(cls, texts, vocab_size=30000, min_frequency=0, special_tokens=(), pattern="gpt2", add_prefix_space=False,
+              progress=None):
+        """Learns merges from texts: of the pairs of tokens in all words the most frequent becomes a token, again and
+        again; of pairs of one frequency that of the lowest ids.
+
+        special_tokens get the first ids, behind them come the 256 bytes. pattern: "gpt2", "gpt4", "qwen2" or "none".
+        progress is called with the number of tokens and vocab_size from time to time.
+        """
+        return cls(_core._Tokenizer.train(list(texts), vocab_size, min_frequency, list(special_tokens), pattern,
+                                          add_prefix_space, progress))
+
+    def save(self, path):
+        """Writes a tokenizer.json."""
+        self._held.save(os.fspath(path))
+
+    def to_json(self):
+        """The text that save writes."""
+        return self._held.to_json()
+
+    def encode(self, text, special="allow", add_special_tokens=True):
+        """The ids of a text, or of bytes. Special tokens in it are tokens ("allow"), text like any other ("plain"), or
+        a ValueError ("forbid"); add_special_tokens puts around it what the file's template says."""
+        encode = self._held.encode_bytes if isinstance(text, (bytes, bytearray)) else self._held.encode
+        return encode(bytes(text) if isinstance(text, bytearray) else text, special, add_special_tokens)
+
+    def encode_with_offsets(self, text, special="allow", add_special_tokens=True):
+        """(ids, [(begin, end), …]): the bytes of the UTF-8 text that each token stands for."""
+        return self._held.encode_with_offsets(text, special, add_special_tokens)
+
+    def encode_batch(self, texts, special="allow", add_special_tokens=True):
+        """encode for each text, on several threads."""
+        return self._held.encode_batch(list(texts), special, add_special_tokens)
+
+    def decode(self, ids, skip_special_tokens=False):
+        """The text of ids, a list or a tensor; bytes that are no UTF-8 become U+FFFD."""
+        return self._held.decode(_ids(ids), skip_special_tokens)
+
+    def decode_bytes(self, ids, skip_special_tokens=False):
+        """The bytes of ids."""
+        return self._held.decode_bytes(_ids(ids), skip_special_tokens)
+
+    def token(self, id):
+        """As files write it: "Ġthe" for " the"."""
+        return self._held.token(id)
+
+    def id(self, token):
+        """None where there is no such token."""
+        return self._held.id(token)
+
+    def is_special(self, id):
+        return self._held.is_special(id)
+
+    def merges(self):
+        """Pairs of tokens in the order of their ranks."""
+        return self._held.merges()
+
+    def __len__(self):
+        """One more than the highest id."""
+        return self._held.vocab_size()
+
+    vocab_size = property(__len__)
+
+
+def _ids(ids):
+    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
