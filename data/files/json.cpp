@@ -64,7 +64,7 @@ class Numbers {
     raise<ShapeError>({.op = "Json.tensor", .problem = "lists of unequal lengths, or more than 8 levels of them"},
                       where_);
   }
-  void add(const JsonTree& tree, size_t level) {
+  void add(const JsonTree& tree, int level) {
     if (tree.is(JsonTree::Kind::list)) {
       if (level == shape_.size() || std::ssize(tree.items) != shape_[level]) refuse_shape();
       for (const auto& [name, item] : tree.items) add(item, level + 1);
