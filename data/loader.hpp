@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -84,10 +85,18 @@ struct Job {
   mutable int64_t at = -1;
 };
 
+/// "sample 17 of batch 2 of epoch 0, worker 1"
+WEFT_API std::string place_of(const Job& job);
+/// What a source throws where its error names that place already.
+struct NamedError {
+  std::exception_ptr error;
+};
+
 /// While it lives, the CPU's default generator is that of one sample, or of a whole batch.
 class WEFT_API SampleScope {
  public:
-  /// `at` is the sample's place in the batch, -1 for the whole batch.
+  static constexpr int64_t whole_batch = -1, reading = -2;
+  /// `at` is the sample's place in the batch, or one of these.
   SampleScope(const Job& job, int64_t at);
 
  private:
@@ -153,16 +162,16 @@ auto samples_of(const Job& job, size_t count, const F& sample) {
 template <class D, class C>
 auto make_batch(const D& dataset, const C& collate, const Job& job) {
   if constexpr (BatchedDataset<D> && std::same_as<C, Collate>) {
-    const SampleScope random(job, -1);
+    const SampleScope random(job, SampleScope::whole_batch);
     return dataset.get_batch(job.indices);
   } else if constexpr (Dataset<D>) {
     auto samples = samples_of(job, job.indices.size(), [&](size_t i) { return dataset.get(job.indices[i]); });
-    const SampleScope random(job, -1);
+    const SampleScope random(job, SampleScope::whole_batch);
     return collate(std::move(samples));
   } else {
     auto& values = *static_cast<std::vector<ReadOf<D>>*>(job.read.get());
     auto samples = samples_of(job, values.size(), [&](size_t i) { return dataset.finish(std::move(values[i])); });
-    const SampleScope random(job, -1);
+    const SampleScope random(job, SampleScope::whole_batch);
     return collate(std::move(samples));
   }
 }

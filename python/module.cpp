@@ -148,4 +148,5 @@ NB_MODULE(_core, m) {
   bind_recorder(m);
   bind_streams(m);
   bind_capture(m);
+  bind_data(m);
 }

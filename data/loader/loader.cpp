@@ -20,24 +20,25 @@ namespace weft::data::detail {
 
 constinit thread_local const Job* current_job = nullptr;
 
+std::string sample_name(const Job& job, size_t i) {
+  if (i < job.indices.size()) return fmt::format("sample {}", job.indices[i]);
+  return fmt::format("sample {}", job.first + static_cast<int64_t>(i));
+}
 std::string sample_name(size_t i) {
-  if (current_job == nullptr) return fmt::format("sample {} of the batch", i);
-  if (i < current_job->indices.size()) return fmt::format("sample {}", current_job->indices[i]);
-  return fmt::format("sample {}", current_job->first + static_cast<int64_t>(i));
+  return current_job != nullptr ? sample_name(*current_job, i) : fmt::format("sample {} of the batch", i);
 }
 
 namespace {
 
 constexpr const char* op = "DataLoader";
 
-/// Every sample has 2^32 counters of its own at its place in the epoch.
+/// Every sample has 2^32 counters of its own at its place in the epoch. What is drawn for a whole batch has indices
+/// that no sample has.
 GeneratorState random_of(const Job& job, int64_t at) {
-  constexpr uint64_t whole_batch = uint64_t{1} << 63;
-  const auto place = static_cast<uint64_t>(job.first + std::max<int64_t>(at, 0));
-  uint64_t index = place;
-  if (at < 0) index = whole_batch | static_cast<uint64_t>(job.batch);
-  else if (!job.indices.empty()) index = static_cast<uint64_t>(job.indices[static_cast<size_t>(at)]);
-  return {epoch_seed(job.seed, job.epoch) ^ 1, index, place << 32};
+  const uint64_t key = epoch_seed(job.seed, job.epoch) ^ 1;
+  if (at < 0) return {key, static_cast<uint64_t>(at) << 62 | static_cast<uint64_t>(job.batch), 0};
+  const auto place = static_cast<uint64_t>(job.first + at);
+  return {key, job.indices.empty() ? place : static_cast<uint64_t>(job.indices[static_cast<size_t>(at)]), place << 32};
 }
 
 void check(const LoaderOptions& o, const Source& source, Location where) {
@@ -133,8 +134,7 @@ struct LoaderEngine::Impl {
       return opened;
     }
     opened->reader = source.open(epoch_number);
-    int64_t got = 0;
-    for (int64_t i = 0; i < from; ++i) source.pull(opened->reader.get(), options.batch_size, got);
+    for (int64_t i = 0; i < from; ++i) pull(*opened, i);
     return opened;
   }
   static void check_batch(int64_t batch, int64_t batches, Location where) {
@@ -171,14 +171,18 @@ struct LoaderEngine::Impl {
   Outcome read(const Epoch& of, int64_t number) const {
     Outcome outcome;
     try {
-      int64_t got = 0;
-      outcome.batch = source.pull(of.reader.get(), options.batch_size, got);
-      if (got == 0 || (got < options.batch_size && options.drop_last)) outcome.batch = {};
+      outcome.batch = pull(of, number);
     } catch (...) {
-      outcome.batch = {};
       outcome.error = named_error(job_of(of, number, -1), "reading");
     }
     return outcome;
+  }
+  /// Null where the stream ends.
+  Shared<void> pull(const Epoch& of, int64_t number) const {
+    const SampleScope random(job_of(of, number, -1), SampleScope::reading);
+    int64_t got = 0;
+    Shared<void> values = source.pull(of.reader.get(), options.batch_size, got);
+    return got == options.batch_size || (got > 0 && !options.drop_last) ? values : nullptr;
   }
   Outcome make_here(int64_t number) const {
     const NoGradGuard unrecorded;

@@ -9,7 +9,7 @@
 #include "../../ops/create.hpp"
 #include "../../ops/distribution.hpp"
 #include "../../ops/random.hpp"
-#include "../../ops/reduce.hpp"
+#include "../../ops/masked.hpp"
 #include "../../tensor/error.hpp"
 #include "epoch_random-inl.hpp"
 

@@ -8,8 +8,7 @@
 namespace weft::data::detail {
 
 /// The exception that is being handled, as one of the same kind whose text names the sample. Errors that are not
-/// Weft's become an Error, but for std::bad_alloc, those that say how they are to be named, and what is no
-/// std::exception, which stay as they are.
+/// Weft's become an Error, but for std::bad_alloc, NamedError, and what is no std::exception, which stay as they are.
 std::exception_ptr named_error(const Job& job, const char* doing) noexcept;
 
 }  // namespace weft::data::detail

@@ -10,15 +10,14 @@
 
 namespace weft::data::detail {
 
-namespace {
-
-std::string place_of(const Job& job, const char* doing) {
+std::string place_of(const Job& job) {
   const std::string who = job.worker < 0 ? "" : fmt::format(", worker {}", job.worker);
-  const std::string batch = fmt::format("batch {} of epoch {}", job.batch, job.epoch);
-  if (job.at < 0) return fmt::format("[DataLoader] {} {}{}: ", doing, batch, who);
-  const int64_t sample = job.indices.empty() ? job.first + job.at : job.indices[static_cast<size_t>(job.at)];
-  return fmt::format("[DataLoader] sample {} of {}{}: ", sample, batch, who);
+  const std::string batch = fmt::format("batch {} of epoch {}{}", job.batch, job.epoch, who);
+  if (job.at < 0) return batch;
+  return fmt::format("{} of {}", sample_name(job, static_cast<size_t>(job.at)), batch);
 }
+
+namespace {
 
 template <class E>
 std::exception_ptr renamed(const std::string& place, const E& error) {
@@ -29,7 +28,8 @@ std::exception_ptr renamed(const std::string& place, const E& error) {
 
 std::exception_ptr named_error(const Job& job, const char* doing) noexcept {
   try {
-    const std::string place = place_of(job, doing);
+    const char* const what = job.at < 0 ? doing : "";
+    const std::string place = fmt::format("[DataLoader] {}{}{}: ", what, *what == 0 ? "" : " ", place_of(job));
     try {
       throw;
 #define WEFT_RENAME(Kind)     \
@@ -50,6 +50,8 @@ std::exception_ptr named_error(const Job& job, const char* doing) noexcept {
       WEFT_RENAME(NotImplementedError)
       WEFT_RENAME(NonFiniteError)
 #undef WEFT_RENAME
+    } catch (const NamedError& named) {
+      return named.error;
     } catch (const OutOfMemoryError&) {
       return std::current_exception();
     } catch (const std::bad_alloc&) {

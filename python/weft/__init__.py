@@ -42,9 +42,13 @@ from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save
 del _name, _object
 
 
+_modules = ("amp", "array_api", "autograd", "data", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special",
+            "utils")
+
+
 def __getattr__(name):
     # Imported when they are first looked at, so that `import weft` stays quick.
-    if name in ("amp", "array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"):
+    if name in _modules:
         import importlib
 
         return importlib.import_module(f"weft.{name}")
@@ -52,4 +56,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), "amp", "array_api", "autograd", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special"]
+    return [*globals(), *_modules]

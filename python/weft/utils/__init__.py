@@ -1,0 +1,1 @@
+"""weft.utils.data is weft.data under PyTorch's name for it."""
