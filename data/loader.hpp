@@ -112,8 +112,8 @@ struct Source {
   Callback<Shared<void>(const Job& job)> make;
   /// Of a stream: begins an epoch, and what it gives is read by `pull`.
   Callback<Shared<void>(int64_t epoch)> open = {};
-  /// Of a stream: the next `count` values of this rank; `got` says how many there were.
-  Callback<Shared<void>(void* reader, int64_t count, int64_t& got)> pull = {};
+  /// Of a stream: the next `count` values of this rank for a job; `got` says how many there were.
+  Callback<Shared<void>(void* reader, const Job& job, int64_t count, int64_t& got)> pull = {};
 };
 
 /// What loaders of all types share: order, position, threads, errors.
@@ -264,7 +264,8 @@ class DataLoader {
       made.size = dataset->size();
     } else {
       made.open = [dataset](int64_t epoch) { return detail::open_reader(*dataset, epoch); };
-      made.pull = [rank = options.rank, world = options.world](void* reader, int64_t count, int64_t& got) {
+      made.pull = [rank = options.rank, world = options.world](void* reader, const detail::Job&, int64_t count,
+                                                               int64_t& got) {
         return detail::pull_samples<D>(reader, count, rank, world, got);
       };
     }

@@ -122,29 +122,41 @@ Shared<void> make_batch(const Functions& dataset, const Job& job) {
   });
 }
 
-Source source_of_functions(std::optional<int64_t> size, Functions dataset, const Callback& open) {
+/// Of the next `world` items that of number `rank`; null where there are not so many.
+Ref own_of_each(PyObject* iterator, int64_t rank, int64_t world) {
+  Ref own;
+  for (int64_t i = 0; i < world; ++i) {
+    PyObject* const next = PyIter_Next(iterator);
+    if (next == nullptr && PyErr_Occurred() != nullptr) throw PythonError();
+    if (next == nullptr) return {};
+    Ref item(next);
+    if (i == rank) own = std::move(item);
+  }
+  return own;
+}
+
+Source source_of_functions(std::optional<int64_t> size, Functions dataset, const Callback& open, int64_t rank,
+                           int64_t world) {
   Source source{.size = size, .make = [dataset](const Job& job) { return make_batch(dataset, job); }};
   if (size) return source;
   source.open = [open](int64_t epoch) -> Shared<void> {
-    return with_python(Job{.epoch = epoch}, [&]() -> Shared<void> {
-      return Shared<Held>::make(call(open, Ref(PyLong_FromLongLong(epoch)).get()));
-    });
-  };
-  source.pull = [](void* reader, int64_t count, int64_t& got) -> Shared<void> {
     const WithGil gil;
     try {
-      Ref list(PyList_New(0));
-      for (got = 0; got < count; ++got) {
-        PyObject* const next = PyIter_Next(static_cast<Held*>(reader)->get());
-        if (next == nullptr && PyErr_Occurred() != nullptr) throw PythonError();
-        if (next == nullptr) break;
-        const Ref own(next);
-        if (PyList_Append(list.get(), own.get()) != 0) throw PythonError();
-      }
-      return Shared<Held>::make(std::move(list));
+      return Shared<Held>::make(call(open, Ref(PyLong_FromLongLong(epoch)).get()));
     } catch (const PythonError&) {
       carry_error();
     }
+  };
+  source.pull = [rank, world](void* reader, const Job& job, int64_t count, int64_t& got) -> Shared<void> {
+    return with_python(job, [&]() -> Shared<void> {
+      Ref list(PyList_New(0));
+      for (got = 0; got < count; ++got) {
+        const Ref own = own_of_each(static_cast<Held*>(reader)->get(), rank, world);
+        if (!own) break;
+        if (PyList_Append(list.get(), own.get()) != 0) throw PythonError();
+      }
+      return Shared<Held>::make(std::move(list));
+    });
   };
   return source;
 }
@@ -332,7 +344,8 @@ void bind_data(nb::module_& m) {
           [](std::optional<int64_t> size, nb::handle get, nb::handle get_all, nb::handle collate, nb::handle start,
              nb::handle open, const nb::dict& options) {
             const Functions dataset{Callback(get), Callback(get_all), Callback(collate), Callback(start)};
-            return new Loader(source_of_functions(size, dataset, Callback(open)), options_from(options), false);
+            const LoaderOptions o = options_from(options);
+            return new Loader(source_of_functions(size, dataset, Callback(open), o.rank, o.world), o, false);
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg())
       .def("begin", &Loader::begin)

@@ -35,7 +35,7 @@ class Crew {
   struct Work {
     std::function<Outcome(const Epoch&, int64_t batch, Shared<void> read, int worker)> make;
     /// Empty for datasets. Null `read` and no error: the end.
-    std::function<Outcome(const Epoch&, int64_t batch)> read;
+    std::function<Outcome(const Epoch&, int64_t batch, int worker)> read;
   };
 
   /// With as many threads as the system gives.
@@ -54,7 +54,8 @@ class Crew {
   void run(int worker);
   bool has_work() const { return epoch_ != nullptr && !reading_ && next_ < to_ && next_ - taken_ < ahead(); }
   int64_t ahead() const { return static_cast<int64_t>(ready_.size()); }
-  bool read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoch>& epoch, int64_t batch, Outcome& read);
+  bool read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoch>& epoch, int64_t batch, int worker,
+                 Outcome& read);
   void put(int64_t batch, Outcome outcome);
 
   struct Place {

@@ -76,11 +76,11 @@ bool Crew::take(Outcome& outcome, double seconds) {
   return true;
 }
 
-bool Crew::read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoch>& epoch, int64_t batch,
+bool Crew::read_next(std::unique_lock<std::mutex>& lock, const Shared<const Epoch>& epoch, int64_t batch, int worker,
                      Outcome& read) {
   reading_ = true;
   lock.unlock();
-  read = work_.read(*epoch, batch);
+  read = work_.read(*epoch, batch, worker);
   lock.lock();
   if (epoch_ != epoch) return false;
   reading_ = false;
@@ -110,7 +110,7 @@ void Crew::run(int worker) {
     Shared<const Epoch> epoch = epoch_;
     const int64_t batch = next_++;
     Outcome outcome;
-    if (work_.read && !read_next(lock, epoch, batch, outcome)) continue;
+    if (work_.read && !read_next(lock, epoch, batch, worker, outcome)) continue;
     lock.unlock();
     outcome = work_.make(*epoch, batch, std::move(outcome.batch), worker);
     lock.lock();

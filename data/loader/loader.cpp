@@ -134,7 +134,7 @@ struct LoaderEngine::Impl {
       return opened;
     }
     opened->reader = source.open(epoch_number);
-    for (int64_t i = 0; i < from; ++i) pull(*opened, i);
+    for (int64_t i = 0; i < from; ++i) pull(*opened, job_of(*opened, i, -1));
     return opened;
   }
   static void check_batch(int64_t batch, int64_t batches, Location where) {
@@ -168,20 +168,21 @@ struct LoaderEngine::Impl {
     current_job = nullptr;
     return outcome;
   }
-  Outcome read(const Epoch& of, int64_t number) const {
+  Outcome read(const Epoch& of, int64_t number, int worker) const {
+    const Job job = job_of(of, number, worker);
     Outcome outcome;
     try {
-      outcome.batch = pull(of, number);
+      outcome.batch = pull(of, job);
     } catch (...) {
-      outcome.error = named_error(job_of(of, number, -1), "reading");
+      outcome.error = named_error(job, "reading");
     }
     return outcome;
   }
   /// Null where the stream ends.
-  Shared<void> pull(const Epoch& of, int64_t number) const {
-    const SampleScope random(job_of(of, number, -1), SampleScope::reading);
+  Shared<void> pull(const Epoch& of, const Job& job) const {
+    const SampleScope random(job, SampleScope::reading);
     int64_t got = 0;
-    Shared<void> values = source.pull(of.reader.get(), options.batch_size, got);
+    Shared<void> values = source.pull(of.reader.get(), job, options.batch_size, got);
     return got == options.batch_size || (got > 0 && !options.drop_last) ? values : nullptr;
   }
   Outcome make_here(int64_t number) const {
@@ -189,7 +190,7 @@ struct LoaderEngine::Impl {
     const OutsideCalls users_code;
     Outcome outcome;
     if (is_stream()) {
-      outcome = read(*epoch, number);
+      outcome = read(*epoch, number, -1);
       if (outcome.batch == nullptr) return outcome;
     } else if (number == epoch->plan.size()) {
       return outcome;
@@ -204,7 +205,8 @@ struct LoaderEngine::Impl {
     work.make = [this](const Epoch& of, int64_t number, Shared<void> values, int worker) {
       return make(of, number, std::move(values), worker);
     };
-    if (is_stream()) work.read = [this](const Epoch& of, int64_t number) { return read(of, number); };
+    if (is_stream())
+      work.read = [this](const Epoch& of, int64_t number, int worker) { return read(of, number, worker); };
     crew = std::make_unique<Crew>(options.workers, int64_t{options.workers} * options.prefetch, std::move(work));
     owner = getpid();
     if (crew->threads() == 0) crew = nullptr;

@@ -128,7 +128,7 @@ class DataLoader:
         self._core.set_epoch(epoch)
 
     def state(self):
-        """Where the loop stands, as JSON: for documents={"sampler": …} of weft.io.save_training_state."""
+        """Where the loop stands, as the JSON text that C++ loaders read, too."""
         return self._core.state()
 
     def restore(self, state):
@@ -136,6 +136,7 @@ class DataLoader:
         self._core.restore(state)
 
     def state_dict(self):
+        """Where the loop stands, such as for documents={"sampler": loader.state_dict()} of a weft.io.RunState."""
         return json.loads(self.state())
 
     def load_state_dict(self, state_dict):
