@@ -1,8 +1,11 @@
 // Loaders for Python; weft/data/ gives them PyTorch's names. Batches are made by the C++ loader's threads: of tensors
 // without the interpreter, of Python's datasets with it.
+#include "../autograd/mode.hpp"
 #include "../data/dataset.hpp"
 #include "../data/loader.hpp"
+#include "../ops/ipc.hpp"
 #include "../tensor/error.hpp"
+#include "../tensor/threads.hpp"
 
 #include "caster.hpp"
 
@@ -57,21 +60,26 @@ class WorkerThread {
 };
 thread_local WorkerThread worker_thread;
 
-/// Runs `f` with the interpreter; Python's error is carried on with the place where it happened as a note.
+/// Python's error that is set gets the place of the job as a note.
+void note_place(const Job& job) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const std::string note = "weft.data.DataLoader: " + data::detail::place_of(job);
+  PyObject* const added = value == nullptr ? nullptr : PyObject_CallMethod(value, "add_note", "s", note.c_str());
+  if (added == nullptr) PyErr_Clear();
+  Py_XDECREF(added);
+  PyErr_Restore(type, value, trace);
+}
+
+/// Runs `f` with the interpreter; Python's error is carried on with that note.
 template <class F>
 Shared<void> with_python(const Job& job, F&& f) {
   const WithGil gil;
   try {
     return f();
   } catch (const PythonError&) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    const std::string note = "weft.data.DataLoader: " + data::detail::place_of(job);
-    PyObject* const added = value == nullptr ? nullptr : PyObject_CallMethod(value, "add_note", "s", note.c_str());
-    if (added == nullptr) PyErr_Clear();
-    Py_XDECREF(added);
-    PyErr_Restore(type, value, trace);
+    note_place(job);
     try {
       carry_error();
     } catch (...) {
@@ -86,6 +94,7 @@ struct Functions {
   Callback get_all;  ///< indices -> samples; None: get is called for each
   Callback collate;  ///< samples -> batch
   Callback start;    ///< number of the worker, once in its thread
+  Callback remote;   ///< worker and job -> batch, in another process; None: all of the above is called
 };
 
 Ref call(const Callback& function, PyObject* argument) { return Ref(PyObject_CallOneArg(function.get(), argument)); }
@@ -112,14 +121,41 @@ Ref samples_of(const Functions& dataset, const Job& job) {
   return list;
 }
 
+Ref batch_of(const Functions& dataset, const Job& job) {
+  const SampleScope whole(job, SampleScope::whole_batch);
+  const Ref samples = samples_of(dataset, job);
+  return call(dataset.collate, samples.get());
+}
+
+Ref ask_process(const Callback& remote, const Job& job) {
+  const Ref indices = index_list(job.indices);
+  return Ref(PyObject_CallFunction(remote.get(), "iKLLLO", job.worker, static_cast<unsigned long long>(job.seed),
+                                   static_cast<long long>(job.epoch), static_cast<long long>(job.batch),
+                                   static_cast<long long>(job.first), indices.get()));
+}
+
 Shared<void> make_batch(const Functions& dataset, const Job& job) {
   const bool first = job.worker >= 0 && worker_thread.enter();
   return with_python(job, [&]() -> Shared<void> {
+    if (dataset.remote.get() != Py_None) return Shared<Held>::make(ask_process(dataset.remote, job));
     if (first) call(dataset.start, Ref(PyLong_FromLong(job.worker)).get());
-    const SampleScope whole(job, SampleScope::whole_batch);
-    const Ref samples = samples_of(dataset, job);
-    return Shared<Held>::make(call(dataset.collate, samples.get()));
+    return Shared<Held>::make(batch_of(dataset, job));
   });
+}
+
+/// In a worker process.
+nb::object make_batch_there(nb::handle get, nb::handle get_all, nb::handle collate, uint64_t seed, int64_t epoch,
+                            int64_t batch, int64_t first, const std::vector<int64_t>& indices) {
+  const NoGradGuard unrecorded;
+  const OneThreadGuard alone;
+  const Job job{.seed = seed, .epoch = epoch, .batch = batch, .first = first, .indices = indices};
+  const Callback none{nb::none()};
+  try {
+    return nb::steal(batch_of({Callback(get), Callback(get_all), Callback(collate), none, none}, job).release());
+  } catch (const PythonError&) {
+    note_place(job);
+    throw;
+  }
 }
 
 /// Of the next `world` items that of number `rank`; null where there are not so many.
@@ -331,6 +367,14 @@ void bind_data(nb::module_& m) {
     const data::Padded p = data::detail::padded(samples, {*number, multiple_of, length});
     return std::pair(p.values, p.lengths);
   });
+  m.def("_make_batch", make_batch_there, nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+        nb::arg(), nb::arg());
+  m.def("_share_memory", [](const Tensor& x) { return share_memory(x, here()); });
+  m.def("_share", [](const Tensor& x) {
+    const std::string bytes = share(x, here()).bytes;
+    return nb::bytes(bytes.data(), bytes.size());
+  });
+  m.def("_open_shared", [](const nb::bytes& bytes) { return open_shared({{bytes.c_str(), bytes.size()}}, here()); });
   m.def("_stack_samples", [](const Tensors& samples) { return data::detail::stacked(samples); });
   nb::class_<Loader>(m, "_Loader")
       .def_static(
@@ -342,12 +386,14 @@ void bind_data(nb::module_& m) {
       .def_static(
           "of_functions",
           [](std::optional<int64_t> size, nb::handle get, nb::handle get_all, nb::handle collate, nb::handle start,
-             nb::handle open, const nb::dict& options) {
-            const Functions dataset{Callback(get), Callback(get_all), Callback(collate), Callback(start)};
+             nb::handle open, nb::handle remote, const nb::dict& options) {
+            const Functions dataset{Callback(get), Callback(get_all), Callback(collate), Callback(start),
+                                    Callback(remote)};
             const LoaderOptions o = options_from(options);
             return new Loader(source_of_functions(size, dataset, Callback(open), o.rank, o.world), o, false);
           },
-          nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg())
+          nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none(),
+          nb::arg().none(), nb::arg())
       .def("begin", &Loader::begin)
       .def("next", &Loader::next)
       .def("close", &Loader::close)

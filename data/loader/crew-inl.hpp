@@ -71,6 +71,7 @@ class Crew {
   int64_t next_ = 0, taken_ = 0, to_ = 0;
   /// Batch b stands at b modulo the size.
   std::vector<Place> ready_;
+  std::vector<Place> left_;  ///< what an epoch that was left had ready; empty places between calls of `begin`
   std::vector<std::thread> threads_;
 };
 

@@ -30,7 +30,8 @@ class BlockedSignals {
 
 }  // namespace
 
-Crew::Crew(int workers, int64_t ahead, Work work) : work_(std::move(work)), ready_(static_cast<size_t>(ahead)) {
+Crew::Crew(int workers, int64_t ahead, Work work)
+    : work_(std::move(work)), ready_(static_cast<size_t>(ahead)), left_(ready_.size()) {
   const BlockedSignals blocked;
   threads_.reserve(static_cast<size_t>(workers));
   try {
@@ -50,16 +51,16 @@ Crew::~Crew() {
 }
 
 void Crew::begin(Shared<const Epoch> epoch, int64_t from, int64_t to) {
-  std::vector<Place> left(ready_.size());
   {
     const std::lock_guard lock(mutex_);
     std::swap(epoch_, epoch);
-    std::swap(ready_, left);
+    std::swap(ready_, left_);
     reading_ = false;
     next_ = taken_ = from;
     to_ = to;
   }
   wanted_.notify_all();
+  for (Place& place : left_) place = {};
 }
 
 bool Crew::take(Outcome& outcome, double seconds) {

@@ -432,3 +432,94 @@ def test_weft_utils_data_is_the_same():
     from weft.utils.data import DataLoader as same
 
     assert same is DataLoader
+
+
+def forked(dataset, *args, **kwargs):
+    return DataLoader(dataset, *args, num_workers=2, multiprocessing_context="fork", **kwargs)
+
+
+def test_processes_give_what_threads_give():
+    def values(loader):
+        return [(x.tolist(), y["label"].tolist(), y["name"]) for _ in range(2) for x, y in loader]
+
+    loader = forked(Noisy(23), 4, shuffle=True, seed=5)
+    assert values(loader) == values(DataLoader(Noisy(23), 4, shuffle=True, seed=5))
+    kept = [x for x, _ in loader]
+    assert len({x.data_ptr() for x in kept}) == len(kept)
+    del loader
+    assert all(x.sum().item() > 0 for x in kept)
+
+
+def test_processes_are_others_and_know_who_they_are():
+    class Asking(Numbers):
+        def __getitem__(self, i):
+            time.sleep(0.005)
+            info = data.get_worker_info()
+            return os.getpid(), info.id, info.num_workers
+
+    loader = forked(Asking(20), 1)
+    pids, ids, counts = zip(*[[n.item() for n in batch] for _ in range(2) for batch in loader])
+    assert len(set(pids)) == 2 and os.getpid() not in pids and set(ids) == {0, 1} and set(counts) == {2}
+    del loader
+    for pid in set(pids):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_errors_come_from_processes():
+    class Odd(Exception):
+        def __init__(self, a, b):
+            super().__init__("odd")
+
+    class Broken(Numbers):
+        def __getitem__(self, i):
+            if i == 13:
+                raise KeyError("no such picture")
+            if i == 30:
+                raise Odd(1, 2)
+            if i == 35:
+                os.kill(os.getpid(), 9)
+            return i
+
+    loader = forked(Broken(40), 4)
+    with pytest.raises(KeyError, match="no such picture") as caught:
+        list(loader)
+    notes = " ".join(caught.value.__notes__)
+    assert "batch 3 of epoch 0, worker" in notes and "sample 13" in notes and "in __getitem__" in notes
+    with pytest.raises(RuntimeError, match="Odd: odd"):
+        list(forked(data.Subset(Broken(40), [30])))
+    with pytest.raises(RuntimeError, match="has died"):
+        list(forked(data.Subset(Broken(40), [1, 35])))
+
+
+def test_process_workers_leave_with_their_parent():
+    program = textwrap.dedent("""
+        import os, time, weft
+        from weft.data import DataLoader
+        class Slow:
+            def __len__(self): return 10000
+            def __getitem__(self, i):
+                time.sleep(0.01)
+                return os.getpid()
+        loader = DataLoader(Slow(), 4, num_workers=2, multiprocessing_context="fork")
+        at = iter(loader)
+        print(next(at)[0].item(), next(at)[0].item())
+    """)
+    for ending in ("", "os._exit(0)", "os.kill(os.getpid(), 9)"):
+        done = subprocess.run([sys.executable, "-uc", program + ending], capture_output=True, text=True, timeout=60)
+        for pid in map(int, done.stdout.split()):
+            for _ in range(200):
+                if not os.path.exists(f"/proc/{pid}") or "\nState:\tZ" in open(f"/proc/{pid}/status").read():
+                    break
+                time.sleep(0.01)
+            else:
+                raise AssertionError(f"process {pid} is still there {done.stderr}")
+
+
+def test_process_workers_cannot_read_iterables():
+    class Lines(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(7))
+
+    with pytest.raises(NotImplementedError):
+        forked(Lines())

@@ -90,19 +90,21 @@ def default_convert(sample):
     return _each(sample, lambda t: t, lambda a: as_tensor(a))
 
 
-def _each(x, function, of_array=lambda a: a):
+def _each(x, function, of_array=lambda a: a, of_other=lambda other: other):
     """x with function(t) for every tensor in it."""
+    def each(part):
+        return _each(part, function, of_array, of_other)
+
     if isinstance(x, Tensor):
         return function(x)
     if _is_array(x):
         return of_array(x)
     if isinstance(x, Padded):
-        return Padded(function(x.values), function(x.lengths))
+        return Padded(each(x.values), each(x.lengths))
     if isinstance(x, Mapping):
-        return {key: _each(part, function, of_array) for key, part in x.items()}
+        return {key: each(part) for key, part in x.items()}
     if isinstance(x, tuple):
-        parts = [_each(part, function, of_array) for part in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+        return type(x)(*map(each, x)) if hasattr(x, "_fields") else tuple(map(each, x))
     if isinstance(x, list):
-        return [_each(part, function, of_array) for part in x]
-    return x
+        return [each(part) for part in x]
+    return of_other(x)

@@ -10,6 +10,7 @@ from typing import Any
 from weft import _core
 from weft.data._collate import _each, default_collate, default_convert
 from weft.data._datasets import IterableDataset, Subset, TensorDataset
+from weft.data._processes import Processes
 from weft.data._samplers import _batches_of, _order_of
 
 _here = threading.local()
@@ -50,7 +51,9 @@ class DataLoader:
     """Batches of a dataset.
 
     Every `for` over a loader is an epoch, the next one each time. `num_workers` threads make batches ahead of the loop;
-    the results do not depend on how many. `seed` is that of the order and of what samples draw: `generator`'s, or else
+    the results do not depend on how many. Where samples are computed by much Python code, threads take turns at the
+    interpreter: with multiprocessing_context="fork" the workers are processes instead, copies of this one at the first
+    loop. `seed` is that of the order and of what samples draw: `generator`'s, or else
     that of weft.manual_seed. An error of a dataset is raised in the loop, with the sample and the worker as its note.
 
     Beyond PyTorch's: `seed`; `device`, where batches are given out; `rank` and `world`, for every world-th sample;
@@ -61,14 +64,18 @@ class DataLoader:
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
                  multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
                  pin_memory_device="", in_order=True, seed=None, device=None, rank=0, world=1):
-        if multiprocessing_context is not None or not in_order:
-            raise NotImplementedError("workers are threads of this process, and batches come in order")
+        if multiprocessing_context not in (None, "fork") or not in_order:
+            raise NotImplementedError("workers are threads, or with multiprocessing_context=\"fork\" processes, and "
+                                      "batches come in order")
         if prefetch_factor is not None and num_workers == 0:
             raise ValueError("prefetch_factor is given, and there are no workers")
         self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
         self.sampler, self.batch_sampler, self.drop_last = sampler, batch_sampler, drop_last
         self.pin_memory, self.device, self._worker_init_fn = pin_memory, device, worker_init_fn
         self._iterable = isinstance(dataset, IterableDataset)
+        self._forks, self._processes = multiprocessing_context == "fork" and num_workers > 0, None
+        if self._forks and self._iterable:
+            raise NotImplementedError("an IterableDataset is read by threads")
         if seed is None and generator is not None:
             seed = generator.initial_seed()
         options = {"workers": num_workers, "prefetch": prefetch_factor or 2, "timeout": float(timeout), "rank": rank,
@@ -96,16 +103,28 @@ class DataLoader:
             return _core._Loader.of_tensors(dataset.tensors, rows, self.pin_memory, options)
         collate = collate_fn or (default_collate if batched else default_convert)
         pin = (lambda batch: _each(batch, lambda t: t.pin_memory())) if self.pin_memory else (lambda batch: batch)
-        made = (lambda samples: pin(collate(samples))) if batched else (lambda samples: pin(collate(samples[0])))
-        reference = weakref.ref(self)
-        size = None if self._iterable else len(self.dataset)
-        get_all = None if self._iterable else getattr(self.dataset, "__getitems__", None)
-        dataset = self.dataset
-        return _core._Loader.of_functions(
-            size, None if self._iterable else dataset.__getitem__, get_all, made,
-            lambda worker: _start(reference, worker), (lambda epoch: iter(dataset)) if self._iterable else None, options)
+        collated = collate if batched else (lambda samples: collate(samples[0]))
+        reference, dataset = weakref.ref(self), self.dataset
+        functions = [None, None, collated, lambda worker: _start(reference, worker), None]
+        if self._iterable:
+            functions[4] = lambda epoch: iter(dataset)
+        else:
+            functions[:2] = dataset.__getitem__, getattr(dataset, "__getitems__", None)
+        self._functions = functions[:4]
+        if self._forks:
+            functions[3] = lambda worker: None
+            remote = lambda *job: pin(reference()._processes.make(*job))  # noqa: E731
+        else:
+            functions[2] = lambda samples: pin(collated(samples))
+            remote = None
+        return _core._Loader.of_functions(None if self._iterable else len(dataset), *functions, remote, options)
 
     def __iter__(self):
+        if self._forks and self._processes is None:
+            get, get_all, collate, start = self._functions
+            self._processes = Processes(self.num_workers,
+                                        lambda *job: _core._make_batch(get, get_all, collate, *job), start)
+            weakref.finalize(self, _end, self._core, self._processes)
         return _Loop(self, self._core.begin())
 
     def __len__(self):
@@ -141,6 +160,12 @@ class DataLoader:
 
     def load_state_dict(self, state_dict):
         self.restore(json.dumps(state_dict))
+
+
+def _end(core, processes):
+    """Threads first: they speak with the processes."""
+    core.close()
+    processes.close()
 
 
 def _start(reference, worker):
