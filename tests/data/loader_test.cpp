@@ -226,6 +226,9 @@ TEST_P(WithWorkers, AFunctionOfOnesOwnCollates) {
 }
 
 TEST_P(WithWorkers, AForkedProcessGoesOn) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer ends a forked process that starts threads";
+#endif
   DataLoader loader(noisy(40), {.batch_size = 4, .shuffle = true, .seed = 1, .workers = GetParam()});
   DataLoader same(noisy(40), {.batch_size = 4, .shuffle = true, .seed = 1});
   const auto right = values_of(same, 2);
@@ -348,6 +351,24 @@ TEST(Loader, EverySampleHasRandomNumbersOfItsOwn) {
   DataLoader repeated(noisy(64), {.batch_size = 2, .sampler = twice});
   const auto values = values_of(repeated, 1);
   EXPECT_NE(values[0], values[3]);
+}
+
+TEST_P(WithWorkers, PinnedBatchesAndDevices) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "no HPU";
+  const Tensor x = arange(40).view({10, 4}), y = arange(10);
+  const LoaderOptions pinned{.batch_size = 4, .workers = GetParam(), .pin_memory = true};
+  DataLoader host(data::TensorDataset(x, y), pinned);
+  for (auto [rows, labels] : host) EXPECT_TRUE(rows.is_pinned() && labels.is_pinned());
+  LoaderOptions moved = pinned;
+  moved.device = "hpu";
+  DataLoader loader(data::TensorDataset(x, y), moved);
+  std::vector<int64_t> seen;
+  for (auto [rows, labels] : loader) {
+    EXPECT_EQ(rows.device().type, DeviceType::hpu);
+    for (const int64_t i : rows.select(1, 0).to_vector<int64_t>()) seen.push_back(i);
+    EXPECT_EQ(labels.to_vector<int64_t>().back() * 4, seen.back());
+  }
+  EXPECT_EQ(seen, arange(0, 40, 4).to_vector<int64_t>());
 }
 
 TEST(Loader, BadOptionsAreRefused) {

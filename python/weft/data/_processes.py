@@ -6,6 +6,7 @@ import pickle
 import struct
 import sys
 import traceback
+import weakref
 
 from weft import _core
 from weft.data._collate import _each
@@ -65,12 +66,16 @@ def _portable(error):
         return plain
 
 
+_living = weakref.WeakSet()
+
+
 class Processes:
     """A process for each worker of a loader. Each is spoken with by one thread."""
 
     def __init__(self, count, make, start):
         self._pipes, self._ids, self._made = [], [], os.getpid()
         sys.stdout.flush(), sys.stderr.flush()
+        _living.add(self)
         for worker in range(count):
             mine_in, theirs_out = os.pipe()
             theirs_in, mine_out = os.pipe()
@@ -85,11 +90,11 @@ class Processes:
         """The life of a worker."""
         code = 1
         try:
-            for fd in (*others, *(fd for pipe in self._pipes for fd in pipe)):
-                os.close(fd)  # so that the end of this process's parent is seen
+            for pipe in (others, *(pipe for processes in _living for pipe in processes._pipes)):
+                os.close(pipe[0]), os.close(pipe[1])  # so that the end of the parent is seen
             start(worker)
             kept = []
-            while (request := _receive(requests)) is not None:
+            while request := _receive(requests):  # an empty one, or none where the parent is gone, is the end
                 kept.clear()  # the parent has opened what the last answer told of
                 try:
                     answer = pickle.dumps((True, _outgoing(make(*pickle.loads(request)), kept)))
@@ -122,8 +127,13 @@ class Processes:
 
     def close(self):
         pipes, self._pipes = self._pipes, []
-        for fd in (fd for pipe in pipes for fd in pipe):
-            os.close(fd)
+        for answers, requests in pipes:
+            if os.getpid() == self._made:
+                try:
+                    _send(requests, b"")  # another process may have a copy of this end, so that closing it tells nothing
+                except BrokenPipeError:
+                    pass
+            os.close(answers), os.close(requests)
         if os.getpid() == self._made:
             for child in self._ids:
                 try:
