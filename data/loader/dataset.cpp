@@ -77,7 +77,8 @@ Tensor rows(const Tensor& tensor, std::span<const int64_t> indices) {
   Dims shape = tensor.shape();
   shape[0] = static_cast<int64_t>(indices.size());
   Tensor out = empty(shape, tensor.dtype());
-  const auto bytes = static_cast<size_t>(size == 0 ? 0 : tensor.nbytes() / size);
+  if (out.numel() == 0) return out;
+  const auto bytes = static_cast<size_t>(tensor.nbytes() / size);
   const auto* from = static_cast<const std::byte*>(tensor.data_ptr());
   auto* to = static_cast<std::byte*>(out.data_ptr());
   for (const int64_t i : indices) {

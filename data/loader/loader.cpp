@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "../../autograd/autocast.hpp"
 #include "../../autograd/mode.hpp"
 #include "../../tensor/error.hpp"
 #include "crew-inl.hpp"
@@ -48,7 +49,7 @@ void check(const LoaderOptions& o, const Source& source, Location where) {
   require(!source.size || *source.size > 0, "the dataset is empty");
   require(o.batch_size >= 1, fmt::format("batch_size is {}, below 1", o.batch_size));
   require(o.workers >= 0 && o.workers <= 1024, fmt::format("workers is {}, not in [0, 1024]", o.workers));
-  require(o.prefetch >= 1 && o.prefetch <= 1 << 20, fmt::format("prefetch is {}, not in [1, 2^20]", o.prefetch));
+  require(o.prefetch >= 1 && o.prefetch <= 4096, fmt::format("prefetch is {}, not in [1, 4096]", o.prefetch));
   require(o.world >= 1 && o.rank >= 0 && o.rank < o.world, fmt::format("there is no rank {} of {}", o.rank, o.world));
   require(o.timeout >= 0, fmt::format("timeout is {} s", o.timeout));
   require(!o.sampler || !o.shuffle, "both shuffle and a sampler are given", "let the sampler shuffle");
@@ -186,7 +187,9 @@ struct LoaderEngine::Impl {
     return got == options.batch_size || (got > 0 && !options.drop_last) ? values : nullptr;
   }
   Outcome make_here(int64_t number) const {
+    // As on a worker's thread.
     const NoGradGuard unrecorded;
+    const AutocastGuard as_written({.enabled = false});
     const OutsideCalls users_code;
     Outcome outcome;
     if (is_stream()) {

@@ -282,6 +282,16 @@ TEST_P(WithWorkers, RecordsNoGradients) {
   for (const Tensor& batch : loader) EXPECT_FALSE(batch.requires_grad());
 }
 
+TEST_P(WithWorkers, TheLoopsModesAreNotTheDatasets) {
+  DataLoader loader(data::map(Numbers{4},
+                              [](int64_t) {
+                                return matmul(ones({2, 2}), ones({2, 2}));
+                              }),
+                    {.batch_size = 2, .workers = GetParam()});
+  const AutocastGuard mixed(bf16);
+  for (const Tensor& batch : loader) EXPECT_EQ(batch.dtype(), f32);
+}
+
 TEST(Loader, WorkersLeaveThePoolToTheTraining) {
   std::atomic<int> most = 0;
   DataLoader loader(data::map(Numbers{16},
@@ -371,6 +381,24 @@ TEST_P(WithWorkers, PinnedBatchesAndDevices) {
   EXPECT_EQ(seen, arange(0, 40, 4).to_vector<int64_t>());
 }
 
+TEST(GeneratorGuard, IsItsThreadsDefaultForTheCpu) {
+  manual_seed(3);
+  const auto before = default_generator().state();
+  Generator own(3);
+  Tensor drawn, elsewhere;
+  {
+    const GeneratorGuard guard(own);
+    drawn = rand(4);
+    std::thread([&] { elsewhere = rand(4); }).join();
+    Generator inner(4);
+    const GeneratorGuard nested(inner);
+    EXPECT_EQ(&default_generator(), &inner);
+  }
+  EXPECT_EQ(drawn.to_vector<float>(), elsewhere.to_vector<float>());  // both from the start of seed 3
+  EXPECT_EQ(own.state(), default_generator().state());
+  EXPECT_NE(default_generator().state(), before);
+}
+
 TEST(Loader, BadOptionsAreRefused) {
   const auto refuses = [](const LoaderOptions& options) {
     return message_of<ValueError>([&] { DataLoader(Numbers{5}, options); });
@@ -379,6 +407,7 @@ TEST(Loader, BadOptionsAreRefused) {
   EXPECT_THAT(refuses({.batch_size = 0}), AllOf(HasSubstr("batch_size is 0"), HasSubstr("loader_test.cpp")));
   EXPECT_THAT(refuses({.workers = -1}), HasSubstr("workers is -1"));
   EXPECT_THAT(refuses({.prefetch = 0}), HasSubstr("prefetch is 0"));
+  EXPECT_THAT(refuses({.prefetch = 1 << 30}), HasSubstr("prefetch is 1073741824"));
   EXPECT_THAT(refuses({.rank = 2, .world = 2}), HasSubstr("no rank 2 of 2"));
   EXPECT_THAT(refuses({.timeout = -1}), HasSubstr("timeout"));
   EXPECT_THAT(refuses({.shuffle = true, .sampler = data::sequential_sampler(5)}), HasSubstr("shuffle and a sampler"));
