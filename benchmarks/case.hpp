@@ -41,5 +41,6 @@ void add_map_cases();
 void add_growth_cases();
 void add_roof_cases();
 void add_saving_cases();
+void add_loading_cases();
 
 }  // namespace weft::bench

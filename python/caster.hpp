@@ -72,6 +72,7 @@ namespace nb = nanobind;
 
 void bind_autograd(nb::module_& module);
 void bind_capture(nb::module_& module);
+void bind_data(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_amp(nb::module_& module);

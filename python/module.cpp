@@ -149,4 +149,5 @@ NB_MODULE(_core, m) {
   bind_recorder(m);
   bind_streams(m);
   bind_capture(m);
+  bind_data(m);
 }

@@ -39,6 +39,7 @@ T read(std::span<const uint8_t> bytes, size_t at) {
 
 // First devices without a lock; any others are made when asked for.
 constinit Generator first_generators[device_type_count];
+constinit thread_local Generator* thread_generator = nullptr;
 
 struct OtherGenerators {
   std::mutex mutex;
@@ -107,11 +108,15 @@ void Generator::set_state_bytes(std::span<const uint8_t> bytes, Location where) 
 }
 
 Generator& default_generator(Device device) {
+  if (WEFT_UNLIKELY(thread_generator != nullptr) && device.is_cpu()) return *thread_generator;
   if (device.index == 0) return first_generators[static_cast<int>(device.type)];
   OtherGenerators& o = others();
   std::lock_guard lock(o.mutex);
   return o.by_device.try_emplace(static_cast<int>(device.type) * 256 + device.index, o.seed).first->second;
 }
+
+GeneratorGuard::GeneratorGuard(Generator& generator) : outer_(std::exchange(thread_generator, &generator)) {}
+GeneratorGuard::~GeneratorGuard() { thread_generator = outer_; }
 
 std::vector<Device> devices_with_generators() {
   std::vector<Device> out = {Device(DeviceType::cpu)};

@@ -48,6 +48,18 @@ class WEFT_API Generator {
 
 /// The generator that random ops on `device` use unless given another.
 WEFT_API Generator& default_generator(Device device = {});
+
+/// While it lives, `generator` is the calling thread's default generator of the CPU. Guards are destroyed on their own
+/// thread, newest first.
+class WEFT_API GeneratorGuard {
+ public:
+  explicit GeneratorGuard(Generator& generator);
+  ~GeneratorGuard();
+  GeneratorGuard(const GeneratorGuard&) = delete;
+
+ private:
+  Generator* outer_;
+};
 /// The devices that have a default generator: the first of each kind, whether it exists or not, and every other one
 /// whose generator was asked for.
 WEFT_API std::vector<Device> devices_with_generators();

@@ -37,10 +37,15 @@ int default_threads() {
 }
 
 constinit std::atomic<int> wanted_threads{0};
+constinit thread_local bool alone = false;
 
 }  // namespace
 
+OneThreadGuard::OneThreadGuard() : outer_(std::exchange(alone, true)) {}
+OneThreadGuard::~OneThreadGuard() { alone = outer_; }
+
 int num_threads() {
+  if (WEFT_UNLIKELY(alone)) return 1;
   const int count = wanted_threads.load(std::memory_order_relaxed);
   if (WEFT_LIKELY(count > 0)) return count;
   int unset = 0;

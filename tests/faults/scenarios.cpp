@@ -298,6 +298,37 @@ class Threads : public Scenario {
   const Tensor right_ = grad({shared_}, {x_}, {}, {.retain_graph = true})[0];
 };
 
+// An epoch by workers, which request memory on their own threads.
+class Loading : public Scenario {
+ public:
+  void act() override { (void)epoch_of(loader_); }
+  void check(bool) override {
+    loader_.set_epoch(0);
+    require(epoch_of(loader_) == right_, "other batches after a failure");
+  }
+
+ private:
+  struct Drawn {
+    int64_t size() const { return 10; }
+    std::pair<Tensor, int64_t> get(int64_t i) const { return {rand({20}) + static_cast<double>(i), i}; }
+  };
+  using Loader = data::DataLoader<Drawn>;
+  static std::vector<std::vector<double>> epoch_of(Loader& loader) {
+    std::vector<std::vector<double>> all;
+    for (const auto& [x, i] : loader) {
+      const Served served;
+      all.push_back(values(x));
+      all.push_back(values(i));
+    }
+    return all;
+  }
+  static Loader made_with(int workers) {
+    return Loader(Drawn{}, {.batch_size = 3, .shuffle = true, .seed = 1, .workers = workers});
+  }
+  Loader alone_ = made_with(0), loader_ = made_with(2);
+  const std::vector<std::vector<double>> right_ = epoch_of(alone_);
+};
+
 template <class T>
 std::unique_ptr<Scenario> made() {
   return std::make_unique<T>();
@@ -315,7 +346,8 @@ std::vector<Kind> scenarios() {
                            {"load_state_dict", made<LoadingState>},
                            {"hooks", made<Hooks>},
                            {"draw_graph", made<Drawing>},
-                           {"threads", made<Threads>}};
+                           {"threads", made<Threads>},
+                           {"loading", made<Loading>}};
   if (has_device()) all.push_back({"device_step", device_step}), all.push_back({"device_streams", device_streams});
   return all;
 }

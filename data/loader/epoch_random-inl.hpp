@@ -1,0 +1,17 @@
+// Where an epoch's random numbers come from. Internal to data/.
+#pragma once
+
+#include <cstdint>
+
+#include "../../tensor/philox.hpp"
+
+namespace weft::data::detail {
+
+/// The key of an epoch: two words of the seed's own stream, far from where a generator with this seed begins.
+inline uint64_t epoch_seed(uint64_t seed, int64_t epoch) {
+  constexpr uint64_t apart = 0x6c6f61646572;
+  const PhiloxWords words = philox4x32_10(seed, apart, static_cast<uint64_t>(epoch));
+  return words.word[0] | uint64_t{words.word[1]} << 32;
+}
+
+}  // namespace weft::data::detail

@@ -1,0 +1,340 @@
+#include "../loader.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "../../autograd/autocast.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../tensor/error.hpp"
+#include "crew-inl.hpp"
+#include "current_job-inl.hpp"
+#include "epoch_random-inl.hpp"
+#include "position-inl.hpp"
+#include "worker_error-inl.hpp"
+
+namespace weft::data::detail {
+
+constinit thread_local const Job* current_job = nullptr;
+
+std::string sample_name(const Job& job, size_t i) {
+  if (i < job.indices.size()) return fmt::format("sample {}", job.indices[i]);
+  return fmt::format("sample {}", job.first + static_cast<int64_t>(i));
+}
+std::string sample_name(size_t i) {
+  return current_job != nullptr ? sample_name(*current_job, i) : fmt::format("sample {} of the batch", i);
+}
+
+namespace {
+
+constexpr const char* op = "DataLoader";
+
+/// Every sample has 2^32 counters of its own at its place in the epoch. What is drawn for a whole batch has indices
+/// that no sample has.
+GeneratorState random_of(const Job& job, int64_t at) {
+  const uint64_t key = epoch_seed(job.seed, job.epoch) ^ 1;
+  if (at < 0) return {key, static_cast<uint64_t>(at) << 62 | static_cast<uint64_t>(job.batch), 0};
+  const auto place = static_cast<uint64_t>(job.first + at);
+  return {key, job.indices.empty() ? place : static_cast<uint64_t>(job.indices[static_cast<size_t>(at)]), place << 32};
+}
+
+void check(const LoaderOptions& o, const Source& source, Location where) {
+  const auto require = [&](bool holds, const std::string& problem, const char* remedy = "") {
+    if (!holds) raise<ValueError>({.op = op, .problem = problem, .remedy = remedy}, where);
+  };
+  require(!source.size || *source.size > 0, "the dataset is empty");
+  require(o.batch_size >= 1, fmt::format("batch_size is {}, below 1", o.batch_size));
+  require(o.workers >= 0 && o.workers <= 1024, fmt::format("workers is {}, not in [0, 1024]", o.workers));
+  require(o.prefetch >= 1 && o.prefetch <= 4096, fmt::format("prefetch is {}, not in [1, 4096]", o.prefetch));
+  require(o.world >= 1 && o.rank >= 0 && o.rank < o.world, fmt::format("there is no rank {} of {}", o.rank, o.world));
+  require(o.timeout >= 0, fmt::format("timeout is {} s", o.timeout));
+  require(!o.sampler || !o.shuffle, "both shuffle and a sampler are given", "let the sampler shuffle");
+  require(!o.batch_sampler || (!o.sampler && !o.shuffle && !o.drop_last && o.batch_size == 1),
+          "a batch_sampler excludes batch_size, shuffle, sampler and drop_last");
+  require(source.size || (!o.sampler && !o.batch_sampler && !o.shuffle),
+          "a stream is read from its beginning, and has no order of another kind");
+}
+
+Sampler sampler_of(const LoaderOptions& o, const Source& source) {
+  if (!source.size || o.batch_sampler) return {};
+  Sampler s = o.sampler ? o.sampler : o.shuffle ? random_sampler(*source.size) : sequential_sampler(*source.size);
+  return o.world == 1 ? s : distributed_sampler(std::move(s), {.rank = o.rank, .world = o.world});
+}
+
+}  // namespace
+
+SampleScope::SampleScope(const Job& job, int64_t at) : guard_(generator_) { generator_.set_state(random_of(job, at)); }
+
+struct LoaderEngine::Impl {
+  Impl(Source source_, LoaderOptions options_, Location where)
+      : source(std::move(source_)), options(std::move(options_)) {
+    check(options, source, where);
+    sampler = sampler_of(options, source);
+    seed = options.seed.value_or(default_generator().seed());
+  }
+  ~Impl() { leave_crew_to_parent(); }
+
+  /// After a fork, the threads are the parent's, and so are their locks.
+  void leave_crew_to_parent() {
+    if (crew != nullptr && owner != getpid()) (void)crew.release();
+  }
+
+  bool is_stream() const { return !source.size.has_value(); }
+  int64_t batches_of(int64_t samples) const {
+    const bool more = samples % options.batch_size != 0 && !options.drop_last;
+    return samples / options.batch_size + (more ? 1 : 0);
+  }
+
+  // ---- the order of an epoch ----
+  BatchPlan cut(std::vector<int64_t> order) const {
+    BatchPlan plan;
+    plan.indices = std::move(order);
+    const auto n = static_cast<int64_t>(plan.indices.size());
+    for (int64_t i = 0, end = 0; i < batches_of(n); ++i) {
+      end += std::min(options.batch_size, n - end);
+      plan.ends.push_back(end);
+    }
+    return plan;
+  }
+  BatchPlan own_batches(int64_t epoch_number, Location where) const {
+    const BatchSampler::Batches all = options.batch_sampler.batches(seed, epoch_number);
+    const auto n = static_cast<int64_t>(all.size());
+    BatchPlan plan;
+    const int64_t each = n / options.world + (n % options.world != 0 ? 1 : 0);
+    for (int64_t i = 0; i < each; ++i) {
+      const auto& batch = all[static_cast<size_t>((options.rank + i * options.world) % n)];
+      if (batch.empty()) raise<ValueError>({.op = op, .problem = "the batch_sampler gave an empty batch"}, where);
+      plan.indices.insert(plan.indices.end(), batch.begin(), batch.end());
+      plan.ends.push_back(static_cast<int64_t>(plan.indices.size()));
+    }
+    return plan;
+  }
+  BatchPlan plan_of(int64_t epoch_number, Location where) const {
+    BatchPlan plan =
+        options.batch_sampler ? own_batches(epoch_number, where) : cut(sampler.order(seed, epoch_number, where));
+    for (const int64_t i : plan.indices) {
+      if (i < 0 || i >= *source.size) {
+        raise<IndexError>(
+            {.op = op, .problem = fmt::format("the sampler gave sample {}, and there are {}", i, *source.size)}, where);
+      }
+    }
+    return plan;
+  }
+  /// With the first `from` batches behind it.
+  Shared<Epoch> open(int64_t epoch_number, int64_t from, Location where) {
+    auto opened = Shared<Epoch>::make();
+    opened->seed = seed;
+    opened->number = epoch_number;
+    if (!is_stream()) {
+      opened->plan = plan_of(epoch_number, where);
+      check_batch(from, opened->plan.size(), where);
+      return opened;
+    }
+    opened->reader = source.open(epoch_number);
+    for (int64_t i = 0; i < from; ++i) pull(*opened, job_of(*opened, i, -1));
+    return opened;
+  }
+  static void check_batch(int64_t batch, int64_t batches, Location where) {
+    if (batch <= batches) return;
+    raise<ValueError>({.op = op, .problem = fmt::format("the saved position is batch {} of {}", batch, batches)},
+                      where);
+  }
+
+  // ---- making batches ----
+  Job job_of(const Epoch& of, int64_t number, int worker) const {
+    Job job{.seed = of.seed, .epoch = of.number, .batch = number, .worker = worker};
+    if (is_stream()) {
+      job.first = number * options.batch_size;
+      return job;
+    }
+    job.first = number == 0 ? 0 : of.plan.ends[static_cast<size_t>(number - 1)];
+    const auto count = static_cast<size_t>(of.plan.ends[static_cast<size_t>(number)] - job.first);
+    job.indices = std::span(of.plan.indices).subspan(static_cast<size_t>(job.first), count);
+    return job;
+  }
+  Outcome make(const Epoch& of, int64_t number, Shared<void> read, int worker) const {
+    Job job = job_of(of, number, worker);
+    job.read = std::move(read);
+    current_job = &job;
+    Outcome outcome;
+    try {
+      outcome.batch = source.make(job);
+    } catch (...) {
+      outcome.error = named_error(job, "making");
+    }
+    current_job = nullptr;
+    return outcome;
+  }
+  Outcome read(const Epoch& of, int64_t number, int worker) const {
+    const Job job = job_of(of, number, worker);
+    Outcome outcome;
+    try {
+      outcome.batch = pull(of, job);
+    } catch (...) {
+      outcome.error = named_error(job, "reading");
+    }
+    return outcome;
+  }
+  /// Null where the stream ends.
+  Shared<void> pull(const Epoch& of, const Job& job) const {
+    const SampleScope random(job, SampleScope::reading);
+    int64_t got = 0;
+    Shared<void> values = source.pull(of.reader.get(), job, options.batch_size, got);
+    return got == options.batch_size || (got > 0 && !options.drop_last) ? values : nullptr;
+  }
+  Outcome make_here(int64_t number) const {
+    // As on a worker's thread.
+    const NoGradGuard unrecorded;
+    const AutocastGuard as_written({.enabled = false});
+    const OutsideCalls users_code;
+    Outcome outcome;
+    if (is_stream()) {
+      outcome = read(*epoch, number, -1);
+      if (outcome.batch == nullptr) return outcome;
+    } else if (number == epoch->plan.size()) {
+      return outcome;
+    }
+    return make(*epoch, number, std::move(outcome.batch), -1);
+  }
+
+  // ---- the loop ----
+  void start_crew() {
+    if (crew != nullptr || options.workers == 0) return;
+    Crew::Work work;
+    work.make = [this](const Epoch& of, int64_t number, Shared<void> values, int worker) {
+      return make(of, number, std::move(values), worker);
+    };
+    if (is_stream())
+      work.read = [this](const Epoch& of, int64_t number, int worker) { return read(of, number, worker); };
+    crew = std::make_unique<Crew>(options.workers, int64_t{options.workers} * options.prefetch, std::move(work));
+    owner = getpid();
+    if (crew->threads() == 0) crew = nullptr;
+  }
+  /// In a process that was forked in the middle of a loop.
+  void go_on_alone(Location where) {
+    leave_crew_to_parent();
+    if (is_stream()) epoch = open(position.epoch, position.batch, where);  // the threads had read ahead
+    start_crew();
+    if (crew != nullptr) crew->begin(epoch, position.batch, last_batch());
+  }
+  int64_t last_batch() const { return is_stream() ? INT64_MAX : epoch->plan.size(); }
+  void close() {
+    if (crew != nullptr && owner == getpid()) crew->begin({}, 0, 0);
+    epoch = {};
+  }
+
+  uint64_t begin(Location where) {
+    const int64_t number = next_epoch();
+    const int64_t from = resumed ? position.batch : 0;
+    close();
+    Shared<Epoch> opened = open(number, from, where);
+    leave_crew_to_parent();
+    start_crew();
+    position = {number, from};
+    resumed = false;
+    begun = true;
+    epoch = std::move(opened);
+    if (crew != nullptr) crew->begin(epoch, from, last_batch());
+    return ++loop;
+  }
+  int64_t next_epoch() const { return position.epoch + (begun && !resumed ? 1 : 0); }
+
+  Shared<void> next(uint64_t of_loop, Location where) {
+    if (of_loop != loop) {
+      raise<ValueError>({.op = op,
+                         .problem = "another loop over this loader has begun, or it was set to another place",
+                         .remedy = "use a second loader for a loop inside a loop"},
+                        where);
+    }
+    if (epoch == nullptr) return {};
+    if (crew != nullptr && owner != getpid()) go_on_alone(where);
+    Outcome outcome;
+    if (crew == nullptr) {
+      outcome = make_here(position.batch);
+    } else if (is_stream() || position.batch < epoch->plan.size()) {
+      if (!crew->take(outcome, options.timeout)) {
+        raise<Error>(
+            {.op = op, .problem = fmt::format("batch {} did not come in {} s", position.batch, options.timeout)},
+            where);
+      }
+    }
+    if (outcome.batch == nullptr) close();
+    else ++position.batch;
+    if (outcome.error != nullptr) std::rethrow_exception(outcome.error);
+    return std::move(outcome.batch);
+  }
+
+  SavedPosition saved() const {
+    SavedPosition s;
+    s.position = position;
+    s.seed = seed;
+    s.samples = source.size.value_or(-1);
+    s.batch_size = options.batch_sampler ? 0 : options.batch_size;
+    s.drop_last = options.drop_last;
+    s.world = options.world;
+    s.sampler = options.batch_sampler ? options.batch_sampler.kind()
+                : is_stream()         ? "stream"
+                : options.sampler     ? options.sampler.kind()
+                : options.shuffle     ? "random"
+                                      : "sequential";
+    return s;
+  }
+
+  Source source;
+  LoaderOptions options;
+  Sampler sampler;
+  uint64_t seed = 0;
+  Position position;
+  /// A loop has begun since the position was set; the position was restored and no loop has.
+  bool begun = false, resumed = false;
+  uint64_t loop = 0;
+  Shared<Epoch> epoch;  ///< of the running loop
+  std::unique_ptr<Crew> crew;
+  pid_t owner = 0;
+};
+
+LoaderEngine::LoaderEngine(Source source, LoaderOptions options, Location where)
+    : impl_(new Impl(std::move(source), std::move(options), where)) {}
+LoaderEngine::~LoaderEngine() = default;
+LoaderEngine::LoaderEngine(LoaderEngine&&) noexcept = default;
+
+const LoaderOptions& LoaderEngine::options() const { return impl_->options; }
+uint64_t LoaderEngine::begin(Location where) { return impl_->begin(where); }
+Shared<void> LoaderEngine::next(uint64_t loop, Location where) { return impl_->next(loop, where); }
+uint64_t LoaderEngine::seed() const { return impl_->seed; }
+int64_t LoaderEngine::epoch() const { return impl_->position.epoch; }
+int64_t LoaderEngine::batch() const { return impl_->position.batch; }
+
+int64_t LoaderEngine::size(Location where) const {
+  if (impl_->is_stream()) raise<ValueError>({.op = op, .problem = "a stream's length is not known"}, where);
+  if (!impl_->options.batch_sampler) return impl_->batches_of(impl_->sampler.size());
+  if (impl_->epoch != nullptr) return impl_->epoch->plan.size();
+  return impl_->plan_of(impl_->next_epoch(), where).size();
+}
+
+void LoaderEngine::set_epoch(int64_t epoch, Location where) {
+  if (epoch < 0) raise<ValueError>({.op = op, .problem = fmt::format("there is no epoch {}", epoch)}, where);
+  impl_->close();
+  ++impl_->loop;
+  impl_->position = {epoch, 0};
+  impl_->begun = impl_->resumed = false;
+}
+
+std::string LoaderEngine::state() const { return to_json(impl_->saved()); }
+
+void LoaderEngine::restore(const std::string& text, Location where) {
+  const SavedPosition found = position_from_json(text, where);
+  check_same(found, impl_->saved(), impl_->options.seed.has_value(), where);
+  if (!impl_->is_stream() && !impl_->options.batch_sampler) Impl::check_batch(found.position.batch, size(where), where);
+  impl_->close();
+  ++impl_->loop;
+  impl_->seed = found.seed;
+  impl_->position = found.position;
+  impl_->resumed = true;
+}
+
+}  // namespace weft::data::detail

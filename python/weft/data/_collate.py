@@ -1,0 +1,110 @@
+"""From samples to a batch, and what a loader does with every tensor of one."""
+
+from collections.abc import Mapping
+
+from weft import _core, as_tensor, float64, int64
+from weft._core import Tensor
+
+
+class Padded:
+    """Sequences of unequal length in one tensor: values [batch, length, …] and lengths [batch]."""
+
+    def __init__(self, values, lengths):
+        self.values, self.lengths = values, lengths
+
+    def mask(self):
+        """bool [batch, length]: true where `values` has an element of the sample."""
+        from weft import arange
+
+        return arange(self.values.shape[1], device=self.lengths.device) < self.lengths.unsqueeze(1)
+
+    def __iter__(self):
+        return iter((self.values, self.lengths))
+
+    def __repr__(self):
+        return f"Padded(values={self.values}, lengths={self.lengths})"
+
+
+def _is_array(x):
+    return type(x).__module__ == "numpy"
+
+
+def _like(kind, fields):
+    """A tuple, named or not, or a list."""
+    if hasattr(kind, "_fields"):
+        return kind(*fields)
+    return list(fields)
+
+
+def _collate(samples, join):
+    first = samples[0]
+    if isinstance(first, Tensor):
+        return join(samples)
+    if _is_array(first):
+        return join([as_tensor(x) for x in samples])
+    if isinstance(first, (bool, int)):
+        return as_tensor(samples)
+    if isinstance(first, float):
+        return as_tensor(samples, dtype=float64)
+    if isinstance(first, (str, bytes)):
+        return samples
+    if isinstance(first, Mapping):
+        return {key: _collate([s[key] for s in samples], join) for key in first}
+    if isinstance(first, (tuple, list)):
+        if any(len(s) != len(first) for s in samples):
+            raise ValueError(f"samples have {len(first)} and "
+                             f"{next(len(s) for s in samples if len(s) != len(first))} members")
+        return _like(type(first), [_collate(list(part), join) for part in zip(*samples)])
+    raise TypeError(f"default_collate takes tensors, arrays, numbers, strings, mappings, tuples and lists, "
+                    f"not {type(first).__name__}")
+
+
+def default_collate(batch):
+    """Tensors and arrays are stacked, numbers become a tensor, strings a list; mappings, tuples and lists are collated
+    member by member."""
+    return _collate(list(batch), _core._stack_samples)
+
+
+def pad(value=0, multiple_of=1, length=None, lengths=False):
+    """A collate_fn as default_collate, with tensors of at least one dimension, and lists of integers, padded behind their
+    end along dimension 0 to the longest of the batch, rounded up, or to `length`. With `lengths`, each becomes a Padded."""
+
+    def join(samples):
+        values, known = _core._pad([as_tensor(s) for s in samples], value, multiple_of, length or 0)
+        return Padded(values, known) if lengths and known is not None else values
+
+    def sequences(sample):
+        if isinstance(sample, list) and sample and all(type(n) is int for n in sample):
+            return as_tensor(sample, dtype=int64)
+        if isinstance(sample, Mapping):
+            return {key: sequences(part) for key, part in sample.items()}
+        if isinstance(sample, tuple):
+            return type(sample)(*map(sequences, sample)) if hasattr(sample, "_fields") else tuple(map(sequences, sample))
+        return sample
+
+    return lambda batch: _collate([sequences(sample) for sample in batch], join)
+
+
+def default_convert(sample):
+    """Arrays as tensors; all else stays."""
+    return _each(sample, lambda t: t, lambda a: as_tensor(a))
+
+
+def _each(x, function, of_array=lambda a: a, of_other=lambda other: other):
+    """x with function(t) for every tensor in it."""
+    def each(part):
+        return _each(part, function, of_array, of_other)
+
+    if isinstance(x, Tensor):
+        return function(x)
+    if _is_array(x):
+        return of_array(x)
+    if isinstance(x, Padded):
+        return Padded(each(x.values), each(x.lengths))
+    if isinstance(x, Mapping):
+        return {key: each(part) for key, part in x.items()}
+    if isinstance(x, tuple):
+        return type(x)(*map(each, x)) if hasattr(x, "_fields") else tuple(map(each, x))
+    if isinstance(x, list):
+        return [each(part) for part in x]
+    return of_other(x)

@@ -1,0 +1,197 @@
+"""The loader: C++ makes the order, counts the position and runs the workers."""
+
+import atexit
+import json
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from weft import _core
+from weft.data._collate import _each, default_collate, default_convert
+from weft.data._datasets import IterableDataset, Subset, TensorDataset
+from weft.data._processes import Processes
+from weft.data._samplers import _batches_of, _order_of
+
+_here = threading.local()
+_open = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all():
+    """Before the interpreter ends: workers that wait for it then would wait for ever."""
+    for loader in list(_open):
+        loader._core.close()
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+def get_worker_info():
+    """Inside a dataset with a length, which worker of how many calls it; None elsewhere."""
+    return getattr(_here, "info", None)
+
+
+def _rows_of(dataset):
+    """The TensorDataset under subsets of subsets, and its rows in their order; None where there is none."""
+    rows = None
+    while type(dataset) is Subset:
+        inner = dataset.indices
+        rows = list(inner) if rows is None else [inner[i] for i in rows]
+        dataset = dataset.dataset
+    return (dataset, rows) if type(dataset) is TensorDataset else None
+
+
+class DataLoader:
+    """Batches of a dataset.
+
+    Every `for` over a loader is an epoch, the next one each time. `num_workers` threads make batches ahead of the loop;
+    the results do not depend on how many. Where samples are computed by much Python code, threads take turns at the
+    interpreter: with multiprocessing_context="fork" the workers are processes instead, copies of this one at the first
+    loop. `seed` is that of the order and of what samples draw: `generator`'s, or else
+    that of weft.manual_seed. An error of a dataset is raised in the loop, with the sample and the worker as its note.
+
+    Beyond PyTorch's: `seed`; `device`, where batches are given out; `rank` and `world`, for every world-th sample;
+    `state_dict` and `load_state_dict`.
+    """
+
+    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
+                 collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
+                 multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
+                 pin_memory_device="", in_order=True, seed=None, device=None, rank=0, world=1):
+        if multiprocessing_context not in (None, "fork") or not in_order:
+            raise NotImplementedError("workers are threads, or with multiprocessing_context=\"fork\" processes, and "
+                                      "batches come in order")
+        if prefetch_factor is not None and num_workers == 0:
+            raise ValueError("prefetch_factor is given, and there are no workers")
+        self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
+        self.sampler, self.batch_sampler, self.drop_last = sampler, batch_sampler, drop_last
+        self.pin_memory, self.device, self._worker_init_fn = pin_memory, device, worker_init_fn
+        self._iterable = isinstance(dataset, IterableDataset)
+        self._forks, self._processes = multiprocessing_context == "fork" and num_workers > 0, None
+        if self._forks and self._iterable:
+            raise NotImplementedError("an IterableDataset is read by threads")
+        if seed is None and generator is not None:
+            seed = generator.initial_seed()
+        options = {"workers": num_workers, "prefetch": prefetch_factor or 2, "timeout": float(timeout), "rank": rank,
+                   "world": world, "drop_last": bool(drop_last), "shuffle": bool(shuffle)}
+        if batch_size is not None:
+            options["batch_size"] = batch_size
+        elif drop_last:
+            raise ValueError("drop_last is given, and there are no batches (batch_size=None)")
+        if seed is not None:
+            options["seed"] = seed
+        if sampler is not None:
+            options["sampler"] = _core._sampler(type(sampler).__name__, len(sampler),
+                                                lambda seed, epoch: _order_of(sampler, seed, epoch))
+        if batch_sampler is not None:
+            options["batch_sampler"] = _core._batch_sampler(type(batch_sampler).__name__,
+                                                            lambda seed, epoch: _batches_of(batch_sampler, seed, epoch))
+        self._core = self._make(collate_fn, options)
+        _open.add(self)
+
+    def _make(self, collate_fn, options):
+        batched = self.batch_size is not None
+        tensors = _rows_of(self.dataset)
+        if tensors is not None and batched and collate_fn in (None, default_collate):
+            dataset, rows = tensors
+            return _core._Loader.of_tensors(dataset.tensors, rows, self.pin_memory, options)
+        collate = collate_fn or (default_collate if batched else default_convert)
+        pin = (lambda batch: _each(batch, lambda t: t.pin_memory())) if self.pin_memory else (lambda batch: batch)
+        collated = collate if batched else (lambda samples: collate(samples[0]))
+        reference, dataset = weakref.ref(self), self.dataset
+        functions = [None, None, collated, lambda worker: _start(reference, worker), None]
+        if self._iterable:
+            functions[4] = lambda epoch: iter(dataset)
+        else:
+            functions[:2] = dataset.__getitem__, getattr(dataset, "__getitems__", None)
+        self._functions = functions[:4]
+        if self._forks:
+            functions[3] = lambda worker: None
+            remote = lambda *job: pin(reference()._processes.make(*job))  # noqa: E731
+        else:
+            functions[2] = lambda samples: pin(collated(samples))
+            remote = None
+        return _core._Loader.of_functions(None if self._iterable else len(dataset), *functions, remote, options)
+
+    def __iter__(self):
+        if self._forks and self._processes is None:
+            get, get_all, collate, start = self._functions
+            self._processes = Processes(self.num_workers,
+                                        lambda *job: _core._make_batch(get, get_all, collate, *job), start)
+            weakref.finalize(self, _end, self._core, self._processes)
+        return _Loop(self, self._core.begin())
+
+    def __len__(self):
+        if not self._iterable:
+            return self._core.size()
+        samples, size = len(self.dataset), self.batch_size or 1
+        return samples // size if self.drop_last else -(-samples // size)
+
+    @property
+    def seed(self):
+        return self._core.seed()
+
+    @property
+    def epoch(self):
+        """The epoch of the running loop, or of the last one."""
+        return self._core.epoch()
+
+    def set_epoch(self, epoch):
+        """The next loop is this epoch."""
+        self._core.set_epoch(epoch)
+
+    def state(self):
+        """Where the loop stands, as the JSON text that C++ loaders read, too."""
+        return self._core.state()
+
+    def restore(self, state):
+        """The next loop goes on behind the batch that had been given out last when `state` was asked for."""
+        self._core.restore(state)
+
+    def state_dict(self):
+        """Where the loop stands, such as for documents={"sampler": loader.state_dict()} of a weft.io.RunState."""
+        return json.loads(self.state())
+
+    def load_state_dict(self, state_dict):
+        self.restore(json.dumps(state_dict))
+
+
+def _end(core, processes):
+    """Threads first: they speak with the processes."""
+    core.close()
+    processes.close()
+
+
+def _start(reference, worker):
+    """Runs once in the thread of each worker."""
+    loader = reference()
+    if loader is None:
+        return
+    if not loader._iterable:
+        _here.info = WorkerInfo(worker, loader.num_workers, loader.seed + worker, loader.dataset)
+    if loader._worker_init_fn is not None:
+        loader._worker_init_fn(worker)
+
+
+class _Loop:
+    """The iterator of a loop."""
+
+    def __init__(self, loader, number):
+        self._loader, self._number = loader, number
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        batch = self._loader._core.next(self._number)
+        device = self._loader.device
+        return batch if device is None else _each(batch, lambda t: t.to(device, non_blocking=True))
+
+    def __len__(self):
+        return len(self._loader)

@@ -1,0 +1,136 @@
+"""Samplers: in which order an epoch's samples come, by seed and epoch alone."""
+
+from weft import _core, as_tensor
+
+
+class Sampler:
+    """One of your own has `__iter__`, which gives indices, and `__len__`. A loader asks it anew in every epoch."""
+
+    def __init__(self, data_source=None):
+        pass
+
+    def __iter__(self):
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+
+class _Ordered(Sampler):
+    """A sampler of C++. Outside a loader, each `iter` is an epoch, the next one each time."""
+
+    def __init__(self, core, generator=None, seed=None):
+        self._core, self._seed, self._next = core, seed, 0
+        if seed is None and generator is not None:
+            self._seed = generator.initial_seed()
+
+    def _order(self, seed, epoch):
+        return self._core.order(seed if self._seed is None else self._seed, epoch)
+
+    def __iter__(self):
+        epoch, self._next = self._next, self._next + 1
+        return iter(self._order(_core.initial_seed(), epoch))
+
+    def __len__(self):
+        return self._core.size()
+
+
+class SequentialSampler(_Ordered):
+    """0 … len(data_source) - 1."""
+
+    def __init__(self, data_source):
+        super().__init__(_core._sequential_sampler(len(data_source)))
+        self.data_source = data_source
+
+
+class RandomSampler(_Ordered):
+    """A random order, another in every epoch."""
+
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None, *, seed=None):
+        super().__init__(_core._random_sampler(len(data_source), replacement, num_samples), generator, seed)
+        self.data_source, self.replacement = data_source, replacement
+
+
+class SubsetRandomSampler(_Ordered):
+    """The given indices in a random order."""
+
+    def __init__(self, indices, generator=None, *, seed=None):
+        self.indices = [int(i) for i in indices]
+        super().__init__(_core._subset_sampler(self.indices, True), generator, seed)
+
+
+class WeightedRandomSampler(_Ordered):
+    """num_samples indices, each with a probability proportional to its weight."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None, *, seed=None):
+        self.weights = as_tensor(weights)
+        self.num_samples, self.replacement = num_samples, replacement
+        super().__init__(_core._weighted_sampler(self.weights, num_samples, replacement), generator, seed)
+
+
+class DistributedSampler(_Ordered):
+    """Every num_replicas-th sample of one order that all ranks share, from number `rank` on. All ranks get as many: some
+    samples come again at the end, or with drop_last the last ones are left out."""
+
+    def __init__(self, dataset, num_replicas, rank, shuffle=True, seed=0, drop_last=False):
+        whole = _core._random_sampler(len(dataset), False, None) if shuffle else _core._sequential_sampler(len(dataset))
+        super().__init__(_core._distributed_sampler(whole, rank, num_replicas, drop_last), seed=seed)
+        self.num_replicas, self.rank, self._epoch = num_replicas, rank, None
+
+    def set_epoch(self, epoch):
+        """Sets the epoch, which a loader counts by itself otherwise."""
+        self._epoch = epoch
+
+    def _order(self, seed, epoch):
+        return super()._order(seed, epoch if self._epoch is None else self._epoch)
+
+
+class BatchSampler(Sampler):
+    """Batches of another sampler's indices."""
+
+    def __init__(self, sampler, batch_size, drop_last):
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}, below 1")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def _cut(self, indices):
+        batches = [indices[i:i + self.batch_size] for i in range(0, len(indices), self.batch_size)]
+        return batches[:-1] if self.drop_last and batches and len(batches[-1]) < self.batch_size else batches
+
+    def _batches(self, seed, epoch):
+        return self._cut(_order_of(self.sampler, seed, epoch))
+
+    def __iter__(self):
+        return iter(self._cut(list(self.sampler)))
+
+    def __len__(self):
+        more = 0 if self.drop_last else self.batch_size - 1
+        return (len(self.sampler) + more) // self.batch_size
+
+
+class LengthBatchSampler(Sampler):
+    """Batches of samples of similar length, so that padding adds little: a random order is cut into buckets of so many
+    batches, each is sorted by length and cut into batches, and these are shuffled."""
+
+    def __init__(self, lengths, batch_size, bucket=100, shuffle=True, drop_last=False, *, seed=None):
+        self._core = _core._length_batch_sampler([int(n) for n in lengths], batch_size, bucket, shuffle, drop_last)
+        self._seed, self._next = seed, 0
+        self._length = len(self._core.batches(0, 0))
+
+    def _batches(self, seed, epoch):
+        return self._core.batches(seed if self._seed is None else self._seed, epoch)
+
+    def __iter__(self):
+        epoch, self._next = self._next, self._next + 1
+        return iter(self._batches(_core.initial_seed(), epoch))
+
+    def __len__(self):
+        return self._length
+
+
+def _order_of(sampler, seed, epoch):
+    """The indices of an epoch as a list."""
+    return sampler._order(seed, epoch) if isinstance(sampler, _Ordered) else list(sampler)
+
+
+def _batches_of(sampler, seed, epoch):
+    if isinstance(sampler, (BatchSampler, LengthBatchSampler)):
+        return sampler._batches(seed, epoch)
+    return list(sampler)

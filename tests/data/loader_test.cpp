@@ -1,0 +1,425 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include <weft/data/loader.hpp>
+#include <weft/weft.hpp>
+
+#include <message_of.hpp>
+
+namespace weft {
+namespace {
+
+using data::DataLoader;
+using data::LoaderOptions;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Numbers {
+  int64_t count;
+  int64_t size() const { return count; }
+  int64_t get(int64_t i) const { return i; }
+};
+
+template <class L>
+std::vector<std::vector<int64_t>> epoch_of(L& loader) {
+  std::vector<std::vector<int64_t>> batches;
+  for (const Tensor& batch : loader) batches.push_back(batch.template to_vector<int64_t>());
+  return batches;
+}
+
+// Noise on a sample: it depends on which random numbers the sample gets.
+auto noisy(int64_t count) {
+  return data::map(Numbers{count}, [](int64_t i) { return rand({3}) + static_cast<double>(i); });
+}
+template <class L>
+std::vector<double> values_of(L& loader, int epochs) {
+  std::vector<double> all;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    for (const Tensor& batch : loader) {
+      const auto values = batch.template to_vector<double>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  }
+  return all;
+}
+
+class WithWorkers : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Loader, WithWorkers, ::testing::Values(0, 1, 2, 7));
+
+TEST_P(WithWorkers, BatchesComeInOrder) {
+  DataLoader loader(Numbers{10}, {.batch_size = 4, .workers = GetParam()});
+  EXPECT_EQ(loader.size(), 3);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_THAT(epoch_of(loader), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9)));
+    EXPECT_EQ(loader.epoch(), epoch);
+    EXPECT_EQ(loader.batch(), 3);
+  }
+}
+
+TEST_P(WithWorkers, TensorsAndStructuredBindings) {
+  const Tensor x = arange(20).view({10, 2}), y = arange(10);
+  DataLoader loader(data::TensorDataset(x, y), {.batch_size = 4, .workers = GetParam(), .drop_last = true});
+  EXPECT_EQ(loader.size(), 2);
+  int64_t batches = 0;
+  for (auto [rows, labels] : loader) {
+    EXPECT_EQ(rows.shape(), Dims({4, 2}));
+    EXPECT_EQ(labels.to_vector<int64_t>()[0], 4 * batches);
+    ++batches;
+  }
+  EXPECT_EQ(batches, 2);
+}
+
+struct Point {
+  Tensor x;
+  int64_t label;
+};
+struct Points {
+  int64_t size() const { return 3; }
+  Point get(int64_t i) const { return {full({2}, i), i}; }
+};
+
+TEST_P(WithWorkers, AUsersStruct) {
+  DataLoader loader(Points{}, {.batch_size = 3, .workers = GetParam()});
+  for (auto [x, label] : loader) {
+    EXPECT_THAT(x.to_vector<int64_t>(), ElementsAre(0, 0, 1, 1, 2, 2));
+    EXPECT_THAT(label.to_vector<int64_t>(), ElementsAre(0, 1, 2));
+  }
+}
+
+TEST_P(WithWorkers, SameBitsAsWithoutWorkers) {
+  const LoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 3};
+  LoaderOptions with = options;
+  with.workers = GetParam();
+  DataLoader alone(noisy(50), options), loader(noisy(50), with);
+  EXPECT_EQ(values_of(loader, 3), values_of(alone, 3));
+}
+
+TEST_P(WithWorkers, TheTrainingsRandomNumbersAreLeftAlone) {
+  manual_seed(1);
+  const auto before = default_generator().state();
+  DataLoader loader(noisy(50), {.batch_size = 8, .shuffle = true, .workers = GetParam()});
+  EXPECT_EQ(loader.seed(), 1U);
+  values_of(loader, 2);
+  EXPECT_EQ(default_generator().state(), before);
+}
+
+TEST_P(WithWorkers, AnErrorNamesTheSampleAndTheWorker) {
+  std::atomic<int> bad = 13;
+  auto dataset = data::map(Numbers{40}, [&bad](int64_t i) {
+    if (i == bad) raise<KeyError>({.op = "decode", .problem = "no such picture"}, Location::none());
+    return i;
+  });
+  DataLoader loader(dataset, {.batch_size = 4, .workers = GetParam()});
+  std::vector<std::vector<int64_t>> seen;
+  const std::string text = message_of<KeyError>([&] {
+    for (const Tensor& batch : loader) seen.push_back(batch.to_vector<int64_t>());
+  });
+  EXPECT_EQ(seen.size(), 3U);
+  EXPECT_THAT(text, AllOf(HasSubstr("sample 13 of batch 3 of epoch 0"), HasSubstr("[decode] no such picture")));
+  EXPECT_EQ(text.find(", worker ") != text.npos, GetParam() > 0) << text;
+  bad = -1;
+  EXPECT_EQ(epoch_of(loader).size(), 10U);
+  EXPECT_EQ(loader.epoch(), 1);
+}
+
+TEST_P(WithWorkers, ErrorsThatAreNotWeftsBecomeOne) {
+  auto dataset = data::map(Numbers{4}, [](int64_t) -> int64_t { throw std::runtime_error("boom"); });
+  DataLoader loader(dataset, {.workers = GetParam()});
+  EXPECT_THAT(message_of<Error>([&] { epoch_of(loader); }), AllOf(HasSubstr("sample 0 "), HasSubstr("boom")));
+  auto odd = data::map(Numbers{4}, [](int64_t) -> int64_t { throw 42; });
+  DataLoader strange(odd, {.workers = GetParam()});
+  EXPECT_THROW(epoch_of(strange), int);
+}
+
+TEST_P(WithWorkers, UnequalShapesNameTheSamples) {
+  auto dataset = data::map(Numbers{9}, [](int64_t i) { return zeros(i < 7 ? 2 : 3); });
+  DataLoader loader(dataset, {.batch_size = 4, .workers = GetParam()});
+  const std::string text = message_of<ShapeError>([&] {
+    for (const Tensor& batch : loader) EXPECT_EQ(batch.size(0), 4);
+  });
+  EXPECT_THAT(text, AllOf(HasSubstr("sample 4 and sample 7 have different shapes"), HasSubstr("batch 1")));
+}
+
+TEST_P(WithWorkers, ALoopMayBeLeft) {
+  DataLoader loader(Numbers{100}, {.batch_size = 1, .shuffle = true, .seed = 1, .workers = GetParam()});
+  std::vector<int64_t> firsts;
+  for (int i = 0; i < 5; ++i) {
+    for (const Tensor& batch : loader) {
+      firsts.push_back(batch.item<int64_t>());
+      if (firsts.size() % 3 == 0) break;
+    }
+  }
+  DataLoader same(Numbers{100}, {.batch_size = 3, .shuffle = true, .seed = 1});
+  for (int i = 0; i < 5; ++i) {
+    const auto whole = epoch_of(same);
+    EXPECT_EQ(std::vector(firsts.begin() + 3 * i, firsts.begin() + 3 * i + 3), whole[0]) << "epoch " << i;
+  }
+}
+
+TEST_P(WithWorkers, TwoLoadersAtOnce) {
+  DataLoader a(Numbers{30}, {.batch_size = 3, .workers = GetParam()});
+  DataLoader b(Numbers{20}, {.batch_size = 2, .workers = GetParam()});
+  auto from_b = b.begin();
+  int64_t next = 0;
+  for (const Tensor& batch : a) {
+    EXPECT_EQ(batch.to_vector<int64_t>()[0], 3 * next);
+    EXPECT_EQ((*from_b).to_vector<int64_t>()[0], 2 * next++);
+    ++from_b;
+  }
+  EXPECT_TRUE(from_b == b.end());
+}
+
+TEST_P(WithWorkers, ALoopThatAnotherOneReplacedSaysSo) {
+  DataLoader loader(Numbers{30}, {.batch_size = 3, .workers = GetParam()});
+  auto old = loader.begin();
+  auto current = loader.begin();
+  EXPECT_THAT(message_of<ValueError>([&] { ++old; }), HasSubstr("another loop"));
+  ++current;
+  EXPECT_EQ(loader.batch(), 2);
+}
+
+TEST_P(WithWorkers, RanksShareTheSamples) {
+  std::multiset<int64_t> seen;
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    DataLoader loader(Numbers{11},
+                      {.batch_size = 2, .shuffle = true, .seed = 4, .workers = GetParam(), .rank = rank, .world = 3});
+    EXPECT_EQ(loader.size(), 2);
+    for (const auto& batch : epoch_of(loader)) seen.insert(batch.begin(), batch.end());
+  }
+  EXPECT_EQ(seen.size(), 12U);
+  EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 11U);
+}
+
+TEST_P(WithWorkers, BatchSamplersAndPadding) {
+  const auto lengths = [](int64_t i) { return i * 5 % 7 + 1; };
+  auto dataset = data::map(Numbers{20}, [=](int64_t i) { return full({lengths(i)}, i); });
+  std::vector<int64_t> all;
+  for (int64_t i = 0; i < 20; ++i) all.push_back(lengths(i));
+  DataLoader loader(
+      dataset, {.seed = 1, .batch_sampler = data::length_batch_sampler(all, {.batch_size = 4}), .workers = GetParam()},
+      data::pad_with_lengths({.value = -1}));
+  EXPECT_EQ(loader.size(), 5);
+  std::set<int64_t> seen;
+  for (const data::Padded& batch : loader) {
+    EXPECT_EQ(batch.values.size(1), max(batch.lengths).item<int64_t>());
+    for (const int64_t i : batch.values.select(1, 0).to_vector<int64_t>()) seen.insert(i);
+  }
+  EXPECT_EQ(seen.size(), 20U);
+}
+
+TEST_P(WithWorkers, AFunctionOfOnesOwnCollates) {
+  DataLoader loader(Numbers{5}, {.batch_size = 2, .workers = GetParam()},
+                    [](const std::vector<int64_t>& samples) { return static_cast<int64_t>(samples.size()); });
+  std::vector<int64_t> sizes;
+  for (const int64_t n : loader) sizes.push_back(n);
+  EXPECT_THAT(sizes, ElementsAre(2, 2, 1));
+}
+
+TEST_P(WithWorkers, AForkedProcessGoesOn) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer ends a forked process that starts threads";
+#endif
+  DataLoader loader(noisy(40), {.batch_size = 4, .shuffle = true, .seed = 1, .workers = GetParam()});
+  DataLoader same(noisy(40), {.batch_size = 4, .shuffle = true, .seed = 1});
+  const auto right = values_of(same, 2);
+  std::vector<double> seen;
+  pid_t child = -1;
+  const auto look = [&](const Tensor& batch) {
+    const auto values = batch.to_vector<double>();
+    seen.insert(seen.end(), values.begin(), values.end());
+  };
+  for (const Tensor& batch : loader) {
+    look(batch);
+    if (seen.size() == 36) child = fork();
+  }
+  for (const Tensor& batch : loader) look(batch);
+  if (child == 0) _exit(seen == right ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(seen, right);
+}
+
+TEST_P(WithWorkers, DestroyedWhileWorkersAreBusy) {
+  std::atomic<int> got = 0;
+  for (int i = 0; i < 20; ++i) {
+    DataLoader loader(data::map(Numbers{1000},
+                                [&got](int64_t n) {
+                                  ++got;
+                                  std::this_thread::sleep_for(std::chrono::microseconds(200));
+                                  return n;
+                                }),
+                      {.batch_size = 4, .workers = GetParam()});
+    auto at = loader.begin();
+    if (i % 2 == 0) ++at;
+  }
+  EXPECT_LT(got, 20 * 400);
+}
+
+TEST_P(WithWorkers, BatchesOutliveTheLoader) {
+  std::vector<Tensor> kept;
+  {
+    DataLoader loader(Numbers{6}, {.batch_size = 2, .workers = GetParam()});
+    for (const Tensor& batch : loader) kept.push_back(batch);
+  }
+  EXPECT_THAT(kept[2].to_vector<int64_t>(), ElementsAre(4, 5));
+}
+
+TEST_P(WithWorkers, RecordsNoGradients) {
+  const Tensor w = ones(1).requires_grad_();
+  DataLoader loader(data::map(Numbers{4}, [w](int64_t i) { return w * static_cast<double>(i); }),
+                    {.batch_size = 2, .workers = GetParam()});
+  for (const Tensor& batch : loader) EXPECT_FALSE(batch.requires_grad());
+}
+
+TEST_P(WithWorkers, TheLoopsModesAreNotTheDatasets) {
+  DataLoader loader(data::map(Numbers{4},
+                              [](int64_t) {
+                                return matmul(ones({2, 2}), ones({2, 2}));
+                              }),
+                    {.batch_size = 2, .workers = GetParam()});
+  const AutocastGuard mixed(bf16);
+  for (const Tensor& batch : loader) EXPECT_EQ(batch.dtype(), f32);
+}
+
+TEST(Loader, WorkersLeaveThePoolToTheTraining) {
+  std::atomic<int> most = 0;
+  DataLoader loader(data::map(Numbers{16},
+                              [&most](int64_t i) {
+                                most = std::max<int>(most, num_threads());
+                                return exp(zeros({400, 400})).sum() + static_cast<double>(i);
+                              }),
+                    {.batch_size = 2, .workers = 2});
+  const Tensor a = rand({256, 256});
+  for (const Tensor& batch : loader) {
+    EXPECT_TRUE(batch.defined());
+    EXPECT_EQ(matmul(a, a).shape(), a.shape());
+  }
+  EXPECT_EQ(most, 1);
+}
+
+TEST(Loader, WorkersOverlapWithTheLoop) {
+  const auto pause = std::chrono::milliseconds(20);
+  DataLoader loader(data::map(Numbers{10},
+                              [=](int64_t i) {
+                                std::this_thread::sleep_for(pause);
+                                return i;
+                              }),
+                    {.workers = 4});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(epoch_of(loader).size(), 10U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 9 * pause);
+}
+
+TEST(Loader, ABatchThatDoesNotComeInTime) {
+  std::atomic<bool> wait = true;
+  DataLoader loader(data::map(Numbers{4},
+                              [&wait](int64_t i) {
+                                while (i == 1 && wait) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                return i;
+                              }),
+                    {.workers = 1, .timeout = 0.05});
+  auto at = loader.begin();
+  EXPECT_THAT(message_of<Error>([&] { ++at; }), HasSubstr("batch 1 did not come in 0.05 s"));
+  wait = false;
+}
+
+TEST(Loader, PrefetchIsBounded) {
+  std::atomic<int> got = 0;
+  DataLoader loader(data::map(Numbers{1000},
+                              [&got](int64_t i) {
+                                ++got;
+                                return i;
+                              }),
+                    {.batch_size = 10, .workers = 2, .prefetch = 3});
+  auto at = loader.begin();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_LE(got, 10 * (1 + 2 * 3));
+  ++at;
+}
+
+TEST(Loader, EverySampleHasRandomNumbersOfItsOwn) {
+  DataLoader loader(data::map(Numbers{64}, [](int64_t) { return randint(0, INT64_MAX, Dims{}); }),
+                    {.batch_size = 8, .shuffle = true, .seed = 1});
+  std::set<int64_t> seen;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    for (const auto& batch : epoch_of(loader)) seen.insert(batch.begin(), batch.end());
+  }
+  EXPECT_EQ(seen.size(), 256U);
+  // Drawn twice in one epoch, a sample gets others each time.
+  const data::Sampler twice("twice", 2, [](uint64_t, int64_t) { return std::vector<int64_t>{5, 5}; });
+  DataLoader repeated(noisy(64), {.batch_size = 2, .sampler = twice});
+  const auto values = values_of(repeated, 1);
+  EXPECT_NE(values[0], values[3]);
+}
+
+TEST_P(WithWorkers, PinnedBatchesAndDevices) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "no HPU";
+  const Tensor x = arange(40).view({10, 4}), y = arange(10);
+  const LoaderOptions pinned{.batch_size = 4, .workers = GetParam(), .pin_memory = true};
+  DataLoader host(data::TensorDataset(x, y), pinned);
+  for (auto [rows, labels] : host) EXPECT_TRUE(rows.is_pinned() && labels.is_pinned());
+  LoaderOptions moved = pinned;
+  moved.device = "hpu";
+  DataLoader loader(data::TensorDataset(x, y), moved);
+  std::vector<int64_t> seen;
+  for (auto [rows, labels] : loader) {
+    EXPECT_EQ(rows.device().type, DeviceType::hpu);
+    for (const int64_t i : rows.select(1, 0).to_vector<int64_t>()) seen.push_back(i);
+    EXPECT_EQ(labels.to_vector<int64_t>().back() * 4, seen.back());
+  }
+  EXPECT_EQ(seen, arange(0, 40, 4).to_vector<int64_t>());
+}
+
+TEST(GeneratorGuard, IsItsThreadsDefaultForTheCpu) {
+  manual_seed(3);
+  const auto before = default_generator().state();
+  Generator own(3);
+  Tensor drawn, elsewhere;
+  {
+    const GeneratorGuard guard(own);
+    drawn = rand(4);
+    std::thread([&] { elsewhere = rand(4); }).join();
+    Generator inner(4);
+    const GeneratorGuard nested(inner);
+    EXPECT_EQ(&default_generator(), &inner);
+  }
+  EXPECT_EQ(drawn.to_vector<float>(), elsewhere.to_vector<float>());  // both from the start of seed 3
+  EXPECT_EQ(own.state(), default_generator().state());
+  EXPECT_NE(default_generator().state(), before);
+}
+
+TEST(Loader, BadOptionsAreRefused) {
+  const auto refuses = [](const LoaderOptions& options) {
+    return message_of<ValueError>([&] { DataLoader(Numbers{5}, options); });
+  };
+  EXPECT_THAT(message_of<ValueError>([] { DataLoader(Numbers{0}); }), HasSubstr("the dataset is empty"));
+  EXPECT_THAT(refuses({.batch_size = 0}), AllOf(HasSubstr("batch_size is 0"), HasSubstr("loader_test.cpp")));
+  EXPECT_THAT(refuses({.workers = -1}), HasSubstr("workers is -1"));
+  EXPECT_THAT(refuses({.prefetch = 0}), HasSubstr("prefetch is 0"));
+  EXPECT_THAT(refuses({.prefetch = 1 << 30}), HasSubstr("prefetch is 1073741824"));
+  EXPECT_THAT(refuses({.rank = 2, .world = 2}), HasSubstr("no rank 2 of 2"));
+  EXPECT_THAT(refuses({.timeout = -1}), HasSubstr("timeout"));
+  EXPECT_THAT(refuses({.shuffle = true, .sampler = data::sequential_sampler(5)}), HasSubstr("shuffle and a sampler"));
+  EXPECT_THAT(refuses({.batch_size = 2, .batch_sampler = data::length_batch_sampler({1}, {})}),
+              HasSubstr("batch_sampler excludes"));
+  DataLoader beyond(Numbers{5}, {.sampler = data::sequential_sampler(6)});
+  EXPECT_THROW(beyond.begin(), IndexError);
+  DataLoader dropped(Numbers{5}, {.batch_size = 6, .drop_last = true});
+  EXPECT_TRUE(epoch_of(dropped).empty());
+  EXPECT_EQ(dropped.size(), 0);
+  EXPECT_THROW(dropped.set_epoch(-1), ValueError);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,533 @@
+"""Datasets, samplers and loaders: values, order, workers, positions, errors."""
+
+import collections
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy
+import pytest
+
+import weft
+from weft import data
+from weft.data import DataLoader
+
+workers = pytest.mark.parametrize("num_workers", [0, 1, 2, 7])
+
+
+class Numbers(data.Dataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, i):
+        return i
+
+
+class Noisy(Numbers):
+    """What a sample draws is its own."""
+
+    def __getitem__(self, i):
+        return weft.rand(2) + i, {"label": i, "name": str(i)}
+
+
+def lists(loader):
+    return [batch.tolist() for batch in loader]
+
+
+@workers
+def test_batches_come_in_order(num_workers):
+    loader = DataLoader(Numbers(10), batch_size=4, num_workers=num_workers)
+    assert len(loader) == 3
+    for epoch in range(3):
+        assert lists(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        assert loader.epoch == epoch
+    assert lists(DataLoader(Numbers(10), 4, drop_last=True, num_workers=num_workers)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@workers
+def test_the_number_of_workers_changes_nothing(num_workers):
+    def values(workers):
+        loader = DataLoader(Noisy(23), 4, shuffle=True, seed=5, num_workers=workers)
+        return [(x.tolist(), y["label"].tolist(), y["name"]) for _ in range(2) for x, y in loader]
+
+    right = values(0)
+    assert values(num_workers) == right
+    assert sorted(n for _, labels, _ in right[:6] for n in labels) == list(range(23))
+    assert right[0][1] != right[6][1]
+
+
+@workers
+def test_tensor_datasets(num_workers):
+    x, y = weft.arange(20).reshape(10, 2), weft.arange(10)
+    for a, b in DataLoader(data.TensorDataset(x, y), 4, num_workers=num_workers):
+        assert a.tolist() == [[2 * n, 2 * n + 1] for n in b.tolist()]
+    part = data.Subset(data.Subset(data.TensorDataset(x, y), [9, 8, 1, 0]), [3, 1])
+    [[a, b]] = DataLoader(part, 4, num_workers=num_workers)
+    assert b.tolist() == [0, 8] and a.tolist() == [[0, 1], [16, 17]]
+    # With a collate_fn it is a dataset as any other.
+    [sizes] = DataLoader(data.TensorDataset(x, y), 10, num_workers=num_workers, collate_fn=len)
+    assert sizes == 10
+
+
+def test_tensor_datasets_refuse_unequal_lengths():
+    with pytest.raises(ValueError, match="3 and 4 rows"):
+        data.TensorDataset(weft.zeros(4), weft.zeros(3))
+    with pytest.raises(TypeError, match="takes tensors, not list"):
+        data.TensorDataset([1, 2])
+    assert data.TensorDataset(weft.arange(4))[2][0].item() == 2
+
+
+@workers
+def test_iterable_datasets_give_each_sample_once(num_workers):
+    class Lines(data.IterableDataset):
+        def __iter__(self):
+            assert data.get_worker_info() is None
+            return iter(range(7))
+
+    loader = DataLoader(Lines(), 3, num_workers=num_workers)
+    assert lists(loader) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert lists(loader) == [[0, 1, 2], [3, 4, 5], [6]]
+    ranks = [lists(DataLoader(Lines(), 2, num_workers=num_workers, rank=r, world=2)) for r in range(2)]
+    assert ranks == [[[0, 2], [4]], [[1, 3], [5]]]
+    chained = data.ChainDataset([Lines(), Lines()])
+    assert sum(lists(DataLoader(chained, 3, num_workers=num_workers, drop_last=True)), []) == [*range(7), *range(5)]
+    with pytest.raises(TypeError):
+        len(loader)
+    with pytest.raises(ValueError, match="stream"):
+        DataLoader(Lines(), shuffle=True)
+
+
+@workers
+def test_errors_are_the_datasets_own_with_the_place_as_a_note(num_workers):
+    class Broken(Numbers):
+        bad = 13
+
+        def __getitem__(self, i):
+            if i == self.bad:
+                raise KeyError("no such picture")
+            return i
+
+    dataset = Broken(40)
+    loader = DataLoader(dataset, 4, num_workers=num_workers)
+    seen = []
+    with pytest.raises(KeyError, match="no such picture") as caught:
+        for batch in loader:
+            seen.append(batch)
+    assert len(seen) == 3
+    [note] = caught.value.__notes__
+    assert "sample 13 of batch 3 of epoch 0" in note and ("worker" in note) == (num_workers > 0)
+    assert "__getitem__" in [frame.name for frame in caught.traceback]
+    dataset.bad = -1
+    assert len(lists(loader)) == 10
+
+    class Reader(data.IterableDataset):
+        def __iter__(self):
+            yield 1
+            raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        lists(DataLoader(Reader(), 1, num_workers=num_workers))
+
+
+@workers
+def test_shapes_that_do_not_fit_name_two_samples(num_workers):
+    class Growing(Numbers):
+        def __getitem__(self, i):
+            return weft.zeros(2 if i < 7 else 3)
+
+    with pytest.raises(ValueError, match="sample 4 and sample 7 have different shapes"):
+        list(DataLoader(Growing(9), 4, num_workers=num_workers))
+    [_, (values, lengths), _] = DataLoader(Growing(9), 4, num_workers=num_workers, collate_fn=data.pad(lengths=True))
+    assert values.shape == (4, 3) and lengths.tolist() == [2, 2, 2, 3]
+
+
+@workers
+def test_a_loop_may_be_left(num_workers):
+    loader = DataLoader(Numbers(50), 1, shuffle=True, seed=1, num_workers=num_workers)
+    whole = [sum(lists(DataLoader(Numbers(50), 50, shuffle=True, seed=1)), []) for _ in range(1)][0]
+    for batch in loader:
+        assert batch.item() == whole[0]
+        break
+    first = iter(loader)
+    second = iter(loader)
+    next(second)
+    with pytest.raises(ValueError, match="another loop"):
+        next(first)
+
+
+@workers
+def test_positions_are_exact(num_workers):
+    def loader(workers):
+        return DataLoader(Noisy(23), 4, shuffle=True, seed=5, num_workers=workers)
+
+    def values(loader):
+        return [x.tolist() for x, _ in loader]
+
+    straight = loader(0)
+    right = values(straight) + values(straight)
+    for stop in range(1, 7):
+        first, seen = loader(num_workers), []
+        for x, _ in first:
+            seen.append(x.tolist())
+            if len(seen) == stop:
+                break
+        second = loader((num_workers + 1) % 3)
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert seen + values(second) + values(second) == right
+    with pytest.raises(ValueError, match="batch_size was 4"):
+        DataLoader(Noisy(23), 5, shuffle=True, seed=5).restore(straight.state())
+    with pytest.raises(ValueError, match="no saved position"):
+        straight.restore("{}")
+
+
+def test_a_position_goes_with_a_training_state(tmp_path):
+    net = weft.nn.Linear(2, 2)
+    loader = DataLoader(Noisy(23), 4, shuffle=True, seed=5, num_workers=2)
+    at = iter(loader)
+    next(at), next(at)
+    state = weft.io.RunState(step=2, documents={"sampler": loader.state_dict()})
+    weft.io.save_training_state(tmp_path, net, state=state)
+    script = tmp_path / "goes_on.py"
+    script.write_text(textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+        from test_data import *
+        loader = DataLoader(Noisy(23), 4, shuffle=True, seed=5, num_workers=1)
+        state = weft.io.load_training_state({str(tmp_path)!r}, weft.nn.Linear(2, 2))
+        loader.load_state_dict(state.documents["sampler"])
+        print(json.dumps([x.tolist() for x, _ in loader]))
+    """), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [x.tolist() for x, _ in at]
+
+
+def test_samplers():
+    assert list(data.SequentialSampler(range(3))) == [0, 1, 2]
+    weft.manual_seed(1)
+    sampler = data.RandomSampler(range(20))
+    first, second = list(sampler), list(sampler)
+    assert sorted(first) == sorted(second) == list(range(20)) and first != second
+    assert list(data.RandomSampler(range(20))) == first
+    assert len(data.RandomSampler(range(5), replacement=True, num_samples=9)) == 9
+    assert set(data.WeightedRandomSampler([0, 1, 0, 3.0], 40)) == {1, 3}
+    assert sorted(data.SubsetRandomSampler([4, 2, 7])) == [2, 4, 7]
+    assert list(data.BatchSampler(data.SequentialSampler(range(5)), 2, False)) == [[0, 1], [2, 3], [4]]
+    assert list(data.BatchSampler([3, 1, 2], 2, True)) == [[3, 1]]
+    parts = [list(data.DistributedSampler(range(10), 4, r, shuffle=False)) for r in range(4)]
+    assert parts == [[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]
+    shuffled = [list(data.DistributedSampler(range(8), 2, r, seed=3)) for r in range(2)]
+    assert sorted(sum(shuffled, [])) == list(range(8))
+    with pytest.raises(ValueError):
+        data.WeightedRandomSampler([-1.0, 1.0], 2)
+
+
+@workers
+def test_samplers_in_loaders(num_workers):
+    class Backwards(data.Sampler):
+        def __iter__(self):
+            return iter(numpy.arange(5)[::-1])
+
+        def __len__(self):
+            return 5
+
+    assert lists(DataLoader(Numbers(5), 2, sampler=Backwards(), num_workers=num_workers)) == [[4, 3], [2, 1], [0]]
+    assert lists(DataLoader(Numbers(5), sampler=[2, 2], num_workers=num_workers)) == [[2], [2]]
+    batches = DataLoader(Numbers(5), batch_sampler=[[0], [4, 1]], num_workers=num_workers)
+    assert lists(batches) == [[0], [4, 1]] and len(batches) == 2
+    lengths = [n % 7 for n in range(40)]
+    by_length = DataLoader(Numbers(40), batch_sampler=data.LengthBatchSampler(lengths, 4, seed=1), num_workers=num_workers)
+    assert all(max(n % 7 for n in b) - min(n % 7 for n in b) <= 1 for b in lists(by_length))
+    sampler = data.DistributedSampler(range(10), 2, 1)
+    loader = DataLoader(Numbers(10), 5, sampler=sampler, num_workers=num_workers)
+    first, second = lists(loader), lists(loader)
+    assert first != second
+    sampler.set_epoch(0)
+    assert lists(loader) == first
+    ranks = [sum(lists(DataLoader(Numbers(9), 2, shuffle=True, seed=1, rank=r, world=3)), []) for r in range(3)]
+    assert sorted(sum(ranks, [])) == list(range(9))
+
+
+def test_collate():
+    Point = collections.namedtuple("Point", "x y")
+    point = data.default_collate([Point(1, 2.5), Point(3, 4.5)])
+    assert type(point) is Point and point.x.tolist() == [1, 3] and point.y.dtype == weft.float64
+    x, flags, nested = data.default_collate([(numpy.ones(2, dtype="f4"), True, {"a": ["p", 1]})] * 3)
+    assert x.shape == (3, 2) and x.dtype == weft.float32 and flags.dtype == weft.bool
+    assert nested["a"][0] == ["p"] * 3 and nested["a"][1].tolist() == [1, 1, 1]
+    assert data.default_collate([numpy.float32(1), numpy.float32(2)]).dtype == weft.float32
+    with pytest.raises(TypeError, match="not object"):
+        data.default_collate([object()])
+    with pytest.raises(ValueError, match="2 and 1 members"):
+        data.default_collate([(1, 2), (1,)])
+    padded = data.pad(value=-1, multiple_of=4, lengths=True)([([1, 2, 3], 7), ([4], 8)])
+    assert padded[0].values.tolist() == [[1, 2, 3, -1], [4, -1, -1, -1]] and padded[1].tolist() == [7, 8]
+    assert padded[0].mask().tolist() == [[True, True, True, False], [True, False, False, False]]
+    assert data.pad(length=5)([weft.ones(3)]).shape == (1, 5)
+
+
+def test_datasets():
+    a, b = Numbers(2), data.Subset(Numbers(9), [7, 8])
+    both = a + b
+    assert [both[i] for i in range(4)] == [0, 1, 7, 8] and both[-1] == 8 and len(both) == 4
+    with pytest.raises(IndexError):
+        both[4]
+    assert data.StackDataset(a, b)[1] == (1, 8) and data.StackDataset(x=a, y=b)[0] == {"x": 0, "y": 7}
+    with pytest.raises(ValueError, match="2 and 9"):
+        data.StackDataset(a, Numbers(9))
+    assert [Numbers(5).map(lambda n: n * n)[i] for i in range(3)] == [0, 1, 4]
+    assert Numbers(9).filter(lambda n: n % 3 == 0).indices == [0, 3, 6]
+    parts = data.random_split(Numbers(10), [0.55, 0.45], seed=1)
+    assert [len(p) for p in parts] == [6, 4]
+    assert sorted(p[i] for p in parts for i in range(len(p))) == list(range(10))
+    with pytest.raises(ValueError):
+        data.random_split(Numbers(10), [5, 6])
+    windows = data.TokenWindows(weft.arange(10).to(weft.uint8), 3)
+    [[inputs, targets]] = DataLoader(windows, 8)
+    assert inputs.tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]] and targets.tolist()[2] == [7, 8, 9]
+
+
+def test_workers_know_who_they_are():
+    class Asking(Numbers):
+        def __getitem__(self, i):
+            time.sleep(0.005)
+            info = data.get_worker_info()
+            return info.id, info.num_workers, self is info.dataset, threading.current_thread() is threading.main_thread()
+
+    started = []
+    loader = DataLoader(Asking(20), 1, num_workers=2, worker_init_fn=started.append)
+    ids = set()
+    for _ in range(2):
+        for id, count, same, main in loader:
+            ids.add(id.item())
+            assert count.item() == 2 and same.item() and not main.item()
+    assert ids == {0, 1} and sorted(started) == [0, 1]
+    assert data.get_worker_info() is None
+
+
+def test_the_trainings_random_numbers_are_left_alone():
+    before = weft.get_rng_state().tolist()
+    for _ in DataLoader(Noisy(20), 4, shuffle=True, num_workers=2):
+        pass
+    assert weft.get_rng_state().tolist() == before
+
+
+def test_seeds():
+    weft.manual_seed(7)
+    assert DataLoader(Numbers(3)).seed == 7
+    assert DataLoader(Numbers(3), generator=weft.Generator().manual_seed(8)).seed == 8
+    assert DataLoader(Numbers(3), seed=2 ** 64 - 1).seed == 2 ** 64 - 1
+
+
+def test_without_batches():
+    samples = list(DataLoader(Noisy(3), batch_size=None))
+    assert samples[2][0].shape == (2,) and samples[2][1]["name"] == "2"
+    [array] = DataLoader([numpy.ones(2)], batch_size=None)
+    assert isinstance(array, weft.Tensor)
+
+
+def test_getitems_gets_whole_batches():
+    class Whole(Numbers):
+        def __getitems__(self, indices):
+            return [10 * i for i in indices]
+
+    assert lists(DataLoader(Whole(5), 2)) == [[0, 10], [20, 30], [40]]
+
+
+def test_bad_arguments():
+    for kwargs, text in [({"batch_size": 0}, "batch_size is 0"), ({"num_workers": -1}, "workers is -1"),
+                         ({"shuffle": True, "sampler": [0]}, "shuffle and a sampler"),
+                         ({"batch_size": 2, "batch_sampler": [[0]]}, "batch_sampler excludes"),
+                         ({"timeout": -1}, "timeout"), ({"prefetch_factor": 2}, "no workers"),
+                         ({"batch_size": None, "drop_last": True}, "drop_last")]:
+        with pytest.raises(ValueError, match=text):
+            DataLoader(Numbers(5), **kwargs)
+    with pytest.raises(ValueError, match="the dataset is empty"):
+        DataLoader(Numbers(0))
+    with pytest.raises(NotImplementedError):
+        DataLoader(Numbers(5), multiprocessing_context="spawn")
+    with pytest.raises(IndexError):
+        list(DataLoader(Numbers(5), sampler=[5]))
+    with pytest.raises(TypeError):
+        list(DataLoader(Numbers(5), sampler=["a"]))
+
+
+def test_a_batch_that_does_not_come_in_time():
+    wait = threading.Event()
+
+    class Slow(Numbers):
+        def __getitem__(self, i):
+            if i == 1:
+                wait.wait()
+            return i
+
+    loader = iter(DataLoader(Slow(3), num_workers=1, timeout=0.05))
+    next(loader)
+    with pytest.raises(RuntimeError, match="batch 1 did not come"):
+        next(loader)
+    wait.set()
+
+
+def test_a_process_ends_while_workers_are_busy():
+    program = textwrap.dedent("""
+        import time, weft
+        from weft.data import DataLoader
+        class Slow:
+            def __len__(self): return 10000
+            def __getitem__(self, i):
+                time.sleep(0.01)
+                return i
+        loader = DataLoader(Slow(), 4, num_workers=3)
+        at = iter(loader)
+        print(next(at).tolist())
+    """)
+    for ending in ("", "loader.cycle = loader", "raise SystemExit(0)"):
+        done = subprocess.run([sys.executable, "-c", program + ending], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, "[0, 1, 2, 3]\n"), done.stderr
+
+
+@workers
+def test_a_forked_process_goes_on(num_workers):
+    loader = DataLoader(Noisy(23), 4, shuffle=True, seed=5, num_workers=num_workers)
+    right = [x.tolist() for x, _ in DataLoader(Noisy(23), 4, shuffle=True, seed=5)]
+    at = iter(loader)
+    seen = [next(at)[0].tolist()]
+    child = os.fork()
+    if child == 0:
+        same = False
+        try:
+            same = seen + [x.tolist() for x, _ in at] == right
+        finally:
+            os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert seen + [x.tolist() for x, _ in at] == right
+
+
+def test_loaders_are_dropped_with_their_datasets():
+    import gc
+    import weakref
+
+    dataset = Noisy(50)
+    gone = weakref.ref(dataset)
+    loader = DataLoader(dataset, 4, num_workers=2, sampler=data.RandomSampler(dataset))
+    next(iter(loader))
+    del loader, dataset
+    gc.collect()
+    for _ in range(100):
+        if gone() is None:
+            break
+        time.sleep(0.01)
+        weft.live_tensors()  # drops what other threads noted
+    assert gone() is None
+
+
+def test_weft_utils_data_is_the_same():
+    from weft.utils.data import DataLoader as same
+
+    assert same is DataLoader
+
+
+def forked(dataset, *args, **kwargs):
+    return DataLoader(dataset, *args, num_workers=2, multiprocessing_context="fork", **kwargs)
+
+
+def test_processes_give_what_threads_give():
+    def values(loader):
+        return [(x.tolist(), y["label"].tolist(), y["name"]) for _ in range(2) for x, y in loader]
+
+    loader = forked(Noisy(23), 4, shuffle=True, seed=5)
+    assert values(loader) == values(DataLoader(Noisy(23), 4, shuffle=True, seed=5))
+    kept = [x for x, _ in loader]
+    assert len({x.data_ptr() for x in kept}) == len(kept)
+    del loader
+    assert all(x.sum().item() > 0 for x in kept)
+
+
+def test_processes_are_others_and_know_who_they_are():
+    class Asking(Numbers):
+        def __getitem__(self, i):
+            time.sleep(0.005)
+            info = data.get_worker_info()
+            return os.getpid(), info.id, info.num_workers
+
+    loader = forked(Asking(20), 1)
+    pids, ids, counts = zip(*[[n.item() for n in batch] for _ in range(2) for batch in loader])
+    assert len(set(pids)) == 2 and os.getpid() not in pids and set(ids) == {0, 1} and set(counts) == {2}
+    del loader
+    for pid in set(pids):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_errors_come_from_processes():
+    class Odd(Exception):
+        def __init__(self, a, b):
+            super().__init__("odd")
+
+    class Broken(Numbers):
+        def __getitem__(self, i):
+            if i == 13:
+                raise KeyError("no such picture")
+            if i == 30:
+                raise Odd(1, 2)
+            if i == 35:
+                os.kill(os.getpid(), 9)
+            return i
+
+    loader = forked(Broken(40), 4)
+    with pytest.raises(KeyError, match="no such picture") as caught:
+        list(loader)
+    notes = " ".join(caught.value.__notes__)
+    assert "batch 3 of epoch 0, worker" in notes and "sample 13" in notes and "in __getitem__" in notes
+    with pytest.raises(RuntimeError, match="Odd: odd"):
+        list(forked(data.Subset(Broken(40), [30])))
+    with pytest.raises(RuntimeError, match="has died"):
+        list(forked(data.Subset(Broken(40), [1, 35])))
+
+
+def test_process_workers_leave_with_their_parent():
+    program = textwrap.dedent("""
+        import os, time, weft
+        from weft.data import DataLoader
+        class Slow:
+            def __len__(self): return 10000
+            def __getitem__(self, i):
+                time.sleep(0.01)
+                return os.getpid()
+        loader = DataLoader(Slow(), 4, num_workers=2, multiprocessing_context="fork")
+        at = iter(loader)
+        print(next(at)[0].item(), next(at)[0].item())
+    """)
+    several = """if True:
+        loaders = [DataLoader(Slow(), num_workers=2, multiprocessing_context="fork") for _ in range(3)]
+        loops = [iter(l) for l in loaders]
+        for l in loops: next(l)
+        if os.fork() == 0:
+            time.sleep(3)
+            os._exit(0)
+    """
+    for ending in ("", "os._exit(0)", "os.kill(os.getpid(), 9)", textwrap.dedent(several)):
+        done = subprocess.run([sys.executable, "-uc", program + ending], stdout=subprocess.PIPE, text=True, timeout=60)
+        for pid in map(int, done.stdout.split()):
+            for _ in range(200):
+                if not os.path.exists(f"/proc/{pid}") or "\nState:\tZ" in open(f"/proc/{pid}/status").read():
+                    break
+                time.sleep(0.01)
+            else:
+                raise AssertionError(f"process {pid} is still there")
+
+
+def test_process_workers_cannot_read_iterables():
+    class Lines(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(7))
+
+    with pytest.raises(NotImplementedError):
+        forked(Lines())
