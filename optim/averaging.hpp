@@ -66,5 +66,4 @@ class WEFT_API Averager {
   int64_t count_ = 0;
 };
 
-/// base → swa_lr within anneal_epochs steps, by a cosine or in a line, and there it stays. A Schedule.
 }  // namespace weft::optim

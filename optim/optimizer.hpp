@@ -64,6 +64,8 @@ class WEFT_API Optimizer {
   double option(std::string_view name, size_t group = 0, Location where = {}) const;
   /// Sets an option of one group. Also ValueError for a value that is out of its range.
   void set_option(std::string_view name, double value, size_t group, Location where = {});
+  /// Several at once, or none where one of them is refused.
+  void set_options(const NamedOptions& options, size_t group, Location where = {});
 
   /// The first group's learning rate, or that of another.
   double lr(size_t group = 0) const { return groups_[group].lr(); }
@@ -75,6 +77,11 @@ class WEFT_API Optimizer {
   /// "AdamW", and the names of what it may keep of a parameter besides the step: "exp_avg", "exp_avg_sq".
   const char* name() const { return name_; }
   std::span<const std::string> state_names() const { return state_names_; }
+
+  /// Whether a state may hold a value of this name for a parameter: "step" too, and "mu_product" of NAdam.
+  bool keeps(std::string_view name) const;
+  /// The names that a parameter with state must have in `values`, whose options count before the group's own.
+  std::vector<std::string> needed_states(size_t parameter, const StateDict& values) const;
 
   /// State by number of the parameter, "3.exp_avg" and "3.step", and the options of the groups, "group.0.lr" and
   /// "group.0.beta1", as 0-d float64; names of state as in PyTorch. State tensors share memory with the optimizer.
@@ -98,7 +105,8 @@ class WEFT_API Optimizer {
   virtual void check_group(const Group& group, Location where) const;
   /// Which of `state_names` a group with these options keeps.
   virtual std::vector<size_t> kept_states(std::span<const double> values) const;
-  /// The shape of a state of this parameter.
+  /// Of these, whether this parameter has it: a vector has no rows. And in which shape.
+  virtual bool is_kept(const Tensor&, size_t) const { return true; }
   virtual Dims state_shape(const Tensor& parameter, size_t state) const;
   /// Called when state or parameters are other tensors now, so that cached views are stale.
   virtual void forget() {}

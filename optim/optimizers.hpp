@@ -194,6 +194,7 @@ class WEFT_API FactoredOptimizer : public Optimizer {
 
  protected:
   explicit FactoredOptimizer(const Rule& rule);
+  bool is_kept(const Tensor& parameter, size_t state) const override;
   Dims state_shape(const Tensor& parameter, size_t state) const override;
 };
 
@@ -240,6 +241,8 @@ class WEFT_API OptimizerOf : public Steps {
   explicit OptimizerOf(std::vector<ParameterGroup<O>> groups, O options = {}, Location where = {});
 
   void add_group(std::vector<Tensor> parameters, O options = {}, Location where = {});
+  /// What Optimizer::option_info gives, without an optimizer.
+  static std::span<const OptionInfo> option_list();
   /// Those of a group; all count as given.
   O options(size_t group = 0) const;
 };

@@ -17,10 +17,10 @@ class Option {
  public:
   constexpr Option(T value) : value_(value), given_(true) {}
   template <class U>
-    requires(std::is_arithmetic_v<U> && std::is_arithmetic_v<T> && !std::is_same_v<U, T>)
+    requires(std::is_arithmetic_v<U>&& std::is_arithmetic_v<T> && !std::is_same_v<U, T>)
   constexpr Option(U value) : Option(static_cast<T>(value)) {}
   template <class U>
-    requires(std::is_arithmetic_v<U> && std::is_constructible_v<T, U> && !std::is_arithmetic_v<T>)
+    requires(std::is_arithmetic_v<U>&& std::is_constructible_v<T, U> && !std::is_arithmetic_v<T>)
   constexpr Option(U value) : Option(T(static_cast<typename T::value_type>(value))) {}
 
   static constexpr Option otherwise(T value) {

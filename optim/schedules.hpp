@@ -58,8 +58,8 @@ WEFT_API Schedule polynomial_lr(int64_t total_iters = 5, double power = 1, Locat
 /// Half a cosine from base to eta_min at T_max, and back, over and over (Loshchilov and Hutter 2017). ValueError for
 /// T_max < 1 and a negative eta_min.
 WEFT_API Schedule cosine_annealing_lr(int64_t T_max, double eta_min = 0, Location where = {});
-/// Half a cosine from base down, begun anew after T_0 steps, then after T_0 · T_mult, and so on. ValueError for T_0 < 1,
-/// T_mult < 1 and a negative eta_min.
+/// Half a cosine from base down, begun anew after T_0 steps, then after T_0 · T_mult, and so on. ValueError for T_0 <
+/// 1, T_mult < 1 and a negative eta_min.
 WEFT_API Schedule cosine_annealing_warm_restarts(int64_t T_0, int64_t T_mult = 1, double eta_min = 0,
                                                  Location where = {});
 
@@ -98,6 +98,11 @@ struct CyclicOptions {
 /// Up and down between two rates (Smith 2017), whatever the base. ValueError for options out of range.
 WEFT_API Schedule cyclic_lr(CyclicOptions options, Location where = {});
 
+/// From base to swa_lr within anneal_epochs steps, and there it stays (Izmailov et al. 2018). ValueError for negative
+/// numbers.
+WEFT_API Schedule swa_lr(double swa_lr, int64_t anneal_epochs = 10, Anneal anneal_strategy = Anneal::cos,
+                         Location where = {});
+
 /// base · factor(t).
 WEFT_API Schedule lambda_lr(Callback<double(int64_t step)> factor, Location where = {});
 /// base · factor(1) · … · factor(t). Steps in order call the factor once each.
@@ -105,8 +110,8 @@ WEFT_API Schedule multiplicative_lr(Callback<double(int64_t step)> factor, Locat
 
 /// The rate of the first is the base of the second, and so on: a product of their factors. ValueError for none.
 WEFT_API Schedule chained(std::vector<Schedule> schedules, Location where = {});
-/// Each begins at its milestone, with its own step 0. ValueError for none, and unless the milestones are one fewer, above
-/// 0 and in ascending order.
+/// Each begins at its milestone, with its own step 0. ValueError for none, and unless the milestones are one fewer,
+/// above 0 and in ascending order.
 WEFT_API Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milestones, Location where = {});
 
 /// The rate of step `step` (from 0): rises linearly to `lr` in `warmup` steps, then falls as 1/√step (Vaswani et al.
