@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weft/autograd/mode.hpp>
 #include <weft/hooks/capture.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <weft/autograd/mode.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/pointwise.hpp>
@@ -27,21 +28,21 @@ template <class F>
 Tensor filled(int number, DType dtype, bool transposed, F at) {
   const Dims shape = shapes[number];
   int64_t count = 1;
-  for (size_t d = 0; d < shape.size(); ++d) count *= shape[d];
+  for (int d = 0; d < static_cast<int>(shape.size()); ++d) count *= shape[d];
   std::vector<double> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(at(i));
   const Tensor t = tensor(std::span<const double>(values), shape, f64).to(dtype);
   return transposed && t.dim() == 2 ? t.t().contiguous().t() : t;
 }
 
-struct Run {
+struct Replay {
   const json& c;
   DType dtype;
   bool all_transposed;
   std::vector<Tensor> parameters;
   std::unique_ptr<optim::Optimizer> optimizer;
 
-  Run(const json& recorded_case, DType type, bool transposed)
+  Replay(const json& recorded_case, DType type, bool transposed)
       : c(recorded_case), dtype(type), all_transposed(transposed) {
     for (const int number : c["numbers"]) {
       parameters.push_back(filled(number, dtype, all_transposed || number == 4, [&](int64_t i) {
@@ -80,6 +81,7 @@ struct Run {
 
 double tolerance_of(const json& c) {
   if (c["optimizer"] == "Muon") return 3e-3;  // products in bf16, rounded in another order
+  if (c["optimizer"] == "NAdam" && c["dtype"] == "float64") return 1e-8;  // PyTorch keeps the product of momenta in f32
   return c["dtype"] == "float64" ? 1e-12 : 4e-6;
 }
 
@@ -90,7 +92,7 @@ TEST(RecordedSteps, AreThoseOfPyTorch) {
     for (const bool transposed : {false, true}) {  // by the kernels, and by tensor ops
       SCOPED_TRACE(c["optimizer"].get<std::string>() + " " + c["keywords"].dump() + c["own"].dump() +
                    (transposed ? " transposed" : ""));
-      Run run(c, dtype_from_name(c["dtype"].get<std::string>().c_str()), transposed);
+      Replay run(c, dtype_from_name(c["dtype"].get<std::string>().c_str()), transposed);
       for (int step = 1; step <= 20; ++step) {
         run.step(step);
         run.expect_recorded(step, tolerance_of(c));
@@ -104,7 +106,7 @@ TEST(RecordedSteps, OfSmallFloatsAreNearby) {
   for (const json& c : recorded("steps.jsonl")) {
     if (c["dtype"] != "float32") continue;
     SCOPED_TRACE(c["optimizer"].get<std::string>() + " " + c["keywords"].dump());
-    Run small(c, f16, false), transposed(c, f16, true);
+    Replay small(c, f16, false), transposed(c, f16, true);
     for (int step = 1; step <= 3; ++step) small.step(step), transposed.step(step);
     // Signs of sums near 0 may turn for those that step by signs.
     small.expect_recorded(3, c["optimizer"] == "Muon" ? 2e-2 : 4e-3);
@@ -120,7 +122,7 @@ TEST(RecordedSteps, GoOnBitForBitFromAState) {
   for (const json& c : recorded("steps.jsonl")) {
     SCOPED_TRACE(c["optimizer"].get<std::string>() + " " + c["keywords"].dump());
     const DType dtype = dtype_from_name(c["dtype"].get<std::string>().c_str());
-    Run run(c, dtype, false), resumed(c, dtype, false);
+    Replay run(c, dtype, false), resumed(c, dtype, false);
     for (int step = 1; step <= 4; ++step) run.step(step);
     for (size_t k = 0; k < run.parameters.size(); ++k) {
       NoGradGuard unrecorded;
@@ -164,7 +166,8 @@ Tensor rosenbrock(const Tensor& x) {
 TEST(LBFGS, FollowsPyTorch) {
   for (const json& c : recorded("lbfgs.jsonl")) {
     SCOPED_TRACE(c["keywords"].dump());
-    const Tensor a = tensor({{-1.2, 1.0}, {0.5, -0.75}}).to(f64).requires_grad_();
+    const std::vector<double> at = {-1.2, 1.0, 0.5, -0.75};
+    const Tensor a = tensor(std::span<const double>(at), {2, 2}, f64).requires_grad_();
     const Tensor b = tensor({0.25, 2.0, -0.5}).to(f64).requires_grad_();
     const double sign = c["keywords"].value("maximize", false) ? -1 : 1;
     const auto make = [&] { return make_optimizer("LBFGS", {a, b}, c["keywords"]); };
