@@ -147,7 +147,7 @@ struct Rprop {
   template <class V>
   static WEFT_FN void step(V& p, const V& gradient, V& before, V& size, V&, const OptimizerFactors<V>& f) {
     const V signed_g = f.sign * gradient, none = zero_like(signed_g), same = signed_g * before;
-    const V scaled = size * select(same > none, f.grow, select(same < none, f.shrink, V(1.0)));
+    const V scaled = select(same > none, size * f.grow, select(same < none, size * f.shrink, size));
     size = minimum(maximum(scaled, f.least), f.most);
     const V g = select(same < none, none, signed_g);  // where the sign changed, it stays a step
     p = p - sign(g) * size;

@@ -47,7 +47,7 @@ inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name,
                                                         const json& keywords) {
 #define WEFT_MAKE(O)                                                                                         \
   if (name == #O) {                                                                                          \
-    const auto infos = optim::O::option_list();                                                             \
+    const auto infos = optim::O::option_list();                                                              \
     return std::make_unique<optim::O>(std::move(parameters),                                                 \
                                       optim::options_named<optim::O::Options>(options_in(keywords, infos))); \
   }

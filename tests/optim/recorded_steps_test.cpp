@@ -80,7 +80,7 @@ struct Replay {
 };
 
 double tolerance_of(const json& c) {
-  if (c["optimizer"] == "Muon") return 3e-3;  // products in bf16, rounded in another order
+  if (c["optimizer"] == "Muon") return 3e-3;                              // products in bf16, rounded in another order
   if (c["optimizer"] == "NAdam" && c["dtype"] == "float64") return 1e-8;  // PyTorch keeps the product of momenta in f32
   return c["dtype"] == "float64" ? 1e-12 : 4e-6;
 }

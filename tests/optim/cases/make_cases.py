@@ -68,7 +68,7 @@ SCHEDULERS = [
 # Several at once.
 COMPOSED = [
     ("ChainedScheduler", [("ConstantLR", {"factor": 0.1, "total_iters": 12}), ("ExponentialLR", {"gamma": 0.97})], {}),
-    ("ChainedScheduler", [("LinearLR", {"total_iters": 30}), ("CosineAnnealingLR", {"T_max": 80}),
+    ("ChainedScheduler", [("LinearLR", {"total_iters": 30}), ("CosineAnnealingLR", {"T_max": 250}),  # its way back adds to the base alone
                           ("StepLR", {"step_size": 50})], {}),
     ("SequentialLR", [("LinearLR", {"total_iters": 30}), ("CosineAnnealingLR", {"T_max": 100}),
                       ("ExponentialLR", {"gamma": 0.9})], {"milestones": [30, 130]}),
