@@ -24,13 +24,13 @@ Parameters parameters(Device device) {
                                              {77, f64},  {77, bf16}, {5, f64},   {0, f64},    {512, f32},
                                              {600, f16}, {9, f32},   {255, f32}, {257, f32}};
   for (const auto& [n, t] : kinds) {
-    const auto add = [&, n = n](std::vector<Tensor>& list, DType dtype, double factor) {
+    const auto add = [&, n = n](std::vector<Tensor>& list, DType dtype, double least) {
       std::vector<double> values;
-      for (int64_t i = 0; i < n; ++i) values.push_back(factor * static_cast<double>(random()) / 0x1p32);
+      for (int64_t i = 0; i < n; ++i) values.push_back(least + static_cast<double>(random()) / 0x1p32);
       list.push_back(tensor(values).to(f64).to(dtype).to(device));
     };
-    add(all.parameter, t, 1), add(all.gradient, t, 1);
-    for (auto& list : all.state) add(list, t == f64 ? f64 : f32, &list == &all.state[1] ? 1 : 9);
+    add(all.parameter, t, 0), add(all.gradient, t, -0.5);
+    for (auto& list : all.state) add(list, t == f64 ? f64 : f32, &list == &all.state[1] ? 0 : 2);
   }
   return all;
 }

@@ -28,7 +28,8 @@ struct Parameters {
       for (auto& list : state) {
         list.emplace_back(t == DType::f64 ? t : DType::f32, test::ArrayShape{{n}}, seed++);
         // Squares are not negative, and above those of means.
-        for (int64_t i = 0; i < n; ++i) list.back().set(i, (&list == &state[1] ? 1 : 9) * std::abs(list.back().get(i)));
+        for (int64_t i = 0; i < n; ++i)
+          list.back().set(i, (&list == &state[1] ? 0 : 40) + std::abs(list.back().get(i)));
       }
     }
   }
