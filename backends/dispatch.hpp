@@ -255,7 +255,6 @@ struct KernelTable {
 
   /// f32 and f64; on the CPU and portable devices f16 and bf16, computed in f32 and rounded once.
   void (*optimizer_step)(OptimizerStep, std::span<const OptimizerSlot>, const OptimizerSettings&);
-  void (*spare)();  // TEMPORARY
 };
 
 /// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are

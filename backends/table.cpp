@@ -34,7 +34,7 @@ constinit KernelTable kernel_tables[device_type_count] = {
 #undef WEFT_META_ROW
 
 #define WEFT_COUNT(...) +1
-static_assert(sizeof(KernelTable) == sizeof(void (*)()) * (1 + 0 WEFT_KERNELS(WEFT_COUNT)),
+static_assert(sizeof(KernelTable) == sizeof(void (*)()) * (0 WEFT_KERNELS(WEFT_COUNT)),
               "a kernel is not in WEFT_KERNELS");
 #undef WEFT_COUNT
 
