@@ -8,14 +8,18 @@ import bisect
 from weft import _core
 
 
+def _check_optimizer(optimizer):
+    from weft.optim import Optimizer
+
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"argument 'optimizer' must be an Optimizer, not {type(optimizer).__name__}")
+
+
 class LRScheduler:
     """Sets the rates of the groups of an optimizer. A subclass may define get_lr(), a list of rates."""
 
     def __init__(self, optimizer, last_epoch=-1, schedules=None):
-        from weft.optim import Optimizer
-
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"argument 'optimizer' must be an Optimizer, not {type(optimizer).__name__}")
+        _check_optimizer(optimizer)
         if last_epoch < -1:
             raise ValueError(f"last_epoch is {last_epoch}: it must be at least -1")
         self.optimizer = optimizer
@@ -83,12 +87,13 @@ class LRScheduler:
 
 def _each(optimizer, value):
     """One value for each group."""
+    _check_optimizer(optimizer)
     return list(value) if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
 
 
 class _Pure(LRScheduler):
     def __init__(self, optimizer, schedule, last_epoch):
-        super().__init__(optimizer, last_epoch, [schedule] * len(optimizer.param_groups))
+        super().__init__(optimizer, last_epoch, _each(optimizer, schedule))
 
 
 class StepLR(_Pure):
