@@ -7,10 +7,13 @@ round is a few milliseconds of steps, and the median of the rounds' times on the
 
 import argparse
 import json
+import os
 import statistics
 import time
 
-import weft
+os.environ["WEFT_NUM_THREADS"] = "1"
+
+import weft  # noqa: E402
 
 try:
     import torch
@@ -55,7 +58,6 @@ if __name__ == "__main__":
     parser.add_argument("--json")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
-    weft.set_num_threads(1)
     lines = []
     for name, keywords in CASES:
         if given.names and name not in given.names:
