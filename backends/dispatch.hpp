@@ -25,6 +25,7 @@
 #include "../tensor/dtype.hpp"
 #include "../tensor/scalar.hpp"
 #include "../tensor/view.hpp"
+#include "functors/optimizer_rows.hpp"
 
 namespace weft {
 
@@ -33,6 +34,11 @@ enum class UnaryOp : uint8_t;
 enum class BinaryOp : uint8_t;
 enum class CompareOp : uint8_t;
 enum class TernaryOp : uint8_t;
+
+#define WEFT_ENUMERATOR(name, ...) name,
+/// How an optimizer steps: the rows of functors/optimizer_rows.hpp.
+enum class OptimizerStep : uint8_t { WEFT_OPTIMIZER_STEPS(WEFT_ENUMERATOR) count };
+#undef WEFT_ENUMERATOR
 
 enum class Reduction : uint8_t { sum, mean, prod, max, min, any, all };
 enum class ArgReduction : uint8_t { max, min };
@@ -50,22 +56,12 @@ enum class Distribution : uint8_t {
   integers,   ///< integers in [a, b), from the low bits
 };
 
-/// One parameter's tensors in a fused optimizer step; all f32 or f64 and dense with the same element order.
-struct AdamSlot {
-  View parameter, gradient, first_moment, second_moment;
+/// One parameter's tensors in a fused optimizer step, dense with the same element order: parameter and gradient of one
+/// dtype, the state, as much of it as the step has, f64 for f64 and f32 for others.
+struct OptimizerSlot {
+  View parameter, gradient, state[3];
 };
-struct AdamSettings {
-  double learning_rate, beta1, beta2, epsilon, weight_decay;
-  double bias_correction1, bias_correction2;  ///< 1 - beta^step
-  bool decoupled;                             ///< AdamW rather than L2
-};
-struct SgdSlot {
-  View parameter, gradient, momentum_buffer;  ///< momentum_buffer.data is null without momentum
-};
-struct SgdSettings {
-  double learning_rate, momentum, dampening, weight_decay;
-  bool nesterov, first_step;
-};
+using OptimizerSettings = OptimizerFactors<double>;
 
 /// What advanced indexing selects. The selection has the layout of `base` in index_get and index_put: a dimension that
 /// comes from indices has stride 0 there, and index k adds its value, wrapped into [0, sizes[k]), times strides[k]
@@ -257,8 +253,8 @@ struct KernelTable {
   /// dx from the gradient g of a mean.
   void (*pool_gradient)(const View& dx, const View& g, const PoolPlan&);
 
-  void (*adam)(std::span<const AdamSlot>, const AdamSettings&);
-  void (*sgd)(std::span<const SgdSlot>, const SgdSettings&);
+  /// f32 and f64; on the CPU and portable devices f16 and bf16, computed in f32 and rounded once.
+  void (*optimizer_step)(OptimizerStep, std::span<const OptimizerSlot>, const OptimizerSettings&);
 };
 
 /// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are
@@ -284,7 +280,7 @@ struct KernelTable {
   X(arange, 1) X(random, 1) \
   X(attention, 2) X(attention_gradient, 3) \
   X(pool, 2) X(pool_gradient, 1) \
-  X(adam, slots) X(sgd, slots)
+  X(optimizer_step, slots)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

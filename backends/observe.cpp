@@ -90,19 +90,13 @@ struct Collector {
   void operator()(const IndexPlan& plan) {
     for (int i = 0; i < plan.count; ++i) views.add(plan.indices[i], false);
   }
-  void operator()(std::span<const AdamSlot> slots) {
-    for (const AdamSlot& s : slots) {
-      for (const View* v : {&s.parameter, &s.first_moment, &s.second_moment}) (*this)(*v);
+  void operator()(std::span<const OptimizerSlot> slots) {
+    for (const OptimizerSlot& s : slots) {
+      (*this)(s.parameter);
+      for (const View& v : s.state) (*this)(v);
     }
     outputs_left = 0;
-    for (const AdamSlot& s : slots) (*this)(s.gradient);
-  }
-  void operator()(std::span<const SgdSlot> slots) {
-    for (const SgdSlot& s : slots) {
-      for (const View* v : {&s.parameter, &s.momentum_buffer}) (*this)(*v);
-    }
-    outputs_left = 0;
-    for (const SgdSlot& s : slots) (*this)(s.gradient);
+    for (const OptimizerSlot& s : slots) (*this)(s.gradient);
   }
   template <class T>
   void operator()(const T& value) {
@@ -121,8 +115,7 @@ struct Leader {
     const bool led = view != nullptr && view->data != nullptr && view->layout.host_scalar == 0;
     if (view == nullptr || (leads && !led)) view = &v;
   }
-  void operator()(std::span<const AdamSlot> slots) { (*this)(slots[0].parameter); }
-  void operator()(std::span<const SgdSlot> slots) { (*this)(slots[0].parameter); }
+  void operator()(std::span<const OptimizerSlot> slots) { (*this)(slots[0].parameter); }
   template <class T>
   void operator()(const T&) {}
 };

@@ -98,26 +98,16 @@ struct Show {
     if (number.value.is_floating()) bytes.add(number.value.to<double>());
     else bytes.add(number.value.to<int64_t>());
   }
-  void operator()(Kept<std::span<const AdamSlot>>& slots) {
-    for (AdamSlot& s : slots.value) {
-      view(s.parameter, true), view(s.first_moment, true), view(s.second_moment, true), view(s.gradient, false);
+  void operator()(Kept<std::span<const OptimizerSlot>>& slots) {
+    for (OptimizerSlot& s : slots.value) {
+      view(s.parameter, true);
+      for (View& v : s.state) view(v, true);
+      view(s.gradient, false);
     }
   }
-  void operator()(Kept<std::span<const SgdSlot>>& slots) {
-    for (SgdSlot& s : slots.value) view(s.parameter, true), view(s.momentum_buffer, true), view(s.gradient, false);
-  }
-  void operator()(Kept<const AdamSettings&>& kept) {
-    const AdamSettings& s = kept.value;
-    for (const double x :
-         {s.learning_rate, s.beta1, s.beta2, s.epsilon, s.weight_decay, s.bias_correction1, s.bias_correction2}) {
-      bytes.add(x);
-    }
-    bytes.add(s.decoupled);
-  }
-  void operator()(Kept<const SgdSettings&>& kept) {
-    const SgdSettings& s = kept.value;
-    for (const double x : {s.learning_rate, s.momentum, s.dampening, s.weight_decay}) bytes.add(x);
-    bytes.add(s.nesterov), bytes.add(s.first_step);
+  void operator()(Kept<const OptimizerSettings&>& kept) {
+    (void)factors_in<double>(kept.value, [&](double x) { return bytes.add(x), x; });
+    for (const uint8_t flag : {kept.value.nesterov, kept.value.first, kept.value.rectified}) bytes.add(flag);
   }
   template <class T>
   void operator()(Kept<T>& plain) {

@@ -24,14 +24,10 @@ void note(const View& view) {
 void note(const IndexPlan& plan) {
   for (int i = 0; i < plan.count; ++i) note(plan.indices[i]);
 }
-void note(std::span<const AdamSlot> slots) {
-  for (const AdamSlot& s : slots) {
-    for (const View* v : {&s.parameter, &s.first_moment, &s.second_moment, &s.gradient}) note(*v);
-  }
-}
-void note(std::span<const SgdSlot> slots) {
-  for (const SgdSlot& s : slots) {
-    for (const View* v : {&s.parameter, &s.momentum_buffer, &s.gradient}) note(*v);
+void note(std::span<const OptimizerSlot> slots) {
+  for (const OptimizerSlot& s : slots) {
+    note(s.parameter), note(s.gradient);
+    for (const View& v : s.state) note(v);
   }
 }
 template <class T>

@@ -126,6 +126,16 @@ void add_training_cases() {
   add_optimizer_case<optim::AdamW>("opt.adamw.100x4", parameters(4), optim::AdamWOptions{.lr = 1e-3});
   add_optimizer_case<optim::SGD>("opt.sgd.100x1e4", big, optim::SGDOptions{.lr = 1e-3});
   add_optimizer_case<optim::SGD>("opt.sgd_momentum.100x1e4", big, optim::SGDOptions{.lr = 1e-3, .momentum = 0.9});
+  add_optimizer_case<optim::Adam>("opt.adam.100x1e4", big, optim::AdamOptions{.lr = 1e-3});
+  add_optimizer_case<optim::AdamW>("opt.amsgrad.100x1e4", big, optim::AdamWOptions{.lr = 1e-3, .amsgrad = true});
+  add_optimizer_case<optim::Adamax>("opt.adamax.100x1e4", big, optim::AdamaxOptions{.lr = 1e-3});
+  add_optimizer_case<optim::NAdam>("opt.nadam.100x1e4", big, optim::NAdamOptions{.lr = 1e-3});
+  add_optimizer_case<optim::RAdam>("opt.radam.100x1e4", big, optim::RAdamOptions{.lr = 1e-3});
+  add_optimizer_case<optim::Adagrad>("opt.adagrad.100x1e4", big, optim::AdagradOptions{.lr = 1e-3});
+  add_optimizer_case<optim::Adadelta>("opt.adadelta.100x1e4", big, optim::AdadeltaOptions{.lr = 1e-3});
+  add_optimizer_case<optim::RMSprop>("opt.rmsprop.100x1e4", big, optim::RMSpropOptions{.lr = 1e-3});
+  add_optimizer_case<optim::Rprop>("opt.rprop.100x1e4", big, optim::RpropOptions{.lr = 1e-3});
+  add_optimizer_case<optim::Lion>("opt.lion.100x1e4", big, optim::LionOptions{.lr = 1e-3});
   add_case("opt.clip_norm.100x1e4", [=] { optim::clip_grad_norm_(big, 1.0); });
 }
 

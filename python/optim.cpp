@@ -1,4 +1,4 @@
-// The C++ optimizers for Python; weft/optim.py gives them PyTorch's argument names.
+// The C++ optimizers and schedules for Python; weft/optim/ gives them PyTorch's argument names.
 #include "../optim/optim.hpp"
 
 #include "caster.hpp"
@@ -7,8 +7,23 @@ namespace weft::python {
 
 namespace {
 
+using optim::NamedOptions;
 using optim::Optimizer;
+using optim::OptionInfo;
+using optim::Schedule;
 using Tensors = std::vector<Tensor>;
+
+/// What Python must know of an option: (name, kind, keyword, part of the keyword's tuple or -1, names of a choice).
+nb::list described(std::span<const OptionInfo> infos) {
+  nb::list out;
+  for (const OptionInfo& o : infos) {
+    nb::list choices;
+    for (const char* choice : o.choices) choices.append(choice == nullptr ? nb::none() : nb::object(nb::str(choice)));
+    out.append(nb::make_tuple(o.name, static_cast<int>(o.kind), o.tuple != nullptr ? o.tuple : o.name,
+                              o.tuple != nullptr ? o.part : -1, choices));
+  }
+  return out;
+}
 
 void bind_common(nb::module_& m) {
   nb::class_<Optimizer>(m, "_Optimizer")
@@ -18,64 +33,162 @@ void bind_common(nb::module_& m) {
              const WithoutGil others;
              self.step(where);
            })
-      .def("_zero_grad", &Optimizer::zero_grad)
-      .def(
-          "_add_group",
-          [](Optimizer& self, const Tensors& parameters, std::optional<double> lr, std::optional<double> decay) {
-            self.add_group(parameters, {.lr = lr, .weight_decay = decay}, here());
-          },
-          nb::arg("parameters"), nb::arg("lr").none(), nb::arg("weight_decay").none())
+      .def("_step_with",
+           [](Optimizer& self, const nb::callable& closure) {
+             return self.step([&] { return nb::cast<Tensor>(closure()); }, here());
+           })
+      .def("_zero_grad", [](Optimizer& self, bool set_to_none) { self.zero_grad(set_to_none); })
+      .def("_add_group", [](Optimizer& self, const Tensors& parameters,
+                            const NamedOptions& options) { self.add_named_group(parameters, options, here()); })
       .def("_groups",
            [](const Optimizer& self) {
              nb::list groups;
-             for (const optim::Group& g : self.groups()) {
-               nb::dict group;
-               group["params"] = nb::cast(g.parameters);
-               group["lr"] = g.lr;
-               group["weight_decay"] = g.weight_decay;
-               groups.append(group);
-             }
+             for (const optim::Group& g : self.groups()) groups.append(nb::make_tuple(g.parameters, g.values));
              return groups;
            })
-      .def("_set_lr", [](Optimizer& self, double lr, size_t group) { self.set_lr(lr, group, here()); })
-      .def("_state_dict", &Optimizer::state_dict)
+      .def("_set_options",
+           [](Optimizer& self, const NamedOptions& options, size_t group) {
+             if (options.size() == 1 && options.begin()->first == "lr") {
+               self.set_lr(options.begin()->second, group, here());
+             } else {
+               self.set_options(options, group, here());
+             }
+           })
+      .def("_state_dict", [](const Optimizer& self) { return self.state_dict(); })
       .def("_load_state_dict",
            [](Optimizer& self, const Optimizer::StateDict& values) { self.load_state_dict(values, here()); });
+}
+
+template <class O>
+void bind_optimizer(nb::module_& m, const char* name) {
+  const nb::object bound = nb::class_<O, Optimizer>(m, name).def(
+      "__init__", [](O* self, const Tensors& parameters, const NamedOptions& defaults, const NamedOptions& own) {
+        const Location where = here();
+        // The first group may have options of its own, the others take the defaults.
+        const auto options = optim::options_named<typename O::Options>(defaults, where);
+        const auto first = optim::options_named<typename O::Options>(own, where);
+        new (self) O(std::vector<optim::ParameterGroup<typename O::Options>>{{parameters, first}}, options, where);
+      });
+  nb::setattr(bound, "_options", described(O::option_list()));
+}
+
+optim::Anneal anneal_of(const std::string& name) {
+  if (name == "cos") return optim::Anneal::cos;
+  if (name == "linear") return optim::Anneal::linear;
+  raise<ValueError>(
+      {.op = "lr_scheduler", .problem = "anneal_strategy is '" + name + "': it must be 'cos' or 'linear'"}, here());
+}
+
+optim::Cycle cycle_of(const std::string& name) {
+  if (name == "triangular") return optim::Cycle::triangular;
+  if (name == "triangular2") return optim::Cycle::triangular2;
+  if (name == "exp_range") return optim::Cycle::exp_range;
+  raise<ValueError>({.op = "lr_scheduler",
+                     .problem = "mode is '" + name + "': it must be 'triangular', 'triangular2' or 'exp_range'"},
+                    here());
+}
+
+void bind_schedules(nb::module_& m) {
+  nb::class_<Schedule>(m, "_Schedule")
+      .def("rate", [](const Schedule& self, int64_t step, double base) { return self.rate(step, base, here()); })
+      .def("has_momentum", &Schedule::has_momentum)
+      .def("momentum",
+           [](const Schedule& self, int64_t step, double base) { return self.momentum(step, base, here()); });
+  m.def("_step_lr", [](int64_t size, double gamma) { return optim::step_lr(size, gamma, here()); });
+  m.def("_multi_step_lr", [](const std::vector<int64_t>& milestones, double gamma) {
+    return optim::multi_step_lr(milestones, gamma, here());
+  });
+  m.def("_constant_lr", [](double factor, int64_t total) { return optim::constant_lr(factor, total, here()); });
+  m.def("_linear_lr", [](double start, double end, int64_t total) {
+    return optim::linear_lr({start, end, total}, here());
+  });
+  m.def("_exponential_lr", [](double gamma) { return optim::exponential_lr(gamma, here()); });
+  m.def("_polynomial_lr", [](int64_t total, double power) { return optim::polynomial_lr(total, power, here()); });
+  m.def("_cosine_annealing_lr",
+        [](int64_t T_max, double least) { return optim::cosine_annealing_lr(T_max, least, here()); });
+  m.def("_warm_restarts", [](int64_t T_0, int64_t T_mult, double least) {
+    return optim::cosine_annealing_warm_restarts(T_0, T_mult, least, here());
+  });
+  m.def("_one_cycle_lr", [](double max_lr, int64_t total, double pct_start, const std::string& anneal, bool momentum,
+                            double base_momentum, double max_momentum, double div, double final_div, bool three_phase) {
+    return optim::one_cycle_lr({.max_lr = max_lr,
+                                .total_steps = total,
+                                .pct_start = pct_start,
+                                .anneal_strategy = anneal_of(anneal),
+                                .cycle_momentum = momentum,
+                                .base_momentum = base_momentum,
+                                .max_momentum = max_momentum,
+                                .div_factor = div,
+                                .final_div_factor = final_div,
+                                .three_phase = three_phase},
+                               here());
+  });
+  m.def(
+      "_cyclic_lr",
+      [](double base_lr, double max_lr, int64_t up, int64_t down, const std::string& mode, double gamma,
+         std::optional<std::function<double(double)>> scale, bool by_iterations, bool momentum, double base_momentum,
+         double max_momentum) {
+        optim::CyclicOptions o{.base_lr = base_lr,
+                               .max_lr = max_lr,
+                               .step_size_up = up,
+                               .step_size_down = down,
+                               .mode = cycle_of(mode),
+                               .gamma = gamma,
+                               .scale_by_iterations = by_iterations,
+                               .cycle_momentum = momentum,
+                               .base_momentum = base_momentum,
+                               .max_momentum = max_momentum};
+        if (scale) o.scale_fn = *scale;
+        return optim::cyclic_lr(o, here());
+      },
+      nb::arg("base_lr"), nb::arg("max_lr"), nb::arg("up"), nb::arg("down"), nb::arg("mode"), nb::arg("gamma"),
+      nb::arg("scale").none(), nb::arg("by_iterations"), nb::arg("momentum"), nb::arg("base_momentum"),
+      nb::arg("max_momentum"));
+  m.def("_swa_lr", [](double rate, int64_t epochs, const std::string& anneal) {
+    return optim::swa_lr(rate, epochs, anneal_of(anneal), here());
+  });
+  m.def("_warmup_cosine", [](int64_t step, double lr, int64_t warmup, int64_t steps, double minimum) {
+    return optim::warmup_cosine(step, {.lr = lr, .warmup = warmup, .steps = steps, .minimum = minimum});
+  });
+}
+
+void bind_averager(nb::module_& m) {
+  using optim::Averager;
+  nb::class_<Averager::Swap>(m, "_Swap");
+  nb::class_<Averager>(m, "_Averager")
+      .def(
+          "__init__",
+          [](Averager* self, const Tensors& parameters, std::optional<double> decay) {
+            new (self) Averager(parameters, {.decay = decay}, here());
+          },
+          nb::arg("parameters"), nb::arg("decay").none())
+      .def("update", [](Averager& self) { self.update(here()); })
+      .def("count", &Averager::count)
+      .def("averages", [](const Averager& self) { return Tensors(self.averages().begin(), self.averages().end()); })
+      .def(
+          "swap", [](const Averager& self) { return new Averager::Swap(self.swap(here())); },
+          nb::rv_policy::take_ownership)
+      .def("copy_to_parameters", [](const Averager& self) { self.copy_to_parameters(here()); })
+      .def("state_dict", &Averager::state_dict)
+      .def("load_state_dict",
+           [](Averager& self, const std::map<std::string, Tensor>& values) { self.load_state_dict(values, here()); });
 }
 
 }  // namespace
 
 void bind_optim(nb::module_& m) {
   bind_common(m);
-  nb::class_<optim::SGD, Optimizer>(m, "_SGD").def("__init__", [](optim::SGD* self, const Tensors& parameters,
-                                                                  double lr, double momentum, double dampening,
-                                                                  double weight_decay, bool nesterov) {
-    new (self) optim::SGD(
-        parameters,
-        {.lr = lr, .momentum = momentum, .dampening = dampening, .weight_decay = weight_decay, .nesterov = nesterov},
-        here());
-  });
-  nb::class_<optim::Adam, Optimizer>(m, "_Adam")
-      .def("__init__", [](optim::Adam* self, const Tensors& parameters, double lr, double beta1, double beta2,
-                          double eps, double weight_decay) {
-        new (self) optim::Adam(
-            parameters, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = weight_decay}, here());
-      });
-  nb::class_<optim::AdamW, optim::Adam>(m, "_AdamW")
-      .def("__init__", [](optim::AdamW* self, const Tensors& parameters, double lr, double beta1, double beta2,
-                          double eps, double weight_decay) {
-        new (self) optim::AdamW(
-            parameters, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = weight_decay}, here());
-      });
+#define WEFT_BIND(O) bind_optimizer<optim::O>(m, "_" #O);
+  WEFT_OPTIMIZERS_BY_NAME(WEFT_BIND)
+#undef WEFT_BIND
+  bind_schedules(m);
+  bind_averager(m);
   m.def("_clip_grad_norm_", [](const Tensors& parameters, double max_norm, double norm_type, bool error_if_nonfinite) {
     return optim::clip_grad_norm_(parameters, max_norm,
                                   {.norm_type = norm_type, .error_if_nonfinite = error_if_nonfinite}, here());
   });
   m.def("_clip_grad_value_",
         [](const Tensors& parameters, double max_value) { optim::clip_grad_value_(parameters, max_value, here()); });
-  m.def("_warmup_cosine", [](int64_t step, double lr, int64_t warmup, int64_t steps, double minimum) {
-    return optim::warmup_cosine(step, {.lr = lr, .warmup = warmup, .steps = steps, .minimum = minimum});
-  });
 }
 
 }  // namespace weft::python

@@ -31,6 +31,10 @@ constexpr const char* names_of(TernaryOp op) {
   constexpr const char* names[] = {WEFT_TERNARY_OPS(WEFT_OP_NAME)};
   return names[static_cast<int>(op)];
 }
+constexpr const char* names_of(OptimizerStep step) {
+  constexpr const char* names[] = {WEFT_OPTIMIZER_STEPS(WEFT_OP_NAME)};
+  return names[static_cast<int>(step)];
+}
 #undef WEFT_OP_NAME
 constexpr const char* names_of(Reduction r) {
   constexpr const char* names[] = {"sum", "mean", "prod", "max", "min", "any", "all"};
@@ -122,40 +126,29 @@ void describe(V& v, Part<V, IndexPlan>& plan) {
   if constexpr (V::reads) std::copy_n(dims, count, plan.dims);
 }
 template <class V, class Slots>
-  requires std::is_same_v<typename std::remove_cvref_t<Slots>::value_type, AdamSlot>
+  requires std::is_same_v<typename std::remove_cvref_t<Slots>::value_type, OptimizerSlot>
 void describe(V& v, Slots& slots) {
-  if constexpr (V::reads) slots.resize(static_cast<size_t>(v.views_left(0, 1 << 24) / 4));
-  for (auto& s : slots) v.view(s.parameter), v.view(s.first_moment), v.view(s.second_moment);
+  if constexpr (V::reads) slots.resize(static_cast<size_t>(v.views_left(0, 1 << 24) / 5));
+  for (auto& s : slots) {
+    v.view(s.parameter);
+    for (auto& state : s.state) v.view(state);
+  }
   v.gradients_follow();
   for (auto& s : slots) v.view(s.gradient);
 }
 template <class V>
-void describe(V& v, Part<V, AdamSettings>& s) {
-  v.number("learning_rate", s.learning_rate);
-  v.number("beta1", s.beta1);
-  v.number("beta2", s.beta2);
-  v.number("epsilon", s.epsilon);
-  v.number("weight_decay", s.weight_decay);
-  v.number("bias_correction1", s.bias_correction1);
-  v.number("bias_correction2", s.bias_correction2);
-  v.number("decoupled", s.decoupled);
-}
-template <class V, class Slots>
-  requires std::is_same_v<typename std::remove_cvref_t<Slots>::value_type, SgdSlot>
-void describe(V& v, Slots& slots) {
-  if constexpr (V::reads) slots.resize(static_cast<size_t>(v.views_left(0, 1 << 24) / 3));
-  for (auto& s : slots) v.view(s.parameter), v.view(s.momentum_buffer);
-  v.gradients_follow();
-  for (auto& s : slots) v.view(s.gradient);
-}
-template <class V>
-void describe(V& v, Part<V, SgdSettings>& s) {
-  v.number("learning_rate", s.learning_rate);
-  v.number("momentum", s.momentum);
-  v.number("dampening", s.dampening);
-  v.number("weight_decay", s.weight_decay);
-  v.number("nesterov", s.nesterov);
-  v.number("first_step", s.first_step);
+void describe(V& v, Part<V, OptimizerSettings>& s) {
+  v.number("sign", s.sign), v.number("l2", s.l2), v.number("keep", s.keep);
+  v.number("rate", s.rate), v.number("gradient_rate", s.gradient_rate);
+  v.number("decay1", s.decay1), v.number("fresh1", s.fresh1);
+  v.number("decay2", s.decay2), v.number("fresh2", s.fresh2);
+  v.number("root", s.root), v.number("epsilon", s.epsilon);
+  v.number("shrink", s.shrink), v.number("grow", s.grow), v.number("least", s.least), v.number("most", s.most);
+  int flags = s.decays | s.nesterov << 1 | s.first << 2 | s.rectified << 3;
+  v.number("flags", flags);
+  if constexpr (V::reads) {
+    s.decays = flags & 1, s.nesterov = flags >> 1 & 1, s.first = flags >> 2 & 1, s.rectified = flags >> 3 & 1;
+  }
 }
 
 /// Names of a kernel's parameters that are numbers, up to a null. Kernels without a row go by positions alone.

@@ -252,15 +252,7 @@ struct DrawNumbers {
 enum { slots_at_once = 4 };
 struct Slots {
   int64_t begins[slots_at_once + 1];
-};
-template <class C>
-struct AdamFactors {
-  C one_minus_beta1, beta2, one_minus_beta2, root_factor, epsilon, step_size, keep, l2;
-};
-template <class C>
-struct SgdFactors {
-  C learning_rate, momentum, one_minus_dampening, l2;
-  uint8_t nesterov, first_step, has_momentum;
+  DType dtype;  ///< of parameters and gradients; state is in the kernel's numbers
 };
 
 }  // namespace weft::portable

@@ -51,8 +51,10 @@ class StateInFile {
                            std::string(file_.prefix) + key));
     }
     check_complete(names);
-    // Without momentum SGD keeps nothing but rates, which would do for any optimizer.
-    if (values.size() == optimizer.groups().size() && !file.saved_by.empty() && file.saved_by != optimizer.name()) {
+    // Without momentum SGD keeps nothing but options, of which the rates would do for any optimizer.
+    const bool has_options_alone =
+        std::ranges::all_of(values, [](const auto& value) { return value.first.starts_with(group_prefix); });
+    if (has_options_alone && !file.saved_by.empty() && file.saved_by != optimizer.name()) {
       refuse(fmt::format("is of another optimizer: {}, not {}", file.saved_by, optimizer.name()));
     }
   }
@@ -68,8 +70,7 @@ class StateInFile {
                       where_);
   }
   void add(const std::string& key, const std::string& field, size_t number, const Tensor& tensor) {
-    const auto kept = optimizer_.state_names();
-    if (field != "step" && std::ranges::find(kept, field) == kept.end()) {
+    if (!optimizer_.keeps(field)) {
       refuse(fmt::format("is of another optimizer: it holds \"{}\", which {} does not keep",
                          std::string(file_.prefix) + key, optimizer_.name()));
     }
@@ -78,7 +79,7 @@ class StateInFile {
   void check_complete(const std::vector<std::string>& names) const {
     for (size_t i = 0; i < names.size(); ++i) {
       if (!values.contains(fmt::format("{}.step", i))) continue;
-      for (const std::string& field : optimizer_.state_names()) {
+      for (const std::string& field : optimizer_.needed_states(i, values)) {
         if (values.contains(fmt::format("{}.{}", i, field))) continue;
         refuse(fmt::format("lacks \"{}{}.{}\", which {} needs", std::string(file_.prefix), names[i], field,
                            optimizer_.name()));

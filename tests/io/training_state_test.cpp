@@ -323,13 +323,16 @@ TEST(TrainingState, KilledAtAnyMomentTheNewestStateIsWhole) {
   const TemporaryFolder folder;
   std::mt19937 random(1);
   int64_t newest = 0, moved = 0;
+  double window = 40000;  // microseconds, within which about half of the runs save something on this machine
   for (int kill = 0; kill < 200; ++kill) {
     const pid_t child = start("save", folder);
-    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(0, 40000)(random)));
+    const double moment = std::uniform_real_distribution(0.0, window)(random);
+    std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int64_t>(moment)));
     ::kill(child, SIGKILL);
     int status = 0;
     ::waitpid(child, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status));
+    window = std::min(window * 1.1, 1e6);
     if (io::training_states(folder / "run").empty()) continue;
     nn::Linear layer(64, 64);
     const io::RunState state = io::load_training_state(folder / "run", {layer});
@@ -337,7 +340,7 @@ TEST(TrainingState, KilledAtAnyMomentTheNewestStateIsWhole) {
     for (const Tensor& p : layer.parameters()) {
       ASSERT_TRUE(equal(p.detach(), full_like(p.detach(), static_cast<double>(state.step))));
     }
-    moved += state.step > newest;
+    if (state.step > newest) ++moved, window = std::max(window / 1.2, 20000.0);
     newest = state.step;
   }
   EXPECT_GT(moved, 10);

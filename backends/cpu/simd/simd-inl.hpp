@@ -181,6 +181,7 @@ HWY_BEFORE_NAMESPACE();
 #include "../../functors/binary.hpp"
 #include "../../functors/compare.hpp"
 #include "../../functors/integer.hpp"
+#include "../../functors/optimizers.hpp"
 #include "../../functors/ternary.hpp"
 #include "../../functors/unary.hpp"
 #undef WEFT_FUNCTORS

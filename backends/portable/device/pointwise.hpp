@@ -4,6 +4,7 @@
 #include "../../functors/binary.hpp"
 #include "../../functors/compare.hpp"
 #include "../../functors/integer.hpp"
+#include "../../functors/optimizers.hpp"
 #include "../../functors/ternary.hpp"
 #include "../../functors/unary.hpp"
 #include "move.hpp"
@@ -200,30 +201,15 @@ WEFT_DEVICE SlotItem slot_item(const Slots& slots, int64_t i) {
   return item;
 }
 
-template <class C>
-WEFT_DEVICE void adam_item(WEFT_GLOBAL C* p, const WEFT_GLOBAL C* g, WEFT_GLOBAL C* m, WEFT_GLOBAL C* v,
-                           const AdamFactors<C>& f, int64_t i) {
-  const C before = p[i];
-  C gradient = g[i];
-  if (f.l2 != 0) gradient = gradient + f.l2 * before;
-  const C first = m[i] + f.one_minus_beta1 * (gradient - m[i]);
-  const C second = f.beta2 * v[i] + f.one_minus_beta2 * (gradient * gradient);
-  m[i] = first;
-  v[i] = second;
-  p[i] = f.keep * before - f.step_size * (first / (sqrt(second) * f.root_factor + f.epsilon));
-}
-template <class C>
-WEFT_DEVICE void sgd_item(WEFT_GLOBAL C* p, const WEFT_GLOBAL C* g, WEFT_GLOBAL C* momentum, const SgdFactors<C>& f,
-                          int64_t i) {
-  const C before = p[i];
-  C step = g[i];
-  if (f.l2 != 0) step = step + f.l2 * before;
-  if (f.has_momentum) {
-    const C moved = f.first_step ? step : f.momentum * momentum[i] + f.one_minus_dampening * step;
-    momentum[i] = moved;
-    step = f.nesterov ? step + f.momentum * moved : moved;
-  }
-  p[i] = before - f.learning_rate * step;
+template <class C, class F>
+WEFT_DEVICE void step_item(Out p, In g, Out a, Out b, Out c, const OptimizerFactors<C>& f, DType dtype, int64_t i) {
+  const int64_t place = i * (dtype == DType::f64 ? 8 : (dtype == DType::f32 ? 4 : 2));
+  C value = Memory<C>::load(p + place, dtype), state[3] = {};
+  const Out states[3] = {a, b, c};
+  for (int k = 0; k < F::states; ++k) state[k] = ((const WEFT_GLOBAL C*)states[k])[i];
+  F::template step<C>(value, Memory<C>::load(g + place, dtype), state[0], state[1], state[2], f);
+  for (int k = 0; k < F::states; ++k) ((WEFT_GLOBAL C*)states[k])[i] = state[k];
+  Memory<C>::store(p + place, dtype, value);
 }
 
 }  // namespace weft::portable

@@ -1,0 +1,218 @@
+// Elementwise steps: one cached slot of views per parameter, and the longest runs of them that one call of a kernel can
+// take. What no kernel can take goes by the same formula over symbolic tensors.
+#include <algorithm>
+
+#include "../autograd/accumulation.hpp"
+#include "../autograd/mode.hpp"
+#include "../backends/functors/optimizers.hpp"
+#include "../backends/observe.hpp"
+#include "../ops/create.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/detail/symbolic.hpp"
+#include "rule-inl.hpp"
+
+namespace weft::optim {
+
+struct ElementwiseOptimizer::Cache {
+  std::vector<OptimizerSlot> slots;
+};
+
+namespace {
+
+template <class... Names>
+constexpr std::array<const char*, sizeof...(Names)> names(Names... n) {
+  return {n...};
+}
+#define WEFT_ROW(row, F, ...) constexpr auto names_of_##row = names(__VA_ARGS__);
+WEFT_OPTIMIZER_STEPS(WEFT_ROW)
+#undef WEFT_ROW
+
+constexpr std::span<const char* const> step_states[] = {
+#define WEFT_ROW(row, F, ...) std::span<const char* const>(names_of_##row).first(functors::F::states),
+    WEFT_OPTIMIZER_STEPS(WEFT_ROW)
+#undef WEFT_ROW
+};
+
+/// All that the optimizer may keep, whatever its options are, in an order that all its steps agree with.
+std::vector<std::string> all_states(const Rule& rule) {
+  std::vector<std::string> out;
+  const auto add = [&](OptimizerStep step) {
+    for (const char* name : states_of(step)) {
+      if (std::find(out.begin(), out.end(), name) == out.end()) out.emplace_back(name);
+    }
+  };
+  std::vector<double> values;
+  for (const OptionInfo& option : rule.options) values.push_back(option.least);
+  // Flags and momentum say which step it is: every combination of them is tried.
+  std::vector<size_t> switches;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const OptionInfo& option = rule.options[i];
+    if (option.kind == OptionInfo::Kind::flag || std::string_view(option.name) == "momentum") switches.push_back(i);
+  }
+  for (size_t bits = 0; bits < size_t{1} << switches.size(); ++bits) {
+    for (size_t k = 0; k < switches.size(); ++k) values[switches[k]] = static_cast<double>(bits >> k & 1);
+    add(rule.kind(values));
+  }
+  return out;
+}
+
+DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
+
+bool has_kernel(const Tensor& parameter) {
+  const DType t = parameter.dtype();
+  return parameter.is_contiguous() && kernels(parameter.raw_view()).optimizer_step != nullptr &&
+         (t == f32 || t == f64 || t == f16 || t == bf16);
+}
+
+/// The formula over tensors, all of it worked out before the first is written.
+template <class F>
+void composite(const Tensor& parameter, const Tensor& gradient, std::span<const Tensor> state,
+               const OptimizerSettings& settings) {
+  NoGradGuard unrecorded;
+  const DType wide = state_dtype(parameter);
+  const auto factors = factors_in<Symbolic>(settings, [](double x) { return Symbolic(x); });
+  const auto old = [&](size_t k) { return k < state.size() ? Symbolic(state[k]) : Symbolic(0.0); };
+  Symbolic value(parameter.to(wide)), s[3] = {old(0), old(1), old(2)};
+  F::template step<Symbolic>(value, Symbolic(gradient.to(wide)), s[0], s[1], s[2], factors);
+  const Tensor rounded = value.tensor.to(parameter.dtype());
+  for (size_t k = 0; k < state.size(); ++k) state[k].copy_(s[k].tensor);
+  parameter.copy_(rounded);
+}
+using Composite = void (*)(const Tensor&, const Tensor&, std::span<const Tensor>, const OptimizerSettings&);
+constexpr Composite composites[] = {
+#define WEFT_ROW(row, F, ...) composite<functors::F>,
+    WEFT_OPTIMIZER_STEPS(WEFT_ROW)
+#undef WEFT_ROW
+};
+
+}  // namespace
+
+std::span<const char* const> states_of(OptimizerStep step) { return step_states[static_cast<int>(step)]; }
+
+ElementwiseOptimizer::ElementwiseOptimizer(const Rule& rule) : Optimizer(rule, all_states(rule)), cache_(new Cache) {}
+ElementwiseOptimizer::ElementwiseOptimizer(ElementwiseOptimizer&&) noexcept = default;
+ElementwiseOptimizer& ElementwiseOptimizer::operator=(ElementwiseOptimizer&&) noexcept = default;
+ElementwiseOptimizer::~ElementwiseOptimizer() = default;
+
+std::vector<size_t> ElementwiseOptimizer::kept_states(std::span<const double> values) const {
+  std::vector<size_t> out;
+  for (const char* name : states_of(rule_->kind(values))) {
+    const auto found = std::find(state_names_.begin(), state_names_.end(), name);
+    out.push_back(static_cast<size_t>(found - state_names_.begin()));
+  }
+  return out;
+}
+
+void ElementwiseOptimizer::forget() { cache_->slots.assign(states_.size(), {}); }
+
+/// One group's part of a step; parameters go by their number among all.
+struct ElementwiseOptimizer::Steps {
+  ElementwiseOptimizer& self;
+  const Group& group;
+  size_t begin;
+  OptimizerStep kind;
+  Location where;
+
+  enum class Readiness : uint8_t { absent, composite, fused };
+
+  const Tensor& parameter(size_t i) const { return group.parameters[i - begin]; }
+  State& state(size_t i) const { return self.states_[i]; }
+  OptimizerSlot& slot(size_t i) const { return self.cache_->slots[i]; }
+
+  /// The step to come. Momentum begins with the gradient itself.
+  Progress progress(size_t i) const { return {state(i).steps + 1, state(i).steps == 0, state(i).product}; }
+  bool alike(size_t a, size_t b) const {
+    const View &p = slot(a).parameter, &q = slot(b).parameter;
+    return state(a).steps == state(b).steps && state(a).product == state(b).product &&
+           p.layout.device_type == q.layout.device_type && p.layout.device_index == q.layout.device_index;
+  }
+
+  /// The slot still shows the parameter, and the kernel can take this gradient.
+  bool is_current(size_t i, const View& gradient) const {
+    const View &kept = slot(i).parameter, &now = parameter(i).raw_view();
+    return kept.data == now.data && kept.layout.dtype == now.layout.dtype &&
+           kept.layout.device_type == now.layout.device_type && kept.layout.device_index == now.layout.device_index &&
+           gradient.layout.contiguous != 0 && gradient.layout.dtype == now.layout.dtype;
+  }
+  /// State where it is to be, and a slot that shows it; without an address where no kernel can step the parameter.
+  void rebuild(size_t i, const View& gradient) const {
+    const Tensor& p = parameter(i);
+    OptimizerSlot& s = slot(i);
+    s.parameter.data = nullptr;
+    const std::vector<Tensor> now = present_state(i);
+    if (!has_kernel(p) || gradient.layout.contiguous == 0 || gradient.layout.dtype != p.dtype()) return;
+    s = {p.raw_view(), gradient, {}};
+    for (size_t k = 0; k < now.size(); ++k) s.state[k] = now[k].raw_view();
+  }
+  /// What this step reads and writes, in its order: made where it is missing, all of it or nothing.
+  std::vector<Tensor> present_state(size_t i) const {
+    const Tensor& p = parameter(i);
+    const TensorOptions options{state_dtype(p), p.device()};
+    std::vector<Tensor> all = state(i).tensors, now;
+    all.resize(self.state_names_.size());
+    for (const size_t k : self.kept_states(group.values)) {
+      Tensor& t = all[k];
+      if (t.defined()) t = t.to(*options.dtype, where).to(p.device(), where);
+      else t = full(p.shape(), self.rule_->initial(group.values, self.state_names_[k]), options, where);
+      now.push_back(t);
+    }
+    state(i).tensors = std::move(all);
+    return now;
+  }
+  Readiness readiness(size_t i) const {
+    const AccumulationNode* node = accumulation_node(parameter(i).impl());
+    if (node == nullptr || !node->grad.defined() || parameter(i).raw_view().layout.numel == 0) return Readiness::absent;
+    const View& gradient = node->grad.raw_view();
+    if (WEFT_UNLIKELY(!is_current(i, gradient))) {
+      rebuild(i, gradient);
+      if (slot(i).parameter.data == nullptr) return Readiness::composite;
+    }
+    slot(i).gradient.data = gradient.data;
+    return Readiness::fused;
+  }
+
+  void done(size_t i, const Progress& at) const {
+    if (!states_of(kind).empty()) state(i).steps = at.step, state(i).product = at.product;
+    note_write(parameter(i));
+  }
+  void step_fused(size_t first, size_t end) const {
+    Progress at = progress(first);
+    const OptimizerSettings settings = self.rule_->settings(group.values, at);
+    kernels(slot(first).parameter).optimizer_step(kind, {&slot(first), end - first}, settings);
+    for (size_t i = first; i < end; ++i) done(i, at);
+  }
+  void step_composite(size_t i) const {
+    Progress at = progress(i);
+    const OptimizerSettings settings = self.rule_->settings(group.values, at);
+    const std::vector<Tensor> now = present_state(i);
+    composites[static_cast<int>(kind)](parameter(i), parameter(i).grad(), now, settings);
+    done(i, at);
+  }
+  /// One call of the kernel for each of the longest runs of parameters that are alike.
+  void run() const {
+    const size_t last = begin + group.parameters.size();
+    size_t first = begin;
+    for (size_t i = begin; i < last; ++i) {
+      const Readiness r = readiness(i);
+      const bool joins = r == Readiness::fused && (first == i || alike(first, i));
+      if (joins) continue;
+      if (first < i) step_fused(first, i);
+      first = r == Readiness::fused ? i : i + 1;
+      if (r == Readiness::composite) step_composite(i);
+    }
+    if (first < last) step_fused(first, last);
+  }
+};
+
+void ElementwiseOptimizer::step(Location where) {
+  if (is_repeated(where)) return;
+  const KernelScope scope(name_, where);
+  const CallScope call(name_, where);
+  size_t begin = 0;
+  for (const Group& group : groups_) {
+    Steps{*this, group, begin, rule_->kind(group.values), where}.run();
+    begin += group.parameters.size();
+  }
+}
+
+}  // namespace weft::optim

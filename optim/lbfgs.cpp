@@ -1,0 +1,289 @@
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+#include <fmt/format.h>
+
+#include "../autograd/mode.hpp"
+#include "../backends/observe.hpp"
+#include "../ops/create.hpp"
+#include "../ops/detail/common.hpp"
+#include "../ops/join.hpp"
+#include "../ops/matmul.hpp"
+#include "../ops/pointwise.hpp"
+#include "../ops/reduce.hpp"
+#include "rule-inl.hpp"
+#include "strong_wolfe-inl.hpp"
+
+namespace weft::optim {
+
+namespace {
+constexpr const char* searches[] = {nullptr, "strong_wolfe"};
+}
+
+template <>
+struct Description<LBFGSOptions> {
+  using O = LBFGSOptions;
+  static constexpr auto fields =
+      std::tuple(field("lr", &O::lr), field("max_iter", &O::max_iter).from(1, 0x1p53),
+                 field("max_eval", &O::max_eval).from(1, 0x1p53), field("tolerance_grad", &O::tolerance_grad),
+                 field("tolerance_change", &O::tolerance_change), field("history_size", &O::history_size).from(1, 1e6),
+                 field("line_search_fn", &O::line_search_fn).one_of(searches), field("maximize", &O::maximize));
+};
+
+namespace {
+
+constexpr Rule rule = {"LBFGS", infos<LBFGSOptions>, [](std::span<const double>) -> const char* { return nullptr; }};
+
+double largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item<double>(); }
+double product(const Tensor& a, const Tensor& b) { return dot(a, b).item<double>(); }
+
+}  // namespace
+
+/// What one step leaves to the next. The names are those of PyTorch's state.
+struct QuasiNewtonOptimizer::History {
+  int64_t evaluations = 0, iterations = 0;
+  Tensor direction, gradient;  ///< the last ones
+  double length = 0, loss = 0, scale = 1;
+  std::deque<Tensor> changes, steps;  ///< of the gradient, and of the parameters, oldest first
+  std::deque<double> inverse;         ///< 1 / (change · step)
+
+  void remember(const Tensor& now, int64_t most) {
+    const Tensor change = now - gradient, step = direction * length;
+    const double curvature = product(change, step);
+    if (!(curvature > 1e-10)) return;
+    if (std::ssize(changes) >= most) changes.pop_front(), steps.pop_front(), inverse.pop_front();
+    changes.push_back(change), steps.push_back(step), inverse.push_back(1 / curvature);
+    scale = curvature / product(change, change);
+  }
+
+  /// The gradient times the approximate inverse of the Hessian, downwards: the recursion of two loops (Nocedal 1980).
+  Tensor direction_from(const Tensor& now) const {
+    Tensor q = -now;
+    std::vector<double> weights(changes.size());
+    for (size_t i = changes.size(); i-- > 0;) {
+      weights[i] = product(steps[i], q) * inverse[i];
+      q = q - weights[i] * changes[i];
+    }
+    q = q * scale;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      q = q + (weights[i] - product(changes[i], q) * inverse[i]) * steps[i];
+    }
+    return q;
+  }
+};
+
+namespace {
+
+/// All parameters as one vector.
+class Vector {
+ public:
+  explicit Vector(const std::vector<Tensor>& parameters) : parameters_(parameters) {
+    wide_ = f32;
+    for (const Tensor& p : parameters) {
+      if (p.dtype() == f64) wide_ = f64;
+    }
+  }
+  Tensor gradient(bool maximize) const {
+    std::vector<Tensor> parts;
+    for (const Tensor& p : parameters_) {
+      const Tensor g = p.grad();
+      parts.push_back(g.defined() ? g.to(wide_).reshape({-1}) : zeros({p.numel()}, {wide_, p.device()}));
+    }
+    const Tensor all = cat(std::span<const Tensor>(parts));
+    return maximize ? -all : all;
+  }
+  std::vector<Tensor> values() const {
+    std::vector<Tensor> out;
+    for (const Tensor& p : parameters_) out.push_back(p.detach().clone());
+    return out;
+  }
+  void set(const std::vector<Tensor>& values) const {
+    for (size_t i = 0; i < values.size(); ++i) parameters_[i].copy_(values[i]);
+  }
+  void add(double length, const Tensor& direction) const {
+    std::vector<Tensor> moved;
+    int64_t begin = 0;
+    for (const Tensor& p : parameters_) {
+      const Tensor part = direction.narrow(0, begin, p.numel()).reshape(p.shape());
+      moved.push_back((p.to(wide_) + length * part).to(p.dtype()));
+      begin += p.numel();
+    }
+    set(moved);
+  }
+  DType dtype() const { return wide_; }
+
+ private:
+  const std::vector<Tensor>& parameters_;
+  DType wide_;
+};
+
+}  // namespace
+
+QuasiNewtonOptimizer::QuasiNewtonOptimizer(const Rule& r)
+    : Optimizer(
+          r, {"func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"}),
+      history_(new History) {}
+QuasiNewtonOptimizer::QuasiNewtonOptimizer(QuasiNewtonOptimizer&&) noexcept = default;
+QuasiNewtonOptimizer& QuasiNewtonOptimizer::operator=(QuasiNewtonOptimizer&&) noexcept = default;
+QuasiNewtonOptimizer::~QuasiNewtonOptimizer() = default;
+
+void QuasiNewtonOptimizer::check_group(const Group& group, Location where) const {
+  const char* problem = groups_.empty() ? nullptr : "it has one group of parameters only";
+  for (const Tensor& p : group.parameters) {
+    if (!(p.device() == group.parameters[0].device())) problem = "the parameters are on several devices";
+  }
+  if (problem != nullptr) raise<ValueError>({.op = name_, .problem = problem}, where);
+}
+
+void QuasiNewtonOptimizer::step(Location where) {
+  raise<ValueError>({.op = name_,
+                     .problem = "a step needs the loss anew, several times",
+                     .remedy = "call step with a function that computes the loss and its gradients, and returns it"},
+                    where);
+}
+
+Tensor QuasiNewtonOptimizer::step(const Closure& closure, Location where) {
+  detail::refuse_recording("L-BFGS reads the loss");
+  const KernelScope scope(name_, where);
+  const CallScope call(name_, where);
+  NoGradGuard unrecorded;
+  const auto o = options_of<LBFGSOptions>(groups_[0].values);
+  const Vector all(groups_[0].parameters);
+  const int64_t most_evaluations = static_cast<std::optional<int64_t>>(o.max_eval).value_or(o.max_iter * 5 / 4);
+  Tensor first;
+  const auto evaluate = [&] {
+    Tensor loss;
+    {
+      const EnableGradGuard recorded;
+      const OutsideCalls users_code;
+      loss = closure();
+    }
+    const double value = loss.item<double>();
+    if (!first.defined()) first = loss;
+    return LinePoint{0, o.maximize ? -value : value, all.gradient(o.maximize), 0};
+  };
+
+  History h = *history_;  // an error on the way leaves what there was
+  LinePoint at = evaluate();
+  int64_t evaluations = 1;
+  ++h.evaluations;
+  bool is_flat = largest(at.gradient) <= o.tolerance_grad;
+  for (int64_t i = 1; !is_flat && i <= o.max_iter; ++i) {
+    if (++h.iterations == 1) {
+      h.direction = -at.gradient;
+      h.changes.clear(), h.steps.clear(), h.inverse.clear(), h.scale = 1;
+    } else {
+      h.remember(at.gradient, o.history_size);
+      h.direction = h.direction_from(at.gradient);
+    }
+    h.gradient = at.gradient, h.loss = at.value;
+    h.length = h.iterations == 1 ? std::min(1.0, 1 / sum(abs(at.gradient)).item<double>()) * o.lr : double{o.lr};
+    at.slope = product(at.gradient, h.direction);
+    if (at.slope > -o.tolerance_change) break;
+    if (o.line_search_fn == LineSearch::strong_wolfe) {
+      const std::vector<Tensor> from = all.values();
+      const auto evaluate_at = [&](double length) {
+        all.add(length, h.direction);
+        LinePoint point = evaluate();
+        all.set(from);
+        point.at = length, point.slope = product(point.gradient, h.direction);
+        return point;
+      };
+      const LineResult found = strong_wolfe(evaluate_at, at, h.length, largest(h.direction), o.tolerance_change,
+                                            most_evaluations - evaluations);
+      at = found.point, h.length = found.point.at;
+      evaluations += found.evaluations, h.evaluations += found.evaluations;
+      all.add(h.length, h.direction);
+    } else {
+      all.add(h.length, h.direction);
+      if (i < o.max_iter) {  // nobody looks at the last one
+        at = evaluate();
+        ++evaluations, ++h.evaluations;
+      }
+    }
+    is_flat = largest(at.gradient) <= o.tolerance_grad;
+    if (evaluations >= most_evaluations) break;
+    if (largest(h.direction) * std::abs(h.length) <= o.tolerance_change) break;
+    if (i < o.max_iter && std::abs(at.value - h.loss) < o.tolerance_change) break;
+  }
+  *history_ = std::move(h);
+  return first;
+}
+
+Optimizer::StateDict QuasiNewtonOptimizer::state_dict() const {
+  StateDict out = Optimizer::state_dict();
+  const History& h = *history_;
+  if (h.evaluations == 0) return out;
+  const auto add = [&](const char* name, Tensor value) { out.emplace(std::string("0.") + name, std::move(value)); };
+  add("func_evals", tensor(h.evaluations));
+  add("n_iter", tensor(h.iterations));
+  if (!h.gradient.defined()) return out;
+  const std::vector<Tensor> changes(h.changes.begin(), h.changes.end()), steps(h.steps.begin(), h.steps.end());
+  const std::vector<double> inverse(h.inverse.begin(), h.inverse.end());
+  const int64_t n = h.gradient.numel();
+  const TensorOptions kind{h.gradient.dtype(), h.gradient.device()};
+  add("d", h.direction), add("prev_flat_grad", h.gradient);
+  add("t", tensor(h.length, f64)), add("prev_loss", tensor(h.loss, f64)), add("H_diag", tensor(h.scale, f64));
+  add("old_dirs", changes.empty() ? zeros({0, n}, kind) : stack(std::span<const Tensor>(changes)));
+  add("old_stps", steps.empty() ? zeros({0, n}, kind) : stack(std::span<const Tensor>(steps)));
+  add("ro", tensor(std::span<const double>(inverse), {std::ssize(inverse)}, f64));
+  return out;
+}
+
+void QuasiNewtonOptimizer::load_state_dict(const StateDict& values, Location where) {
+  const CallScope call(name_, where);
+  NoGradGuard unrecorded;
+  const auto find = [&](const char* name) {
+    const auto found = values.find(std::string("0.") + name);
+    return found == values.end() ? Tensor() : found->second;
+  };
+  const auto require = [&](const char* name) {
+    Tensor t = find(name);
+    if (!t.defined()) raise<ValueError>({.op = name_, .problem = fmt::format("the state lacks \"0.{}\"", name)}, where);
+    return t;
+  };
+  StateDict options = values;
+  for (const std::string& name : state_names_) options.erase("0." + name);
+  History h;
+  if (find("func_evals").defined()) {
+    h.evaluations = require("func_evals").item<int64_t>(where);
+    h.iterations = require("n_iter").item<int64_t>(where);
+  }
+  if (find("prev_flat_grad").defined()) {
+    int64_t n = 0;
+    for (const Tensor& p : groups_[0].parameters) n += p.numel();
+    const TensorOptions kind{Vector(groups_[0].parameters).dtype(), groups_[0].parameters[0].device()};
+    const auto copy = [&](const char* name, const Dims& shape) {
+      const Tensor value = require(name);
+      if (!(value.shape() == shape)) {
+        raise<ShapeError>({.op = name_,
+                           .problem = fmt::format("0.{} has another shape than its parameters", name),
+                           .details = value.shape().text() + " for " + shape.text()},
+                          where);
+      }
+      return value.to(*kind.dtype, where).to(kind.device, where).clone(where);
+    };
+    const std::vector<double> inverse = require("ro").to_vector<double>(where);
+    const int64_t kept = std::ssize(inverse);
+    const Tensor changes = copy("old_dirs", {kept, n}), steps = copy("old_stps", {kept, n});
+    for (int64_t i = 0; i < kept; ++i) {
+      h.changes.push_back(changes.select(0, i).clone()), h.steps.push_back(steps.select(0, i).clone());
+    }
+    h.inverse.assign(inverse.begin(), inverse.end());
+    h.direction = copy("d", {n}), h.gradient = copy("prev_flat_grad", {n});
+    h.length = require("t").item<double>(where), h.loss = require("prev_loss").item<double>(where);
+    h.scale = require("H_diag").item<double>(where);
+  }
+  Optimizer::load_state_dict(options, where);
+  *history_ = std::move(h);
+}
+
+template <>
+const Rule& rule_of<LBFGSOptions>() {
+  return rule;
+}
+template class OptimizerOf<LBFGSOptions, QuasiNewtonOptimizer>;
+template LBFGSOptions options_named<LBFGSOptions>(const NamedOptions&, Location);
+
+}  // namespace weft::optim

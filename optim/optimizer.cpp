@@ -1,0 +1,325 @@
+#include "optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "../autograd/mode.hpp"
+#include "../ops/create.hpp"
+#include "../ops/detail/common.hpp"
+#include "rule-inl.hpp"
+
+namespace weft::optim {
+
+// ---- options --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool is_allowed(const OptionInfo& option, double value) {
+  if (std::isnan(value)) return option.may_be_none;
+  if (option.kind != OptionInfo::Kind::real && value != std::floor(value)) return false;
+  return (option.least_open ? value > option.least : value >= option.least) &&
+         (option.most_open ? value < option.most : value <= option.most);
+}
+
+std::string range_text(const OptionInfo& option) {
+  if (option.kind == OptionInfo::Kind::flag) return "it must be true or false";
+  const char* finite = option.kind == OptionInfo::Kind::whole ? "a whole number" : "finite";
+  const bool has_end = option.kind == OptionInfo::Kind::choice || option.most < 0x1p53;
+  if (!has_end && option.least == 0 && !option.least_open) return fmt::format("it must be {} and not negative", finite);
+  if (!has_end && option.least <= -0x1p53) return fmt::format("it must be {}", finite);
+  if (!has_end)
+    return fmt::format("it must be {} and {} {}", finite, option.least_open ? "above" : "at least", option.least);
+  const std::string least =
+      option.least <= -0x1p53 ? "(-inf" : fmt::format("{}{}", option.least_open ? '(' : '[', option.least);
+  return fmt::format("it must lie in {}, {}{}", least, option.most, option.most_open ? ')' : ']');
+}
+
+void check_value(const char* op, const OptionInfo& option, double value, Location where) {
+  if (is_allowed(option, value)) return;
+  raise<ValueError>({.op = op, .problem = fmt::format("{} is {}: {}", option.name, value, range_text(option))}, where);
+}
+
+}  // namespace
+
+void check_values(const Rule& rule, std::span<const double> values, Location where) {
+  for (size_t i = 0; i < values.size(); ++i) check_value(rule.name, rule.options[i], values[i], where);
+  const char* conflict = rule.conflict(values);
+  if (conflict == nullptr) return;
+  std::string given;
+  for (size_t i = 0; i < values.size(); ++i) {
+    given += fmt::format("{}{} {}", i == 0 ? "" : ", ", rule.options[i].name, values[i]);
+  }
+  raise<ValueError>({.op = rule.name, .problem = conflict, .details = given}, where);
+}
+
+size_t find_option(const Rule& rule, std::string_view name, Location where) {
+  std::string names;
+  for (size_t i = 0; i < rule.options.size(); ++i) {
+    if (name == rule.options[i].name) return i;
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", rule.options[i].name);
+  }
+  raise<ValueError>(
+      {.op = rule.name, .problem = fmt::format("there is no option \"{}\"", name), .details = "it has " + names},
+      where);
+}
+
+Optimizer::~Optimizer() = default;
+
+Optimizer::Optimizer(const Rule& rule, std::vector<std::string> state_names)
+    : rule_(&rule), name_(rule.name), state_names_(std::move(state_names)) {}
+
+std::span<const OptionInfo> Optimizer::option_info() const { return rule_->options; }
+
+bool Optimizer::has_option(std::string_view name) const {
+  for (const OptionInfo& option : rule_->options) {
+    if (name == option.name) return true;
+  }
+  return false;
+}
+
+namespace {
+
+void check_number(const char* op, size_t group, size_t count, Location where) {
+  if (group < count) return;
+  raise<IndexError>({.op = op, .problem = fmt::format("there is no group {} of {}", group, count)}, where);
+}
+
+}  // namespace
+
+double Optimizer::option(std::string_view name, size_t group, Location where) const {
+  check_number(name_, group, groups_.size(), where);
+  return groups_[group].values[find_option(*rule_, name, where)];
+}
+
+void Optimizer::set_option(std::string_view name, double value, size_t group, Location where) {
+  set_options({{std::string(name), value}}, group, where);
+}
+
+void Optimizer::set_options(const NamedOptions& options, size_t group, Location where) {
+  check_number(name_, group, groups_.size(), where);
+  std::vector<double>& values = groups_[group].values;
+  std::vector<double> changed = values;
+  for (const auto& [name, value] : options) changed[find_option(*rule_, name, where)] = value;
+  check_values(*rule_, changed, where);
+  detail::refuse_recording("an optimizer's option is set");
+  const bool keeps_as_before = kept_states(values) == kept_states(changed);
+  values = std::move(changed);
+  if (!keeps_as_before) forget();
+}
+
+void Optimizer::set_lr(double lr, Location where) {
+  for (size_t i = 0; i < groups_.size(); ++i) set_lr(lr, i, where);
+}
+
+void Optimizer::set_lr(double lr, size_t group, Location where) {
+  check_value(name_, rule_->options[0], lr, where);
+  detail::refuse_recording("set_lr sets a learning rate");
+  check_number(name_, group, groups_.size(), where);
+  groups_[group].values[0] = lr;
+}
+
+// ---- parameters -----------------------------------------------------------------------------------------------------
+
+void Optimizer::add_named_group(std::vector<Tensor> parameters, const NamedOptions& options, Location where) {
+  std::vector<double> values = defaults_;
+  for (const auto& [name, value] : options) values[find_option(*rule_, name, where)] = value;
+  add_values(std::move(parameters), std::move(values), where);
+}
+
+void Optimizer::add_values(std::vector<Tensor> parameters, std::vector<double> values, Location where) {
+  check_values(*rule_, values, where);
+  if (parameters.empty()) {
+    raise<ValueError>({.op = name_,
+                       .problem = "there are no parameters to optimize",
+                       .remedy = "a module knows those that register_parameter and register_module told it of"},
+                      where);
+  }
+  std::unordered_set<const TensorImpl*> present;
+  for (const Tensor& p : this->parameters()) present.insert(p.impl());
+  for (const Tensor& p : parameters) {
+    const char* problem = nullptr;
+    if (!checked(p, name_, where).is_leaf()) problem = "a parameter is the result of an op, not a leaf";
+    else if (!weft::is_floating(p.dtype()) || is_storage_only(p.dtype())) problem = "a parameter is not floating-point";
+    else if (!present.insert(p.impl()).second) problem = "a parameter is given twice";
+    if (problem == nullptr) continue;
+    raise<ValueError>({.op = name_, .problem = problem, .details = describe(p)}, where);
+  }
+  Group group{std::move(parameters), std::move(values)};
+  check_group(group, where);
+  groups_.reserve(groups_.size() + 1);
+  states_.resize(states_.size() + group.parameters.size());
+  groups_.push_back(std::move(group));
+  forget();
+}
+
+void Optimizer::check_group(const Group&, Location) const {}
+
+std::vector<Tensor> Optimizer::parameters() const {
+  std::vector<Tensor> out;
+  for (const Group& group : groups_) out.insert(out.end(), group.parameters.begin(), group.parameters.end());
+  return out;
+}
+
+void Optimizer::zero_grad(bool set_to_none) {
+  for (const Group& group : groups_) {
+    for (const Tensor& p : group.parameters) {
+      if (set_to_none) p.set_grad({}, Location::none());
+      else if (p.grad().defined()) p.grad().fill_(0);
+    }
+  }
+}
+
+Tensor Optimizer::step(const Closure& closure, Location where) {
+  Tensor loss;
+  {
+    const EnableGradGuard recorded;
+    loss = closure();
+  }
+  step(where);
+  return loss;
+}
+
+bool Optimizer::is_repeated(Location where) {
+  if (WEFT_LIKELY(detail::step_recorder == nullptr)) return false;
+  detail::step_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
+  return true;
+}
+
+// ---- state ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* product_name = "mu_product";
+
+std::string key(size_t parameter, std::string_view name) { return fmt::format("{}.{}", parameter, name); }
+std::string option_key(size_t group, const OptionInfo& option) {
+  return fmt::format("group.{}.{}", group, option.name);
+}
+
+/// Values by name, each of which somebody has to ask for.
+class Wanted {
+ public:
+  Wanted(const char* op, const Optimizer::StateDict& values, Location where)
+      : op_(op), values_(values), where_(where) {}
+  const Tensor* find(const std::string& name) {
+    const auto found = values_.find(name);
+    if (found == values_.end()) return nullptr;
+    ++used_;
+    return &found->second;
+  }
+  const Tensor& require(const std::string& name) {
+    if (const Tensor* t = find(name)) return *t;
+    raise<ValueError>({.op = op_, .problem = fmt::format("the state lacks \"{}\"", name)}, where_);
+  }
+  void check_all_used() const {
+    if (used_ == values_.size()) return;
+    raise<ValueError>({.op = op_, .problem = "the state holds names of other parameters than these"}, where_);
+  }
+
+ private:
+  const char* op_;
+  const Optimizer::StateDict& values_;
+  Location where_;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+std::vector<size_t> Optimizer::kept_states(std::span<const double>) const {
+  std::vector<size_t> all;
+  for (size_t k = 0; k < state_names_.size(); ++k) all.push_back(k);
+  return all;
+}
+
+Dims Optimizer::state_shape(const Tensor& parameter, size_t) const { return parameter.shape(); }
+
+Optimizer::StateDict Optimizer::state_dict() const {
+  StateDict out;
+  size_t i = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (size_t k = 0; k < rule_->options.size(); ++k) {
+      out.emplace(option_key(g, rule_->options[k]), tensor(groups_[g].values[k], f64));
+    }
+    for (size_t end = i + groups_[g].parameters.size(); i < end; ++i) {
+      if (states_[i].steps == 0) continue;
+      out.emplace(key(i, "step"), tensor(states_[i].steps));
+      for (size_t k = 0; k < states_[i].tensors.size(); ++k) {
+        if (states_[i].tensors[k].defined()) out.emplace(key(i, state_names_[k]), states_[i].tensors[k]);
+      }
+      if (rule_->keeps_product) out.emplace(key(i, product_name), tensor(states_[i].product, f64));
+    }
+  }
+  return out;
+}
+
+bool Optimizer::keeps(std::string_view name) const {
+  return name == "step" || (rule_->keeps_product && name == product_name) ||
+         std::find(state_names_.begin(), state_names_.end(), name) != state_names_.end();
+}
+
+std::vector<std::string> Optimizer::needed_states(size_t parameter, const StateDict& values) const {
+  size_t g = 0, end = groups_[0].parameters.size();
+  while (parameter >= end) end += groups_[++g].parameters.size();
+  std::vector<double> own = groups_[g].values;
+  for (size_t k = 0; k < own.size(); ++k) {
+    if (const auto found = values.find(option_key(g, rule_->options[k])); found != values.end()) {
+      own[k] = found->second.item<double>();
+    }
+  }
+  const Tensor& p = groups_[g].parameters[parameter + groups_[g].parameters.size() - end];
+  std::vector<std::string> out;
+  for (const size_t k : kept_states(own)) {
+    if (is_kept(p, k)) out.push_back(state_names_[k]);
+  }
+  return out;
+}
+
+void Optimizer::load_state_dict(const StateDict& values, Location where) {
+  NoGradGuard unrecorded;
+  Wanted wanted(name_, values, where);
+  std::vector<State> loaded(states_.size());
+  std::vector<std::vector<double>> options;
+  size_t i = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    std::vector<double>& own = options.emplace_back(groups_[g].values);
+    own[0] = wanted.require(option_key(g, rule_->options[0])).item<double>(where);
+    for (size_t k = 1; k < own.size(); ++k) {
+      if (const Tensor* value = wanted.find(option_key(g, rule_->options[k]))) own[k] = value->item<double>(where);
+    }
+    check_values(*rule_, own, where);
+    const std::vector<size_t> kept = kept_states(own);
+    for (const Tensor& parameter : groups_[g].parameters) {
+      State& state = loaded[i];
+      const size_t number = i++;
+      const Tensor* steps = wanted.find(key(number, "step"));
+      if (steps == nullptr) continue;
+      state.steps = steps->item<int64_t>(where);
+      if (rule_->keeps_product) state.product = wanted.require(key(number, product_name)).item<double>(where);
+      state.tensors.resize(state_names_.size());
+      for (size_t k = 0; k < state_names_.size(); ++k) {
+        const std::string name = key(number, state_names_[k]);
+        const Dims shape = state_shape(parameter, k);
+        const bool is_needed = std::find(kept.begin(), kept.end(), k) != kept.end() && is_kept(parameter, k);
+        const Tensor* value = is_needed ? &wanted.require(name) : wanted.find(name);
+        if (value == nullptr) continue;
+        if (!(value->shape() == shape)) {
+          raise<ShapeError>({.op = name_,
+                             .problem = fmt::format("{} has another shape than its parameter", name),
+                             .details = value->shape().text() + " for " + shape.text()},
+                            where);
+        }
+        state.tensors[k] = zeros(shape, {parameter.dtype() == f64 ? f64 : f32, parameter.device()}, where);
+        state.tensors[k].copy_(*value, where);
+      }
+    }
+  }
+  wanted.check_all_used();
+  states_ = std::move(loaded);
+  for (size_t g = 0; g < groups_.size(); ++g) groups_[g].values = std::move(options[g]);
+  forget();
+}
+
+}  // namespace weft::optim

@@ -1,0 +1,314 @@
+// The optimizers. Each has its options; those of a group that are not given are the optimizer's:
+//
+//   optim::AdamW optimizer({{body, {.lr = 1e-4}}, {norms, {.weight_decay = 0}}}, {.lr = 3e-4});
+//   optimizer.add_group(head, {.lr = 1e-2, .beta2 = 0.95});
+//
+// Element by element, a step is one fused pass over all parameters and their state, on a device that has it and where
+// they are contiguous; elsewhere the same formula runs in tensor ops. State is f64 for f64 and f32 for others: f16 and
+// bf16 parameters are widened, updated in f32 and rounded once. Nothing is recorded; every write raises the
+// parameter's version. Parameters without a gradient are passed over. With `maximize` the gradient counts as negative,
+// and `weight_decay` adds weight_decay · p to it unless it is said to be decoupled: then p shrinks by lr · weight_decay
+// · p. Options out of their ranges are ValueErrors.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <span>
+
+#include "optimizer.hpp"
+
+namespace weft::optim {
+
+struct SGDOptions {
+  Option<double> lr = otherwise(1e-3);
+  Option<double> momentum = otherwise(0.0);
+  Option<double> dampening = otherwise(0.0);
+  Option<double> weight_decay = otherwise(0.0);
+  Option<bool> nesterov = otherwise(false);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct AdamOptions {
+  Option<double> lr = otherwise(1e-3);
+  Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
+  Option<double> eps = otherwise(1e-8);
+  Option<double> weight_decay = otherwise(0.0);
+  /// Divides by the largest second moment so far (Reddi et al. 2018).
+  Option<bool> amsgrad = otherwise(false);
+  Option<bool> maximize = otherwise(false);
+  Option<bool> decoupled_weight_decay = otherwise(false);
+};
+
+struct AdamWOptions {
+  Option<double> lr = otherwise(1e-3);
+  Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
+  Option<double> eps = otherwise(1e-8);
+  Option<double> weight_decay = otherwise(0.01);
+  Option<bool> amsgrad = otherwise(false);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct AdamaxOptions {
+  Option<double> lr = otherwise(2e-3);
+  Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
+  Option<double> eps = otherwise(1e-8);
+  Option<double> weight_decay = otherwise(0.0);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct NAdamOptions {
+  Option<double> lr = otherwise(2e-3);
+  Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
+  Option<double> eps = otherwise(1e-8);
+  Option<double> weight_decay = otherwise(0.0);
+  Option<double> momentum_decay = otherwise(4e-3);
+  Option<bool> decoupled_weight_decay = otherwise(false);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct RAdamOptions {
+  Option<double> lr = otherwise(1e-3);
+  Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.999);
+  Option<double> eps = otherwise(1e-8);
+  Option<double> weight_decay = otherwise(0.0);
+  Option<bool> decoupled_weight_decay = otherwise(false);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct AdagradOptions {
+  Option<double> lr = otherwise(1e-2);
+  Option<double> lr_decay = otherwise(0.0);
+  Option<double> weight_decay = otherwise(0.0);
+  /// What the sums of squares begin with.
+  Option<double> initial_accumulator_value = otherwise(0.0);
+  Option<double> eps = otherwise(1e-10);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct AdadeltaOptions {
+  Option<double> lr = otherwise(1.0);
+  Option<double> rho = otherwise(0.9);
+  Option<double> eps = otherwise(1e-6);
+  Option<double> weight_decay = otherwise(0.0);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct RMSpropOptions {
+  Option<double> lr = otherwise(1e-2);
+  Option<double> alpha = otherwise(0.99);
+  Option<double> eps = otherwise(1e-8);
+  Option<double> weight_decay = otherwise(0.0);
+  Option<double> momentum = otherwise(0.0);
+  /// Divides by an estimate of the gradient's standard deviation.
+  Option<bool> centered = otherwise(false);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct RpropOptions {
+  /// The step of every element at first.
+  Option<double> lr = otherwise(1e-2);
+  /// What a step is multiplied by where the gradient changed its sign, and where it kept it.
+  Option<double> etaminus = otherwise(0.5), etaplus = otherwise(1.2);
+  Option<double> step_size_min = otherwise(1e-6), step_size_max = otherwise(50.0);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct LionOptions {
+  Option<double> lr = otherwise(1e-4);
+  Option<double> beta1 = otherwise(0.9), beta2 = otherwise(0.99);
+  /// Decoupled.
+  Option<double> weight_decay = otherwise(0.0);
+  Option<bool> maximize = otherwise(false);
+};
+
+struct AdafactorOptions {
+  /// The highest rate: step t has min(lr, 1/√t), relative to the parameter's root mean square.
+  Option<double> lr = otherwise(1e-2);
+  /// The second moment forgets as 1 - t^beta2_decay.
+  Option<double> beta2_decay = otherwise(-0.8);
+  /// The least root mean square of a gradient; none is the machine epsilon of the parameter's dtype.
+  Option<std::optional<double>> eps1 = otherwise(std::optional<double>());
+  /// The least root mean square of a parameter.
+  Option<double> eps2 = otherwise(1e-3);
+  /// Updates with a larger root mean square are scaled down to it.
+  Option<double> d = otherwise(1.0);
+  /// Decoupled.
+  Option<double> weight_decay = otherwise(0.0);
+  Option<bool> maximize = otherwise(false);
+};
+
+/// How a matrix's shape changes the rate: by √max(1, rows / columns); by 0.2 · √max(rows, columns), so that rates and
+/// decays of AdamW fit (Liu et al. 2025); by √(rows / columns).
+enum class MuonRate : uint8_t { original, match_rms_adamw, spectral_unclamped };
+
+struct MuonOptions {
+  Option<double> lr = otherwise(1e-3);
+  /// Decoupled.
+  Option<double> weight_decay = otherwise(0.1);
+  Option<double> momentum = otherwise(0.95);
+  Option<bool> nesterov = otherwise(true);
+  /// a, b and c of the iteration x ← a x + (b x xᵀ + c (x xᵀ)²) x.
+  Option<double> ns_a = otherwise(3.4445), ns_b = otherwise(-4.775), ns_c = otherwise(2.0315);
+  Option<double> eps = otherwise(1e-7);
+  Option<int64_t> ns_steps = otherwise(int64_t{5});
+  Option<MuonRate> adjust_lr_fn = otherwise(MuonRate::original);
+};
+
+enum class LineSearch : uint8_t { none, strong_wolfe };
+
+struct LBFGSOptions {
+  Option<double> lr = otherwise(1.0);
+  /// Iterations of one step, and how often it may call the closure; none is max_iter · 5 / 4.
+  Option<int64_t> max_iter = otherwise(int64_t{20});
+  Option<std::optional<int64_t>> max_eval = otherwise(std::optional<int64_t>());
+  /// The step ends where no gradient is larger, and where no parameter or not the loss changes by more.
+  Option<double> tolerance_grad = otherwise(1e-7), tolerance_change = otherwise(1e-9);
+  Option<int64_t> history_size = otherwise(int64_t{100});
+  Option<LineSearch> line_search_fn = otherwise(LineSearch::none);
+  Option<bool> maximize = otherwise(false);
+};
+
+/// Steps every element by itself: one kernel for all parameters.
+class WEFT_API ElementwiseOptimizer : public Optimizer {
+ public:
+  ElementwiseOptimizer(ElementwiseOptimizer&&) noexcept;
+  ElementwiseOptimizer& operator=(ElementwiseOptimizer&&) noexcept;
+  ~ElementwiseOptimizer() override;
+  using Optimizer::step;
+  void step(Location where = {}) override;
+
+ protected:
+  explicit ElementwiseOptimizer(const Rule& rule);
+  std::vector<size_t> kept_states(std::span<const double> values) const override;
+  void forget() override;
+
+ private:
+  struct Steps;
+  struct Cache;
+  detail::Pimpl<Cache> cache_;
+};
+
+/// Second moments of matrices kept as one number for each row and column.
+class WEFT_API FactoredOptimizer : public Optimizer {
+ public:
+  using Optimizer::step;
+  void step(Location where = {}) override;
+
+ protected:
+  explicit FactoredOptimizer(const Rule& rule);
+  bool is_kept(const Tensor& parameter, size_t state) const override;
+  Dims state_shape(const Tensor& parameter, size_t state) const override;
+};
+
+/// Steps whole matrices.
+class WEFT_API MatrixOptimizer : public Optimizer {
+ public:
+  using Optimizer::step;
+  void step(Location where = {}) override;
+
+ protected:
+  explicit MatrixOptimizer(const Rule& rule);
+  void check_group(const Group& group, Location where) const override;
+};
+
+/// Steps all parameters as one vector, and needs the loss anew.
+class WEFT_API QuasiNewtonOptimizer : public Optimizer {
+ public:
+  QuasiNewtonOptimizer(QuasiNewtonOptimizer&&) noexcept;
+  QuasiNewtonOptimizer& operator=(QuasiNewtonOptimizer&&) noexcept;
+  ~QuasiNewtonOptimizer() override;
+  /// ValueError: it needs a closure.
+  void step(Location where = {}) override;
+  Tensor step(const Closure& closure, Location where = {}) override;
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& values, Location where = {}) override;
+
+ protected:
+  explicit QuasiNewtonOptimizer(const Rule& rule);
+  void check_group(const Group& group, Location where) const override;
+
+ private:
+  struct History;
+  detail::Pimpl<History> history_;
+};
+
+/// An optimizer with its options.
+template <class O, class Steps = ElementwiseOptimizer>
+class WEFT_API OptimizerOf : public Steps {
+ public:
+  using Options = O;
+  /// ValueErrors are those of Optimizer::add_named_group.
+  explicit OptimizerOf(std::vector<Tensor> parameters, O options = {}, Location where = {});
+  explicit OptimizerOf(std::initializer_list<ParameterGroup<O>> groups, O options = {}, Location where = {});
+  /// A template, so that braces are never taken for one.
+  template <std::same_as<std::vector<ParameterGroup<O>>> Groups>
+  explicit OptimizerOf(const Groups& groups, O options = {}, Location where = {})
+      : OptimizerOf(std::span<const ParameterGroup<O>>(groups), std::move(options), where) {}
+
+  void add_group(std::vector<Tensor> parameters, O options = {}, Location where = {});
+  /// What Optimizer::option_info gives, without an optimizer.
+  static std::span<const OptionInfo> option_list();
+  /// Those of a group; all count as given.
+  O options(size_t group = 0) const;
+
+ private:
+  OptimizerOf(std::span<const ParameterGroup<O>> groups, O options, Location where);
+};
+
+/// p -= lr · b with b = momentum · b + (1 - dampening) · g; the first b is the gradient itself. `nesterov` steps along
+/// g + momentum · b (Sutskever et al. 2013), and needs momentum and no dampening.
+using SGD = OptimizerOf<SGDOptions>;
+/// Adam (Kingma and Ba 2015) with bias correction.
+using Adam = OptimizerOf<AdamOptions>;
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+using AdamW = OptimizerOf<AdamWOptions>;
+/// Adam by the infinity norm (Kingma and Ba 2015).
+using Adamax = OptimizerOf<AdamaxOptions>;
+/// Adam with Nesterov's momentum (Dozat 2016).
+using NAdam = OptimizerOf<NAdamOptions>;
+/// Adam with rectified variance (Liu et al. 2020).
+using RAdam = OptimizerOf<RAdamOptions>;
+/// Rates fall with the root of the sum of squares (Duchi et al. 2011).
+using Adagrad = OptimizerOf<AdagradOptions>;
+/// Rates from the ratio of steps to gradients (Zeiler 2012).
+using Adadelta = OptimizerOf<AdadeltaOptions>;
+/// Rates by a moving average of squares (Tieleman and Hinton 2012; centered as Graves 2013).
+using RMSprop = OptimizerOf<RMSpropOptions>;
+/// Steps by signs alone, for full batches (Riedmiller and Braun 1993).
+using Rprop = OptimizerOf<RpropOptions>;
+/// The sign of a moving average (Chen et al. 2023).
+using Lion = OptimizerOf<LionOptions>;
+/// Adafactor (Shazeer and Stern 2018), whose state of a matrix is a row and a column.
+using Adafactor = OptimizerOf<AdafactorOptions, FactoredOptimizer>;
+/// Momentum made orthogonal by Newton-Schulz iterations in bf16 (Jordan 2024). ValueError for parameters that are not
+/// matrices: embeddings, biases and norms go to another optimizer.
+using Muon = OptimizerOf<MuonOptions, MatrixOptimizer>;
+/// L-BFGS (Liu and Nocedal 1989) with fixed steps or a search by the strong Wolfe conditions. One group, on one device.
+using LBFGS = OptimizerOf<LBFGSOptions, QuasiNewtonOptimizer>;
+
+/// Options of one of these structs by name, as Optimizer::option_info lists them. ValueError for an unknown name.
+template <class O>
+WEFT_API O options_named(const NamedOptions& options, Location where = {});
+
+// clang-format off
+#define WEFT_OPTIMIZERS_BY_NAME(X) \
+  X(SGD) X(Adam) X(AdamW) X(Adamax) X(NAdam) X(RAdam) X(Adagrad) X(Adadelta) X(RMSprop) X(Rprop) X(Lion) X(Adafactor) \
+  X(Muon) X(LBFGS)
+// clang-format on
+
+extern template class OptimizerOf<SGDOptions>;
+extern template class OptimizerOf<AdamOptions>;
+extern template class OptimizerOf<AdamWOptions>;
+extern template class OptimizerOf<AdamaxOptions>;
+extern template class OptimizerOf<NAdamOptions>;
+extern template class OptimizerOf<RAdamOptions>;
+extern template class OptimizerOf<AdagradOptions>;
+extern template class OptimizerOf<AdadeltaOptions>;
+extern template class OptimizerOf<RMSpropOptions>;
+extern template class OptimizerOf<RpropOptions>;
+extern template class OptimizerOf<LionOptions>;
+extern template class OptimizerOf<AdafactorOptions, FactoredOptimizer>;
+extern template class OptimizerOf<MuonOptions, MatrixOptimizer>;
+extern template class OptimizerOf<LBFGSOptions, QuasiNewtonOptimizer>;
+
+}  // namespace weft::optim

@@ -1,0 +1,346 @@
+"""Optimizers: the C++ ones, whose step is one fused kernel, under PyTorch's names."""
+
+from weft import _core
+from weft._core import Tensor
+from weft._modes import enable_grad
+
+_REAL, _WHOLE, _FLAG, _CHOICE = range(4)
+
+
+class _Options:
+    """The options of one optimizer: PyTorch's keywords, and the numbers by which C++ knows them."""
+
+    def __init__(self, described):
+        self.parts = {}
+        self.order = []
+        for name, kind, keyword, part, choices in described:
+            self.parts.setdefault(keyword, []).append((name, kind, part, choices))
+            self.order.append(name)
+
+    @staticmethod
+    def _number(keyword, value, kind, choices):
+        if kind == _CHOICE:
+            if value is None:
+                return 0.0
+            if value not in choices:
+                known = ", ".join(repr(c) for c in choices)
+                raise ValueError(f"option '{keyword}' is {value!r}: it must be one of {known}")
+            return float(choices.index(value))
+        if value is None:
+            return float("nan")
+        if kind == _FLAG:
+            return float(bool(value))
+        return float(value)
+
+    def named(self, options):
+        """{"betas": (0.9, 0.99)} as {"beta1": 0.9, "beta2": 0.99}."""
+        out = {}
+        for keyword, value in options.items():
+            parts = self.parts[keyword]
+            if parts[0][2] < 0:
+                name, kind, _, choices = parts[0]
+                out[name] = self._number(keyword, value, kind, choices)
+                continue
+            values = tuple(value)
+            if len(values) != len(parts):
+                raise ValueError(f"option '{keyword}' has {len(values)} values, not {len(parts)}")
+            for name, kind, part, choices in parts:
+                out[name] = self._number(keyword, values[part], kind, choices)
+        return out
+
+    def keywords(self, values):
+        """The other way, from the values in C++'s order."""
+        by_name = dict(zip(self.order, values))
+
+        def read(name, kind, choices):
+            value = by_name[name]
+            if kind == _CHOICE:
+                return choices[int(value)]
+            if value != value:
+                return None
+            return bool(value) if kind == _FLAG else int(value) if kind == _WHOLE else value
+
+        return {keyword: read(parts[0][0], parts[0][1], parts[0][3]) if parts[0][2] < 0 else
+                tuple(read(name, kind, choices) for name, kind, _, choices in parts)
+                for keyword, parts in self.parts.items()}
+
+
+class _Group(dict):
+    """A parameter group; setting an option sets it in the optimizer."""
+
+    def __init__(self, optimizer, number, values):
+        super().__init__(values)
+        self._optimizer, self._number = optimizer, number
+
+    def __setitem__(self, key, value):
+        optimizer = self._optimizer
+        if key == "params":
+            raise NotImplementedError("the parameters of a group cannot be changed; add_param_group adds a group")
+        if key in optimizer._options.parts:
+            optimizer._core._set_options(optimizer._options.named({key: value}), self._number)
+        else:
+            optimizer._extras[self._number][key] = value
+        super().__setitem__(key, value)
+
+    def setdefault(self, key, value=None):
+        if key not in self:
+            self[key] = value
+        return self[key]
+
+    def update(self, *args, **kwargs):
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+
+def _tensors(params):
+    if isinstance(params, Tensor):
+        raise TypeError("argument 'params' must be several tensors, not a Tensor")
+    params = [p[1] if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) else p for p in params]
+    for p in params:
+        if not isinstance(p, Tensor):
+            raise TypeError(f"argument 'params' must hold tensors, not {type(p).__name__}")
+    return params
+
+
+class Optimizer:
+    """What all optimizers share."""
+
+    def __init__(self, params, defaults):
+        params = list(params) if not isinstance(params, Tensor) else params
+        groups = params if params and isinstance(params, list) and isinstance(params[0], dict) else [{"params": params}]
+        make = getattr(_core, "_" + self._name)
+        self._options = _Options(make._options)
+        self.defaults = dict(defaults)
+        self._pre_hooks, self._post_hooks, self._extras = {}, {}, []
+        tensors, own, extra = self._taken(groups[0])
+        self._core = make(tensors, self._options.named(self.defaults), own)
+        self._extras.append(extra)
+        for group in groups[1:]:
+            self.add_param_group(group)
+
+    def _taken(self, group):
+        if not isinstance(group, dict):
+            raise TypeError(f"a parameter group must be a dict, not {type(group).__name__}")
+        own = {k: v for k, v in group.items() if k in self._options.parts}
+        extra = {k: v for k, v in group.items() if k not in own and k != "params"}
+        return _tensors(group["params"]), self._options.named(own), extra
+
+    def add_param_group(self, param_group):
+        tensors, own, extra = self._taken(param_group)
+        self._core._add_group(tensors, own)
+        self._extras.append(extra)
+
+    @property
+    def param_groups(self):
+        return [_Group(self, i, {"params": params, **self._options.keywords(values), **self._extras[i]})
+                for i, (params, values) in enumerate(self._core._groups())]
+
+    def _run_hooks(self, hooks):
+        for hook in list(hooks.values()):
+            hook[0](self, (), {})
+
+    def step(self, closure=None):
+        """Updates every parameter that has a gradient; returns what closure returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        self._run_hooks(self._pre_hooks)
+        self._core._step()
+        self._run_hooks(self._post_hooks)
+        return loss
+
+    def register_step_pre_hook(self, hook):
+        """hook(optimizer, args, kwargs) before each step."""
+        from weft.nn.module import _add_hook
+
+        return _add_hook(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook):
+        """hook(optimizer, args, kwargs) after each step."""
+        from weft.nn.module import _add_hook
+
+        return _add_hook(self._post_hooks, hook)
+
+    def zero_grad(self, set_to_none=True):
+        self._core._zero_grad(bool(set_to_none))
+
+    def state_dict(self):
+        """State by number of the parameter, "3.exp_avg", and the options, "group.0.lr"."""
+        return self._core._state_dict()
+
+    def load_state_dict(self, state_dict):
+        """Copies the values in; options of the state replace those of the optimizer."""
+        self._core._load_state_dict(state_dict)
+
+    def __repr__(self):
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines + [")"])
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum."""
+
+    _name = "SGD"
+
+    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *,
+                 maximize=False):
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+                                      nesterov=nesterov, maximize=maximize))
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba 2015); weight decay is added to the gradient."""
+
+    _name = "Adam"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *,
+                 maximize=False, decoupled_weight_decay=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+                                      maximize=maximize, decoupled_weight_decay=decoupled_weight_decay))
+
+
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
+
+    _name = "AdamW"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, *,
+                 maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+                                      maximize=maximize))
+
+
+class Adamax(Optimizer):
+    """Adam by the infinity norm (Kingma and Ba 2015)."""
+
+    _name = "Adamax"
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize))
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum (Dozat 2016)."""
+
+    _name = "NAdam"
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3,
+                 decoupled_weight_decay=False, *, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                                      momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay,
+                                      maximize=maximize))
+
+
+class RAdam(Optimizer):
+    """Adam with rectified variance (Liu et al. 2020)."""
+
+    _name = "RAdam"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False,
+                 *, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                                      decoupled_weight_decay=decoupled_weight_decay, maximize=maximize))
+
+
+class Adagrad(Optimizer):
+    """Rates that fall with the root of the sum of squares (Duchi et al. 2011)."""
+
+    _name = "Adagrad"
+
+    def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, *,
+                 maximize=False):
+        super().__init__(params, dict(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
+                                      initial_accumulator_value=initial_accumulator_value, eps=eps,
+                                      maximize=maximize))
+
+
+class Adadelta(Optimizer):
+    """Rates from the ratio of steps to gradients (Zeiler 2012)."""
+
+    _name = "Adadelta"
+
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, *, maximize=False):
+        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize))
+
+
+class RMSprop(Optimizer):
+    """Rates by a moving average of squares (Tieleman and Hinton 2012)."""
+
+    _name = "RMSprop"
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *,
+                 maximize=False):
+        super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum,
+                                      centered=centered, maximize=maximize))
+
+
+class Rprop(Optimizer):
+    """Steps by signs alone, for full batches (Riedmiller and Braun 1993)."""
+
+    _name = "Rprop"
+
+    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50.0), *, maximize=False):
+        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize))
+
+
+class Lion(Optimizer):
+    """The sign of a moving average (Chen et al. 2023); weight decay is decoupled."""
+
+    _name = "Lion"
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
+
+
+class Adafactor(Optimizer):
+    """Adafactor (Shazeer and Stern 2018), whose state of a matrix is a row and a column."""
+
+    _name = "Adafactor"
+
+    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *,
+                 maximize=False):
+        super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay,
+                                      maximize=maximize))
+
+
+class Muon(Optimizer):
+    """Momentum made orthogonal by Newton-Schulz iterations (Jordan 2024); for matrices alone."""
+
+    _name = "Muon"
+
+    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
+                 ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None):
+        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
+                                      ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps,
+                                      adjust_lr_fn=adjust_lr_fn))
+
+
+class LBFGS(Optimizer):
+    """L-BFGS (Liu and Nocedal 1989); step needs a closure, which computes the loss and its gradients anew."""
+
+    _name = "LBFGS"
+
+    def __init__(self, params, lr=1.0, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
+                 history_size=100, line_search_fn=None, *, maximize=False):
+        super().__init__(params, dict(lr=lr, max_iter=max_iter, max_eval=max_eval, tolerance_grad=tolerance_grad,
+                                      tolerance_change=tolerance_change, history_size=history_size,
+                                      line_search_fn=line_search_fn, maximize=maximize))
+
+    def step(self, closure):
+        """One step of at most max_iter iterations; returns the first loss."""
+        self._run_hooks(self._pre_hooks)
+        loss = self._core._step_with(closure)
+        self._run_hooks(self._post_hooks)
+        return loss
+
+
+def warmup_cosine(step, *, lr=1e-3, warmup=0, steps=1000, minimum=0.0):
+    """The rate of a step (from 0): linear in `warmup` steps to lr, then half a cosine down to the minimum."""
+    return _core._warmup_cosine(step, lr, warmup, steps, minimum)
+
+
+from weft.optim import lr_scheduler, swa_utils  # noqa: E402

@@ -1,0 +1,319 @@
+"""Learning rates over time, under PyTorch's names.
+
+Each is a function of the step and of the group's rate at the beginning, where PyTorch goes on from the rate that is set:
+a rate that the program sets in between lasts until the next step."""
+
+import bisect
+
+from weft import _core
+
+
+def _check_optimizer(optimizer):
+    from weft.optim import Optimizer
+
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"argument 'optimizer' must be an Optimizer, not {type(optimizer).__name__}")
+
+
+class LRScheduler:
+    """Sets the rates of the groups of an optimizer. A subclass may define get_lr(), a list of rates."""
+
+    def __init__(self, optimizer, last_epoch=-1, schedules=None):
+        _check_optimizer(optimizer)
+        if last_epoch < -1:
+            raise ValueError(f"last_epoch is {last_epoch}: it must be at least -1")
+        self.optimizer = optimizer
+        groups = optimizer.param_groups
+        for group in groups:
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError("a group has no 'initial_lr': with last_epoch there must be one")
+        self.base_lrs = [group["initial_lr"] for group in groups]
+        self._schedules = list(schedules) if schedules is not None else None
+        if self._schedules is not None and len(self._schedules) != len(groups):
+            raise ValueError(f"there are {len(self._schedules)} values for {len(groups)} groups")
+        self._momentum = None
+        if self._schedules and any(s.has_momentum() for s in self._schedules):
+            parts = optimizer._options.parts
+            self._momentum = "betas" if "betas" in parts else "momentum" if "momentum" in parts else None
+            if self._momentum is None:
+                raise ValueError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
+        self.last_epoch = last_epoch
+        self._last_lr = list(self.base_lrs)
+        self.step()
+
+    def _rate(self, group, step, base):
+        return self._schedules[group].rate(step, base)
+
+    def _is_function(self):
+        return type(self).get_lr is LRScheduler.get_lr
+
+    def get_lr(self):
+        return [self._rate(i, self.last_epoch, base) for i, base in enumerate(self.base_lrs)]
+
+    def get_last_lr(self):
+        return list(self._last_lr)
+
+    def step(self, epoch=None):
+        """Goes on by one step, or to the one that is given."""
+        before = self.last_epoch
+        self.last_epoch = before + 1 if epoch is None else epoch
+        try:
+            rates = self.get_lr()
+        except Exception:
+            self.last_epoch = before
+            raise
+        self._set(rates)
+
+    def _set(self, rates):
+        for i, (group, rate) in enumerate(zip(self.optimizer.param_groups, rates)):
+            group["lr"] = float(rate)
+            if self._momentum is not None:
+                momentum = self._schedules[i].momentum(self.last_epoch, 0.0)
+                group[self._momentum] = (momentum, *group["betas"][1:]) if self._momentum == "betas" else momentum
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self):
+        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs), "_last_lr": list(self._last_lr)}
+
+    def load_state_dict(self, state_dict):
+        if len(state_dict["base_lrs"]) != len(self.base_lrs):
+            raise ValueError(f"the state is of {len(state_dict['base_lrs'])} groups, not {len(self.base_lrs)}")
+        self.last_epoch = int(state_dict["last_epoch"])
+        self.base_lrs = [float(rate) for rate in state_dict["base_lrs"]]
+        self._last_lr = [float(rate) for rate in state_dict["_last_lr"]]
+
+
+def _each(optimizer, value):
+    """One value for each group."""
+    _check_optimizer(optimizer)
+    return list(value) if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
+
+
+class _Pure(LRScheduler):
+    def __init__(self, optimizer, schedule, last_epoch):
+        super().__init__(optimizer, last_epoch, _each(optimizer, schedule))
+
+
+class StepLR(_Pure):
+    """Multiplied by gamma every step_size steps."""
+
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        super().__init__(optimizer, _core._step_lr(step_size, gamma), last_epoch)
+
+
+class MultiStepLR(_Pure):
+    """Multiplied by gamma at each milestone."""
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        super().__init__(optimizer, _core._multi_step_lr(list(milestones), gamma), last_epoch)
+
+
+class ConstantLR(_Pure):
+    """Times factor for total_iters steps."""
+
+    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+        super().__init__(optimizer, _core._constant_lr(factor, total_iters), last_epoch)
+
+
+class LinearLR(_Pure):
+    """Times a factor that goes in a line from start_factor to end_factor."""
+
+    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+        super().__init__(optimizer, _core._linear_lr(start_factor, end_factor, total_iters), last_epoch)
+
+
+class ExponentialLR(_Pure):
+    """Multiplied by gamma every step."""
+
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        super().__init__(optimizer, _core._exponential_lr(gamma), last_epoch)
+
+
+class PolynomialLR(_Pure):
+    """Down to 0 in total_iters steps, as a power of what is left."""
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        super().__init__(optimizer, _core._polynomial_lr(total_iters, power), last_epoch)
+
+
+class CosineAnnealingLR(_Pure):
+    """Half a cosine down to eta_min in T_max steps, and back (Loshchilov and Hutter 2017)."""
+
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        super().__init__(optimizer, _core._cosine_annealing_lr(T_max, eta_min), last_epoch)
+
+
+class CosineAnnealingWarmRestarts(_Pure):
+    """Half a cosine, begun anew after T_0 steps, then after T_0 * T_mult, and so on."""
+
+    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+        super().__init__(optimizer, _core._warm_restarts(T_0, T_mult, eta_min), last_epoch)
+
+
+class OneCycleLR(LRScheduler):
+    """One cycle up and down (Smith and Topin 2018); momentum goes against it."""
+
+    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+                 final_div_factor=1e4, three_phase=False, last_epoch=-1):
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ValueError("give total_steps, or both epochs and steps_per_epoch")
+            total_steps = epochs * steps_per_epoch
+        self.total_steps = total_steps
+        values = zip(*(_each(optimizer, v) for v in (max_lr, base_momentum, max_momentum)), strict=True)
+        super().__init__(optimizer, last_epoch, [
+            _core._one_cycle_lr(rate, total_steps, pct_start, anneal_strategy, cycle_momentum, low, high, div_factor,
+                                final_div_factor, three_phase) for rate, low, high in values])
+
+
+class CyclicLR(LRScheduler):
+    """Up and down between two rates (Smith 2017)."""
+
+    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular",
+                 gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8,
+                 max_momentum=0.9, last_epoch=-1):
+        down = step_size_up if step_size_down is None else step_size_down
+        values = zip(*(_each(optimizer, v) for v in (base_lr, max_lr, base_momentum, max_momentum)), strict=True)
+        super().__init__(optimizer, last_epoch, [
+            _core._cyclic_lr(low, high, step_size_up, down, mode, gamma, scale_fn, scale_mode == "iterations",
+                             cycle_momentum, least, most) for low, high, least, most in values])
+
+
+class LambdaLR(LRScheduler):
+    """Times lr_lambda(step)."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        self.lr_lambdas = _each(optimizer, lr_lambda)
+        if len(self.lr_lambdas) != len(optimizer.param_groups):
+            raise ValueError(f"there are {len(self.lr_lambdas)} functions for {len(optimizer.param_groups)} groups")
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, group, step, base):
+        return base * self.lr_lambdas[group](step)
+
+
+class MultiplicativeLR(LRScheduler):
+    """Multiplied by lr_lambda(step) at every step."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        self.lr_lambdas = _each(optimizer, lr_lambda)
+        if len(self.lr_lambdas) != len(optimizer.param_groups):
+            raise ValueError(f"there are {len(self.lr_lambdas)} functions for {len(optimizer.param_groups)} groups")
+        self._known = [(0, 1.0)] * len(self.lr_lambdas)
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, group, step, base):
+        known, product = self._known[group]
+        if step < known:
+            known, product = 0, 1.0
+        for t in range(known + 1, step + 1):
+            product *= self.lr_lambdas[group](t)
+        self._known[group] = (step, product)
+        return base * product
+
+
+def _check_parts(schedulers, optimizer):
+    if not schedulers:
+        raise ValueError("there are no schedulers")
+    for s in schedulers:
+        if not isinstance(s, LRScheduler) or not s._is_function():
+            raise TypeError(f"{type(s).__name__} is no function of the step, which is what can be put together")
+        if s.optimizer is not optimizer:
+            raise ValueError("the schedulers are of several optimizers")
+
+
+class ChainedScheduler(LRScheduler):
+    """The rate of the first is the base of the second, and so on: a product of their factors."""
+
+    def __init__(self, schedulers, optimizer=None):
+        schedulers = list(schedulers)
+        if not schedulers:
+            raise ValueError("there are no schedulers")
+        _check_parts(schedulers, optimizer or schedulers[0].optimizer)
+        self._schedulers = schedulers
+        super().__init__(schedulers[0].optimizer)
+
+    def _rate(self, group, step, base):
+        for s in self._schedulers:
+            base = s._rate(group, step, base)
+        return base
+
+
+class SequentialLR(LRScheduler):
+    """Each begins at its milestone, with its own step 0."""
+
+    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+        schedulers, milestones = list(schedulers), list(milestones)
+        _check_parts(schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(f"{len(schedulers)} schedulers need {len(schedulers) - 1} milestones, "
+                             f"not {len(milestones)}")
+        if any(b <= a for a, b in zip([0, *milestones], milestones)):
+            raise ValueError(f"the milestones {milestones} must be above 0 and in ascending order")
+        self._schedulers, self._milestones = schedulers, milestones
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, group, step, base):
+        i = bisect.bisect_right(self._milestones, step)
+        return self._schedulers[i]._rate(group, step - (self._milestones[i - 1] if i else 0), base)
+
+
+class ReduceLROnPlateau:
+    """Multiplies the rates by factor when a value has stopped getting better. NaN is never better."""
+
+    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel",
+                 cooldown=0, min_lr=0.0, eps=1e-8):
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode is {mode!r}: it must be 'min' or 'max'")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold_mode is {threshold_mode!r}: it must be 'rel' or 'abs'")
+        if not 0 < factor < 1:
+            raise ValueError(f"factor is {factor}: it must lie in (0, 1)")
+        if patience < 0 or cooldown < 0:
+            raise ValueError("patience and cooldown must not be negative")
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.min_lrs = _each(optimizer, min_lr)
+        if len(self.min_lrs) != len(optimizer.param_groups):
+            raise ValueError(f"there are {len(self.min_lrs)} values for {len(optimizer.param_groups)} groups")
+        self.best = float("inf") if mode == "min" else -float("inf")
+        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+
+    def is_better(self, a, best):
+        by = self.threshold if self.threshold_mode == "abs" else abs(best) * self.threshold
+        if best in (float("inf"), -float("inf")):
+            by = 0.0
+        return a < best - by if self.mode == "min" else a > best + by
+
+    def step(self, metrics, epoch=None):
+        value = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self.is_better(value, self.best):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(self.optimizer.param_groups, self.min_lrs):
+                rate = max(group["lr"] * self.factor, least)
+                if group["lr"] - rate > self.eps:
+                    group["lr"] = rate
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def get_last_lr(self):
+        return list(self._last_lr)
+
+    def state_dict(self):
+        names = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch", "_last_lr")
+        return {name: getattr(self, name) for name in names}
+
+    def load_state_dict(self, state_dict):
+        for name in ("best", "num_bad_epochs", "cooldown_counter", "last_epoch", "_last_lr"):
+            setattr(self, name, state_dict[name])

@@ -1,0 +1,102 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include <weft/autograd/mode.hpp>
+#include <weft/ops/create.hpp>
+#include <weft/ops/pointwise.hpp>
+#include <weft/optim/optim.hpp>
+
+namespace weft {
+namespace {
+
+void write(const Tensor& p, double value) {
+  NoGradGuard unrecorded;
+  p.fill_(value);
+}
+
+TEST(Averager, EqualAveragesCountAlike) {
+  const Tensor p = zeros({2, 2}, f64).requires_grad_();
+  optim::Averager average({p});
+  double total = 0;
+  for (int i = 1; i <= 5; ++i) {
+    write(p, i * i);
+    average.update();
+    total += i * i;
+    EXPECT_NEAR(average.averages()[0].to_vector<double>()[3], total / i, 1e-13);
+  }
+  EXPECT_EQ(average.count(), 5);
+}
+
+TEST(Averager, ExponentialOnesForget) {
+  const Tensor p = zeros({3}, f64).requires_grad_(), q = ones({}, f64).requires_grad_(),
+               none = zeros({0}).requires_grad_();
+  optim::Averager average({p, q, none}, {.decay = 0.9});
+  double wanted = 0;
+  for (int i = 1; i <= 6; ++i) {
+    write(p, std::sin(i));
+    average.update();
+    wanted = i == 1 ? std::sin(i) : 0.9 * wanted + 0.1 * std::sin(i);
+    EXPECT_NEAR(average.averages()[0].to_vector<double>()[1], wanted, 1e-14);
+    EXPECT_EQ(average.averages()[1].item<double>(), 1);
+  }
+}
+
+TEST(Averager, OfSmallFloatsIsWide) {
+  const Tensor p = ones({2}, bf16).requires_grad_();
+  optim::Averager average({p}, {.decay = 0.999});
+  average.update();
+  write(p, 2);
+  average.update();
+  EXPECT_EQ(average.averages()[0].dtype(), f32);
+  EXPECT_NEAR(average.averages()[0].to_vector<double>()[0], 1.001, 1e-6);
+}
+
+TEST(Averager, SwapsInAndBackBitForBit) {
+  const Tensor p = tensor({0.1, -0.0, 1e-40}).requires_grad_(), half = ones({2}, f16).requires_grad_();
+  optim::Averager average({p, half});
+  EXPECT_THROW((void)average.swap(), ValueError);
+  average.update();
+  const std::vector<float> first = p.to_vector<float>();
+  write(p, NAN), write(half, 3);
+  {
+    const auto swapped = average.swap();
+    EXPECT_EQ(p.to_vector<float>(), first);
+    EXPECT_EQ(half.to_vector<float>()[0], 1);
+    EXPECT_TRUE(p.is_leaf() && p.requires_grad());
+  }
+  EXPECT_TRUE(std::isnan(p.to_vector<float>()[1]));
+  EXPECT_EQ(half.to_vector<float>()[0], 3);
+  average.copy_to_parameters();
+  EXPECT_EQ(p.to_vector<float>(), first);
+}
+
+TEST(Averager, IsSavedAndLoaded) {
+  const Tensor p = ones({3}).requires_grad_();
+  optim::Averager one({p}, {.decay = 0.5}), other({p}, {.decay = 0.5});
+  for (int i = 0; i < 3; ++i) write(p, i), one.update();
+  other.load_state_dict(one.state_dict());
+  write(p, 7);
+  one.update(), other.update();
+  EXPECT_EQ(one.averages()[0].to_vector<float>(), other.averages()[0].to_vector<float>());
+  EXPECT_EQ(other.count(), 4);
+  auto wrong = one.state_dict();
+  wrong["0.average"] = ones({2});
+  EXPECT_THROW(other.load_state_dict(wrong), ShapeError);
+  wrong = one.state_dict();
+  wrong["1.average"] = ones({2});
+  EXPECT_THROW(other.load_state_dict(wrong), ValueError);
+  EXPECT_THROW(other.load_state_dict({}), ValueError);
+  EXPECT_EQ(other.count(), 4);
+}
+
+TEST(Averager, WrongArgumentsAreRefused) {
+  EXPECT_THROW(optim::Averager({}), ValueError);
+  EXPECT_THROW(optim::Averager({Tensor()}), Error);
+  EXPECT_THROW(optim::Averager({ones(2, i64)}), ValueError);
+  EXPECT_THROW(optim::Averager({ones(2)}, {.decay = 1.5}), ValueError);
+  EXPECT_THROW(optim::Averager({ones(2)}, {.decay = NAN}), ValueError);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,196 @@
+"""Optimizers and schedulers from Python, against what PyTorch did (tests/optim/cases/)."""
+
+import json
+import math
+import pathlib
+
+import pytest
+
+import weft
+from weft import nn, optim
+from weft.optim import lr_scheduler, swa_utils
+
+CASES = pathlib.Path(__file__).parents[1] / "optim" / "cases"
+SHAPES = ([3, 4], [5], [], [0, 3], [2, 3])
+
+
+def cases(name):
+    return [json.loads(line) for line in (CASES / name).read_text().splitlines()]
+
+
+def filled(number, dtype, at):
+    values = [at(i) for i in range(math.prod(SHAPES[number]))]
+    return weft.tensor(values, dtype=weft.float64).reshape(SHAPES[number]).to(dtype)
+
+
+def gradient(number, i, step):
+    return math.sin(3.0 * i + step + number) * (1 + 0.25 * math.cos(2.0 * step + i))
+
+
+@pytest.mark.parametrize("case", cases("steps.jsonl"), ids=lambda c: f"{c['optimizer']}-{c['keywords']}{c['own']}")
+def test_steps_are_those_of_pytorch(case):
+    dtype = getattr(weft, case["dtype"])
+    parameters = [filled(n, dtype, lambda i: 1.5 * math.cos(1.0 + i + 2.0 * n)).requires_grad_()
+                  for n in case["numbers"]]
+    own = case["own"]
+    groups = [{"params": parameters[:2]}, {"params": parameters[2:], **own}] if own else parameters
+    optimizer = getattr(optim, case["optimizer"])(groups, **case["keywords"])
+    wide = dtype is weft.float64
+    tolerance = {"Muon": 3e-3, "NAdam": 1e-8 if wide else 4e-6}.get(case["optimizer"], 1e-12 if wide else 4e-6)
+    for step in range(1, 21):
+        for n, p in zip(case["numbers"], parameters):
+            p.grad = filled(n, dtype, lambda i: gradient(n, i, step))
+        optimizer.step()
+        for p, wanted in zip(parameters, case["parameters"].get(str(step), ())):
+            assert p.detach().flatten().tolist() == pytest.approx(wanted, rel=tolerance, abs=tolerance)
+
+
+def made(name, optimizer, keywords):
+    return getattr(swa_utils if name == "SWALR" else lr_scheduler, name)(optimizer, **keywords)
+
+
+@pytest.mark.parametrize("case", cases("schedules.jsonl"), ids=lambda c: f"{c['scheduler']}-{c['keywords']}")
+def test_rates_are_those_of_pytorch(case):
+    p = nn.Parameter(weft.zeros(1))
+    if case["scheduler"] == "ReduceLROnPlateau":
+        optimizer = optim.SGD([p], lr=0.1)
+        scheduler = lr_scheduler.ReduceLROnPlateau(optimizer, **case["keywords"])
+        for value, rate in zip(case["values"], case["rates"]):
+            scheduler.step(value)
+            assert scheduler.get_last_lr() == [pytest.approx(rate, rel=1e-12)]
+        return
+    adam = case["optimizer"] == "Adam"
+    optimizer = optim.Adam([p], lr=0.1) if adam else optim.SGD([p], lr=0.1, momentum=0.9)
+    if case["schedulers"]:
+        inner = [made(name, optimizer, keywords) for name, keywords in case["schedulers"]]
+        if case["scheduler"] == "SequentialLR":
+            scheduler = lr_scheduler.SequentialLR(optimizer, inner, **case["keywords"])
+        else:
+            scheduler = lr_scheduler.ChainedScheduler(inner)
+    else:
+        scheduler = made(case["scheduler"], optimizer, case["keywords"])
+    for step in range(200):
+        if step == 100:
+            saved = scheduler.state_dict()
+            scheduler.step()
+            scheduler.load_state_dict(saved)
+        group = optimizer.param_groups[0]
+        if step != 100:
+            assert group["lr"] == pytest.approx(case["rates"][step], rel=1e-9, abs=1e-12)
+            if case["momenta"]:
+                momentum = group["betas"][0] if adam else group["momentum"]
+                assert momentum == pytest.approx(case["momenta"][step], abs=1e-12)
+        scheduler.step()
+
+
+def test_options_of_groups():
+    a, b = nn.Parameter(weft.ones(2)), nn.Parameter(weft.ones(2))
+    o = optim.AdamW([{"params": [a], "betas": (0.5, 0.6)}, {"params": [b], "lr": 0.5, "name": "head"}], lr=0.1)
+    first, second = o.param_groups
+    assert first["betas"] == (0.5, 0.6) and second["betas"] == (0.9, 0.999) and second["name"] == "head"
+    assert first["lr"] == 0.1 and second["lr"] == 0.5 and first["amsgrad"] is False
+    first["betas"] = (0.7, 0.8)
+    first["note"] = 7
+    assert o.param_groups[0]["betas"] == (0.7, 0.8) and o.param_groups[0]["note"] == 7
+    with pytest.raises(ValueError, match=r"beta2 is 1.5: it must lie in \[0, 1\)"):
+        o.param_groups[0]["betas"] = (0.1, 1.5)
+    assert o.param_groups[0]["betas"] == (0.7, 0.8)
+    with pytest.raises(ValueError, match="has 1 values, not 2"):
+        optim.Adam([a], betas=(0.5,))
+    assert "Parameter Group 1" in repr(o) and "    weight_decay: 0.01" in repr(o)
+    f = optim.Adafactor([a])
+    assert f.param_groups[0]["eps"] == (None, 1e-3)
+    m = optim.Muon([nn.Parameter(weft.ones((2, 2)))], adjust_lr_fn="match_rms_adamw")
+    assert m.param_groups[0]["adjust_lr_fn"] == "match_rms_adamw" and m.param_groups[0]["ns_steps"] == 5
+    with pytest.raises(ValueError, match="adjust_lr_fn"):
+        optim.Muon([nn.Parameter(weft.ones((2, 2)))], adjust_lr_fn="best")
+
+
+def test_lbfgs_follows_pytorch_and_hooks_run():
+    for case in cases("lbfgs.jsonl"):
+        a = weft.tensor([[-1.2, 1.0], [0.5, -0.75]], dtype=weft.float64).requires_grad_()
+        b = weft.tensor([0.25, 2.0, -0.5], dtype=weft.float64).requires_grad_()
+        optimizer = optim.LBFGS([a, b], **case["keywords"])
+        seen = []
+        optimizer.register_step_pre_hook(lambda *_: seen.append("before"))
+        optimizer.register_step_post_hook(lambda *_: seen.append("after"))
+
+        def closure():
+            optimizer.zero_grad()
+            x = weft.cat([a.flatten(), b])
+            loss = (10 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+            loss = -loss if case["keywords"].get("maximize") else loss
+            loss.backward()
+            return loss
+
+        for wanted in case["losses"][:2]:
+            assert optimizer.step(closure).item() == pytest.approx(wanted, rel=1e-8)
+        assert seen == ["before", "after"] * 2
+
+
+def test_a_closure_that_raises_reaches_the_caller():
+    p = nn.Parameter(weft.ones(2))
+    for optimizer in (optim.SGD([p], lr=0.1), optim.LBFGS([p])):
+        with pytest.raises(ZeroDivisionError):
+            optimizer.step(lambda: 1 / 0)
+
+
+def test_what_is_out_of_range_is_refused():
+    optimizer = optim.SGD([nn.Parameter(weft.ones(1))], lr=0.1)
+    for wrong in (lambda: lr_scheduler.StepLR(optimizer, 0), lambda: lr_scheduler.ExponentialLR(optimizer, -1.0),
+                  lambda: lr_scheduler.MultiStepLR(optimizer, []), lambda: lr_scheduler.OneCycleLR(optimizer, 1.0),
+                  lambda: lr_scheduler.CosineAnnealingLR(optimizer, 0),
+                  lambda: lr_scheduler.OneCycleLR(optimizer, 1.0, 5, anneal_strategy="sine"),
+                  lambda: lr_scheduler.CyclicLR(optimizer, 0.1, 0.2, mode="square"),
+                  lambda: lr_scheduler.ReduceLROnPlateau(optimizer, factor=1.0),
+                  lambda: lr_scheduler.SequentialLR(optimizer, [lr_scheduler.StepLR(optimizer, 1)], [3]),
+                  lambda: lr_scheduler.LambdaLR(optimizer, [abs, abs])):
+        with pytest.raises(ValueError):
+            wrong()
+    with pytest.raises(TypeError):
+        lr_scheduler.StepLR(None, 3)
+    cycle = lr_scheduler.OneCycleLR(optim.SGD([nn.Parameter(weft.ones(1))], lr=0.1, momentum=0.9), 1.0, 3)
+    for _ in range(3):
+        cycle.step()
+    with pytest.raises(ValueError, match="there is no step 4"):
+        cycle.step()
+    assert cycle.last_epoch == 3
+
+
+def test_functions_and_subclasses_of_schedulers():
+    optimizer = optim.SGD([nn.Parameter(weft.ones(1))], lr=0.5)
+    rates = lr_scheduler.MultiplicativeLR(optimizer, lambda t: 0.5)
+    rates.step()
+    rates.step()
+    assert optimizer.param_groups[0]["lr"] == 0.125 and rates.get_last_lr() == [0.125]
+
+    class Halved(lr_scheduler.LRScheduler):
+        def get_lr(self):
+            return [group["lr"] / 2 for group in self.optimizer.param_groups]
+
+    other = optim.SGD([nn.Parameter(weft.ones(1))], lr=0.5)
+    Halved(other).step()
+    assert other.param_groups[0]["lr"] == 0.125 and other.param_groups[0]["initial_lr"] == 0.5
+
+
+def test_averaged_models():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    equal = swa_utils.AveragedModel(net)
+    moving = swa_utils.AveragedModel(net, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.5))
+    weight = net[0].weight
+    for value in (1.0, 2.0, 6.0):
+        with weft.no_grad():
+            weight.fill_(value)
+        equal.update_parameters(net)
+        moving.update_parameters(net)
+    assert equal.n_averaged == 3
+    assert equal.module[0].weight.flatten().tolist() == pytest.approx([3.0] * 6)
+    assert moving.module[0].weight.flatten().tolist() == pytest.approx([3.75] * 6)
+    with swa_utils.averaged(equal._average):
+        assert weight.flatten().tolist() == pytest.approx([3.0] * 6)
+    assert weight.flatten().tolist() == [6.0] * 6
+    x = weft.randn(8, 2)
+    swa_utils.update_bn([x[:4], x[4:]], equal.module)
+    y = equal.module[0](x)
+    assert equal.module[1].running_mean.tolist() == pytest.approx(y.mean(0).tolist(), rel=1e-4)
+    assert equal(x).shape == (8, 3)
