@@ -14,7 +14,7 @@ from weft.data._processes import Processes
 from weft.data._samplers import _batches_of, _order_of
 
 _here = threading.local()
-_open = weakref.WeakSet()
+_open: weakref.WeakSet = weakref.WeakSet()
 
 
 @atexit.register

@@ -66,7 +66,7 @@ def _portable(error):
         return plain
 
 
-_living = weakref.WeakSet()
+_living: weakref.WeakSet = weakref.WeakSet()
 
 
 class Processes:

@@ -55,7 +55,7 @@ def resize(image, size, antialias=True, mode="bilinear"):
 
 
 class _Transform:
-    _options = ()
+    _options: tuple[str, ...] = ()
 
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._options)})"
