@@ -48,10 +48,10 @@ struct OptimizerFactors {
 /// The same in other numbers: `convert` gives V for S.
 template <class V, class S, class F>
 constexpr OptimizerFactors<V> factors_in(const OptimizerFactors<S>& f, F convert) {
-  return {convert(f.sign),   convert(f.l2),     convert(f.keep),     convert(f.rate),    convert(f.gradient_rate),
-          convert(f.decay1), convert(f.fresh1), convert(f.decay2),   convert(f.fresh2),  convert(f.root),
-          convert(f.epsilon), convert(f.shrink), convert(f.grow),     convert(f.least),   convert(f.most),
-          f.decays,          f.nesterov,        f.first,             f.rectified};
+  return {convert(f.sign),    convert(f.l2),     convert(f.keep),   convert(f.rate),   convert(f.gradient_rate),
+          convert(f.decay1),  convert(f.fresh1), convert(f.decay2), convert(f.fresh2), convert(f.root),
+          convert(f.epsilon), convert(f.shrink), convert(f.grow),   convert(f.least),  convert(f.most),
+          f.decays,           f.nesterov,        f.first,           f.rectified};
 }
 
 }  // namespace weft

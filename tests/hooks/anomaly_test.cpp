@@ -219,7 +219,7 @@ TEST_F(Anomaly, ObserversOfAnOptimizerSeeItsSlots) {
   Log log;
   const ObserverGuard guard(log);
   adam.step();
-  EXPECT_NE(log.text.find("<adam>"), std::string::npos);
+  EXPECT_NE(log.text.find("<optimizer_step>"), std::string::npos);
   EXPECT_NE(log.text.find(":3+1 "), std::string::npos) << log.text;
 }
 
