@@ -4,6 +4,8 @@
 #include "../nn/convolution.hpp"
 #include "../nn/layers.hpp"
 #include "../nn/open_module.hpp"
+#include "../nn/recurrent.hpp"
+#include "../nn/summary.hpp"
 #include "../nn/transformer.hpp"
 
 #include "caster.hpp"
@@ -284,6 +286,29 @@ Padding padding_mode_of(std::string_view word) {
 
 Dims dims_of(const std::vector<int64_t>& sizes) { return Dims(std::span<const int64_t>(sizes)); }
 
+void bind_sequence_layers(nb::module_& m) {
+  m.def("_recurrent", [](const std::string& kind, int64_t in, int64_t hidden, int64_t layers, bool bias,
+                         bool batch_first, double dropout, bool bidirectional, int64_t proj_size) {
+    if (kind == "LSTM") {
+      return made<nn::LSTM>(in, hidden, nn::LSTMOptions{layers, bias, batch_first, dropout, bidirectional, proj_size});
+    }
+    if (kind == "GRU") {
+      return made<nn::GRU>(in, hidden, nn::RecurrentLayerOptions{layers, bias, batch_first, dropout, bidirectional});
+    }
+    return made<nn::RNN>(in, hidden, nn::RNNOptions{layers, kind == "RELU", bias, batch_first, dropout, bidirectional});
+  });
+  m.def("_recurrent_cell", [](const std::string& kind, int64_t in, int64_t hidden, bool bias) {
+    if (kind == "LSTM") return made<nn::LSTMCell>(in, hidden, bias);
+    if (kind == "GRU") return made<nn::GRUCell>(in, hidden, bias);
+    return made<nn::RNNCell>(in, hidden, bias, kind == "RELU");
+  });
+  m.def("_multihead_attention", [](int64_t width, int64_t heads, double dropout, bool bias, bool add_bias_kv,
+                                   bool add_zero_attn, int64_t kdim, int64_t vdim, bool batch_first) {
+    const nn::MultiheadAttentionOptions options{dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first};
+    return made<nn::MultiheadAttention>(width, heads, options);
+  });
+}
+
 void bind_layers(nb::module_& m) {
   using Sizes = std::vector<int64_t>;
   nb::class_<Layer>(m, "_Layer");
@@ -343,6 +368,39 @@ void bind_layers(nb::module_& m) {
   });
 }
 
+/// Kernels that its thread calls are counted until `finish`.
+struct SummaryRun {
+  std::unique_ptr<nn::SummaryRecorder> recorder;
+  nn::Summary summary;
+
+  void leave(size_t layer, nb::handle outputs) {
+    std::vector<Tensor> tensors;
+    for (nb::handle t : outputs) tensors.push_back(tensor_of(t.ptr()));
+    if (recorder) recorder->leave(layer, tensors);
+  }
+  void finish() {
+    if (!recorder) return;
+    summary = recorder->summary();
+    recorder.reset();
+  }
+};
+
+void bind_summary(nb::module_& m) {
+  nb::class_<SummaryRun>(m, "_SummaryRun")
+      .def("__init__",
+           [](SummaryRun* self, const ModuleObject& module) {
+             new (self) SummaryRun{std::make_unique<nn::SummaryRecorder>(module.module), {}};
+           })
+      .def("enter",
+           [](SummaryRun& self, size_t layer) {
+             if (self.recorder) self.recorder->enter(layer);
+           })
+      .def("leave", &SummaryRun::leave)
+      .def("finish", &SummaryRun::finish)
+      .def("text", [](const SummaryRun& self, int width) { return self.summary.text(width); })
+      .def("json", [](const SummaryRun& self) { return self.summary.json(); });
+}
+
 void set_classes(nb::type_object parameter, nb::type_object buffer, nb::type_object module) {
   if (classes.module != nullptr) throw_error(PyExc_RuntimeError, "the classes of modules are set once");
   for (const nb::handle type : {parameter, buffer}) {
@@ -360,6 +418,8 @@ nn::Module& module_of(nb::handle state) { return nb::cast<ModuleObject&>(state).
 
 void bind_modules(nb::module_& m) {
   bind_layers(m);
+  bind_sequence_layers(m);
+  bind_summary(m);
   m.def("_set_module_classes", set_classes);
   m.def(
       "_own",

@@ -178,7 +178,7 @@ TEST(ModuleText, NestsAndNamesTheUsersClasses) {
             ")");
   EXPECT_EQ(nn::ModuleList<nn::Linear>().class_name(), "ModuleList");
   EXPECT_THAT(printed(nn::TransformerBlock(8, 2)),
-              HasSubstr("\n  (attention): MultiHeadAttention(\n    (qkv): Linear("));
+              HasSubstr("\n  (attention): SelfAttention(\n    (qkv): Linear("));
 }
 
 }  // namespace
