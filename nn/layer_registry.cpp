@@ -1,6 +1,7 @@
 // How each layer is built from its options, under PyTorch's names.
 #include "activations.hpp"
 #include "batch_norm.hpp"
+#include "bilinear.hpp"
 #include "convolution.hpp"
 #include "distance.hpp"
 #include "dropout.hpp"
@@ -57,6 +58,10 @@ void add_activations(ModuleRegistry& r) {
 void add_linear(ModuleRegistry& r) {
   r.add<Linear>("Linear", [](const Config& c) {
     return Linear(c.get<int64_t>("in_features"), c.get<int64_t>("out_features"), c.get_or("bias", true));
+  });
+  r.add<Bilinear>("Bilinear", [](const Config& c) {
+    return Bilinear(c.get<int64_t>("in1_features"), c.get<int64_t>("in2_features"), c.get<int64_t>("out_features"),
+                    c.get_or("bias", true));
   });
   r.add<Embedding>("Embedding", [](const Config& c) {
     const auto padding = c.get_or<std::optional<int64_t>>("padding_idx", {});

@@ -26,7 +26,7 @@ struct Summary {
 
   /// The sums; outputs are the root's.
   WEFT_API LayerSummary total() const;
-  /// A table that is at most `width` columns wide, where names are shortened.
+  /// A table of at most `width` columns, as far as names and shapes can be shortened.
   WEFT_API std::string text(int width = 100) const;
   /// {"layers": [{"name": ..., ...}, ...], "total": {...}}
   WEFT_API std::string json() const;

@@ -159,7 +159,7 @@ std::span<const OpRecord> op_records() {
           pool_records,        columns_records,    interpolate_records,  grid_records,        dropout_records,
           channel_records,     bag_records,        likelihood_records,   margin_loss_records, ctc_records,
           distance_records,    sequence_records,   distribution_records, random_records,      attention_records,
-          recurrent_records,   packed_records,     heads_records,        batch_norm_records,  convolution_records,
+          recurrent_records,   packed_records,     bilinear_records,     batch_norm_records,  convolution_records,
           axes_records,        pieces_records,     stacks_records,       combine_records,     repeat_records,
           shuffle_records,     pad_records,        diagonal_records,     triangle_records,    tensordot_records}) {
       const std::span<const OpRecord> of_family = family();

@@ -1,6 +1,7 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
 #include "../nn/batch_norm.hpp"
+#include "../nn/bilinear.hpp"
 #include "../nn/convolution.hpp"
 #include "../nn/layers.hpp"
 #include "../nn/open_module.hpp"
@@ -286,7 +287,40 @@ Padding padding_mode_of(std::string_view word) {
 
 Dims dims_of(const std::vector<int64_t>& sizes) { return Dims(std::span<const int64_t>(sizes)); }
 
+using MaybeTensor = std::optional<Tensor>;
+
+std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
+                                      MaybeTensor in_proj_weight, MaybeTensor in_proj_bias, MaybeTensor bias_k,
+                                      MaybeTensor bias_v, bool add_zero_attn, double dropout_p,
+                                      const Tensor& out_proj_weight, MaybeTensor out_proj_bias,
+                                      MaybeTensor key_padding_mask, bool need_weights, MaybeTensor attn_mask,
+                                      MaybeTensor q_proj_weight, MaybeTensor k_proj_weight, MaybeTensor v_proj_weight,
+                                      bool average_attn_weights, bool is_causal) {
+  const auto given = [](const MaybeTensor& t) { return t.value_or(Tensor()); };
+  const HeadsParameters parameters{.in_proj_weight = given(in_proj_weight),
+                                   .q_proj_weight = given(q_proj_weight),
+                                   .k_proj_weight = given(k_proj_weight),
+                                   .v_proj_weight = given(v_proj_weight),
+                                   .in_proj_bias = given(in_proj_bias),
+                                   .bias_k = given(bias_k),
+                                   .bias_v = given(bias_v),
+                                   .out_proj_weight = out_proj_weight,
+                                   .out_proj_bias = given(out_proj_bias),
+                                   .add_zero_attn = add_zero_attn};
+  const HeadsCall call{given(key_padding_mask), need_weights, given(attn_mask), average_attn_weights, is_causal};
+  const Location where = here();
+  const WithoutGil others;
+  const HeadsResult out = multi_head_attention_forward(query, key, value, heads, parameters, call, dropout_p, where);
+  return {out.output, out.weights.defined() ? MaybeTensor(out.weights) : std::nullopt};
+}
+
 void bind_sequence_layers(nb::module_& m) {
+  m.def("_multi_head_attention", attend, nb::arg("query"), nb::arg("key"), nb::arg("value"), nb::arg("num_heads"),
+        nb::arg("in_proj_weight").none(), nb::arg("in_proj_bias").none(), nb::arg("bias_k").none(),
+        nb::arg("bias_v").none(), nb::arg("add_zero_attn"), nb::arg("dropout_p"), nb::arg("out_proj_weight"),
+        nb::arg("out_proj_bias").none(), nb::arg("key_padding_mask").none(), nb::arg("need_weights"),
+        nb::arg("attn_mask").none(), nb::arg("q_proj_weight").none(), nb::arg("k_proj_weight").none(),
+        nb::arg("v_proj_weight").none(), nb::arg("average_attn_weights"), nb::arg("is_causal"));
   m.def("_recurrent", [](const std::string& kind, int64_t in, int64_t hidden, int64_t layers, bool bias,
                          bool batch_first, double dropout, bool bidirectional, int64_t proj_size) {
     if (kind == "LSTM") {
@@ -313,6 +347,8 @@ void bind_layers(nb::module_& m) {
   using Sizes = std::vector<int64_t>;
   nb::class_<Layer>(m, "_Layer");
   m.def("_linear", [](int64_t in, int64_t out, bool bias) { return made<nn::Linear>(in, out, bias); });
+  m.def("_bilinear",
+        [](int64_t in1, int64_t in2, int64_t out, bool bias) { return made<nn::Bilinear>(in1, in2, out, bias); });
   m.def("_embedding",
         [](int64_t count, int64_t width, int64_t padding) { return made<nn::Embedding>(count, width, 1.0, padding); });
   m.def("_layer_norm", [](const Sizes& shape, double eps, bool affine, bool bias) {

@@ -54,7 +54,7 @@ std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
 std::span<const OpRecord> recurrent_records();
 std::span<const OpRecord> packed_records();
-std::span<const OpRecord> heads_records();
+std::span<const OpRecord> bilinear_records();
 std::span<const OpRecord> batch_norm_records();
 std::span<const OpRecord> convolution_records();
 std::span<const OpRecord> axes_records();

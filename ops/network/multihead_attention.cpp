@@ -3,7 +3,7 @@
 
 #include "../attention.hpp"
 #include "../create.hpp"
-#include "../detail/records.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../diagonal.hpp"
 #include "../join.hpp"
@@ -92,6 +92,18 @@ HeadsResult multi_head_attention_forward(const Tensor& query, const Tensor& key,
                                          const HeadsParameters& parameters, const HeadsCall& call, double p,
                                          Location where) {
   const CallScope scope("multi_head_attention_forward", where);
+  if (WEFT_UNLIKELY(autocasting())) {
+    HeadsParameters lower = parameters;
+    for (Tensor* t :
+         {&lower.in_proj_weight, &lower.q_proj_weight, &lower.k_proj_weight, &lower.v_proj_weight, &lower.in_proj_bias,
+          &lower.bias_k, &lower.bias_v, &lower.out_proj_weight, &lower.out_proj_bias}) {
+      *t = detail::lowered(*t);
+    }
+    const Tensor q = detail::lowered(query), k = key.impl() == query.impl() ? q : detail::lowered(key),
+                 v = value.impl() == key.impl() ? k : detail::lowered(value);
+    const detail::AutocastModeGuard off({});
+    return multi_head_attention_forward(q, k, v, heads, lower, call, p, where);
+  }
   const int64_t width = checked(parameters.out_proj_weight).dim() == 2 ? parameters.out_proj_weight.size(1) : 0;
   const bool single = query.defined() && query.dim() == 2;
   for (const Tensor* t : {&query, &key, &value}) {
@@ -144,47 +156,5 @@ HeadsResult multi_head_attention_forward(const Tensor& query, const Tensor& key,
   const Tensor out = linear(joined, parameters.out_proj_weight, parameters.out_proj_bias);
   return {single ? out.squeeze(1) : out, weights};
 }
-
-namespace {
-
-std::vector<Tensor> call_heads(const Tensor& query, const Tensor& key, const Tensor& value, int64_t num_heads,
-                               const Tensor& in_proj_weight, const Tensor& in_proj_bias, const Tensor& bias_k,
-                               const Tensor& bias_v, bool add_zero_attn, double dropout_p,
-                               const Tensor& out_proj_weight, const Tensor& out_proj_bias,
-                               const Tensor& key_padding_mask, bool need_weights, const Tensor& attn_mask,
-                               const Tensor& q_proj_weight, const Tensor& k_proj_weight, const Tensor& v_proj_weight,
-                               bool average_attn_weights, bool is_causal) {
-  const HeadsParameters parameters{in_proj_weight, q_proj_weight, k_proj_weight,   v_proj_weight, in_proj_bias,
-                                   bias_k,         bias_v,        out_proj_weight, out_proj_bias, add_zero_attn};
-  const HeadsCall call{key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal};
-  const HeadsResult out = multi_head_attention_forward(query, key, value, num_heads, parameters, call, dropout_p);
-  return need_weights ? std::vector<Tensor>{out.output, out.weights} : std::vector<Tensor>{out.output};
-}
-
-std::vector<Values> samples(SampleMaker& make) {
-  const std::monostate none;
-  const auto matrix = [&](const Dims& shape) { return make.tensor(shape, -0.8, 0.8); };
-  return {{make.tensor({3, 2, 4}), make.tensor({2, 2, 4}), make.tensor({2, 2, 4}), int64_t{2}, matrix({12, 4}),
-           make.tensor({12}), none, none, false, 0.0, matrix({4, 4}), make.tensor({4})},
-          {make.tensor({3, 4}), make.tensor({2, 3}), make.tensor({2, 2}), int64_t{2}, none, make.tensor({12}),
-           make.tensor({1, 1, 4}), make.tensor({1, 1, 4}), true, 0.0, matrix({4, 4}), none, none, true,
-           make.mask({3, 2}), matrix({4, 4}), matrix({4, 3}), matrix({4, 2}), false}};
-}
-
-constexpr OpRecord records[] = {
-    {"multi_head_attention_forward",
-     "multi_head_attention_forward(query, key, value, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, "
-     "add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, key_padding_mask=None, need_weights=True, "
-     "attn_mask=None, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, average_attn_weights=True, "
-     "is_causal=False)",
-     "Attention of several heads with its projections: query [length, batch, width], key and value [keys, batch, ...]. "
-     "Gives the output, and the weights where they are needed. True in a mask is not attended to; a query that sees no "
-     "key gives zeros.",
-     true, OpRecord::Domain::floating, samples, detail::boxed<call_heads>},
-};
-
-}  // namespace
-
-std::span<const OpRecord> heads_records() { return records; }
 
 }  // namespace weft

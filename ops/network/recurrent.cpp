@@ -2,6 +2,7 @@
 #include "../recurrent.hpp"
 
 #include "../create.hpp"
+#include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../detail/recurrent.hpp"
 #include "../detail/reducing.hpp"
@@ -132,6 +133,13 @@ Tensor states_of(const char* what, const Tensor& given, const Rows& rows, int64_
 }
 
 RecurrentOutput run(const Call& call) {
+  if (WEFT_UNLIKELY(autocasting())) {
+    std::vector<Tensor> parameters;
+    for (const Tensor& t : call.parameters) parameters.push_back(detail::lowered(t));
+    const Tensor x = detail::lowered(call.x), h0 = detail::lowered(call.h0), c0 = detail::lowered(call.c0);
+    const detail::AutocastModeGuard off({});
+    return run({call.cell, x, h0, c0, parameters, call.options});
+  }
   const RecurrentOptions& options = call.options;
   check_kinds(call.x, call.parameters);
   const bool is_lstm = call.cell == Cell::lstm;
@@ -212,6 +220,7 @@ RecurrentOutput lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, std::s
 LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_ih, const Tensor& weight_hh,
                     const Tensor& bias_ih, const Tensor& bias_hh, Location where) {
   const CallScope call("lstm_cell", where);
+  WEFT_IN_LOWER(lstm_cell, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, where);
   return step(Cell::lstm, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh);
 }
 
@@ -224,6 +233,7 @@ LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Ten
   Tensor name##_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih, const Tensor& weight_hh, \
                      const Tensor& bias_ih, const Tensor& bias_hh, Location where) {                     \
     const CallScope call(#name "_cell", where);                                                          \
+    WEFT_IN_LOWER(name##_cell, x, h, weight_ih, weight_hh, bias_ih, bias_hh, where);                     \
     return step(kind, x, h, {}, weight_ih, weight_hh, bias_ih, bias_hh).hidden;                          \
   }
 WEFT_RECURRENT(gru, Cell::gru)

@@ -101,6 +101,13 @@ TEST(Recurrent, LayersRefuseWrongSizes) {
   EXPECT_THROW(net(zeros({2, 2, 3}, {DType::f64})), DTypeError);
 }
 
+TEST(ParameterList, RegistersByPosition) {
+  const nn::ParameterList list{nn::Parameter(ones({2})), nn::Parameter(zeros({3}))};
+  EXPECT_EQ(list[-1].size(0), 3);
+  EXPECT_TRUE(list.state_dict().contains("1"));
+  EXPECT_THROW(list[2], IndexError);
+}
+
 TEST(Freeze, TakesNamesByPattern) {
   const nn::Sequential net(nn::Linear(2, 3), nn::Linear(3, 1));
   EXPECT_EQ(nn::freeze(net, "weight$"), (std::vector<std::string>{"0.weight", "1.weight"}));

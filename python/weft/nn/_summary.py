@@ -17,7 +17,7 @@ class Summary:
         self.__dict__.update(json.loads(run.json()))
 
     def text(self, width=100):
-        """A table that is at most so wide, where names are shortened."""
+        """A table of that width, as far as names and shapes can be shortened."""
         return self._run.text(width)
 
     def json(self):

@@ -39,6 +39,8 @@ class RNNBase(_Layer):
         """The op of the mode on `input` with the states `hx`, each `widths` wide, or zeros in their places."""
         packed = input if isinstance(input, PackedSequence) else None
         x = packed.data if packed else input
+        if not packed and x.ndim not in (2, 3):
+            raise ValueError(f"{type(self).__name__}(): the input has {x.ndim} dimensions, not 2 or 3")
         groups = self.num_layers * (2 if self.bidirectional else 1)
         if hx is None:
             if packed or x.ndim != 2:

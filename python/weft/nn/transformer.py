@@ -19,7 +19,12 @@ class MultiheadAttention(_Layer):
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
                  vdim=None, batch_first=False, device=None, dtype=None):
         super().__init__(_core._multihead_attention(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn,
-                                                    kdim or 0, vdim or 0, batch_first), device, dtype)
+                                                    kdim or 0, vdim or 0, batch_first))
+        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        if bias:
+            init.zeros_(self.out_proj.bias)
+        if device is not None or dtype is not None:
+            self.to(device, dtype)
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.head_dim, self.add_zero_attn, self.batch_first = embed_dim // num_heads, add_zero_attn, batch_first
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
@@ -35,12 +40,11 @@ class MultiheadAttention(_Layer):
             same = query is key and key is value
             query = query.transpose(0, 1)
             key, value = (query, query) if same else (key.transpose(0, 1), value.transpose(0, 1))
-        result = F.multi_head_attention_forward(
-            query, key, value, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v,
-            self.add_zero_attn, self.dropout if self.training else 0.0, self.out_proj.weight, self.out_proj.bias,
-            key_padding_mask, need_weights, attn_mask, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight,
-            average_attn_weights, is_causal)
-        output, weights = result if need_weights else (result[0], None)
+        output, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training,
+            key_padding_mask, need_weights, attn_mask, self.in_proj_weight is None, self.q_proj_weight,
+            self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal)
         return output.transpose(0, 1) if swaps else output, weights
 
 

@@ -23,6 +23,8 @@ def packed(arguments):
 
 
 def cases():
+    yield "nn.Bilinear(3, 2, 4)", {"x": [2, 5, 3], "y": [2, 5, 2]}, "net(x, y)"
+    yield "nn.Bilinear(3, 2, 4, bias=False)", {"x": [3], "y": [2]}, "net(x, y)"
     for kind in ("LSTM", "GRU", "RNN"):
         for options in ("", ", num_layers=2", ", bidirectional=True", ", num_layers=2, bidirectional=True, bias=False",
                         ", batch_first=True"):

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, Optional
 
+import weft
 from weft import _core
 from weft._core import Tensor
 
@@ -34,7 +35,7 @@ def invert_permutation(permutation):
 
 
 def _lengths(lengths):
-    return lengths if isinstance(lengths, Tensor) else _core.tensor(list(lengths), dtype=_core.int64)
+    return lengths if isinstance(lengths, Tensor) else weft.tensor(list(lengths), dtype=weft.int64)
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
