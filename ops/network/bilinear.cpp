@@ -16,7 +16,7 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
   const bool fits = weight.dim() == 3 && last(x1) == weight.size(1) && last(x2) == weight.size(2) &&
                     x1.dim() == x2.dim() && (!bias.defined() || bias.shape() == Dims(weight.size(0)));
   Dims leading = x1.shape(), other = x2.shape();
-  if (fits) leading.resize(leading.size() - 1), other.resize(other.size() - 1);
+  if (fits) leading.erase(leading.size() - 1), other.erase(other.size() - 1);
   if (!fits || leading != other) {
     raise<ShapeError>(
         {.problem = "the inputs do not fit the weight, or each other",
