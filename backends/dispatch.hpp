@@ -101,6 +101,16 @@ struct ConvolutionSteps {
   int64_t groups;
 };
 
+/// The cells of recurrent layers. Their gates stand side by side: lstm's i, f, g, o, gru's r, z, n; the others have one.
+enum class Cell : uint8_t { tanh, relu, lstm, gru };
+/// The steps of a recurrent layer in one direction. The rows of all steps lie one step after the other.
+struct RecurrentSteps {
+  int64_t count;
+  bool reverse;  ///< from the last to the first
+  /// How many rows of the batch, the first ones, each step has, never more than the one before; empty: all of them.
+  std::span<const int64_t> rows;
+};
+
 struct KernelTable {
   // Pointwise: floats of 16 bits are computed in f32. A host scalar operand has the compute type of the others.
   void (*unary)(UnaryOp, const View& out, const View& a);
@@ -246,6 +256,19 @@ struct KernelTable {
                              const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
                              AttentionSettings);
 
+  /// A recurrent layer of `hidden` units in one direction, all contiguous, f32 or f64. gates [rows, gates * hidden] has
+  /// what the inputs and biases add to the gates, and gets the gates' values; out [rows, hidden]. state [batch, hidden]
+  /// and, of lstm, cell have the first states and get the last. kept [rows, hidden] gets what the gradient needs: lstm's
+  /// cells, gru's W_n h + bias; without data where nothing does. weight [gates * hidden, hidden]; bias [hidden] is gru's.
+  void (*recurrent)(const View& out, const View& gates, const View& kept, const View& state, const View& cell,
+                    const View& weight, const View& bias, Cell, const RecurrentSteps&);
+  /// dgates from the gradient g of out, which may have no data; dstate and dcell have the gradients of the last states
+  /// and get those of the first ones. dkept is gru's, of kept. first_state and first_cell are what the layer began with.
+  void (*recurrent_gradient)(const View& dgates, const View& dkept, const View& dstate, const View& dcell,
+                             const View& g, const View& out, const View& gates, const View& kept,
+                             const View& first_state, const View& first_cell, const View& weight, Cell,
+                             const RecurrentSteps&);
+
   /// Each window of x [planes, depth, rows, columns] pooled; contiguous, f32 or f64. With max the data of `index` (i64)
   /// may be null, else it gets the place of the largest element in its plane: the first of equal ones, the first NaN.
   /// May be null.
@@ -279,6 +302,7 @@ struct KernelTable {
   X(sample_linear, 1) X(sample_linear_gradient, 2) X(resample, 1) X(bincount, 1) \
   X(arange, 1) X(random, 1) \
   X(attention, 2) X(attention_gradient, 3) \
+  X(recurrent, 5) X(recurrent_gradient, 4) \
   X(pool, 2) X(pool_gradient, 1) \
   X(optimizer_step, slots)
 // clang-format on

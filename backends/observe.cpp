@@ -65,7 +65,7 @@ struct Views {
   int count = 0, outputs = 0;
 
   void add(const View& view, bool written) {
-    if (view.data == nullptr) return;
+    if (view.data == nullptr && view.layout.device_type != DeviceType::meta) return;
     if (count < few) small[count] = &view;
     else {
       if (many.empty()) many.assign(small, small + few);

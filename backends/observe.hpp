@@ -45,7 +45,7 @@ struct KernelCall {
   /// The op that this thread runs and the place that called it. Null outside every op.
   const char* op;
   Location where;
-  /// Views with data; absent ones (a bias, a mask) are left out.
+  /// Views with data, and those on meta; absent ones (a bias, a mask) are left out.
   std::span<const View* const> outputs;
   std::span<const View* const> inputs;
   Device device;

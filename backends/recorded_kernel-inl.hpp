@@ -42,6 +42,16 @@ struct Kept<const PoolPlan&> {
   const PoolPlan& get() { return value; }
 };
 
+template <>
+struct Kept<const RecurrentSteps&> {
+  RecurrentSteps value;
+  std::vector<int64_t> rows;
+  explicit Kept(const RecurrentSteps& given) : value(given), rows(given.rows.begin(), given.rows.end()) {
+    value.rows = rows;
+  }
+  const RecurrentSteps& get() { return value; }
+};
+
 template <class Slot>
 struct Kept<std::span<const Slot>> {
   std::vector<Slot> value;
@@ -82,6 +92,10 @@ struct Show {
       bytes.add(line.extents.size());
       for (const double extent : line.extents) bytes.add(extent);
     }
+  }
+  void operator()(Kept<const RecurrentSteps&>& steps) {
+    bytes.add(steps.value.count), bytes.add(steps.value.reverse), bytes.add(steps.rows.size());
+    for (const int64_t n : steps.rows) bytes.add(n);
   }
   void operator()(Kept<const ConvolutionSteps&>& steps) {
     for (int d = 0; d < 3; ++d) {

@@ -39,6 +39,19 @@ struct XorNet : nn::Layer<XorNet> {
   Tensor forward(const Tensor& x) const { return b(tanh(a(x))); }
 };
 
+/// A recurrent network, whose last step's state says the class.
+template <class Recurrent>
+struct Reader : nn::Layer<Reader<Recurrent>> {
+  Recurrent body;
+  nn::Linear head;
+  Reader(int64_t inputs, int64_t hidden, int64_t layers)
+      : body(inputs, hidden, {.num_layers = layers}), head(hidden, 10) {
+    this->register_module("body", body);
+    this->register_module("head", head);
+  }
+  Tensor forward(const Tensor& x) const { return head(body(x).output[-1]); }
+};
+
 // Optimizers are not copied: cases share them.
 template <class Optimizer, class Options>
 std::shared_ptr<Optimizer> make(const std::vector<Tensor>& parameters, Options options) {
@@ -63,6 +76,20 @@ void add_step(const std::string& name, Net net, std::shared_ptr<Optimizer> optim
   };
   add_pair(
       "capture." + name.substr(name.find('.') + 1), 10, [=]() mutable { run(step); }, replay);
+}
+
+template <class Recurrent>
+void add_recurrent_cases(const std::string& name) {
+  const auto add = [&](const char* size, int64_t steps, int64_t batch, int64_t inputs, int64_t hidden, int64_t layers) {
+    const Reader<Recurrent> net(inputs, hidden, layers);
+    add_step(name + size, net, make<optim::SGD>(net.parameters(), optim::SGDOptions{.lr = 0.01}),
+             [x = randn({steps, batch, inputs}), y = randint(0, 10, {batch})](const Reader<Recurrent>& n) {
+               return cross_entropy(n(x), y);
+             });
+  };
+  add(".35x20x200x2", 35, 20, 200, 200, 2);
+  add(".100x64x512", 100, 64, 512, 512, 1);
+  add(".28x64x28x128", 28, 64, 28, 128, 1);
 }
 
 template <class Optimizer, class Options>
@@ -113,6 +140,8 @@ void add_training_cases() {
     add_step("train.xor", net, make<optim::SGD>(net.parameters(), optim::SGDOptions{.lr = 0.1}),
              [=](const XorNet& n) { return mse_loss(n(x), y); });
   }
+  add_recurrent_cases<nn::LSTM>("train.lstm");
+  add_recurrent_cases<nn::GRU>("train.gru");
   const auto parameters = [](int64_t n) {
     std::vector<Tensor> out;
     for (int i = 0; i < 100; ++i) {

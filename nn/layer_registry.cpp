@@ -1,6 +1,7 @@
 // How each layer is built from its options, under PyTorch's names.
 #include "activations.hpp"
 #include "batch_norm.hpp"
+#include "bilinear.hpp"
 #include "convolution.hpp"
 #include "distance.hpp"
 #include "dropout.hpp"
@@ -9,6 +10,7 @@
 #include "padding.hpp"
 #include "pooling.hpp"
 #include "rearrange.hpp"
+#include "recurrent.hpp"
 #include "registry-inl.hpp"
 #include "transformer.hpp"
 
@@ -57,6 +59,10 @@ void add_linear(ModuleRegistry& r) {
   r.add<Linear>("Linear", [](const Config& c) {
     return Linear(c.get<int64_t>("in_features"), c.get<int64_t>("out_features"), c.get_or("bias", true));
   });
+  r.add<Bilinear>("Bilinear", [](const Config& c) {
+    return Bilinear(c.get<int64_t>("in1_features"), c.get<int64_t>("in2_features"), c.get<int64_t>("out_features"),
+                    c.get_or("bias", true));
+  });
   r.add<Embedding>("Embedding", [](const Config& c) {
     const auto padding = c.get_or<std::optional<int64_t>>("padding_idx", {});
     return Embedding(c.get<int64_t>("num_embeddings"), c.get<int64_t>("embedding_dim"), 1,
@@ -78,15 +84,96 @@ void add_linear(ModuleRegistry& r) {
     return RMSNorm(required_sizes(c, "normalized_shape"), c.get_or<std::optional<double>>("eps", {}),
                    c.get_or("elementwise_affine", true));
   });
-  r.add<MultiHeadAttention>("MultiHeadAttention", [](const Config& c) {
-    return MultiHeadAttention(c.get<int64_t>("width"), c.get<int64_t>("heads"),
-                              {c.get_or("causal", true), c.get_or("dropout", 0.), c.get_or("bias", true)});
+  r.add<SelfAttention>("SelfAttention", [](const Config& c) {
+    return SelfAttention(c.get<int64_t>("width"), c.get<int64_t>("heads"),
+                         {c.get_or("causal", true), c.get_or("dropout", 0.), c.get_or("bias", true)});
   });
   r.add<TransformerBlock>("TransformerBlock", [](const Config& c) {
     return TransformerBlock(
         c.get<int64_t>("width"), c.get<int64_t>("heads"),
         {c.get_or<int64_t>("hidden", 0), c.get_or("causal", true), c.get_or("dropout", 0.), c.get_or("bias", true)});
   });
+}
+
+// ---- recurrent layers and transformers ----
+
+RecurrentLayerOptions recurrent_options(const Config& c) {
+  return {c.get_or<int64_t>("num_layers", 1), c.get_or("bias", true), c.get_or("batch_first", false),
+          c.get_or("dropout", 0.), c.get_or("bidirectional", false)};
+}
+
+bool is_relu(const Config& c) { return c.contains("nonlinearity") && c.choice("nonlinearity", {"tanh", "relu"}) == 1; }
+
+template <class C>
+void add_cell(ModuleRegistry& r, const char* type) {
+  r.add<C>(type, [](const Config& c) {
+    return C(c.get<int64_t>("input_size"), c.get<int64_t>("hidden_size"), c.get_or("bias", true));
+  });
+}
+
+void add_recurrent(ModuleRegistry& r) {
+  r.add<LSTM>("LSTM", [](const Config& c) {
+    const RecurrentLayerOptions o = recurrent_options(c);
+    return LSTM(c.get<int64_t>("input_size"), c.get<int64_t>("hidden_size"),
+                {o.num_layers, o.bias, o.batch_first, o.dropout, o.bidirectional, c.get_or<int64_t>("proj_size", 0)});
+  });
+  r.add<GRU>("GRU", [](const Config& c) {
+    return GRU(c.get<int64_t>("input_size"), c.get<int64_t>("hidden_size"), recurrent_options(c));
+  });
+  r.add<RNN>("RNN", [](const Config& c) {
+    const RecurrentLayerOptions o = recurrent_options(c);
+    return RNN(c.get<int64_t>("input_size"), c.get<int64_t>("hidden_size"),
+               {o.num_layers, is_relu(c), o.bias, o.batch_first, o.dropout, o.bidirectional});
+  });
+  add_cell<LSTMCell>(r, "LSTMCell");
+  add_cell<GRUCell>(r, "GRUCell");
+  r.add<RNNCell>("RNNCell", [](const Config& c) {
+    return RNNCell(c.get<int64_t>("input_size"), c.get<int64_t>("hidden_size"), c.get_or("bias", true), is_relu(c));
+  });
+}
+
+TransformerLayerOptions transformer_options(const Config& c) {
+  const bool gelu = c.contains("activation") && c.choice("activation", {"relu", "gelu"}) == 1;
+  return {c.get_or<int64_t>("dim_feedforward", 2048),
+          c.get_or("dropout", 0.1),
+          gelu ? TransformerActivation::gelu : TransformerActivation::relu,
+          c.get_or("layer_norm_eps", 1e-5),
+          c.get_or("batch_first", false),
+          c.get_or("norm_first", false),
+          c.get_or("bias", true)};
+}
+
+template <class L>
+L transformer_layer(const Config& c) {
+  return L(c.get<int64_t>("d_model"), c.get<int64_t>("nhead"), transformer_options(c));
+}
+
+template <class Stack, class L>
+void add_stack(ModuleRegistry& r, const char* type) {
+  r.add<Stack>(type, [](const Config& c) {
+    return Stack(transformer_layer<L>(c), c.get<int64_t>("num_layers"), c.get_or("norm", false));
+  });
+}
+
+void add_transformers(ModuleRegistry& r) {
+  r.add<MultiheadAttention>("MultiheadAttention", [](const Config& c) {
+    return MultiheadAttention(
+        c.get<int64_t>("embed_dim"), c.get<int64_t>("num_heads"),
+        {c.get_or("dropout", 0.), c.get_or("bias", true), c.get_or("add_bias_kv", false),
+         c.get_or("add_zero_attn", false), c.get_or<std::optional<int64_t>>("kdim", {}).value_or(0),
+         c.get_or<std::optional<int64_t>>("vdim", {}).value_or(0), c.get_or("batch_first", false)});
+  });
+  r.add<TransformerEncoderLayer>("TransformerEncoderLayer", transformer_layer<TransformerEncoderLayer>);
+  r.add<TransformerDecoderLayer>("TransformerDecoderLayer", transformer_layer<TransformerDecoderLayer>);
+  add_stack<TransformerEncoder, TransformerEncoderLayer>(r, "TransformerEncoder");
+  add_stack<TransformerDecoder, TransformerDecoderLayer>(r, "TransformerDecoder");
+  r.add<Transformer>("Transformer", [](const Config& c) {
+    return Transformer(c.get_or<int64_t>("d_model", 512), c.get_or<int64_t>("nhead", 8),
+                       {c.get_or<int64_t>("num_encoder_layers", 6), c.get_or<int64_t>("num_decoder_layers", 6),
+                        transformer_options(c)});
+  });
+  // Its first name differed from PyTorch's other layer by one capital.
+  r.add_migration("MultiHeadAttention", 1, [](ModuleDescription& d) { d.type = "SelfAttention"; });
 }
 
 template <class Norm>
@@ -264,6 +351,8 @@ void add_containers(ModuleRegistry& r) {
 void detail::add_layers(ModuleRegistry& r) {
   add_activations(r);
   add_linear(r);
+  add_recurrent(r);
+  add_transformers(r);
   add_norms(r);
   add_convolutions(r);
   add_pools<1>(r), add_pools<2>(r), add_pools<3>(r);

@@ -1,33 +1,9 @@
-// Self-attention and the transformer block.
+// Transformers: GPT-2's block, and PyTorch's encoder and decoder.
 #pragma once
 
-#include "layers.hpp"
+#include "attention.hpp"
 
 namespace weft::nn {
-
-struct AttentionOptions {
-  /// Each position sees itself and those before it.
-  bool causal = true;
-  /// Of the attention weights and of what leaves the layer.
-  double dropout = 0;
-  bool bias = true;
-};
-
-/// Self-attention of `heads` heads: x [batch, length, width] -> the same shape. `qkv` [3 · width, width] makes queries,
-/// keys and values, each split over the heads; `proj` [width, width] mixes what the heads return (Vaswani et al. 2017).
-/// ValueError unless `heads` divides `width`; ShapeError for x of another rank or width.
-class WEFT_API MultiHeadAttention : public Layer<MultiHeadAttention> {
- public:
-  MultiHeadAttention(int64_t width, int64_t heads, AttentionOptions options = {}, Location where = {});
-  Tensor forward(const Tensor& x, Location where) const;
-
-  Linear qkv, proj;
-  Dropout dropout;
-
- private:
-  int64_t heads_;
-  AttentionOptions options_;
-};
 
 struct TransformerOptions {
   /// Width of the hidden layer; 0 stands for four times the block's.
@@ -38,17 +14,115 @@ struct TransformerOptions {
 };
 
 /// x + attention(norm1(x)), then x + down(gelu(up(norm2(x)))): the pre-norm block of GPT-2.
-/// x [batch, length, width] -> the same shape. Errors as MultiHeadAttention.
+/// x [batch, length, width] -> the same shape. Errors as SelfAttention.
 class WEFT_API TransformerBlock : public Layer<TransformerBlock> {
  public:
   TransformerBlock(int64_t width, int64_t heads, TransformerOptions options = {}, Location where = {});
   Tensor forward(const Tensor& x, Location where) const;
 
   LayerNorm norm1;
-  MultiHeadAttention attention;
+  SelfAttention attention;
   LayerNorm norm2;
   Linear up, down;
   Dropout dropout;
+};
+
+enum class TransformerActivation : uint8_t { relu, gelu };
+
+struct TransformerLayerOptions {
+  int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  TransformerActivation activation = TransformerActivation::relu;
+  double layer_norm_eps = 1e-5;
+  bool batch_first = false;
+  /// Norms before attention and feed-forward layers rather than behind the sums.
+  bool norm_first = false;
+  bool bias = true;
+};
+/// Masks of MultiheadAttentionCall.
+struct EncoderCall {
+  Tensor mask = {}, key_padding_mask = {};
+  bool is_causal = false;
+};
+struct DecoderCall {
+  Tensor tgt_mask = {}, memory_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
+  bool tgt_is_causal = false, memory_is_causal = false;
+};
+
+/// Self-attention and two linear layers, each added to its input and normalised (Vaswani et al. 2017), with PyTorch's
+/// names and options. x is [length, batch, d_model], [batch, length, d_model] or without the batch; so is the result.
+class WEFT_API TransformerEncoderLayer : public Layer<TransformerEncoderLayer> {
+ public:
+  TransformerEncoderLayer(int64_t d_model, int64_t nhead, const TransformerLayerOptions& options = {},
+                          Location where = {});
+  Tensor forward(const Tensor& x, Location where) const { return forward(x, {}, where); }
+  Tensor forward(const Tensor& x, const EncoderCall& call, Location where) const;
+
+  MultiheadAttention self_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2;
+  Dropout dropout, dropout1, dropout2;
+
+ private:
+  TransformerLayerOptions options_;
+};
+
+/// The same with attention to `memory`, the encoder's result, in between.
+class WEFT_API TransformerDecoderLayer : public Layer<TransformerDecoderLayer> {
+ public:
+  TransformerDecoderLayer(int64_t d_model, int64_t nhead, const TransformerLayerOptions& options = {},
+                          Location where = {});
+  Tensor forward(const Tensor& x, const Tensor& memory, Location where) const { return forward(x, memory, {}, where); }
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderCall& call, Location where) const;
+
+  MultiheadAttention self_attn, multihead_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2, norm3;
+  Dropout dropout, dropout1, dropout2, dropout3;
+
+ private:
+  TransformerLayerOptions options_;
+};
+
+/// `num_layers` clones of a layer, one after the other, and with `norm` a LayerNorm behind them.
+class WEFT_API TransformerEncoder : public Layer<TransformerEncoder> {
+ public:
+  TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers, bool norm = false, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const { return forward(x, {}, where); }
+  Tensor forward(const Tensor& x, const EncoderCall& call, Location where) const;
+
+  ModuleList<TransformerEncoderLayer> layers;
+  std::optional<LayerNorm> norm;
+};
+class WEFT_API TransformerDecoder : public Layer<TransformerDecoder> {
+ public:
+  TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers, bool norm = false, Location where = {});
+  Tensor forward(const Tensor& x, const Tensor& memory, Location where) const { return forward(x, memory, {}, where); }
+  Tensor forward(const Tensor& x, const Tensor& memory, const DecoderCall& call, Location where) const;
+
+  ModuleList<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+};
+
+struct TransformerModelOptions {
+  int64_t num_encoder_layers = 6, num_decoder_layers = 6;
+  TransformerLayerOptions layers = {};
+};
+/// An encoder of src and a decoder of tgt, each with a last norm; matrices start by init::xavier_uniform_.
+class WEFT_API Transformer : public Layer<Transformer> {
+ public:
+  explicit Transformer(int64_t d_model = 512, int64_t nhead = 8, const TransformerModelOptions& options = {},
+                       Location where = {});
+  Tensor forward(const Tensor& src, const Tensor& tgt, Location where) const {
+    return forward(src, tgt, {}, {}, where);
+  }
+  Tensor forward(const Tensor& src, const Tensor& tgt, const EncoderCall& encoding, const DecoderCall& decoding,
+                 Location where) const;
+  /// [size, size], -infinity above the diagonal and 0 elsewhere: position i sees those up to i.
+  static Tensor generate_square_subsequent_mask(int64_t size, TensorOptions options = {}, Location where = {});
+
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
 };
 
 }  // namespace weft::nn

@@ -1,9 +1,12 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
 #include "../nn/batch_norm.hpp"
+#include "../nn/bilinear.hpp"
 #include "../nn/convolution.hpp"
 #include "../nn/layers.hpp"
 #include "../nn/open_module.hpp"
+#include "../nn/recurrent.hpp"
+#include "../nn/summary.hpp"
 #include "../nn/transformer.hpp"
 
 #include "caster.hpp"
@@ -284,10 +287,68 @@ Padding padding_mode_of(std::string_view word) {
 
 Dims dims_of(const std::vector<int64_t>& sizes) { return Dims(std::span<const int64_t>(sizes)); }
 
+using MaybeTensor = std::optional<Tensor>;
+
+std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
+                                      MaybeTensor in_proj_weight, MaybeTensor in_proj_bias, MaybeTensor bias_k,
+                                      MaybeTensor bias_v, bool add_zero_attn, double dropout_p,
+                                      const Tensor& out_proj_weight, MaybeTensor out_proj_bias,
+                                      MaybeTensor key_padding_mask, bool need_weights, MaybeTensor attn_mask,
+                                      MaybeTensor q_proj_weight, MaybeTensor k_proj_weight, MaybeTensor v_proj_weight,
+                                      bool average_attn_weights, bool is_causal) {
+  const auto given = [](const MaybeTensor& t) { return t.value_or(Tensor()); };
+  const HeadsParameters parameters{.in_proj_weight = given(in_proj_weight),
+                                   .q_proj_weight = given(q_proj_weight),
+                                   .k_proj_weight = given(k_proj_weight),
+                                   .v_proj_weight = given(v_proj_weight),
+                                   .in_proj_bias = given(in_proj_bias),
+                                   .bias_k = given(bias_k),
+                                   .bias_v = given(bias_v),
+                                   .out_proj_weight = out_proj_weight,
+                                   .out_proj_bias = given(out_proj_bias),
+                                   .add_zero_attn = add_zero_attn};
+  const HeadsCall call{given(key_padding_mask), need_weights, given(attn_mask), average_attn_weights, is_causal};
+  const Location where = here();
+  const WithoutGil others;
+  const HeadsResult out = multi_head_attention_forward(query, key, value, heads, parameters, call, dropout_p, where);
+  return {out.output, out.weights.defined() ? MaybeTensor(out.weights) : std::nullopt};
+}
+
+void bind_sequence_layers(nb::module_& m) {
+  m.def("_multi_head_attention", attend, nb::arg("query"), nb::arg("key"), nb::arg("value"), nb::arg("num_heads"),
+        nb::arg("in_proj_weight").none(), nb::arg("in_proj_bias").none(), nb::arg("bias_k").none(),
+        nb::arg("bias_v").none(), nb::arg("add_zero_attn"), nb::arg("dropout_p"), nb::arg("out_proj_weight"),
+        nb::arg("out_proj_bias").none(), nb::arg("key_padding_mask").none(), nb::arg("need_weights"),
+        nb::arg("attn_mask").none(), nb::arg("q_proj_weight").none(), nb::arg("k_proj_weight").none(),
+        nb::arg("v_proj_weight").none(), nb::arg("average_attn_weights"), nb::arg("is_causal"));
+  m.def("_recurrent", [](const std::string& kind, int64_t in, int64_t hidden, int64_t layers, bool bias,
+                         bool batch_first, double dropout, bool bidirectional, int64_t proj_size) {
+    if (kind == "LSTM") {
+      return made<nn::LSTM>(in, hidden, nn::LSTMOptions{layers, bias, batch_first, dropout, bidirectional, proj_size});
+    }
+    if (kind == "GRU") {
+      return made<nn::GRU>(in, hidden, nn::RecurrentLayerOptions{layers, bias, batch_first, dropout, bidirectional});
+    }
+    return made<nn::RNN>(in, hidden, nn::RNNOptions{layers, kind == "RELU", bias, batch_first, dropout, bidirectional});
+  });
+  m.def("_recurrent_cell", [](const std::string& kind, int64_t in, int64_t hidden, bool bias) {
+    if (kind == "LSTM") return made<nn::LSTMCell>(in, hidden, bias);
+    if (kind == "GRU") return made<nn::GRUCell>(in, hidden, bias);
+    return made<nn::RNNCell>(in, hidden, bias, kind == "RELU");
+  });
+  m.def("_multihead_attention", [](int64_t width, int64_t heads, double dropout, bool bias, bool add_bias_kv,
+                                   bool add_zero_attn, int64_t kdim, int64_t vdim, bool batch_first) {
+    const nn::MultiheadAttentionOptions options{dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first};
+    return made<nn::MultiheadAttention>(width, heads, options);
+  });
+}
+
 void bind_layers(nb::module_& m) {
   using Sizes = std::vector<int64_t>;
   nb::class_<Layer>(m, "_Layer");
   m.def("_linear", [](int64_t in, int64_t out, bool bias) { return made<nn::Linear>(in, out, bias); });
+  m.def("_bilinear",
+        [](int64_t in1, int64_t in2, int64_t out, bool bias) { return made<nn::Bilinear>(in1, in2, out, bias); });
   m.def("_embedding",
         [](int64_t count, int64_t width, int64_t padding) { return made<nn::Embedding>(count, width, 1.0, padding); });
   m.def("_layer_norm", [](const Sizes& shape, double eps, bool affine, bool bias) {
@@ -343,6 +404,39 @@ void bind_layers(nb::module_& m) {
   });
 }
 
+/// Kernels that its thread calls are counted until `finish`.
+struct SummaryRun {
+  std::unique_ptr<nn::SummaryRecorder> recorder;
+  nn::Summary summary;
+
+  void leave(size_t layer, nb::handle outputs) {
+    std::vector<Tensor> tensors;
+    for (nb::handle t : outputs) tensors.push_back(tensor_of(t.ptr()));
+    if (recorder) recorder->leave(layer, tensors);
+  }
+  void finish() {
+    if (!recorder) return;
+    summary = recorder->summary();
+    recorder.reset();
+  }
+};
+
+void bind_summary(nb::module_& m) {
+  nb::class_<SummaryRun>(m, "_SummaryRun")
+      .def("__init__",
+           [](SummaryRun* self, const ModuleObject& module) {
+             new (self) SummaryRun{std::make_unique<nn::SummaryRecorder>(module.module), {}};
+           })
+      .def("enter",
+           [](SummaryRun& self, size_t layer) {
+             if (self.recorder) self.recorder->enter(layer);
+           })
+      .def("leave", &SummaryRun::leave)
+      .def("finish", &SummaryRun::finish)
+      .def("text", [](const SummaryRun& self, int width) { return self.summary.text(width); })
+      .def("json", [](const SummaryRun& self) { return self.summary.json(); });
+}
+
 void set_classes(nb::type_object parameter, nb::type_object buffer, nb::type_object module) {
   if (classes.module != nullptr) throw_error(PyExc_RuntimeError, "the classes of modules are set once");
   for (const nb::handle type : {parameter, buffer}) {
@@ -360,6 +454,8 @@ nn::Module& module_of(nb::handle state) { return nb::cast<ModuleObject&>(state).
 
 void bind_modules(nb::module_& m) {
   bind_layers(m);
+  bind_sequence_layers(m);
+  bind_summary(m);
   m.def("_set_module_classes", set_classes);
   m.def(
       "_own",

@@ -83,6 +83,12 @@ void CallWriter::list(const char* name, std::span<const double> values) {
   next.value.f64s = values.data();
 }
 
+void CallWriter::list(const char* name, std::span<const int64_t> values) {
+  WeftAttribute& next = attribute(name, WEFT_ATTRIBUTE_I64_LIST);
+  next.count = static_cast<int32_t>(values.size());
+  next.value.i64s = values.data();
+}
+
 const char* CallWriter::next_name() { return *names_ == nullptr ? "" : *names_++; }
 
 WeftKernelCall& CallWriter::finish() {
@@ -171,6 +177,12 @@ void CallReader::list(const char*, std::span<const double>& values) {
   const WeftAttribute& a = attribute();
   if (a.kind != WEFT_ATTRIBUTE_F64_LIST || a.count < 0) misfit("an attribute is no list of doubles");
   values = {a.value.f64s, static_cast<size_t>(a.count)};
+}
+
+void CallReader::list(const char*, std::span<const int64_t>& values) {
+  const WeftAttribute& a = attribute();
+  if (a.kind != WEFT_ATTRIBUTE_I64_LIST || a.count < 0) misfit("an attribute is no list of integers");
+  values = {a.value.i64s, static_cast<size_t>(a.count)};
 }
 
 void CallReader::finish() const {

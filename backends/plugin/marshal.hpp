@@ -30,6 +30,7 @@ class CallWriter {
   void number(const char* name, Scalar value);
   void list(const char* name, const int64_t* values, int count);
   void list(const char* name, std::span<const double> values);
+  void list(const char* name, std::span<const int64_t> values);
   /// How many views are left to read; a writer has what is given.
   int views_left(int given, int) const { return given; }
   /// Of slots: the views from here on are read only.
@@ -71,6 +72,7 @@ class CallReader {
   void number(const char*, Scalar& value);
   void list(const char*, int64_t* values, int count);
   void list(const char*, std::span<const double>& values);
+  void list(const char*, std::span<const int64_t>& values);
   int views_left(int, int most) const;
   void gradients_follow() {}
   const char* next_name() { return ""; }

@@ -50,6 +50,10 @@ constexpr const char* names_of(Scatter s) {
   return names[static_cast<int>(s)];
 }
 constexpr const char* names_of(Pool p) { return p == Pool::max ? "max" : "mean"; }
+constexpr const char* names_of(Cell c) {
+  constexpr const char* names[] = {"tanh", "relu", "lstm", "gru"};
+  return names[static_cast<int>(c)];
+}
 constexpr const char* names_of(Convolution c) {
   constexpr const char* names[] = {"forward", "by_data", "by_weight"};
   return names[static_cast<int>(c)];
@@ -64,6 +68,7 @@ constexpr int count_of() {
   else if constexpr (std::is_same_v<E, Distribution>) return static_cast<int>(Distribution::integers) + 1;
   else if constexpr (std::is_same_v<E, Scatter>) return static_cast<int>(Scatter::min) + 1;
   else if constexpr (std::is_same_v<E, Pool>) return static_cast<int>(Pool::mean) + 1;
+  else if constexpr (std::is_same_v<E, Cell>) return static_cast<int>(Cell::gru) + 1;
   else return static_cast<int>(E::by_weight) + 1;
 }
 
@@ -112,6 +117,12 @@ void describe(V& v, Part<V, PoolPlan>& plan) {
     v.number("dilation", line.dilation);
     v.list("extents", line.extents);
   }
+}
+template <class V>
+void describe(V& v, Part<V, RecurrentSteps>& steps) {
+  v.number("count", steps.count);
+  v.number("reverse", steps.reverse);
+  v.list("rows", steps.rows);
 }
 template <class V>
 void describe(V& v, Part<V, IndexPlan>& plan) {

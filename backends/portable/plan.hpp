@@ -114,6 +114,13 @@ struct Pooling {
   uint8_t has_index;
 };
 
+/// One step of a recurrent layer: `count` rows of `hidden` units. Matrices are contiguous and start at the first row
+/// that counts, but for gates and `product` [count, gates * hidden]. Rows from `known` on begin here.
+struct RecurrentUnits {
+  int64_t count, hidden, known;
+  uint8_t keeps, has_bias, has_g;
+};
+
 /// x, g and the result are [batch, channels, length]; what there is for each channel is contiguous.
 struct BatchNorm {
   int64_t batch, channels, length;

@@ -177,8 +177,7 @@ TEST(ModuleText, NestsAndNamesTheUsersClasses) {
             "  )\n"
             ")");
   EXPECT_EQ(nn::ModuleList<nn::Linear>().class_name(), "ModuleList");
-  EXPECT_THAT(printed(nn::TransformerBlock(8, 2)),
-              HasSubstr("\n  (attention): MultiHeadAttention(\n    (qkv): Linear("));
+  EXPECT_THAT(printed(nn::TransformerBlock(8, 2)), HasSubstr("\n  (attention): SelfAttention(\n    (qkv): Linear("));
 }
 
 }  // namespace

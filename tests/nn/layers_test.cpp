@@ -49,7 +49,7 @@ TEST(Layers, SizesAreChecked) {
   EXPECT_THROW(nn::Embedding(2, -3), ValueError);
   EXPECT_THROW(nn::Dropout(1.5), ValueError);
   EXPECT_THROW(nn::Dropout(NAN), ValueError);
-  EXPECT_THROW(nn::MultiHeadAttention(10, 3), ValueError);
+  EXPECT_THROW(nn::SelfAttention(10, 3), ValueError);
   EXPECT_THROW(nn::TransformerBlock(8, 0), ValueError);
   EXPECT_EQ(nn::Linear(0, 2)(ones({3, 0})).shape(), Dims({3, 2}));
 }

@@ -495,6 +495,8 @@ elsewhere = {
     "renorm histc histogram": "pytorch_cases/reductions.txt holds them",
     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm group_norm instance_norm":
         "pytorch_cases/convolution.txt holds them, with gradients",
+    "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell pack_padded_sequence pad_packed_sequence "
+    "pad_sequence bilinear": "network_cases holds them, with gradients",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "
     "tril_indices triu_indices":

@@ -184,6 +184,7 @@ HWY_BEFORE_NAMESPACE();
 #include "../../functors/optimizers.hpp"
 #include "../../functors/ternary.hpp"
 #include "../../functors/unary.hpp"
+#include "../../functors/recurrent.hpp"
 #undef WEFT_FUNCTORS
 #define WEFT_FUNCTORS functors
 #undef WEFT_SIMD_FUNCTORS

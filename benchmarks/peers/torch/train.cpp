@@ -59,6 +59,38 @@ struct XorNet : nn::Module {
   Tensor forward(Tensor x) { return b(torch::tanh(a(x))); }
 };
 
+/// A recurrent network, whose last step's state says the class.
+template <class Recurrent, class Options>
+struct Reader : nn::Module {
+  Recurrent body;
+  nn::Linear head;
+  Reader(int64_t inputs, int64_t hidden, int64_t layers)
+      : body(Options(inputs, hidden).num_layers(layers)), head(hidden, 10) {
+    register_module("body", body);
+    register_module("head", head);
+  }
+  Tensor forward(Tensor x) { return head(std::get<0>(body(x))[-1]); }
+};
+template <class Recurrent, class Options>
+static void recurrent_cases(const std::string& name) {
+  const auto add = [&](const char* size, int64_t steps, int64_t batch, int64_t inputs, int64_t hidden, int64_t layers) {
+    auto net = std::make_shared<Reader<Recurrent, Options>>(inputs, hidden, layers);
+    torch::optim::SGD opt(net->parameters(), torch::optim::SGDOptions(0.01));
+    auto x = torch::randn({steps, batch, inputs});
+    auto y = torch::randint(10, {batch});
+    train_case(name + size, 3, 1, [&] {
+      opt.zero_grad();
+      auto loss = F::cross_entropy(net->forward(x), y);
+      loss.backward();
+      opt.step();
+      return loss.template item<float>();
+    });
+  };
+  add(".35x20x200x2", 35, 20, 200, 200, 2);
+  add(".100x64x512", 100, 64, 512, 512, 1);
+  add(".28x64x28x128", 28, 64, 28, 128, 1);
+}
+
 struct BlockImpl : nn::Module {
   int64_t h;
   nn::LayerNorm n1, n2;
@@ -126,6 +158,8 @@ int main(int argc, char** argv) {
       return loss.item<float>();
     });
   }
+  recurrent_cases<nn::LSTM, nn::LSTMOptions>("train.lstm");
+  recurrent_cases<nn::GRU, nn::GRUOptions>("train.gru");
   {  // (b) LeNet-5 (ReLU, max pool) on 28x28, batch 64, SGD
     auto net = std::make_shared<LeNet>();
     torch::optim::SGD opt(net->parameters(), torch::optim::SGDOptions(0.01));

@@ -7,3 +7,6 @@ from weft.nn.layers import *  # noqa: F401, F403
 from weft.nn.convolution import *  # noqa: F401, F403
 from weft.nn.pooling import *  # noqa: F401, F403
 from weft.nn.padding import *  # noqa: F401, F403
+from weft.nn.recurrent import *  # noqa: F401, F403
+from weft.nn.transformer import *  # noqa: F401, F403
+from weft.nn._summary import Summary, summary  # noqa: F401

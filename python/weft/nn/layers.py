@@ -4,7 +4,7 @@ from weft import _core
 from weft.nn import functional as F
 from weft.nn.module import Module, NativeModule, Parameter
 
-__all__ = ["Linear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Unflatten", "Softmax", "LogSoftmax",
+__all__ = ["Linear", "Bilinear", "Embedding", "LayerNorm", "RMSNorm", "Dropout", "Identity", "Flatten", "Unflatten", "Softmax", "LogSoftmax",
            "PReLU", "TransformerBlock", "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss",
            "BCEWithLogitsLoss", "BCELoss", "KLDivLoss", "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss",
            "HingeEmbeddingLoss", "MarginRankingLoss", "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss",
@@ -36,6 +36,19 @@ class Linear(_Layer):
 
     def forward(self, input):
         return F.linear(input, self.weight, self.bias)
+
+
+class Bilinear(_Layer):
+    """x1ᵀ · weight · x2 + bias; weight is [out_features, in1_features, in2_features]."""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__(_core._bilinear(in1_features, in2_features, out_features, bias), device, dtype)
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        if not bias:
+            self.bias = None
+
+    def forward(self, input1, input2):
+        return F.bilinear(input1, input2, self.weight, self.bias)
 
 
 class Embedding(_Layer):

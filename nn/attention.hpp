@@ -1,0 +1,72 @@
+// Attention as layers.
+#pragma once
+
+#include "../ops/attention.hpp"
+#include "layers.hpp"
+
+namespace weft::nn {
+
+struct AttentionOptions {
+  /// Each position sees itself and those before it.
+  bool causal = true;
+  /// Of the attention weights and of what leaves the layer.
+  double dropout = 0;
+  bool bias = true;
+};
+
+/// Self-attention of `heads` heads: x [batch, length, width] -> the same shape. `qkv` [3 · width, width] makes queries,
+/// keys and values, each split over the heads; `proj` [width, width] mixes what the heads return (Vaswani et al. 2017).
+/// ValueError unless `heads` divides `width`; ShapeError for x of another rank or width.
+class WEFT_API SelfAttention : public Layer<SelfAttention> {
+ public:
+  SelfAttention(int64_t width, int64_t heads, AttentionOptions options = {}, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const;
+
+  Linear qkv, proj;
+  Dropout dropout;
+
+ private:
+  int64_t heads_;
+  AttentionOptions options_;
+};
+
+struct MultiheadAttentionOptions {
+  /// Of the attention weights, in training.
+  double dropout = 0;
+  bool bias = true;
+  /// A learned key and value behind the others.
+  bool add_bias_kv = false;
+  /// A key and a value of zeros behind all.
+  bool add_zero_attn = false;
+  /// Widths of keys and values; 0: embed_dim.
+  int64_t kdim = 0, vdim = 0;
+  /// Operands and output are [batch, length, width].
+  bool batch_first = false;
+};
+using MultiheadAttentionCall = HeadsCall;
+using MultiheadAttentionResult = HeadsResult;
+
+/// Attention of several heads between any queries, keys and values, with PyTorch's names, options and shapes: query
+/// [length, batch, embed_dim], key [keys, batch, kdim], value [keys, batch, vdim], or all without the batch. Parameters
+/// are in_proj_weight [3 * embed_dim, embed_dim], or q_proj_weight, k_proj_weight and v_proj_weight where kdim or vdim
+/// differ; in_proj_bias, out_proj, bias_k and bias_v. A query that sees no key gets zeros, where PyTorch has NaN.
+/// ValueError unless num_heads divides embed_dim; ShapeError and DTypeError for operands and masks that do not fit.
+class WEFT_API MultiheadAttention : public Layer<MultiheadAttention> {
+ public:
+  MultiheadAttention(int64_t embed_dim, int64_t num_heads, const MultiheadAttentionOptions& options = {},
+                     Location where = {});
+  MultiheadAttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& value, Location where) const {
+    return forward(query, key, value, {}, where);
+  }
+  MultiheadAttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                                   const MultiheadAttentionCall& call, Location where) const;
+
+  Parameter in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias, bias_k, bias_v;
+  Linear out_proj;
+
+ private:
+  int64_t heads_;
+  MultiheadAttentionOptions options_;
+};
+
+}  // namespace weft::nn

@@ -1,0 +1,74 @@
+#include "../../ops/create.hpp"
+#include "../attention.hpp"
+#include "../init.hpp"
+#include "../layer-inl.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+constexpr const char* layer = "nn::MultiheadAttention";
+
+int64_t checked_heads(int64_t width, int64_t heads, Location where) {
+  if (heads > 0 && width > 0 && width % heads == 0) return heads;
+  raise<ValueError>({.op = layer, .problem = fmt::format("embed_dim {} cannot be split over {} heads", width, heads)},
+                    where);
+}
+
+}  // namespace
+
+MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, const MultiheadAttentionOptions& options,
+                                       Location where)
+    : out_proj(embed_dim, embed_dim, options.bias, where),
+      heads_(checked_heads(embed_dim, num_heads, where)),
+      options_(options) {
+  const int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim, vdim = options.vdim > 0 ? options.vdim : embed_dim;
+  const auto drawn = [&](const Dims& shape) {
+    return init::xavier_uniform_(empty(shape, {}, where), 1, nullptr, where);
+  };
+  if (kdim == embed_dim && vdim == embed_dim) {
+    in_proj_weight = drawn({3 * embed_dim, embed_dim});
+  } else {
+    q_proj_weight = drawn({embed_dim, embed_dim});
+    k_proj_weight = drawn({embed_dim, kdim});
+    v_proj_weight = drawn({embed_dim, vdim});
+  }
+  if (options.bias) {
+    in_proj_bias = zeros(3 * embed_dim, {}, where);
+    init::zeros_(out_proj.bias, where);
+  }
+  if (options.add_bias_kv) {
+    bias_k = init::xavier_normal_(empty({1, 1, embed_dim}, {}, where), 1, nullptr, where);
+    bias_v = init::xavier_normal_(empty({1, 1, embed_dim}, {}, where), 1, nullptr, where);
+  }
+  WEFT_REGISTER(in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias, bias_k, bias_v, out_proj);
+  set_config({{"embed_dim", embed_dim},
+              {"num_heads", num_heads},
+              {"dropout", options.dropout},
+              {"bias", options.bias},
+              {"add_bias_kv", options.add_bias_kv},
+              {"add_zero_attn", options.add_zero_attn},
+              {"kdim", kdim},
+              {"vdim", vdim},
+              {"batch_first", options.batch_first}});
+  set_extra_repr({});
+}
+
+MultiheadAttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                     const MultiheadAttentionCall& call, Location where) const {
+  const bool swaps = options_.batch_first && query.defined() && query.dim() == 3;
+  const bool same = query.impl() == key.impl() && key.impl() == value.impl();
+  const auto steps_first = [&](const Tensor& t) {
+    return swaps && t.defined() && t.dim() == 3 ? t.transpose(0, 1, where) : t;
+  };
+  const Tensor q = steps_first(query), k = same ? q : steps_first(key), v = same ? q : steps_first(value);
+  const HeadsParameters parameters{
+      in_proj_weight, q_proj_weight, k_proj_weight,   v_proj_weight, in_proj_bias,
+      bias_k,         bias_v,        out_proj.weight, out_proj.bias, options_.add_zero_attn};
+  MultiheadAttentionResult result =
+      multi_head_attention_forward(q, k, v, heads_, parameters, call, is_training() ? options_.dropout : 0, where);
+  if (swaps) result.output = result.output.transpose(0, 1, where);
+  return result;
+}
+
+}  // namespace weft::nn

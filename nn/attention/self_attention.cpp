@@ -1,0 +1,57 @@
+#include <fmt/format.h>
+
+#include "../../ops/attention.hpp"
+#include "../attention.hpp"
+#include "../config.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+int64_t checked_heads(int64_t width, int64_t heads, Location where) {
+  if (heads > 0 && width > 0 && width % heads == 0) return heads;
+  raise<ValueError>(
+      {.op = "nn::SelfAttention", .problem = fmt::format("a width of {} cannot be split over {} heads", width, heads)},
+      where);
+}
+
+}  // namespace
+
+SelfAttention::SelfAttention(int64_t width, int64_t heads, AttentionOptions options, Location where)
+    : qkv(width, 3 * width, options.bias, where),
+      proj(width, width, options.bias, where),
+      dropout(options.dropout, where),
+      heads_(checked_heads(width, heads, where)),
+      options_(options) {
+  register_module("qkv", qkv);
+  register_module("proj", proj);
+  register_module("dropout", dropout);
+  set_config({{"width", width},
+              {"heads", heads},
+              {"causal", options.causal},
+              {"dropout", options.dropout},
+              {"bias", options.bias}});
+  set_extra_repr({});
+}
+
+Tensor SelfAttention::forward(const Tensor& x, Location where) const {
+  const int64_t width = proj.weight.size(0);
+  if (!x.defined() || x.dim() != 3 || x.sizes()[2] != width) {
+    raise<ShapeError>({.op = "nn::SelfAttention",
+                       .problem = fmt::format("x is not [batch, length, {}]", width),
+                       .details = x.defined() ? x.shape().text() : "undefined"},
+                      where);
+  }
+  const int64_t batch = x.sizes()[0], length = x.sizes()[1];
+  const std::vector<Tensor> parts = qkv(Input(x, where)).split(width, 2, where);
+  const auto heads = [&](const Tensor& t) {
+    return t.view({batch, length, heads_, width / heads_}, where).transpose(1, 2, where);
+  };
+  const double p = is_training() ? options_.dropout : 0;
+  const Tensor mixed = scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {}, p,
+                                                    options_.causal, {}, false, where);
+  const Tensor joined = mixed.transpose(1, 2, where).reshape({batch, length, width}, where);
+  return dropout(Input(proj(Input(joined, where)), where));
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,18 @@
+// Products of two inputs with a learned form.
+#pragma once
+
+#include "module.hpp"
+
+namespace weft::nn {
+
+/// x1 [..., in1], x2 [..., in2] -> x1ᵀ · weight[k] · x2 + bias[k] for each k: [..., out]. weight is [out, in1, in2],
+/// bias [out]; both start uniform in ±1/√in1. ValueError for negative sizes.
+class WEFT_API Bilinear : public Layer<Bilinear> {
+ public:
+  Bilinear(int64_t in1, int64_t in2, int64_t out, bool bias = true, Location where = {});
+  Tensor forward(const Tensor& x1, const Tensor& x2, Location where) const;
+
+  Parameter weight, bias;
+};
+
+}  // namespace weft::nn

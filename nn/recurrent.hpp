@@ -1,0 +1,163 @@
+// Recurrent layers and their cells. Parameters are f32 on the CPU, uniform in ±1/√hidden; names, layout and order are
+// PyTorch's: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, those of the other direction with _reverse. Formulas
+// and shapes stand in ops/recurrent.hpp. ValueError for sizes and numbers of layers below 1 and for a dropout outside
+// [0, 1].
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../ops/recurrent.hpp"
+#include "module.hpp"
+#include "packed_sequence.hpp"
+
+namespace weft::nn {
+
+struct RecurrentLayerOptions {
+  int64_t num_layers = 1;
+  bool bias = true;
+  /// x and the output are [batch, steps, ...].
+  bool batch_first = false;
+  /// In training, of the output of every layer but the last.
+  double dropout = 0;
+  bool bidirectional = false;
+};
+struct RNNOptions {
+  int64_t num_layers = 1;
+  bool relu = false;  ///< rather than tanh
+  bool bias = true;
+  bool batch_first = false;
+  double dropout = 0;
+  bool bidirectional = false;
+};
+struct LSTMOptions {
+  int64_t num_layers = 1;
+  bool bias = true;
+  bool batch_first = false;
+  double dropout = 0;
+  bool bidirectional = false;
+  /// The width of h where it is a projection; 0: hidden_size.
+  int64_t proj_size = 0;
+};
+
+/// A padded tensor, [steps, batch, inputs] or without the batch, or packed sequences.
+struct RecurrentInput {
+  RecurrentInput(const Tensor& x) : data(x) {}
+  RecurrentInput(const PackedSequence& x) : data(x.data), packed(x) {}
+  auto tensors() { return std::tie(data); }
+
+  Tensor data;
+  std::optional<PackedSequence> packed = {};
+};
+/// output is the data of `packed`, which stands beside it where the input was packed.
+struct LSTMResult {
+  Tensor output, hidden, cell;
+  std::optional<PackedSequence> packed = {};
+  auto tensors() { return std::tie(output, hidden, cell); }
+};
+struct RNNResult {
+  Tensor output, hidden;
+  std::optional<PackedSequence> packed = {};
+  auto tensors() { return std::tie(output, hidden); }
+};
+
+namespace detail {
+
+/// The parameters of all layers and directions, as weft::lstm takes them.
+struct RecurrentShape {
+  std::string type;
+  int64_t gates, input_size, hidden_size, proj_size;
+  RecurrentLayerOptions options;
+};
+
+/// What RNN, LSTM and GRU share.
+template <class Self>
+class RecurrentBase : public Layer<Self> {
+ public:
+  /// The parameter of that name, such as weight_ih_l0. KeyError where there is none.
+  const Parameter& parameter(std::string_view name, Location where = {}) const;
+
+ protected:
+  RecurrentBase(RecurrentShape shape, Location where);
+  RecurrentOptions options_for(const RecurrentInput& x) const;
+  /// The given state in the order of packed sequences, or zeros for one that is undefined.
+  Tensor first_state(const Tensor& given, const RecurrentInput& x, int64_t width, Location where) const;
+  static std::optional<PackedSequence> packed_like(const RecurrentInput& x, const Tensor& data);
+  static Tensor in_order(const Tensor& states, const RecurrentInput& x, Location where);
+  std::vector<Tensor> weights() const { return {parameters_.begin(), parameters_.end()}; }
+
+  RecurrentShape shape_;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace detail
+
+/// weft::lstm. Without a state it begins with zeros.
+class WEFT_API LSTM : public detail::RecurrentBase<LSTM> {
+ public:
+  LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& options = {}, Location where = {});
+  LSTMResult forward(const RecurrentInput& x, Location where) const { return forward(x, LstmState(), where); }
+  LSTMResult forward(const RecurrentInput& x, const LstmState& state, Location where) const;
+};
+
+/// weft::gru.
+class WEFT_API GRU : public detail::RecurrentBase<GRU> {
+ public:
+  GRU(int64_t input_size, int64_t hidden_size, const RecurrentLayerOptions& options = {}, Location where = {});
+  RNNResult forward(const RecurrentInput& x, Location where) const { return forward(x, Tensor(), where); }
+  RNNResult forward(const RecurrentInput& x, const Tensor& state, Location where) const;
+};
+
+/// weft::rnn_tanh or weft::rnn_relu.
+class WEFT_API RNN : public detail::RecurrentBase<RNN> {
+ public:
+  RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {}, Location where = {});
+  RNNResult forward(const RecurrentInput& x, Location where) const { return forward(x, Tensor(), where); }
+  RNNResult forward(const RecurrentInput& x, const Tensor& state, Location where) const;
+
+ private:
+  bool relu_;
+};
+
+/// weft::lstm_cell. A state that is undefined is zeros.
+class WEFT_API LSTMCell : public Layer<LSTMCell> {
+ public:
+  LSTMCell(int64_t input_size, int64_t hidden_size, bool bias = true, Location where = {});
+  LstmState forward(const Tensor& x, Location where) const { return forward(x, LstmState(), where); }
+  LstmState forward(const Tensor& x, const LstmState& state, Location where) const;
+
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+};
+class WEFT_API GRUCell : public Layer<GRUCell> {
+ public:
+  GRUCell(int64_t input_size, int64_t hidden_size, bool bias = true, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const { return forward(x, Tensor(), where); }
+  Tensor forward(const Tensor& x, const Tensor& state, Location where) const;
+
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+};
+class WEFT_API RNNCell : public Layer<RNNCell> {
+ public:
+  RNNCell(int64_t input_size, int64_t hidden_size, bool bias = true, bool relu = false, Location where = {});
+  Tensor forward(const Tensor& x, Location where) const { return forward(x, Tensor(), where); }
+  Tensor forward(const Tensor& x, const Tensor& state, Location where) const;
+
+  Parameter weight_ih, weight_hh, bias_ih, bias_hh;
+
+ private:
+  bool relu_;
+};
+
+template <>
+struct detail::CallOf<LSTM> {
+  using First = const RecurrentInput&;
+};
+template <>
+struct detail::CallOf<GRU> : detail::CallOf<LSTM> {};
+template <>
+struct detail::CallOf<RNN> : detail::CallOf<LSTM> {};
+
+}  // namespace weft::nn

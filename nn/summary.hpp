@@ -1,0 +1,73 @@
+// What a model is made of and what a call of it costs, layer by layer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../autograd/mode.hpp"
+#include "../backends/observe.hpp"
+#include "module.hpp"
+
+namespace weft::nn {
+
+/// One module of a model: what belongs to it alone, without the modules below it.
+struct LayerSummary {
+  std::string name, class_name;  ///< its path; empty at the root
+  int depth = 0;
+  /// Of its outputs in the last call; none where it was not called.
+  std::vector<Dims> outputs = {};
+  int64_t trainable = 0, frozen = 0;              ///< elements of parameters, shared ones where they come first
+  int64_t parameter_bytes = 0, output_bytes = 0;  ///< output_bytes over all calls
+  int64_t multiply_adds = 0;                      ///< of matrix products, convolutions, attention and recurrences
+};
+
+struct Summary {
+  std::vector<LayerSummary> layers;
+
+  /// The sums; outputs are the root's.
+  WEFT_API LayerSummary total() const;
+  /// A table of at most `width` columns, as far as names and shapes can be shortened.
+  WEFT_API std::string text(int width = 100) const;
+  /// {"layers": [{"name": ..., ...}, ...], "total": {...}}
+  WEFT_API std::string json() const;
+};
+
+/// How many multiply-adds a kernel's call is: of "matmul", "convolution", "attention", "recurrent" and their gradients;
+/// 0 for others.
+WEFT_API int64_t multiply_adds(const KernelCall& call);
+
+/// Collects a summary while it lives: modules say when their calls begin and end, kernels are seen on this thread.
+class WEFT_API SummaryRecorder : public KernelObserver {
+ public:
+  explicit SummaryRecorder(const Module& module);
+  /// `layer`: the place in named_modules().
+  void enter(size_t layer) { running_.push_back(layer); }
+  void leave(size_t layer, std::span<const Tensor> outputs);
+  void after(const KernelCall& call) override;
+  const Summary& summary() const { return summary_; }
+
+ private:
+  Summary summary_;
+  std::vector<size_t> running_;
+  ObserverGuard guard_;
+};
+
+namespace detail {
+/// Hooks all modules of a model, which is on meta, and runs it.
+WEFT_API Summary summarize(const Module& model, const Callback<void()>& run);
+inline Tensor on_meta(const Tensor& x) { return x.to(Device(DeviceType::meta)); }
+}  // namespace detail
+
+/// Runs a copy of the model on the device meta, where nothing is computed, with tensors of the inputs' shapes:
+/// `std::cout << nn::summary(net, randn({1, 3, 32, 32})).text()`. Errors are those of the call.
+template <std::derived_from<Module> M, std::same_as<Tensor>... Inputs>
+Summary summary(const M& model, const Inputs&... inputs) {
+  M copy = clone(model);
+  copy.to(Device(DeviceType::meta));
+  return detail::summarize(copy, [&] {
+    const NoGradGuard unrecorded;
+    (void)copy(detail::on_meta(inputs)...);
+  });
+}
+
+}  // namespace weft::nn

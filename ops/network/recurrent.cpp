@@ -1,0 +1,349 @@
+// Recurrent networks of several layers and directions, and single steps.
+#include "../recurrent.hpp"
+
+#include "../create.hpp"
+#include "../detail/autocast.hpp"
+#include "../detail/records.hpp"
+#include "../detail/recurrent.hpp"
+#include "../detail/reducing.hpp"
+#include "../join.hpp"
+#include "../packed.hpp"
+#include "../random.hpp"
+
+namespace weft {
+
+namespace {
+
+void check_shape(const char* what, const Tensor& t, const Dims& wanted) {
+  if (t.shape() == wanted) return;
+  raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, t.shape().text(), wanted.text())});
+}
+
+/// All floating, of x's dtype and on its device.
+void check_kinds(const Tensor& x, std::span<const Tensor> others) {
+  check_floating(checked(x));
+  for (const Tensor& t : others) {
+    if (!t.defined()) continue;
+    check_same_device({&x, &t});
+    if (t.dtype() == x.dtype()) continue;
+    raise<DTypeError>({.problem = fmt::format("x, the states and the parameters must have one dtype, not {} and {}",
+                                              name(x.dtype()), name(t.dtype()))});
+  }
+}
+
+RecurrentWeights widened(RecurrentWeights w) {
+  for (Tensor* t : {&w.ih, &w.hh, &w.bias_ih, &w.bias_hh, &w.hr}) {
+    if (t->defined()) *t = to_compute_type(*t);
+  }
+  return w;
+}
+
+struct Parameters {
+  std::span<const Tensor> all;
+  int per_layer;
+  bool biased;
+
+  RecurrentWeights of(int64_t number) const {
+    const auto at = [&](int i) { return checked(all[static_cast<size_t>(number * per_layer + i)]); };
+    RecurrentWeights w{at(0), at(1), {}, {}, {}};
+    if (biased) w.bias_ih = at(2), w.bias_hh = at(3);
+    if (const int rest = biased ? 4 : 2; per_layer > rest) w.hr = at(rest);
+    return w;
+  }
+};
+
+Parameters parameters_of(Cell cell, std::span<const Tensor> all, const RecurrentOptions& options) {
+  if (options.num_layers < 1) {
+    raise<ValueError>({.problem = fmt::format("there must be layers, not {}", options.num_layers)});
+  }
+  const int64_t groups = options.num_layers * (options.bidirectional ? 2 : 1);
+  const int plain = options.has_biases ? 4 : 2;
+  const auto given = static_cast<int64_t>(all.size());
+  const bool projects = cell == Cell::lstm && given == groups * (plain + 1);
+  if (given != groups * plain && !projects) {
+    raise<ValueError>(
+        {.problem = fmt::format("{} parameters are given for {} layers and directions, which have {} each", given,
+                                groups, plain)});
+  }
+  return {all, projects ? plain + 1 : plain, options.has_biases};
+}
+
+void check_weights(const RecurrentWeights& w, Cell cell, int64_t inputs, int64_t states) {
+  const int64_t gates = gates_of(cell);
+  if (w.ih.dim() != 2 || w.ih.size(0) % gates != 0) {
+    raise<ShapeError>(
+        {.problem = fmt::format("weight_ih is {}, not [{} * hidden, inputs]", w.ih.shape().text(), gates)});
+  }
+  const int64_t width = w.ih.size(0);
+  check_shape("weight_ih", w.ih, {width, inputs});
+  check_shape("weight_hh", w.hh, {width, states});
+  if (w.bias_ih.defined()) check_shape("bias_ih", w.bias_ih, Dims(width));
+  if (w.bias_hh.defined()) check_shape("bias_hh", w.bias_hh, Dims(width));
+  if (w.hr.defined()) check_shape("weight_hr", w.hr, {states, width / gates});
+  else if (width / gates != states) check_shape("weight_ih", w.ih, {states * gates, inputs});
+}
+
+/// What an op was called with; `c0` is lstm's.
+struct Call {
+  Cell cell;
+  Tensor x, h0, c0;
+  std::span<const Tensor> parameters;
+  const RecurrentOptions& options;
+};
+
+/// x as rows, step after step, and how they go through the layers.
+struct Rows {
+  Tensor x;
+  RecurrentPath path;
+  int64_t batch;
+  bool single, packed;
+};
+
+Rows rows_of(const Call& call) {
+  const RecurrentOptions& options = call.options;
+  const bool packed = options.batch_sizes.defined();
+  const int rank = call.x.dim();
+  if (packed ? rank != 2 : rank != 2 && rank != 3) {
+    raise<ShapeError>(
+        {.problem = fmt::format("x is {}, not {}", call.x.shape().text(),
+                                packed ? "[rows, inputs]" : "[steps, batch, inputs] or [steps, inputs]")});
+  }
+  const bool single = !packed && rank == 2;
+  Tensor x = to_compute_type(call.x);
+  RecurrentPath path{call.cell};
+  if (packed) {
+    path.rows = detail::rows_of_steps(options.batch_sizes, x.size(0));
+    path.count = static_cast<int64_t>(path.rows.size());
+  } else {
+    if (single) x = x.unsqueeze(1);
+    else if (options.batch_first) x = x.transpose(0, 1);
+    path.count = x.size(0);
+  }
+  if (path.count == 0) raise<ValueError>({.problem = "there are no steps"});
+  const int64_t batch = packed ? path.rows[0] : x.size(1), inputs = x.size(-1);
+  if (!packed) x = x.reshape({path.count * batch, inputs});
+  return {x, path, batch, single, packed};
+}
+
+/// States [layers * directions, batch, width], each taken alone.
+Tensor states_of(const char* what, const Tensor& given, const Rows& rows, int64_t groups, int64_t width) {
+  const Tensor t = to_compute_type(rows.single && given.dim() == 2 ? given.unsqueeze(1) : given);
+  check_shape(what, t, {groups, rows.batch, width});
+  return t;
+}
+
+RecurrentOutput run(const Call& call) {
+  if (WEFT_UNLIKELY(autocasting())) {
+    std::vector<Tensor> parameters;
+    for (const Tensor& t : call.parameters) parameters.push_back(detail::lowered(t));
+    const Tensor x = detail::lowered(call.x), h0 = detail::lowered(call.h0), c0 = detail::lowered(call.c0);
+    const detail::AutocastModeGuard off({});
+    return run({call.cell, x, h0, c0, parameters, call.options});
+  }
+  const RecurrentOptions& options = call.options;
+  check_kinds(call.x, call.parameters);
+  const bool is_lstm = call.cell == Cell::lstm;
+  const Tensor given[] = {checked(call.h0), is_lstm ? checked(call.c0) : Tensor()};
+  check_kinds(call.x, given);
+  if (!(options.dropout >= 0 && options.dropout <= 1)) {
+    raise<ValueError>({.problem = fmt::format("dropout {} is not in [0, 1]", options.dropout)});
+  }
+  const Parameters parameters = parameters_of(call.cell, call.parameters, options);
+  const int64_t directions = options.bidirectional ? 2 : 1, groups = options.num_layers * directions;
+  Rows rows = rows_of(call);
+  const RecurrentWeights first = parameters.of(0);
+  if (first.hh.dim() != 2) check_weights(first, call.cell, rows.x.size(1), 0);
+  const int64_t width = first.hh.size(1), hidden = first.hh.size(0) / gates_of(call.cell);
+  const Tensor h0 = states_of("h0", call.h0, rows, groups, width);
+  const Tensor c0 = is_lstm ? states_of("c0", call.c0, rows, groups, hidden) : Tensor();
+  for (int64_t i = 0; i < groups; ++i) {
+    check_weights(parameters.of(i), call.cell, i < directions ? rows.x.size(1) : directions * width, width);
+  }
+  Tensor x = rows.x;
+  std::vector<Tensor> last_states, last_cells;
+  for (int64_t layer = 0; layer < options.num_layers; ++layer) {
+    if (layer > 0 && options.train && options.dropout > 0) x = dropout(x, options.dropout);
+    std::vector<Tensor> outs;
+    for (int64_t i = layer * directions; i < (layer + 1) * directions; ++i) {
+      rows.path.reverse = i % directions == 1;
+      const RecurrentStates states = recurrent_layer(rows.path, x, widened(parameters.of(i)), h0.select(0, i),
+                                                     is_lstm ? c0.select(0, i) : Tensor());
+      outs.push_back(states.out);
+      last_states.push_back(states.hidden);
+      last_cells.push_back(states.cell);
+    }
+    x = directions == 1 ? outs[0] : cat(outs, 1);
+  }
+  const auto shaped = [&](Tensor t) {
+    t = t.to(call.x.dtype());
+    return rows.single ? t.squeeze(1) : t;
+  };
+  if (!rows.packed) x = x.view({rows.path.count, rows.batch, directions * width});
+  RecurrentOutput result{shaped(x), shaped(stack(last_states, 0)), {}};
+  if (is_lstm) result.cell = shaped(stack(last_cells, 0));
+  if (options.batch_first && !rows.packed && !rows.single) result.output = result.output.transpose(0, 1);
+  return result;
+}
+
+/// One step: [batch, hidden] or [hidden].
+LstmState step(Cell cell, const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_ih,
+               const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh) {
+  const Tensor others[] = {
+      checked(h), cell == Cell::lstm ? checked(c) : c, checked(weight_ih), checked(weight_hh), bias_ih, bias_hh};
+  check_kinds(x, others);
+  if (x.dim() != 1 && x.dim() != 2) {
+    raise<ShapeError>({.problem = fmt::format("x is {}, not [batch, inputs] or [inputs]", x.shape().text())});
+  }
+  const bool single = x.dim() == 1;
+  const auto rows = [&](const Tensor& t) { return !t.defined() ? t : to_compute_type(single ? t.unsqueeze(0) : t); };
+  const RecurrentWeights w = widened({weight_ih, weight_hh, bias_ih, bias_hh, {}});
+  const Tensor input = rows(x), before = rows(h), cells = rows(c);
+  const int64_t width = w.hh.dim() == 2 ? w.hh.size(1) : 0;
+  check_weights(w, cell, input.size(1), width);
+  check_shape("h", before, {input.size(0), width});
+  if (cells.defined()) check_shape("c", cells, {input.size(0), width});
+  const RecurrentStates states = recurrent_layer({cell}, input, w, before, cells);
+  const auto shaped = [&](const Tensor& t) {
+    const Tensor rounded = t.defined() ? t.to(x.dtype()) : t;
+    return single && t.defined() ? rounded.squeeze(0) : rounded;
+  };
+  return {shaped(states.out), shaped(states.cell)};
+}
+
+}  // namespace
+
+RecurrentOutput lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, std::span<const Tensor> parameters,
+                     const RecurrentOptions& options, Location where) {
+  const CallScope call("lstm", where);
+  return run({Cell::lstm, x, h0, c0, parameters, options});
+}
+LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_ih, const Tensor& weight_hh,
+                    const Tensor& bias_ih, const Tensor& bias_hh, Location where) {
+  const CallScope call("lstm_cell", where);
+  WEFT_IN_LOWER(lstm_cell, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, where);
+  return step(Cell::lstm, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh);
+}
+
+#define WEFT_RECURRENT(name, kind)                                                                       \
+  RecurrentOutput name(const Tensor& x, const Tensor& h0, std::span<const Tensor> parameters,            \
+                       const RecurrentOptions& options, Location where) {                                \
+    const CallScope call(#name, where);                                                                  \
+    return run({kind, x, h0, {}, parameters, options});                                                  \
+  }                                                                                                      \
+  Tensor name##_cell(const Tensor& x, const Tensor& h, const Tensor& weight_ih, const Tensor& weight_hh, \
+                     const Tensor& bias_ih, const Tensor& bias_hh, Location where) {                     \
+    const CallScope call(#name "_cell", where);                                                          \
+    WEFT_IN_LOWER(name##_cell, x, h, weight_ih, weight_hh, bias_ih, bias_hh, where);                     \
+    return step(kind, x, h, {}, weight_ih, weight_hh, bias_ih, bias_hh).hidden;                          \
+  }
+WEFT_RECURRENT(gru, Cell::gru)
+WEFT_RECURRENT(rnn_tanh, Cell::tanh)
+WEFT_RECURRENT(rnn_relu, Cell::relu)
+#undef WEFT_RECURRENT
+
+namespace {
+
+using Layered = RecurrentOutput (*)(const Tensor&, const Tensor&, std::span<const Tensor>, const RecurrentOptions&,
+                                    Location);
+
+template <Layered op>
+std::vector<Tensor> call_layers(const Tensor& x, const Tensor& hx, std::span<const Tensor> params, bool has_biases,
+                                int64_t num_layers, double dropout, bool train, bool bidirectional, bool batch_first,
+                                const Tensor& batch_sizes) {
+  const RecurrentOutput out =
+      op(x, hx, params, {num_layers, has_biases, dropout, train, bidirectional, batch_first, batch_sizes}, {});
+  return {out.output, out.hidden};
+}
+std::vector<Tensor> call_lstm(const Tensor& x, std::span<const Tensor> hx, std::span<const Tensor> params,
+                              bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional,
+                              bool batch_first, const Tensor& batch_sizes) {
+  if (hx.size() != 2) raise<ValueError>({.problem = fmt::format("hx are h0 and c0, not {} tensors", hx.size())});
+  const RecurrentOutput out = lstm(
+      x, hx[0], hx[1], params, {num_layers, has_biases, dropout, train, bidirectional, batch_first, batch_sizes}, {});
+  return {out.output, out.hidden, out.cell};
+}
+std::vector<Tensor> call_lstm_cell(const Tensor& x, std::span<const Tensor> hx, const Tensor& w_ih, const Tensor& w_hh,
+                                   const Tensor& b_ih, const Tensor& b_hh) {
+  if (hx.size() != 2) raise<ValueError>({.problem = fmt::format("hx are h and c, not {} tensors", hx.size())});
+  const LstmState out = lstm_cell(x, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh);
+  return {out.hidden, out.cell};
+}
+
+std::vector<Tensor> sample_parameters(SampleMaker& make, int64_t gates, int64_t inputs, int64_t hidden, bool biased,
+                                      int64_t layers, bool both, int64_t projected = 0) {
+  std::vector<Tensor> all;
+  const int64_t directions = both ? 2 : 1, width = projected > 0 ? projected : hidden;
+  for (int64_t i = 0; i < layers * directions; ++i) {
+    all.push_back(make.tensor({gates * hidden, i < directions ? inputs : directions * width}, -0.8, 0.8));
+    all.push_back(make.tensor({gates * hidden, width}, -0.8, 0.8));
+    if (biased) all.push_back(make.tensor({gates * hidden})), all.push_back(make.tensor({gates * hidden}));
+    if (projected > 0) all.push_back(make.tensor({projected, hidden}));
+  }
+  return all;
+}
+
+template <int64_t gates>
+std::vector<Values> layer_samples(SampleMaker& make) {
+  const auto states = [&](const Dims& shape) -> Value {
+    if (gates == 4) return std::vector<Tensor>{make.tensor(shape), make.tensor(shape)};
+    return make.tensor(shape);
+  };
+  const Tensor sizes = tensor(std::vector<int64_t>{3, 2, 1});
+  return {{make.tensor({3, 2, 4}), states({1, 2, 3}), sample_parameters(make, gates, 4, 3, true, 1, false)},
+          {make.tensor({2, 2, 3}), states({4, 2, 2}), sample_parameters(make, gates, 3, 2, false, 2, true), false,
+           int64_t{2}, 0.0, false, true, true},
+          {make.tensor({6, 2}), states({2, 3, 3}), sample_parameters(make, gates, 2, 3, true, 1, true), true,
+           int64_t{1}, 0.0, false, true, false, sizes},
+          {make.tensor({2, 3}), states({1, 2}), sample_parameters(make, gates, 3, 2, true, 1, false)},
+          {make.tensor({2, 0, 3}), states({1, 0, 2}), sample_parameters(make, gates, 3, 2, true, 1, false)}};
+}
+std::vector<Values> lstm_samples(SampleMaker& make) {
+  std::vector<Values> all = layer_samples<4>(make);
+  all.push_back({make.tensor({2, 2, 3}), std::vector<Tensor>{make.tensor({1, 2, 2}), make.tensor({1, 2, 4})},
+                 sample_parameters(make, 4, 3, 4, true, 1, false, 2)});
+  return all;
+}
+template <int64_t gates>
+std::vector<Values> cell_samples(SampleMaker& make) {
+  const auto states = [&](const Dims& shape) -> Value {
+    if (gates == 4) return std::vector<Tensor>{make.tensor(shape), make.tensor(shape)};
+    return make.tensor(shape);
+  };
+  return {{make.tensor({2, 4}), states({2, 17}), make.tensor({gates * 17, 4}), make.tensor({gates * 17, 17}, -0.5, 0.5),
+           make.tensor({gates * 17}), make.tensor({gates * 17})},
+          {make.tensor({3}), states({2}), make.tensor({gates * 2, 3}), make.tensor({gates * 2, 2})}};
+}
+
+#define WEFT_LAYERS                                                                                \
+  "(x, hx, params, has_biases=True, num_layers=1, dropout=0.0, train=False, bidirectional=False, " \
+  "batch_first=False, batch_sizes=None) -> (output, h_n"
+#define WEFT_CELL "_cell(x, hx, w_ih, w_hh, b_ih=None, b_hh=None)"
+constexpr OpRecord records[] = {
+    {"lstm", "lstm" WEFT_LAYERS ", c_n)",
+     "Layers of long short-term memory over x [steps, batch, inputs]; hx are h0 and c0, params the weights and biases "
+     "of each layer and direction. With batch_sizes x is the data of a PackedSequence.",
+     true, OpRecord::Domain::floating, lstm_samples, detail::boxed<call_lstm>},
+    {"gru", "gru" WEFT_LAYERS ")",
+     "Layers of gated recurrent units over x [steps, batch, inputs]; arguments as lstm's.", true,
+     OpRecord::Domain::floating, layer_samples<3>, detail::boxed<call_layers<gru>>},
+    {"rnn_tanh", "rnn_tanh" WEFT_LAYERS ")", "Layers of h = tanh(W x + b + W h + b); arguments as lstm's.", true,
+     OpRecord::Domain::floating, layer_samples<1>, detail::boxed<call_layers<rnn_tanh>>},
+    {"rnn_relu", "rnn_relu" WEFT_LAYERS ")", "Layers of h = relu(W x + b + W h + b); arguments as lstm's.", true,
+     OpRecord::Domain::floating, layer_samples<1>, detail::boxed<call_layers<rnn_relu>>},
+    {"lstm_cell", "lstm" WEFT_CELL " -> (h, c)", "One step of a layer of lstm; hx are its state and its cell.", true,
+     OpRecord::Domain::floating, cell_samples<4>, detail::boxed<call_lstm_cell>},
+    {"gru_cell", "gru" WEFT_CELL, "One step of a layer of gru.", true, OpRecord::Domain::floating, cell_samples<3>,
+     detail::boxed<gru_cell>},
+    {"rnn_tanh_cell", "rnn_tanh" WEFT_CELL, "tanh(w_ih x + b_ih + w_hh h + b_hh)", true, OpRecord::Domain::floating,
+     cell_samples<1>, detail::boxed<rnn_tanh_cell>},
+    {"rnn_relu_cell", "rnn_relu" WEFT_CELL, "relu(w_ih x + b_ih + w_hh h + b_hh)", true, OpRecord::Domain::floating,
+     cell_samples<1>, detail::boxed<rnn_relu_cell>},
+};
+#undef WEFT_LAYERS
+#undef WEFT_CELL
+
+}  // namespace
+
+std::span<const OpRecord> recurrent_records() { return records; }
+
+}  // namespace weft

@@ -1,0 +1,152 @@
+"""Recurrent layers and cells. Parameters, checks and text are those of the C++ layers."""
+
+from weft import _core
+from weft.nn.layers import _Layer
+from weft.nn.utils.rnn import PackedSequence
+
+__all__ = ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
+
+
+def _zeros(sizes, like):
+    return _core._ops["zeros"](sizes, dtype=like.dtype, device=like.device)
+
+
+class RNNBase(_Layer):
+    """What RNN, LSTM and GRU share."""
+
+    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, proj_size=0, device=None, dtype=None):
+        kind = mode.removeprefix("RNN_")
+        super().__init__(_core._recurrent(kind, input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                                          bidirectional, proj_size), device, dtype)
+        self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+
+    def flatten_parameters(self):
+        """Nothing: parameters need no common memory here."""
+
+    def reset_parameters(self):
+        """Draws all anew."""
+        fresh = type(self)(**self.get_config())
+        self.load_state_dict(fresh.state_dict())
+
+    @property
+    def _flat_weights(self):
+        return list(self.parameters())
+
+    def _run(self, input, hx, widths):
+        """The op of the mode on `input` with the states `hx`, each `widths` wide, or zeros in their places."""
+        packed = input if isinstance(input, PackedSequence) else None
+        x = packed.data if packed else input
+        if not packed and x.ndim not in (2, 3):
+            raise ValueError(f"{type(self).__name__}(): the input has {x.ndim} dimensions, not 2 or 3")
+        groups = self.num_layers * (2 if self.bidirectional else 1)
+        if hx is None:
+            if packed or x.ndim != 2:
+                batch = int(packed.batch_sizes[0]) if packed else x.shape[0 if self.batch_first else 1]
+                hx = [_zeros((groups, batch, width), x) for width in widths]
+            else:
+                hx = [_zeros((groups, width), x) for width in widths]
+        elif packed and packed.sorted_indices is not None:
+            hx = [state.index_select(1, packed.sorted_indices) for state in hx]
+        output, *states = _core._ops[self.mode.lower()](
+            x, hx if self.mode == "LSTM" else hx[0], self._flat_weights, self.bias, self.num_layers, self.dropout,
+            self.training, self.bidirectional, self.batch_first and not packed,
+            batch_sizes=packed.batch_sizes if packed else None)
+        if packed:
+            output = PackedSequence(output, *packed[1:])
+            if packed.unsorted_indices is not None:
+                states = [state.index_select(1, packed.unsorted_indices) for state in states]
+        return output, states
+
+
+class RNN(RNNBase):
+    """Layers of h = tanh(W x + b + W h + b), or relu of it: (output, h_n) of input [steps, batch, input_size] or a
+    PackedSequence."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
+                 dropout=0.0, bidirectional=False, device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"RNN(): argument 'nonlinearity' must be 'tanh' or 'relu', not {nonlinearity!r}")
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, device=device, dtype=dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        output, (h_n,) = self._run(input, None if hx is None else [hx], [self.hidden_size])
+        return output, h_n
+
+
+class GRU(RNNBase):
+    """Layers of gated recurrent units: (output, h_n) of input [steps, batch, input_size] or a PackedSequence."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, device=None, dtype=None):
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+                         device=device, dtype=dtype)
+
+    forward = RNN.forward
+
+
+class LSTM(RNNBase):
+    """Layers of long short-term memory: (output, (h_n, c_n)) of input [steps, batch, input_size] or a
+    PackedSequence."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, proj_size=0, device=None, dtype=None):
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+                         proj_size, device, dtype)
+
+    def forward(self, input, hx=None):
+        output, states = self._run(input, hx, [self.proj_size or self.hidden_size, self.hidden_size])
+        return output, tuple(states)
+
+
+class _Cell(_Layer):
+    def __init__(self, kind, input_size, hidden_size, bias, device, dtype):
+        super().__init__(_core._recurrent_cell(kind, input_size, hidden_size, bias), device, dtype)
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        if not bias:
+            self.bias_ih = self.bias_hh = None
+
+    def _step(self, op, input, hx):
+        return _core._ops[op](input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+
+    def _first(self, input):
+        return _zeros((*input.shape[:-1], self.hidden_size), input)
+
+
+class RNNCell(_Cell):
+    """One step of RNN: the new state of input [batch, input_size] and the old one."""
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"RNNCell(): argument 'nonlinearity' must be 'tanh' or 'relu', not {nonlinearity!r}")
+        super().__init__(nonlinearity.upper(), input_size, hidden_size, bias, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        return self._step(f"rnn_{self.nonlinearity}_cell", input, self._first(input) if hx is None else hx)
+
+
+class GRUCell(_Cell):
+    """One step of GRU: the new state of input [batch, input_size] and the old one."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__("GRU", input_size, hidden_size, bias, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._step("gru_cell", input, self._first(input) if hx is None else hx)
+
+
+class LSTMCell(_Cell):
+    """One step of LSTM: (h, c) of input [batch, input_size] and the old ones."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__("LSTM", input_size, hidden_size, bias, device, dtype)
+
+    def forward(self, input, hx=None):
+        if hx is None:
+            hx = (self._first(input), self._first(input))
+        return tuple(self._step("lstm_cell", input, list(hx)))

@@ -1,0 +1,41 @@
+"""Help for training loops."""
+
+import re
+
+from weft import _core
+from weft.nn.utils import parametrizations, parametrize, rnn  # noqa: F401
+
+
+def _listed(parameters):
+    return [parameters] if isinstance(parameters, _core.Tensor) else list(parameters)
+
+
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scales all gradients in place so that their joint norm is at most max_norm; returns the norm they had."""
+    return _core._clip_grad_norm_(_listed(parameters), float(max_norm), float(norm_type), error_if_nonfinite)
+
+
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Limits every element of the gradients to ±clip_value, in place."""
+    _core._clip_grad_value_(_listed(parameters), float(clip_value))
+
+
+def _switched(module, pattern, on):
+    wanted = re.compile(pattern or "")
+    names = [name for name, parameter in module.named_parameters()
+             if wanted.search(name) and parameter.requires_grad != on]
+    for name, parameter in module.named_parameters():
+        if name in names:
+            parameter.requires_grad_(on)
+    return names
+
+
+def freeze(module, pattern=None):
+    """Parameters whose names the regular expression finds, or all, get no gradients any more; returns the names of those
+    that had."""
+    return _switched(module, pattern, False)
+
+
+def unfreeze(module, pattern=None):
+    """The other way round."""
+    return _switched(module, pattern, True)
