@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
 #include "../ops/detail/common.hpp"
 
@@ -127,6 +128,9 @@ void OpenModule::set_dtype(std::string_view name, DType dtype, Location where) {
 
 void OpenModule::set_config(const Config& config) { state_->config = config; }
 
-void OpenModule::set_training(bool on) { state_->training = on; }
+void OpenModule::set_training(bool on) {
+  state_->training = on;
+  if (state_->adapter.held) state_->adapter.held->set_training(on);
+}
 
 }  // namespace weft::nn

@@ -7,3 +7,6 @@ from weft.nn.layers import *  # noqa: F401, F403
 from weft.nn.convolution import *  # noqa: F401, F403
 from weft.nn.pooling import *  # noqa: F401, F403
 from weft.nn.padding import *  # noqa: F401, F403
+from weft.nn import lora  # noqa: F401
+from weft.nn.lora import LoRALinear  # noqa: F401
+from weft.nn.checkpointing import checkpoint_module, is_checkpointed, set_checkpointing  # noqa: F401
