@@ -64,6 +64,7 @@
 #include "nn/pooling.hpp"
 #include "nn/rearrange.hpp"
 #include "optim/grad_scaler.hpp"
+#include "optim/master_weights.hpp"
 #include "optim/optim.hpp"
 #include "nn/transformer.hpp"
 #include "ops/attention.hpp"

@@ -126,7 +126,11 @@ void OpenModule::set_dtype(std::string_view name, DType dtype, Location where) {
   detail::move_held(entry->tensor, dtype, where);
 }
 
-void OpenModule::set_config(const Config& config) { state_->config = config; }
+void OpenModule::set_config(const Config& config) {
+  state_->config = config;
+  const detail::LowRank* adapter = state_->adapter.held.get();
+  if (adapter != nullptr && detail::is_own(*this, *adapter)) detail::write_options(state_->config, adapter->options);
+}
 
 void OpenModule::set_training(bool on) {
   state_->training = on;

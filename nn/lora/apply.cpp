@@ -56,16 +56,6 @@ struct Prepared {
 constexpr const char *rank = "lora_r", *alpha = "lora_alpha", *drop = "lora_dropout", *rslora = "lora_rslora",
                      *plus = "lora_plus_scale", *enable = "lora_enable", *merges = "lora_merge_on_eval";
 
-void write_options(Config& config, const LoraOptions& o) {
-  config.set(rank, o.r);
-  if (o.alpha) config.set(alpha, *o.alpha);
-  if (o.dropout != 0) config.set(drop, o.dropout);
-  if (o.rslora) config.set(rslora, true);
-  if (o.lora_plus_scale != 1) config.set(plus, o.lora_plus_scale);
-  if (!o.enable.empty()) config.set(enable, o.enable);
-  if (o.merge_on_eval) config.set(merges, true);
-}
-
 LoraOptions read_options(const Config& config) {
   LoraOptions o{.r = config.get<int64_t>(rank)};
   if (config.contains(alpha)) o.alpha = config.get<double>(alpha);
@@ -93,6 +83,16 @@ Prepared prepared(const Module& module, const Shared<LowRank>& adapter, bool sho
 }
 
 }  // namespace
+
+void write_options(Config& config, const LoraOptions& o) {
+  config.set(rank, o.r);
+  if (o.alpha) config.set(alpha, *o.alpha);
+  if (o.dropout != 0) config.set(drop, o.dropout);
+  if (o.rslora) config.set(rslora, true);
+  if (o.lora_plus_scale != 1) config.set(plus, o.lora_plus_scale);
+  if (!o.enable.empty()) config.set(enable, o.enable);
+  if (o.merge_on_eval) config.set(merges, true);
+}
 
 const LowRank* adapter_of(const Module& module) { return StateAccess::state(module).adapter.held.get(); }
 

@@ -77,6 +77,8 @@ struct LoraTarget {
 /// Gives each its adapter, or none of them where one is refused; all that hold one of their weights in `model` get it.
 /// The names of those whose adapter it is.
 std::vector<std::string> attach(const Module& model, const std::vector<LoraTarget>& targets, Location where);
+/// Adds what attach_described reads.
+void write_options(Config& config, const LoraOptions& options);
 /// Makes the adapters that a description has.
 void attach_described(const ModuleDescription& description, const Module& model, Location where);
 /// Null for a layer without an adapter. The adapter is the layer's own where its parts are children there.

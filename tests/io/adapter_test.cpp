@@ -68,6 +68,31 @@ TEST(Adapter, TheFolderIsLaidOutAsPeftHasIt) {
                                             "base_model.model.2.lora_A.weight", "base_model.model.2.lora_B.weight"));
 }
 
+struct PeftNet : nn::Layer<PeftNet> {
+  nn::Embedding token{9, 6};
+  nn::Linear hidden{6, 5}, out{5, 4};
+  PeftNet() { WEFT_REGISTER(token, hidden, out); }
+  Tensor forward(const Tensor& tokens) const { return out(tanh(hidden(token(tokens)))); }
+};
+
+TEST(Adapter, WhatPeftWroteComputesWhatPeftComputes) {
+  const std::string cases = WEFT_SOURCE_DIR "/tests/io/peft_cases";
+  const io::TensorMap expected = io::load_file(cases + "/expected.safetensors");
+  PeftNet net;
+  nn::StateDict base;
+  for (const auto& [name, value] : expected) {
+    if (name.starts_with("base.")) base.emplace(name.substr(5), value);
+  }
+  net.load_state_dict(base);
+  io::load_adapter(cases, net);
+  EXPECT_TRUE(allclose(net(expected.at("tokens")), expected.at("logits"), 1e-5, 1e-6));
+  // And back: the names and values that PEFT wrote.
+  const io::TensorMap written = io::load_file(cases + "/adapter_model.safetensors");
+  const nn::StateDict own = nn::lora_state_dict(net);
+  ASSERT_EQ(own.size(), written.size());
+  for (const auto& [name, value] : written) EXPECT_EQ(bytes_of(own.at(name)), bytes_of(value)) << name;
+}
+
 TEST(Adapter, PartsOfAFusedLayerComeBack) {
   const TemporaryFolder folder;
   nn::Sequential adapted = model(), bare = model();

@@ -128,6 +128,22 @@ def test_adapters_are_files(net, tmp_path):
         lora.load_adapter(tmp_path / "a", wrong)
 
 
+def test_adapted_models_are_saved_as_a_whole(tmp_path):
+    model = nn.Sequential(nn.TransformerBlock(8, 2), nn.Linear(8, 4))
+    lora.apply_lora(model, "qkv$", r=2, alpha=6, enable=[True, False, True])
+    lora.apply_lora(model, "^1$", r=3, rslora=True)
+    stir(model)
+    lora.merge_lora(model)
+    weft.io.save_model(tmp_path / "m", model)
+    loaded = weft.io.load_model(tmp_path / "m")
+    assert lora.is_lora_merged(loaded)
+    lora.unmerge_lora(model)
+    lora.unmerge_lora(loaded)
+    x = weft.randn(1, 3, 8)
+    assert loaded(x).tolist() == model(x).tolist()
+    assert [layer["r"] for layer in lora.lora_layers(loaded)] == [2, 3]
+
+
 def test_errors():
     with pytest.raises(ValueError, match="rank"):
         lora.LoRALinear(2, 2, r=0)
