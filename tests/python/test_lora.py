@@ -124,7 +124,7 @@ def test_adapters_are_files(net, tmp_path):
     assert other(tokens).tolist() == net(tokens).tolist()
     wrong = Net()
     lora.apply_lora(wrong, everything, r=3)
-    with pytest.raises(ValueError, match="hidden.lora_A.weight"):
+    with pytest.raises(ValueError, match="block.attention.qkv.lora_A.weight"):
         lora.load_adapter(tmp_path / "a", wrong)
 
 
