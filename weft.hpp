@@ -1,7 +1,7 @@
 // All of Weft, but for what few programs need: map/map.hpp (own formulas), nn/open_module.hpp, ops/record.hpp (op
-// records), ops/ipc.hpp (tensors that processes share), backends/pinned_memory.hpp (its figures), and of io/: model.hpp
-// (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and tensor_json.hpp (files of other programs), sharded.hpp
-// (models in several files), sharded_state.hpp (states of several ranks).
+// records), ops/ipc.hpp (tensors that processes share), backends/pinned_memory.hpp (its figures), and of io/:
+// adapter.hpp (LoRA adapters), model.hpp (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and tensor_json.hpp
+// (files of other programs), sharded.hpp (models in several files), sharded_state.hpp (states of several ranks).
 #pragma once
 
 #include "autograd/autocast.hpp"
@@ -51,6 +51,7 @@
 #include "nn/activations.hpp"
 #include "nn/batch_norm.hpp"
 #include "nn/bilinear.hpp"
+#include "nn/checkpointing.hpp"
 #include "nn/containers.hpp"
 #include "nn/convolution.hpp"
 #include "nn/distance.hpp"
@@ -58,6 +59,7 @@
 #include "nn/freeze.hpp"
 #include "nn/init.hpp"
 #include "nn/layers.hpp"
+#include "nn/lora.hpp"
 #include "nn/losses.hpp"
 #include "nn/module.hpp"
 #include "nn/padding.hpp"
@@ -65,6 +67,7 @@
 #include "nn/pooling.hpp"
 #include "nn/rearrange.hpp"
 #include "optim/grad_scaler.hpp"
+#include "optim/master_weights.hpp"
 #include "optim/optim.hpp"
 #include "nn/recurrent.hpp"
 #include "nn/summary.hpp"

@@ -124,7 +124,13 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
     }
     check_inplace(written);
   }
-  if (outputs.empty() || std::ranges::none_of(state->wanted, [](bool b) { return b; })) return outputs;
+  const auto note_writes = [&] {
+    for (const Tensor& t : state->dirty) t.impl()->storage->note_write("autograd::Function", state->where);
+  };
+  if (outputs.empty() || std::ranges::none_of(state->wanted, [](bool b) { return b; })) {
+    note_writes();
+    return outputs;
+  }
 
   // The node owns the context, the context names the node: no count, no cycle.
   auto* node = make_general_node(
@@ -148,7 +154,7 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
   node->name = state->name;
   node->op = node->name.c_str();
   state->node = node;
-  for (const Tensor& written : state->dirty) written.impl()->storage->note_write("autograd::Function", state->where);
+  note_writes();
   for (const Tensor& tensor : state->to_save) {
     Kept kept;
     const auto at = std::ranges::find_if(outputs, [&](const Tensor& o) { return o.impl() == tensor.impl(); });

@@ -14,6 +14,22 @@ struct GradMode {
 WEFT_API GradMode grad_mode();
 WEFT_API void set_grad_mode(GradMode mode);
 
+/// Whether a checkpoint computes again what was computed before. What a function does besides its result, such as
+/// moving running statistics, it does the first time alone.
+WEFT_API bool recomputing();
+
+namespace detail {
+class WEFT_API RecomputingScope {
+ public:
+  RecomputingScope();
+  ~RecomputingScope();
+  RecomputingScope(const RecomputingScope&) = delete;
+
+ private:
+  bool outer_;
+};
+}  // namespace detail
+
 /// Sets the thread's mode until the end of the scope.
 class GradModeGuard {
  public:

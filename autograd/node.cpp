@@ -84,6 +84,11 @@ void free_saved(Node& node) {
 
 }  // namespace detail
 
+static constinit thread_local bool recomputing_now = false;
+bool recomputing() { return recomputing_now; }
+detail::RecomputingScope::RecomputingScope() : outer_(std::exchange(recomputing_now, true)) {}
+detail::RecomputingScope::~RecomputingScope() { recomputing_now = outer_; }
+
 GradMode grad_mode() { return detail::current_mode; }
 void set_grad_mode(GradMode mode) { detail::current_mode = mode; }
 

@@ -86,6 +86,7 @@ struct CheckpointCall::State {
     const ReplayedRandom replayed(random);
     const AutocastModeGuard as_then(autocast);
     const EnableGradGuard recorded;
+    const RecomputingScope second_time;
     values.clear();
     {
       const SavedTensorHooks collect(

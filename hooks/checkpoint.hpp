@@ -38,7 +38,9 @@ class WEFT_API CheckpointCall {
 /// `fn` runs again on the inputs, from the same random state, and recomputes all of them. So `fn` must compute the same
 /// again: AutogradError where it saves other tensors than before, and where an input was written to since. Gradients
 /// are bitwise those without it; captured parameters get theirs; `create_graph` works; calls nest. `fn` takes tensors,
-/// captures the rest, and returns anything. It and what it refers to must live until backward has run.
+/// captures the rest, and returns anything. It and what it refers to must live until backward has run. Running statistics
+/// of batch and instance normalisation move the first time alone (`recomputing()`, autograd/mode.hpp).
+/// Modules are checkpointed by name: nn/checkpointing.hpp.
 template <class F, class... Inputs>
 auto checkpoint_at(Location where, F fn, const Inputs&... inputs) {
   static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "capture what is no tensor");

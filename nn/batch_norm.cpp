@@ -1,5 +1,6 @@
 #include "batch_norm.hpp"
 
+#include "../autograd/mode.hpp"
 #include "../ops/channels.hpp"
 #include "layer-inl.hpp"
 
@@ -43,7 +44,7 @@ Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location w
   }
   const bool own = this->is_training() || !running_mean.defined();
   double momentum = settings_.momentum.value_or(0);
-  if (this->is_training() && num_batches_tracked.defined()) {
+  if (this->is_training() && num_batches_tracked.defined() && !recomputing()) {
     num_batches_tracked.add_(1);
     if (!settings_.momentum) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>());
   }

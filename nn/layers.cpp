@@ -6,6 +6,7 @@
 #include "../ops/norm.hpp"
 #include "../ops/random.hpp"
 #include "layer-inl.hpp"
+#include "lora/low_rank-inl.hpp"
 
 namespace weft::nn {
 
@@ -19,7 +20,12 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
   set_config({{"in_features", in}, {"out_features", out}, {"bias", with_bias}});
 }
 
-Tensor Linear::forward(const Tensor& x, Location where) const { return linear(x, weight, bias, where); }
+Tensor Linear::forward(const Tensor& x, Location where) const {
+  if (const detail::LowRank* lora = adapter(); WEFT_UNLIKELY(lora != nullptr)) {
+    return lora->linear(x, weight, bias, is_training(), where);
+  }
+  return linear(x, weight, bias, where);
+}
 
 namespace {
 
@@ -51,6 +57,9 @@ Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t pad
 }
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const {
+  if (const detail::LowRank* lora = adapter(); WEFT_UNLIKELY(lora != nullptr)) {
+    return lora->embedding(weight, indices, padding_, is_training(), where);
+  }
   return embedding(weight, indices, padding_, where);
 }
 

@@ -13,6 +13,7 @@
 
 #include "../autograd/mode.hpp"
 #include "containers.hpp"
+#include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
 #include "path-inl.hpp"
 #include "../ops/detail/write.hpp"
@@ -94,6 +95,8 @@ namespace detail {
 
 bool cloning_now() { return cloning != nullptr; }
 
+Shared<void>* clone_slot(const void* original) { return cloning == nullptr ? nullptr : &cloning->states[original]; }
+
 // "weft::nn::ModuleList<weft::nn::Linear>" and "test()::ModuleList" are "ModuleList".
 std::string short_name(const std::type_info& type) {
   int status = 0;
@@ -125,6 +128,7 @@ Module::Module(const Module& other) : state_(other.state_) {
 }
 
 const detail::ModuleHooks* Module::hooks() const { return state_->hooks.get(); }
+const detail::LowRank* Module::adapter() const { return state_->adapter.held.get(); }
 
 HookHandle Module::add_hook(detail::ForwardHook hook) {
   const auto& list = state_->hooks.made().forward;
@@ -297,7 +301,10 @@ void Module::apply(const Callback<void(Module&)>& function) {
 }
 
 void Module::train(bool on) {
-  apply([on](Module& m) { m.state_->training = on; });
+  apply([on](Module& m) {
+    m.state_->training = on;
+    if (m.state_->adapter.held) m.state_->adapter.held->set_training(on);
+  });
 }
 
 bool Module::is_training() const { return state_->training; }
@@ -350,8 +357,13 @@ std::vector<NamedTensor> Module::saved_paths(const std::string& path, bool buffe
 StateDict Module::state_dict(bool buffers, const std::string& prefix, bool keep_vars) const {
   StateDict out;
   std::unordered_set<const TensorImpl*> seen;
+  const auto merged = detail::merged_adapters(*this);
   for (const auto& [name, tensor] : saved_paths("", buffers)) {
-    if (seen.insert(tensor.impl()).second) out.emplace(prefix + name, keep_vars ? tensor : tensor.detach());
+    if (!seen.insert(tensor.impl()).second) continue;
+    const auto adapter = merged.find(tensor.impl());
+    out.emplace(prefix + name, adapter != merged.end() ? adapter->second->unmerged()
+                               : keep_vars             ? tensor
+                                                       : tensor.detach());
   }
   return out;
 }
@@ -426,7 +438,9 @@ LoadReport Module::load_state_dict(const StateDict& values, bool strict, Locatio
     const auto found = values.find(name);
     if (found != values.end()) copies.emplace_back(tensor, unaliased(found->second.to(tensor.device()), tensor));
   }
+  const detail::TakenApart merged(*this);
   for (const auto& [tensor, value] : copies) tensor.copy_(value);
+  merged.put_together(values);
   return report;
 }
 

@@ -94,6 +94,9 @@ struct ModuleText {
 class Config;
 class Module;
 namespace detail {
+class LowRank;
+struct StateAccess;
+
 // One run of a module's `forward` on this thread.
 class WEFT_API ForwardScope {
  public:
@@ -231,11 +234,14 @@ class WEFT_API Module {
 
   /// Null for a module that never had a hook.
   const detail::ModuleHooks* hooks() const;
+  /// Null for a layer that LoRA does not adapt.
+  const detail::LowRank* adapter() const;
 
  private:
   friend class detail::ForwardScope;
   friend class OpenModule;
   friend class ModuleRegistry;
+  friend struct detail::StateAccess;
 
   template <class Member>
   void register_member(std::string name, Member& member, Location where) {
@@ -405,16 +411,16 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
  private:
   template <class M, class First, class... More>
   static auto call(M& self, const detail::Argument<First>& first, More&&... more) {
-    const auto forward = [&](auto&&... arguments) {
-      if constexpr (requires { self.forward(std::forward<decltype(arguments)>(arguments)..., first.where); }) {
-        return self.forward(std::forward<decltype(arguments)>(arguments)..., first.where);
+    const auto forward = [where = first.where](M& module, auto&&... arguments) {
+      if constexpr (requires { module.forward(std::forward<decltype(arguments)>(arguments)..., where); }) {
+        return module.forward(std::forward<decltype(arguments)>(arguments)..., where);
       } else {
-        return self.forward(std::forward<decltype(arguments)>(arguments)...);
+        return module.forward(std::forward<decltype(arguments)>(arguments)...);
       }
     };
     const detail::ForwardScope scope(self, first.where);
     if (const detail::ModuleHooks* hooks = self.Module::hooks(); WEFT_LIKELY(hooks == nullptr)) {
-      return forward(first.get(), std::forward<More>(more)...);
+      return forward(self, first.get(), std::forward<More>(more)...);
     } else {
       return detail::call_with_hooks(self, *hooks, first.where, forward, first.get(), std::forward<More>(more)...);
     }

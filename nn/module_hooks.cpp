@@ -153,6 +153,14 @@ HookedCall::HookedCall(const Module& module, const ModuleHooks& hooks, std::vect
   }
 }
 
+void raise_not_copied(const Module& module, Location where) {
+  const std::string name = module.class_name();
+  raise<ValueError>({.op = name.c_str(),
+                     .problem = "a checkpointed call needs copies of the module and of all arguments",
+                     .remedy = "checkpoint a module whose arguments can be copied, or set_checkpointing(..., false)"},
+                    where);
+}
+
 void HookedCall::run(bool before, std::vector<Tensor>& tensors) {
   const auto snapshot = hooks_.forward->snapshot();
   if (snapshot == nullptr) return;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "../autograd/hooks.hpp"
+#include "../hooks/checkpoint.hpp"
 
 namespace weft::nn {
 
@@ -61,6 +62,8 @@ struct ModuleHooks {
   ModuleHooks();
   const Shared<HookList<ForwardHook>> forward;
   const Shared<HookList<weft::detail::Hook>> backward;
+  // Calls keep their inputs for backward, and compute the rest again (nn/checkpointing.hpp).
+  Atomic<bool> recomputes{false};
 };
 
 /// One call of a module that has hooks.
@@ -140,6 +143,14 @@ void collect_tensors(std::vector<Tensor*>& out, T& value) {
   }
 }
 
+// Calls `function` with each tensor of a tuple of arguments.
+template <class Kept, class F>
+void for_each_tensor(Kept& kept, const F& function) {
+  std::vector<Tensor*> places;
+  std::apply([&](auto&... argument) { (collect_tensors(places, argument), ...); }, kept);
+  for (Tensor* t : places) function(*t);
+}
+
 // An argument as a call with hooks keeps it: what holds tensors by value, so that hooks may replace them.
 template <class T>
 struct Kept {
@@ -150,19 +161,65 @@ struct Kept {
 template <class T>
 using KeptArgument = typename Kept<T>::type;
 
-/// forward(arguments...) with the module's hooks around it.
-template <class Forward, class... Arguments>
-auto call_with_hooks(const Module& module, const ModuleHooks& hooks, Location where, const Forward& forward,
+template <class... Arguments>
+using KeptArguments = std::tuple<KeptArgument<Arguments>...>;
+
+template <class M, class Forward, class... Arguments>
+auto call_kept(M& module, const Forward& forward, KeptArguments<Arguments...>& kept, std::tuple<Arguments...>*) {
+  return std::apply(
+      [&](auto&... argument) { return forward(module, static_cast<KeptArgument<Arguments>&&>(argument)...); }, kept);
+}
+
+// A copy as the argument that it is a copy of was given; one of an array is a pointer.
+template <class Kept, class Copy>
+decltype(auto) given_again(Copy& copy) {
+  if constexpr (std::is_same_v<Copy, std::remove_cvref_t<Kept>>) return static_cast<Kept&&>(copy);
+  else return (copy);
+}
+
+[[noreturn]] WEFT_API void raise_not_copied(const Module& module, Location where);
+
+/// The same within a checkpoint, whose second run has copies of the module and of the arguments.
+template <class M, class Forward, class... Arguments>
+auto call_checkpointed(M& module, Location where, const Forward& forward, KeptArguments<Arguments...>& kept,
+                       std::tuple<Arguments...>* types) {
+  using Copies = std::tuple<std::decay_t<KeptArgument<Arguments>>...>;
+  if constexpr (std::is_constructible_v<Copies, KeptArguments<Arguments...>&> && std::is_copy_constructible_v<Copies> &&
+                std::is_copy_constructible_v<M>) {
+    std::vector<Tensor> inputs;
+    Copies without(kept);
+    for_each_tensor(without, [&](Tensor& t) { inputs.push_back(std::exchange(t, Tensor())); });
+    const auto again = [module = std::remove_const_t<M>(module), without,
+                        forward](std::span<const Tensor> then) mutable {
+      Copies arguments = without;
+      size_t i = 0;
+      for_each_tensor(arguments, [&](Tensor& t) { t = then[i++]; });
+      std::apply([&](auto&... a) { (void)forward(module, given_again<KeptArgument<Arguments>>(a)...); }, arguments);
+    };
+    weft::detail::CheckpointCall call(std::move(inputs), again, where);
+    const auto scope = call.hooks();
+    return call_kept(module, forward, kept, types);
+  } else {
+    raise_not_copied(module, where);
+    return call_kept(module, forward, kept, types);
+  }
+}
+
+/// forward(module, arguments...) with the module's hooks around it.
+template <class M, class Forward, class... Arguments>
+auto call_with_hooks(M& module, const ModuleHooks& hooks, Location where, const Forward& forward,
                      Arguments&&... arguments) {
-  std::tuple<KeptArgument<Arguments>...> kept(std::forward<Arguments>(arguments)...);
+  KeptArguments<Arguments...> kept(std::forward<Arguments>(arguments)...);
   std::vector<Tensor*> places;
-  std::apply([&](auto&... argument) { (collect_tensors(places, argument), ...); }, kept);
+  for_each_tensor(kept, [&](Tensor& t) { places.push_back(&t); });
   std::vector<Tensor> inputs(places.size());
   for (size_t i = 0; i < places.size(); ++i) inputs[i] = *places[i];
   HookedCall call(module, hooks, std::move(inputs), where);
   for (size_t i = 0; i < places.size(); ++i) *places[i] = call.input(i);
-  auto result =
-      std::apply([&](auto&... argument) { return forward(static_cast<KeptArgument<Arguments>&&>(argument)...); }, kept);
+  std::tuple<Arguments...>* types = nullptr;
+  auto result = hooks.recomputes.load(MemoryOrder::relaxed) && recording()
+                    ? call_checkpointed(module, where, forward, kept, types)
+                    : call_kept(module, forward, kept, types);
   places.clear();
   collect_tensors(places, result);
   std::erase_if(places, [](const Tensor* t) { return !t->defined(); });

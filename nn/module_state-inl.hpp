@@ -16,11 +16,14 @@ namespace weft::nn {
 
 namespace detail {
 
-// A module's hooks, made with the first one by whichever thread comes first. A clone starts without.
+// A module's hooks, made with the first one by whichever thread comes first. A clone starts without, but for
+// what is no hook.
 class HooksSlot {
  public:
   HooksSlot() = default;
-  HooksSlot(const HooksSlot&) {}
+  HooksSlot(const HooksSlot& other) {
+    if (other.get() != nullptr && other.get()->recomputes.load(MemoryOrder::relaxed)) made().recomputes = true;
+  }
   ~HooksSlot() { delete get(); }
 
   ModuleHooks* get() const { return hooks_.load(MemoryOrder::acquire); }
@@ -34,6 +37,20 @@ class HooksSlot {
 
  private:
   Atomic<ModuleHooks*> hooks_{nullptr};
+};
+
+/// While modules are cloned on this thread, where the copy of what stands at this address is kept; null at other times.
+Shared<void>* clone_slot(const void* original);
+
+/// What is added to the weight of a layer (nn/lora/low_rank-inl.hpp): the copies of a module share it, a clone has its
+/// own.
+class AdapterSlot {
+ public:
+  AdapterSlot() = default;
+  AdapterSlot(const AdapterSlot& other);
+  AdapterSlot& operator=(const AdapterSlot&) = default;
+
+  Shared<LowRank> held;
 };
 
 /// Moves or converts a tensor that a module holds, with its gradient.
@@ -66,12 +83,19 @@ struct Module::State {
   // Its members are registered by being assigned, not by WEFT_REGISTER.
   bool open = false;
   detail::HooksSlot hooks;
+  detail::AdapterSlot adapter;
 
   bool has(const std::string& name) const {
     const auto named = [&](const Entry& e) { return e.name == name; };
     return std::ranges::any_of(parameters, named) || std::ranges::any_of(buffers, named) ||
            std::ranges::any_of(children, [&](const auto& child) { return child.first == name; });
   }
+};
+
+/// The way to what a module keeps to itself.
+struct detail::StateAccess {
+  using State = Module::State;
+  static Module::State& state(const Module& module) { return *module.state_; }
 };
 
 }  // namespace weft::nn

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
 #include "../ops/detail/common.hpp"
 
@@ -125,8 +126,15 @@ void OpenModule::set_dtype(std::string_view name, DType dtype, Location where) {
   detail::move_held(entry->tensor, dtype, where);
 }
 
-void OpenModule::set_config(const Config& config) { state_->config = config; }
+void OpenModule::set_config(const Config& config) {
+  state_->config = config;
+  const detail::LowRank* adapter = state_->adapter.held.get();
+  if (adapter != nullptr && detail::is_own(*this, *adapter)) detail::write_options(state_->config, adapter->options);
+}
 
-void OpenModule::set_training(bool on) { state_->training = on; }
+void OpenModule::set_training(bool on) {
+  state_->training = on;
+  if (state_->adapter.held) state_->adapter.held->set_training(on);
+}
 
 }  // namespace weft::nn

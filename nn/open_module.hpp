@@ -38,6 +38,7 @@ class WEFT_API OpenModule : public Module {
   void set_dtype(std::string_view name, DType dtype, Location where = {});
   /// This module alone; `train` switches those below, too.
   void set_training(bool on);
+  using Module::adapter;
   using Module::hooks;
   using Module::set_extra_repr;
   /// Without a change of what `text` shows.

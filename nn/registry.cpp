@@ -7,6 +7,7 @@
 
 #include "../tensor/shortened.hpp"
 #include "attribute_value-inl.hpp"
+#include "lora/low_rank-inl.hpp"
 #include "module_state-inl.hpp"
 #include "path-inl.hpp"
 #include "registry-inl.hpp"
@@ -310,6 +311,7 @@ ModuleDescription ModuleRegistry::describe(const Module& module, Location where)
 AnyModule ModuleRegistry::build(const ModuleDescription& description, Location where) const {
   Builder builder(*impl_, where);
   AnyModule module = builder.build(description, description.name, 1);
+  detail::attach_described(description, module, where);
   builder.compare(description, describe(module, where), "");
   builder.set(description, module);
   return module;

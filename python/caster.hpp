@@ -72,6 +72,7 @@ namespace nb = nanobind;
 
 void bind_autograd(nb::module_& module);
 void bind_capture(nb::module_& module);
+void bind_checkpoint(nb::module_& module);
 void bind_data(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
@@ -80,6 +81,7 @@ void bind_generator(nb::module_& module);
 void bind_init(nb::module_& module);
 void bind_io(nb::module_& module);
 void bind_library(nb::module_& module);
+void bind_lora(nb::module_& module);
 void bind_models(nb::module_& module);
 void bind_modules(nb::module_& module);
 void bind_readers(nb::module_& module);

@@ -146,6 +146,8 @@ NB_MODULE(_core, m) {
   bind_training_states(m);
   bind_modules(m);
   bind_readers(m);
+  bind_lora(m);
+  bind_checkpoint(m);
   bind_recorder(m);
   bind_streams(m);
   bind_capture(m);

@@ -2,8 +2,10 @@
 // layers.
 #include "../nn/batch_norm.hpp"
 #include "../nn/bilinear.hpp"
+#include "../nn/checkpointing.hpp"
 #include "../nn/convolution.hpp"
 #include "../nn/layers.hpp"
+#include "../nn/lora/low_rank-inl.hpp"
 #include "../nn/open_module.hpp"
 #include "../nn/recurrent.hpp"
 #include "../nn/summary.hpp"
@@ -261,6 +263,11 @@ Tensor call_layer(ModuleObject& self, const Tensor& x) {
   return (*self.callee)({x, where});
 }
 
+const nn::detail::LowRank& adapter_of(const ModuleObject& self) {
+  if (self.module.adapter() == nullptr) throw_error(PyExc_RuntimeError, "the layer has no adapter any more");
+  return *self.module.adapter();
+}
+
 // ---- layers ----
 
 template <class L, class... Arguments>
@@ -499,6 +506,27 @@ void bind_modules(nb::module_& m) {
       .def_prop_rw(
           "extra_repr", [](const ModuleObject& self) { return self.module.extra_repr(); },
           [](ModuleObject& self, std::string text) { self.module.set_extra_repr(std::move(text)); })
+      .def_prop_ro("is_adapted", [](const ModuleObject& self) { return self.module.adapter() != nullptr; })
+      .def_prop_ro("is_checkpointed", [](const ModuleObject& self) { return nn::is_checkpointed(self.module); })
+      .def("unmerged_weight",
+           [](const ModuleObject& self) -> std::optional<Tensor> {
+             const nn::detail::LowRank* adapter = self.module.adapter();
+             return adapter != nullptr && adapter->merged ? std::optional(adapter->unmerged()) : std::nullopt;
+           })
+      .def(
+          "lora_linear",
+          [](const ModuleObject& self, const Tensor& x, const Tensor& weight, std::optional<Tensor> bias) {
+            const Location where = here();
+            const WithoutGil others;
+            return adapter_of(self).linear(x, weight, bias.value_or(Tensor()), self.module.is_training(), where);
+          },
+          nb::arg("x"), nb::arg("weight"), nb::arg("bias").none())
+      .def("lora_embedding",
+           [](const ModuleObject& self, const Tensor& weight, const Tensor& indices, int64_t padding) {
+             const Location where = here();
+             const WithoutGil others;
+             return adapter_of(self).embedding(weight, indices, padding, self.module.is_training(), where);
+           })
       .def("set_dtype",
            [](ModuleObject& self, const std::string& name, nb::handle dtype) {
              const auto wanted = to_dtype(dtype.ptr());

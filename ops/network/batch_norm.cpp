@@ -58,7 +58,7 @@ void check_running(const Tensor& running_mean, const Tensor& running_var) {
 }
 /// Moves a running statistic to this batch's, times `factor`.
 void move_to(const Tensor& running, const Tensor& batch, double momentum, double factor = 1) {
-  if (!running.defined()) return;
+  if (!running.defined() || recomputing()) return;
   const NoGradGuard unrecorded;
   running.mul_(1 - momentum).add_((batch.detach() * (momentum * factor)).to(running.dtype()));
 }

@@ -42,8 +42,8 @@ from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "hooks", "io", "library", "linalg", "nn", "ops", "optim", "special",
-            "utils")
+_modules = ("amp", "array_api", "autograd", "data", "hooks", "io", "library", "linalg", "lora", "nn", "ops", "optim",
+            "special", "utils")
 
 
 def __getattr__(name):

@@ -153,6 +153,7 @@ def _tensors(tree):
 def _build(tree, registry):
     made = {}
     module = _make(tree, registry, "", made)
+    _adapt(tree, module)
     _compare(tree, _json.loads(_core._model_json(module._state))["model"], "")
     _set(tree, module)
     return module
@@ -169,11 +170,29 @@ def _make(tree, registry, path, made):
         module = cls._of_children([(c["name"], _make(c, registry, _joined(path, c["name"]), made)) for c in children])
     else:
         try:
-            module = cls.from_config(tree["config"])
+            module = cls.from_config({k: v for k, v in tree["config"].items() if not k.startswith("lora_")})
         except (TypeError, ValueError) as error:
             raise ValueError(f"from_json(): {path or 'the model'}: no {tree['type']} can be made: {error}") from error
     made[path] = module
     return module
+
+
+def _adapt(tree, model):
+    """Gives the layers that are described with an adapter one."""
+    from weft.nn import lora
+
+    def walk(tree, path):
+        config = tree.get("config", {})
+        if "lora_r" in config and not model.get_submodule(path)._state.is_adapted:
+            named = {"lora_r": "r", "lora_alpha": "alpha", "lora_dropout": "dropout", "lora_rslora": "rslora",
+                     "lora_plus_scale": "lora_plus_scale", "lora_enable": "enable",
+                     "lora_merge_on_eval": "merge_on_eval"}
+            pattern = "^" + path.replace(".", "\\.") + "$"
+            lora.apply_lora(model, pattern, **{named[k]: v for k, v in config.items() if k in named})
+        for child in tree.get("children", ()):
+            walk(child, _joined(path, child["name"]))
+
+    walk(tree, "")
 
 
 def _compare(wanted, built, path):

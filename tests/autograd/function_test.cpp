@@ -73,6 +73,16 @@ struct Doubling : autograd::Function<Doubling> {
   static Tensor backward(Context&, const Tensor& g) { return g * 2.0; }
 };
 
+// Writes where no op sees it, as a kernel from outside does.
+struct OutsideWrite : autograd::Function<OutsideWrite> {
+  static Tensor forward(Context& context, const Tensor& x) {
+    context.mark_dirty({x});
+    static_cast<float*>(x.data_ptr())[0] = 7;
+    return x;
+  }
+  static Tensor backward(Context&, const Tensor& g) { return g; }
+};
+
 struct PassThrough : autograd::Function<PassThrough> {
   static Tensor forward(Context&, const Tensor& x) { return x; }
   static Tensor backward(Context&, const Tensor& g) { return -g; }
@@ -87,6 +97,19 @@ TEST(UserFunction, HasItsGradientsToSecondOrder) {
   gradgradcheck(cube, inputs);
   gradcheck(exponential, inputs);
   gradgradcheck(exponential, inputs);
+}
+
+TEST(UserFunction, AWriteThatIsNotRecordedIsSeenByBackwardToo) {
+  const Tensor x = ones({2}), w = ones({2}).requires_grad_();
+  const Tensor y = (w * x).sum();
+  const auto version = x.version();
+  OutsideWrite::apply(x);
+  EXPECT_GT(x.version(), version);
+  EXPECT_THROW(y.backward(), AutogradError) << "the x that was saved is no more";
+  const NoGradGuard unrecorded;
+  const auto before = w.version();
+  OutsideWrite::apply(w);
+  EXPECT_GT(w.version(), before);
 }
 
 TEST(UserFunction, TensorsInAListHaveTheirGradients) {

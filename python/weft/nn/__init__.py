@@ -10,3 +10,6 @@ from weft.nn.padding import *  # noqa: F401, F403
 from weft.nn.recurrent import *  # noqa: F401, F403
 from weft.nn.transformer import *  # noqa: F401, F403
 from weft.nn._summary import Summary, summary  # noqa: F401
+from weft.nn import lora  # noqa: F401
+from weft.nn.lora import LoRALinear  # noqa: F401
+from weft.nn.checkpointing import checkpoint_module, is_checkpointed, set_checkpointing  # noqa: F401

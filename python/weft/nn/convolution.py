@@ -130,7 +130,8 @@ class _ChannelNorm(_Layer):
     def _momentum(self):
         if not (self.training and self.track_running_stats):
             return 0.0 if self.momentum is None else self.momentum
-        self.num_batches_tracked.add_(1)
+        if not _core._recomputing():
+            self.num_batches_tracked.add_(1)
         return 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
 
 

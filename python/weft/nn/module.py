@@ -296,6 +296,9 @@ class Module:
         shared stands under each of its names. buffers=False leaves those out."""
         held = list(self._parameters.items())
         held += [(name, t) for name, t in self._buffers.items() if buffers and self._state.is_saved(name)]
+        merged = self._state.unmerged_weight()
+        if merged is not None:
+            held = [(name, merged if name == "weight" else tensor) for name, tensor in held]
         state = {f"{prefix}{name}": tensor if keep_vars else tensor.detach() for name, tensor in held}
         for name, module in self._modules.items():
             state |= module.state_dict(f"{prefix}{name}.", keep_vars, buffers=buffers)
@@ -306,7 +309,7 @@ class Module:
         return self._state.load_state_dict(dict(state_dict), strict)
 
     def __getstate__(self):
-        if self._state.computes:
+        if self._state.computes or self._state.is_adapted:
             raise TypeError(f"a {type(self).__name__} is not pickled or deep-copied: save its state_dict()")
         attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections", "_made_with")}
         buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._buffers.items()]
@@ -369,7 +372,13 @@ class Module:
         if self._hooks["backward"] or self._hooks["backward_pre"]:
             call = self._state.watch_call(args)
             args = call.arguments
-        output = self._run_forward_hooks(args, self.forward(*args, **kwargs), kwargs)
+        if self._state.is_checkpointed:
+            from weft.utils.checkpoint import checkpoint
+
+            output = checkpoint(self.forward, *args, **kwargs)
+        else:
+            output = self.forward(*args, **kwargs)
+        output = self._run_forward_hooks(args, output, kwargs)
         if call is not None:
             call.finish(output)
         return output

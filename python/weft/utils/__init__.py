@@ -1,3 +1,3 @@
-"""weft.utils.data is weft.data under PyTorch's name for it."""
+"""Tools around training, under PyTorch's names; weft.utils.data is weft.data."""
 
-from weft.utils import data  # noqa: F401
+from weft.utils import checkpoint, data  # noqa: F401

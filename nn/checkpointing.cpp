@@ -1,0 +1,41 @@
+#include "checkpointing.hpp"
+
+#include <regex>
+
+#include <fmt/format.h>
+
+#include "module_state-inl.hpp"
+
+namespace weft::nn {
+
+void checkpoint_module(const Module& module, bool on) {
+  detail::HooksSlot& hooks = detail::StateAccess::state(module).hooks;
+  if (on || hooks.get() != nullptr) hooks.made().recomputes = on;
+}
+
+bool is_checkpointed(const Module& module) {
+  const detail::ModuleHooks* hooks = detail::StateAccess::state(module).hooks.get();
+  return hooks != nullptr && hooks->recomputes.load(MemoryOrder::relaxed);
+}
+
+std::vector<std::string> set_checkpointing(const Module& model, std::string_view pattern, bool on, Location where) {
+  std::regex expression;
+  try {
+    expression.assign(pattern.begin(), pattern.end(), std::regex::ECMAScript);
+  } catch (const std::regex_error&) {
+    raise<ValueError>({.op = "set_checkpointing", .problem = fmt::format("\"{}\" is no regular expression", pattern)},
+                      where);
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, module] : model.named_modules()) {
+    if (name.empty() || !std::regex_search(name, expression)) continue;
+    checkpoint_module(module, on);
+    names.push_back(name);
+  }
+  if (names.empty()) {
+    raise<ValueError>({.op = "set_checkpointing", .problem = fmt::format("\"{}\" finds no module", pattern)}, where);
+  }
+  return names;
+}
+
+}  // namespace weft::nn

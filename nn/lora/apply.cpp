@@ -1,0 +1,401 @@
+#include <map>
+#include <regex>
+
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "../../autograd/mode.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../path-inl.hpp"
+#include "low_rank-inl.hpp"
+
+namespace weft::nn {
+
+namespace detail {
+
+namespace {
+
+const StateAccess::State::Entry* weight_of(const Module& module) {
+  for (const auto& entry : StateAccess::state(module).parameters) {
+    if (entry.name == "weight") return &entry;
+  }
+  return nullptr;
+}
+
+bool is_embedding(const Module& module) { return *StateAccess::state(module).type == typeid(Embedding); }
+
+/// A Linear or an Embedding, whose forward looks for adapters.
+bool is_adaptable(const Module& module) {
+  const bool has_forward = *StateAccess::state(module).type == typeid(Linear) || is_embedding(module);
+  return has_forward && weight_of(module) != nullptr && weight_of(module)->tensor.dim() == 2;
+}
+
+/// The lists of a state with what an adapter adds to them, to be put in their places all at once.
+struct Prepared {
+  Module module;
+  Shared<LowRank> adapter;
+  std::vector<std::pair<std::string, Module>> children;
+  std::vector<StateAccess::State::Entry> buffers;
+  Config config;
+
+  void commit() {
+    StateAccess::State& state = StateAccess::state(module);
+    state.adapter.held = adapter;
+    if (children.empty()) return;
+    StateAccess::state(adapter->a).registered = StateAccess::state(adapter->b).registered = true;
+    state.children.swap(children);
+    state.buffers.swap(buffers);
+    std::swap(state.config, config);
+    for (auto& entry : state.parameters) {
+      if (entry.name == "weight" || entry.name == "bias") entry.tensor.requires_grad_(false, Location::none());
+    }
+  }
+};
+
+constexpr const char *rank = "lora_r", *alpha = "lora_alpha", *drop = "lora_dropout", *rslora = "lora_rslora",
+                     *plus = "lora_plus_scale", *enable = "lora_enable", *merges = "lora_merge_on_eval";
+
+LoraOptions read_options(const Config& config) {
+  LoraOptions o{.r = config.get<int64_t>(rank)};
+  if (config.contains(alpha)) o.alpha = config.get<double>(alpha);
+  o.dropout = config.get_or(drop, 0.);
+  o.rslora = config.get_or(rslora, false);
+  o.lora_plus_scale = config.get_or(plus, 1.);
+  if (config.contains(enable)) o.enable = config.get<std::vector<bool>>(enable);
+  o.merge_on_eval = config.get_or(merges, false);
+  return o;
+}
+
+Prepared prepared(const Module& module, const Shared<LowRank>& adapter, bool shows, Location where) {
+  Prepared p{module, adapter, {}, {}, {}};
+  if (!shows) return p;
+  const StateAccess::State& state = StateAccess::state(module);
+  for (const char* name : {"lora_A", "lora_B", "lora_merged"}) check_name(name, state.has(name), where);
+  p.children = state.children;
+  p.children.emplace_back("lora_A", adapter->a);
+  p.children.emplace_back("lora_B", adapter->b);
+  p.buffers = state.buffers;
+  p.buffers.push_back({"lora_merged", adapter->merged_flag, true});
+  p.config = state.config;
+  write_options(p.config, adapter->options);
+  return p;
+}
+
+}  // namespace
+
+void write_options(Config& config, const LoraOptions& o) {
+  config.set(rank, o.r);
+  if (o.alpha) config.set(alpha, *o.alpha);
+  if (o.dropout != 0) config.set(drop, o.dropout);
+  if (o.rslora) config.set(rslora, true);
+  if (o.lora_plus_scale != 1) config.set(plus, o.lora_plus_scale);
+  if (!o.enable.empty()) config.set(enable, o.enable);
+  if (o.merge_on_eval) config.set(merges, true);
+}
+
+const LowRank* adapter_of(const Module& module) { return StateAccess::state(module).adapter.held.get(); }
+
+bool is_own(const Module& module, const LowRank& adapter) {
+  return std::ranges::any_of(StateAccess::state(module).children,
+                             [&](const auto& child) { return child.second.same_as(adapter.a); });
+}
+
+std::vector<std::pair<std::string, LowRank*>> adapters_of(const Module& model) {
+  std::vector<std::pair<std::string, LowRank*>> out;
+  for (const auto& [name, module] : model.named_modules()) {
+    LowRank* adapter = StateAccess::state(module).adapter.held.get();
+    if (adapter != nullptr && is_own(module, *adapter)) out.emplace_back(name, adapter);
+  }
+  return out;
+}
+
+std::vector<std::string> attach(const Module& model, const std::vector<LoraTarget>& targets, Location where) {
+  std::map<const TensorImpl*, Shared<LowRank>> adapters;
+  std::vector<Prepared> all;
+  std::vector<std::string> names;
+  for (const LoraTarget& target : targets) {
+    const ModuleTensor& weight = weight_of(target.module)->tensor;
+    Shared<LowRank>& adapter = adapters[weight.impl()];
+    if (adapter != nullptr) continue;
+    adapter = Shared<LowRank>::make(weight, target.options, is_embedding(target.module), where);
+    all.push_back(prepared(target.module, adapter, true, where));
+    names.push_back(target.name);
+  }
+  for (const auto& [name, module] : model.named_modules()) {
+    if (!is_adaptable(module)) continue;
+    const auto found = adapters.find(weight_of(module)->tensor.impl());
+    const bool is_there = std::ranges::any_of(all, [&](const Prepared& p) { return p.module.same_as(module); });
+    if (found != adapters.end() && !is_there) all.push_back(prepared(module, found->second, false, where));
+  }
+  for (Prepared& p : all) p.commit();
+  return names;
+}
+
+void attach_described(const ModuleDescription& description, const Module& model, Location where) {
+  const auto modules = model.named_modules();
+  std::vector<LoraTarget> targets;
+  const auto walk = [&](const auto& self, const ModuleDescription& d, const std::string& path) -> void {
+    const auto found = std::ranges::find(modules, path, [](const auto& m) { return m.first; });
+    if (d.config.contains(rank) && found != modules.end() && is_adaptable(found->second) &&
+        adapter_of(found->second) == nullptr) {
+      targets.push_back({path, found->second, read_options(d.config)});
+    }
+    for (const ModuleDescription& child : d.children) self(self, child, joined(path, child.name));
+  };
+  walk(walk, description, "");
+  attach(model, targets, where);
+}
+
+std::unordered_map<const TensorImpl*, const LowRank*> merged_adapters(const Module& model) {
+  std::unordered_map<const TensorImpl*, const LowRank*> out;
+  for (const auto& module : model.modules()) {
+    const LowRank* adapter = adapter_of(module);
+    if (adapter != nullptr && adapter->merged) out.emplace(adapter->weight.impl(), adapter);
+  }
+  return out;
+}
+
+TakenApart::TakenApart(const Module& model) : adapters_(adapters_of(model)) {
+  for (const auto& [name, adapter] : adapters_) {
+    if (!adapter->merged) continue;
+    were_merged_.push_back(adapter);
+    adapter->unmerge(Location::none());
+  }
+}
+
+void TakenApart::put_together(const StateDict& loaded) const {
+  for (const auto& [name, adapter] : adapters_) {
+    const bool was = std::ranges::find(were_merged_, adapter) != were_merged_.end();
+    const bool says = loaded.contains(joined(name, "lora_merged")) ? adapter->merged_flag.item<bool>() : was;
+    if (says) adapter->merge(Location::none());
+  }
+}
+
+}  // namespace detail
+
+using detail::adapters_of;
+
+namespace {
+
+std::vector<std::regex> compiled(const std::vector<std::string>& patterns, Location where) {
+  std::vector<std::regex> out;
+  for (const std::string& pattern : patterns) {
+    try {
+      out.emplace_back(pattern, std::regex::ECMAScript);
+    } catch (const std::regex_error&) {
+      raise<ValueError>({.op = "apply_lora", .problem = fmt::format("\"{}\" is no regular expression", pattern)},
+                        where);
+    }
+  }
+  return out;
+}
+
+void require_adapters(const char* op, const Module& model, Location where) {
+  if (!adapters_of(model).empty()) return;
+  raise<ValueError>({.op = op, .problem = "the model has no adapter", .remedy = "apply_lora(model, ...) first"}, where);
+}
+
+std::unordered_set<const TensorImpl*> adapter_tensors(const Module& model) {
+  std::unordered_set<const TensorImpl*> out;
+  for (const auto& [name, adapter] : adapters_of(model)) {
+    out.insert({adapter->a.weight.impl(), adapter->b.weight.impl()});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where) {
+  const std::vector<std::regex> patterns = compiled(options.targets, where);
+  std::vector<detail::LoraTarget> targets;
+  std::unordered_set<std::string> parts;
+  for (const auto& [name, adapter] : adapters_of(model)) {
+    parts.insert({detail::joined(name, "lora_A"), detail::joined(name, "lora_B")});
+  }
+  for (const auto& [path, module] : model.named_modules()) {
+    const std::string& name = path;
+    const auto finds = [&](const std::regex& pattern) { return std::regex_search(name, pattern); };
+    if (!detail::is_adaptable(module) || detail::adapter_of(module) != nullptr || parts.contains(name)) continue;
+    if (std::ranges::any_of(patterns, finds)) targets.push_back({name, module, options});
+  }
+  if (targets.empty()) {
+    raise<ValueError>({.op = "apply_lora",
+                       .problem = "the targets find no Linear or Embedding without an adapter",
+                       .remedy = "named_modules() has the names that the regular expressions are to find"},
+                      where);
+  }
+  return detail::attach(model, targets, where);
+}
+
+std::vector<LoraLayer> lora_layers(const Module& model) {
+  std::vector<LoraLayer> out;
+  for (const auto& [name, l] : adapters_of(model)) {
+    out.push_back({name, l->options, l->scale(), l->merged, l->a.weight, l->b.weight, l->of_embedding});
+  }
+  return out;
+}
+
+void merge_lora(const Module& model, Location where) {
+  require_adapters("merge_lora", model, where);
+  for (const auto& [name, adapter] : adapters_of(model)) adapter->merge(where);
+}
+
+void unmerge_lora(const Module& model, Location where) {
+  require_adapters("unmerge_lora", model, where);
+  for (const auto& [name, adapter] : adapters_of(model)) adapter->unmerge(where);
+}
+
+bool is_lora_merged(const Module& model) {
+  return std::ranges::any_of(adapters_of(model), [](const auto& named) { return named.second->merged; });
+}
+
+void mark_only_lora_trainable(const Module& model, LoraBias bias, Location where) {
+  require_adapters("mark_only_lora_trainable", model, where);
+  std::unordered_set<const TensorImpl*> trained = adapter_tensors(model);
+  for (const auto& [path, module] : model.named_modules()) {
+    if (bias == LoraBias::none || (bias == LoraBias::lora_only && detail::adapter_of(module) == nullptr)) continue;
+    for (const auto& entry : detail::StateAccess::state(module).parameters) {
+      if (entry.name.ends_with("bias")) trained.insert(entry.tensor.impl());
+    }
+  }
+  for (const Tensor& p : model.parameters()) p.requires_grad_(trained.contains(p.impl()), where);
+}
+
+std::vector<Tensor> lora_parameters(const Module& model) {
+  std::vector<Tensor> out = model.parameters();
+  std::erase_if(out, [](const Tensor& p) { return !p.requires_grad(); });
+  return out;
+}
+
+std::vector<LoraGroup> lora_parameter_groups(const Module& model, double lr, Location where) {
+  std::map<const TensorImpl*, double> scales;
+  for (const auto& [name, adapter] : adapters_of(model)) {
+    scales.emplace(adapter->b.weight.impl(), adapter->options.lora_plus_scale);
+  }
+  std::vector<LoraGroup> groups = {{{}, lr}};
+  for (const Tensor& p : lora_parameters(model)) {
+    const auto found = scales.find(p.impl());
+    const double own = lr * (found == scales.end() ? 1 : found->second);
+    auto group = std::ranges::find(groups, own, &LoraGroup::lr);
+    if (group == groups.end()) group = groups.insert(group, {{}, own});
+    group->parameters.push_back(p);
+  }
+  std::erase_if(groups, [](const LoraGroup& g) { return g.parameters.empty(); });
+  if (groups.empty()) {
+    raise<ValueError>({.op = "lora_parameter_groups", .problem = "no parameter of the model requires a gradient"},
+                      where);
+  }
+  return groups;
+}
+
+// ---- adapters alone -------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* prefix = "base_model.model.";
+
+struct Stored {
+  std::string name;
+  Tensor tensor;
+  bool transposed;
+  /// As it stands in a file.
+  Tensor value() const { return transposed ? tensor.detach().t().contiguous() : tensor.detach(); }
+};
+
+std::vector<Stored> stored_adapters(const Module& model) {
+  std::vector<Stored> out;
+  for (const auto& [name, adapter] : adapters_of(model)) {
+    const std::string path = prefix + (name.empty() ? "" : name + ".");
+    if (adapter->of_embedding) {
+      out.push_back({path + "lora_embedding_A", adapter->b.weight, true});
+      out.push_back({path + "lora_embedding_B", adapter->a.weight, true});
+    } else {
+      out.push_back({path + "lora_A.weight", adapter->a.weight, false});
+      out.push_back({path + "lora_B.weight", adapter->b.weight, false});
+    }
+  }
+  return out;
+}
+
+std::vector<Stored> stored_biases(const Module& model, LoraBias bias) {
+  std::vector<Stored> out;
+  for (const auto& [path, module] : model.named_modules()) {
+    if (bias == LoraBias::none || (bias == LoraBias::lora_only && detail::adapter_of(module) == nullptr)) continue;
+    for (const auto& entry : detail::StateAccess::state(module).parameters) {
+      if (entry.name.ends_with("bias")) out.push_back({prefix + detail::joined(path, entry.name), entry.tensor, false});
+    }
+  }
+  return out;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) {
+    if (out.size() > 400) return out + ", …";
+    out += (out.empty() ? "" : ", ") + name;
+  }
+  return out;
+}
+
+/// The model's tensors beside the values for them.
+std::vector<std::pair<Tensor, Tensor>> matched(const Module& model, const StateDict& values, Location where) {
+  std::vector<std::string> misshapen, wrong;
+  std::vector<std::pair<Tensor, Tensor>> out;
+  std::unordered_set<std::string> known;
+  const auto match = [&](const Stored& own, bool required) {
+    known.insert(own.name);
+    const auto found = values.find(own.name);
+    if (found == values.end()) {
+      if (required) wrong.push_back(own.name + " is missing");
+      return;
+    }
+    const Tensor& value = checked(found->second, "load_lora_state_dict", where);
+    const Dims shape = own.transposed ? own.tensor.t().shape() : own.tensor.shape();
+    if (!(value.shape() == shape)) {
+      misshapen.push_back(fmt::format("{} {} for {}", own.name, value.shape().text(), shape.text()));
+    } else {
+      out.emplace_back(own.tensor.detach(), own.transposed ? value.t() : value);
+    }
+  };
+  for (const Stored& own : stored_adapters(model)) match(own, true);
+  for (const Stored& own : stored_biases(model, LoraBias::all)) match(own, false);
+  for (const auto& [name, value] : values) {
+    if (!known.contains(name)) wrong.push_back(name + " is not there");
+  }
+  if (!misshapen.empty()) {
+    raise<ShapeError>({.op = "load_lora_state_dict",
+                       .problem = "the adapters have other shapes than the model's",
+                       .details = listed(misshapen)},
+                      where);
+  }
+  if (!wrong.empty()) {
+    raise<ValueError>({.op = "load_lora_state_dict",
+                       .problem = "the adapters are those of other layers than the model's",
+                       .details = listed(wrong)},
+                      where);
+  }
+  return out;
+}
+
+}  // namespace
+
+StateDict lora_state_dict(const Module& model, LoraBias bias) {
+  StateDict out;
+  for (const Stored& own : stored_adapters(model)) out.emplace(own.name, own.value());
+  for (const Stored& own : stored_biases(model, bias)) out.emplace(own.name, own.value());
+  return out;
+}
+
+void load_lora_state_dict(const Module& model, const StateDict& values, Location where) {
+  require_adapters("load_lora_state_dict", model, where);
+  auto copies = matched(model, values, where);
+  const CallScope call("load_lora_state_dict", where);
+  const NoGradGuard unrecorded;
+  for (auto& [own, value] : copies) value = value.to(own.device());
+  const detail::TakenApart merged(model);
+  for (const auto& [own, value] : copies) own.copy_(value);
+  merged.put_together({});
+}
+
+}  // namespace weft::nn

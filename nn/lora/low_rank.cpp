@@ -1,0 +1,261 @@
+#include "low_rank-inl.hpp"
+
+#include <cmath>
+
+#include "../../autograd/mode.hpp"
+#include "../../ops/create.hpp"
+#include "../../ops/random.hpp"
+#include "../../ops/index.hpp"
+#include "../../ops/join.hpp"
+#include "../../ops/matmul.hpp"
+#include "../../ops/pieces.hpp"
+#include "../../ops/pointwise.hpp"
+
+namespace weft::nn::detail {
+
+AdapterSlot::AdapterSlot(const AdapterSlot& other) : held(other.held) {
+  Shared<void>* slot = held == nullptr ? nullptr : clone_slot(other.held.get());
+  if (slot == nullptr) return;
+  const Shared<LowRank> copy = *slot == nullptr ? Shared<LowRank>::make(*other.held)
+                                                : Shared<LowRank>(*slot, static_cast<LowRank*>(slot->get()));
+  *clone_slot(other.held.get()) = copy;
+  held = copy;
+}
+
+namespace {
+
+void check(bool holds, const char* problem, Location where) {
+  if (!holds) raise<ValueError>({.op = "LoRA", .problem = problem}, where);
+}
+
+int64_t count_of(const std::vector<bool>& enable) { return std::ranges::count(enable, true); }
+
+void check_options(const LoraOptions& o, int64_t out, Location where) {
+  check(o.r >= 1, "r is the rank of the adapter: it is at least 1", where);
+  check(std::isfinite(o.alpha.value_or(1)), "alpha must be finite", where);
+  check(o.dropout >= 0 && o.dropout < 1, "dropout must be at least 0 and below 1", where);
+  check(o.lora_plus_scale > 0 && std::isfinite(o.lora_plus_scale), "lora_plus_scale must be finite and above 0", where);
+  const bool splits = o.enable.empty() || (count_of(o.enable) > 0 && out % std::ssize(o.enable) == 0);
+  check(splits, "enable must name one part at least, and as many as divide the outputs", where);
+  const bool trains = !o.dtype || (is_floating(*o.dtype) && !is_storage_only(*o.dtype));
+  check(trains, "adapters are float16, bfloat16, float32 or float64", where);
+}
+
+DType wide_type(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
+
+Linear factor(int64_t in, int64_t out, bool zero, const Tensor& weight, const LoraOptions& options, Location where) {
+  Linear made(in, out, false, where);
+  if (zero) {
+    const NoGradGuard unrecorded;
+    made.weight.zero_();
+  }
+  const bool narrow = weight.dtype() == DType::f16 || weight.dtype() == DType::bf16;
+  made.to(options.dtype.value_or(narrow ? DType::f32 : weight.dtype()), where);
+  made.to(weight.device(), where);
+  return made;
+}
+
+int64_t part_count(const LoraOptions& o) { return o.enable.empty() ? 1 : count_of(o.enable); }
+int64_t part_rows(const Tensor& weight, const LoraOptions& o) {
+  return weight.size(0) / (o.enable.empty() ? 1 : std::ssize(o.enable));
+}
+
+// ---- bits -----------------------------------------------------------------------------------------------------------
+
+/// Whether neighbours of this type, or equal: whole numbers in the order of the floats they are.
+template <class Whole>
+bool are_near(Whole a, Whole b) {
+  constexpr Whole sign = Whole(1) << (8 * sizeof(Whole) - 1);
+  const auto ordered = [](Whole v) { return static_cast<Whole>((v & sign) != 0 ? sign - (v & ~sign) : sign + v); };
+  const Whole x = ordered(a), y = ordered(b);
+  return (x > y ? x - y : y - x) <= 1;
+}
+
+template <class Whole>
+std::vector<int64_t> far_places(const Tensor& a, const Tensor& b) {
+  std::vector<int64_t> places;
+  const auto* x = static_cast<const Whole*>(a.raw_view().data);
+  const auto* y = static_cast<const Whole*>(b.raw_view().data);
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    if (!are_near(x[i], y[i])) places.push_back(i);
+  }
+  return places;
+}
+
+Tensor on_cpu(const Tensor& t) { return t.detach().to(Device()).contiguous(); }
+
+}  // namespace
+
+KeptBits::KeptBits(LoraBase base, const Tensor& weight, const Tensor& recomputed)
+    : base_(base), dtype_(weight.dtype()), shape_(weight.shape()) {
+  const Tensor bits = on_cpu(weight);
+  if (base == LoraBase::cpu) {
+    values_ = bits.shares_storage(weight) ? bits.clone() : bits;
+  } else if (base == LoraBase::recompute) {
+    const Tensor again = on_cpu(recomputed);
+    const int64_t width = itemsize(weight.dtype());
+    places_ = width == 2   ? far_places<uint16_t>(bits, again)
+              : width == 4 ? far_places<uint32_t>(bits, again)
+                           : far_places<uint64_t>(bits, again);
+    if (!places_.empty()) values_ = bits.flatten().index_select(0, tensor(places_));
+  } else {
+    file_ = Shared<std::unique_ptr<std::FILE, int (*)(std::FILE*)>>::make(std::tmpfile(), &std::fclose);
+    const size_t size = bits.nbytes();
+    const bool written = *file_ != nullptr && std::fwrite(bits.raw_view().data, 1, size, file_->get()) == size &&
+                         std::fflush(file_->get()) == 0;
+    if (!written) raise<IoError>({.problem = "the weight's bits cannot be written into a temporary file"});
+  }
+}
+
+Tensor KeptBits::restored(const Tensor& recomputed) const {
+  if (base_ == LoraBase::cpu) return values_;
+  if (base_ == LoraBase::recompute) {
+    Tensor out = on_cpu(recomputed);
+    if (places_.empty()) return out;
+    if (out.shares_storage(recomputed)) out = out.clone();
+    out.flatten().index_copy_(0, tensor(places_), values_.to(out.dtype()));
+    return out;
+  }
+  Tensor out = empty(shape_, dtype_);
+  const size_t size = out.nbytes();
+  std::rewind(file_->get());
+  if (std::fread(out.raw_view().data, 1, size, file_->get()) != size) {
+    raise<IoError>({.problem = "the weight's bits cannot be read from their temporary file"});
+  }
+  return out;
+}
+
+// ---- the adapter ----------------------------------------------------------------------------------------------------
+
+LowRank::LowRank(const ModuleTensor& weight_, const LoraOptions& options_, bool of_embedding_, Location where)
+    : options((check_options(options_, weight_.size(0), where), options_)),
+      a(factor(weight_.size(1), options.r * part_count(options), false, weight_, options, where)),
+      b(factor(options.r, part_rows(weight_, options) * part_count(options), true, weight_, options, where)),
+      of_embedding(of_embedding_) {
+  weight = weight_;
+  merged_flag = Buffer(zeros({}, {DType::boolean, weight_.device()}, where), where);
+}
+
+double LowRank::scale() const {
+  const auto rank = static_cast<double>(options.r);
+  return options.alpha.value_or(rank) / (options.rslora ? std::sqrt(rank) : rank);
+}
+
+/// `count` rows of W from `first` on, which rows of A and B from these on adapt.
+struct LowRank::Part {
+  int64_t first, count, a_first, b_first;
+};
+
+std::vector<LowRank::Part> LowRank::parts() const {
+  const int64_t rows = part_rows(weight, options);
+  if (options.enable.empty()) return {{0, rows, 0, 0}};
+  std::vector<Part> out;
+  for (size_t i = 0; i < options.enable.size(); ++i) {
+    const auto k = std::ssize(out);
+    if (options.enable[i]) out.push_back({static_cast<int64_t>(i) * rows, rows, k * options.r, k * rows});
+  }
+  return out;
+}
+
+void LowRank::check_not_training(bool training, Location where) const {
+  if (!training || !recording()) return;
+  raise<ValueError>({.op = "LoRA",
+                     .problem = "a merged layer is called in training: its adapter would get no gradient",
+                     .remedy = "unmerge_lora(model) first, or model.eval()"},
+                    where);
+}
+
+Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where) const {
+  if (merged) {
+    check_not_training(training, where);
+    return weft::linear(x, w, bias, where);
+  }
+  const CallScope call("LoRA", where);
+  const Tensor y = weft::linear(x, w, bias);
+  Tensor in = training && options.dropout > 0 ? dropout(x, options.dropout, true) : x;
+  if (in.dtype() != a.weight.dtype()) in = in.to(a.weight.dtype());
+  const Tensor u = weft::linear(in, a.weight) * scale();
+  if (options.enable.empty()) {
+    const Tensor delta = weft::linear(u, b.weight);
+    if (delta.dtype() == y.dtype() && y.requires_grad() == delta.requires_grad()) return y.add_(delta);
+    return (y + delta).to(y.dtype());
+  }
+  std::vector<Tensor> pieces;
+  int64_t done = 0;
+  const auto pass_to = [&](int64_t row) {
+    if (row > done) pieces.push_back(y.narrow(-1, done, row - done));
+  };
+  for (const Part& p : parts()) {
+    pass_to(p.first);
+    const Tensor delta = weft::linear(u.narrow(-1, p.a_first, options.r), b.weight.narrow(0, p.b_first, p.count));
+    pieces.push_back((y.narrow(-1, p.first, p.count) + delta).to(y.dtype()));
+    done = p.first + p.count;
+  }
+  pass_to(weight.size(0));
+  return cat(pieces, -1);
+}
+
+Tensor LowRank::embedding(const Tensor& w, const Tensor& indices, int64_t padding, bool training,
+                          Location where) const {
+  if (merged) check_not_training(training, where);
+  const CallScope call("LoRA", where);
+  const Tensor rows = weft::embedding(w, indices, padding);
+  if (merged) return rows;
+  const Tensor u = weft::embedding(b.weight, indices, padding) * scale();
+  return (rows + weft::linear(u, a.weight.t())).to(rows.dtype());
+}
+
+Tensor LowRank::shifted(const Tensor& from, double by) const {
+  const DType wide = wide_type(from.dtype());
+  Tensor out = from.detach().to(wide);
+  if (out.shares_storage(from)) out = out.clone();
+  const Tensor a_wide = a.weight.detach().to(wide), b_wide = b.weight.detach().to(wide);
+  for (const Part& p : parts()) {
+    const Tensor delta = matmul(b_wide.narrow(0, p.b_first, p.count), a_wide.narrow(0, p.a_first, options.r));
+    out.narrow(0, p.first, p.count).add_(delta.mul_(by));
+  }
+  return out.to(from.dtype());
+}
+
+void LowRank::merge(Location where) {
+  if (merged) return;
+  const CallScope call("merge_lora", where);
+  const NoGradGuard unrecorded;
+  const Tensor sum = shifted(weight, scale());
+  kept_ = KeptBits(options.base, weight, options.base == LoraBase::recompute ? shifted(sum, -scale()) : Tensor());
+  weight.copy_(sum);
+  merged = true;
+  merged_flag.fill_(true);
+}
+
+Tensor LowRank::unmerged() const {
+  const NoGradGuard unrecorded;
+  return kept_.restored(options.base == LoraBase::recompute ? shifted(weight, -scale()) : Tensor());
+}
+
+void LowRank::unmerge(Location where) {
+  if (!merged) return;
+  const CallScope call("unmerge_lora", where);
+  const NoGradGuard unrecorded;
+  weight.copy_(unmerged());
+  merged = false;
+  kept_ = {};
+  merged_flag.fill_(false);
+}
+
+void LowRank::set_training(bool on) {
+  if (!options.merge_on_eval) return;
+  if (on) unmerge(Location::none());
+  else merge(Location::none());
+}
+
+}  // namespace weft::nn::detail
+
+namespace weft::nn {
+
+LoRALinear::LoRALinear(int64_t in, int64_t out, const LoraOptions& options, Location where)
+    : Linear(in, out, options.bias, where) {
+  detail::attach(*this, {{"", *this, options}}, where);
+}
+
+}  // namespace weft::nn

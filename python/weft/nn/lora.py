@@ -1,0 +1,128 @@
+"""LoRA: fine-tuning a model by small adapters beside its frozen weights (Hu et al. 2021).
+
+    lora.apply_lora(model, ["attention\\.qkv$"], r=8, alpha=16)
+    lora.mark_only_lora_trainable(model)
+    optimizer = optim.AdamW(lora.lora_parameters(model), lr=1e-3)
+    ...
+    lora.save_adapter("adapters/sql", model)
+
+Adapters stand in the layers themselves, so no class changes: Linear and Embedding compute with theirs, in C++ and in
+Python. Folders are laid out as PEFT's.
+"""
+
+import os
+
+from weft import _core
+from weft.nn.layers import Embedding, Linear
+
+__all__ = ["LoRALinear", "apply_lora", "is_lora_merged", "load_adapter", "load_lora_state_dict", "lora_layers",
+           "lora_parameter_groups", "lora_parameters", "lora_state_dict", "mark_only_lora_trainable", "merge_lora",
+           "save_adapter", "unmerge_lora"]
+
+
+class _Forward:
+    """The forward of a layer with an adapter: an attribute of that layer, so that others pay nothing."""
+
+    def __init__(self, layer):
+        self._layer = layer
+
+    def __call__(self, input):
+        layer = self._layer
+        if isinstance(layer, Linear):
+            return layer._state.lora_linear(input, layer.weight, layer.bias)
+        return layer._state.lora_embedding(layer.weight, input, -1 if layer.padding_idx is None else layer.padding_idx)
+
+
+def _adopt(model):
+    """Gives the Python layers whose C++ state has an adapter a forward that looks for it."""
+    for module in model.modules():
+        if module._state.is_adapted and isinstance(module, (Linear, Embedding)):
+            object.__setattr__(module, "forward", _Forward(module))
+
+
+def apply_lora(model, targets, r=8, alpha=None, dropout=0.0, rslora=False, lora_plus_scale=1.0, *, enable=(), dtype=None,
+               merge_on_eval=False, base="cpu"):
+    """Gives every Linear and Embedding whose name one of the regular expressions finds an adapter and freezes its weight
+    and bias; returns their names. A weight that several layers hold gets one adapter. `enable` says which equal parts
+    of a layer's outputs are adapted; `base` where a merged weight's bits are: 'cpu', 'disk' or 'recompute'. ValueError
+    where nothing is found."""
+    targets = [targets] if isinstance(targets, str) else list(targets)
+    names = _core._apply_lora(model._state, targets, r, alpha, dropout, rslora, lora_plus_scale, list(enable), dtype,
+                              merge_on_eval, base)
+    _adopt(model)
+    return names
+
+
+class LoRALinear(Linear):
+    """A Linear with an adapter: y = x · Wᵀ + b + s · drop(x) · Aᵀ · Bᵀ, where s = alpha / r. W and b are frozen."""
+
+    def __init__(self, in_features, out_features, r=8, alpha=None, dropout=0.0, rslora=False, bias=True,
+                 lora_plus_scale=1.0, device=None, dtype=None):
+        super().__init__(in_features, out_features, bias, device, dtype)
+        apply_lora(self, "^$", r, alpha, dropout, rslora, lora_plus_scale)
+
+    def merge(self):
+        merge_lora(self)
+
+    def unmerge(self):
+        unmerge_lora(self)
+
+    merged = property(lambda self: is_lora_merged(self))
+
+
+def mark_only_lora_trainable(model, bias="none"):
+    """Switches gradients of all parameters off but for adapters and, with bias 'all' or 'lora_only', biases."""
+    _core._mark_only_lora_trainable(model._state, bias)
+
+
+def merge_lora(model):
+    """Puts W + s · B · A in the place of each W. Saving and state_dict still have W."""
+    _core._merge_lora(model._state)
+
+
+def unmerge_lora(model):
+    """Brings back the bits of each W."""
+    _core._unmerge_lora(model._state)
+
+
+def is_lora_merged(model):
+    return _core._is_lora_merged(model._state)
+
+
+def lora_layers(model):
+    """Of each adapter a dict: name of its layer, r, scale, merged."""
+    return _core._lora_layers(model._state)
+
+
+def lora_parameters(model):
+    """The parameters that require gradients."""
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def lora_parameter_groups(model, lr):
+    """Groups for an optimizer: every B has lora_plus_scale times the rate (LoRA+)."""
+    by_impl = {p._impl(): p for p in model.parameters()}
+    groups = _core._lora_parameter_groups(model._state, lr)
+    return [{"params": [by_impl.get(p._impl(), p) for p in params], "lr": rate} for params, rate in groups]
+
+
+def lora_state_dict(model, bias="none"):
+    """The adapters alone, under PEFT's names."""
+    return _core._lora_state_dict(model._state, bias)
+
+
+def load_lora_state_dict(model, state_dict):
+    """Copies the values in. ValueError that lists names where shapes or names differ; nothing was changed then."""
+    _core._load_lora_state_dict(model._state, dict(state_dict))
+
+
+def save_adapter(folder, model, base="", bias="none"):
+    """Writes adapter_model.safetensors and adapter_config.json; `base` names the model that they belong to."""
+    _core._save_adapter(os.fspath(folder), model._state, base, bias)
+
+
+def load_adapter(folder, model):
+    """Loads what save_adapter or PEFT wrote; layers without an adapter get one. Returns (base, names of layers)."""
+    loaded = _core._load_adapter(os.fspath(folder), model._state)
+    _adopt(model)
+    return loaded
