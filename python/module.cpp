@@ -147,6 +147,7 @@ NB_MODULE(_core, m) {
   bind_modules(m);
   bind_readers(m);
   bind_recorder(m);
+  bind_train(m);
   bind_streams(m);
   bind_capture(m);
   bind_data(m);
