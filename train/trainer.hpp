@@ -53,6 +53,8 @@ struct TrainerOptions {
   EarlyStoppingOptions early_stopping = {};
   /// Saves nothing without a folder.
   CheckpointOptions save = {};
+  /// Generators of the program's own, which are saved by name.
+  std::map<std::string, Generator*> generators = {};
   /// Goes on from the newest state in save.folder, where there is one.
   bool resume = false;
   /// Every so many steps, cached blocks of memory are given back to the system; 0 never does.
@@ -172,7 +174,8 @@ class WEFT_API Trainer {
     }
     return end();
   }
-  /// The same, with a loop over a second loader: each(batch, evaluation).
+  /// The same, with a loop over a second loader: each(batch, evaluation). Its place is not saved, so its order should
+  /// be the same in every epoch.
   template <class Loader, class Loss, class Validation, class Each>
     requires(!std::is_convertible_v<Validation&, Callback<void(Evaluation&)>>)
   FitResult fit(Loader& loader, Loss&& loss_of, Validation& validation, Each&& each, Location where = {}) {

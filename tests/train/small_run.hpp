@@ -16,10 +16,10 @@ struct Batch {
   Tensor x, y;
 };
 
-/// Batches of random points, shuffled in each epoch by its number; it knows where it stands.
+/// Batches of random points, shuffled in each epoch by its number unless it is told not to; it knows where it stands.
 class Points {
  public:
-  Points(int64_t count, int64_t batch) : batch_(batch) {
+  Points(int64_t count, int64_t batch, bool shuffle = true) : batch_(batch), shuffle_(shuffle) {
     Generator generator(3);
     x_ = randn({count, 4}, {}, &generator);
     y_ = gt(sum(x_, Dims{1}), 0).to(i64);
@@ -31,7 +31,7 @@ class Points {
       order_.resize(static_cast<size_t>(points.x_.size(0)));
       std::iota(order_.begin(), order_.end(), 0);
       std::mt19937_64 random(static_cast<uint64_t>(points.epoch_));
-      std::shuffle(order_.begin(), order_.end(), random);
+      if (points.shuffle_) std::shuffle(order_.begin(), order_.end(), random);
       read();
     }
     Batch& operator*() { return now_; }
@@ -70,6 +70,7 @@ class Points {
 
  private:
   int64_t batch_, epoch_ = 0, given_ = 0;
+  bool shuffle_;
   Tensor x_, y_;
 };
 

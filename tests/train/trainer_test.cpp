@@ -28,7 +28,7 @@ Trained trained(TrainerOptions options, Prepare prepare) {
   Net net;
   optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
   HalvingRates rates{optimizer};
-  Points training(26, 4), held_back(10, 5);
+  Points training(26, 4), held_back(10, 5, false);
   Trained run;
   options.accumulate = 2;
   Trainer trainer(net, optimizer, options);
@@ -104,6 +104,43 @@ TEST(Trainer, PassesOverBatchesOfALoaderWithoutAState) {
   const TemporaryFolder folder;
   run(folder / "cut", 7);
   EXPECT_EQ(run(folder / "cut", 13), run(folder / "whole", 13));
+}
+
+// Losses of batches from a loader of threads, which the training is cut from at step `cut`.
+std::vector<double> losses_with_workers(const io::Path& folder, int workers, int64_t cut) {
+  manual_seed(5);
+  Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  Generator generator(3);
+  const Tensor x = randn({22, 4}, {}, &generator), y = randint(0, 2, {22}, {}, &generator);
+  data::DataLoader loader(data::TensorDataset(x, y), {.batch_size = 4, .shuffle = true, .seed = 1, .workers = workers});
+  std::vector<double> losses;
+  Trainer trainer(net, optimizer,
+                  {.epochs = 3, .accumulate = 2, .save = {.folder = folder, .every = 1}, .resume = true});
+  trainer.on_step_end([&](const TrainEvent& e) {
+    losses.push_back(e.figures[0].second);
+    if (e.step == cut) trainer.stop();
+  });
+  trainer.fit(loader, [&](const auto& batch) {
+    const auto& [points, labels] = batch;
+    return cross_entropy(net(points), labels);
+  });
+  return losses;
+}
+
+TEST(Trainer, HasTheSameBitsForAnyNumberOfWorkersAndGoesOnWithOthers) {
+  const TemporaryFolder folder;
+  const std::vector<double> whole = losses_with_workers(folder / "whole", 0, 0);
+  EXPECT_EQ(whole.size(), 9);
+  EXPECT_EQ(losses_with_workers(folder / "three", 3, 0), whole);
+  // 6 batches an epoch: within one, at its last step, and in the last.
+  for (const int64_t cut : {1, 3, 5, 8}) {
+    const io::Path cut_folder = folder / std::to_string(cut);
+    std::vector<double> parts = losses_with_workers(cut_folder, 2, cut);
+    EXPECT_EQ(std::ssize(parts), cut);
+    for (const double loss : losses_with_workers(cut_folder, 1, 0)) parts.push_back(loss);
+    EXPECT_EQ(parts, whole) << cut;
+  }
 }
 
 // Run by the next test in a process of its own.

@@ -66,13 +66,15 @@ struct Trainer::State {
   Callback<void(Evaluation&)> evaluate_with = {};
   std::optional<EndBySignal> signals = {};
   int64_t batches = 0, epoch = 0, batch = 0, samples = 0, samples_before = 0, evaluated_step = -1, saved_step = -1;
-  bool ended = false, stopped = false, stopped_early = false, owes_evaluation = false, is_best = false;
+  bool ended = false, stopped = false, stopped_early = false, owes_evaluation = false, is_best = false,
+       may_be_empty = false;
   double step_began = 0;
 
   State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at);
 
   bool is_interrupted() const { return options.end_by_signal && EndBySignal::received() != 0; }
   TrainEvent event(io::Figures figures = {}) const { return {stepper.steps(), epoch, batch, std::move(figures)}; }
+  io::TrainingRun run() const { return {model, &optimizer, options.generators}; }
   void after_step(const StepResult& result);
   io::Figures evaluation();
   void evaluate_if(bool due);
@@ -193,7 +195,7 @@ void Trainer::State::save() {
   io::RunState state{.step = stepper.steps(), .epoch = epoch, .samples = samples, .best_metric = judged.best};
   state.documents["loop"] = detail::numbers_text(loop);
   for (const detail::SavedPart& part : parts) state.documents[part.name] = part.state();
-  checkpoints->save({model, &optimizer}, state, is_best, where);
+  checkpoints->save(run(), state, is_best, where);
   is_best = false;
   saved_step = stepper.steps();
 }
@@ -220,7 +222,7 @@ void Trainer::State::resume() {
   if (options.scaler != nullptr && !loop.contains("loss_scale")) {
     raise<FormatError>({.op = op, .problem = fmt::format("the state in {} has no scaler's", folder.string())}, where);
   }
-  (void)io::load_training_state(folder, {model, &optimizer}, {}, where);
+  (void)io::load_training_state(folder, run(), {}, where);
   for (const detail::SavedPart& part : parts) part.restore(document(part.name));
   if (options.scaler != nullptr) {
     options.scaler->restore({number("loss_scale"), static_cast<int64_t>(number("growth_tracker"))}, where);
@@ -234,6 +236,7 @@ void Trainer::State::resume() {
   owes_evaluation = number("owes_evaluation") != 0;
   evaluated_step = static_cast<int64_t>(number("evaluated_step"));
   saved_step = found.step;
+  may_be_empty = true;
 }
 
 // ---- the trainer ----------------------------------------------------------------------------------------------------
@@ -315,6 +318,7 @@ bool Trainer::goes_on() const {
 
 bool Trainer::take(int64_t samples, const Callback<Tensor()>& loss_of) {
   State& s = *state_;
+  s.may_be_empty = false;
   ++s.batch;
   s.samples += samples;
   const auto done = s.stepper.step(loss_of, s.where);
@@ -325,7 +329,11 @@ bool Trainer::take(int64_t samples, const Callback<Tensor()>& loss_of) {
 
 void Trainer::end_epoch() {
   State& s = *state_;
-  if (s.batch == 0) raise<ValueError>({.op = op, .problem = "the loader gave no batch"}, s.where);
+  if (s.batch == 0) {
+    // A loader that was restored at the end of an epoch goes on with nothing.
+    if (std::exchange(s.may_be_empty, false)) return;
+    raise<ValueError>({.op = op, .problem = "the loader gave no batch"}, s.where);
+  }
   // The loader stands before the next epoch already: so does a state of the last step.
   ++s.epoch;
   s.batch = 0;
