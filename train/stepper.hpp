@@ -36,6 +36,9 @@ struct StepOptions {
   /// A loss or a gradient that is not finite raises NonFiniteError before anything is updated. It waits for the device
   /// in every step.
   bool halt_on_nan = true;
+  /// Between two steps the optimizer's state lies on the CPU, and a device's memory is for the forward and the
+  /// backward.
+  bool offload_optimizer = false;
   /// Called when the gradients of a step are complete, such as to sum them over processes.
   Callback<void()> reduce = {};
   /// Called after each update, such as `[&] { rates.step(); }`.

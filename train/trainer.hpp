@@ -42,7 +42,7 @@ struct TrainerOptions {
   double clip_norm = 0;
   std::optional<AutocastOptions> autocast = {};
   optim::GradScaler* scaler = nullptr;
-  bool halt_on_nan = true;
+  bool halt_on_nan = true, offload_optimizer = false;
   Callback<void()> reduce = {};
   GradientRecorder* recorder = nullptr;
   int64_t rank = 0;

@@ -190,6 +190,29 @@ TEST(Stepper, WrongLossesAndErrorsOfTheModelNameTheStep) {
   EXPECT_THROW(Stepper(net, optimizer, {.clip_norm = double{NAN}}), ValueError);
 }
 
+TEST(Stepper, KeepsTheOptimizersStateOnTheCpuBetweenSteps) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "there is no HPU";
+  const Device device("hpu");
+  const auto trained = [&](bool offload, size_t& held) {
+    manual_seed(1);
+    nn::Linear net(256, 256);
+    net.to(device);
+    optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
+    Stepper stepper(net, optimizer, {.offload_optimizer = offload});
+    for (int i = 0; i < 3; ++i) stepper.step([&] { return net(ones({4, 256}, device)).square().mean(); });
+    held = memory_stats(device).allocated;
+    for (const auto& [name, t] : optimizer.state_dict()) {
+      if (t.dim() != 2) continue;
+      EXPECT_EQ(t.device(), offload ? Device() : device) << name;
+    }
+    return weights_of(net);
+  };
+  size_t here = 0, there = 0;
+  EXPECT_EQ(trained(true, there), trained(false, here));
+  // Two moments of the weight in f32.
+  EXPECT_LE(there + 2 * 256 * 256 * sizeof(float), here);
+}
+
 TEST(EarlyStopping, CountsValuesThatAreNotBetter) {
   EarlyStopping stop({.patience = 2, .min_delta = 0.1});
   EXPECT_FALSE(stop.update(double{NAN}));

@@ -143,6 +143,31 @@ TEST(Trainer, HasTheSameBitsForAnyNumberOfWorkersAndGoesOnWithOthers) {
   }
 }
 
+TEST(Trainer, ResumesASchedulerAndAPlateau) {
+  const auto run = [](const std::filesystem::path& folder, int64_t steps) {
+    manual_seed(5);
+    Net net;
+    optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+    optim::Scheduler rates(optimizer, optim::cosine_annealing_lr(20));
+    optim::ReduceOnPlateau plateau(optimizer, {.patience = 0});
+    Points points(22, 4);
+    Trainer trainer(net, optimizer,
+                    {.steps = steps, .evaluate_every = 4, .save = {.folder = folder, .every = 4}, .resume = true});
+    trainer.schedule(rates);
+    trainer.keep("plateau", plateau);
+    trainer.on_evaluate([&](const TrainEvent& e) { plateau.step(e.figures[0].second); });
+    trainer.fit(
+        points, [&](const Batch& b) { return cross_entropy(net(b.x), b.y); },
+        [&](Evaluation& e) { e.set("val_loss", 1); });
+    std::vector<float> out = weights_of(net);
+    out.push_back(static_cast<float>(optimizer.lr()));
+    return out;
+  };
+  const TemporaryFolder folder;
+  run(folder / "cut", 8);
+  EXPECT_EQ(run(folder / "cut", 16), run(folder / "whole", 16));
+}
+
 // Run by the next test in a process of its own.
 TEST(TrainerChild, DISABLED_Trains) {
   const std::string folder = std::getenv("WEFT_TRAIN_FOLDER");

@@ -207,6 +207,7 @@ StepResult Stepper::update(const Callback<void()>& explain, Location where) {
                                                        overflowed, where);
   StepResult result{true, 0, norm};
   for (const Tensor& loss : losses_) result.loss += loss.item<double>() / static_cast<double>(losses_.size());
+  if (options_.offload_optimizer) optimizer_->move_state({}, where);
   if (options_.scaler != nullptr) {
     result.updated = options_.scaler->step(*optimizer_, where);
     options_.scaler->update(where);
@@ -214,6 +215,7 @@ StepResult Stepper::update(const Callback<void()>& explain, Location where) {
     optimizer_->step(where);
   }
   if (result.updated) ++steps_;
+  if (options_.offload_optimizer) optimizer_->move_state(Device(), where);
   if (result.updated && options_.schedule) options_.schedule();
   if (options_.recorder != nullptr) options_.recorder->step(result.loss, where);
   optimizer_->zero_grad();

@@ -93,6 +93,7 @@ Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions 
                .autocast = options.autocast,
                .scaler = options.scaler,
                .halt_on_nan = options.halt_on_nan,
+               .offload_optimizer = options.offload_optimizer,
                .reduce = options.reduce,
                .schedule = [this] { call_all(update_listeners); },
                .recorder = options.recorder,
