@@ -179,7 +179,7 @@ double RunLog::State::smoothed_speed(const std::string& name, double value) {
 }
 
 void RunLog::State::show(int64_t step, const Figures& figures) {
-  const int64_t done = step - first, every = std::max<int64_t>(1, (last - first) / 20);
+  const int64_t done = step - first, every = last > 0 ? std::max<int64_t>(1, (last - first) / 20) : 100;
   std::string shown;
   bool rare = false;  // a figure that not every step has
   for (const auto& [name, value] : figures) {

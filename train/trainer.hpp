@@ -17,109 +17,16 @@
 // number of threads and of a loader's workers.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "checkpoints.hpp"
-#include "early_stopping.hpp"
 #include "evaluation.hpp"
-#include "run_folder.hpp"
-#include "stepper.hpp"
+#include "saved_part.hpp"
+#include "trainer_options.hpp"
 
 namespace weft::train {
-
-struct TrainerOptions {
-  /// The end: whichever comes first. At least one is above 0.
-  int64_t epochs = 0, steps = 0;
-  /// As in StepOptions.
-  int64_t accumulate = 1;
-  double clip_norm = 0;
-  std::optional<AutocastOptions> autocast = {};
-  optim::GradScaler* scaler = nullptr;
-  bool halt_on_nan = true, offload_optimizer = false;
-  Callback<void()> reduce = {};
-  GradientRecorder* recorder = nullptr;
-  int64_t rank = 0;
-  /// Steps from one evaluation to the next; 0 evaluates at the end of each epoch. The end of the run always is.
-  int64_t evaluate_every = 0;
-  /// The figure of evaluations that tells the best state and when to stop.
-  std::string metric = "val_loss";
-  EarlyStoppingOptions early_stopping = {};
-  /// Saves nothing without a folder.
-  CheckpointOptions save = {};
-  /// Generators of the program's own, which are saved by name.
-  std::map<std::string, Generator*> generators = {};
-  /// Goes on from the newest state in save.folder, where there is one.
-  bool resume = false;
-  /// Every so many steps, cached blocks of memory are given back to the system; 0 never does.
-  int64_t empty_cache_every = 0;
-  /// SIGINT, SIGTERM and SIGHUP end the run after its step, and the state is saved.
-  bool end_by_signal = true;
-  RunFolder* log = nullptr;
-  /// What one sample of a batch is called: the speed is logged as "samples_per_s".
-  std::string unit = "samples";
-};
-
-/// Where a run stands when a callback is called.
-struct TrainEvent {
-  /// Updates, epochs and batches of the current epoch that were done.
-  int64_t step = 0, epoch = 0, batch = 0;
-  /// Of the step, or of the evaluation.
-  io::Figures figures = {};
-};
-
-struct FitResult {
-  int64_t steps = 0, epochs = 0;
-  /// The best of `metric`.
-  std::optional<double> best = {};
-  bool stopped_early = false;
-  /// The signal that ended it, or 0.
-  int signal = 0;
-};
-
-namespace detail {
-
-/// A part of the run that is saved as a JSON text.
-struct SavedPart {
-  std::string name;
-  Callback<std::string()> state;
-  Callback<void(const std::string&)> restore;
-};
-
-WEFT_API std::string numbers_text(const std::map<std::string, double>& numbers);
-WEFT_API std::map<std::string, double> numbers_in(const std::string& text);
-
-/// Anything with state() and restore(), whose state is a text or numbers by name.
-template <class Part>
-SavedPart saved_part(const std::string& name, Part& part) {
-  if constexpr (requires { part.restore(std::string(part.state())); }) {
-    return {name, [&part] { return std::string(part.state()); }, [&part](const std::string& s) { part.restore(s); }};
-  } else {
-    return {name, [&part] { return numbers_text(part.state()); },
-            [&part](const std::string& s) { part.restore(numbers_in(s)); }};
-  }
-}
-
-/// How many samples a batch has: the first size of a tensor, of the first part of a tuple, or of a member `x`.
-template <class Batch>
-int64_t samples_in(const Batch& batch) {
-  if constexpr (requires {
-                  batch.dim();
-                  batch.size(0);
-                })
-    return batch.dim() > 0 ? batch.size(0) : 1;
-  else if constexpr (requires { std::tuple_size<Batch>::value; }) return samples_in(std::get<0>(batch));
-  else if constexpr (requires { batch.x; }) return samples_in(batch.x);
-  else return 1;
-}
-
-}  // namespace detail
 
 class WEFT_API Trainer {
  public:
