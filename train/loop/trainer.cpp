@@ -200,7 +200,11 @@ void Trainer::State::resume() {
     raise<FormatError>({.op = op, .problem = fmt::format("the state in {} has no scaler's", folder.string())}, where);
   }
   (void)io::load_training_state(folder, run(), {}, where);
+  std::vector<double> rates;
+  for (const optim::Group& group : optimizer.groups()) rates.push_back(group.lr());
   for (const detail::SavedPart& part : parts) part.restore(document(part.name));
+  // A scheduler sets its own rates, but others may have changed them since its step.
+  for (size_t i = 0; i < rates.size(); ++i) optimizer.set_lr(rates[i], i, where);
   if (options.scaler != nullptr) {
     options.scaler->restore({number("loss_scale"), static_cast<int64_t>(number("growth_tracker"))}, where);
   }

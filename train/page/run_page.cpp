@@ -20,6 +20,7 @@ constexpr const char* style = R"css(
   border: 1px solid var(--line); font-weight: 600; white-space: nowrap; }
 .state::before { content: ''; display: inline-block; width: 8px; height: 8px; margin-right: 7px; border-radius: 50%;
   background: var(--colour); }
+@media (max-width: 860px) { .state { margin-top: 12px; } }
 .bar { height: 6px; margin-top: 8px; border-radius: 3px; background: var(--none); overflow: hidden; }
 .bar div { height: 100%; background: var(--mark); }
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); gap: 12px; }
@@ -83,7 +84,7 @@ constexpr const char* body = R"html(
 constexpr const char* script = R"js(
 let runs = data.runs;
 const key = 'weft ' + location.pathname;
-const asked = Object.assign({log: false, smooth: 60, hidden: []}, JSON.parse(sessionStorage.getItem(key) || '{}'));
+const asked = Object.assign({log: false, smooth: 45, hidden: []}, JSON.parse(sessionStorage.getItem(key) || '{}'));
 const remember = () => sessionStorage.setItem(key, JSON.stringify(asked));
 const make = (name, attributes, ...inside) => {
   const node = document.createElement(name);
@@ -211,7 +212,7 @@ function drawPlot(group) {
   labels(svg, lists, height - 6, left - 6, right + 8, s => ({at: x(s), text: number(s)}));
   const draw = (points, more) => svg.append(svgNode('path', {d: path(points.map(p => finite(p) ? p[1] : null), i => x(points[i][0]), y),
     fill: 'none', 'stroke-linejoin': 'round', 'stroke-linecap': 'round', ...more}));
-  for (const l of lines) {
+  for (const l of [...lines].reverse()) {  // its own run lies over the others
     const smooth = asked.smooth > 0 && !l.rare && !l.held && !isSetting(l.name);
     if (smooth) draw(l.points, {stroke: l.colour, 'stroke-width': 1, opacity: .28});
     l.drawn = smooth ? smoothed(l.points, asked.smooth / 100) : l.points;
