@@ -175,7 +175,7 @@ function rangeOf(lines) {
     if (high - at(.98) > 3 * wide) high = at(.98) + wide * .5;
     if (at(.02) - low > 3 * wide) low = at(.02) - wide * .5;
   }
-  const room = high > low ? (high - low) * .04 : Math.abs(high) * .1 || 1;
+  const room = high > low ? (high - low) * .04 : asked.log ? 1 : Math.abs(high) * .1 || 1;
   return [low - room, high + room];
 }
 function linesOf(group) {
