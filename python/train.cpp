@@ -200,8 +200,18 @@ void bind_train(nb::module_& parent) {
           nb::arg("first") = 0, nb::arg("last") = 0, "Goes on behind step `first`; `last` is 0 where it is not known.")
       .def("record", [](RunFolder& self, int64_t step, const io::Figures& shown,
                         const io::Figures& untold) { self.record(step, shown, untold); })
-      .def("sample_text", &RunFolder::sample_text, nb::arg("step"), nb::arg("name"), nb::arg("text"))
-      .def("sample_svg", &RunFolder::sample_svg, nb::arg("step"), nb::arg("name"), nb::arg("svg"))
+      .def(
+          "sample_text",
+          [](RunFolder& self, int64_t step, const std::string& name, const std::string& text) {
+            self.sample_text(step, name, text);
+          },
+          nb::arg("step"), nb::arg("name"), nb::arg("text"))
+      .def(
+          "sample_svg",
+          [](RunFolder& self, int64_t step, const std::string& name, const std::string& svg) {
+            self.sample_svg(step, name, svg);
+          },
+          nb::arg("step"), nb::arg("name"), nb::arg("svg"))
       .def(
           "checkpoint",
           [](RunFolder& self, const std::string& path, int64_t step, bool best) { self.checkpoint(path, step, best); },

@@ -4,8 +4,16 @@ import json
 import os
 
 from weft._core import _train
-from weft._core._train import (  # noqa: F401
-    Accuracy, ClassScores, ConfusionMatrix, EarlyStopping, MeanStd, Perplexity, Regression, RocAuc, TopK)
+
+Accuracy = _train.Accuracy
+ClassScores = _train.ClassScores
+ConfusionMatrix = _train.ConfusionMatrix
+EarlyStopping = _train.EarlyStopping
+MeanStd = _train.MeanStd
+Perplexity = _train.Perplexity
+Regression = _train.Regression
+RocAuc = _train.RocAuc
+TopK = _train.TopK
 
 __all__ = ["Accuracy", "ClassScores", "ConfusionMatrix", "EarlyStopping", "MeanStd", "Perplexity", "Regression",
            "RocAuc", "RunFolder", "TopK"]

@@ -62,11 +62,11 @@ def test_metrics_of_numbers():
     assert perplexity.compute() == pytest.approx(4)
     regression = train.Regression()
     regression.update(weft.tensor([1.0, 2.0]), weft.tensor([1.0, 4.0]))
-    assert regression.mean_absolute_error() == 1 and regression.r2() == pytest.approx(1 - 2 / 4.5)
+    assert regression.mean_absolute_error() == 1 and regression.r2() == pytest.approx(1 - 4 / 4.5)
 
 
 def test_wrong_arguments():
-    with pytest.raises(RuntimeError, match="different shapes|scores are"):
+    with pytest.raises(ValueError, match="scores are"):
         train.Accuracy().update(weft.zeros(2, 3), weft.zeros(4, dtype=weft.int64))
     with pytest.raises(ValueError, match="average"):
         train.ClassScores(3, average="mean")
