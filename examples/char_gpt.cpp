@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <weft/train/signals.hpp>
 #include <weft/weft.hpp>
 
 using namespace weft;
@@ -130,31 +131,6 @@ SavedRun read_saved(const std::string& folder) {
   }
 }
 
-// A signal ends the training after the step that runs, so that it is saved; a second Ctrl-C ends the program at once.
-// After training every signal does. What is ignored, as under nohup, stays so.
-volatile std::sig_atomic_t interrupted = 0;
-
-class EndBySignal {
- public:
-  EndBySignal() {
-    for (size_t i = 0; i < std::size(signals); ++i) {
-      sigaction(signals[i], nullptr, &before_[i]);
-      struct sigaction action {};
-      action.sa_handler = [](int signal) { interrupted = signal; };
-      action.sa_flags = signals[i] == SIGINT ? SA_RESTART | static_cast<int>(SA_RESETHAND) : SA_RESTART;
-      if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, nullptr);
-    }
-  }
-  ~EndBySignal() {
-    for (size_t i = 0; i < std::size(signals); ++i) sigaction(signals[i], &before_[i], nullptr);
-  }
-  EndBySignal(const EndBySignal&) = delete;
-
- private:
-  static constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-  struct sigaction before_[std::size(signals)];
-};
-
 // Trains from `step` to `last`, or until a signal comes. `reached` is called after every step.
 void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
          const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device, bool mixed,
@@ -170,9 +146,10 @@ void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::Te
     io::StepMetrics metrics{.step = ++step, .train_loss = loss.item<double>()};
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     metrics.tokens_per_s = static_cast<double>(config.batch * config.context) / spent.count();
-    ended = step == last || interrupted != 0;
+    const bool interrupted = train::EndBySignal::received() != 0;
+    ended = step == last || interrupted;
     // Who sent a signal may not wait for long.
-    if (interrupted == 0 && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device, mixed);
+    if (!interrupted && (ended || step % 50 == 0)) metrics.val_loss = evaluate(model, validation, device, mixed);
     log.record(metrics);
     reached(step, ended);
   }
@@ -259,7 +236,7 @@ void run(Options o, const CLI::App& app) {
     io::RunLog log(o.out, first, last, nowhere);
     Keeper keeper(o, {model, &optimizer}, {o.preset, vocabulary.hex(), o.seed, first});
     {
-      const EndBySignal signals;
+      const train::EndBySignal signals;
       fit(model, optimizer, config, train_loader, val_loader, log, first, last, device, o.mixed,
           [&](int64_t step, bool ended) { keeper.reached(step, ended); });
     }
@@ -268,8 +245,8 @@ void run(Options o, const CLI::App& app) {
         {}, nowhere);
     std::cout << "guessing would lose " << guess << "; losses and curve are in " << log.folder().string() << std::endl;
     if (!o.save.empty()) std::cout << "to sample from it again: ./weft train --resume " << o.save << " --steps 0\n";
-    if (interrupted != 0 && interrupted != SIGINT) {
-      std::cout << "ended by signal " << interrupted << ": " << strsignal(interrupted) << std::endl;
+    if (const int signal = train::EndBySignal::received(); signal != 0 && signal != SIGINT) {
+      std::cout << "ended by signal " << signal << ": " << strsignal(signal) << std::endl;
       return;
     }
   }

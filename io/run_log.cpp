@@ -15,6 +15,7 @@
 #include "../hooks/detail/text.hpp"
 #include "file.hpp"
 #include "files/folder-inl.hpp"
+#include "json/json_tree-inl.hpp"
 
 namespace weft::io {
 
@@ -40,6 +41,31 @@ std::string duration(double seconds) {
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+// The line as it is written, and what it says.
+std::optional<LoggedStep> logged_step(std::string_view line) {
+  try {
+    const JsonTree tree = parse_json(line, "RunLog", Location::none());
+    const JsonPlace place(tree, "RunLog", Location::none());
+    LoggedStep out{.step = place.at("step").integer()};
+    for (const auto& [name, value] : tree.items) {
+      if (name != "step") out.figures.emplace_back(name, place.at(name).number());
+    }
+    return out;
+  } catch (const FormatError&) {
+    return {};
+  }
+}
+
+template <class F>
+void each_logged(const Path& file, Location where, F&& f) {
+  if (size_of_file(file) < 0) return;
+  const std::string text = read_file(file, "RunLog", where);
+  for (size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
+    const std::string_view line = std::string_view(text).substr(from, end - from);
+    if (std::optional<LoggedStep> step = logged_step(line)) f(line, *step);
+  }
+}
+
 constexpr std::string_view speed_suffix = "_per_s";
 
 // "train_loss" is a "loss", "val_loss" a "validation", "tokens_per_s" a speed of "tokens/s".
@@ -53,6 +79,12 @@ std::string shown_name(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<LoggedStep> read_metrics(const Path& file, Location where) {
+  std::vector<LoggedStep> out;
+  each_logged(file, where, [&](std::string_view, LoggedStep& step) { out.push_back(std::move(step)); });
+  return out;
+}
 
 struct RunLog::State {
   Path folder;
@@ -77,7 +109,19 @@ RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where) {
   if (folder.empty()) folder = folder_of_this_run(where);
   else make_folder(folder, "RunLog", where);
   const Path lines = folder / "metrics.jsonl";
+  std::string before;
+  std::vector<LoggedStep> steps;
+  if (first > 0) {
+    each_logged(lines, where, [&](std::string_view line, LoggedStep& step) {
+      if (step.step > first) return;
+      before.append(line) += '\n';
+      steps.push_back(std::move(step));
+    });
+  }
   state_ = weft::detail::Pimpl(new State{std::move(folder), first, last, {lines, "RunLog", where}});
+  for (const LoggedStep& step : steps) state_->remember(step.step, step.figures);
+  state_->lines.add(before);
+  state_->lines.flush(where);
 }
 
 RunLog::~RunLog() = default;
@@ -85,9 +129,11 @@ RunLog::RunLog(RunLog&&) noexcept = default;
 
 const Path& RunLog::folder() const { return state_->folder; }
 
-void RunLog::record(int64_t step, const Figures& figures) {
-  state_->write(step, figures);
-  state_->remember(step, figures);
+void RunLog::record(int64_t step, const Figures& figures, const Figures& untold) {
+  Figures all = figures;
+  all.insert(all.end(), untold.begin(), untold.end());
+  state_->write(step, all);
+  state_->remember(step, all);
   state_->show(step, figures);
 }
 
@@ -133,7 +179,7 @@ double RunLog::State::smoothed_speed(const std::string& name, double value) {
 }
 
 void RunLog::State::show(int64_t step, const Figures& figures) {
-  const int64_t done = step - first, every = std::max<int64_t>(1, (last - first) / 20);
+  const int64_t done = step - first, every = last > 0 ? std::max<int64_t>(1, (last - first) / 20) : 100;
   std::string shown;
   bool rare = false;  // a figure that not every step has
   for (const auto& [name, value] : figures) {
@@ -145,7 +191,8 @@ void RunLog::State::show(int64_t step, const Figures& figures) {
   if (!terminal && done % every != 0 && step != last && !rare && done != 1) return;
   const double spent = steady_seconds() - start;
   const double left = done > 0 ? spent / static_cast<double>(done) * static_cast<double>(last - step) : 0;
-  const std::string line = fmt::format("step {:>5}/{}{}  {} left", step, last, shown, duration(left));
+  const std::string line = last > 0 ? fmt::format("step {:>5}/{}{}  {} left", step, last, shown, duration(left))
+                                    : fmt::format("step {:>5}{}  after {}", step, shown, duration(spent));
   const bool stays = !terminal || rare;
   std::fputs(fmt::format("{}{}{}", terminal ? "\r\x1b[K" : "", line, stays ? "\n" : "").c_str(), stdout);
   std::fflush(stdout);

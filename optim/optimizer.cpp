@@ -322,4 +322,22 @@ void Optimizer::load_state_dict(const StateDict& values, Location where) {
   forget();
 }
 
+void Optimizer::move_state(std::optional<Device> device, Location where) {
+  const std::vector<Tensor> all = parameters();
+  std::vector<std::vector<Tensor>> moved;
+  bool is_elsewhere = false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    moved.push_back(states_[i].tensors);
+    for (Tensor& t : moved.back()) {
+      const Device to = device.value_or(all[i].device());
+      if (!t.defined() || t.device() == to) continue;
+      t = t.to(to, where);
+      is_elsewhere = true;
+    }
+  }
+  if (!is_elsewhere) return;
+  for (size_t i = 0; i < states_.size(); ++i) states_[i].tensors = std::move(moved[i]);
+  forget();
+}
+
 }  // namespace weft::optim

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -90,6 +91,9 @@ class WEFT_API Optimizer {
   /// Copies the values in, options too; those that are absent stay, but for the rates. ValueError for an unknown or
   /// missing name and for an option out of its range, ShapeError for another shape; nothing is changed then.
   virtual void load_state_dict(const StateDict& values, Location where = {});
+  /// Moves what is kept of the parameters to a device, or back to the parameter's own where none is given: there a step
+  /// needs it. Between two steps it may lie on the CPU. OutOfMemoryError, and nothing is moved then.
+  void move_state(std::optional<Device> device = {}, Location where = {});
 
  protected:
   /// State of one parameter: `tensors` are named by `state_names`, and undefined where its group keeps none.

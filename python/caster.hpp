@@ -86,6 +86,7 @@ void bind_models(nb::module_& module);
 void bind_modules(nb::module_& module);
 void bind_readers(nb::module_& module);
 void bind_recorder(nb::module_& module);
+void bind_train(nb::module_& module);
 void bind_streams(nb::module_& module);
 void bind_training_states(nb::module_& module);
 

@@ -149,6 +149,7 @@ NB_MODULE(_core, m) {
   bind_lora(m);
   bind_checkpoint(m);
   bind_recorder(m);
+  bind_train(m);
   bind_streams(m);
   bind_capture(m);
   bind_data(m);

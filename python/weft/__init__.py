@@ -43,7 +43,7 @@ del _name, _object
 
 
 _modules = ("amp", "array_api", "autograd", "data", "hooks", "io", "library", "linalg", "lora", "nn", "ops", "optim",
-            "special", "utils")
+            "special", "train", "utils")
 
 
 def __getattr__(name):

@@ -195,6 +195,40 @@ TEST(RunLog, SpeedsAreShownSmoothed) {
   EXPECT_THAT(read_bytes(folder / "r" / "metrics.jsonl"), HasSubstr("\"tokens_per_s\": 2000.0"));
 }
 
+TEST(RunLog, GoesOnBehindTheStepsThatWereDone) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "r" / "metrics.jsonl";
+  {
+    io::RunLog log(folder / "r", 0, 6);
+    for (int step = 1; step <= 4; ++step) log.record(step, {{"loss", 1.0 / step}}, {{"lr", 0.5}});
+  }
+  write_bytes(file, read_bytes(file) + "no line\n{\"step\": 5, \"lo");
+  const std::vector<io::LoggedStep> steps = io::read_metrics(file);
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_EQ(steps[1].step, 2);
+  EXPECT_EQ(steps[1].figures, (io::Figures{{"loss", 0.5}, {"lr", 0.5}}));
+  EXPECT_TRUE(io::read_metrics(folder / "none").empty());
+  io::RunLog log(folder / "r", 2, 6);
+  log.record(3, {{"loss", 7}});
+  EXPECT_EQ(read_bytes(file),
+            "{\"step\": 1, \"loss\": 1, \"lr\": 0.5}\n{\"step\": 2, \"loss\": 0.5, \"lr\": 0.5}\n"
+            "{\"step\": 3, \"loss\": 7}\n");
+  log.finish({}, {"loss"});
+  EXPECT_THAT(read_bytes(folder / "r" / "curve.svg"), HasSubstr("</svg>"));
+  io::RunLog anew(folder / "r", 0, 6);
+  EXPECT_EQ(read_bytes(file), "");
+}
+
+TEST(RunLog, WithoutAnEndShowsWhatWasSpent) {
+  const TemporaryFolder folder;
+  io::RunLog log(folder / "r", 0, 0);
+  testing::internal::CaptureStdout();
+  for (int step = 1; step <= 250; ++step) log.record(step, {{"loss", 1}}, {{"lr", 0.5}});
+  const std::string words = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(std::ranges::count(words, '\n'), 3) << words;
+  EXPECT_THAT(words, testing::AllOf(HasSubstr("step   200  loss 1.000000  after 0:00"), Not(HasSubstr("lr"))));
+}
+
 TEST(RunLog, AFullDiskDoesNotEndTheRun) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "r");

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The page of `weft demo hooks` and pages of histories that are hard to show, in a browser, on light and on dark ground,
+# The page of `weft demo hooks`, unless DEMO is -, and pages that are hard to show, in a browser, on light and on dark ground,
 # in windows of four widths: nothing in the console, every chart drawn, every name whole, text that can be read and lies
 # over no other, nothing loaded. usage: page.sh DEMO CASES CHECKS
 set -euo pipefail
@@ -15,8 +15,10 @@ browse --dump-dom about:blank >/dev/null 2>"$work/log" ||
   { echo "SKIPPED: $browser does not start here: $(tail -1 "$work/log")"; exit 77; }
 mkdir "$work/pages"
 "$cases" "$work/pages"
-"$demo" "$work/run" >/dev/null
-mv "$work/run/gradients.html" "$work/pages/demo.html"
+if [[ $demo != - ]]; then
+  "$demo" "$work/run" >/dev/null
+  mv "$work/run/gradients.html" "$work/pages/demo.html"
+fi
 
 # One document holds all pages in frames; each tells it what it found.
 {

@@ -1,0 +1,63 @@
+// Figures of one evaluation, gathered by name while a loop goes over the data that was held back.
+//
+//   [&](train::Evaluation& e) {
+//     for (auto& [x, y] : validation) {
+//       const Tensor scores = model(x);
+//       e.mean("val_loss").update(cross_entropy(scores, y).item<double>(), x.size(0));
+//       e.metric<train::Accuracy>("val_accuracy").update(scores, y);
+//     }
+//   }
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "metrics.hpp"
+#include "../io/run_log.hpp"
+#include "../tensor/callback.hpp"
+#include "../tensor/shared.hpp"
+
+namespace weft::train {
+
+class WEFT_API Evaluation {
+ public:
+  /// The metric of this name, made of the arguments when it is first asked for. ValueError where it is another's name.
+  template <class Metric, class... A>
+  Metric& metric(const std::string& name, A&&... arguments) {
+    if (void* const found = find(name, typeid(Metric))) return *static_cast<Metric*>(found);
+    const auto made = Shared<Metric>::make(std::forward<A>(arguments)...);
+    Entry entry{name, &typeid(Metric), made, [made] { return made->value(); }, {}};
+    if constexpr (requires {
+                    { made->svg() } -> std::same_as<std::string>;
+                  }) {
+      entry.picture = [made] { return made->svg(); };
+    }
+    entries_.push_back(std::move(entry));
+    return *made;
+  }
+  MeanStd& mean(const std::string& name) { return metric<MeanStd>(name); }
+  /// A figure that is known.
+  void set(const std::string& name, double value) { mean(name).update(value); }
+
+  /// Every metric's value, in the order in which they were first asked for.
+  io::Figures figures() const;
+  /// SVG of those that have a picture, such as a confusion matrix.
+  std::vector<std::pair<std::string, std::string>> pictures() const;
+
+ private:
+  struct Entry {
+    std::string name;
+    const std::type_info* type;
+    Shared<void> held;
+    Callback<double()> value;
+    Callback<std::string()> picture;
+  };
+  void* find(const std::string& name, const std::type_info& type) const;
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace weft::train

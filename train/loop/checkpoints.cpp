@@ -1,0 +1,81 @@
+#include "../checkpoints.hpp"
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace weft::train {
+
+namespace {
+
+// A saver, and what it writes at present.
+struct Kept {
+  io::BackgroundSaver saver;
+  bool best;
+  int64_t writing = -1;
+
+  Kept(const io::Path& folder, io::SaveStateOptions options, bool is_best, Location where)
+      : saver(folder, options, where), best(is_best) {}
+};
+
+}  // namespace
+
+struct Checkpoints::Impl {
+  CheckpointOptions options;
+  Kept last;
+  std::optional<Kept> best = {};
+  Callback<void(const Saved&)> listener = {};
+
+  Impl(CheckpointOptions given, Location where)
+      : options(std::move(given)), last(options.folder, {options.keep_last}, false, where) {
+    if (options.keep_best) best.emplace(options.folder / "best", io::SaveStateOptions{1}, true, where);
+  }
+  void finish(Kept& kept, bool at_end);
+};
+
+// Tells of the state that is complete now.
+void Checkpoints::Impl::finish(Kept& kept, bool at_end) {
+  const int64_t step = std::exchange(kept.writing, -1);
+  if (step < 0) return;
+  try {
+    const io::Path path = kept.saver.wait();
+    if (listener) listener({path, step, kept.best});
+  } catch (const IoError& error) {
+    if (at_end) throw;
+    std::fputs(fmt::format("\n{}\n  step {} was not saved; the training goes on\n", error.what(), step).c_str(),
+               stderr);
+  }
+}
+
+Checkpoints::Checkpoints(CheckpointOptions options, Location where) {
+  const auto refuse = [&](const char* problem) { raise<ValueError>({.op = "Checkpoints", .problem = problem}, where); };
+  if (options.folder.empty()) refuse("there is no folder to save to");
+  if (options.every < 0 || options.keep_last < 0) refuse("every and keep_last are not negative");
+  impl_ = weft::detail::Pimpl(new Impl(std::move(options), where));
+}
+
+Checkpoints::~Checkpoints() = default;
+Checkpoints::Checkpoints(Checkpoints&&) noexcept = default;
+
+const CheckpointOptions& Checkpoints::options() const { return impl_->options; }
+
+void Checkpoints::save(const io::TrainingRun& run, const io::RunState& state, bool is_best, Location where) {
+  const auto begin = [&](Kept& kept) {
+    impl_->finish(kept, false);
+    kept.saver.save(run, state, where);
+    kept.writing = state.step;
+  };
+  begin(impl_->last);
+  if (is_best && impl_->best) begin(*impl_->best);
+}
+
+void Checkpoints::wait(Location) {
+  if (impl_->best) impl_->finish(*impl_->best, true);
+  impl_->finish(impl_->last, true);
+}
+
+void Checkpoints::on_save(Callback<void(const Saved&)> listener) { impl_->listener = std::move(listener); }
+
+}  // namespace weft::train

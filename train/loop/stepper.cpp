@@ -1,0 +1,227 @@
+#include "../stepper.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "../../autograd/engine.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../hooks/anomaly.hpp"
+#include "../../hooks/recorder.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../../ops/foreach.hpp"
+#include "../../ops/join.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../../ops/reduce.hpp"
+
+namespace weft::train {
+
+namespace {
+
+constexpr const char* name = "Trainer";
+
+// Raises what is being handled once more, of the same type, with the place in its first line.
+[[noreturn]] void raise_at(const std::string& place) {
+  const auto text = [&](const Error& error) { return fmt::format("[{}] {}: {}", name, place, error.what()); };
+  try {
+    throw;
+  } catch (const OutOfMemoryError&) {
+    throw;
+  }
+#define WEFT_AT(Kind)         \
+  catch (const Kind& error) { \
+    throw Kind(text(error));  \
+  }
+  WEFT_AT(ShapeError)
+  WEFT_AT(DTypeError)
+  WEFT_AT(DeviceError)
+  WEFT_AT(IndexError)
+  WEFT_AT(ValueError)
+  WEFT_AT(KeyError)
+  WEFT_AT(ZeroDivisionError)
+  WEFT_AT(AutogradError)
+  WEFT_AT(NotImplementedError)
+  WEFT_AT(NonFiniteError)
+#undef WEFT_AT
+}
+
+template <class F>
+auto at(const std::string& place, F&& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    raise_at(place);
+  }
+}
+
+// What an AnomalyGuard says of a computation that is run again; empty where it finds nothing.
+template <class F>
+std::string found_anew(AnomalyOptions options, F&& again) {
+  try {
+    const AnomalyGuard guard(options);
+    again();
+  } catch (const NonFiniteError& error) {
+    return error.what();
+  } catch (const Error&) {  // the first error is the one to tell
+  }
+  return {};
+}
+
+// Three lines: the problem with the op's, then what that said of shapes, values and place.
+[[noreturn]] void raise_non_finite(const std::string& problem, const std::string& found, Location where) {
+  if (found.empty()) raise<NonFiniteError>({.op = name, .problem = problem}, where);
+  throw NonFiniteError(fmt::format("[{}] {}: {}", name, problem, found));
+}
+
+double joint_norm(const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> norms;
+  for (const Tensor& p : parameters) {
+    if (const Tensor g = p.grad(); g.defined()) norms.push_back(norm(g).to(f32));
+  }
+  for (Tensor& n : norms) n = n.to(norms[0].device());
+  return norms.empty() ? 0 : norm(stack(norms)).item<double>();
+}
+
+std::string not_finite_text(double v) { return std::isnan(v) ? "NaN" : v > 0 ? "infinite" : "-infinite"; }
+
+}  // namespace
+
+Stepper::Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions options, Location where)
+    : model_(&model), optimizer_(&optimizer), options_(std::move(options)) {
+  const auto refuse = [&](const std::string& problem) { raise<ValueError>({.op = name, .problem = problem}, where); };
+  if (options_.accumulate < 1) refuse(fmt::format("accumulate is {}, not at least 1", options_.accumulate));
+  if (!(options_.clip_norm >= 0)) refuse(fmt::format("clip_norm is {}, not 0 or more", options_.clip_norm));
+}
+
+std::string Stepper::place() const { return fmt::format("step {}, rank {}", steps_ + 1, options_.rank); }
+
+Tensor Stepper::forward(const Callback<Tensor()>& loss_of) const {
+  std::optional<AutocastGuard> mixed;
+  if (options_.autocast) mixed.emplace(*options_.autocast);
+  return loss_of();
+}
+
+void Stepper::backward(const Callback<Tensor()>& loss_of, Location where) {
+  generators_.clear();
+  for (const Device device : devices_with_generators()) {
+    generators_.emplace_back(device, default_generator(device).state());
+  }
+  const Tensor loss = at(place(), [&] { return forward(loss_of); });
+  const auto refuse = [&]<class E>(const E*, const std::string& problem) {
+    raise<E>({.op = name,
+              .problem = fmt::format("{}: the loss {}", place(), problem),
+              .details = loss.defined() ? describe(loss) : ""},
+             where);
+  };
+  if (!loss.defined()) refuse(static_cast<ValueError*>(nullptr), "is undefined");
+  if (!is_floating(loss.dtype())) refuse(static_cast<DTypeError*>(nullptr), "is not floating");
+  if (loss.numel() != 1) refuse(static_cast<ShapeError*>(nullptr), "is not one number");
+  if (options_.halt_on_nan) {
+    const double value = loss.item<double>();
+    if (!std::isfinite(value)) {
+      const std::string found = found_anew({.backward = false, .forward = true}, [&] {
+        for (const auto& [device, state] : generators_) default_generator(device).set_state(state);
+        (void)forward(loss_of);
+      });
+      raise_non_finite(fmt::format("{}: the loss is {}", place(), not_finite_text(value)), found, where);
+    }
+  }
+  at(place(), [&] {
+    Tensor scaled = loss.numel() == 1 && loss.dim() > 0 ? loss.sum() : loss;
+    if (options_.accumulate > 1) scaled = scaled / static_cast<double>(options_.accumulate);
+    if (options_.scaler != nullptr) scaled = options_.scaler->scale(scaled, where);
+    scaled.backward();
+  });
+  losses_.push_back(loss.detach());
+  ++waiting_;
+}
+
+std::optional<StepResult> Stepper::step(const Callback<Tensor()>& loss_of, Location where) {
+  backward(loss_of, where);
+  if (waiting_ < options_.accumulate) return {};
+  return update(
+      [&] {
+        optimizer_->zero_grad();
+        for (const auto& [device, state] : generators_) default_generator(device).set_state(state);
+        Tensor loss = forward(loss_of);
+        if (options_.scaler != nullptr) loss = options_.scaler->scale(loss);
+        loss.sum().backward();
+      },
+      where);
+}
+
+std::optional<StepResult> Stepper::flush(Location where) {
+  if (waiting_ == 0) return {};
+  return update({}, where);
+}
+
+// The norm of all gradients, which are clipped where it is finite.
+std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite,
+                                                 Location where) {
+  if (options_.clip_norm == 0 && !options_.halt_on_nan) return {};
+  const std::vector<Tensor> parameters = optimizer_->parameters();
+  const bool halts = options_.halt_on_nan && !may_be_infinite;
+  double value = NAN;
+  if (options_.clip_norm > 0) {
+    try {
+      value =
+          optim::clip_grad_norm_(parameters, options_.clip_norm, {.error_if_nonfinite = halts}, where).item<double>();
+    } catch (const ValueError&) {
+      if (!halts) throw;
+    }
+  } else {
+    value = joint_norm(parameters);
+  }
+  if (std::isfinite(value) || !halts) return value;
+  std::string which = "all parameters together";
+  for (const auto& [own, parameter] : model_->named_parameters()) {
+    const Tensor g = parameter.grad();
+    if (!g.defined() || std::isfinite(weft::norm(g).item<double>())) continue;
+    which = own;
+    break;
+  }
+  const std::string found = explain ? found_anew({.backward = true, .forward = true}, explain) : std::string();
+  raise_non_finite(fmt::format("{}: the gradient of {} is not finite", place(), which), found, where);
+}
+
+StepResult Stepper::update(const Callback<void()>& explain, Location where) {
+  const NoGradGuard unrecorded;
+  if (options_.reduce) options_.reduce();
+  bool overflowed = false;
+  if (options_.scaler != nullptr) {
+    options_.scaler->unscale_(*optimizer_, where);
+    overflowed = options_.scaler->found_inf();
+  }
+  if (waiting_ < options_.accumulate) {
+    const double all = static_cast<double>(options_.accumulate) / static_cast<double>(waiting_);
+    for (const Tensor& p : optimizer_->parameters()) {
+      if (const Tensor g = p.grad(); g.defined()) g.mul_(all);
+    }
+  }
+  const std::optional<double> norm = norm_of_gradients(explain ? Callback<void()>([&] {
+                                                         const EnableGradGuard recorded;
+                                                         explain();
+                                                       })
+                                                               : Callback<void()>(),
+                                                       overflowed, where);
+  StepResult result{true, 0, norm};
+  for (const Tensor& loss : losses_) result.loss += loss.item<double>() / static_cast<double>(losses_.size());
+  if (options_.offload_optimizer) optimizer_->move_state({}, where);
+  if (options_.scaler != nullptr) {
+    result.updated = options_.scaler->step(*optimizer_, where);
+    options_.scaler->update(where);
+  } else {
+    optimizer_->step(where);
+  }
+  if (result.updated) ++steps_;
+  if (options_.offload_optimizer) optimizer_->move_state(Device(), where);
+  if (result.updated && options_.schedule) options_.schedule();
+  if (options_.recorder != nullptr) options_.recorder->step(result.loss, where);
+  optimizer_->zero_grad();
+  waiting_ = 0;
+  losses_.clear();
+  return result;
+}
+
+}  // namespace weft::train

@@ -1,0 +1,342 @@
+#include "../trainer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "../../autograd/mode.hpp"
+#include "../../tensor/allocator.hpp"
+#include "../signals.hpp"
+
+namespace weft::train {
+
+namespace {
+
+constexpr const char* op = "Trainer";
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+template <class F, class... A>
+void call_all(const std::vector<F>& callbacks, const A&... arguments) {
+  for (const F& f : callbacks) f(arguments...);
+}
+
+}  // namespace
+
+struct Trainer::State {
+  nn::Module& model;
+  optim::Optimizer& optimizer;
+  TrainerOptions options;
+  Location where;
+  Stepper stepper;
+  EarlyStopping best;
+  std::optional<Checkpoints> checkpoints = {};
+  std::vector<detail::SavedPart> parts = {};
+
+  std::vector<Callback<void()>> update_listeners = {};
+  std::vector<Callback<void(const TrainEvent&)>> step_listeners = {}, epoch_listeners = {}, evaluation_listeners = {};
+  std::vector<Callback<void(const Checkpoints::Saved&)>> save_listeners = {};
+
+  Callback<void(Evaluation&)> evaluate_with = {};
+  std::optional<EndBySignal> signals = {};
+  int64_t batches = 0, epoch = 0, batch = 0, samples = 0, samples_before = 0, evaluated_step = -1, saved_step = -1;
+  bool ended = false, stopped = false, stopped_early = false, owes_evaluation = false, is_best = false,
+       may_be_empty = false;
+  double step_began = 0;
+
+  State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at);
+
+  bool is_interrupted() const { return options.end_by_signal && EndBySignal::received() != 0; }
+  TrainEvent event(io::Figures figures = {}) const { return {stepper.steps(), epoch, batch, std::move(figures)}; }
+  io::TrainingRun run() const { return {model, &optimizer, options.generators}; }
+  void after_step(const StepResult& result);
+  io::Figures evaluation();
+  void evaluate_if(bool due);
+  void save();
+  void resume();
+};
+
+Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at)
+    : model(module),
+      optimizer(opt),
+      options(std::move(given)),
+      where(at),
+      stepper(module, opt,
+              {.accumulate = options.accumulate,
+               .clip_norm = options.clip_norm,
+               .autocast = options.autocast,
+               .scaler = options.scaler,
+               .halt_on_nan = options.halt_on_nan,
+               .offload_optimizer = options.offload_optimizer,
+               .reduce = options.reduce,
+               .schedule = [this] { call_all(update_listeners); },
+               .recorder = options.recorder,
+               .rank = options.rank},
+              at),
+      best(options.early_stopping, at) {
+  const auto refuse = [&](const char* problem) { raise<ValueError>({.op = op, .problem = problem}, at); };
+  if (options.epochs < 0 || options.steps < 0 || options.epochs + options.steps == 0) {
+    refuse("epochs or steps is above 0, and none is negative");
+  }
+  if (options.evaluate_every < 0 || options.empty_cache_every < 0) refuse("numbers of steps are not negative");
+  if (options.resume && options.save.folder.empty()) refuse("there is no save.folder to resume from");
+}
+
+// ---- steps ----------------------------------------------------------------------------------------------------------
+
+void Trainer::State::after_step(const StepResult& result) {
+  const double spent = seconds() - step_began;
+  io::Figures shown = {{"train_loss", result.loss}}, untold = {{"lr", optimizer.lr()}};
+  if (result.grad_norm) untold.emplace_back("grad_norm", *result.grad_norm);
+  if (options.scaler != nullptr) untold.emplace_back("loss_scale", options.scaler->get_scale());
+  shown.emplace_back(options.unit + "_per_s", static_cast<double>(samples - samples_before) / std::max(spent, 1e-9));
+  samples_before = samples;
+  io::Figures all = shown;
+  all.insert(all.end(), untold.begin(), untold.end());
+  call_all(step_listeners, event(all));
+  const int64_t step = stepper.steps();
+  if (options.empty_cache_every > 0 && result.updated && step % options.empty_cache_every == 0) {
+    empty_cache(optimizer.groups()[0].parameters[0].device());
+  }
+  if (!result.updated) return;
+  if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
+    if (is_interrupted()) owes_evaluation = true;  // who sent a signal may not wait for long
+    else if (evaluate_with) {
+      const io::Figures figures = evaluation();
+      shown.insert(shown.end(), figures.begin(), figures.end());
+    }
+  }
+  if (options.log != nullptr) options.log->record(step, shown, untold);
+  if (checkpoints && options.save.every > 0 && step % options.save.every == 0) save();
+  step_began = seconds();
+}
+
+// The figures of one evaluation, which are told and judged.
+io::Figures Trainer::State::evaluation() {
+  owes_evaluation = false;
+  evaluated_step = stepper.steps();
+  Evaluation evaluation;
+  {
+    const bool was_training = model.is_training();
+    const NoGradGuard unrecorded;
+    std::optional<AutocastGuard> mixed;
+    if (options.autocast) mixed.emplace(*options.autocast);
+    model.eval();
+    struct Restore {
+      nn::Module& model;
+      bool training;
+      ~Restore() { model.train(training); }
+    } const restore{model, was_training};
+    evaluate_with(evaluation);
+  }
+  const io::Figures figures = evaluation.figures();
+  if (options.log != nullptr) {
+    for (const auto& [name, picture] : evaluation.pictures()) options.log->sample_svg(stepper.steps(), name, picture);
+  }
+  const auto judged = std::ranges::find(figures, options.metric, &io::Figures::value_type::first);
+  if (judged != figures.end()) {
+    if (best.update(judged->second)) is_best = true;
+    stopped_early = best.should_stop();
+  } else if (options.early_stopping.patience > 0) {
+    raise<ValueError>(
+        {.op = op, .problem = fmt::format("early stopping looks at \"{}\", which no evaluation gives", options.metric)},
+        where);
+  }
+  call_all(evaluation_listeners, event(figures));
+  return figures;
+}
+
+void Trainer::State::evaluate_if(bool due) {
+  if (!due || !evaluate_with) return;
+  owes_evaluation = evaluated_step != stepper.steps();
+  if (!owes_evaluation || is_interrupted()) return;
+  const io::Figures figures = evaluation();
+  if (options.log != nullptr) options.log->record(stepper.steps(), figures);
+}
+
+// ---- states ---------------------------------------------------------------------------------------------------------
+
+void Trainer::State::save() {
+  const EarlyStopping::State judged = best.state();
+  std::map<std::string, double> loop = {{"batch", static_cast<double>(batch)},
+                                        {"bad", static_cast<double>(judged.bad)},
+                                        {"owes_evaluation", owes_evaluation ? 1 : 0},
+                                        {"evaluated_step", static_cast<double>(evaluated_step)}};
+  if (options.scaler != nullptr) {
+    const optim::GradScaler::State s = options.scaler->state();
+    loop["loss_scale"] = s.scale;
+    loop["growth_tracker"] = static_cast<double>(s.growth_tracker);
+  }
+  io::RunState state{.step = stepper.steps(), .epoch = epoch, .samples = samples, .best_metric = judged.best};
+  state.documents["loop"] = detail::numbers_text(loop);
+  for (const detail::SavedPart& part : parts) state.documents[part.name] = part.state();
+  checkpoints->save(run(), state, is_best, where);
+  is_best = false;
+  saved_step = stepper.steps();
+}
+
+void Trainer::State::resume() {
+  const io::Path& folder = options.save.folder;
+  if (!options.resume || io::training_states(folder).empty()) return;
+  // Everything is looked for before anything is changed.
+  const io::RunState found = io::read_run_state(folder, where);
+  const auto document = [&](const std::string& name) -> const std::string& {
+    const auto it = found.documents.find(name);
+    if (it != found.documents.end()) return it->second;
+    raise<FormatError>({.op = op,
+                        .problem = fmt::format("the state in {} has no \"{}\"", folder.string(), name),
+                        .remedy = "it was saved by a run of other parts, or by none of the Trainer's"},
+                       where);
+  };
+  const std::map<std::string, double> loop = detail::numbers_in(document("loop"));
+  const auto number = [&](const char* name) {
+    const auto it = loop.find(name);
+    return it == loop.end() || !std::isfinite(it->second) ? 0 : it->second;
+  };
+  for (const detail::SavedPart& part : parts) (void)document(part.name);
+  if (options.scaler != nullptr && !loop.contains("loss_scale")) {
+    raise<FormatError>({.op = op, .problem = fmt::format("the state in {} has no scaler's", folder.string())}, where);
+  }
+  (void)io::load_training_state(folder, run(), {}, where);
+  std::vector<double> rates;
+  for (const optim::Group& group : optimizer.groups()) rates.push_back(group.lr());
+  for (const detail::SavedPart& part : parts) part.restore(document(part.name));
+  // A scheduler sets its own rates, but others may have changed them since its step.
+  for (size_t i = 0; i < rates.size(); ++i) optimizer.set_lr(rates[i], i, where);
+  if (options.scaler != nullptr) {
+    options.scaler->restore({number("loss_scale"), static_cast<int64_t>(number("growth_tracker"))}, where);
+  }
+  stepper.set_steps(found.step);
+  epoch = found.epoch;
+  samples = samples_before = found.samples;
+  batch = static_cast<int64_t>(number("batch"));
+  best.restore({found.best_metric, static_cast<int64_t>(number("bad"))});
+  stopped_early = best.should_stop();
+  owes_evaluation = number("owes_evaluation") != 0;
+  evaluated_step = static_cast<int64_t>(number("evaluated_step"));
+  saved_step = found.step;
+  may_be_empty = true;
+}
+
+// ---- the trainer ----------------------------------------------------------------------------------------------------
+
+Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options, Location where)
+    : state_(new State(model, optimizer, std::move(options), where)) {
+  State& s = *state_;
+  if (s.options.save.folder.empty()) return;
+  s.checkpoints.emplace(s.options.save, where);
+  s.checkpoints->on_save([&s](const Checkpoints::Saved& saved) {
+    if (s.options.log != nullptr) s.options.log->checkpoint(saved.path, saved.step, saved.best);
+    call_all(s.save_listeners, saved);
+  });
+}
+Trainer::~Trainer() = default;
+
+void Trainer::on_update(Callback<void()> f) { state_->update_listeners.push_back(std::move(f)); }
+void Trainer::on_step_end(Callback<void(const TrainEvent&)> f) { state_->step_listeners.push_back(std::move(f)); }
+void Trainer::on_epoch_end(Callback<void(const TrainEvent&)> f) { state_->epoch_listeners.push_back(std::move(f)); }
+void Trainer::on_evaluate(Callback<void(const TrainEvent&)> f) { state_->evaluation_listeners.push_back(std::move(f)); }
+void Trainer::on_save(Callback<void(const Checkpoints::Saved&)> f) { state_->save_listeners.push_back(std::move(f)); }
+void Trainer::stop() { state_->stopped = true; }
+int64_t Trainer::steps() const { return state_->stepper.steps(); }
+
+void Trainer::keep_part(detail::SavedPart part, Location where) {
+  std::vector<detail::SavedPart>& parts = state_->parts;
+  const auto same = std::ranges::find(parts, part.name, &detail::SavedPart::name);
+  if (same != parts.end() && part.name == "loader") {
+    *same = std::move(part);  // of another call of `fit`
+    return;
+  }
+  if (same != parts.end() || part.name == "loop") {
+    raise<ValueError>({.op = op, .problem = fmt::format("\"{}\" is kept already", part.name)}, where);
+  }
+  parts.push_back(std::move(part));
+}
+
+Trainer::Session::Session(Trainer& trainer, Callback<void(Evaluation&)> evaluate, int64_t batches, Location where)
+    : trainer_(trainer) {
+  State& s = *trainer.state_;
+  s.evaluate_with = std::move(evaluate);
+  s.batches = batches;
+  s.where = where;
+  s.stopped = s.ended = false;
+  if (s.options.end_by_signal) s.signals.emplace();
+}
+Trainer::Session::~Session() {
+  State& s = *trainer_.state_;
+  s.signals.reset();
+  s.evaluate_with = {};
+  if (s.ended || s.options.log == nullptr) return;
+  try {
+    s.options.log->finish("failed", Location::none());
+  } catch (const std::exception&) {
+    // The error that is on its way is the one to tell.
+  }
+}
+
+int64_t Trainer::begin(bool passes_over) {
+  State& s = *state_;
+  s.resume();
+  const int64_t each = (s.batches + s.options.accumulate - 1) / s.options.accumulate;
+  const int64_t in_epochs = s.options.epochs > 0 ? s.options.epochs * each : 0;
+  const int64_t last = s.options.steps > 0 && in_epochs > 0 ? std::min(s.options.steps, in_epochs)
+                                                            : std::max(s.options.steps, in_epochs);
+  if (s.options.log != nullptr) s.options.log->begin(s.stepper.steps(), last, s.where);
+  s.model.train();
+  if (s.owes_evaluation) s.evaluate_if(true);
+  s.step_began = seconds();
+  return passes_over ? s.batch : 0;
+}
+
+bool Trainer::goes_on() const {
+  const State& s = *state_;
+  return !s.stopped && !s.stopped_early && !s.is_interrupted() &&
+         (s.options.steps == 0 || s.stepper.steps() < s.options.steps) &&
+         (s.options.epochs == 0 || s.epoch < s.options.epochs);
+}
+
+bool Trainer::take(int64_t samples, const Callback<Tensor()>& loss_of) {
+  State& s = *state_;
+  s.may_be_empty = false;
+  ++s.batch;
+  s.samples += samples;
+  const auto done = s.stepper.step(loss_of, s.where);
+  if (!done) return true;
+  s.after_step(*done);
+  return goes_on();
+}
+
+void Trainer::end_epoch() {
+  State& s = *state_;
+  if (s.batch == 0) {
+    // A loader that was restored at the end of an epoch goes on with nothing.
+    if (std::exchange(s.may_be_empty, false)) return;
+    raise<ValueError>({.op = op, .problem = "the loader gave no batch"}, s.where);
+  }
+  // The loader stands before the next epoch already: so does a state of the last step.
+  ++s.epoch;
+  s.batch = 0;
+  s.owes_evaluation = s.owes_evaluation || (s.options.evaluate_every == 0 && s.evaluate_with);
+  if (const auto done = s.stepper.flush(s.where)) s.after_step(*done);
+  s.evaluate_if(s.owes_evaluation);
+  call_all(s.epoch_listeners, s.event());
+  if (s.checkpoints && s.options.save.every == 0) s.save();
+  s.step_began = seconds();
+}
+
+FitResult Trainer::end() {
+  State& s = *state_;
+  if (!s.is_interrupted()) s.evaluate_if(true);
+  if (s.checkpoints) {
+    if (s.saved_step != s.stepper.steps() || s.is_best) s.save();
+    s.checkpoints->wait(s.where);
+  }
+  const int signal = s.is_interrupted() ? EndBySignal::received() : 0;
+  s.ended = true;
+  if (s.options.log != nullptr) s.options.log->finish(signal != 0 || s.stopped ? "stopped" : "done", s.where);
+  return {s.stepper.steps(), s.epoch, s.best.best(), s.stopped_early, signal};
+}
+
+}  // namespace weft::train

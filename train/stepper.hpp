@@ -1,0 +1,98 @@
+// One step of training in its order: backward of each batch, reduce, unscale, clip, optimizer, schedule, zero.
+//
+//   train::Stepper stepper(model, optimizer, {.accumulate = 4, .clip_norm = 1});
+//   for (auto& [x, y] : loader) {
+//     if (const auto done = stepper.step([&] { return cross_entropy(model(x), y); })) log(done->loss);
+//   }
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "../autograd/autocast.hpp"
+#include "../nn/module.hpp"
+#include "../optim/grad_scaler.hpp"
+#include "../optim/optim.hpp"
+#include "../tensor/callback.hpp"
+#include "../tensor/generator.hpp"
+
+namespace weft {
+class GradientRecorder;
+}
+
+namespace weft::train {
+
+struct StepOptions {
+  /// How many batches make a step; its gradient is the mean of theirs.
+  int64_t accumulate = 1;
+  /// The greatest joint norm of the gradients; 0 clips nothing.
+  double clip_norm = 0;
+  /// Forward passes run in mixed precision.
+  std::optional<AutocastOptions> autocast = {};
+  /// Scales losses, and passes over steps whose gradients are not finite. It must outlive the stepper.
+  optim::GradScaler* scaler = nullptr;
+  /// A loss or a gradient that is not finite raises NonFiniteError before anything is updated. It waits for the device
+  /// in every step.
+  bool halt_on_nan = true;
+  /// Between two steps the optimizer's state lies on the CPU, and a device's memory is for the forward and the
+  /// backward.
+  bool offload_optimizer = false;
+  /// Called when the gradients of a step are complete, such as to sum them over processes.
+  Callback<void()> reduce = {};
+  /// Called after each update, such as `[&] { rates.step(); }`.
+  Callback<void()> schedule = {};
+  /// Ends its step before the gradients are dropped.
+  GradientRecorder* recorder = nullptr;
+  /// Of this process, for errors.
+  int64_t rank = 0;
+};
+
+struct StepResult {
+  /// False where the scaler passed over the step; the count of steps then stays.
+  bool updated;
+  /// The mean loss of the batches.
+  double loss;
+  /// Before clipping; absent where nobody needed it.
+  std::optional<double> grad_norm;
+};
+
+class WEFT_API Stepper {
+ public:
+  /// Model and optimizer must outlive it. ValueError for options out of range.
+  Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions options = {}, Location where = {});
+
+  /// Forward and backward of a batch; with the last one of a step, the step. `loss_of` returns the batch's mean loss,
+  /// one floating number that requires gradients: else ShapeError, DTypeError or AutogradError. What it raises of
+  /// Weft's errors gets step and rank into its text. A NaN or infinite loss is NonFiniteError: the forward runs once
+  /// more, with the same random numbers, to name the op that made it and the op's line. One in the gradients names the
+  /// parameter, and backward runs once more to name the op.
+  std::optional<StepResult> step(const Callback<Tensor()>& loss_of, Location where = {});
+  /// Makes a step of the batches that wait for more, the mean of those that are there; nothing where there are none.
+  std::optional<StepResult> flush(Location where = {});
+
+  /// Updates so far.
+  int64_t steps() const { return steps_; }
+  void set_steps(int64_t steps) { steps_ = steps; }
+  /// Batches whose gradients wait for a step.
+  int64_t waiting() const { return waiting_; }
+
+ private:
+  using Generators = std::vector<std::pair<Device, GeneratorState>>;
+  Tensor forward(const Callback<Tensor()>& loss_of) const;
+  void backward(const Callback<Tensor()>& loss_of, Location where);
+  StepResult update(const Callback<void()>& explain, Location where);
+  std::optional<double> norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite, Location where);
+  std::string place() const;
+
+  nn::Module* model_;
+  optim::Optimizer* optimizer_;
+  StepOptions options_;
+  int64_t steps_ = 0, waiting_ = 0;
+  std::vector<Tensor> losses_;
+  /// As they were before the last forward.
+  Generators generators_;
+};
+
+}  // namespace weft::train
