@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "../../ops/create.hpp"
 #include "../../ops/index.hpp"
 #include "../containers.hpp"
@@ -68,7 +70,12 @@ RecurrentBase<Self>::RecurrentBase(RecurrentShape shape, Location where) : shape
 template <class Self>
 const Parameter& RecurrentBase<Self>::parameter(std::string_view name, Location where) const {
   const auto found = std::ranges::find(names_, name);
-  if (found == names_.end()) raise_missing_name({name, where}, names_);
+  if (found == names_.end()) {
+    raise<KeyError>({.op = shape_.type.c_str(),
+                     .problem = fmt::format("there is no parameter \"{}\"", name),
+                     .details = fmt::format("there are: {}", fmt::join(names_, ", "))},
+                    where);
+  }
   return parameters_[static_cast<size_t>(found - names_.begin())];
 }
 

@@ -11,10 +11,20 @@
 
 namespace weft {
 
+namespace {
+
+void refuse_meta(const Tensor& lengths) {
+  if (!is_meta(lengths)) return;
+  raise<NotImplementedError>({.problem = "the result's shape follows from values, which meta tensors lack"});
+}
+
+}  // namespace
+
 std::vector<int64_t> detail::rows_of_steps(const Tensor& sizes, int64_t rows) {
   if (checked(sizes).dtype() != DType::i64 || sizes.dim() != 1) {
     raise<ValueError>({.problem = "batch_sizes is not a list of int64"});
   }
+  refuse_meta(sizes);
   std::vector<int64_t> numbers = sizes.to_vector<int64_t>();
   int64_t left = rows;
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -54,6 +64,7 @@ std::vector<int64_t> checked_lengths(const Tensor& lengths, int64_t batch, int64
   if (lengths.dim() != 1 || lengths.numel() != batch) {
     raise<ShapeError>({.problem = fmt::format("lengths of shape {} for {} sequences", lengths.shape().text(), batch)});
   }
+  refuse_meta(lengths);
   std::vector<int64_t> numbers = lengths.to(DType::i64).to_vector<int64_t>();
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (numbers[i] < 1 || numbers[i] > steps) {
@@ -159,7 +170,7 @@ std::vector<Values> pack_samples(SampleMaker& make) {
 }
 std::vector<Values> pad_samples(SampleMaker& make) {
   const Tensor sizes = tensor(std::vector<int64_t>{3, 2, 1});
-  return {{make.tensor({6, 2}), sizes}, {make.tensor({6}), sizes, true, -1.0, int64_t{5}}};
+  return {{make.tensor({6, 2}), sizes}, {make.tensor({6}), sizes, true, 2.0, int64_t{5}}};
 }
 std::vector<Values> sequence_samples(SampleMaker& make) {
   const std::vector<Tensor> all = {make.tensor({3, 2}), make.tensor({1, 2}), make.tensor({0, 2})};
