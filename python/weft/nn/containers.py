@@ -58,7 +58,7 @@ class ModuleList(Module):
 
     append, __len__, __iter__ = Sequential.append, Sequential.__len__, Sequential.__iter__
     __getitem__, get_config = Sequential.__getitem__, Sequential.get_config
-    _of_children = classmethod(Sequential._of_children.__func__)
+    _of_children = classmethod(Sequential._of_children.__func__)  # type: ignore
 
     @staticmethod
     def _of_slice(modules):

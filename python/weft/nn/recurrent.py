@@ -4,7 +4,7 @@ from weft import _core
 from weft.nn.layers import _Layer
 from weft.nn.utils.rnn import PackedSequence
 
-__all__ = ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
+__all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
 
 
 def _zeros(sizes, like):
