@@ -74,7 +74,7 @@ class ModuleDict(Module):
     """Modules by name."""
 
     get_config = Sequential.get_config
-    _of_children = classmethod(Sequential._of_children.__func__)
+    _of_children = classmethod(Sequential._of_children.__func__)  # type: ignore
 
     def __init__(self, modules=None):
         super().__init__()

@@ -247,7 +247,7 @@ for _name, (_function, _options) in {
         "function": staticmethod(getattr(F, _function)), "options": _options, "__module__": __name__,
         "__doc__": getattr(F, _function).__doc__})
     __all__.append(_name)
-Hardswish.shown = ()  # noqa: F821
+globals()["Hardswish"].shown = ()
 
 
 class _Loss(Module):
