@@ -101,7 +101,8 @@ struct ConvolutionSteps {
   int64_t groups;
 };
 
-/// The cells of recurrent layers. Their gates stand side by side: lstm's i, f, g, o, gru's r, z, n; the others have one.
+/// The cells of recurrent layers. Their gates stand side by side: lstm's i, f, g, o, gru's r, z, n; the others have
+/// one.
 enum class Cell : uint8_t { tanh, relu, lstm, gru };
 /// The steps of a recurrent layer in one direction. The rows of all steps lie one step after the other.
 struct RecurrentSteps {
@@ -258,12 +259,14 @@ struct KernelTable {
 
   /// A recurrent layer of `hidden` units in one direction, all contiguous, f32 or f64. gates [rows, gates * hidden] has
   /// what the inputs and biases add to the gates, and gets the gates' values; out [rows, hidden]. state [batch, hidden]
-  /// and, of lstm, cell have the first states and get the last. kept [rows, hidden] gets what the gradient needs: lstm's
-  /// cells, gru's W_n h + bias; without data where nothing does. weight [gates * hidden, hidden]; bias [hidden] is gru's.
+  /// and, of lstm, cell have the first states and get the last. kept [rows, hidden] gets what the gradient needs:
+  /// lstm's cells, gru's W_n h + bias; without data where nothing does. weight [gates * hidden, hidden]; bias [hidden]
+  /// is gru's.
   void (*recurrent)(const View& out, const View& gates, const View& kept, const View& state, const View& cell,
                     const View& weight, const View& bias, Cell, const RecurrentSteps&);
   /// dgates from the gradient g of out, which may have no data; dstate and dcell have the gradients of the last states
-  /// and get those of the first ones. dkept is gru's, of kept. first_state and first_cell are what the layer began with.
+  /// and get those of the first ones. dkept is gru's, of kept. first_state and first_cell are what the layer began
+  /// with.
   void (*recurrent_gradient)(const View& dgates, const View& dkept, const View& dstate, const View& dcell,
                              const View& g, const View& out, const View& gates, const View& kept,
                              const View& first_state, const View& first_cell, const View& weight, Cell,

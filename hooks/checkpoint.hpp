@@ -38,8 +38,8 @@ class WEFT_API CheckpointCall {
 /// `fn` runs again on the inputs, from the same random state, and recomputes all of them. So `fn` must compute the same
 /// again: AutogradError where it saves other tensors than before, and where an input was written to since. Gradients
 /// are bitwise those without it; captured parameters get theirs; `create_graph` works; calls nest. `fn` takes tensors,
-/// captures the rest, and returns anything. It and what it refers to must live until backward has run. Running statistics
-/// of batch and instance normalisation move the first time alone (`recomputing()`, autograd/mode.hpp).
+/// captures the rest, and returns anything. It and what it refers to must live until backward has run. Running
+/// statistics of batch and instance normalisation move the first time alone (`recomputing()`, autograd/mode.hpp).
 /// Modules are checkpointed by name: nn/checkpointing.hpp.
 template <class F, class... Inputs>
 auto checkpoint_at(Location where, F fn, const Inputs&... inputs) {
