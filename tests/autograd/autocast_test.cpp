@@ -17,6 +17,15 @@ namespace {
 
 // As PyTorch's autocast of CUDA devices has them, with the ops that are there under another name.
 const std::set<std::string> in_16_bits = {"addmm",
+                                          "bilinear",
+                                          "gru",
+                                          "gru_cell",
+                                          "lstm",
+                                          "lstm_cell",
+                                          "rnn_relu",
+                                          "rnn_relu_cell",
+                                          "rnn_tanh",
+                                          "rnn_tanh_cell",
                                           "bmm",
                                           "conv1d",
                                           "conv2d",
@@ -118,7 +127,11 @@ TEST(Autocast, ValuesAreThoseOfConvertedOperands) {
     for (const Values& sample : record.samples(make)) {
       Values converted = sample;
       for (Value& value : converted) {
-        if (auto* t = std::get_if<Tensor>(&value); t != nullptr && t->defined() && t->dtype() == from) *t = t->to(to);
+        const auto convert = [&](Tensor& t) {
+          if (t.defined() && t.dtype() == from) t = t.to(to);
+        };
+        if (auto* t = std::get_if<Tensor>(&value)) convert(*t);
+        if (auto* list = std::get_if<std::vector<Tensor>>(&value)) std::ranges::for_each(*list, convert);
       }
       const Value expected = record.call(converted);
       const AutocastGuard mixed(bf16);
