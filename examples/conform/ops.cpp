@@ -107,6 +107,12 @@ void run_backward(const Tensors& outputs, const Tensors& inputs, Outcome& outcom
   if (!results.empty()) outcome.gradients = grad(results, inputs, seeds, {.allow_unused = true});
 }
 
+// Lengths of packed sequences are read by the host, and lie there whatever the device.
+bool keeps_lengths_on_cpu(const OpRecord& record) {
+  const std::string_view name = record.name;
+  return name == "pack_padded_sequence" || name == "pad_packed_sequence";
+}
+
 /// The op on `values`, with the same random numbers every time.
 Outcome outcome_of(const OpRecord& record, const Values& values, Device device, bool backward) {
   Outcome outcome;
@@ -120,6 +126,7 @@ Outcome outcome_of(const OpRecord& record, const Values& values, Device device, 
       return inputs.back();
     });
     outcome.outputs = tensors_in(record.call(arguments));
+    if (keeps_lengths_on_cpu(record)) outcome.outputs.pop_back();
     if (backward) run_backward(outcome.outputs, inputs, outcome);
     synchronize(device);
   } catch (const std::exception& error) {
