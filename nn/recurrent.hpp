@@ -78,7 +78,6 @@ class RecurrentBase : public Layer<Self> {
   const Parameter& parameter(std::string_view name, Location where = {}) const;
 
  protected:
-  RecurrentBase(RecurrentShape shape, Location where);
   RecurrentOptions options_for(const RecurrentInput& x) const;
   /// The given state in the order of packed sequences, or zeros for one that is undefined.
   Tensor first_state(const Tensor& given, const RecurrentInput& x, int64_t width, Location where) const;
@@ -89,6 +88,9 @@ class RecurrentBase : public Layer<Self> {
   RecurrentShape shape_;
 
  private:
+  friend Self;
+  RecurrentBase(RecurrentShape shape, Location where);
+
   std::vector<std::string> names_;
   std::vector<Parameter> parameters_;
 };
