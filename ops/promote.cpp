@@ -148,6 +148,19 @@ Tensor unbroadcast(Tensor&& gradient, std::span<const int64_t> sizes, DType dtyp
   return out;
 }
 
+double machine_epsilon(DType t) {
+  switch (t) {
+    case DType::f64:
+      return std::numeric_limits<double>::epsilon();
+    case DType::f32:
+      return std::numeric_limits<float>::epsilon();
+    case DType::f16:
+      return 0x1p-10;
+    default:
+      return 0x1p-7;
+  }
+}
+
 double largest(DType t) {
   switch (t) {
     case DType::f8_e4m3fn:

@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../autograd/accumulation.hpp"
-#include "../autograd/mode.hpp"
-#include "../backends/observe.hpp"
-#include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
+#include "../ops/detail/promote.hpp"
 #include "../ops/pointwise.hpp"
 #include "../ops/reduce.hpp"
 #include "rule-inl.hpp"
+#include "step_by_ops-inl.hpp"
 
 namespace weft::optim {
 
@@ -30,8 +28,6 @@ enum StateNumber : size_t { row_var, col_var, variance };
 
 bool is_factored(const Tensor& parameter) { return parameter.dim() > 1; }
 
-double machine_epsilon(DType t) { return t == f64 ? 0x1p-52 : (t == f32 ? 0x1p-23 : (t == f16 ? 0x1p-10 : 0x1p-7)); }
-
 Tensor root_mean_square(const Tensor& x) { return norm(x) / std::sqrt(static_cast<double>(x.numel())); }
 
 /// The mean of g² along a dimension, without a square of g in memory.
@@ -39,19 +35,18 @@ Tensor mean_square(const Tensor& g, int64_t dim) {
   return square(vector_norm(g, 2, {dim}, true)) / static_cast<double>(g.size(dim));
 }
 
-struct Update {
+struct Moved {
   Tensor parameter, states[3];
 };
 
-/// All new values, before anything is written.
-Update update_of(const Tensor& parameter, const std::vector<Tensor>& state, const AdafactorOptions& o, int64_t step) {
-  const DType wide = parameter.dtype() == f64 ? f64 : f32;
+Moved moved_by(const AdafactorOptions& o, const Tensor& parameter, const std::vector<Tensor>& state, int64_t step) {
+  const DType wide = compute_type(parameter.dtype());
   const Tensor p = parameter.to(wide), positive = parameter.grad().to(wide), g = o.maximize ? -positive : positive;
   const auto t = static_cast<double>(step);
   const double fresh = std::pow(t, double{o.beta2_decay}), rate = std::min(double{o.lr}, 1 / std::sqrt(t));
   const double eps1 = static_cast<std::optional<double>>(o.eps1).value_or(machine_epsilon(parameter.dtype()));
   const auto moved = [&](const Tensor& average, const Tensor& now) { return average + fresh * (now - average); };
-  Update u;
+  Moved u;
   Tensor estimate;
   if (is_factored(parameter)) {
     u.states[row_var] = moved(state[row_var], mean_square(g, -1));
@@ -85,32 +80,11 @@ Dims FactoredOptimizer::state_shape(const Tensor& parameter, size_t state) const
 }
 
 void FactoredOptimizer::step(Location where) {
-  if (is_repeated(where)) return;
-  const KernelScope scope(name_, where);
-  const CallScope call(name_, where);
-  NoGradGuard unrecorded;
-  size_t i = 0;
-  for (const Group& group : groups_) {
-    const auto options = options_of<AdafactorOptions>(group.values);
-    for (const Tensor& p : group.parameters) {
-      State& state = states_[i++];
-      if (!p.grad().defined() || p.numel() == 0) continue;
-      std::vector<Tensor> now(state_names_.size());
-      for (size_t k = 0; k < now.size(); ++k) {
-        if (!is_kept(p, k)) continue;
-        const TensorOptions kind{p.dtype() == f64 ? f64 : f32, p.device()};
-        const bool is_there = k < state.tensors.size() && state.tensors[k].defined();
-        now[k] = is_there ? state.tensors[k].to(*kind.dtype).to(p.device()) : zeros(state_shape(p, k), kind);
-      }
-      const Update update = update_of(p, now, options, state.steps + 1);
-      for (size_t k = 0; k < now.size(); ++k) {
-        if (now[k].defined()) now[k].copy_(update.states[k]);
-      }
-      p.copy_(update.parameter);
-      state.tensors = std::move(now);
-      ++state.steps;
-    }
-  }
+  const auto update_of = [](const Group& group, const Tensor& p, const std::vector<Tensor>& state, int64_t step) {
+    const Moved u = moved_by(options_of<AdafactorOptions>(group.values), p, state, step);
+    return Update{u.parameter, {std::begin(u.states), std::end(u.states)}};
+  };
+  step_by_ops(update_of, where);
 }
 
 template <>

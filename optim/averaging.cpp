@@ -16,12 +16,10 @@ namespace {
 
 constexpr const char* op = "Averager";
 
-DType average_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
-
 /// The parameters in the dtype of their averages.
 std::vector<Tensor> widened(std::span<const Tensor> parameters, Location where) {
   std::vector<Tensor> out;
-  for (const Tensor& p : parameters) out.push_back(p.detach(where).to(average_dtype(p), where));
+  for (const Tensor& p : parameters) out.push_back(p.detach(where).to(compute_type(p.dtype()), where));
   return out;
 }
 
@@ -45,7 +43,7 @@ Averager::Averager(std::vector<Tensor> parameters, AverageOptions options, Locat
     if (!is_floating(checked(p, op, where).dtype()) || is_storage_only(p.dtype())) {
       raise<ValueError>({.op = op, .problem = "a parameter is not floating-point", .details = describe(p)}, where);
     }
-    averages_.push_back(zeros(p.shape(), {average_dtype(p), p.device()}, where));
+    averages_.push_back(zeros(p.shape(), {compute_type(p.dtype()), p.device()}, where));
   }
 }
 

@@ -56,8 +56,6 @@ std::vector<std::string> all_states(const Rule& rule) {
   return out;
 }
 
-DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
-
 bool has_kernel(const Tensor& parameter) {
   const DType t = parameter.dtype();
   return parameter.is_contiguous() && kernels(parameter.raw_view()).optimizer_step != nullptr &&
@@ -69,7 +67,7 @@ template <class F>
 void composite(const Tensor& parameter, const Tensor& gradient, std::span<const Tensor> state,
                const OptimizerSettings& settings) {
   NoGradGuard unrecorded;
-  const DType wide = state_dtype(parameter);
+  const DType wide = compute_type(parameter.dtype());
   const auto factors = factors_in<Symbolic>(settings, [](double x) { return Symbolic(x); });
   const auto old = [&](size_t k) { return k < state.size() ? Symbolic(state[k]) : Symbolic(0.0); };
   Symbolic value(parameter.to(wide)), s[3] = {old(0), old(1), old(2)};
@@ -144,19 +142,11 @@ struct ElementwiseOptimizer::Steps {
     s = {p.raw_view(), gradient, {}};
     for (size_t k = 0; k < now.size(); ++k) s.state[k] = now[k].raw_view();
   }
-  /// What this step reads and writes, in its order: made where it is missing, all of it or nothing.
+  /// What this step reads and writes, in its order.
   std::vector<Tensor> present_state(size_t i) const {
-    const Tensor& p = parameter(i);
-    const TensorOptions options{state_dtype(p), p.device()};
-    std::vector<Tensor> all = state(i).tensors, now;
-    all.resize(self.state_names_.size());
-    for (const size_t k : self.kept_states(group.values)) {
-      Tensor& t = all[k];
-      if (t.defined()) t = t.to(*options.dtype, where).to(p.device(), where);
-      else t = full(p.shape(), self.rule_->initial(group.values, self.state_names_[k]), options, where);
-      now.push_back(t);
-    }
-    state(i).tensors = std::move(all);
+    const std::vector<Tensor>& all = self.present_state(group, parameter(i), state(i), where);
+    std::vector<Tensor> now;
+    for (const size_t k : self.kept_states(group.values)) now.push_back(all[k]);
     return now;
   }
   Readiness readiness(size_t i) const {

@@ -3,14 +3,12 @@
 
 #include <fmt/format.h>
 
-#include "../autograd/mode.hpp"
-#include "../backends/observe.hpp"
-#include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
 #include "../ops/reduce.hpp"
 #include "rule-inl.hpp"
+#include "step_by_ops-inl.hpp"
 
 namespace weft::optim {
 
@@ -71,32 +69,17 @@ void MatrixOptimizer::check_group(const Group& group, Location where) const {
 }
 
 void MatrixOptimizer::step(Location where) {
-  if (is_repeated(where)) return;
-  const KernelScope scope(name_, where);
-  const CallScope call(name_, where);
-  NoGradGuard unrecorded;
-  size_t i = 0;
-  for (const Group& group : groups_) {
+  const auto update_of = [](const Group& group, const Tensor& p, const std::vector<Tensor>& state, int64_t) {
     const auto o = options_of<MuonOptions>(group.values);
-    for (const Tensor& p : group.parameters) {
-      State& state = states_[i++];
-      if (!p.grad().defined() || p.numel() == 0) continue;
-      const DType wide = p.dtype() == f64 ? f64 : f32;
-      const bool is_there = !state.tensors.empty();
-      Tensor buffer = is_there ? state.tensors[0].to(wide).to(p.device()) : zeros(p.shape(), {wide, p.device()});
-      const Tensor g = p.grad().to(wide);
-      const Tensor average = buffer + (1 - o.momentum) * (g - buffer);
-      const Tensor direction = orthogonal(o.nesterov ? g + double{o.momentum} * (average - g) : average, o);
-      const double rate =
-          adjusted(o.lr, o.adjust_lr_fn, static_cast<double>(p.size(0)), static_cast<double>(p.size(1)));
-      const Tensor value = (p.to(wide) * (1 - o.lr * o.weight_decay) - rate * direction.to(wide)).to(p.dtype());
-      std::vector<Tensor> now = {buffer};
-      buffer.copy_(average);
-      p.copy_(value);
-      state.tensors = std::move(now);
-      ++state.steps;
-    }
-  }
+    const DType wide = compute_type(p.dtype());
+    const Tensor &buffer = state[0], g = p.grad().to(wide);
+    const Tensor average = buffer + (1 - o.momentum) * (g - buffer);
+    const Tensor direction = orthogonal(o.nesterov ? g + double{o.momentum} * (average - g) : average, o);
+    const double rate = adjusted(o.lr, o.adjust_lr_fn, static_cast<double>(p.size(0)), static_cast<double>(p.size(1)));
+    const Tensor value = p.to(wide) * (1 - o.lr * o.weight_decay) - rate * direction.to(wide);
+    return Update{value.to(p.dtype()), {average}};
+  };
+  step_by_ops(update_of, where);
 }
 
 template <>

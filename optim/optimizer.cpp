@@ -236,6 +236,25 @@ std::vector<size_t> Optimizer::kept_states(std::span<const double>) const {
 
 Dims Optimizer::state_shape(const Tensor& parameter, size_t) const { return parameter.shape(); }
 
+const std::vector<Tensor>& Optimizer::present_state(const Group& group, const Tensor& parameter, State& state,
+                                                    Location where) const {
+  const TensorOptions options{compute_type(parameter.dtype()), parameter.device()};
+  std::vector<Tensor> all = state.tensors;
+  all.resize(state_names_.size());
+  for (const size_t k : kept_states(group.values)) {
+    if (!is_kept(parameter, k)) continue;
+    Tensor& t = all[k];
+    if (t.defined()) {
+      t = t.to(*options.dtype, where).to(options.device, where);
+      continue;
+    }
+    const double initial = rule_->initial != nullptr ? rule_->initial(group.values, state_names_[k]) : 0;
+    t = full(state_shape(parameter, k), initial, options, where);
+  }
+  state.tensors = std::move(all);
+  return state.tensors;
+}
+
 Optimizer::StateDict Optimizer::state_dict() const {
   StateDict out;
   size_t i = 0;
@@ -311,7 +330,7 @@ void Optimizer::load_state_dict(const StateDict& values, Location where) {
                              .details = value->shape().text() + " for " + shape.text()},
                             where);
         }
-        state.tensors[k] = zeros(shape, {parameter.dtype() == f64 ? f64 : f32, parameter.device()}, where);
+        state.tensors[k] = zeros(shape, {compute_type(parameter.dtype()), parameter.device()}, where);
         state.tensors[k].copy_(*value, where);
       }
     }

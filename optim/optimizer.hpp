@@ -114,6 +114,19 @@ class WEFT_API Optimizer {
   virtual Dims state_shape(const Tensor& parameter, size_t state) const;
   /// Called when state or parameters are other tensors now, so that cached views are stale.
   virtual void forget() {}
+  /// The parameter's state by `state_names`, where it is to be: made where it is missing, all of it or nothing, and
+  /// undefined where its group keeps none.
+  const std::vector<Tensor>& present_state(const Group& group, const Tensor& parameter, State& state,
+                                           Location where) const;
+  /// What a step made of ops gives: a value for each defined tensor of the state.
+  struct Update {
+    Tensor parameter;
+    std::vector<Tensor> states;
+  };
+  /// Steps every parameter that has a gradient: update_of(group, parameter, its state, number of the step) works all
+  /// new values out before the first is written. Defined in step_by_ops-inl.hpp.
+  template <class UpdateOf>
+  void step_by_ops(const UpdateOf& update_of, Location where);
   /// While a step is recorded: notes that it is to be repeated, and runs it. False where nobody records.
   bool is_repeated(Location where);
 

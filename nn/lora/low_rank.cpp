@@ -41,16 +41,13 @@ void check_options(const LoraOptions& o, int64_t out, Location where) {
   check(trains, "adapters are float16, bfloat16, float32 or float64", where);
 }
 
-DType wide_type(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
-
 Linear factor(int64_t in, int64_t out, bool zero, const Tensor& weight, const LoraOptions& options, Location where) {
   Linear made(in, out, false, where);
   if (zero) {
     const NoGradGuard unrecorded;
     made.weight.zero_();
   }
-  const bool narrow = weight.dtype() == DType::f16 || weight.dtype() == DType::bf16;
-  made.to(options.dtype.value_or(narrow ? DType::f32 : weight.dtype()), where);
+  made.to(options.dtype.value_or(compute_type(weight.dtype())), where);
   made.to(weight.device(), where);
   return made;
 }
@@ -206,7 +203,7 @@ Tensor LowRank::embedding(const Tensor& w, const Tensor& indices, int64_t paddin
 }
 
 Tensor LowRank::shifted(const Tensor& from, double by) const {
-  const DType wide = wide_type(from.dtype());
+  const DType wide = compute_type(from.dtype());
   Tensor out = from.detach().to(wide);
   if (out.shares_storage(from)) out = out.clone();
   const Tensor a_wide = a.weight.detach().to(wide), b_wide = b.weight.detach().to(wide);

@@ -38,6 +38,8 @@ Tensor times(const Tensor& x, Scalar factor);
 /// A view of one element in host memory for a kernel whose operands have `dtype`.
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer);
 
+/// What follows 1 in f16, bf16, f32 or f64, less 1.
+double machine_epsilon(DType t);
 /// The largest number of a floating-point dtype.
 double largest(DType t);
 

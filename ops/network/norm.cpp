@@ -5,6 +5,7 @@
 
 #include "../create.hpp"
 #include "../pointwise.hpp"
+#include "../detail/promote.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
@@ -126,19 +127,6 @@ struct NormBackward {
     }
   }
 };
-
-double machine_epsilon(DType t) {
-  switch (t) {
-    case DType::f64:
-      return std::numeric_limits<double>::epsilon();
-    case DType::f32:
-      return std::numeric_limits<float>::epsilon();
-    case DType::f16:
-      return 0x1p-10;
-    default:
-      return 0x1p-7;
-  }
-}
 
 Tensor scaled(Tensor values, const Tensor& weight, const Tensor& bias) {
   if (weight.defined()) values = std::move(values) * weight;

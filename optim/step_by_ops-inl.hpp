@@ -1,0 +1,33 @@
+// How optimizers step whose arithmetic is ops. Internal to optim/.
+#pragma once
+
+#include "../autograd/mode.hpp"
+#include "../backends/observe.hpp"
+#include "../tensor/call.hpp"
+#include "optimizer.hpp"
+
+namespace weft::optim {
+
+template <class UpdateOf>
+void Optimizer::step_by_ops(const UpdateOf& update_of, Location where) {
+  if (is_repeated(where)) return;
+  const KernelScope scope(name_, where);
+  const CallScope call(name_, where);
+  NoGradGuard unrecorded;
+  size_t i = 0;
+  for (const Group& group : groups_) {
+    for (const Tensor& p : group.parameters) {
+      State& state = states_[i++];
+      if (!p.grad().defined() || p.numel() == 0) continue;
+      const std::vector<Tensor>& now = present_state(group, p, state, where);
+      const Update update = update_of(group, p, now, state.steps + 1);
+      for (size_t k = 0; k < now.size(); ++k) {
+        if (now[k].defined()) now[k].copy_(update.states[k]);
+      }
+      p.copy_(update.parameter);
+      ++state.steps;
+    }
+  }
+}
+
+}  // namespace weft::optim
