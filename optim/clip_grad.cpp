@@ -28,14 +28,20 @@ Tensor norm_of(const Tensor& g, double order, Location where) {
 }
 
 struct Norms {
+  Tensor total;
   std::vector<Tensor> gradients, norms;
   std::vector<size_t> numbers;  ///< which parameter each belongs to
 };
 
-Norms norms_of(std::span<const Tensor> parameters, double order, Location where) {
+Norms norms_of(const char* op, std::span<const Tensor> parameters, double order, Location where) {
+  if (!(order > 0)) {
+    raise<ValueError>({.op = op, .problem = fmt::format("norm_type is {}: it must be above 0, or infinity", order)},
+                      where);
+  }
+  const NoGradGuard unrecorded;
   Norms all;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    Tensor g = checked(parameters[i], "clip_grad_norm_", where).grad();
+    Tensor g = checked(parameters[i], op, where).grad();
     if (!g.defined()) continue;
     Tensor length = norm_of(g, order, where);
     if (!all.norms.empty()) length = length.to(all.norms[0].dtype(), where).to(all.norms[0].device(), where);
@@ -43,11 +49,13 @@ Norms norms_of(std::span<const Tensor> parameters, double order, Location where)
     all.gradients.push_back(std::move(g));
     all.numbers.push_back(i);
   }
+  all.total = all.norms.empty() ? tensor(0.0) : norm_of(stack(all.norms, 0, where), order, where);
   return all;
 }
 
-void require_finite(const Norms& all, const Tensor& total, Location where) {
-  if (std::isfinite(total.item<double>(where))) return;
+void require_finite(const Norms& all, Location where) {
+  const double total = all.total.item<double>(where);
+  if (std::isfinite(total)) return;
   std::string details = "each norm is finite, their sum is not";
   for (size_t k = 0; k < all.norms.size(); ++k) {
     const double length = all.norms[k].item<double>(where);
@@ -57,7 +65,7 @@ void require_finite(const Norms& all, const Tensor& total, Location where) {
     break;
   }
   raise<ValueError>({.op = "clip_grad_norm_",
-                     .problem = fmt::format("the norm of the gradients is {}", total.item<double>(where)),
+                     .problem = fmt::format("the norm of the gradients is {}", total),
                      .details = details,
                      .remedy = "AnomalyGuard names the op that made it; nothing was clipped"},
                     where);
@@ -67,22 +75,21 @@ void require_finite(const Norms& all, const Tensor& total, Location where) {
 
 Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, ClipNormOptions options, Location where) {
   check_limit("clip_grad_norm_", "max_norm", max_norm, where);
-  if (!(options.norm_type > 0)) {
-    raise<ValueError>({.op = "clip_grad_norm_",
-                       .problem = fmt::format("norm_type is {}: it must be above 0, or infinity", options.norm_type)},
-                      where);
-  }
+  const Norms all = norms_of("clip_grad_norm_", parameters, options.norm_type, where);
+  const Tensor& total = all.total;
+  if (all.norms.empty()) return total;
   NoGradGuard unrecorded;
-  const Norms all = norms_of(parameters, options.norm_type, where);
-  if (all.norms.empty()) return tensor(0.0);
-  const Tensor total = norm_of(stack(all.norms, 0, where), options.norm_type, where);
-  if (options.error_if_nonfinite) require_finite(all, total, where);
+  if (options.error_if_nonfinite) require_finite(all, where);
   const Tensor factor = clip(Operand(max_norm / (total + 1e-6), where), {}, Scalar(1.0));
   // On a device, or while a step is recorded, nobody looks: gradients that are short enough are multiplied by one.
   const bool may_look = total.device().is_cpu() && detail::step_recorder == nullptr;
   if (may_look && factor.item<double>() == 1) return total;
   for (const Tensor& g : all.gradients) g.mul_(Operand(factor.to(g.device(), where).to(g.dtype(), where), where));
   return total;
+}
+
+Tensor total_grad_norm(std::span<const Tensor> parameters, double norm_type, Location where) {
+  return norms_of("total_grad_norm", parameters, norm_type, where).total;
 }
 
 void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Location where) {

@@ -19,6 +19,10 @@ struct ClipNormOptions {
 WEFT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, ClipNormOptions options = {},
                                 Location where = {});
 
+/// The joint norm of all gradients, as clip_grad_norm_ returns it; 0 where there are none. ValueError for a `norm_type`
+/// of 0 or less.
+WEFT_API Tensor total_grad_norm(std::span<const Tensor> parameters, double norm_type = 2, Location where = {});
+
 /// Limits every element of the gradients to ±max_value, in place; NaN stays. Parameters without a gradient are passed
 /// over. ValueError for a `max_value` that is negative or NaN.
 WEFT_API void clip_grad_value_(std::span<const Tensor> parameters, double max_value, Location where = {});

@@ -74,15 +74,6 @@ std::string found_anew(AnomalyOptions options, F&& again) {
   throw NonFiniteError(fmt::format("[{}] {}: {}", name, problem, found));
 }
 
-double joint_norm(const std::vector<Tensor>& parameters) {
-  std::vector<Tensor> norms;
-  for (const Tensor& p : parameters) {
-    if (const Tensor g = p.grad(); g.defined()) norms.push_back(norm(g).to(f32));
-  }
-  for (Tensor& n : norms) n = n.to(norms[0].device());
-  return norms.empty() ? 0 : norm(stack(norms)).item<double>();
-}
-
 std::string not_finite_text(double v) { return std::isnan(v) ? "NaN" : v > 0 ? "infinite" : "-infinite"; }
 
 }  // namespace
@@ -171,7 +162,7 @@ std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain
       if (!halts) throw;
     }
   } else {
-    value = joint_norm(parameters);
+    value = optim::total_grad_norm(parameters, 2, where).item<double>();
   }
   if (std::isfinite(value) || !halts) return value;
   std::string which = "all parameters together";
