@@ -297,20 +297,6 @@ class Reader {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-void put_field(std::string& out, std::string_view text, char delimiter, bool alone) {
-  const char special[] = {delimiter, '"', '\n', '\r'};
-  // A row of one empty field would be an empty line, and a mark at the start would be left out.
-  const bool quotes = text.find_first_of({special, 4}) != text.npos || (alone && text.empty()) ||
-                      (out.empty() && text.starts_with("\xEF\xBB\xBF"));
-  if (!quotes) {
-    out += text;
-    return;
-  }
-  out += '"';
-  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
-  out += '"';
-}
-
 /// A column's fields, one after the other.
 class Printer {
  public:
@@ -367,14 +353,14 @@ void write_csv(const Table& table, const io::Path& path, char delimiter, Locatio
           where);
     }
     if (!columns.empty()) out += delimiter;
-    put_field(out, column.name, delimiter, alone);
+    put_csv_field(out, column.name, delimiter, alone);
     columns.emplace_back(column);
   }
   out += '\n';
   for (size_t row = 0; row < static_cast<size_t>(table.rows()); ++row) {
     for (size_t i = 0; i < columns.size(); ++i) {
       if (i > 0) out += delimiter;
-      put_field(out, columns[i].field(row), delimiter, alone);
+      put_csv_field(out, columns[i].field(row), delimiter, alone);
     }
     out += '\n';
   }

@@ -1,7 +1,8 @@
-// Rows of a CSV text as fields. Internal to data/.
+// Rows of a CSV text as fields, and fields as text. Internal to data/ and train/.
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,5 +60,8 @@ class CsvRows {
   /// Fields with doubled quotes, as they are meant.
   std::deque<std::string> unescaped_;
 };
+
+/// Adds a field to a row, quoted where it must be; `alone` where the row has no other.
+void put_csv_field(std::string& out, std::string_view text, char delimiter, bool alone);
 
 }  // namespace weft::data

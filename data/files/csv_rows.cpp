@@ -73,4 +73,18 @@ CsvField CsvRows::quoted(size_t column) {
   }
 }
 
+void put_csv_field(std::string& out, std::string_view text, char delimiter, bool alone) {
+  const char special[] = {delimiter, '"', '\n', '\r'};
+  // A row of one empty field would be an empty line, and a mark at the start would be left out.
+  const bool quotes = text.find_first_of({special, 4}) != text.npos || (alone && text.empty()) ||
+                      (out.empty() && text.starts_with("\xEF\xBB\xBF"));
+  if (!quotes) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+  out += '"';
+}
+
 }  // namespace weft::data

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "../../data/files/csv_rows-inl.hpp"
 #include "../../hooks/detail/text.hpp"
 #include "../../io/event_file.hpp"
 #include "../../io/file.hpp"
@@ -212,15 +213,12 @@ std::string RunFolder::State::row_of(int64_t at, const io::Figures& figures) con
 }
 
 void RunFolder::State::rewrite_table() {
-  const auto quoted = [](const std::string& name) {
-    if (name.find_first_of(",\"\n") == name.npos) return name;
-    std::string out = "\"";
-    for (const char c : name) out += c == '"' ? "\"\"" : std::string(1, c);
-    return out + '"';
-  };
   table.emplace(folder / "metrics.csv", op, Location::none());
   std::string head = "step";
-  for (const std::string& column : columns) head += ',' + quoted(column);
+  for (const std::string& column : columns) {
+    head += ',';
+    data::put_csv_field(head, column, ',', false);
+  }
   table->add(head + '\n');
   for (const io::LoggedStep& row : io::read_metrics(folder / "metrics.jsonl", Location::none())) {
     table->add(row_of(row.step, row.figures));
