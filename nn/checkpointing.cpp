@@ -1,10 +1,9 @@
 #include "checkpointing.hpp"
 
-#include <regex>
-
 #include <fmt/format.h>
 
 #include "module_state-inl.hpp"
+#include "pattern-inl.hpp"
 
 namespace weft::nn {
 
@@ -19,13 +18,7 @@ bool is_checkpointed(const Module& module) {
 }
 
 std::vector<std::string> set_checkpointing(const Module& model, std::string_view pattern, bool on, Location where) {
-  std::regex expression;
-  try {
-    expression.assign(pattern.begin(), pattern.end(), std::regex::ECMAScript);
-  } catch (const std::regex_error&) {
-    raise<ValueError>({.op = "set_checkpointing", .problem = fmt::format("\"{}\" is no regular expression", pattern)},
-                      where);
-  }
+  const std::regex expression = detail::pattern_of("set_checkpointing", pattern, where);
   std::vector<std::string> names;
   for (const auto& [name, module] : model.named_modules()) {
     if (name.empty() || !std::regex_search(name, expression)) continue;

@@ -1,8 +1,6 @@
 #include "../freeze.hpp"
 
-#include <regex>
-
-#include <fmt/format.h>
+#include "../pattern-inl.hpp"
 
 namespace weft::nn {
 
@@ -10,13 +8,7 @@ namespace {
 
 std::vector<std::string> switched(const char* op, const Module& module, std::string_view pattern, bool on,
                                   Location where) {
-  std::regex wanted;
-  try {
-    wanted.assign(pattern.begin(), pattern.end());
-  } catch (const std::regex_error& error) {
-    raise<ValueError>({.op = op, .problem = fmt::format("\"{}\" is no regular expression: {}", pattern, error.what())},
-                      where);
-  }
+  const std::regex wanted = detail::pattern_of(op, pattern, where);
   std::vector<NamedTensor> found;
   for (NamedTensor& p : module.named_parameters()) {
     if (p.tensor.requires_grad() != on && std::regex_search(p.name, wanted)) found.push_back(std::move(p));

@@ -1,6 +1,4 @@
 #include <map>
-#include <regex>
-
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -8,6 +6,7 @@
 #include "../../autograd/mode.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../path-inl.hpp"
+#include "../pattern-inl.hpp"
 #include "low_rank-inl.hpp"
 
 namespace weft::nn {
@@ -178,22 +177,21 @@ using detail::adapters_of;
 
 namespace {
 
-std::vector<std::regex> compiled(const std::vector<std::string>& patterns, Location where) {
-  std::vector<std::regex> out;
-  for (const std::string& pattern : patterns) {
-    try {
-      out.emplace_back(pattern, std::regex::ECMAScript);
-    } catch (const std::regex_error&) {
-      raise<ValueError>({.op = "apply_lora", .problem = fmt::format("\"{}\" is no regular expression", pattern)},
-                        where);
-    }
-  }
-  return out;
-}
-
 void require_adapters(const char* op, const Module& model, Location where) {
   if (!adapters_of(model).empty()) return;
   raise<ValueError>({.op = op, .problem = "the model has no adapter", .remedy = "apply_lora(model, ...) first"}, where);
+}
+
+/// Calls f(name, tensor) for those that `bias` says.
+template <class F>
+void each_bias(const Module& model, LoraBias bias, F&& f) {
+  if (bias == LoraBias::none) return;
+  for (const auto& [path, module] : model.named_modules()) {
+    if (bias == LoraBias::lora_only && detail::adapter_of(module) == nullptr) continue;
+    for (const auto& entry : detail::StateAccess::state(module).parameters) {
+      if (entry.name.ends_with("bias")) f(detail::joined(path, entry.name), entry.tensor);
+    }
+  }
 }
 
 std::unordered_set<const TensorImpl*> adapter_tensors(const Module& model) {
@@ -207,7 +205,8 @@ std::unordered_set<const TensorImpl*> adapter_tensors(const Module& model) {
 }  // namespace
 
 std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where) {
-  const std::vector<std::regex> patterns = compiled(options.targets, where);
+  std::vector<std::regex> patterns;
+  for (const std::string& target : options.targets) patterns.push_back(detail::pattern_of("apply_lora", target, where));
   std::vector<detail::LoraTarget> targets;
   std::unordered_set<std::string> parts;
   for (const auto& [name, adapter] : adapters_of(model)) {
@@ -253,12 +252,7 @@ bool is_lora_merged(const Module& model) {
 void mark_only_lora_trainable(const Module& model, LoraBias bias, Location where) {
   require_adapters("mark_only_lora_trainable", model, where);
   std::unordered_set<const TensorImpl*> trained = adapter_tensors(model);
-  for (const auto& [path, module] : model.named_modules()) {
-    if (bias == LoraBias::none || (bias == LoraBias::lora_only && detail::adapter_of(module) == nullptr)) continue;
-    for (const auto& entry : detail::StateAccess::state(module).parameters) {
-      if (entry.name.ends_with("bias")) trained.insert(entry.tensor.impl());
-    }
-  }
+  each_bias(model, bias, [&](const std::string&, const Tensor& tensor) { trained.insert(tensor.impl()); });
   for (const Tensor& p : model.parameters()) p.requires_grad_(trained.contains(p.impl()), where);
 }
 
@@ -320,12 +314,9 @@ std::vector<Stored> stored_adapters(const Module& model) {
 
 std::vector<Stored> stored_biases(const Module& model, LoraBias bias) {
   std::vector<Stored> out;
-  for (const auto& [path, module] : model.named_modules()) {
-    if (bias == LoraBias::none || (bias == LoraBias::lora_only && detail::adapter_of(module) == nullptr)) continue;
-    for (const auto& entry : detail::StateAccess::state(module).parameters) {
-      if (entry.name.ends_with("bias")) out.push_back({prefix + detail::joined(path, entry.name), entry.tensor, false});
-    }
-  }
+  each_bias(model, bias, [&](const std::string& name, const Tensor& tensor) {
+    out.push_back({prefix + name, tensor, false});
+  });
   return out;
 }
 

@@ -17,6 +17,10 @@ bool fills_directly(const Tensor& x, const Tensor& mask, const Operand& value);
 /// x with the number where the mask holds, into `out`, which may be x.
 void fill_directly(const Tensor& out, const Tensor& x, const Tensor& mask, const Operand& value);
 
+/// softmax over the last dimension of scores that are -infinity where nothing is seen; rows that see nothing are zero,
+/// and pass no gradient. There must be elements.
+Tensor softmax_of_seen(const Tensor& scores);
+
 /// The number of non-zero elements, for which the host waits. NotImplementedError on the meta device.
 int64_t count_true(const Tensor& x);
 

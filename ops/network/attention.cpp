@@ -7,6 +7,7 @@
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../random.hpp"
+#include "../detail/masked.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
@@ -47,9 +48,7 @@ Tensor weights_by_ops(const Operands& in) {
     const Tensor seen = causal_mask(in.q.size(-2), in.k.size(-2), in.q.device());
     scores = weft::where(seen, scores, minus_infinity);
   }
-  const Tensor blind = amax(scores.detach(), -1, true) == minus_infinity;
-  const Tensor safe = masked_fill(scores, blind, 0);
-  return masked_fill(softmax(safe, -1), blind, 0);
+  return softmax_of_seen(scores);
 }
 
 struct AttentionBackward {
@@ -204,6 +203,11 @@ Tensor attention(const Operands& in, double dropout_p) {
 }
 
 }  // namespace
+
+Tensor softmax_of_seen(const Tensor& scores) {
+  const Tensor blind = amax(scores.detach(), -1, true) == minus_infinity;
+  return masked_fill(softmax(masked_fill(scores, blind, 0), -1), blind, 0);
+}
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                                     double dropout_p, bool causal, std::optional<double> scale, bool enable_gqa,

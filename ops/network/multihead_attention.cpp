@@ -3,6 +3,7 @@
 
 #include "../attention.hpp"
 #include "../create.hpp"
+#include "../detail/masked.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
 #include "../diagonal.hpp"
@@ -22,13 +23,6 @@ namespace {
 Tensor added_to_scores(const Tensor& mask, DType dtype) {
   if (mask.dtype() != DType::boolean) return mask.to(dtype);
   return masked_fill(zeros(mask.sizes(), {dtype, mask.device()}), mask, -std::numeric_limits<double>::infinity());
-}
-
-// A softmax whose rows of -infinity are zeros.
-Tensor weights_of(const Tensor& scores) {
-  if (scores.numel() == 0) return softmax(scores, -1);
-  const Tensor blind = amax(scores.detach(), -1, true) == -std::numeric_limits<double>::infinity();
-  return masked_fill(softmax(masked_fill(scores, blind, 0), -1), blind, 0);
 }
 
 // [length, batch, width] as [batch, heads, length, width / heads]
@@ -145,7 +139,7 @@ HeadsResult multi_head_attention_forward(const Tensor& query, const Tensor& key,
     }
     Tensor scores = matmul(in_q / std::sqrt(static_cast<double>(width / heads)), in_k.transpose(-2, -1));
     if (masks.scores.defined()) scores = scores + masks.scores;
-    weights = dropout(weights_of(scores), p);
+    weights = dropout(scores.numel() == 0 ? softmax(scores, -1) : softmax_of_seen(scores), p);
     mixed = matmul(weights, in_v);
     if (call.average_attn_weights) weights = mean(weights, {1});
     if (single) weights = weights.squeeze(0);
