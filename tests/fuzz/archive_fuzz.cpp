@@ -12,7 +12,6 @@
 #include <random>
 #include <set>
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <weft/io/npz.hpp>
@@ -21,6 +20,7 @@
 #include <weft/tensor/layout.hpp>
 
 #include "../io/archive_bytes.hpp"
+#include "damage.hpp"
 #include "fuzz.hpp"
 
 namespace weft {
@@ -83,7 +83,7 @@ std::vector<Seed> seeds() {
 class Damage {
  public:
   explicit Damage(uint64_t seed) : random_(seed) {}
-  size_t below(size_t bound) { return bound == 0 ? 0 : random_() % bound; }
+  size_t below(size_t bound) { return random_.below(bound); }
 
   std::string done_to(const Seed& seed) {
     const size_t way = below(8);
@@ -101,36 +101,10 @@ class Damage {
     constexpr std::string_view opcodes("\x80\x02.(NJKMGXBC)taes}]uqrhjcRbQ\x88\x89\x8a\x85\x86\x87\0\1\xff\x7f\n", 37);
     constexpr std::string_view marks("{}[]()',:0123456789-<>|=TrueFalse \n");
     const std::string_view usual = pickle ? opcodes : marks;
-    for (size_t n = 1 + below(5); n > 0 && !bytes.empty(); --n) {
-      const size_t at = below(bytes.size());
-      switch (below(8)) {
-        case 0:
-          bytes[at] = static_cast<char>(below(256));
-          break;
-        case 1:
-          bytes[at] = usual[below(usual.size())];
-          break;
-        case 2:
-          bytes.erase(at, 1 + below(20));
-          break;
-        case 3:
-          bytes.insert(at, bytes.substr(below(bytes.size()), below(60)));
-          break;
-        case 4:
-          bytes.insert(at, std::string(1 + below(400), usual[below(usual.size())]));
-          break;
-        case 5:
-          if (pickle) bytes.insert(at, pickled::number(extreme()));
-          else if (below(4) == 0) bytes.resize(at);
-          break;
-        case 6:
-          bytes[at] = static_cast<char>(bytes[at] ^ 1 << below(8));
-          break;
-        default:
-          std::swap(bytes[at], bytes[below(bytes.size())]);
-      }
-    }
-    return bytes;
+    return random_.changed(std::move(bytes), usual, 5, 400, [&](std::string& all, size_t at) {
+      if (pickle) all.insert(at, pickled::number(extreme()));
+      else if (below(4) == 0) all.resize(at);
+    });
   }
   int64_t extreme() {
     constexpr int64_t values[] = {0, 1, 2, -1, 6, 7, 255, INT64_MAX, INT64_MIN, int64_t{1} << 32, int64_t{1} << 62};
@@ -140,13 +114,13 @@ class Damage {
     RawEntry& e = entries[below(entries.size())];
     switch (below(9)) {
       case 0:
-        e.crc = static_cast<uint32_t>(random_());
+        e.crc = static_cast<uint32_t>(random_.word());
         break;
       case 1:
-        e.packed = static_cast<uint32_t>(below(3) == 0 ? random_() : below(20));
+        e.packed = static_cast<uint32_t>(below(3) == 0 ? random_.word() : below(20));
         break;
       case 2:
-        e.unpacked = static_cast<uint32_t>(below(3) == 0 ? random_() : below(20));
+        e.unpacked = static_cast<uint32_t>(below(3) == 0 ? random_.word() : below(20));
         break;
       case 3:
         e.method = static_cast<uint16_t>(below(16));
@@ -168,7 +142,7 @@ class Damage {
     }
   }
 
-  std::mt19937_64 random_;
+  RandomDamage random_;
 };
 
 // Reads every byte between the lowest and the highest that a tensor has: what is expanded may have 2^60 elements.
@@ -194,21 +168,6 @@ void walk(const io::PtValue& value, std::set<const void*>& seen) {
     if (e.key.is(Kind::string)) value.at(e.key.string());
   }
 }
-
-// A file in memory: a disk would take longer than the reading.
-class MemoryFile {
- public:
-  MemoryFile() : file_(memfd_create("damaged", MFD_CLOEXEC)) {}
-  ~MemoryFile() { ::close(file_); }
-  MemoryFile(const MemoryFile&) = delete;
-  std::string holding(const std::string& bytes) {
-    if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, bytes.data(), bytes.size(), 0) != std::ssize(bytes)) std::abort();
-    return "/proc/self/fd/" + std::to_string(file_);
-  }
-
- private:
-  int file_;
-};
 
 /// What is wrong with how the file was taken, or nothing.
 std::string failure(const std::string& path, bool pt, uint64_t& loaded) {

@@ -11,9 +11,6 @@
 #include <span>
 #include <string>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <weft/data/cifar.hpp>
 #include <weft/data/csv.hpp>
 #include <weft/data/image.hpp>
@@ -23,6 +20,7 @@
 #include <weft/io/idx.hpp>
 #include <weft/weft.hpp>
 
+#include "damage.hpp"
 #include "fuzz.hpp"
 
 namespace weft {
@@ -69,62 +67,6 @@ void mend(std::string& png) {
     at += 12 + length;
   }
 }
-
-class Damage {
- public:
-  explicit Damage(uint64_t seed) : random_(seed) {}
-  size_t below(size_t bound) { return bound == 0 ? 0 : random_() % bound; }
-
-  std::string done_to(std::string bytes, std::string_view usual) {
-    for (size_t n = 1 + below(4); n > 0 && !bytes.empty(); --n) {
-      const size_t at = below(bytes.size());
-      switch (below(8)) {
-        case 0:
-          bytes[at] = static_cast<char>(below(256));
-          break;
-        case 1:
-          bytes[at] = usual[below(usual.size())];
-          break;
-        case 2:
-          bytes.erase(at, 1 + below(20));
-          break;
-        case 3:
-          bytes.insert(at, bytes.substr(below(bytes.size()), below(60)));
-          break;
-        case 4:
-          bytes.insert(at, std::string(1 + below(100), usual[below(usual.size())]));
-          break;
-        case 5:
-          if (below(4) == 0) bytes.resize(at);
-          break;
-        case 6:
-          bytes[at] = static_cast<char>(bytes[at] ^ 1 << below(8));
-          break;
-        default:
-          std::swap(bytes[at], bytes[below(bytes.size())]);
-      }
-    }
-    return bytes;
-  }
-
- private:
-  std::mt19937_64 random_;
-};
-
-// A file in memory: a disk would take longer than the reading.
-class MemoryFile {
- public:
-  MemoryFile() : file_(memfd_create("damaged", MFD_CLOEXEC)) {}
-  ~MemoryFile() { ::close(file_); }
-  MemoryFile(const MemoryFile&) = delete;
-  std::string holding(const std::string& bytes) {
-    if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, bytes.data(), bytes.size(), 0) != std::ssize(bytes)) std::abort();
-    return "/proc/self/fd/" + std::to_string(file_);
-  }
-
- private:
-  int file_;
-};
 
 struct Reader {
   const char* name;
@@ -229,8 +171,11 @@ int fuzz(uint64_t count, uint64_t first) {
   for (const Reader& reader : readers()) {
     uint64_t taken = 0;
     const int code = for_seeds(count, first, [&](uint64_t seed) {
-      Damage damage(seed);
-      std::string bytes = damage.done_to(reader.seeds[damage.below(reader.seeds.size())], reader.usual);
+      RandomDamage damage(seed);
+      const std::string& whole = reader.seeds[damage.below(reader.seeds.size())];
+      std::string bytes = damage.changed(whole, reader.usual, 4, 100, [&](std::string& cut, size_t at) {
+        if (damage.below(4) == 0) cut.resize(at);
+      });
       if (reader.is_picture && damage.below(2) == 0) mend(bytes);
       const std::string problem = failure(reader, file.holding(bytes), bytes, taken);
       return problem.empty() ? 0 : failed(seed, reader.name, problem);

@@ -25,7 +25,7 @@ fi
   echo '<!DOCTYPE html><pre id="checks"></pre><script>
     addEventListener("message", e => { document.getElementById("checks").textContent += e.data + "\n"; });</script>'
   for page in "$work"/pages/*.html; do
-    printf '<script>%s</script>\n' "$(cat "$checks")" >>"$page"
+    printf '<script>{%s}</script>\n' "$(cat "$(dirname "$0")/page_tools.js" "$checks")" >>"$page"
     for width in 360 600 1000 1600; do
       printf '<iframe src="%s" width="%s" height="900" style="border:0"></iframe>\n' "${page#"$work/"}" $width
     done
