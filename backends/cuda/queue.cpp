@@ -82,6 +82,7 @@ void CudaFence::wait() {
 }
 
 double CudaFence::milliseconds_since(const Fence& earlier) const {
+  queue_.cuda_device().require_open();
   float milliseconds = 0;
   WEFT_CUDA(queue_.device().index, cudaEventElapsedTime, &milliseconds, static_cast<const CudaFence&>(earlier).event_,
             event_);

@@ -108,6 +108,7 @@ uint64_t HpuFence::timestamp() const {
 }
 
 double HpuFence::milliseconds_since(const Fence& earlier) const {
+  device_.require_open();
   return device_.milliseconds_between(static_cast<const HpuFence&>(earlier).timestamp(), timestamp());
 }
 

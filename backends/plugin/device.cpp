@@ -167,6 +167,7 @@ WeftEvent PluginDevice::make_event() {
 }
 
 void PluginDevice::drop(WeftEvent event) noexcept {
+  if (closed()) return;
   const std::lock_guard lock(event_mutex_);
   if (events_.erase(event) == 0) return;
   select_quietly();

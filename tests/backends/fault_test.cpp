@@ -156,10 +156,12 @@ DEVICE_TEST(AChildOfForkIsToldAndComputesOnTheCpu) {
   Tensor x = ones({1000}, {f32, on}) + 1.0;
   auto side = std::make_unique<Stream>(on);
   side->wait_stream(current_stream(on));
-  Event event;
+  Event event, start({.timing = true}), end({.timing = true});
   {
     const StreamGuard guard(*side);
+    start.record(*side);
     x = x * 2.0;
+    end.record(*side);
     event.record(*side);
   }
   side->call([] {});
@@ -171,6 +173,7 @@ DEVICE_TEST(AChildOfForkIsToldAndComputesOnTheCpu) {
     wrong += refused([&] { synchronize(on); });
     wrong += refused([&] { side->synchronize(); });
     wrong += refused([&] { event.synchronize(); });
+    wrong += refused([&] { start.elapsed_time(end); });
     wrong += refused([&] { memory_stats(on); });
     wrong += refused([&] { Stream{on}; });
     wrong += refused([&] { ones({3}).pin_memory(); });

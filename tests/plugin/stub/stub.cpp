@@ -30,6 +30,8 @@
 #include <string>
 #include <thread>
 
+#include <unistd.h>
+
 namespace {
 
 const WeftHost* host = nullptr;
@@ -76,7 +78,11 @@ int injected(const char* entry) {
   return WEFT_OK;
 }
 
+/// A child of fork() has none of the threads below, and may find their mutexes locked for ever.
+const pid_t home_process = getpid();
+
 #define ENTER(entry)                                                                               \
+  require(getpid() == home_process, #entry " was called in a child of fork()");                    \
   require(life != Life::finalised, #entry " was called after finalize");                           \
   require(life == Life::initialised || std::string(#entry) == "initialize", #entry " came first"); \
   if (const int code = injected(#entry)) return code
