@@ -1,7 +1,6 @@
 #include "engine.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -16,12 +15,13 @@
 #include "saved_hooks.hpp"
 #include "../backends/dispatch.hpp"
 #include "../backends/functors/lists.hpp"
+#include "../tensor/settings.hpp"
 
 namespace weft {
 
 namespace detail {
 Atomic<bool> share_gradients{[] {
-  const char* setting = std::getenv("WEFT_GRAD_SHARE");
+  const char* setting = detail::setting("WEFT_GRAD_SHARE");
   return setting == nullptr || std::strcmp(setting, "0") != 0;
 }()};
 constinit thread_local GradStats grad_counts = {};

@@ -47,6 +47,9 @@ class WEFT_API Backend {
 /// absent. The CPU and meta have none.
 WEFT_API Backend* find_backend(DeviceType type);
 
+/// Which vector instructions the CPU's kernels use: "scalar", "avx2" or "avx512"; another name on other processors.
+WEFT_API const char* cpu_vectors();
+
 /// Number of devices of a kind that can be used now; 1 for cpu and meta.
 WEFT_API int device_count(DeviceType type);
 /// Why there is no such device, in words for the program's user; empty where there is one.

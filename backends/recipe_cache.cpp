@@ -9,6 +9,7 @@
 
 #include "../tensor/dtype.hpp"
 #include "../tensor/error.hpp"
+#include "../tensor/settings.hpp"
 
 namespace weft {
 
@@ -178,7 +179,7 @@ std::string RecipeKey::text() const { return KeyReader(bytes()).run(); }
 
 size_t default_recipe_capacity() {
   constexpr size_t usual = 1024;
-  const char* text = std::getenv("WEFT_RECIPE_CACHE");
+  const char* text = detail::setting("WEFT_RECIPE_CACHE");
   if (text == nullptr || *text < '0' || *text > '9') return usual;
   return std::strtoull(text, nullptr, 10);
 }

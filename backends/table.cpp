@@ -1,9 +1,8 @@
-#include <cstdlib>
-#include <string_view>
 #include <type_traits>
 
 #include "cpu/kernels.hpp"
 #include "nan_check.hpp"
+#include "../tensor/settings.hpp"
 
 namespace weft {
 
@@ -48,8 +47,8 @@ static_assert(device_type_count == 12);
 namespace {
 // Here because every program holds this file.
 [[maybe_unused]] const bool checks_nan = [] {
-  const char* setting = std::getenv("WEFT_CHECK_NAN");
-  const bool on = setting != nullptr && std::string_view(setting) != "0" && *setting != '\0';
+  detail::warn_of_unknown_settings();
+  const bool on = detail::is_switched_on("WEFT_CHECK_NAN");
   static auto* const check = on ? new detail::KernelCheck : nullptr;
   static auto* const guard = on ? new ObserverGuard(*check, ObserverScope::process) : nullptr;
   return guard != nullptr;

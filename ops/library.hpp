@@ -200,6 +200,8 @@ class WEFT_API OpBuilder {
   /// The tensors that `backward` reads, by the names of arguments and results; all of them where this is not called.
   OpBuilder& saves(std::initializer_list<const char*> names);
 
+  /// It may give other bits in another run, by atomic additions of floats for example: deterministic mode refuses it.
+  OpBuilder& nondeterministic();
   OpBuilder& document(std::string text);
   OpBuilder& domain(OpRecord::Domain domain);
   /// Argument lists that check_op, `./weft ops` and benchmarks call it with.

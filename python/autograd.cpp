@@ -5,6 +5,8 @@
 #include "../autograd/hooks.hpp"
 #include "../autograd/mode.hpp"
 #include "../autograd/node.hpp"
+#include "../hooks/config.hpp"
+#include "../tensor/determinism.hpp"
 
 #include "caster.hpp"
 
@@ -233,6 +235,9 @@ void bind_autograd(nb::module_& m) {
   m.def("_grad_mode", [] { return std::pair(grad_mode().enabled, grad_mode().inference); });
   m.def("_set_grad_mode",
         [](bool enabled, bool inference) { set_grad_mode({.enabled = enabled, .inference = inference}); });
+  m.def("_deterministic", [] { return static_cast<int>(deterministic()); });
+  m.def("_set_deterministic", [](int mode) { set_deterministic(static_cast<Determinism>(mode)); });
+  m.def("config", &config, "What this build is, and how it is set: lines for reports of faults.");
   m.def("_origin", [](const Tensor& t) -> std::optional<std::pair<std::string, std::pair<std::string, unsigned>>> {
     const Node* node = t.impl()->node;
     if (node == nullptr || t.is_leaf()) return {};

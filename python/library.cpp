@@ -176,6 +176,7 @@ OpBuilder builder_of(const std::string& name, const nb::dict& parts) {
   for (const nb::handle pair : nb::list(parts["inplace"])) {
     op.inplace(nb::cast<std::string>(pair[0]), nb::cast<std::string>(pair[1]));
   }
+  if (!nb::cast<bool>(parts["deterministic"])) op.nondeterministic();
   if (given("document")) op.document(text("document"));
   if (given("samples")) {
     op.samples([callback = Callback(parts["samples"])](SampleMaker& make) {

@@ -1,12 +1,13 @@
 #include "warning.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <tuple>
+
+#include "settings.hpp"
 
 namespace weft {
 
@@ -26,8 +27,8 @@ Said& said() {
 
 bool warnings_on() {
   static const bool on = [] {
-    const char* setting = std::getenv("WEFT_WARNINGS");
-    return setting == nullptr || std::strcmp(setting, "0") != 0;
+    const char* text = detail::setting("WEFT_WARNINGS");
+    return text == nullptr || std::strcmp(text, "0") != 0;
   }();
   return on;
 }

@@ -15,6 +15,7 @@
 #include <exception>
 #include <utility>
 
+#include "../../tensor/settings.hpp"
 #include "../../tensor/threads.hpp"
 
 namespace weft {
@@ -29,7 +30,7 @@ int allowed_cores() {
 }
 
 int default_threads() {
-  if (const char* text = std::getenv("WEFT_NUM_THREADS")) {
+  if (const char* text = detail::setting("WEFT_NUM_THREADS")) {
     const long count = std::strtol(text, nullptr, 10);
     if (count > 0) return static_cast<int>(std::min(count, long{max_threads}));
   }

@@ -8,6 +8,7 @@
 #include "queue.hpp"
 #include "../queued/allocator.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/settings.hpp"
 
 namespace weft::cuda {
 
@@ -83,7 +84,7 @@ CurrentDevice::~CurrentDevice() {
 
 CudaDevice::CudaDevice(int index) : Accelerator(Device(DeviceType::cuda, index)) {
   simd_width_ = 32;
-  synchronous_ = is_switched_on("WEFT_CUDA_SYNC");
+  synchronous_ = detail::is_switched_on("WEFT_CUDA_SYNC");
 }
 
 void CudaDevice::open() {

@@ -13,6 +13,7 @@
 #include "../queued/allocator.hpp"
 #include "../portable/host/host.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/settings.hpp"
 
 namespace weft::hpu {
 
@@ -63,8 +64,8 @@ HpuDevice::HpuDevice(ze_driver_handle_t driver, ze_context_handle_t context, ze_
       handle_(handle),
       events_(context, index, false),
       timed_events_(context, index, true) {
-  synchronous_ = is_switched_on("WEFT_HPU_SYNC");
-  workers_ = !synchronous_ && is_switched_on("WEFT_HPU_WORKER");
+  synchronous_ = detail::is_switched_on("WEFT_HPU_SYNC");
+  workers_ = !synchronous_ && detail::is_switched_on("WEFT_HPU_WORKER");
   read_properties(driver);
 }
 

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "../../tensor/settings.hpp"
+
 namespace weft::hpu {
 
 namespace fs = std::filesystem;
@@ -80,7 +82,7 @@ std::string new_name(const std::string& target) {
 }  // namespace
 
 std::string program_folder() {
-  if (const char* own = std::getenv("WEFT_CACHE_DIR")) return own;
+  if (const char* own = detail::setting("WEFT_CACHE_DIR")) return own;
   if (const std::string cache = variable("XDG_CACHE_HOME"); cache.starts_with('/')) return cache + "/weft";
   const std::string home = variable("HOME");
   return home.starts_with('/') ? home + "/.cache/weft" : "";

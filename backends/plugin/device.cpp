@@ -13,6 +13,7 @@
 #include "queue.hpp"
 #include "../queued/allocator.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/settings.hpp"
 
 namespace weft::plugin {
 
@@ -39,7 +40,7 @@ std::string sync_variable(std::string kind) {
 
 PluginDevice::PluginDevice(const Library& library, Device device)
     : QueuedDevice(device), library_(library), number_(library.numbers()[device.index]) {
-  synchronous_ = is_switched_on(sync_variable(library.kind()).c_str());
+  synchronous_ = detail::is_variable_on(sync_variable(library.kind()).c_str());
   const size_t alignment = size_rule("min_chunk_size", table().min_chunk_size, 1);
   if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > largest_rule) {
     library_.raise_garbage(index(), "min_chunk_size", fmt::format("gave {}, which is no power of two", alignment));

@@ -15,6 +15,7 @@
  *   - What the functions use is there when weft_plugin_init returns, or is never destroyed: `finalize` is called at the
  *     program's end, before what the object made until then is destroyed, and after what it made later.
  *   - (R) marks entries that are required; any other may be null, and the host then does what stands with it.
+ *   - A kernel gives the same bits for the same call in every run: no additions of floats in the order of threads.
  *   - The host asks for no memory of 0 bytes, frees no null pointer and copies nothing of 0 bytes.
  */
 #ifndef WEFT_BACKENDS_PLUGIN_PLUGIN_H

@@ -19,6 +19,7 @@
 #include "../plugin.hpp"
 #include "../../tensor/device_kinds.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/settings.hpp"
 
 namespace weft {
 
@@ -180,7 +181,7 @@ const WeftCollectives& collectives_of(DeviceType type, Location where) {
 void detail::load_plugins_of_environment() {
   static Atomic<bool> done{false};
   if (done.load(MemoryOrder::acquire)) return;
-  const char* const setting = std::getenv("WEFT_PLUGINS");
+  const char* const setting = detail::setting("WEFT_PLUGINS");
   std::string_view left = setting == nullptr ? "" : setting;
   while (!left.empty()) {
     const std::string path(left.substr(0, left.find(':')));

@@ -122,11 +122,6 @@ void register_device(QueuedDevice& device) {
 
 QueuedDevice* find_device(Device device) { return devices[static_cast<int>(device.type)][device.index]; }
 
-bool is_switched_on(const char* variable) {
-  const char* text = std::getenv(variable);
-  return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;
-}
-
 // ---- the backend ----------------------------------------------------------------------------------------------------
 
 QueuedBackend::QueuedBackend(DeviceType type)

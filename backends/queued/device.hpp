@@ -114,7 +114,4 @@ class QueuedBackend : public Backend {
   const std::unique_ptr<DeviceAllocator> pinned_;
 };
 
-/// Whether an environment variable is set to anything but 0.
-bool is_switched_on(const char* variable);
-
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include "../../backends/backend.hpp"
 #include "../detail/fits.hpp"
 #include "../../tensor/checked.hpp"
+#include "../../tensor/determinism.hpp"
 
 namespace weft {
 
@@ -16,6 +17,22 @@ namespace {
 Tensor made(const Dims& shape, const TensorOptions& options) {
   if (WEFT_UNLIKELY(!options.device.is_cpu())) check_device(options.device);
   return make(shape, options.dtype.value_or(default_dtype), options.device);
+}
+
+/// No integer is above it. Floats have NaN for the same purpose.
+Scalar largest_integer(DType dtype) {
+  if (dtype == DType::boolean) return true;
+  const int bits = static_cast<int>(8 * itemsize(dtype)) - (is_signed(dtype) ? 1 : 0);
+  return ~uint64_t{0} >> (64 - bits);
+}
+
+/// What is to be written. In deterministic mode it shows where it is read before.
+Tensor unwritten(const Dims& shape, const TensorOptions& options) {
+  Tensor t = made(shape, options);
+  if (WEFT_LIKELY(deterministic() == Determinism::off)) return t;
+  const Scalar value = is_floating(t.dtype()) ? Scalar(std::nan("")) : largest_integer(t.dtype());
+  WEFT_KERNEL(fill, t)(t.raw_view(), value);
+  return t;
 }
 
 const Tensor& with_grad(const Tensor& t, const TensorOptions& options) {
@@ -74,7 +91,7 @@ int64_t count_whole_steps(Scalar start, Scalar stop, Scalar step) {
 
 Tensor empty(const Dims& shape, TensorOptions options, Location where) {
   const CallScope call("empty", where);
-  return with_grad(made(shape, options), options);
+  return with_grad(unwritten(shape, options), options);
 }
 Tensor zeros(const Dims& shape, TensorOptions options, Location where) {
   const CallScope call("zeros", where);
@@ -92,7 +109,7 @@ Tensor full(const Dims& shape, Scalar value, TensorOptions options, Location whe
 Tensor empty_like(const Tensor& like, Location where) {
   const CallScope call("empty_like", where);
   checked(like);
-  return made(like.shape(), options_of(like));
+  return unwritten(like.shape(), options_of(like));
 }
 Tensor zeros_like(const Tensor& like, Location where) {
   const CallScope call("zeros_like", where);
@@ -113,7 +130,7 @@ Tensor full_like(const Tensor& like, Scalar value, Location where) {
 Tensor empty_like(const Tensor& like, const LikeOptions& options, Location where) {
   const CallScope call("empty_like", where);
   const TensorOptions all = options_of(like, options);
-  return with_grad(made(like.shape(), all), all);
+  return with_grad(unwritten(like.shape(), all), all);
 }
 Tensor zeros_like(const Tensor& like, const LikeOptions& options, Location where) {
   const CallScope call("zeros_like", where);
@@ -133,7 +150,7 @@ Tensor full_like(const Tensor& like, Scalar value, const LikeOptions& options, L
 Tensor new_empty(const Tensor& like, const Dims& shape, const LikeOptions& options, Location where) {
   const CallScope call("new_empty", where);
   const TensorOptions all = options_of(like, options);
-  return with_grad(made(shape, all), all);
+  return with_grad(unwritten(shape, all), all);
 }
 Tensor new_zeros(const Tensor& like, const Dims& shape, const LikeOptions& options, Location where) {
   const CallScope call("new_zeros", where);

@@ -30,6 +30,7 @@ struct OpDraft {
   std::optional<OpRecord::Domain> domain;
   Callback<std::vector<Values>(SampleMaker&)> samples;
   SpmdRule spmd;
+  bool nondeterministic = false;
   bool allow_schema_change = false, inherit_backward = false;
 };
 
@@ -308,6 +309,7 @@ std::unique_ptr<RegisteredOp> made_of(const OpDraft& draft, Location where) {
   op.backward = draft.backward;
   op.samples = draft.samples;
   op.spmd = draft.spmd;
+  op.nondeterministic = draft.nondeterministic;
   if (!op.backward && draft.inherit_backward && slot != nullptr) inherit(draft, op, *slot, where);
   op.has_composite = static_cast<bool>(op.composite.run);
   op.has_infer_meta = static_cast<bool>(op.infer_meta.run);
@@ -375,6 +377,10 @@ OpBuilder& OpBuilder::domain(OpRecord::Domain domain) {
 }
 OpBuilder& OpBuilder::samples(Callback<std::vector<Values>(SampleMaker&)> samples) {
   draft_->samples = std::move(samples);
+  return *this;
+}
+OpBuilder& OpBuilder::nondeterministic() {
+  draft_->nondeterministic = true;
   return *this;
 }
 OpBuilder& OpBuilder::spmd(SpmdRule rule) {

@@ -1,11 +1,12 @@
 // A call of a registered op: which of its bodies runs, and what is checked before and after.
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 #include "../create.hpp"
 #include "../detail/write.hpp"
 #include "../../backends/backend.hpp"
+#include "../../tensor/determinism.hpp"
+#include "../../tensor/settings.hpp"
 #include "../../tensor/step_recorder.hpp"
 #include "../../tensor/warning.hpp"
 #include "recorded.hpp"
@@ -311,8 +312,8 @@ OpBody fallback(RegisteredOp& op, const OpBody& kernel, Device device) {
 }
 
 bool may_fall_back() {
-  const char* const setting = std::getenv("WEFT_FALLBACK");
-  return setting != nullptr && std::string_view(setting) == "cpu";
+  const char* const text = setting("WEFT_FALLBACK");
+  return text != nullptr && std::string_view(text) == "cpu";
 }
 
 Value run_composite(const RegisteredOp& op, std::span<const Value> values) {
@@ -329,6 +330,7 @@ Value run_composite(const RegisteredOp& op, std::span<const Value> values) {
 Value run(Held<RegisteredOp> op, std::span<const Value> given) {
   const Values values = completed(*op, given);
   const CallScope call(op->name.c_str(), Location::none());
+  if (op->nondeterministic) refuse_nondeterministic();
   const CallTensors inputs(values);
   const Device device = device_of(values, *op, inputs);
   const DType dtype = dtype_of(values, inputs);

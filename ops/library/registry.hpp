@@ -106,7 +106,7 @@ struct RegisteredOp final : Retirable {
   std::vector<std::pair<size_t, size_t>> written;
   /// What the backward reads, by the number of the argument and of the result.
   std::vector<bool> saves_arguments, saves_results;
-  bool has_composite = false, has_infer_meta = false, has_backward = false;
+  bool has_composite = false, has_infer_meta = false, has_backward = false, nondeterministic = false;
 
   // Dropped with the op.
   OpBody composite, infer_meta;

@@ -144,3 +144,35 @@ def is_autocast_enabled(device_type="cpu"):
 def get_autocast_dtype(device_type="cpu"):
     """The dtype in which products run there now; float32 outside every autocast."""
     return _core._autocast_dtype(device_type) or _core.float32
+
+
+_debug_modes = ("default", "warn", "error")
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Refuses what may differ from run to run, or warns of it: registered ops that say so. Weft's own never do.
+
+    What `empty` makes is NaN then, or the largest integer. WEFT_DETERMINISTIC=1 sets the mode from the start.
+    """
+    _core._set_deterministic(0 if not mode else 1 if warn_only else 2)
+
+
+def are_deterministic_algorithms_enabled():
+    return _core._deterministic() != 0
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    return _core._deterministic() == 1
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """0 or "default", 1 or "warn", 2 or "error"."""
+    modes = {name: i for i, name in enumerate(_debug_modes)}
+    mode = modes.get(debug_mode, debug_mode)
+    if mode not in (0, 1, 2):
+        raise ValueError(f"debug_mode is one of {', '.join(_debug_modes)} or 0, 1, 2, not {debug_mode!r}")
+    _core._set_deterministic(int(mode))
+
+
+def get_deterministic_debug_mode():
+    return _core._deterministic()

@@ -45,7 +45,7 @@ class CustomOp:
     """An op that Python has registered; called, it calls what its name stands for now."""
 
     def __init__(self, name, function, *, schema, device, dtypes, composite, inplace, policy, samples,
-                 allow_schema_change, inherit_backward):
+                 allow_schema_change, inherit_backward, deterministic):
         self.name = name
         if schema is None:  # what stands in place of an op is called as that was
             stands_for = policy == "override" and not allow_schema_change and _core._find_op(name) is not None
@@ -54,7 +54,7 @@ class CustomOp:
                            kernels=[] if composite or function is None else [(device, dtypes, function)], fake=None,
                            backward=None, inplace=[tuple(pair) for pair in inplace],
                            document=inspect.getdoc(function), samples=samples, allow_schema_change=allow_schema_change,
-                           inherit_backward=inherit_backward)
+                           inherit_backward=inherit_backward, deterministic=deterministic)
         self._registration = _core._register_op(name, self._parts, policy)
         self.__name__, self.__doc__ = name, self._parts["document"]
 
@@ -118,18 +118,18 @@ _kept: list = []
 
 
 def custom_op(name, function=None, *, schema=None, device="cpu", dtypes=None, composite=False, inplace=(),
-              policy="error", samples=None, allow_schema_change=False, inherit_backward=False):
+              policy="error", samples=None, allow_schema_change=False, inherit_backward=False, deterministic=True):
     """Registers a Python function as the op "ns::name", or in place of one of the library's ops by its exact name.
 
     schema is as in C++, "(x, w: Tensor[], axis: int = 0) -> (y, index)"; without it the function's annotations tell.
     The function is the kernel of `device`, for all or some dtypes, and is not recorded; with composite=True it is a body
     of other ops, which runs on every device and has its gradient from them. inplace=[("x", "y")] says that result y is
-    x, written. policy is "error", "override" or "keep". The op stays until unregister(); as a decorator it gives a
-    CustomOp."""
+    x, written. policy is "error", "override" or "keep". With deterministic=False deterministic mode refuses it. The op
+    stays until unregister(); as a decorator it gives a CustomOp."""
     def register(function):
         op = CustomOp(name, function, schema=schema, device=device, dtypes=dtypes, composite=composite,
                       inplace=inplace, policy=policy, samples=samples, allow_schema_change=allow_schema_change,
-                      inherit_backward=inherit_backward)
+                      inherit_backward=inherit_backward, deterministic=deterministic)
         _kept.append(op)
         return op
 

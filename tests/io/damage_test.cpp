@@ -1,4 +1,4 @@
-// Damaged files of every format: an error or tensors, never more. WEFT_DAMAGED_FILES=100000 looks longer.
+// Damaged files of every format: an error or tensors, never more. WEFT_TEST_DAMAGED_FILES=100000 looks longer.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +21,7 @@ namespace weft {
 namespace {
 
 int file_count() {
-  const char* wanted = std::getenv("WEFT_DAMAGED_FILES");
+  const char* wanted = std::getenv("WEFT_TEST_DAMAGED_FILES");
   return wanted != nullptr ? std::atoi(wanted) : 1500;
 }
 

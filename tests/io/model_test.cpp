@@ -320,10 +320,10 @@ nn::Sequential golden_net() {
                                nn::RMSNorm({4}), nn::Linear(4, 3, false), nn::Softmax(-1)));
 }
 
-// Written by this program's version when WEFT_WRITE_VERSIONS names it; never written anew after its release.
+// Written by this program's version when WEFT_TEST_WRITE_VERSIONS names it; never written anew after its release.
 TEST(ModelFolder, EveryReleasedVersionLoads) {
   const nn::Sequential net = golden_net();
-  if (const char* version = std::getenv("WEFT_WRITE_VERSIONS")) {
+  if (const char* version = std::getenv("WEFT_TEST_WRITE_VERSIONS")) {
     fs::create_directories(golden(version).string());
     io::save_model(golden(version) / "model", net, {.max_shard_size = 600});
     nn::Sequential trained(nn::Linear(2, 2), nn::Dropout());

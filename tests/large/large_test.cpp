@@ -84,7 +84,7 @@ struct Large : ::testing::TestWithParam<int64_t> {
   const Longs places = edges(n);
 
   void SetUp() override {
-    if (std::getenv("WEFT_LARGE_TESTS") == nullptr) GTEST_SKIP() << "takes 12 GB: ./weft test -L large";
+    if (std::getenv("WEFT_TEST_LARGE") == nullptr) GTEST_SKIP() << "takes 12 GB: ./weft test -L large";
     if (available_memory() < needed) GTEST_SKIP() << "takes 12 GB, " << available_memory() / gigabyte << " are free";
     set_memory_limit({}, needed);
   }

@@ -1,5 +1,5 @@
 // Every op on arguments that it must refuse, made from the sample calls of its record: what is raised and what it says
-// stand in record_errors.txt, and nothing that was given has changed. WEFT_WRITE_ERRORS=1 writes that file anew.
+// stand in record_errors.txt, and nothing that was given has changed. WEFT_TEST_WRITE_ERRORS=1 writes that file anew.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -137,7 +137,7 @@ TEST(RecordErrors, AreTypedAndSayWhatIsWrong) {
     }
   }
   EXPECT_GT(count, 1000u);
-  if (std::getenv("WEFT_WRITE_ERRORS") != nullptr) std::ofstream(listing) << found.str();
+  if (std::getenv("WEFT_TEST_WRITE_ERRORS") != nullptr) std::ofstream(listing) << found.str();
   std::istringstream now(found.str());
   std::ifstream file(listing);
   std::string line, wanted, op;
@@ -147,7 +147,7 @@ TEST(RecordErrors, AreTypedAndSayWhatIsWrong) {
     if (!line.starts_with(' ')) op = line;
     if (line != wanted && ++different <= 5) ADD_FAILURE() << op << "\n  now:  " << line << "\n  was:  " << wanted;
   }
-  EXPECT_EQ(different, 0) << "after a change on purpose: WEFT_WRITE_ERRORS=1, and read the difference";
+  EXPECT_EQ(different, 0) << "after a change on purpose: WEFT_TEST_WRITE_ERRORS=1, and read the difference";
   EXPECT_FALSE(std::getline(file, wanted)) << "the file has more lines: " << wanted;
 }
 

@@ -191,6 +191,13 @@ void agrees_with_cpu(const OpRecord& record, Device device, DType dtype) {
   }
 }
 
+void has_the_same_bits_in_every_run(const OpRecord& record, Device device) {
+  for (const Values& values : samples_of(record, DType::f32, device)) {
+    expect_same(call(record, values, device), call(record, values, device));
+    if (record.differentiable) expect_same(gradients(record, values, device), gradients(record, values, device));
+  }
+}
+
 void knows_shapes_without_elements(const OpRecord& record, DType dtype) {
   const Device meta(DeviceType::meta);
   const std::vector<Values> here = samples_of(record, dtype, meta), there = samples_of(record, dtype);
@@ -276,6 +283,7 @@ class RecordTest : public ::testing::TestWithParam<Case> {
       });
     }
     check("strides", [&] { takes_any_strides(record, device); });
+    check("runs", [&] { has_the_same_bits_in_every_run(record, device); });
   }
 };
 

@@ -8,7 +8,7 @@
 #   tour           examples/tour.cpp by another compiler, linked to the build tree's library and run
 #   bench          tests/package/outside/bench.cpp, linked to an installed prefix and run
 #   missing        says which Debian package is missing
-# What compiles Weft anew configures it and compiles a file, or with WEFT_LARGE_TESTS everything, and runs the program.
+# What compiles Weft anew configures it and compiles a file, or with WEFT_TEST_LARGE everything, and runs the program.
 cmake_minimum_required(VERSION 3.23)
 
 function(run)
@@ -67,7 +67,7 @@ function(load_a_library found_by)
 endfunction()
 
 function(compile_anew one_file)
-  if(DEFINED ENV{WEFT_LARGE_TESTS} OR NOT generator STREQUAL "Ninja")
+  if(DEFINED ENV{WEFT_TEST_LARGE} OR NOT generator STREQUAL "Ninja")
     run(${build_program})
     run("${work}/build/program")
   else()
@@ -119,7 +119,7 @@ elseif(way STREQUAL "shared")
   set(without -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON -DCMAKE_DISABLE_FIND_PACKAGE_Threads=ON
     -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
   run(${configure} ${without} "-Dweft_DIR=${work}/weft")
-  if(DEFINED ENV{WEFT_LARGE_TESTS})
+  if(DEFINED ENV{WEFT_TEST_LARGE})
     run(${CMAKE_COMMAND} --build "${work}/weft")
     run(${CMAKE_COMMAND} --install "${work}/weft" --prefix "${work}/prefix")
     file(REMOVE_RECURSE "${work}/weft" "${work}/build")

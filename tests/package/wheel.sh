@@ -2,7 +2,7 @@
 # Builds the wheel as `pip install .` does, in an environment of its own, and uses it from a fresh one outside the tree:
 # wheel.sh SOURCE WORK PYTHON [-DNAME=VALUE...]
 set -euo pipefail
-[[ ${WEFT_LARGE_TESTS:-} ]] || { echo "compiles everything: run it by ./weft test -L large"; exit 77; }
+[[ ${WEFT_TEST_LARGE:-} ]] || { echo "compiles everything: run it by ./weft test -L large"; exit 77; }
 source=$1 work=$2 python=$3
 shift 3
 export PIP_DISABLE_PIP_VERSION_CHECK=1 CCACHE_BASEDIR=$work

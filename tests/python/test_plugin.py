@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-stub = os.environ.get("WEFT_STUB", "")
+stub = os.environ.get("WEFT_TEST_STUB", "")
 pytestmark = pytest.mark.skipif(not os.path.exists(stub), reason="the stub device was not built")
 
 

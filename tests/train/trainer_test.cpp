@@ -170,8 +170,8 @@ TEST(Trainer, ResumesASchedulerAndAPlateau) {
 
 // Run by the next test in a process of its own.
 TEST(TrainerChild, DISABLED_Trains) {
-  const std::string folder = std::getenv("WEFT_TRAIN_FOLDER");
-  const int64_t end = std::atoll(std::getenv("WEFT_TRAIN_KILLED_AT"));
+  const std::string folder = std::getenv("WEFT_TEST_TRAIN_FOLDER");
+  const int64_t end = std::atoll(std::getenv("WEFT_TEST_TRAIN_KILLED_AT"));
   const Trained run = trained({.epochs = 5, .save = {.folder = folder, .every = 3}, .resume = true}, [&](Trainer& t) {
     t.on_step_end([end](const TrainEvent& e) {
       if (e.step == end) ::raise(SIGKILL);
@@ -186,8 +186,8 @@ TEST(Trainer, GoesOnBitForBitInANewProcessAfterItWasKilled) {
   const TemporaryFolder folder;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const auto child = [&](const std::string& name, int64_t killed_at) {
-    const std::string command = "WEFT_TRAIN_FOLDER=" + (folder / name).string() +
-                                " WEFT_TRAIN_KILLED_AT=" + std::to_string(killed_at) + " exec " + program +
+    const std::string command = "WEFT_TEST_TRAIN_FOLDER=" + (folder / name).string() +
+                                " WEFT_TEST_TRAIN_KILLED_AT=" + std::to_string(killed_at) + " exec " + program +
                                 " --gtest_also_run_disabled_tests --gtest_filter=TrainerChild.* >/dev/null 2>&1";
     const int status = std::system(("sh -c '" + command + "'").c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);

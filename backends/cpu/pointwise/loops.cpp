@@ -1,10 +1,12 @@
 #include "loops.hpp"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "../simd/simd_targets.hpp"
 #include <hwy/highway.h>
+
+#include "../../backend.hpp"
+#include "../../../tensor/settings.hpp"
 
 namespace weft::cpu {
 
@@ -42,7 +44,7 @@ bool restrict_targets(const char* name) {
 
 // Before every static initialiser, which may already compute.
 __attribute__((constructor(101))) void initialise() {
-  const char* name = std::getenv("WEFT_CPU_TARGET");
+  const char* name = detail::setting("WEFT_CPU_TARGET");
   if (name == nullptr || !restrict_targets(name)) hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   choose_loops();
 }
@@ -56,3 +58,14 @@ bool use_simd_target(const char* name) {
 }
 
 }  // namespace weft::cpu
+
+const char* weft::cpu_vectors() {
+  const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS, best = targets & -targets;
+  if ((best & cpu::wide_targets) != 0) return "avx512";
+  if (best == HWY_AVX2) return "avx2";
+#if defined(__x86_64__)
+  return "scalar";
+#else
+  return hwy::TargetName(best);
+#endif
+}

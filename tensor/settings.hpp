@@ -1,0 +1,75 @@
+// What the environment sets: every variable that Weft reads, in one list.
+#pragma once
+
+#include <span>
+
+#include "config.hpp"
+
+namespace weft {
+
+struct Setting {
+  /// A `*` stands for any letters.
+  const char* name;
+  /// What holds where it is not set; empty for nothing.
+  const char* otherwise;
+  const char* meaning;
+};
+
+namespace detail {
+
+inline constexpr Setting all_settings[] = {
+    {"WEFT_NUM_THREADS", "the cores that the process may use", "threads of the CPU's kernels"},
+    {"WEFT_CPU_TARGET", "the best of the processor", "vector instructions: scalar, avx2 or avx512"},
+    {"WEFT_CHECK_NAN", "0", "1: the first kernel that makes a NaN or an infinity raises NonFiniteError"},
+    {"WEFT_DETERMINISTIC", "0", "1: deterministic mode from the start; warn: the same, with warnings for errors"},
+    {"WEFT_GRAD_SHARE", "1", "0: gradients never share memory"},
+    {"WEFT_WARNINGS", "1", "0: no warnings"},
+    {"WEFT_FALLBACK", "", "cpu: registered ops without a kernel for a device run on the CPU"},
+    {"WEFT_PLUGINS", "", "shared objects with devices, loaded when one is first asked for: a.so:b.so"},
+    {"WEFT_CUDA_SYNC", "0", "1: each command is waited for, and tensors get memory of their own"},
+    {"WEFT_HPU_SYNC", "0", "the same for Level Zero devices"},
+    {"WEFT_*_SYNC", "0", "the same for the devices of a plug-in, by the name of their kind"},
+    {"WEFT_HPU_WORKER", "0", "1: a thread for each stream hands commands to the driver"},
+    {"WEFT_RECIPE_CACHE", "1024", "how many compiled recipes are kept for each device"},
+    {"WEFT_CACHE_DIR", "~/.cache/weft", "where native code of kernels is kept between runs; empty: nowhere"},
+    {"WEFT_JOBS", "the cores", "compilers that ./weft runs at once"},
+    {"WEFT_ZE_*", "", "settings of the Level Zero test driver, tests/hpu_driver"},
+    {"WEFT_TEST_*", "", "settings of Weft's own tests"},
+};
+
+constexpr bool matches(const char* pattern, const char* name) {
+  if (*pattern == '*') return matches(pattern + 1, name) || (*name != '\0' && matches(pattern, name + 1));
+  return *pattern == *name && (*pattern == '\0' || matches(pattern + 1, name + 1));
+}
+constexpr bool is_setting(const char* name) {
+  for (const Setting& s : all_settings) {
+    if (matches(s.name, name)) return true;
+  }
+  return false;
+}
+
+/// A name of the list; no other compiles.
+class SettingName {
+ public:
+  consteval SettingName(const char* name) : text_(is_setting(name) ? name : throw "no setting of this name") {}
+  constexpr const char* text() const { return text_; }
+
+ private:
+  const char* text_;
+};
+
+/// What the environment says now; nullptr where it says nothing. A setting holds from its first use on.
+const char* setting(SettingName name);
+/// Whether it says something that is neither empty nor 0.
+bool is_switched_on(SettingName name);
+/// The same for a name that is put together while the program runs.
+bool is_variable_on(const char* name);
+
+/// Warns of variables that begin with WEFT_ and are no settings.
+void warn_of_unknown_settings();
+
+}  // namespace detail
+
+constexpr std::span<const Setting> settings() { return detail::all_settings; }
+
+}  // namespace weft
