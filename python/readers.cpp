@@ -158,8 +158,9 @@ void bind_tables(nb::module_& m) {
 
 // ---- pictures -------------------------------------------------------------------------------------------------------
 
-data::ImageOptions image_options(int64_t channels, bool keep_16_bits, int64_t max_pixels) {
-  return {.channels = channels, .keep_16_bits = keep_16_bits, .max_pixels = max_pixels};
+data::ImageOptions image_options(int64_t channels, bool keep_16_bits, bool upright, int64_t max_pixels) {
+  return {
+      .channels = channels, .keep_16_bits = keep_16_bits, .apply_exif_orientation = upright, .max_pixels = max_pixels};
 }
 
 nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
@@ -167,16 +168,16 @@ nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text
 std::vector<io::Path> paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 void bind_images(nb::module_& m) {
-  m.def("_load_image", [](const std::string& path, int64_t channels, bool wide, int64_t most) {
+  m.def("_load_image", [](const std::string& path, int64_t channels, bool wide, bool upright, int64_t most) {
     const Location where = here();
     const WithoutGil others;
-    return data::load_image(path, image_options(channels, wide, most), where);
+    return data::load_image(path, image_options(channels, wide, upright, most), where);
   });
-  m.def("_decode_image", [](const nb::bytes& bytes, int64_t channels, bool wide, int64_t most) {
+  m.def("_decode_image", [](const nb::bytes& bytes, int64_t channels, bool wide, bool upright, int64_t most) {
     const Location where = here();
     const std::span<const std::byte> span(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
     const WithoutGil others;
-    return data::decode_image(span, image_options(channels, wide, most), where);
+    return data::decode_image(span, image_options(channels, wide, upright, most), where);
   });
   m.def("_encode_png", [](const Tensor& image) { return bytes_of(data::encode_png(image, here())); });
   m.def("_encode_jpeg", [](const Tensor& image, int quality) {

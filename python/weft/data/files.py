@@ -99,18 +99,19 @@ def read_json_table(path, fields=()):
     return Table._of(_core._read_json_table(os.fspath(path), list(fields)))
 
 
-def load_image(path, channels=0, keep_16_bits=False, max_pixels=1 << 27):
+def load_image(path, channels=0, keep_16_bits=False, max_pixels=1 << 27, *, apply_exif_orientation=False):
     """A PNG or JPEG as uint8 [channels, height, width]; a PNG of 16 bits as uint16 with keep_16_bits.
 
     channels: 1 grey, 2 grey and opacity, 3 colours, 4 colours and opacity, 0 what the picture has. More pixels than
-    max_pixels are refused before memory is asked for.
+    max_pixels are refused before memory is asked for. apply_exif_orientation turns and mirrors the picture as its Exif
+    data say that the camera was held, which PIL.ImageOps.exif_transpose does.
     """
-    return _core._load_image(os.fspath(path), channels, keep_16_bits, max_pixels)
+    return _core._load_image(os.fspath(path), channels, keep_16_bits, apply_exif_orientation, max_pixels)
 
 
-def decode_image(data, channels=0, keep_16_bits=False, max_pixels=1 << 27):
+def decode_image(data, channels=0, keep_16_bits=False, max_pixels=1 << 27, *, apply_exif_orientation=False):
     """load_image for bytes."""
-    return _core._decode_image(bytes(data), channels, keep_16_bits, max_pixels)
+    return _core._decode_image(bytes(data), channels, keep_16_bits, apply_exif_orientation, max_pixels)
 
 
 def encode_png(image):
