@@ -108,6 +108,8 @@ class WEFT_API SampleScope {
 struct Source {
   /// nullopt: a stream.
   std::optional<int64_t> size = {};
+  /// What a saved position calls the order of a stream.
+  std::string stream_kind = "stream";
   /// The batch of a job.
   Callback<Shared<void>(const Job& job)> make;
   /// Of a stream: begins an epoch, and what it gives is read by `pull`.

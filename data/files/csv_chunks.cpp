@@ -85,7 +85,7 @@ struct CsvChunks::Impl {
       if (!reader->read(rows)) return {};
       return reader->take();
     } catch (...) {
-      reader->take();  // of the rows before it
+      for (CsvColumn& column : reader->columns()) column.forget();
       reader->go_to(before, row);
       throw;
     }

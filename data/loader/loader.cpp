@@ -277,7 +277,7 @@ struct LoaderEngine::Impl {
     s.drop_last = options.drop_last;
     s.world = options.world;
     s.sampler = options.batch_sampler ? options.batch_sampler.kind()
-                : is_stream()         ? "stream"
+                : is_stream()         ? source.stream_kind
                 : options.sampler     ? options.sampler.kind()
                 : options.shuffle     ? "random"
                                       : "sequential";

@@ -253,6 +253,9 @@ TEST(CsvChunks, NameTheLineOfWhatIsWrongEachTimeAnew) {
     EXPECT_NE(message.find("line 5, column 1"), std::string::npos) << message;
     EXPECT_EQ(chunks.row(), 2);
   }
+  write_bytes(folder / "t.csv", "b,a\n1,1\n2,2\n3,three\n");
+  data::CsvChunks second(folder / "t.csv", 5, {.types = {{"a", data::ColumnType::i64}}});  // when b has it already
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(second.next(), FormatError);
   write_bytes(folder / "t.csv", "a,b\n1,x\n2\n");
   data::CsvChunks ragged(folder / "t.csv", 1);
   EXPECT_THROW(ragged.next(), FormatError);  // it is met where types are looked for

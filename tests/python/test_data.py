@@ -1,8 +1,10 @@
 """Datasets, samplers and loaders: values, order, workers, positions, errors."""
 
 import collections
+import itertools
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -16,6 +18,7 @@ import weft
 from weft import data
 from weft.data import DataLoader
 
+LOADER_CASES = pathlib.Path(__file__).parent / "loader_cases"
 workers = pytest.mark.parametrize("num_workers", [0, 1, 2, 7])
 
 
@@ -524,10 +527,123 @@ def test_process_workers_leave_with_their_parent():
                 raise AssertionError(f"process {pid} is still there")
 
 
-def test_process_workers_cannot_read_iterables():
-    class Lines(data.IterableDataset):
-        def __iter__(self):
-            return iter(range(7))
+def test_processes_read_iterables_as_pytorchs_do():
+    """loader_cases/iterables.py recorded what PyTorch gives."""
+    sys.path.insert(0, str(LOADER_CASES))
+    import iterables
 
-    with pytest.raises(NotImplementedError):
-        forked(Lines())
+    recorded = json.loads((LOADER_CASES / "iterables.json").read_text())
+    assert iterables.batches(data) == recorded and len(recorded) == 50
+
+
+class Shards(data.IterableDataset):
+    """Draws and large tensors, a share for each worker."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        info = data.get_worker_info()
+        for i in range(info.id, self.n, info.num_workers):
+            yield weft.full((5000,), i) + weft.rand(()), {"at": i, "seed": info.seed % 1000}
+
+
+def test_iterables_in_processes_are_the_same_in_every_run_and_go_on():
+    def values(loader, stop=None):
+        out = []
+        for x, more in itertools.islice(loader, stop):
+            out.append((x.sum().item(), more["at"].tolist(), more["seed"].tolist()))
+        return out
+
+    first, again = forked(Shards(23), 3, seed=5), forked(Shards(23), 3, seed=5)
+    epochs = [values(first), values(first)]
+    assert [values(again), values(again)] == epochs and epochs[0] != epochs[1]
+    assert len(epochs[0]) == 8 and [b[1] for b in epochs[0]] == [b[1] for b in epochs[1]]
+    begun = values(first, 3)
+    assert values(forked(Shards(23), 3, seed=6)) != epochs[0]
+    going_on = forked(Shards(23), 3, seed=5)
+    going_on.load_state_dict(first.state_dict())
+    rest = values(going_on)
+    assert begun + rest == [*values(_third(again))] and len(rest) == 5
+    with pytest.raises(ValueError, match="stream in 2 processes"):
+        DataLoader(Shards(23), 3, seed=5, num_workers=3, multiprocessing_context="fork").load_state_dict(first.state_dict())
+
+
+def _third(loader):
+    loader.set_epoch(2)
+    return loader
+
+
+def test_iterables_in_processes_can_be_left_early_and_begun_anew():
+    loader = forked(Shards(400), 2, seed=5, prefetch_factor=4)
+    for _ in range(5):
+        for x, more in loader:
+            break
+        assert more["at"].tolist() == [0, 2]
+    assert sum(len(more["at"]) for _, more in loader) == 400
+    loop = iter(loader)
+    next(loop)
+    del loop, loader
+
+
+def test_ranks_share_iterables_in_processes():
+    class Range(data.IterableDataset):
+        def __iter__(self):
+            at = data.get_worker_info().id
+            return iter(range(10 * at, 10 * at + 5))
+
+    ranks = [[b.tolist() for b in forked(Range(), 1, rank=rank, world=2)] for rank in range(2)]
+    assert ranks == [[[0], [10], [2], [12]], [[1], [11], [3], [13]]]
+
+
+def test_errors_of_iterables_come_from_processes():
+    class Broken(data.IterableDataset):
+        def __init__(self, how):
+            self.how = how
+
+        def __iter__(self):
+            yield 1
+            if data.get_worker_info().id == 1:
+                if self.how == "dies":
+                    os.kill(os.getpid(), 9)
+                raise KeyError("no such line")
+            yield 2
+
+    loader = forked(Broken("raises"))
+    for _ in range(2):
+        with pytest.raises(KeyError, match="no such line") as caught:
+            list(loader)
+        notes = " ".join(caught.value.__notes__)
+        assert "worker 1 of epoch" in notes and "in __iter__" in notes
+    with pytest.raises(RuntimeError, match="has died"):
+        list(forked(Broken("dies")))
+    with pytest.raises(TypeError):
+        list(forked(type("Odd", (data.IterableDataset,), {"__iter__": lambda self: 3})()))
+
+
+def test_parts_of_a_table_are_shared_by_processes(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("i,kind\n" + "".join(f"{i},k{i % 3}\n" for i in range(20)))
+    parts = data.CsvChunks(path, 3, dtype={"kind": "category"})
+    assert [t["i"].tolist() for t in parts] == [list(range(i, min(i + 3, 20))) for i in range(0, 20, 3)]
+    seen = [t["i"].tolist() for t in DataLoader(parts, None, num_workers=2, multiprocessing_context="fork",
+                                                collate_fn=lambda t: t)]
+    assert seen == [list(range(i, min(i + 3, 20))) for i in range(0, 20, 3)]
+    assert [len(t) for t in DataLoader(parts, None, num_workers=2, collate_fn=lambda t: t)] == [3] * 6 + [2]
+
+
+def test_parts_of_a_table_go_on(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("i,late\n" + "".join(f"{i},{'7' if i < 19 else '7.5'}\n" for i in range(20)))
+    parts = data.CsvChunks(path, 3)
+    loop = iter(parts)
+    assert next(loop)["late"].dtype == weft.float32 and next(loop)["i"].tolist() == [3, 4, 5]
+    state = json.loads(json.dumps(parts.state_dict()))
+    again = data.CsvChunks(path, 7)
+    again.load_state_dict(state)
+    assert [t["i"].tolist() for t in again] == [list(range(6, 13)), list(range(13, 20))]
+    assert sum(len(t) for t in again) == 20  # the next pass is from the start
+    with pytest.raises(ValueError, match="line 21"):
+        list(data.CsvChunks(path, 7, dtype={"late": weft.int64}))
+    with pytest.raises(ValueError):
+        again.load_state_dict({"version": 1})
