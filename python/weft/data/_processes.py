@@ -123,8 +123,20 @@ class _Forked:
     def _answer(self, worker):
         answer = _receive(self._pipes[worker][0])
         if answer is None:
-            raise RuntimeError(f"worker process {self._ids[worker]} has died")
+            self._raise_dead(worker)
         return pickle.loads(answer)
+
+    def _raise_dead(self, worker):
+        raise RuntimeError(f"worker process {self._ids[worker]} has died")
+
+    def _open(self, worker, batch):
+        """The batch of an answer, whose tensors the worker still holds."""
+        try:
+            return _incoming(batch)
+        except Exception:
+            if os.waitid(os.P_PID, self._ids[worker], os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                self._raise_dead(worker)
+            raise
 
     def close(self):
         pipes, self._pipes = self._pipes, []
@@ -169,7 +181,7 @@ class Processes(_Forked):
         good, batch = self._answer(worker)
         if not good:
             raise batch
-        return _incoming(batch)
+        return self._open(worker, batch)
 
 
 class StreamBatches:
@@ -246,7 +258,7 @@ class StreamProcesses(_Forked):
                 raise batch
             if batch is None:
                 continue
-            batch = _incoming(batch[0])
+            batch = self._open(worker, batch[0])
             self._ask(worker, (run, epoch, seed))
             left.append(worker)
             yield batch
