@@ -187,11 +187,30 @@ Shared<void> next_batch(PyObject* iterator) {
   }
 }
 
-/// `processes` is the number of those that read a stream and give whole batches, or 0.
-Source source_of_functions(std::optional<int64_t> size, Functions dataset, const Callback& open, int64_t rank,
-                           int64_t world, int64_t processes) {
-  Source source{.size = size, .make = [dataset](const Job& job) { return make_batch(dataset, job); }};
-  if (size) return source;
+int64_t whole_from(const Ref& number) {
+  const int64_t value = PyLong_AsLongLong(number.get());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+  return value;
+}
+
+/// `length` is asked for the size, and None for a stream; `processes` is the number of those that read one and give
+/// whole batches, or 0.
+Source source_of_functions(nb::handle length, Functions dataset, const Callback& open, int64_t rank, int64_t world,
+                           int64_t processes) {
+  Source source;
+  source.make = [dataset](const Job& job) { return make_batch(dataset, job); };
+  if (!length.is_none()) {
+    source.ask_size = [length = Callback(length)] {
+      const WithGil gil;
+      try {
+        return whole_from(Ref(PyObject_CallNoArgs(length.get())));
+      } catch (const PythonError&) {
+        carry_error();
+      }
+    };
+    source.size = source.ask_size();
+    return source;
+  }
   source.open = [open](int64_t epoch) -> Shared<void> {
     const WithGil gil;
     try {
@@ -395,6 +414,7 @@ void bind_data(nb::module_& m) {
   });
   m.def("_make_batch", make_batch_there, nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
         nb::arg(), nb::arg());
+  m.def("_can_pin", [] { return data::detail::can_pin(here()); });
   m.def("_call_alone", [](nb::handle function) {
     const NoGradGuard unrecorded;
     const OneThreadGuard alone;
@@ -416,12 +436,13 @@ void bind_data(nb::module_& m) {
           nb::arg(), nb::arg().none(), nb::arg(), nb::arg())
       .def_static(
           "of_functions",
-          [](std::optional<int64_t> size, nb::handle get, nb::handle get_all, nb::handle collate, nb::handle start,
+          [](nb::handle length, nb::handle get, nb::handle get_all, nb::handle collate, nb::handle start,
              nb::handle open, nb::handle remote, int64_t processes, const nb::dict& options) {
             const Functions dataset{Callback(get), Callback(get_all), Callback(collate), Callback(start),
                                     Callback(remote)};
             const LoaderOptions o = options_from(options);
-            return new Loader(source_of_functions(size, dataset, Callback(open), o.rank, o.world, processes), o, false);
+            return new Loader(source_of_functions(length, dataset, Callback(open), o.rank, o.world, processes), o,
+                              false);
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none(),
           nb::arg().none(), nb::arg(), nb::arg())

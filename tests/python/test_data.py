@@ -352,8 +352,16 @@ def test_bad_arguments():
                          ({"batch_size": None, "drop_last": True}, "drop_last")]:
         with pytest.raises(ValueError, match=text):
             DataLoader(Numbers(5), **kwargs)
-    with pytest.raises(ValueError, match="the dataset is empty"):
-        DataLoader(Numbers(0))
+    for kwargs in ({"batch_size": 2.5}, {"batch_size": "3"}, {"batch_size": True}, {"batch_size": 10**30}, {"num_workers": 1.0},
+                   {"num_workers": 10**6}, {"world": "2"}, {"persistent_workers": True},
+                   {"num_workers": 1, "prefetch_factor": 0}):
+        with pytest.raises(ValueError):
+            DataLoader(Numbers(5), **kwargs)
+    with pytest.raises(TypeError, match="len"):
+        DataLoader(type("Endless", (), {"__getitem__": lambda self, i: i})())
+    loader = DataLoader(Numbers(5), 2)
+    with pytest.raises(ValueError, match="another DataLoader"):
+        loader.batch_size = 3
     with pytest.raises(NotImplementedError):
         DataLoader(Numbers(5), multiprocessing_context="spawn")
     with pytest.raises(IndexError):
@@ -429,6 +437,107 @@ def test_loaders_are_dropped_with_their_datasets():
         time.sleep(0.01)
         weft.live_tensors()  # drops what other threads noted
     assert gone() is None
+
+
+@workers
+def test_an_empty_dataset_gives_no_batch(num_workers):
+    loader = DataLoader(Numbers(0), 2, num_workers=num_workers)
+    assert len(loader) == 0 and [list(loader) for _ in range(2)] == [[], []]
+    loader.load_state_dict(loader.state_dict())
+    assert list(loader) == [] and list(DataLoader(Numbers(3), 5, drop_last=True, num_workers=num_workers)) == []
+    with pytest.raises(ValueError, match="0 samples"):
+        DataLoader(Numbers(0), shuffle=True)
+    assert list(DataLoader(weft.data.TensorDataset(weft.zeros(0, 3)), 4)) == []
+
+
+@workers
+def test_a_dataset_may_change_its_size_between_epochs(num_workers):
+    class Changing(Numbers):
+        def __getitem__(self, i):
+            if i >= self.count:
+                raise IndexError(i)
+            return i
+
+    dataset = Changing(5)
+    for shuffle in (False, True):
+        loader = DataLoader(dataset, 2, shuffle, num_workers=num_workers)
+        for count in (5, 9, 1, 0 if not shuffle else 3, 4):
+            dataset.count = count
+            assert len(loader) == (count + 1) // 2
+            assert sorted(n for batch in loader for n in batch.tolist()) == list(range(count))
+        state = loader.state_dict()
+        dataset.count = 6
+        with pytest.raises(ValueError, match="samples was 4"):
+            loader.load_state_dict(state)
+        dataset.count = 5
+        loop = iter(loader)
+        next(loop)
+        if num_workers == 0:  # else they have made the batches already
+            dataset.count = 1  # in the middle of an epoch, its order is settled
+            with pytest.raises(IndexError):
+                list(loop)
+        dataset.count = 5
+        assert len(list(loader)) == 3
+
+
+@workers
+def test_what_throws_in_the_middle_can_be_begun_anew(num_workers):
+    class Sometimes(Numbers):
+        bad = True
+
+        def __getitem__(self, i):
+            if i == 13 and self.bad:
+                raise ValueError("bad")
+            return i
+
+    dataset = Sometimes(40)
+    loader, seen = DataLoader(dataset, 4, num_workers=num_workers), []
+    for _ in range(3):
+        with pytest.raises(ValueError, match="bad"):
+            for batch in loader:
+                seen += batch.tolist()
+    assert seen == 3 * list(range(12))
+    dataset.bad = False
+    assert [n for batch in loader for n in batch.tolist()] == list(range(40))
+
+
+def test_samplers_without_a_length():
+    class Own(data.Sampler):
+        def __iter__(self):
+            return iter([4, 0, 2])
+
+    for batch_size, drop_last, expected in ((2, False, [[4, 0], [2]]), (2, True, [[4, 0]]), (None, False, [4, 0, 2])):
+        loader = DataLoader(Numbers(5), batch_size, sampler=Own(), drop_last=drop_last)
+        for _ in range(2):
+            assert [b.tolist() if batch_size else b for b in loader] == expected
+    assert [b.tolist() for b in DataLoader(Numbers(5), 2, sampler=(i for i in (3, 1)))] == [[3, 1]]
+    with pytest.raises(ValueError):
+        DataLoader(Numbers(5), 2, shuffle=True, sampler=Own())
+
+
+def test_pinning_without_a_device_warns():
+    if weft.device_count("hpu") or weft.device_count("cuda"):
+        pytest.skip("there is a device")
+    with pytest.warns(UserWarning, match="no device to pin memory for"):
+        loader = DataLoader(Numbers(4), 2, pin_memory=True)
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3]]
+
+
+def test_loaders_inside_of_datasets():
+    class Outer(Numbers):
+        def __getitem__(self, i):
+            return sum(int(b.sum().item()) for b in DataLoader(Numbers(4), 2, num_workers=i % 2))
+
+    for num_workers in (0, 2):
+        assert [b.tolist() for b in DataLoader(Outer(4), 2, num_workers=num_workers)] == [[6, 6], [6, 6]]
+
+
+def test_samples_of_different_kinds_are_refused():
+    for samples in ([weft.tensor([1]), weft.tensor([1.5])], [weft.zeros(1), weft.zeros(2)], [(1,), (1, 2)], [{"a": 1}, {"b": 1}],
+                    [None, None], [1, "x"], [2**70, 1]):
+        for num_workers in (0, 2):
+            with pytest.raises((TypeError, ValueError, KeyError, OverflowError)):
+                list(DataLoader(samples, 2, num_workers=num_workers))
 
 
 def test_weft_utils_data_is_the_same():

@@ -8,9 +8,10 @@ from weft import _core
 from weft.data._collate import _each, default_collate, default_convert
 from weft.data._datasets import IterableDataset, Subset, TensorDataset
 from weft.data._processes import Processes, StreamBatches, StreamProcesses
-from weft.data._samplers import _batches_of, _order_of
+from weft.data._samplers import BatchSampler, _batches_of, _order_of, whole_numbers
 from weft.data._workers import WorkerInfo, here
 
+_SETTLED = {"dataset", "batch_size", "sampler", "batch_sampler", "drop_last", "num_workers"}
 _open: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -52,17 +53,22 @@ class DataLoader:
         if multiprocessing_context not in (None, "fork") or not in_order:
             raise NotImplementedError("workers are threads, or with multiprocessing_context=\"fork\" processes, and "
                                       "batches come in order")
-        if prefetch_factor is not None and num_workers == 0:
-            raise ValueError("prefetch_factor is given, and there are no workers")
+        if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
+            raise ValueError("prefetch_factor or persistent_workers is given, and there are no workers")
+        whole_numbers(num_workers=num_workers, rank=rank, world=world)
+        if batch_size is not None:
+            whole_numbers(batch_size=batch_size)
+        if prefetch_factor is not None:
+            whole_numbers(prefetch_factor=prefetch_factor)
         self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
         self.sampler, self.batch_sampler, self.drop_last = sampler, batch_sampler, drop_last
         self.pin_memory, self.device, self._worker_init_fn = pin_memory, device, worker_init_fn
         self._iterable = isinstance(dataset, IterableDataset)
-        self._share, self._prefetch = (rank, world), prefetch_factor or 2
+        self._share, self._prefetch = (rank, world), 2 if prefetch_factor is None else prefetch_factor
         self._forks, self._processes = multiprocessing_context == "fork" and num_workers > 0, None
         if seed is None and generator is not None:
             seed = generator.initial_seed()
-        options = {"workers": num_workers, "prefetch": prefetch_factor or 2, "timeout": float(timeout), "rank": rank,
+        options = {"workers": num_workers, "prefetch": self._prefetch, "timeout": float(timeout), "rank": rank,
                    "world": world, "drop_last": bool(drop_last), "shuffle": bool(shuffle)}
         if batch_size is not None:
             options["batch_size"] = batch_size
@@ -70,23 +76,34 @@ class DataLoader:
             raise ValueError("drop_last is given, and there are no batches (batch_size=None)")
         if seed is not None:
             options["seed"] = seed
-        if sampler is not None:
+        if sampler is not None and not hasattr(sampler, "__len__") and batch_sampler is None:
+            # How many there are is known at their end alone.
+            batch_sampler = BatchSampler(sampler, batch_size or 1, drop_last)
+            options |= {"batch_size": 1, "drop_last": False}
+        elif sampler is not None:
             options["sampler"] = _core._sampler(type(sampler).__name__, len(sampler),
                                                 lambda seed, epoch: _order_of(sampler, seed, epoch))
         if batch_sampler is not None:
             options["batch_sampler"] = _core._batch_sampler(type(batch_sampler).__name__,
                                                             lambda seed, epoch: _batches_of(batch_sampler, seed, epoch))
+        self._pins = bool(pin_memory) and _core._can_pin()
         self._core = self._make(collate_fn, options)
         _open.add(self)
+        self._settled = True
+
+    def __setattr__(self, name, value):
+        if name in _SETTLED and getattr(self, "_settled", False):
+            raise ValueError(f"{name} cannot be set any more: make another DataLoader")
+        super().__setattr__(name, value)
 
     def _make(self, collate_fn, options):
         batched = self.batch_size is not None
         tensors = _rows_of(self.dataset)
         if tensors is not None and batched and collate_fn in (None, default_collate):
             dataset, rows = tensors
-            return _core._Loader.of_tensors(dataset.tensors, rows, self.pin_memory, options)
+            return _core._Loader.of_tensors(dataset.tensors, rows, self._pins, options)
         collate = collate_fn or (default_collate if batched else default_convert)
-        pin = (lambda batch: _each(batch, lambda t: t.pin_memory())) if self.pin_memory else (lambda batch: batch)
+        pin = (lambda batch: _each(batch, lambda t: t.pin_memory())) if self._pins else (lambda batch: batch)
         collated = collate if batched else (lambda samples: collate(samples[0]))
         reference, dataset = weakref.ref(self), self.dataset
         functions = [None, None, collated, lambda worker: _start(reference, worker), None]
@@ -108,8 +125,8 @@ class DataLoader:
             functions[2] = lambda samples: pin(collated(samples))
             remote = None
         processes = self.num_workers if self._forks and self._iterable else 0
-        return _core._Loader.of_functions(None if self._iterable else len(dataset), *functions, remote, processes,
-                                          options)
+        return _core._Loader.of_functions(None if self._iterable else lambda: len(dataset), *functions, remote,
+                                          processes, options)
 
     def __iter__(self):
         if self._forks and self._processes is None:
