@@ -92,6 +92,21 @@ std::string small_tokenizer(const char* pattern) {
   return trained.to_json();
 }
 
+/// Exif data in a whole picture, which is read whatever they are.
+void read_exif(const std::string&, const std::string& bytes) {
+  static const std::string plain = contents("rgb.jpg");
+  const std::string segment = std::string("Exif\0\0", 6) + bytes.substr(0, 60000);
+  const size_t length = segment.size() + 2;
+  std::string jpeg = plain.substr(0, 2) + "\xFF\xE1";
+  jpeg += {static_cast<char>(length >> 8), static_cast<char>(length)};
+  jpeg += segment + plain.substr(2);
+  const std::span<const std::byte> all(reinterpret_cast<const std::byte*>(jpeg.data()), jpeg.size());
+  const Tensor image = data::decode_image(all, {.apply_exif_orientation = true});
+  read(image);
+  if (image.numel() != 3 * 13 * 19) std::abort();
+  if (image.size(1) == 13) throw FormatError("no quarter turn is in the data");
+}
+
 /// Parts of many kinds, so that damage meets all of their readers.
 std::string tokenizer_with_parts() {
   std::string json = small_tokenizer("2");
@@ -219,6 +234,11 @@ std::vector<Reader> readers() {
                  true});
 #endif
 #if WEFT_HAS_JPEG
+  out.push_back({"exif",
+                 {std::string("II\x2A\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0", 22),
+                  std::string("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0", 22)},
+                 std::string_view("\0\1\3\6\10IM\x2A\x12\377", 10),
+                 read_exif});
   out.push_back({"jpeg",
                  {contents("rgb.jpg"), contents("progressive.jpg"), contents("cmyk.jpg"), contents("grey.jpg"),
                   contents("oriented_6.jpg")},
