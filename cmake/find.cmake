@@ -48,6 +48,25 @@ function(weft_find_jpeg)
   endif()
 endfunction()
 
+# Unicode's normal forms and kinds of characters, and regular expressions, for tokenizers.
+function(weft_find_utf8proc)
+  find_path(WEFT_UTF8PROC_INCLUDE utf8proc.h)
+  find_library(WEFT_UTF8PROC_LIBRARY utf8proc)
+  mark_as_advanced(WEFT_UTF8PROC_INCLUDE WEFT_UTF8PROC_LIBRARY)
+  if(WEFT_UTF8PROC_INCLUDE AND WEFT_UTF8PROC_LIBRARY)
+    weft_import(utf8proc "${WEFT_UTF8PROC_LIBRARY}" "${WEFT_UTF8PROC_INCLUDE}")
+  endif()
+endfunction()
+
+function(weft_find_onig)
+  find_path(WEFT_ONIG_INCLUDE oniguruma.h)
+  find_library(WEFT_ONIG_LIBRARY onig)
+  mark_as_advanced(WEFT_ONIG_INCLUDE WEFT_ONIG_LIBRARY)
+  if(WEFT_ONIG_INCLUDE AND WEFT_ONIG_LIBRARY)
+    weft_import(onig "${WEFT_ONIG_LIBRARY}" "${WEFT_ONIG_INCLUDE}")
+  endif()
+endfunction()
+
 # The runtime is installed beside the library, so that who links it needs no toolkit.
 function(weft_import_cuda_runtime library)
   if(NOT TARGET weft::cudart_static)

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "stream.hpp"
 #include "table.hpp"
 #include "../io/path.hpp"
+#include "../tensor/pimpl.hpp"
 
 namespace weft::data {
 
@@ -45,6 +47,47 @@ struct CsvOptions {
 WEFT_API Table read_csv(const io::Path& path, const CsvOptions& options = {}, Location where = {});
 /// The same from memory.
 WEFT_API Table parse_csv(std::string_view text, const CsvOptions& options = {}, Location where = {});
+
+/// A table in parts of up to `rows` rows, of a file that may be larger than memory. One after the other they are the
+/// table of `read_csv`, with the same types: columns without a type are read once before the first part. A part of a
+/// column of categories has those that occurred so far.
+///
+///   data::CsvChunks chunks("large.csv", 100000, {.types = {{"kind", data::ColumnType::category}}});
+///   while (const std::optional<data::Table> part = chunks.next()) …
+class WEFT_API CsvChunks {
+ public:
+  using Types = std::vector<std::pair<std::string, ColumnType>>;
+  /// Reads the header. Errors are read_csv's; ValueError for less than one row.
+  CsvChunks(const io::Path& path, int64_t rows, CsvOptions options = {}, Location where = {});
+  ~CsvChunks();
+  CsvChunks(CsvChunks&&) noexcept;
+  CsvChunks& operator=(CsvChunks&&) noexcept;
+
+  /// The next part, nothing at the end. Where a row is malformed, every call raises the FormatError for it anew.
+  std::optional<Table> next(Location where = {});
+  /// Each column with its type, none of which is `infer`.
+  Types types(Location where = {});
+  /// Of the next part's first row, from 0 on.
+  int64_t row() const;
+
+  /// The place behind the last part that `next` gave, as JSON. ValueError where a category is not UTF-8.
+  std::string state(Location where = {}) const;
+  /// Goes there, also with another number of rows in a part. FormatError for a text that is none; ValueError, and no
+  /// change, where file, columns or types are others.
+  void restore(const std::string& state, Location where = {});
+
+ private:
+  struct Impl;
+  weft::detail::Pimpl<Impl> impl_;
+};
+
+/// The parts of a file as a stream, <weft/data/stream.hpp>; every epoch reads it from the start. Types are found once.
+inline auto csv_stream(const io::Path& path, int64_t rows, CsvOptions options = {}, Location where = {}) {
+  options.types = CsvChunks(path, rows, options, where).types(where);
+  return stream([=](int64_t) {
+    return [chunks = Shared<CsvChunks>::make(path, rows, options, where)] { return chunks->next(); };
+  });
+}
 
 /// The fewest digits that lead back to each number; categories as texts; NaN as an empty field. The file is replaced
 /// atomically. IoError; ShapeError for columns that are not 1-d.

@@ -18,14 +18,16 @@ struct ImageOptions {
   int64_t channels = 0;
   /// A PNG of 16 bits gives u16 rather than u8, for which they are rounded.
   bool keep_16_bits = false;
+  /// Turns and mirrors the picture as its Exif data say that the camera was held. Without it a picture is given as it
+  /// is stored, as PIL and torchvision give it.
+  bool apply_exif_orientation = false;
   /// Pictures of more are refused before memory is asked for.
   int64_t max_pixels = int64_t{1} << 27;
 };
 
-/// u8, or u16, [channels, height, width]. Palettes become colours. Neither colour profiles nor the orientation that a
-/// camera noted are applied. IoError where the file cannot be read; FormatError where it is neither PNG nor JPEG,
-/// damaged, cut short or too large; ValueError for other numbers of channels; NotImplementedError where Weft was built
-/// without the library for it; OutOfMemoryError.
+/// u8, or u16, [channels, height, width]. Palettes become colours. Colour profiles are not applied. IoError where the
+/// file cannot be read; FormatError where it is neither PNG nor JPEG, damaged, cut short or too large; ValueError for
+/// other numbers of channels; NotImplementedError where Weft was built without the library for it; OutOfMemoryError.
 WEFT_API Tensor load_image(const io::Path& path, const ImageOptions& options = {}, Location where = {});
 WEFT_API Tensor decode_image(std::span<const std::byte> bytes, const ImageOptions& options = {}, Location where = {});
 

@@ -57,7 +57,7 @@ struct LoaderOptions {
   int prefetch = 2;
   /// Leave out a last batch that is smaller than the others.
   bool drop_last = false;
-  /// Batches in memory that devices read without a detour.
+  /// Batches in memory that devices read without a detour. A warning says where there is no device to read it.
   bool pin_memory = false;
   /// Where batches are given out. Copies of pinned batches are queued on the loop's current stream, and not waited for.
   Device device = {};
@@ -108,6 +108,10 @@ class WEFT_API SampleScope {
 struct Source {
   /// nullopt: a stream.
   std::optional<int64_t> size = {};
+  /// What a saved position calls the order of a stream.
+  std::string stream_kind = "stream";
+  /// Asked before each epoch, where the size may be another one by then.
+  Callback<int64_t()> ask_size = {};
   /// The batch of a job.
   Callback<Shared<void>(const Job& job)> make;
   /// Of a stream: begins an epoch, and what it gives is read by `pull`.
@@ -115,6 +119,9 @@ struct Source {
   /// Of a stream: the next `count` values of this rank for a job; `got` says how many there were.
   Callback<Shared<void>(void* reader, const Job& job, int64_t count, int64_t& got)> pull = {};
 };
+
+/// Whether a device reads pinned memory; warns where none does.
+WEFT_API bool can_pin(Location where);
 
 /// What loaders of all types share: order, position, threads, errors.
 class WEFT_API LoaderEngine {
@@ -183,9 +190,11 @@ auto make_batch(const D& dataset, const C& collate, const Job& job) {
 template <class D, class C = Collate>
 class DataLoader {
  public:
-  /// ValueError for an empty dataset, and for options out of range or that exclude each other.
+  /// ValueError for options out of range or that exclude each other, and for a random order of nothing; else an empty
+  /// dataset gives no batch. A dataset may have another size in the next epoch.
   explicit DataLoader(D dataset, LoaderOptions options = {}, C collate = {}, Location where = {})
-      : dataset_(Shared<D>::make(std::move(dataset))), engine_(source(dataset_, collate, options), options, where) {}
+      : dataset_(Shared<D>::make(std::move(dataset))),
+        engine_(source(dataset_, collate, options, where), options, where) {}
 
   using Batch = decltype(detail::make_batch(std::declval<const D&>(), std::declval<const C&>(),
                                             std::declval<const detail::Job&>()));
@@ -253,15 +262,18 @@ class DataLoader {
   void restore(const std::string& state, Location where = {}) { engine_.restore(state, where); }
 
  private:
-  static detail::Source source(const Shared<const D>& dataset, const C& collate, const LoaderOptions& options) {
+  static detail::Source source(const Shared<const D>& dataset, const C& collate, const LoaderOptions& options,
+                               Location where) {
     detail::Source made;
-    made.make = [dataset, collate, pin = options.pin_memory](const detail::Job& job) -> Shared<void> {
+    const bool pin = options.pin_memory && detail::can_pin(where);
+    made.make = [dataset, collate, pin](const detail::Job& job) -> Shared<void> {
       auto batch = Shared<Batch>::make(detail::make_batch(*dataset, collate, job));
       if (pin) detail::each_tensor(*batch, [](const Tensor& t) { return t.device().is_cpu() ? t.pin_memory() : t; });
       return batch;
     };
     if constexpr (Dataset<D>) {
       made.size = dataset->size();
+      made.ask_size = [dataset] { return static_cast<int64_t>(dataset->size()); };
     } else {
       made.open = [dataset](int64_t epoch) { return detail::open_reader(*dataset, epoch); };
       made.pull = [rank = options.rank, world = options.world](void* reader, const detail::Job&, int64_t count,

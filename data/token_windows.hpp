@@ -32,4 +32,22 @@ class WEFT_API TokenWindows {
   int64_t context_, stride_, size_;
 };
 
+/// Batches of windows that begin anywhere, drawn with replacement: batch number i depends on the tokens, the sizes, the
+/// seed and i alone, never on the device or on what was drawn before. So there are no epochs, a run is a count of
+/// steps, and it goes on at any of them with nothing but that count.
+class WEFT_API TextLoader {
+ public:
+  /// Errors are TokenWindows'; ValueError for batches of less than one.
+  TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed = 0, Location where = {});
+
+  /// Two new tensors i64 [batch, context] on `device`.
+  TokenSample batch(int64_t number, Device device = {}, Location where = {}) const;
+  const TokenWindows& windows() const { return windows_; }
+
+ private:
+  TokenWindows windows_;
+  int64_t batch_;
+  uint64_t seed_;
+};
+
 }  // namespace weft::data

@@ -21,7 +21,7 @@
 namespace weft::data {
 
 /// How a text is cut into words, across which nothing is merged: not at all, as GPT-2 does, as GPT-4 (cl100k) and Llama
-/// 3 do, as Qwen2 does. Letters, numbers and white space are those of Unicode 16.
+/// 3 do, as Qwen2 does. Letters, numbers and white space are those of Unicode 16. Files may have other expressions.
 enum class WordPattern : uint8_t { none, gpt2, gpt4, qwen2 };
 
 /// Added tokens that are marked as special, in a text that is encoded: numbers of their own, text like any other, or a
@@ -38,7 +38,8 @@ struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
-/// Tokens and the bytes of the text that each stands for, [begin, end); empty where a template added the token.
+/// Tokens and the bytes of the text that each stands for, [begin, end); empty where a template added the token. Where a
+/// normalizer changed characters, those that the token's first and last byte come from, and all between.
 struct Encoding {
   std::vector<int64_t> ids;
   std::vector<std::pair<int64_t, int64_t>> offsets;
@@ -61,9 +62,15 @@ struct TrainTokenizerOptions {
 /// A value: copies share the tables, which never change. Safe to use from several threads.
 class WEFT_API Tokenizer {
  public:
-  /// From a `tokenizer.json`: model BPE, pre-tokenizer ByteLevel, or Split by one of the patterns above with ByteLevel
-  /// behind it, decoder ByteLevel, post-processor ByteLevel or TemplateProcessing, no normalizer. IoError where it
-  /// cannot be read, FormatError where it is malformed, NotImplementedError for anything else that would change ids.
+  /// From a `tokenizer.json`: the model BPE over bytes, with
+  /// - normalizers NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace and Sequence,
+  /// - pre-tokenizers ByteLevel, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, CharDelimiterSplit and
+  ///   Sequence, one ByteLevel among them,
+  /// - post-processors ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing and Sequence,
+  /// - decoders ByteLevel, Fuse and Sequence.
+  /// Normal forms and other rules of Unicode are those of utf8proc, expressions those of Oniguruma, where Weft was
+  /// built with them; bytes that are no UTF-8 are no part of either. IoError where the file cannot be read, FormatError
+  /// where it is malformed, NotImplementedError, with its name, for anything else that would change ids.
   static Tokenizer load(const io::Path& path, Location where = {});
   static Tokenizer from_json(std::string_view text, Location where = {});
   /// From GPT-2's two files. "<|endoftext|>" is special where the vocabulary has it.

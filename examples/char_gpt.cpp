@@ -52,13 +52,13 @@ struct Gpt : nn::Layer<Gpt> {
   }
 };
 
-Tensor loss_of(const Gpt& model, const io::TextBatch& batch, bool mixed) {
+Tensor loss_of(const Gpt& model, const data::TokenSample& batch, bool mixed) {
   const AutocastGuard precision(AutocastOptions{.dtype = bf16, .enabled = mixed});
   return cross_entropy(model(batch.inputs).flatten(0, 1), batch.targets.flatten());
 }
 
 // The mean loss over the first batches of a loader, always the same ones.
-double evaluate(Gpt& model, const io::TextLoader& loader, Device device, bool mixed) {
+double evaluate(Gpt& model, const data::TextLoader& loader, Device device, bool mixed) {
   constexpr int64_t batches = 8;
   const NoGradGuard no_grad;
   model.eval();
@@ -132,8 +132,8 @@ SavedRun read_saved(const std::string& folder) {
 }
 
 // Trains from `step` to `last`, or until a signal comes. `reached` is called after every step.
-void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const io::TextLoader& training,
-         const io::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device, bool mixed,
+void fit(Gpt& model, optim::AdamW& optimizer, const Config& config, const data::TextLoader& training,
+         const data::TextLoader& validation, io::RunLog& log, int64_t step, int64_t last, Device device, bool mixed,
          const std::function<void(int64_t step, bool ended)>& reached) {
   for (bool ended = step >= last; !ended;) {
     const auto start = std::chrono::steady_clock::now();
@@ -231,8 +231,8 @@ void run(Options o, const CLI::App& app) {
     const auto [training, validation] = io::split_tail(vocabulary.encode(text, nowhere), 0.1);
     std::cout << model.parameter_count() << " parameters, " << training.numel() << " characters of "
               << vocabulary.size() << " kinds to learn from, on " << device.name() << std::endl;
-    const io::TextLoader train_loader(training, config.batch, config.context, o.seed, nowhere);
-    const io::TextLoader val_loader(validation, config.batch, config.context, o.seed, nowhere);
+    const data::TextLoader train_loader(training, config.batch, config.context, o.seed, nowhere);
+    const data::TextLoader val_loader(validation, config.batch, config.context, o.seed, nowhere);
     io::RunLog log(o.out, first, last, nowhere);
     Keeper keeper(o, {model, &optimizer}, {o.preset, vocabulary.hex(), o.seed, first});
     {

@@ -26,12 +26,12 @@ struct CharLstm : nn::Layer<CharLstm> {
   }
 };
 
-Tensor loss_of(const CharLstm& model, const io::TextBatch& batch) {
+Tensor loss_of(const CharLstm& model, const data::TokenSample& batch) {
   const Tensor logits = model.forward(batch.inputs, {}).logits;
   return cross_entropy(logits.flatten(0, 1), batch.targets.flatten());
 }
 
-double evaluate(const CharLstm& model, const io::TextLoader& loader) {
+double evaluate(const CharLstm& model, const data::TextLoader& loader) {
   const NoGradGuard no_grad;
   double sum = 0;
   for (int64_t i = 0; i < 4; ++i) sum += loss_of(model, loader.batch(i)).item<double>();
@@ -64,7 +64,7 @@ bool run(const Options& o) {
   const std::string text = io::read_text(o.data);
   const io::Vocabulary vocabulary(text);
   const auto [training, validation] = io::split_tail(vocabulary.encode(text), 0.1);
-  const io::TextLoader train_loader(training, o.batch, o.context, o.seed), val_loader(validation, o.batch, o.context);
+  const data::TextLoader train_loader(training, o.batch, o.context, o.seed), val_loader(validation, o.batch, o.context);
 
   CharLstm model(vocabulary.size(), o.width);
   std::cout << model << "\n" << model.parameter_count() << " parameters" << std::endl;

@@ -99,36 +99,6 @@ std::string Vocabulary::decode(const Tensor& tokens, Location where) const {
   return out;
 }
 
-TextLoader::TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed, Location where)
-    : batch_(batch), context_(context), seed_(seed) {
-  if (checked(tokens, "TextLoader", where).dim() != 1 || tokens.dtype() != DType::i64) {
-    raise<ShapeError>({.op = "TextLoader", .problem = "tokens are not int64 [n]", .details = describe(tokens)}, where);
-  }
-  if (batch < 1 || context < 1 || tokens.numel() <= context) {
-    raise<ValueError>({.op = "TextLoader",
-                       .problem = fmt::format("{} tokens are too few for windows of {}", tokens.numel(), context + 1),
-                       .details = fmt::format("batch {}, context {}", batch, context),
-                       .remedy = "use a longer text or a smaller context"},
-                      where);
-  }
-  tokens_ = tokens.to(Device(), where).contiguous(where);
-}
-
-TextBatch TextLoader::batch(int64_t number, Device device, Location where) const {
-  Generator generator(seed_);
-  generator.set_state({seed_, static_cast<uint64_t>(number), 0});
-  const Tensor starts = randint(0, tokens_.numel() - context_, batch_, DType::i64, &generator, where);
-  TextBatch out{empty({batch_, context_}, DType::i64, where), empty({batch_, context_}, DType::i64, where)};
-  const auto* from = tokens_.data<int64_t>();
-  const auto bytes = static_cast<size_t>(context_) * sizeof(int64_t);
-  for (int64_t i = 0; i < batch_; ++i) {
-    const int64_t start = starts.data<int64_t>()[i];
-    std::memcpy(out.inputs.data<int64_t>() + i * context_, from + start, bytes);
-    std::memcpy(out.targets.data<int64_t>() + i * context_, from + start + 1, bytes);
-  }
-  return {out.inputs.to(device, where), out.targets.to(device, where)};
-}
-
 std::pair<Tensor, Tensor> split_tail(const Tensor& tokens, double fraction, Location where) {
   if (!(fraction > 0 && fraction < 1)) {
     raise<ValueError>({.op = "split_tail", .problem = fmt::format("a fraction of {} is not between 0 and 1", fraction)},

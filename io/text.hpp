@@ -1,4 +1,4 @@
-// Text for language models: characters as numbers, and random windows to train on.
+// Text for language models: characters as numbers. Windows to train on are in <weft/data/token_windows.hpp>.
 #pragma once
 
 #include <cstdint>
@@ -38,29 +38,6 @@ class WEFT_API Vocabulary {
  private:
   std::vector<std::string> characters_;
   std::map<std::string, int64_t, std::less<>> numbers_;
-};
-
-/// Windows of consecutive tokens: `inputs` and, one further, `targets`; i64 [batch, context].
-struct TextBatch {
-  Tensor inputs, targets;
-};
-
-/// Random windows of a token sequence. Batch number i depends on the tokens, the sizes, the seed and i alone, never on
-/// the device or on what was drawn before: training resumes at any batch.
-class WEFT_API TextLoader {
- public:
-  /// ShapeError unless `tokens` is i64 [n] (on any device), ValueError unless batch and context are at least 1 and
-  /// n > context.
-  TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed = 0, Location where = {});
-
-  /// Two new tensors on `device`.
-  TextBatch batch(int64_t number, Device device = {}, Location where = {}) const;
-  int64_t tokens() const { return tokens_.numel(); }
-
- private:
-  Tensor tokens_;
-  int64_t batch_, context_;
-  uint64_t seed_;
 };
 
 /// Splits a sequence [n, …] into its first part and the rest, which is `fraction` of it: views. ValueError unless

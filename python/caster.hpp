@@ -73,6 +73,7 @@ namespace nb = nanobind;
 void bind_autograd(nb::module_& module);
 void bind_capture(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
+void bind_checkpoints(nb::module_& module);
 void bind_data(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
@@ -87,6 +88,7 @@ void bind_modules(nb::module_& module);
 void bind_readers(nb::module_& module);
 void bind_recorder(nb::module_& module);
 void bind_train(nb::module_& module);
+void bind_trainer(nb::module_& module);
 void bind_streams(nb::module_& module);
 void bind_training_states(nb::module_& module);
 

@@ -171,10 +171,46 @@ Ref own_of_each(PyObject* iterator, int64_t rank, int64_t world) {
   return own;
 }
 
-Source source_of_functions(std::optional<int64_t> size, Functions dataset, const Callback& open, int64_t rank,
-                           int64_t world) {
-  Source source{.size = size, .make = [dataset](const Job& job) { return make_batch(dataset, job); }};
-  if (size) return source;
+/// The next of the batches that processes make; null at the end. They have named the place of an error.
+Shared<void> next_batch(PyObject* iterator) {
+  const WithGil gil;
+  try {
+    PyObject* const batch = PyIter_Next(iterator);
+    if (batch == nullptr && PyErr_Occurred() != nullptr) throw PythonError();
+    return batch == nullptr ? Shared<void>() : Shared<Held>::make(Ref(batch));
+  } catch (const PythonError&) {
+    try {
+      carry_error();
+    } catch (...) {
+      throw NamedError{std::current_exception()};
+    }
+  }
+}
+
+int64_t whole_from(const Ref& number) {
+  const int64_t value = PyLong_AsLongLong(number.get());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+  return value;
+}
+
+/// `length` is asked for the size, and None for a stream; `processes` is the number of those that read one and give
+/// whole batches, or 0.
+Source source_of_functions(nb::handle length, Functions dataset, const Callback& open, int64_t rank, int64_t world,
+                           int64_t processes) {
+  Source source;
+  source.make = [dataset](const Job& job) { return make_batch(dataset, job); };
+  if (!length.is_none()) {
+    source.ask_size = [length = Callback(length)] {
+      const WithGil gil;
+      try {
+        return whole_from(Ref(PyObject_CallNoArgs(length.get())));
+      } catch (const PythonError&) {
+        carry_error();
+      }
+    };
+    source.size = source.ask_size();
+    return source;
+  }
   source.open = [open](int64_t epoch) -> Shared<void> {
     const WithGil gil;
     try {
@@ -183,6 +219,15 @@ Source source_of_functions(std::optional<int64_t> size, Functions dataset, const
       carry_error();
     }
   };
+  if (processes > 0) {
+    source.stream_kind = "stream in " + std::to_string(processes) + " processes";
+    source.pull = [](void* reader, const Job&, int64_t count, int64_t& got) {
+      Shared<void> batch = next_batch(static_cast<Held*>(reader)->get());
+      got = batch == nullptr ? 0 : count;
+      return batch;
+    };
+    return source;
+  }
   source.pull = [rank, world](void* reader, const Job& job, int64_t count, int64_t& got) -> Shared<void> {
     return with_python(job, [&]() -> Shared<void> {
       Ref list(PyList_New(0));
@@ -369,6 +414,12 @@ void bind_data(nb::module_& m) {
   });
   m.def("_make_batch", make_batch_there, nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
         nb::arg(), nb::arg());
+  m.def("_can_pin", [] { return data::detail::can_pin(here()); });
+  m.def("_call_alone", [](nb::handle function) {
+    const NoGradGuard unrecorded;
+    const OneThreadGuard alone;
+    return function();
+  });
   m.def("_share_memory", [](const Tensor& x) { return share_memory(x, here()); });
   m.def("_share", [](const Tensor& x) {
     const std::string bytes = share(x, here()).bytes;
@@ -385,15 +436,16 @@ void bind_data(nb::module_& m) {
           nb::arg(), nb::arg().none(), nb::arg(), nb::arg())
       .def_static(
           "of_functions",
-          [](std::optional<int64_t> size, nb::handle get, nb::handle get_all, nb::handle collate, nb::handle start,
-             nb::handle open, nb::handle remote, const nb::dict& options) {
+          [](nb::handle length, nb::handle get, nb::handle get_all, nb::handle collate, nb::handle start,
+             nb::handle open, nb::handle remote, int64_t processes, const nb::dict& options) {
             const Functions dataset{Callback(get), Callback(get_all), Callback(collate), Callback(start),
                                     Callback(remote)};
             const LoaderOptions o = options_from(options);
-            return new Loader(source_of_functions(size, dataset, Callback(open), o.rank, o.world), o, false);
+            return new Loader(source_of_functions(length, dataset, Callback(open), o.rank, o.world, processes), o,
+                              false);
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none(),
-          nb::arg().none(), nb::arg())
+          nb::arg().none(), nb::arg(), nb::arg())
       .def("begin", &Loader::begin)
       .def("next", &Loader::next)
       .def("close", &Loader::close)

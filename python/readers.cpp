@@ -2,6 +2,8 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string_view.h>
 
+#include <mutex>
+
 #include "../data/cifar.hpp"
 #include "../data/csv.hpp"
 #include "../data/image.hpp"
@@ -62,11 +64,10 @@ nb::list columns_of(const data::Table& table) {
   return out;
 }
 
-nb::list read_csv(const std::string& source, bool is_path, const std::string& delimiter, bool header,
-                  const std::string& comment, const std::vector<std::string>& names,
-                  const std::vector<std::pair<std::string, std::string>>& types, const std::string& type,
-                  const std::vector<std::string>& missing, bool wide, int64_t skip_lines, int64_t max_rows) {
-  const Location where = here();
+data::CsvOptions csv_options(const std::string& delimiter, bool header, const std::string& comment,
+                             const std::vector<std::string>& names,
+                             const std::vector<std::pair<std::string, std::string>>& types, const std::string& type,
+                             const std::vector<std::string>& missing, bool wide, int64_t skip_lines, int64_t max_rows) {
   data::CsvOptions options = {.header = header,
                               .comment = one_character(comment, "comment"),
                               .names = names,
@@ -77,6 +78,11 @@ nb::list read_csv(const std::string& source, bool is_path, const std::string& de
                               .max_rows = max_rows};
   options.delimiter = one_character(delimiter, "delimiter").value_or(',');
   for (const auto& [name, wished] : types) options.types.emplace_back(name, column_type(wished));
+  return options;
+}
+
+nb::list read_csv(const std::string& source, bool is_path, const data::CsvOptions& options) {
+  const Location where = here();
   data::Table table;
   {
     const WithoutGil others;
@@ -132,7 +138,46 @@ struct JsonIterator {
   std::optional<data::JsonLines::Iterator> at;
 };
 
+/// Parts of a file, which several threads may ask for.
+struct CsvParts {
+  CsvParts(const std::string& path, int64_t rows, const data::CsvOptions& options, Location where)
+      : chunks(path, rows, options, where) {}
+  template <class F>
+  auto with(F&& f) {
+    const WithoutGil others;
+    const std::lock_guard lock(mutex);
+    return f(chunks);
+  }
+  data::CsvChunks chunks;
+  std::mutex mutex;
+};
+
+void bind_csv_parts(nb::module_& m) {
+  nb::class_<data::CsvOptions>(m, "_CsvOptions");
+  m.def("_csv_options", csv_options);
+  nb::class_<CsvParts>(m, "_CsvParts")
+      .def(nb::new_([](const std::string& path, int64_t rows, const data::CsvOptions& options) {
+        return new CsvParts(path, rows, options, here());
+      }))
+      .def("next",
+           [](CsvParts& self) -> nb::object {
+             const Location where = here();
+             const std::optional<data::Table> part = self.with([&](data::CsvChunks& all) { return all.next(where); });
+             return part ? nb::object(columns_of(*part)) : nb::none();
+           })
+      .def("state",
+           [](CsvParts& self) {
+             const Location where = here();
+             return self.with([&](data::CsvChunks& all) { return all.state(where); });
+           })
+      .def("restore", [](CsvParts& self, const std::string& state) {
+        const Location where = here();
+        self.with([&](data::CsvChunks& all) { all.restore(state, where); });
+      });
+}
+
 void bind_tables(nb::module_& m) {
+  bind_csv_parts(m);
   m.def("_read_csv", read_csv);
   m.def("_write_csv", write_csv);
   m.def("_read_lines", [](const std::string& path) { return data::read_lines(path, here()); });
@@ -158,8 +203,9 @@ void bind_tables(nb::module_& m) {
 
 // ---- pictures -------------------------------------------------------------------------------------------------------
 
-data::ImageOptions image_options(int64_t channels, bool keep_16_bits, int64_t max_pixels) {
-  return {.channels = channels, .keep_16_bits = keep_16_bits, .max_pixels = max_pixels};
+data::ImageOptions image_options(int64_t channels, bool keep_16_bits, bool upright, int64_t max_pixels) {
+  return {
+      .channels = channels, .keep_16_bits = keep_16_bits, .apply_exif_orientation = upright, .max_pixels = max_pixels};
 }
 
 nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
@@ -167,16 +213,16 @@ nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text
 std::vector<io::Path> paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 void bind_images(nb::module_& m) {
-  m.def("_load_image", [](const std::string& path, int64_t channels, bool wide, int64_t most) {
+  m.def("_load_image", [](const std::string& path, int64_t channels, bool wide, bool upright, int64_t most) {
     const Location where = here();
     const WithoutGil others;
-    return data::load_image(path, image_options(channels, wide, most), where);
+    return data::load_image(path, image_options(channels, wide, upright, most), where);
   });
-  m.def("_decode_image", [](const nb::bytes& bytes, int64_t channels, bool wide, int64_t most) {
+  m.def("_decode_image", [](const nb::bytes& bytes, int64_t channels, bool wide, bool upright, int64_t most) {
     const Location where = here();
     const std::span<const std::byte> span(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
     const WithoutGil others;
-    return data::decode_image(span, image_options(channels, wide, most), where);
+    return data::decode_image(span, image_options(channels, wide, upright, most), where);
   });
   m.def("_encode_png", [](const Tensor& image) { return bytes_of(data::encode_png(image, here())); });
   m.def("_encode_jpeg", [](const Tensor& image, int quality) {

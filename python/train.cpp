@@ -221,6 +221,8 @@ void bind_train(nb::module_& parent) {
           "finish", [](RunFolder& self, const std::string& state) { self.finish(state, here()); },
           nb::arg("state") = "done")
       .def_prop_ro("folder", [](const RunFolder& self) { return self.folder().string(); });
+  bind_checkpoints(m);
+  bind_trainer(m);
 }
 
 }  // namespace weft::python

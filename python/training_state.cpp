@@ -1,6 +1,7 @@
 // Training states for Python; weft/_training_state.py gives them keywords.
 #include "../io/mapping.hpp"
 #include "../io/training_state.hpp"
+#include "../train/checkpoints.hpp"
 
 #include "caster.hpp"
 #include "generator.hpp"
@@ -80,6 +81,33 @@ void bind_training_states(nb::module_& m) {
       .def("wait", [](io::BackgroundSaver& self) {
         const WithoutGil others;
         return self.wait().string();
+      });
+}
+
+void bind_checkpoints(nb::module_& m) {
+  using train::Checkpoints;
+  nb::class_<Checkpoints>(m, "_Checkpoints")
+      .def("__init__",
+           [](Checkpoints* self, const std::string& folder, int64_t keep_last, bool keep_best) {
+             new (self) Checkpoints({.folder = folder, .keep_last = keep_last, .keep_best = keep_best}, here());
+           })
+      .def(
+          "save",
+          [](Checkpoints& self, bool is_best, nb::handle module, optim::Optimizer* optimizer,
+             const Generators& generators, int64_t step, int64_t epoch, int64_t samples,
+             std::optional<double> best_metric, int64_t accumulated, const Documents& documents) {
+            const Location where = here();
+            const io::TrainingRun run = run_of(module, optimizer, generators);
+            const io::RunState state = state_of(step, epoch, samples, best_metric, accumulated, documents);
+            const WithoutGil others;
+            self.save(run, state, is_best, where);
+          },
+          nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
+          nb::arg(), nb::arg())
+      .def("wait", [](Checkpoints& self) {
+        const Location where = here();
+        const WithoutGil others;
+        self.wait(where);
       });
 }
 

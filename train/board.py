@@ -11,7 +11,9 @@ import json
 import os
 import pathlib
 import re
+import stat
 import sys
+import threading
 import time
 import urllib.parse
 
@@ -36,8 +38,53 @@ setInterval(async () => {{
 """
 
 
+class Run:
+    """What the list shows of a run, checked: the files may be anybody's."""
+
+    def __init__(self, folder):
+        run = json.loads(read_text(folder / "run.json"))
+        self.folder = folder
+        self.title, self.state = text(run["title"]), text(run["state"])
+        self.step, self.last = int(number(run["step"])), int(number(run["last"]))
+        self.started, self.written, self.every = (number(run[name]) for name in ("started", "written", "every"))
+        self.left = None if run["left"] is None else number(run["left"])
+        self.figures = {text(f["name"]): short(f["points"][-1][1]) for f in run["figures"]}
+
+    def row(self, top, names):
+        link = "/" + urllib.parse.quote(str(self.folder.relative_to(top)), errors="surrogateescape") + "/index.html"
+        silent = self.state == "running" and time.time() - self.written > 60 + 10 * self.every
+        step = f"{self.step} of {self.last}" if self.last > 0 else str(self.step)
+        cells = ["silent" if silent else self.state, step, "" if silent else span(self.left),
+                 *(self.figures.get(name, "") for name in names),
+                 time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.written))]
+        return (f'<tr><td><a href="{html.escape(link)}">{html.escape(self.title)}</a></td>'
+                + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+
+
+def read_text(path, most=16 << 20):
+    """Of an ordinary file that is no larger: no pipe, which would never end."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8", errors="replace") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
+            raise ValueError(f"{path} is no small file")
+        return file.read()
+
+
+def text(value):
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return value
+
+
+def number(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e11:
+        raise ValueError("no number of a run")
+    return value
+
+
 def short(value):
-    return value if isinstance(value, str) else f"{value:.4g}"
+    """NaN and the like are texts."""
+    return text(value) if isinstance(value, str) else f"{float(value):.4g}"
 
 
 def span(seconds):
@@ -47,7 +94,7 @@ def span(seconds):
 
 
 def runs_below(folder, depth=4):
-    """(path, run.json) of the runs, the youngest first; what is no run's file is passed over."""
+    """The runs, the youngest first; what is no run's file is passed over."""
     found = []
     for above, folders, files in os.walk(folder):
         here = pathlib.Path(above)
@@ -57,44 +104,36 @@ def runs_below(folder, depth=4):
         if "run.json" not in files or "index.html" not in files:
             continue
         try:
-            run = json.loads((here / "run.json").read_text())
-            row(here, folder, run, [])
-            found.append((here, run))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+            found.append(Run(here))
+        except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
             continue
-    return sorted(found, key=lambda r: -r[1]["started"])
-
-
-def row(path, folder, run, names):
-    last = {f["name"]: f["points"][-1][1] for f in run["figures"]}
-    link = urllib.parse.quote(str(path.relative_to(folder))) + "/index.html"
-    silent = run["state"] == "running" and time.time() - run["written"] > 60 + 10 * run["every"]
-    state = "silent" if silent else run["state"]
-    step = f'{run["step"]}' + (f' of {run["last"]}' if run["last"] > 0 else "")
-    written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run["written"]))
-    cells = [f'<a href="/{html.escape(link)}">{html.escape(run["title"])}</a>', html.escape(state), step,
-             "" if silent else span(run["left"]), *(html.escape(short(last[n])) if n in last else "" for n in names), written]
-    return "<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
+    return sorted(found, key=lambda run: -run.started)
 
 
 def board(folder):
     runs = runs_below(folder)
-    names = []
-    for _, run in runs:
-        names += [f["name"] for f in run["figures"] if f["name"] not in names and f["name"] not in ("lr", "grad_norm")]
-    names = names[:5]
-    # The look of the runs' own pages.
-    style = ""
-    for path, _ in runs[:1]:
-        style = (re.search(r"<style>(.*?)</style>", (path / "index.html").read_text(errors="replace"), re.S) or ["", ""])[1]
+    names = list(dict.fromkeys(name for run in runs for name in run.figures if name not in ("lr", "grad_norm")))[:5]
     about = f"{len(runs)} run{'' if len(runs) == 1 else 's'} in {folder}"
-    return PAGE.format(title="Runs", style=style, about=html.escape(about),
+    return PAGE.format(title="Runs", style=style_of(runs), about=html.escape(about),
                        heads="".join(f'<th>{html.escape(n.replace("_per_s", "/s").replace("_", " "))}</th>' for n in names),
-                       rows="\n".join(row(path, folder, run, names) for path, run in runs))
+                       rows="\n".join(run.row(folder, names) for run in runs))
+
+
+def style_of(runs):
+    """The look of the runs' own pages."""
+    for run in runs[:1]:
+        try:
+            found = re.search(r"<style>([^<]*)</style>", read_text(run.folder / "index.html"))
+            return found[1] if found else ""
+        except (OSError, ValueError):
+            pass
+    return ""
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     """The list at /, and the files of the folder; nothing outside of it."""
+
+    timeout = 20  # seconds for a request: who sends half of one does not keep a thread
 
     def do_GET(self):
         if urllib.parse.urlsplit(self.path).path not in ("/", "/index.html"):
@@ -110,15 +149,48 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         super().end_headers()
 
+    def is_inside(self):
+        try:
+            path = os.path.realpath(self.translate_path(self.path))
+        except ValueError:  # a name with a zero
+            return False
+        ordinary = os.path.isdir(path) or os.path.isfile(path)
+        return ordinary and path.startswith(os.path.join(os.path.realpath(self.directory), ""))
+
     def send_head(self):
-        inside = os.path.realpath(self.translate_path(self.path)).startswith(os.path.join(os.path.realpath(self.directory), ""))
-        if not inside:
-            self.send_error(404, "File not found")
-            return None
-        return super().send_head()
+        if self.is_inside():
+            return super().send_head()
+        self.send_error(404, "File not found")
+        return None
 
     def log_message(self, *_):
         pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """A thread for each connection, but no more than so many."""
+
+    most = request_queue_size = 64
+
+    def __init__(self, *arguments):
+        self._free = threading.BoundedSemaphore(self.most)
+        super().__init__(*arguments)
+
+    def process_request(self, request, address):
+        if self._free.acquire(timeout=1):
+            super().process_request(request, address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request, address):
+        try:
+            super().process_request_thread(request, address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request, address):
+        if not isinstance(sys.exception(), OSError):  # who hung up is no error of the board's
+            super().handle_error(request, address)
 
 
 def main():
@@ -130,7 +202,7 @@ def main():
     if not asked.folder.is_dir():
         parser.error(f"{asked.folder} is no folder")
     try:
-        server = http.server.ThreadingHTTPServer(
+        server = Server(
             (asked.host, asked.port), functools.partial(Handler, directory=str(asked.folder.resolve())))
     except OSError as error:
         parser.error(f"{asked.host}:{asked.port} cannot be served: {error.strerror}")

@@ -39,6 +39,16 @@ class CsvRows {
   }
   /// The next row that is not empty; false at the end. Fields are valid until the next call.
   bool next(std::vector<CsvField>& fields);
+  /// Where the next row is looked for.
+  struct Position {
+    size_t at = 0;
+    int64_t line = 1;
+  };
+  Position position() const { return {at_, line_}; }
+  void go_to(Position position) {
+    at_ = position.at;
+    line_ = position.line;
+  }
   /// Of the row that was read last.
   int64_t line() const { return row_line_; }
 

@@ -31,8 +31,12 @@ struct ImagePlace {
 Interleaved make_interleaved(const ImageHeader& header, const ImageOptions& options, uint64_t most_bytes,
                              const ImagePlace& place);
 
-Interleaved decode_png(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place);
-Interleaved decode_jpeg(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place);
+struct DecodedImage {
+  Interleaved image;
+  int orientation = 1;  ///< as Exif numbers it, where the options ask for it
+};
+DecodedImage decode_png(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place);
+DecodedImage decode_jpeg(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place);
 /// Of a contiguous picture on the CPU.
 std::string png_of(const Interleaved& image, Location where);
 std::string jpeg_of(const Interleaved& image, int quality, Location where);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "codec-inl.hpp"
+#include "exif-inl.hpp"
 #include "../../io/file.hpp"
 #include "../../io/files/folder-inl.hpp"
 #include "../../io/json/utf8-inl.hpp"
@@ -73,12 +74,15 @@ Tensor decode(std::span<const std::byte> bytes, const ImageOptions& options, con
     return bytes.size() >= with.size() &&
            std::equal(with.begin(), with.end(), bytes.begin(), [](int a, std::byte b) { return std::byte(a) == b; });
   };
-  Tensor image;
-  if (starts({0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'})) image = decode_png(bytes, options, place);
-  else if (starts({0xFF, 0xD8, 0xFF})) image = decode_jpeg(bytes, options, place);
+  DecodedImage decoded;
+  if (starts({0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'})) decoded = decode_png(bytes, options, place);
+  else if (starts({0xFF, 0xD8, 0xFF})) decoded = decode_jpeg(bytes, options, place);
   else place.refuse("it is neither a PNG nor a JPEG");
+  const Tensor& image = decoded.image;
   const int64_t channels = options.channels == 0 ? image.size(2) : options.channels;
-  return image.dtype() == DType::u16 ? planes_of<uint16_t>(image, channels) : planes_of<uint8_t>(image, channels);
+  const Tensor planes =
+      image.dtype() == DType::u16 ? planes_of<uint16_t>(image, channels) : planes_of<uint8_t>(image, channels);
+  return turned_upright(planes, decoded.orientation);
 }
 
 /// [height, width, channels], checked and on the CPU.

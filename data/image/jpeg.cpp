@@ -1,4 +1,5 @@
 #include "codec-inl.hpp"
+#include "exif-inl.hpp"
 
 #include <fmt/format.h>
 
@@ -80,13 +81,16 @@ struct Reader {
   ~Reader() { jpeg_destroy_decompress(&codec); }
 };
 
-bool read_header(Reader& reader, const unsigned char* data, size_t bytes, ImageHeader& header) {
+constexpr int exif_marker = JPEG_APP0 + 1;
+
+bool read_header(Reader& reader, const unsigned char* data, size_t bytes, bool keep_exif, ImageHeader& header) {
   if (setjmp(reader.errors.back)) return false;
   jpeg_decompress_struct& codec = reader.codec;
   jpeg_create_decompress(&codec);
   reader.progress.progress_monitor = on_progress;
   codec.progress = &reader.progress;
   jpeg_mem_src(&codec, data, bytes);
+  if (keep_exif) jpeg_save_markers(&codec, exif_marker, 0xFFFF);
   jpeg_read_header(&codec, TRUE);
   // Inks are left as they are: the library does not turn them into colours.
   if (codec.jpeg_color_space == JCS_GRAYSCALE) codec.out_color_space = JCS_GRAYSCALE;
@@ -108,6 +112,16 @@ bool read_rows(Reader& reader, unsigned char* to, size_t row_bytes) {
   }
   jpeg_finish_decompress(&reader.codec);
   return true;
+}
+
+int orientation_of(const Reader& reader) {
+  constexpr std::string_view head("Exif\0\0", 6);
+  for (jpeg_saved_marker_ptr marker = reader.codec.marker_list; marker != nullptr; marker = marker->next) {
+    const std::string_view data(reinterpret_cast<const char*>(marker->data), marker->data_length);
+    if (marker->marker != exif_marker || !data.starts_with(head)) continue;
+    return exif_orientation(std::as_bytes(std::span(data.substr(head.size()))));
+  }
+  return 1;
 }
 
 /// Cyan, magenta, yellow and black as red, green and blue. Adobe's programs write inks inverted.
@@ -166,17 +180,19 @@ bool write_rows(Writer& writer, unsigned char* from, const ImageHeader& header, 
 
 }  // namespace
 
-Interleaved decode_jpeg(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place) {
+DecodedImage decode_jpeg(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place) {
   Reader reader;
   ImageHeader header;
-  if (!read_header(reader, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), header)) {
+  if (!read_header(reader, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+                   options.apply_exif_orientation, header)) {
     place.refuse(fmt::format("JPEG: {}", reader.errors.text));
   }
+  const int orientation = orientation_of(reader);  // markers go with the last row
   const Tensor out = make_interleaved(header, options, UINT64_MAX, place);
   if (!read_rows(reader, static_cast<unsigned char*>(out.data_ptr()), size_t{header.width} * header.channels)) {
     place.refuse(fmt::format("JPEG: {}", reader.errors.text));
   }
-  return header.channels == 4 ? colours_of_inks(out, reader.codec.saw_Adobe_marker) : out;
+  return {header.channels == 4 ? colours_of_inks(out, reader.codec.saw_Adobe_marker) : out, orientation};
 }
 
 std::string jpeg_of(const Interleaved& image, int quality, Location where) {
@@ -208,7 +224,7 @@ namespace {
 
 }  // namespace
 
-Interleaved decode_jpeg(std::span<const std::byte>, const ImageOptions&, const ImagePlace& place) {
+DecodedImage decode_jpeg(std::span<const std::byte>, const ImageOptions&, const ImagePlace& place) {
   raise_without_libjpeg(place.where);
 }
 std::string jpeg_of(const Interleaved&, int, Location where) { raise_without_libjpeg(where); }

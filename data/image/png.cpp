@@ -1,4 +1,5 @@
 #include "codec-inl.hpp"
+#include "exif-inl.hpp"
 
 #include <fmt/format.h>
 
@@ -48,16 +49,20 @@ void take(png_structp png, png_bytep to, size_t count) {
   reader->left -= count;
 }
 
-bool read_header(Reader& reader, bool keep_16_bits, ImageHeader& header) {
+bool read_header(Reader& reader, const ImageOptions& options, ImageHeader& header) {
   if (setjmp(png_jmpbuf(reader.png))) return false;
   png_set_read_fn(reader.png, &reader, take);
   png_set_user_limits(reader.png, 0x7FFFFFFF, 0x7FFFFFFF);  // make_interleaved looks at the size
   png_set_crc_action(reader.png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
   // Texts, profiles and the like are skipped: they would cost memory and time.
   png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  constexpr png_byte exif[] = "eXIf";
+  if (options.apply_exif_orientation) {
+    png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_AS_DEFAULT, exif, 1);
+  }
   png_read_info(reader.png, reader.info);
   png_set_expand(reader.png);  // palettes, few bits, and colours that are transparent
-  if (!keep_16_bits) png_set_scale_16(reader.png);
+  if (!options.keep_16_bits) png_set_scale_16(reader.png);
   if constexpr (std::endian::native == std::endian::little) png_set_swap(reader.png);
   png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
@@ -68,14 +73,22 @@ bool read_header(Reader& reader, bool keep_16_bits, ImageHeader& header) {
   return true;
 }
 
-bool read_rows(Reader& reader, png_bytep to, size_t row_bytes, uint32_t height) {
+/// Exif data may stand behind the rows, so `behind` collects what does.
+bool read_rows(Reader& reader, png_bytep to, size_t row_bytes, uint32_t height, png_infop behind) {
   if (setjmp(png_jmpbuf(reader.png))) return false;
   const int passes = png_get_interlace_type(reader.png, reader.info) == PNG_INTERLACE_ADAM7 ? 7 : 1;
   for (int pass = 0; pass < passes; ++pass) {
     for (uint32_t row = 0; row < height; ++row) png_read_row(reader.png, to + row * row_bytes, nullptr);
   }
-  png_read_end(reader.png, nullptr);
+  png_read_end(reader.png, behind);
   return true;
+}
+
+int orientation_of(Reader& reader) {
+  png_bytep exif = nullptr;
+  png_uint_32 bytes = 0;
+  if (png_get_eXIf_1(reader.png, reader.info, &bytes, &exif) == 0) return 1;
+  return exif_orientation({reinterpret_cast<const std::byte*>(exif), bytes});
 }
 
 // ---- writing --------------------------------------------------------------------------------------------------------
@@ -114,21 +127,22 @@ bool write_rows(Writer& writer, png_const_bytep from, size_t row_bytes, const Im
 
 }  // namespace
 
-Interleaved decode_png(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place) {
+DecodedImage decode_png(std::span<const std::byte> bytes, const ImageOptions& options, const ImagePlace& place) {
   Reader reader(bytes);
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, static_cast<Job*>(&reader), on_error, on_warning);
   if (reader.png != nullptr) reader.info = png_create_info_struct(reader.png);
   if (reader.info == nullptr) place.refuse("libpng cannot be started");
   ImageHeader header;
-  if (!read_header(reader, options.keep_16_bits, header)) place.refuse(fmt::format("PNG: {}", reader.error));
+  if (!read_header(reader, options, header)) place.refuse(fmt::format("PNG: {}", reader.error));
   // Deflate makes of a byte 1032 at most; of one bit it may then become a pixel of four bytes.
   const uint64_t most = uint64_t{1032} * 64 * bytes.size();
   const Tensor out = make_interleaved(header, options, most, place);
   const size_t row_bytes = png_get_rowbytes(reader.png, reader.info);
-  if (!read_rows(reader, static_cast<png_bytep>(out.data_ptr()), row_bytes, header.height)) {
+  const png_infop behind = options.apply_exif_orientation ? reader.info : nullptr;
+  if (!read_rows(reader, static_cast<png_bytep>(out.data_ptr()), row_bytes, header.height, behind)) {
     place.refuse(fmt::format("PNG: {}", reader.error));
   }
-  return out;
+  return {out, options.apply_exif_orientation ? orientation_of(reader) : 1};
 }
 
 std::string png_of(const Interleaved& image, Location where) {
@@ -164,7 +178,7 @@ namespace {
 
 }  // namespace
 
-Interleaved decode_png(std::span<const std::byte>, const ImageOptions&, const ImagePlace& place) {
+DecodedImage decode_png(std::span<const std::byte>, const ImageOptions&, const ImagePlace& place) {
   raise_without_libpng(place.where);
 }
 std::string png_of(const Interleaved&, Location where) { raise_without_libpng(where); }

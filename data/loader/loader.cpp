@@ -10,7 +10,9 @@
 
 #include "../../autograd/autocast.hpp"
 #include "../../autograd/mode.hpp"
+#include "../../ops/create.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/warning.hpp"
 #include "crew-inl.hpp"
 #include "current_job-inl.hpp"
 #include "epoch_random-inl.hpp"
@@ -46,7 +48,6 @@ void check(const LoaderOptions& o, const Source& source, Location where) {
   const auto require = [&](bool holds, const std::string& problem, const char* remedy = "") {
     if (!holds) raise<ValueError>({.op = op, .problem = problem, .remedy = remedy}, where);
   };
-  require(!source.size || *source.size > 0, "the dataset is empty");
   require(o.batch_size >= 1, fmt::format("batch_size is {}, below 1", o.batch_size));
   require(o.workers >= 0 && o.workers <= 1024, fmt::format("workers is {}, not in [0, 1024]", o.workers));
   require(o.prefetch >= 1 && o.prefetch <= 4096, fmt::format("prefetch is {}, not in [1, 4096]", o.prefetch));
@@ -69,6 +70,19 @@ Sampler sampler_of(const LoaderOptions& o, const Source& source) {
 
 SampleScope::SampleScope(const Job& job, int64_t at) : guard_(generator_) { generator_.set_state(random_of(job, at)); }
 
+bool can_pin(Location where) {
+  try {
+    (void)empty({1}, DType::u8).pin_memory();
+    return true;
+  } catch (const DeviceError&) {
+    warn({.op = op,
+          .problem = "pin_memory: there is no device to pin memory for",
+          .remedy = "batches are as without it"},
+         where);
+    return false;
+  }
+}
+
 struct LoaderEngine::Impl {
   Impl(Source source_, LoaderOptions options_, Location where)
       : source(std::move(source_)), options(std::move(options_)) {
@@ -83,6 +97,14 @@ struct LoaderEngine::Impl {
     if (crew != nullptr && owner != getpid()) (void)crew.release();
   }
 
+  /// A dataset may have grown or shrunk since.
+  void ask_size() {
+    if (!source.ask_size) return;
+    const int64_t now = source.ask_size();
+    if (now == *source.size) return;
+    source.size = now;
+    sampler = sampler_of(options, source);
+  }
   bool is_stream() const { return !source.size.has_value(); }
   int64_t batches_of(int64_t samples) const {
     const bool more = samples % options.batch_size != 0 && !options.drop_last;
@@ -231,6 +253,7 @@ struct LoaderEngine::Impl {
     const int64_t number = next_epoch();
     const int64_t from = resumed ? position.batch : 0;
     close();
+    ask_size();
     Shared<Epoch> opened = open(number, from, where);
     leave_crew_to_parent();
     start_crew();
@@ -277,7 +300,7 @@ struct LoaderEngine::Impl {
     s.drop_last = options.drop_last;
     s.world = options.world;
     s.sampler = options.batch_sampler ? options.batch_sampler.kind()
-                : is_stream()         ? "stream"
+                : is_stream()         ? source.stream_kind
                 : options.sampler     ? options.sampler.kind()
                 : options.shuffle     ? "random"
                                       : "sequential";
@@ -311,6 +334,7 @@ int64_t LoaderEngine::batch() const { return impl_->position.batch; }
 
 int64_t LoaderEngine::size(Location where) const {
   if (impl_->is_stream()) raise<ValueError>({.op = op, .problem = "a stream's length is not known"}, where);
+  impl_->ask_size();
   if (!impl_->options.batch_sampler) return impl_->batches_of(impl_->sampler.size());
   if (impl_->epoch != nullptr) return impl_->epoch->plan.size();
   return impl_->plan_of(impl_->next_epoch(), where).size();
@@ -328,6 +352,7 @@ std::string LoaderEngine::state() const { return to_json(impl_->saved()); }
 
 void LoaderEngine::restore(const std::string& text, Location where) {
   const SavedPosition found = position_from_json(text, where);
+  impl_->ask_size();
   check_same(found, impl_->saved(), impl_->options.seed.has_value(), where);
   if (!impl_->is_stream() && !impl_->options.batch_sampler) Impl::check_batch(found.position.batch, size(where), where);
   impl_->close();

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "../../ops/create.hpp"
+#include "../../ops/random.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/generator.hpp"
 #include "../dataset.hpp"
 
 namespace weft::data {
@@ -52,6 +54,19 @@ TokenSample TokenWindows::get_batch(std::span<const int64_t> indices) const {
     target += bytes;
   }
   return {inputs.to(DType::i64), targets.to(DType::i64)};
+}
+
+TextLoader::TextLoader(const Tensor& tokens, int64_t batch, int64_t context, uint64_t seed, Location where)
+    : windows_(tokens, context, 1, where), batch_(batch), seed_(seed) {
+  if (batch < 1) raise<ValueError>({.op = "TextLoader", .problem = fmt::format("batches of {}", batch)}, where);
+}
+
+TokenSample TextLoader::batch(int64_t number, Device device, Location where) const {
+  Generator generator(seed_);
+  generator.set_state({seed_, static_cast<uint64_t>(number), 0});
+  const Tensor starts = randint(0, windows_.size(), batch_, DType::i64, &generator, where);
+  const TokenSample drawn = windows_.get_batch({starts.data<int64_t>(), static_cast<size_t>(batch_)});
+  return {drawn.inputs.to(device, where), drawn.targets.to(device, where)};
 }
 
 }  // namespace weft::data

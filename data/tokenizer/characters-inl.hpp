@@ -33,6 +33,8 @@ inline Character character_at(const uint8_t* kinds, std::string_view text, size_
   return {byte, 1, static_cast<CharacterKind>(kinds[byte >> 2] >> (byte & 3) * 2 & 3)};
 }
 
+void append_utf8(std::string& out, uint32_t point);
+
 /// The text with U+FFFD for each longest part that begins a character and does not end it, and for each other byte that
 /// is no UTF-8 (Unicode 16, chapter 3.9, "U+FFFD Substitution of Maximal Subparts").
 std::string as_utf8(std::string_view bytes);

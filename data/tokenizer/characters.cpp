@@ -61,6 +61,23 @@ Character wide_character_at(const uint8_t* kinds, std::string_view text, size_t 
   return {point, static_cast<uint32_t>(length), static_cast<CharacterKind>(kinds[point >> 2] >> (point & 3) * 2 & 3)};
 }
 
+void append_utf8(std::string& out, uint32_t point) {
+  const auto tail = [&](unsigned shift) { out.push_back(static_cast<char>(0x80 | (point >> shift & 0x3F))); };
+  if (point < 0x80) return out.push_back(static_cast<char>(point));
+  if (point < 0x800) {
+    out.push_back(static_cast<char>(0xC0 | point >> 6));
+  } else {
+    if (point < 0x10000) {
+      out.push_back(static_cast<char>(0xE0 | point >> 12));
+    } else {
+      out.push_back(static_cast<char>(0xF0 | point >> 18));
+      tail(12);
+    }
+    tail(6);
+  }
+  tail(0);
+}
+
 std::string as_utf8(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());

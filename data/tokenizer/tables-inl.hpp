@@ -8,17 +8,22 @@
 #include <vector>
 
 #include "bpe-inl.hpp"
+#include "normalizer-inl.hpp"
+#include "pieces-inl.hpp"
 #include "../tokenizer.hpp"
 
 namespace weft::data {
 
 /// A token that is found in the text before words are.
 struct AddedToken {
+  /// As it is looked for: normalized where texts are.
   std::string text;
   uint32_t id = 0;
   bool special = false;
   /// Takes the white space before it, or behind it, along.
   bool strips_left = false, strips_right = false;
+  /// Stands in no word: no letter or the like is before it or behind it.
+  bool single_word = false;
 };
 
 /// Added tokens, to be found at a place of a text: of several that begin there the longest.
@@ -41,8 +46,11 @@ struct StringHash {
 };
 
 struct Tokenizer::Tables {
-  WordPattern pattern = WordPattern::gpt2;
-  bool add_prefix_space = false;
+  std::vector<Normalizer> normalizers;
+  PreTokenizer pre_tokenizer;
+  /// Parts of the file as they were read, which are written as they are.
+  io::JsonTree normalizer_json, pre_tokenizer_json, post_processor_json, decoder_json,
+      added_json = io::JsonTree::list();
   /// A word that is a token as a whole is that token.
   bool ignore_merges = false;
   /// By id: as files write it, and its bytes. `there` is false where an id has no token; added tokens need not be in
@@ -53,7 +61,10 @@ struct Tokenizer::Tables {
   std::array<uint32_t, 256> byte_tokens;
   PairTable merges;
   std::vector<std::pair<uint32_t, uint32_t>> merge_list;
-  AddedTokens added;
+  /// Those that are found in the text as it is, and then those that are in what normalizers made of the rest.
+  AddedTokens added, added_normalized;
+  /// Bytes of added tokens that normalizers change: they are what such a token is decoded as.
+  std::unordered_map<uint32_t, std::string> changed;
   /// What the template puts before and behind a text.
   std::vector<uint32_t> before, behind;
 
@@ -62,6 +73,9 @@ struct Tokenizer::Tables {
   /// The id must be free, and less than 2^31. The first token of a name keeps it.
   void add_token(uint32_t id, std::string name, bool of_model);
   void add_special(const std::string& name, uint32_t id);
+  /// Of words of this pattern alone, in memory and in files.
+  void set_words(WordPattern pattern, bool add_prefix_space);
+  Aligned normalized(std::string_view text, int64_t at, bool with_origin, Location where) const;
   void index_merges(const std::vector<uint32_t>& results);
 };
 

@@ -76,7 +76,7 @@ void AddedTokens::add(AddedToken token) {
 
 size_t AddedTokens::find(std::string_view text, size_t begin, const AddedToken*& found) const {
   found = nullptr;
-  if (all_.empty()) return text.size();
+  if (all_.empty() || begin > text.size()) return text.size();
   for (size_t i = begin; i < text.size(); ++i) {
     for (const uint32_t candidate : by_byte_[static_cast<uint8_t>(text[i])]) {
       if (!text.substr(i).starts_with(all_[candidate].text)) continue;
@@ -106,16 +106,17 @@ void Tokenizer::Tables::add_token(uint32_t id, std::string name, bool of_model) 
   names[id] = std::move(name);
 }
 
-void Tokenizer::Tables::add_special(const std::string& name, uint32_t id) {
-  added.add({.text = name, .id = id, .special = true});
-  special[id] = true;
-}
-
 void Tokenizer::Tables::index_merges(const std::vector<uint32_t>& results) {
   merges = PairTable(merge_list.size());
   for (uint32_t rank = 0; rank < merge_list.size(); ++rank) {
     merges.set(merge_list[rank].first, merge_list[rank].second, {rank, results[rank]});
   }
+}
+
+Aligned Tokenizer::Tables::normalized(std::string_view text, int64_t at, bool with_origin, Location where) const {
+  Aligned out(text, at, with_origin);
+  for (const Normalizer& each : normalizers) each.apply(out, where);
+  return out;
 }
 
 Tokenizer TokenizerBuilder::make(Tokenizer::Tables&& tables) {

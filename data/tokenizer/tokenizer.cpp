@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 
 #include "characters-inl.hpp"
+#include "normalizer-inl.hpp"
+#include "pieces-inl.hpp"
 #include "tables-inl.hpp"
+#include "unicode-inl.hpp"
 #include "words-inl.hpp"
 #include "../../backends/cpu/thread_pool.hpp"
 #include "../../io/json/utf8-inl.hpp"
@@ -56,27 +59,61 @@ class Encoder {
   void encode(std::string_view text, Encoding& out, bool with_offsets) {
     out_ = &out;
     with_offsets_ = with_offsets;
-    begin_ = text.data();
+    source_ = {.begin = text.data()};
     if (options_.add_special_tokens) put_template(tables_.before, 0);
+    each_part(text, tables_.added, [&](std::string_view between) { normalize(between, text.data()); });
+    if (options_.add_special_tokens) put_template(tables_.behind, std::ssize(text));
+  }
+
+ private:
+  /// What is being encoded: a part of the text, `at` bytes from its start, or made of such a part.
+  struct Source {
+    const char* begin = nullptr;
+    int64_t at = 0;
+    const Aligned* made = nullptr;
+  };
+
+  /// Puts the tokens that are found in a text, and calls `part` with what lies between them.
+  template <class Between>
+  void each_part(std::string_view text, const AddedTokens& added, Between&& part) {
     size_t done = 0;
     for (size_t from = 0;;) {
       const AddedToken* token;
-      const size_t at = tables_.added.find(text, from, token);
+      const size_t at = added.find(text, from, token);
       if (token == nullptr) break;
       from = at + token->text.size();
       if (token->special && options_.special == SpecialTokens::plain) continue;
       if (token->special && options_.special == SpecialTokens::forbid) refuse(*token);
+      if (token->single_word && (is_word_before(text, at) || is_word_at(text, from))) continue;
       const size_t begin = token->strips_left ? std::max(done, space_before(text, at)) : at;
       if (token->strips_right) from = space_behind(text, from);
-      part(text.substr(done, begin - done));
+      if (begin > done) part(text.substr(done, begin - done));
       put(token->id, text.substr(begin, from - begin));
       done = from;
     }
-    part(text.substr(done));
-    if (options_.add_special_tokens) put_template(tables_.behind, text.size());
+    if (done < text.size()) part(text.substr(done));
   }
 
- private:
+  void normalize(std::string_view text, const char* whole) {
+    const auto find_rest = [&](std::string_view all) {
+      each_part(all, tables_.added_normalized, [&](std::string_view between) { part(between); });
+    };
+    if (tables_.normalizers.empty()) return find_rest(text);
+    const Aligned made = tables_.normalized(text, text.data() - whole, with_offsets_, where_);
+    const Source outer = std::exchange(source_, {.begin = made.text.data(), .made = &made});
+    find_rest(made.text);
+    source_ = outer;
+  }
+
+  bool is_word_at(std::string_view text, size_t at) const {
+    return at < text.size() && unicode::is_word(character_at(kinds_, text, at).point);
+  }
+  bool is_word_before(std::string_view text, size_t at) const {
+    if (at == 0) return false;
+    do --at;
+    while (at > 0 && (text[at] & 0xC0) == 0x80);
+    return is_word_at(text, at);
+  }
   [[noreturn]] void refuse(const AddedToken& token) const {
     raise<ValueError>({.op = "Tokenizer.encode",
                        .problem = fmt::format("the text has the special token {}", io::quoted(token.text)),
@@ -97,33 +134,65 @@ class Encoder {
     for (Character c; (c = character_at(kinds_, text, at)).kind == CharacterKind::space;) at += c.length;
     return at;
   }
-  void put_template(const std::vector<uint32_t>& tokens, size_t at) {
-    for (const uint32_t token : tokens) put(token, {begin_ + at, 0});
+  void put_template(const std::vector<uint32_t>& tokens, int64_t at) {
+    for (const uint32_t token : tokens) {
+      out_->ids.push_back(token);
+      if (with_offsets_) out_->offsets.emplace_back(at, at);
+    }
   }
   void put(uint32_t token, std::string_view bytes) {
     out_->ids.push_back(token);
-    if (!with_offsets_) return;
-    const int64_t begin = bytes.data() - begin_ - shift_;
-    out_->offsets.emplace_back(std::max<int64_t>(begin, 0), begin + std::ssize(bytes));
+    if (with_offsets_) out_->offsets.push_back(place_of(bytes));
+  }
+  /// The bytes of the text that `bytes` of the source come from.
+  Aligned::Span place_of(std::string_view bytes) const {
+    const int64_t begin = bytes.data() - source_.begin;
+    if (source_.made == nullptr) return {source_.at + begin, source_.at + begin + std::ssize(bytes)};
+    const auto& origin = source_.made->origin;
+    if (bytes.empty()) return {};
+    return {origin[static_cast<size_t>(begin)].first, origin[static_cast<size_t>(begin) + bytes.size() - 1].second};
   }
 
   /// A text between added tokens.
   void part(std::string_view text) {
-    if (text.empty()) return;
-    if (!tables_.add_prefix_space || text[0] == ' ') return words(text);
-    const std::string spaced = " " + std::string(text);
-    const char* outer = begin_;
-    shift_ = 1 - (text.data() - outer);
-    begin_ = spaced.data();
-    words(spaced);
-    begin_ = outer;
-    shift_ = 0;
+    const PreTokenizer& steps = tables_.pre_tokenizer;
+    if (steps.before.empty()) return piece(text);
+    for (const Part& each : PreTokenizer::cut(steps.before, text, where_)) {
+      piece(text.substr(each.begin, each.end - each.begin));
+    }
+  }
+  void piece(std::string_view text) {
+    if (!tables_.pre_tokenizer.add_prefix_space || text[0] == ' ') return words(text);
+    Aligned spaced;
+    spaced.text.reserve(text.size() + 1);
+    spaced.text.append(1, ' ').append(text);
+    if (with_offsets_) {
+      for (size_t i = 0; i < text.size(); ++i) spaced.origin.push_back(place_of(text.substr(i, 1)));
+      spaced.origin.insert(spaced.origin.begin(), {spaced.origin[0].first, spaced.origin[0].first});
+    }
+    const Source outer = std::exchange(source_, {.begin = spaced.text.data(), .made = &spaced});
+    words(spaced.text);
+    source_ = outer;
   }
   void words(std::string_view text) {
+    const PreTokenizer& steps = tables_.pre_tokenizer;
     for (size_t begin = 0; begin < text.size();) {
-      const size_t end = word_end(tables_.pattern, kinds_, text, begin);
-      word(text.substr(begin, end - begin));
+      const size_t end = word_end(steps.words, kinds_, text, begin);
+      if (steps.behind.empty()) word(text.substr(begin, end - begin));
+      else cut_names(text.substr(begin, end - begin));
       begin = end;
+    }
+  }
+  /// Steps behind ByteLevel see names, of which each character is a byte.
+  void cut_names(std::string_view bytes) {
+    const std::string names = name_of_bytes(bytes);
+    const auto bytes_before = [&](size_t at) {
+      return static_cast<size_t>(
+          std::ranges::count_if(std::string_view(names).substr(0, at), [](char c) { return (c & 0xC0) != 0x80; }));
+    };
+    for (const Part& each : PreTokenizer::cut(tables_.pre_tokenizer.behind, names, where_)) {
+      const size_t begin = bytes_before(each.begin);
+      word(bytes.substr(begin, bytes_before(each.end) - begin));
     }
   }
   void word(std::string_view bytes) {
@@ -184,8 +253,7 @@ class Encoder {
   std::vector<uint32_t> word_;
   Encoding* out_ = nullptr;
   bool with_offsets_ = false;
-  const char* begin_ = nullptr;
-  int64_t shift_ = 0;
+  Source source_;
 };
 
 [[noreturn]] void refuse_id(int64_t id, const char* op, Location where) {
@@ -232,7 +300,8 @@ std::string Tokenizer::decode_bytes(std::span<const int64_t> ids, DecodeOptions 
   for (const int64_t id : ids) {
     if (!tables_->has(id)) refuse_id(id, "Tokenizer.decode", where);
     if (options.skip_special_tokens && tables_->special[static_cast<size_t>(id)]) continue;
-    out += tables_->bytes[static_cast<size_t>(id)];
+    const auto changed = tables_->changed.find(static_cast<uint32_t>(id));
+    out += changed != tables_->changed.end() ? changed->second : tables_->bytes[static_cast<size_t>(id)];
   }
   return out;
 }

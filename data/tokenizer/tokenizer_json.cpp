@@ -1,6 +1,7 @@
 // Files of tokenizers.
 #include <algorithm>
 #include <cstdio>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -29,13 +30,20 @@ class Reader {
   void read(const JsonPlace& file) {
     refuse_unless_null(file, "truncation");
     refuse_unless_null(file, "padding");
-    refuse_unless_null(file, "normalizer");
     read_model(file.at("model"));
-    read_pre_tokenizer(file.at("pre_tokenizer"));
+    if (file.has("normalizer")) tables_.normalizers = read_normalizers(file.at("normalizer"), op, where_);
+    tables_.pre_tokenizer = read_pre_tokenizer(file.at("pre_tokenizer"), op, where_);
     if (file.has("added_tokens")) file.at("added_tokens").each([&](const JsonPlace& token) { read_added(token); });
     if (file.has("post_processor")) read_post_processor(file.at("post_processor"));
     if (!file.has("decoder") || is_null(file.at("decoder"))) refuse("a tokenizer without a decoder");
-    if (const std::string type = type_of(file.at("decoder")); type != "ByteLevel") refuse("the decoder " + type);
+    bool bytes = false;
+    read_decoder(file.at("decoder"), bytes);
+    if (!bytes) refuse("a decoder without ByteLevel");
+    const auto part = [&](const char* name) { return file.has(name) ? file.at(name).json() : JsonTree(); };
+    tables_.normalizer_json = part("normalizer");
+    tables_.pre_tokenizer_json = part("pre_tokenizer");
+    tables_.post_processor_json = part("post_processor");
+    tables_.decoder_json = part("decoder");
   }
 
   void read_vocabulary(const JsonPlace& vocabulary) {
@@ -65,10 +73,7 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    raise<NotImplementedError>(
-        {.op = op, .problem = what + " is not supported", .remedy = "byte-level BPE without a normalizer is"}, where_);
-  }
+  [[noreturn]] void refuse(const std::string& what) const { refuse_part(what, op, where_); }
   static bool is_null(const JsonPlace& place) { return place.json().is(Kind::null); }
   static std::string type_of(const JsonPlace& place) { return place.at("type").text(); }
   void refuse_unless_null(const JsonPlace& place, const std::string& name) const {
@@ -96,10 +101,10 @@ class Reader {
     for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       if (model.has(affix) && !is_null(model.at(affix)) && !model.at(affix).text().empty()) refuse(affix);
     }
-    if (flag(model, "byte_fallback")) refuse("byte_fallback");
     tables_.ignore_merges = flag(model, "ignore_merges");
     read_vocabulary(model.at("vocab"));
     const bool whole = std::ranges::find(tables_.byte_tokens, no_token) == tables_.byte_tokens.end();
+    if (flag(model, "byte_fallback") && !whole) refuse("byte_fallback");
     const bool has_unknown = model.has("unk_token") && !is_null(model.at("unk_token"));
     if (has_unknown && !whole) refuse("unk_token in a vocabulary that lacks bytes");
     model.at("merges").each([&](const JsonPlace& merge) { read_merge(merge); });
@@ -123,55 +128,47 @@ class Reader {
     add_merge(json.items[0].second.text, json.items[1].second.text);
   }
 
-  void read_byte_level(const JsonPlace& step, bool behind_split) {
-    const bool use_regex = flag(step, "use_regex", true);
-    tables_.add_prefix_space = flag(step, "add_prefix_space", true);
-    if (behind_split && tables_.add_prefix_space) refuse("add_prefix_space behind a Split");
-    if (behind_split && use_regex) refuse("use_regex behind a Split");
-    if (!behind_split) tables_.pattern = use_regex ? WordPattern::gpt2 : WordPattern::none;
-  }
-  void read_pre_tokenizer(const JsonPlace& place) {
-    if (is_null(place)) refuse("a tokenizer without a pre_tokenizer");
-    const std::string type = type_of(place);
-    if (type == "ByteLevel") return read_byte_level(place, false);
-    if (type != "Sequence") refuse("the pre_tokenizer " + type);
-    size_t step = 0;
-    place.at("pretokenizers").each([&](const JsonPlace& each) {
-      const std::string kind = type_of(each);
-      if (step == 0 && kind == "Split") read_split(each);
-      else if (step == 1 && kind == "ByteLevel") read_byte_level(each, true);
-      else refuse(fmt::format("the pre_tokenizer {} as step {} of a Sequence", kind, step + 1));
-      ++step;
-    });
-    if (step != 2) refuse("a Sequence of pre_tokenizers that is not Split and ByteLevel");
-  }
-  void read_split(const JsonPlace& split) {
-    if (split.at("behavior").text() != "Isolated" || flag(split, "invert")) refuse("a Split that is not Isolated");
-    const JsonPlace pattern = split.at("pattern");
-    if (!pattern.object().has("Regex")) refuse("a Split by a text");
-    const std::string expression = pattern.at("Regex").text();
-    const auto known = pattern_of(expression);
-    if (!known) refuse("a Split by " + io::quoted(expression));
-    tables_.pattern = *known;
-  }
-
   void read_added(const JsonPlace& place) {
     AddedToken token{.text = place.at("content").text(),
                      .special = flag(place, "special"),
                      .strips_left = flag(place, "lstrip"),
-                     .strips_right = flag(place, "rstrip")};
+                     .strips_right = flag(place, "rstrip"),
+                     .single_word = flag(place, "single_word")};
     if (token.text.empty()) place.fail("an added token without text");
-    if (flag(place, "single_word")) refuse("single_word, of the token " + io::quoted(token.text));
+    if (token.single_word && !unicode::is_there()) {
+      refuse_without("single_word, of the token " + io::quoted(token.text), "utf8proc", op, where_);
+    }
     const int64_t id = place.at("id").integer();
     const auto known = tables_.ids.find(token.text);
     if (known == tables_.ids.end()) add(place, token.text, id, tables_.ids.size() + 1, false);
     else if (known->second != id) place.fail(fmt::format("{} has two ids", io::quoted(token.text)));
     token.id = static_cast<uint32_t>(id);
-    for (const AddedToken& other : tables_.added.all()) {
-      if (other.id == token.id) place.fail(fmt::format("{} is added twice", io::quoted(token.text)));
-    }
+    if (!added_.insert(token.id).second) place.fail(fmt::format("{} is added twice", io::quoted(token.text)));
     tables_.special[token.id] = token.special;
-    tables_.added.add(std::move(token));
+    tables_.added_json.add(place.json());
+    if (!flag(place, "normalized")) return tables_.added.add(std::move(token));
+    std::string text = tables_.normalized(token.text, 0, false, where_).text;
+    if (text != token.text) tables_.changed.emplace(token.id, bytes_of_name(text));
+    token.text = std::move(text);
+    if (!token.text.empty()) tables_.added_normalized.add(std::move(token));
+  }
+
+  /// ByteLevel takes bytes together; what else there may be then changes nothing.
+  void read_decoder(const JsonPlace& place, bool& bytes) const {
+    const std::string type = type_of(place);
+    if (type == "Sequence") {
+      return place.at("decoders").each([&](const JsonPlace& each) { read_decoder(each, bytes); });
+    }
+    if (type != "ByteLevel" && type != "Fuse") refuse("the decoder " + type);
+    bytes = bytes || type == "ByteLevel";
+  }
+
+  /// ["<s>", 0]
+  uint32_t token_of(const JsonPlace& place) const {
+    const JsonTree& json = place.json();
+    const bool is_pair = json.is(Kind::list) && json.items.size() == 2 && json.items[1].second.is(Kind::integer);
+    if (!is_pair || !tables_.has(json.items[1].second.integer)) place.fail("it is no token with its id");
+    return static_cast<uint32_t>(json.items[1].second.integer);
   }
 
   void read_post_processor(const JsonPlace& place) {
@@ -182,8 +179,13 @@ class Reader {
       place.at("processors").each([&](const JsonPlace& each) { read_post_processor(each); });
       return;
     }
-    if (type != "TemplateProcessing") refuse("the post_processor " + type);
     if (!tables_.before.empty() || !tables_.behind.empty()) refuse("a template within a template");
+    if (type == "RobertaProcessing" || type == "BertProcessing") {
+      tables_.before.push_back(token_of(place.at("cls")));
+      tables_.behind.push_back(token_of(place.at("sep")));
+      return;
+    }
+    if (type != "TemplateProcessing") refuse("the post_processor " + type);
     std::vector<uint32_t>* side = &tables_.before;
     place.at("single").each([&](const JsonPlace& item) {
       if (item.object().has("Sequence")) {
@@ -203,6 +205,7 @@ class Reader {
   Tables& tables_;
   Location where_;
   std::vector<uint32_t> results_;
+  std::unordered_set<uint32_t> added_;
 };
 
 // ---- writing --------------------------------------------------------------------------------------------------------
@@ -217,10 +220,9 @@ JsonTree byte_level(bool add_prefix_space, bool use_regex) {
                     {"use_regex", JsonTree::of(use_regex)}});
 }
 
-JsonTree pre_tokenizer_of(const Tables& tables) {
-  const WordPattern pattern = tables.pattern;
+JsonTree pre_tokenizer_of(WordPattern pattern, bool add_prefix_space) {
   if (pattern == WordPattern::none || pattern == WordPattern::gpt2) {
-    return byte_level(tables.add_prefix_space, pattern == WordPattern::gpt2);
+    return byte_level(add_prefix_space, pattern == WordPattern::gpt2);
   }
   JsonTree steps = JsonTree::list();
   steps.add(object_of({{"type", JsonTree::of("Split")},
@@ -231,45 +233,14 @@ JsonTree pre_tokenizer_of(const Tables& tables) {
   return object_of({{"type", JsonTree::of("Sequence")}, {"pretokenizers", std::move(steps)}});
 }
 
-JsonTree template_of(const Tables& tables) {
-  if (tables.before.empty() && tables.behind.empty()) return {};
-  JsonTree single = JsonTree::list(), tokens = JsonTree::object();
-  const auto put = [&](uint32_t id) {
-    const std::string& name = tables.names[id];
-    single.add(object_of({{"SpecialToken", object_of({{"id", JsonTree::of(name)}, {"type_id", whole(0)}})}}));
-    JsonTree ids = JsonTree::list(), names = JsonTree::list();
-    ids.add(whole(id));
-    names.add(JsonTree::of(name));
-    tokens[name] = object_of({{"id", JsonTree::of(name)}, {"ids", std::move(ids)}, {"tokens", std::move(names)}});
-  };
-  const auto text = [](const char* name, uint32_t type) {
-    return object_of({{"Sequence", object_of({{"id", JsonTree::of(name)}, {"type_id", whole(type)}})}});
-  };
-  for (const uint32_t id : tables.before) put(id);
-  single.add(text("A", 0));
-  for (const uint32_t id : tables.behind) put(id);
-  JsonTree pair = single;
-  pair.add(text("B", 1));
-  return object_of({{"type", JsonTree::of("TemplateProcessing")},
-                    {"single", std::move(single)},
-                    {"pair", std::move(pair)},
-                    {"special_tokens", std::move(tokens)}});
-}
-
-JsonTree added_tokens_of(const Tables& tables) {
-  std::vector<AddedToken> all = tables.added.all();
-  std::ranges::sort(all, {}, &AddedToken::id);
-  JsonTree list = JsonTree::list();
-  for (const AddedToken& token : all) {
-    list.add(object_of({{"id", whole(token.id)},
-                        {"content", JsonTree::of(token.text)},
-                        {"single_word", JsonTree::of(false)},
-                        {"lstrip", JsonTree::of(token.strips_left)},
-                        {"rstrip", JsonTree::of(token.strips_right)},
-                        {"normalized", JsonTree::of(false)},
-                        {"special", JsonTree::of(token.special)}}));
-  }
-  return list;
+JsonTree added_token_of(const std::string& text, uint32_t id) {
+  return object_of({{"id", whole(id)},
+                    {"content", JsonTree::of(text)},
+                    {"single_word", JsonTree::of(false)},
+                    {"lstrip", JsonTree::of(false)},
+                    {"rstrip", JsonTree::of(false)},
+                    {"normalized", JsonTree::of(false)},
+                    {"special", JsonTree::of(true)}});
 }
 
 JsonTree model_of(const Tables& tables) {
@@ -297,6 +268,18 @@ JsonTree model_of(const Tables& tables) {
 
 }  // namespace
 
+void Tables::add_special(const std::string& name, uint32_t id) {
+  added.add({.text = name, .id = id, .special = true});
+  added_json.add(added_token_of(name, id));
+  special[id] = true;
+}
+
+void Tables::set_words(WordPattern pattern, bool add_prefix_space) {
+  pre_tokenizer = {.before = {}, .behind = {}, .words = pattern, .add_prefix_space = add_prefix_space};
+  pre_tokenizer_json = pre_tokenizer_of(pattern, add_prefix_space);
+  decoder_json = byte_level(true, true);
+}
+
 Tokenizer Tokenizer::from_json(std::string_view text, Location where) {
   const JsonTree json = io::parse_json(text, op, where);
   Tables tables;
@@ -311,6 +294,7 @@ Tokenizer Tokenizer::load(const io::Path& path, Location where) {
 Tokenizer Tokenizer::load_gpt2(const io::Path& vocab_json, const io::Path& merges_txt, Location where) {
   const JsonTree json = io::parse_json(io::read_file(vocab_json, op, where), op, where);
   Tables tables;
+  tables.set_words(WordPattern::gpt2, false);
   Reader reader(tables, where);
   reader.read_vocabulary(JsonPlace(json, op, where));
   const std::string lines = io::read_file(merges_txt, op, where);
@@ -338,11 +322,11 @@ std::string Tokenizer::to_json(Location where) const {
   const JsonTree file = object_of({{"version", JsonTree::of("1.0")},
                                    {"truncation", {}},
                                    {"padding", {}},
-                                   {"added_tokens", added_tokens_of(*tables_)},
-                                   {"normalizer", {}},
-                                   {"pre_tokenizer", pre_tokenizer_of(*tables_)},
-                                   {"post_processor", template_of(*tables_)},
-                                   {"decoder", byte_level(true, true)},
+                                   {"added_tokens", tables_->added_json},
+                                   {"normalizer", tables_->normalizer_json},
+                                   {"pre_tokenizer", tables_->pre_tokenizer_json},
+                                   {"post_processor", tables_->post_processor_json},
+                                   {"decoder", tables_->decoder_json},
                                    {"model", model_of(*tables_)}});
   return io::json_text(file, "Tokenizer.save", where);
 }

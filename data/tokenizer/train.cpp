@@ -145,11 +145,10 @@ class Trainer {
 
 Tokenizer Tokenizer::train(std::span<const std::string> texts, const TrainTokenizerOptions& options, Location where) {
   Tables tables;
-  tables.pattern = options.pattern;
-  tables.add_prefix_space = options.add_prefix_space;
   if (options.add_prefix_space && options.pattern != WordPattern::gpt2 && options.pattern != WordPattern::none) {
     raise<ValueError>({.op = op, .problem = "add_prefix_space goes with the patterns gpt2 and none alone"}, where);
   }
+  tables.set_words(options.pattern, options.add_prefix_space);
   uint32_t next = 0;
   for (const std::string& name : options.special_tokens) {
     if (name.empty() || tables.ids.contains(name)) {

@@ -1,9 +1,10 @@
-"""What stands around a training loop: metrics, early stopping, and the folder of a run with its page."""
+"""A training loop and what stands around it: metrics, early stopping, and the folder of a run with its page."""
 
 import json
 import os
 
 from weft._core import _train
+from weft._trainer import Checkpoints, Evaluation, FitResult, SavedState, Trainer, TrainEvent
 
 Accuracy = _train.Accuracy
 ClassScores = _train.ClassScores
@@ -15,8 +16,8 @@ Regression = _train.Regression
 RocAuc = _train.RocAuc
 TopK = _train.TopK
 
-__all__ = ["Accuracy", "ClassScores", "ConfusionMatrix", "EarlyStopping", "MeanStd", "Perplexity", "Regression",
-           "RocAuc", "RunFolder", "TopK"]
+__all__ = ["Accuracy", "Checkpoints", "ClassScores", "ConfusionMatrix", "EarlyStopping", "Evaluation", "FitResult", "MeanStd",
+           "Perplexity", "Regression", "RocAuc", "RunFolder", "SavedState", "TopK", "TrainEvent", "Trainer"]
 
 
 class RunFolder(_train._RunFolder):

@@ -165,5 +165,162 @@ TEST(Table, RefusesUnequalLengthsAndNamesThatAreTaken) {
   EXPECT_EQ(table.columns().size(), 1u);
 }
 
+// ---- parts ----------------------------------------------------------------------------------------------------------
+
+std::string as_text(const data::Table& table) {
+  const TemporaryFolder folder;
+  data::write_csv(table, folder / "t.csv");
+  return read_bytes(folder / "t.csv");
+}
+
+void expect_same_types(const data::Table& part, const data::Table& whole) {
+  EXPECT_EQ(part.names(), whole.names());
+  for (const data::Column& column : whole.columns()) {
+    EXPECT_EQ(part.column(column.name).is_text(), column.is_text()) << column.name;
+    if (column.is_text()) continue;
+    EXPECT_EQ(part[column.name].dtype(), column.values.dtype()) << column.name;
+  }
+}
+
+/// Rows whose columns turn out to be fractions, texts or bools late.
+std::string many_rows(int64_t rows) {
+  std::string out = "# of a machine\nwhole,late,text,truth,kind,missing,note\n";
+  for (int64_t i = 0; i < rows; ++i) {
+    out += std::to_string(i) + (i == rows - 2 ? ",0.5," : ",7,") + (i == rows - 1 ? "x" : "007") + ',';
+    out += std::string(i % 3 == 0 ? "true" : "false") + ",k" + std::to_string(i * i % 11) + ',' +
+           (i % 5 == 0 ? "NA" : "3");
+    out += i % 4 == 0 ? ",\"two\nlines, \"\"quoted\"\"\"\r\n" : ",\n";
+  }
+  return out;
+}
+
+const data::CsvOptions part_options = {.comment = '#', .types = {{"kind", data::ColumnType::category}}};
+
+TEST(CsvChunks, AreTheTableOneAfterTheOther) {
+  const TemporaryFolder folder;
+  for (const int64_t rows : {0, 1, 2, 7, 100}) {
+    write_bytes(folder / "t.csv", many_rows(rows));
+    const data::Table whole = data::read_csv(folder / "t.csv", part_options);
+    for (const int64_t each : {1, 3, 7, 99, 100, 101, 5000}) {
+      data::CsvChunks chunks(folder / "t.csv", each, part_options);
+      std::string all;
+      int64_t seen = 0;
+      while (const auto part = chunks.next()) {
+        expect_same_types(*part, whole);
+        EXPECT_EQ(part->rows(), std::min(each, rows - seen));
+        const std::string text = as_text(*part);
+        all += all.empty() ? text : text.substr(text.find('\n') + 1);
+        seen += part->rows();
+        EXPECT_EQ(chunks.row(), seen);
+      }
+      EXPECT_FALSE(chunks.next().has_value());
+      EXPECT_EQ(seen, rows);
+      EXPECT_TRUE(rows == 0 || all == as_text(whole)) << each;
+    }
+  }
+}
+
+TEST(CsvChunks, GoOnWhereTheyStood) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "t.csv", many_rows(50));
+  for (int stop = 0; stop <= 8; ++stop) {
+    data::CsvChunks first(folder / "t.csv", 7, part_options), again(folder / "t.csv", 5, part_options);
+    for (int i = 0; i < stop; ++i) ASSERT_TRUE(first.next().has_value());
+    again.restore(first.state());
+    EXPECT_EQ(again.row(), first.row());
+    EXPECT_TRUE(stop == 0 || again.state() == first.state());  // types are not known before the first part
+    std::string left, left_again;
+    const auto read_on = [](data::CsvChunks& chunks, std::string& out) {
+      while (const auto part = chunks.next()) {
+        const std::string text = as_text(*part);
+        out += text.substr(text.find('\n') + 1);
+      }
+    };
+    read_on(first, left);
+    read_on(again, left_again);
+    EXPECT_EQ(left, left_again) << stop;
+    EXPECT_EQ(left.empty(), stop == 8);
+  }
+}
+
+TEST(CsvChunks, NameTheLineOfWhatIsWrongEachTimeAnew) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "t.csv", "a,b\n1,x\n2,y\n3,z\nfour,z\n5,w\n");
+  data::CsvChunks chunks(folder / "t.csv", 2, {.types = {{"a", data::ColumnType::i64}}});
+  EXPECT_EQ(chunks.next()->rows(), 2);
+  for (int i = 0; i < 2; ++i) {
+    const std::string message = message_of<FormatError>([&] { chunks.next(); });
+    EXPECT_NE(message.find("line 5, column 1"), std::string::npos) << message;
+    EXPECT_EQ(chunks.row(), 2);
+  }
+  write_bytes(folder / "t.csv", "b,a\n1,1\n2,2\n3,three\n");
+  data::CsvChunks second(folder / "t.csv", 5, {.types = {{"a", data::ColumnType::i64}}});  // when b has it already
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(second.next(), FormatError);
+  write_bytes(folder / "t.csv", "a,b\n1,x\n2\n");
+  data::CsvChunks ragged(folder / "t.csv", 1);
+  EXPECT_THROW(ragged.next(), FormatError);  // it is met where types are looked for
+  EXPECT_THROW(data::CsvChunks(folder / "t.csv", 0), ValueError);
+  EXPECT_THROW(data::CsvChunks(folder / "none.csv", 1), IoError);
+  EXPECT_THROW(data::CsvChunks(folder / "t.csv", 1, {.types = {{"c", data::ColumnType::i64}}}), KeyError);
+}
+
+TEST(CsvChunks, RefuseAPlaceOfAnotherFile) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "t.csv", "a,b\n1,x\n2,y\n");
+  write_bytes(folder / "u.csv", "a,c\n1,x\n2,y\n");
+  data::CsvChunks t(folder / "t.csv", 1), u(folder / "u.csv", 1);
+  t.next();
+  EXPECT_THROW(u.restore(t.state()), ValueError);
+  data::CsvChunks typed(folder / "t.csv", 1, {.type = data::ColumnType::text});
+  EXPECT_THROW(typed.restore(t.state()), ValueError);
+  const std::string state = t.state();
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = state;
+    const size_t at = other.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return other.replace(at, from.size(), to);
+  };
+  for (const std::string& other : {std::string("{}"), std::string("[]"), changed("\"at\": 8", "\"at\": 7"),
+                                   changed("\"at\": 8", "\"at\": -1"), changed("\"at\": 8", "\"at\": 1000000"),
+                                   changed("\"i64\"", "\"i63\""), changed("\"line\": 3", "\"line\": 0")}) {
+    EXPECT_THROW(t.restore(other), FormatError) << other;
+  }
+  EXPECT_THROW(t.restore(changed("\"bytes\": 12", "\"bytes\": 13")), ValueError);
+  EXPECT_EQ(t.state(), state);
+  EXPECT_EQ(t.next()->texts("b")[0], "y");
+}
+
+TEST(CsvChunks, AreAStream) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "t.csv", many_rows(40));
+  const auto rows_of = [](const data::Table& part) { return part["late"]; };
+  std::vector<std::vector<float>> seen;
+  for (const int workers : {0, 2}) {
+    data::DataLoader loader(data::map(data::csv_stream(folder / "t.csv", 8, part_options), rows_of),
+                            {.batch_size = 2, .workers = workers});
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::vector<float> all;
+      for (const Tensor& batch : loader) {
+        for (const float value : batch.reshape({-1}).to_vector<float>()) all.push_back(value);
+      }
+      EXPECT_EQ(all.size(), 40u);
+      EXPECT_EQ(all[38], 0.5f);
+      seen.push_back(all);
+    }
+    std::vector<float> rest;
+    for (const Tensor& batch : loader) {
+      if (rest.empty()) rest = batch.reshape({-1}).to_vector<float>();
+      break;
+    }
+    data::DataLoader again(data::map(data::csv_stream(folder / "t.csv", 8, part_options), rows_of), {.batch_size = 2});
+    again.restore(loader.state());
+    for (const Tensor& batch : again) {
+      for (const float value : batch.reshape({-1}).to_vector<float>()) rest.push_back(value);
+    }
+    EXPECT_EQ(rest, seen[0]);
+  }
+  for (const auto& one : seen) EXPECT_EQ(one, seen[0]);
+}
+
 }  // namespace
 }  // namespace weft

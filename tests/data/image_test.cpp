@@ -39,6 +39,53 @@ INSTANTIATE_TEST_SUITE_P(Cases, Picture,
                          testing::Values("grey.png", "grey_alpha.png", "rgb.png", "rgba.png", "bits.png", "palette.png",
                                          "interlaced.png", "grey.jpg", "rgb.jpg", "progressive.jpg", "cmyk.jpg"));
 
+TEST(Image, IsTurnedUprightWhereThatIsAskedFor) {
+  const Tensor stored = data::load_image(cases + "oriented_1.jpg");
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const std::string name = "oriented_" + std::to_string(orientation) + ".jpg";
+    const Tensor upright = data::load_image(cases + name, {.apply_exif_orientation = true});
+    EXPECT_TRUE(equal(upright, io::load_npy(cases + name + ".npy"))) << name;
+    EXPECT_TRUE(upright.is_contiguous());
+    EXPECT_TRUE(equal(data::load_image(cases + name), stored)) << name;
+  }
+  EXPECT_TRUE(equal(data::load_image(cases + "oriented_6.png", {.apply_exif_orientation = true}),
+                    io::load_npy(cases + "oriented_6.png.npy")));
+  EXPECT_EQ(data::load_image(cases + "oriented_6.png").size(1), 13);
+}
+
+// Exif data of either byte order; what is no orientation changes nothing.
+TEST(Image, LooksForItsOrientationInExifDataAlone) {
+  const std::string plain = read_bytes(cases + "rgb.jpg");
+  const Tensor stored = data::decode_image(bytes_of(plain)), turned = stored.transpose(1, 2).flip({2}).contiguous();
+  const auto with = [&](std::string exif) {
+    const std::string segment = std::string("Exif\0\0", 6) + exif;
+    const size_t length = segment.size() + 2;
+    std::string jpeg = plain.substr(0, 2) + "\xFF\xE1";
+    jpeg += {static_cast<char>(length >> 8), static_cast<char>(length)};
+    return data::decode_image(bytes_of(jpeg + segment + plain.substr(2)), {.apply_exif_orientation = true});
+  };
+  const std::string little("II\x2A\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0", 22);
+  const std::string big("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0", 22);
+  EXPECT_TRUE(equal(with(little), turned));
+  EXPECT_TRUE(equal(with(big), turned));
+  for (size_t length = 0; length < 20; ++length) EXPECT_TRUE(equal(with(little.substr(0, length)), stored)) << length;
+  for (const auto& [at, byte] : {std::pair(0, 'X'),
+                                 {2, 'X'},
+                                 {4, 'X'},
+                                 {8, '\0'},
+                                 {10, 'X'},
+                                 {12, 'X'},
+                                 {14, '\2'},
+                                 {18, '\0'},
+                                 {18, '\x09'},
+                                 {19, '\x01'}}) {
+    std::string other = little;
+    other[static_cast<size_t>(at)] = byte;
+    EXPECT_TRUE(equal(with(other), stored)) << at;
+  }
+  EXPECT_TRUE(equal(data::decode_image(bytes_of(plain), {.apply_exif_orientation = true}), stored));
+}
+
 TEST(Image, GivesTheChannelsThatAreAskedFor) {
   const Tensor rgb = data::load_image(cases + "rgb.png"), rgba = data::load_image(cases + "rgba.png");
   EXPECT_TRUE(equal(data::load_image(cases + "rgb.png", {.channels = 1}), io::load_npy(cases + "rgb_as_grey.npy")));

@@ -399,11 +399,43 @@ TEST(GeneratorGuard, IsItsThreadsDefaultForTheCpu) {
   EXPECT_NE(default_generator().state(), before);
 }
 
+/// Its size is somebody else's.
+struct Changing {
+  int64_t* count;
+  int64_t size() const { return *count; }
+  int64_t get(int64_t i) const { return i; }
+};
+
+TEST_P(WithWorkers, EpochsHaveTheSizeThatTheDatasetHasThen) {
+  int64_t count = 0;
+  DataLoader loader(Changing{&count}, {.batch_size = 2, .workers = GetParam()});
+  for (const int64_t size : {0, 5, 9, 1, 0, 3}) {
+    count = size;
+    EXPECT_EQ(loader.size(), (size + 1) / 2);
+    int64_t seen = 0;
+    for (const Tensor& batch : loader) seen += batch.numel();
+    EXPECT_EQ(seen, size);
+  }
+  const std::string state = loader.state();
+  count = 4;
+  EXPECT_THROW(loader.restore(state), ValueError);
+}
+
+TEST(Loader, BatchesAreNotPinnedWhereNoDeviceReadsThem) {
+  if (device_count(DeviceType::hpu) + device_count(DeviceType::cuda) > 0) GTEST_SKIP() << "there is a device";
+  std::string warned;
+  WarningHandler before = set_warning_handler([&](const Warning& warning) { warned += warning.text; });
+  DataLoader loader(Numbers{4}, {.batch_size = 2, .workers = 2, .pin_memory = true});
+  set_warning_handler(std::move(before));
+  EXPECT_THAT(warned, HasSubstr("no device to pin memory for"));
+  for (const Tensor& batch : loader) EXPECT_FALSE(batch.is_pinned());
+}
+
 TEST(Loader, BadOptionsAreRefused) {
   const auto refuses = [](const LoaderOptions& options) {
     return message_of<ValueError>([&] { DataLoader(Numbers{5}, options); });
   };
-  EXPECT_THAT(message_of<ValueError>([] { DataLoader(Numbers{0}); }), HasSubstr("the dataset is empty"));
+  EXPECT_THAT(message_of<ValueError>([] { DataLoader(Numbers{0}, {.shuffle = true}); }), HasSubstr("0 samples"));
   EXPECT_THAT(refuses({.batch_size = 0}), AllOf(HasSubstr("batch_size is 0"), HasSubstr("loader_test.cpp")));
   EXPECT_THAT(refuses({.workers = -1}), HasSubstr("workers is -1"));
   EXPECT_THAT(refuses({.prefetch = 0}), HasSubstr("prefetch is 0"));

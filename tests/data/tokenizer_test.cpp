@@ -95,6 +95,93 @@ TEST_P(RecordedTokenizer, EncodesABatchAsItsTexts) {
 
 INSTANTIATE_TEST_SUITE_P(Patterns, RecordedTokenizer, testing::Values("gpt2", "spaced", "gpt4", "qwen2"));
 
+// Parts that files of well-known models have (cases/make_parts.py), around one vocabulary.
+TEST(Tokenizer, GivesTheRecordedIdsWithThePartsOfWellKnownModels) {
+#if !WEFT_HAS_UTF8PROC || !WEFT_HAS_ONIG
+  GTEST_SKIP() << "built without utf8proc or Oniguruma";
+#endif
+  const std::string model = data::Json::parse(read_bytes(cases + "gpt4.json"))["model"].dump();
+  int files = 0;
+  for (const data::Json& row : data::read_json_lines(cases + "tokenizer_parts.jsonl")) {
+    SCOPED_TRACE(row["name"].text());
+    const Tokenizer read = Tokenizer::from_json("{\"model\": " + model + ", " + row["parts"].dump().substr(1));
+    const Tokenizer again = Tokenizer::from_json(read.to_json());
+    EXPECT_EQ(again.to_json(), read.to_json());
+    const data::Json texts = row["texts"];
+    for (int64_t i = 0; i < texts.size(); ++i) {
+      const std::string text = texts[i][0].text();
+      const Ids ids = ids_of(texts[i][1]);
+      EXPECT_EQ(read.encode(text), ids) << text;
+      EXPECT_EQ(again.encode(text), ids) << text;
+      EXPECT_EQ(read.encode(text, {.add_special_tokens = false}), ids_of(texts[i][2])) << text;
+      EXPECT_EQ(read.decode(ids), texts[i][3].text()) << text;
+      const data::Encoding encoding = read.encode_with_offsets(text);
+      EXPECT_EQ(encoding.ids, ids) << text;
+      for (const auto& [begin, end] : encoding.offsets) {
+        EXPECT_TRUE(0 <= begin && begin <= end && end <= std::ssize(text)) << text << ' ' << begin << ' ' << end;
+      }
+    }
+    ++files;
+  }
+  EXPECT_EQ(files, 43);
+}
+
+TEST(Tokenizer, TellsWhereNormalizedTokensComeFrom) {
+#if WEFT_HAS_UTF8PROC
+  const std::string with =
+      R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"},
+    {"type": "Strip"}, {"type": "Prepend", "prepend": "> "}]})";
+  std::string json = Tokenizer::train(corpus(), {.vocab_size = 256}).to_json();
+  json.replace(json.find("\"normalizer\": null"), 18, with);
+  const Tokenizer tokenizer = Tokenizer::from_json(json);
+  const std::string text = " Ae\u0301\uFB01 ";  // "> a", "é", "fi"
+  const data::Encoding encoding = tokenizer.encode_with_offsets(text);
+  EXPECT_EQ(tokenizer.decode(encoding.ids), "> a\u00E9fi");
+  using Span = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(encoding.offsets, (std::vector<Span>{{1, 1}, {1, 1}, {1, 2}, {2, 5}, {2, 5}, {5, 8}, {5, 8}}));
+#endif
+}
+
+// Bytes that are no UTF-8 pass through every step.
+TEST(Tokenizer, TakesAnyBytesThroughEveryPart) {
+#if !WEFT_HAS_UTF8PROC || !WEFT_HAS_ONIG
+  GTEST_SKIP() << "built without utf8proc or Oniguruma";
+#endif
+  const std::string model = data::Json::parse(read_bytes(cases + "gpt4.json"))["model"].dump();
+  std::mt19937_64 random(9);
+  for (const data::Json& row : data::read_json_lines(cases + "tokenizer_parts.jsonl")) {
+    const std::string name = row["name"].text();
+    const Tokenizer read = Tokenizer::from_json("{\"model\": " + model + ", " + row["parts"].dump().substr(1));
+    const bool changes = row["parts"]["normalizer"].dump().find("type") != std::string::npos;
+    const bool drops = name.find("Removed") != name.npos || name.find("whitespace") == 0 || name == "delimiter" ||
+                       name == "roberta" || name == "digits_and_prefix" ||
+                       row["parts"]["normalizer"].dump().find("normalizers") == std::string::npos;
+    for (int i = 0; i < 40; ++i) {
+      std::string bytes(random() % 60, 0);
+      for (char& byte : bytes) byte = static_cast<char>(random() % 2 == 0 ? random() : " 'e1\n\xCC\x81"[random() % 7]);
+      const data::Encoding encoding =
+          read.encode_with_offsets(bytes, {.special = data::SpecialTokens::plain, .add_special_tokens = false});
+      EXPECT_TRUE(changes || drops || read.decode_bytes(encoding.ids) == bytes) << name;
+      for (const auto& [begin, end] : encoding.offsets) {
+        EXPECT_TRUE(0 <= begin && begin <= end && end <= std::ssize(bytes)) << name;
+      }
+    }
+  }
+}
+
+TEST(Tokenizer, NormalizesManyMarksInTimeThatGrowsWithThem) {
+#if WEFT_HAS_UTF8PROC
+  std::string json = Tokenizer::train(corpus(), {.vocab_size = 256}).to_json();
+  json.replace(json.find("\"normalizer\": null"), 18, R"("normalizer": {"type": "NFD"})");
+  std::string marks = "e";
+  for (int i = 0; i < 200000; ++i) marks += i % 2 == 0 ? "\u0301" : "\u0323";  // classes 230 and 220
+  const std::string sorted = Tokenizer::from_json(json).decode(Tokenizer::from_json(json).encode(marks));
+  EXPECT_EQ(sorted.size(), marks.size());
+  EXPECT_EQ(sorted.substr(1, 2), "\u0323");
+  EXPECT_EQ(sorted.substr(sorted.size() - 2), "\u0301");
+#endif
+}
+
 TEST(Tokenizer, GivesBackAnyBytes) {
   std::mt19937_64 random(3);
   for (const char* name : {"gpt2", "gpt4", "qwen2"}) {
@@ -210,15 +297,20 @@ TEST(Tokenizer, NamesWhatItDoesNotSupport) {
     const std::string message = message_of<NotImplementedError>([&] { Tokenizer::from_json(changed); });
     EXPECT_NE(message.find(name), std::string::npos) << message;
   };
-  refused(with("\"normalizer\": null", R"("normalizer": {"type": "NFC"})"), "\"normalizer\" of type \"NFC\"");
-  refused(with("\"byte_fallback\": false", "\"byte_fallback\": true"), "byte_fallback");
+  refused(with("\"normalizer\": null", R"("normalizer": {"type": "Precompiled"})"), "normalizer Precompiled");
+  refused(with("\"normalizer\": null",
+               R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "BertNormalizer"}]})"),
+          "normalizer BertNormalizer");
+  refused(with("\"pre_tokenizer\": {", R"("pre_tokenizer": {"type": "Sequence", "pretokenizers": []}, "unused": {)"),
+          "without ByteLevel");
+  refused(with("\"decoder\": {", R"("decoder": {"type": "WordPiece"}, "unused": {)"), "decoder WordPiece");
   refused(with("\"dropout\": null", "\"dropout\": 0.1"), "dropout");
   refused(with("\"end_of_word_suffix\": null", R"("end_of_word_suffix": "</w>")"), "end_of_word_suffix");
   refused(with("\"type\": \"BPE\"", "\"type\": \"Unigram\""), "Unigram");
   refused(with("\"truncation\": null", R"("truncation": {"max_length": 5})"), "truncation");
   refused(with("\"pre_tokenizer\": {\"type\": \"ByteLevel\"", "\"pre_tokenizer\": {\"type\": \"Metaspace\""),
           "Metaspace");
-  refused(with("\"post_processor\": null", R"("post_processor": {"type": "RobertaProcessing"})"), "RobertaProcessing");
+  refused(with("\"post_processor\": null", R"("post_processor": {"type": "Strange"})"), "Strange");
 }
 
 TEST(Tokenizer, RefusesMalformedFiles) {

@@ -78,7 +78,9 @@ struct Reader {
 
 void read_picture(const std::string&, const std::string& bytes) {
   const std::span<const std::byte> all(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
-  read(data::decode_image(all, {.keep_16_bits = bytes.size() % 2 == 0, .max_pixels = 1 << 16}));
+  read(data::decode_image(
+      all,
+      {.keep_16_bits = bytes.size() % 2 == 0, .apply_exif_orientation = bytes.size() % 3 != 0, .max_pixels = 1 << 16}));
 }
 
 std::string small_tokenizer(const char* pattern) {
@@ -90,8 +92,87 @@ std::string small_tokenizer(const char* pattern) {
   return trained.to_json();
 }
 
+/// Exif data in a whole picture, which is read whatever they are.
+void read_exif(const std::string&, const std::string& bytes) {
+  static const std::string plain = contents("rgb.jpg");
+  const std::string segment = std::string("Exif\0\0", 6) + bytes.substr(0, 60000);
+  const size_t length = segment.size() + 2;
+  std::string jpeg = plain.substr(0, 2) + "\xFF\xE1";
+  jpeg += {static_cast<char>(length >> 8), static_cast<char>(length)};
+  jpeg += segment + plain.substr(2);
+  const std::span<const std::byte> all(reinterpret_cast<const std::byte*>(jpeg.data()), jpeg.size());
+  const Tensor image = data::decode_image(all, {.apply_exif_orientation = true});
+  read(image);
+  if (image.numel() != 3 * 13 * 19) std::abort();
+  if (image.size(1) == 13) throw FormatError("no quarter turn is in the data");
+}
+
+/// Parts of many kinds, so that damage meets all of their readers.
+std::string tokenizer_with_parts() {
+  std::string json = small_tokenizer("2");
+  const auto set = [&](const std::string& from, const std::string& to) {
+    json.replace(json.find(from), from.size(), to);
+  };
+  set("\"normalizer\": null", R"json("normalizer": {"type": "Sequence", "normalizers": [
+    {"type": "NFKC"}, {"type": "Lowercase"}, {"type": "StripAccents"},
+    {"type": "Strip", "strip_left": true, "strip_right": true}, {"type": "Prepend", "prepend": "_"},
+    {"type": "Replace", "pattern": {"Regex": "\\s+|[aeiou]"}, "content": "-"}]})json");
+  set("\"pre_tokenizer\": {", R"json("pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "pattern": {"Regex": "\\p{L}+(?!\\S)"}, "behavior": "MergedWithNext", "invert": false},
+    {"type": "Split", "pattern": {"String": "ow"}, "behavior": "Contiguous", "invert": true},
+    {"type": "Punctuation", "behavior": "Removed"}, {"type": "Digits", "individual_digits": true},
+    {"type": "Whitespace"}, {"type": "ByteLevel", "add_prefix_space": true, "use_regex": true},
+    {"type": "CharDelimiterSplit", "delimiter": "w"}]}, "unused": {)json");
+  set("\"normalized\": false", "\"normalized\": true");
+  set("\"single_word\": false", "\"single_word\": true");
+  set("\"post_processor\": null", R"json("post_processor": {"type": "Sequence", "processors": [
+    {"type": "ByteLevel"}, {"type": "RobertaProcessing", "sep": ["<s>", 0], "cls": ["<s>", 0]}]})json");
+  return json;
+}
+
+std::string small_csv() { return "a,b,c\n1,2.5,x\n3,4.5,\"y,\"\"z\"\"\"\n,NA,w\n7,8,x\n9,10,\"l\nm\"\n"; }
+
+/// The parts are the table, and the place behind each is one that a reader of other parts goes on from.
+void read_parts(const std::string& path, const std::string& bytes) {
+  const data::CsvOptions options = {.types = {{"c", data::ColumnType::category}}};
+  const int64_t each = 1 + static_cast<int64_t>(bytes.size() % 3);
+  data::CsvChunks chunks(path, each, options);
+  int64_t rows = 0;
+  while (const std::optional<data::Table> part = chunks.next()) {
+    read(*part);
+    rows += part->rows();
+    data::CsvChunks again(path, 2, options);
+    try {
+      again.restore(chunks.state());
+    } catch (const ValueError&) {  // a name that is not UTF-8
+      continue;
+    }
+    if (again.row() != rows) std::abort();
+  }
+  if (rows != data::read_csv(path, options).rows()) std::abort();
+}
+
+/// Damaged places over a whole file.
+void read_place(const std::string& path, const std::string& bytes) {
+  static MemoryFile table;
+  const std::string csv = table.holding(small_csv());
+  data::CsvChunks chunks(csv, 2, {.types = {{"c", data::ColumnType::category}}});
+  chunks.restore(bytes);
+  (void)path;
+  while (const std::optional<data::Table> part = chunks.next()) read(*part);
+}
+
+std::string small_place() {
+  MemoryFile table;
+  data::CsvChunks chunks(table.holding(small_csv()), 2, {.types = {{"c", data::ColumnType::category}}});
+  chunks.next();
+  return chunks.state();
+}
+
 std::vector<Reader> readers() {
   std::vector<Reader> out;
+  out.push_back({"csv_parts", {small_csv()}, ",\"\n\r0123456789.eENA", read_parts});
+  out.push_back({"csv_place", {small_place()}, "{}[]\",:0123456789-null", read_place});
   out.push_back(
       {"csv",
        {"a,b,c\n1,2.5,x\n3,4.5,\"y,\"\"z\"\"\"\n,NA,w\n", "1;2\r\n# note\r\n3;4\r\n", "t,u\ntrue,1e5\nfalse,-7\n"},
@@ -121,13 +202,24 @@ std::vector<Reader> readers() {
                  std::string_view("\0\1\2\10\11\13\14\15\16\377", 10),
                  [](const std::string& path, const std::string&) { read(io::load_idx(path)); }});
   out.push_back({"tokenizer",
-                 {small_tokenizer("2"), small_tokenizer("4")},
-                 "{}[]\",:0123456789nulltruefalse ",
+                 {
+                     small_tokenizer("2"),
+                     small_tokenizer("4"),
+#if WEFT_HAS_UTF8PROC && WEFT_HAS_ONIG
+                     tokenizer_with_parts(),
+#endif
+                 },
+                 "{}[]\",:0123456789nulltruefalse ()+*?\\",
                  [](const std::string& path, const std::string&) {
                    const data::Tokenizer tokenizer = data::Tokenizer::load(path);
-                   const std::string text = "lower low<s> don't 12 \xFF\n";
+                   const std::string text = "lower low<s> don't 12 \xFF\n Å e\u0301 <s>.";
                    try {
-                     if (tokenizer.decode_bytes(tokenizer.encode(text)).size() < text.size()) std::abort();
+                     const data::Encoding encoding = tokenizer.encode_with_offsets(text);
+                     if (encoding.ids != tokenizer.encode(text)) std::abort();
+                     for (const auto& [begin, end] : encoding.offsets) {
+                       if (begin < 0 || end < begin || end > std::ssize(text)) std::abort();
+                     }
+                     (void)tokenizer.decode_bytes(encoding.ids);
                    } catch (const ValueError&) {  // a byte without a token
                    }
                    data::Tokenizer::from_json(tokenizer.to_json());
@@ -136,14 +228,20 @@ std::vector<Reader> readers() {
 #if WEFT_HAS_PNG
   out.push_back({"png",
                  {contents("rgb.png"), contents("palette.png"), contents("interlaced.png"), contents("wide.png"),
-                  contents("bits.png"), contents("grey_alpha.png")},
+                  contents("bits.png"), contents("grey_alpha.png"), contents("oriented_6.png")},
                  picture_bytes,
                  read_picture,
                  true});
 #endif
 #if WEFT_HAS_JPEG
+  out.push_back({"exif",
+                 {std::string("II\x2A\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0", 22),
+                  std::string("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0", 22)},
+                 std::string_view("\0\1\3\6\10IM\x2A\x12\377", 10),
+                 read_exif});
   out.push_back({"jpeg",
-                 {contents("rgb.jpg"), contents("progressive.jpg"), contents("cmyk.jpg"), contents("grey.jpg")},
+                 {contents("rgb.jpg"), contents("progressive.jpg"), contents("cmyk.jpg"), contents("grey.jpg"),
+                  contents("oriented_6.jpg")},
                  picture_bytes,
                  read_picture,
                  true});

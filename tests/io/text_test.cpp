@@ -62,40 +62,7 @@ TEST(Vocabulary, StrangersAreRefused) {
   EXPECT_EQ(io::Vocabulary("").size(), 0);
 }
 
-TEST(TextLoader, TargetsAreOneFurther) {
-  const io::TextLoader loader(arange(50), 4, 8, 3);
-  const io::TextBatch batch = loader.batch(7);
-  EXPECT_EQ(batch.inputs.shape(), Dims({4, 8}));
-  const auto in = batch.inputs.to_vector<int>(), out = batch.targets.to_vector<int>();
-  for (size_t i = 0; i < in.size(); ++i) {
-    EXPECT_EQ(out[i], in[i] + 1);
-    if (i % 8 != 0) {
-      EXPECT_EQ(in[i], in[i - 1] + 1);
-    }
-  }
-}
-
-TEST(TextLoader, BatchesDependOnSeedAndNumberAlone) {
-  const io::TextLoader a(arange(1000), 4, 8, 3), b(arange(1000), 4, 8, 3), c(arange(1000), 4, 8, 4);
-  a.batch(0);
-  EXPECT_EQ(a.batch(5).inputs.to_vector<int>(), b.batch(5).inputs.to_vector<int>());
-  EXPECT_NE(a.batch(5).inputs.to_vector<int>(), a.batch(6).inputs.to_vector<int>());
-  EXPECT_NE(a.batch(5).inputs.to_vector<int>(), c.batch(5).inputs.to_vector<int>());
-}
-
-TEST(TextLoader, EveryWindowIsReached) {
-  const io::TextLoader loader(arange(4), 64, 2, 0);
-  const auto first = loader.batch(0).inputs.select(1, 0).to_vector<int>();
-  EXPECT_EQ(std::set<int>(first.begin(), first.end()), (std::set<int>{0, 1}));
-  const io::TextLoader smallest(arange(3), 2, 2, 0);
-  EXPECT_EQ(smallest.batch(0).targets.to_vector<int>(), (std::vector<int>{1, 2, 1, 2}));
-}
-
-TEST(TextLoader, TooLittleTextIsRefused) {
-  EXPECT_THROW(io::TextLoader(arange(8), 1, 8), ValueError);
-  EXPECT_THROW(io::TextLoader(arange(0), 1, 8), ValueError);
-  EXPECT_THROW(io::TextLoader(arange(80), 0, 8), ValueError);
-  EXPECT_THROW(io::TextLoader(ones(80), 1, 8), ShapeError);
+TEST(Text, SplitsATailOff) {
   EXPECT_THROW(io::split_tail(arange(10), 1), ValueError);
   const auto [head, tail] = io::split_tail(arange(10), 0.2);
   EXPECT_EQ(head.numel(), 8);

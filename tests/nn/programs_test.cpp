@@ -208,8 +208,8 @@ TEST_F(Train, BadInputIsOneClearError) {
   io::save_training_state(folder / "other", {layer}, {});
   const std::pair<const char*, const char*> bad[] = {
       {"--data absent", "[read_text] cannot open absent"},
-      {"--data empty", "0 tokens are too few"},
-      {"--data tiny", "tokens are too few"},
+      {"--data empty", "0 tokens have no window of 32"},
+      {"--data tiny", "tokens have no window of 32"},
       {"--device abacus", "abacus"},
       {"--device hpu:99", "hpu:99"},
       {"--resume absent", "absent holds no complete state"},

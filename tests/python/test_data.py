@@ -1,8 +1,10 @@
 """Datasets, samplers and loaders: values, order, workers, positions, errors."""
 
 import collections
+import itertools
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -16,6 +18,7 @@ import weft
 from weft import data
 from weft.data import DataLoader
 
+LOADER_CASES = pathlib.Path(__file__).parent / "loader_cases"
 workers = pytest.mark.parametrize("num_workers", [0, 1, 2, 7])
 
 
@@ -349,8 +352,16 @@ def test_bad_arguments():
                          ({"batch_size": None, "drop_last": True}, "drop_last")]:
         with pytest.raises(ValueError, match=text):
             DataLoader(Numbers(5), **kwargs)
-    with pytest.raises(ValueError, match="the dataset is empty"):
-        DataLoader(Numbers(0))
+    for kwargs in ({"batch_size": 2.5}, {"batch_size": "3"}, {"batch_size": True}, {"batch_size": 10**30}, {"num_workers": 1.0},
+                   {"num_workers": 10**6}, {"world": "2"}, {"persistent_workers": True},
+                   {"num_workers": 1, "prefetch_factor": 0}):
+        with pytest.raises(ValueError):
+            DataLoader(Numbers(5), **kwargs)
+    with pytest.raises(TypeError, match="len"):
+        DataLoader(type("Endless", (), {"__getitem__": lambda self, i: i})())
+    loader = DataLoader(Numbers(5), 2)
+    with pytest.raises(ValueError, match="another DataLoader"):
+        loader.batch_size = 3
     with pytest.raises(NotImplementedError):
         DataLoader(Numbers(5), multiprocessing_context="spawn")
     with pytest.raises(IndexError):
@@ -426,6 +437,107 @@ def test_loaders_are_dropped_with_their_datasets():
         time.sleep(0.01)
         weft.live_tensors()  # drops what other threads noted
     assert gone() is None
+
+
+@workers
+def test_an_empty_dataset_gives_no_batch(num_workers):
+    loader = DataLoader(Numbers(0), 2, num_workers=num_workers)
+    assert len(loader) == 0 and [list(loader) for _ in range(2)] == [[], []]
+    loader.load_state_dict(loader.state_dict())
+    assert list(loader) == [] and list(DataLoader(Numbers(3), 5, drop_last=True, num_workers=num_workers)) == []
+    with pytest.raises(ValueError, match="0 samples"):
+        DataLoader(Numbers(0), shuffle=True)
+    assert list(DataLoader(weft.data.TensorDataset(weft.zeros(0, 3)), 4)) == []
+
+
+@workers
+def test_a_dataset_may_change_its_size_between_epochs(num_workers):
+    class Changing(Numbers):
+        def __getitem__(self, i):
+            if i >= self.count:
+                raise IndexError(i)
+            return i
+
+    dataset = Changing(5)
+    for shuffle in (False, True):
+        loader = DataLoader(dataset, 2, shuffle, num_workers=num_workers)
+        for count in (5, 9, 1, 0 if not shuffle else 3, 4):
+            dataset.count = count
+            assert len(loader) == (count + 1) // 2
+            assert sorted(n for batch in loader for n in batch.tolist()) == list(range(count))
+        state = loader.state_dict()
+        dataset.count = 6
+        with pytest.raises(ValueError, match="samples was 4"):
+            loader.load_state_dict(state)
+        dataset.count = 5
+        loop = iter(loader)
+        next(loop)
+        if num_workers == 0:  # else they have made the batches already
+            dataset.count = 1  # in the middle of an epoch, its order is settled
+            with pytest.raises(IndexError):
+                list(loop)
+        dataset.count = 5
+        assert len(list(loader)) == 3
+
+
+@workers
+def test_what_throws_in_the_middle_can_be_begun_anew(num_workers):
+    class Sometimes(Numbers):
+        bad = True
+
+        def __getitem__(self, i):
+            if i == 13 and self.bad:
+                raise ValueError("bad")
+            return i
+
+    dataset = Sometimes(40)
+    loader, seen = DataLoader(dataset, 4, num_workers=num_workers), []
+    for _ in range(3):
+        with pytest.raises(ValueError, match="bad"):
+            for batch in loader:
+                seen += batch.tolist()
+    assert seen == 3 * list(range(12))
+    dataset.bad = False
+    assert [n for batch in loader for n in batch.tolist()] == list(range(40))
+
+
+def test_samplers_without_a_length():
+    class Own(data.Sampler):
+        def __iter__(self):
+            return iter([4, 0, 2])
+
+    for batch_size, drop_last, expected in ((2, False, [[4, 0], [2]]), (2, True, [[4, 0]]), (None, False, [4, 0, 2])):
+        loader = DataLoader(Numbers(5), batch_size, sampler=Own(), drop_last=drop_last)
+        for _ in range(2):
+            assert [b.tolist() if batch_size else b for b in loader] == expected
+    assert [b.tolist() for b in DataLoader(Numbers(5), 2, sampler=(i for i in (3, 1)))] == [[3, 1]]
+    with pytest.raises(ValueError):
+        DataLoader(Numbers(5), 2, shuffle=True, sampler=Own())
+
+
+def test_pinning_without_a_device_warns():
+    if weft.device_count("hpu") or weft.device_count("cuda"):
+        pytest.skip("there is a device")
+    with pytest.warns(UserWarning, match="no device to pin memory for"):
+        loader = DataLoader(Numbers(4), 2, pin_memory=True)
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3]]
+
+
+def test_loaders_inside_of_datasets():
+    class Outer(Numbers):
+        def __getitem__(self, i):
+            return sum(int(b.sum().item()) for b in DataLoader(Numbers(4), 2, num_workers=i % 2))
+
+    for num_workers in (0, 2):
+        assert [b.tolist() for b in DataLoader(Outer(4), 2, num_workers=num_workers)] == [[6, 6], [6, 6]]
+
+
+def test_samples_of_different_kinds_are_refused():
+    for samples in ([weft.tensor([1]), weft.tensor([1.5])], [weft.zeros(1), weft.zeros(2)], [(1,), (1, 2)], [{"a": 1}, {"b": 1}],
+                    [None, None], [1, "x"], [2**70, 1]):
+        for num_workers in (0, 2):
+            with pytest.raises((TypeError, ValueError, KeyError, OverflowError)):
+                list(DataLoader(samples, 2, num_workers=num_workers))
 
 
 def test_weft_utils_data_is_the_same():
@@ -524,10 +636,123 @@ def test_process_workers_leave_with_their_parent():
                 raise AssertionError(f"process {pid} is still there")
 
 
-def test_process_workers_cannot_read_iterables():
-    class Lines(data.IterableDataset):
-        def __iter__(self):
-            return iter(range(7))
+def test_processes_read_iterables_as_pytorchs_do():
+    """loader_cases/iterables.py recorded what PyTorch gives."""
+    sys.path.insert(0, str(LOADER_CASES))
+    import iterables
 
-    with pytest.raises(NotImplementedError):
-        forked(Lines())
+    recorded = json.loads((LOADER_CASES / "iterables.json").read_text())
+    assert iterables.batches(data) == recorded and len(recorded) == 50
+
+
+class Shards(data.IterableDataset):
+    """Draws and large tensors, a share for each worker."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        info = data.get_worker_info()
+        for i in range(info.id, self.n, info.num_workers):
+            yield weft.full((5000,), i) + weft.rand(()), {"at": i, "seed": info.seed % 1000}
+
+
+def test_iterables_in_processes_are_the_same_in_every_run_and_go_on():
+    def values(loader, stop=None):
+        out = []
+        for x, more in itertools.islice(loader, stop):
+            out.append((x.sum().item(), more["at"].tolist(), more["seed"].tolist()))
+        return out
+
+    first, again = forked(Shards(23), 3, seed=5), forked(Shards(23), 3, seed=5)
+    epochs = [values(first), values(first)]
+    assert [values(again), values(again)] == epochs and epochs[0] != epochs[1]
+    assert len(epochs[0]) == 8 and [b[1] for b in epochs[0]] == [b[1] for b in epochs[1]]
+    begun = values(first, 3)
+    assert values(forked(Shards(23), 3, seed=6)) != epochs[0]
+    going_on = forked(Shards(23), 3, seed=5)
+    going_on.load_state_dict(first.state_dict())
+    rest = values(going_on)
+    assert begun + rest == [*values(_third(again))] and len(rest) == 5
+    with pytest.raises(ValueError, match="stream in 2 processes"):
+        DataLoader(Shards(23), 3, seed=5, num_workers=3, multiprocessing_context="fork").load_state_dict(first.state_dict())
+
+
+def _third(loader):
+    loader.set_epoch(2)
+    return loader
+
+
+def test_iterables_in_processes_can_be_left_early_and_begun_anew():
+    loader = forked(Shards(400), 2, seed=5, prefetch_factor=4)
+    for _ in range(5):
+        for x, more in loader:
+            break
+        assert more["at"].tolist() == [0, 2]
+    assert sum(len(more["at"]) for _, more in loader) == 400
+    loop = iter(loader)
+    next(loop)
+    del loop, loader
+
+
+def test_ranks_share_iterables_in_processes():
+    class Range(data.IterableDataset):
+        def __iter__(self):
+            at = data.get_worker_info().id
+            return iter(range(10 * at, 10 * at + 5))
+
+    ranks = [[b.tolist() for b in forked(Range(), 1, rank=rank, world=2)] for rank in range(2)]
+    assert ranks == [[[0], [10], [2], [12]], [[1], [11], [3], [13]]]
+
+
+def test_errors_of_iterables_come_from_processes():
+    class Broken(data.IterableDataset):
+        def __init__(self, how):
+            self.how = how
+
+        def __iter__(self):
+            yield 1
+            if data.get_worker_info().id == 1:
+                if self.how == "dies":
+                    os.kill(os.getpid(), 9)
+                raise KeyError("no such line")
+            yield 2
+
+    loader = forked(Broken("raises"))
+    for _ in range(2):
+        with pytest.raises(KeyError, match="no such line") as caught:
+            list(loader)
+        notes = " ".join(caught.value.__notes__)
+        assert "worker 1 of epoch" in notes and "in __iter__" in notes
+    with pytest.raises(RuntimeError, match="has died"):
+        list(forked(Broken("dies")))
+    with pytest.raises(TypeError):
+        list(forked(type("Odd", (data.IterableDataset,), {"__iter__": lambda self: 3})()))
+
+
+def test_parts_of_a_table_are_shared_by_processes(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("i,kind\n" + "".join(f"{i},k{i % 3}\n" for i in range(20)))
+    parts = data.CsvChunks(path, 3, dtype={"kind": "category"})
+    assert [t["i"].tolist() for t in parts] == [list(range(i, min(i + 3, 20))) for i in range(0, 20, 3)]
+    seen = [t["i"].tolist() for t in DataLoader(parts, None, num_workers=2, multiprocessing_context="fork",
+                                                collate_fn=lambda t: t)]
+    assert seen == [list(range(i, min(i + 3, 20))) for i in range(0, 20, 3)]
+    assert [len(t) for t in DataLoader(parts, None, num_workers=2, collate_fn=lambda t: t)] == [3] * 6 + [2]
+
+
+def test_parts_of_a_table_go_on(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("i,late\n" + "".join(f"{i},{'7' if i < 19 else '7.5'}\n" for i in range(20)))
+    parts = data.CsvChunks(path, 3)
+    loop = iter(parts)
+    assert next(loop)["late"].dtype == weft.float32 and next(loop)["i"].tolist() == [3, 4, 5]
+    state = json.loads(json.dumps(parts.state_dict()))
+    again = data.CsvChunks(path, 7)
+    again.load_state_dict(state)
+    assert [t["i"].tolist() for t in again] == [list(range(6, 13)), list(range(13, 20))]
+    assert sum(len(t) for t in again) == 20  # the next pass is from the start
+    with pytest.raises(ValueError, match="line 21"):
+        list(data.CsvChunks(path, 7, dtype={"late": weft.int64}))
+    with pytest.raises(ValueError):
+        again.load_state_dict({"version": 1})

@@ -135,6 +135,9 @@ def test_jpeg_and_folders(tmp_path):
         (tmp_path / kind).mkdir()
         data.save_png(image, tmp_path / kind / "1.png")
         data.save_jpeg(image, tmp_path / kind / "2.JPG", quality=95)
+    turned = data.load_image(CASES / "oriented_6.jpg", apply_exif_orientation=True)
+    assert (array(turned) == numpy.load(CASES / "oriented_6.jpg.npy")).all()
+    assert data.decode_image((CASES / "oriented_6.jpg").read_bytes()).shape == (3, 13, 19)
     files, labels, classes = data.image_folder(tmp_path)
     assert classes == ["a", "b"] and labels == [0, 0, 1, 1]
     assert [pathlib.Path(file).name for file in files] == ["1.png", "2.JPG"] * 2

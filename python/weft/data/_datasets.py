@@ -27,7 +27,8 @@ class Dataset:
 
 class IterableDataset(Dataset):
     """Samples come from `iter(dataset)`. A loader has one iterator an epoch, which one worker at a time reads, so every
-    sample comes once whatever the number of workers, and get_worker_info() is None in there."""
+    sample comes once whatever the number of workers, and get_worker_info() is None in there. Where the workers are
+    processes, each has an iterator of its own, and get_worker_info() says whose it is."""
 
     def __iter__(self):
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")

@@ -2,18 +2,16 @@
 
 import atexit
 import json
-import threading
 import weakref
-from dataclasses import dataclass
-from typing import Any
 
 from weft import _core
 from weft.data._collate import _each, default_collate, default_convert
 from weft.data._datasets import IterableDataset, Subset, TensorDataset
-from weft.data._processes import Processes
-from weft.data._samplers import _batches_of, _order_of
+from weft.data._processes import Processes, StreamBatches, StreamProcesses
+from weft.data._samplers import BatchSampler, _batches_of, _order_of, whole_numbers
+from weft.data._workers import WorkerInfo, here
 
-_here = threading.local()
+_SETTLED = {"dataset", "batch_size", "sampler", "batch_sampler", "drop_last", "num_workers"}
 _open: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -22,19 +20,6 @@ def _close_all():
     """Before the interpreter ends: workers that wait for it then would wait for ever."""
     for loader in list(_open):
         loader._core.close()
-
-
-@dataclass(frozen=True)
-class WorkerInfo:
-    id: int
-    num_workers: int
-    seed: int
-    dataset: Any
-
-
-def get_worker_info():
-    """Inside a dataset with a length, which worker of how many calls it; None elsewhere."""
-    return getattr(_here, "info", None)
 
 
 def _rows_of(dataset):
@@ -53,7 +38,8 @@ class DataLoader:
     Every `for` over a loader is an epoch, the next one each time. `num_workers` threads make batches ahead of the loop;
     the results do not depend on how many. Where samples are computed by much Python code, threads take turns at the
     interpreter: with multiprocessing_context="fork" the workers are processes instead, copies of this one at the first
-    loop. `seed` is that of the order and of what samples draw: `generator`'s, or else
+    loop. An IterableDataset is read by one thread at a time, each sample once; processes read a copy of it each, as
+    PyTorch's do, which get_worker_info tells apart, and their batches take turns. `seed` is that of the order and of what samples draw: `generator`'s, or else
     that of weft.manual_seed. An error of a dataset is raised in the loop, with the sample and the worker as its note.
 
     Beyond PyTorch's: `seed`; `device`, where batches are given out; `rank` and `world`, for every world-th sample;
@@ -67,18 +53,22 @@ class DataLoader:
         if multiprocessing_context not in (None, "fork") or not in_order:
             raise NotImplementedError("workers are threads, or with multiprocessing_context=\"fork\" processes, and "
                                       "batches come in order")
-        if prefetch_factor is not None and num_workers == 0:
-            raise ValueError("prefetch_factor is given, and there are no workers")
+        if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
+            raise ValueError("prefetch_factor or persistent_workers is given, and there are no workers")
+        whole_numbers(num_workers=num_workers, rank=rank, world=world)
+        if batch_size is not None:
+            whole_numbers(batch_size=batch_size)
+        if prefetch_factor is not None:
+            whole_numbers(prefetch_factor=prefetch_factor)
         self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
         self.sampler, self.batch_sampler, self.drop_last = sampler, batch_sampler, drop_last
         self.pin_memory, self.device, self._worker_init_fn = pin_memory, device, worker_init_fn
         self._iterable = isinstance(dataset, IterableDataset)
+        self._share, self._prefetch = (rank, world), 2 if prefetch_factor is None else prefetch_factor
         self._forks, self._processes = multiprocessing_context == "fork" and num_workers > 0, None
-        if self._forks and self._iterable:
-            raise NotImplementedError("an IterableDataset is read by threads")
         if seed is None and generator is not None:
             seed = generator.initial_seed()
-        options = {"workers": num_workers, "prefetch": prefetch_factor or 2, "timeout": float(timeout), "rank": rank,
+        options = {"workers": num_workers, "prefetch": self._prefetch, "timeout": float(timeout), "rank": rank,
                    "world": world, "drop_last": bool(drop_last), "shuffle": bool(shuffle)}
         if batch_size is not None:
             options["batch_size"] = batch_size
@@ -86,23 +76,34 @@ class DataLoader:
             raise ValueError("drop_last is given, and there are no batches (batch_size=None)")
         if seed is not None:
             options["seed"] = seed
-        if sampler is not None:
+        if sampler is not None and not hasattr(sampler, "__len__") and batch_sampler is None:
+            # How many there are is known at their end alone.
+            batch_sampler = BatchSampler(sampler, batch_size or 1, drop_last)
+            options |= {"batch_size": 1, "drop_last": False}
+        elif sampler is not None:
             options["sampler"] = _core._sampler(type(sampler).__name__, len(sampler),
                                                 lambda seed, epoch: _order_of(sampler, seed, epoch))
         if batch_sampler is not None:
             options["batch_sampler"] = _core._batch_sampler(type(batch_sampler).__name__,
                                                             lambda seed, epoch: _batches_of(batch_sampler, seed, epoch))
+        self._pins = bool(pin_memory) and _core._can_pin()
         self._core = self._make(collate_fn, options)
         _open.add(self)
+        self._settled = True
+
+    def __setattr__(self, name, value):
+        if name in _SETTLED and getattr(self, "_settled", False):
+            raise ValueError(f"{name} cannot be set any more: make another DataLoader")
+        super().__setattr__(name, value)
 
     def _make(self, collate_fn, options):
         batched = self.batch_size is not None
         tensors = _rows_of(self.dataset)
         if tensors is not None and batched and collate_fn in (None, default_collate):
             dataset, rows = tensors
-            return _core._Loader.of_tensors(dataset.tensors, rows, self.pin_memory, options)
+            return _core._Loader.of_tensors(dataset.tensors, rows, self._pins, options)
         collate = collate_fn or (default_collate if batched else default_convert)
-        pin = (lambda batch: _each(batch, lambda t: t.pin_memory())) if self.pin_memory else (lambda batch: batch)
+        pin = (lambda batch: _each(batch, lambda t: t.pin_memory())) if self._pins else (lambda batch: batch)
         collated = collate if batched else (lambda samples: collate(samples[0]))
         reference, dataset = weakref.ref(self), self.dataset
         functions = [None, None, collated, lambda worker: _start(reference, worker), None]
@@ -111,19 +112,31 @@ class DataLoader:
         else:
             functions[:2] = dataset.__getitem__, getattr(dataset, "__getitems__", None)
         self._functions = functions[:4]
-        if self._forks:
+        if self._forks and self._iterable:
+            options["workers"] = 1  # one thread takes what the processes have made
+            functions[2] = pin
+            functions[3] = lambda worker: None
+            functions[4] = lambda epoch: _batches(reference(), epoch)
+            remote = None
+        elif self._forks:
             functions[3] = lambda worker: None
             remote = lambda *job: pin(reference()._processes.make(*job))  # noqa: E731
         else:
             functions[2] = lambda samples: pin(collated(samples))
             remote = None
-        return _core._Loader.of_functions(None if self._iterable else len(dataset), *functions, remote, options)
+        processes = self.num_workers if self._forks and self._iterable else 0
+        return _core._Loader.of_functions(None if self._iterable else lambda: len(dataset), *functions, remote,
+                                          processes, options)
 
     def __iter__(self):
         if self._forks and self._processes is None:
             get, get_all, collate, start = self._functions
-            self._processes = Processes(self.num_workers,
-                                        lambda *job: _core._make_batch(get, get_all, collate, *job), start)
+            if self._iterable:
+                batches = StreamBatches(self.dataset, self.batch_size, self.drop_last, collate, self._share)
+                self._processes = StreamProcesses(self.num_workers, batches, start, self._prefetch)
+            else:
+                self._processes = Processes(self.num_workers,
+                                            lambda *job: _core._make_batch(get, get_all, collate, *job), start)
             weakref.finalize(self, _end, self._core, self._processes)
         return _Loop(self, self._core.begin())
 
@@ -162,6 +175,10 @@ class DataLoader:
         self.restore(json.dumps(state_dict))
 
 
+def _batches(loader, epoch):
+    return loader._processes.batches(epoch, loader.seed)
+
+
 def _end(core, processes):
     """Threads first: they speak with the processes."""
     core.close()
@@ -173,8 +190,8 @@ def _start(reference, worker):
     loader = reference()
     if loader is None:
         return
-    if not loader._iterable:
-        _here.info = WorkerInfo(worker, loader.num_workers, loader.seed + worker, loader.dataset)
+    if not loader._iterable or loader._forks:
+        here.info = WorkerInfo(worker, loader.num_workers, loader.seed + worker, loader.dataset)
     if loader._worker_init_fn is not None:
         loader._worker_init_fn(worker)
 

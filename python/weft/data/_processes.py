@@ -1,8 +1,12 @@
 """Workers that are processes: copies of this one, which make batches in Python at the same time. Tensors come back in
 shared memory, all else as pickles."""
 
+import collections
+import hashlib
+import itertools
 import os
 import pickle
+import select
 import struct
 import sys
 import traceback
@@ -10,6 +14,7 @@ import weakref
 
 from weft import _core
 from weft.data._collate import _each
+from weft.data._workers import WorkerInfo, here
 
 
 class _Shared:
@@ -66,13 +71,14 @@ def _portable(error):
         return plain
 
 
+_end = object()
 _living: weakref.WeakSet = weakref.WeakSet()
 
 
-class Processes:
-    """A process for each worker of a loader. Each is spoken with by one thread."""
+class _Forked:
+    """Copies of this process, each with a pipe of requests and one of answers, spoken with by one thread at a time."""
 
-    def __init__(self, count, make, start):
+    def __init__(self, count):
         self._pipes, self._ids, self._made = [], [], os.getpid()
         sys.stdout.flush(), sys.stderr.flush()
         _living.add(self)
@@ -81,62 +87,178 @@ class Processes:
             theirs_in, mine_out = os.pipe()
             child = os.fork()
             if child == 0:
-                self._serve(worker, theirs_in, theirs_out, (mine_in, mine_out), make, start)
+                self._live(worker, theirs_in, theirs_out, (mine_in, mine_out))
             os.close(theirs_in), os.close(theirs_out)
             self._pipes.append((mine_in, mine_out))
             self._ids.append(child)
 
-    def _serve(self, worker, requests, answers, others, make, start):
+    def _live(self, worker, requests, answers, others):
         """The life of a worker."""
         code = 1
         try:
             for pipe in (others, *(pipe for processes in _living for pipe in processes._pipes)):
                 os.close(pipe[0]), os.close(pipe[1])  # so that the end of the parent is seen
-            start(worker)
-            kept = []
-            while request := _receive(requests):  # an empty one, or none where the parent is gone, is the end
-                kept.clear()  # the parent has opened what the last answer told of
-                try:
-                    answer = pickle.dumps((True, _outgoing(make(*pickle.loads(request)), kept)))
-                except BaseException as error:
-                    answer = pickle.dumps((False, _portable(error)))
-                _send(answers, answer)
+            self._serve(worker, requests, answers)
             code = 0
+        except BrokenPipeError:
+            code = 0  # nobody wants the answer any more
         except BaseException:
             traceback.print_exc()
         finally:
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
 
-    def make(self, worker, *job):
-        """The batch of a job, from a worker."""
+    def _check_owner(self):
         if os.getpid() != self._made:
             raise RuntimeError("the worker processes belong to the process that forked this one")
-        answers, requests = self._pipes[worker]
+
+    def _ask(self, worker, request):
+        """False where the worker is gone."""
         try:
-            _send(requests, pickle.dumps(job))
-            answer = _receive(answers)
+            _send(self._pipes[worker][1], pickle.dumps(request))
         except BrokenPipeError:
-            answer = None
+            return False
+        return True
+
+    def _answer(self, worker):
+        answer = _receive(self._pipes[worker][0])
         if answer is None:
-            raise RuntimeError(f"worker process {self._ids[worker]} has died")
-        good, batch = pickle.loads(answer)
-        if not good:
-            raise batch
-        return _incoming(batch)
+            self._raise_dead(worker)
+        return pickle.loads(answer)
+
+    def _raise_dead(self, worker):
+        raise RuntimeError(f"worker process {self._ids[worker]} has died")
+
+    def _open(self, worker, batch):
+        """The batch of an answer, whose tensors the worker still holds."""
+        try:
+            return _incoming(batch)
+        except Exception:
+            if os.waitid(os.P_PID, self._ids[worker], os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                self._raise_dead(worker)
+            raise
 
     def close(self):
         pipes, self._pipes = self._pipes, []
         for answers, requests in pipes:
+            os.close(answers)  # a worker in the middle of an answer ends
             if os.getpid() == self._made:
                 try:
                     _send(requests, b"")  # another process may have a copy of this end, so that closing it tells nothing
                 except BrokenPipeError:
                     pass
-            os.close(answers), os.close(requests)
+            os.close(requests)
         if os.getpid() == self._made:
             for child in self._ids:
                 try:
                     os.waitpid(child, 0)
                 except ChildProcessError:
                     pass  # someone else has waited for it
+
+
+class Processes(_Forked):
+    """A process for each worker of a loader, which makes the batches that it is asked for."""
+
+    def __init__(self, count, make, start):
+        self._make, self._start = make, start
+        super().__init__(count)
+
+    def _serve(self, worker, requests, answers):
+        self._start(worker)
+        kept = []
+        while request := _receive(requests):  # an empty one, or none where the parent is gone, is the end
+            kept.clear()  # the parent has opened what the last answer told of
+            try:
+                answer = pickle.dumps((True, _outgoing(self._make(*pickle.loads(request)), kept)))
+            except BaseException as error:
+                answer = pickle.dumps((False, _portable(error)))
+            _send(answers, answer)
+
+    def make(self, worker, *job):
+        """The batch of a job, from a worker."""
+        self._check_owner()
+        self._ask(worker, job)
+        good, batch = self._answer(worker)
+        if not good:
+            raise batch
+        return self._open(worker, batch)
+
+
+class StreamBatches:
+    """The batches of one worker's own iterator over an iterable dataset."""
+
+    def __init__(self, dataset, batch_size, drop_last, collate, share):
+        self.dataset, self._size, self._drop_last, self._collate = dataset, batch_size or 1, drop_last, collate
+        self._rank, self._world = share
+
+    def __call__(self):
+        samples = iter(self.dataset)
+        if self._world > 1:  # a last group that is not whole is left out
+            samples = (group[self._rank] for group in zip(*[samples] * self._world))
+        while batch := list(itertools.islice(samples, self._size)):
+            if len(batch) == self._size or not self._drop_last:
+                yield self._collate(batch)
+
+
+class StreamProcesses(_Forked):
+    """A process for each worker of a loader, which reads a copy of an iterable dataset. It makes batches on its own, up to
+    `ahead` of them before the first is taken. The loop takes one from each in turn, and passes over those at their end."""
+
+    def __init__(self, count, batches, start, ahead):
+        self._batches, self._start, self._ahead, self._runs, self._count = batches, start, ahead, 0, count
+        super().__init__(count)
+
+    def _begin(self, worker, epoch, seed):
+        digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
+        own = (int.from_bytes(digest, "little") + worker) % 2**64
+        here.info = WorkerInfo(worker, self._count, own, self._batches.dataset)
+        _core.manual_seed(own)
+        return self._batches()
+
+    def _serve(self, worker, requests, answers):
+        self._start(worker)
+        kept = collections.deque(maxlen=self._ahead)  # tensors that the parent may not have opened yet
+        run, batches, credit = None, None, 0
+        while True:
+            while batches is None or credit == 0 or select.select([requests], [], [], 0)[0]:
+                request = _receive(requests)
+                if not request:
+                    return
+                number, epoch, seed = pickle.loads(request)
+                if number != run:
+                    run, batches, credit = number, self._begin(worker, epoch, seed), self._ahead
+                else:
+                    credit += 1  # one more has been taken
+            credit -= 1
+            kept.append([])
+            try:
+                batch = _core._call_alone(lambda: next(batches, _end))
+                answer = (run, True, None if batch is _end else (_outgoing(batch, kept[-1]),))
+            except BaseException as error:
+                error.add_note(f"weft.data.DataLoader: worker {worker} of epoch {epoch}")
+                batch, answer = _end, (run, False, _portable(error))
+            if batch is _end:
+                batches = None  # until the next run
+            _send(answers, pickle.dumps(answer))
+
+    def batches(self, epoch, seed):
+        """Those of an epoch, in turns."""
+        self._check_owner()
+        self._runs += 1
+        run, left = self._runs, collections.deque(range(len(self._pipes)))
+        for worker in left:
+            self._ask(worker, (run, epoch, seed))
+        while left:
+            worker = left.popleft()
+            number = None
+            while number != run:  # what an earlier loop left behind
+                self._check_owner()
+                number, good, batch = self._answer(worker)
+            if not good:
+                raise batch
+            if batch is None:
+                continue
+            batch = self._open(worker, batch[0])
+            self._ask(worker, (run, epoch, seed))
+            left.append(worker)
+            yield batch

@@ -3,6 +3,14 @@
 from weft import _core, as_tensor
 
 
+def whole_numbers(**arguments):
+    """ValueError, as PyTorch has it, for what is no whole number of 64 bits; their ranges are looked at where they serve."""
+    for name, value in arguments.items():
+        number = None if isinstance(value, bool) else getattr(type(value), "__index__", lambda _: None)(value)
+        if number is None or not -2**63 <= number < 2**63:
+            raise ValueError(f"{name} is {value!r}, no whole number")
+
+
 class Sampler:
     """One of your own has `__iter__`, which gives indices, and `__len__`. A loader asks it anew in every epoch."""
 
@@ -86,6 +94,7 @@ class BatchSampler(Sampler):
     """Batches of another sampler's indices."""
 
     def __init__(self, sampler, batch_size, drop_last):
+        whole_numbers(batch_size=batch_size)
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, below 1")
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last

@@ -1,11 +1,14 @@
 """Files of tables, lines and pictures."""
 
+import json
 import os
 
 import weft
 from weft import _core
+from weft.data._datasets import IterableDataset
+from weft.data._workers import get_worker_info
 
-__all__ = ["Table", "decode_image", "encode_jpeg", "encode_png", "image_folder", "load_cifar10", "load_cifar100",
+__all__ = ["CsvChunks", "Table", "decode_image", "encode_jpeg", "encode_png", "image_folder", "load_cifar10", "load_cifar100",
            "load_image", "load_mnist", "read_cifar10", "read_cifar100", "read_csv", "read_json_lines",
            "read_json_table", "read_lines", "save_jpeg", "save_png", "write_csv"]
 
@@ -70,11 +73,53 @@ def read_csv(source, *, delimiter=",", header=True, comment="", names=(), dtype=
 
     ValueError, with line and column, for rows of unequal lengths, bad quotes and fields that are not of their type.
     """
+    options = _csv_options(delimiter, header, comment, names, dtype, missing, floating, skip_lines, max_rows)
+    return Table._of(_core._read_csv(source if text else os.fspath(source), not text, options))
+
+
+def _csv_options(delimiter=",", header=True, comment="", names=(), dtype=None, missing=_MISSING, floating="float32",
+                 skip_lines=0, max_rows=None):
     types = [(name, _type(t)) for name, t in dtype.items()] if isinstance(dtype, dict) else []
-    return Table._of(_core._read_csv(source if text else os.fspath(source), not text, delimiter, header, comment,
-                                     list(names), types, "infer" if isinstance(dtype, dict) else _type(dtype),
-                                     list(missing), _type(floating) == "float64", skip_lines,
-                                     2**63 - 1 if max_rows is None else max_rows))
+    return _core._csv_options(delimiter, header, comment, list(names), types,
+                              "infer" if isinstance(dtype, dict) else _type(dtype), list(missing),
+                              _type(floating) == "float64", skip_lines, 2**63 - 1 if max_rows is None else max_rows)
+
+
+class CsvChunks(IterableDataset):
+    """The table of read_csv in parts of up to `rows` rows, for a file that may be larger than memory.
+
+    for table in weft.data.CsvChunks("large.csv", 100000, dtype={"kind": "category"}):
+        ...
+
+    One after the other the parts are that table, with the same types: columns without a type are read once before the
+    first part. What read_csv takes, but text, is taken here too, and errors are its. `state_dict` is the place behind the
+    last part that was given, and load_state_dict goes there, without reading what is before it. The worker processes of a
+    loader share the parts among them.
+    """
+
+    def __init__(self, path, rows, **options):
+        self._arguments = os.fspath(path), int(rows), _csv_options(**options)
+        self._parts, self._restored = self._open(), False
+
+    def _open(self):
+        return _core._CsvParts(*self._arguments)
+
+    def __iter__(self):
+        """From the start, or once from where load_state_dict went to."""
+        if not self._restored:
+            self._parts = self._open()
+        self._restored = False
+        info = get_worker_info()
+        every, own = (info.num_workers, info.id) if info else (1, 0)
+        return (Table._of(part) for number, part in enumerate(iter(self._parts.next, None)) if number % every == own)
+
+    def state_dict(self):
+        return json.loads(self._parts.state())
+
+    def load_state_dict(self, state_dict):
+        parts = self._open()
+        parts.restore(json.dumps(state_dict))
+        self._parts, self._restored = parts, True
 
 
 def write_csv(table, path, delimiter=","):
@@ -99,18 +144,19 @@ def read_json_table(path, fields=()):
     return Table._of(_core._read_json_table(os.fspath(path), list(fields)))
 
 
-def load_image(path, channels=0, keep_16_bits=False, max_pixels=1 << 27):
+def load_image(path, channels=0, keep_16_bits=False, max_pixels=1 << 27, *, apply_exif_orientation=False):
     """A PNG or JPEG as uint8 [channels, height, width]; a PNG of 16 bits as uint16 with keep_16_bits.
 
     channels: 1 grey, 2 grey and opacity, 3 colours, 4 colours and opacity, 0 what the picture has. More pixels than
-    max_pixels are refused before memory is asked for.
+    max_pixels are refused before memory is asked for. apply_exif_orientation turns and mirrors the picture as its Exif
+    data say that the camera was held, which PIL.ImageOps.exif_transpose does.
     """
-    return _core._load_image(os.fspath(path), channels, keep_16_bits, max_pixels)
+    return _core._load_image(os.fspath(path), channels, keep_16_bits, apply_exif_orientation, max_pixels)
 
 
-def decode_image(data, channels=0, keep_16_bits=False, max_pixels=1 << 27):
+def decode_image(data, channels=0, keep_16_bits=False, max_pixels=1 << 27, *, apply_exif_orientation=False):
     """load_image for bytes."""
-    return _core._decode_image(bytes(data), channels, keep_16_bits, max_pixels)
+    return _core._decode_image(bytes(data), channels, keep_16_bits, apply_exif_orientation, max_pixels)
 
 
 def encode_png(image):

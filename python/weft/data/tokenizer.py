@@ -6,7 +6,8 @@ from weft import _core
 
 
 class Tokenizer:
-    """Text as numbers of tokens and back, by the byte-pair encoding of GPT-2, GPT-4, Llama 3 and Qwen2.
+    """Text as numbers of tokens and back, by byte-level byte-pair encoding, as GPT-2, Llama 3, Qwen, DeepSeek and SmolLM
+    have it.
 
     tokenizer = weft.data.Tokenizer.load("tokenizer.json")
     tokenizer.decode(tokenizer.encode("any text"))

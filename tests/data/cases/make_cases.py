@@ -12,7 +12,7 @@ import struct
 import zlib
 
 import numpy
-from PIL import Image
+from PIL import Image, ImageOps
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 here = pathlib.Path(__file__).parent
@@ -84,6 +84,19 @@ def make_pictures():
     for size in ((5, 7), (30, 11), (13, 40)):
         for mode, filter in (("bilinear", Image.Resampling.BILINEAR), ("bicubic", Image.Resampling.BICUBIC)):
             save_expected(f"rgb_{mode}_{size[0]}x{size[1]}", planes(rgb.resize((size[1], size[0]), filter)))
+
+
+def make_oriented():
+    """Pictures of a camera that was held in each of eight ways, and what PIL makes of them upright."""
+    stored = Image.fromarray(smooth(13, 19, 3))
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x010F] = "Maker"
+        exif[0x0112] = orientation
+        for suffix in ("jpg", "png") if orientation == 6 else ("jpg",):
+            name = f"oriented_{orientation}.{suffix}"
+            stored.save(here / name, exif=exif, quality=90)
+            save_expected(name, planes(ImageOps.exif_transpose(Image.open(here / name))))
 
 
 # ---- tokenizers ----
@@ -168,5 +181,6 @@ def make_csv():
 
 
 make_pictures()
+make_oriented()
 make_tokenizers()
 make_csv()

@@ -1,0 +1,252 @@
+"""The loop that trains, of which C++ has the order of steps, evaluations, states and logs."""
+
+import json
+import os
+import weakref
+from dataclasses import dataclass, field
+
+from weft._core import Tensor, _train
+from weft._model import _tell_configs
+from weft._training_state import RunState, _run
+
+
+@dataclass(frozen=True)
+class TrainEvent:
+    """Where a run stands when a listener is called; the figures are those of the step, or of the evaluation."""
+
+    step: int
+    epoch: int
+    batch: int
+    figures: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """`best` is that of the metric, `signal` the number of the one that ended the run, or 0."""
+
+    steps: int
+    epochs: int
+    best: float | None
+    stopped_early: bool
+    signal: int
+
+
+@dataclass(frozen=True)
+class SavedState:
+    path: str
+    step: int
+    best: bool
+
+
+class Checkpoints:
+    """States of a run while it trains: the last ones, and in `folder`/best the best. Saves in the background; a state that
+    cannot be written does not end the run."""
+
+    def __init__(self, folder, *, keep_last=2, keep_best=True):
+        self._core = _train._Checkpoints(os.fspath(folder), keep_last, keep_best)
+
+    def save(self, module, optimizer=None, state=None, *, best=False, generators=None):
+        """A state among the last ones, and as the best; weft.io.load_training_state reads both."""
+        self._core.save(best, *_run(module, optimizer, generators), *(state or RunState())._numbers())
+
+    def wait(self):
+        """Waits for the last save, and raises what it failed with."""
+        self._core.wait()
+
+
+class Evaluation:
+    """Figures of one evaluation, gathered by name while a loop goes over the data that was held back."""
+
+    def __init__(self):
+        self._metrics = {}
+
+    def metric(self, name, kind, *args, **kwargs):
+        """The metric of this name: kind(*args, **kwargs), made when it is first asked for."""
+        metric = self._metrics.get(name)
+        if metric is None:
+            metric = self._metrics[name] = kind(*args, **kwargs)
+        elif type(metric) is not kind:
+            raise ValueError(f"\"{name}\" is the name of a {type(metric).__name__}, not of a {kind.__name__}")
+        return metric
+
+    def mean(self, name):
+        return self.metric(name, _train.MeanStd)
+
+    def set(self, name, value):
+        """A figure that is known."""
+        self.mean(name).update(float(value))
+
+    def figures(self):
+        """Every metric's value, in the order in which they were first asked for."""
+        return {name: metric.compute() for name, metric in self._metrics.items()}
+
+    def pictures(self):
+        """SVG of those that have a picture, such as a confusion matrix."""
+        return {name: metric.svg() for name, metric in self._metrics.items() if hasattr(metric, "svg")}
+
+
+def _samples_in(batch):
+    """The first size of the first tensor."""
+    while not isinstance(batch, Tensor):
+        if isinstance(batch, dict):
+            batch = list(batch.values())
+        if not isinstance(batch, (tuple, list)) or not batch:
+            return 1
+        batch = batch[0]
+    return batch.shape[0] if batch.dim() > 0 else 1
+
+
+def _place_of(loader):
+    """How a loader's place is saved, as JSON, and restored; nothing where it has none."""
+    if hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict"):
+        return (lambda: json.dumps(loader.state_dict(), allow_nan=False),
+                lambda text: loader.load_state_dict(json.loads(text)))
+    return None, None
+
+
+class Trainer:
+    """A loop that trains: steps, evaluations, states, logs, and going on where a run stood.
+
+    with weft.train.RunFolder("runs/a") as run:
+        trainer = weft.train.Trainer(model, optimizer, epochs=10, clip_norm=1.0, save="runs/a/states", resume=True, log=run)
+        trainer.schedule(scheduler)
+        trainer.fit(loader, lambda batch: loss_of(model(batch[0]), batch[1]), validation, evaluate)
+
+    A step is: forward and backward of `accumulate` batches, `reduce`, unscaling, clipping, the optimizer, the schedule,
+    zero; then on_step_end, the evaluation and the state where they are due. Steps count updates alone.
+
+    epochs, steps: the end, whichever comes first. autocast: a dtype for the forward passes. evaluate_every: steps, 0 is
+    each epoch. metric: the figure that tells the best state, with maximize, and after patience evaluations without a
+    better one the end. save: a folder for states, one every save_every steps (0: each epoch), of which keep_last stay,
+    and the best. generators: those of the program's own, by name. log: a RunFolder. unit: what a sample is called in the
+    speed's name. end_by_signal: SIGINT, SIGTERM and SIGHUP end the run after its step, with a state.
+    """
+
+    def __init__(self, model, optimizer, *, epochs=0, steps=0, accumulate=1, clip_norm=0.0, autocast=None, scaler=None,
+                 halt_on_nan=True, offload_optimizer=False, reduce=None, rank=0, evaluate_every=0, metric="val_loss",
+                 maximize=False, patience=0, min_delta=0.0, save=None, save_every=0, keep_last=2, keep_best=True,
+                 generators=None, resume=False, empty_cache_every=0, end_by_signal=True, log=None, unit="samples"):
+        from weft.optim import Optimizer
+
+        if type(optimizer).step is not Optimizer.step:
+            raise TypeError(f"the Trainer's steps are those of weft.optim; {type(optimizer).__name__} has its own")
+        options = {"epochs": epochs, "steps": steps, "accumulate": accumulate, "clip_norm": float(clip_norm),
+                   "halt_on_nan": halt_on_nan, "offload_optimizer": offload_optimizer, "rank": rank,
+                   "evaluate_every": evaluate_every, "metric": metric, "maximize": maximize, "patience": patience,
+                   "min_delta": float(min_delta), "save_every": save_every, "keep_last": keep_last, "keep_best": keep_best,
+                   "resume": resume, "empty_cache_every": empty_cache_every, "end_by_signal": end_by_signal, "unit": unit}
+        given = {"save": None if save is None else os.fspath(save), "autocast": autocast, "reduce": reduce, "log": log,
+                 "scaler": None if scaler is None else scaler._core, "generators": generators}
+        options |= {name: value for name, value in given.items() if value is not None}
+        self.model, self.optimizer, self._log = model, optimizer, log
+        self._listeners = {kind: [] for kind in ("update", "step_end", "epoch_end", "evaluate", "save")}
+        reference = weakref.ref(self)
+        _tell_configs(model, strict=False)
+        self._core = _train._Trainer(model._state, optimizer._core, options,
+                                     lambda kind, what: reference()._tell(kind, what), (model, optimizer, *given.values()))
+
+    def _tell(self, kind, what):
+        if kind == "update":
+            for listener in self._listeners[kind]:
+                listener()
+            return
+        event = SavedState(*what) if kind == "save" else TrainEvent(*what[:3], dict(what[3]))
+        for listener in self._listeners[kind]:
+            listener(event)
+
+    def on_update(self, listener):
+        """listener() after each update, before the gradients are dropped."""
+        self._listeners["update"].append(listener)
+        return listener
+
+    def on_step_end(self, listener):
+        """listener(TrainEvent); this and the others serve as decorators, too."""
+        self._listeners["step_end"].append(listener)
+        return listener
+
+    def on_epoch_end(self, listener):
+        self._listeners["epoch_end"].append(listener)
+        return listener
+
+    def on_evaluate(self, listener):
+        self._listeners["evaluate"].append(listener)
+        return listener
+
+    def on_save(self, listener):
+        """listener(SavedState) once a state is complete on the disk."""
+        self._listeners["save"].append(listener)
+        return listener
+
+    def schedule(self, scheduler):
+        """Steps a scheduler after each update, and saves it with the run."""
+        self.on_update(scheduler.step)
+        self.keep("scheduler", scheduler)
+
+    def keep(self, name, part):
+        """Saves and restores something else with the run: its state_dict() is what JSON can hold."""
+        self._core.keep(name, lambda: json.dumps(part.state_dict(), allow_nan=False),
+                        lambda text: part.load_state_dict(json.loads(text)))
+
+    def stop(self):
+        """Ends the run after the step that runs."""
+        self._core.stop()
+
+    @property
+    def steps(self):
+        return self._core.steps()
+
+    def fit(self, loader, loss_of, validation=None, each=None, *, evaluate=None):
+        """Trains on the loader's batches; a FitResult.
+
+        loss_of(batch) is a batch's mean loss. each(batch, evaluation) gathers figures of the batches of `validation`, or
+        evaluate(evaluation) does all of it; both run without gradients and with the model in eval(). The loader can be
+        gone over anew for each epoch; one without state_dict is, on resuming, gone over to where it stood. A part that is
+        wrong raises what it raises, and the last state that was saved is there.
+        """
+        if (validation is None) != (each is None) or (each is not None and evaluate is not None):
+            raise TypeError("fit() takes validation and each, or evaluate, or neither")
+        if self.optimizer._pre_hooks or self.optimizer._post_hooks:
+            raise NotImplementedError("the Trainer runs no hooks of optimizers: on_update is called after each update")
+        if each is not None:
+            def evaluate(evaluation):
+                for batch in validation:
+                    each(batch, evaluation)
+
+        modes = _Modes(self.model)
+
+        def loss(batch):
+            modes.train()
+            try:
+                return loss_of(batch)
+            except Exception as error:
+                error.add_note(f"weft.train.Trainer: step {self.steps + 1}")
+                raise
+
+        def figures():
+            modes.eval()
+            evaluation = Evaluation()
+            evaluate(evaluation)
+            if self._log is not None:
+                for name, picture in evaluation.pictures().items():
+                    self._log.sample_svg(self.steps, name, picture)
+            return list(evaluation.figures().items())
+
+        return FitResult(*self._core.fit(loader, _samples_in, *_place_of(loader), loss,
+                                         None if evaluate is None else figures))
+
+
+class _Modes:
+    """C++ sets the mode of all modules; a train() of the user's own, which may keep some of them as they are, is called
+    after it."""
+
+    def __init__(self, model):
+        self._model, self._trains = model, False
+
+    def train(self):
+        if not self._trains:
+            self._model.train()
+        self._trains = True
+
+    def eval(self):
+        self._model.eval()
+        self._trains = False
