@@ -1,7 +1,6 @@
 #include "engine.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,10 +19,7 @@
 namespace weft {
 
 namespace detail {
-Atomic<bool> share_gradients{[] {
-  const char* setting = detail::setting("WEFT_GRAD_SHARE");
-  return setting == nullptr || std::strcmp(setting, "0") != 0;
-}()};
+Atomic<bool> share_gradients{!is_switched_off("WEFT_GRAD_SHARE")};
 constinit thread_local GradStats grad_counts = {};
 }  // namespace detail
 

@@ -17,11 +17,11 @@ enum class MemoryOrder : int {
   seq_cst = __ATOMIC_SEQ_CST
 };
 
-/// An integer, a bool or a pointer, as std::atomic has it. It stands in headers for that one, whose header is a third
-/// of the compile time of <weft/weft.hpp>.
+/// An integer, a bool, an enumerator or a pointer, as std::atomic has it. It stands in headers for that one, whose
+/// header is a third of the compile time of <weft/weft.hpp>.
 template <class T>
 class Atomic {
-  static_assert(std::is_integral_v<T> || std::is_pointer_v<T>);
+  static_assert(std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>);
 
  public:
   constexpr Atomic() = default;

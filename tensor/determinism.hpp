@@ -9,8 +9,12 @@
 // it was written does not depend on what was there.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "atomic.hpp"
 #include "config.hpp"
-#include "location.hpp"
 
 namespace weft {
 
@@ -18,27 +22,31 @@ namespace weft {
 enum class Determinism : uint8_t { off, warn, on };
 
 namespace detail {
-/// The calling thread's; `unset` where the process's holds.
-enum class ThreadDeterminism : uint8_t { off, warn, on, unset };
-extern WEFT_API constinit thread_local ThreadDeterminism thread_determinism;
+extern WEFT_API Atomic<Determinism> process_determinism;
+/// That of the innermost guard.
+extern WEFT_API constinit thread_local std::optional<Determinism> thread_determinism;
 /// For an op that is not deterministic, from inside it: raises or warns, as the mode says.
 WEFT_API void refuse_nondeterministic();
 }  // namespace detail
 
 /// Sets the mode of all threads that are in no guard. It begins as WEFT_DETERMINISTIC says.
-WEFT_API void set_deterministic(Determinism mode);
+inline void set_deterministic(Determinism mode) { detail::process_determinism.store(mode, MemoryOrder::relaxed); }
 /// The calling thread's mode.
-WEFT_API Determinism deterministic();
+inline Determinism deterministic() {
+  return detail::thread_determinism ? *detail::thread_determinism
+                                    : detail::process_determinism.load(MemoryOrder::relaxed);
+}
 
 /// Sets the calling thread's mode until the end of the scope; a backward that it starts has the mode, too.
-class WEFT_API DeterministicGuard {
+class DeterministicGuard {
  public:
-  explicit DeterministicGuard(Determinism mode = Determinism::on);
+  explicit DeterministicGuard(Determinism mode = Determinism::on)
+      : outer_(std::exchange(detail::thread_determinism, mode)) {}
   ~DeterministicGuard() { detail::thread_determinism = outer_; }
   DeterministicGuard(const DeterministicGuard&) = delete;
 
  private:
-  detail::ThreadDeterminism outer_;
+  std::optional<Determinism> outer_;
 };
 
 }  // namespace weft

@@ -44,6 +44,11 @@ const char* setting(SettingName name) { return std::getenv(name.text()); }
 
 bool is_switched_on(SettingName name) { return is_variable_on(name.text()); }
 
+bool is_switched_off(SettingName name) {
+  const char* text = setting(name);
+  return text != nullptr && std::strcmp(text, "0") == 0;
+}
+
 bool is_variable_on(const char* name) {
   const char* text = std::getenv(name);
   return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;

@@ -62,6 +62,8 @@ class SettingName {
 const char* setting(SettingName name);
 /// Whether it says something that is neither empty nor 0.
 bool is_switched_on(SettingName name);
+/// Whether it says 0.
+bool is_switched_off(SettingName name);
 /// The same for a name that is put together while the program runs.
 bool is_variable_on(const char* name);
 

@@ -1,7 +1,6 @@
 #include "warning.hpp"
 
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -26,10 +25,7 @@ Said& said() {
 }
 
 bool warnings_on() {
-  static const bool on = [] {
-    const char* text = detail::setting("WEFT_WARNINGS");
-    return text == nullptr || std::strcmp(text, "0") != 0;
-  }();
+  static const bool on = !detail::is_switched_off("WEFT_WARNINGS");
   return on;
 }
 

@@ -117,14 +117,14 @@ struct CsvChunks::Impl {
     Types types;
     std::vector<std::vector<std::string>> categories;
   };
-  Saved read_state(const JsonPlace& place) const {
+  Saved read_state(const JsonPlace& place, Location where) const {
     const auto whole = [&](const char* field, int64_t least) {
       const int64_t value = place.at(field).integer();
       if (value < least) place.at(field).fail("it is out of range");
       return value;
     };
     if (whole("version", 1) != version) place.at("version").fail(fmt::format("it is not {}", version));
-    require("bytes", whole("bytes", 0), std::ssize(text()));
+    require("bytes", whole("bytes", 0), std::ssize(text()), where);
     Saved out;
     out.position = {static_cast<size_t>(whole("at", 0)), whole("line", 1)};
     out.row = whole("row", 0);
@@ -147,22 +147,21 @@ struct CsvChunks::Impl {
     return out;
   }
   template <class T>
-  void require(const char* what, const T& saved, const T& here) const {
+  void require(const char* what, const T& saved, const T& here, Location where) const {
     if (saved == here) return;
     raise<ValueError>({.op = "CsvChunks.restore",
                        .problem = fmt::format("{} was {} when the place was saved, and is {}", what, saved, here)},
-                      restored_from);
+                      where);
   }
   void restore(const std::string& state, Location where) {
-    restored_from = where;
     const JsonTree tree = io::parse_json(state, "CsvChunks.restore", where);
-    Saved saved = read_state(JsonPlace(tree, "CsvChunks.restore", where).object());
+    Saved saved = read_state(JsonPlace(tree, "CsvChunks.restore", where).object(), where);
     const Types own = types();
-    require("the number of columns", saved.types.size(), own.size());
+    require("the number of columns", saved.types.size(), own.size(), where);
     for (size_t i = 0; i < own.size(); ++i) {
-      require("a column", saved.types[i].first, own[i].first);
+      require("a column", saved.types[i].first, own[i].first, where);
       if (own[i].second == ColumnType::infer || saved.types[i].second == ColumnType::infer) continue;
-      require("a type", std::string(name_of(saved.types[i].second)), std::string(name_of(own[i].second)));
+      require("a type", std::string(name_of(saved.types[i].second)), std::string(name_of(own[i].second)), where);
     }
     const auto is_open = [](const auto& column) { return column.second == ColumnType::infer; };
     if (!is_typed() && std::ranges::none_of(saved.types, is_open)) set_types(saved.types, where);
@@ -176,7 +175,6 @@ struct CsvChunks::Impl {
   int64_t rows;
   CsvOptions options;
   std::unique_ptr<CsvReader> reader;
-  Location restored_from;
 };
 
 CsvChunks::CsvChunks(const io::Path& path, int64_t rows, CsvOptions options, Location where)

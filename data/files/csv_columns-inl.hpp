@@ -40,6 +40,7 @@ class CsvColumn {
   bool add_number(std::string_view text);
   void become_floating();
   bool widen(int64_t row);
+  void drop_fields();
 
   std::string name_;
   bool infer_, single_ = false, only_missing_ = true;

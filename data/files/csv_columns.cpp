@@ -98,17 +98,19 @@ Column CsvColumn::take() {
     default:
       out.values = single_ ? tensor_of<float>(fractions_, DType::f32) : tensor_of<double>(fractions_, DType::f64);
   }
+  drop_fields();
+  return out;
+}
+
+void CsvColumn::drop_fields() {
   texts_.clear();
   earlier_.clear();
   wholes_.clear();
   fractions_.clear();
-  return out;
 }
 
 ColumnType CsvColumn::forget() {
-  texts_.clear();
-  wholes_.clear();
-  fractions_.clear();
+  drop_fields();
   const bool fractions = type_ == ColumnType::f64 || (type_ == ColumnType::boolean && only_missing_);
   return !fractions ? type_ : single_ ? ColumnType::f32 : ColumnType::f64;
 }

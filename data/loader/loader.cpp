@@ -60,9 +60,9 @@ void check(const LoaderOptions& o, const Source& source, Location where) {
           "a stream is read from its beginning, and has no order of another kind");
 }
 
-Sampler sampler_of(const LoaderOptions& o, const Source& source) {
-  if (!source.size || o.batch_sampler) return {};
-  Sampler s = o.sampler ? o.sampler : o.shuffle ? random_sampler(*source.size) : sequential_sampler(*source.size);
+Sampler sampler_of(const LoaderOptions& o, std::optional<int64_t> size) {
+  if (!size || o.batch_sampler) return {};
+  Sampler s = o.sampler ? o.sampler : o.shuffle ? random_sampler(*size) : sequential_sampler(*size);
   return o.world == 1 ? s : distributed_sampler(std::move(s), {.rank = o.rank, .world = o.world});
 }
 
@@ -87,7 +87,7 @@ struct LoaderEngine::Impl {
   Impl(Source source_, LoaderOptions options_, Location where)
       : source(std::move(source_)), options(std::move(options_)) {
     check(options, source, where);
-    sampler = sampler_of(options, source);
+    sampler = sampler_of(options, source.size);
     seed = options.seed.value_or(default_generator().seed());
   }
   ~Impl() { leave_crew_to_parent(); }
@@ -102,8 +102,8 @@ struct LoaderEngine::Impl {
     if (!source.ask_size) return;
     const int64_t now = source.ask_size();
     if (now == *source.size) return;
+    sampler = sampler_of(options, now);
     source.size = now;
-    sampler = sampler_of(options, source);
   }
   bool is_stream() const { return !source.size.has_value(); }
   int64_t batches_of(int64_t samples) const {

@@ -40,18 +40,13 @@ class Rewriting {
   Aligned to_;
 };
 
-const uint8_t* kinds() {
-  static const uint8_t* const all = character_kinds();
-  return all;
-}
-
 /// From one character that starts anew to the next.
 void normal_form(Rewriting& text, NormalForm form) {
   const std::string_view all = text.text();
   std::vector<int32_t> points;
   std::string bytes;
   for (size_t begin = 0; begin < all.size();) {
-    const Character first = character_at(kinds(), all, begin);
+    const Character first = character_at(character_kinds(), all, begin);
     size_t end = begin + first.length;
     if (first.point >= 0x110000) {
       text.keep(begin, end);
@@ -60,7 +55,7 @@ void normal_form(Rewriting& text, NormalForm form) {
     }
     points.assign(1, static_cast<int32_t>(first.point));
     for (;;) {
-      const Character next = character_at(kinds(), all, end);
+      const Character next = character_at(character_kinds(), all, end);
       if (next.length == 0 || next.point < 0x80 || next.point >= 0x110000) break;
       if (unicode::starts_anew(next.point, form)) break;
       points.push_back(static_cast<int32_t>(next.point));
@@ -82,7 +77,7 @@ void normal_form(Rewriting& text, NormalForm form) {
 template <class Each>
 void characters(std::string_view text, Each&& each) {
   for (size_t at = 0; at < text.size();) {
-    const Character c = character_at(kinds(), text, at);
+    const Character c = character_at(character_kinds(), text, at);
     each(at, c);
     at += c.length;
   }
@@ -164,8 +159,9 @@ void read_one(const JsonPlace& place, std::vector<Normalizer>& out, const char* 
     return place.at("normalizers").each([&](const JsonPlace& each) { read_one(each, out, op, where); });
   }
   if (type == "Strip") {
-    const auto side = [&](const char* name) { return place.has(name) ? place.at(name).boolean() : true; };
-    return out.push_back({.kind = Kind::strip, .left = side("strip_left"), .right = side("strip_right")});
+    return out.push_back({.kind = Kind::strip,
+                          .left = read_flag(place, "strip_left", true),
+                          .right = read_flag(place, "strip_right", true)});
   }
   if (type == "Prepend") return out.push_back({.kind = Kind::prepend, .content = place.at("prepend").text()});
   if (type == "Replace") {

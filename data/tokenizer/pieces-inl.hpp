@@ -59,6 +59,8 @@ struct PreTokenizer {
 /// NotImplementedError, with its name, for a step that there is not.
 PreTokenizer read_pre_tokenizer(const io::JsonPlace& place, const char* op, Location where);
 
+/// A field that may be left out.
+bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwise);
 /// A part of a file that is understood, but changes ids in a way that this room cannot.
 [[noreturn]] void refuse_part(const std::string& what, const char* op, Location where);
 /// For what takes a library that this build lacks.

@@ -21,6 +21,10 @@ void refuse_without(const std::string& what, const char* library, const char* op
                              where);
 }
 
+bool read_flag(const io::JsonPlace& place, const std::string& name, bool otherwise) {
+  return place.has(name) ? place.at(name).boolean() : otherwise;
+}
+
 // ---- patterns -------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -44,22 +48,23 @@ class Parts {
   std::vector<Part> parts_;
 };
 
+/// Of the character there; 0 at the end, and where it is no UTF-8.
 size_t length_at(std::string_view text, size_t at) {
   size_t good;
-  return utf8_length(text.substr(at, 4), good);
+  return at < text.size() ? utf8_length(text.substr(at, 4), good) : 0;
 }
 
 /// An expression sees the well-formed stretches of a text; bytes between them are matched by none.
 void find_all(const Regex& regex, std::string_view text, Parts& out, Location where) {
   for (size_t begin = 0; begin < text.size();) {
     size_t end = begin;
-    while (end < text.size() && length_at(text, end) != 0) end += length_at(text, end);
+    while (const size_t length = length_at(text, end)) end += length;
     const std::string_view stretch = text.substr(begin, end - begin);
     size_t last = std::string_view::npos;
     for (size_t from = 0, first = 0, behind = 0;
          from <= stretch.size() && regex.find(stretch, from, first, behind, where);) {
       if (first == behind && behind == last) {  // an empty match right behind another is none
-        from += from < stretch.size() ? std::max<size_t>(length_at(stretch, from), 1) : 1;
+        from += std::max<size_t>(length_at(stretch, from), 1);
         continue;
       }
       out.match(begin + first, begin + behind);
@@ -162,10 +167,10 @@ class StepReader {
     if (type == "ByteLevel") return read_byte_level(place);
     if (type == "Split")
       return add({read_pattern(place.at("pattern"), op_, where_), behavior_of(place, "Isolated"),
-                  flag(place, "invert", false)});
+                  read_flag(place, "invert", false)});
     if (type == "Digits")
       return add({characters([](Character c) { return c.kind == CharacterKind::number; }),
-                  flag(place, "individual_digits", false) ? Behavior::isolated : Behavior::contiguous});
+                  read_flag(place, "individual_digits", false) ? Behavior::isolated : Behavior::contiguous});
     if (type == "WhitespaceSplit") return add({characters(is_space), Behavior::removed});
     if (type == "CharDelimiterSplit") return add({{place.at("delimiter").text()}, Behavior::removed});
     if (type != "Punctuation" && type != "Whitespace") refuse_part("the pre_tokenizer " + type, op_, where_);
@@ -195,9 +200,6 @@ class StepReader {
  private:
   static bool is_space(Character c) { return c.kind == CharacterKind::space; }
   static Pattern characters(Pattern::Characters is_one) { return {is_one}; }
-  static bool flag(const JsonPlace& place, const std::string& name, bool otherwise) {
-    return place.has(name) ? place.at(name).boolean() : otherwise;
-  }
   Behavior behavior_of(const JsonPlace& place, const char* otherwise) const {
     static constexpr const char* names[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
                                             "MergedWithNext"};
@@ -210,8 +212,8 @@ class StepReader {
   void read_byte_level(const JsonPlace& place) {
     if (has_bytes_) refuse_part("a second ByteLevel in the pre_tokenizer", op_, where_);
     has_bytes_ = true;
-    out.add_prefix_space = flag(place, "add_prefix_space", true);
-    out.words = flag(place, "use_regex", true) ? WordPattern::gpt2 : WordPattern::none;
+    out.add_prefix_space = read_flag(place, "add_prefix_space", true);
+    out.words = read_flag(place, "use_regex", true) ? WordPattern::gpt2 : WordPattern::none;
   }
 
   const char* op_;

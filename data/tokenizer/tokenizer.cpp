@@ -186,9 +186,10 @@ class Encoder {
   /// Steps behind ByteLevel see names, of which each character is a byte.
   void cut_names(std::string_view bytes) {
     const std::string names = name_of_bytes(bytes);
-    const auto bytes_before = [&](size_t at) {
-      return static_cast<size_t>(
-          std::ranges::count_if(std::string_view(names).substr(0, at), [](char c) { return (c & 0xC0) != 0x80; }));
+    size_t done = 0, bytes_done = 0;
+    const auto bytes_before = [&](size_t at) {  // asked for in order
+      for (; done < at; ++done) bytes_done += (names[done] & 0xC0) != 0x80;
+      return bytes_done;
     };
     for (const Part& each : PreTokenizer::cut(tables_.pre_tokenizer.behind, names, where_)) {
       const size_t begin = bytes_before(each.begin);

@@ -154,28 +154,27 @@ class Trainer:
         for listener in self._listeners[kind]:
             listener(event)
 
+    def _listen(self, kind, listener):
+        self._listeners[kind].append(listener)
+        return listener
+
     def on_update(self, listener):
         """listener() after each update, before the gradients are dropped."""
-        self._listeners["update"].append(listener)
-        return listener
+        return self._listen("update", listener)
 
     def on_step_end(self, listener):
         """listener(TrainEvent); this and the others serve as decorators, too."""
-        self._listeners["step_end"].append(listener)
-        return listener
+        return self._listen("step_end", listener)
 
     def on_epoch_end(self, listener):
-        self._listeners["epoch_end"].append(listener)
-        return listener
+        return self._listen("epoch_end", listener)
 
     def on_evaluate(self, listener):
-        self._listeners["evaluate"].append(listener)
-        return listener
+        return self._listen("evaluate", listener)
 
     def on_save(self, listener):
         """listener(SavedState) once a state is complete on the disk."""
-        self._listeners["save"].append(listener)
-        return listener
+        return self._listen("save", listener)
 
     def schedule(self, scheduler):
         """Steps a scheduler after each update, and saves it with the run."""

@@ -153,12 +153,11 @@ void read_parts(const std::string& path, const std::string& bytes) {
 }
 
 /// Damaged places over a whole file.
-void read_place(const std::string& path, const std::string& bytes) {
+void read_place(const std::string&, const std::string& bytes) {
   static MemoryFile table;
   const std::string csv = table.holding(small_csv());
   data::CsvChunks chunks(csv, 2, {.types = {{"c", data::ColumnType::category}}});
   chunks.restore(bytes);
-  (void)path;
   while (const std::optional<data::Table> part = chunks.next()) read(*part);
 }
 
