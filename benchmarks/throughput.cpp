@@ -288,10 +288,17 @@ void add_gradient_cases() {
   const Tensor l = randn({512, 512}), r = randn({512, 512});
   add_gradient_case(
       "grad.matmul.512", {l, r}, [=] { return matmul(l, r); }, 6.0 * 512 * 512 * 512, flops);
-  const Tensor image = randn({8, 64, 56, 56}), kernel = randn({64, 64, 3, 3}), shift = randn({64});
-  add_gradient_case(
-      "grad.conv_3x3.8x64x56x64", {image, kernel, shift}, [=] { return conv2d(image, kernel, shift, {.padding = 1}); },
-      6.0 * 8 * 56 * 56 * 64 * 64 * 9, flops);
+  const auto add_convolution = [](const std::string& name, const Dims& image, const Dims& kernel) {
+    const Tensor x = randn(image), w = randn(kernel), b = randn({kernel[0]});
+    const double work = 6.0 * static_cast<double>(image[0] * image[2] * image[3] * kernel.product());
+    add_gradient_case(
+        name, {x, w, b}, [=] { return conv2d(x, w, b, {.padding = w.size(2) / 2}); }, work, flops);
+  };
+  add_convolution("grad.conv_3x3.8x64x56x64", {8, 64, 56, 56}, {64, 64, 3, 3});
+  add_convolution("grad.conv_5x5.64x1x28x6", {64, 1, 28, 28}, {6, 1, 5, 5});
+  add_convolution("grad.conv_5x5.64x6x14x16", {64, 6, 14, 14}, {16, 6, 5, 5});
+  add_convolution("grad.conv_3x3.16x8x32x8", {16, 8, 32, 32}, {8, 8, 3, 3});
+  add_convolution("grad.conv_3x3.16x64x28x3", {16, 64, 28, 28}, {3, 64, 3, 3});
   const Tensor q = randn({4, 8, 512, 64}), k = randn({4, 8, 512, 64}), v = randn({4, 8, 512, 64});
   add_gradient_case(
       "grad.attn.4x8x512x64", {q, k, v}, [=] { return scaled_dot_product_attention(q, k, v); },

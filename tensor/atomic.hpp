@@ -29,12 +29,19 @@ class Atomic {
   Atomic(const Atomic&) = delete;
 
   operator T() const { return load(); }
-  T load(MemoryOrder order = MemoryOrder::seq_cst) const { return __atomic_load_n(&value_, static_cast<int>(order)); }
+  // The builtins whose name ends in _n take no enumerators with Clang.
+  T load(MemoryOrder order = MemoryOrder::seq_cst) const {
+    T value;
+    __atomic_load(&value_, &value, static_cast<int>(order));
+    return value;
+  }
   void store(T value, MemoryOrder order = MemoryOrder::seq_cst) {
-    __atomic_store_n(&value_, value, static_cast<int>(order));
+    __atomic_store(&value_, &value, static_cast<int>(order));
   }
   T exchange(T value, MemoryOrder order = MemoryOrder::seq_cst) {
-    return __atomic_exchange_n(&value_, value, static_cast<int>(order));
+    T before;
+    __atomic_exchange(&value_, &value, &before, static_cast<int>(order));
+    return before;
   }
   /// Each gives the value before.
   T fetch_add(T change, MemoryOrder order = MemoryOrder::seq_cst) {
@@ -49,10 +56,10 @@ class Atomic {
   /// Where the value is `expected` it becomes `wanted`; else `expected` becomes the value. The weak one may fail
   /// anyway.
   bool compare_exchange_strong(T& expected, T wanted, MemoryOrder order = MemoryOrder::seq_cst) {
-    return __atomic_compare_exchange_n(&value_, &expected, wanted, false, static_cast<int>(order), on_failure(order));
+    return __atomic_compare_exchange(&value_, &expected, &wanted, false, static_cast<int>(order), on_failure(order));
   }
   bool compare_exchange_weak(T& expected, T wanted, MemoryOrder order = MemoryOrder::seq_cst) {
-    return __atomic_compare_exchange_n(&value_, &expected, wanted, true, static_cast<int>(order), on_failure(order));
+    return __atomic_compare_exchange(&value_, &expected, &wanted, true, static_cast<int>(order), on_failure(order));
   }
   /// Sleeps while the value is `value`, until `notify_one` wakes it.
   void wait(T value) const;

@@ -58,7 +58,7 @@ Case random_case(std::mt19937& random) {
     c.padding.push_back(any(0, 4));
     c.stride.push_back(any(1, 3));
     const int64_t extent = (c.kernel[d] - 1) * c.dilation[d] + 1;
-    c.in.push_back(std::max<int64_t>(1, extent - 2 * c.padding[d]) + any(0, d == 1 ? 40 : 6));
+    c.in.push_back(std::max<int64_t>(1, extent - 2 * c.padding[d]) + any(0, d == 1 || any(0, 4) == 0 ? 40 : 6));
   }
   return c;
 }
@@ -145,6 +145,26 @@ TEST(Convolution, InfinitiesAndNaNStayWhereTheyReach) {
   const Tensor y = conv2d(x, ones({1, 1, 3, 3}), {}, {.padding = 1});
   EXPECT_EQ(isnan(y).sum().item<int64_t>(), 9);
   EXPECT_EQ(y.to_vector<float>()[0], 0);
+}
+
+TEST(Convolution, GradientsOfInfinitiesReachWhatTheirSumsHold) {
+  std::mt19937 random(13);
+  for (int trial = 0; trial < 100; ++trial) {
+    const Case c = random_case(random);
+    const auto gradients = [&](DType dtype, const Tensor& x, const Tensor& w, const Tensor& seed) {
+      const Tensor a = x.to(dtype).detach().requires_grad_(), b = w.to(dtype).detach().requires_grad_();
+      const Tensor y = conv2d(a, b, {}, {c.stride, c.padding, c.dilation, c.groups});
+      return grad({y}, {a, b}, {seed.to(dtype).expand(y.shape())});
+    };
+    const Tensor x = randn({c.n, c.c, c.in[0], c.in[1]}), w = randn({c.o, c.c / c.groups, c.kernel[0], c.kernel[1]});
+    const Tensor spot = trial % 2 == 0 ? x.flatten() : w.flatten();
+    spot[randint(0, spot.numel(), {1}).item<int64_t>()] = std::numeric_limits<float>::infinity();
+    const auto single = gradients(f32, x, w, tensor({1.5f})), exact = gradients(f64, x, w, tensor({1.5f}));
+    for (size_t i = 0; i < exact.size(); ++i) {
+      EXPECT_TRUE(equal(isnan(single[i]), isnan(exact[i]))) << trial;
+      EXPECT_TRUE(equal(isinf(single[i]), isinf(exact[i]))) << trial;
+    }
+  }
 }
 
 TEST(Convolution, OfSingleChannelsTakesAnyStrideAndDilation) {

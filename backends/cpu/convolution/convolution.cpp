@@ -8,6 +8,7 @@
 #include "../matmul/gemm.hpp"
 #include "../pointwise/loops.hpp"
 #include "../thread_pool.hpp"
+#include "few_channels.hpp"
 #include "onednn_convolution.hpp"
 #include "shape.hpp"
 
@@ -254,6 +255,7 @@ void convolve(Convolution product, const View& out, const View& a, const View& b
   }
   if constexpr (std::is_same_v<T, float>) {
     const bool own = is_product(s);
+    if (!own && few_channels(product, s, data_of<T>(out), data_of<T>(a), data_of<T>(b), data_of<T>(bias))) return;
     if (!own && onednn_convolution(product, s, data_of<T>(out), data_of<T>(a), data_of<T>(b), data_of<T>(bias))) return;
   }
   if (is_depthwise(s)) {

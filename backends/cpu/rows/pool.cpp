@@ -23,9 +23,13 @@ constexpr int64_t slack = 64;
 template <class D, class T>
 HWY_INLINE void store_some(D d, hn::Vec<D> v, T* to, int64_t left) {
   if (left >= static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, to);
+#if HWY_MEM_OPS_MIGHT_FAULT
   alignas(64) T buffer[64 / sizeof(T)];
   hn::StoreU(v, d, buffer);
   std::memcpy(to, buffer, static_cast<size_t>(left) * sizeof(T));
+#else
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(left)), d, to);
+#endif
 }
 
 /// One dimension of the planes, and its windows.
@@ -145,13 +149,16 @@ struct Phases {
 template <class T>
 class Rows {
  public:
-  Rows(const Planes& planes, T filler)
+  /// `end` is behind the planes.
+  Rows(const Planes& planes, const T* end, T filler)
       : planes_(planes),
         phases_(planes.x),
+        end_(end),
         most_(most(planes.z) * most(planes.y)),
         pairs(reads_pairs(planes.x)),
         direct_(pairs || reads_lines(planes.x)),
-        lines_(most_ * phases_.size() * (int64_t)sizeof(T), !direct_),
+        reads_beyond_(pairs && planes.x.out < lanes()),
+        lines_(most_ * phases_.size() * (int64_t)sizeof(T), !direct_ || reads_beyond_),
         tables_((2 * most_ + planes.x.line.size) * (int64_t)sizeof(int64_t)) {
     if (!direct_) std::fill_n(lines_.template as<T>(), most_ * phases_.size(), filler);
     line = tables_.as<const T*>();
@@ -168,9 +175,10 @@ class Rows {
         const int64_t row = planes_.z.place(z, i) * planes_.y.in + planes_.y.place(y, j);
         const T* const from = plane + row * planes_.x.in;
         line[count] = from;
-        if (!direct_) {
+        if (!direct_ || (reads_beyond_ && end_ - from < 2 * lanes())) {
           T* const buffer = lines_.template as<T>() + count * phases_.size();
-          phases_.spread(buffer, from);
+          if (direct_) std::memcpy(buffer, from, static_cast<size_t>(planes_.x.in) * sizeof(T));
+          else phases_.spread(buffer, from);
           line[count] = buffer;
         }
         number[count] = row * planes_.x.in;
@@ -193,7 +201,9 @@ class Rows {
     }
   }
   /// Where a block of results begins that would begin at o: rows that are read as they are have nothing behind them.
-  int64_t block(int64_t o, int64_t lanes) const { return direct_ ? std::min(o, planes_.x.out - lanes) : o; }
+  int64_t block(int64_t o, int64_t lanes) const {
+    return direct_ && !reads_beyond_ ? std::min(o, planes_.x.out - lanes) : o;
+  }
 
   int64_t count = 0;
   const T** line;
@@ -201,19 +211,20 @@ class Rows {
 
  private:
   static int64_t lanes() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>())); }
-  static bool reads_lines(const Axis& x) { return x.line.stride == 1 && x.line.padding == 0 && whole(x); }
+  static bool reads_lines(const Axis& x) {
+    return x.line.stride == 1 && x.line.padding == 0 && whole(x) && x.out >= lanes();
+  }
   static bool reads_pairs(const Axis& x) {
     return x.line.stride == 2 && x.line.padding == 0 && x.line.size == 2 && x.line.dilation == 1 && whole(x);
   }
-  // No window is cut, and there are enough of them to fill a register.
-  static bool whole(const Axis& x) {
-    return x.out >= lanes() && x.begin(x.out - 1) + (x.line.size - 1) * x.line.dilation < x.in;
-  }
+  /// No window is cut.
+  static bool whole(const Axis& x) { return x.begin(x.out - 1) + (x.line.size - 1) * x.line.dilation < x.in; }
   static int64_t most(const Axis& axis) { return std::min(axis.line.size, axis.in); }
   const Planes& planes_;
   Phases<T> phases_;
+  const T* end_;
   int64_t most_;
-  const bool pairs, direct_;
+  const bool pairs, direct_, reads_beyond_;  ///< short rows with whole registers: the next row, too
   Scratch lines_, tables_;
 };
 
@@ -313,7 +324,8 @@ void pool_of(Pool how, const View& out, const View& index, const View& x, const 
     exist[o] = static_cast<I>(columns.place(window, columns.first(window)));
   }
   parallel_for(planes.count * outer, rows_at_once(planes), [&](int64_t begin, int64_t end) HWY_ATTR {
-    Rows<T> rows(planes, means ? T(0) : -static_cast<T>(__builtin_inf()));
+    Rows<T> rows(planes, static_cast<const T*>(x.data) + planes.count * planes.in(),
+                 means ? T(0) : -static_cast<T>(__builtin_inf()));
     const Scratch found(places ? width * static_cast<int64_t>(sizeof(I)) : 1);
     int64_t window_y = begin % planes.y.out, window_z = begin % outer / planes.y.out, plane = begin / outer;
     for (int64_t r = begin; r < end; ++r) {

@@ -282,10 +282,20 @@ int main(int argc, char** argv) {
     Tensor l = torch::randn({512, 512}), r = torch::randn({512, 512});
     run_grad(
         "grad.matmul.512", {l, r}, [&] { return torch::matmul(l, r); }, 6.0 * 512 * 512 * 512, GF);
-    Tensor cx = torch::randn({8, 64, 56, 56}), cw = torch::randn({64, 64, 3, 3}), cb = torch::randn({64});
-    run_grad(
-        "grad.conv_3x3.8x64x56x64", {cx, cw, cb}, [&] { return torch::conv2d(cx, cw, cb, 1, 1); },
-        6.0 * 8 * 56 * 56 * 64 * 64 * 9, GF);
+    struct {
+      const char* n;
+      int64_t N, C, H, K, k;
+    } convs[] = {{"grad.conv_3x3.8x64x56x64", 8, 64, 56, 64, 3},
+                 {"grad.conv_5x5.64x1x28x6", 64, 1, 28, 6, 5},
+                 {"grad.conv_5x5.64x6x14x16", 64, 6, 14, 16, 5},
+                 {"grad.conv_3x3.16x8x32x8", 16, 8, 32, 8, 3},
+                 {"grad.conv_3x3.16x64x28x3", 16, 64, 28, 3, 3}};
+    for (auto c : convs) {
+      Tensor cx = torch::randn({c.N, c.C, c.H, c.H}), cw = torch::randn({c.K, c.C, c.k, c.k}), cb = torch::randn({c.K});
+      run_grad(
+          c.n, {cx, cw, cb}, [&] { return torch::conv2d(cx, cw, cb, 1, c.k / 2); },
+          6.0 * c.N * c.H * c.H * c.C * c.K * c.k * c.k, GF);
+    }
     Tensor q = torch::randn({4, 8, 512, 64}), k = torch::randn({4, 8, 512, 64}), v = torch::randn({4, 8, 512, 64});
     run_grad(
         "grad.attn.4x8x512x64", {q, k, v}, [&] { return at::scaled_dot_product_attention(q, k, v); },
