@@ -68,5 +68,10 @@ class WEFT_API MultiheadAttention : public Layer<MultiheadAttention> {
   int64_t heads_;
   MultiheadAttentionOptions options_;
 };
+template <>
+struct detail::CallOf<MultiheadAttention> {
+  using First = const Tensor&;
+  using Last = MultiheadAttentionCall;
+};
 
 }  // namespace weft::nn

@@ -84,6 +84,9 @@ WEFT_API std::vector<LoraLayer> lora_layers(const Module& model);
 WEFT_API void merge_lora(const Module& model, Location where = {});
 /// Brings back the bits of each W. IoError where LoraBase::disk cannot be read.
 WEFT_API void unmerge_lora(const Module& model, Location where = {});
+/// Merges and drops the adapters: what is left is the model that apply_lora found, with W + s B A for W, and its
+/// state_dict has the names and the values of a model that never had any. Weights stay frozen.
+WEFT_API void merge_and_unload_lora(const Module& model, Location where = {});
 /// Whether any adapter is merged.
 WEFT_API bool is_lora_merged(const Module& model);
 

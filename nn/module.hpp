@@ -332,7 +332,8 @@ struct FirstOf<R (C::*)(A, B...) const noexcept(e)> {
   using type = FirstParameter<A>;
 };
 
-/// What a module takes first: a tensor where `forward` is overloaded or a template.
+/// What a module takes first: a tensor where `forward` is overloaded or a template. A layer whose last argument users
+/// would write as a braced list names its type as `Last` in a specialisation.
 template <class M>
 struct CallOf {
   using First = const Tensor&;
@@ -342,6 +343,9 @@ template <class M>
 struct CallOf<M> {
   using First = typename FirstOf<decltype(&M::forward)>::type;
 };
+
+template <class M, class... More>
+concept EndsInLast = (std::same_as<std::remove_cvref_t<More>, typename CallOf<M>::Last> || ...);
 
 template <class M, class... More>
 concept ForwardTakes = requires(M& module, typename CallOf<std::remove_const_t<M>>::First first) {
@@ -382,7 +386,7 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
   static constexpr bool takes = detail::Callable<Self, Arguments...>::value;
 
   template <class M = Self, class... More>
-    requires detail::ForwardTakes<const M, More...>
+    requires(detail::ForwardTakes<const M, More...> && !detail::EndsInLast<M, More...>)
   auto operator()(const detail::Argument<typename detail::CallOf<M>::First>& first, More&&... more) const {
     return call(static_cast<const M&>(*this), first, std::forward<More>(more)...);
   }
@@ -390,6 +394,25 @@ class Layer : public Module {  // NOLINT(bugprone-crtp-constructor-accessibility
     requires(detail::ForwardTakes<M, More...> && !detail::ForwardTakes<const M, More...>)
   auto operator()(const detail::Argument<typename detail::CallOf<M>::First>& first, More&&... more) {
     return call(static_cast<M&>(*this), first, std::forward<More>(more)...);
+  }
+  // A braced list has no type of its own, so that the variadic ones do not take it.
+  template <class M = Self>
+  requires detail::ForwardTakes<const M, const typename detail::CallOf<M>::Last&> auto operator()(
+      const detail::Argument<typename detail::CallOf<M>::First>& first,
+      const typename detail::CallOf<M>::Last& last) const {
+    return call(static_cast<const M&>(*this), first, last);
+  }
+  template <class M = Self>
+  requires detail::ForwardTakes<const M, const Tensor&, const typename detail::CallOf<M>::Last&> auto operator()(
+      const detail::Argument<typename detail::CallOf<M>::First>& first, const Tensor& second,
+      const typename detail::CallOf<M>::Last& last) const {
+    return call(static_cast<const M&>(*this), first, second, last);
+  }
+  template <class M = Self>
+  requires detail::ForwardTakes<const M, const Tensor&, const Tensor&, const typename detail::CallOf<M>::Last&> auto
+  operator()(const detail::Argument<typename detail::CallOf<M>::First>& first, const Tensor& second,
+             const Tensor& third, const typename detail::CallOf<M>::Last& last) const {
+    return call(static_cast<const M&>(*this), first, second, third, last);
   }
   // Wrong calls end here, so that the compiler says one thing.
   template <class M = Self, class... More>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "../ops/recurrent.hpp"
@@ -154,12 +155,42 @@ class WEFT_API RNNCell : public Layer<RNNCell> {
 };
 
 template <>
-struct detail::CallOf<LSTM> {
+struct detail::CallOf<GRU> {
   using First = const RecurrentInput&;
 };
 template <>
-struct detail::CallOf<GRU> : detail::CallOf<LSTM> {};
+struct detail::CallOf<RNN> : detail::CallOf<GRU> {};
 template <>
-struct detail::CallOf<RNN> : detail::CallOf<LSTM> {};
+struct detail::CallOf<LSTM> : detail::CallOf<GRU> {
+  using Last = LstmState;
+};
+template <>
+struct detail::CallOf<LSTMCell> {
+  using First = const Tensor&;
+  using Last = LstmState;
+};
+
+template <size_t i>
+Tensor get(const LSTMResult& result) {
+  return std::get<i>(std::tie(result.output, result.hidden, result.cell));
+}
+template <size_t i>
+Tensor get(const RNNResult& result) {
+  return std::get<i>(std::tie(result.output, result.hidden));
+}
 
 }  // namespace weft::nn
+
+// `auto [output, hidden, cell] = lstm(x);`
+template <>
+struct std::tuple_size<weft::nn::LSTMResult> : std::integral_constant<size_t, 3> {};
+template <>
+struct std::tuple_size<weft::nn::RNNResult> : std::integral_constant<size_t, 2> {};
+template <size_t i>
+struct std::tuple_element<i, weft::nn::LSTMResult> {
+  using type = weft::Tensor;
+};
+template <size_t i>
+struct std::tuple_element<i, weft::nn::RNNResult> {
+  using type = weft::Tensor;
+};

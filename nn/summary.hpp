@@ -61,12 +61,13 @@ inline Tensor on_meta(const Tensor& x) { return x.to(Device(DeviceType::meta)); 
 /// Runs a copy of the model on the device meta, where nothing is computed, with tensors of the inputs' shapes:
 /// `std::cout << nn::summary(net, randn({1, 3, 32, 32})).text()`. Errors are those of the call.
 template <std::derived_from<Module> M, std::same_as<Tensor>... Inputs>
-Summary summary(const M& model, const Inputs&... inputs) {
+Summary summary(const M& model, const Input& input, const Inputs&... others) {
   M copy = clone(model);
   copy.to(Device(DeviceType::meta));
   return detail::summarize(copy, [&] {
     const NoGradGuard unrecorded;
-    (void)copy(detail::on_meta(inputs)...);
+    const Tensor first = detail::on_meta(input.get());
+    (void)copy(detail::Argument<typename detail::CallOf<M>::First>(first, input.where), detail::on_meta(others)...);
   });
 }
 

@@ -125,4 +125,19 @@ class WEFT_API Transformer : public Layer<Transformer> {
   TransformerDecoder decoder;
 };
 
+template <>
+struct detail::CallOf<TransformerEncoderLayer> {
+  using First = const Tensor&;
+  using Last = EncoderCall;
+};
+template <>
+struct detail::CallOf<TransformerEncoder> : detail::CallOf<TransformerEncoderLayer> {};
+template <>
+struct detail::CallOf<TransformerDecoderLayer> {
+  using First = const Tensor&;
+  using Last = DecoderCall;
+};
+template <>
+struct detail::CallOf<TransformerDecoder> : detail::CallOf<TransformerDecoderLayer> {};
+
 }  // namespace weft::nn

@@ -134,7 +134,7 @@ void Optimizer::add_values(std::vector<Tensor> parameters, std::vector<double> v
   if (parameters.empty()) {
     raise<ValueError>({.op = name_,
                        .problem = "there are no parameters to optimize",
-                       .remedy = "a module knows those that register_parameter and register_module told it of"},
+                       .remedy = "register them: WEFT_REGISTER(...) in C++, an attribute of the module in Python"},
                       where);
   }
   std::unordered_set<const TensorImpl*> present;

@@ -59,6 +59,7 @@ void bind_lora(nb::module_& m) {
   });
   m.def("_merge_lora", [](nb::handle model) { nn::merge_lora(module_of(model), here()); });
   m.def("_unmerge_lora", [](nb::handle model) { nn::unmerge_lora(module_of(model), here()); });
+  m.def("_merge_and_unload_lora", [](nb::handle model) { nn::merge_and_unload_lora(module_of(model), here()); });
   m.def("_is_lora_merged", [](nb::handle model) { return nn::is_lora_merged(module_of(model)); });
   m.def("_lora_layers", [](nb::handle model) {
     nb::list out;

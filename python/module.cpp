@@ -4,6 +4,7 @@
 #include "../ops/pointwise.hpp"
 #include "../tensor/allocator.hpp"
 #include "../tensor/device_kinds.hpp"
+#include "../tensor/threads.hpp"
 #include "../tensor/warning.hpp"
 
 #include "caster.hpp"
@@ -63,6 +64,9 @@ void bind_devices(nb::module_& m) {
       nb::arg("bytes"), "Allocations beyond raise MemoryError; 0 lifts the limit.");
   m.def(
       "empty_cache", [](Device device) { empty_cache(device); }, nb::arg("device") = Device());
+  m.def("get_num_threads", &num_threads, "How many threads a kernel of the CPU uses at most.");
+  m.def(
+      "set_num_threads", [](int count) { set_num_threads(count); }, nb::arg("count"), "Sets get_num_threads().");
   m.def(
       "live_tensors",
       [] {

@@ -131,6 +131,17 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
   return names;
 }
 
+void detach(const Module& model) {
+  for (const Module& module : model.modules()) {
+    StateAccess::State& state = StateAccess::state(module);
+    const Shared<LowRank> adapter = std::exchange(state.adapter.held, {});
+    if (adapter == nullptr || !is_own(module, *adapter)) continue;
+    std::erase_if(state.children, [](const auto& child) { return child.first == "lora_A" || child.first == "lora_B"; });
+    std::erase_if(state.buffers, [](const auto& entry) { return entry.name == "lora_merged"; });
+    for (const char* name : {rank, alpha, drop, rslora, plus, enable, merges}) state.config.remove(name);
+  }
+}
+
 void attach_described(const ModuleDescription& description, const Module& model, Location where) {
   const auto modules = model.named_modules();
   std::vector<LoraTarget> targets;
@@ -243,6 +254,11 @@ void merge_lora(const Module& model, Location where) {
 void unmerge_lora(const Module& model, Location where) {
   require_adapters("unmerge_lora", model, where);
   for (const auto& [name, adapter] : adapters_of(model)) adapter->unmerge(where);
+}
+
+void merge_and_unload_lora(const Module& model, Location where) {
+  merge_lora(model, where);
+  detail::detach(model);
 }
 
 bool is_lora_merged(const Module& model) {

@@ -77,6 +77,8 @@ struct LoraTarget {
 /// Gives each its adapter, or none of them where one is refused; all that hold one of their weights in `model` get it.
 /// The names of those whose adapter it is.
 std::vector<std::string> attach(const Module& model, const std::vector<LoraTarget>& targets, Location where);
+/// Drops the adapters of a model; weights stay as they are.
+void detach(const Module& model);
 /// Adds what attach_described reads.
 void write_options(Config& config, const LoraOptions& options);
 /// Makes the adapters that a description has.

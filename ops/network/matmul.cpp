@@ -56,8 +56,9 @@ View as_rows(const View& view) {
   check_same_device({&a, &b});
   const DType bad = a.dtype() == DType::boolean || is_storage_only(a.dtype()) ? a.dtype() : b.dtype();
   raise<DTypeError>(
-      {.problem = a.dtype() != b.dtype() ? fmt::format("operands are {} and {}", name(a.dtype()), name(b.dtype()))
-                                         : fmt::format("{} cannot be multiplied", name(bad)),
+      {.problem = a.dtype() != b.dtype()
+                      ? fmt::format("the left operand is {}, the right one {}", name(a.dtype()), name(b.dtype()))
+                      : fmt::format("{} cannot be multiplied", name(bad)),
        .remedy = a.dtype() != b.dtype() ? "convert one with to(dtype)" : "convert the operands with to(dtype)"});
 }
 

@@ -20,8 +20,12 @@ namespace weft {
 namespace {
 
 // True is -infinity; floats are what they are.
-Tensor added_to_scores(const Tensor& mask, DType dtype) {
-  if (mask.dtype() != DType::boolean) return mask.to(dtype);
+Tensor added_to_scores(const char* what, const Tensor& mask, DType dtype) {
+  if (is_floating(mask.dtype()) && !is_storage_only(mask.dtype())) return mask.to(dtype);
+  if (mask.dtype() != DType::boolean) {
+    raise<DTypeError>({.problem = fmt::format("{} is bool or floating, not {}", what, name(mask.dtype())),
+                       .remedy = "for 0 and 1: mask.to(DType::boolean); true is not attended to"});
+  }
   return masked_fill(zeros(mask.sizes(), {dtype, mask.device()}), mask, -std::numeric_limits<double>::infinity());
 }
 
@@ -43,7 +47,7 @@ Masks masks_of(const HeadsCall& call, const Tensor& query, int64_t heads, int64_
   const int64_t queries = query.size(0), batch = query.size(1);
   Masks masks{{}, call.is_causal && !call.attn_mask.defined()};
   if (const Tensor& given = call.attn_mask; given.defined()) {
-    const Tensor mask = added_to_scores(given, query.dtype());
+    const Tensor mask = added_to_scores("attn_mask", given, query.dtype());
     const bool each = given.dim() == 3;
     if (given.shape() != (each ? Dims{batch * heads, queries, keys} : Dims{queries, keys})) {
       refuse_shape("attn_mask", given,
@@ -55,7 +59,7 @@ Masks masks_of(const HeadsCall& call, const Tensor& query, int64_t heads, int64_
     if (given.dim() == 1) given = given.unsqueeze(0);
     if (given.shape() != Dims{batch, keys})
       refuse_shape("key_padding_mask", given, fmt::format("[{}, {}]", batch, keys));
-    const Tensor mask = added_to_scores(given, query.dtype()).unsqueeze(1).unsqueeze(1);
+    const Tensor mask = added_to_scores("key_padding_mask", given, query.dtype()).unsqueeze(1).unsqueeze(1);
     masks.scores = masks.scores.defined() ? masks.scores + mask : mask;
   }
   return masks;
@@ -134,7 +138,7 @@ HeadsResult multi_head_attention_forward(const Tensor& query, const Tensor& key,
   if (call.need_weights) {
     if (masks.causal) {
       const Tensor hidden = triu(ones({queries, in_k.size(2)}, {DType::boolean, q.device()}), 1);
-      const Tensor mask = added_to_scores(hidden, q.dtype());
+      const Tensor mask = added_to_scores("attn_mask", hidden, q.dtype());
       masks.scores = masks.scores.defined() ? masks.scores + mask : mask;
     }
     Tensor scores = matmul(in_q / std::sqrt(static_cast<double>(width / heads)), in_k.transpose(-2, -1));

@@ -71,7 +71,7 @@ std::vector<int64_t> checked_lengths(const Tensor& lengths, int64_t batch, int64
       raise<ValueError>({.problem = fmt::format("length {} is not in [1, {}]", numbers[i], steps)});
     }
     if (i > 0 && numbers[i] > numbers[i - 1]) {
-      raise<ValueError>({.problem = "lengths rise", .remedy = "sort the sequences, or pass enforce_sorted=False"});
+      raise<ValueError>({.problem = "lengths rise", .remedy = "sort the sequences, or pass enforce_sorted = false"});
     }
   }
   return numbers;

@@ -246,9 +246,9 @@ struct MaxPoolBackward {
   Saved index;
 
   Tensor operator()(Node& self, Tensor&& g) {
-    const Tensor wide = to_compute_type(g), zero = zeros(shape, {wide.dtype(), g.device()});
-    const Tensor sums = scatter_add(flat(zero, rank), -1, flat(index.get(self), rank), flat(wide, rank));
-    return sums.reshape(shape).to(g.dtype());
+    const Tensor wide = to_compute_type(g), sums = zeros(shape, {wide.dtype(), g.device()});
+    scatter_add_(flat(sums, rank), -1, flat(index.get(self), rank), flat(wide, rank));
+    return sums.to(g.dtype());
   }
 };
 

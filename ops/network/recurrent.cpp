@@ -75,7 +75,10 @@ void check_weights(const RecurrentWeights& w, Cell cell, int64_t inputs, int64_t
         {.problem = fmt::format("weight_ih is {}, not [{} * hidden, inputs]", w.ih.shape().text(), gates)});
   }
   const int64_t width = w.ih.size(0);
-  check_shape("weight_ih", w.ih, {width, inputs});
+  if (w.ih.size(1) != inputs) {
+    raise<ShapeError>({.problem = fmt::format("the inputs are {} wide, where weight_ih {} takes {}", inputs,
+                                              w.ih.shape().text(), w.ih.size(1))});
+  }
   check_shape("weight_hh", w.hh, {width, states});
   if (w.bias_ih.defined()) check_shape("bias_ih", w.bias_ih, Dims(width));
   if (w.bias_hh.defined()) check_shape("bias_hh", w.bias_hh, Dims(width));

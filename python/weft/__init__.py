@@ -12,8 +12,8 @@ _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
     CapturedStep, Event, GradEvent, Generator, HookHandle, Stream, Tensor, __version__, capture, config, current_stream,
-    default_stream, device, device_count, dtype, empty_cache, get_rng_state, initial_seed, live_tensors,
-    load_device_plugin, manual_seed, memory_stats, promote_types, set_memory_limit, set_rng_state, stream,
+    default_stream, device, device_count, dtype, empty_cache, get_num_threads, get_rng_state, initial_seed, live_tensors,
+    load_device_plugin, manual_seed, memory_stats, promote_types, set_memory_limit, set_num_threads, set_rng_state, stream,
     synchronize)
 from weft._modes import (  # noqa: E402, F401
     are_deterministic_algorithms_enabled, autocast, enable_grad, get_autocast_dtype, get_deterministic_debug_mode,
@@ -40,11 +40,16 @@ from weft._functions import _operators  # noqa: E402, F401
 from weft import _methods  # noqa: E402, F401
 from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save_file, save_npy, save_npz  # noqa: E402, F401
 
+from weft._accelerator import Accelerator as _Accelerator  # noqa: E402
+
+cuda, hpu = _Accelerator("cuda"), _Accelerator("hpu")
+Size = tuple
+
 del _name, _object
 
 
 _modules = ("amp", "array_api", "autograd", "data", "hooks", "io", "library", "linalg", "lora", "nn", "ops", "optim",
-            "special", "train", "utils")
+            "special", "testing", "train", "utils")
 
 
 def __getattr__(name):

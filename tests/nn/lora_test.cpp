@@ -187,6 +187,23 @@ TEST(Lora, MergeAndUnmergeAreIdempotentAndRestoreBits) {
   }
 }
 
+TEST(Lora, MergedAndUnloadedItIsAPlainModel) {
+  nn::Sequential model(nn::Linear(6, 8), nn::Tanh(), nn::Linear(8, 4)),
+      plain(nn::Linear(6, 8), nn::Tanh(), nn::Linear(8, 4));
+  nn::apply_lora(model, {.r = 2, .targets = {"0$", "2$"}});
+  stir(model, 3);
+  model.eval();
+  const Tensor x = randn({5, 6}), adapted = model(x);
+  nn::merge_and_unload_lora(model);
+  EXPECT_TRUE(nn::lora_layers(model).empty());
+  EXPECT_TRUE(allclose(model(x), adapted, 1e-5, 1e-6));
+  plain.load_state_dict(model.state_dict());
+  EXPECT_TRUE(equal(plain(x), model(x)));
+  EXPECT_EQ(nn::apply_lora(model, {.r = 3, .targets = {"0$"}}).size(), 1u) << "and it can be adapted anew";
+  EXPECT_TRUE(equal(plain(x), model(x)));
+  EXPECT_THROW(nn::merge_and_unload_lora(plain), ValueError);
+}
+
 TEST(Lora, TheMergedWeightIsTheSumRoundedOnce) {
   nn::Linear layer(20, 12);
   layer.to(bf16);

@@ -148,5 +148,46 @@ TEST(Transformer, RunsAndHasPytorchsNames) {
   EXPECT_TRUE(net.state_dict().contains("decoder.layers.0.multihead_attn.in_proj_weight"));
 }
 
+TEST(MultiheadAttention, MasksAreBoolOrAdded) {
+  const nn::MultiheadAttention net(4, 2, {.batch_first = true});
+  const nn::TransformerEncoderLayer layer(4, 2, {.dim_feedforward = 8, .dropout = 0, .batch_first = true});
+  const Tensor x = randn({2, 3, 4}), hidden = tensor({{0, 0, 1}, {0, 1, 1}});
+  const Tensor weights = net(x, x, x, {.key_padding_mask = hidden.to(DType::boolean)}).weights;
+  EXPECT_EQ(weights.select(2, 2).abs().max().item<float>(), 0);
+  for (const DType dtype : {u8, i64}) {
+    const Tensor mask = hidden.to(dtype);
+    EXPECT_THROW(net(x, x, x, {.key_padding_mask = mask}), DTypeError);
+    EXPECT_THROW(net(x, x, x, {.attn_mask = zeros({3, 3}, dtype)}), DTypeError);
+    EXPECT_THROW(layer(x, {.key_padding_mask = mask}), DTypeError);
+    EXPECT_THROW(layer(x, {.mask = zeros({3, 3}, dtype)}), DTypeError);
+  }
+}
+
+TEST(Recurrent, StatesAreGivenAndNamedInBraces) {
+  const nn::LSTM lstm(3, 4);
+  const nn::GRU gru(3, 4);
+  const nn::LSTMCell cell(3, 4);
+  const Tensor x = randn({5, 2, 3}), h = randn({1, 2, 4}), c = randn({1, 2, 4});
+  const LstmState state{h, c};
+  const auto [output, hidden, last] = lstm(x, {h, c});
+  EXPECT_TRUE(equal(output, lstm(x, state).output));
+  EXPECT_TRUE(equal(hidden[0], output[-1]));
+  EXPECT_TRUE(equal(last, lstm(x, state).cell));
+  auto [steps, next] = gru(x, h);
+  next = gru(x, next).hidden;
+  EXPECT_EQ(steps.shape(), (Dims{5, 2, 4}));
+  EXPECT_TRUE(equal(cell(x[0], {h[0], c[0]}).hidden, output[0]));
+}
+
+TEST(Recurrent, AnInputOfAnotherWidthIsNamed) {
+  try {
+    nn::LSTM(3, 4)(randn({5, 2, 7}));
+    FAIL() << "raised nothing";
+  } catch (const ShapeError& error) {
+    EXPECT_NE(std::string(error.what()).find("inputs are 7 wide, where weight_ih [16, 3] takes 3"), std::string::npos)
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,11 +1,13 @@
 """Files of PyTorch and NumPy: what torch.save wrote is in tests/io/pt_cases, with what PyTorch says of it."""
 
+import io
 import json
 import pathlib
 import zipfile
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import weft
 
@@ -138,3 +140,46 @@ def test_npz_refuses(tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"PK\3\4")
     with pytest.raises(ValueError, match="not a valid zip archive"):
         weft.load_npz(tmp_path / "bad.npz")
+
+
+def test_a_trainings_state_is_saved_as_one_file(tmp_path):
+    net = weft.nn.Linear(3, 4)
+    optimizer = weft.optim.AdamW(net.parameters(), lr=1e-3)
+    net(weft.randn(2, 3)).sum().backward()
+    optimizer.step()
+    shared = weft.ones(2)
+    state = {"model": net.state_dict(), "opt": optimizer.state_dict(), "epoch": 3, "best": float("inf"), "name": "é",
+             "parts": [1, (2, None), True, shared, shared], 5: weft.arange(3), "a.b": weft.zeros(1), "a": {"b": weft.ones(1)}}
+    weft.save(state, tmp_path / "state")
+    for file in (tmp_path / "state", io.BytesIO((tmp_path / "state").read_bytes())):
+        back = weft.load(file, weights_only=True)
+        assert list(back) == list(state)
+        assert (back["epoch"], back["best"], back["name"], back["parts"][1:3]) == (3, float("inf"), "é", [(2, None), True])
+        assert back["parts"][3].data_ptr() == back["parts"][4].data_ptr()
+        assert back[5].tolist() == [0, 1, 2] and back["a.b"].item() == 0 and back["a"]["b"].item() == 1
+        other = weft.nn.Linear(3, 4)
+        other.load_state_dict(back["model"])
+        assert weft.equal(other.weight, net.weight)
+        weft.optim.AdamW(other.parameters(), lr=1e-3).load_state_dict(back["opt"])
+    file = io.BytesIO()
+    weft.save(net.state_dict(), file)
+    assert file.getvalue() == (weft.save(net.state_dict(), tmp_path / "plain"), (tmp_path / "plain").read_bytes())[1]
+    assert set(safetensors.numpy.load_file(tmp_path / "plain")) == {"weight", "bias"}
+
+
+def test_what_cannot_be_saved_or_loaded_is_named(tmp_path):
+    for bad, said in (({"a": [1, object()]}, "'a.1' is a object"), ({"a": {(1, 2): 3}}, "a key at 'a' is a tuple")):
+        with pytest.raises(TypeError, match=said):
+            weft.save(bad, tmp_path / "bad")
+    assert not (tmp_path / "bad").exists()
+    with pytest.raises(ValueError, match="weights_only"):
+        weft.load(tmp_path / "bad", weights_only=False)
+    for tree in ("{", '{"tensor": "b"}', '{"dict": 3}', '{"dict": [[1]]}', '{"x": 1, "y": 2}', "[" * 100000, '{"dict": [[[], 1]]}'):
+        weft.save_file({"a": weft.ones(1)}, tmp_path / "bad", {"weft.tree": tree})
+        with pytest.raises(ValueError, match="do not describe"):
+            weft.load(tmp_path / "bad")
+
+
+def test_load_reads_what_pytorch_saved():
+    cases = pathlib.Path(__file__).parent.parent / "io" / "pt_cases"
+    assert weft.load(cases / "training.pt").keys() == weft.load_pt(cases / "training.pt").keys()

@@ -289,6 +289,7 @@ void write_shares(T* to, const Axis& x) {
   }
 }
 
+/// A whole register may be read behind `from`.
 HWY_INLINE void widen(int64_t* to, const int64_t* from, int64_t n) {
   std::memcpy(to, from, static_cast<size_t>(n) * sizeof(int64_t));
 }
@@ -296,9 +297,7 @@ HWY_INLINE void widen(int64_t* to, const int32_t* from, int64_t n) {
   const hn::ScalableTag<int64_t> d;
   const hn::Rebind<int32_t, decltype(d)> half;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, from + i)), d, to + i);
-  for (; i < n; ++i) to[i] = from[i];
+  for (int64_t i = 0; i < n; i += lanes) store_some(d, hn::PromoteTo(d, hn::LoadU(half, from + i)), to + i, n - i);
 }
 
 int64_t rows_at_once(const Planes& planes) {

@@ -16,8 +16,8 @@ from weft import _core
 from weft.nn.layers import Embedding, Linear
 
 __all__ = ["LoRALinear", "apply_lora", "is_lora_merged", "load_adapter", "load_lora_state_dict", "lora_layers",
-           "lora_parameter_groups", "lora_parameters", "lora_state_dict", "mark_only_lora_trainable", "merge_lora",
-           "save_adapter", "unmerge_lora"]
+           "lora_parameter_groups", "lora_parameters", "lora_state_dict", "mark_only_lora_trainable", "merge_and_unload",
+           "merge_lora", "save_adapter", "unmerge_lora"]
 
 
 class _Forward:
@@ -83,6 +83,16 @@ def merge_lora(model):
 def unmerge_lora(model):
     """Brings back the bits of each W."""
     _core._unmerge_lora(model._state)
+
+
+def merge_and_unload(model):
+    """Merges and drops the adapters, and returns the model: plain layers with W + s · B · A, under the names they had.
+    Weights stay frozen."""
+    _core._merge_and_unload_lora(model._state)
+    for module in model.modules():
+        if isinstance(module.__dict__.get("forward"), _Forward):
+            object.__delattr__(module, "forward")
+    return model
 
 
 def is_lora_merged(model):

@@ -1,0 +1,54 @@
+"""Names that programs written for PyTorch call in passing."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft.testing import assert_close
+
+
+def test_accelerators_answer_where_there_is_none():
+    for kind, name in ((weft.cuda, "cuda"), (weft.hpu, "hpu")):
+        assert kind.device_count() == weft.device_count(name) and kind.is_available() == (kind.device_count() > 0)
+        kind.manual_seed_all(1)
+        kind.empty_cache()
+        if not kind.is_available():
+            with pytest.raises((RuntimeError, ValueError), match=name.upper()):
+                kind.synchronize()
+
+
+def test_threads_are_counted():
+    before = weft.get_num_threads()
+    weft.set_num_threads(1)
+    assert weft.get_num_threads() == 1
+    weft.set_num_threads(before)
+    with pytest.raises(ValueError):
+        weft.set_num_threads(0)
+    assert weft.Size((2, 3)) == weft.ones(2, 3).shape
+
+
+def test_close_tensors_pass():
+    x = weft.randn(3, 4)
+    for pair in ((x, x + 1e-6), (1.0, 1.0 + 1e-8), ([x, 2], [x, 2]), ({"a": x}, {"a": x}), (np.ones(2, "f4"), np.ones(2, "f4")),
+                 (weft.ones(0), weft.ones(0)), (weft.tensor(True), weft.tensor(True)), (float("inf"), float("inf"))):
+        assert_close(*pair)
+    assert_close(weft.tensor([1.0, float("nan")]), weft.tensor([1.0, float("nan")]), equal_nan=True)
+    assert_close(weft.ones(2), weft.ones(2, dtype=weft.float64), check_dtype=False)
+    assert_close(weft.ones(2), weft.ones(2) * 1.5, rtol=0.5, atol=0)
+    assert_close(weft.ones(2, dtype=weft.bfloat16), weft.ones(2, dtype=weft.bfloat16) * 1.01)
+
+
+def test_what_differs_is_said():
+    x = weft.zeros(2, 3)
+    y = x.clone()
+    y[1, 2] = 2.0
+    for actual, expected, said in ((x, y, r"1 of 6 elements differ .* the first at \[1, 2\]: 0 and 2"), (x, x[0], "shapes"),
+                                   (x, x.to(weft.float64), "dtypes"), ([x], [x, x], "lengths"), ({"a": x}, {"b": x}, "keys"),
+                                   (float("nan"), float("nan"), "1 of 1"), (1, 2, "first at \\[\\]: 1 and 2"),
+                                   (float("inf"), -float("inf"), "inf and -inf")):
+        with pytest.raises(AssertionError, match=said):
+            assert_close(actual, expected)
+    with pytest.raises(AssertionError, match="mine"):
+        assert_close(x, y, msg="mine")
+    with pytest.raises(ValueError, match="together"):
+        assert_close(x, x, rtol=1)
