@@ -66,6 +66,7 @@
 #include "nn/module.hpp"
 #include "nn/padding.hpp"
 #include "nn/parameter_list.hpp"
+#include "nn/parametrize.hpp"
 #include "nn/pooling.hpp"
 #include "nn/rearrange.hpp"
 #include "optim/grad_scaler.hpp"
