@@ -75,6 +75,7 @@
 #include "nn/recurrent.hpp"
 #include "nn/summary.hpp"
 #include "nn/transformer.hpp"
+#include "nn/update_bn.hpp"
 #include "ops/attention.hpp"
 #include "ops/batch_norm.hpp"
 #include "ops/bilinear.hpp"

@@ -3,6 +3,7 @@
 #include "../autograd/mode.hpp"
 #include "../ops/channels.hpp"
 #include "layer-inl.hpp"
+#include "update_bn.hpp"
 
 namespace weft::nn {
 
@@ -46,7 +47,8 @@ Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location w
   double momentum = settings_.momentum.value_or(0);
   if (this->is_training() && num_batches_tracked.defined() && !recomputing()) {
     num_batches_tracked.add_(1);
-    if (!settings_.momentum) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>());
+    const bool counts_alike = !settings_.momentum || (over == NormOver::batch && RenewedStatistics::covers(*this));
+    if (counts_alike) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>());
   }
   const MemberTensor scale = this->borrowed(weight, where), offset = this->borrowed(bias, where);
   if constexpr (over == NormOver::batch) {
