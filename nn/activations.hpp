@@ -68,7 +68,9 @@ struct WEFT_API LogSoftmax : FunctionLayer<LogSoftmax> {
 class WEFT_API PReLU : public Layer<PReLU> {
  public:
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25, Location where = {});
-  Tensor forward(const Tensor& x, Location where) const { return prelu(Operand(x, where), weight); }
+  Tensor forward(const Tensor& x, Location where) const {
+    return prelu(Operand(x, where), borrowed(weight, where).get());
+  }
 
   Parameter weight;
 };

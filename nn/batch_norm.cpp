@@ -3,6 +3,7 @@
 #include "../autograd/mode.hpp"
 #include "../ops/channels.hpp"
 #include "layer-inl.hpp"
+#include "update_bn.hpp"
 
 namespace weft::nn {
 
@@ -46,13 +47,15 @@ Tensor ChannelNorm<Self, over, least, most>::forward(const Tensor& x, Location w
   double momentum = settings_.momentum.value_or(0);
   if (this->is_training() && num_batches_tracked.defined() && !recomputing()) {
     num_batches_tracked.add_(1);
-    if (!settings_.momentum) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>());
+    const bool counts_alike = !settings_.momentum || (over == NormOver::batch && RenewedStatistics::covers(*this));
+    if (counts_alike) momentum = 1 / static_cast<double>(num_batches_tracked.template item<int64_t>());
   }
+  const MemberTensor scale = this->borrowed(weight, where), offset = this->borrowed(bias, where);
   if constexpr (over == NormOver::batch) {
-    return batch_norm(x, running_mean, running_var, weight, bias, {own, momentum, settings_.eps}, where);
+    return batch_norm(x, running_mean, running_var, scale, offset, {own, momentum, settings_.eps}, where);
   } else {
     const bool batched = x.dim() == most;
-    const Tensor y = instance_norm(batched ? x : x.unsqueeze(0), running_mean, running_var, weight, bias,
+    const Tensor y = instance_norm(batched ? x : x.unsqueeze(0), running_mean, running_var, scale, offset,
                                    {own, momentum, settings_.eps}, where);
     return batched ? y : y.squeeze(0);
   }
@@ -86,7 +89,7 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, bool affine, 
 }
 
 Tensor GroupNorm::forward(const Tensor& x, Location where) const {
-  return group_norm(x, groups_, weight, bias, eps_, where);
+  return group_norm(x, groups_, borrowed(weight, where), borrowed(bias, where), eps_, where);
 }
 
 LocalResponseNorm::LocalResponseNorm(int64_t size, double alpha, double beta, double k) {

@@ -16,7 +16,7 @@ Bilinear::Bilinear(int64_t in1, int64_t in2, int64_t out, bool with_bias, Locati
 }
 
 Tensor Bilinear::forward(const Tensor& x1, const Tensor& x2, Location where) const {
-  return bilinear(x1, x2, weight, bias, where);
+  return bilinear(x1, x2, borrowed(weight, where), borrowed(bias, where), where);
 }
 
 }  // namespace weft::nn

@@ -128,6 +128,9 @@ class WEFT_API Sequential : public Layer<Sequential> {
     layers_.reserve(sizeof...(layers));
     (append(std::move(layers)), ...);
   }
+  // No moves: what is moved from would go without its layers, and still be a module of that state.
+  Sequential(const Sequential&) = default;
+  Sequential& operator=(const Sequential&) = default;
 
   template <class L>
   Sequential& append(L layer) {
@@ -163,6 +166,9 @@ class ModuleList : public Module {
   explicit ModuleList(const std::vector<M>& modules) : ModuleList() {
     for (const M& m : modules) append(m);
   }
+  // No moves, as of a Sequential.
+  ModuleList(const ModuleList&) = default;
+  ModuleList& operator=(const ModuleList&) = default;
 
   ModuleList& append(M module, Location where = {}) {
     register_module(std::to_string(modules_.size()), module, where);
@@ -196,6 +202,9 @@ class ModuleDict : public Module {
   ModuleDict(std::initializer_list<Item> items) : ModuleDict() {
     for (const Item& item : items) insert(item.first, item.second);
   }
+  // No moves, as of a Sequential.
+  ModuleDict(const ModuleDict&) = default;
+  ModuleDict& operator=(const ModuleDict&) = default;
 
   /// ValueError where the name is taken, empty, or holds a dot.
   ModuleDict& insert(const std::string& name, M module, Location where = {}) {

@@ -132,13 +132,14 @@ Convolution<Self, dims, Options>::Convolution(int64_t in, int64_t out, const Dim
 
 template <class Self, int dims, class Options>
 Tensor Convolution<Self, dims, Options>::forward(const Tensor& x, Location where) const {
+  const MemberTensor kernels = this->borrowed(weight, where), offsets = this->borrowed(bias, where);
   if constexpr (transposed<Options>) {
     const auto op = std::array{conv_transpose1d, conv_transpose2d, conv_transpose3d}[dims - 1];
-    return op(x, weight, bias, for_op(options_), where);
+    return op(x, kernels, offsets, for_op(options_), where);
   } else {
     const auto op = std::array{conv1d, conv2d, conv3d}[dims - 1];
-    if (edges_.empty()) return op(x, weight, bias, for_op(options_), where);
-    return op(pad(x, edges_, options_.padding_mode, 0, where), weight, bias, for_op(options_), where);
+    if (edges_.empty()) return op(x, kernels, offsets, for_op(options_), where);
+    return op(pad(x, edges_, options_.padding_mode, 0, where), kernels, offsets, for_op(options_), where);
   }
 }
 

@@ -22,9 +22,9 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
 
 Tensor Linear::forward(const Tensor& x, Location where) const {
   if (const detail::LowRank* lora = adapter(); WEFT_UNLIKELY(lora != nullptr)) {
-    return lora->linear(x, weight, bias, is_training(), where);
+    return lora->linear(x, weight, borrowed(bias, where), is_training(), where);
   }
-  return linear(x, weight, bias, where);
+  return linear(x, borrowed(weight, where), borrowed(bias, where), where);
 }
 
 namespace {
@@ -60,7 +60,7 @@ Tensor Embedding::forward(const Tensor& indices, Location where) const {
   if (const detail::LowRank* lora = adapter(); WEFT_UNLIKELY(lora != nullptr)) {
     return lora->embedding(weight, indices, padding_, is_training(), where);
   }
-  return embedding(weight, indices, padding_, where);
+  return embedding(borrowed(weight, where), indices, padding_, where);
 }
 
 EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, const EmbeddingBagOptions& options, Location where)
@@ -90,7 +90,7 @@ Tensor EmbeddingBag::forward(const Tensor& indices, const Tensor& offsets, const
   EmbeddingBagOptions options = options_;
   options.offsets = offsets;
   options.per_sample_weights = per_sample_weights;
-  return embedding_bag(indices, weight, options, where);
+  return embedding_bag(indices, borrowed(weight, where), options, where);
 }
 
 LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, bool with_bias, Location where)
@@ -106,7 +106,7 @@ LayerNorm::LayerNorm(const Dims& shape, double eps, bool affine, bool with_bias,
 }
 
 Tensor LayerNorm::forward(const Tensor& x, Location where) const {
-  return layer_norm(x, shape_, weight, bias, eps_, where);
+  return layer_norm(x, shape_, borrowed(weight, where), borrowed(bias, where), eps_, where);
 }
 
 RMSNorm::RMSNorm(const Dims& shape, std::optional<double> eps, bool affine, Location where) : shape_(shape), eps_(eps) {
@@ -118,7 +118,7 @@ RMSNorm::RMSNorm(const Dims& shape, std::optional<double> eps, bool affine, Loca
 }
 
 Tensor RMSNorm::forward(const Tensor& x, Location where) const {
-  return rms_norm(x, shape_, weight, eps_, RmsCast::once, where);
+  return rms_norm(x, shape_, borrowed(weight, where), eps_, RmsCast::once, where);
 }
 
 }  // namespace weft::nn

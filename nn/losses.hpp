@@ -32,26 +32,26 @@ class Loss : public Layer<Self> {
   Tensor forward(const Tensor& x, const Tensor& y, Location where) const requires requires {
     function(x, y, Options(), where);
   }
-  { return function(Operand(x, where), y, options(), where); }
+  { return function(Operand(x, where), y, options(where), where); }
   Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c, Location where) const requires requires {
     function(a, b, c, Options(), where);
   }
-  { return function(Operand(a, where), b, c, options(), where); }
+  { return function(Operand(a, where), b, c, options(where), where); }
   Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d,
                  Location where) const requires requires {
     function(a, b, c, d, Options(), where);
   }
-  { return function(Operand(a, where), b, c, d, options(), where); }
+  { return function(Operand(a, where), b, c, d, options(where), where); }
 
  private:
   void hold(const char* name, Buffer& buffer, const Tensor& weight) {
     if (weight.defined()) buffer = Buffer(weight);
     this->register_buffer(name, buffer);
   }
-  Options options() const {
+  Options options(Location where) const {
     Options out = options_;
-    if constexpr (requires { out.weight; }) out.weight = weight_;
-    if constexpr (requires { out.pos_weight; }) out.pos_weight = pos_weight_;
+    if constexpr (requires { out.weight; }) out.weight = this->borrowed(weight_, where);
+    if constexpr (requires { out.pos_weight; }) out.pos_weight = this->borrowed(pos_weight_, where);
     return out;
   }
 

@@ -49,17 +49,6 @@ Tensor cloned(const Tensor& original) {
   return copy;
 }
 
-// Puts other memory under a held tensor, which `ModuleTensor` made a head of its own so that this is possible. Whoever
-// saved the old value for backward is told by the version.
-void replace_memory(const Tensor& held, const Tensor& value, Location where) {
-  Tensor fresh = value.detach();
-  fresh.impl()->storage->version = held.version();
-  const CallScope call("Module::to", where);
-  note_write(fresh);
-  std::swap(held.impl()->storage, fresh.impl()->storage);
-  std::swap(held.impl()->view, fresh.impl()->view);
-}
-
 // A tensor that is not the module's own, as an OpenModule may hold it, stays as it is, and the module holds another.
 template <class Target>
 void move_to(Tensor& held, Target target, Location where) {
@@ -77,6 +66,16 @@ void move_to(Tensor& held, Target target, Location where) {
 }
 
 }  // namespace
+
+// `ModuleTensor` made the head its own so that this is possible.
+void replace_memory(const Tensor& held, const Tensor& value, Location where) {
+  Tensor fresh = value.detach();
+  fresh.impl()->storage->version = held.version();
+  const CallScope call("Module::to", where);
+  note_write(fresh);
+  std::swap(held.impl()->storage, fresh.impl()->storage);
+  std::swap(held.impl()->view, fresh.impl()->view);
+}
 
 void move_held(Tensor& held, DType dtype, Location where) { move_to(held, dtype, where); }
 
@@ -483,7 +482,9 @@ std::string ModuleText::text() const {
 }
 
 std::string Module::text() const {
-  ModuleText module{class_name(), extra_repr(), {}, class_name() == "ModuleList"};
+  const std::string name = class_name();
+  ModuleText module{
+      (state_->parametrized.empty() ? "" : "Parametrized") + name, extra_repr(), {}, name == "ModuleList"};
   for (const auto& [name, child] : state_->children) module.children.emplace_back(name, child.text());
   return module.text();
 }

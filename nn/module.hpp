@@ -62,6 +62,19 @@ class WEFT_API Buffer : public ModuleTensor {
   Buffer(const Tensor& tensor, Location where = {}) : ModuleTensor(tensor, false, where) {}
 };
 
+/// What a forward computes with in the place of a member, which it refers to: Module::borrowed.
+class MemberTensor {
+ public:
+  explicit MemberTensor(const ModuleTensor& member, Tensor computed = {})
+      : member_(&member), computed_(std::move(computed)) {}
+  const Tensor& get() const { return computed_.defined() ? computed_ : *member_; }
+  operator const Tensor&() const { return get(); }
+
+ private:
+  const Tensor* member_;
+  Tensor computed_;
+};
+
 /// A tensor and its path from the module asked: "blocks.0.norm1.weight".
 struct NamedTensor {
   std::string name;
@@ -199,6 +212,12 @@ class WEFT_API Module {
                      .phase = GradPhase::module_after,
                      .where = where});
   }
+
+  /// The tensor that stands in the place of a member: the member itself, or where it is parametrized
+  /// (nn/parametrize.hpp) what is computed for it now.
+  Tensor value_of(const ModuleTensor& member, Location where = {}) const { return borrowed(member, where).get(); }
+  /// The same, and the member itself is not counted: for a forward that is called often.
+  MemberTensor borrowed(const ModuleTensor& member, Location where = {}) const;
 
   /// True where both are copies of one module.
   bool same_as(const Module& other) const { return state_ == other.state_; }

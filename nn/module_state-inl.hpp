@@ -11,6 +11,7 @@
 #include "../tensor/atomic.hpp"
 #include "config.hpp"
 #include "module.hpp"
+#include "parametrize/parametrized-inl.hpp"
 
 namespace weft::nn {
 
@@ -53,6 +54,9 @@ class AdapterSlot {
   Shared<LowRank> held;
 };
 
+/// Puts the memory of `value` under a tensor that a module holds, for all its holders; whoever saved the old value for
+/// backward is told by the version.
+void replace_memory(const Tensor& held, const Tensor& value, Location where);
 /// Moves or converts a tensor that a module holds, with its gradient.
 void move_held(Tensor& held, DType dtype, Location where);
 /// ValueError for a name that is empty, holds a dot, or is `taken`.
@@ -84,10 +88,12 @@ struct Module::State {
   bool open = false;
   detail::HooksSlot hooks;
   detail::AdapterSlot adapter;
+  std::vector<detail::ParametrizedTensor> parametrized;
 
   bool has(const std::string& name) const {
     const auto named = [&](const Entry& e) { return e.name == name; };
     return std::ranges::any_of(parameters, named) || std::ranges::any_of(buffers, named) ||
+           std::ranges::any_of(parametrized, [&](const auto& p) { return p.name == name; }) ||
            std::ranges::any_of(children, [&](const auto& child) { return child.first == name; });
   }
 };

@@ -46,6 +46,11 @@ std::vector<std::string> names_of(const Entries& entries) {
   return names;
 }
 
+// The child that parametrized tensors are computed from, which goes with them alone.
+bool holds_lists(const Module& module, std::string_view name) {
+  return name == detail::parametrizations && is_parametrized(module);
+}
+
 }  // namespace
 
 OpenModule::OpenModule(std::string class_name) : OpenModule(Module(), std::move(class_name)) {}
@@ -58,7 +63,7 @@ OpenModule::OpenModule(const Module& module, std::string class_name) : Module(mo
 Tensor OpenModule::own(const Tensor& tensor, Location where) { return Buffer(tensor, where); }
 
 void OpenModule::set_parameter(const std::string& name, const Tensor& tensor, Location where) {
-  detail::check_name(name, false, where);
+  detail::check_name(name, is_parametrized(*this, name), where);
   checked(tensor, "nn::OpenModule", where);
   put(state_->parameters, name, tensor, true);
   erase_entry(state_->buffers, name);
@@ -66,7 +71,7 @@ void OpenModule::set_parameter(const std::string& name, const Tensor& tensor, Lo
 }
 
 void OpenModule::set_buffer(const std::string& name, const Tensor& tensor, bool saved, Location where) {
-  detail::check_name(name, false, where);
+  detail::check_name(name, is_parametrized(*this, name), where);
   checked(tensor, "nn::OpenModule", where);
   put(state_->buffers, name, tensor, saved);
   erase_entry(state_->parameters, name);
@@ -74,7 +79,9 @@ void OpenModule::set_buffer(const std::string& name, const Tensor& tensor, bool 
 }
 
 void OpenModule::set_module(const std::string& name, const Module& module, Location where) {
-  detail::check_name(name, false, where);
+  const std::optional<Module> before = child(name);
+  const bool is_other = before && !before->same_as(module);
+  detail::check_name(name, is_parametrized(*this, name) || (holds_lists(*this, name) && is_other), where);
   detail::check_not_circular(*this, module, name, where);
   auto& children = state_->children;
   const auto present = std::ranges::find_if(children, [&](const auto& child) { return child.first == name; });
@@ -86,6 +93,7 @@ void OpenModule::set_module(const std::string& name, const Module& module, Locat
 }
 
 bool OpenModule::remove(std::string_view name) {
+  if (holds_lists(*this, name)) return false;
   return erase_entry(state_->parameters, name) || erase_entry(state_->buffers, name) ||
          erase_child(state_->children, name);
 }

@@ -16,7 +16,7 @@ class WEFT_API OpenModule : public Module {
   OpenModule(const Module& module, std::string class_name);
 
   /// Registers `tensor` after the others, or in the place of a member of its kind and name; one of another kind goes.
-  /// ValueError for a name that is empty or holds a dot, and for an undefined tensor.
+  /// ValueError for a name that is empty, holds a dot or is that of a parametrized tensor, and for an undefined tensor.
   void set_parameter(const std::string& name, const Tensor& tensor, Location where = {});
   void set_buffer(const std::string& name, const Tensor& tensor, bool saved = true, Location where = {});
   /// ValueError also where `module` holds this one.

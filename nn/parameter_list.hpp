@@ -15,6 +15,9 @@ class ParameterList : public Module {
   ParameterList(std::initializer_list<Parameter> parameters) : ParameterList() {
     for (const Parameter& p : parameters) append(p);
   }
+  // No moves, as of a Sequential.
+  ParameterList(const ParameterList&) = default;
+  ParameterList& operator=(const ParameterList&) = default;
 
   ParameterList& append(Parameter parameter, Location where = {}) {
     register_parameter(std::to_string(parameters_.size()), parameter, where);

@@ -84,7 +84,7 @@ class RecurrentBase : public Layer<Self> {
   Tensor first_state(const Tensor& given, const RecurrentInput& x, int64_t width, Location where) const;
   static std::optional<PackedSequence> packed_like(const RecurrentInput& x, const Tensor& data);
   static Tensor in_order(const Tensor& states, const RecurrentInput& x, Location where);
-  std::vector<Tensor> weights() const { return {parameters_.begin(), parameters_.end()}; }
+  std::vector<Tensor> weights(Location where) const;
 
   RecurrentShape shape_;
 

@@ -52,8 +52,8 @@ WEFT_API Tensor binomial(const Tensor& count, const Tensor& p, Generator* genera
 
 /// i64 [..., samples]: positions in the last dimension of `weights` [n] or [m, n] (else ShapeError), chosen in
 /// proportion to them. Without replacement each is chosen once at most (by exponential keys, Efraimidis and Spirakis
-/// 2006), those of weight 0 after all others. ValueError for no samples, more than n without replacement, a weight that
-/// is negative or not finite, and a row without any positive weight. DTypeError unless the weights are floating.
+/// 2006). ValueError for no samples, without replacement more than a row has weights above 0, a weight that is negative
+/// or not finite, and a row without any positive weight. DTypeError unless the weights are floating.
 WEFT_API Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement = false,
                             Generator* generator = nullptr, Location where = {});
 

@@ -50,8 +50,9 @@ Tensor randperm(int64_t n, O option, Generator* generator = nullptr, Location wh
 /// unless it is floating, ValueError for a probability outside [0, 1], which waits for a device.
 WEFT_API Tensor bernoulli(const Tensor& probabilities, Generator* generator = nullptr, Location where = {});
 
-/// Overwrite x with numbers uniform in [low, high) or normal, and return it. ValueError for low > high or deviation <
-/// 0, DTypeError unless x is floating, and the errors of in-place writes in <weft/tensor/methods.hpp>.
+/// Overwrite x with numbers uniform in [low, high) or normal, and return it. ValueError for low > high, a range that is
+/// not finite or deviation < 0, DTypeError unless x is floating, and the errors of in-place writes in
+/// <weft/tensor/methods.hpp>.
 WEFT_API const Tensor& uniform_(const Tensor& x, double low = 0, double high = 1, Generator* generator = nullptr,
                                 Location where = {});
 WEFT_API const Tensor& normal_(const Tensor& x, double mean = 0, double deviation = 1, Generator* generator = nullptr,

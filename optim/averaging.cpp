@@ -34,9 +34,15 @@ void check_shape(const Tensor& value, const Tensor& average, size_t number, Loca
 }  // namespace
 
 Averager::Averager(std::vector<Tensor> parameters, AverageOptions options, Location where)
-    : parameters_(std::move(parameters)), options_(options) {
-  if (options.decay && !(*options.decay >= 0 && *options.decay <= 1)) {
-    raise<ValueError>({.op = op, .problem = fmt::format("decay is {}: it must lie in [0, 1]", *options.decay)}, where);
+    : parameters_(std::move(parameters)), options_(std::move(options)) {
+  const AverageOptions& given = options_;
+  if (static_cast<int>(given.decay.has_value()) + static_cast<int>(static_cast<bool>(given.function)) +
+          static_cast<int>(static_cast<bool>(given.functions)) >
+      1) {
+    raise<ValueError>({.op = op, .problem = "a decay, a function and functions exclude each other"}, where);
+  }
+  if (given.decay && !(*given.decay >= 0 && *given.decay <= 1)) {
+    raise<ValueError>({.op = op, .problem = fmt::format("decay is {}: it must lie in [0, 1]", *given.decay)}, where);
   }
   if (parameters_.empty()) raise<ValueError>({.op = op, .problem = "there are no parameters to average"}, where);
   for (const Tensor& p : parameters_) {
@@ -57,9 +63,26 @@ void Averager::update(Location where) {
     averages.push_back(averages_[i].to(now[i].dtype(), where).to(now[i].device(), where));  // a module may have moved
   }
   if (count_ == 0) foreach_copy_(averages, now, where);
+  else if (options_.function || options_.functions) averages = made_by_functions(averages, now, where);
   else foreach_lerp_(averages, now, options_.decay ? 1 - *options_.decay : 1 / static_cast<double>(count_ + 1), where);
   averages_ = std::move(averages);
   ++count_;
+}
+
+std::vector<Tensor> Averager::made_by_functions(const std::vector<Tensor>& averages, const std::vector<Tensor>& now,
+                                                Location where) const {
+  const OutsideCalls users_code;
+  std::vector<Tensor> made;
+  for (size_t i = 0; i < averages.size(); ++i) {
+    made.push_back(averages[i].clone(where));
+    if (!options_.function) continue;
+    const Tensor result = checked(options_.function(made.back(), now[i], count_), op, where);
+    check_shape(averages[i], result, i, where);
+    made.back() = result.detach(where).to(averages[i].dtype(), where).to(averages[i].device(), where);
+    if (made.back().shares_storage(now[i])) made.back() = made.back().clone(where);
+  }
+  if (options_.functions) options_.functions(made, now, count_);
+  return made;
 }
 
 void Averager::copy_to_parameters(Location where) const {

@@ -13,9 +13,10 @@ struct ClipNormOptions {
   /// ValueError, before anything is scaled, where the norm is NaN or infinite. Waits for a device.
   bool error_if_nonfinite = false;
 };
-/// Scales all gradients in place so that their joint norm is at most `max_norm`, and returns the norm they had (0-d, on
-/// the first one's device; no wait for a device). A norm that is not finite makes them NaN or zero, as in PyTorch.
-/// Parameters without a gradient are passed over. ValueError for a negative `max_norm` and a `norm_type` of 0 or less.
+/// Scales all gradients in place so that their joint norm is at most `max_norm`, and returns the norm they had (0-d, in
+/// float32 or float64, on the first one's device; no wait for a device). A norm that is not finite makes them NaN or
+/// zero, as in PyTorch. Parameters without a gradient are passed over. ValueError for a negative `max_norm` and a
+/// `norm_type` of 0 or less.
 WEFT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, ClipNormOptions options = {},
                                 Location where = {});
 

@@ -28,10 +28,20 @@ void check_scale(double scale, Location where) {
   require(std::isfinite(scale) && scale > 0, "the scale must be positive and finite", scale, where);
 }
 
-std::vector<Tensor> gradients_of(const Optimizer& optimizer) {
+/// ValueError where there are none: a step would do nothing, and nobody would know.
+std::vector<Tensor> gradients_of(const Optimizer& optimizer, Location where) {
   std::vector<Tensor> out;
+  bool any = false;
   for (const Tensor& p : optimizer.parameters()) {
-    if (const Tensor g = p.grad(); g.defined() && g.numel() > 0) out.push_back(g);
+    const Tensor g = p.grad();
+    any = any || g.defined();
+    if (g.defined() && g.numel() > 0) out.push_back(g);
+  }
+  if (!any) {
+    raise<ValueError>({.op = "GradScaler",
+                       .problem = "no parameter of the optimizer has a gradient",
+                       .remedy = "call backward() before, and with MasterWeights take_gradients()"},
+                      where);
   }
   return out;
 }
@@ -71,7 +81,7 @@ GradScaler::Unscaled* GradScaler::find(const Optimizer& optimizer) {
 }
 
 GradScaler::Unscaled& GradScaler::unscale(Optimizer& optimizer, Location where) {
-  const std::vector<Tensor> gradients = gradients_of(optimizer);
+  const std::vector<Tensor> gradients = gradients_of(optimizer, where);
   for (const Tensor& g : gradients) {
     if (g.dtype() != DType::f16) continue;
     raise<ValueError>({.op = "GradScaler",
@@ -115,10 +125,11 @@ bool GradScaler::step(Optimizer& optimizer, const Callback<void()>& update, Loca
                        .remedy = "call update() after step"},
                       where);
   }
-  Unscaled& now = known != nullptr ? *known : unscale(optimizer, where);
-  if (!now.found_inf) update();
-  now.stepped = true;
-  return !now.found_inf;
+  const bool finite = !(known != nullptr ? *known : unscale(optimizer, where)).found_inf;
+  if (finite) update();
+  // The update may have stepped other optimizers, or ended the iteration.
+  if (Unscaled* now = find(optimizer)) now->stepped = true;
+  return finite;
 }
 
 bool GradScaler::found_inf() const { return std::ranges::any_of(unscaled_, &Unscaled::found_inf); }

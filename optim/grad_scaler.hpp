@@ -40,7 +40,8 @@ class WEFT_API GradScaler {
   /// loss times the scale, recorded; in f32 where the loss is f16, which could not hold it.
   Tensor scale(const Tensor& loss, Location where = {}) const;
   /// Divides the gradients of the optimizer's parameters by the scale, in place, and notes whether all are finite. Once
-  /// between two updates, else ValueError; ValueError for gradients in f16, which would underflow. Waits for a device.
+  /// between two updates, else ValueError; ValueError for gradients in f16, which would underflow, and where there are
+  /// none. Waits for a device.
   void unscale_(Optimizer& optimizer, Location where = {});
   /// optimizer.step() if all gradients are finite, after unscale_ where that was not called; whether it stepped. Once
   /// between two updates, else ValueError.

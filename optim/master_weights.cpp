@@ -1,5 +1,7 @@
 #include "master_weights.hpp"
 
+#include <unordered_set>
+
 #include <fmt/format.h>
 
 #include "../autograd/mode.hpp"
@@ -10,9 +12,13 @@ namespace weft::optim {
 MasterWeights::MasterWeights(std::vector<Tensor> parameters, Location where) : parameters_(std::move(parameters)) {
   const CallScope call("MasterWeights", where);
   const NoGradGuard unrecorded;
+  std::unordered_set<const TensorImpl*> met;
   for (const Tensor& p : parameters_) {
     if (!checked(p).requires_grad() || !p.is_leaf()) {
       raise<ValueError>({.problem = "a parameter is no leaf that requires a gradient", .details = describe(p)});
+    }
+    if (!met.insert(p.impl()).second) {
+      raise<ValueError>({.problem = "a parameter is given twice", .details = describe(p)});
     }
     const bool narrow = p.dtype() == DType::f16 || p.dtype() == DType::bf16;
     masters_.push_back(narrow ? p.detach().to(DType::f32).requires_grad_(true) : p);

@@ -25,7 +25,7 @@ namespace weft::optim {
 class WEFT_API MasterWeights {
  public:
   /// A float32 copy for every float16 and bfloat16 parameter; others stand for themselves. ValueError where one is
-  /// undefined or does not require a gradient.
+  /// undefined, does not require a gradient, or is given twice.
   explicit MasterWeights(std::vector<Tensor> parameters, Location where = {});
 
   /// What the optimizer gets, in the order given.

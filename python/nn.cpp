@@ -4,14 +4,14 @@
 #include "../nn/bilinear.hpp"
 #include "../nn/checkpointing.hpp"
 #include "../nn/convolution.hpp"
+#include "../nn/freeze.hpp"
 #include "../nn/layers.hpp"
 #include "../nn/lora/low_rank-inl.hpp"
-#include "../nn/open_module.hpp"
 #include "../nn/recurrent.hpp"
 #include "../nn/summary.hpp"
 #include "../nn/transformer.hpp"
 
-#include "caster.hpp"
+#include "module_object.hpp"
 
 namespace weft::python {
 
@@ -19,28 +19,12 @@ namespace {
 
 using nn::OpenModule;
 
-/// A module of C++'s on its way into Python: its state, and what computes its forward where Python does not.
-struct Layer {
-  nn::Module module;
-  std::optional<nn::AnyModule> callee;
-};
-
-/// What a weft.nn.Module stands on, its `_state`. The module is C++'s; `faces` has the Python objects that were
-/// assigned or seen under a name, so that the same ones are found again.
-struct ModuleObject {
-  OpenModule module;
-  std::optional<nn::AnyModule> callee;
-  nb::dict faces;
-};
-
 // Of weft.nn; they live as long as the interpreter.
 struct Classes {
   PyTypeObject *parameter, *buffer;
   PyObject* module;
 };
 Classes classes = {};
-
-ModuleObject& state_of(nb::handle module) { return nb::cast<ModuleObject&>(module.attr("_state")); }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
@@ -63,6 +47,17 @@ nb::object owned(PyObject* object) { return nb::steal(Ref(object).release()); }
 
 nb::object face_of(const Tensor& tensor, PyTypeObject* type) { return owned(wrap_as(type, tensor)); }
 
+/// The present value of a parametrized tensor.
+nb::object computed(const ModuleObject& self, std::string_view name) {
+  const Location where = here();
+  Tensor value;
+  {
+    const WithoutGil others;
+    value = nn::parametrized_tensor(self.module, name, where);
+  }
+  return owned(wrap(value));
+}
+
 /// The member of that name; None where there is none.
 nb::object find(ModuleObject& self, nb::str name) {
   if (PyObject* face = PyDict_GetItemWithError(self.faces.ptr(), name.ptr())) return nb::borrow(face);
@@ -71,6 +66,7 @@ nb::object find(ModuleObject& self, nb::str name) {
   nb::object face;
   if (const Tensor p = self.module.parameter(text); p.defined()) face = face_of(p, classes.parameter);
   else if (const Tensor b = self.module.buffer(text); b.defined()) face = face_of(b, classes.buffer);
+  else if (nn::is_parametrized(self.module, text)) return computed(self, text);
   else if (const auto child = self.module.child(text)) face = nb::handle(classes.module)(Layer{*child, {}});
   else return nb::none();
   self.faces[name] = face;
@@ -102,10 +98,11 @@ bool remove_member(ModuleObject& self, nb::str name) {
   return self.module.remove(name.c_str());
 }
 
-/// "parameter", "buffer" or "module"; null for another name.
+/// "parameter", "buffer", "parametrized" or "module"; null for another name.
 const char* kind_of(const ModuleObject& self, const std::string& name) {
   if (self.module.parameter(name).defined()) return "parameter";
   if (self.module.buffer(name).defined()) return "buffer";
+  if (nn::is_parametrized(self.module, name)) return "parametrized";
   return self.module.child(name) ? "module" : nullptr;
 }
 
@@ -168,8 +165,6 @@ std::optional<std::vector<Tensor>> call_method(const Callback& module, const cha
   if (result == nullptr) carry_error();
   return tensors_from(Ref(result).get());
 }
-
-Callback weak_reference(nb::handle module) { return Callback(owned(PyWeakref_NewRef(module.ptr(), nullptr))); }
 
 HookHandle connect_forward(ModuleObject& self, nb::handle module, bool before) {
   const auto hook = [object = weak_reference(module),
@@ -463,7 +458,11 @@ void bind_modules(nb::module_& m) {
   bind_layers(m);
   bind_sequence_layers(m);
   bind_summary(m);
+  bind_parametrizations(m);
   m.def("_set_module_classes", set_classes);
+  m.def("_freeze", [](const ModuleObject& self, const std::string& pattern, bool on) {
+    return on ? nn::freeze(self.module, pattern, here()) : nn::unfreeze(self.module, pattern, here());
+  });
   m.def(
       "_own",
       [](nb::handle tensor) {
@@ -481,12 +480,14 @@ void bind_modules(nb::module_& m) {
   nb::class_<ModuleObject>(m, "_Module", nb::type_slots(slots))
       .def("__init__",
            [](ModuleObject* self, const std::string& name) {
-             new (self) ModuleObject{OpenModule(name), {}, {}};
+             new (self) ModuleObject{OpenModule(name), {}, {}, {}};
            })
       .def("__init__",
            [](ModuleObject* self, const std::string& name, const Layer& layer) {
-             new (self) ModuleObject{
-                 OpenModule(layer.module, name.empty() ? layer.module.class_name() : name), layer.callee, {}};
+             new (self) ModuleObject{OpenModule(layer.module, name.empty() ? layer.module.class_name() : name),
+                                     layer.callee,
+                                     layer.parametrization,
+                                     {}};
            })
       .def("find", find)
       .def("kind_of", kind_of)

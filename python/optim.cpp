@@ -152,16 +152,44 @@ void bind_schedules(nb::module_& m) {
   });
 }
 
+Ref called(const Callback& function, PyObject* first, PyObject* second, int64_t count) {
+  const Ref number(PyLong_FromLongLong(count));
+  PyObject* result = PyObject_CallFunctionObjArgs(function.get(), first, second, number.get(), nullptr);
+  if (result == nullptr) carry_error();
+  return Ref(result);
+}
+
+auto averaging_function(nb::handle callable) {
+  return [function = Callback(callable)](const Tensor& average, const Tensor& parameter, int64_t count) -> Tensor {
+    const WithGil gil;
+    const Ref own(wrap(average)), now(wrap(parameter)), result = called(function, own.get(), now.get(), count);
+    if (!is_tensor(result.get())) throw_type_error("avg_fn() gave " + type_name(result.get()) + ", not a tensor");
+    return tensor_of(result.get());
+  };
+}
+
+auto averaging_functions(nb::handle callable) {
+  return [function = Callback(callable)](std::span<const Tensor> averages, std::span<const Tensor> parameters,
+                                         int64_t count) {
+    const WithGil gil;
+    const Ref own = tuple_of(averages), now = tuple_of(parameters);
+    called(function, own.get(), now.get(), count);
+  };
+}
+
 void bind_averager(nb::module_& m) {
   using optim::Averager;
   nb::class_<Averager::Swap>(m, "_Swap");
   nb::class_<Averager>(m, "_Averager")
       .def(
           "__init__",
-          [](Averager* self, const Tensors& parameters, std::optional<double> decay) {
-            new (self) Averager(parameters, {.decay = decay}, here());
+          [](Averager* self, const Tensors& parameters, std::optional<double> decay, nb::object each, nb::object all) {
+            optim::AverageOptions options{.decay = decay};
+            if (!each.is_none()) options.function = averaging_function(each);
+            if (!all.is_none()) options.functions = averaging_functions(all);
+            new (self) Averager(parameters, options, here());
           },
-          nb::arg("parameters"), nb::arg("decay").none())
+          nb::arg("parameters"), nb::arg("decay").none(), nb::arg("each").none(), nb::arg("all").none())
       .def("update", [](Averager& self) { self.update(here()); })
       .def("count", &Averager::count)
       .def("averages", [](const Averager& self) { return Tensors(self.averages().begin(), self.averages().end()); })

@@ -62,9 +62,17 @@ MultiheadAttentionResult MultiheadAttention::forward(const Tensor& query, const 
     return swaps && t.defined() && t.dim() == 3 ? t.transpose(0, 1, where) : t;
   };
   const Tensor q = steps_first(query), k = same ? q : steps_first(key), v = same ? q : steps_first(value);
-  const HeadsParameters parameters{
-      in_proj_weight, q_proj_weight, k_proj_weight,   v_proj_weight, in_proj_bias,
-      bias_k,         bias_v,        out_proj.weight, out_proj.bias, options_.add_zero_attn};
+  const auto own = [&](const Parameter& member) -> Tensor { return borrowed(member, where); };
+  const HeadsParameters parameters{.in_proj_weight = own(in_proj_weight),
+                                   .q_proj_weight = own(q_proj_weight),
+                                   .k_proj_weight = own(k_proj_weight),
+                                   .v_proj_weight = own(v_proj_weight),
+                                   .in_proj_bias = own(in_proj_bias),
+                                   .bias_k = own(bias_k),
+                                   .bias_v = own(bias_v),
+                                   .out_proj_weight = out_proj.borrowed(out_proj.weight, where),
+                                   .out_proj_bias = out_proj.borrowed(out_proj.bias, where),
+                                   .add_zero_attn = options_.add_zero_attn};
   MultiheadAttentionResult result =
       multi_head_attention_forward(q, k, v, heads_, parameters, call, is_training() ? options_.dropout : 0, where);
   if (swaps) result.output = result.output.transpose(0, 1, where);

@@ -226,6 +226,12 @@ std::vector<std::string> apply_lora(const Module& model, const LoraOptions& opti
   for (const auto& [path, module] : model.named_modules()) {
     const std::string& name = path;
     const auto finds = [&](const std::regex& pattern) { return std::regex_search(name, pattern); };
+    if (is_parametrized(module, "weight") && std::ranges::any_of(patterns, finds)) {
+      raise<ValueError>({.op = "apply_lora",
+                         .problem = fmt::format("the weight of \"{}\" is parametrized: it takes no adapter", name),
+                         .remedy = "remove_parametrizations(layer, \"weight\") first, or targets that do not find it"},
+                        where);
+    }
     if (!detail::is_adaptable(module) || detail::adapter_of(module) != nullptr || parts.contains(name)) continue;
     if (std::ranges::any_of(patterns, finds)) targets.push_back({name, module, options});
   }

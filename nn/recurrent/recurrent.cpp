@@ -80,6 +80,13 @@ const Parameter& RecurrentBase<Self>::parameter(std::string_view name, Location 
 }
 
 template <class Self>
+std::vector<Tensor> RecurrentBase<Self>::weights(Location where) const {
+  std::vector<Tensor> out;
+  for (const Parameter& p : parameters_) out.push_back(this->borrowed(p, where));
+  return out;
+}
+
+template <class Self>
 RecurrentOptions RecurrentBase<Self>::options_for(const RecurrentInput& x) const {
   const RecurrentLayerOptions& o = shape_.options;
   return {.num_layers = o.num_layers,
@@ -139,7 +146,7 @@ LSTM::LSTM(int64_t input_size, int64_t hidden_size, const LSTMOptions& o, Locati
 LSTMResult LSTM::forward(const RecurrentInput& x, const LstmState& state, Location where) const {
   const int64_t hidden = shape_.hidden_size, width = shape_.proj_size > 0 ? shape_.proj_size : hidden;
   const RecurrentOutput out = lstm(x.data, first_state(state.hidden, x, width, where),
-                                   first_state(state.cell, x, hidden, where), weights(), options_for(x), where);
+                                   first_state(state.cell, x, hidden, where), weights(where), options_for(x), where);
   return {out.output, in_order(out.hidden, x, where), in_order(out.cell, x, where), packed_like(x, out.output)};
 }
 
@@ -148,7 +155,7 @@ GRU::GRU(int64_t input_size, int64_t hidden_size, const RecurrentLayerOptions& o
 
 RNNResult GRU::forward(const RecurrentInput& x, const Tensor& state, Location where) const {
   const Tensor first = first_state(state, x, shape_.hidden_size, where);
-  const RecurrentOutput out = gru(x.data, first, weights(), options_for(x), where);
+  const RecurrentOutput out = gru(x.data, first, weights(where), options_for(x), where);
   return {out.output, in_order(out.hidden, x, where), packed_like(x, out.output)};
 }
 
@@ -166,8 +173,8 @@ RNN::RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& o, Location 
 
 RNNResult RNN::forward(const RecurrentInput& x, const Tensor& state, Location where) const {
   const Tensor first = first_state(state, x, shape_.hidden_size, where);
-  const RecurrentOutput out = relu_ ? rnn_relu(x.data, first, weights(), options_for(x), where)
-                                    : rnn_tanh(x.data, first, weights(), options_for(x), where);
+  const RecurrentOutput out = relu_ ? rnn_relu(x.data, first, weights(where), options_for(x), where)
+                                    : rnn_tanh(x.data, first, weights(where), options_for(x), where);
   return {out.output, in_order(out.hidden, x, where), packed_like(x, out.output)};
 }
 
@@ -190,10 +197,23 @@ std::string cell_text(int64_t input_size, int64_t hidden_size, bool bias) {
   return fmt::format("{}, {}{}", input_size, hidden_size, bias ? "" : ", bias=False");
 }
 
+/// What a cell computes with.
+struct CellWeights {
+  template <class C>
+  CellWeights(const C& cell, Location where)
+      : ih(cell.borrowed(cell.weight_ih, where)),
+        hh(cell.borrowed(cell.weight_hh, where)),
+        bias_ih(cell.borrowed(cell.bias_ih, where)),
+        bias_hh(cell.borrowed(cell.bias_hh, where)) {}
+
+  int64_t hidden() const { return hh.get().size(1); }
+  MemberTensor ih, hh, bias_ih, bias_hh;
+};
+
 Tensor state_or_zeros(const Tensor& state, const Tensor& x, int64_t hidden, Location where) {
-  if (state.defined() || !x.defined() || x.dim() < 1) return state;
+  if (state.defined() || !x.defined()) return state;
   const TensorOptions like{x.dtype(), x.device()};
-  return x.dim() == 1 ? zeros(hidden, like, where) : zeros({x.size(0), hidden}, like, where);
+  return x.dim() <= 1 ? zeros(hidden, like, where) : zeros({x.size(0), hidden}, like, where);
 }
 
 }  // namespace
@@ -206,9 +226,9 @@ LSTMCell::LSTMCell(int64_t input_size, int64_t hidden_size, bool bias, Location 
 }
 
 LstmState LSTMCell::forward(const Tensor& x, const LstmState& state, Location where) const {
-  const int64_t hidden = weight_hh.size(1);
-  return lstm_cell(x, state_or_zeros(state.hidden, x, hidden, where), state_or_zeros(state.cell, x, hidden, where),
-                   weight_ih, weight_hh, bias_ih, bias_hh, where);
+  const CellWeights w(*this, where);
+  return lstm_cell(x, state_or_zeros(state.hidden, x, w.hidden(), where),
+                   state_or_zeros(state.cell, x, w.hidden(), where), w.ih, w.hh, w.bias_ih, w.bias_hh, where);
 }
 
 GRUCell::GRUCell(int64_t input_size, int64_t hidden_size, bool bias, Location where) {
@@ -219,7 +239,8 @@ GRUCell::GRUCell(int64_t input_size, int64_t hidden_size, bool bias, Location wh
 }
 
 Tensor GRUCell::forward(const Tensor& x, const Tensor& state, Location where) const {
-  return gru_cell(x, state_or_zeros(state, x, weight_hh.size(1), where), weight_ih, weight_hh, bias_ih, bias_hh, where);
+  const CellWeights w(*this, where);
+  return gru_cell(x, state_or_zeros(state, x, w.hidden(), where), w.ih, w.hh, w.bias_ih, w.bias_hh, where);
 }
 
 RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, bool bias, bool relu, Location where) : relu_(relu) {
@@ -233,9 +254,10 @@ RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, bool bias, bool relu, 
 }
 
 Tensor RNNCell::forward(const Tensor& x, const Tensor& state, Location where) const {
-  const Tensor before = state_or_zeros(state, x, weight_hh.size(1), where);
-  return relu_ ? rnn_relu_cell(x, before, weight_ih, weight_hh, bias_ih, bias_hh, where)
-               : rnn_tanh_cell(x, before, weight_ih, weight_hh, bias_ih, bias_hh, where);
+  const CellWeights w(*this, where);
+  const Tensor before = state_or_zeros(state, x, w.hidden(), where);
+  return relu_ ? rnn_relu_cell(x, before, w.ih, w.hh, w.bias_ih, w.bias_hh, where)
+               : rnn_tanh_cell(x, before, w.ih, w.hh, w.bias_ih, w.bias_hh, where);
 }
 
 }  // namespace weft::nn

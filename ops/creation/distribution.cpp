@@ -359,6 +359,11 @@ Tensor multinomial(const Tensor& weights, int64_t samples, bool replacement, Gen
     const std::span<double> own = std::span(each).subspan(static_cast<size_t>(row) * width, width);
     const double most = own.empty() ? 0 : std::ranges::max(own);
     if (most == 0) raise<ValueError>({.problem = fmt::format("no weight of row {} is above 0", row)});
+    const int64_t positive = std::ranges::count_if(own, [](double w) { return w > 0; });
+    if (!replacement && samples > positive) {
+      raise<ValueError>({.problem = fmt::format("{} samples of {} weights above 0 in row {}", samples, positive, row),
+                         .remedy = "with replacement=false take no more than those, or give the others a weight"});
+    }
     for (double& w : own) w /= most;
   }
   const int64_t of_row = replacement ? samples : n;
@@ -435,7 +440,7 @@ constexpr OpRecord records[] = {
      floating, binomial_samples, detail::boxed<weft::binomial>},
     {"multinomial", "multinomial(x, num_samples, replacement=False, *, generator=None)",
      "int64 positions in the last dimension of x, chosen in proportion to it; made on the host. Without replacement "
-     "each at most once (Efraimidis and Spirakis 2006), those of weight 0 last.",
+     "each at most once (Efraimidis and Spirakis 2006).",
      false, floating, multinomial_samples, detail::boxed<weft::multinomial>},
 };
 #undef WEFT_OPTIONS

@@ -1,6 +1,7 @@
 #include "../random.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "../create.hpp"
@@ -169,6 +170,9 @@ const Tensor& uniform_(const Tensor& x, double low, double high, Generator* gene
   check_floating(checked(x));
   if (!(low <= high)) {
     raise<ValueError>({.problem = fmt::format("the range [{}, {}) is empty", low, high)});
+  }
+  if (!std::isfinite(high - low)) {
+    raise<ValueError>({.problem = fmt::format("the range [{}, {}) is not finite", low, high)});
   }
   return redraw(x, Distribution::uniform, low, high, generator);
 }

@@ -179,6 +179,8 @@ TEST(Random, ShapesOptionsAndErrors) {
   EXPECT_THROW(randn_like(ones({2}, i32)), DTypeError);
   EXPECT_THROW(bernoulli(ones({2}, i32)), DTypeError);
   EXPECT_THROW(uniform_(ones({2}), 1, 0), ValueError);
+  EXPECT_THROW(uniform_(ones({2}), 0, HUGE_VAL), ValueError);
+  EXPECT_THROW(uniform_(ones({2}), -1e308, 1e308), ValueError);
   EXPECT_THROW(normal_(ones({2}), 0, -1), ValueError);
   EXPECT_THROW(bernoulli_(ones({2}), 1.5), ValueError);
   EXPECT_THROW(uniform_(ones({1}).expand(3)), ValueError);

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <functional>
+#include <stdexcept>
 
 #include <gtest/gtest.h>
 
@@ -96,6 +98,58 @@ TEST(Averager, WrongArgumentsAreRefused) {
   EXPECT_THROW(optim::Averager({ones(2, i64)}), ValueError);
   EXPECT_THROW(optim::Averager({ones(2)}, {.decay = 1.5}), ValueError);
   EXPECT_THROW(optim::Averager({ones(2)}, {.decay = NAN}), ValueError);
+  const auto function = [](const Tensor& average, const Tensor&, int64_t) { return average; };
+  EXPECT_THROW(optim::Averager({ones(2)}, {.decay = 0.5, .function = function}), ValueError);
+}
+
+TEST(Averager, OfAFunctionOfOnesOwn) {
+  const Tensor p = ones({2}).requires_grad_(), half = ones({3}, bf16).requires_grad_();
+  std::vector<int64_t> counts;
+  optim::Averager largest({p, half}, {.function = [&](const Tensor& average, const Tensor& parameter, int64_t count) {
+                            counts.push_back(count);
+                            return maximum(average, parameter);
+                          }});
+  optim::Averager all(
+      {p, half}, {.functions = [](std::span<const Tensor> averages, std::span<const Tensor> parameters, int64_t count) {
+        for (size_t i = 0; i < averages.size(); ++i) {
+          averages[i].add_(parameters[i] * static_cast<double>(count));
+        }
+      }});
+  for (const double value : {3., 5., 2.}) {
+    write(p, value), write(half, -value);
+    largest.update(), all.update();
+  }
+  EXPECT_EQ(counts, (std::vector<int64_t>{1, 1, 2, 2})) << "the first update copies";
+  EXPECT_EQ(largest.averages()[0].to_vector<float>(), (std::vector<float>{5, 5}));
+  EXPECT_EQ(largest.averages()[1].to_vector<float>(), (std::vector<float>{-2, -2, -2}));
+  EXPECT_EQ(largest.averages()[1].dtype(), f32);
+  EXPECT_EQ(all.averages()[0].to_vector<float>(), (std::vector<float>{12, 12}));
+}
+
+TEST(Averager, OfAFunctionThatFailsIsAsBefore) {
+  const Tensor p = ones({2}).requires_grad_(), q = ones({2}).requires_grad_();
+  int what = 0;
+  optim::Averager average({p, q},
+                          {.function = [&](const Tensor& mean, const Tensor& parameter, int64_t count) -> Tensor {
+                            mean.zero_();  // what it is given is not the average itself
+                            if (what == 1 && count == 1) throw std::runtime_error("not now");
+                            if (what == 2) return {};
+                            return what == 3 ? ones({3}) : parameter;
+                          }});
+  average.update();
+  write(p, 7);
+  for (const auto& expect : std::vector<std::function<void()>>{
+           [&] { EXPECT_THROW(average.update(), std::runtime_error); }, [&] { EXPECT_THROW(average.update(), Error); },
+           [&] { EXPECT_THROW(average.update(), ShapeError); }}) {
+    ++what;
+    expect();
+    EXPECT_EQ(average.averages()[0].to_vector<float>(), (std::vector<float>{1, 1}));
+    EXPECT_EQ(average.count(), 1);
+  }
+  what = 0;
+  average.update();
+  write(p, 9);
+  EXPECT_EQ(average.averages()[0].to_vector<float>(), (std::vector<float>{7, 7})) << "it is no view of the parameter";
 }
 
 }  // namespace

@@ -272,6 +272,18 @@ TEST(Optimizer, StateThatDoesNotFitIsRefused) {
   optimizer.load_state_dict(state);
 }
 
+TEST(ClipGradNorm, OfHalfPrecisionIsTakenInFloat32) {
+  for (const DType dtype : {f16, bf16}) {
+    const Tensor first = zeros({2}, dtype).requires_grad_(), second = zeros({2}).requires_grad_();
+    first.set_grad(full({2}, 60000.0, dtype)), second.set_grad(ones({2}));
+    const std::vector<Tensor> both = {first, second};
+    const Tensor norm = optim::clip_grad_norm_(both, 1.0);
+    EXPECT_EQ(norm.dtype(), f32);
+    EXPECT_NEAR(norm.item<double>() / (60000 * std::sqrt(2)), 1, 3e-3);
+    EXPECT_NEAR(first.grad().to_vector<double>()[0], std::sqrt(0.5), 3e-3) << "an infinite norm makes zeros";
+  }
+}
+
 TEST(ClipGradNorm, ScalesToTheBound) {
   const Tensor a = zeros(2).requires_grad_(), b = zeros(1).requires_grad_(), c = zeros(1).requires_grad_();
   a.set_grad(tensor({3.0, 0.0}));

@@ -194,3 +194,54 @@ def test_averaged_models():
     y = equal.module[0](x)
     assert equal.module[1].running_mean.tolist() == pytest.approx(y.mean(0).tolist(), rel=1e-4)
     assert equal(x).shape == (8, 3)
+
+
+def test_averages_of_a_function_of_ones_own():
+    net = nn.Linear(1, 1, bias=False)
+    seen = []
+
+    def largest(average, parameter, count):
+        seen.append(count)
+        if parameter.item() == 13:
+            raise KeyError("thirteen")
+        return weft.maximum(average, parameter)
+
+    def add(averages, parameters, count):
+        for average, parameter in zip(averages, parameters):
+            average.add_(parameter)
+
+    one = swa_utils.AveragedModel(net, avg_fn=largest)
+    total = swa_utils.AveragedModel(net, multi_avg_fn=add)
+    for value in (2.0, 5.0, 3.0):
+        with weft.no_grad():
+            net.weight.fill_(value)
+        one.update_parameters(net)
+        total.update_parameters(net)
+    assert seen == [1, 2] and one.module.weight.item() == 5 and total.module.weight.item() == 10
+    with weft.no_grad():
+        net.weight.fill_(13)
+    with pytest.raises(KeyError):
+        one.update_parameters(net)
+    assert one.module.weight.item() == 5 and one.n_averaged == 3
+    with pytest.raises(TypeError):
+        swa_utils.AveragedModel(net, avg_fn=3)
+    with pytest.raises(ValueError):
+        swa_utils.AveragedModel(net, avg_fn=largest, multi_avg_fn=add)
+    wrong = swa_utils.AveragedModel(net, avg_fn=lambda average, parameter, count: 3)
+    wrong.update_parameters(net)
+    with pytest.raises(TypeError):
+        wrong.update_parameters(net)
+
+
+def test_update_bn_leaves_momenta_and_flags_as_they_were():
+    net = nn.Sequential(nn.BatchNorm1d(2, momentum=0.3), nn.Dropout(0.5), nn.InstanceNorm1d(2, track_running_stats=True))
+    net.eval()
+    net[1].train()
+    batches = [weft.randn(4, 2), weft.randn(6, 2) + 1]
+    swa_utils.update_bn([(x, None) for x in batches], net[:1])
+    mean = (batches[0].mean(0) + batches[1].mean(0)) / 2
+    assert weft.allclose(net[0].running_mean, mean, atol=1e-6) and net[0].num_batches_tracked.item() == 2
+    with pytest.raises(ValueError):
+        swa_utils.update_bn([batches[0], weft.ones(2)], net)  # one dimension
+    assert net[0].momentum == 0.3 and [m.training for m in net] == [False, True, False] and not net.training
+    assert weft.equal(net[2].running_var, weft.ones(2))

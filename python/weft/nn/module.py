@@ -114,7 +114,11 @@ class Module:
                 raise AttributeError("call super().__init__() before assigning parameters and modules")
             return object.__setattr__(self, name, value)
         kind = state.kind_of(name)
-        if isinstance(value, Parameter):
+        if kind == "parametrized":
+            if not isinstance(value, Tensor):
+                raise TypeError(f"'{name}' is parametrized: assign a tensor, not {type(value).__name__}")
+            _core._set_parametrized(self, name, value)
+        elif isinstance(value, Parameter):
             self.register_parameter(name, value)
         elif isinstance(value, Buffer) or (kind == "buffer" and isinstance(value, Tensor)):
             self.register_buffer(name, value, kind != "buffer" or state.is_saved(name))
@@ -132,7 +136,8 @@ class Module:
             object.__delattr__(self, name)
 
     def __dir__(self):
-        return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
+        parametrized = [name for name, *_ in _core._parametrized(self)]
+        return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules, *parametrized]
 
     # By name, in order of registration.
     _parameters = property(lambda self: self._state.parameters())
@@ -314,11 +319,12 @@ class Module:
         attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections", "_made_with")}
         buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._buffers.items()]
         return (attributes, self._parameters, buffers, self._modules, self.training, self._state.extra_repr,
-                self._made_with)
+                self._made_with, _core._parametrized(self))
 
     def __setstate__(self, state):
         Module.__init__(self)
-        attributes, parameters, buffers, modules, self._state.training, self._state.extra_repr, made_with = state
+        (attributes, parameters, buffers, modules, self._state.training, self._state.extra_repr, made_with,
+         parametrized) = state
         object.__setattr__(self, "_made_with", made_with)
         self.__dict__.update(attributes)
         for name, tensor in parameters.items():
@@ -327,6 +333,10 @@ class Module:
             self._state.set_buffer(name, tensor, saved)
         for name, module in modules.items():
             self._state.set_module(name, module)
+        if parametrized:
+            from weft.nn.utils.parametrize import _adopt
+
+            _adopt(self, parametrized)
 
     # ---- calls and hooks ----
 
@@ -426,7 +436,8 @@ class Module:
 
     def __repr__(self):
         children = [(name, repr(module)) for name, module in self._modules.items()]
-        return _core._module_text(self._state.class_name, self.extra_repr(), children, self._is_list)
+        name = "Parametrized" * bool(_core._is_parametrized(self, "")) + self._state.class_name
+        return _core._module_text(name, self.extra_repr(), children, self._is_list)
 
 
 class NativeModule(Module):

@@ -22,6 +22,7 @@ class RNNBase(_Layer):
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
+        self._flat_names = tuple(self._parameters)
 
     def flatten_parameters(self):
         """Nothing: parameters need no common memory here."""
@@ -33,7 +34,7 @@ class RNNBase(_Layer):
 
     @property
     def _flat_weights(self):
-        return list(self.parameters())
+        return [getattr(self, name) for name in self._flat_names]
 
     def _run(self, input, hx, widths):
         """The op of the mode on `input` with the states `hx`, each `widths` wide, or zeros in their places."""

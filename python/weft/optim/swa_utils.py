@@ -3,7 +3,7 @@
 import contextlib
 import copy
 
-from weft import _core
+from weft import _core, nn
 from weft._modes import no_grad
 from weft.nn.module import Module
 from weft.optim.lr_scheduler import LRScheduler, _each
@@ -24,21 +24,27 @@ get_ema_multi_avg_fn = get_ema_avg_fn
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages: equal ones, or those of get_ema_multi_avg_fn.
+    """A copy of a model whose parameters are averages: equal ones, those of get_ema_multi_avg_fn, or one's own.
 
-    The averages are kept in float32 for 16-bit parameters, and rounded into `module`; its buffers are the model's."""
+    avg_fn(average, parameter, num_averaged) gives the new average of one parameter; multi_avg_fn(averages, parameters,
+    num_averaged) writes all of them in place. The averages are kept in float32 for 16-bit parameters, and rounded into
+    `module`; its buffers are the model's. Where a function raises, the averages are as they were."""
 
     def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
         super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise ValueError("AveragedModel(): 'avg_fn' and 'multi_avg_fn' exclude each other")
         chosen = multi_avg_fn if multi_avg_fn is not None else avg_fn
-        if chosen is not None and not isinstance(chosen, _Exponential):
-            raise NotImplementedError("averages are equal or those of get_ema_multi_avg_fn")
+        decay = float(chosen) if isinstance(chosen, _Exponential) else None
+        if chosen is not None and decay is None and not callable(chosen):
+            raise TypeError(f"AveragedModel(): an averaging function must be callable, not {type(chosen).__name__}")
         if use_buffers:
             raise NotImplementedError("buffers are copied, not averaged")
         self.module = copy.deepcopy(model)
         if device is not None:
             self.module.to(device)
-        self._average = _core._Averager(list(model.parameters()), None if chosen is None else float(chosen))
+        functions = (None, None) if decay is not None else (avg_fn, multi_avg_fn)
+        self._average = _core._Averager(list(model.parameters()), decay, *functions)
 
     def forward(self, *args, **kwargs):
         return self.module(*args, **kwargs)
@@ -68,28 +74,28 @@ def averaged(average):
 
 
 def update_bn(loader, model, device=None):
-    """The running statistics of batch norms anew, from the inputs of a loader."""
-    norms = [m for m in model.modules() if hasattr(m, "running_mean") and m.running_mean is not None]
+    """The running statistics of batch norms anew, from the inputs of a loader, each batch counted alike. Momenta and the
+    training flag of each module are as before then, also where a call raises."""
+    norms = [m for m in model.modules() if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)) and m.running_mean is not None]
     if not norms:
         return
-    was_training = model.training
-    momenta = [m.momentum for m in norms]
-    for m in norms:
-        m.momentum = None
-        with no_grad():
-            m.running_mean.zero_()
-            m.running_var.fill_(1)
-            m.num_batches_tracked.zero_()
-    model.train()
+    before = [(m, m.training, m.momentum if m in norms else None) for m in model.modules()]
     try:
         with no_grad():
+            for m in norms:
+                m.momentum = None
+                m.running_mean.zero_()
+                m.running_var.fill_(1)
+                m.num_batches_tracked.zero_()
+            model.train()
             for batch in loader:
                 x = batch[0] if isinstance(batch, (list, tuple)) else batch
                 model(x if device is None else x.to(device))
     finally:
-        for m, momentum in zip(norms, momenta):
-            m.momentum = momentum
-        model.train(was_training)
+        for m, training, momentum in before:
+            m.training = training
+            if m in norms:
+                m.momentum = momentum
 
 
 class SWALR(LRScheduler):

@@ -1,7 +1,5 @@
 """Help for training loops."""
 
-import re
-
 from weft import _core
 from weft.nn.utils import parametrizations, parametrize, rnn  # noqa: F401
 
@@ -20,22 +18,12 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
     _core._clip_grad_value_(_listed(parameters), float(clip_value))
 
 
-def _switched(module, pattern, on):
-    wanted = re.compile(pattern or "")
-    names = [name for name, parameter in module.named_parameters()
-             if wanted.search(name) and parameter.requires_grad != on]
-    for name, parameter in module.named_parameters():
-        if name in names:
-            parameter.requires_grad_(on)
-    return names
-
-
 def freeze(module, pattern=None):
-    """Parameters whose names the regular expression finds, or all, get no gradients any more; returns the names of those
-    that had."""
-    return _switched(module, pattern, False)
+    """Parameters whose names the regular expression (ECMAScript's, as in C++) finds, or all, get no gradients any more;
+    returns the names of those that had. ValueError for a pattern that is none."""
+    return _core._freeze(module._state, pattern or "", True)
 
 
 def unfreeze(module, pattern=None):
     """The other way round."""
-    return _switched(module, pattern, True)
+    return _core._freeze(module._state, pattern or "", False)

@@ -1,88 +1,79 @@
-"""Weights of a fixed length or largest singular value: weft.nn.utils.parametrizations."""
+"""Weights of a fixed length or largest singular value: weft.nn.utils.parametrizations, over nn/parametrize.hpp."""
 
 import weft
-from weft.nn import functional as F
-from weft.nn.module import Module
+from weft import _core
+from weft.nn.module import NativeModule
 from weft.nn.utils.parametrize import register_parametrization
 
-__all__ = ["weight_norm", "spectral_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+_maps = ("matrix_exp", "cayley", "householder")
 
 
-class _WeightNorm(Module):
+class _Native(NativeModule):
+    """A parametrization that C++ computes."""
+
+    def forward(self, *originals):
+        return _core._run_parametrization(self, list(originals))
+
+    def __deepcopy__(self, memo):
+        copy = memo[id(self)] = type(self).__new__(type(self))
+        copy._start(_core._Module("", _core._clone_parametrization(self)))
+        return copy
+
+
+class _WeightNorm(_Native):
     """g v / |v|, whose lengths are taken over all dimensions but `dim` (Salimans and Kingma 2016)."""
 
     def __init__(self, dim=0):
-        super().__init__()
-        self.dim = dim
-
-    def _length(self, v):
-        if self.dim is None or self.dim == -1:
-            return weft.linalg.vector_norm(v)
-        dim = self.dim % v.ndim
-        others = [d for d in range(v.ndim) if d != dim]
-        return weft.linalg.vector_norm(v, dim=others, keepdim=True) if others else v.abs()
-
-    def forward(self, weight_g, weight_v):
-        return weight_v * (weight_g / self._length(weight_v))
-
-    def right_inverse(self, weight):
-        return self._length(weight), weight
+        super().__init__(_core._weight_norm(dim))
 
 
-class _SpectralNorm(Module):
+class _SpectralNorm(_Native):
     """weight / sigma, where sigma is the largest singular value of the weight as a matrix of dimension `dim` by the
     others, estimated by power iteration in training (Miyato et al. 2018)."""
 
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
-        super().__init__()
-        if n_power_iterations < 1:
-            raise ValueError(f"spectral_norm(): argument 'n_power_iterations' must be at least 1, not {n_power_iterations}")
-        self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim % weight.ndim, eps
-        if weight.ndim == 1:
-            return
-        matrix = self._matrix(weight.detach())
-        rows, columns = matrix.shape
-        for name, size in (("_u", rows), ("_v", columns)):
-            start = weft.randn(size, dtype=weight.dtype, device=weight.device)
-            self.register_buffer(name, F.normalize(start, dim=0, eps=eps))
-        self._iterate(matrix, 15)
+        super().__init__(_core._spectral_norm(weight, n_power_iterations, eps, dim))
 
-    def _matrix(self, weight):
-        if self.dim != 0:
-            weight = weight.permute(self.dim, *(d for d in range(weight.ndim) if d != self.dim))
-        return weight.flatten(1)
 
-    def _iterate(self, matrix, times):
-        with weft.no_grad():
-            for _ in range(times):
-                self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
-                self._v.copy_(F.normalize(matrix.t() @ self._u, dim=0, eps=self.eps))
+class _Orthogonal(_Native):
+    """A matrix with orthonormal columns, or rows where it is wide, from any of its shape."""
 
-    def forward(self, weight):
-        if weight.ndim == 1:
-            return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
-        if self.training:
-            self._iterate(matrix.detach(), self.n_power_iterations)
-        u, v = self._u.clone(), self._v.clone()
-        return weight / (u * (matrix @ v)).sum()
+    def __init__(self, weight, orthogonal_map=None, use_trivialization=True):
+        if orthogonal_map not in (None, *_maps):
+            raise ValueError(f"orthogonal(): argument 'orthogonal_map' must be one of {_maps}, not {orthogonal_map!r}")
+        number = None if orthogonal_map is None else _maps.index(orthogonal_map)
+        super().__init__(_core._orthogonal(weight, number, use_trivialization))
 
-    def right_inverse(self, value):
-        return value
+
+def _weight(module, name):
+    weight = getattr(module, name, None)
+    if not isinstance(weight, weft.Tensor):
+        raise ValueError(f"the module has no parameter or buffer '{name}' to parametrize")
+    return weight
 
 
 def weight_norm(module, name="weight", dim=0):
-    """The tensor is original0 * original1 / |original1|: its lengths over all dimensions but `dim` (over all with None)
-    are parameters of their own."""
-    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    """The tensor is original0 * original1 / |original1|: its lengths over all dimensions but `dim` (over all with None
+    or -1) are parameters of their own."""
+    rank = _weight(module, name).ndim
+    if dim is not None and not -rank <= dim < rank:
+        raise ValueError(f"weight_norm(): there is no dimension {dim} of {rank}")
+    return register_parametrization(module, name, _WeightNorm(None if dim in (None, -1) else dim % rank), unsafe=True)
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
     """The tensor is original divided by its largest singular value, which each use in training estimates a little
     better."""
-    weight = getattr(module, name, None)
-    if not isinstance(weight, weft.Tensor):
-        raise ValueError(f"the module has no parameter or buffer '{name}' to parametrize")
+    weight = _weight(module, name)
     if dim is None:
         dim = 1 if "ConvTranspose" in type(module).__name__ else 0
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+
+
+def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
+    """The tensor has orthonormal columns, or rows where it is wide: 'matrix_exp' (of a square weight by default), 'cayley'
+    or 'householder' makes it from any matrix."""
+    step = _Orthogonal(_weight(module, name), orthogonal_map, use_trivialization)
+    return register_parametrization(module, name, step, unsafe=True)

@@ -1,0 +1,55 @@
+#include "../update_bn.hpp"
+
+#include "../batch_norm.hpp"
+#include "../module_state-inl.hpp"
+
+namespace weft::nn::detail {
+
+thread_local const RenewedStatistics* RenewedStatistics::running = nullptr;
+
+namespace {
+
+bool is_batch_norm(const StateAccess::State& state) {
+  const std::type_info& type = *state.type;
+  return type == typeid(BatchNorm1d) || type == typeid(BatchNorm2d) || type == typeid(BatchNorm3d);
+}
+
+void reset(const StateAccess::State& state) {
+  for (const auto& entry : state.buffers) entry.tensor.detach().fill_(entry.name == "running_var" ? 1 : 0);
+}
+
+}  // namespace
+
+RenewedStatistics::RenewedStatistics(const Module& model) {
+  const NoGradGuard unrecorded;
+  for (const Module& module : model.modules()) {
+    StateAccess::State& state = StateAccess::state(module);
+    training_.emplace_back(module, state.training);
+    if (!is_batch_norm(state) || state.buffers.empty()) continue;
+    reset(state);
+    norms_.insert(&state);
+  }
+  if (norms_.empty()) return;
+  for (const auto& [module, was] : training_) StateAccess::state(module).training = true;
+  outer_ = std::exchange(running, this);
+}
+
+RenewedStatistics::~RenewedStatistics() {
+  if (norms_.empty()) return;
+  running = outer_;
+  for (const auto& [module, was] : training_) StateAccess::state(module).training = was;
+}
+
+bool RenewedStatistics::covers(const Module& module) {
+  for (const auto* scope = running; scope != nullptr; scope = scope->outer_) {
+    if (scope->norms_.contains(&StateAccess::state(module))) return true;
+  }
+  return false;
+}
+
+Tensor first_input(std::vector<Tensor*> tensors, std::optional<Device> device, Location where) {
+  if (tensors.empty()) raise<ValueError>({.op = "optim::update_bn", .problem = "a batch holds no tensor"}, where);
+  return device ? tensors[0]->to(*device, where) : *tensors[0];
+}
+
+}  // namespace weft::nn::detail
