@@ -201,14 +201,17 @@ void Process::give_up(std::vector<Request>& requests) noexcept {
   requests.clear();
 }
 
+bool Process::is_dead(const Other& other) const {
+  return other.host == others_[static_cast<size_t>(rank_)].host && kill(static_cast<pid_t>(other.process), 0) != 0 &&
+         errno == ESRCH;
+}
+
 void Process::look_around(const std::vector<Request>& requests, const CallPlace& place) {
   take_notices();
   check_failed(place);
   for (const Request& request : requests) {
     Other& other = others_[static_cast<size_t>(request.other)];
-    const bool gone = other.host == others_[static_cast<size_t>(rank_)].host &&
-                      kill(static_cast<pid_t>(other.process), 0) != 0 && errno == ESRCH;
-    if (gone) raise_absent(request.other, fmt::format("(process {}) has died", other.process).c_str(), place);
+    if (is_dead(other)) raise_absent(request.other, fmt::format("(process {}) has died", other.process).c_str(), place);
     if (!other.ended.load(std::memory_order_acquire)) continue;
     if (Clock::now() < other.ended_at + grace) return;
     raise_absent(request.other, "has ended its program", place);
@@ -283,13 +286,22 @@ void Process::keep(std::vector<Tensor> memory) {
   for (Tensor& tensor : memory) kept_.push_back(std::move(tensor));
 }
 
-// MPI_Finalize waits for all ranks, and never ends where one is gone.
+// MPI_Finalize waits for all ranks, and never ends where one is gone: so it is called when all have come here.
 void Process::finish() {
   if (getpid() != others_[static_cast<size_t>(rank_)].process) return;  // a child of fork
   int finalized = 0;
   mpi_.MPI_Finalized(&finalized);
   if (finalized != 0 || failed_.load(std::memory_order_acquire)) return;
   tell_others('E', "");
+  others_[static_cast<size_t>(rank_)].ended.store(true, std::memory_order_release);
+  for (int64_t looks = 0;; ++looks) {
+    take_notices();
+    if (failed_.load(std::memory_order_acquire)) return;
+    const auto absent = std::find_if(others_.begin(), others_.end(), [](const Other& other) { return !other.ended; });
+    if (absent == others_.end()) break;
+    if (is_dead(*absent)) return;
+    if (looks > 1000) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   if (finalizes_) mpi_.MPI_Finalize();
 }
 

@@ -58,10 +58,19 @@ class Process {
   void set_next_group(int number) { next_group_ = number; }
 
  private:
+  struct Other {
+    int64_t host = 0;
+    int64_t process = 0;
+    Clock::time_point ended_at;
+    std::atomic<bool> ended{false};
+  };
+
   std::optional<std::unique_lock<std::mutex>> lock();
   void check(int code, const char* function, const CallPlace& place);
   MPI_Comm comm(Channel channel) const { return comms_[static_cast<size_t>(channel)]; }
   void learn_where_others_run();
+  /// Of a process of this machine alone.
+  bool is_dead(const Other& other) const;
   /// What a long wait looks at now and then.
   void look_around(const std::vector<Request>& requests, const CallPlace& place);
   void take_notices();
@@ -84,12 +93,6 @@ class Process {
   std::optional<std::mutex> one_at_a_time_;
   std::atomic<int> next_group_{2};
 
-  struct Other {
-    int64_t host = 0;
-    int64_t process = 0;
-    Clock::time_point ended_at;
-    std::atomic<bool> ended{false};
-  };
   std::vector<Other> others_;
   std::mutex mutex_;
   std::atomic<bool> failed_{false};
