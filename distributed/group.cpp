@@ -26,9 +26,9 @@ double default_timeout() {
 
 Shared<Member> lone_world() {
   static const Shared<Member> alone = [] {
-    const Shared<Threads> threads = Shared<Threads>::make(1);
+    const Shared<Threads> threads = Shared<Threads>::make(size_t{1});
     const int ranks[] = {0};
-    return Shared<Member>::make(make_local_wire(threads, threads->hub(ranks, 0), 0), std::vector<int>{0}, 0,
+    return Shared<Member>::make(make_local_wire(threads, threads->next_hub(ranks, 0), 0), std::vector<int>{0}, 0,
                                 default_timeout());
   }();
   return alone;
@@ -67,8 +67,8 @@ Group Group::subgroup(std::span<const int> ranks, Location where) const {
   }
   detail::CallRecord record;
   record.place = {"subgroup", weft::detail::current_call.where};
-  const int which = member_->next_subgroup(in_world);
-  Shared<detail::Wire> wire = member_->wire().of_subgroup(in_world, which, record, member_->deadline());
+  Shared<detail::Wire> wire = member_->waiting(
+      {}, [&](detail::Clock::time_point deadline) { return member_->wire().of_subgroup(in_world, record, deadline); });
   return Group(Shared<detail::Member>::make(std::move(wire), std::move(in_world), static_cast<int>(me - ranks.begin()),
                                             timeout()));
 }

@@ -40,8 +40,9 @@ void run_rank(const Shared<Threads>& threads, std::span<const int> ranks, int ra
   const GeneratorGuard own_random(generator);
   const OneThreadGuard alone;
   try {
-    const Shared<Member> member = Shared<Member>::make(detail::make_local_wire(threads, threads->hub(ranks, 0), rank),
-                                                       std::vector<int>(ranks.begin(), ranks.end()), rank, timeout);
+    const Shared<Member> member =
+        Shared<Member>::make(detail::make_local_wire(threads, threads->next_hub(ranks, rank), rank),
+                             std::vector<int>(ranks.begin(), ranks.end()), rank, timeout);
     struct InWorld {
       explicit InWorld(const Shared<Member>& world) { detail::thread_world = &world; }
       ~InWorld() { detail::thread_world = nullptr; }
@@ -54,6 +55,7 @@ void run_rank(const Shared<Threads>& threads, std::span<const int> ranks, int ra
     state.error = std::current_exception();
     threads->fail(rank, what_failed(*threads, rank, "it threw something that is no std::exception"));
   }
+  threads->wait_for_works(rank);
   threads->end(rank);
 }
 
@@ -67,7 +69,7 @@ LocalWorld::LocalWorld(int ranks, LocalWorldOptions options, Location where) : s
 void LocalWorld::run(const Callback<void(const Group&)>& body, Location where) const {
   const CallScope call("LocalWorld::run", where);
   const double timeout = options_.timeout_seconds > 0 ? options_.timeout_seconds : detail::default_timeout();
-  const Shared<Threads> threads = Shared<Threads>::make(size_);
+  const Shared<Threads> threads = Shared<Threads>::make(static_cast<size_t>(size_));
   std::vector<int> ranks(static_cast<size_t>(size_));
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<Rank> states(ranks.size(), {default_generator().state(), nullptr});

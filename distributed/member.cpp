@@ -76,13 +76,7 @@ void Member::check_rank(int rank) const {
 void Member::act(Operation& operation) {
   operation.call.number = calls_.fetch_add(1, std::memory_order_relaxed);
   const CallScope scope(operation.call.place);
-  try {
-    operation.act(*wire_, operation.call, deadline());
-  } catch (const std::exception& error) {
-    wire_->keep(std::move(operation.memory));
-    wire_->fail(one_line(error.what()));
-    throw;
-  }
+  waiting(operation.memory, [&](Clock::time_point deadline) { operation.act(*wire_, operation.call, deadline); });
 }
 
 Tensor Member::perform(Operation& operation, const Shared<Member>& self) {
@@ -97,6 +91,7 @@ Shared<WorkState> Member::start(Operation operation, const Shared<Member>& self)
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { this->work(); });
     pending_.fetch_add(1, std::memory_order_relaxed);
+    wire_->count_work(1);
     queue_.emplace_back(work, self);
   }
   changed_.notify_one();
@@ -128,14 +123,11 @@ void Member::work() {
     work->done.store(true, std::memory_order_release);
     work->done.notify_all();
     work = nullptr;
+    const Shared<Wire> wire = wire_;
     self = nullptr;
+    wire->count_work(-1);
     if (gone) return;
   }
-}
-
-int Member::next_subgroup(std::span<const int> ranks) {
-  const std::lock_guard lock(mutex_);
-  return subgroups_[std::vector<int>(ranks.begin(), ranks.end())]++;
 }
 
 std::vector<int64_t> tell_all(const Shared<Member>& member, std::span<const int64_t> to_each) {

@@ -31,18 +31,6 @@ Wire::Header header_of(const Tensor& x) {
   return header;
 }
 
-/// Runs what waits for another rank; where that fails, the others learn of it.
-template <class Act>
-auto waiting(const Member& member, const Tensor& memory, Act act) {
-  try {
-    return act(member.deadline());
-  } catch (const std::exception& error) {
-    member.wire().keep({memory});
-    member.wire().fail(detail::one_line(error.what()));
-    throw;
-  }
-}
-
 /// A message, which goes on while nobody waits.
 struct TransferWork final : detail::WorkState {
   TransferWork(const Group& group, Tensor host_, Callback<Tensor()> finish_)
@@ -55,7 +43,7 @@ struct TransferWork final : detail::WorkState {
   Tensor wait() override {
     if (!done) {
       const CallScope scope(place);
-      waiting(*member, host, [&](detail::Clock::time_point deadline) { transfer->wait(deadline); });
+      member->waiting({host}, [&](detail::Clock::time_point deadline) { transfer->wait(deadline); });
       done = true;
       if (finish) result = finish();
     }
@@ -115,7 +103,7 @@ Tensor receive(int from, const Group& group, int tag, Location where) {
   const CallScope call("receive", where);
   check_peer(group, from, tag);
   const Member& member = group.member();
-  const Wire::Header header = waiting(member, {}, [&](detail::Clock::time_point deadline) {
+  const Wire::Header header = member.waiting({}, [&](detail::Clock::time_point deadline) {
     return member.wire().peek(weft::detail::current_call, from, tag, deadline);
   });
   const NoGradGuard unrecorded;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -54,12 +53,22 @@ class Member {
   /// IndexError unless the group has this rank.
   void check_rank(int rank) const;
 
+  /// What waits for other ranks. Where it fails they learn of it, and memory that they may still read is kept.
+  template <class Act>
+  auto waiting(const std::vector<Tensor>& memory, Act act_until) const {
+    try {
+      return act_until(deadline());
+    } catch (const std::exception& error) {
+      wire_->keep(memory);
+      wire_->fail(one_line(error.what()));
+      throw;
+    }
+  }
+
   /// Now, or behind what is under way; the result.
   Tensor perform(Operation& operation, const Shared<Member>& self);
   /// On the group's own thread, in the order of calls.
   Shared<WorkState> start(Operation operation, const Shared<Member>& self);
-  /// How many subgroups of these ranks this rank has made.
-  int next_subgroup(std::span<const int> ranks);
 
  private:
   struct Queued;
@@ -78,7 +87,6 @@ class Member {
   std::deque<std::pair<Shared<Queued>, Shared<Member>>> queue_;
   std::atomic<int> pending_{0};
   bool stop_ = false;
-  std::map<std::vector<int>, int> subgroups_;
   std::thread thread_;
   /// The thread's: set where it destroyed the member itself.
   bool* gone_ = nullptr;

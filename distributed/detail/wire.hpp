@@ -92,10 +92,10 @@ class Wire {
   virtual std::unique_ptr<Transfer> receive(const CallPlace& place, int from, int tag, const Header& header,
                                             Received data) = 0;
 
-  /// The wires of a subgroup, called by its members alone. `ranks` are numbers of the world; `which` tells apart the
-  /// groups of the same ranks.
-  virtual Shared<Wire> of_subgroup(std::span<const int> ranks, int which, const CallRecord& call,
-                                   Clock::time_point deadline) = 0;
+  /// The wire of a new group, called by its members alone. `ranks` are numbers of the world.
+  virtual Shared<Wire> of_subgroup(std::span<const int> ranks, const CallRecord& call, Clock::time_point deadline) = 0;
+  /// Of works on threads of their own: this rank does not end before them.
+  virtual void count_work(int change) noexcept = 0;
 };
 
 /// DistributedError unless the message from rank `from` is of the dtype and shape that the receiver has.

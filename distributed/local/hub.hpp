@@ -31,7 +31,7 @@ class LastCall {
 
 /// What all groups of one run have in common: who failed or ended.
 struct Threads {
-  explicit Threads(int size) : ended(static_cast<size_t>(size)), last_calls(static_cast<size_t>(size)) {}
+  explicit Threads(size_t size) : ended(size), last_calls(size), made(size), works(size) {}
 
   std::mutex mutex;
   /// Of the first rank that failed; `failed` is set last.
@@ -42,13 +42,23 @@ struct Threads {
   std::vector<LastCall> last_calls;
   /// Memory that ranks which failed had sent from.
   std::vector<Tensor> kept;
-  /// The hubs by the ranks of the world that they connect, and by which of several such groups they are.
-  std::map<std::pair<std::vector<int>, int>, Shared<Hub>> hubs;
+  /// The hubs by the ranks of the world that they connect: each rank makes groups of the same ranks in one order.
+  std::map<std::vector<int>, std::vector<Shared<Hub>>> hubs;
+  /// How many of them each rank has made.
+  std::vector<std::map<std::vector<int>, size_t>> made;
+  /// How many works each rank has under way on threads of their own; changes are told to `worked`.
+  std::vector<int> works;
+  std::condition_variable worked;
 
-  Shared<Hub> hub(std::span<const int> ranks, int which);
+  /// A new hub of these ranks, as rank `rank` counts them.
+  Shared<Hub> next_hub(std::span<const int> ranks, int rank);
+  void wait_for_works(int rank);
   /// Wakes all ranks with an error that names this one. Later failures are consequences, and change nothing.
   void fail(int rank, const std::string& what);
   void end(int rank);
+
+ private:
+  void wake_all();
 };
 
 /// Where the ranks of one group meet.

@@ -80,10 +80,17 @@ class LocalWire final : public Wire {
   std::unique_ptr<Transfer> receive(const CallPlace& place, int from, int tag, const Header& header,
                                     Received data) override;
 
-  Shared<Wire> of_subgroup(std::span<const int> ranks, int which, const CallRecord&, Clock::time_point) override {
+  Shared<Wire> of_subgroup(std::span<const int> ranks, const CallRecord&, Clock::time_point) override {
     const int me = hub_->ranks[static_cast<size_t>(rank_)];
     const auto at = std::find(ranks.begin(), ranks.end(), me);
-    return make_local_wire(threads_, threads_->hub(ranks, which), static_cast<int>(at - ranks.begin()));
+    return make_local_wire(threads_, threads_->next_hub(ranks, me), static_cast<int>(at - ranks.begin()));
+  }
+  void count_work(int change) noexcept override {
+    {
+      const std::lock_guard lock(threads_->mutex);
+      threads_->works[static_cast<size_t>(world_rank(rank_))] += change;
+    }
+    threads_->worked.notify_all();
   }
 
  private:

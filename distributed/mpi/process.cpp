@@ -292,6 +292,8 @@ void Process::finish() {
   int finalized = 0;
   mpi_.MPI_Finalized(&finalized);
   if (finalized != 0 || failed_.load(std::memory_order_acquire)) return;
+  while (works_.load(std::memory_order_acquire) != 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (failed_.load(std::memory_order_acquire)) return;
   tell_others('E', "");
   others_[static_cast<size_t>(rank_)].ended.store(true, std::memory_order_release);
   for (int64_t looks = 0;; ++looks) {

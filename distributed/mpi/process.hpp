@@ -53,6 +53,8 @@ class Process {
   void fail(const std::string& what) noexcept;
   void keep(std::vector<Tensor> memory);
 
+  void count_work(int change) { works_.fetch_add(change, std::memory_order_acq_rel); }
+
   /// The least number that no group of this rank has had; and the one to go on with.
   int next_group() const { return next_group_; }
   void set_next_group(int number) { next_group_ = number; }
@@ -92,6 +94,7 @@ class Process {
   /// Where MPI takes calls of one thread at a time.
   std::optional<std::mutex> one_at_a_time_;
   std::atomic<int> next_group_{2};
+  std::atomic<int> works_{0};
 
   std::vector<Other> others_;
   std::mutex mutex_;

@@ -104,12 +104,12 @@ class MpiWire final : public Wire {
   std::unique_ptr<Transfer> receive(const CallPlace& place, int from, int tag, const Header& header,
                                     Received data) override;
 
-  Shared<Wire> of_subgroup(std::span<const int> ranks, int which, const CallRecord& call,
-                           Clock::time_point deadline) override {
+  Shared<Wire> of_subgroup(std::span<const int> ranks, const CallRecord& call, Clock::time_point deadline) override {
     const auto me = std::find(ranks.begin(), ranks.end(), process_.rank());
     MpiWire maker(process_, {ranks.begin(), ranks.end()}, static_cast<int>(me - ranks.begin()), 0);
-    return make_wire(process_, maker.ranks_, maker.rank_, maker.agree_on_number(which, call, deadline));
+    return make_wire(process_, maker.ranks_, maker.rank_, maker.agree_on_number(call, deadline));
   }
+  void count_work(int change) noexcept override { process_.count_work(change); }
 
  private:
   class Message;
@@ -159,15 +159,14 @@ class MpiWire final : public Wire {
   }
 
   /// A number for a new group that none of its ranks has used.
-  int agree_on_number(int which, const CallRecord& call, Clock::time_point deadline) {
-    const int own[2] = {process_.next_group(), which};
-    std::vector<int> all(2 * ranks_.size());
-    const std::vector<Sent> sends(ranks_.size(), {own, sizeof(own)});
+  int agree_on_number(const CallRecord& call, Clock::time_point deadline) {
+    const int own = process_.next_group();
+    std::vector<int> all(ranks_.size());
+    const std::vector<Sent> sends(ranks_.size(), {&own, sizeof(own)});
     std::vector<Received> receives;
-    for (size_t r = 0; r < ranks_.size(); ++r) receives.push_back({&all[2 * r], sizeof(own)});
+    for (int& other : all) receives.push_back({&other, sizeof(other)});
     exchange(call, sends, receives, deadline);
-    int number = 0;
-    for (size_t r = 0; r < ranks_.size(); ++r) number = std::max(number, all[2 * r]);
+    const int number = *std::max_element(all.begin(), all.end());
     if (number >= most_groups) raise<DistributedError>({.problem = fmt::format("more than {} groups", most_groups)});
     process_.set_next_group(number + 1);
     return number;

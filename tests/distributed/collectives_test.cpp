@@ -348,6 +348,27 @@ TEST(Collectives, SubgroupsHaveAnOrderOfTheirOwnAndSubgroups) {
   });
 }
 
+TEST(Collectives, GroupsOfTheSameRanksAreDifferentGroups) {
+  on_all_ranks([](const Group& group) {
+    std::vector<int> all(static_cast<size_t>(group.size()));
+    std::iota(all.begin(), all.end(), 0);
+    const Group first = group.subgroup(all), second = group.subgroup(all), inner = first.subgroup(all);
+    // Every rank begins with another one, and all are under way at once.
+    const Group* const groups[] = {&group, &first, &second, &inner};
+    std::vector<Tensor> sums;
+    std::vector<Work> works;
+    for (int i = 0; i < 4; ++i) sums.push_back(full({3000}, i + 1.f));
+    for (int i = 0; i < 4; ++i) {
+      const size_t g = static_cast<size_t>((i + group.rank()) % 4);
+      works.push_back(all_reduce_async_(sums[g], *groups[g]));
+    }
+    for (const Work& work : works) work.wait();
+    for (size_t g = 0; g < 4; ++g) {
+      EXPECT_EQ(sums[g].to_vector<float>()[2999], static_cast<float>(g + 1) * static_cast<float>(group.size()));
+    }
+  });
+}
+
 TEST(Mesh, LinesAreGroups) {
   on_all_ranks([](const Group& group) {
     const int k = group.size(), me = group.rank();

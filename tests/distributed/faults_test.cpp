@@ -35,7 +35,7 @@ std::vector<std::string> errors_of(int ranks, const std::function<void(const Gro
 std::string line(int number) { return "faults_test.cpp:" + std::to_string(number); }
 
 TEST(Faults, ARankThatThrowsEndsTheOthersWithItsNameAndPlace) {
-  int reduced = 0;
+  std::atomic<int> reduced = 0;
   const auto errors = errors_of(3, [&](const Group& group) {
     if (group.rank() == 1) throw ShapeError("[matmul] shapes do not fit\n  at net.cpp:7");
     reduced = __LINE__ + 1;
@@ -48,7 +48,7 @@ TEST(Faults, ARankThatThrowsEndsTheOthersWithItsNameAndPlace) {
 }
 
 TEST(Faults, OfOtherErrorsTheRanksLastCallIsNamed) {
-  int last = 0;
+  std::atomic<int> last = 0;
   const auto errors = errors_of(2, [&](const Group& group) {
     last = __LINE__ + 1;
     barrier(group);
