@@ -142,14 +142,12 @@ endif()
 weft_outcome(CUDNN "${WEFT_CUDNN_LIBRARY}" "${WEFT_CUDNN_LIBRARY}")
 weft_outcome(NCCL "${WEFT_NCCL_LIBRARY}" "${WEFT_NCCL_LIBRARY}")
 
+# The library is opened by the processes that mpirun starts, so only the header is needed. Its handles are addresses in
+# the library, which is Open MPI's way.
 if(WEFT_WITH_MPI)
-  find_package(MPI QUIET COMPONENTS C)
+  weft_find_mpi()
 endif()
-if(MPI_C_FOUND)
-  weft_outcome(MPI TRUE "MPI ${MPI_C_VERSION}")
-else()
-  weft_outcome(MPI FALSE "not found")
-endif()
+weft_outcome(MPI "${WEFT_MPI_INCLUDE}" "${WEFT_MPI_INCLUDE}")
 # `./weft setup` puts nanobind, NumPy and pytest into build/venv; any other Python that has them serves too.
 if(WEFT_WITH_PYTHON)
   set(weft_venv "${PROJECT_SOURCE_DIR}/build/venv/bin/python")

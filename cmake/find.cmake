@@ -78,3 +78,16 @@ function(weft_find_nccl)
     weft_import(nccl "${WEFT_NCCL_LIBRARY}" "${WEFT_NCCL_INCLUDE}")
   endif()
 endfunction()
+
+function(weft_find_mpi)
+  find_path(WEFT_MPI_INCLUDE mpi.h
+    HINTS $ENV{MPI_HOME}/include PATH_SUFFIXES openmpi openmpi-${CMAKE_SYSTEM_PROCESSOR}
+    PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include /usr/lib64/openmpi/include)
+  mark_as_advanced(WEFT_MPI_INCLUDE)
+  if(WEFT_MPI_INCLUDE)
+    file(STRINGS "${WEFT_MPI_INCLUDE}/mpi.h" open_mpi REGEX "define OMPI_MAJOR_VERSION +4")
+    if(NOT open_mpi)
+      set(WEFT_MPI_INCLUDE "it is not Open MPI 4-NOTFOUND" CACHE PATH "Open MPI's header" FORCE)
+    endif()
+  endif()
+endfunction()

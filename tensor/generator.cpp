@@ -132,7 +132,9 @@ std::vector<Device> devices_with_generators() {
 }
 
 void manual_seed(uint64_t seed) {
-  for (Generator& generator : first_generators) generator.manual_seed(seed);
+  for (int type = 0; type < device_type_count; ++type) {
+    default_generator(Device(static_cast<DeviceType>(type), 0)).manual_seed(seed);
+  }
   OtherGenerators& o = others();
   std::lock_guard lock(o.mutex);
   o.seed = seed;

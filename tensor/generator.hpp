@@ -63,7 +63,7 @@ class WEFT_API GeneratorGuard {
 /// The devices that have a default generator: the first of each kind, whether it exists or not, and every other one
 /// whose generator was asked for.
 WEFT_API std::vector<Device> devices_with_generators();
-/// Seeds the default generator of every device.
+/// Seeds the default generator of every device; of the CPU, that of the calling thread.
 WEFT_API void manual_seed(uint64_t seed);
 
 }  // namespace weft

@@ -32,6 +32,8 @@ inline constexpr Setting all_settings[] = {
     {"WEFT_HPU_WORKER", "0", "1: a thread for each stream hands commands to the driver"},
     {"WEFT_RECIPE_CACHE", "1024", "how many compiled recipes are kept for each device"},
     {"WEFT_CACHE_DIR", "~/.cache/weft", "where native code of kernels is kept between runs; empty: nowhere"},
+    {"WEFT_DISTRIBUTED_TIMEOUT", "600", "seconds that a collective waits for the other ranks"},
+    {"WEFT_CHECK_COLLECTIVES", "0; 1 in debug builds", "1: processes compare their calls of collectives"},
     {"WEFT_JOBS", "the cores", "compilers that ./weft runs at once"},
     {"WEFT_ZE_*", "", "settings of the Level Zero test driver, tests/hpu_driver"},
     {"WEFT_TEST_*", "", "settings of Weft's own tests"},

@@ -1,0 +1,10 @@
+// Ranks that compute together: process groups over MPI or threads, and collectives with gradients.
+#pragma once
+
+#include "distributed/collectives.hpp"
+#include "distributed/error.hpp"
+#include "distributed/group.hpp"
+#include "distributed/local_world.hpp"
+#include "distributed/mesh.hpp"
+#include "distributed/reduce_op.hpp"
+#include "distributed/work.hpp"

@@ -1,0 +1,124 @@
+// From one rank to another.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "../ops/detail/common.hpp"
+#include "collectives.hpp"
+#include "detail/begin.hpp"
+
+namespace weft::distributed {
+
+namespace {
+
+using detail::Member;
+using detail::Wire;
+
+constexpr int tags = 4096;
+
+void check_peer(const Group& group, int other, int tag) {
+  group.member().check_member();
+  group.member().check_rank(other);
+  if (other == group.rank()) raise<ValueError>({.problem = "a rank cannot send to itself"});
+  if (tag < 0 || tag >= tags) raise<ValueError>({.problem = fmt::format("tag {} is not below {}", tag, tags)});
+}
+
+Wire::Header header_of(const Tensor& x) {
+  Wire::Header header{};
+  header.dtype = x.dtype();
+  header.rank = static_cast<uint8_t>(x.dim());
+  std::copy_n(x.sizes().data(), x.dim(), header.sizes);
+  return header;
+}
+
+/// A message, which goes on while nobody waits.
+struct TransferWork final : detail::WorkState {
+  TransferWork(const Group& group, Tensor host_, Callback<Tensor()> finish_)
+      : member(group.shared_member()),
+        place(weft::detail::current_call),
+        host(std::move(host_)),
+        finish(std::move(finish_)) {}
+
+  bool is_done() override { return done || transfer->test(); }
+  Tensor wait() override {
+    if (!done) {
+      const CallScope scope(place);
+      member->waiting({host}, [&](detail::Clock::time_point deadline) { transfer->wait(deadline); });
+      done = true;
+      if (finish) result = finish();
+    }
+    return result;
+  }
+
+  const Shared<Member> member;
+  const CallPlace place;
+  const Tensor host;
+  const Callback<Tensor()> finish;
+  std::unique_ptr<Wire::Transfer> transfer;
+  bool done = false;
+  Tensor result;
+};
+
+Shared<TransferWork> begin_send(const Tensor& x, int to, const Group& group, int tag) {
+  check_peer(group, to, tag);
+  const Tensor host = detail::on_host(checked(x));
+  Shared<TransferWork> work = Shared<TransferWork>::make(group, host, nullptr);
+  work->transfer = group.member().wire().send(work->place, to, tag, header_of(host),
+                                              {host.data_ptr(), static_cast<size_t>(host.nbytes())});
+  return work;
+}
+
+Shared<TransferWork> begin_receive(const Tensor& x, int from, const Group& group, int tag) {
+  check_peer(group, from, tag);
+  check_writable(checked(x));
+  if (should_record(x)) {
+    raise<AutogradError>(
+        {.problem = "a tensor that requires a gradient cannot be written by other ranks", .remedy = "pass x.detach()"});
+  }
+  const bool direct = x.device().is_cpu() && x.is_contiguous();
+  const Tensor host = detail::on_host(x);
+  note_write(x);
+  Shared<TransferWork> work = Shared<TransferWork>::make(group, host, [x, host, direct] {
+    const NoGradGuard unrecorded;
+    if (!direct) x.copy_(host);
+    return x;
+  });
+  work->transfer = group.member().wire().receive(work->place, from, tag, header_of(host),
+                                                 {host.data_ptr(), static_cast<size_t>(host.nbytes())});
+  return work;
+}
+
+}  // namespace
+
+void send(const Tensor& x, int to, const Group& group, int tag, Location where) {
+  const CallScope call("send", where);
+  begin_send(x, to, group, tag)->wait();
+}
+Work send_async(const Tensor& x, int to, const Group& group, int tag, Location where) {
+  const CallScope call("send", where);
+  return Work(begin_send(x, to, group, tag));
+}
+
+Tensor receive(int from, const Group& group, int tag, Location where) {
+  const CallScope call("receive", where);
+  check_peer(group, from, tag);
+  const Member& member = group.member();
+  const Wire::Header header = member.waiting({}, [&](detail::Clock::time_point deadline) {
+    return member.wire().peek(weft::detail::current_call, from, tag, deadline);
+  });
+  const NoGradGuard unrecorded;
+  const Tensor x = make({header.sizes, header.rank}, header.dtype, Device());
+  begin_receive(x, from, group, tag)->wait();
+  return x;
+}
+const Tensor& receive_(const Tensor& x, int from, const Group& group, int tag, Location where) {
+  const CallScope call("receive_", where);
+  begin_receive(x, from, group, tag)->wait();
+  return x;
+}
+Work receive_async_(const Tensor& x, int from, const Group& group, int tag, Location where) {
+  const CallScope call("receive_", where);
+  return Work(begin_receive(x, from, group, tag));
+}
+
+}  // namespace weft::distributed

@@ -1,0 +1,110 @@
+// This process among those that mpirun started: messages, and what happens when one of the others is gone.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "library.hpp"
+#include "world.hpp"
+
+namespace weft::distributed::mpi {
+
+using detail::Clock;
+
+/// What messages are about. Each has its own communicator, so that they never meet.
+enum class Channel { collectives, headers, payloads, notices };
+inline constexpr int channel_count = 4;
+
+/// A message under way.
+struct Request {
+  MPI_Request handle;
+  /// The rank of the world at its other end.
+  int other;
+  bool receives;
+  size_t bytes;
+};
+
+/// One per process, made by start_world and never destroyed.
+class Process {
+ public:
+  explicit Process(const Library& library);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Large ones go in several messages; each appends its requests.
+  void send(std::vector<Request>& requests, Channel channel, int to, int tag, const void* data, size_t bytes);
+  void receive(std::vector<Request>& requests, Channel channel, int from, int tag, void* data, size_t bytes);
+  /// Whether all are complete; they are then gone. DistributedError where one failed or has another length.
+  bool test(std::vector<Request>& requests, const CallPlace& place);
+  /// Until all are complete. DistributedError where another rank failed, ended or died, or it is too late; the requests
+  /// are then given up.
+  void wait(std::vector<Request>& requests, const CallPlace& place, Clock::time_point deadline);
+  void give_up(std::vector<Request>& requests) noexcept;
+  /// Waits until a message is there, without taking it.
+  void wait_for_message(Channel channel, int from, int tag, const CallPlace& place, Clock::time_point deadline);
+
+  /// DistributedError once a rank has failed.
+  void check_failed(const CallPlace& place);
+  /// Tells all others, whose waiting ends. The first failure alone is told.
+  void fail(const std::string& what) noexcept;
+  void keep(std::vector<Tensor> memory);
+
+  void count_work(int change) { works_.fetch_add(change, std::memory_order_acq_rel); }
+
+  /// The least number that no group of this rank has had; and the one to go on with.
+  int next_group() const { return next_group_; }
+  void set_next_group(int number) { next_group_ = number; }
+
+ private:
+  struct Other {
+    int64_t host = 0;
+    int64_t process = 0;
+    Clock::time_point ended_at;
+    std::atomic<bool> ended{false};
+  };
+
+  std::optional<std::unique_lock<std::mutex>> lock();
+  void check(int code, const char* function, const CallPlace& place);
+  MPI_Comm comm(Channel channel) const { return comms_[static_cast<size_t>(channel)]; }
+  void learn_where_others_run();
+  /// Of a process of this machine alone.
+  bool is_dead(const Other& other) const;
+  /// What a long wait looks at now and then.
+  void look_around(const std::vector<Request>& requests, const CallPlace& place);
+  void take_notices();
+  void tell_others(char kind, const std::string& what) noexcept;
+  [[noreturn]] void raise_absent(int other, const char* what, const CallPlace& place);
+  /// Polls `done` until it holds, with ever longer pauses.
+  template <class Done, class Late>
+  void poll(Done done, Late late, const std::vector<Request>& requests, const CallPlace& place,
+            Clock::time_point deadline);
+  void finish();
+  static void at_exit();
+  static void at_terminate();
+
+  const Library& mpi_;
+  MPI_Comm comms_[channel_count];
+  int rank_ = 0, size_ = 0;
+  bool finalizes_ = false;
+  bool crowded_ = false;
+  /// Where MPI takes calls of one thread at a time.
+  std::optional<std::mutex> one_at_a_time_;
+  std::atomic<int> next_group_{2};
+  std::atomic<int> works_{0};
+
+  std::vector<Other> others_;
+  std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  std::string failure_;
+  std::vector<Tensor> kept_;
+  std::string told_;
+};
+
+/// The wire of a group. `ranks` are numbers of the world; group number 0 is for making groups.
+Shared<detail::Wire> make_wire(Process& process, std::vector<int> ranks, int rank, int number);
+
+}  // namespace weft::distributed::mpi

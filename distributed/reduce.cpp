@@ -1,0 +1,114 @@
+#include "detail/reduce.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "../backends/dispatch.hpp"
+#include "../backends/functors/lists.hpp"
+#include "../tensor/error.hpp"
+
+namespace weft::distributed {
+
+const char* name(ReduceOp op) {
+  constexpr const char* names[] = {"sum", "avg", "max", "min", "prod", "any", "all"};
+  return names[static_cast<int>(op)];
+}
+
+namespace detail {
+
+namespace {
+
+// Elements at a time: what is added up stays in a core's second cache.
+constexpr int64_t block = 1 << 14;
+
+View flat(const void* data, DType dtype, int64_t count) {
+  View view;
+  view.data = const_cast<void*>(data);
+  view.layout.dtype = dtype;
+  view.layout.rank = 1;
+  view.layout.numel = view.layout.sizes[0] = count;
+  view.layout.strides[0] = itemsize(dtype);
+  return view;
+}
+
+BinaryOp step_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+      return BinaryOp::add;
+    case ReduceOp::prod:
+      return BinaryOp::mul;
+    case ReduceOp::min:
+    case ReduceOp::all:
+      return BinaryOp::minimum;
+    default:
+      return BinaryOp::maximum;
+  }
+}
+
+/// Sums and products of 16 and 8 bits are carried in f32; extremes need no wider type, but for the 8-bit floats, which
+/// have no arithmetic.
+DType carried_in(ReduceOp op, DType dtype) {
+  const bool exact = op != ReduceOp::sum && op != ReduceOp::avg && op != ReduceOp::prod;
+  return is_floating(dtype) && !(exact && !is_storage_only(dtype)) ? compute_type(dtype) : dtype;
+}
+
+void divide(const View& values, int by) {
+  const KernelTable& host = host_kernels();
+  double wide = by;
+  float narrow = static_cast<float>(by);
+  View divisor = values;
+  divisor.data = values.layout.dtype == DType::f64 ? static_cast<void*>(&wide) : &narrow;
+  divisor.layout.strides[0] = 0;
+  divisor.layout.contiguous = 0;
+  divisor.layout.host_scalar = 1;
+  host.binary(BinaryOp::div, values, values, divisor);
+}
+
+const void* element(const void* data, DType dtype, int64_t i) {
+  return static_cast<const char*>(data) + i * itemsize(dtype);
+}
+
+}  // namespace
+
+void reduce_in_order(ReduceOp op, DType dtype, void* out, std::span<const void* const> inputs, int64_t count) {
+  const KernelTable& host = host_kernels();
+  const DType carried = carried_in(op, dtype);
+  const BinaryOp step = step_of(op);
+  const bool direct = carried == dtype && inputs.size() <= 2;
+  std::vector<double> room(direct ? 0 : static_cast<size_t>(2 * std::min(count, block)));
+  for (int64_t i = 0; i < count; i += block) {
+    const int64_t n = std::min(block, count - i);
+    const View result = flat(element(out, dtype, i), dtype, n);
+    const auto part = [&](size_t r) { return flat(element(inputs[r], dtype, i), dtype, n); };
+    // Where `out` is a later input it must not be written before that one was read.
+    const View sum = direct ? result : flat(room.data(), carried, n),
+               wide = flat(room.data() + room.size() / 2, carried, n);
+    if (inputs.size() == 1) host.copy(sum, part(0));
+    else if (carried == dtype) host.binary(step, sum, part(0), part(1));
+    else host.copy(sum, part(0));
+    for (size_t r = carried == dtype ? 2 : 1; r < inputs.size(); ++r) {
+      if (carried == dtype) {
+        host.binary(step, sum, sum, part(r));
+      } else {
+        host.copy(wide, part(r));
+        host.binary(step, sum, sum, wide);
+      }
+    }
+    if (op == ReduceOp::avg) divide(sum, static_cast<int>(inputs.size()));
+    if (!direct) host.copy(result, sum);
+  }
+}
+
+void check_reduction(ReduceOp op, DType dtype) {
+  const auto refuse = [&](const char* remedy) {
+    raise<DTypeError>({.problem = fmt::format("{} does not take {}", name(op), weft::name(dtype)), .remedy = remedy});
+  };
+  if (op == ReduceOp::avg && !is_floating(dtype)) refuse("convert it with x.to(f32), or use sum");
+  if ((op == ReduceOp::sum || op == ReduceOp::prod) && dtype == DType::boolean) refuse("use any or all");
+}
+
+}  // namespace detail
+}  // namespace weft::distributed

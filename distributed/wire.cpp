@@ -1,0 +1,53 @@
+#include "detail/wire.hpp"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "error.hpp"
+
+namespace weft::distributed::detail {
+
+Wire::~Wire() = default;
+Wire::Transfer::~Transfer() = default;
+
+std::string CallRecord::text() const {
+  std::string text = place.op != nullptr ? place.op : "a collective";
+  if (has_tensor) {
+    std::string sizes;
+    for (const int64_t n : shape) sizes += (sizes.empty() ? "" : ", ") + (n < 0 ? "*" : std::to_string(n));
+    text += fmt::format(" of {} [{}]", weft::name(dtype), sizes);
+  }
+  if (reduction >= 0) text += fmt::format(" by {}", name(static_cast<ReduceOp>(reduction)));
+  if (root >= 0) text += fmt::format(" from rank {}", root);
+  if (recorded) text += ", recorded";
+  return text;
+}
+
+bool CallRecord::agrees(const CallRecord& other) const {
+  return std::strcmp(place.op, other.place.op) == 0 && has_tensor == other.has_tensor && recorded == other.recorded &&
+         dtype == other.dtype && shape == other.shape && reduction == other.reduction && root == other.root;
+}
+
+void raise_disagreement(int rank, const CallRecord& call, int other_rank, const std::string& other_text,
+                        const std::string& other_place) {
+  throw DistributedError(format_error(
+      {.op = call.place.op,
+       .problem = fmt::format("rank {} calls {}, but rank {} calls {}", rank, call.text(), other_rank, other_text),
+       .details =
+           fmt::format("rank {} is at {}; it is collective {} of this group", other_rank, other_place, call.number)},
+      call.place.where));
+}
+
+void check_header(const CallPlace& place, int from, const Wire::Header& sent, const Wire::Header& expected) {
+  const auto shape = [](const Wire::Header& h) { return Dims(std::span(h.sizes, h.rank)); };
+  if (sent.dtype == expected.dtype && shape(sent) == shape(expected)) return;
+  throw DistributedError(
+      format_error({.op = place.op,
+                    .problem = fmt::format("rank {} sent {} {}, not {} {}", from, weft::name(sent.dtype),
+                                           shape(sent).text(), weft::name(expected.dtype), shape(expected).text()),
+                    .remedy = "receive(from) takes whatever comes"},
+                   place.where));
+}
+
+}  // namespace weft::distributed::detail

@@ -1,0 +1,90 @@
+// Data parallelism by hand: every rank has the model and a share of the data, and gradients are averaged while backward
+// still runs.
+//   mpirun -n 4 build/release/examples/weft-data-parallel       four processes
+//   build/release/examples/weft-data-parallel 4                  four threads of this one
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include <weft/distributed.hpp>
+#include <weft/weft.hpp>
+
+using namespace weft;
+using namespace weft::distributed;
+
+namespace {
+
+/// Averages each gradient over the ranks as soon as it is there.
+class GradientAverage {
+ public:
+  GradientAverage(const std::vector<Tensor>& parameters, const Group& group) {
+    for (const Tensor& p : parameters) {
+      hooks_.push_back(p.register_post_accumulate_grad_hook([this, group](const Tensor& parameter) {
+        under_way_.push_back(all_reduce_async_(parameter.grad(), group, ReduceOp::avg));
+      }));
+    }
+  }
+  /// Before the optimizer's step.
+  void wait() {
+    for (const Work& work : under_way_) work.wait();
+    under_way_.clear();
+  }
+
+ private:
+  std::vector<HookHandle> hooks_;
+  std::vector<Work> under_way_;
+};
+
+/// Points of two half moons, the same on every rank: x [n, 2] and their moon [n].
+std::pair<Tensor, Tensor> moons(int64_t n) {
+  const Tensor moon = arange(n) % 2, angle = rand({n}) * M_PI;
+  const Tensor side = 1 - 2 * moon.to(f32);
+  const Tensor x = stack({cos(angle) + moon * 1.0, side * sin(angle) + moon * 0.4}, 1);
+  return {x + 0.1 * randn({n, 2}), moon};
+}
+
+bool train(const Group& group) {
+  manual_seed(1);
+  const auto [x, y] = moons(512);
+  const int64_t share = 512 / group.size(), first = share * group.rank();
+  const Tensor my_x = x.narrow(0, first, share), my_y = y.narrow(0, first, share);
+
+  nn::Sequential model(nn::Linear(2, 32), nn::Tanh(), nn::Linear(32, 2));
+  for (const Tensor& p : model.parameters()) broadcast_(p.detach(), 0, group);  // whatever each one drew
+  optim::AdamW optimizer(model.parameters(), {.lr = 0.02});
+  GradientAverage average(model.parameters(), group);
+
+  double loss_of_all = 0;
+  for (int step = 0; step < 200; ++step) {
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(model(my_x), my_y);
+    loss.backward();
+    average.wait();
+    optimizer.step();
+    loss_of_all = all_reduce(loss.detach(), group, ReduceOp::avg).item<double>();
+    if (group.rank() == 0 && step % 50 == 0) std::printf("step %3d  loss %.4f\n", step, loss_of_all);
+  }
+
+  bool same = true;  // the ranks' models, bit for bit
+  for (const Tensor& p : model.parameters()) same = same && p.detach().equal(broadcast(p.detach(), 0, group));
+  same = all_reduce(tensor(same), group, ReduceOp::all).item<bool>();
+  if (group.rank() == 0) {
+    std::printf("%d ranks by %s: loss %.4f, models are %s\n", group.size(), group.wire(), loss_of_all,
+                same ? "the same" : "different");
+  }
+  return same && loss_of_all < 0.1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return train(world()) ? 0 : 1;
+  std::vector<char> learned(static_cast<size_t>(std::atoi(argv[1])));
+  LocalWorld(std::atoi(argv[1])).run([&](const Group& group) {
+    learned[static_cast<size_t>(group.rank())] = train(group);
+  });
+  for (const char one : learned) {
+    if (!one) return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,87 @@
+// Processes that go wrong, one way for each word; faults.sh says what is to be seen of it.
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include <weft/distributed.hpp>
+#include <weft/weft.hpp>
+
+using namespace weft;
+using namespace weft::distributed;
+
+namespace {
+
+/// What the ranks that are well see. Whole lines, since processes share the output.
+template <class F>
+int report(F call) {
+  try {
+    call();
+  } catch (const DistributedError& error) {
+    const std::string text = "rank " + std::to_string(rank()) + " sees: " + error.what() + "\n";
+    return write(STDOUT_FILENO, text.data(), text.size()) > 0 ? 3 : 4;
+  }
+  return 0;
+}
+
+int run(const std::string& fault) {
+  const Group group = world();
+  const bool bad = group.rank() == 1;
+  const Tensor x = ones({1000});
+  all_reduce_(x, group);
+  if (fault == "throws") {
+    if (bad) throw std::runtime_error("the disk is full");
+  } else if (fault == "ends") {
+    if (bad) return 0;
+  } else if (fault == "killed") {
+    for (int i = 0; i < 100 && !bad; ++i) {
+      if (const int code = report([&] { all_reduce_(x, group); })) return code;
+    }
+    for (int i = 0; i < 10; ++i) all_reduce_(x, group);
+    std::raise(SIGKILL);
+  } else if (fault == "late") {
+    if (bad) {
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      return report([&] { all_reduce(x, group); });
+    }
+  } else if (fault == "differs") {
+    return report([&] {
+      if (bad) all_reduce(x.to(f64), group);
+      else all_reduce(x, group);
+    });
+  } else if (fault == "order") {
+    return report([&] {
+      if (bad) {
+        all_gather(x, group);
+        barrier(group);
+      } else {
+        barrier(group);
+        all_gather(x, group);
+      }
+    });
+  } else if (fault == "message") {
+    return report([&] {
+      if (bad) receive_(zeros({2, 3}), 0, group);
+      else send(ones({3, 2}), 1, group);
+      barrier(group);
+    });
+  } else if (fault == "again") {
+    return report([&] {
+      if (bad) report([&] { receive(0, group); });
+      else report([&] { receive(1, group); });
+      all_reduce(x, group);
+    });
+  } else {
+    std::cerr << "no such fault\n";
+    return 2;
+  }
+  return report([&] { all_reduce(x, group); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return argc == 2 ? run(argv[1]) : 2; }
