@@ -7,4 +7,5 @@
 #include "distributed/local_world.hpp"
 #include "distributed/mesh.hpp"
 #include "distributed/reduce_op.hpp"
+#include "distributed/spmd/dtensor.hpp"
 #include "distributed/work.hpp"

@@ -1,5 +1,7 @@
 #include "detail/gradients.hpp"
 
+#include <algorithm>
+
 #include "../autograd/node.hpp"
 #include "../ops/join.hpp"
 #include "../ops/pointwise.hpp"
@@ -7,6 +9,12 @@
 #include "../ops/special.hpp"
 
 namespace weft::distributed::detail {
+
+void order_behind_last(const Tensor& out) {
+  static thread_local uint32_t last = 0;
+  Node* const node = out.impl()->node;
+  last = node->order = std::max(node->order, last + 1);
+}
 
 namespace {
 
@@ -83,28 +91,34 @@ struct AllToAllBackward {
   }
 };
 
+template <class Backward>
+void record_in_order(const Tensor& out, Backward backward, const Tensor& x) {
+  record(out, std::move(backward), x);
+  order_behind_last(out);
+}
+
 }  // namespace
 
 void record_all_reduce(const Tensor& out, const Tensor& x, const Group& group, ReduceOp op) {
-  if (is_linear(op)) return record(out, AllReduceBackward{group, op, {}, {}}, x);
-  if (op == ReduceOp::prod) return record(out, AllReduceBackward{group, op, Saved(x), {}}, x);
-  record(out, AllReduceBackward{group, op, Saved(x), SavedOutput(out)}, x);
+  if (is_linear(op)) return record_in_order(out, AllReduceBackward{group, op, {}, {}}, x);
+  if (op == ReduceOp::prod) return record_in_order(out, AllReduceBackward{group, op, Saved(x), {}}, x);
+  record_in_order(out, AllReduceBackward{group, op, Saved(x), SavedOutput(out)}, x);
 }
 void record_reduce(const Tensor& out, const Tensor& x, int root, const Group& group, ReduceOp op) {
-  record(out, ReduceBackward{group, op, root}, x);
+  record_in_order(out, ReduceBackward{group, op, root}, x);
 }
 void record_broadcast(const Tensor& out, const Tensor& x, int root, const Group& group) {
-  record(out, BroadcastBackward{group, root}, x);
+  record_in_order(out, BroadcastBackward{group, root}, x);
 }
 void record_all_gather(const Tensor& out, const Tensor& x, std::vector<int64_t> sizes, const Group& group, int dim) {
-  record(out, AllGatherBackward{group, std::move(sizes), dim}, x);
+  record_in_order(out, AllGatherBackward{group, std::move(sizes), dim}, x);
 }
 void record_reduce_scatter(const Tensor& out, const Tensor& x, std::vector<int64_t> sizes, const Group& group,
                            ReduceOp op, int dim) {
-  record(out, ReduceScatterBackward{group, std::move(sizes), op, dim}, x);
+  record_in_order(out, ReduceScatterBackward{group, std::move(sizes), op, dim}, x);
 }
 void record_all_to_all(const Tensor& out, const Tensor& x, const Group& group, const AllToAllOptions& options) {
-  record(out, AllToAllBackward{group, options}, x);
+  record_in_order(out, AllToAllBackward{group, options}, x);
 }
 
 }  // namespace weft::distributed::detail

@@ -5,6 +5,10 @@
 
 namespace weft::distributed::detail {
 
+/// For what was recorded just now: backward runs collectives in the reverse of the order in which they were recorded,
+/// the same on every rank, however long the graphs of its own ops are in between.
+void order_behind_last(const Tensor& out);
+
 void record_all_reduce(const Tensor& out, const Tensor& x, const Group& group, ReduceOp op);
 /// Of sum and avg alone, as reduce_scatter.
 void record_reduce(const Tensor& out, const Tensor& x, int root, const Group& group, ReduceOp op);

@@ -1,0 +1,281 @@
+#include "notation.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "../../tensor/error.hpp"
+
+namespace weft::distributed {
+
+namespace {
+
+constexpr char never_cut = '1';
+
+bool has(const std::string& word, char letter) { return word.find(letter) != std::string::npos; }
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ',') words.emplace_back();
+    else words.back() += c;
+  }
+  return words;
+}
+
+/// Letters in the order in which the inputs name them.
+std::string letters_of(const std::vector<std::string>& words) {
+  std::string letters;
+  for (const std::string& word : words) {
+    for (const char c : word) {
+      if (c != never_cut && !has(letters, c)) letters += c;
+    }
+  }
+  return letters;
+}
+
+/// Dimensions of the mesh that cut each letter, the outer ones first.
+using Cuts = std::map<char, Dims>;
+
+/// The placements of a tensor whose axes have the letters of `word`;
+/// `cuts_axis` says whether an axis is cut at all.
+template <class F>
+Placements placements_of(const std::string& word, const Cuts& cuts, int mesh_rank, F&& cuts_axis) {
+  Placements out(static_cast<size_t>(mesh_rank));
+  for (size_t axis = 0; axis < word.size(); ++axis) {
+    const auto found = cuts.find(word[axis]);
+    if (found == cuts.end() || !cuts_axis(static_cast<int>(axis))) continue;
+    for (const int64_t d : found->second) out[static_cast<size_t>(d)] = shard(static_cast<int>(axis));
+  }
+  return out;
+}
+
+bool is_sum(const Placement& p) { return p.is_partial() && (p.op == ReduceOp::sum || p.op == ReduceOp::avg); }
+
+/// Which dimension of the mesh keeps partial inputs, and as what they stay.
+std::vector<std::optional<ReduceOp>> passing(std::span<const SpmdMeta> inputs, const Dims& mesh, Linearity linearity) {
+  std::vector<std::optional<ReduceOp>> out(static_cast<size_t>(mesh.size()));
+  for (size_t d = 0; d < out.size(); ++d) {
+    const auto at = [d](const SpmdMeta& meta) -> const Placement& { return meta.placements[d]; };
+    const auto count = std::ranges::count_if(inputs, is_sum, at);
+    const auto replicated = std::ranges::count_if(inputs, &Placement::is_replicate, at);
+    const auto all = std::ssize(inputs);
+    bool passes = false;
+    if (linearity == Linearity::together) {
+      passes = count == all && std::ranges::all_of(inputs, [&](const SpmdMeta& m) { return at(m) == at(inputs[0]); });
+    } else if (linearity != Linearity::none) {
+      passes = count == 1 && replicated == all - 1 && (linearity == Linearity::each || is_sum(at(inputs[0])));
+    }
+    if (passes) out[d] = at(*std::ranges::find_if(inputs, is_sum, at)).op;
+  }
+  return out;
+}
+
+/// Sizes of the letters; axes of size 1 say nothing.
+std::map<char, int64_t> sizes_of(const std::vector<std::string>& words, std::span<const SpmdMeta> inputs,
+                                 const Dims& mesh, Location where) {
+  if (inputs.size() != words.size()) {
+    raise<ValueError>({.op = "infer", .problem = fmt::format("{} inputs for {} words", inputs.size(), words.size())},
+                      where);
+  }
+  std::map<char, int64_t> sizes;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const SpmdMeta& meta = inputs[i];
+    const bool has_axes = std::ranges::all_of(meta.placements, [&](const Placement& p) {
+      return !p.is_shard() || (p.axis >= 0 && p.axis < meta.shape.size());
+    });
+    if (meta.shape.size() != std::ssize(words[i]) || std::ssize(meta.placements) != mesh.size() || !has_axes) {
+      raise<ValueError>({.op = "infer",
+                         .problem = fmt::format("input {} {} with {} does not fit \"{}\" on a mesh {}", i,
+                                                meta.shape.text(), text(meta.placements), words[i], mesh.text())},
+                        where);
+    }
+    for (int axis = 0; axis < meta.shape.size(); ++axis) {
+      const char letter = words[i][static_cast<size_t>(axis)];
+      if (letter == never_cut || meta.shape[axis] == 1) continue;
+      const auto [known, is_new] = sizes.emplace(letter, meta.shape[axis]);
+      if (is_new || known->second == meta.shape[axis]) continue;
+      raise<ShapeError>(
+          {.op = "infer", .problem = fmt::format("'{}' is {} and {}", letter, known->second, meta.shape[axis])}, where);
+    }
+  }
+  return sizes;
+}
+
+int64_t size_of(const std::map<char, int64_t>& sizes, char letter) {
+  const auto found = sizes.find(letter);
+  return found == sizes.end() ? 1 : found->second;
+}
+
+/// How an input cuts an axis of a letter.
+struct Claim {
+  Dims cut;
+  int64_t bytes;  ///< that a rank holds
+};
+
+int64_t local_bytes(const SpmdMeta& meta, const Dims& mesh) {
+  return part_of(meta.shape, meta.placements, mesh, Dims::filled(mesh.size(), 0)).sizes.product() * meta.itemsize;
+}
+
+/// The way that moves the fewest bytes: whatever is cut in another way has to
+/// move, what is whole is cut where it is.
+Dims cheapest(const std::vector<Claim>& claims) {
+  const auto bytes_moved = [&](const Dims& cut) {
+    int64_t bytes = 0;
+    for (const Claim& claim : claims) bytes += claim.cut.empty() || claim.cut == cut ? 0 : claim.bytes;
+    return bytes;
+  };
+  Dims best;
+  for (const Claim& claim : claims) {
+    if (claim.cut.empty() || claim.cut == best) continue;
+    if (best.empty()) {
+      best = claim.cut;
+      continue;
+    }
+    const int64_t here = bytes_moved(claim.cut), there = bytes_moved(best);
+    if (here < there || (here == there && std::ranges::lexicographical_compare(claim.cut, best))) best = claim.cut;
+  }
+  return best;
+}
+
+}  // namespace
+
+Notation::Notation(std::string_view text, NotationOptions options, Location where) : options_(options) {
+  const size_t arrow = text.find("->");
+  const auto refuse = [&](const char* problem) {
+    raise<ValueError>({.op = "Notation", .problem = fmt::format("\"{}\": {}", text, problem)}, where);
+  };
+  if (arrow == text.npos) refuse("there is no ->");
+  inputs_ = words_of(text.substr(0, arrow));
+  outputs_ = words_of(text.substr(arrow + 2));
+  const std::string letters = letters_of(inputs_);
+  for (const auto* words : {&inputs_, &outputs_}) {
+    for (const std::string& word : *words) {
+      for (const char c : word) {
+        const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (c != never_cut && !is_letter) refuse("words have letters and 1");
+        if (is_letter && std::ranges::count(word, c) > 1) refuse("a letter occurs once in a word");
+        if (is_letter && !has(letters, c)) refuse("outputs have letters of inputs");
+      }
+    }
+  }
+}
+
+SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Location where) const {
+  const std::map<char, int64_t> sizes = sizes_of(inputs_, inputs, mesh, where);
+  const auto stays = passing(inputs, mesh, options_.linearity);
+  std::vector<bool> taken;
+  for (const auto& op : stays) taken.push_back(op.has_value());
+
+  std::vector<std::vector<Dims>> mappings;
+  for (const SpmdMeta& meta : inputs) mappings.push_back(dims_mapping(meta.placements, meta.shape.size()));
+  const auto is_cut = [&](size_t i, int axis) {
+    return inputs[i].shape[axis] > 1 || size_of(sizes, inputs_[i][static_cast<size_t>(axis)]) == 1;
+  };
+  Cuts cuts;
+  for (const char letter : letters_of(inputs_)) {
+    std::vector<Claim> claims;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const size_t axis = inputs_[i].find(letter);
+      if (axis == std::string::npos || !is_cut(i, static_cast<int>(axis))) continue;
+      claims.push_back({mappings[i][axis], local_bytes(inputs[i], mesh)});
+    }
+    Dims kept;
+    for (const int64_t d : cheapest(claims)) {
+      if (taken[static_cast<size_t>(d)]) continue;
+      taken[static_cast<size_t>(d)] = true;
+      kept.push_back(d);
+    }
+    if (!kept.empty()) cuts[letter] = kept;
+  }
+
+  SpmdInfo info;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    info.inputs.push_back(placements_of(inputs_[i], cuts, mesh.size(), [&](int axis) { return is_cut(i, axis); }));
+    for (size_t d = 0; d < stays.size(); ++d) {
+      if (stays[d] && is_sum(inputs[i].placements[d])) info.inputs.back()[d] = partial(*stays[d]);
+    }
+  }
+  for (const std::string& word : outputs_) {
+    Placements out = placements_of(word, cuts, mesh.size(), [](int) { return true; });
+    for (const auto& [letter, cut] : cuts) {
+      for (const int64_t d : cut) {
+        if (!has(word, letter)) out[static_cast<size_t>(d)] = partial(options_.reduction);
+      }
+    }
+    for (size_t d = 0; d < stays.size(); ++d) {
+      if (stays[d]) out[d] = partial(*stays[d]);
+    }
+    info.outputs.push_back(out);
+  }
+  return info;
+}
+
+SpmdInfo Notation::infer_reverse(std::span<const SpmdMeta> inputs, std::span<const Placements> outputs,
+                                 const Dims& mesh, Location where) const {
+  const std::map<char, int64_t> sizes = sizes_of(inputs_, inputs, mesh, where);
+  if (outputs.size() != outputs_.size()) {
+    raise<ValueError>(
+        {.op = "infer_reverse", .problem = fmt::format("{} outputs for {} words", outputs.size(), outputs_.size())},
+        where);
+  }
+  Cuts cuts;
+  std::vector<bool> taken(static_cast<size_t>(mesh.size()));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto mapping = dims_mapping(outputs[i], static_cast<int>(outputs_[i].size()));
+    for (size_t axis = 0; axis < mapping.size(); ++axis) {
+      if (outputs_[i][axis] == never_cut || cuts.contains(outputs_[i][axis])) continue;
+      for (const int64_t d : mapping[axis]) {
+        if (taken[static_cast<size_t>(d)]) continue;
+        taken[static_cast<size_t>(d)] = true;
+        cuts[outputs_[i][axis]].push_back(d);
+      }
+    }
+  }
+  SpmdInfo info;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    info.inputs.push_back(placements_of(inputs_[i], cuts, mesh.size(), [&](int axis) {
+      return inputs[i].shape[axis] > 1 || size_of(sizes, inputs_[i][static_cast<size_t>(axis)]) == 1;
+    }));
+  }
+  for (const std::string& word : outputs_) {
+    info.outputs.push_back(placements_of(word, cuts, mesh.size(), [](int) { return true; }));
+  }
+  return info;
+}
+
+std::vector<Placements> Notation::infer_gradients(std::span<const SpmdMeta> inputs, const SpmdInfo& info) const {
+  std::vector<Placements> gradients;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Placements out = info.inputs[i];
+    for (size_t d = 0; d < out.size(); ++d) {
+      if (out[d].is_shard()) continue;
+      const auto is_cut = [&](const Placements& p) { return p[d].is_shard(); };
+      const bool others_partial =
+          options_.linearity != Linearity::together && !out[d].is_partial() &&
+          std::ranges::any_of(info.inputs, [&](const Placements& p) { return p[d].is_partial(); });
+      const bool sums = std::ranges::any_of(info.inputs, is_cut) || std::ranges::any_of(info.outputs, is_cut);
+      out[d] = sums || others_partial ? partial() : replicate();
+    }
+    gradients.push_back(out);
+  }
+  return gradients;
+}
+
+Dims Notation::output_shape(std::span<const SpmdMeta> inputs, const Dims& local, size_t number) const {
+  Dims out;
+  for (const char letter : outputs_[number]) {
+    int64_t size = letter == never_cut && out.size() < local.size() ? local[out.size()] : 1;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const size_t axis = letter == never_cut ? std::string::npos : inputs_[i].find(letter);
+      if (axis == std::string::npos || inputs[i].shape[static_cast<int>(axis)] == 1) continue;
+      size = inputs[i].shape[static_cast<int>(axis)];
+    }
+    out.push_back(size);
+  }
+  return out;
+}
+
+}  // namespace weft::distributed

@@ -1,0 +1,188 @@
+// Tensors in parts, on ranks: moves between all placements, and ops with their gradients beside one process.
+#include <algorithm>
+#include <random>
+
+#include "ranks.hpp"
+
+#include <weft/distributed/spmd/dtensor.hpp>
+
+namespace weft::distributed {
+namespace {
+
+const std::vector<Dims> meshes = {{2}, {4}, {2, 2}, {2, 3}};
+
+void on_meshes(const std::function<void(const Mesh&)>& body) {
+  for (const Dims& shape : meshes) {
+    SCOPED_TRACE(shape.text());
+    if (under_mpirun()) {
+      if (shape.product() == world().size()) body(Mesh(shape));
+      continue;
+    }
+    LocalWorld(static_cast<int>(shape.product()), {.timeout_seconds = 60}).run([&](const Group&) {
+      body(Mesh(shape));
+    });
+  }
+}
+
+std::vector<Placements> all_placements(int mesh_rank, int rank) {
+  std::vector<Placement> one{replicate(), partial(), partial(ReduceOp::avg), partial(ReduceOp::max)};
+  for (int axis = 0; axis < rank; ++axis) one.push_back(shard(axis));
+  std::vector<Placements> out{{}};
+  for (int d = 0; d < mesh_rank; ++d) {
+    std::vector<Placements> longer;
+    for (const Placements& p : out) {
+      for (const Placement& next : one) {
+        longer.push_back(p);
+        longer.back().push_back(next);
+      }
+    }
+    out = longer;
+  }
+  return out;
+}
+
+TEST(Reshard, RoundTripsOfAllPairsAreIdentity) {
+  on_meshes([](const Mesh& mesh) {
+    for (const Dims& shape : {Dims{5, 7}, Dims{1, 3}, Dims{0, 2}}) {
+      const Tensor x = input_of(0, shape, f64);
+      const auto all = all_placements(mesh.shape().size(), shape.size());
+      for (const Placements& from : all) {
+        const DTensor there = shard_tensor(x, mesh, from);
+        for (const Placements& to : all) {
+          EXPECT_TRUE(equal(there.reshard(to).full_tensor(), x)) << text(from) << " " << text(to) << shape.text();
+        }
+      }
+    }
+  });
+}
+
+TEST(Reshard, WholeNumbersAndBoolsMoveToo) {
+  on_meshes([](const Mesh& mesh) {
+    for (const DType dtype : {i64, boolean, u8, bf16}) {
+      const Tensor x = input_of(0, {6, 5}, dtype);
+      const Placements rows(static_cast<size_t>(mesh.shape().size()), shard(0)), columns(rows.size(), shard(1));
+      EXPECT_TRUE(equal(shard_tensor(x, mesh, rows).reshard(columns).full_tensor(), x)) << name(dtype);
+    }
+  });
+}
+
+TEST(Reshard, GradientsGoTheWayBack) {
+  on_meshes([](const Mesh& mesh) {
+    const Dims shape{5, 3};
+    const Tensor x = input_of(0, shape, f64).requires_grad_(), seed = input_of(1, shape, f64);
+    for (const Placements& from : all_placements(mesh.shape().size(), 2)) {
+      if (std::ranges::any_of(from, [](const Placement& p) { return p.is_partial() && p.op == ReduceOp::max; }))
+        continue;
+      for (const Placements& to : all_placements(mesh.shape().size(), 2)) {
+        if (std::ranges::any_of(to, [](const Placement& p) { return p.is_partial() && p.op == ReduceOp::max; }))
+          continue;
+        const Tensor whole = shard_tensor(x, mesh, from).reshard(to).full_tensor();
+        const std::vector<Tensor> g = grad(std::vector{(whole * whole).sum() * 0.5}, std::vector{x});
+        EXPECT_TRUE(allclose(g[0], x, 1e-12, 1e-12)) << text(from) << " " << text(to);
+      }
+    }
+  });
+}
+
+TEST(Reshard, RefusesWhatDoesNotFit) {
+  LocalWorld(2, {.timeout_seconds = 60}).run([](const Group&) {
+    const Mesh mesh(Dims{2});
+    const Tensor x = zeros({4, 4});
+    EXPECT_THROW(reshard(x, {4, 4}, {shard(0)}, {replicate()}, mesh), ShapeError);
+    EXPECT_THROW(reshard(x, {4, 4}, {replicate(), replicate()}, {replicate()}, mesh), ValueError);
+    EXPECT_THROW(reshard(x, {4, 4}, {replicate()}, {shard(2)}, mesh), IndexError);
+    EXPECT_THROW(reshard(Tensor(), {4, 4}, {replicate()}, {shard(1)}, mesh), ShapeError);
+    EXPECT_THROW(DTensor(x, {4, 4}, mesh, {shard(1)}), ShapeError);
+    const DTensor extreme(ones({4, 4}).requires_grad_(), {4, 4}, mesh, {partial(ReduceOp::max)});
+    EXPECT_THROW(extreme.full_tensor(), ValueError);
+  });
+}
+
+TEST(Reshard, RanksOutsideOfTheMeshHoldNothing) {
+  LocalWorld(3, {.timeout_seconds = 60}).run([](const Group& all) {
+    const Mesh mesh(Dims{2}, {}, all, {0, 2});
+    const DTensor x = shard_tensor(ones({4, 2}), mesh, {shard(0)});
+    EXPECT_EQ(x.local().defined(), all.rank() != 1);
+    EXPECT_EQ(x.reshard({replicate()}).local().defined(), all.rank() != 1);
+    const DTensor y = apply(Notation("ab->a", {.linearity = Linearity::together}), {x},
+                            [](std::span<const Tensor> t) { return t[0].sum(1); });
+    EXPECT_EQ(y.shape(), Dims(4));
+    if (all.rank() != 1) {
+      EXPECT_TRUE(equal(y.full_tensor(), full({4}, 2)));
+    }
+  });
+}
+
+TEST(Reshard, BackwardKeepsTheOrderWhereRanksGraphsDiffer) {
+  on_meshes([](const Mesh& mesh) {
+    const Placements whole(static_cast<size_t>(mesh.shape().size())), rows(whole.size(), shard(0));
+    const Tensor x = ones({12, 2}, f64).requires_grad_(), y = ones({12, 3}, f64).requires_grad_();
+    Tensor a = shard_tensor(x, mesh, rows).local(), b = shard_tensor(y, mesh, rows).local();
+    for (int i = 0; i < mesh.coordinate()[0]; ++i) a = a * 1;
+    const auto g =
+        grad(std::vector{reshard(a, {12, 2}, rows, whole, mesh).sum() + reshard(b, {12, 3}, rows, whole, mesh).sum()},
+             std::vector{x, y});
+    EXPECT_TRUE(equal(g[0], ones_like(x)) && equal(g[1], ones_like(y)));
+    Tensor c = x;
+    for (int i = 0; i < 3 * mesh.coordinate()[0]; ++i) c = c * 1;
+    const auto h =
+        grad(std::vector{all_reduce(c, mesh.group(0)).sum() + all_reduce(y, mesh.group(0)).sum()}, std::vector{x, y});
+    EXPECT_EQ(h[0].shape(), x.shape());
+  });
+}
+
+struct Op {
+  const char* notation;
+  Linearity linearity;
+  std::vector<Dims> shapes;
+  Tensor (*function)(std::span<const Tensor>);
+};
+
+TEST(DTensor, OpsAndTheirGradientsAreThoseOfOneProcess) {
+  using Tensors = std::span<const Tensor>;
+  const Op ops[] = {
+      {"mk,kn->mn", Linearity::each, {{5, 7}, {7, 4}}, [](Tensors x) { return matmul(x[0], x[1]); }},
+      {"bmk,bkn->bmn", Linearity::each, {{3, 5, 2}, {3, 2, 4}}, [](Tensors x) { return matmul(x[0], x[1]); }},
+      {"ab,ab->ab", Linearity::together, {{5, 6}, {5, 6}}, [](Tensors x) { return x[0] + x[1]; }},
+      {"ab,b->ab", Linearity::each, {{5, 6}, {6}}, [](Tensors x) { return x[0] * x[1]; }},
+      {"ab,ab->ab", Linearity::first, {{5, 1}, {5, 6}}, [](Tensors x) { return x[0] / x[1]; }},
+      {"ab->ab", Linearity::none, {{5, 6}}, [](Tensors x) { return sin(x[0]); }},
+      {"ab->ba", Linearity::together, {{5, 6}}, [](Tensors x) { return x[0].t().contiguous(); }},
+      {"ab->a", Linearity::together, {{5, 6}}, [](Tensors x) { return x[0].sum(1); }},
+      {"a1->a1", Linearity::none, {{5, 6}}, [](Tensors x) { return softmax(x[0], 1); }},
+      {"a1,1->a1", Linearity::none, {{4, 3}, {3}}, [](Tensors x) { return layer_norm(x[0], {3}, x[1], {}); }},
+  };
+  on_meshes([&](const Mesh& mesh) {
+    std::mt19937 random(5);
+    for (const Op& op : ops) {
+      const Notation rule(op.notation, {.linearity = op.linearity});
+      for (int trial = 0; trial < 12; ++trial) {
+        std::vector<Tensor> wholes;
+        std::vector<DTensor> inputs;
+        std::string said = op.notation;
+        for (const Dims& shape : op.shapes) {
+          Placements placements;
+          for (int d = 0; d < mesh.shape().size(); ++d) {
+            const int kind = static_cast<int>(random() % static_cast<size_t>(shape.size() + 2));
+            placements.push_back(kind < shape.size() ? shard(kind) : kind == shape.size() ? partial() : replicate());
+          }
+          said += " " + text(placements);
+          wholes.push_back(
+              (input_of(static_cast<int>(wholes.size()), shape, f64).abs() + 0.5).detach().requires_grad_());
+          inputs.push_back(shard_tensor(wholes.back(), mesh, placements));
+        }
+        const DTensor out = apply(rule, inputs, op.function);
+        const Tensor expected = op.function(wholes), seed = input_of(9, expected.shape(), f64);
+        EXPECT_TRUE(allclose(out.full_tensor(), expected, 1e-9, 1e-9)) << said << " -> " << text(out.placements());
+        const auto wanted = grad(std::vector{expected}, wholes, std::vector{seed});
+        const auto found = grad(std::vector{(out.full_tensor() * seed).sum()}, wholes);
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          EXPECT_TRUE(allclose(found[i], wanted[i], 1e-9, 1e-9)) << said << ": gradient " << i;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace weft::distributed
