@@ -6,5 +6,7 @@
 #include "distributed/group.hpp"
 #include "distributed/local_world.hpp"
 #include "distributed/mesh.hpp"
+#include "distributed/notation.hpp"
+#include "distributed/placement.hpp"
 #include "distributed/reduce_op.hpp"
 #include "distributed/work.hpp"

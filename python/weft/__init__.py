@@ -43,8 +43,8 @@ from weft._files import load, load_file, load_npy, load_npz, load_pt, save, save
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "hooks", "io", "library", "linalg", "lora", "nn", "ops", "optim",
-            "special", "train", "utils")
+_modules = ("amp", "array_api", "autograd", "data", "distributed", "hooks", "io", "library", "linalg", "lora", "nn", "ops",
+            "optim", "special", "train", "utils")
 
 
 def __getattr__(name):
