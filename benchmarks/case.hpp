@@ -42,5 +42,6 @@ void add_growth_cases();
 void add_roof_cases();
 void add_saving_cases();
 void add_loading_cases();
+void add_distributed_cases();
 
 }  // namespace weft::bench

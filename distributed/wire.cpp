@@ -39,9 +39,13 @@ void raise_disagreement(int rank, const CallRecord& call, int other_rank, const 
       call.place.where));
 }
 
+bool is_same_header(const Wire::Header& a, const Wire::Header& b) {
+  return a.dtype == b.dtype && Dims(std::span(a.sizes, a.rank)) == Dims(std::span(b.sizes, b.rank));
+}
+
 void check_header(const CallPlace& place, int from, const Wire::Header& sent, const Wire::Header& expected) {
   const auto shape = [](const Wire::Header& h) { return Dims(std::span(h.sizes, h.rank)); };
-  if (sent.dtype == expected.dtype && shape(sent) == shape(expected)) return;
+  if (is_same_header(sent, expected)) return;
   throw DistributedError(
       format_error({.op = place.op,
                     .problem = fmt::format("rank {} sent {} {}, not {} {}", from, weft::name(sent.dtype),

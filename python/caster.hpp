@@ -75,6 +75,7 @@ void bind_capture(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
 void bind_checkpoints(nb::module_& module);
 void bind_data(nb::module_& module);
+void bind_distributed(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_amp(nb::module_& module);

@@ -157,4 +157,5 @@ NB_MODULE(_core, m) {
   bind_streams(m);
   bind_capture(m);
   bind_data(m);
+  bind_distributed(m);
 }

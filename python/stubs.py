@@ -13,9 +13,9 @@ import weft
 HEAD = """from builtins import bool as _bool, float as _float, int as _int, str as _str
 from typing import Any, Sequence
 
-from weft import (array_api as array_api, autograd as autograd, data as data, hooks as hooks, io as io,
-                  library as library, linalg as linalg, nn as nn, ops as ops, optim as optim, train as train,
-                  utils as utils)
+from weft import (array_api as array_api, autograd as autograd, data as data, distributed as distributed,
+                  hooks as hooks, io as io, library as library, linalg as linalg, nn as nn, ops as ops,
+                  optim as optim, train as train, utils as utils)
 
 class dtype: ...
 class device:

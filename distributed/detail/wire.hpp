@@ -98,6 +98,7 @@ class Wire {
   virtual void count_work(int change) noexcept = 0;
 };
 
+bool is_same_header(const Wire::Header& a, const Wire::Header& b);
 /// DistributedError unless the message from rank `from` is of the dtype and shape that the receiver has.
 void check_header(const CallPlace& place, int from, const Wire::Header& sent, const Wire::Header& expected);
 

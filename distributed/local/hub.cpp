@@ -1,5 +1,8 @@
 #include "hub.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 namespace weft::distributed::detail {
 
 Shared<Hub> Threads::next_hub(std::span<const int> ranks, int rank) {
@@ -35,6 +38,24 @@ void Threads::end(int rank) {
   const std::lock_guard lock(mutex);
   ended[static_cast<size_t>(rank)].store(true, std::memory_order_release);
   wake_all();
+}
+
+void Hub::match(int from, int to, int tag) {
+  const auto fits = [&](const auto* end) { return end->from == from && end->to == to && end->tag == tag; };
+  const auto message = std::find_if(messages.begin(), messages.end(), fits);
+  const auto place = std::find_if(places.begin(), places.end(), fits);
+  if (message == messages.end() || place == places.end()) return;
+  Message& sent = **message;
+  Place& wanted = **place;
+  messages.erase(message);
+  places.erase(place);
+  wanted.arrived = sent.header;
+  if (is_same_header(sent.header, wanted.expected)) {
+    if (sent.data.bytes != 0) std::memcpy(wanted.data.data, sent.data.data, sent.data.bytes);
+    sent.done.store(true, std::memory_order_release);
+  }  // else the receiver raises, and the sender learns that it did
+  wanted.done.store(true, std::memory_order_release);
+  changed.notify_all();
 }
 
 void Hub::wake() {

@@ -69,12 +69,19 @@ struct Hub {
     CallRecord call;
     std::vector<Sent> sends;
   };
-  /// A tensor that was sent, and waits to be received. The sender's transfer takes it out of the list.
+  /// A tensor that waits to be received, and a place that waits for one. Whoever comes second copies.
   struct Message {
     int from, to, tag;
     Wire::Header header;
     Sent data;
-    std::atomic<bool> taken{false};
+    std::atomic<bool> done{false};
+  };
+  struct Place {
+    int from, to, tag;
+    Wire::Header expected;
+    Received data;
+    Wire::Header arrived{};
+    std::atomic<bool> done{false};
   };
 
   Hub(Threads& threads_, std::vector<int> ranks_) : threads(threads_), ranks(std::move(ranks_)), slots(ranks.size()) {}
@@ -87,6 +94,10 @@ struct Hub {
   std::condition_variable changed;
   std::atomic<int> sleepers{0};
   std::list<Message*> messages;
+  std::list<Place*> places;
+
+  /// Under the mutex: copies what was sent to where it is wanted, if both are there, and takes them out of the lists.
+  void match(int from, int to, int tag);
 
   void wake();
 };

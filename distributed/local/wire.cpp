@@ -71,12 +71,7 @@ class LocalWire final : public Wire {
   }
 
   std::unique_ptr<Transfer> send(const CallPlace& place, int to, int tag, const Header& header, Sent data) override;
-  Header peek(const CallPlace& place, int from, int tag, Clock::time_point deadline) override {
-    std::unique_lock lock(hub_->mutex);
-    const Hub::Message* found = nullptr;
-    wait_until(lock, place, from, deadline, [&] { return (found = next_message(from, tag)) != nullptr; });
-    return found->header;
-  }
+  Header peek(const CallPlace& place, int from, int tag, Clock::time_point deadline) override;
   std::unique_ptr<Transfer> receive(const CallPlace& place, int from, int tag, const Header& header,
                                     Received data) override;
 
@@ -94,8 +89,8 @@ class LocalWire final : public Wire {
   }
 
  private:
-  class Sending;
-  class Receiving;
+  template <class End, std::list<End*> Hub::*ends>
+  class Half;
 
   Hub::Slot& slot(size_t rank) { return hub_->slots[rank]; }
   int world_rank(int rank) const { return hub_->ranks[static_cast<size_t>(rank)]; }
@@ -178,89 +173,67 @@ class LocalWire final : public Wire {
                                     : fmt::format("its last call was {} at {}", last.op, last.where.text()));
   }
 
-  /// Under the hub's mutex.
-  Hub::Message* next_message(int from, int tag) {
-    for (Hub::Message* message : hub_->messages) {
-      if (message->from == from && message->to == rank_ && message->tag == tag) return message;
-    }
-    return nullptr;
-  }
-
   const Shared<Threads> threads_;
   const Shared<Hub> hub_;
   const int rank_;
   uint64_t meetings_ = 0;
 };
 
-class LocalWire::Sending final : public Transfer {
+/// One end of a message, in its list of the hub until the other end comes.
+template <class End, std::list<End*> Hub::*ends>
+class LocalWire::Half final : public Transfer {
  public:
-  Sending(LocalWire& wire, const CallPlace& place, int to, int tag, const Header& header, Sent data)
-      : wire_(wire), place_(place), message_{wire.rank_, to, tag, header, data} {
-    {
-      const std::lock_guard lock(wire.hub_->mutex);
-      wire.hub_->messages.push_back(&message_);
-    }
+  template <class... A>
+  Half(LocalWire& wire, const CallPlace& place, int other, A&&... end)
+      : wire_(wire), place_(place), other_(other), end_{std::forward<A>(end)...} {
+    const std::lock_guard lock(wire.hub_->mutex);
+    (wire.hub_.get()->*ends).push_back(&end_);
+    wire.hub_->match(end_.from, end_.to, end_.tag);
     wire.hub_->changed.notify_all();
   }
-  ~Sending() override {
+  ~Half() override {
     const std::lock_guard lock(wire_.hub_->mutex);
-    wire_.hub_->messages.remove(&message_);
+    (wire_.hub_.get()->*ends).remove(&end_);
   }
-  bool test() override { return message_.taken.load(std::memory_order_acquire); }
+  bool test() override { return end_.done.load(std::memory_order_acquire); }
   void wait(Clock::time_point deadline) override {
-    std::unique_lock lock(wire_.hub_->mutex);
-    wire_.wait_until(lock, place_, message_.to, deadline, [&] { return test(); });
+    {
+      std::unique_lock lock(wire_.hub_->mutex);
+      wire_.wait_until(lock, place_, other_, deadline, [&] { return test(); });
+    }
+    if constexpr (std::is_same_v<End, Hub::Place>) check_header(place_, other_, end_.arrived, end_.expected);
   }
 
  private:
   LocalWire& wire_;
   const CallPlace place_;
-  Hub::Message message_;
+  const int other_;
+  End end_;
 };
 
-class LocalWire::Receiving final : public Transfer {
- public:
-  Receiving(LocalWire& wire, const CallPlace& place, int from, int tag, const Header& header, Received data)
-      : wire_(wire), place_(place), from_(from), tag_(tag), header_(header), data_(data) {}
-
-  bool test() override {
-    const std::lock_guard lock(wire_.hub_->mutex);
-    return done_ || wire_.next_message(from_, tag_) != nullptr;
-  }
-  void wait(Clock::time_point deadline) override {
-    std::unique_lock lock(wire_.hub_->mutex);
-    if (done_) return;
-    Hub::Message* message = nullptr;
-    wire_.wait_until(lock, place_, from_, deadline,
-                     [&] { return (message = wire_.next_message(from_, tag_)) != nullptr; });
-    check_header(place_, from_, message->header, header_);
-    // Under the lock, so that a sender who gives up cannot free it meanwhile.
-    if (data_.bytes != 0) std::memcpy(data_.data, message->data.data, data_.bytes);
-    message->taken.store(true, std::memory_order_release);
-    wire_.hub_->messages.remove(message);
-    done_ = true;
-    lock.unlock();
-    wire_.hub_->changed.notify_all();
-  }
-
- private:
-  LocalWire& wire_;
-  const CallPlace place_;
-  const int from_, tag_;
-  const Header header_;
-  const Received data_;
-  bool done_ = false;
-};
+Wire::Header LocalWire::peek(const CallPlace& place, int from, int tag, Clock::time_point deadline) {
+  check_failed(place);
+  std::unique_lock lock(hub_->mutex);
+  const auto& messages = hub_->messages;
+  auto found = messages.end();
+  wait_until(lock, place, from, deadline, [&] {
+    found = std::find_if(messages.begin(), messages.end(), [&](const Hub::Message* message) {
+      return message->from == from && message->to == rank_ && message->tag == tag;
+    });
+    return found != messages.end();
+  });
+  return (*found)->header;
+}
 
 std::unique_ptr<Wire::Transfer> LocalWire::send(const CallPlace& place, int to, int tag, const Header& header,
                                                 Sent data) {
   check_failed(place);
-  return std::make_unique<Sending>(*this, place, to, tag, header, data);
+  return std::make_unique<Half<Hub::Message, &Hub::messages>>(*this, place, to, rank_, to, tag, header, data);
 }
 std::unique_ptr<Wire::Transfer> LocalWire::receive(const CallPlace& place, int from, int tag, const Header& header,
                                                    Received data) {
   check_failed(place);
-  return std::make_unique<Receiving>(*this, place, from, tag, header, data);
+  return std::make_unique<Half<Hub::Place, &Hub::places>>(*this, place, from, from, rank_, tag, header, data);
 }
 
 }  // namespace

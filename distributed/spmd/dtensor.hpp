@@ -1,11 +1,11 @@
 // Tensors in parts on a mesh, and functions of tensors on them.
 //
 //   const Mesh mesh({2, 2}, {"dp", "tp"});
-//   const DTensor x = shard_tensor(whole_x, mesh, {shard(0), replicate()});
-//   const DTensor w = shard_tensor(whole_w, mesh, {replicate(), shard(0)});
+//   const DTensor x = shard_tensor(whole_x, mesh, {Shard(0), Replicate()});
+//   const DTensor w = shard_tensor(whole_w, mesh, {Replicate(), Shard(0)});
 //   const DTensor y = apply(Notation("mk,kn->mn", {.linearity = Linearity::each}), {x, w},
 //                           [](std::span<const Tensor> parts) { return matmul(parts[0], parts[1]); });
-//   y.placements();    // [shard(0), partial(sum)]
+//   y.placements();    // [Shard(0), Partial(sum)]
 //   y.full_tensor();   // whole_x · whole_w on every rank
 //
 // Every rank of the mesh calls the same functions in the same order. A gradient is that of the loss that all ranks

@@ -39,15 +39,14 @@ std::string letters_of(const std::vector<std::string>& words) {
 /// Dimensions of the mesh that cut each letter, the outer ones first.
 using Cuts = std::map<char, Dims>;
 
-/// The placements of a tensor whose axes have the letters of `word`;
-/// `cuts_axis` says whether an axis is cut at all.
+/// The placements of a tensor whose axes have the letters of `word`; `cuts_axis` says whether an axis is cut at all.
 template <class F>
 Placements placements_of(const std::string& word, const Cuts& cuts, int mesh_rank, F&& cuts_axis) {
   Placements out(static_cast<size_t>(mesh_rank));
   for (size_t axis = 0; axis < word.size(); ++axis) {
     const auto found = cuts.find(word[axis]);
     if (found == cuts.end() || !cuts_axis(static_cast<int>(axis))) continue;
-    for (const int64_t d : found->second) out[static_cast<size_t>(d)] = shard(static_cast<int>(axis));
+    for (const int64_t d : found->second) out[static_cast<size_t>(d)] = Shard(static_cast<int>(axis));
   }
   return out;
 }
@@ -119,8 +118,7 @@ int64_t local_bytes(const SpmdMeta& meta, const Dims& mesh) {
   return part_of(meta.shape, meta.placements, mesh, Dims::filled(mesh.size(), 0)).sizes.product() * meta.itemsize;
 }
 
-/// The way that moves the fewest bytes: whatever is cut in another way has to
-/// move, what is whole is cut where it is.
+/// The way that moves the fewest bytes: whatever is cut in another way has to move, what is whole is cut where it is.
 Dims cheapest(const std::vector<Claim>& claims) {
   const auto bytes_moved = [&](const Dims& cut) {
     int64_t bytes = 0;
@@ -195,18 +193,18 @@ SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Loc
   for (size_t i = 0; i < inputs.size(); ++i) {
     info.inputs.push_back(placements_of(inputs_[i], cuts, mesh.size(), [&](int axis) { return is_cut(i, axis); }));
     for (size_t d = 0; d < stays.size(); ++d) {
-      if (stays[d] && is_sum(inputs[i].placements[d])) info.inputs.back()[d] = partial(*stays[d]);
+      if (stays[d] && is_sum(inputs[i].placements[d])) info.inputs.back()[d] = Partial(*stays[d]);
     }
   }
   for (const std::string& word : outputs_) {
     Placements out = placements_of(word, cuts, mesh.size(), [](int) { return true; });
     for (const auto& [letter, cut] : cuts) {
       for (const int64_t d : cut) {
-        if (!has(word, letter)) out[static_cast<size_t>(d)] = partial(options_.reduction);
+        if (!has(word, letter)) out[static_cast<size_t>(d)] = Partial(options_.reduction);
       }
     }
     for (size_t d = 0; d < stays.size(); ++d) {
-      if (stays[d]) out[d] = partial(*stays[d]);
+      if (stays[d]) out[d] = Partial(*stays[d]);
     }
     info.outputs.push_back(out);
   }
@@ -257,7 +255,7 @@ std::vector<Placements> Notation::infer_gradients(std::span<const SpmdMeta> inpu
           options_.linearity != Linearity::together && !out[d].is_partial() &&
           std::ranges::any_of(info.inputs, [&](const Placements& p) { return p[d].is_partial(); });
       const bool sums = std::ranges::any_of(info.inputs, is_cut) || std::ranges::any_of(info.outputs, is_cut);
-      out[d] = sums || others_partial ? partial() : replicate();
+      out[d] = sums || others_partial ? Partial() : Replicate();
     }
     gradients.push_back(out);
   }
@@ -276,6 +274,43 @@ Dims Notation::output_shape(std::span<const SpmdMeta> inputs, const Dims& local,
     out.push_back(size);
   }
   return out;
+}
+
+std::string broadcast_notation(std::span<const Dims> shapes) {
+  int rank = 0;
+  for (const Dims& shape : shapes) rank = std::max(rank, shape.size());
+  std::vector<bool> stretched(static_cast<size_t>(rank));
+  std::string text, output;
+  for (int axis = 0; axis < rank; ++axis) output += static_cast<char>('a' + axis);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    text += i == 0 ? "" : ",";
+    const int first = rank - shapes[i].size();
+    for (int axis = first; axis < rank; ++axis) {
+      const auto is_wide = [&](const Dims& other) {
+        const int at = axis - (rank - other.size());
+        return at >= 0 && other[at] != 1;
+      };
+      const bool is_one = shapes[i][axis - first] == 1 && std::any_of(shapes.begin(), shapes.end(), is_wide);
+      text += is_one ? never_cut : output[static_cast<size_t>(axis)];
+    }
+  }
+  return text + "->" + output;
+}
+
+std::string matmul_notation(const Dims& a, const Dims& b, bool transpose_a, bool transpose_b, Location where) {
+  if (a.size() < 2 || b.size() < 2) {
+    raise<ShapeError>(
+        {.op = "matmul_notation", .problem = fmt::format("matrices have two axes, not {} and {}", a.size(), b.size())},
+        where);
+  }
+  const auto batch = [](const Dims& shape) {
+    return Dims(std::span(shape.data(), static_cast<size_t>(shape.size() - 2)));
+  };
+  const Dims batches[] = {batch(a), batch(b)};
+  const std::string text = broadcast_notation(batches);
+  const size_t comma = text.find(','), arrow = text.find("->");
+  return text.substr(0, comma) + (transpose_a ? "km" : "mk") + text.substr(comma, arrow - comma) +
+         (transpose_b ? "nk" : "kn") + text.substr(arrow) + "mn";
 }
 
 }  // namespace weft::distributed

@@ -1,8 +1,6 @@
-// How ops work on parts of tensors, by letters: "mk,kn->mn" is a product of
-// matrices. An axis has a letter, or '1' where it is never cut. Axes of one
-// letter are cut alike, and a letter that is cut and missing from an output
-// leaves sums of it on each rank. Pure functions: every rank comes to the same
-// result.
+// How ops work on parts of tensors, by letters: "mk,kn->mn" is a product of matrices. An axis has a letter, or '1'
+// where it is never cut. Axes of one letter are cut alike, and a letter that is cut and missing from an output leaves
+// sums of it on each rank. Pure functions: every rank comes to the same result.
 #pragma once
 
 #include <span>
@@ -25,14 +23,11 @@ struct SpmdInfo {
   std::vector<Placements> inputs, outputs;
 };
 
-/// In which inputs an op is linear, so that partial sums may stay such. Partial
-/// averages pass as sums do.
+/// In which inputs an op is linear, so that partial sums may stay such. Partial averages pass as sums do.
 enum class Linearity : uint8_t {
   none,      ///< partial inputs are summed first
-  together,  ///< in all inputs at once, as a sum of tensors: they pass where all
-             ///< are partial alike
-  each,      ///< in each where the others stay, as a product: one may be partial
-             ///< where the others are replicated
+  together,  ///< in all inputs at once, as a sum of tensors: they pass where all are partial alike
+  each,      ///< in each where the others stay, as a product: one may be partial where the others are replicated
   first      ///< in the first alone, as a quotient
 };
 
@@ -44,29 +39,24 @@ struct NotationOptions {
 
 class WEFT_API Notation {
  public:
-  /// "ab,b->ab": letters of inputs and of outputs, an empty word for no axes.
-  /// ValueError for any other text, for a letter twice in a word, and for a
-  /// letter of an output that no input has.
+  /// "ab,b->ab": letters of inputs and of outputs, an empty word for no axes. ValueError for any other text, for a
+  /// letter twice in a word, and for a letter of an output that no input has.
   explicit Notation(std::string_view text, NotationOptions options = {}, Location where = {});
 
   const std::vector<std::string>& inputs() const { return inputs_; }
   const std::vector<std::string>& outputs() const { return outputs_; }
 
-  /// What stands for the inputs as they are. Where two inputs cut a letter
-  /// differently, the way is taken that moves fewer bytes, then that of lower
-  /// dimensions of the mesh; where two letters want one dimension of the mesh,
-  /// the earlier one has it. Axes of size 1 beside longer ones of their letter
-  /// are replicated. ValueError where the inputs do not fit the words;
-  /// ShapeError where sizes of a letter differ.
+  /// What stands for the inputs as they are. Where two inputs cut a letter differently, the way is taken that moves
+  /// fewer bytes, then that of lower dimensions of the mesh; where two letters want one dimension of the mesh, the
+  /// earlier one has it. Axes of size 1 beside longer ones of their letter are replicated. ValueError where the inputs
+  /// do not fit the words; ShapeError where sizes of a letter differ.
   SpmdInfo infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Location where = {}) const;
-  /// What the inputs are where the outputs are to be like that. Partial outputs
-  /// count as replicated.
+  /// What the inputs are where the outputs are to be like that. Partial outputs count as replicated.
   SpmdInfo infer_reverse(std::span<const SpmdMeta> inputs, std::span<const Placements> outputs, const Dims& mesh,
                          Location where = {}) const;
-  /// The gradients of the inputs, where those of the outputs are as the outputs
-  /// but replicated where these are partial: like the inputs, and partial sums
-  /// along dimensions of the mesh that cut what an input lacks. None is partial
-  /// where its input is.
+  /// The gradients of the inputs, where those of the outputs are as the outputs but replicated where these are partial:
+  /// like the inputs, and partial sums along dimensions of the mesh that cut what an input lacks. None is partial where
+  /// its input is.
   std::vector<Placements> infer_gradients(std::span<const SpmdMeta> inputs, const SpmdInfo& info) const;
   /// The sizes of output number `number` as a whole: those of its letters; axes named '1' are as in `local`, of which
   /// any part will do.
@@ -76,5 +66,11 @@ class WEFT_API Notation {
   std::vector<std::string> inputs_, outputs_;
   NotationOptions options_;
 };
+
+/// "1b,abc->abc" of operands of these shapes that broadcast: axes that are stretched are '1'.
+WEFT_API std::string broadcast_notation(std::span<const Dims> shapes);
+/// "amk,akn->amn" of a product of matrices, whose batch axes broadcast. ShapeError for an operand of rank 0 or 1.
+WEFT_API std::string matmul_notation(const Dims& a, const Dims& b, bool transpose_a = false, bool transpose_b = false,
+                                     Location where = {});
 
 }  // namespace weft::distributed

@@ -13,8 +13,8 @@ namespace weft::distributed {
 namespace {
 
 std::string text(const Placement& p) {
-  if (p.is_shard()) return fmt::format("shard({})", p.axis);
-  return p.is_partial() ? fmt::format("partial({})", name(p.op)) : "replicate";
+  if (p.is_shard()) return fmt::format("Shard({})", p.axis);
+  return p.is_partial() ? fmt::format("Partial({})", name(p.op)) : "replicate";
 }
 
 }  // namespace

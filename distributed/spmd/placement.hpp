@@ -10,8 +10,8 @@
 
 namespace weft::distributed {
 
-/// What the ranks along one dimension of a mesh hold: all the same tensor, a
-/// part of it along `axis` each, or tensors that `op` makes into it.
+/// What the ranks along one dimension of a mesh hold: all the same tensor, a part of it along `axis` each, or tensors
+/// that `op` makes into it.
 struct Placement {
   enum class Kind : uint8_t { replicate, shard, partial };
   Kind kind = Kind::replicate;
@@ -24,28 +24,26 @@ struct Placement {
   bool is_partial() const { return kind == Kind::partial; }
   bool operator==(const Placement& other) const = default;
 };
-constexpr Placement replicate() { return {}; }
-constexpr Placement shard(int axis) { return {Placement::Kind::shard, axis}; }
-constexpr Placement partial(ReduceOp op = ReduceOp::sum) { return {Placement::Kind::partial, -1, op}; }
+constexpr Placement Replicate() { return {}; }
+constexpr Placement Shard(int axis) { return {Placement::Kind::shard, axis}; }
+constexpr Placement Partial(ReduceOp op = ReduceOp::sum) { return {Placement::Kind::partial, -1, op}; }
 
 /// One for each dimension of a mesh.
 using Placements = std::vector<Placement>;
-/// "[shard(0), partial(sum)]"
+/// "[Shard(0), Partial(sum)]"
 WEFT_API std::string text(const Placements& placements);
 
-/// Of a tensor with `rank` dimensions those of the mesh that cut each, the
-/// outer ones first: the mapping of dimensions.
+/// Of a tensor with `rank` dimensions those of the mesh that cut each, the outer ones first: the mapping of dimensions.
 WEFT_API std::vector<Dims> dims_mapping(const Placements& placements, int rank);
 
 /// A part of a tensor: its first element and its sizes.
 struct Part {
   Dims begin, sizes;
 };
-/// What the rank at `coordinate` holds of a tensor of this shape. An axis of n
-/// is cut by k ranks into chunks of ⌈n / k⌉, so that the last ones may be
-/// shorter or empty; where several dimensions of the mesh cut one axis, the
-/// outer ones cut first. ValueError unless there is a placement for each
-/// dimension of the mesh; IndexError for an axis that the shape lacks.
+/// What the rank at `coordinate` holds of a tensor of this shape. An axis of n is cut by k ranks into chunks of ⌈n /
+/// k⌉, so that the last ones may be shorter or empty; where several dimensions of the mesh cut one axis, the outer ones
+/// cut first. ValueError unless there is a placement for each dimension of the mesh; IndexError for an axis that the
+/// shape lacks.
 WEFT_API Part part_of(const Dims& shape, const Placements& placements, const Dims& mesh, const Dims& coordinate,
                       Location where = {});
 

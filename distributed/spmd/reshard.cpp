@@ -71,7 +71,7 @@ class Move {
   int64_t size_before(size_t d) const {
     const int axis = now_[d].axis;
     Placements outer(now_.size());
-    for (size_t e = 0; e < d; ++e) outer[e] = now_[e].is_shard(axis) ? now_[e] : replicate();
+    for (size_t e = 0; e < d; ++e) outer[e] = now_[e].is_shard(axis) ? now_[e] : Replicate();
     return part_of(shape_, outer, mesh_.shape(), mesh_.coordinate()).sizes[axis];
   }
 
@@ -82,7 +82,7 @@ class Move {
       now_[d] = to_[d];
     } else {
       t_ = all_reduce(t_, group(d), op);
-      now_[d] = replicate();
+      now_[d] = Replicate();
     }
   }
   void exchange(size_t d) {
@@ -96,7 +96,7 @@ class Move {
   }
   void gather(size_t d) {
     t_ = all_gather(t_, shard_sizes(size_before(d), ranks(d)), group(d), now_[d].axis);
-    now_[d] = replicate();
+    now_[d] = Replicate();
   }
   void slice(size_t d) {
     const int axis = to_[d].axis;
@@ -164,7 +164,7 @@ struct ReshardBackward {
 }  // namespace
 
 Placements detail::without_partial(Placements placements) {
-  for (Placement& p : placements) p = p.is_partial() ? replicate() : p;
+  for (Placement& p : placements) p = p.is_partial() ? Replicate() : p;
   return placements;
 }
 

@@ -25,8 +25,8 @@ void on_meshes(const std::function<void(const Mesh&)>& body) {
 }
 
 std::vector<Placements> all_placements(int mesh_rank, int rank) {
-  std::vector<Placement> one{replicate(), partial(), partial(ReduceOp::avg), partial(ReduceOp::max)};
-  for (int axis = 0; axis < rank; ++axis) one.push_back(shard(axis));
+  std::vector<Placement> one{Replicate(), Partial(), Partial(ReduceOp::avg), Partial(ReduceOp::max)};
+  for (int axis = 0; axis < rank; ++axis) one.push_back(Shard(axis));
   std::vector<Placements> out{{}};
   for (int d = 0; d < mesh_rank; ++d) {
     std::vector<Placements> longer;
@@ -60,7 +60,7 @@ TEST(Reshard, WholeNumbersAndBoolsMoveToo) {
   on_meshes([](const Mesh& mesh) {
     for (const DType dtype : {i64, boolean, u8, bf16}) {
       const Tensor x = input_of(0, {6, 5}, dtype);
-      const Placements rows(static_cast<size_t>(mesh.shape().size()), shard(0)), columns(rows.size(), shard(1));
+      const Placements rows(static_cast<size_t>(mesh.shape().size()), Shard(0)), columns(rows.size(), Shard(1));
       EXPECT_TRUE(equal(shard_tensor(x, mesh, rows).reshard(columns).full_tensor(), x)) << name(dtype);
     }
   });
@@ -88,12 +88,12 @@ TEST(Reshard, RefusesWhatDoesNotFit) {
   LocalWorld(2, {.timeout_seconds = 60}).run([](const Group&) {
     const Mesh mesh(Dims{2});
     const Tensor x = zeros({4, 4});
-    EXPECT_THROW(reshard(x, {4, 4}, {shard(0)}, {replicate()}, mesh), ShapeError);
-    EXPECT_THROW(reshard(x, {4, 4}, {replicate(), replicate()}, {replicate()}, mesh), ValueError);
-    EXPECT_THROW(reshard(x, {4, 4}, {replicate()}, {shard(2)}, mesh), IndexError);
-    EXPECT_THROW(reshard(Tensor(), {4, 4}, {replicate()}, {shard(1)}, mesh), ShapeError);
-    EXPECT_THROW(DTensor(x, {4, 4}, mesh, {shard(1)}), ShapeError);
-    const DTensor extreme(ones({4, 4}).requires_grad_(), {4, 4}, mesh, {partial(ReduceOp::max)});
+    EXPECT_THROW(reshard(x, {4, 4}, {Shard(0)}, {Replicate()}, mesh), ShapeError);
+    EXPECT_THROW(reshard(x, {4, 4}, {Replicate(), Replicate()}, {Replicate()}, mesh), ValueError);
+    EXPECT_THROW(reshard(x, {4, 4}, {Replicate()}, {Shard(2)}, mesh), IndexError);
+    EXPECT_THROW(reshard(Tensor(), {4, 4}, {Replicate()}, {Shard(1)}, mesh), ShapeError);
+    EXPECT_THROW(DTensor(x, {4, 4}, mesh, {Shard(1)}), ShapeError);
+    const DTensor extreme(ones({4, 4}).requires_grad_(), {4, 4}, mesh, {Partial(ReduceOp::max)});
     EXPECT_THROW(extreme.full_tensor(), ValueError);
   });
 }
@@ -101,9 +101,9 @@ TEST(Reshard, RefusesWhatDoesNotFit) {
 TEST(Reshard, RanksOutsideOfTheMeshHoldNothing) {
   LocalWorld(3, {.timeout_seconds = 60}).run([](const Group& all) {
     const Mesh mesh(Dims{2}, {}, all, {0, 2});
-    const DTensor x = shard_tensor(ones({4, 2}), mesh, {shard(0)});
+    const DTensor x = shard_tensor(ones({4, 2}), mesh, {Shard(0)});
     EXPECT_EQ(x.local().defined(), all.rank() != 1);
-    EXPECT_EQ(x.reshard({replicate()}).local().defined(), all.rank() != 1);
+    EXPECT_EQ(x.reshard({Replicate()}).local().defined(), all.rank() != 1);
     const DTensor y = apply(Notation("ab->a", {.linearity = Linearity::together}), {x},
                             [](std::span<const Tensor> t) { return t[0].sum(1); });
     EXPECT_EQ(y.shape(), Dims(4));
@@ -115,7 +115,7 @@ TEST(Reshard, RanksOutsideOfTheMeshHoldNothing) {
 
 TEST(Reshard, BackwardKeepsTheOrderWhereRanksGraphsDiffer) {
   on_meshes([](const Mesh& mesh) {
-    const Placements whole(static_cast<size_t>(mesh.shape().size())), rows(whole.size(), shard(0));
+    const Placements whole(static_cast<size_t>(mesh.shape().size())), rows(whole.size(), Shard(0));
     const Tensor x = ones({12, 2}, f64).requires_grad_(), y = ones({12, 3}, f64).requires_grad_();
     Tensor a = shard_tensor(x, mesh, rows).local(), b = shard_tensor(y, mesh, rows).local();
     for (int i = 0; i < mesh.coordinate()[0]; ++i) a = a * 1;
@@ -164,7 +164,7 @@ TEST(DTensor, OpsAndTheirGradientsAreThoseOfOneProcess) {
           Placements placements;
           for (int d = 0; d < mesh.shape().size(); ++d) {
             const int kind = static_cast<int>(random() % static_cast<size_t>(shape.size() + 2));
-            placements.push_back(kind < shape.size() ? shard(kind) : kind == shape.size() ? partial() : replicate());
+            placements.push_back(kind < shape.size() ? Shard(kind) : kind == shape.size() ? Partial() : Replicate());
           }
           said += " " + text(placements);
           wholes.push_back(

@@ -1,5 +1,4 @@
-// Placements and the notation of rules: worked cases, and ops on parts beside
-// the same op on the whole.
+// Placements and the notation of rules: worked cases, and ops on parts beside the same op on the whole.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@ Placements placed(std::initializer_list<int> mapping, int mesh_rank) {
   Placements out(static_cast<size_t>(mesh_rank));
   int axis = 0;
   for (const int d : mapping) {
-    if (d >= 0) out[static_cast<size_t>(d)] = shard(axis);
+    if (d >= 0) out[static_cast<size_t>(d)] = Shard(axis);
     ++axis;
   }
   return out;
@@ -86,25 +85,25 @@ Tensor whole(const std::vector<Tensor>& parts, const Dims& shape, const Placemen
 }
 
 TEST(Placement, TextNamesEachDimension) {
-  EXPECT_EQ(text({shard(1), replicate(), partial(ReduceOp::max)}), "[shard(1), replicate, partial(max)]");
-  EXPECT_EQ(dims_mapping({shard(1), replicate(), shard(1)}, 2)[1], (Dims{0, 2}));
+  EXPECT_EQ(text({Shard(1), Replicate(), Partial(ReduceOp::max)}), "[Shard(1), Replicate, Partial(max)]");
+  EXPECT_EQ(dims_mapping({Shard(1), Replicate(), Shard(1)}, 2)[1], (Dims{0, 2}));
 }
 
 TEST(Placement, PartsAreChunksOfTheCeiling) {
   const auto sizes = [](int64_t n, int64_t k) {
     std::vector<int64_t> out;
-    for (int64_t r = 0; r < k; ++r) out.push_back(part_of(Dims(n), {shard(0)}, Dims(k), Dims(r)).sizes[0]);
+    for (int64_t r = 0; r < k; ++r) out.push_back(part_of(Dims(n), {Shard(0)}, Dims(k), Dims(r)).sizes[0]);
     return out;
   };
   EXPECT_EQ(sizes(10, 4), (std::vector<int64_t>{3, 3, 3, 1}));
   EXPECT_EQ(sizes(2, 4), (std::vector<int64_t>{1, 1, 0, 0}));
   EXPECT_EQ(sizes(9, 4), (std::vector<int64_t>{3, 3, 3, 0}));
   // The outer dimension of the mesh cuts first.
-  const Part inner = part_of({10, 2}, {shard(0), shard(0)}, {2, 2}, {1, 1});
+  const Part inner = part_of({10, 2}, {Shard(0), Shard(0)}, {2, 2}, {1, 1});
   EXPECT_EQ(inner.begin, (Dims{8, 0}));
   EXPECT_EQ(inner.sizes, (Dims{2, 2}));
-  EXPECT_THROW(part_of({10}, {shard(1)}, {2}, {0}), IndexError);
-  EXPECT_THROW(part_of({10}, {shard(0)}, {2, 2}, {0, 0}), ValueError);
+  EXPECT_THROW(part_of({10}, {Shard(1)}, {2}, {0}), IndexError);
+  EXPECT_THROW(part_of({10}, {Shard(0)}, {2, 2}, {0, 0}), ValueError);
 }
 
 TEST(Placement, PartsOfEveryPlacementMakeTheWhole) {
@@ -115,7 +114,7 @@ TEST(Placement, PartsOfEveryPlacementMakeTheWhole) {
     Placements placements;
     for (int d = 0; d < mesh.size(); ++d) {
       const auto kind = random() % 4;
-      placements.push_back(kind < 2 ? shard(static_cast<int>(kind)) : kind == 2 ? replicate() : partial());
+      placements.push_back(kind < 2 ? Shard(static_cast<int>(kind)) : kind == 2 ? Replicate() : Partial());
     }
     EXPECT_TRUE(allclose(whole(parts_of(x, placements, mesh), x.shape(), placements, mesh), x, 1e-9, 1e-9))
         << text(placements);
@@ -135,7 +134,7 @@ TEST(Notation, RefusesWhatIsNoRule) {
   EXPECT_THROW(rule.infer(metas({2, 3}, {3}), {2}), ValueError);
   EXPECT_THROW(rule.infer(metas({2, 3}, {3, 4}), {2, 2}), ValueError);
   EXPECT_THROW(rule.infer(metas({2, 3}, {4, 4}), {2}), ShapeError);
-  EXPECT_THROW(rule.infer(std::vector<SpmdMeta>{{{2, 3}, {shard(2)}}, {{3, 4}, whole_one}}, {2}), ValueError);
+  EXPECT_THROW(rule.infer(std::vector<SpmdMeta>{{{2, 3}, {Shard(2)}}, {{3, 4}, whole_one}}, {2}), ValueError);
 }
 
 TEST(Notation, BinaryOpsBroadcast) {
@@ -154,10 +153,10 @@ TEST(Notation, ProductsOfMatrices) {
     return rule.infer(std::vector<SpmdMeta>{{{8, 8}, placed(x, 2)}, {{8, 8}, placed(y, 2)}}, {2, 2});
   };
   SpmdInfo info = infer({0, 1}, {1, -1});
-  EXPECT_EQ(info.outputs[0], (Placements{shard(0), partial()}));
+  EXPECT_EQ(info.outputs[0], (Placements{Shard(0), Partial()}));
   info = infer({0, -1}, {-1, 0});
-  EXPECT_EQ(info.outputs[0], (Placements{shard(0), replicate()}));
-  EXPECT_EQ(info.inputs[1], (Placements{replicate(), replicate()}));
+  EXPECT_EQ(info.outputs[0], (Placements{Shard(0), Replicate()}));
+  EXPECT_EQ(info.inputs[1], (Placements{Replicate(), Replicate()}));
 }
 
 TEST(Notation, FewerBytesMoveAndThenLowerDimensionsWin) {
@@ -169,7 +168,7 @@ TEST(Notation, FewerBytesMoveAndThenLowerDimensionsWin) {
 }
 
 TEST(Notation, PartialInputsPassWhereTheOpIsLinear) {
-  const Placements sum{partial()}, none{replicate()}, rows{shard(0)};
+  const Placements sum{Partial()}, none{Replicate()}, rows{Shard(0)};
   const auto outputs = [&](Linearity linearity, const Placements& a, const Placements& b) {
     const Notation rule("a,a->a", {.linearity = linearity});
     return rule.infer(std::vector<SpmdMeta>{{{4}, a}, {{4}, b}}, {2}).outputs[0];
@@ -183,7 +182,7 @@ TEST(Notation, PartialInputsPassWhereTheOpIsLinear) {
   EXPECT_EQ(outputs(Linearity::first, none, sum), none);
   EXPECT_EQ(outputs(Linearity::first, sum, none), sum);
   EXPECT_EQ(outputs(Linearity::none, sum, sum), none);
-  EXPECT_EQ(outputs(Linearity::together, {partial(ReduceOp::max)}, {partial(ReduceOp::max)}), none);
+  EXPECT_EQ(outputs(Linearity::together, {Partial(ReduceOp::max)}, {Partial(ReduceOp::max)}), none);
 }
 
 TEST(Notation, GradientsOfWhatIsSharedAreSums) {
@@ -191,7 +190,7 @@ TEST(Notation, GradientsOfWhatIsSharedAreSums) {
   const std::vector<SpmdMeta> metas{{{8, 6}, placed({0, -1}, 1)}, {{6}, placed({-1}, 1)}};
   const SpmdInfo info = rule.infer(metas, {2});
   EXPECT_EQ(rule.infer_gradients(metas, info)[0], placed({0, -1}, 1));
-  EXPECT_EQ(rule.infer_gradients(metas, info)[1], Placements{partial()}) << "a bias's";
+  EXPECT_EQ(rule.infer_gradients(metas, info)[1], Placements{Partial()}) << "a bias's";
 }
 
 TEST(Notation, InReverseInputsFollowTheOutputs) {
@@ -202,6 +201,31 @@ TEST(Notation, InReverseInputsFollowTheOutputs) {
   EXPECT_EQ(info.inputs[0], placed({1, -1}, 2));
   EXPECT_EQ(info.inputs[1], placed({-1, 0}, 2));
   EXPECT_EQ(info.outputs[0], wanted[0]);
+}
+
+TEST(Notation, OperandsThatBroadcastAreWritten) {
+  const Dims shapes[] = {{8, 1}, {4, 8, 6}}, same[] = {{1, 3}, {1, 3}};
+  EXPECT_EQ(broadcast_notation(shapes), "b1,abc->abc");
+  EXPECT_EQ(broadcast_notation(same), "ab,ab->ab");
+  EXPECT_EQ(matmul_notation({5, 1, 2, 3}, {4, 3, 6}), "a1mk,bkn->abmn");
+  EXPECT_EQ(matmul_notation({3, 2}, {6, 3}, true, true), "km,nk->mn");
+  EXPECT_THROW(matmul_notation({3}, {3, 2}), ShapeError);
+}
+
+TEST(Notation, AxesThatSeveralDimensionsCutKeepThemAll) {
+  const std::vector<SpmdMeta> metas{{{8, 6}, {Shard(0), Shard(0)}}, {{8, 6}, {Replicate(), Replicate()}}};
+  const SpmdInfo info = Notation("ab,ab->ab").infer(metas, {2, 2});
+  EXPECT_EQ(info.outputs[0], (Placements{Shard(0), Shard(0)}));
+  EXPECT_EQ(info.inputs[1], info.outputs[0]);
+}
+
+TEST(Notation, AReductionGivesItsOwnPartial) {
+  const std::vector<SpmdMeta> x{{{8, 6}, {Shard(0), Shard(1)}}};
+  EXPECT_EQ(Notation("ab->b", {.reduction = ReduceOp::max}).infer(x, {2, 2}).outputs[0],
+            (Placements{Partial(ReduceOp::max), Shard(0)}));
+  EXPECT_EQ(Notation("ab->").infer(x, {2, 2}).outputs[0], (Placements{Partial(), Partial()}));
+  EXPECT_EQ(Notation("ab->1b").infer(x, {2, 2}).outputs[0], (Placements{Partial(), Shard(1)}));
+  EXPECT_EQ(Notation("a1->a1").infer(x, {2, 2}).inputs[0], (Placements{Shard(0), Replicate()}));
 }
 
 struct Op {
@@ -237,9 +261,9 @@ TEST(Notation, OpsOnPartsAreTheOpOnTheWhole) {
         Placements placements;
         for (int d = 0; d < mesh.size(); ++d) {
           const auto axis = random() % static_cast<size_t>(shape.size() + 2);
-          placements.push_back(axis < static_cast<size_t>(shape.size())    ? shard(static_cast<int>(axis))
-                               : axis == static_cast<size_t>(shape.size()) ? partial()
-                                                                           : replicate());
+          placements.push_back(axis < static_cast<size_t>(shape.size())    ? Shard(static_cast<int>(axis))
+                               : axis == static_cast<size_t>(shape.size()) ? Partial()
+                                                                           : Replicate());
         }
         metas.push_back({shape, placements});
         whole_inputs.push_back((rand(shape, f64) + 0.5).requires_grad_());
@@ -249,7 +273,7 @@ TEST(Notation, OpsOnPartsAreTheOpOnTheWhole) {
       const std::vector<Tensor> gradients = grad(std::vector{expected}, whole_inputs, std::vector{seed});
 
       Placements seed_placements = info.outputs[0];
-      for (Placement& p : seed_placements) p = p.is_partial() ? replicate() : p;
+      for (Placement& p : seed_placements) p = p.is_partial() ? Replicate() : p;
       std::vector<std::vector<Tensor>> inputs;
       for (size_t i = 0; i < metas.size(); ++i)
         inputs.push_back(parts_of(whole_inputs[i].detach(), info.inputs[i], mesh));

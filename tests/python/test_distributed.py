@@ -1,0 +1,180 @@
+"""weft.distributed: on threads here, and the same file run by mpirun for processes."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import weft
+import weft.distributed as dist
+from weft.distributed import LocalWorld, ReduceOp, functional
+
+under_mpirun = "OMPI_COMM_WORLD_SIZE" in os.environ
+
+
+def on_ranks(function, ranks=(1, 2, 3)):
+    if under_mpirun:
+        return function(dist._group(None))
+    for n in ranks:
+        LocalWorld(n, timeout=60).run(function)
+
+
+def test_all_reduce_writes_into_the_tensor():
+    def body(group):
+        n = group.size()
+        for op, expected in [(ReduceOp.SUM, n * (n + 1) / 2), (ReduceOp.AVG, (n + 1) / 2), (ReduceOp.MAX, n),
+                             (ReduceOp.MIN, 1), (ReduceOp.PRODUCT, float(np.prod(range(1, n + 1))))]:
+            x = weft.full([2, 3], float(dist.get_rank() + 1))
+            assert dist.all_reduce(x, op) is None
+            assert x.tolist() == [[expected] * 3] * 2
+        work = dist.all_reduce(x := weft.ones(4), async_op=True)
+        work.wait()
+        assert work.is_completed() and x.tolist() == [n] * 4
+
+    on_ranks(body)
+
+
+def test_lists_and_tensors_of_all_ranks():
+    def body(group):
+        n, me = group.size(), group.rank()
+        rows = [weft.empty(2) for _ in range(n)]
+        dist.all_gather(rows, weft.tensor([me, me + 0.5]))
+        assert [r.tolist() for r in rows] == [[r, r + 0.5] for r in range(n)]
+        flat = weft.empty(n * 2, dtype=weft.int64)
+        dist.all_gather_into_tensor(flat, weft.tensor([me, -me]))
+        assert flat.tolist() == [v for r in range(n) for v in (r, -r)]
+        out = weft.empty(2)
+        dist.reduce_scatter(out, [weft.full([2], float(r)) for r in range(n)])
+        assert out.tolist() == [me * n] * 2
+        out = weft.empty(1)
+        dist.reduce_scatter_tensor(out, weft.arange(n).to(weft.float32), op=ReduceOp.AVG)
+        assert out.tolist() == [me]
+        out = weft.empty(n, dtype=weft.int64)
+        dist.all_to_all_single(out, weft.arange(n) + 10 * me)
+        assert out.tolist() == [me + 10 * r for r in range(n)]
+        # Rank r sends s elements to rank s, and nothing to rank 0.
+        outs = [weft.empty(me) for _ in range(n)]
+        dist.all_to_all(outs, [weft.full([s], float(me)) for s in range(n)])
+        assert [o.tolist() for o in outs] == [[float(r)] * me for r in range(n)]
+        with pytest.raises(ValueError, match="tensors for a group"):
+            dist.all_gather(rows + rows, weft.ones(2))
+
+    on_ranks(body)
+
+
+def test_roots_and_messages():
+    def body(group):
+        n, me = group.size(), group.rank()
+        x = weft.full([3], float(me))
+        dist.broadcast(x, src=n - 1)
+        assert x.tolist() == [n - 1] * 3
+        x = weft.ones(2)
+        dist.reduce(x, dst=0)
+        assert x.tolist() == ([n] * 2 if me == 0 else [1] * 2)
+        if n > 1:
+            got = weft.empty(2)
+            works = [dist.isend(weft.full([2], float(me)), (me + 1) % n), dist.irecv(got, (me - 1) % n)]
+            for work in works:
+                work.wait()
+            assert got.tolist() == [(me - 1) % n] * 2
+            if me == 0:
+                dist.send(weft.tensor([7]), 1, tag=3)
+            elif me == 1:
+                got = weft.empty(1, dtype=weft.int64)
+                assert dist.recv(got, 0, tag=3) == 0 and got.item() == 7
+        dist.barrier()
+
+    on_ranks(body)
+
+
+def test_groups():
+    def body(group):
+        n, me = group.size(), group.rank()
+        assert (dist.get_world_size(), dist.get_rank()) == (n, me)
+        first = dist.new_group([0])
+        assert dist.get_rank(first) == (0 if me == 0 else -1)
+        assert dist.get_world_size(first) == (1 if me == 0 else -1)
+        everyone = dist.new_group()
+        assert dist.get_process_group_ranks(everyone) == list(range(n))
+        x = weft.ones(())
+        dist.all_reduce(x, group=everyone)
+        assert x.item() == n
+        with pytest.raises(ValueError, match="does not belong"):
+            dist.broadcast(x, src=n, group=everyone)
+
+    on_ranks(body)
+
+
+def test_functional_forms_are_differentiable():
+    def body(group):
+        n, me = group.size(), group.rank()
+        x = weft.full([n], float(me + 1), requires_grad=True)
+        y = functional.all_reduce(x * x)
+        (y * (me + 1)).sum().backward()
+        assert x.grad.tolist() == [2.0 * (me + 1) * n * (n + 1) / 2] * n
+        x = weft.ones(2, 2, requires_grad=True)
+        assert functional.all_gather(x, dim=1).shape == (2, 2 * n)
+        functional.all_gather(x, dim=1).sum().backward()
+        assert x.grad.tolist() == [[n, n]] * 2
+
+    on_ranks(body)
+
+
+@pytest.mark.skipif(under_mpirun, reason="of threads")
+def test_errors_of_a_rank():
+    def body(group):
+        if group.rank() == 1:
+            raise KeyError("lost")
+        with pytest.raises(RuntimeError, match="rank 1 failed"):
+            dist.barrier()
+
+    with pytest.raises(KeyError, match="lost"):
+        LocalWorld(3).run(body)
+    with pytest.raises(RuntimeError, match="did not arrive in time|failed"):
+        LocalWorld(2, timeout=0.2).run(lambda g: dist.recv(weft.ones(1), 1) if g.rank() == 0 else
+                                       dist.recv(weft.ones(1), 0))
+    with pytest.raises(RuntimeError, match=r"calls all_reduce_ of float32 \[[23]\] by sum, but rank"):
+        LocalWorld(2).run(lambda g: dist.all_reduce(weft.ones(2 if g.rank() == 0 else 3)))
+
+
+@pytest.mark.skipif(under_mpirun, reason="of threads")
+def test_results_and_generators_of_ranks():
+    weft.manual_seed(3)
+    expected = weft.rand(3).tolist()
+    weft.manual_seed(3)
+    assert LocalWorld(3).run(lambda g: weft.rand(3).tolist()) == [expected] * 3
+    with pytest.raises(ValueError):
+        LocalWorld(0).run(print)
+
+
+@pytest.mark.skipif(under_mpirun, reason="starts processes")
+@pytest.mark.skipif(shutil.which("mpirun") is None or " MPI" not in weft.config().split("\n")[0], reason="no MPI")
+def test_the_same_with_processes():
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    command = ["mpirun", "--oversubscribe", "-n", "2", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+               __file__]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("5 passed") == 2
+
+
+@pytest.mark.skipif(under_mpirun, reason="starts processes")
+@pytest.mark.skipif(shutil.which("mpirun") is None or " MPI" not in weft.config().split("\n")[0], reason="no MPI")
+def test_an_uncaught_error_is_told_to_the_other_processes(tmp_path: pathlib.Path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import weft, weft.distributed as dist
+dist.init_process_group()
+if dist.get_rank() == 1:
+    raise OSError("no data")
+dist.barrier()
+""")
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    done = subprocess.run(["mpirun", "--oversubscribe", "-n", "2", sys.executable, str(program)], env=environment,
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert "rank 1 failed" in done.stderr and "OSError: no data" in done.stderr and "program.py:6" in done.stderr
