@@ -14,7 +14,7 @@ namespace {
 
 std::string text(const Placement& p) {
   if (p.is_shard()) return fmt::format("Shard({})", p.axis);
-  return p.is_partial() ? fmt::format("Partial({})", name(p.op)) : "replicate";
+  return p.is_partial() ? fmt::format("Partial({})", name(p.op)) : "Replicate";
 }
 
 }  // namespace
