@@ -148,5 +148,11 @@ TEST(Transformer, RunsAndHasPytorchsNames) {
   EXPECT_TRUE(net.state_dict().contains("decoder.layers.0.multihead_attn.in_proj_weight"));
 }
 
+TEST(RecurrentCells, AnInputWithoutDimensionsIsNamed) {
+  EXPECT_THROW(nn::LSTMCell(2, 3)(ones({})), ShapeError);
+  EXPECT_THROW(nn::GRUCell(2, 3)(ones({})), ShapeError);
+  EXPECT_THROW(nn::RNNCell(2, 3)(ones({})), ShapeError);
+}
+
 }  // namespace
 }  // namespace weft
