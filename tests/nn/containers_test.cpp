@@ -9,6 +9,7 @@
 #include <weft/autograd/mode.hpp>
 #include <weft/nn/transformer.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/random.hpp>
 
 namespace weft {
 namespace {
