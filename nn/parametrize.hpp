@@ -138,8 +138,8 @@ WEFT_API std::vector<std::string> parametrized_names(const Module& module);
 /// The value at present. ValueError where it is not parametrized.
 WEFT_API Tensor parametrized_tensor(const Module& module, std::string_view name, Location where = {});
 /// Gives the originals the values that the right_inverses make of `value`. ValueError where it is not parametrized, or
-/// a parametrization has no right_inverse, and where number, shapes or dtypes of the originals would change; then
-/// nothing was.
+/// a parametrization has no right_inverse, and where number or dtypes of the originals would change or, but for an
+/// unsafe one, shapes; then nothing was changed.
 WEFT_API void set_parametrized_tensor(const Module& module, std::string_view name, const Tensor& value,
                                       Location where = {});
 

@@ -184,6 +184,17 @@ class ModuleRegistry::Builder {
     return module;
   }
 
+  /// Gives the modules that were built the parametrizations that are described.
+  void parametrize(const ModuleDescription& d, const Module& model) {
+    try {
+      detail::parametrize_described(
+          d, model, [&](const ModuleDescription& step, const std::string& path) { return build(step, path, 1); },
+          where_);
+    } catch (const ValueError& error) {
+      refuse_made(d, "", error);
+    }
+  }
+
   /// FormatError unless `built`, which describes what was built, has all that `wanted` lists.
   void compare(const ModuleDescription& wanted, const ModuleDescription& built, const std::string& path) const {
     if (!wanted.shared_with.empty() || !built.shared_with.empty()) {
@@ -236,20 +247,19 @@ class ModuleRegistry::Builder {
 
   AnyModule make(const Entry& entry, const ModuleDescription& d, const Children& children,
                  const std::string& path) const {
-    const auto refused = [&](const Error& error) {
-      const std::string text = error.what();
-      fail(path, fmt::format("no {} can be made: {}", shown(d.type), shortened(text.substr(0, text.find('\n')), 200)));
-    };
     try {
       return entry.make(d.config, children);
     } catch (const ValueError& error) {
-      refused(error);
+      refuse_made(d, path, error);
     } catch (const KeyError& error) {
-      refused(error);
+      refuse_made(d, path, error);
     } catch (const ShapeError& error) {
-      refused(error);
+      refuse_made(d, path, error);
     }
-    __builtin_unreachable();
+  }
+  [[noreturn]] void refuse_made(const ModuleDescription& d, const std::string& path, const Error& error) const {
+    const std::string text = error.what();
+    fail(path, fmt::format("no {} can be made: {}", shown(d.type), shortened(text.substr(0, text.find('\n')), 200)));
   }
 
   // Numbers are equal whether they are written as integers or not, and so are one number and a list of it.
@@ -312,6 +322,7 @@ AnyModule ModuleRegistry::build(const ModuleDescription& description, Location w
   Builder builder(*impl_, where);
   AnyModule module = builder.build(description, description.name, 1);
   detail::attach_described(description, module, where);
+  builder.parametrize(description, module);
   builder.compare(description, describe(module, where), "");
   builder.set(description, module);
   return module;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,7 +28,7 @@ class WEFT_API RenewedStatistics {
   static thread_local const RenewedStatistics* running;
   const RenewedStatistics* outer_ = nullptr;
   std::vector<std::pair<Module, bool>> training_;
-  std::unordered_set<const void*> norms_;
+  std::vector<Module> norms_;
 };
 
 /// The first tensor of a batch. ValueError where there is none.

@@ -27,7 +27,7 @@ RenewedStatistics::RenewedStatistics(const Module& model) {
     training_.emplace_back(module, state.training);
     if (!is_batch_norm(state) || state.buffers.empty()) continue;
     reset(state);
-    norms_.insert(&state);
+    norms_.push_back(module);
   }
   if (norms_.empty()) return;
   for (const auto& [module, was] : training_) StateAccess::state(module).training = true;
@@ -42,7 +42,7 @@ RenewedStatistics::~RenewedStatistics() {
 
 bool RenewedStatistics::covers(const Module& module) {
   for (const auto* scope = running; scope != nullptr; scope = scope->outer_) {
-    if (scope->norms_.contains(&StateAccess::state(module))) return true;
+    if (std::ranges::any_of(scope->norms_, [&](const Module& norm) { return norm.same_as(module); })) return true;
   }
   return false;
 }

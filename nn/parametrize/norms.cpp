@@ -58,6 +58,8 @@ SpectralNorm::SpectralNorm(const Tensor& weight, const SpectralNormOptions& opti
     refuse("nn::spectral_norm", fmt::format("n_power_iterations is {}", options.n_power_iterations), where);
   }
   set_class_name("_SpectralNorm");
+  set_config({{"n_power_iterations", options.n_power_iterations}, {"eps", options.eps}, {"dim", dim_}});
+  set_extra_repr({});
   if (weight.dim() < 2) return;
   const NoGradGuard unrecorded;
   const Tensor matrix = as_matrix(weight.detach());

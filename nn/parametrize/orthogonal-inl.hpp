@@ -5,6 +5,9 @@
 
 namespace weft::nn::detail {
 
+/// By the enumerators of OrthogonalMap.
+inline constexpr std::string_view orthogonal_maps[] = {"matrix_exp", "cayley", "householder"};
+
 /// An orthogonal matrix from any of its shape, as the map makes it; of a wide one the transpose.
 class WEFT_API MappedOrthogonal : public Layer<MappedOrthogonal> {
  public:
@@ -12,6 +15,7 @@ class WEFT_API MappedOrthogonal : public Layer<MappedOrthogonal> {
   Tensor forward(const Tensor& x, Location where) const;
 
  protected:
+  Dims shape_;
   OrthogonalMap map_;
   /// Which the map's matrix is multiplied with; undefined where there is none.
   Buffer base_;

@@ -141,8 +141,6 @@ bool is_orthogonal(const Tensor& x) {
   return largest(matmul(transposed(wide), wide) - identity(wide, n, n)) <= 10 * static_cast<double>(n) * epsilon;
 }
 
-constexpr const char* map_names[] = {"matrix_exp", "cayley", "householder"};
-
 }  // namespace
 
 OrthogonalMap map_for(const Tensor& weight, std::optional<OrthogonalMap> given, Location where) {
@@ -153,9 +151,10 @@ OrthogonalMap map_for(const Tensor& weight, std::optional<OrthogonalMap> given, 
   return given.value_or(square ? OrthogonalMap::matrix_exp : OrthogonalMap::householder);
 }
 
-MappedOrthogonal::MappedOrthogonal(const Tensor& weight, OrthogonalMap map, bool has_base) : map_(map) {
+MappedOrthogonal::MappedOrthogonal(const Tensor& weight, OrthogonalMap map, bool has_base)
+    : shape_(weight.shape()), map_(map) {
   set_class_name("_Orthogonal");
-  set_config({{"orthogonal_map", map_names[static_cast<size_t>(map)]}, {"use_trivialization", has_base}});
+  set_config({{"orthogonal_map", orthogonal_maps[static_cast<size_t>(map)]}, {"use_trivialization", has_base}});
   set_extra_repr({});
   if (!has_base) return;
   const int64_t side = std::max(weight.size(-2), weight.size(-1));
@@ -188,6 +187,9 @@ Tensor MappedOrthogonal::forward(const Tensor& weight, Location) const {
 }
 
 Tensor Orthogonal::right_inverse(const Tensor& value) const {
+  if (!(value.shape() == shape_)) {
+    raise<ShapeError>({.op = op, .problem = "the value has another shape than the weight", .details = describe(value)});
+  }
   const NoGradGuard unrecorded;
   const bool wide = value.size(-2) < value.size(-1);
   const Tensor q = wide ? transposed(value) : value;
@@ -205,9 +207,6 @@ Tensor Orthogonal::right_inverse(const Tensor& value) const {
     Dims rest = q.shape();
     rest[rest.size() - 1] = rows - columns;
     whole = cat({q, randn(rest, TensorOptions{q.dtype(), q.device()})}, -1);
-  }
-  if (!(whole.shape() == base_.shape())) {
-    raise<ShapeError>({.op = op, .problem = "the value has another shape than the weight", .details = describe(value)});
   }
   base_.copy_(rows == columns && is_orthogonal(whole) ? whole : made_orthogonal(whole));
   const Tensor origin = zeros(value.shape(), TensorOptions{value.dtype(), value.device()});

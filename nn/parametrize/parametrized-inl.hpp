@@ -3,6 +3,7 @@
 
 #include "../../tensor/atomic.hpp"
 #include "../parametrize.hpp"
+#include "../registry.hpp"
 
 namespace weft::nn::detail {
 
@@ -36,5 +37,11 @@ Tensor present_tensor(const char* op, const Module& module, std::string_view nam
 Tensor parametrized_value(const Module& module, const ModuleTensor& member, Location where);
 /// Parametrizes with a list that has originals and steps already, as a binding reads it from elsewhere.
 void adopt_parametrized(const Module& module, ParametrizedTensor parametrized);
+
+/// Builds a step of a user's class from its description.
+using StepMaker = Callback<AnyModule(const ModuleDescription& step, const std::string& path)>;
+/// Parametrizes the tensors of a model that are described so. ValueError where the model has none of such a name.
+void parametrize_described(const ModuleDescription& description, const Module& model, const StepMaker& make,
+                           Location where);
 
 }  // namespace weft::nn::detail

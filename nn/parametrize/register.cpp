@@ -59,7 +59,7 @@ Originals first_originals(const Parametrization& step, const Tensor& tensor, boo
 }
 
 /// Gives a tensor that a module holds another value, perhaps of another shape.
-void put(ModuleTensor& held, const Tensor& value, Location where) {
+void put(Tensor& held, const Tensor& value, Location where) {
   if (value.impl() == held.impl()) return;
   const NoGradGuard unrecorded;
   if (value.shape() == held.shape() && value.dtype() == held.dtype() && value.device() == held.device() &&
@@ -69,7 +69,7 @@ void put(ModuleTensor& held, const Tensor& value, Location where) {
     held.set_grad({}, where);
     detail::replace_memory(held, value.detach().clone(), where);
   } else {
-    static_cast<Tensor&>(held) = Buffer(value.detach().clone());
+    held = Buffer(value.detach().clone());
   }
 }
 
@@ -252,13 +252,14 @@ void set_parametrized_tensor(const Module& module, std::string_view name, const 
   bool fits = from.tensors.size() == originals.size();
   for (size_t i = 0; fits && i < originals.size(); ++i) {
     const Tensor &own = originals[i], &given = checked(from.tensors[i], setting, where);
-    fits = own.shape() == given.shape() && own.dtype() == given.dtype() && own.device() == given.device();
+    const bool keeps_shape = own.shape() == given.shape() || (p.unsafe && own.impl()->movable);
+    fits = keeps_shape && own.dtype() == given.dtype() && own.device() == given.device();
     from.tensors[i] = given.clone();
   }
   if (!fits) {
     refuse(setting, fmt::format("{} does not give what the originals of \"{}\" are", describe(value), name), where);
   }
-  for (size_t i = 0; i < originals.size(); ++i) originals[i].detach().copy_(from.tensors[i]);
+  for (size_t i = 0; i < originals.size(); ++i) put(originals[i], from.tensors[i], where);
 }
 
 void remove_parametrizations(const Module& module, std::string_view name, bool leave_parametrized, Location where) {

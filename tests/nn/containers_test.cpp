@@ -9,6 +9,7 @@
 #include <weft/autograd/mode.hpp>
 #include <weft/nn/transformer.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/random.hpp>
 
 namespace weft {
 namespace {
@@ -178,6 +179,19 @@ TEST(ModuleText, NestsAndNamesTheUsersClasses) {
             ")");
   EXPECT_EQ(nn::ModuleList<nn::Linear>().class_name(), "ModuleList");
   EXPECT_THAT(printed(nn::TransformerBlock(8, 2)), HasSubstr("\n  (attention): SelfAttention(\n    (qkv): Linear("));
+}
+
+TEST(Containers, WhatIsMovedFromKeepsItsLayers) {
+  nn::Sequential net(nn::Linear(2, 2));
+  const Tensor x = randn({1, 2}), y = net(x);
+  const nn::Sequential moved = std::move(net);
+  EXPECT_TRUE(equal(net(x), y) && equal(moved(x), y));  // NOLINT(bugprone-use-after-move)
+  nn::ModuleList<nn::Linear> list{nn::Linear(2, 2)};
+  const nn::ModuleList<nn::Linear> other = std::move(list);
+  EXPECT_EQ(list.size(), other.size());  // NOLINT(bugprone-use-after-move)
+  nn::ModuleDict<> heads{{"a", nn::Linear(2, 2)}};
+  const nn::ModuleDict<> others = std::move(heads);
+  EXPECT_TRUE(heads.contains("a") && others.contains("a"));  // NOLINT(bugprone-use-after-move)
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <weft/nn/open_module.hpp>
+#include <weft/nn/registry.hpp>
 #include <weft/weft.hpp>
 
 #include <collected_warnings.hpp>
@@ -497,6 +498,15 @@ TEST(Parametrize, UnsafeMayChangeTheShape) {
   EXPECT_EQ(layer.weight.shape(), Dims({2, 2}));
   layer(ones({1, 2})).sum().backward();
   EXPECT_EQ(layer.weight.grad().shape(), Dims({2, 2}));
+  nn::weight_norm(layer);
+  const Tensor wider = randn({4, 2});
+  nn::set_parametrized_tensor(layer, "weight", wider);
+  EXPECT_TRUE(allclose(nn::parametrized_tensor(layer, "weight"), wider));
+  layer(ones({1, 2})).sum().backward();
+  EXPECT_EQ(layer.parameters()[0].grad().shape(), Dims({4, 1}));
+  nn::Linear safe(2, 2);
+  nn::register_parametrization(safe, "weight", Doubled());
+  EXPECT_THROW(nn::set_parametrized_tensor(safe, "weight", wider), ValueError);
 }
 
 TEST(Parametrize, WhatAForwardThrowsComesThroughAndIsOver) {
@@ -573,6 +583,30 @@ TEST(Parametrize, StatesGoToAnotherModelOfTheKind) {
   nn::Sequential plain(nn::Conv2d(2, 3, 2), nn::ReLU());
   EXPECT_THAT(message_of<ValueError>([&] { plain.load_state_dict(one.state_dict()); }),
               HasSubstr("0.parametrizations.bias.original"));
+}
+
+TEST(Parametrize, ModelsAreSavedAndLoadedWithTheirs) {
+  manual_seed(12);
+  nn::Sequential net(nn::Linear(4, 4), nn::Conv1d(1, 2, 2), nn::Linear(4, 4), nn::Linear(6, 6));
+  nn::orthogonal(net[0]);
+  nn::weight_norm(net[1], "weight", {});
+  nn::spectral_norm(net[1], "weight", {.n_power_iterations = 2, .eps = 1e-6, .dim = 1});
+  nn::register_parametrization(net[2], "weight", Symmetric());
+  nn::ModuleRegistry registry = nn::ModuleRegistry::standard();
+  const nn::ModuleDescription description = registry.describe(net);
+  EXPECT_THROW(registry.build(description), KeyError) << "it has no Symmetric";
+  registry.add<Symmetric>("Symmetric");
+  nn::Module built = registry.build(description);
+  EXPECT_EQ(built.text(), net.text());
+  built.load_state_dict(net.state_dict());
+  built.eval(), net.eval();
+  for (const int i : {0, 1, 2}) {
+    const nn::Module own = net.children()[static_cast<size_t>(i)], other = built.children()[static_cast<size_t>(i)];
+    EXPECT_TRUE(equal(nn::parametrized_tensor(other, "weight"), nn::parametrized_tensor(own, "weight"))) << i;
+  }
+  nn::ModuleDescription wrong = description;
+  wrong.children[0].children[0].children[0].name = "nothing";
+  EXPECT_THROW(registry.build(wrong), FormatError);
 }
 
 TEST(Parametrize, ConvertsFreezesAppliesAndIsSummedUp) {

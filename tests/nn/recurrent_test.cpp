@@ -189,5 +189,11 @@ TEST(Recurrent, AnInputOfAnotherWidthIsNamed) {
   }
 }
 
+TEST(RecurrentCells, AnInputWithoutDimensionsIsNamed) {
+  EXPECT_THROW(nn::LSTMCell(2, 3)(ones({})), ShapeError);
+  EXPECT_THROW(nn::GRUCell(2, 3)(ones({})), ShapeError);
+  EXPECT_THROW(nn::RNNCell(2, 3)(ones({})), ShapeError);
+}
+
 }  // namespace
 }  // namespace weft

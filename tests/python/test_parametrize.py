@@ -211,3 +211,26 @@ def test_a_parametrized_module_is_collected():
     del net, step
     gc.collect()
     assert gone() is None
+
+
+def test_buffers_are_parametrized_and_lists_set_values():
+    class Doubled(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+        def right_inverse(self, x):
+            return x / 2
+
+    norm = nn.BatchNorm1d(2)
+    mean = norm.running_mean
+    parametrize.register_parametrization(norm, "running_mean", Doubled())
+    assert "parametrizations.running_mean.original" in norm.state_dict() and len(list(norm.parameters())) == 2
+    assert norm.parametrizations.running_mean.original is mean
+    norm.parametrizations.running_mean.right_inverse(weft.ones(2))
+    assert mean.tolist() == [0.5, 0.5] and norm.running_mean.tolist() == [1, 1]
+    parametrize.remove_parametrizations(norm, "running_mean")
+    assert norm.running_mean is mean and isinstance(norm.running_mean, nn.Buffer) and mean.tolist() == [1, 1]
+    net = parametrizations.spectral_norm(nn.Linear(3, 2), n_power_iterations=2)
+    assert copy.deepcopy(net).parametrizations.weight[0].n_power_iterations == 2
+    with pytest.raises(ValueError, match="state_dict"):
+        weft.io.to_json(net)

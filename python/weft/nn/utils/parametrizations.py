@@ -19,6 +19,7 @@ class _Native(NativeModule):
     def __deepcopy__(self, memo):
         copy = memo[id(self)] = type(self).__new__(type(self))
         copy._start(_core._Module("", _core._clone_parametrization(self)))
+        copy.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_")})
         return copy
 
 
@@ -27,6 +28,7 @@ class _WeightNorm(_Native):
 
     def __init__(self, dim=0):
         super().__init__(_core._weight_norm(dim))
+        self.dim = -1 if dim is None else dim
 
 
 class _SpectralNorm(_Native):
@@ -35,6 +37,7 @@ class _SpectralNorm(_Native):
 
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
         super().__init__(_core._spectral_norm(weight, n_power_iterations, eps, dim))
+        self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim % weight.ndim, eps
 
 
 class _Orthogonal(_Native):

@@ -23,6 +23,14 @@ class ParametrizationList(ModuleList):
         module, name = self._owner
         return getattr(module, name)
 
+    def right_inverse(self, value):
+        """Gives the originals the values from which `value` is computed; assigning to the tensor does this."""
+        setattr(*self._owner, value)
+
+    def get_config(self):
+        raise ValueError(f"'{self._owner[1]}' is parametrized, which files of Python's models do not hold: save the "
+                         "state_dict(), or remove_parametrizations first")
+
 
 class cached:
     """While it is entered each parametrized tensor is computed once on this thread, and again only where an original was
@@ -56,11 +64,18 @@ def _faced(module, name, tensor):
     made = _of_cpp(ParametrizationList, "ParametrizationList", _core._child_layer(lists, name))
     object.__setattr__(made, "_owner", (module, name))
     lists._state.set_module(name, made)
-    for place, register in ((made._parameters, made._state.set_parameter), (made._buffers, made._state.set_buffer)):
-        for original, present in place.items():
-            if present._impl() == tensor._impl():
-                register(original, tensor, *([True] if register == made._state.set_buffer else []))
+    for original, present in [*made._parameters.items(), *made._buffers.items()]:
+        if present._impl() == tensor._impl():
+            _put_face(made, original, tensor)
     return made
+
+
+def _put_face(module, name, tensor):
+    """The Python object of a tensor that the module holds under this name."""
+    if module._state.kind_of(name) == "parameter":
+        module._state.set_parameter(name, tensor)
+    else:
+        module._state.set_buffer(name, tensor, module._state.is_saved(name))
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
@@ -88,11 +103,7 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     present = getattr(module, tensor_name)
     for original in originals:
         if original._impl() == present._impl():
-            kind = module._state.kind_of(tensor_name)
-            if kind == "parameter":
-                module._state.set_parameter(tensor_name, original)
-            else:
-                module._state.set_buffer(tensor_name, original, module._state.is_saved(tensor_name))
+            _put_face(module, tensor_name, original)
     return module
 
 
