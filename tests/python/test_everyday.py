@@ -52,3 +52,15 @@ def test_what_differs_is_said():
         assert_close(x, y, msg="mine")
     with pytest.raises(ValueError, match="together"):
         assert_close(x, x, rtol=1)
+
+
+def test_members_are_found_by_their_path():
+    net = weft.nn.Sequential(weft.nn.Linear(2, 3), weft.nn.BatchNorm1d(3))
+    assert net.get_parameter("0.weight") is net[0].weight
+    assert weft.equal(net.get_buffer("1.running_mean"), weft.zeros(3)) and net[0].get_parameter("bias").shape == (3,)
+    for target, said in (("0.nothing", "no parameter 'nothing'"), ("1.running_mean", "no parameter"), ("2.weight", "2")):
+        with pytest.raises(AttributeError, match=said):
+            net.get_parameter(target)
+    if not weft.cuda.is_available():
+        with pytest.raises((RuntimeError, ValueError), match="CUDA"):
+            net.cuda()

@@ -222,6 +222,22 @@ class Module:
     training = property(lambda self: self._state.training, lambda self, on: setattr(self._state, "training", bool(on)),
                         doc="Whether dropout and its like are at work.")
 
+    def _member(self, target, kind, find):
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        for own, tensor in find(module):
+            if own == name:
+                return tensor
+        raise AttributeError(f"{type(module).__name__} has no {kind} {name!r}")
+
+    def get_parameter(self, target):
+        """The parameter of that path; AttributeError where there is none."""
+        return self._member(target, "parameter", lambda module: module.named_parameters(recurse=False))
+
+    def get_buffer(self, target):
+        """The buffer of that path; AttributeError where there is none."""
+        return self._member(target, "buffer", lambda module: module.named_buffers(recurse=False))
+
     def train(self, mode=True):
         self.training = mode
         for module in self.children():
@@ -273,6 +289,12 @@ class Module:
 
     def cpu(self):
         return self.to("cpu")
+
+    def cuda(self, device=0):
+        return self.to(f"cuda:{device}" if isinstance(device, int) else device)
+
+    def hpu(self, device=0):
+        return self.to(f"hpu:{device}" if isinstance(device, int) else device)
 
     # ---- saving ----
 
