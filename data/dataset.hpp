@@ -28,8 +28,17 @@ concept Dataset = requires(const D& dataset, int64_t index) {
   { dataset.size() } -> std::convertible_to<int64_t>;
   dataset.get(index);
 };
+namespace detail {
+/// A sample as it is given, but for x[i], which becomes the Tensor that it reads.
+template <class S>
+decltype(auto) read_sample(S&& sample) {
+  if constexpr (std::same_as<S, Indexed>) return Tensor(std::forward<S>(sample));
+  else return std::forward<S>(sample);
+}
+}  // namespace detail
+
 template <Dataset D>
-using SampleOf = std::remove_cvref_t<decltype(std::declval<const D&>().get(int64_t{}))>;
+using SampleOf = std::remove_cvref_t<decltype(detail::read_sample(std::declval<const D&>().get(int64_t{})))>;
 
 /// A dataset that makes a whole batch faster than sample by sample. The batch is what collating its samples would give.
 template <class D>
@@ -57,7 +66,8 @@ template <size_t count>
 class TensorDataset {
  public:
   template <std::convertible_to<Tensor>... T>
-  explicit TensorDataset(const Operand& first, const T&... others) : tensors_{first.tensor(), Tensor(others)...} {
+  explicit TensorDataset(const Operand& first, T&&... others)
+      : tensors_{first.tensor(), Tensor(std::forward<T>(others))...} {
     detail::check_rows(tensors_, first.where);
   }
 
@@ -78,7 +88,7 @@ class TensorDataset {
   std::array<Tensor, count> tensors_;
 };
 template <class... T>
-TensorDataset(const Operand&, const T&...) -> TensorDataset<1 + sizeof...(T)>;
+TensorDataset(const Operand&, T&&...) -> TensorDataset<1 + sizeof...(T)>;
 
 /// `function` of every sample, computed whenever one is asked for. Random numbers of the CPU's default generator are
 /// the sample's own in a loader (<weft/data/loader.hpp>).
@@ -87,7 +97,7 @@ class Mapped {
  public:
   Mapped(D dataset, F function) : dataset_(std::move(dataset)), function_(std::move(function)) {}
   int64_t size() const { return dataset_.size(); }
-  auto get(int64_t index) const { return function_(dataset_.get(index)); }
+  auto get(int64_t index) const { return detail::read_sample(function_(detail::read_sample(dataset_.get(index)))); }
 
  private:
   D dataset_;
@@ -105,7 +115,7 @@ class Subset {
   int64_t size() const { return static_cast<int64_t>(indices_.size()); }
   auto get(int64_t index) const {
     detail::check_index(index, size());
-    return dataset_->get(indices_[static_cast<size_t>(index)]);
+    return detail::read_sample(dataset_->get(indices_[static_cast<size_t>(index)]));
   }
   auto get_batch(std::span<const int64_t> indices) const requires BatchedDataset<D> {
     std::vector<int64_t> inner;
@@ -132,7 +142,8 @@ class Concatenated {
   int64_t size() const { return int64_t{first_.size()} + second_.size(); }
   SampleOf<A> get(int64_t index) const {
     detail::check_index(index, size());
-    return index < first_.size() ? first_.get(index) : second_.get(index - first_.size());
+    if (index < first_.size()) return detail::read_sample(first_.get(index));
+    return detail::read_sample(second_.get(index - first_.size()));
   }
 
  private:
@@ -153,7 +164,7 @@ template <Dataset D, class F>
 Subset<D> filter(D dataset, const F& predicate) {
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < dataset.size(); ++i) {
-    if (predicate(dataset.get(i))) kept.push_back(i);
+    if (predicate(detail::read_sample(dataset.get(i)))) kept.push_back(i);
   }
   return {Shared<D>::make(std::move(dataset)), std::move(kept)};
 }

@@ -166,15 +166,24 @@ auto samples_of(const Job& job, size_t count, const F& sample) {
   return samples;
 }
 
+template <class...>
+inline constexpr bool no_dataset = false;
+
 template <class D, class C>
 auto make_batch(const D& dataset, const C& collate, const Job& job) {
   if constexpr (BatchedDataset<D> && std::same_as<C, Collate>) {
     const SampleScope random(job, SampleScope::whole_batch);
     return dataset.get_batch(job.indices);
   } else if constexpr (Dataset<D>) {
-    auto samples = samples_of(job, job.indices.size(), [&](size_t i) { return dataset.get(job.indices[i]); });
+    auto samples =
+        samples_of(job, job.indices.size(), [&](size_t i) { return read_sample(dataset.get(job.indices[i])); });
     const SampleScope random(job, SampleScope::whole_batch);
     return collate(std::move(samples));
+  } else if constexpr (!StreamDataset<D>) {
+    static_assert(no_dataset<D>,
+                  "a dataset has size() and get(i), both const. Where get makes a pair of x[i], write "
+                  "std::pair(Tensor(x[i]), Tensor(y[i])), or name its type: std::pair<Tensor, Tensor> get(int64_t i)");
+    return 0;
   } else {
     auto& values = *static_cast<std::vector<ReadOf<D>>*>(job.read.get());
     auto samples = samples_of(job, values.size(), [&](size_t i) { return dataset.finish(std::move(values[i])); });
@@ -274,7 +283,7 @@ class DataLoader {
     if constexpr (Dataset<D>) {
       made.size = dataset->size();
       made.ask_size = [dataset] { return static_cast<int64_t>(dataset->size()); };
-    } else {
+    } else if constexpr (StreamDataset<D>) {
       made.open = [dataset](int64_t epoch) { return detail::open_reader(*dataset, epoch); };
       made.pull = [rank = options.rank, world = options.world](void* reader, const detail::Job&, int64_t count,
                                                                int64_t& got) {
@@ -287,6 +296,11 @@ class DataLoader {
   Shared<const D> dataset_;
   detail::LoaderEngine engine_;
 };
+/// What a loop over a loader gives, to name the parameter of a function: `[&](data::BatchOf<decltype(loader)>& b)`. A
+/// generic lambda would have to write `b.second.template item<float>()`.
+template <class Loader>
+using BatchOf = std::remove_cvref_t<decltype(*std::declval<std::remove_cvref_t<Loader>&>().begin())>;
+
 template <class D>
 DataLoader(D) -> DataLoader<D>;
 template <class D>

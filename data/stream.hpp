@@ -59,7 +59,7 @@ class MappedStream {
   auto open(int64_t epoch) const { return stream_.open(epoch); }
   template <class T>
   auto finish(T value) const {
-    return function_(stream_.finish(std::move(value)));
+    return detail::read_sample(function_(stream_.finish(std::move(value))));
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "recorder.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <unordered_map>
@@ -39,8 +40,10 @@ struct GradientRecorder::State {
     for (HookHandle& hook : hooks) hook.remove();
   }
 
-  bool due() const { return now % options.every == 0; }
-  bool histogram_due() const { return now / options.every % options.histogram_every == 0; }
+  /// Which of the recorded steps it is.
+  int64_t number(int64_t step) const { return (step - first) / options.every; }
+  bool due() const { return (now - first) % options.every == 0; }
+  bool histogram_due() const { return number(now) % options.histogram_every == 0; }
   Observation& observation(size_t which);
   /// `together`: further elements of what this step saw already.
   void see(const Side& side, size_t which, const Tensor& tensor, bool together);
@@ -53,7 +56,7 @@ struct GradientRecorder::State {
   std::vector<HookHandle> hooks;
   std::unordered_map<std::string, size_t> activations;
   std::vector<Callback<void(const History&, const RecordedStep&)>> listeners;
-  int64_t now = 0;
+  int64_t now = 0, first = 0;
   /// Of the recorded steps, each this many-th is kept.
   int64_t stride = 1;
   RecordedStep pending;
@@ -102,12 +105,13 @@ void GradientRecorder::State::see_update(Parameter& p, Observation& o) {
 
 // When the memory is full, every second step goes, and from then on every second one comes.
 void GradientRecorder::State::keep(RecordedStep&& step) {
-  if (step.step / options.every % stride != 0) return;
+  const auto goes = [&](const RecordedStep& s) { return number(s.step) % stride != 0; };
+  if (goes(step)) return;
   auto& steps = history.steps;
   if (static_cast<int64_t>(steps.size()) >= options.kept_steps) {
     stride *= 2;
-    std::erase_if(steps, [&](const RecordedStep& s) { return s.step / options.every % stride != 0; });
-    if (step.step / options.every % stride != 0) return;
+    std::erase_if(steps, goes);
+    if (goes(step)) return;
   }
   steps.push_back(std::move(step));
 }
@@ -192,6 +196,42 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
   ++state.now;
 }
 
+void GradientRecorder::set_step(int64_t step, Location where) {
+  if (step < 1) {
+    raise<ValueError>({.op = "GradientRecorder", .problem = fmt::format("there is no step {}", step)}, where);
+  }
+  state_->now = step;
+  state_->first = 1;
+}
+
+void GradientRecorder::remember(const History& earlier) {
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  std::vector<Watched>& watched = state.history.watched;
+  std::vector<size_t> places;
+  for (const Watched& old : earlier.watched) {
+    const auto found = std::ranges::find(watched, old.name, &Watched::name);
+    places.push_back(static_cast<size_t>(found - watched.begin()));
+    if (found == watched.end()) {
+      if (old.kind == WatchedKind::activation) state.activations.emplace(old.name, watched.size());
+      watched.push_back({.name = old.name, .kind = old.kind});
+    }
+    Watched& now = watched[places.back()];
+    if (old.bad_value) now.bad_value = std::min(*old.bad_value, now.bad_value.value_or(*old.bad_value));
+    if (old.bad_gradient) now.bad_gradient = std::min(*old.bad_gradient, now.bad_gradient.value_or(*old.bad_gradient));
+  }
+  const std::vector<RecordedStep> own = std::exchange(state.history.steps, {});
+  for (const RecordedStep& step : earlier.steps) {
+    RecordedStep placed{step.step, step.loss, {}};
+    for (size_t i = 0; i < step.of.size(); ++i) {
+      placed.of.resize(std::max(placed.of.size(), places[i] + 1));
+      placed.of[places[i]] = step.of[i];
+    }
+    state.keep(std::move(placed));
+  }
+  for (const RecordedStep& step : own) state.keep(RecordedStep(step));
+}
+
 bool GradientRecorder::finite() const {
   const std::lock_guard lock(state_->mutex);
   for (const Watched& w : state_->history.watched) {
@@ -211,9 +251,10 @@ namespace {
 std::string json(const Statistics& s) {
   const double bad = s.count > 0 ? static_cast<double>(s.non_finite) / static_cast<double>(s.count) : 0;
   const auto number = [](double v) { return detail::json_number(v, 6); };
-  return fmt::format(R"({{"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"non_finite":{}}})",
-                     number(s.norm), number(s.mean), number(s.deviation), number(s.low), number(s.high),
-                     number(s.zero_share()), number(bad));
+  return fmt::format(
+      R"({{"count":{},"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"non_finite":{}}})", s.count,
+      number(s.norm), number(s.mean), number(s.deviation), number(s.low), number(s.high), number(s.zero_share()),
+      number(bad));
 }
 
 }  // namespace
@@ -231,6 +272,7 @@ std::string json_line(const History& history, const RecordedStep& step) {
     if (o.gradient) add("gradient", json(*o.gradient));
     if (o.value) add("value", json(*o.value));
     if (o.update_ratio) add("update_ratio", detail::json_number(*o.update_ratio, 6));
+    if (history.watched[i].kind == WatchedKind::activation) add("kind", "\"activation\"");
     out += fmt::format("{}{}:{{{}}}", i == 0 ? "" : ",", detail::json_text(history.watched[i].name), parts);
   }
   return out + "}}";

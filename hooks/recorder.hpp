@@ -106,6 +106,12 @@ class WEFT_API GradientRecorder {
   void watch(const std::string& name, const Tensor& activation, Location where = {});
   /// Ends a step; to be called after the optimizer's step.
   void step(std::optional<double> loss = {}, Location where = {});
+  /// The number of the step that comes, counted from 1, such as that of a run that goes on; a recorder that is not told
+  /// counts from 0. ValueError for a number below 1.
+  void set_step(int64_t step, Location where = {});
+  /// Steps that an earlier process recorded, as if this had: they come before its own. What is not watched any more is
+  /// kept, too.
+  void remember(const History& earlier);
 
   /// False once a recorded value or gradient held NaN or infinity.
   bool finite() const;
@@ -133,7 +139,7 @@ class WEFT_API GradientRecorder {
   Shared<State> state_;
 };
 
-/// One line of JSON with a step's statistics: {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"norm":…,…}}}}.
+/// One line of JSON with a step's statistics: {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"count":…,…}}}}.
 WEFT_API std::string json_line(const History& history, const RecordedStep& step);
 /// The report as one self-contained HTML page, for a file or a notebook: curves, heat map, histograms, suspects.
 WEFT_API std::string report_html(const History& history, const std::string& title = "Gradients");

@@ -140,8 +140,8 @@ std::string report_html(const History& history, const std::string& title) {
   const auto steps = shown_steps(history);
   const auto suspects = find_suspects(history);
   const std::string data = fmt::format(
-      R"({{"title":{},"lowest":{},"steps":{},"stepTicks":{},"loss":{},"lossTicks":{},"watched":{},"suspects":{}}})",
-      detail::json_text(title), Histogram::lowest,
+      R"({{"title":{},"lowest":{},"recorded":{},"steps":{},"stepTicks":{},"loss":{},"lossTicks":{},"watched":{},"suspects":{}}})",
+      detail::json_text(title), Histogram::lowest, history.steps.size(),
       list(steps.size(), [&](size_t i) { return std::to_string(steps[i]->step); }), step_ticks(steps),
       list(steps.size(), [&](size_t i) { return loss_text(steps[i]->loss); }), loss_ticks(steps),
       list(history.watched.size(), [&](size_t i) { return watched_json(history, steps, i); }),

@@ -431,9 +431,10 @@ function accuse() {
 }
 function start() {
   document.querySelector('h1').textContent = data.title;
-  const loss = data.loss.filter(v => v !== null), steps = data.steps.length ? data.steps[data.steps.length - 1] + 1 : 0;
+  const loss = data.loss.filter(v => v !== null), last = data.steps[data.steps.length - 1], whole = last - data.steps[0] + 1;
   const counted = (n, word) => n + ' ' + word + (n === 1 ? '' : 's');
-  const facts = [counted(steps, 'step'), ...['parameter', 'activation'].map(kind =>
+  const facts = [data.recorded > 1 && data.recorded < whole ? data.recorded + ' recorded steps up to step ' + last :
+    counted(data.recorded, 'step'), ...['parameter', 'activation'].map(kind =>
     counted(all.filter(w => w.kind === kind).length, kind))];
   if (loss.length === 1) facts.push('loss ' + lossText(loss[0]));
   if (loss.length > 1) facts.push('loss ' + lossText(loss[0]) + ' → ' + lossText(loss[loss.length - 1]));

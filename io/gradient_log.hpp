@@ -18,7 +18,9 @@ struct GradientLogOptions {
 /// alive.
 class WEFT_API GradientLog {
  public:
-  /// Makes the folder; files of an earlier run in it are replaced. IoError. A step that cannot be written, as on a full
+  /// Makes the folder. The first step that comes decides what becomes of an earlier run's files in it: their steps
+  /// before it stay, and are part of the page; those from it on are dropped. So a run that goes on has one history, and
+  /// one that begins anew has its own. IoError. A step that cannot be written, as on a full
   /// disk, does not end the run: stderr says why, and no more steps are written.
   GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options = {}, Location where = {});
   /// Writes the page unless `save_page` did since the last step, so that a run that ends with an error has one too.

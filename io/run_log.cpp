@@ -16,6 +16,7 @@
 #include "file.hpp"
 #include "files/folder-inl.hpp"
 #include "json/json_tree-inl.hpp"
+#include "../tensor/callback.hpp"
 
 namespace weft::io {
 
@@ -89,7 +90,7 @@ std::vector<LoggedStep> read_metrics(const Path& file, Location where) {
 struct RunLog::State {
   Path folder;
   int64_t first, last;
-  GrowingFile lines;
+  std::optional<GrowingFile> lines = {};
   bool told_of_failure = false;
   bool terminal = ::isatty(STDOUT_FILENO) == 1;
   /// Of the steady clock, in seconds.
@@ -98,6 +99,9 @@ struct RunLog::State {
   std::vector<Series> curves = {};
   std::map<std::string, double> speeds = {};
 
+  Path file() const { return folder / "metrics.jsonl"; }
+  void keep_earlier(const Callback<bool(const LoggedStep&)>& stays, Location where);
+  void replace_at_first(const Figures& figures);
   void write(int64_t step, const Figures& figures);
   void remember(int64_t step, const Figures& figures);
   double smoothed_speed(const std::string& name, double value);
@@ -108,20 +112,41 @@ struct RunLog::State {
 RunLog::RunLog(Path folder, int64_t first, int64_t last, Location where) {
   if (folder.empty()) folder = folder_of_this_run(where);
   else make_folder(folder, "RunLog", where);
-  const Path lines = folder / "metrics.jsonl";
+  state_ = weft::detail::Pimpl(new State{std::move(folder), first, last});
+  state_->keep_earlier([first](const LoggedStep& step) { return first > 0 && step.step <= first; }, where);
+}
+
+// The file anew, of the lines that stay.
+void RunLog::State::keep_earlier(const Callback<bool(const LoggedStep&)>& stays, Location where) {
   std::string before;
   std::vector<LoggedStep> steps;
-  if (first > 0) {
-    each_logged(lines, where, [&](std::string_view line, LoggedStep& step) {
-      if (step.step > first) return;
-      before.append(line) += '\n';
-      steps.push_back(std::move(step));
-    });
+  each_logged(file(), where, [&](std::string_view line, LoggedStep& step) {
+    if (!stays(step)) return;
+    before.append(line) += '\n';
+    steps.push_back(std::move(step));
+  });
+  lines.emplace(file(), "RunLog", where);
+  lines->add(before);
+  curves.clear();
+  for (const LoggedStep& step : steps) remember(step.step, step.figures);
+  lines->flush(where);
+}
+
+// An evaluation that the saved state did not know of is made, and told, once more.
+void RunLog::State::replace_at_first(const Figures& figures) {
+  const auto comes_again = [&](const LoggedStep& step) {
+    return step.step == first && std::ranges::any_of(step.figures, [&](const auto& old) {
+             return std::ranges::find(figures, old.first, &Figures::value_type::first) != figures.end();
+           });
+  };
+  try {
+    if (lines->waiting() > 0) lines->flush(Location::none());
+    bool found = false;
+    each_logged(file(), Location::none(),
+                [&](std::string_view, const LoggedStep& step) { found |= comes_again(step); });
+    if (found) keep_earlier([&](const LoggedStep& step) { return !comes_again(step); }, Location::none());
+  } catch (const IoError&) {  // the line is added, as any is that cannot be written yet
   }
-  state_ = weft::detail::Pimpl(new State{std::move(folder), first, last, {lines, "RunLog", where}});
-  for (const LoggedStep& step : steps) state_->remember(step.step, step.figures);
-  state_->lines.add(before);
-  state_->lines.flush(where);
 }
 
 RunLog::~RunLog() = default;
@@ -132,6 +157,7 @@ const Path& RunLog::folder() const { return state_->folder; }
 void RunLog::record(int64_t step, const Figures& figures, const Figures& untold) {
   Figures all = figures;
   all.insert(all.end(), untold.begin(), untold.end());
+  if (state_->first > 0 && step == state_->first) state_->replace_at_first(all);
   state_->write(step, all);
   state_->remember(step, all);
   state_->show(step, figures);
@@ -150,9 +176,9 @@ void RunLog::State::write(int64_t step, const Figures& figures) {
     line += fmt::format(", {}: {}", detail::json_text(name),
                         speed && std::isfinite(value) ? fmt::format("{:.1f}", value) : detail::json_number(value));
   }
-  lines.add(line + "}\n");
+  lines->add(line + "}\n");
   try {
-    lines.flush(Location::none());
+    lines->flush(Location::none());
   } catch (const IoError& error) {
     if (!std::exchange(told_of_failure, true)) {
       std::fputs(fmt::format("\n{}\n  the run goes on; its metrics are kept until they can be written\n", error.what())
@@ -218,7 +244,7 @@ void RunLog::finish(const CurveOptions& options, const std::vector<std::string>&
   }
   if (drawn.empty() && names.empty() && !state_->curves.empty()) drawn.push_back(state_->drawn(state_->curves[0]));
   save_curve(state_->folder / "curve.svg", drawn, options, where);
-  state_->lines.flush(where);
+  state_->lines->flush(where);
 }
 
 }  // namespace weft::io

@@ -45,7 +45,8 @@ class WEFT_API RunLog {
  public:
   /// Makes the folder; an empty path stands for a new folder `runs/<date>-<time>`. `first` is the number of steps done
   /// before, `last` that at the end of the run, 0 where it is not known. Metrics of an earlier run in the folder stay
-  /// up to step `first`, and are replaced beyond. IoError.
+  /// up to step `first`, and are replaced beyond; of step `first` itself a line whose figures come again is replaced.
+  /// IoError.
   RunLog(Path folder, int64_t first, int64_t last, Location where = {});
   ~RunLog();
   RunLog(RunLog&&) noexcept;

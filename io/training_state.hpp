@@ -4,9 +4,10 @@
 //   const io::RunState state = io::load_training_state("runs/a", {model, &optimizer});
 //
 // runs/a/step-00001000/ then holds model.safetensors (the module's state_dict, as other programs read it), model.json
-// (its tree, so that io::load_model reads the folder too), optimizer.safetensors (by the parameters' names), rng-0.json
-// (every device's default generator, and those named), trainer.json (the numbers of RunState), gradients.safetensors
-// where gradients are being accumulated, NAME.json for each document, and COMPLETE, which tells every file's size. A
+// (its tree, so that io::load_model reads the folder too), optimizer.safetensors (by the parameters' names),
+// masters.safetensors where there are master weights, rng-0.json (every device's default generator, and those named),
+// trainer.json (the numbers of RunState), gradients.safetensors where gradients are being accumulated, NAME.json for
+// each document, tensors.safetensors where there are tensors besides, and COMPLETE, which tells every file's size. A
 // folder takes its name when all of that is on the disk, so a process that is killed leaves the states that were there,
 // and no half of one.
 #pragma once
@@ -23,6 +24,10 @@
 #include "../tensor/generator.hpp"
 #include "../tensor/pimpl.hpp"
 
+namespace weft::optim {
+class MasterWeights;
+}
+
 namespace weft::io {
 
 class Mapping;
@@ -33,6 +38,8 @@ struct TrainingRun {
   optim::Optimizer* optimizer = nullptr;
   /// Generators of the program's own, by name.
   std::map<std::string, Generator*> generators = {};
+  /// Those that the optimizer steps in place of the module's 16-bit weights.
+  optim::MasterWeights* masters = nullptr;
 };
 
 /// Where a run stands.
@@ -43,6 +50,8 @@ struct RunState {
   int64_t accumulated = 0;
   /// JSON texts by name, such as "config", "generation_config", "scheduler" and "sampler".
   std::map<std::string, std::string> documents = {};
+  /// Tensors besides, by name, such as averages of the weights. No two share memory.
+  std::map<std::string, Tensor> tensors = {};
 };
 
 struct SaveStateOptions {
@@ -61,7 +70,8 @@ struct LoadStateOptions {
 /// Writes a state and returns its folder, `folder`/step-00001000; one of this step is replaced. `folder`, and those
 /// above it, are made where they are missing. A run that loads it goes on bit for bit. Several processes may save to
 /// one folder. IoError; ValueError for a negative number, a document that is no JSON or has no plain name, an optimizer
-/// with parameters that are not the module's, and as save_file. Where it fails, the states that were there stay.
+/// with parameters that are neither the module's nor its masters', and as save_file. Where it fails, the states that
+/// were there stay.
 WEFT_API Path save_training_state(const Path& folder, const TrainingRun& run, const RunState& state,
                                   SaveStateOptions options = {}, Location where = {});
 
@@ -71,7 +81,8 @@ WEFT_API std::vector<Path> training_states(const Path& folder);
 /// Loads the newest complete state of a folder, or the state whose own folder is given, into a module and an optimizer
 /// made in the same way. IoError where there is none, FormatError where a file is damaged or missing, VersionError
 /// where a newer program wrote it; ValueError and ShapeError where it is of another module or optimizer, or has no
-/// optimizer's state, and the errors of Mapping::apply. Nothing is changed then.
+/// optimizer's state or masters, and the errors of Mapping::apply. Nothing is changed then. Where the newest state is
+/// damaged the error names the last whole one, whose folder may be given.
 WEFT_API RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options = {},
                                       Location where = {});
 

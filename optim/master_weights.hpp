@@ -30,6 +30,8 @@ class WEFT_API MasterWeights {
 
   /// What the optimizer gets, in the order given.
   const std::vector<Tensor>& parameters() const { return masters_; }
+  /// The model's, in the same order.
+  const std::vector<Tensor>& model_parameters() const { return parameters_; }
 
   /// The parameters' gradients become those of the masters, in float32, and are dropped. All or, where memory is
   /// short, none.

@@ -22,6 +22,7 @@ PAGE = """<!DOCTYPE html>
 <title>{title}</title><style>{style}
 #runs td {{ white-space: nowrap; width: auto; }} #runs td:first-child {{ width: 100%; white-space: normal; }}
 #runs th {{ text-align: left; padding: 4px 12px 4px 0; font-weight: 600; white-space: nowrap; }}
+#runs small {{ display: block; color: var(--soft); font-size: 12px; overflow-wrap: anywhere; }}
 #scroll {{ overflow-x: auto; }}</style></head>
 <body><header><div><h1>{title}</h1><p id="about">{about}</p></div></header>
 <div id="scroll"><table id="runs"><tr><th>run</th><th>state</th><th>step</th><th>left</th>{heads}<th>written</th></tr>
@@ -57,7 +58,9 @@ class Run:
         cells = ["silent" if silent else self.state, step, "" if silent else span(self.left),
                  *(self.figures.get(name, "") for name in names),
                  time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.written))]
-        return (f'<tr><td><a href="{html.escape(link)}">{html.escape(self.title)}</a></td>'
+        place = str(self.folder.relative_to(top))
+        where = "" if self.title == place else f"<small>{html.escape(place)}</small>"
+        return (f'<tr><td><a href="{html.escape(link)}">{html.escape(self.title)}</a>{where}</td>'
                 + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
 
 

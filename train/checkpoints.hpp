@@ -17,7 +17,7 @@ struct CheckpointOptions {
   int64_t every = 0;
   /// How many states stay; 0 keeps all.
   int64_t keep_last = 2;
-  /// The state with the best figure stays in `folder`/best.
+  /// The state with the best figure stays in `folder`/best, with the weights that were evaluated.
   bool keep_best = true;
 };
 
@@ -33,6 +33,8 @@ class WEFT_API Checkpoints {
   const CheckpointOptions& options() const;
   /// A state among the last ones, and as the best.
   void save(const io::TrainingRun& run, const io::RunState& state, bool is_best, Location where = {});
+  /// A state as the best alone; nothing where none is kept. It takes the place of any that was there.
+  void save_best(const io::TrainingRun& run, const io::RunState& state, Location where = {});
   /// Waits for the last save. IoError where that failed.
   void wait(Location where = {});
 

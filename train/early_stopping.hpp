@@ -16,7 +16,8 @@ namespace weft::train {
 struct EarlyStoppingOptions {
   /// Larger values are better.
   bool maximize = false;
-  /// How many values in a row without a better one are borne; 0 bears all, so that only the best is kept.
+  /// This many values in a row without a better one are the end, as in Keras and Lightning; 0 bears all, so that only
+  /// the best is kept.
   int64_t patience = 0;
   /// A value is better if it is so by more than this.
   double min_delta = 0;
@@ -29,7 +30,7 @@ class WEFT_API EarlyStopping {
 
   /// Whether the value is the best so far. NaN never is.
   bool update(double value);
-  bool should_stop() const { return options_.patience > 0 && state_.bad > options_.patience; }
+  bool should_stop() const { return options_.patience > 0 && state_.bad >= options_.patience; }
   /// Empty before the first value that is one.
   std::optional<double> best() const { return state_.best; }
 

@@ -22,27 +22,39 @@
 
 namespace weft::train {
 
+/// A name, with the place where it was written.
+struct FigureName {
+  template <std::convertible_to<std::string> T>
+  FigureName(T&& name, Location here = {}) : text(std::forward<T>(name)), where(here) {}
+  std::string text;
+  Location where;
+};
+
 class WEFT_API Evaluation {
  public:
   /// The metric of this name, made of the arguments when it is first asked for. ValueError where it is another's name.
   template <class Metric, class... A>
-  Metric& metric(const std::string& name, A&&... arguments) {
+  Metric& metric(const FigureName& name, A&&... arguments) {
     if (void* const found = find(name, typeid(Metric))) return *static_cast<Metric*>(found);
     const auto made = Shared<Metric>::make(std::forward<A>(arguments)...);
-    Entry entry{name, &typeid(Metric), made, [made] { return made->value(); }, {}};
+    Entry entry{name.text, &typeid(Metric), made, {}, {}};
     if constexpr (requires {
                     { made->svg() } -> std::same_as<std::string>;
                   }) {
       entry.picture = [made] { return made->svg(); };
+    } else {
+      entry.value = [made] { return made->value(); };
     }
     entries_.push_back(std::move(entry));
     return *made;
   }
-  MeanStd& mean(const std::string& name) { return metric<MeanStd>(name); }
+  MeanStd& mean(const FigureName& name) { return metric<MeanStd>(name); }
   /// A figure that is known.
-  void set(const std::string& name, double value) { mean(name).update(value); }
+  void set(const FigureName& name, double value) { mean(name).update(value); }
+  /// The same of a tensor of one element, which is not waited for.
+  void set(const FigureName& name, const Tensor& value) { mean(name).update(value, 1, name.where); }
 
-  /// Every metric's value, in the order in which they were first asked for.
+  /// The value of every metric that has no picture, in the order in which they were first asked for.
   io::Figures figures() const;
   /// SVG of those that have a picture, such as a confusion matrix.
   std::vector<std::pair<std::string, std::string>> pictures() const;
@@ -55,7 +67,7 @@ class WEFT_API Evaluation {
     Callback<double()> value;
     Callback<std::string()> picture;
   };
-  void* find(const std::string& name, const std::type_info& type) const;
+  void* find(const FigureName& name, const std::type_info& type) const;
 
   std::vector<Entry> entries_;
 };

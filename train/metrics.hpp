@@ -34,6 +34,9 @@ class WEFT_API MeanStd {
   void update(double value, double weight = 1, Location where = {});
   /// Every element of a tensor of any shape counts once. DTypeError for complex or undefined ones.
   void update(const Tensor& values, Location where = {});
+  /// A tensor of one element, such as a batch's mean loss, that counts `weight` times; it is not waited for. ShapeError
+  /// for more elements; ValueError as for numbers.
+  void update(const Tensor& value, double weight, Location where = {});
   void merge(const MeanStd& other);
   void reset() { *this = {}; }
 
@@ -55,8 +58,9 @@ class WEFT_API MeanStd {
   void add(double count, double mean, double squares) const;
 
   mutable double count_ = 0, mean_ = 0, squares_ = 0;
-  /// Batches on devices that nobody has waited for: how many elements, and [mean, sum of squared distances].
-  mutable std::vector<std::pair<int64_t, Tensor>> waiting_;
+  void wait_for(double count, const Tensor& mean, const Tensor& squares);
+  /// Batches on devices that nobody has waited for: their count, and [mean, sum of squared distances].
+  mutable std::vector<std::pair<double, Tensor>> waiting_;
 };
 
 /// exp of the mean loss of a token.

@@ -7,8 +7,9 @@
 //   run.finish();
 //
 // runs/first/ then holds metrics.jsonl, metrics.csv, samples.jsonl, config.json, machine.json, curve.svg, run.json
-// (what the page shows) and index.html. The page needs neither a server nor a network, is written anew every few
-// seconds, and compares the run with those in the folders beside it; `weft board runs` lists them all.
+// (what the page shows), index.html, and failure.txt where the run has failed. The page needs neither a server nor a
+// network, is written anew every few seconds, and compares the run with those in the folders beside it; `weft board
+// runs` lists them all.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ class WEFT_API RunFolder {
   RunFolder(RunFolder&&) noexcept;
 
   /// `first` is the number of steps done before, `last` that at the end, 0 where it is not known. What an earlier run
-  /// left in the folder stays up to step `first`. IoError.
+  /// left in the folder stays up to step `first`; of that step itself, what comes again replaces it. IoError.
   void begin(int64_t first, int64_t last, Location where = {});
   /// Figures of a step; `untold` ones are not shown on the terminal. Begins at step 0 where nobody did. Figures whose
   /// names end in "_per_s" are speeds.
@@ -60,6 +61,8 @@ class WEFT_API RunFolder {
   void write_page(Location where = {});
   /// Ends the run as "done", "stopped" or "failed", with the curve and the last page. IoError.
   void finish(const std::string& state = "done", Location where = {});
+  /// Ends it as "failed"; the page and failure.txt say why. IoError.
+  void fail(const std::string& why, Location where = {});
   const io::Path& folder() const;
 
  private:

@@ -14,6 +14,7 @@
 #include "../autograd/autocast.hpp"
 #include "../nn/module.hpp"
 #include "../optim/grad_scaler.hpp"
+#include "../optim/master_weights.hpp"
 #include "../optim/optim.hpp"
 #include "../tensor/callback.hpp"
 #include "../tensor/generator.hpp"
@@ -33,6 +34,8 @@ struct StepOptions {
   std::optional<AutocastOptions> autocast = {};
   /// Scales losses, and passes over steps whose gradients are not finite. It must outlive the stepper.
   optim::GradScaler* scaler = nullptr;
+  /// Those that the optimizer steps in place of the model's 16-bit weights. They must outlive the stepper.
+  optim::MasterWeights* masters = nullptr;
   /// A loss or a gradient that is not finite raises NonFiniteError before anything is updated. It waits for the device
   /// in every step.
   bool halt_on_nan = true;
@@ -43,7 +46,7 @@ struct StepOptions {
   Callback<void()> reduce = {};
   /// Called after each update, such as `[&] { rates.step(); }`.
   Callback<void()> schedule = {};
-  /// Ends its step before the gradients are dropped.
+  /// Ends its step before the gradients are dropped. Its steps have the numbers of these, from 1.
   GradientRecorder* recorder = nullptr;
   /// Of this process, for errors.
   int64_t rank = 0;
@@ -60,14 +63,15 @@ struct StepResult {
 
 class WEFT_API Stepper {
  public:
-  /// Model and optimizer must outlive it. ValueError for options out of range.
+  /// Model and optimizer must outlive it. ValueError for options out of range, and where no parameter of the optimizer
+  /// is the model's or one of its masters.
   Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions options = {}, Location where = {});
 
   /// Forward and backward of a batch; with the last one of a step, the step. `loss_of` returns the batch's mean loss,
-  /// one floating number that requires gradients: else ShapeError, DTypeError or AutogradError. What it raises of
-  /// Weft's errors gets step and rank into its text. A NaN or infinite loss is NonFiniteError: the forward runs once
-  /// more, with the same random numbers, to name the op that made it and the op's line. One in the gradients names the
-  /// parameter, and backward runs once more to name the op.
+  /// one floating number that requires gradients: else ShapeError, DTypeError or AutogradError. What it and `schedule`
+  /// raise of Weft's errors and the standard's own gets step and rank into its text. A NaN or infinite loss is
+  /// NonFiniteError: the forward runs once more, with the same random numbers, to name the op that made it and the op's
+  /// line. One in the gradients names the parameter, and backward runs once more to name the op.
   std::optional<StepResult> step(const Callback<Tensor()>& loss_of, Location where = {});
   /// Makes a step of the batches that wait for more, the mean of those that are there; nothing where there are none.
   std::optional<StepResult> flush(Location where = {});
@@ -85,6 +89,7 @@ class WEFT_API Stepper {
   StepResult update(const Callback<void()>& explain, Location where);
   std::optional<double> norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite, Location where);
   std::string place() const;
+  void drop_gradients();
 
   nn::Module* model_;
   optim::Optimizer* optimizer_;

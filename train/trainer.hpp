@@ -30,18 +30,29 @@ namespace weft::train {
 
 class WEFT_API Trainer {
  public:
-  /// Model and optimizer must outlive it. ValueError for options out of range; IoError where nothing can be saved.
+  /// Model and optimizer must outlive it. ValueError for options out of range, and for an optimizer without parameters
+  /// of the model, or with others where states are saved; IoError where nothing can be saved.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options, Location where = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
 
   /// Steps an optim::Scheduler, or anything with step(), state() and restore(), after each update, and saves it.
+  /// ValueError for a second one.
   template <class Scheduler>
-  void schedule(Scheduler& scheduler) {
-    on_update([&scheduler] { scheduler.step(); });
-    keep("scheduler", scheduler);
+  void schedule(Scheduler& scheduler, Location where = {}) {
+    static_assert(
+        requires { scheduler.step(); },
+        "a schedule steps after each update; what steps with a figure, as ReduceOnPlateau, goes to keep(), and "
+        "is stepped in on_evaluate");
+    keep("scheduler", scheduler, where);
+    on_update([&scheduler, where] {
+      if constexpr (requires { scheduler.step(where); }) scheduler.step(where);
+      else scheduler.step();
+    });
   }
-  /// Saves and restores something else with the run: it has state() and restore(). ValueError for a name that is taken.
+  /// Saves and restores something else with the run: it has state() and restore(), of a text or of numbers, by name, in
+  /// a vector or in a struct; or state_dict() and load_state_dict(), of tensors by name. So have optim::Averager,
+  /// optim::ReduceOnPlateau, EarlyStopping, the metrics and modules. ValueError for a name that is taken.
   template <class Part>
   void keep(const std::string& name, Part& part, Location where = {}) {
     keep_part(detail::saved_part(name, part), where);
@@ -61,25 +72,18 @@ class WEFT_API Trainer {
   /// range that can be gone over anew for each epoch; one without state() is, on resuming, gone over to where it stood.
   /// `evaluate` gathers figures of data that was held back, without gradients and with the model in eval(). Errors of a
   /// step name it, as Stepper says; of a resumed state, io::load_training_state: one of another model is refused, and
-  /// nothing is changed. Then the last state that was saved is there.
+  /// nothing is changed. Then the last state that was saved is there. A further call goes on where the one before was
+  /// stopped; ValueError where that reached the end.
   template <class Loader, class Loss>
   FitResult fit(Loader& loader, Loss&& loss_of, Callback<void(Evaluation&)> evaluate = {}, Location where = {}) {
     if constexpr (requires { loader.state(); }) keep("loader", loader, where);
     const Session session(*this, std::move(evaluate), batches_of(loader), where);
-    int64_t passed = begin(!requires { loader.state(); });
-    while (goes_on()) {
-      bool is_whole = true;
-      for (auto&& batch : loader) {
-        if (passed > 0) {
-          --passed;
-          continue;
-        }
-        is_whole = take(detail::samples_in(batch), [&] { return loss_of(batch); });
-        if (!is_whole) break;
-      }
-      if (is_whole) end_epoch();
+    try {
+      return train(loader, loss_of);
+    } catch (...) {
+      fail();
+      throw;
     }
-    return end();
   }
   /// The same, with a loop over a second loader: each(batch, evaluation). Its place is not saved, so its order should
   /// be the same in every epoch.
@@ -93,8 +97,29 @@ class WEFT_API Trainer {
   }
 
   int64_t steps() const;
+  /// Whether the last call of fit came to an end, and to no error.
+  bool ended() const;
 
  private:
+  template <class Loader, class Loss>
+  FitResult train(Loader& loader, Loss& loss_of) {
+    // The batches of a data::DataLoader were made member by member.
+    constexpr bool by_fields = requires { typename Loader::Batch; };
+    int64_t passed = begin(!requires { loader.state(); });
+    while (goes_on()) {
+      bool is_whole = true;
+      for (auto&& batch : loader) {
+        if (passed > 0) {
+          --passed;
+          continue;
+        }
+        is_whole = take(detail::samples_in<by_fields>(batch), [&] { return loss_of(batch); });
+        if (!is_whole) break;
+      }
+      if (is_whole) end_epoch();
+    }
+    return end();
+  }
   /// What lives while `fit` runs: handlers of signals, the evaluation.
   class WEFT_API Session {
    public:
@@ -122,6 +147,8 @@ class WEFT_API Trainer {
   bool take(int64_t samples, const Callback<Tensor()>& loss_of);
   void end_epoch();
   FitResult end();
+  /// Notes the error that is being handled, for the log.
+  void fail();
 
   struct State;
   weft::detail::Pimpl<State> state_;

@@ -21,16 +21,18 @@ struct TrainerOptions {
   double clip_norm = 0;
   std::optional<AutocastOptions> autocast = {};
   optim::GradScaler* scaler = nullptr;
+  optim::MasterWeights* masters = nullptr;
   bool halt_on_nan = true, offload_optimizer = false;
   Callback<void()> reduce = {};
   GradientRecorder* recorder = nullptr;
   int64_t rank = 0;
   /// Steps from one evaluation to the next; 0 evaluates at the end of each epoch. The end of the run always is.
   int64_t evaluate_every = 0;
-  /// The figure of evaluations that tells the best state and when to stop.
-  std::string metric = "val_loss";
+  /// The figure of evaluations that tells the best state and when to stop; an evaluation without it is a ValueError.
+  /// Left out, it is val_loss, where evaluations give that.
+  std::string metric = {};
   EarlyStoppingOptions early_stopping = {};
-  /// Saves nothing without a folder.
+  /// Saves nothing without a folder. The best state is saved with the evaluation that found it, at whatever step.
   CheckpointOptions save = {};
   /// Generators of the program's own, which are saved by name.
   std::map<std::string, Generator*> generators = {};

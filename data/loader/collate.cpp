@@ -60,7 +60,20 @@ int64_t padded_length(std::span<const Tensor> samples, const PadOptions& o) {
 
 }  // namespace
 
+namespace {
+
+void check_defined(std::span<const Tensor> samples) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i].defined()) continue;
+    raise<ValueError>({.op = "collate", .problem = fmt::format("{} is an undefined tensor", sample_name(i))},
+                      Location::none());
+  }
+}
+
+}  // namespace
+
 Tensor stacked(std::span<const Tensor> samples) {
+  check_defined(samples);
   for (size_t i = 1; i < samples.size(); ++i) {
     if (samples[i].shape() != samples[0].shape() || samples[i].dtype() != samples[0].dtype()) {
       raise_unequal(samples, i, "pad them with data::pad(), or make them equal in the dataset");
@@ -70,6 +83,7 @@ Tensor stacked(std::span<const Tensor> samples) {
 }
 
 Padded padded(std::span<const Tensor> samples, const PadOptions& options) {
+  check_defined(samples);
   if (samples.empty() || samples[0].dim() == 0) return {stacked(samples), {}};
   for (size_t i = 1; i < samples.size(); ++i) {
     if (samples[i].dtype() != samples[0].dtype() || !same_beyond_first(samples[0], samples[i])) {

@@ -60,10 +60,10 @@ void check(const LoaderOptions& o, const Source& source, Location where) {
           "a stream is read from its beginning, and has no order of another kind");
 }
 
-Sampler sampler_of(const LoaderOptions& o, std::optional<int64_t> size) {
+Sampler sampler_of(const LoaderOptions& o, std::optional<int64_t> size, Location where) {
   if (!size || o.batch_sampler) return {};
-  Sampler s = o.sampler ? o.sampler : o.shuffle ? random_sampler(*size) : sequential_sampler(*size);
-  return o.world == 1 ? s : distributed_sampler(std::move(s), {.rank = o.rank, .world = o.world});
+  Sampler s = o.sampler ? o.sampler : o.shuffle ? random_sampler(*size, {}, where) : sequential_sampler(*size, where);
+  return o.world == 1 ? s : distributed_sampler(std::move(s), {.rank = o.rank, .world = o.world}, where);
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ struct LoaderEngine::Impl {
   Impl(Source source_, LoaderOptions options_, Location where)
       : source(std::move(source_)), options(std::move(options_)) {
     check(options, source, where);
-    sampler = sampler_of(options, source.size);
+    sampler = sampler_of(options, source.size, where);
     seed = options.seed.value_or(default_generator().seed());
   }
   ~Impl() { leave_crew_to_parent(); }
@@ -98,11 +98,11 @@ struct LoaderEngine::Impl {
   }
 
   /// A dataset may have grown or shrunk since.
-  void ask_size() {
+  void ask_size(Location where) {
     if (!source.ask_size) return;
     const int64_t now = source.ask_size();
     if (now == *source.size) return;
-    sampler = sampler_of(options, now);
+    sampler = sampler_of(options, now, where);
     source.size = now;
   }
   bool is_stream() const { return !source.size.has_value(); }
@@ -253,7 +253,7 @@ struct LoaderEngine::Impl {
     const int64_t number = next_epoch();
     const int64_t from = resumed ? position.batch : 0;
     close();
-    ask_size();
+    ask_size(where);
     Shared<Epoch> opened = open(number, from, where);
     leave_crew_to_parent();
     start_crew();
@@ -287,7 +287,7 @@ struct LoaderEngine::Impl {
     }
     if (outcome.batch == nullptr) close();
     else ++position.batch;
-    if (outcome.error != nullptr) std::rethrow_exception(outcome.error);
+    if (outcome.error != nullptr) std::rethrow_exception(placed_error(outcome.error, where));
     return std::move(outcome.batch);
   }
 
@@ -334,7 +334,7 @@ int64_t LoaderEngine::batch() const { return impl_->position.batch; }
 
 int64_t LoaderEngine::size(Location where) const {
   if (impl_->is_stream()) raise<ValueError>({.op = op, .problem = "a stream's length is not known"}, where);
-  impl_->ask_size();
+  impl_->ask_size(where);
   if (!impl_->options.batch_sampler) return impl_->batches_of(impl_->sampler.size());
   if (impl_->epoch != nullptr) return impl_->epoch->plan.size();
   return impl_->plan_of(impl_->next_epoch(), where).size();
@@ -352,7 +352,7 @@ std::string LoaderEngine::state() const { return to_json(impl_->saved()); }
 
 void LoaderEngine::restore(const std::string& text, Location where) {
   const SavedPosition found = position_from_json(text, where);
-  impl_->ask_size();
+  impl_->ask_size(where);
   check_same(found, impl_->saved(), impl_->options.seed.has_value(), where);
   if (!impl_->is_stream() && !impl_->options.batch_sampler) Impl::check_batch(found.position.batch, size(where), where);
   impl_->close();

@@ -11,4 +11,7 @@ namespace weft::data::detail {
 /// Weft's become an Error, but for std::bad_alloc, NamedError, and what is no std::exception, which stay as they are.
 std::exception_ptr named_error(const Job& job, const char* doing) noexcept;
 
+/// The same error, with the place of the loop where it names none.
+std::exception_ptr placed_error(const std::exception_ptr& error, Location loop) noexcept;
+
 }  // namespace weft::data::detail

@@ -142,12 +142,14 @@ Tiles laid_out(const Tensor& matrices, const TilesOptions& options, Location whe
           0,
           1};
   const bool named = !options.names.empty();
-  if (named) t.left = edge + 64;
+  double longest = 0;
+  for (const std::string& name : options.names) longest = std::max(longest, 7.0 * static_cast<double>(name.size()));
+  if (named) t.left = edge + 24 + std::clamp(longest, 8.0, 160.0);
   const auto most = static_cast<double>(std::max<int64_t>({t.rows, t.columns, 1}));
   t.across =
       options.columns > 0 ? options.columns : static_cast<int>(std::clamp<int64_t>(t.count, 1, t.count <= 8 ? 8 : 10));
   const double room = (width - t.left - edge - gap * (t.across - 1)) / t.across;
-  t.cell = std::min(room / most, named ? 48.0 : room / most);
+  t.cell = std::min(room / most, named ? std::clamp(longest + 10, 48.0, 96.0) : room / most);
   if (!named) t.cell = std::min(t.cell, 96 / std::min(most, 96.0));
   return t;
 }
@@ -162,11 +164,14 @@ std::string tiles_svg(const Tensor& matrices, const TilesOptions& options, Locat
   const double step_y = t.tile_height() + gap + (options.captions.empty() ? 0 : line_height);
   const int64_t lines = (t.count + t.across - 1) / t.across;
   const double below = options.names.empty() ? 0 : 44;
+  // A single matrix fills its picture, which may then be drawn at any size.
+  const bool alone = !options.names.empty() && t.count == 1 && options.title.empty();
+  const double across = alone ? std::round(t.left + t.tile_width() + edge) : width;
   const double height = t.top + static_cast<double>(lines) * step_y + below + edge;
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" height=\"{1:.0f}\" "
       "role=\"img\">\n{2}<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n",
-      width, height, style);
+      across, height, style);
   if (!options.title.empty()) out += text(edge, edge + 12, "title", options.title);
   for (int64_t i = 0; i < t.count; ++i) {
     const double x = t.left + static_cast<double>(i % t.across) * (t.tile_width() + gap);

@@ -57,7 +57,9 @@ void BackgroundSaver::save(const TrainingRun& run, const RunState& state, Locati
   impl_->join();
   impl_->raise_failure();
   TrainingSnapshot snapshot = snapshot_of(run, state, where);
-  for (TensorMap* tensors : {&snapshot.weights, &snapshot.optimizer, &snapshot.gradients}) take(*tensors);
+  for (TensorMap* tensors :
+       {&snapshot.weights, &snapshot.optimizer, &snapshot.masters, &snapshot.gradients, &snapshot.tensors})
+    take(*tensors);
   impl_->writer = std::thread([impl = impl_.get(), snapshot = std::move(snapshot), where] {
     try {
       impl->last = write_snapshot(impl->folder, snapshot, impl->options, where);

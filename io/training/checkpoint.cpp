@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "../files/naming_file-inl.hpp"
+#include "check_weights-inl.hpp"
 #include "optimizer_state-inl.hpp"
 #include "../../ops/random.hpp"
 
@@ -64,7 +65,7 @@ void save_checkpoint(const Path& path, const nn::Module& module, const optim::Op
   TensorMap all;
   for (const auto& [name, tensor] : module.state_dict()) all.emplace(model_prefix + name, tensor);
   if (optimizer != nullptr) {
-    for (const auto& [name, tensor] : named_state(module, *optimizer, "checkpoint", where)) {
+    for (const auto& [name, tensor] : named_state(module, *optimizer, nullptr, "checkpoint", where)) {
       all.emplace(optimizer_prefix + name, tensor);
     }
   }
@@ -83,8 +84,7 @@ Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer*
   const TensorMap weights = with_prefix(all, model_prefix), state = with_prefix(all, optimizer_prefix);
   std::vector<std::pair<Device, Tensor>> generators;
   naming_file<FormatError>(path, loading, [&] { generators = generators_in(all, where); });
-  const auto check_module = [&] { module.check_state_dict(weights, true, where); };
-  naming_file<ShapeError>(path, loading, [&] { naming_file<ValueError>(path, loading, check_module); });
+  check_weights(module, weights, path, loading, "make the module as the one that was saved", where);
   if (optimizer != nullptr) {
     if (state.empty()) {
       raise<ValueError>({.op = loading,
@@ -95,7 +95,7 @@ Metadata load_checkpoint(const Path& path, nn::Module& module, optim::Optimizer*
     const auto saved_by = file.metadata().find(optimizer_name);
     const std::string by = saved_by == file.metadata().end() ? "" : saved_by->second;
     const StateFile told{path, loading, optimizer_prefix.c_str(), by};
-    const auto values = state_in_file(told, state, module, *optimizer, where);
+    const auto values = state_in_file(told, state, module, *optimizer, nullptr, where);
     naming_file<ShapeError>(path, loading, [&] { optimizer->load_state_dict(values, where); });
   }
   module.load_state_dict(weights, true, where);

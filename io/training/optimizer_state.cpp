@@ -8,17 +8,34 @@ namespace {
 
 const std::string group_prefix = "group.";
 
-// The module's name of each of the optimizer's parameters, in its order.
-std::vector<std::string> parameter_names(const nn::Module& module, const optim::Optimizer& optimizer, const char* op,
-                                         Location where) {
-  std::unordered_map<const TensorImpl*, std::string> names;
+using Names = std::unordered_map<const TensorImpl*, std::string>;
+
+Names names_in(const nn::Module& module) {
+  Names names;
   for (const auto& [name, tensor] : module.named_parameters()) names.emplace(tensor.impl(), name);
+  return names;
+}
+
+// The module's name of each of the optimizer's parameters, in its order.
+std::vector<std::string> parameter_names(const nn::Module& module, const optim::Optimizer& optimizer,
+                                         const optim::MasterWeights* masters, const char* op, Location where) {
+  Names names = names_in(module);
+  if (masters != nullptr) {
+    const std::vector<std::string> own = names_of_masters(module, *masters);
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (!own[i].empty()) names.emplace(masters->parameters()[i].impl(), own[i]);
+    }
+  }
   std::vector<std::string> out;
   for (const Tensor& p : optimizer.parameters()) {
     const auto found = names.find(p.impl());
     if (found == names.end()) {
       raise<ValueError>(
-          {.op = op, .problem = fmt::format("parameter {} of the optimizer is not the module's", out.size())}, where);
+          {.op = op,
+           .problem = fmt::format("parameter {} of the optimizer is not the module's", out.size()),
+           .remedy = masters == nullptr ? "where it is one of optim::MasterWeights, give these as .masters"
+                                        : "nor is it one of the masters given"},
+          where);
     }
     out.push_back(found->second);
   }
@@ -98,16 +115,28 @@ class StateInFile {
 
 }  // namespace
 
-TensorMap named_state(const nn::Module& module, const optim::Optimizer& optimizer, const char* op, Location where) {
+std::vector<std::string> names_of_masters(const nn::Module& module, const optim::MasterWeights& masters) {
+  const Names names = names_in(module);
+  std::vector<std::string> out;
+  for (const Tensor& p : masters.model_parameters()) {
+    const auto found = names.find(p.impl());
+    out.push_back(found == names.end() ? "" : found->second);
+  }
+  return out;
+}
+
+TensorMap named_state(const nn::Module& module, const optim::Optimizer& optimizer, const optim::MasterWeights* masters,
+                      const char* op, Location where) {
   TensorMap out;
-  const std::vector<std::string> names = parameter_names(module, optimizer, op, where);
+  const std::vector<std::string> names = parameter_names(module, optimizer, masters, op, where);
   for (const auto& [key, tensor] : optimizer.state_dict()) out.emplace(named_key(key, names), tensor);
   return out;
 }
 
 optim::Optimizer::StateDict state_in_file(const StateFile& file, const TensorMap& state, const nn::Module& module,
-                                          const optim::Optimizer& optimizer, Location where) {
-  const std::vector<std::string> names = parameter_names(module, optimizer, file.op, where);
+                                          const optim::Optimizer& optimizer, const optim::MasterWeights* masters,
+                                          Location where) {
+  const std::vector<std::string> names = parameter_names(module, optimizer, masters, file.op, where);
   return StateInFile(file, state, optimizer, names, where).values;
 }
 

@@ -8,7 +8,7 @@ namespace weft::io {
 
 struct TrainingSnapshot {
   int64_t step = 0;
-  TensorMap weights, optimizer, gradients;
+  TensorMap weights, optimizer, masters, gradients, tensors;
   std::string optimizer_name;  ///< empty without an optimizer
   bool has_gradients = false;
   std::map<std::string, std::string> texts;  ///< by file

@@ -14,6 +14,7 @@
 #include "../mapping.hpp"
 #include "../model.hpp"
 #include "../files/naming_file-inl.hpp"
+#include "check_weights-inl.hpp"
 #include "optimizer_state-inl.hpp"
 #include "../safetensors.hpp"
 #include "../files/folder-inl.hpp"
@@ -27,7 +28,8 @@ namespace {
 
 constexpr const char *saving = "save_training_state", *loading = "load_training_state", *marker = "COMPLETE",
                      *weights_file = "model.safetensors", *optimizer_file = "optimizer.safetensors",
-                     *gradients_file = "gradients.safetensors", *numbers_file = "trainer.json",
+                     *masters_file = "masters.safetensors", *gradients_file = "gradients.safetensors",
+                     *tensors_file = "tensors.safetensors", *numbers_file = "trainer.json",
                      *generators_file = "rng-0.json", *tree_file = "model.json", *optimizer_name = "weft.optimizer";
 const std::string step_prefix = "step-", json_suffix = ".json";
 constexpr int format_version = 1;
@@ -115,6 +117,21 @@ std::string generators_of(const TrainingRun& run, Location where) {
   return text_of(json);
 }
 
+// The masters by the module's names.
+TensorMap named_masters(const TrainingRun& run, const char* op, Location where) {
+  const std::vector<std::string> names = names_of_masters(run.module, *run.masters);
+  TensorMap out;
+  for (const auto& [number, master] : run.masters->state_dict()) {
+    const std::string& name = names[std::stoul(number)];
+    if (name.empty()) {
+      raise<ValueError>({.op = op, .problem = fmt::format("master weight {} is of no parameter of the module", number)},
+                        where);
+    }
+    out.emplace(name, master);
+  }
+  return out;
+}
+
 }  // namespace
 
 TrainingSnapshot snapshot_of(const TrainingRun& run, const RunState& state, Location where) {
@@ -123,9 +140,11 @@ TrainingSnapshot snapshot_of(const TrainingRun& run, const RunState& state, Loca
   s.step = state.step;
   s.weights = run.module.state_dict();
   if (run.optimizer != nullptr) {
-    s.optimizer = named_state(run.module, *run.optimizer, saving, where);
+    s.optimizer = named_state(run.module, *run.optimizer, run.masters, saving, where);
     s.optimizer_name = run.optimizer->name();
   }
+  if (run.masters != nullptr) s.masters = named_masters(run, saving, where);
+  s.tensors = state.tensors;
   if (state.accumulated > 0) {
     for (const auto& [name, parameter] : run.module.named_parameters()) {
       if (parameter.grad().defined()) s.gradients.emplace(name, parameter.grad());
@@ -169,10 +188,13 @@ Path write_snapshot(const Path& folder, const TrainingSnapshot& s, SaveStateOpti
     save_file(s.optimizer, inside / optimizer_file, {{optimizer_name, s.optimizer_name}}, {}, where);
     told(optimizer_file);
   }
-  if (s.has_gradients) {
-    save_file(s.gradients, inside / gradients_file, {}, {}, where);
-    told(gradients_file);
-  }
+  const auto save = [&](const TensorMap& tensors, const char* name) {
+    save_file(tensors, inside / name, {}, {}, where);
+    told(name);
+  };
+  if (!s.masters.empty()) save(s.masters, masters_file);
+  if (s.has_gradients) save(s.gradients, gradients_file);
+  if (!s.tensors.empty()) save(s.tensors, tensors_file);
   for (const auto& [name, text] : s.texts) {
     write_file(inside / name, text, saving, where);
     told(name);
@@ -208,6 +230,39 @@ namespace {
 
 [[noreturn]] void raise_damaged(const std::string& problem, Location where) {
   raise<FormatError>({.op = loading, .problem = problem}, where);
+}
+
+bool is_whole(const Path& state) {
+  try {
+    const JsonTree json = parse_json(read_file(state / marker, loading, Location::none()), loading, Location::none());
+    bool whole = true;
+    JsonPlace(json, loading, Location::none()).at("files").each_field([&](const std::string& name, const JsonPlace& n) {
+      whole = whole && name.find('/') == name.npos && size_of_file(state / name) == n.integer();
+    });
+    return whole;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Runs `f` on the newest state of a folder; where that is damaged the error names the last one that is whole.
+template <class F>
+auto with_way_around(const Path& folder, F&& f) {
+  try {
+    return f();
+  } catch (const FormatError& error) {
+    const std::vector<Path> states = training_states(folder);
+    if (is_complete(folder) || states.empty()) throw;
+    std::string advice = "; no other state in the folder is whole";
+    for (auto state = states.rbegin() + 1; state != states.rend(); ++state) {
+      if (!is_whole(*state)) continue;
+      advice = fmt::format("; {} is whole: load that folder, or remove {}", state->string(), states.back().string());
+      break;
+    }
+    std::string text = error.what();
+    text.insert(std::min(text.find('\n'), text.size()), advice);
+    throw FormatError(text);
+  }
 }
 
 // The state's folder, and the files it is made of, each there and whole.
@@ -258,6 +313,7 @@ RunState run_state_in(const Opened& opened, Location where) {
     state.documents.emplace(name.substr(0, name.size() - json_suffix.size()),
                             read_file(opened.path / name, loading, where));
   }
+  if (opened.has(tensors_file)) state.tensors = load_file(opened.path / tensors_file, {}, {}, where);
   return state;
 }
 
@@ -321,28 +377,58 @@ optim::Optimizer::StateDict optimizer_state_in(const Opened& opened, const Train
   const auto found = metadata.find(optimizer_name);
   const std::string by = found == metadata.end() ? "" : found->second;
   const TensorMap state = mapped_file(path, mapping, where, &Mapping::apply_to_optimizer);
-  return state_in_file({path, loading, "", by}, state, run.module, *run.optimizer, where);
+  return state_in_file({path, loading, "", by}, state, run.module, *run.optimizer, run.masters, where);
 }
 
 // Every parameter with its gradient, undefined where there is none.
 using Gradients = std::vector<std::pair<Tensor, Tensor>>;
 
 // A mapping takes them as it takes what an optimizer keeps: not every weight has one.
-TensorMap mapped_gradients(const Path& path, const Mapping* mapping, Location where) {
+TensorMap mapped_some(const Path& path, const Mapping* mapping, Location where) {
   const TensorMap saved = load_file(path, {}, {}, where);
   if (mapping == nullptr) return saved;
-  const std::string field = ".gradient";
+  const std::string field = ".some";
   TensorMap kept, out;
-  for (const auto& [name, gradient] : saved) kept.emplace(name + field, gradient);
-  for (auto& [name, gradient] : mapping->apply_to_optimizer(TensorStore(kept, where), where).tensors({}, where)) {
-    out.emplace(name.substr(0, name.size() - field.size()), gradient);
+  for (const auto& [name, tensor] : saved) kept.emplace(name + field, tensor);
+  for (auto& [name, tensor] : mapping->apply_to_optimizer(TensorStore(kept, where), where).tensors({}, where)) {
+    out.emplace(name.substr(0, name.size() - field.size()), tensor);
   }
   return out;
 }
 
+// By number, as the masters name them; what a mapping leaves keeps its value.
+std::map<std::string, Tensor> masters_in(const Opened& opened, const TrainingRun& run, const Mapping* mapping,
+                                         Location where) {
+  std::map<std::string, Tensor> values = run.masters->state_dict();
+  if (values.empty()) return values;
+  if (!opened.has(masters_file)) {
+    raise<ValueError>({.op = loading,
+                       .problem = fmt::format("{} holds no master weights", opened.path.string()),
+                       .remedy = "load the weights alone, {.weights_only = true}, and make the masters of them"},
+                      where);
+  }
+  const Path path = opened.path / masters_file;
+  TensorMap saved = mapped_some(path, mapping, where);
+  const std::vector<std::string> names = names_of_masters(run.module, *run.masters);
+  for (auto& [number, value] : values) {
+    const std::string& name = names[std::stoul(number)];
+    const auto found = saved.find(name);
+    if (found == saved.end() && mapping != nullptr) continue;
+    if (found == saved.end()) raise_damaged(fmt::format("{} lacks \"{}\"", path.string(), name), where);
+    if (!(found->second.shape() == value.shape())) {
+      raise<ShapeError>({.op = loading,
+                         .problem = fmt::format("{}: \"{}\" has another shape than its parameter", path.string(), name),
+                         .details = found->second.shape().text() + " for " + value.shape().text()},
+                        where);
+    }
+    value = found->second;
+  }
+  return values;
+}
+
 Gradients gradients_in(const Opened& opened, const TrainingRun& run, const Mapping* mapping, Location where) {
   const Path path = opened.path / gradients_file;
-  const TensorMap saved = mapped_gradients(path, mapping, where);
+  const TensorMap saved = mapped_some(path, mapping, where);
   Gradients gradients;
   size_t used = 0;
   for (const auto& [name, parameter] : run.module.named_parameters()) {
@@ -364,7 +450,9 @@ Gradients gradients_in(const Opened& opened, const TrainingRun& run, const Mappi
 
 }  // namespace
 
-RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
+namespace {
+
+RunState load_newest(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
   const Opened opened(folder, where);
   const RunState state = run_state_in(opened, where);
   if (opened.has(tree_file)) {
@@ -373,8 +461,9 @@ RunState load_training_state(const Path& folder, const TrainingRun& run, LoadSta
   }
   const Path path = opened.path / weights_file;
   const TensorMap weights = weights_in(path, run, options.mapping, where);
-  const auto check_module = [&] { run.module.check_state_dict(weights, true, where); };
-  naming_file<ShapeError>(path, loading, [&] { naming_file<ValueError>(path, loading, check_module); });
+  check_weights(run.module, weights, path, loading,
+                fmt::format("module.load_state_dict(io::load_file(\"{}\"), false) loads what fits", path.string()),
+                where);
   if (options.weights_only) {
     run.module.load_state_dict(weights, true, where);
     return state;
@@ -382,16 +471,27 @@ RunState load_training_state(const Path& folder, const TrainingRun& run, LoadSta
   const Generators generators(opened, run, where);
   const Gradients gradients =
       opened.has(gradients_file) ? gradients_in(opened, run, options.mapping, where) : Gradients();
+  std::map<std::string, Tensor> masters;
+  if (run.masters != nullptr) masters = masters_in(opened, run, options.mapping, where);
   if (run.optimizer != nullptr) {
     const auto values = optimizer_state_in(opened, run, options.mapping, where);
     naming_file<ShapeError>(path, loading, [&] { run.optimizer->load_state_dict(values, where); });
   }
   run.module.load_state_dict(weights, true, where);
+  if (run.masters != nullptr) run.masters->load_state_dict(masters, where);
   for (const auto& [parameter, gradient] : gradients) parameter.set_grad(gradient, where);
   generators.set(where);
   return state;
 }
 
-RunState read_run_state(const Path& folder, Location where) { return run_state_in(Opened(folder, where), where); }
+}  // namespace
+
+RunState load_training_state(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
+  return with_way_around(folder, [&] { return load_newest(folder, run, options, where); });
+}
+
+RunState read_run_state(const Path& folder, Location where) {
+  return with_way_around(folder, [&] { return run_state_in(Opened(folder, where), where); });
+}
 
 }  // namespace weft::io

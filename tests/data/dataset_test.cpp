@@ -45,6 +45,16 @@ TEST(TensorDataset, SamplesAreRowsAndBatchesCopiesOfThem) {
   EXPECT_FALSE(rows.shares_storage(x));
 }
 
+TEST(TensorDataset, TakesPartsOfTensors) {
+  const Tensor x = arange(12).reshape({6, 2}), y = arange(6);
+  const data::TensorDataset parts(x[Slice(2, 5)], y[Slice(2, 5)]);
+  EXPECT_EQ(parts.size(), 3);
+  EXPECT_EQ(parts.get(1)[0].to_vector<int64_t>(), (std::vector<int64_t>{6, 7}));
+  EXPECT_EQ(parts.get(1)[1].item<int64_t>(), 3);
+  data::DataLoader one(data::TensorDataset{x}, {.batch_size = 2});
+  for (const auto& [rows] : one) EXPECT_EQ(rows.size(0), 2);
+}
+
 TEST(TensorDataset, GathersFromTensorsOfAnyStrides) {
   const Tensor x = arange(12).view({3, 4}).t(), expanded = arange(1).expand({4});
   const data::TensorDataset dataset(x, expanded);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <set>
@@ -126,6 +127,7 @@ TEST_P(WithWorkers, AnErrorNamesTheSampleAndTheWorker) {
   });
   EXPECT_EQ(seen.size(), 3U);
   EXPECT_THAT(text, AllOf(HasSubstr("sample 13 of batch 3 of epoch 0"), HasSubstr("[decode] no such picture")));
+  EXPECT_THAT(text, HasSubstr("\n  at ../../tests/data/loader_test.cpp:")) << "the loop's place, for want of another";
   EXPECT_EQ(text.find(", worker ") != text.npos, GetParam() > 0) << text;
   bad = -1;
   EXPECT_EQ(epoch_of(loader).size(), 10U);
@@ -135,7 +137,8 @@ TEST_P(WithWorkers, AnErrorNamesTheSampleAndTheWorker) {
 TEST_P(WithWorkers, ErrorsThatAreNotWeftsBecomeOne) {
   auto dataset = data::map(Numbers{4}, [](int64_t) -> int64_t { throw std::runtime_error("boom"); });
   DataLoader loader(dataset, {.workers = GetParam()});
-  EXPECT_THAT(message_of<Error>([&] { epoch_of(loader); }), AllOf(HasSubstr("sample 0 "), HasSubstr("boom")));
+  EXPECT_THAT(message_of<Error>([&] { epoch_of(loader); }),
+              AllOf(HasSubstr("sample 0 "), HasSubstr("boom\n  at "), HasSubstr("loader_test.cpp:")));
   auto odd = data::map(Numbers{4}, [](int64_t) -> int64_t { throw 42; });
   DataLoader strange(odd, {.workers = GetParam()});
   EXPECT_THROW(epoch_of(strange), int);
@@ -147,7 +150,76 @@ TEST_P(WithWorkers, UnequalShapesNameTheSamples) {
   const std::string text = message_of<ShapeError>([&] {
     for (const Tensor& batch : loader) EXPECT_EQ(batch.size(0), 4);
   });
-  EXPECT_THAT(text, AllOf(HasSubstr("sample 4 and sample 7 have different shapes"), HasSubstr("batch 1")));
+  EXPECT_THAT(text, AllOf(HasSubstr("sample 4 and sample 7 have different shapes"), HasSubstr("batch 1"),
+                          HasSubstr(", at "), HasSubstr("loader_test.cpp:")));
+  EXPECT_LE(std::ranges::count(text, '\n'), 2) << text;
+}
+
+TEST_P(WithWorkers, AnErrorKeepsThePlaceThatItKnows) {
+  unsigned line = 0;
+  auto dataset = data::map(Numbers{4}, [&line](int64_t i) {
+    line = __LINE__ + 1;
+    return i == 2 ? ones({2, 3}).matmul(ones({2, 3})) : ones({2, 2});
+  });
+  DataLoader loader(dataset, {.workers = GetParam()});
+  const std::string text = message_of<ShapeError>([&] {
+    for (const Tensor& batch : loader) (void)batch;
+  });
+  EXPECT_THAT(text, testing::EndsWith("loader_test.cpp:" + std::to_string(line)));
+}
+
+TEST_P(WithWorkers, AnUndefinedSampleIsNamed) {
+  auto dataset = data::map(Numbers{4}, [](int64_t i) { return i == 2 ? Tensor() : ones({2}); });
+  for (const bool pads : {false, true}) {
+    const std::string text = message_of<ValueError>([&] {
+      if (pads) {
+        DataLoader loader(dataset, {.batch_size = 4, .workers = GetParam()}, data::pad());
+        for (const Tensor& batch : loader) (void)batch;
+      } else {
+        DataLoader loader(dataset, {.batch_size = 4, .workers = GetParam()});
+        for (const Tensor& batch : loader) (void)batch;
+      }
+    });
+    EXPECT_THAT(text, AllOf(HasSubstr("sample 2 is an undefined tensor"), HasSubstr("loader_test.cpp:"))) << pads;
+  }
+}
+
+// x[i], which reads when it becomes a Tensor.
+struct Parts {
+  Tensor x;
+  int64_t size() const { return x.size(0); }
+  auto get(int64_t i) const { return x[i]; }
+};
+
+TEST_P(WithWorkers, PartsOfATensorAreSamples) {
+  const Tensor x = arange(12).reshape({6, 2});
+  const auto all = [&](auto dataset) {
+    DataLoader loader(std::move(dataset), {.batch_size = 4, .workers = GetParam()});
+    std::vector<int64_t> out;
+    for (data::BatchOf<decltype(loader)>& batch : loader) {
+      for (const int64_t v : batch.template to_vector<int64_t>()) out.push_back(v);
+    }
+    return out;
+  };
+  const Parts parts{x};
+  static_assert(std::same_as<data::SampleOf<Parts>, Tensor>);
+  const std::vector<int64_t> values = x.to_vector<int64_t>();
+  EXPECT_EQ(all(parts), values);
+  EXPECT_EQ(all(data::map(parts, [](const Tensor& row) { return row; })), values);
+  EXPECT_EQ(all(data::map(parts, [](const Tensor& row) { return row[1]; })), (std::vector<int64_t>{1, 3, 5, 7, 9, 11}));
+  EXPECT_EQ(all(data::subset(parts, {2, 0})), (std::vector<int64_t>{4, 5, 0, 1}));
+  EXPECT_EQ(all(data::concat(data::subset(parts, {5}), data::subset(parts, {0}))),
+            (std::vector<int64_t>{10, 11, 0, 1}));
+  EXPECT_EQ(all(data::filter(parts, [](const Tensor& row) { return row[0].item<int64_t>() > 7; })),
+            (std::vector<int64_t>{8, 9, 10, 11}));
+  EXPECT_EQ(all(data::map(data::stream([x](int64_t) {
+                            return [x, i = int64_t{0}]() mutable -> std::optional<Tensor> {
+                              if (i == 6) return {};
+                              return x[i++];
+                            };
+                          }),
+                          [](const Tensor& row) { return row[0]; })),
+            (std::vector<int64_t>{0, 2, 4, 6, 8, 10}));
 }
 
 TEST_P(WithWorkers, ALoopMayBeLeft) {
@@ -435,7 +507,8 @@ TEST(Loader, BadOptionsAreRefused) {
   const auto refuses = [](const LoaderOptions& options) {
     return message_of<ValueError>([&] { DataLoader(Numbers{5}, options); });
   };
-  EXPECT_THAT(message_of<ValueError>([] { DataLoader(Numbers{0}, {.shuffle = true}); }), HasSubstr("0 samples"));
+  EXPECT_THAT(message_of<ValueError>([] { DataLoader(Numbers{0}, {.shuffle = true}); }),
+              AllOf(HasSubstr("0 samples"), HasSubstr("loader_test.cpp")));
   EXPECT_THAT(refuses({.batch_size = 0}), AllOf(HasSubstr("batch_size is 0"), HasSubstr("loader_test.cpp")));
   EXPECT_THAT(refuses({.workers = -1}), HasSubstr("workers is -1"));
   EXPECT_THAT(refuses({.prefetch = 0}), HasSubstr("prefetch is 0"));

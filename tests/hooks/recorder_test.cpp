@@ -273,6 +273,51 @@ TEST(Suspects, TheWorstOfOneTroubleComesFirst) {
   EXPECT_EQ(found[2].which, 0u);
 }
 
+TEST(GradientRecorder, CountsAsItIsTold) {
+  const Tensor w = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"w", w}}, {.every = 3});
+  for (const int64_t step : {20, 21, 22, 22, 23, 25}) {
+    recorder.set_step(step);
+    w.sum().backward();
+    recorder.step();
+  }
+  std::vector<int64_t> steps;
+  for (const RecordedStep& s : recorder.history().steps) steps.push_back(s.step);
+  EXPECT_THAT(steps, testing::ElementsAre(22, 22, 25)) << "every third from 1";
+  EXPECT_THROW(recorder.set_step(0), ValueError);
+}
+
+TEST(GradientRecorder, RemembersWhatAnEarlierOneSaw) {
+  const Tensor w = leaf({3, 4}), v = leaf({1, 2});
+  GradientRecorder before(NamedTensors{{"gone", v}, {"w", w}});
+  for (int step = 1; step <= 6; ++step) {
+    before.set_step(step);
+    (step == 5 ? (w * INFINITY).sum() : w.sum()).backward();
+    before.step(step);
+  }
+  GradientRecorder now(NamedTensors{{"w", w}}, {.kept_steps = 8});
+  w.set_grad({});
+  for (int step = 7; step <= 9; ++step) {
+    now.set_step(step);
+    w.sum().backward();
+    now.step(step);
+  }
+  now.remember(before.history());
+  const History& all = now.history();
+  ASSERT_EQ(all.watched.size(), 2u);
+  EXPECT_EQ(all.watched[1].name, "gone");
+  EXPECT_EQ(all.watched[0].bad_gradient, 5);
+  EXPECT_FALSE(now.finite());
+  std::vector<int64_t> steps;
+  for (const RecordedStep& s : all.steps) {
+    steps.push_back(s.step);
+    EXPECT_EQ(s.loss, s.step);
+    ASSERT_TRUE(s.of[0].value);
+    EXPECT_EQ(s.of[0].value->norm, 5);
+  }
+  EXPECT_THAT(steps, testing::ElementsAre(1, 3, 5, 7, 9)) << "every second, where all are too many";
+}
+
 TEST(JsonLine, IsOneLineWithEveryFigure) {
   const Tensor w = leaf({3, 4});
   GradientRecorder recorder(NamedTensors{{"layer \"1\"", w}});
@@ -280,8 +325,8 @@ TEST(JsonLine, IsOneLineWithEveryFigure) {
   recorder.step(2.0);
   EXPECT_EQ(json_line(recorder.history(), recorder.history().steps[0]),
             R"({"step":0,"loss":2,"tensors":{"layer \"1\"":{)"
-            R"("gradient":{"norm":1.41421,"mean":1,"deviation":0,"low":1,"high":1,"zeros":0,"non_finite":0},)"
-            R"("value":{"norm":5,"mean":3.5,"deviation":0.5,"low":3,"high":4,"zeros":0,"non_finite":0}}}})");
+            R"("gradient":{"count":2,"norm":1.41421,"mean":1,"deviation":0,"low":1,"high":1,"zeros":0,"non_finite":0},)"
+            R"("value":{"count":2,"norm":5,"mean":3.5,"deviation":0.5,"low":3,"high":4,"zeros":0,"non_finite":0}}}})");
 }
 
 TEST(JsonLine, SaysWhatIsNotFinite) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -265,6 +266,96 @@ TEST(TrainingState, DamageAndStrangersAreRefusedAndNothingChanges) {
   EXPECT_EQ(t.weights(), before);
   loads();
   EXPECT_EQ(t.weights(), saved.weights());
+}
+
+TEST(TrainingState, WhereTheNewestIsDamagedTheLastWholeOneIsNamed) {
+  const TemporaryFolder folder;
+  Trained t;
+  for (const int64_t step : {1, 2, 3, 4}) io::save_training_state(folder / "run", t.run(), {.step = step});
+  const auto cut = [&](const char* state) { fs::resize_file(folder / "run" / state / "model.safetensors", 50); };
+  const auto loads = [&] { io::load_training_state(folder / "run", t.run()); };
+  const auto reads = [&] { io::read_run_state(folder / "run"); };
+  cut("step-00000004"), cut("step-00000003");
+  for (const std::string& text : {message_of<FormatError>(loads), message_of<FormatError>(reads)}) {
+    EXPECT_THAT(text, testing::AllOf(HasSubstr("step-00000004/model.safetensors has 50 bytes"),
+                                     HasSubstr("run/step-00000002 is whole: load that folder, or remove "),
+                                     HasSubstr("training_state_test.cpp:")));
+    EXPECT_LE(std::ranges::count(text, '\n'), 2) << text;
+  }
+  EXPECT_EQ(io::load_training_state(folder / "run/step-00000002", t.run()).step, 2);
+  cut("step-00000002"), cut("step-00000001");
+  EXPECT_THAT(message_of<FormatError>(loads), HasSubstr("no other state in the folder is whole"));
+}
+
+TEST(TrainingState, TensorsOfTheProgramsOwnComeBack) {
+  const TemporaryFolder folder;
+  Trained t;
+  const std::map<std::string, Tensor> own = {{"average.0", randn({3, 2})}, {"count", full({}, 7, i64)}};
+  io::save_training_state(folder / "run", t.run(), {.step = 1, .tensors = own});
+  {
+    io::BackgroundSaver saver(folder / "run");
+    const Tensor changed = own.at("average.0").clone();
+    saver.save(t.run(), {.step = 2, .tensors = {{"average.0", changed}, {"count", own.at("count")}}});
+    changed.fill_(0);
+    saver.wait();
+  }
+  for (const auto& state : io::training_states(folder / "run")) {
+    const io::RunState read = io::load_training_state(state, t.run());
+    ASSERT_EQ(read.tensors.size(), 2u);
+    for (const auto& [name, tensor] : own) EXPECT_TRUE(equal(read.tensors.at(name), tensor)) << name;
+  }
+  const Tensor twice = ones({2});
+  EXPECT_THROW(io::save_training_state(folder / "run", t.run(), {.step = 3, .tensors = {{"a", twice}, {"b", twice}}}),
+               ValueError);
+  EXPECT_EQ(io::training_states(folder / "run").size(), 2u);
+}
+
+TEST(TrainingState, MasterWeightsAreSavedByName) {
+  const TemporaryFolder folder;
+  const auto make = [] {
+    nn::Sequential net(nn::Linear(3, 4), nn::LayerNorm({4}), nn::Linear(4, 2));
+    net[0].to(bf16);
+    net[2].to(f16);
+    return net;
+  };
+  const nn::Sequential net = make(), other = make();
+  const auto trained = [&](const nn::Sequential& n, optim::MasterWeights& masters, optim::Optimizer& optimizer) {
+    for (const Tensor& p : n.parameters()) p.set_grad(ones(p.shape(), p.dtype()));
+    masters.step(optimizer);
+  };
+  optim::MasterWeights a(net.parameters()), b(other.parameters());
+  optim::AdamW first(a.parameters(), {.lr = 1e-4}), second(b.parameters(), {.lr = 1e-4});
+  trained(net, a, first);
+  nn::Sequential saved_net = net, loaded_net = other;
+  const io::Path state = io::save_training_state(folder / "run", {saved_net, &first, {}, &a}, {.step = 1});
+  const io::TensorMap file = io::load_file(state / "masters.safetensors");
+  EXPECT_EQ(file.size(), 4u);
+  EXPECT_TRUE(equal(file.at("2.weight"), a.parameters()[4]));
+  io::load_training_state(folder / "run", {loaded_net, &second, {}, &b});
+  trained(net, a, first);
+  trained(other, b, second);
+  for (size_t i = 0; i < a.parameters().size(); ++i) {
+    EXPECT_TRUE(equal(a.parameters()[i], b.parameters()[i])) << i;
+    EXPECT_TRUE(equal(net.parameters()[i], other.parameters()[i])) << i;
+  }
+}
+
+TEST(TrainingState, NamesThatAreNotTheModulesHaveARemedyThatThereIs) {
+  const TemporaryFolder folder;
+  Trained t;
+  const fs::path state = io::save_training_state(folder / "run", t.run(), {.step = 1});
+  nn::Linear other(4, 8);
+  const std::string text = message_of<ValueError>([&] { io::load_training_state(folder / "run", {other}); });
+  EXPECT_THAT(text, testing::AllOf(HasSubstr("missing: weight, bias"), HasSubstr("unexpected: 0.bias, 0.weight"),
+                                   HasSubstr("module.load_state_dict(io::load_file("), HasSubstr("_test.cpp:")));
+  nn::Sequential part(nn::Linear(4, 8));
+  part.load_state_dict(io::load_file(state / "model.safetensors"), false);
+  EXPECT_TRUE(equal(part.parameters()[0], t.net.parameters()[0]));
+  io::save_checkpoint(folder / "one", t.net);
+  const std::string words = message_of<ValueError>([&] { io::load_checkpoint(folder / "one", other); });
+  EXPECT_THAT(
+      words, testing::AllOf(HasSubstr("/one: the names are not the module's"), HasSubstr("as the one that was saved")));
+  EXPECT_THAT(words, testing::Not(HasSubstr("strict")));
 }
 
 TEST(TrainingState, WithoutAnOptimizerOnlyTheWeightsAreLoaded) {

@@ -130,9 +130,28 @@ TEST(RunFolder, ComparesWithTheRunsBesideIt) {
   EXPECT_EQ(runs[1]["samples"].size(), 0);
 }
 
+TEST(RunFolder, OfAFailedRunSaysWhy) {
+  const TemporaryFolder folder;
+  {
+    RunFolder run(folder / "a");
+    run.record(1, {{"loss", 1}});
+    run.fail("ValueError: <no> such\nthing");
+  }
+  EXPECT_EQ(run_in(folder / "a")["failure"], "ValueError: <no> such\nthing");
+  EXPECT_EQ(run_in(folder / "a")["state"], "failed");
+  EXPECT_EQ(read_bytes(folder / "a" / "failure.txt"), "ValueError: <no> such\nthing\n");
+  EXPECT_EQ(data_of(read_bytes(folder / "a" / "index.html"))["runs"][0]["failure"], "ValueError: <no> such\nthing");
+  RunFolder again(folder / "a");
+  again.begin(1, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a" / "failure.txt"));
+  EXPECT_TRUE(run_in(folder / "a")["failure"].is_null());
+}
+
 TEST(RunFolder, RefusesWhatItCannotShow) {
   const TemporaryFolder folder;
   EXPECT_THROW(RunFolder(folder / "a", {.config = "{"}), FormatError);
+  EXPECT_THAT(message_of<FormatError>([&] { RunFolder(folder / "a", {.config = "{a: 3}"}); }),
+              HasSubstr("config: malformed"));
   EXPECT_THROW(RunFolder(folder / "a", {.page_every = 0}), ValueError);
   EXPECT_THROW(RunFolder("/proc/none/a"), IoError);
   EXPECT_THROW(run_page("{}"), FormatError);
@@ -163,7 +182,10 @@ TEST(RunFolder, ATrainerFillsIt) {
       {.epochs = 2, .clip_norm = 1, .recorder = &recorder, .save = {.folder = folder / "a" / "states"}, .log = &log});
   trainer.fit(
       points, [&](const Batch& b) { return cross_entropy(net(b.x), b.y); }, points,
-      [&](const Batch& b, Evaluation& e) { e.metric<ConfusionMatrix>("val_accuracy", 2).update(net(b.x), b.y); });
+      [&](const Batch& b, Evaluation& e) {
+        e.metric<Accuracy>("val_accuracy").update(net(b.x), b.y);
+        e.metric<ConfusionMatrix>("confusion", 2).update(net(b.x), b.y);
+      });
   const Json run = run_in(folder / "a");
   std::vector<std::string> names;
   for (const Json& f : run["figures"]) names.push_back(f["name"]);

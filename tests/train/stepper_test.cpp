@@ -180,7 +180,8 @@ TEST(Stepper, WrongLossesAndErrorsOfTheModelNameTheStep) {
               AllOf(HasSubstr("step 1, rank 0"), HasSubstr("not one number"), HasSubstr("[3, 2]")));
   EXPECT_THROW(stepper.step([&] { return sum(ones({3}, i64)); }), DTypeError);
   EXPECT_THROW(stepper.step([] { return Tensor(); }), ValueError);
-  EXPECT_THAT(message_of<AutogradError>([&] { stepper.step([&] { return tensor(1.0); }); }), HasSubstr("step 1"));
+  EXPECT_THAT(message_of<AutogradError>([&] { stepper.step([&] { return tensor(1.0); }); }),
+              AllOf(HasSubstr("step 1"), HasSubstr("stepper_test.cpp:")));
   const std::string text = message_of<ShapeError>([&] { stepper.step([&] { return net(ones({3, 5})).sum(); }); });
   EXPECT_THAT(text, AllOf(HasSubstr("step 1, rank 0: ["), HasSubstr("[3, 5]"), HasSubstr(".hpp:")));
   EXPECT_LE(std::ranges::count(text, '\n'), 2) << text;
@@ -220,9 +221,8 @@ TEST(EarlyStopping, CountsValuesThatAreNotBetter) {
   EXPECT_FALSE(stop.update(0.95));
   EXPECT_TRUE(stop.update(0.8));
   EXPECT_FALSE(stop.update(0.8));
-  EXPECT_FALSE(stop.update(double{NAN}));
   EXPECT_FALSE(stop.should_stop());
-  EXPECT_FALSE(stop.update(3));
+  EXPECT_FALSE(stop.update(double{NAN}));
   EXPECT_TRUE(stop.should_stop());
   EXPECT_EQ(stop.best(), 0.8);
   EarlyStopping other({.patience = 2});

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "../../io/files/atomic_folder-inl.hpp"
+#include "../../io/files/folder-inl.hpp"
+
 namespace weft::train {
 
 namespace {
@@ -33,7 +36,19 @@ struct Checkpoints::Impl {
     if (options.keep_best) best.emplace(options.folder / "best", io::SaveStateOptions{1}, true, where);
   }
   void finish(Kept& kept, bool at_end);
+  void begin(Kept& kept, const io::TrainingRun& run, const io::RunState& state, Location where);
 };
+
+namespace {
+
+// An earlier run may have left one of a later step, which would be taken for the newest.
+void remove_others(const io::Path& best) {
+  for (const io::Path& state : io::training_states(io::folder_of(best.string()))) {
+    if (state.string() != best.string()) io::remove_folder(state);
+  }
+}
+
+}  // namespace
 
 // Tells of the state that is complete now.
 void Checkpoints::Impl::finish(Kept& kept, bool at_end) {
@@ -41,6 +56,7 @@ void Checkpoints::Impl::finish(Kept& kept, bool at_end) {
   if (step < 0) return;
   try {
     const io::Path path = kept.saver.wait();
+    if (kept.best) remove_others(path);
     if (listener) listener({path, step, kept.best});
   } catch (const IoError& error) {
     if (at_end) throw;
@@ -61,14 +77,19 @@ Checkpoints::Checkpoints(Checkpoints&&) noexcept = default;
 
 const CheckpointOptions& Checkpoints::options() const { return impl_->options; }
 
+void Checkpoints::Impl::begin(Kept& kept, const io::TrainingRun& run, const io::RunState& state, Location where) {
+  finish(kept, false);
+  kept.saver.save(run, state, where);
+  kept.writing = state.step;
+}
+
 void Checkpoints::save(const io::TrainingRun& run, const io::RunState& state, bool is_best, Location where) {
-  const auto begin = [&](Kept& kept) {
-    impl_->finish(kept, false);
-    kept.saver.save(run, state, where);
-    kept.writing = state.step;
-  };
-  begin(impl_->last);
-  if (is_best && impl_->best) begin(*impl_->best);
+  impl_->begin(impl_->last, run, state, where);
+  if (is_best) save_best(run, state, where);
+}
+
+void Checkpoints::save_best(const io::TrainingRun& run, const io::RunState& state, Location where) {
+  if (impl_->best) impl_->begin(*impl_->best, run, state, where);
 }
 
 void Checkpoints::wait(Location) {

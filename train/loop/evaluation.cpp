@@ -6,19 +6,21 @@
 
 namespace weft::train {
 
-void* Evaluation::find(const std::string& name, const std::type_info& type) const {
+void* Evaluation::find(const FigureName& name, const std::type_info& type) const {
   for (const Entry& entry : entries_) {
-    if (entry.name != name) continue;
+    if (entry.name != name.text) continue;
     if (*entry.type == type) return entry.held.get();
-    raise<ValueError>({.op = "Evaluation", .problem = fmt::format("\"{}\" is the name of two metrics", name)},
-                      Location::none());
+    raise<ValueError>({.op = "Evaluation", .problem = fmt::format("\"{}\" is the name of two metrics", name.text)},
+                      name.where);
   }
   return nullptr;
 }
 
 io::Figures Evaluation::figures() const {
   io::Figures out;
-  for (const Entry& entry : entries_) out.emplace_back(entry.name, entry.value());
+  for (const Entry& entry : entries_) {
+    if (entry.value) out.emplace_back(entry.name, entry.value());
+  }
   return out;
 }
 

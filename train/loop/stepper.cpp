@@ -1,5 +1,6 @@
 #include "../stepper.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,46 +15,13 @@
 #include "../../ops/join.hpp"
 #include "../../ops/pointwise.hpp"
 #include "../../ops/reduce.hpp"
+#include "step-inl.hpp"
 
 namespace weft::train {
 
 namespace {
 
 constexpr const char* name = "Trainer";
-
-// Raises what is being handled once more, of the same type, with the place in its first line.
-[[noreturn]] void raise_at(const std::string& place) {
-  const auto text = [&](const Error& error) { return fmt::format("[{}] {}: {}", name, place, error.what()); };
-  try {
-    throw;
-  } catch (const OutOfMemoryError&) {
-    throw;
-  }
-#define WEFT_AT(Kind)         \
-  catch (const Kind& error) { \
-    throw Kind(text(error));  \
-  }
-  WEFT_AT(ShapeError)
-  WEFT_AT(DTypeError)
-  WEFT_AT(DeviceError)
-  WEFT_AT(IndexError)
-  WEFT_AT(ValueError)
-  WEFT_AT(KeyError)
-  WEFT_AT(ZeroDivisionError)
-  WEFT_AT(AutogradError)
-  WEFT_AT(NotImplementedError)
-  WEFT_AT(NonFiniteError)
-#undef WEFT_AT
-}
-
-template <class F>
-auto at(const std::string& place, F&& f) {
-  try {
-    return f();
-  } catch (const Error&) {
-    raise_at(place);
-  }
-}
 
 // What an AnomalyGuard says of a computation that is run again; empty where it finds nothing.
 template <class F>
@@ -63,7 +31,7 @@ std::string found_anew(AnomalyOptions options, F&& again) {
     again();
   } catch (const NonFiniteError& error) {
     return error.what();
-  } catch (const Error&) {  // the first error is the one to tell
+  } catch (const std::exception&) {  // the first error is the one to tell
   }
   return {};
 }
@@ -83,9 +51,21 @@ Stepper::Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions opt
   const auto refuse = [&](const std::string& problem) { raise<ValueError>({.op = name, .problem = problem}, where); };
   if (options_.accumulate < 1) refuse(fmt::format("accumulate is {}, not at least 1", options_.accumulate));
   if (!(options_.clip_norm >= 0)) refuse(fmt::format("clip_norm is {}, not 0 or more", options_.clip_norm));
+  if (strange_parameters(model, optimizer, options_.masters).size() < optimizer.parameters().size()) return;
+  raise<ValueError>({.op = name,
+                     .problem = "the optimizer has other parameters than the model's, which it would not train",
+                     .remedy = options_.masters != nullptr ? "make the optimizer of masters.parameters()"
+                                                           : "make it of model.parameters(); where it is of "
+                                                             "optim::MasterWeights, give these as .masters"},
+                    where);
 }
 
 std::string Stepper::place() const { return fmt::format("step {}, rank {}", steps_ + 1, options_.rank); }
+
+void Stepper::drop_gradients() {
+  optimizer_->zero_grad();
+  if (options_.masters != nullptr) options_.masters->zero_grad();
+}
 
 Tensor Stepper::forward(const Callback<Tensor()>& loss_of) const {
   std::optional<AutocastGuard> mixed;
@@ -98,16 +78,23 @@ void Stepper::backward(const Callback<Tensor()>& loss_of, Location where) {
   for (const Device device : devices_with_generators()) {
     generators_.emplace_back(device, default_generator(device).state());
   }
-  const Tensor loss = at(place(), [&] { return forward(loss_of); });
-  const auto refuse = [&]<class E>(const E*, const std::string& problem) {
+  if (options_.recorder != nullptr) options_.recorder->set_step(steps_ + 1);
+  const auto here = [this] { return place(); };
+  const Tensor loss = at(here, [&] { return forward(loss_of); });
+  const auto refuse = [&]<class E>(const E*, const std::string& problem, const char* remedy = "") {
     raise<E>({.op = name,
               .problem = fmt::format("{}: the loss {}", place(), problem),
-              .details = loss.defined() ? describe(loss) : ""},
+              .details = loss.defined() ? describe(loss) : "",
+              .remedy = remedy},
              where);
   };
   if (!loss.defined()) refuse(static_cast<ValueError*>(nullptr), "is undefined");
   if (!is_floating(loss.dtype())) refuse(static_cast<DTypeError*>(nullptr), "is not floating");
   if (loss.numel() != 1) refuse(static_cast<ShapeError*>(nullptr), "is not one number");
+  if (!loss.requires_grad()) {
+    refuse(static_cast<AutogradError*>(nullptr), "does not require a gradient",
+           "it was detached, computed under NoGradGuard, or of a model whose parameters are all frozen");
+  }
   if (options_.halt_on_nan) {
     const double value = loss.item<double>();
     if (!std::isfinite(value)) {
@@ -118,11 +105,11 @@ void Stepper::backward(const Callback<Tensor()>& loss_of, Location where) {
       raise_non_finite(fmt::format("{}: the loss is {}", place(), not_finite_text(value)), found, where);
     }
   }
-  at(place(), [&] {
+  at(here, [&] {
     Tensor scaled = loss.numel() == 1 && loss.dim() > 0 ? loss.sum() : loss;
     if (options_.accumulate > 1) scaled = scaled / static_cast<double>(options_.accumulate);
     if (options_.scaler != nullptr) scaled = options_.scaler->scale(scaled, where);
-    scaled.backward();
+    scaled.backward(where);
   });
   losses_.push_back(loss.detach());
   ++waiting_;
@@ -133,7 +120,7 @@ std::optional<StepResult> Stepper::step(const Callback<Tensor()>& loss_of, Locat
   if (waiting_ < options_.accumulate) return {};
   return update(
       [&] {
-        optimizer_->zero_grad();
+        drop_gradients();
         for (const auto& [device, state] : generators_) default_generator(device).set_state(state);
         Tensor loss = forward(loss_of);
         if (options_.scaler != nullptr) loss = options_.scaler->scale(loss);
@@ -166,11 +153,21 @@ std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain
   }
   if (std::isfinite(value) || !halts) return value;
   std::string which = "all parameters together";
-  for (const auto& [own, parameter] : model_->named_parameters()) {
-    const Tensor g = parameter.grad();
-    if (!g.defined() || std::isfinite(weft::norm(g).item<double>())) continue;
-    which = own;
-    break;
+  const auto named = model_->named_parameters();
+  const auto is_bad = [](const Tensor& p) {
+    return p.grad().defined() && !std::isfinite(norm(p.grad()).item<double>());
+  };
+  const auto name_of = [&](const Tensor& p) {
+    const auto found = std::ranges::find(named, p.impl(), [](const auto& own) { return own.tensor.impl(); });
+    return found == named.end() ? std::string("a parameter") : found->name;
+  };
+  if (options_.masters != nullptr) {
+    const std::vector<Tensor>& masters = options_.masters->parameters();
+    const auto bad = std::ranges::find_if(masters, is_bad);
+    if (bad != masters.end())
+      which = name_of(options_.masters->model_parameters()[static_cast<size_t>(bad - masters.begin())]);
+  } else if (const auto bad = std::ranges::find_if(parameters, is_bad); bad != parameters.end()) {
+    which = name_of(*bad);
   }
   const std::string found = explain ? found_anew({.backward = true, .forward = true}, explain) : std::string();
   raise_non_finite(fmt::format("{}: the gradient of {} is not finite", place(), which), found, where);
@@ -179,6 +176,7 @@ std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain
 StepResult Stepper::update(const Callback<void()>& explain, Location where) {
   const NoGradGuard unrecorded;
   if (options_.reduce) options_.reduce();
+  if (options_.masters != nullptr) options_.masters->take_gradients(where);
   bool overflowed = false;
   if (options_.scaler != nullptr) {
     options_.scaler->unscale_(*optimizer_, where);
@@ -205,11 +203,15 @@ StepResult Stepper::update(const Callback<void()>& explain, Location where) {
   } else {
     optimizer_->step(where);
   }
+  if (result.updated && options_.masters != nullptr) options_.masters->write_back(where);
+  const int64_t step = steps_ + 1;
   if (result.updated) ++steps_;
   if (options_.offload_optimizer) optimizer_->move_state(Device(), where);
-  if (result.updated && options_.schedule) options_.schedule();
+  if (result.updated && options_.schedule) {
+    at([&] { return fmt::format("step {}, rank {}", step, options_.rank); }, options_.schedule);
+  }
   if (options_.recorder != nullptr) options_.recorder->step(result.loss, where);
-  optimizer_->zero_grad();
+  drop_gradients();
   waiting_ = 0;
   losses_.clear();
   return result;

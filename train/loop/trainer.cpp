@@ -8,13 +8,15 @@
 
 #include "../../autograd/mode.hpp"
 #include "../../tensor/allocator.hpp"
+#include "../../tensor/warning.hpp"
 #include "../signals.hpp"
+#include "step-inl.hpp"
 
 namespace weft::train {
 
 namespace {
 
-constexpr const char* op = "Trainer";
+constexpr const char *op = "Trainer", *usual_metric = "val_loss";
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -42,21 +44,35 @@ struct Trainer::State {
   Callback<void(Evaluation&)> evaluate_with = {};
   std::optional<EndBySignal> signals = {};
   int64_t batches = 0, epoch = 0, batch = 0, samples = 0, samples_before = 0, evaluated_step = -1, saved_step = -1;
-  bool ended = false, stopped = false, stopped_early = false, owes_evaluation = false, is_best = false,
-       may_be_empty = false;
+  bool ran = false, ended = false, stopped = false, stopped_early = false, owes_evaluation = false,
+       may_be_empty = false, told_of_no_best = false;
   double step_began = 0;
+  /// What the run fails with.
+  std::string failure = {};
 
   State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at);
 
   bool is_interrupted() const { return options.end_by_signal && EndBySignal::received() != 0; }
   TrainEvent event(io::Figures figures = {}) const { return {stepper.steps(), epoch, batch, std::move(figures)}; }
-  io::TrainingRun run() const { return {model, &optimizer, options.generators}; }
+  io::TrainingRun run() const { return {model, &optimizer, options.generators, options.masters}; }
+  std::string place() const { return fmt::format("step {}, rank {}", stepper.steps(), options.rank); }
+  template <class F>
+  void tell(const std::vector<F>& listeners, const char* name, const TrainEvent& what) const;
   void after_step(const StepResult& result);
   io::Figures evaluation();
+  bool judge(const io::Figures& figures);
   void evaluate_if(bool due);
+  io::RunState state() const;
   void save();
   void resume();
+  void show_states() const;
 };
+
+// Calls listeners; what they raise names them and the step.
+template <class F>
+void Trainer::State::tell(const std::vector<F>& listeners, const char* name, const TrainEvent& what) const {
+  at([&] { return fmt::format("{} of {}", name, place()); }, [&] { call_all(listeners, what); });
+}
 
 Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions given, Location at)
     : model(module),
@@ -68,6 +84,7 @@ Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions 
                .clip_norm = options.clip_norm,
                .autocast = options.autocast,
                .scaler = options.scaler,
+               .masters = options.masters,
                .halt_on_nan = options.halt_on_nan,
                .offload_optimizer = options.offload_optimizer,
                .reduce = options.reduce,
@@ -82,6 +99,14 @@ Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions 
   }
   if (options.evaluate_every < 0 || options.empty_cache_every < 0) refuse("numbers of steps are not negative");
   if (options.resume && options.save.folder.empty()) refuse("there is no save.folder to resume from");
+  const std::vector<size_t> strange = strange_parameters(model, optimizer, options.masters);
+  if (!options.save.folder.empty() && !strange.empty()) {
+    raise<ValueError>(
+        {.op = op,
+         .problem = fmt::format("parameter {} of the optimizer is not the model's, and is not saved", strange[0]),
+         .remedy = "register it in the model"},
+        at);
+  }
 }
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
@@ -95,7 +120,7 @@ void Trainer::State::after_step(const StepResult& result) {
   samples_before = samples;
   io::Figures all = shown;
   all.insert(all.end(), untold.begin(), untold.end());
-  call_all(step_listeners, event(all));
+  tell(step_listeners, "on_step_end", event(all));
   const int64_t step = stepper.steps();
   if (options.empty_cache_every > 0 && result.updated && step % options.empty_cache_every == 0) {
     empty_cache(optimizer.groups()[0].parameters[0].device());
@@ -129,23 +154,38 @@ io::Figures Trainer::State::evaluation() {
       bool training;
       ~Restore() { model.train(training); }
     } const restore{model, was_training};
-    evaluate_with(evaluation);
+    at([&] { return "the evaluation of " + place(); }, [&] { evaluate_with(evaluation); });
   }
   const io::Figures figures = evaluation.figures();
   if (options.log != nullptr) {
     for (const auto& [name, picture] : evaluation.pictures()) options.log->sample_svg(stepper.steps(), name, picture);
   }
-  const auto judged = std::ranges::find(figures, options.metric, &io::Figures::value_type::first);
-  if (judged != figures.end()) {
-    if (best.update(judged->second)) is_best = true;
-    stopped_early = best.should_stop();
-  } else if (options.early_stopping.patience > 0) {
-    raise<ValueError>(
-        {.op = op, .problem = fmt::format("early stopping looks at \"{}\", which no evaluation gives", options.metric)},
-        where);
-  }
-  call_all(evaluation_listeners, event(figures));
+  const bool is_best = judge(figures);
+  tell(evaluation_listeners, "on_evaluate", event(figures));
+  if (is_best && checkpoints) checkpoints->save_best(run(), state(), where);
   return figures;
+}
+
+// Whether these are the best so far.
+bool Trainer::State::judge(const io::Figures& figures) {
+  const std::string metric = options.metric.empty() ? usual_metric : options.metric;
+  const auto judged = std::ranges::find(figures, metric, &io::Figures::value_type::first);
+  if (judged != figures.end()) {
+    const bool better = best.update(judged->second);
+    stopped_early = best.should_stop();
+    return better;
+  }
+  std::string names;
+  for (const auto& [name, value] : figures) names += (names.empty() ? "" : ", ") + name;
+  const std::string problem = fmt::format("the metric \"{}\" is none of the evaluation's figures: {}", metric,
+                                          names.empty() ? "there are none" : names);
+  if (!options.metric.empty() || options.early_stopping.patience > 0) {
+    raise<ValueError>({.op = op, .problem = problem, .remedy = "name one of them in .metric"}, where);
+  }
+  if (checkpoints && options.save.keep_best && !figures.empty() && !std::exchange(told_of_no_best, true)) {
+    warn({.op = op, .problem = problem, .remedy = "no state is kept as the best: name one of them in .metric"}, where);
+  }
+  return false;
 }
 
 void Trainer::State::evaluate_if(bool due) {
@@ -153,12 +193,12 @@ void Trainer::State::evaluate_if(bool due) {
   owes_evaluation = evaluated_step != stepper.steps();
   if (!owes_evaluation || is_interrupted()) return;
   const io::Figures figures = evaluation();
-  if (options.log != nullptr) options.log->record(stepper.steps(), figures);
+  if (options.log != nullptr && !figures.empty()) options.log->record(stepper.steps(), figures);
 }
 
 // ---- states ---------------------------------------------------------------------------------------------------------
 
-void Trainer::State::save() {
+io::RunState Trainer::State::state() const {
   const EarlyStopping::State judged = best.state();
   std::map<std::string, double> loop = {{"batch", static_cast<double>(batch)},
                                         {"bad", static_cast<double>(judged.bad)},
@@ -169,13 +209,34 @@ void Trainer::State::save() {
     loop["loss_scale"] = s.scale;
     loop["growth_tracker"] = static_cast<double>(s.growth_tracker);
   }
-  io::RunState state{.step = stepper.steps(), .epoch = epoch, .samples = samples, .best_metric = judged.best};
-  state.documents["loop"] = detail::numbers_text(loop);
-  for (const detail::SavedPart& part : parts) state.documents[part.name] = part.state();
-  checkpoints->save(run(), state, is_best, where);
-  is_best = false;
+  io::RunState out{.step = stepper.steps(), .epoch = epoch, .samples = samples, .best_metric = judged.best};
+  out.documents["loop"] = detail::numbers_text(loop);
+  for (const detail::SavedPart& part : parts) {
+    // A part of tensors has a document that says that it was there.
+    out.documents[part.name] = part.state ? part.state() : "{}";
+    if (!part.tensors) continue;
+    for (const auto& [name, tensor] : part.tensors()) out.tensors.emplace(part.name + '.' + name, tensor);
+  }
+  return out;
+}
+
+void Trainer::State::save() {
+  checkpoints->save(run(), state(), false, where);
   saved_step = stepper.steps();
 }
+
+namespace {
+
+detail::Tensors tensors_of(const detail::SavedPart& part, const io::RunState& state) {
+  detail::Tensors out;
+  const std::string prefix = part.name + '.';
+  for (const auto& [name, tensor] : state.tensors) {
+    if (name.starts_with(prefix)) out.emplace(name.substr(prefix.size()), tensor);
+  }
+  return out;
+}
+
+}  // namespace
 
 void Trainer::State::resume() {
   const io::Path& folder = options.save.folder;
@@ -202,7 +263,10 @@ void Trainer::State::resume() {
   (void)io::load_training_state(folder, run(), {}, where);
   std::vector<double> rates;
   for (const optim::Group& group : optimizer.groups()) rates.push_back(group.lr());
-  for (const detail::SavedPart& part : parts) part.restore(document(part.name));
+  for (const detail::SavedPart& part : parts) {
+    if (part.restore) part.restore(document(part.name));
+    else part.restore_tensors(tensors_of(part, found));
+  }
   // A scheduler sets its own rates, but others may have changed them since its step.
   for (size_t i = 0; i < rates.size(); ++i) optimizer.set_lr(rates[i], i, where);
   if (options.scaler != nullptr) {
@@ -218,6 +282,15 @@ void Trainer::State::resume() {
   evaluated_step = static_cast<int64_t>(number("evaluated_step"));
   saved_step = found.step;
   may_be_empty = true;
+}
+
+// The states that an earlier process saved, for the log.
+void Trainer::State::show_states() const {
+  for (const bool is_best : {false, true}) {
+    for (const io::Path& path : io::training_states(is_best ? options.save.folder / "best" : options.save.folder)) {
+      options.log->checkpoint(path, std::stoll(path.string().substr(path.string().rfind('-') + 1)), is_best);
+    }
+  }
 }
 
 // ---- the trainer ----------------------------------------------------------------------------------------------------
@@ -241,6 +314,7 @@ void Trainer::on_evaluate(Callback<void(const TrainEvent&)> f) { state_->evaluat
 void Trainer::on_save(Callback<void(const Checkpoints::Saved&)> f) { state_->save_listeners.push_back(std::move(f)); }
 void Trainer::stop() { state_->stopped = true; }
 int64_t Trainer::steps() const { return state_->stepper.steps(); }
+bool Trainer::ended() const { return state_->ended; }
 
 void Trainer::keep_part(detail::SavedPart part, Location where) {
   std::vector<detail::SavedPart>& parts = state_->parts;
@@ -262,6 +336,7 @@ Trainer::Session::Session(Trainer& trainer, Callback<void(Evaluation&)> evaluate
   s.batches = batches;
   s.where = where;
   s.stopped = s.ended = false;
+  s.failure.clear();
   if (s.options.end_by_signal) s.signals.emplace();
 }
 Trainer::Session::~Session() {
@@ -270,7 +345,7 @@ Trainer::Session::~Session() {
   s.evaluate_with = {};
   if (s.ended || s.options.log == nullptr) return;
   try {
-    s.options.log->finish("failed", Location::none());
+    s.options.log->fail(s.failure, Location::none());
   } catch (const std::exception&) {
     // The error that is on its way is the one to tell.
   }
@@ -279,11 +354,22 @@ Trainer::Session::~Session() {
 int64_t Trainer::begin(bool passes_over) {
   State& s = *state_;
   s.resume();
+  if (std::exchange(s.ran, true) && !goes_on() && !s.is_interrupted()) {
+    s.ended = true;  // and not failed
+    raise<ValueError>(
+        {.op = op,
+         .problem = fmt::format("the run has ended already, at step {} after {} epochs", s.stepper.steps(), s.epoch),
+         .remedy = "epochs and steps are those of all calls of fit: make a Trainer with more of them"},
+        s.where);
+  }
   const int64_t each = (s.batches + s.options.accumulate - 1) / s.options.accumulate;
   const int64_t in_epochs = s.options.epochs > 0 ? s.options.epochs * each : 0;
   const int64_t last = s.options.steps > 0 && in_epochs > 0 ? std::min(s.options.steps, in_epochs)
                                                             : std::max(s.options.steps, in_epochs);
-  if (s.options.log != nullptr) s.options.log->begin(s.stepper.steps(), last, s.where);
+  if (s.options.log != nullptr) {
+    s.options.log->begin(s.stepper.steps(), last, s.where);
+    if (s.options.resume) s.show_states();
+  }
   s.model.train();
   if (s.owes_evaluation) s.evaluate_if(true);
   s.step_began = seconds();
@@ -321,16 +407,26 @@ void Trainer::end_epoch() {
   s.owes_evaluation = s.owes_evaluation || (s.options.evaluate_every == 0 && s.evaluate_with);
   if (const auto done = s.stepper.flush(s.where)) s.after_step(*done);
   s.evaluate_if(s.owes_evaluation);
-  call_all(s.epoch_listeners, s.event());
+  s.tell(s.epoch_listeners, "on_epoch_end", s.event());
   if (s.checkpoints && s.options.save.every == 0) s.save();
   s.step_began = seconds();
+}
+
+void Trainer::fail() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    state_->failure = fmt::format("{}\nafter step {}", error.what(), state_->stepper.steps());
+  } catch (...) {
+    state_->failure = fmt::format("an exception of an unknown type\nafter step {}", state_->stepper.steps());
+  }
 }
 
 FitResult Trainer::end() {
   State& s = *state_;
   if (!s.is_interrupted()) s.evaluate_if(true);
   if (s.checkpoints) {
-    if (s.saved_step != s.stepper.steps() || s.is_best) s.save();
+    if (s.saved_step != s.stepper.steps()) s.save();
     s.checkpoints->wait(s.where);
   }
   const int signal = s.is_interrupted() ? EndBySignal::received() : 0;

@@ -38,10 +38,17 @@ void MeanStd::add(double count, double mean, double squares) const {
   count_ = all;
 }
 
+namespace {
+
+void check_weight(double weight, Location where) {
+  if (weight >= 0 && !std::isinf(weight)) return;
+  raise<ValueError>({.op = "MeanStd", .problem = fmt::format("the weight is {}, not 0 or more", weight)}, where);
+}
+
+}  // namespace
+
 void MeanStd::update(double value, double weight, Location where) {
-  if (!(weight >= 0) || std::isinf(weight)) {
-    raise<ValueError>({.op = "MeanStd", .problem = fmt::format("the weight is {}, not 0 or more", weight)}, where);
-  }
+  check_weight(weight, where);
   add(weight, value, 0);
 }
 
@@ -51,14 +58,29 @@ void MeanStd::update(const Tensor& values, Location where) {
   const int64_t n = checked(values).numel();
   if (n == 0) return;
   const Tensor x = precise(values.detach().reshape({-1}));
-  waiting_.emplace_back(n, stack({weft::mean(x), weft::var(x, Dims{0}, 0) * static_cast<double>(n)}));
-  if (values.device().is_cpu() || waiting_.size() > most_waiting) folded();
+  wait_for(static_cast<double>(n), weft::mean(x), weft::var(x, Dims{0}, 0) * static_cast<double>(n));
+}
+
+void MeanStd::update(const Tensor& value, double weight, Location where) {
+  const CallScope call("MeanStd", where);
+  const NoGradGuard unrecorded;
+  if (checked(value).numel() != 1) {
+    raise<ShapeError>({.problem = "what counts with a weight is one number", .details = describe(value)});
+  }
+  check_weight(weight, where);
+  const Tensor x = precise(value.detach().reshape(Dims{}));
+  wait_for(weight, x, zeros({}, {x.dtype(), x.device()}));
+}
+
+void MeanStd::wait_for(double count, const Tensor& mean, const Tensor& squares) {
+  waiting_.emplace_back(count, stack({mean, squares}));
+  if (mean.device().is_cpu() || waiting_.size() > most_waiting) folded();
 }
 
 const MeanStd& MeanStd::folded() const {
   for (const auto& [count, batch] : waiting_) {
     const std::vector<double> v = batch.to_vector<double>();
-    add(static_cast<double>(count), v[0], v[1]);
+    add(count, v[0], v[1]);
   }
   waiting_.clear();
   return *this;

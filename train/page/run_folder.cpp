@@ -86,6 +86,7 @@ std::string curve_text(const Curve& curve) {
 struct Sample {
   int64_t step;
   std::string name, kind, content;
+  bool of_earlier_process = false;
   std::string text() const {
     return fmt::format(R"({{"step":{},"name":{},"kind":"{}","content":{}}})", step, json_text(name), kind,
                        json_text(content));
@@ -141,7 +142,7 @@ struct RunFolder::State {
   std::string machine = machine_json();
   double started = now(), began = started, paged = 0;
   int64_t first = 0, last = 0, step = 0;
-  std::string condition = "running";
+  std::string condition = "running", failure = {};
   std::optional<io::RunLog> log = {};
   std::optional<io::EventFile> events = {};
   std::optional<io::GrowingFile> table = {}, sample_lines = {};
@@ -151,11 +152,14 @@ struct RunFolder::State {
   std::vector<Saved> saved = {};
   bool told_of_failure = false;
 
+  /// Whether the step is the one that a resumed run begins with, of which an earlier process may have told.
+  bool comes_again(int64_t at) const { return first > 0 && at == first; }
   void remember(int64_t at, const io::Figures& figures);
   void add_row(int64_t at, const io::Figures& figures);
   std::string row_of(int64_t at, const io::Figures& figures) const;
   void rewrite_table();
   void read_samples();
+  void drop_earlier(const Sample& again);
   void add_sample(Sample sample);
   std::string json() const;
   void write_page(Location where);
@@ -179,6 +183,7 @@ void RunFolder::State::remember(int64_t at, const io::Figures& figures) {
   for (const auto& [name, value] : figures) {
     auto curve = std::ranges::find(curves, name, &Curve::name);
     if (curve == curves.end()) curve = curves.insert(curves.end(), Curve{name, {}});
+    if (comes_again(at) && !curve->points.empty() && curve->points.back().first == at) curve->points.pop_back();
     curve->points.emplace_back(at, value);
   }
 }
@@ -187,7 +192,7 @@ void RunFolder::State::remember(int64_t at, const io::Figures& figures) {
 
 // A column that is new makes the table anew, from the lines that are written already.
 void RunFolder::State::add_row(int64_t at, const io::Figures& figures) {
-  bool is_new = !table;
+  bool is_new = !table || comes_again(at);
   for (const auto& [name, value] : figures) {
     if (std::ranges::find(columns, name) != columns.end()) continue;
     columns.push_back(name);
@@ -238,7 +243,7 @@ void RunFolder::State::read_samples() {
         const io::JsonTree tree = io::parse_json(std::string_view(text).substr(from, end - from), op, Location::none());
         const io::JsonPlace place(tree, op, Location::none());
         Sample sample{place.at("step").integer(), place.at("name").text(), place.at("kind").text(),
-                      place.at("content").text()};
+                      place.at("content").text(), true};
         if (sample.step > first || (sample.kind != "text" && sample.kind != "svg")) continue;
         kept.append(text, from, end + 1 - from);
         samples.push_back(std::move(sample));
@@ -253,7 +258,27 @@ void RunFolder::State::read_samples() {
   sample_lines->flush(Location::none());
 }
 
+// What an earlier process had of the same name, here and in the file.
+void RunFolder::State::drop_earlier(const Sample& again) {
+  std::vector<std::string> old;
+  std::erase_if(samples, [&](const Sample& s) {
+    const bool same = s.of_earlier_process && s.step == again.step && s.name == again.name && s.kind == again.kind;
+    if (same) old.push_back(s.text() + '\n');
+    return same;
+  });
+  if (old.empty()) return;
+  carefully([&] {
+    std::string lines = io::read_file(folder / "samples.jsonl", op, Location::none());
+    for (const std::string& line : old) {
+      if (const size_t at = lines.find(line); at != lines.npos) lines.erase(at, line.size());
+    }
+    sample_lines.emplace(folder / "samples.jsonl", op, Location::none());
+    sample_lines->add(lines);
+  });
+}
+
 void RunFolder::State::add_sample(Sample sample) {
+  if (comes_again(sample.step)) drop_earlier(sample);
   carefully([&] {
     if (!sample_lines) sample_lines.emplace(folder / "samples.jsonl", op, Location::none());
     sample_lines->add(sample.text() + '\n');
@@ -273,10 +298,10 @@ std::string RunFolder::State::json() const {
       running && done > 0 && last > step ? spent / static_cast<double>(done) * static_cast<double>(last - step) : NAN;
   const std::string title = options.title.empty() ? name_of(folder) : options.title;
   return fmt::format(
-      R"({{"title":{},"folder":{},"state":{},"started":{:.0f},"written":{:.0f},"every":{},"first":{},"step":{},"last":{},"spent":{:.1f},"left":{},"figures":{},"samples":{},"checkpoints":{},"gradients":{},"machine":{},"config":{}}})",
+      R"({{"title":{},"folder":{},"state":{},"started":{:.0f},"written":{:.0f},"every":{},"first":{},"step":{},"last":{},"spent":{:.1f},"left":{},"figures":{},"samples":{},"failure":{},"checkpoints":{},"gradients":{},"machine":{},"config":{}}})",
       json_text(title), json_text(name_of(folder)), json_text(condition), started, now(), options.page_every, first,
       step, last, spent, std::isnan(left) ? "null" : fmt::format("{:.1f}", left), list(curves, curve_text),
-      list(samples, [](const Sample& s) { return s.text(); }),
+      list(samples, [](const Sample& s) { return s.text(); }), failure.empty() ? "null" : json_text(failure),
       list(saved,
            [](const Saved& s) {
              return fmt::format(R"({{"path":{},"step":{},"best":{}}})", json_text(s.path), s.step, s.best);
@@ -294,7 +319,7 @@ void RunFolder::State::write_page(Location where) {
 // ---- the folder -----------------------------------------------------------------------------------------------------
 
 RunFolder::RunFolder(io::Path folder, RunFolderOptions options, Location where) {
-  if (!options.config.empty()) (void)io::parse_json(options.config, op, where);
+  if (!options.config.empty()) (void)io::parse_json(options.config, op, where, "config: ");
   if (!(options.page_every > 0)) raise<ValueError>({.op = op, .problem = "page_every is not above 0 seconds"}, where);
   // An empty name is made by the log.
   std::optional<io::RunLog> named;
@@ -328,6 +353,8 @@ void RunFolder::begin(int64_t first, int64_t last, Location where) {
   s.last = last;
   s.began = now();
   s.condition = "running";
+  s.failure.clear();
+  io::remove_file(s.folder / "failure.txt", op, where);
   s.log.emplace(s.folder, first, last, where);
   s.curves.clear(), s.columns.clear(), s.samples.clear(), s.saved.clear(), s.table.reset();
   for (const io::LoggedStep& row : io::read_metrics(s.folder / "metrics.jsonl", where)) {
@@ -368,13 +395,19 @@ void RunFolder::sample_svg(int64_t step, const std::string& name, std::string_vi
 
 void RunFolder::checkpoint(const io::Path& path, int64_t step, bool best) {
   std::vector<Saved>& saved = state_->saved;
-  if (best) std::erase_if(saved, [](const Saved& s) { return s.best; });
+  std::erase_if(saved, [&](const Saved& s) { return best ? s.best : s.path == path.string(); });
   saved.push_back({path.string(), step, best});
   // Those that were removed since.
   std::erase_if(saved, [](const Saved& s) { return !io::is_folder(s.path); });
 }
 
 void RunFolder::write_page(Location where) { state_->write_page(where); }
+
+void RunFolder::fail(const std::string& why, Location where) {
+  state_->failure = why;
+  state_->carefully([&] { io::write_file(state_->folder / "failure.txt", why + '\n', op, where); });
+  finish("failed", where);
+}
 
 void RunFolder::finish(const std::string& state, Location where) {
   State& s = *state_;

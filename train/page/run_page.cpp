@@ -54,6 +54,8 @@ table { border-collapse: collapse; width: 100%; }
 td { padding: 4px 12px 4px 0; border-top: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 td:first-child { color: var(--soft); white-space: nowrap; overflow-wrap: normal; width: 1%; }
 a { color: var(--mark); }
+#failure { margin: 0 0 16px; padding: 10px 14px; border-left: 4px solid var(--bad); background: var(--card); color: var(--text);
+  font: 12px/1.5 var(--mono); white-space: pre-wrap; overflow-wrap: anywhere; }
 )css";
 
 constexpr const char* body = R"html(
@@ -61,6 +63,7 @@ constexpr const char* body = R"html(
   <div style="flex: 1; min-width: 0"><h1></h1><p id="about"></p><div class="bar"><div id="done"></div></div></div>
   <div class="state" id="state"></div>
 </header>
+<pre id="failure" hidden></pre>
 <section class="tiles" id="tiles"></section>
 <section id="curves">
   <div class="controls">
@@ -110,11 +113,14 @@ const higherIsBetter = name => /accuracy|precision|recall|f1|auc|r2|score|top\d/
 const lowerIsBetter = name => /loss|error|perplexity|mae|mse/.test(name);
 const place = run => run.last > 0 ? number(run.step) + ' of ' + number(run.last) : number(run.step);
 
+// Runs of one title are told apart by their folders.
+const nameOf = run => runs.filter(r => r.title === run.title).length > 1 ? run.title + ' (' + run.folder + ')' : run.title;
+
 // ---- the head ----
 function drawHead() {
   const run = runs[0], silent = Date.now() / 1000 - run.written, lost = run.state === 'running' && silent > 60 + 10 * run.every;
   document.querySelector('h1').textContent = run.title;
-  const words = ['step ' + place(run), span(run.spent) + ' so far'];
+  const words = ['step ' + place(run), run.state === 'running' ? span(run.spent) + ' so far' : 'took ' + span(run.spent)];
   if (run.state === 'running' && run.left !== null && !lost) words.push(span(run.left) + ' left');
   if (lost) words.push('nothing was heard for ' + span(silent));
   words.push('began ' + new Date(run.started * 1000).toLocaleString('sv').slice(0, 16));
@@ -124,6 +130,8 @@ function drawHead() {
   pick('state').style.setProperty('--colour', {running: '#2da44e', done: 'var(--mark)', failed: 'var(--bad)'}[state] || 'var(--zero)');
   pick('done').style.width = run.last > 0 ? Math.min(100, 100 * run.step / run.last) + '%' : '0';
   document.querySelector('.bar').hidden = run.last <= 0;
+  pick('failure').hidden = !run.failure;
+  pick('failure').textContent = run.failure || '';
 }
 function drawTiles() {
   pick('tiles').replaceChildren(...runs[0].figures.map(f => {
@@ -183,7 +191,7 @@ function linesOf(group) {
   return shownRuns().flatMap(({run, index}) => run.figures.filter(f => groupOf(f.name) === group).map(f => ({
     ...f, run, held: isHeldBack(f.name), rare: f.points.length < 40,
     colour: alone && isHeldBack(f.name) ? css('second') : colourOf(index),
-    label: [alone ? '' : run.title, alone ? told(f.name) : sideOf(f.name)].filter(t => t).join(' · ') || told(f.name)})));
+    label: [alone ? '' : nameOf(run), alone ? told(f.name) : sideOf(f.name)].filter(t => t).join(' · ') || told(f.name)})));
 }
 function drawPlot(group) {
   const lines = linesOf(group), room = Math.max(240, Math.min(pick('plots').clientWidth, 2000));
@@ -267,7 +275,7 @@ function drawCurves() {
       asked.hidden = asked.hidden.includes(run.folder) ? asked.hidden.filter(f => f !== run.folder) : [...asked.hidden, run.folder];
       remember();
       drawCurves();
-    }}, run.title);
+    }}, nameOf(run));
     button.style.setProperty('--colour', colourOf(index));
     button.setAttribute('aria-pressed', !asked.hidden.includes(run.folder));
     return button;
