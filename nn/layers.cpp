@@ -20,8 +20,19 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
   set_config({{"in_features", in}, {"out_features", out}, {"bias", with_bias}});
 }
 
+namespace {
+
+/// Neither adapted nor parametrized: one look at the state for both.
+bool is_plain(const Module& module) {
+  const detail::StateAccess::State& state = detail::StateAccess::state(module);
+  return state.adapter.held == nullptr && state.parametrized.empty();
+}
+
+}  // namespace
+
 Tensor Linear::forward(const Tensor& x, Location where) const {
-  if (const detail::LowRank* lora = adapter(); WEFT_UNLIKELY(lora != nullptr)) {
+  if (WEFT_LIKELY(is_plain(*this))) return linear(x, weight, bias, where);
+  if (const detail::LowRank* lora = adapter()) {
     return lora->linear(x, weight, borrowed(bias, where), is_training(), where);
   }
   return linear(x, borrowed(weight, where), borrowed(bias, where), where);
@@ -57,7 +68,8 @@ Embedding::Embedding(int64_t count, int64_t width, double deviation, int64_t pad
 }
 
 Tensor Embedding::forward(const Tensor& indices, Location where) const {
-  if (const detail::LowRank* lora = adapter(); WEFT_UNLIKELY(lora != nullptr)) {
+  if (WEFT_LIKELY(is_plain(*this))) return embedding(weight, indices, padding_, where);
+  if (const detail::LowRank* lora = adapter()) {
     return lora->embedding(weight, indices, padding_, is_training(), where);
   }
   return embedding(borrowed(weight, where), indices, padding_, where);

@@ -101,7 +101,7 @@ Tensor SpectralNorm::forward(const Tensor& weight, Location) const {
 
 void weight_norm(const Module& module, std::string_view name, std::optional<int> dim, Location where) {
   const Tensor weight = detail::present_tensor("nn::weight_norm", module, name, where);
-  if (dim == -1) dim = {};
+  if (dim.value_or(0) == -1) dim.reset();
   if (dim) dim = checked_dim("nn::weight_norm", *dim, weight, where);
   register_parametrization(module, name, detail::WeightNorm(dim), true, where);
 }
