@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "../autograd/mode.hpp"
+#include "../tensor/blocked_signals.hpp"
 #include "../tensor/threads.hpp"
 #include "error.hpp"
 
@@ -59,7 +60,9 @@ Member::~Member() {
 }
 
 Clock::time_point Member::deadline() const {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout()));
+  constexpr double years = 1e8;  // what a clock can still add
+  const std::chrono::duration<double> wait(std::min(timeout(), years));
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(wait);
 }
 
 void Member::check_member() const {
@@ -89,7 +92,10 @@ Shared<WorkState> Member::start(Operation operation, const Shared<Member>& self)
   Shared<Queued> work = Shared<Queued>::make(std::move(operation));
   {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { this->work(); });
+    if (!thread_.joinable()) {
+      const weft::detail::BlockedSignals blocked;
+      thread_ = std::thread([this] { this->work(); });
+    }
     pending_.fetch_add(1, std::memory_order_relaxed);
     wire_->count_work(1);
     queue_.emplace_back(work, self);

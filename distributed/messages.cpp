@@ -1,5 +1,7 @@
 // From one rank to another.
 #include <algorithm>
+#include <exception>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -17,6 +19,7 @@ using detail::Wire;
 constexpr int tags = 4096;
 
 void check_peer(const Group& group, int other, int tag) {
+  weft::detail::refuse_recording("ranks exchange elements");
   group.member().check_member();
   group.member().check_rank(other);
   if (other == group.rank()) raise<ValueError>({.problem = "a rank cannot send to itself"});
@@ -39,23 +42,46 @@ struct TransferWork final : detail::WorkState {
         host(std::move(host_)),
         finish(std::move(finish_)) {}
 
-  bool is_done() override { return done || transfer->test(); }
+  bool is_done() override {
+    const std::lock_guard lock(mutex);
+    if (!done) attempt([&] { done = transfer->test(); });
+    return done || error != nullptr;
+  }
   Tensor wait() override {
-    if (!done) {
-      const CallScope scope(place);
-      member->waiting({host}, [&](detail::Clock::time_point deadline) { transfer->wait(deadline); });
-      done = true;
-      if (finish) result = finish();
+    const std::lock_guard lock(mutex);
+    if (!done && error == nullptr) {
+      attempt([&] {
+        member->waiting({host}, [&](detail::Clock::time_point deadline) { transfer->wait(deadline); });
+        done = true;
+      });
+    }
+    if (error != nullptr) std::rethrow_exception(error);
+    if (finish) {
+      result = finish();
+      finish = nullptr;
     }
     return result;
+  }
+
+  /// Errors stay: each wait raises them.
+  template <class Act>
+  void attempt(Act act) {
+    const CallScope scope(place);
+    try {
+      act();
+    } catch (...) {
+      error = std::current_exception();
+    }
   }
 
   const Shared<Member> member;
   const CallPlace place;
   const Tensor host;
-  const Callback<Tensor()> finish;
+  std::mutex mutex;
+  Callback<Tensor()> finish;
   std::unique_ptr<Wire::Transfer> transfer;
   bool done = false;
+  std::exception_ptr error;
   Tensor result;
 };
 

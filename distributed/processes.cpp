@@ -28,7 +28,10 @@ Shared<Member> mpi_world() {
   if (processes == 0) return {};
 #if WEFT_HAS_MPI
   std::string why;
-  if (Shared<Member> world = mpi::start_world(why); world != nullptr) return world;
+  if (Shared<Member> world = mpi::start_world(why); world != nullptr) {
+    if (world->size() == processes) return world;
+    why = fmt::format("MPI knows of {}; is it the mpirun of another MPI?", world->size());
+  }
 #else
   const std::string why = "this build of Weft has no MPI (WEFT_WITH_MPI)";
 #endif

@@ -11,8 +11,8 @@ struct WorkState;
 }
 
 /// What an asynchronous function returned. Collectives of one group run in the order of their calls, whether anybody
-/// waits or not. The memory that they read or write is kept until then, and may not be written meanwhile. A value;
-/// copies are the same work.
+/// waits or not; what one raises that nobody waits for is lost, but for later calls, which raise it too. The memory
+/// that they read or write is kept until then, and may not be written meanwhile. A value; copies are the same work.
 class WEFT_API Work {
  public:
   /// It is done, with or without an error; `wait` does not block then.

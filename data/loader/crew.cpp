@@ -1,38 +1,17 @@
-#include <pthread.h>
-#include <signal.h>
-
 #include <chrono>
 #include <system_error>
 #include <utility>
 
 #include "../../autograd/mode.hpp"
+#include "../../tensor/blocked_signals.hpp"
 #include "../../tensor/threads.hpp"
 #include "crew-inl.hpp"
 
 namespace weft::data::detail {
 
-namespace {
-
-/// Signals are for the program's own threads, and threads inherit their mask.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t every;
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
-
 Crew::Crew(int workers, int64_t ahead, Work work)
     : work_(std::move(work)), ready_(static_cast<size_t>(ahead)), left_(ready_.size()) {
-  const BlockedSignals blocked;
+  const weft::detail::BlockedSignals blocked;
   threads_.reserve(static_cast<size_t>(workers));
   try {
     for (int i = 0; i < workers; ++i) threads_.emplace_back([this, i] { run(i); });

@@ -20,18 +20,19 @@ Loaded load() {
     return loaded;
   }
   Library& library = loaded.library;
-  const auto find = [&](const char* name) {
-    void* const symbol = dlsym(file, name);
+  const auto find = [&](const char* name, void* where) {
+    void* const symbol = dlsym(where, name);
     if (symbol == nullptr) loaded.why = std::string("libmpi.so.40 has no ") + name;
     return symbol;
   };
-#define WEFT_MPI_LOAD(name) library.name = reinterpret_cast<decltype(&::name)>(find(#name));
+#define WEFT_MPI_LOAD(name) library.name = reinterpret_cast<decltype(&::name)>(find(#name, file));
   WEFT_MPI_FUNCTIONS(WEFT_MPI_LOAD)
 #undef WEFT_MPI_LOAD
-  library.comm_world = static_cast<MPI_Comm>(find("ompi_mpi_comm_world"));
-  library.byte = static_cast<MPI_Datatype>(find("ompi_mpi_byte"));
-  library.errors_return = static_cast<MPI_Errhandler>(find("ompi_mpi_errors_return"));
-  library.request_null = static_cast<MPI_Request>(find("ompi_request_null"));
+  // A program that links MPI, too, may have the variables in itself, where the library then uses them.
+  library.comm_world = static_cast<MPI_Comm>(find("ompi_mpi_comm_world", RTLD_DEFAULT));
+  library.byte = static_cast<MPI_Datatype>(find("ompi_mpi_byte", RTLD_DEFAULT));
+  library.errors_return = static_cast<MPI_Errhandler>(find("ompi_mpi_errors_return", RTLD_DEFAULT));
+  library.request_null = static_cast<MPI_Request>(find("ompi_request_null", RTLD_DEFAULT));
   return loaded;
 }
 

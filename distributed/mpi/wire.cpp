@@ -127,13 +127,18 @@ class MpiWire final : public Wire {
     std::vector<Request> requests;
     requests.reserve(2 * ranks_.size());
     const size_t me = static_cast<size_t>(rank_);
-    for (size_t i = 1; i < ranks_.size(); ++i) {
-      const size_t r = (me + i) % ranks_.size();
-      process_.receive(requests, Channel::collectives, ranks_[r], tag, receives[r].data, receives[r].bytes);
-    }
-    for (size_t i = 1; i < ranks_.size(); ++i) {
-      const size_t r = (me + ranks_.size() - i) % ranks_.size();
-      process_.send(requests, Channel::collectives, ranks_[r], tag, sends[r].data, sends[r].bytes);
+    try {
+      for (size_t i = 1; i < ranks_.size(); ++i) {
+        const size_t r = (me + i) % ranks_.size();
+        process_.receive(requests, Channel::collectives, ranks_[r], tag, receives[r].data, receives[r].bytes);
+      }
+      for (size_t i = 1; i < ranks_.size(); ++i) {
+        const size_t r = (me + ranks_.size() - i) % ranks_.size();
+        process_.send(requests, Channel::collectives, ranks_[r], tag, sends[r].data, sends[r].bytes);
+      }
+    } catch (...) {
+      process_.give_up(requests);
+      throw;
     }
     if (receives[me].bytes != 0 && receives[me].data != sends[me].data) {
       std::memcpy(receives[me].data, sends[me].data, receives[me].bytes);

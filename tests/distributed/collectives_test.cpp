@@ -369,6 +369,25 @@ TEST(Collectives, GroupsOfTheSameRanksAreDifferentGroups) {
   });
 }
 
+TEST(Collectives, TensorsOnDevicesPassThroughTheHost) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "there is no HPU";
+  on_all_ranks([](const Group& group) {
+    const Device hpu("hpu");
+    const Tensor x = input_of(group.rank(), {300}), leaf = x.to(hpu).requires_grad_();
+    const Tensor sum = all_reduce(leaf, group);
+    EXPECT_EQ(sum.device(), hpu);
+    EXPECT_TRUE(same_bits(sum.detach().to("cpu"), all_reduce(x, group)));
+    sum.sum().backward();
+    EXPECT_EQ(leaf.grad().to("cpu").to_vector<float>()[0], static_cast<float>(group.size()));
+    const Tensor y = x.to(hpu), z = x.to(hpu);
+    const Work work = all_reduce_async_(y, group, ReduceOp::max);
+    broadcast_(z, 0, group);
+    EXPECT_TRUE(same_bits(work.wait().to("cpu"), all_reduce(x, group, ReduceOp::max)));
+    EXPECT_TRUE(same_bits(z.to("cpu"), input_of(0, {300})));
+    EXPECT_TRUE(same_bits(all_gather(y, group).to("cpu"), all_gather(y.to("cpu"), group)));
+  });
+}
+
 TEST(Mesh, LinesAreGroups) {
   on_all_ranks([](const Group& group) {
     const int k = group.size(), me = group.rank();

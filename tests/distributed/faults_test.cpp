@@ -206,6 +206,22 @@ TEST(Faults, MessagesOfAnotherShapeOrDtypeAreRefused) {
   EXPECT_THAT(errors[0], HasSubstr("rank 1 failed"));
 }
 
+TEST(Faults, OfMessagesAreRaisedByEachWait) {
+  LocalWorld(2, {.timeout_seconds = 0.1}).run([](const Group& group) {
+    if (group.rank() == 1) {
+      EXPECT_THROW(receive(0, group, 9), DistributedError);
+      return;
+    }
+    const Tensor x = zeros({2});
+    const Work work = receive_async_(x, 1, group);
+    EXPECT_FALSE(work.is_done());
+    const std::string first = message_of<DistributedError>([&] { work.wait(); });
+    EXPECT_THAT(first, HasSubstr("[receive_] rank 1"));
+    EXPECT_EQ(message_of<DistributedError>([&] { work.wait(); }), first);
+    EXPECT_TRUE(work.is_done());
+  });
+}
+
 TEST(Faults, ArgumentsAreCheckedBeforeAnythingIsSent) {
   LocalWorld(2).run([](const Group& group) {
     const Tensor x = ones({4});
