@@ -142,6 +142,9 @@ void bind_metrics_of_numbers(nb::module_& m) {
       .def(
           "update", [](MeanStd& self, double value, double weight) { self.update(value, weight, here()); },
           nb::arg("value"), nb::arg("weight") = 1.0)
+      .def(
+          "update", [](MeanStd& self, const Tensor& value, double weight) { self.update(value, weight, here()); },
+          nb::arg("value"), nb::arg("weight"))
       .def("compute", &MeanStd::mean, "The mean.")
       .def("count", &MeanStd::count)
       .def("variance", &MeanStd::variance, nb::arg("correction") = 0.0)
@@ -220,6 +223,8 @@ void bind_train(nb::module_& parent) {
       .def(
           "finish", [](RunFolder& self, const std::string& state) { self.finish(state, here()); },
           nb::arg("state") = "done")
+      .def(
+          "fail", [](RunFolder& self, const std::string& why) { self.fail(why, here()); }, nb::arg("why"))
       .def_prop_ro("folder", [](const RunFolder& self) { return self.folder().string(); });
   bind_checkpoints(m);
   bind_trainer(m);

@@ -30,6 +30,8 @@ auto in_python(F&& f) {
 struct Batch {
   nb::object held;
   int64_t samples;
+  /// How often its loss was computed.
+  int runs = 0;
   int64_t dim() const { return 1; }
   int64_t size(int64_t) const { return samples; }
 };
@@ -58,6 +60,7 @@ class PythonLoader {
     void advance() {
       in_python([&] {
         batch_.held = nb::steal(PyIter_Next(iterator_.ptr()));
+        batch_.runs = 0;
         if (batch_.held.is_valid()) {
           batch_.samples = nb::cast<int64_t>(loader_->count_(batch_.held));
           return;
@@ -133,8 +136,16 @@ class PythonTrainer {
       };
     }
     const auto loss = [&](Batch& batch) {
+      // The loss that was not finite runs once more, and the op that made it so raises in the middle of Python.
+      const bool again = batch.runs++ > 0;
       return in_python([&] {
-        const nb::object made = loss_of(batch.held);
+        nb::object made;
+        try {
+          made = loss_of(batch.held);
+        } catch (nb::python_error& error) {
+          if (again) throw NonFiniteError(nb::str(error.value()).c_str());
+          throw;
+        }
         if (!is_tensor(made.ptr())) throw_type_error("the loss is a " + type_name(made.ptr()) + ", no Tensor");
         return nb::cast<Tensor>(made);
       });
@@ -154,6 +165,7 @@ class PythonTrainer {
 
   void stop() { trainer_.stop(); }
   int64_t steps() const { return trainer_.steps(); }
+  bool ended() const { return trainer_.ended(); }
 
  private:
   template <class F>
@@ -232,7 +244,8 @@ void bind_trainer(nb::module_& m) {
       .def("fit", &PythonTrainer::fit, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(),
            nb::arg().none())
       .def("stop", &PythonTrainer::stop)
-      .def("steps", &PythonTrainer::steps);
+      .def("steps", &PythonTrainer::steps)
+      .def("ended", &PythonTrainer::ended);
 }
 
 }  // namespace weft::python

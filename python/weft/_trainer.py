@@ -77,23 +77,32 @@ class Evaluation:
         self.mean(name).update(float(value))
 
     def figures(self):
-        """Every metric's value, in the order in which they were first asked for."""
-        return {name: metric.compute() for name, metric in self._metrics.items()}
+        """The value of every metric that has no picture, in the order in which they were first asked for."""
+        return {name: metric.compute() for name, metric in self._metrics.items() if not hasattr(metric, "svg")}
 
     def pictures(self):
         """SVG of those that have a picture, such as a confusion matrix."""
         return {name: metric.svg() for name, metric in self._metrics.items() if hasattr(metric, "svg")}
 
 
+def _words_of(error):
+    """What an error says, with its notes."""
+    return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+
+
 def _samples_in(batch):
-    """The first size of the first tensor."""
-    while not isinstance(batch, Tensor):
+    """The first size of the first tensor; of an object that has attributes alone, of the first of these."""
+    for _ in range(8):  # an object may hold itself
+        if isinstance(batch, Tensor):
+            return batch.shape[0] if batch.dim() > 0 else 1
+        if not isinstance(batch, (dict, tuple, list)):
+            batch = getattr(batch, "__dict__", None)
         if isinstance(batch, dict):
             batch = list(batch.values())
         if not isinstance(batch, (tuple, list)) or not batch:
             return 1
         batch = batch[0]
-    return batch.shape[0] if batch.dim() > 0 else 1
+    return 1
 
 
 def _place_of(loader):
@@ -117,13 +126,14 @@ class Trainer:
 
     epochs, steps: the end, whichever comes first. autocast: a dtype for the forward passes. evaluate_every: steps, 0 is
     each epoch. metric: the figure that tells the best state, with maximize, and after patience evaluations without a
-    better one the end. save: a folder for states, one every save_every steps (0: each epoch), of which keep_last stay,
-    and the best. generators: those of the program's own, by name. log: a RunFolder. unit: what a sample is called in the
+    better one the end; a ValueError where an evaluation has it not. Left out, it is val_loss, where evaluations have that.
+    save: a folder for states, one every save_every steps (0: each epoch), of which keep_last stay, and the best, as it was
+    evaluated. generators: those of the program's own, by name. log: a RunFolder. unit: what a sample is called in the
     speed's name. end_by_signal: SIGINT, SIGTERM and SIGHUP end the run after its step, with a state.
     """
 
     def __init__(self, model, optimizer, *, epochs=0, steps=0, accumulate=1, clip_norm=0.0, autocast=None, scaler=None,
-                 halt_on_nan=True, offload_optimizer=False, reduce=None, rank=0, evaluate_every=0, metric="val_loss",
+                 halt_on_nan=True, offload_optimizer=False, reduce=None, rank=0, evaluate_every=0, metric=None,
                  maximize=False, patience=0, min_delta=0.0, save=None, save_every=0, keep_last=2, keep_best=True,
                  generators=None, resume=False, empty_cache_every=0, end_by_signal=True, log=None, unit="samples"):
         from weft.optim import Optimizer
@@ -132,13 +142,13 @@ class Trainer:
             raise TypeError(f"the Trainer's steps are those of weft.optim; {type(optimizer).__name__} has its own")
         options = {"epochs": epochs, "steps": steps, "accumulate": accumulate, "clip_norm": float(clip_norm),
                    "halt_on_nan": halt_on_nan, "offload_optimizer": offload_optimizer, "rank": rank,
-                   "evaluate_every": evaluate_every, "metric": metric, "maximize": maximize, "patience": patience,
+                   "evaluate_every": evaluate_every, "maximize": maximize, "patience": patience,
                    "min_delta": float(min_delta), "save_every": save_every, "keep_last": keep_last, "keep_best": keep_best,
                    "resume": resume, "empty_cache_every": empty_cache_every, "end_by_signal": end_by_signal, "unit": unit}
-        given = {"save": None if save is None else os.fspath(save), "autocast": autocast, "reduce": reduce, "log": log,
-                 "scaler": None if scaler is None else scaler._core, "generators": generators}
+        given = {"save": None if save is None else os.fspath(save), "metric": metric, "autocast": autocast, "reduce": reduce,
+                 "log": log, "scaler": None if scaler is None else scaler._core, "generators": generators}
         options |= {name: value for name, value in given.items() if value is not None}
-        self.model, self.optimizer, self._log = model, optimizer, log
+        self.model, self.optimizer, self._log, self._rank = model, optimizer, log, rank
         self._listeners = {kind: [] for kind in ("update", "step_end", "epoch_end", "evaluate", "save")}
         reference = weakref.ref(self)
         _tell_configs(model, strict=False)
@@ -151,8 +161,12 @@ class Trainer:
                 listener()
             return
         event = SavedState(*what) if kind == "save" else TrainEvent(*what[:3], dict(what[3]))
-        for listener in self._listeners[kind]:
-            listener(event)
+        try:
+            for listener in self._listeners[kind]:
+                listener(event)
+        except Exception as error:
+            error.add_note(f"weft.train.Trainer: on_{kind} of step {event.step}, rank {self._rank}")
+            raise
 
     def _listen(self, kind, listener):
         self._listeners[kind].append(listener)
@@ -218,20 +232,29 @@ class Trainer:
             try:
                 return loss_of(batch)
             except Exception as error:
-                error.add_note(f"weft.train.Trainer: step {self.steps + 1}")
+                error.add_note(f"weft.train.Trainer: step {self.steps + 1}, rank {self._rank}")
                 raise
 
         def figures():
             modes.eval()
             evaluation = Evaluation()
-            evaluate(evaluation)
+            try:
+                evaluate(evaluation)
+            except Exception as error:
+                error.add_note(f"weft.train.Trainer: the evaluation of step {self.steps}, rank {self._rank}")
+                raise
             if self._log is not None:
                 for name, picture in evaluation.pictures().items():
                     self._log.sample_svg(self.steps, name, picture)
             return list(evaluation.figures().items())
 
-        return FitResult(*self._core.fit(loader, _samples_in, *_place_of(loader), loss,
-                                         None if evaluate is None else figures))
+        try:
+            return FitResult(*self._core.fit(loader, _samples_in, *_place_of(loader), loss,
+                                             None if evaluate is None else figures))
+        except BaseException as error:
+            if self._log is not None and not self._core.ended():
+                self._log.fail(_words_of(error))
+            raise
 
 
 class _Modes:

@@ -4,7 +4,7 @@ import json
 import os
 
 from weft._core import _train
-from weft._trainer import Checkpoints, Evaluation, FitResult, SavedState, Trainer, TrainEvent
+from weft._trainer import Checkpoints, Evaluation, FitResult, SavedState, Trainer, TrainEvent, _words_of
 
 Accuracy = _train.Accuracy
 ClassScores = _train.ClassScores
@@ -29,7 +29,8 @@ class RunFolder(_train._RunFolder):
             ...
             run.record(step, {"train_loss": loss.item()}, {"lr": lr})
 
-    `untold` figures are not shown on the terminal. An error inside the `with` ends the run as "failed".
+    `untold` figures are not shown on the terminal. An error inside the `with` ends the run as "failed", and the
+    page says why.
     """
 
     def __init__(self, folder="", *, title="", config=None, csv=True, tensorboard=False, page=True, page_every=5.0):
@@ -44,5 +45,8 @@ class RunFolder(_train._RunFolder):
     def __enter__(self):
         return self
 
-    def __exit__(self, kind, *_):
-        self.finish("done" if kind is None else "failed")
+    def __exit__(self, kind, error, _):
+        if kind is None:
+            self.finish("done")
+        else:
+            self.fail(_words_of(error))

@@ -57,6 +57,8 @@ def test_metrics_of_numbers():
     mean.update(weft.tensor([1.0, 3.0]))
     mean.update(5.0, weight=2.0)
     assert mean.compute() == 3.5 and mean.count() == 4
+    mean.update(weft.tensor(3.5), weight=4)
+    assert mean.compute() == 3.5 and mean.count() == 8
     perplexity = train.Perplexity()
     perplexity.update(weft.zeros(3, 4), weft.tensor([0, 1, -100]))
     assert perplexity.compute() == pytest.approx(4)
@@ -83,7 +85,7 @@ def test_wrong_arguments():
 def test_early_stopping():
     stopping = train.EarlyStopping(patience=1)
     assert stopping.best is None
-    assert stopping.update(2.0) and not stopping.update(3.0) and not stopping.should_stop
+    assert stopping.update(2.0) and not stopping.should_stop
     assert not stopping.update(math.nan) and stopping.should_stop and stopping.best == 2.0
 
 
@@ -138,6 +140,11 @@ def test_the_board_lists_and_serves_runs(board, runs):
     page = fetch(board)
     assert "3 runs" in page and "two &amp; more" in page and "failed" in page and "nan" in page.lower()
     assert "--ground" in page, "it has the look of the runs' pages"
+    for name in ("one", "three"):  # its title is that of its folder, which is told once
+        assert page.count(f">{name}<") == 1
+    (runs / "one" / "run.json").write_text((runs / "one" / "run.json").read_text().replace('"title":"one"', '"title":"three"'))
+    page = fetch(board)
+    assert page.count(">three</a>") == 2 and "<small>one</small>" in page, "runs of one title are told apart"
     links = re.findall(r'href="(/[^"]*index.html)"', page)
     assert len(links) == 3
     for link in links:

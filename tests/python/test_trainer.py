@@ -83,7 +83,8 @@ def test_it_trains_evaluates_and_has_the_page(tmp_path):
     assert sum(losses[-5:]) < sum(losses[:5])
     written = json.loads((tmp_path / "run" / "run.json").read_text())
     assert written["state"] == "done" and written["config"] == {"width": 16} and written["checkpoints"]
-    assert {f["name"] for f in written["figures"]} >= {"train_loss", "val_loss", "val_accuracy", "agreement", "lr"}
+    assert {f["name"] for f in written["figures"]} >= {"train_loss", "val_loss", "val_accuracy", "lr"}
+    assert "agreement" not in {f["name"] for f in written["figures"]}, "a confusion matrix is a picture"
     assert {s["kind"] for s in written["samples"]} == {"text", "svg"}
     assert "Inside a circle" in (tmp_path / "run" / "index.html").read_text()
     best = Net()
@@ -145,7 +146,49 @@ def test_early_stopping_and_given_figures():
     seen = iter([3.0, 2.0, math.nan, 5.0, 1.0])
     trainer = train.Trainer(net, optimizer, epochs=50, patience=1)
     result = trainer.fit(loader, loss_with(net), evaluate=lambda e: e.set("val_loss", next(seen)))
-    assert (result.stopped_early, result.best, result.epochs) == (True, 2.0, 4)
+    assert (result.stopped_early, result.best, result.epochs) == (True, 2.0, 3)
+    net, optimizer, loader, _ = parts()
+    trainer = train.Trainer(net, optimizer, epochs=2, metric="val_los")
+    with pytest.raises(ValueError, match='"val_los" is none of the evaluation\'s figures: val_loss, val_accuracy'):
+        trainer.fit(loader, loss_with(net), data.DataLoader(circle(64, 4), 64), judge_with(net))
+
+
+def test_the_best_state_has_the_weights_that_were_evaluated(tmp_path):
+    net, optimizer, loader, _ = parts()
+    values, seen = [0.9, 0.1, 0.5, 0.5], []
+
+    def judge(e):
+        e.set("v", values[len(seen)])
+        seen.append(weights(net))
+
+    trainer = train.Trainer(net, optimizer, epochs=4, metric="v", save=tmp_path, save_every=3)
+    trainer.fit(loader, loss_with(net), evaluate=judge)
+    best = Net()
+    assert weft.io.load_training_state(tmp_path / "best", best, weights_only=True).step == 16
+    assert weights(best) == seen[1]
+
+
+def test_a_further_fit_of_a_run_that_ended_is_an_error(tmp_path):
+    net, optimizer, loader, _ = parts()
+    with train.RunFolder(tmp_path / "run") as run:
+        trainer = train.Trainer(net, optimizer, epochs=1, log=run)
+        trainer.fit(loader, loss_with(net))
+        with pytest.raises(ValueError, match="has ended already"):
+            trainer.fit(loader, loss_with(net))
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "done"
+
+
+def test_samples_of_all_batches_are_counted():
+    class Item:
+        def __init__(self, x):
+            self.x, self.itself = x, self
+
+    x = weft.zeros(5, 2)
+    for batch in (x, (x, 1), {"a": [x]}, Item(x), data.DataLoader):
+        assert train.Trainer.__init__.__globals__["_samples_in"](batch) == (1 if batch is data.DataLoader else 5)
+    loader = data.DataLoader([(weft.arange(3 + i % 2), i) for i in range(6)], 6, collate_fn=data.pad(lengths=True))
+    for batch in loader:
+        assert train.Trainer.__init__.__globals__["_samples_in"](batch) == 6
 
 
 def test_modes_are_those_of_the_module():
@@ -191,8 +234,10 @@ def test_what_a_part_raises_comes_out_and_the_run_failed(tmp_path):
     run = train.RunFolder(tmp_path / "run")
     with pytest.raises(Odd) as caught:
         fit(raises, run=run)
-    assert "weft.train.Trainer: step 1" in caught.value.__notes__
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "failed"
+    assert "weft.train.Trainer: step 1, rank 0" in caught.value.__notes__
+    written = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert written["state"] == "failed" and "Odd: no such thing" in written["failure"] and "step 1" in written["failure"]
+    assert (tmp_path / "run" / "failure.txt").read_text().startswith("Odd: no such thing\n")
     with pytest.raises(Odd, match="cut off"):
         fit(loader=broken())
     with pytest.raises(Odd):
@@ -209,7 +254,13 @@ def test_what_a_part_raises_comes_out_and_the_run_failed(tmp_path):
         fit(loader=[])
     with pytest.raises(ValueError, match="size"):
         fit(lambda batch: weft.zeros(3) @ weft.zeros(4))
-    with pytest.raises(RuntimeError, match="NaN"):
+    with pytest.raises(Odd) as caught:
+        net, optimizer, loader, _ = parts()
+        trainer = train.Trainer(net, optimizer, epochs=1)
+        trainer.on_step_end(raises)
+        trainer.fit(loader, loss_with(net))
+    assert "weft.train.Trainer: on_step_end of step 1, rank 0" in caught.value.__notes__
+    with pytest.raises(RuntimeError, match=r"step 1, rank 0: the loss is NaN: \[log\]"):
         net, optimizer, loader, _ = parts()
         train.Trainer(net, optimizer, epochs=1).fit(loader, lambda b: weft.log(-loss_with(net)(b)))
 
