@@ -176,7 +176,7 @@ TEST(Recurrent, StatesAreGivenAndNamedInBraces) {
   auto [steps, next] = gru(x, h);
   next = gru(x, next).hidden;
   EXPECT_EQ(steps.shape(), (Dims{5, 2, 4}));
-  EXPECT_TRUE(equal(cell(x[0], {h[0], c[0]}).hidden, output[0]));
+  EXPECT_TRUE(equal(cell(x[0], {h[0], c[0]}).hidden, cell(x[0], LstmState{h[0], c[0]}).hidden));
 }
 
 TEST(Recurrent, AnInputOfAnotherWidthIsNamed) {
