@@ -5,6 +5,7 @@
 #include <string>
 
 #include <weft/data/dataset.hpp>
+#include <weft/data/loader.hpp>
 #include <weft/data/token_windows.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/index.hpp>

@@ -269,7 +269,9 @@ TEST(Trainer, EmptiesTheCacheWithoutChangingAnything) {
   });
   EXPECT_EQ(emptied.losses, plain.losses);
   EXPECT_EQ(emptied.weights, plain.weights);
+#if !defined(__SANITIZE_ADDRESS__)  // there nothing is cached
   EXPECT_LT(least + (1 << 24) - 1, before);
+#endif
 }
 
 TEST(Trainer, TellsCallbacksWhereItStands) {
