@@ -79,7 +79,7 @@ struct Chunks {
   Chunks(int64_t count_, int ranks_, DType dtype) : count(count_), ranks(ranks_), item(weft::itemsize(dtype)) {}
   int64_t size(int r) const { return shard_size(count, ranks, r); }
   size_t bytes(int r) const { return static_cast<size_t>(size(r) * item); }
-  size_t offset(int r) const { return static_cast<size_t>(std::min(count, (count + ranks - 1) / ranks * r) * item); }
+  size_t offset(int r) const { return static_cast<size_t>(shard_begin(count, ranks, r) * item); }
   int64_t count;
   int ranks;
   int64_t item;
@@ -234,12 +234,22 @@ Tensor on_host(const Tensor& x) {
   return host.contiguous();
 }
 
+namespace {
+
+bool is_logical(ReduceOp op) { return op == ReduceOp::any || op == ReduceOp::all; }
+
+/// What ranks combine: bools for any and all.
+Tensor operand_of(ReduceOp op, const Tensor& x) {
+  return on_host(is_logical(op) && x.dtype() != DType::boolean ? Tensor(x.detach() != 0) : x);
+}
+
+}  // namespace
+
 Begun begin_all_reduce(const Tensor& x, const Group& group, ReduceOp op) {
   check_reduction(op, checked(x).dtype());
   Begun begun = begin(group, x);
   begun.operation.call.reduction = static_cast<int>(op);
-  const bool logical = op == ReduceOp::any || op == ReduceOp::all;
-  const Tensor host = on_host(logical && x.dtype() != DType::boolean ? Tensor(x.detach() != 0) : x);
+  const Tensor host = operand_of(op, x);
   const Tensor out = make(host.sizes(), host.dtype(), Device());
   begun.operation.memory = {host, out};
   begun.operation.act = [out, host, op, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
@@ -254,7 +264,7 @@ Begun begin_all_reduce(const Tensor& x, const Group& group, ReduceOp op) {
 
 Begun begin_all_reduce_into(const Tensor& x, const Group& group, ReduceOp op) {
   check_reduction(op, checked(x).dtype());
-  if ((op == ReduceOp::any || op == ReduceOp::all) && x.dtype() != DType::boolean) {
+  if (is_logical(op) && x.dtype() != DType::boolean) {
     raise<DTypeError>({.problem = fmt::format("{} gives bool, which cannot be written to {}", name(op), describe(x))});
   }
   Begun begun = begin(group, x);
@@ -274,8 +284,7 @@ Begun begin_reduce(const Tensor& x, int root, const Group& group, ReduceOp op) {
   group.member().check_rank(root);
   begun.operation.call.reduction = static_cast<int>(op);
   begun.operation.call.root = root;
-  const bool logical = op == ReduceOp::any || op == ReduceOp::all;
-  const Tensor host = on_host(logical && x.dtype() != DType::boolean ? Tensor(x.detach() != 0) : x);
+  const Tensor host = operand_of(op, x);
   const Tensor out = make(host.sizes(), host.dtype(), Device());
   begun.operation.memory = {host, out};
   begun.operation.act = [out, host, op, root, rank = group.rank(), ranks = group.size()](
@@ -349,8 +358,7 @@ Begun begin_reduce_scatter(const Tensor& x, std::span<const int64_t> sizes, cons
   Begun begun = begin(group, x);
   check_sizes(sizes, group, x.size(dim), "sizes");
   begun.operation.call.reduction = static_cast<int>(op);
-  const bool logical = op == ReduceOp::any || op == ReduceOp::all;
-  const Tensor host = on_host(logical && x.dtype() != DType::boolean ? Tensor(x.detach() != 0) : x);
+  const Tensor host = operand_of(op, x);
   const std::vector<Tensor> pieces = pieces_of(host, sizes, dim);
   const Tensor out = make_like(pieces[static_cast<size_t>(group.rank())]);
   begun.operation.memory = {out};

@@ -108,6 +108,11 @@ constexpr int64_t shard_size(int64_t n, int k, int r) {
   const int64_t chunk = (n + k - 1) / k, left = n - r * chunk;
   return left < 0 ? 0 : left < chunk ? left : chunk;
 }
+/// Where that begins; n where it is empty.
+constexpr int64_t shard_begin(int64_t n, int k, int r) {
+  const int64_t begin = (n + k - 1) / k * r;
+  return begin < n ? begin : n;
+}
 WEFT_API std::vector<int64_t> shard_sizes(int64_t n, int k);
 
 }  // namespace weft::distributed

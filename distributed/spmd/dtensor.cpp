@@ -11,14 +11,7 @@ namespace weft::distributed {
 
 DTensor::DTensor(Tensor local, const Dims& shape, const Mesh& mesh, Placements placements, Location where)
     : local_(std::move(local)), shape_(shape), mesh_(mesh), placements_(std::move(placements)) {
-  if (mesh.coordinate().empty()) return;
-  const Dims expected = part_of(shape, placements_, mesh.shape(), mesh.coordinate(), where).sizes;
-  if (local_.defined() && local_.shape() == expected) return;
-  raise<ShapeError>({.op = "DTensor",
-                     .problem = fmt::format("the part is {}, where {} of {} is {} here",
-                                            local_.defined() ? local_.shape().text() : "undefined", text(placements_),
-                                            shape.text(), expected.text())},
-                    where);
+  if (!mesh.coordinate().empty()) detail::check_part("DTensor", local_, shape, placements_, mesh, where);
 }
 
 DTensor DTensor::reshard(const Placements& placements, Location where) const {

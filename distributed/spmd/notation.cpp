@@ -108,6 +108,11 @@ int64_t size_of(const std::map<char, int64_t>& sizes, char letter) {
   return found == sizes.end() ? 1 : found->second;
 }
 
+/// Whether an axis is cut where its letter is: not one of size 1 that stretches.
+bool may_be_cut(const std::string& word, const SpmdMeta& meta, int axis, const std::map<char, int64_t>& sizes) {
+  return meta.shape[axis] > 1 || size_of(sizes, word[static_cast<size_t>(axis)]) == 1;
+}
+
 /// How an input cuts an axis of a letter.
 struct Claim {
   Dims cut;
@@ -169,9 +174,7 @@ SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Loc
 
   std::vector<std::vector<Dims>> mappings;
   for (const SpmdMeta& meta : inputs) mappings.push_back(dims_mapping(meta.placements, meta.shape.size()));
-  const auto is_cut = [&](size_t i, int axis) {
-    return inputs[i].shape[axis] > 1 || size_of(sizes, inputs_[i][static_cast<size_t>(axis)]) == 1;
-  };
+  const auto is_cut = [&](size_t i, int axis) { return may_be_cut(inputs_[i], inputs[i], axis, sizes); };
   Cuts cuts;
   for (const char letter : letters_of(inputs_)) {
     std::vector<Claim> claims;
@@ -234,9 +237,8 @@ SpmdInfo Notation::infer_reverse(std::span<const SpmdMeta> inputs, std::span<con
   }
   SpmdInfo info;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    info.inputs.push_back(placements_of(inputs_[i], cuts, mesh.size(), [&](int axis) {
-      return inputs[i].shape[axis] > 1 || size_of(sizes, inputs_[i][static_cast<size_t>(axis)]) == 1;
-    }));
+    info.inputs.push_back(placements_of(inputs_[i], cuts, mesh.size(),
+                                        [&](int axis) { return may_be_cut(inputs_[i], inputs[i], axis, sizes); }));
   }
   for (const std::string& word : outputs_) {
     info.outputs.push_back(placements_of(word, cuts, mesh.size(), [](int) { return true; }));

@@ -48,9 +48,10 @@ Part part_of(const Dims& shape, const Placements& placements, const Dims& mesh, 
     if (p.axis < 0 || p.axis >= shape.size()) {
       raise<IndexError>({.op = "part_of", .problem = fmt::format("{} of a tensor {}", text(p), shape.text())}, where);
     }
-    const int64_t n = part.sizes[p.axis], k = mesh[d], rank = coordinate[d];
-    part.begin[p.axis] += std::min(n, rank * ((n + k - 1) / k));
-    part.sizes[p.axis] = shard_size(n, static_cast<int>(k), static_cast<int>(rank));
+    const int64_t n = part.sizes[p.axis];
+    const int k = static_cast<int>(mesh[d]), rank = static_cast<int>(coordinate[d]);
+    part.begin[p.axis] += shard_begin(n, k, rank);
+    part.sizes[p.axis] = shard_size(n, k, rank);
   }
   return part;
 }

@@ -100,8 +100,8 @@ class Move {
   }
   void slice(size_t d) {
     const int axis = to_[d].axis;
-    const int64_t n = t_.size(axis), length = shard_size(n, ranks(d), rank(d));
-    t_ = t_.narrow(axis, std::min(n, rank(d) * shard_size(n, ranks(d), 0)), length).contiguous();
+    const int64_t n = t_.size(axis), begin = shard_begin(n, ranks(d), rank(d));
+    t_ = t_.narrow(axis, begin, shard_size(n, ranks(d), rank(d))).contiguous();
     now_[d] = to_[d];
   }
   void split(size_t d) {
@@ -127,15 +127,8 @@ void check(const Tensor& local, const Dims& shape, const Placements& from, const
                        .remedy = "there is a placement for each dimension of the mesh"},
                       where);
   }
-  const Dims place = mesh.coordinate();
-  const Dims expected = part_of(shape, from, mesh.shape(), place, where).sizes;
-  part_of(shape, to, mesh.shape(), place, where);
-  if (local.defined() && local.shape() == expected) return;
-  raise<ShapeError>({.op = "reshard",
-                     .problem = fmt::format("the part is {}, where {} of {} is {} here",
-                                            local.defined() ? local.shape().text() : "undefined", text(from),
-                                            shape.text(), expected.text())},
-                    where);
+  detail::check_part("reshard", local, shape, from, mesh, where);
+  part_of(shape, to, mesh.shape(), mesh.coordinate(), where);
 }
 
 /// A rank's part of an average counts one k-th of it.
@@ -166,6 +159,17 @@ struct ReshardBackward {
 Placements detail::without_partial(Placements placements) {
   for (Placement& p : placements) p = p.is_partial() ? Replicate() : p;
   return placements;
+}
+
+void detail::check_part(const char* op, const Tensor& local, const Dims& shape, const Placements& placements,
+                        const Mesh& mesh, Location where) {
+  const Dims expected = part_of(shape, placements, mesh.shape(), mesh.coordinate(), where).sizes;
+  if (local.defined() && local.shape() == expected) return;
+  raise<ShapeError>({.op = op,
+                     .problem = fmt::format("the part is {}, where {} of {} is {} here",
+                                            local.defined() ? local.shape().text() : "undefined", text(placements),
+                                            shape.text(), expected.text())},
+                    where);
 }
 
 Tensor detail::reshard(const Tensor& local, const Dims& shape, const Placements& from, const Placements& to,

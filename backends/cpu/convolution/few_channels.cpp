@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/convolution/few_channels.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "../simd/blocks-inl.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -73,6 +73,12 @@ struct Band {
   }
 };
 
+/// Where the weights of a convolution are, by strides.
+struct Weights {
+  const float* first;
+  int64_t group, output, channel, tap;
+};
+
 }  // namespace
 }  // namespace weft::cpu
 #endif
@@ -136,24 +142,6 @@ void fill_outputs(const Band& band, int64_t i, const float* y, float* to, int64_
   }
 }
 
-/// Calls f with n as a constant, 1 <= n <= most.
-template <int most, class F>
-HWY_INLINE void with_count(int64_t n, F&& f) {
-  if constexpr (most > 1) {
-    if (n < most) return with_count<most - 1>(n, f);
-  }
-  f(std::integral_constant<int, most>());
-}
-/// Calls f(begin, count) for blocks of about one size, at most `most`.
-template <class F>
-HWY_INLINE void for_blocks(int64_t n, int64_t most, F&& f) {
-  for (int64_t begin = 0, blocks = (n + most - 1) / most; blocks > 0; --blocks) {
-    const int64_t count = (n - begin + blocks - 1) / blocks;
-    f(begin, count);
-    begin += count;
-  }
-}
-
 /// The weights of every channel that count: those outside meet nothing but padding.
 struct Part {
   int64_t channels, taps, begin, end;
@@ -205,7 +193,20 @@ HWY_NOINLINE void sum_positions(const Band& band, int64_t i, const int64_t* at, 
   }
 }
 
-/// `w` in blocks of outputs, each [depth, outputs of the block].
+/// to[k][o] for each block of outputs.
+void pack_weights(const ConvolutionShape& s, const Weights& from, float* to) {
+  const int64_t taps = s.taps();
+  for (int64_t group = 0; group < s.groups; ++group) {
+    for_blocks(s.outputs, most_outputs, [&](int64_t begin, int64_t count) {
+      for (int64_t k = 0; k < s.depth(); ++k) {
+        const float* const w = from.first + group * from.group + k / taps * from.channel + k % taps * from.tap;
+        for (int64_t o = begin; o < begin + count; ++o) *to++ = w[o * from.output];
+      }
+    });
+  }
+}
+
+/// `w` as pack_weights leaves them.
 void run_forward(const ConvolutionShape& s, const Band& band, const int64_t* at, float* y, const float* x,
                  const float* w, const float* bias) {
   const int64_t depth = s.depth(), apart = (band.positions() + 2 * lanes - 1) / lanes * lanes;
@@ -310,8 +311,6 @@ void run_gradient(const ConvolutionShape& s, const Band& band, const int64_t* at
   });
 }
 
-int64_t block_count(int64_t outputs) { return (outputs + most_outputs - 1) / most_outputs; }
-
 }  // namespace
 }  // namespace weft::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -320,28 +319,11 @@ HWY_AFTER_NAMESPACE();
 namespace weft::cpu {
 HWY_EXPORT(run_forward);
 HWY_EXPORT(run_gradient);
-HWY_EXPORT(block_count);
+HWY_EXPORT(pack_weights);
 
 namespace {
 
-/// to[k][o] for each block of outputs, of which weight_at(o, k) is.
-template <class F>
-void pack_weights(const ConvolutionShape& s, float* to, F&& weight_at) {
-  const int64_t depth = s.depth();
-  for (int64_t group = 0; group < s.groups; ++group) {
-    int64_t begin = 0;
-    for (int64_t blocks = HWY_DYNAMIC_DISPATCH(block_count)(s.outputs); blocks > 0; --blocks) {
-      const int64_t count = (s.outputs - begin + blocks - 1) / blocks;
-      for (int64_t k = 0; k < depth; ++k) {
-        for (int64_t o = begin; o < begin + count; ++o) *to++ = weight_at(group, o, k);
-      }
-      begin += count;
-    }
-  }
-}
-
-template <class Weight>
-void forward(const ConvolutionShape& s, float* y, const float* x, const float* bias, Weight&& weight_at) {
+void forward(const ConvolutionShape& s, float* y, const float* x, const float* bias, const Weights& w) {
   const Band band(s);
   const int64_t weights = s.groups * s.outputs * s.depth();
   const Workspace memory(static_cast<size_t>(s.depth()) * sizeof(int64_t) +
@@ -349,7 +331,7 @@ void forward(const ConvolutionShape& s, float* y, const float* x, const float* b
   int64_t* const at = memory.as<int64_t>();
   float* const packed = reinterpret_cast<float*>(at + s.depth());
   band.find_taps(at);
-  pack_weights(s, packed, weight_at);
+  HWY_DYNAMIC_DISPATCH(pack_weights)(s, w, packed);
   HWY_DYNAMIC_DISPATCH(run_forward)(s, band, at, y, x, packed, bias);
 }
 
@@ -409,23 +391,18 @@ bool is_worthwhile(Convolution product, const ConvolutionShape& s) {
 
 bool few_channels(Convolution product, const ConvolutionShape& s, float* out, const float* a, const float* b,
                   const float* bias) {
-  if (!is_worthwhile(product, s)) return false;
-  const int64_t depth = s.depth(), weights = s.groups * s.outputs * depth;
+  if (is_depthwise(s) || !is_worthwhile(product, s)) return false;
+  const int64_t taps = s.taps(), depth = s.depth(), group = s.outputs * depth;
   if (product == Convolution::by_weight) return fits(s) && by_weight(s, out, a, b);
-  if (!std::all_of(b, b + weights, [](float w) { return std::isfinite(w); })) return false;
+  if (!std::all_of(b, b + s.groups * group, [](float w) { return std::isfinite(w); })) return false;
   if (product == Convolution::forward) {
     if (!fits(s)) return false;
-    forward(s, out, a, bias,
-            [&](int64_t group, int64_t o, int64_t k) { return b[(group * s.outputs + o) * depth + k]; });
+    forward(s, out, a, bias, {b, group, depth, taps, 1});
     return true;
   }
   const ConvolutionShape t = turned(s);
   if (s.steps.stride[1] != 1 || s.steps.stride[2] != 1 || !fits(t)) return false;
-  const int64_t taps = s.taps();
-  forward(t, out, a, nullptr, [&](int64_t group, int64_t c, int64_t k) {
-    const int64_t o = k / taps, tap = taps - 1 - k % taps;
-    return b[((group * s.outputs + o) * s.channels + c) * taps + tap];
-  });
+  forward(t, out, a, nullptr, {b + taps - 1, group, taps, depth, -1});
   return true;
 }
 

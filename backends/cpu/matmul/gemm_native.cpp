@@ -4,7 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "weft/backends/cpu/matmul/gemm_native.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "../simd/blocks-inl.hpp"
 
 #include <algorithm>
 
@@ -112,25 +112,15 @@ HWY_INLINE void block(int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Adde
   }
 }
 
-/// The first `count` rows of c, at most `most` of them.
-template <class T, int vectors, bool masked, int most>
-HWY_INLINE void rows_of(int64_t count, int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c,
-                        int64_t stride, int64_t tail) {
-  if constexpr (most > 1) {
-    if (count < most) return rows_of<T, vectors, masked, most - 1>(count, k, a, b, b_stride, start, c, stride, tail);
-  }
-  block<T, most, vectors, masked>(k, a, b, b_stride, start, c, stride, tail);
-}
-
-/// Every row of c for one column block, in register blocks of about one height: low ones wait for their sums.
+/// Every row of c for one column block.
 template <class T, int vectors, bool masked>
 HWY_NOINLINE void column_block(int64_t m, int64_t k, Matrix<T> a, const T* b, int64_t b_stride, Addend<T> start, T* c,
                                int64_t stride, int64_t tail) {
-  for (int64_t blocks = (m + block_rows - 1) / block_rows; blocks > 0; --blocks) {
-    const int64_t rows = (m + blocks - 1) / blocks;
-    rows_of<T, vectors, masked, block_rows>(rows, k, a, b, b_stride, start, c, stride, tail);
-    m -= rows, a.data += rows * a.row, c += rows * stride, start = start.from(rows, 0);
-  }
+  for_blocks(m, block_rows, [&](int64_t i, int64_t count) HWY_ATTR {
+    with_count<block_rows>(count, [&](auto rows) HWY_ATTR {
+      block<T, rows, vectors, masked>(k, a.from(i, 0), b, b_stride, start.from(i, 0), c + i * stride, stride, tail);
+    });
+  });
 }
 
 /// b's rows have unit stride and are `b_stride` apart.
