@@ -232,7 +232,7 @@ void add_attention_cases() {
   add_case(
       "attn.fwd.4x8x512x64", [=] { Tensor r = scaled_dot_product_attention(q, k, v); }, plain, work, flops);
   add_case(
-      "attn.causal_fwd.4x8x512x64", [=] { Tensor r = scaled_dot_product_attention(q, k, v, {}, 0.0, true); }, plain,
+      "attn.causal_fwd.4x8x512x64", [=] { Tensor r = scaled_dot_product_attention(q, k, v, {.causal = true}); }, plain,
       work / 2, flops);
 }
 

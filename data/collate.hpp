@@ -43,10 +43,10 @@ WEFT_API Tensor stacked(std::span<const Tensor> samples);
 WEFT_API Padded padded(std::span<const Tensor> samples, const PadOptions& options);
 WEFT_API Tensor numbers(const void* values, DType element, size_t count, DType dtype);
 
-/// As weft::tensor reads numbers: double gives f32, int i64.
+/// As weft::tensor reads numbers: double gives the default dtype, int i64.
 template <class T>
-constexpr DType number_type() {
-  if constexpr (std::same_as<T, double>) return default_dtype;
+DType number_type() {
+  if constexpr (std::same_as<T, double>) return default_dtype();
   else if constexpr (std::same_as<T, int>) return DType::i64;
   else return dtype_of<T>();
 }

@@ -80,7 +80,7 @@ LogSoftmax::LogSoftmax(int dim) {
 
 PReLU::PReLU(int64_t num_parameters, double init, Location where) {
   check_size("nn::PReLU", "num_parameters", num_parameters, where);
-  weight = full(num_parameters, init, {.dtype = DType::f32}, where);
+  weight = full(num_parameters, init, {.dtype = default_dtype()}, where);
   register_parameter("weight", weight);
   set_config({{"num_parameters", num_parameters}, {"init", init}});
   set_extra_repr(fmt::format("num_parameters={}", num_parameters));

@@ -89,10 +89,10 @@ WEFT_API TensorOptions options_like(const Tensor& like, const LikeOptions& optio
 [[noreturn]] WEFT_API void raise_ragged(Location where);
 [[noreturn]] WEFT_API void raise_count(size_t values, const Dims& shape, Location where);
 
-// As in PyTorch, literals of type double give f32 and those of type int i64, unless a dtype is given.
+// As in PyTorch, literals of type double give the default dtype and those of type int i64, unless a dtype is given.
 template <class T>
-constexpr DType literal_type() {
-  if (std::is_same_v<T, double>) return default_dtype;
+DType literal_type() {
+  if (std::is_same_v<T, double>) return default_dtype();
   return std::is_same_v<T, int> ? DType::i64 : dtype_of<T>();
 }
 template <class T, class O>

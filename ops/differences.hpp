@@ -13,7 +13,8 @@ WEFT_API Tensor diff(const Tensor& x, int64_t n = 1, int dim = -1, const Tensor&
                      const Tensor& append = {}, Location where = {});
 
 /// The integral of samples y that are `dx` apart along `dim`: the sum of (y[i] + y[i + 1]) / 2 * dx. Integers are
-/// summed in i64 and give f32; no samples give 0 in y's dtype. DTypeError for bool, ShapeError for a 0-d y.
+/// summed in i64 and give the default dtype; no samples give 0 in y's dtype. DTypeError for bool, ShapeError for a 0-d
+/// y.
 WEFT_API Tensor trapezoid(const Tensor& y, double dx = 1, int dim = -1, Location where = {});
 /// The same for samples at the points `x`: 1-d with one for each sample (else ShapeError), or of a shape that
 /// broadcasts with y's after dim is one shorter in both.

@@ -245,10 +245,9 @@ WEFT_METHOD(Tensor, layer_norm, (const Dims& normalized_shape, const Tensor& wei
             normalized_shape, weight, bias, eps)
 WEFT_METHOD(Tensor, rms_norm, (const Dims& normalized_shape, const Tensor& weight, std::optional<double> eps), x,
             normalized_shape, weight, eps, RmsCast::once)
-WEFT_METHOD(Tensor, scaled_dot_product_attention,
-            (const Tensor& k, const Tensor& v, const Tensor& mask, double dropout_p, bool causal,
-             std::optional<double> scale, bool enable_gqa),
-            x, k, v, mask, dropout_p, causal, scale, enable_gqa)
+WEFT_METHOD(Tensor, scaled_dot_product_attention, (const Tensor& k, const Tensor& v), x, k, v, {})
+WEFT_METHOD(Tensor, scaled_dot_product_attention, (const Tensor& k, const Tensor& v, const AttentionOptions& options),
+            x, k, v, options)
 WEFT_METHOD(Tensor, dropout, (double p, bool training, Generator* generator), x, p, training, generator)
 #define WEFT_LOSS_METHOD(name, Options)                                                                                \
   WEFT_OPERAND_METHOD(Tensor, name, (const Operand& target), Operand(x, target.where), target, Options(),              \

@@ -14,7 +14,7 @@ namespace {
 int category(DType t) { return is_floating(t) ? 2 : (t == DType::boolean ? 0 : 1); }
 
 // C++ numbers are held as f64, i64, u64 or bool; in promotion they stand for the default types.
-DType weak_type(DType t) { return t == DType::f64 ? default_dtype : (t == DType::u64 ? DType::i64 : t); }
+DType weak_type(DType t) { return t == DType::f64 ? default_dtype() : (t == DType::u64 ? DType::i64 : t); }
 
 int priority(const TensorImpl* t) { return t->wrapped_number ? 0 : (t->view.layout.rank == 0 ? 1 : 2); }
 
@@ -93,7 +93,7 @@ void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind 
   p.dtype = dtype.value_or(DType::f32);
   if (!dtype) {
     p.dtype = result_type(impls);
-    if (kind == PointwiseKind::floating && !is_floating(p.dtype)) p.dtype = default_dtype;
+    if (kind == PointwiseKind::floating && !is_floating(p.dtype)) p.dtype = default_dtype();
     if (p.wrapped && is_floating(p.dtype)) p.dtype = DType::f64;
   }
   p.shape = Dims(sizes_of(lead));

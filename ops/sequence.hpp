@@ -1,6 +1,6 @@
 // Numbers that follow a formula, 1-d: geometric sequences and windows for spectra. They are computed in f64 on the host
-// and rounded once to the dtype of the options, f32 unless given. ValueError for a negative count; errors of dtypes and
-// devices as in <weft/ops/create.hpp>.
+// and rounded once to the dtype of the options, the default one unless given. ValueError for a negative count; errors
+// of dtypes and devices as in <weft/ops/create.hpp>.
 #pragma once
 
 #include "../tensor/index.hpp"

@@ -122,7 +122,7 @@ void add(PyObject* module, const char* as, PyObject* object) {
 
 std::optional<DType> to_dtype(PyObject* object) {
   if (Py_TYPE(object) == dtype_type) return dtype_of_object(object);
-  if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return default_dtype;
+  if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return default_dtype();
   if (object == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::i64;
   if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) return DType::boolean;
   return {};

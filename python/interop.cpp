@@ -247,9 +247,9 @@ Tensor from_object(PyObject* object, std::optional<DType> dtype, Location where)
   const bool floating = e.any_float || (e.of_tensors && is_floating(*e.of_tensors));
   if (!dtype) {
     dtype = e.of_tensors       ? *e.of_tensors
-            : e.any_float      ? default_dtype
+            : e.any_float      ? default_dtype()
             : e.any_integer    ? DType::i64
-            : e.values.empty() ? default_dtype
+            : e.values.empty() ? default_dtype()
                                : DType::boolean;
   }
   if (floating || is_floating(*dtype)) return from_values<double>(e, *dtype, where);

@@ -85,6 +85,12 @@ void bind_types(nb::module_& m) {
     return *t;
   };
   m.def(
+      "get_default_dtype", [=] { return object(default_dtype()); },
+      "The dtype of new tensors, of Python floats, and of what integers become where an op needs floats.");
+  m.def(
+      "set_default_dtype", [=](nb::handle d) { set_default_dtype(dtype(d, "set_default_dtype")); }, nb::arg("d"),
+      "Sets get_default_dtype(): float16, bfloat16, float32 or float64.");
+  m.def(
       "promote_types",
       [=](nb::handle a, nb::handle b) { return object(promote(dtype(a, "promote_types"), dtype(b, "promote_types"))); },
       nb::arg("type1"), nb::arg("type2"), "The smallest dtype that both convert to.");

@@ -32,6 +32,18 @@ const char* kind_name(DeviceType type) {
 }
 }  // namespace
 
+constinit Atomic<DType> detail::process_default_dtype = DType::f32;
+
+void set_default_dtype(DType dtype, Location where) {
+  if (!is_floating(dtype) || is_storage_only(dtype)) {
+    raise<DTypeError>({.op = "set_default_dtype",
+                       .problem = fmt::format("{} cannot be the default", name(dtype)),
+                       .remedy = "it is one of float16, bfloat16, float32 and float64"},
+                      where);
+  }
+  detail::process_default_dtype.store(dtype, MemoryOrder::relaxed);
+}
+
 void detail::name_device_type(DeviceType type, const char* name) {
   device_names[static_cast<int>(type)].store(name, MemoryOrder::release);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "atomic.hpp"
 #include "config.hpp"
 #include "location.hpp"
 #include "view.hpp"
@@ -54,8 +55,14 @@ WEFT_API DType dtype_from_name(const char* name, Location where = {});
 /// signed integer.
 WEFT_API DType promote(DType a, DType b, Location where = {});
 
-/// The dtype of new tensors and of floating-point literals.
-inline constexpr DType default_dtype = DType::f32;
+namespace detail {
+extern WEFT_API Atomic<DType> process_default_dtype;
+}
+/// The dtype of new tensors and of floating-point literals, and of what integers become where an op needs floats: f32
+/// unless set.
+inline DType default_dtype() { return detail::process_default_dtype.load(MemoryOrder::relaxed); }
+/// Sets it for all threads. DTypeError unless it is f32, f64, f16 or bf16.
+WEFT_API void set_default_dtype(DType dtype, Location where = {});
 
 /// The DType of a C++ type; integers go by size and sign.
 template <class T>

@@ -98,10 +98,10 @@ namespace detail {
 template <class...>
 inline constexpr bool never = false;
 
-/// For `auto y = x[mask]`, which names a temporary instead of reading: every use of y is a compile-time error.
+/// For `auto y = x[0]`, which names a temporary instead of reading: every use of y is a compile-time error.
 template <class... A>
 Tensor named_part() {
-  static_assert(never<A...>, "auto keeps no elements of x[mask]: write Tensor y = x[mask]");
+  static_assert(never<A...>, "auto names x[...] and reads nothing: write Tensor y = x[...]");
   return {};
 }
 }  // namespace detail

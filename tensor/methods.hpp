@@ -324,8 +324,8 @@ Tensor layer_norm(const Dims& normalized_shape, const Tensor& weight = {}, const
                   Location where = {}) WEFT_METHOD_OF;
 Tensor rms_norm(const Dims& normalized_shape, const Tensor& weight = {}, std::optional<double> eps = {},
                 Location where = {}) WEFT_METHOD_OF;
-Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, const Tensor& mask = {}, double dropout_p = 0,
-                                    bool causal = false, std::optional<double> scale = {}, bool enable_gqa = false,
+Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, Location where = {}) WEFT_METHOD_OF;
+Tensor scaled_dot_product_attention(const Tensor& k, const Tensor& v, const AttentionOptions& options,
                                     Location where = {}) WEFT_METHOD_OF;
 Tensor dropout(double p = 0.5, bool training = true, Generator* generator = nullptr,
                Location where = {}) WEFT_METHOD_OF;

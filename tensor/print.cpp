@@ -137,7 +137,7 @@ std::string block(const Shown& shown, const Format& format, int dim, int64_t off
 std::string Tensor::text() const {
   if (!defined()) return "tensor(undefined)";
   std::string notes;
-  const bool usual = dtype() == default_dtype || dtype() == DType::i64 || dtype() == DType::boolean;
+  const bool usual = dtype() == default_dtype() || dtype() == DType::i64 || dtype() == DType::boolean;
   std::string body;
   if (device().type == DeviceType::meta) {
     body = "...";
@@ -151,7 +151,7 @@ std::string Tensor::text() const {
     body = block(shown, Format(shown), 0, 0, 7);
   }
   if (!device().is_cpu()) notes += fmt::format(", device='{}'", device().name());
-  if (!usual || (numel() == 0 && dtype() != default_dtype)) notes += fmt::format(", dtype={}", name(dtype()));
+  if (!usual || (numel() == 0 && dtype() != default_dtype())) notes += fmt::format(", dtype={}", name(dtype()));
   if (requires_grad()) notes += is_leaf() ? ", requires_grad=True" : ", requires_grad=True, not a leaf";
   return fmt::format("tensor({}{})", body, notes);
 }

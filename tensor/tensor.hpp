@@ -30,6 +30,7 @@ class IndexList;
 class Operand;
 template <class T, int rank>
 class Accessor;
+struct AttentionOptions;
 struct SearchOptions;
 struct LossOptions;
 struct CrossEntropyOptions;

@@ -48,8 +48,8 @@ Tensor SelfAttention::forward(const Tensor& x, Location where) const {
     return t.view({batch, length, heads_, width / heads_}, where).transpose(1, 2, where);
   };
   const double p = is_training() ? options_.dropout : 0;
-  const Tensor mixed = scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {}, p,
-                                                    options_.causal, {}, false, where);
+  const Tensor mixed = scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]),
+                                                    {.dropout_p = p, .causal = options_.causal}, where);
   const Tensor joined = mixed.transpose(1, 2, where).reshape({batch, length, width}, where);
   return dropout(Input(proj(Input(joined, where)), where));
 }

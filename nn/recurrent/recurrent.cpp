@@ -107,7 +107,7 @@ Tensor RecurrentBase<Self>::first_state(const Tensor& given, const RecurrentInpu
     return sorted ? index_select(given, 1, x.packed->sorted_indices, where) : given;
   }
   const int64_t groups = o.num_layers * (o.bidirectional ? 2 : 1);
-  const TensorOptions like{x.data.defined() ? x.data.dtype() : DType::f32,
+  const TensorOptions like{x.data.defined() ? x.data.dtype() : default_dtype(),
                            x.data.defined() ? x.data.device() : Device()};
   if (!x.packed && x.data.defined() && x.data.dim() == 2) return zeros({groups, width}, like, where);
   int64_t batch = 0;

@@ -142,7 +142,7 @@ namespace {
 
 // Wide enough for every number of `from` that `to` holds, and for the largest of `to`.
 DType wide_enough(DType from, DType to) {
-  return promote(is_floating(from) ? compute_type(from) : default_dtype, compute_type(to));
+  return promote(is_floating(from) ? compute_type(from) : default_dtype(), compute_type(to));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 Tensor made(const Dims& shape, const TensorOptions& options) {
   if (WEFT_UNLIKELY(!options.device.is_cpu())) check_device(options.device);
-  return make(shape, options.dtype.value_or(default_dtype), options.device);
+  return make(shape, options.dtype.value_or(default_dtype()), options.device);
 }
 
 /// No integer is above it. Floats have NaN for the same purpose.
@@ -40,14 +40,14 @@ const Tensor& with_grad(const Tensor& t, const TensorOptions& options) {
 }
 
 Tensor filled(const Dims& shape, Scalar value, const TensorOptions& options) {
-  check_fits(value, options.dtype.value_or(default_dtype));
+  check_fits(value, options.dtype.value_or(default_dtype()));
   Tensor t = made(shape, options);
   WEFT_KERNEL(fill, t)(t.raw_view(), value);
   return with_grad(t, options);
 }
 
 DType natural_type(Scalar value) {
-  return value.is_floating() ? default_dtype : (value.is_bool() ? DType::boolean : DType::i64);
+  return value.is_floating() ? default_dtype() : (value.is_bool() ? DType::boolean : DType::i64);
 }
 
 TensorOptions options_of(const Tensor& like, const LikeOptions& options = {}) {
@@ -170,7 +170,7 @@ Tensor arange(Scalar stop, TensorOptions options, Location where) { return arang
 Tensor arange(Scalar start, Scalar stop, Scalar step, TensorOptions options, Location where) {
   const CallScope call("arange", where);
   const bool floating = start.is_floating() || stop.is_floating() || step.is_floating();
-  if (!options.dtype) options.dtype = floating ? default_dtype : DType::i64;
+  if (!options.dtype) options.dtype = floating ? default_dtype() : DType::i64;
   const int64_t count = floating ? count_steps(start.to<double>(), stop.to<double>(), step.to<double>())
                                  : count_whole_steps(start, stop, step);
   Tensor t = made(count, options);
@@ -238,7 +238,7 @@ Tensor from_elements(const void* elements, DType element_type, const Dims& shape
 Tensor wrap_memory(void* data, const Dims& shape, const Dims& strides, TensorOptions options, Owner owner,
                    Location where) {
   const CallScope call("from_blob", where);
-  const DType dtype = options.dtype.value_or(default_dtype);
+  const DType dtype = options.dtype.value_or(default_dtype());
   Layout layout = strides.empty() ? contiguous_layout(shape, dtype) : strided_layout(shape, strides, dtype);
   if (data == nullptr && layout.numel != 0) raise<ValueError>({.problem = "a null pointer for a non-empty tensor"});
   Tensor t = Tensor::adopt(new_tensor(Dims(0), dtype, options.device));

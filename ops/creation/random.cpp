@@ -65,7 +65,7 @@ void check_float_type(DType t) {
 }
 
 Tensor drawn(Distribution distribution, const Dims& shape, const TensorOptions& options, Generator* generator) {
-  check_float_type(options.dtype.value_or(default_dtype));
+  check_float_type(options.dtype.value_or(default_dtype()));
   const Tensor out = empty(shape, {options.dtype, options.device});
   draw(out, distribution, 0, 1, generator);
   return options.requires_grad ? out.requires_grad_(true) : out;

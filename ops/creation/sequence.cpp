@@ -13,7 +13,7 @@ namespace {
 template <class F>
 Tensor from_formula(int64_t count, const TensorOptions& options, F&& value) {
   if (count < 0) raise<ValueError>({.problem = fmt::format("count {} is negative", count)});
-  const DType dtype = options.dtype.value_or(default_dtype);
+  const DType dtype = options.dtype.value_or(default_dtype());
   if (options.device.type == DeviceType::meta) return empty(count, {dtype, options.device});
   const Tensor numbers = empty(count, DType::f64);
   auto* const data = static_cast<double*>(numbers.raw_view().data);
@@ -25,7 +25,7 @@ Tensor from_formula(int64_t count, const TensorOptions& options, F&& value) {
 // value(x) for x from 0 to 1 along the window.
 template <class F>
 Tensor window(int64_t length, bool periodic, const TensorOptions& options, F&& value) {
-  if (const DType dtype = options.dtype.value_or(default_dtype); !is_floating(dtype)) {
+  if (const DType dtype = options.dtype.value_or(default_dtype()); !is_floating(dtype)) {
     raise<DTypeError>({.problem = fmt::format("a window is floating, not {}", name(dtype))});
   }
   const double last = static_cast<double>(length) - (periodic ? 0 : 1);

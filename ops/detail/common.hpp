@@ -53,7 +53,7 @@ inline Tensor make_like(const Tensor& like) {
   }())
 
 /// x; integers and bool become f32.
-inline Tensor floating_point(const Tensor& x) { return is_floating(checked(x).dtype()) ? x : x.to(default_dtype); }
+inline Tensor floating_point(const Tensor& x) { return is_floating(checked(x).dtype()) ? x : x.to(default_dtype()); }
 
 /// On meta tensors have shapes and no elements.
 inline bool is_meta(const Tensor& t) { return t.device().type == DeviceType::meta; }

@@ -98,7 +98,7 @@ DType dtype_of(std::span<const Value> values, const CallTensors& inputs) {
   for (const Value& value : values) {
     if (const auto* dtype = std::get_if<DType>(&value)) return *dtype;
   }
-  return default_dtype;
+  return default_dtype();
 }
 
 template <class F>

@@ -209,19 +209,19 @@ Tensor softmax_of_seen(const Tensor& scores) {
   return masked_fill(softmax(masked_fill(scores, blind, 0), -1), blind, 0);
 }
 
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                                    double dropout_p, bool causal, std::optional<double> scale, bool enable_gqa,
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                                     Location where) {
   const CallScope call(op, where);
-  WEFT_IN_LOWER(scaled_dot_product_attention, q, k, v, mask, dropout_p, causal, scale, enable_gqa, where);
+  WEFT_IN_LOWER(scaled_dot_product_attention, q, k, v, options, where);
+  const Tensor& mask = options.mask;
   check_operands(q, k, v, mask);
-  if (!(dropout_p >= 0 && dropout_p <= 1)) {
-    raise<ValueError>({.problem = fmt::format("dropout_p {} is not in [0, 1]", dropout_p)});
+  if (!(options.dropout_p >= 0 && options.dropout_p <= 1)) {
+    raise<ValueError>({.problem = fmt::format("dropout_p {} is not in [0, 1]", options.dropout_p)});
   }
   // A device's kernel reads 16-bit floats as they are.
   const DType wide = compute_type(q.dtype()), kept = q.device().is_cpu() ? wide : q.dtype();
   Tensor query = q.to(kept), key = k.to(kept), value = v.to(kept), bias = mask;
-  const bool sharing = shares_heads(q, k, v, enable_gqa);
+  const bool sharing = shares_heads(q, k, v, options.enable_gqa);
   Dims batch = joined_batch(q, sharing ? q : k, sharing ? q : v);
   const Dims result = with_last(batch, q.size(-2), v.size(-1));
   if (mask.defined()) {
@@ -260,6 +260,12 @@ std::vector<Values> samples(SampleMaker& make) {
       {make.tensor({2, 0, 4}), make.tensor({2, 3, 4}), make.tensor({2, 3, 4})}};
 }
 
+Tensor call_boxed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, double dropout_p,
+                            bool causal, std::optional<double> scale, bool enable_gqa) {
+  return scaled_dot_product_attention(q, k, v, {mask, dropout_p, causal, scale, enable_gqa},
+                                      detail::current_call.where);
+}
+
 constexpr OpRecord records[] = {
     {op,
      "scaled_dot_product_attention(q|query, k|key, v|value, mask|attn_mask=None, dropout_p=0.0, "
@@ -267,7 +273,7 @@ constexpr OpRecord records[] = {
      "*, scale=None, enable_gqa=False)",
      "softmax(scale * q @ k^T + mask) @ v for q [..., L, E], k [..., S, E], v [..., S, Ev]. mask is bool (true takes "
      "part) or additive; causal lets query i see keys 0 ... i. A query that sees no key gives zeros.",
-     true, OpRecord::Domain::floating, samples, detail::boxed<scaled_dot_product_attention>},
+     true, OpRecord::Domain::floating, samples, detail::boxed<call_boxed_attention>},
 };
 
 }  // namespace

@@ -148,7 +148,8 @@ HeadsResult multi_head_attention_forward(const Tensor& query, const Tensor& key,
     if (call.average_attn_weights) weights = mean(weights, {1});
     if (single) weights = weights.squeeze(0);
   } else {
-    mixed = scaled_dot_product_attention(in_q, in_k, in_v, masks.scores, p, masks.causal, {}, false);
+    mixed =
+        scaled_dot_product_attention(in_q, in_k, in_v, {.mask = masks.scores, .dropout_p = p, .causal = masks.causal});
   }
   const Tensor joined = mixed.permute({2, 0, 1, 3}).reshape({queries, batch, width});
   const Tensor out = linear(joined, parameters.out_proj_weight, parameters.out_proj_bias);

@@ -152,7 +152,7 @@ Tensor float_power(const Operand& a, const Operand& b) {
 Tensor ldexp(const Operand& a, const Operand& b) {
   const CallScope call("ldexp", a.where);
   const DType common = result_type(checked(a.tensor()), checked(b.tensor()));
-  return a.tensor() * exp2(b.tensor().to(is_floating(common) ? common : default_dtype));
+  return a.tensor() * exp2(b.tensor().to(is_floating(common) ? common : default_dtype()));
 }
 
 }  // namespace weft

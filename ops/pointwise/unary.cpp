@@ -74,7 +74,7 @@ DType computed_in(UnaryOp op, const Tensor& x) {
   const DType t = x.dtype();
   if (is_floating(t)) return t;
   const PointwiseKind kind = info_of(op).kind;
-  if (kind == PointwiseKind::floating) return x.impl()->wrapped_number ? DType::f64 : default_dtype;
+  if (kind == PointwiseKind::floating) return x.impl()->wrapped_number ? DType::f64 : default_dtype();
   return kind == PointwiseKind::counting && t == DType::boolean ? DType::i64 : t;
 }
 
@@ -255,7 +255,7 @@ Tensor softplus(const Operand& x, double beta, double threshold) {
   const CallScope call("softplus", x.where);
   WEFT_IN_FULL(softplus, x, beta, threshold);
   const DType dtype = checked(x.tensor()).dtype();
-  const DType out = is_floating(dtype) ? dtype : default_dtype;
+  const DType out = is_floating(dtype) ? dtype : default_dtype();
   const Tensor scaled = x.tensor().to(compute_type(out)) * beta;
   return weft::where(scaled > threshold, scaled / beta, softplus(scaled) / beta).to(out);
 }

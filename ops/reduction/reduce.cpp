@@ -313,7 +313,7 @@ Tensor logsumexp(const Tensor& operand, const Dims& dims, bool keepdim, Location
   const CallScope call("logsumexp", where);
   WEFT_IN_FULL(logsumexp, operand, dims, keepdim, where);
   const DType dtype = checked(operand).dtype();
-  const Tensor x = is_floating(dtype) ? to_compute_type(operand) : operand.to(default_dtype);
+  const Tensor x = is_floating(dtype) ? to_compute_type(operand) : operand.to(default_dtype());
   const Reduced to = reduced(x, dims, keepdim);
   Tensor out = run_logsumexp(x, to);
   if (should_record(x)) record(out, LogSumExpBackward{Saved(x), SavedOutput(out), to.kept}, x);

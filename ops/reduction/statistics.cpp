@@ -93,7 +93,7 @@ Tensor product_of(const Tensor& fweights, const Tensor& aweights) {
 }
 
 Tensor covariance(const Tensor& given, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
-  const Tensor x = checked(given).dtype() == DType::u64 ? given.to(default_dtype) : given;
+  const Tensor x = checked(given).dtype() == DType::u64 ? given.to(default_dtype()) : given;
   if (x.dim() > 2) raise_shapes(fmt::format("takes at most two dimensions, not {}", x.shape().text()));
   if (x.dtype() == DType::boolean) raise<DTypeError>({.problem = "there is no covariance of bool"});
   const Tensor rows = x.dim() < 2 ? x.reshape({1, -1}) : x;

@@ -28,7 +28,7 @@ Tensor rows_below(std::span<const Tensor> tensors) {
 }
 
 Tensor matrices_along_diagonal(std::span<const Tensor> tensors) {
-  if (tensors.empty()) return make(Dims{1, 0}, default_dtype, Device());
+  if (tensors.empty()) return make(Dims{1, 0}, default_dtype(), Device());
   std::vector<Tensor> blocks = atleast_2d(tensors);
   std::vector<const TensorImpl*> impls;
   for (const Tensor& t : tensors) impls.push_back(t.impl());

@@ -12,9 +12,9 @@ _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
     CapturedStep, Event, GradEvent, Generator, HookHandle, Stream, Tensor, __version__, capture, config, current_stream,
-    default_stream, device, device_count, dtype, empty_cache, get_num_threads, get_rng_state, initial_seed, live_tensors,
-    load_device_plugin, manual_seed, memory_stats, promote_types, set_memory_limit, set_num_threads, set_rng_state, stream,
-    synchronize)
+    default_stream, device, device_count, dtype, empty_cache, get_default_dtype, get_num_threads, get_rng_state,
+    initial_seed, live_tensors, load_device_plugin, manual_seed, memory_stats, promote_types, set_default_dtype,
+    set_memory_limit, set_num_threads, set_rng_state, stream, synchronize)
 from weft._modes import (  # noqa: E402, F401
     are_deterministic_algorithms_enabled, autocast, enable_grad, get_autocast_dtype, get_deterministic_debug_mode,
     inference_mode, is_autocast_enabled, is_deterministic_algorithms_warn_only_enabled, is_grad_enabled,

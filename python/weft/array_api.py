@@ -414,9 +414,6 @@ def isdtype(dtype, kind):
     return dtype is kind
 
 
-_default = {"real floating": float32, "complex floating": None, "integral": int64, "indexing": int64}
-
-
 class _Info:
     """What the standard's inspection asks about a library."""
 
@@ -427,7 +424,8 @@ class _Info:
         return _weft.device("cpu")
 
     def default_dtypes(self, *, device=None):
-        return dict(_default)
+        return {"real floating": _weft.get_default_dtype(), "complex floating": None, "integral": int64,
+                "indexing": int64}
 
     def devices(self):
         names = ["cpu"] + [f"{kind}:{i}" for kind in _core.accelerator_kinds() for i in range(_core.device_count(kind))]

@@ -328,10 +328,11 @@ TEST(Autocast, AnOpComputesItsStepsInOneType) {
   manual_seed(5);
   const Tensor q = randn({1, 2, 4, 8}), k = randn({1, 2, 4, 8}), v = randn({1, 2, 4, 8});
   manual_seed(9);
-  const Tensor expected = scaled_dot_product_attention(q.to(bf16), k.to(bf16), v.to(bf16), {}, 0.25, true);
+  const Tensor expected =
+      scaled_dot_product_attention(q.to(bf16), k.to(bf16), v.to(bf16), {.dropout_p = 0.25, .causal = true});
   manual_seed(9);
   const AutocastGuard mixed(bf16);
-  EXPECT_TRUE(equal(scaled_dot_product_attention(q, k, v, {}, 0.25, true), expected));
+  EXPECT_TRUE(equal(scaled_dot_product_attention(q, k, v, {.dropout_p = 0.25, .causal = true}), expected));
 }
 
 TEST(Autocast, ErrorsNameTheOpThatWasCalled) {

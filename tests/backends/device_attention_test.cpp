@@ -168,7 +168,7 @@ DEVICE_TEST(AttentionNeedsNoMemoryForAllScores) {
   synchronize(on);
   reset_peak(on);
   const size_t before = memory_stats(on).allocated;
-  sum(scaled_dot_product_attention(q, k, v, {}, 0, true)).backward();
+  sum(scaled_dot_product_attention(q, k, v, {.causal = true})).backward();
   EXPECT_LT(memory_stats(on).peak_allocated - before, static_cast<size_t>(length * length) * sizeof(float) / 2);
   EXPECT_TRUE(q.grad().defined());
 }
@@ -185,7 +185,7 @@ DEVICE_TEST(AttentionOf16BitNumbersReadsThemAsTheyAre) {
     }
     for (int i = 0; i < 3; ++i) here[i].requires_grad_(), there[i].requires_grad_();
     const auto step = [](const std::vector<Tensor>& x) {
-      const Tensor out = scaled_dot_product_attention(x[0], x[1], x[2], {}, 0, true);
+      const Tensor out = scaled_dot_product_attention(x[0], x[1], x[2], {.causal = true});
       out.backward(x[3]);
       return out;
     };
@@ -206,7 +206,7 @@ DEVICE_TEST(AttentionPassesTheGradientCheck) {
                v = numbers({2, 4, 2}, random).to(on);
   for (const Tensor* t : {&q, &k, &v}) t->requires_grad_();
   const auto attend = [](std::span<const Tensor> x) {
-    return scaled_dot_product_attention(x[0], x[1], x[2], {}, 0, true);
+    return scaled_dot_product_attention(x[0], x[1], x[2], {.causal = true});
   };
   EXPECT_TRUE(gradcheck(attend, {q, k, v}));
   EXPECT_TRUE(gradgradcheck(attend, {q, k, v}));

@@ -55,7 +55,7 @@ Doubles reference_4d(const Tensor& q, const Tensor& k, const Tensor& v, const Te
 }
 
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {}, bool causal = false) {
-  return scaled_dot_product_attention(q, k, v, mask, 0, causal);
+  return scaled_dot_product_attention(q, k, v, {.mask = mask, .causal = causal});
 }
 
 TEST(Attention, ValuesAreThoseOfALoop) {
@@ -66,7 +66,7 @@ TEST(Attention, ValuesAreThoseOfALoop) {
       expect_values(attend(q, k, v, {}, causal), reference_4d(q, k, v, {}, {causal}), 1e-10);
       expect_values(attend(q, k, v, bias, causal), reference_4d(q, k, v, bias, {causal}), 1e-10);
     }
-    expect_values(scaled_dot_product_attention(q, k, v, {}, 0, false, 0.3), reference_4d(q, k, v, {}, {false, 0.3}),
+    expect_values(scaled_dot_product_attention(q, k, v, {.scale = 0.3}), reference_4d(q, k, v, {}, {false, 0.3}),
                   1e-10);
   }
 }
@@ -115,20 +115,21 @@ TEST(Attention, AQueryThatSeesNothingGivesZerosAndZeroGradients) {
 
 TEST(Attention, GroupedHeads) {
   const Tensor q = spread({2, 6, 3, 4}, 1), k = spread({2, 2, 5, 4}, 2), v = spread({2, 2, 5, 3}, 3);
-  expect_values(scaled_dot_product_attention(q, k, v, {}, 0, false, {}, true), reference_4d(q, k, v, {}, {}), 1e-10);
+  expect_values(scaled_dot_product_attention(q, k, v, {.enable_gqa = true}), reference_4d(q, k, v, {}, {}), 1e-10);
   const Tensor bias = spread({2, 6, 3, 5}, 4);
-  expect_values(scaled_dot_product_attention(q, k, v, bias, 0, true, {}, true), reference_4d(q, k, v, bias, {true}),
-                1e-10);
+  expect_values(scaled_dot_product_attention(q, k, v, {.mask = bias, .causal = true, .enable_gqa = true}),
+                reference_4d(q, k, v, bias, {true}), 1e-10);
   const Tensor shared = spread({1, 3, 5}, 5);
-  expect_values(scaled_dot_product_attention(q, k, v, shared, 0, true, {}, true),
+  expect_values(scaled_dot_product_attention(q, k, v, {.mask = shared, .causal = true, .enable_gqa = true}),
                 reference_4d(q, k, v, shared.expand({2, 6, 3, 5}), {true}), 1e-10);
   const Tensor flat =
-      scaled_dot_product_attention(q.select(0, 0), k.select(0, 0), v.select(0, 0), {}, 0, false, {}, true);
+      scaled_dot_product_attention(q.select(0, 0), k.select(0, 0), v.select(0, 0), {.enable_gqa = true});
   EXPECT_EQ(flat.shape(), Dims({6, 3, 3}));
   EXPECT_THROW(attend(q, k, v), ShapeError);
-  EXPECT_THROW(scaled_dot_product_attention(spread({2, 5, 3, 4}), k, v, {}, 0, false, {}, true), ShapeError);
-  expect_gradients([](Inputs x) { return scaled_dot_product_attention(x[0], x[1], x[2], {}, 0, true, {}, true); },
-                   {leaf({1, 4, 2, 2}, 1), leaf({1, 2, 3, 2}, 2), leaf({1, 2, 3, 2}, 3)});
+  EXPECT_THROW(scaled_dot_product_attention(spread({2, 5, 3, 4}), k, v, {.enable_gqa = true}), ShapeError);
+  expect_gradients(
+      [](Inputs x) { return scaled_dot_product_attention(x[0], x[1], x[2], {.causal = true, .enable_gqa = true}); },
+      {leaf({1, 4, 2, 2}, 1), leaf({1, 2, 3, 2}, 2), leaf({1, 2, 3, 2}, 3)});
 }
 
 TEST(Attention, Gradient) {
@@ -147,11 +148,11 @@ TEST(Attention, Gradient) {
 
 TEST(Attention, Dropout) {
   const Tensor q = spread({1, 2, 3, 4}, 1), k = spread({1, 2, 5, 4}, 2), v = spread({1, 2, 5, 4}, 3);
-  expect_values(scaled_dot_product_attention(q, k, v, {}, 1), Doubles(24, 0));
+  expect_values(scaled_dot_product_attention(q, k, v, {.dropout_p = 1}), Doubles(24, 0));
   expect_gradients(
       [](Inputs x) {
         const RngForkGuard guard;
-        return scaled_dot_product_attention(x[0], x[1], x[2], {}, 0.3);
+        return scaled_dot_product_attention(x[0], x[1], x[2], {.dropout_p = 0.3});
       },
       {leaf({1, 1, 2, 2}, 1), leaf({1, 1, 3, 2}, 2), leaf({1, 1, 3, 2}, 3)});
 }
@@ -184,7 +185,7 @@ TEST(Attention, Errors) {
   EXPECT_THROW(attend(q, v, v, ones({3, 4})), ShapeError);
   EXPECT_THROW(attend(q, v, v, ones({3, 2, 3, 5})), ShapeError);
   EXPECT_THROW(attend(q, v, v, ones({3, 5}, i64)), DTypeError);
-  EXPECT_THROW(scaled_dot_product_attention(q, v, v, {}, 1.5), ValueError);
+  EXPECT_THROW(scaled_dot_product_attention(q, v, v, {.dropout_p = 1.5}), ValueError);
   EXPECT_THROW(attend(q, Tensor(), v), ValueError);
 }
 

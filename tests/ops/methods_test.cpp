@@ -283,7 +283,8 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(embedding, x, index, 1);
   SAME(layer_norm, x, {4}, v, w);
   SAME(rms_norm, x, {4}, v);
-  SAME(scaled_dot_product_attention, batch, batch, batch, {}, 0, true);
+  SAME(scaled_dot_product_attention, batch, batch, batch);
+  SAME(scaled_dot_product_attention, batch, batch, batch, {.causal = true});
   SAME(dropout, x, 0.3);
 
   const Tensor classes = tensor({1, 3, 0});

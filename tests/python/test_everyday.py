@@ -25,6 +25,30 @@ def test_threads_are_counted():
     assert weft.Size((2, 3)) == weft.ones(2, 3).shape
 
 
+@pytest.mark.parametrize("default", [weft.float64, weft.float16, weft.bfloat16, weft.float32], ids=str)
+def test_the_default_dtype_is_that_of_new_tensors(default):
+    whole, bools, single = weft.tensor([1, 2, 3]), weft.tensor([True, False]), weft.ones(2, dtype=weft.float32)
+    weft.set_default_dtype(default)
+    try:
+        assert weft.get_default_dtype() is default
+        made = [weft.tensor(1.5), weft.ones(2), weft.tensor([1, 2.5]), weft.tensor([]), whole + 2.5, whole / 2,
+                weft.sqrt(whole), weft.rand(2).mean(), bools * 0.5, weft.arange(0, 1, 0.5), weft.linspace(0, 1, 3),
+                weft.full((2,), 1.5), weft.eye(2), weft.nn.Linear(2, 2).weight, weft.where(bools, 1.5, 2.5),
+                weft.nn.LSTM(2, 2)(weft.ones(3, 1, 2))[0], weft.nn.BatchNorm1d(2).running_mean]
+        assert [t.dtype for t in made] == [default] * len(made)
+        assert [t.dtype for t in (single * 2.5, whole.float())] == [weft.float32] * 2
+        assert [t.dtype for t in (weft.arange(3), weft.full((2,), 1), whole + 1)] == [weft.int64] * 3
+    finally:
+        weft.set_default_dtype(weft.float32)
+
+
+def test_a_default_dtype_is_floating():
+    for wrong in (weft.int64, weft.bool, weft.float8_e5m2, "x"):
+        with pytest.raises(TypeError):
+            weft.set_default_dtype(wrong)
+    assert weft.get_default_dtype() is weft.float32
+
+
 def test_close_tensors_pass():
     x = weft.randn(3, 4)
     for pair in ((x, x + 1e-6), (1.0, 1.0 + 1e-8), ([x, 2], [x, 2]), ({"a": x}, {"a": x}), (np.ones(2, "f4"), np.ones(2, "f4")),

@@ -83,5 +83,32 @@ TEST(Promotion, HalfPrecisionTimesANumberUsesTheNumbersOwnPrecision) {
   EXPECT_EQ((full({1}, 1000.0, bf16) * 0.1).item<float>(), 100.0f);
 }
 
+/// Restores the default dtype.
+struct DefaultDType {
+  explicit DefaultDType(DType t) { set_default_dtype(t); }
+  ~DefaultDType() { set_default_dtype(before); }
+  const DType before = default_dtype();
+};
+
+TEST(Promotion, TheDefaultDtypeIsThatOfNewTensorsAndOfNumbers) {
+  const Tensor whole = tensor({1, 2, 3}), bools = tensor({true, false}), single = ones({2}, f32);
+  for (const DType t : {f64, f16, bf16, f32}) {
+    const DefaultDType scope(t);
+    EXPECT_EQ(default_dtype(), t);
+    for (const Tensor& made : {ones({2}), tensor({1.0, 2.5}), tensor(1.5), rand({2}), arange(0.0, 1.0, 0.5),
+                               linspace(0, 1, 3), eye(2), whole + 2.5, whole / 2, sqrt(whole), bools * 0.5,
+                               where(bools, 1.5, 2.5), nn::Linear(2, 2).weight, nn::PReLU().weight}) {
+      EXPECT_EQ(made.dtype(), t);
+    }
+    for (const Tensor& kept : {single * 2.5, tensor({1.0f})}) EXPECT_EQ(kept.dtype(), f32);
+    for (const Tensor& kept : {arange(3), tensor({1, 2}), whole + 1}) EXPECT_EQ(kept.dtype(), i64);
+  }
+}
+
+TEST(Promotion, OnlyDtypesOfArithmeticAreDefaults) {
+  for (const DType t : {i64, boolean, f8_e5m2}) EXPECT_THROW(set_default_dtype(t), DTypeError);
+  EXPECT_EQ(default_dtype(), f32);
+}
+
 }  // namespace
 }  // namespace weft
