@@ -243,8 +243,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     in.mask = bias.expand({bias.size(0), bias.size(1), q.size(-2), k.size(-2)});
   }
   const double width = static_cast<double>(std::max<int64_t>(q.size(-1), 1));
-  in.settings = {scale.value_or(1 / std::sqrt(width)), causal};
-  const Tensor out = attention(in, dropout_p).to(q.dtype());
+  in.settings = {options.scale.value_or(1 / std::sqrt(width)), options.causal};
+  const Tensor out = attention(in, options.dropout_p).to(q.dtype());
   return out.shape() == result ? out : out.view(result);
 }
 

@@ -1,6 +1,8 @@
 // Type promotion: PyTorch 2.15's promote_types for every pair, and the weakness of numbers and 0-d tensors.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include <weft/weft.hpp>
 
 namespace weft {
@@ -95,13 +97,14 @@ TEST(Promotion, TheDefaultDtypeIsThatOfNewTensorsAndOfNumbers) {
   for (const DType t : {f64, f16, bf16, f32}) {
     const DefaultDType scope(t);
     EXPECT_EQ(default_dtype(), t);
-    for (const Tensor& made : {ones({2}), tensor({1.0, 2.5}), tensor(1.5), rand({2}), arange(0.0, 1.0, 0.5),
-                               linspace(0, 1, 3), eye(2), whole + 2.5, whole / 2, sqrt(whole), bools * 0.5,
-                               where(bools, 1.5, 2.5), nn::Linear(2, 2).weight, nn::PReLU().weight}) {
+    for (const Tensor& made :
+         std::vector<Tensor>{ones({2}), tensor({1.0, 2.5}), tensor(1.5), rand({2}), arange(0.0, 1.0, 0.5),
+                             linspace(0, 1, 3), eye(2), whole + 2.5, whole / 2, sqrt(whole), bools * 0.5,
+                             where(bools, 1.5, 2.5), nn::Linear(2, 2).weight, nn::PReLU().weight}) {
       EXPECT_EQ(made.dtype(), t);
     }
-    for (const Tensor& kept : {single * 2.5, tensor({1.0f})}) EXPECT_EQ(kept.dtype(), f32);
-    for (const Tensor& kept : {arange(3), tensor({1, 2}), whole + 1}) EXPECT_EQ(kept.dtype(), i64);
+    for (const Tensor& kept : std::vector<Tensor>{single * 2.5, tensor({1.0f})}) EXPECT_EQ(kept.dtype(), f32);
+    for (const Tensor& kept : std::vector<Tensor>{arange(3), tensor({1, 2}), whole + 1}) EXPECT_EQ(kept.dtype(), i64);
   }
 }
 
