@@ -7,5 +7,6 @@
 #include "distributed/local_world.hpp"
 #include "distributed/mesh.hpp"
 #include "distributed/reduce_op.hpp"
+#include "distributed/spmd/call.hpp"
 #include "distributed/spmd/dtensor.hpp"
 #include "distributed/work.hpp"

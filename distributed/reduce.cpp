@@ -11,11 +11,6 @@
 
 namespace weft::distributed {
 
-const char* name(ReduceOp op) {
-  constexpr const char* names[] = {"sum", "avg", "max", "min", "prod", "any", "all"};
-  return names[static_cast<int>(op)];
-}
-
 namespace detail {
 
 namespace {

@@ -159,6 +159,11 @@ enum class Autocast : uint8_t {
   full
 };
 
+class WholeCall;
+struct Partition;
+/// What a call needs and gives where each rank holds parts of its tensors.
+using PartitionRule = Partition (*)(const WholeCall& call);
+
 struct OpRecord {
   /// Public name: weft::name in C++ and in Python.
   const char* name;
@@ -178,6 +183,8 @@ struct OpRecord {
   enum class Domain : uint8_t { floating, numeric, any } domain;
   /// Small argument lists that exercise the op, also used as cases by the parametrised tests and benchmarks.
   SampleFunction samples;
+  /// How the op works on parts of its tensors (partition.hpp); null for registered ops that do not say.
+  PartitionRule partition;
   BoxedFunction function;
   PointwiseFunctions pointwise = {};
   /// The function name_, which takes all or the first of the arguments and writes into the first; pointwise ops have

@@ -10,14 +10,6 @@ namespace {
 
 using namespace distributed;
 
-/// What may wait for other ranks, which may be threads of this interpreter.
-template <class F>
-auto without_gil(F call) {
-  const Location where = here();
-  const WithoutGil released;
-  return call(where);
-}
-
 void run_ranks(int ranks, double timeout, const nb::callable& body) {
   const Callback callable(body);
   without_gil([&](Location where) {
@@ -77,6 +69,7 @@ void bind_groups(nb::module_& m) {
 void bind_distributed(nb::module_& core) {
   nb::module_ m = core.def_submodule("_distributed");
   bind_groups(m);
+  bind_dtensor(m);
 #define WEFT_COLLECTIVE(name, parameters, call) \
   m.def(#name, [] parameters { return without_gil([&]([[maybe_unused]] Location where) { return call; }); })
   WEFT_COLLECTIVE(all_reduce, (const Tensor& x, const Group& g, ReduceOp op), all_reduce(x, g, op, where));

@@ -134,6 +134,14 @@ std::shared_ptr<PyObject> shared_reference(PyObject* borrowed);
 
 /// The Python line that is calling: the innermost one outside the package's own files.
 Location here();
+
+/// What may wait for other ranks, which may be threads of this interpreter.
+template <class F>
+auto without_gil(F call) {
+  const Location where = here();
+  const WithoutGil released;
+  return call(where);
+}
 void pass_over_files_in(const std::string& folder);
 
 }  // namespace weft::python

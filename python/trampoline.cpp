@@ -383,7 +383,43 @@ std::unique_ptr<Function> make_function(const OpRecord& record);
   self->version = version;
 }
 
-PyObject* op_call(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
+// An argument of a class that computes ops itself, as PyTorch's __torch_function__ does: nullptr where there is none.
+[[gnu::noinline, gnu::cold]] PyObject* hand_over(PyObject* op, PyObject* const* arguments, size_t count,
+                                                 PyObject* keywords) {
+  static PyObject* const name = PyUnicode_InternFromString("__weft_function__");
+  const size_t named = keywords != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(keywords)) : 0;
+  const auto handler_of = [](PyObject* object) -> PyObject* {
+    if (is_tensor(object)) return nullptr;
+    PyObject* const found = _PyType_Lookup(Py_TYPE(object), name);
+    return found;
+  };
+  PyObject *handler = nullptr, *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  for (size_t i = 0; i < count + named && handler == nullptr; ++i) {
+    handler = handler_of(arguments[i]);
+    if (handler != nullptr || (!PyList_Check(arguments[i]) && !PyTuple_Check(arguments[i]))) continue;
+    const Py_ssize_t length = PySequence_Fast_GET_SIZE(arguments[i]);
+    for (Py_ssize_t k = 0; k < length && handler == nullptr; ++k) {
+      handler = handler_of(PySequence_Fast_GET_ITEM(arguments[i], k));
+    }
+  }
+  if (handler == nullptr) {
+    PyErr_Restore(type, value, trace);
+    return nullptr;
+  }
+  for (PyObject* part : {type, value, trace}) Py_XDECREF(part);
+  const Ref positional(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
+  const Ref rest(PyDict_New());
+  for (size_t k = 0; k < named; ++k) {
+    if (PyDict_SetItem(rest.get(), PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(k)), arguments[count + k]) != 0)
+      return nullptr;
+  }
+  return PyObject_CallFunctionObjArgs(handler, op, positional.get(), rest.get(), nullptr);
+}
+
+PyObject* op_call_tensors(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
   return guarded<PyObject*>(nullptr, [&] {
     auto* self = reinterpret_cast<OpObject*>(callable);
     const uint32_t version = detail::op_registry_version.load(MemoryOrder::acquire);
@@ -392,6 +428,12 @@ PyObject* op_call(PyObject* callable, PyObject* const* arguments, size_t flags, 
     const bool idle = keywords != nullptr && self->function->idle_keywords != nullptr;
     return idle ? call_without_idle(self, arguments, count, keywords) : call(self, arguments, count, keywords);
   });
+}
+
+PyObject* op_call(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* keywords) {
+  PyObject* const result = op_call_tensors(callable, arguments, flags, keywords);
+  if (WEFT_LIKELY(result != nullptr) || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
+  return hand_over(callable, arguments, static_cast<size_t>(PyVectorcall_NARGS(flags)), keywords);
 }
 
 PyObject* op_bind(PyObject* self, PyObject* object, PyObject*) {

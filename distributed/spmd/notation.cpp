@@ -72,9 +72,15 @@ std::vector<std::optional<ReduceOp>> passing(std::span<const SpmdMeta> inputs, c
   return out;
 }
 
+/// How many equal units an axis of the letter has, of which a part has some in whole; 0 where parts may be any.
+int64_t units_of(const NotationOptions& options, char letter) {
+  const auto found = std::ranges::find(options.units, letter, &std::pair<char, int64_t>::first);
+  return found == options.units.end() ? 0 : found->second;
+}
+
 /// Sizes of the letters; axes of size 1 say nothing.
-std::map<char, int64_t> sizes_of(const std::vector<std::string>& words, std::span<const SpmdMeta> inputs,
-                                 const Dims& mesh, Location where) {
+std::map<char, int64_t> sizes_of(const std::vector<std::string>& words, const NotationOptions& options,
+                                 std::span<const SpmdMeta> inputs, const Dims& mesh, Location where) {
   if (inputs.size() != words.size()) {
     raise<ValueError>({.op = "infer", .problem = fmt::format("{} inputs for {} words", inputs.size(), words.size())},
                       where);
@@ -95,7 +101,7 @@ std::map<char, int64_t> sizes_of(const std::vector<std::string>& words, std::spa
       const char letter = words[i][static_cast<size_t>(axis)];
       if (letter == never_cut || meta.shape[axis] == 1) continue;
       const auto [known, is_new] = sizes.emplace(letter, meta.shape[axis]);
-      if (is_new || known->second == meta.shape[axis]) continue;
+      if (is_new || known->second == meta.shape[axis] || units_of(options, letter) != 0) continue;
       raise<ShapeError>(
           {.op = "infer", .problem = fmt::format("'{}' is {} and {}", letter, known->second, meta.shape[axis])}, where);
     }
@@ -143,9 +149,21 @@ Dims cheapest(const std::vector<Claim>& claims) {
   return best;
 }
 
+/// Dimensions of the mesh that are not taken and leave whole units, from the outer one on.
+void take(const Dims& wanted, const Dims& mesh, int64_t units, std::vector<bool>& taken, Dims& kept) {
+  int64_t ranks = 1;
+  for (const int64_t d : wanted) {
+    if (taken[static_cast<size_t>(d)]) continue;
+    ranks *= mesh[static_cast<int>(d)];
+    if (units != 0 && units % ranks != 0) return;
+    taken[static_cast<size_t>(d)] = true;
+    kept.push_back(d);
+  }
+}
+
 }  // namespace
 
-Notation::Notation(std::string_view text, NotationOptions options, Location where) : options_(options) {
+Notation::Notation(std::string_view text, NotationOptions options, Location where) : options_(std::move(options)) {
   const size_t arrow = text.find("->");
   const auto refuse = [&](const char* problem) {
     raise<ValueError>({.op = "Notation", .problem = fmt::format("\"{}\": {}", text, problem)}, where);
@@ -167,7 +185,7 @@ Notation::Notation(std::string_view text, NotationOptions options, Location wher
 }
 
 SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Location where) const {
-  const std::map<char, int64_t> sizes = sizes_of(inputs_, inputs, mesh, where);
+  const std::map<char, int64_t> sizes = sizes_of(inputs_, options_, inputs, mesh, where);
   const auto stays = passing(inputs, mesh, options_.linearity);
   std::vector<bool> taken;
   for (const auto& op : stays) taken.push_back(op.has_value());
@@ -183,13 +201,7 @@ SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Loc
       if (axis == std::string::npos || !is_cut(i, static_cast<int>(axis))) continue;
       claims.push_back({mappings[i][axis], local_bytes(inputs[i], mesh)});
     }
-    Dims kept;
-    for (const int64_t d : cheapest(claims)) {
-      if (taken[static_cast<size_t>(d)]) continue;
-      taken[static_cast<size_t>(d)] = true;
-      kept.push_back(d);
-    }
-    if (!kept.empty()) cuts[letter] = kept;
+    take(cheapest(claims), mesh, units_of(options_, letter), taken, cuts[letter]);
   }
 
   SpmdInfo info;
@@ -216,7 +228,7 @@ SpmdInfo Notation::infer(std::span<const SpmdMeta> inputs, const Dims& mesh, Loc
 
 SpmdInfo Notation::infer_reverse(std::span<const SpmdMeta> inputs, std::span<const Placements> outputs,
                                  const Dims& mesh, Location where) const {
-  const std::map<char, int64_t> sizes = sizes_of(inputs_, inputs, mesh, where);
+  const std::map<char, int64_t> sizes = sizes_of(inputs_, options_, inputs, mesh, where);
   if (outputs.size() != outputs_.size()) {
     raise<ValueError>(
         {.op = "infer_reverse", .problem = fmt::format("{} outputs for {} words", outputs.size(), outputs_.size())},
@@ -227,12 +239,8 @@ SpmdInfo Notation::infer_reverse(std::span<const SpmdMeta> inputs, std::span<con
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto mapping = dims_mapping(outputs[i], static_cast<int>(outputs_[i].size()));
     for (size_t axis = 0; axis < mapping.size(); ++axis) {
-      if (outputs_[i][axis] == never_cut || cuts.contains(outputs_[i][axis])) continue;
-      for (const int64_t d : mapping[axis]) {
-        if (taken[static_cast<size_t>(d)]) continue;
-        taken[static_cast<size_t>(d)] = true;
-        cuts[outputs_[i][axis]].push_back(d);
-      }
+      if (outputs_[i][axis] == never_cut || !cuts[outputs_[i][axis]].empty()) continue;
+      take(mapping[axis], mesh, units_of(options_, outputs_[i][axis]), taken, cuts[outputs_[i][axis]]);
     }
   }
   SpmdInfo info;
@@ -276,43 +284,6 @@ Dims Notation::output_shape(std::span<const SpmdMeta> inputs, const Dims& local,
     out.push_back(size);
   }
   return out;
-}
-
-std::string broadcast_notation(std::span<const Dims> shapes) {
-  int rank = 0;
-  for (const Dims& shape : shapes) rank = std::max(rank, shape.size());
-  std::vector<bool> stretched(static_cast<size_t>(rank));
-  std::string text, output;
-  for (int axis = 0; axis < rank; ++axis) output += static_cast<char>('a' + axis);
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    text += i == 0 ? "" : ",";
-    const int first = rank - shapes[i].size();
-    for (int axis = first; axis < rank; ++axis) {
-      const auto is_wide = [&](const Dims& other) {
-        const int at = axis - (rank - other.size());
-        return at >= 0 && other[at] != 1;
-      };
-      const bool is_one = shapes[i][axis - first] == 1 && std::any_of(shapes.begin(), shapes.end(), is_wide);
-      text += is_one ? never_cut : output[static_cast<size_t>(axis)];
-    }
-  }
-  return text + "->" + output;
-}
-
-std::string matmul_notation(const Dims& a, const Dims& b, bool transpose_a, bool transpose_b, Location where) {
-  if (a.size() < 2 || b.size() < 2) {
-    raise<ShapeError>(
-        {.op = "matmul_notation", .problem = fmt::format("matrices have two axes, not {} and {}", a.size(), b.size())},
-        where);
-  }
-  const auto batch = [](const Dims& shape) {
-    return Dims(std::span(shape.data(), static_cast<size_t>(shape.size() - 2)));
-  };
-  const Dims batches[] = {batch(a), batch(b)};
-  const std::string text = broadcast_notation(batches);
-  const size_t comma = text.find(','), arrow = text.find("->");
-  return text.substr(0, comma) + (transpose_a ? "km" : "mk") + text.substr(comma, arrow - comma) +
-         (transpose_b ? "nk" : "kn") + text.substr(arrow) + "mn";
 }
 
 }  // namespace weft::distributed

@@ -23,18 +23,12 @@ struct SpmdInfo {
   std::vector<Placements> inputs, outputs;
 };
 
-/// In which inputs an op is linear, so that partial sums may stay such. Partial averages pass as sums do.
-enum class Linearity : uint8_t {
-  none,      ///< partial inputs are summed first
-  together,  ///< in all inputs at once, as a sum of tensors: they pass where all are partial alike
-  each,      ///< in each where the others stay, as a product: one may be partial where the others are replicated
-  first      ///< in the first alone, as a quotient
-};
-
 struct NotationOptions {
   /// What an op does with letters that its outputs lack.
   ReduceOp reduction = ReduceOp::sum;
   Linearity linearity = Linearity::none;
+  /// As Partition::units.
+  std::vector<std::pair<char, int64_t>> units = {};
 };
 
 class WEFT_API Notation {
@@ -66,11 +60,5 @@ class WEFT_API Notation {
   std::vector<std::string> inputs_, outputs_;
   NotationOptions options_;
 };
-
-/// "1b,abc->abc" of operands of these shapes that broadcast: axes that are stretched are '1'.
-WEFT_API std::string broadcast_notation(std::span<const Dims> shapes);
-/// "amk,akn->amn" of a product of matrices, whose batch axes broadcast. ShapeError for an operand of rank 0 or 1.
-WEFT_API std::string matmul_notation(const Dims& a, const Dims& b, bool transpose_a = false, bool transpose_b = false,
-                                     Location where = {});
 
 }  // namespace weft::distributed

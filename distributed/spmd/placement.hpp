@@ -36,10 +36,6 @@ WEFT_API std::string text(const Placements& placements);
 /// Of a tensor with `rank` dimensions those of the mesh that cut each, the outer ones first: the mapping of dimensions.
 WEFT_API std::vector<Dims> dims_mapping(const Placements& placements, int rank);
 
-/// A part of a tensor: its first element and its sizes.
-struct Part {
-  Dims begin, sizes;
-};
 /// What the rank at `coordinate` holds of a tensor of this shape. An axis of n is cut by k ranks into chunks of ⌈n /
 /// k⌉, so that the last ones may be shorter or empty; where several dimensions of the mesh cut one axis, the outer ones
 /// cut first. ValueError unless there is a placement for each dimension of the mesh; IndexError for an axis that the

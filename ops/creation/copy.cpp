@@ -14,6 +14,7 @@
 #include "../create.hpp"
 #include "../pointwise.hpp"
 #include "../detail/promote.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -192,7 +193,7 @@ const OpRecord all_copy_records[] = {
     {"cast", "cast(x, dtype, overflow='by_format')",
      "x in another dtype, rounded once. Beyond the largest number: infinity, in float8_e4m3fn the largest "
      "('by_format'); infinity, in float8_e4m3fn NaN ('ieee'); the largest ('saturate').",
-     true, OpRecord::Domain::any, cast_samples, detail::boxed<&call_cast>}};
+     true, OpRecord::Domain::any, cast_samples, parts::copy, detail::boxed<&call_cast>}};
 
 }  // namespace
 

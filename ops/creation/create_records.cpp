@@ -1,6 +1,7 @@
 // Records of what makes tensors from nothing.
 #include "../create.hpp"
 #include "../detail/records.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -83,10 +84,12 @@ std::vector<Values> eye_samples(SampleMaker& make) {
 }
 
 #define WEFT_OPTIONS "dtype=None, device=None, requires_grad=False)"
-#define WEFT_FILLED(op, document)                                                                                  \
-  {#op, #op "(*size|shape, " WEFT_OPTIONS, document, false, any, size_samples, detail::boxed<filled<weft::op>>}, { \
-#op "_like", #op "_like(x, *, " WEFT_OPTIONS, document " Of x's shape, dtype and device.", false, any,         \
-        like_samples, detail::boxed < filled_like < weft::op>>                                                     \
+#define WEFT_FILLED(op, document)                                                                          \
+  {#op,          #op "(*size|shape, " WEFT_OPTIONS, document, false, any, size_samples,                    \
+   parts::whole, detail::boxed<filled<weft::op>>},                                                         \
+  {                                                                                                        \
+#op "_like", #op "_like(x, *, " WEFT_OPTIONS, document " Of x's shape, dtype and device.", false, any, \
+        like_samples, parts::pointwise, detail::boxed < filled_like < weft::op>>                           \
   }
 
 using enum OpRecord::Domain;
@@ -96,15 +99,15 @@ constexpr OpRecord records[] = {
     WEFT_FILLED(ones, "Ones."),
     {"full", "full(size|shape, fill_value, *, " WEFT_OPTIONS,
      "One value everywhere; the dtype follows it (bool, int64 or float32) unless given.", false, any, full_samples,
-     detail::boxed<call_full>},
+     parts::whole, detail::boxed<call_full>},
     {"full_like", "full_like(x, fill_value, *, " WEFT_OPTIONS, "One value everywhere. Of x's shape, dtype and device.",
-     false, any, full_like_samples, detail::boxed<call_full_like>},
+     false, any, full_like_samples, parts::pointwise, detail::boxed<call_full_like>},
     {"arange", "arange(start, end=None, step=1, *, " WEFT_OPTIONS,
      "start, start + step, ... before end; one argument counts from 0. int64 where all are integers, else float32.",
-     false, numeric, arange_samples, detail::boxed<call_arange>},
+     false, numeric, arange_samples, parts::whole, detail::boxed<call_arange>},
     {"linspace", "linspace(start, end, steps, *, " WEFT_OPTIONS, "`steps` values from start to end, both included.",
-     false, floating, linspace_samples, detail::boxed<call_linspace>},
-    {"eye", "eye(n, m=None, *, " WEFT_OPTIONS, "Ones on the diagonal.", false, any, eye_samples,
+     false, floating, linspace_samples, parts::whole, detail::boxed<call_linspace>},
+    {"eye", "eye(n, m=None, *, " WEFT_OPTIONS, "Ones on the diagonal.", false, any, eye_samples, parts::whole,
      detail::boxed<call_eye>},
 };
 #undef WEFT_FILLED

@@ -13,6 +13,7 @@
 #include "../reduce.hpp"
 #include "../../tensor/layout.hpp"
 #include "../../tensor/philox.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -424,24 +425,24 @@ using enum OpRecord::Domain;
 constexpr OpRecord records[] = {
     {"normal", "normal(mean, std=1.0, size|shape=None, *, generator=None, " WEFT_OPTIONS,
      "Normal numbers of the means and deviations given, which broadcast, or of one of each in a new tensor of `size`.",
-     false, floating, normal_samples, detail::boxed<call_normal>},
+     false, floating, normal_samples, parts::pointwise, detail::boxed<call_normal>},
     {"randint_like", "randint_like(x, low, high=None, *, generator=None, " WEFT_OPTIONS,
      "Integers in [low, high) of x's shape, dtype and device; randint_like(x, high) counts from 0.", false, numeric,
-     like_samples, detail::boxed<call_randint_like>},
+     like_samples, parts::pointwise, detail::boxed<call_randint_like>},
     {"poisson", "poisson(x, *, generator=None)",
      "Counts of a Poisson distribution with each element's rate (inversion; PTRS, Hoermann 1993); made on the host.",
-     false, floating, rate_samples, detail::boxed<weft::poisson>},
+     false, floating, rate_samples, parts::pointwise, detail::boxed<weft::poisson>},
     {"standard_gamma", "standard_gamma(x, *, generator=None)",
      "Numbers of a gamma distribution with each element's shape and scale 1 (Marsaglia and Tsang 2000); made on the "
      "host.",
-     false, floating, rate_samples, detail::boxed<weft::standard_gamma>},
+     false, floating, rate_samples, parts::pointwise, detail::boxed<weft::standard_gamma>},
     {"binomial", "binomial(count, prob, *, generator=None)",
      "Successes in count trials of probability prob (inversion; BTRS, Hoermann 1993); made on the host.", false,
-     floating, binomial_samples, detail::boxed<weft::binomial>},
+     floating, binomial_samples, parts::pointwise, detail::boxed<weft::binomial>},
     {"multinomial", "multinomial(x, num_samples, replacement=False, *, generator=None)",
      "int64 positions in the last dimension of x, chosen in proportion to it; made on the host. Without replacement "
      "each at most once (Efraimidis and Spirakis 2006).",
-     false, floating, multinomial_samples, detail::boxed<weft::multinomial>},
+     false, floating, multinomial_samples, parts::before_last<1>, detail::boxed<weft::multinomial>},
 };
 #undef WEFT_OPTIONS
 

@@ -11,6 +11,7 @@
 #include "../detail/reducing.hpp"
 #include "../reduce.hpp"
 #include "../../tensor/philox.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -295,16 +296,13 @@ std::vector<Values> dropout_samples(SampleMaker& make) {
 
 #define WEFT_OPTIONS "dtype=None, device=None, requires_grad=False)"
 #define WEFT_DRAWN(op, document)                                                                                      \
-  {#op,                                                                                                               \
-   #op "(*size|shape, generator=None, " WEFT_OPTIONS,                                                                 \
-   document,                                                                                                          \
-   false,                                                                                                             \
-   floating,                                                                                                          \
-   size_samples,                                                                                                      \
-   detail::boxed<drawn<weft::op>>},                                                                                   \
+  {#op,          #op "(*size|shape, generator=None, " WEFT_OPTIONS,                                                   \
+   document,     false,                                                                                               \
+   floating,     size_samples,                                                                                        \
+   parts::whole, detail::boxed<drawn<weft::op>>},                                                                     \
   {                                                                                                                   \
 #op "_like", #op "_like(x, *, generator=None, " WEFT_OPTIONS, document " Of x's shape, dtype and device.", false, \
-        floating, like_samples, detail::boxed < drawn_like < weft::op>>                                               \
+        floating, like_samples, parts::pointwise, detail::boxed < drawn_like < weft::op>>                             \
   }
 
 using enum OpRecord::Domain;
@@ -313,17 +311,17 @@ constexpr OpRecord records[] = {
     WEFT_DRAWN(randn, "Normal with mean 0 and standard deviation 1."),
     {"randint", "randint(low, high, size|shape=None, *, generator=None, dtype=None, device=None)",
      "Integers in [low, high), int64 unless asked otherwise; randint(high, size) counts from 0.", false, numeric,
-     integer_samples, detail::boxed<call_randint>},
+     integer_samples, parts::whole, detail::boxed<call_randint>},
     {"randperm", "randperm(n, *, generator=None, dtype=None, device=None)",
-     "0 ... n - 1 in random order, int64 unless asked otherwise.", false, numeric, permutation_samples,
+     "0 ... n - 1 in random order, int64 unless asked otherwise.", false, numeric, permutation_samples, parts::whole,
      detail::boxed<call_randperm>},
     {"bernoulli", "bernoulli(x, p=None, *, generator=None)",
      "1 with the probability that each element gives, or p, else 0; of x's shape and dtype.", false, floating,
-     probability_samples, detail::boxed<call_bernoulli>},
+     probability_samples, parts::pointwise, detail::boxed<call_bernoulli>},
     {"dropout", "dropout(x, p=0.5, training|train=True, *, generator=None)",
      "In training, zeroes each element with probability p and scales the rest by 1 / (1 - p); else gives x itself "
      "(Srivastava et al. 2014).",
-     true, floating, dropout_samples, detail::boxed<weft::dropout>},
+     true, floating, dropout_samples, parts::pointwise, detail::boxed<weft::dropout>},
 };
 #undef WEFT_DRAWN
 #undef WEFT_OPTIONS

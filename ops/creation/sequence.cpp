@@ -5,6 +5,7 @@
 #include "../create.hpp"
 #include "../detail/common.hpp"
 #include "../detail/records.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -155,25 +156,25 @@ std::vector<Values> kaiser_samples(SampleMaker& make) {
 #define WEFT_WINDOW(op, document)                                                                        \
   {                                                                                                      \
 #op "_window", #op "_window(window_length, periodic=True, " WEFT_OPTIONS, document, false, floating, \
-        window_samples, detail::boxed < call_window < weft::op##_window>>                                \
+        window_samples, parts::whole, detail::boxed < call_window < weft::op##_window>>                  \
   }
 
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"logspace", "logspace(start, end, steps, base=10.0, " WEFT_OPTIONS,
      "`steps` powers of base, their exponents equidistant from start to end, both included.", false, floating,
-     logspace_samples, detail::boxed<call_logspace>},
+     logspace_samples, parts::whole, detail::boxed<call_logspace>},
     {"geomspace", "geomspace(start, end, steps|num, " WEFT_OPTIONS,
      "`steps` numbers from start to end, both included, each the same multiple of the one before.", false, floating,
-     geomspace_samples, detail::boxed<call_geomspace>},
+     geomspace_samples, parts::whole, detail::boxed<call_geomspace>},
     WEFT_WINDOW(hann, "(1 - cos(2 pi n / N)) / 2."),
     WEFT_WINDOW(blackman, "0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N)."),
     WEFT_WINDOW(bartlett, "1 - |2 n / N - 1|."),
     {"hamming_window", "hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, " WEFT_OPTIONS,
-     "alpha - beta cos(2 pi n / N).", false, floating, hamming_samples, detail::boxed<call_hamming>},
+     "alpha - beta cos(2 pi n / N).", false, floating, hamming_samples, parts::whole, detail::boxed<call_hamming>},
     {"kaiser_window", "kaiser_window(window_length, periodic=True, beta=12.0, " WEFT_OPTIONS,
      "I0(beta sqrt(1 - (2 n / N - 1)^2)) / I0(beta) with the modified Bessel function I0 (Kaiser 1974).", false,
-     floating, kaiser_samples, detail::boxed<call_kaiser>},
+     floating, kaiser_samples, parts::whole, detail::boxed<call_kaiser>},
 };
 #undef WEFT_WINDOW
 #undef WEFT_OPTIONS

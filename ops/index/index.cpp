@@ -8,6 +8,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -422,34 +423,71 @@ std::vector<Values> embedding_samples(SampleMaker& make) {
       {make.tensor({5, 3}), make.indices({0, 2}, 5)}};
 }
 
+Partition selected(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], &index = call.inputs()[1];
+  if (x.dim() == 0 || index.dim() != 1) return parts::whole(call);
+  std::string in = parts::letters(x.dim()), out = in;
+  const auto dim = static_cast<size_t>(wrap_dim(detail::integer_in(call["dim"]), x.dim()));
+  in[dim] = '1', out[dim] = 'i';
+  return {.letters = in + ",i->" + out, .linearity = Linearity::first};
+}
+
+Partition taken(const WholeCall& call) {
+  if (!std::holds_alternative<std::monostate>(call["axis"])) return parts::whole(call);
+  const std::string word = parts::letters(call.inputs()[1].dim());
+  return {.letters = parts::notation({parts::uncut(call.inputs()[0]), word}, {word}), .linearity = Linearity::first};
+}
+
+/// Of the rows that this rank has; the others count as zeros, and the sum over ranks is the row that was asked for.
+Value look_up_part(PartCall& part) {
+  const Tensor weight = part.tensor("weight"), indices = part.tensor("indices") - part.inputs[0].begin[0];
+  const int64_t rows = part.inputs[0].sizes[0], padding = std::get<int64_t>(part["padding_idx"]);
+  if (rows == 0) return zeros(part.results[0].sizes, {weight.dtype(), weight.device()}) + weight.sum();
+  const Tensor is_here = logical_and(indices >= 0, indices < rows);
+  const int64_t local = padding - part.inputs[0].begin[0];
+  const Tensor found =
+      embedding(weight, where(is_here, indices, 0), padding >= 0 && local < rows && local >= 0 ? local : -1);
+  return masked_fill(found, logical_not(is_here).unsqueeze(-1), 0);
+}
+
+Partition looked_up(const WholeCall& call) {
+  const std::string word = parts::letters(call.inputs()[1].dim());
+  const int64_t rows = call.inputs()[0].size(0);
+  return {
+      .letters = "vh," + word + "->" + word + "h", .linearity = Linearity::first, .on_parts = [rows](PartCall& part) {
+        return part.inputs[0].sizes[0] == rows ? part.run() : look_up_part(part);
+      }};
+}
+
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord index_op_records[] = {
     {"index_select", "index_select(x, dim, index)", "The slices of x at index (1-d) along dim.", true, any,
-     index_select_samples, detail::boxed<&weft::index_select>},
+     index_select_samples, selected, detail::boxed<&weft::index_select>},
     {"index_add",
      "index_add(x, dim, index, source, *, alpha=1)",
      "x with alpha times the slices of source added at index along dim; duplicates add, in order.",
      true,
      any,
      index_add_samples,
+     parts::along,
      detail::boxed<&weft::index_add>,
      {},
      detail::boxed<&weft::index_add_>},
     {"index_copy", "index_copy(x, dim, index, source)",
      "x with its slices at index along dim replaced by those of source; of duplicates the last wins.", true, any,
-     index_copy_samples, detail::boxed<&weft::index_copy>},
+     index_copy_samples, parts::along, detail::boxed<&weft::index_copy>},
     {"index_fill", "index_fill(x, dim, index, value)",
      "x with its slices at index along dim filled with value, a number or 0-d, converted to x's dtype.", true, any,
-     index_fill_samples, detail::boxed<&weft::index_fill>},
+     index_fill_samples, parts::along, detail::boxed<&weft::index_fill>},
     {"take", "take(x, index, axis=None)",
      "The slices of x at index, of any shape, along axis; without one, elements of the flattened x.", true, any,
-     take_samples, detail::boxed<&weft::take>},
+     take_samples, taken, detail::boxed<&weft::take>},
     {"put", "put(x, index, source, accumulate=False)",
      "x, seen flat, with the elements of source put at index, or added; of duplicates the last wins.", true, any,
-     put_samples, detail::boxed<&weft::put>},
+     put_samples, parts::whole, detail::boxed<&weft::put>},
     {"embedding", "embedding(weight, indices|input, padding_idx=-1)",
      "Rows of weight [count, width] at indices: [..., width]. The row padding_idx gets no gradient.", true, any,
-     embedding_samples, detail::boxed<&weft::embedding>},
+     embedding_samples, looked_up, detail::boxed<&weft::embedding>},
 };
 
 }  // namespace

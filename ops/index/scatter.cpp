@@ -10,6 +10,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../../tensor/threads.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -483,26 +484,27 @@ Tensor call_scatter_reduce(const Tensor& x, int dim, const Tensor& index, const 
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr OpRecord scatter_op_records[] = {
     {"gather", "gather(x, dim, index)", "out[i][j] = x[index[i][j]][j] for dim 0, and so on; shaped as index.", true,
-     any_type, gather_samples, detail::boxed<&weft::gather>},
+     any_type, gather_samples, parts::along, detail::boxed<&weft::gather>},
     {"take_along_dim", "take_along_dim(x, indices, dim=None)",
      "gather where x and indices broadcast outside dim; without one, both are seen flat.", true, any_type,
-     take_along_dim_samples, detail::boxed<&weft::take_along_dim>},
+     take_along_dim_samples, parts::along, detail::boxed<&weft::take_along_dim>},
     {"scatter", "scatter(x, dim, index, source|src|value, *, reduce=None)",
      "x with source[i][j], or one value, put at [index[i][j]][j] for dim 0, and so on; of duplicates the last wins. "
      "With reduce 'add' or 'multiply' it is combined with what stands there.",
-     true, any_type, scatter_samples, detail::boxed<&call_scatter>},
+     true, any_type, scatter_samples, parts::along, detail::boxed<&call_scatter>},
     {"scatter_add",
      "scatter_add(x, dim, index, source|src)",
      "x with source[i][j] added at [index[i][j]][j] for dim 0, and so on; duplicates add, in order.",
      true,
      any_type,
      scatter_add_samples,
+     parts::along,
      detail::boxed<&weft::scatter_add>,
      {},
      detail::boxed<&weft::scatter_add_>},
     {"scatter_reduce", "scatter_reduce(x, dim, index, source|src, reduce, include_self=True)",
      "x with the elements of source that index brings to a place combined into it by sum, prod, mean, amax or amin.",
-     true, OpRecord::Domain::numeric, scatter_reduce_samples, detail::boxed<&call_scatter_reduce>},
+     true, OpRecord::Domain::numeric, scatter_reduce_samples, parts::along, detail::boxed<&call_scatter_reduce>},
 };
 
 }  // namespace

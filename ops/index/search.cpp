@@ -17,6 +17,7 @@
 #include "../scan.hpp"
 #include "../scatter.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -347,33 +348,60 @@ std::vector<Values> isin_samples(SampleMaker& make) {
           {make.tensor({0, 2}), x}};
 }
 
+Partition marked(const WholeCall& call) {
+  const std::string word = parts::letters(call.results().at(0).dim() - 1);
+  return {.letters = word + "->" + word + "1"};
+}
+
+/// The elements of the first tensor by themselves, beside all of the other one.
+template <size_t other>
+Partition compared_with(const WholeCall& call) {
+  const std::vector<Tensor>& inputs = call.inputs();
+  if (inputs.size() <= other || !call.tensor(call.record().signature().arguments[0].name).defined()) {
+    return parts::whole(call);
+  }
+  const std::string word = parts::letters(inputs[0].dim());
+  return {.letters = parts::notation({word, parts::uncut(inputs[other])}, {word})};
+}
+
+Partition searched(const WholeCall& call) {
+  const Tensor sorted = call.tensor("sorted"), values = call.tensor("values");
+  if (!values.defined()) return parts::whole(call);
+  std::string rows = parts::letters(sorted.dim()), word = parts::letters(values.dim());
+  rows.back() = '1';
+  if (sorted.dim() > 1) word.back() = 'z';
+  std::vector<std::string> words{sorted.dim() > 1 ? rows : "1", word};
+  if (call.tensor("sorter").defined()) words.push_back(words[0]);
+  return {.letters = parts::notation(words, std::vector{word})};
+}
+
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr OpRecord set_op_records[] = {
     {"unique", "unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None)",
      "The distinct elements in ascending order, or the distinct slices along dim; where asked for, also the place of "
      "each element among them and how often each occurs. They are ascending without `sorted`, too.",
-     false, any_type, unique_samples, detail::boxed<&call_unique>},
+     false, any_type, unique_samples, parts::whole, detail::boxed<&call_unique>},
     {"unique_consecutive", "unique_consecutive(x, return_inverse=False, return_counts=False, dim=None)",
      "As unique without sorting: of equal neighbours only the first stays.", false, any_type, consecutive_samples,
-     detail::boxed<&call_unique_consecutive>},
+     parts::whole, detail::boxed<&call_unique_consecutive>},
     {"bincount", "bincount(x, weights=None, minlength=0)",
      "How often each number occurs in x (1-d, integers >= 0), or the sum of its weights.", true, numeric,
-     bincount_samples, detail::boxed<&weft::bincount>},
+     bincount_samples, parts::whole, detail::boxed<&weft::bincount>},
     {"one_hot", "one_hot(indices|tensor, classes|num_classes=-1)", "i64 [..., classes]: 1 at each index, else 0.",
-     false, any_type, one_hot_samples, detail::boxed<&weft::one_hot>},
+     false, any_type, one_hot_samples, marked, detail::boxed<&weft::one_hot>},
     {"searchsorted",
      "searchsorted(sorted|sorted_sequence, values|input, right=False, *, side=None, out_int32=False, sorter=None)",
      "Where each value would go into a sorted list so that it stays sorted, before equal elements or after them: i64, "
      "or i32 with out_int32. sorter holds the order in which the list is ascending.",
-     false, numeric, searchsorted_samples, detail::boxed<&call_searchsorted>},
+     false, numeric, searchsorted_samples, searched, detail::boxed<&call_searchsorted>},
     {"bucketize", "bucketize(values, boundaries, right=False, *, out_int32=False)",
      "searchsorted with the operands exchanged, for 1-d boundaries.", false, numeric, bucketize_samples,
-     detail::boxed<&weft::bucketize>},
+     compared_with<1>, detail::boxed<&weft::bucketize>},
     {"isin", "isin(elements, test_elements, *, assume_unique=False, invert=False)",
      "Which elements are among test_elements, or with invert are not: bool. Either may be a number. assume_unique "
      "changes nothing.",
-     false, any_type, isin_samples, detail::boxed<&call_isin>},
+     false, any_type, isin_samples, compared_with<1>, detail::boxed<&call_isin>},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "../detail/subscript_part.hpp"
 #include "../subscript.hpp"
 #include "../pointwise.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -319,23 +320,72 @@ std::vector<Values> strided_slice_samples(SampleMaker& make) {
           {make.tensor({5, 2}), Dims{0}, Dims{0}, Dims{5}, Dims{3}}};
 }
 
+bool takes_masks(const std::vector<Tensor>& indices) {
+  return std::ranges::any_of(indices, [](const Tensor& t) { return !t.defined() || t.dtype() == DType::boolean; });
+}
+/// '1' for dimensions that are indexed, a letter for the others.
+std::string word_behind(const Tensor& x, size_t indexed) {
+  return std::string(indexed, '1') + parts::letters(x.dim() - static_cast<int>(indexed));
+}
+/// What is written into x, broadcast from the right.
+std::string written_word(const Tensor& value, const Tensor& x, const std::string& word) {
+  std::string out = parts::uncut(value);
+  for (int d = 1; d <= std::min(value.dim(), x.dim()); ++d) {
+    if (value.size(-d) != 1) out[out.size() - static_cast<size_t>(d)] = word[word.size() - static_cast<size_t>(d)];
+  }
+  return out;
+}
+
+Partition indexed(const WholeCall& call) {
+  const Tensor& x = call.inputs()[0];
+  const auto& indices = std::get<std::vector<Tensor>>(call["indices"]);
+  if (takes_masks(indices)) return parts::whole(call);
+  std::vector<std::string> in{word_behind(x, indices.size())};
+  for (const Tensor& t : indices) in.push_back(parts::uncut(t));
+  const std::string kept = in[0].substr(indices.size());
+  const auto broadcast = static_cast<size_t>(call.results().at(0).dim()) - kept.size();
+  return {.letters = parts::notation(in, std::vector{std::string(broadcast, '1') + kept}),
+          .linearity = Linearity::first};
+}
+
+Partition put_at(const WholeCall& call) {
+  const Tensor& x = call.inputs()[0];
+  const auto& indices = std::get<std::vector<Tensor>>(call["indices"]);
+  if (takes_masks(indices)) return parts::whole(call);
+  std::vector<std::string> in{word_behind(x, indices.size())};
+  for (const Tensor& t : indices) in.push_back(parts::uncut(t));
+  if (const Tensor value = call.tensor("value"); value.defined()) {
+    in.push_back(written_word(value, x, in[0].substr(indices.size()).insert(0, static_cast<size_t>(max_rank), '1')));
+  }
+  return {.letters = parts::notation(in, std::vector{in[0]})};
+}
+
+Partition set_along(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], value = call.tensor("value");
+  std::string word = parts::letters(x.dim());
+  for (const int64_t d : parts::dims_of(call["axes"], x.dim())) word[static_cast<size_t>(d)] = '1';
+  std::vector<std::string> in{word};
+  if (value.defined()) in.push_back(written_word(value, x, word));
+  return {.letters = parts::notation(in, std::vector{word})};
+}
+
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord indexing_op_records[] = {
     {"index", "index(x, indices)",
      "x[indices]: what a list of integer tensors and masks selects; the shapes of the integers broadcast together.",
-     true, any, index_samples, detail::boxed<&index_list>},
+     true, any, index_samples, indexed, detail::boxed<&index_list>},
     {"index_put", "index_put(x, indices, value|values, accumulate=False)",
      "A copy of x with x[indices] = value, or += with accumulate, where every duplicate adds. Without it the last "
      "duplicate stays, and each value gets the gradient at its place.",
-     true, any, index_put_samples, detail::boxed<&index_put_list>},
+     true, any, index_put_samples, put_at, detail::boxed<&index_put_list>},
     {"set_value", "set_value(x, value, starts, ends, steps, axes)",
      "A copy of x with value in the slices from starts to ends by steps along axes.", true, any, set_value_samples,
-     detail::boxed<&weft::set_value>},
+     set_along, detail::boxed<&weft::set_value>},
     {"slice", "slice(x, axes, starts, ends)", "A view of x from starts to ends along axes, clamped.", true, any,
-     slice_samples, detail::boxed<&weft::slice>},
+     slice_samples, parts::along, detail::boxed<&weft::slice>},
     {"strided_slice", "strided_slice(x, axes, starts, ends, steps)",
      "A view of x from starts to ends by steps, negative ones included.", true, any, strided_slice_samples,
-     detail::boxed<&weft::strided_slice>},
+     parts::along, detail::boxed<&weft::strided_slice>},
 };
 
 }  // namespace

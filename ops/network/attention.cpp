@@ -13,6 +13,7 @@
 #include "../reduce.hpp"
 #include "../detail/reducing.hpp"
 #include "../softmax.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -266,6 +267,40 @@ Tensor call_boxed_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
                                       detail::current_call.where);
 }
 
+/// The word of a mask [..., L, S], from the right.
+std::string mask_word(const Tensor& mask, const std::string& scores) {
+  std::string out = parts::uncut(mask);
+  for (int d = 1; d <= std::min(mask.dim(), static_cast<int>(scores.size())); ++d) {
+    if (mask.size(-d) != 1) out[out.size() - static_cast<size_t>(d)] = scores[scores.size() - static_cast<size_t>(d)];
+  }
+  return out;
+}
+
+/// Batches and heads by themselves; queries, too, where each sees all keys; and the width of the values.
+Partition attended(const WholeCall& call) {
+  const Tensor q = call.tensor("q"), k = call.tensor("k"), v = call.tensor("v"), mask = call.tensor("mask");
+  const bool shared = call.flag("enable_gqa") && q.dim() > 2 && k.dim() > 2 && q.size(-3) != k.size(-3);
+  std::vector<Dims> batches;
+  for (const Tensor* t : {&q, &k, &v}) {
+    Dims batch(std::span(t->shape().data(), static_cast<size_t>(t->dim() - 2)));
+    if (shared) batch[batch.size() - 1] = q.size(-3);
+    batches.push_back(batch);
+  }
+  std::string words = broadcast_notation(batches);
+  const std::string batch = words.substr(words.find("->") + 2);
+  std::vector<std::string> in;
+  for (size_t i = 0; i < 3; ++i) {
+    in.push_back(words.substr(0, words.find_first_of(",-")));
+    words.erase(0, in[i].size() + 1);
+  }
+  const std::string length = call.flag("causal") ? "1" : "l";
+  in[0] += length + "1", in[1] += "11", in[2] += "1w";
+  if (mask.defined()) in.push_back(mask_word(mask, batch + length + "1"));
+  Partition rule{.letters = parts::notation(in, std::vector{batch + length + "w"})};
+  if (shared) rule.units.emplace_back(batch.back(), k.size(-3));
+  return rule;
+}
+
 constexpr OpRecord records[] = {
     {op,
      "scaled_dot_product_attention(q|query, k|key, v|value, mask|attn_mask=None, dropout_p=0.0, "
@@ -273,7 +308,7 @@ constexpr OpRecord records[] = {
      "*, scale=None, enable_gqa=False)",
      "softmax(scale * q @ k^T + mask) @ v for q [..., L, E], k [..., S, E], v [..., S, Ev]. mask is bool (true takes "
      "part) or additive; causal lets query i see keys 0 ... i. A query that sees no key gives zeros.",
-     true, OpRecord::Domain::floating, samples, detail::boxed<call_boxed_attention>},
+     true, OpRecord::Domain::floating, samples, attended, detail::boxed<call_boxed_attention>},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "../norm.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -245,6 +246,44 @@ std::vector<Values> instance_norm_samples(SampleMaker& make) {
           {make.tensor({2, 3, 2}), make.tensor({3}), make.tensor({3}, 0.5, 2), none, none, false}};
 }
 
+/// A word for x, and 'c' for what has one number a channel.
+Partition of_channels(const WholeCall& call, const std::string& word) {
+  std::vector<std::string> in{word};
+  for (size_t i = 1; i < call.inputs().size(); ++i) in.emplace_back(1, 'c');
+  return {.letters = parts::notation(in, std::vector{word})};
+}
+std::string channels_of(const Tensor& x, char examples) {
+  std::string word = parts::uncut(x);
+  word[0] = examples, word[1] = 'c';
+  return word;
+}
+
+Partition batch_normalized(const WholeCall& call) {
+  const Tensor& x = call.inputs()[0];
+  const bool by_batch = call.flag("training") || !call.tensor("running_mean").defined();
+  if (by_batch) return of_channels(call, channels_of(x, '1'));
+  std::string word = parts::letters(x.dim(), 'd');
+  word[1] = 'c';
+  return of_channels(call, word);
+}
+
+Partition instance_normalized(const WholeCall& call) {
+  // Running statistics are means over the batch.
+  const bool runs = call.flag("use_input_stats") && call.tensor("running_mean").defined();
+  return of_channels(call, channels_of(call.inputs()[0], runs ? '1' : 'n'));
+}
+
+Partition group_normalized(const WholeCall& call) {
+  const int64_t groups = detail::integer_in(call["num_groups"]), channels = call.inputs()[0].size(1);
+  Partition rule = of_channels(call, channels_of(call.inputs()[0], 'n'));
+  rule.units.emplace_back('c', groups);
+  rule.on_parts = [=](PartCall& part) {
+    part["num_groups"] = channels == 0 ? groups : groups * part.inputs[0].sizes[1] / channels;
+    return part.run();
+  };
+  return rule;
+}
+
 constexpr OpRecord records[] = {
     {"batch_norm",
      "batch_norm(x, &running_mean=None, &running_var=None, weight=None, bias=None, training=False, momentum=0.1, "
@@ -252,7 +291,7 @@ constexpr OpRecord records[] = {
      "(x - mean) / sqrt(var + eps) * weight + bias for each channel of x [N, C, ...] (Ioffe and Szegedy 2015); in "
      "training by x's own statistics, to which the running ones move by momentum. 16-bit floats are computed in "
      "float32.",
-     true, OpRecord::Domain::floating, batch_norm_samples,
+     true, OpRecord::Domain::floating, batch_norm_samples, batch_normalized,
      detail::boxed<+[](const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                        const Tensor& bias, bool training, double momentum, double eps) {
        return batch_norm(x, running_mean, running_var, weight, bias, {training, momentum, eps},
@@ -260,13 +299,13 @@ constexpr OpRecord records[] = {
      }>},
     {"group_norm", "group_norm(x, num_groups|groups, weight=None, bias=None, eps=1e-05)",
      "As batch_norm, over each group of channels of one example (Wu and He 2018).", true, OpRecord::Domain::floating,
-     group_norm_samples, detail::boxed<group_norm>},
+     group_norm_samples, group_normalized, detail::boxed<group_norm>},
     {"instance_norm",
      "instance_norm(x, &running_mean=None, &running_var=None, weight=None, bias=None, use_input_stats=True, "
      "momentum=0.1, "
      "eps=1e-05)",
      "As batch_norm, over each channel of one example (Ulyanov et al. 2016).", true, OpRecord::Domain::floating,
-     instance_norm_samples,
+     instance_norm_samples, instance_normalized,
      detail::boxed<+[](const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                        const Tensor& bias, bool use_input_stats, double momentum, double eps) {
        return instance_norm(x, running_mean, running_var, weight, bias, {use_input_stats, momentum, eps},

@@ -5,6 +5,7 @@
 #include "../detail/common.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -39,10 +40,25 @@ std::vector<Values> samples(SampleMaker& make) {
           {make.tensor({0, 3}), make.tensor({0, 2}), make.tensor({4, 3, 2})}};
 }
 
+Partition bilinear_product(const WholeCall& call) {
+  const std::string rows = parts::letters(call.inputs()[0].dim() - 1);
+  const bool has_bias = call.tensor("bias").defined();
+  Partition rule{.letters = rows + "i," + rows + "j,oij" + (has_bias ? ",o->" : "->") + rows + "o",
+                 .linearity = has_bias ? Linearity::none : Linearity::each};
+  if (has_bias) {
+    rule.on_parts = [](PartCall& part) {
+      const int last = part.inputs[0].sizes.size() - 1;
+      part["bias"] = parts::added_once(part, parts::added_once(part, part.tensor("bias"), 0, last), 1, last);
+      return part.run();
+    };
+  }
+  return rule;
+}
+
 constexpr OpRecord records[] = {
     {"bilinear", "bilinear(input1, input2, weight, bias=None)",
      "input1^T weight[k] input2 + bias[k] for each k, over the last dimensions; weight is [out, in1, in2].", true,
-     OpRecord::Domain::floating, samples, detail::boxed<bilinear>},
+     OpRecord::Domain::floating, samples, bilinear_product, detail::boxed<bilinear>},
 };
 
 }  // namespace

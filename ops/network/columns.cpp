@@ -8,6 +8,7 @@
 #include "../detail/taps.hpp"
 #include "../detail/windows.hpp"
 #include "../pointwise.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -170,15 +171,25 @@ std::vector<Values> col2im_samples(SampleMaker& make) {
           {make.tensor({0, 8, 4}), Dims{3, 3}, int64_t{2}}};
 }
 
+/// Example by example, where x of this rank has them.
+template <int rank>
+Partition of_examples(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], &y = call.results().at(0);
+  if (x.dim() != rank) return parts::whole(call);
+  std::string in = parts::uncut(x), out = parts::uncut(y);
+  in[0] = out[0] = 'n';
+  return {.letters = in + "->" + out, .linearity = Linearity::together};
+}
+
 constexpr OpRecord records[] = {
     {"im2col", "im2col(x, kernel_size, dilation=1, padding=0, stride=1)",
      "The blocks of kernel_size that slide over the last two dimensions of [N, C, H, W] or [C, H, W], as columns: [N, "
      "C * "
      "block, count].",
-     true, OpRecord::Domain::any, im2col_samples, detail::boxed<call_im2col>},
+     true, OpRecord::Domain::any, im2col_samples, of_examples<4>, detail::boxed<call_im2col>},
     {"col2im", "col2im(x, output_size, kernel_size, dilation=1, padding=0, stride=1)",
      "The image [N, C, *output_size] whose elements are the sums of what stands for them in the columns of im2col.",
-     true, OpRecord::Domain::numeric, col2im_samples, detail::boxed<call_col2im>},
+     true, OpRecord::Domain::numeric, col2im_samples, of_examples<3>, detail::boxed<call_col2im>},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -350,6 +351,29 @@ std::vector<Values> transposed_samples(SampleMaker& make) {
           {x(1, 2).select(0, 0).contiguous(), w(2, 1, 2), make.tensor({1})}};
 }
 
+/// Examples, channels out, and channels in, over which parts add up; or groups of channels.
+template <int dims, bool transposed>
+Partition convolved(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], &weight = call.inputs()[1];
+  const bool has_bias = call.tensor("bias").defined(), has_batch = x.dim() == dims + 2;
+  const int64_t groups = detail::integer_in(call["groups"]), channels = x.size(-dims - 1);
+  const std::string window(static_cast<size_t>(dims), '1'), examples = has_batch ? "n" : "";
+  const std::string c = groups == 1 ? "c" : "g", o = groups == 1 ? "o" : "g";
+  const std::string kernels = groups != 1 ? "g1" : transposed ? "co" : "oc";
+  Partition rule{.letters = examples + c + window + "," + kernels + window + (has_bias ? "," + o : "") + "->" +
+                            examples + o + window,
+                 .linearity = has_bias ? Linearity::none : Linearity::each};
+  if (groups != 1) rule.units.emplace_back('g', groups);
+  rule.on_parts = [=](PartCall& part) {
+    const int axis = has_batch ? 1 : 0;
+    if (groups != 1) part["groups"] = channels == 0 ? groups : groups * part.inputs[0].sizes[axis] / channels;
+    else if (has_bias) part["bias"] = parts::added_once(part, part.tensor("bias"), 0, axis);
+    return part.run();
+  };
+  static_cast<void>(weight);
+  return rule;
+}
+
 #define WEFT_CONVOLUTION_RECORDS(dims, sizes, kernel)                                                                  \
   {"conv" #dims "d",                                                                                                   \
    "conv" #dims "d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)",                                  \
@@ -359,6 +383,7 @@ std::vector<Values> transposed_samples(SampleMaker& make) {
    true,                                                                                                               \
    OpRecord::Domain::floating,                                                                                         \
    convolution_samples<dims>,                                                                                          \
+   convolved<dims, false>,                                                                                             \
    boxed_convolution<conv##dims##d>},                                                                                  \
   {                                                                                                                    \
     "conv_transpose" #dims "d",                                                                                        \
@@ -366,7 +391,8 @@ std::vector<Values> transposed_samples(SampleMaker& make) {
         "The gradient of conv" #dims "d by its data: x [N, C, " sizes                                                  \
         "] spread by the kernels of weight "                                                                           \
         "[C, O / groups, " kernel "], plus bias [O].",                                                                 \
-        true, OpRecord::Domain::floating, transposed_samples<dims>, boxed_transposed<conv_transpose##dims##d>          \
+        true, OpRecord::Domain::floating, transposed_samples<dims>, convolved<dims, true>,                             \
+        boxed_transposed<conv_transpose##dims##d>                                                                      \
   }
 constexpr OpRecord records[] = {WEFT_CONVOLUTION_RECORDS(1, "L", "K"), WEFT_CONVOLUTION_RECORDS(2, "H, W", "KH, KW"),
                                 WEFT_CONVOLUTION_RECORDS(3, "D, H, W", "KD, KH, KW")};

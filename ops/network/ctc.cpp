@@ -11,6 +11,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../scatter.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -192,6 +193,29 @@ std::vector<Values> ctc_samples(SampleMaker& make) {
           {make.tensor({3, 1, 3}, -3, -0.1), numbers({}, {1, 0}), Dims(3), Dims(0)}};
 }
 
+/// Sequences by themselves, where each has its row of targets.
+Partition aligned_by_sequence(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], &targets = call.inputs()[1];
+  if (x.dim() != 3 || targets.dim() != 2) return parts::whole(call);
+  const std::string& reduction = std::get<std::string>(call["reduction"]);
+  std::vector<std::string> in{"1n1", "n1"};
+  for (size_t i = 2; i < call.inputs().size(); ++i) in.emplace_back("n");
+  Partition rule{.letters = parts::notation(in, std::vector<std::string>{reduction == "none" ? "n" : ""})};
+  rule.on_parts = [count = x.size(1), mean = reduction == "mean"](PartCall& part) -> Value {
+    const int64_t begin = part.inputs[0].begin[1], here = part.inputs[0].sizes[1];
+    for (const char* name : {"input_lengths", "target_lengths"}) {
+      Value& lengths = part[name];
+      if (std::holds_alternative<Tensor>(lengths)) continue;
+      const Dims all = detail::dims_in(lengths);
+      lengths = Dims(std::span(all.data() + begin, static_cast<size_t>(here)));
+    }
+    if (here == 0) part["reduction"] = std::string(mean ? "sum" : std::get<std::string>(part["reduction"]));
+    const Tensor loss = std::get<Tensor>(part.run());
+    return mean && here != count ? loss * (static_cast<double>(here) / static_cast<double>(count)) : loss;
+  };
+  return rule;
+}
+
 constexpr OpRecord records[] = {
     {"ctc_loss",
      "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction='mean', zero_infinity=False)",
@@ -199,7 +223,7 @@ constexpr OpRecord records[] = {
      "[N, S], or 1-d one after the other, with log_probs [T, N, C]; or of one sequence with [T, C]. The gradient is "
      "that of log_probs as they stand; that of an infinite loss is 0. The mean divides each loss by its number of "
      "targets first.",
-     true, OpRecord::Domain::floating, ctc_samples, detail::boxed<call_ctc>},
+     true, OpRecord::Domain::floating, ctc_samples, aligned_by_sequence, detail::boxed<call_ctc>},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "../detail/reducing.hpp"
 #include "../pointwise.hpp"
 #include "../random.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -130,7 +131,7 @@ std::vector<Values> rrelu_samples(SampleMaker& make) {
   {                                                                                                                \
     "dropout" #n, "dropout" #n "(x, p=0.5, training|train=True, *, generator=None)",                               \
         "In training zeroes each channel with probability p and scales the others by 1 / (1 - p); else x itself.", \
-        true, floating, channel_samples<rank>, detail::boxed<dropout##n>                                           \
+        true, floating, channel_samples<rank>, parts::before_last<rank>, detail::boxed<dropout##n>                 \
   }
 
 constexpr auto floating = OpRecord::Domain::floating;
@@ -142,14 +143,14 @@ constexpr OpRecord records[] = {
      "In training sets each element with probability p to selu's negative saturation, then shifts and scales all so "
      "that "
      "mean 0 and variance 1 stay (Klambauer et al. 2017).",
-     true, floating, alpha_samples, detail::boxed<weft::alpha_dropout>},
+     true, floating, alpha_samples, parts::pointwise, detail::boxed<weft::alpha_dropout>},
     {"feature_alpha_dropout", "feature_alpha_dropout(x, p=0.5, training|train=False, *, generator=None)",
-     "alpha_dropout of whole channels of [N, C, ...].", true, floating, alpha_samples,
+     "alpha_dropout of whole channels of [N, C, ...].", true, floating, alpha_samples, parts::leading<2>,
      detail::boxed<weft::feature_alpha_dropout>},
     {"rrelu", "rrelu(x, lower=0.125, upper=0.3333333333333333, training=False, *, generator=None)",
      "x where it is above 0, else x times a slope: in training uniform in [lower, upper), else their mean (Xu et al. "
      "2015).",
-     true, floating, rrelu_samples, detail::boxed<weft::rrelu>},
+     true, floating, rrelu_samples, parts::pointwise, detail::boxed<weft::rrelu>},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "../reduce.hpp"
 #include "../scatter.hpp"
 #include "../search.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -279,6 +280,17 @@ std::vector<Values> bag_samples(SampleMaker& make) {
           {make.indices({0}, 4), make.tensor({4, 2}), begins(make, {0, 0})}};
 }
 
+/// Columns of the table, and bags where each is a row of indices.
+Partition summed_up(const WholeCall& call) {
+  if (!std::holds_alternative<std::monostate>(call["max_norm"])) return parts::whole(call);
+  const bool rows = call.tensor("indices").dim() == 2;
+  const std::string bags = rows ? "n1" : "1";
+  std::vector<std::string> in{bags, "1h"};
+  if (call.tensor("offsets").defined()) in.emplace_back("1");
+  if (call.tensor("per_sample_weights").defined()) in.push_back(bags);
+  return {.letters = parts::notation(in, std::vector<std::string>{rows ? "nh" : "1h"})};
+}
+
 constexpr OpRecord records[] = {
     {"embedding_bag",
      "embedding_bag(indices|input, &weight, offsets=None, max_norm=None, norm_type=2.0, *, mode='mean', "
@@ -286,7 +298,7 @@ constexpr OpRecord records[] = {
      "The sum, mean or maximum of the rows of weight at each bag of indices: [bags, n], or a list that offsets cut "
      "into "
      "bags. max_norm first shortens the rows that are used, in weight itself.",
-     true, OpRecord::Domain::floating, bag_samples, detail::boxed<call_embedding_bag>},
+     true, OpRecord::Domain::floating, bag_samples, summed_up, detail::boxed<call_embedding_bag>},
 };
 
 }  // namespace

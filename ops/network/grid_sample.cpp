@@ -12,6 +12,7 @@
 #include "../join.hpp"
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -92,9 +93,10 @@ struct Sampler {
   // [N * elements, C]
   Tensor pixels() const {
     Dims order{0};
-    for (int i = 0; i < rank(); ++i) order.push_back(2 + i);
+    int64_t rows = x.size(0);
+    for (int i = 0; i < rank(); ++i) order.push_back(2 + i), rows *= size(i);
     order.push_back(1);
-    return to_compute_type(x).permute(order).reshape({-1, x.size(1)});
+    return to_compute_type(x).permute(order).reshape({rows, x.size(1)});
   }
 
   // The weighted sums [N, C, places] of the elements around the places, for every choice of one along each dimension.
@@ -291,16 +293,30 @@ std::vector<Values> affine_grid_samples(SampleMaker& make) {
           {make.tensor({1, 3, 4}), Dims{1, 1, 2, 3, 2}, false}};
 }
 
+Partition sampled(const WholeCall& call) {
+  const bool flat = call.inputs()[0].dim() == 4;
+  return {.letters = flat ? "nc11,nxy1->ncxy" : "nc111,nxyz1->ncxyz", .linearity = Linearity::first};
+}
+
+Partition gridded(const WholeCall& call) {
+  return {.letters = "n11->n" + parts::uncut(call.results().at(0)).substr(1), .on_parts = [](PartCall& part) {
+            Dims size = detail::dims_in(part["size"]);
+            size[0] = part.inputs[0].sizes[0];
+            part["size"] = size;
+            return part.run();
+          }};
+}
+
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"grid_sample", "grid_sample(x, grid, mode='bilinear', padding_mode='zeros', align_corners=None)",
      "The elements of x [N, C, H, W] or [N, C, D, H, W] at the places of grid [N, H', W', 2] or [N, D', H', W', 3], "
      "which "
      "are (column, row) from -1 to 1: bilinear, nearest or bicubic; outside are zeros, the border or a reflection.",
-     true, floating, grid_sample_samples, detail::boxed<call_grid_sample>},
+     true, floating, grid_sample_samples, sampled, detail::boxed<call_grid_sample>},
     {"affine_grid", "affine_grid(theta, size, align_corners=None)",
      "The grid for grid_sample that the affine maps theta [N, 2, 3] or [N, 3, 4] make for a result of the size.", true,
-     floating, affine_grid_samples, detail::boxed<call_affine_grid>},
+     floating, affine_grid_samples, gridded, detail::boxed<call_affine_grid>},
 };
 
 }  // namespace

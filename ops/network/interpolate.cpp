@@ -13,6 +13,7 @@
 #include "../index.hpp"
 #include "../pointwise.hpp"
 #include "../pool.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -330,7 +331,7 @@ constexpr OpRecord records[] = {
      "x [N, C, spatial...] in another size, given as sizes or factors: nearest, nearest-exact, linear, bilinear, "
      "bicubic, "
      "trilinear or area.",
-     true, OpRecord::Domain::floating, interpolate_samples, detail::boxed<call_interpolate>},
+     true, OpRecord::Domain::floating, interpolate_samples, parts::leading<2>, detail::boxed<call_interpolate>},
 };
 
 }  // namespace

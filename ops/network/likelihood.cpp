@@ -7,6 +7,7 @@
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -175,21 +176,27 @@ std::vector<Values> poisson_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.tensor({0, 2}), true, false, 1e-8, "sum"}};
 }
 
+/// One variance a row is no operand that broadcasts.
+Partition with_variance(const WholeCall& call) {
+  const bool by_row = call.tensor("var").defined() && call.tensor("var").dim() < call.inputs()[0].dim();
+  return by_row ? parts::whole(call) : parts::pointwise_loss(call);
+}
+
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"binary_cross_entropy", "binary_cross_entropy(x, y|target, weight=None, *, reduction='mean')",
      "-(y log x + (1 - y) log(1 - x)) * weight from probabilities x of y's shape; no logarithm is below -100.", true,
-     floating, binary_samples, detail::boxed<call_binary>},
+     floating, binary_samples, parts::pointwise_loss, detail::boxed<call_binary>},
     {"kl_div", "kl_div(x, y|target, reduction='mean', log_target=False)",
      "y * (log y - x), or exp(y) * (y - x): log-probabilities x beside probabilities y, or log-probabilities. "
      "'batchmean' divides the sum by the first size.",
-     true, floating, kl_samples, detail::boxed<call_kl>},
+     true, floating, kl_samples, parts::pointwise_loss, detail::boxed<call_kl>},
     {"gaussian_nll_loss", "gaussian_nll_loss(x, y|target, var, full=False, eps=1e-6, reduction='mean')",
      "(log var + (x - y)^2 / var) / 2 with var raised to eps; full adds log(2 pi) / 2 (Nix and Weigend 1994).", true,
-     floating, gaussian_samples, detail::boxed<call_gaussian>},
+     floating, gaussian_samples, with_variance, detail::boxed<call_gaussian>},
     {"poisson_nll_loss", "poisson_nll_loss(x, y|target, log_input=True, full=False, *, eps=1e-8, reduction='mean')",
      "exp(x) - y * x, or x - y * log(x + eps) of rates x; full adds Stirling's approximation of log y!.", true,
-     floating, poisson_samples, detail::boxed<call_poisson>},
+     floating, poisson_samples, parts::pointwise_loss, detail::boxed<call_poisson>},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "../detail/reducing.hpp"
 #include "../softmax.hpp"
 #include "../../tensor/warning.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -391,6 +392,37 @@ std::vector<Values> binary_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.tensor({0, 2}), none, none, "sum"}};
 }
 
+/// The sum of the weights of the rows that count, on this rank.
+Tensor weight_of_rows(const Tensor& scores, const Tensor& targets, const Tensor& weight, int64_t ignore_index) {
+  return nll_loss(full_like(scores, -1), targets,
+                  {.weight = weight, .reduction = LossReduction::sum, .ignore_index = ignore_index});
+}
+
+/// Rows by themselves; their mean is weighed by the rows of all ranks that count.
+Partition classified(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], targets = call.tensor("targets"), weight = call.tensor("weight");
+  const std::string& reduction = std::get<std::string>(call["reduction"]);
+  const bool by_probability = is_floating(targets.dtype());
+  std::string word = parts::letters(x.dim()), rows = word;
+  const size_t classes = x.dim() > 1 ? 1 : 0;
+  word[classes] = '1';
+  rows.erase(classes, 1);
+  std::vector<std::string> in{word, by_probability ? word : rows};
+  if (weight.defined()) in.emplace_back("1");
+  Partition rule{.letters = parts::notation(in, std::vector<std::string>{reduction == "none" ? rows : ""})};
+  if (reduction != "mean") return rule;
+  const int64_t count = by_probability && x.numel() != 0 ? x.numel() / x.size(static_cast<int>(classes)) : 0;
+  rule.on_parts = [=](PartCall& part) -> Value {
+    part["reduction"] = std::string("sum");
+    const Tensor sum = std::get<Tensor>(part.run());
+    if (by_probability) return parts::share_of_mean(sum, count);
+    const Tensor here = weight_of_rows(std::get<Tensor>(part.arguments[0]), part.tensor("targets"),
+                                       part.tensor("weight"), detail::integer_in(part["ignore_index"]));
+    return sum / part.sum(here, rows);
+  };
+  return rule;
+}
+
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"cross_entropy",
@@ -399,24 +431,24 @@ constexpr OpRecord records[] = {
      "[N, C] or [N, C, d1, ...]; targets have that shape without C. Targets equal to ignore_index do not count. weight "
      "is "
      "each class's share.",
-     true, floating, cross_entropy_samples, detail::boxed<call_cross_entropy>},
+     true, floating, cross_entropy_samples, classified, detail::boxed<call_cross_entropy>},
     {"nll_loss", "nll_loss(log_probabilities, targets|target, weight=None, *, ignore_index=-100, reduction='mean')",
-     "-log_probabilities[target]; shapes as cross_entropy.", true, floating, class_samples,
+     "-log_probabilities[target]; shapes as cross_entropy.", true, floating, class_samples, classified,
      detail::boxed<call_nll_loss>},
     {"mse_loss", "mse_loss(x, y|target, reduction='mean')", "(x - y)^2; x and y broadcast.", true, floating,
-     plain_samples, detail::boxed<call_plain<mse_loss>>},
+     plain_samples, parts::pointwise_loss, detail::boxed<call_plain<mse_loss>>},
     {"l1_loss", "l1_loss(x, y|target, reduction='mean')", "|x - y|; x and y broadcast.", true, floating, plain_samples,
-     detail::boxed<call_plain<l1_loss>>},
+     parts::pointwise_loss, detail::boxed<call_plain<l1_loss>>},
     {"huber_loss", "huber_loss(x, y|target, reduction='mean', delta=1.0)",
      "d^2 / 2 where d = |x - y| is below delta, else delta * (d - delta / 2) (Huber 1964).", true, floating,
-     scaled_samples, detail::boxed<call_scaled<HuberOptions, huber_loss>>},
+     scaled_samples, parts::pointwise_loss, detail::boxed<call_scaled<HuberOptions, huber_loss>>},
     {"smooth_l1_loss", "smooth_l1_loss(x, y|target, reduction='mean', beta=1.0)",
-     "huber_loss / beta; l1_loss where beta is 0.", true, floating, scaled_samples,
+     "huber_loss / beta; l1_loss where beta is 0.", true, floating, scaled_samples, parts::pointwise_loss,
      detail::boxed<call_scaled<SmoothL1Options, smooth_l1_loss>>},
     {"binary_cross_entropy_with_logits",
      "binary_cross_entropy_with_logits(x, y|target, weight=None, *, pos_weight=None, reduction='mean')",
      "-(pos_weight * y log s(x) + (1 - y) log(1 - s(x))) * weight with the sigmoid s, without overflow; all broadcast.",
-     true, floating, binary_samples, detail::boxed<call_binary>},
+     true, floating, binary_samples, parts::pointwise_loss, detail::boxed<call_binary>},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../scan.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -307,30 +308,32 @@ constexpr OpRecord records[] = {
     {"cosine_embedding_loss", "cosine_embedding_loss(x1|input1, x2|input2, target, margin=0.0, *, reduction='mean')",
      "1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1: [N, D] with target [N], or one "
      "pair.",
-     true, floating, cosine_samples, detail::boxed<call_cosine>},
+     true, floating, cosine_samples, parts::row_loss, detail::boxed<call_cosine>},
     {"hinge_embedding_loss", "hinge_embedding_loss(x, y|target, margin=1.0, *, reduction='mean')",
      "x where the target is 1, max(0, margin - x) where it is -1, the sum of both elsewhere.", true, floating,
-     hinge_samples, detail::boxed<call_hinge>},
+     hinge_samples, parts::pointwise_loss, detail::boxed<call_hinge>},
     {"margin_ranking_loss", "margin_ranking_loss(x1|input1, x2|input2, target, margin=0.0, *, reduction='mean')",
-     "max(0, margin - target * (x1 - x2)).", true, floating, ranking_samples, detail::boxed<call_ranking>},
+     "max(0, margin - target * (x1 - x2)).", true, floating, ranking_samples, parts::pointwise_loss,
+     detail::boxed<call_ranking>},
     {"soft_margin_loss", "soft_margin_loss(x, y|target, *, reduction='mean')",
-     "log(1 + exp(-y * x)) without overflow; y is 1 or -1.", true, floating, soft_samples, detail::boxed<call_soft>},
+     "log(1 + exp(-y * x)) without overflow; y is 1 or -1.", true, floating, soft_samples, parts::pointwise_loss,
+     detail::boxed<call_soft>},
     {"multi_margin_loss", "multi_margin_loss(x, target, p=1, margin=1.0, weight=None, *, reduction='mean')",
      "The sum over the other classes j of max(0, margin - x[target] + x[j])^p * weight[target] / C; p is 1 or 2 "
      "(Crammer and Singer 2001). NaN stays NaN.",
-     true, floating, multi_samples, detail::boxed<call_multi>},
+     true, floating, multi_samples, parts::row_loss, detail::boxed<call_multi>},
     {"multilabel_margin_loss", "multilabel_margin_loss(x, target, *, reduction='mean')",
      "The sum of max(0, 1 - x[t] + x[j]) / C over a row's targets t, which end at -1, and the other classes j. NaN "
      "stays NaN.",
-     true, floating, label_samples, detail::boxed<call_labels>},
+     true, floating, label_samples, parts::row_loss, detail::boxed<call_labels>},
     {"multilabel_soft_margin_loss", "multilabel_soft_margin_loss(x, y|target, weight=None, *, reduction='mean')",
      "The mean over the last dimension of -weight * (y log s(x) + (1 - y) log s(-x)) with the sigmoid s.", true,
-     floating, soft_label_samples, detail::boxed<call_soft_labels>},
+     floating, soft_label_samples, parts::row_loss, detail::boxed<call_soft_labels>},
     {"triplet_margin_loss",
      "triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction='mean')",
      "max(0, margin + d(anchor, positive) - d(anchor, negative)) with pairwise_distance d (Schroff et al. 2015); with "
      "swap the smaller of d(anchor, negative) and d(positive, negative) counts (Balntas et al. 2016).",
-     true, floating, triplet_samples, detail::boxed<call_triplet>},
+     true, floating, triplet_samples, parts::row_loss, detail::boxed<call_triplet>},
 };
 
 }  // namespace

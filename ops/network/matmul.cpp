@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -376,6 +377,44 @@ std::vector<Values> linear_samples(SampleMaker& make) {
           {t({2, 0}), t({4, 0}), t({4})}};
 }
 
+Partition multiplied(const WholeCall& call) {
+  const Tensor &a = call.inputs()[0], &b = call.inputs()[1];
+  const auto with = [](const char* letters) { return Partition{.letters = letters, .linearity = Linearity::each}; };
+  if (a.dim() == 1 && b.dim() == 1) return with("k,k->");
+  if (a.dim() > 1 && b.dim() > 1) return with(matmul_notation(a.shape(), b.shape()).c_str());
+  const std::string batch = parts::letters(std::max(a.dim(), b.dim()) - 2);
+  if (b.dim() == 1) return with((batch + "mk,k->" + batch + "m").c_str());
+  return with(("k," + batch + "kn->" + batch + "n").c_str());
+}
+
+Partition outer_product(const WholeCall&) { return {.letters = "m,n->mn", .linearity = Linearity::each}; }
+
+Partition added_product(const WholeCall& call) {
+  const Tensor input = call.tensor("input");
+  std::string word = std::string("mn").substr(static_cast<size_t>(2 - input.dim()));
+  for (int d = 0; d < input.dim(); ++d) {
+    if (input.size(d) == 1) word[static_cast<size_t>(d)] = '1';
+  }
+  return {.letters = word + ",mk,kn->mn", .on_parts = [](PartCall& part) {
+            part["input"] = parts::added_once(part, part.tensor("input"), 1, 1);
+            return part.run();
+          }};
+}
+
+Partition linear_map(const WholeCall& call) {
+  const std::string rows = parts::letters(call.tensor("x").dim() - 1), n = call.tensor("weight").dim() == 1 ? "" : "n";
+  const bool has_bias = call.tensor("bias").defined();
+  Partition rule{.letters = rows + "k," + n + "k" + (has_bias ? "," + n : "") + "->" + rows + n,
+                 .linearity = has_bias ? Linearity::none : Linearity::each};
+  if (has_bias) {
+    rule.on_parts = [](PartCall& part) {
+      part["bias"] = parts::added_once(part, part.tensor("bias"), 0, part.inputs[0].sizes.size() - 1);
+      return part.run();
+    };
+  }
+  return rule;
+}
+
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr OpRecord matmul_op_records[] = {
     {"matmul",
@@ -385,6 +424,7 @@ constexpr OpRecord matmul_op_records[] = {
      true,
      numeric,
      matmul_samples,
+     multiplied,
      detail::boxed<&weft::matmul>,
      {},
      {},
@@ -395,24 +435,25 @@ constexpr OpRecord matmul_op_records[] = {
      true,
      numeric,
      mm_samples,
+     multiplied,
      detail::boxed<&weft::mm>,
      {},
      {},
      detail::boxed<&weft::mm_out>},
-    {"bmm", "bmm(a, b|mat2)", "[b, m, k] x [b, k, n], with equal batch sizes", true, numeric, bmm_samples,
+    {"bmm", "bmm(a, b|mat2)", "[b, m, k] x [b, k, n], with equal batch sizes", true, numeric, bmm_samples, multiplied,
      detail::boxed<&weft::bmm>},
-    {"mv", "mv(a, b|vec)", "[m, k] x [k]", true, numeric, mv_samples, detail::boxed<&weft::mv>},
-    {"dot", "dot(a, b|tensor)", "The sum of products of two 1-d tensors, 0-d.", true, numeric, dot_samples,
+    {"mv", "mv(a, b|vec)", "[m, k] x [k]", true, numeric, mv_samples, multiplied, detail::boxed<&weft::mv>},
+    {"dot", "dot(a, b|tensor)", "The sum of products of two 1-d tensors, 0-d.", true, numeric, dot_samples, multiplied,
      detail::boxed<&weft::dot>},
     {"outer", "outer(a, b|vec2)",
      "Every product of an element of a [m] and one of b [n]: [m, n], in their common dtype.", true, numeric,
-     outer_samples, detail::boxed<&weft::outer>},
+     outer_samples, outer_product, detail::boxed<&weft::outer>},
     {"addmm", "addmm(input, a|mat1, b|mat2, beta=1, alpha=1)",
-     "beta * input + alpha * (a x b); input broadcasts to [m, n].", true, numeric, addmm_samples,
+     "beta * input + alpha * (a x b); input broadcasts to [m, n].", true, numeric, addmm_samples, added_product,
      detail::boxed<&weft::addmm>},
     {"linear", "linear(x, weight, bias=None)",
      "x [..., in] times the transpose of weight [out, in], plus bias [out]; a weight [in] gives [...].", true, numeric,
-     linear_samples, detail::boxed<&weft::linear>},
+     linear_samples, linear_map, detail::boxed<&weft::linear>},
 };
 
 }  // namespace

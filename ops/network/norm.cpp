@@ -10,6 +10,7 @@
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -209,15 +210,26 @@ Tensor call_rms_norm(const Tensor& x, const Dims& shape, const Tensor& weight, s
   return rms_norm(x, shape, weight, eps);
 }
 
+/// Rows by themselves.
+Partition normalized(const WholeCall& call) {
+  const Tensor& x = call.inputs()[0];
+  const int rows = x.dim() - detail::dims_in(call["normalized_shape"]).size();
+  std::string word = parts::uncut(x);
+  word.replace(0, static_cast<size_t>(rows), parts::letters(rows));
+  std::vector<std::string> in{word};
+  for (size_t i = 1; i < call.inputs().size(); ++i) in.push_back(parts::uncut(call.inputs()[i]));
+  return {.letters = parts::notation(in, std::vector{word})};
+}
+
 constexpr OpRecord records[] = {
     {"layer_norm", "layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-05)",
      "(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes are normalized_shape "
      "(Ba, Kiros, Hinton 2016). 16-bit floats are computed in float32 and rounded once.",
-     true, OpRecord::Domain::floating, layer_norm_samples, detail::boxed<layer_norm>},
+     true, OpRecord::Domain::floating, layer_norm_samples, normalized, detail::boxed<layer_norm>},
     {"rms_norm", "rms_norm(x, normalized_shape, weight=None, eps=None)",
      "x / sqrt(mean(x * x) + eps) * weight over the last dimensions, whose sizes are normalized_shape (Zhang and "
      "Sennrich 2019). Without eps it is the machine epsilon of x's dtype.",
-     true, OpRecord::Domain::floating, rms_norm_samples, detail::boxed<call_rms_norm>},
+     true, OpRecord::Domain::floating, rms_norm_samples, normalized, detail::boxed<call_rms_norm>},
 };
 
 }  // namespace

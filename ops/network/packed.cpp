@@ -8,6 +8,7 @@
 #include "../index.hpp"
 #include "../join.hpp"
 #include "../detail/common.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -181,15 +182,15 @@ constexpr OpRecord records[] = {
     {"pack_padded_sequence", "pack_padded_sequence(x, lengths, batch_first=False) -> (data, batch_sizes)",
      "The rows of x [steps, batch, ...] that belong to sequences of these lengths, which must not rise, one step after "
      "the other, and how many each step has.",
-     true, OpRecord::Domain::any, pack_samples, detail::boxed<call_pack>},
+     true, OpRecord::Domain::any, pack_samples, parts::whole, detail::boxed<call_pack>},
     {"pad_packed_sequence",
      "pad_packed_sequence(data, batch_sizes, batch_first=False, padding_value=0.0, total_length=None) -> (padded, "
      "lengths)",
      "Packed rows as [steps, batch, ...], with padding behind the end of each sequence, and the lengths.", true,
-     OpRecord::Domain::any, pad_samples, detail::boxed<call_pad>},
+     OpRecord::Domain::any, pad_samples, parts::whole, detail::boxed<call_pad>},
     {"pad_sequence", "pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side='right')",
      "Tensors [length, ...] side by side as [longest, count, ...], with padding behind or before each.", true,
-     OpRecord::Domain::any, sequence_samples, detail::boxed<call_pad_sequence>},
+     OpRecord::Domain::any, sequence_samples, parts::whole, detail::boxed<call_pad_sequence>},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "../detail/numbers.hpp"
 #include "../detail/records.hpp"
 #include "../pool.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -135,6 +136,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
    true,                                                                                                              \
    numeric,                                                                                                           \
    max_samples<rank>,                                                                                                 \
+   parts::before_last<rank>,                                                                                          \
    detail::boxed<call_max<max_pool##n, max_pool##n##_with_indices>>},                                                 \
       {"avg_pool" #n,                                                                                                 \
        "avg_pool" #n "(" WEFT_SIZES "ceil_mode=False, count_include_pad=True" mean_arguments ")",                     \
@@ -142,6 +144,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        floating,                                                                                                      \
        mean_samples_of<rank>,                                                                                         \
+       parts::before_last<rank>,                                                                                      \
        detail::boxed<call_mean_of<avg_pool##n>>},                                                                     \
       {"lp_pool" #n,                                                                                                  \
        "lp_pool" #n "(x, norm_type, kernel_size, stride=None, ceil_mode=False)",                                      \
@@ -149,6 +152,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        floating,                                                                                                      \
        lp_samples<rank>,                                                                                              \
+       parts::before_last<rank>,                                                                                      \
        detail::boxed<lp_pool##n>},                                                                                    \
       {"adaptive_avg_pool" #n,                                                                                        \
        "adaptive_avg_pool" #n "(x, output_size)",                                                                     \
@@ -156,6 +160,7 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        floating,                                                                                                      \
        adaptive_samples<rank>,                                                                                        \
+       parts::before_last<rank>,                                                                                      \
        detail::boxed<adaptive_avg_pool##n>},                                                                          \
       {"adaptive_max_pool" #n,                                                                                        \
        "adaptive_max_pool" #n "(x, output_size, return_indices=False) -> (values, indices)",                          \
@@ -163,11 +168,12 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
        true,                                                                                                          \
        numeric,                                                                                                       \
        adaptive_max_samples<rank>,                                                                                    \
+       parts::before_last<rank>,                                                                                      \
        detail::boxed<call_adaptive<adaptive_max_pool##n, adaptive_max_pool##n##_with_indices>>},                      \
   {                                                                                                                   \
     "max_unpool" #n, "max_unpool" #n "(x, indices, kernel_size, stride=None, padding=0, output_size=None)",           \
         "Zeros with x's elements at the indices that max_pool" #n " gave.", true, any_type, unpool_samples<rank>,     \
-        detail::boxed<call_unpool<max_unpool##n>>                                                                     \
+        parts::before_last<rank>, detail::boxed<call_unpool<max_unpool##n>>                                           \
   }
 #define WEFT_FRACTIONAL_RECORD(rank, n)                                                                              \
   {                                                                                                                  \
@@ -177,7 +183,8 @@ std::vector<Values> unpool_samples(SampleMaker& make) {
         "=None, *, generator=None) -> (values, indices)",                                                            \
         "The largest elements of windows at random, increasing places (Graham 2014), drawn from the generator or "   \
         "given as [N, C, " #rank "] numbers in [0, 1).",                                                             \
-        true, floating, fractional_samples<rank>, detail::boxed<call_fractional<fractional_max_pool##n>>             \
+        true, floating, fractional_samples<rank>, parts::before_last<rank>,                                          \
+        detail::boxed<call_fractional<fractional_max_pool##n>>                                                       \
   }
 
 using enum OpRecord::Domain;

@@ -9,6 +9,7 @@
 #include "../join.hpp"
 #include "../packed.hpp"
 #include "../random.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -317,6 +318,32 @@ std::vector<Values> cell_samples(SampleMaker& make) {
           {make.tensor({3}), states({2}), make.tensor({gates * 2, 3}), make.tensor({gates * 2, 2})}};
 }
 
+size_t states_of(const WholeCall& call) {
+  const auto* list = std::get_if<std::vector<Tensor>>(&call["hx"]);
+  return list != nullptr ? list->size() : 1;
+}
+
+/// Sequences by themselves.
+Partition run_over_steps(const WholeCall& call) {
+  if (call.inputs()[0].dim() != 3 || call.tensor("batch_sizes").defined()) return parts::whole(call);
+  const std::string word = call.flag("batch_first") ? "n11" : "1n1";
+  std::vector<std::string> in{word}, out{word};
+  for (size_t i = 1; i < call.inputs().size(); ++i) {
+    in.push_back(i <= states_of(call) ? "1n1" : parts::uncut(call.inputs()[i]));
+  }
+  for (size_t i = 1; i < call.results().size(); ++i) out.emplace_back("1n1");
+  return {.letters = parts::notation(in, out)};
+}
+
+Partition stepped(const WholeCall& call) {
+  if (call.inputs()[0].dim() != 2) return parts::whole(call);
+  std::vector<std::string> in{"n1"};
+  for (size_t i = 1; i < call.inputs().size(); ++i) {
+    in.push_back(i <= states_of(call) ? "n1" : parts::uncut(call.inputs()[i]));
+  }
+  return {.letters = parts::notation(in, std::vector<std::string>(call.results().size(), "n1"))};
+}
+
 #define WEFT_LAYERS                                                                                \
   "(x, hx, params, has_biases=True, num_layers=1, dropout=0.0, train=False, bidirectional=False, " \
   "batch_first=False, batch_sizes=None) -> (output, h_n"
@@ -325,22 +352,22 @@ constexpr OpRecord records[] = {
     {"lstm", "lstm" WEFT_LAYERS ", c_n)",
      "Layers of long short-term memory over x [steps, batch, inputs]; hx are h0 and c0, params the weights and biases "
      "of each layer and direction. With batch_sizes x is the data of a PackedSequence.",
-     true, OpRecord::Domain::floating, lstm_samples, detail::boxed<call_lstm>},
+     true, OpRecord::Domain::floating, lstm_samples, run_over_steps, detail::boxed<call_lstm>},
     {"gru", "gru" WEFT_LAYERS ")",
      "Layers of gated recurrent units over x [steps, batch, inputs]; arguments as lstm's.", true,
-     OpRecord::Domain::floating, layer_samples<3>, detail::boxed<call_layers<gru>>},
+     OpRecord::Domain::floating, layer_samples<3>, run_over_steps, detail::boxed<call_layers<gru>>},
     {"rnn_tanh", "rnn_tanh" WEFT_LAYERS ")", "Layers of h = tanh(W x + b + W h + b); arguments as lstm's.", true,
-     OpRecord::Domain::floating, layer_samples<1>, detail::boxed<call_layers<rnn_tanh>>},
+     OpRecord::Domain::floating, layer_samples<1>, run_over_steps, detail::boxed<call_layers<rnn_tanh>>},
     {"rnn_relu", "rnn_relu" WEFT_LAYERS ")", "Layers of h = relu(W x + b + W h + b); arguments as lstm's.", true,
-     OpRecord::Domain::floating, layer_samples<1>, detail::boxed<call_layers<rnn_relu>>},
+     OpRecord::Domain::floating, layer_samples<1>, run_over_steps, detail::boxed<call_layers<rnn_relu>>},
     {"lstm_cell", "lstm" WEFT_CELL " -> (h, c)", "One step of a layer of lstm; hx are its state and its cell.", true,
-     OpRecord::Domain::floating, cell_samples<4>, detail::boxed<call_lstm_cell>},
+     OpRecord::Domain::floating, cell_samples<4>, stepped, detail::boxed<call_lstm_cell>},
     {"gru_cell", "gru" WEFT_CELL, "One step of a layer of gru.", true, OpRecord::Domain::floating, cell_samples<3>,
-     detail::boxed<gru_cell>},
+     stepped, detail::boxed<gru_cell>},
     {"rnn_tanh_cell", "rnn_tanh" WEFT_CELL, "tanh(w_ih x + b_ih + w_hh h + b_hh)", true, OpRecord::Domain::floating,
-     cell_samples<1>, detail::boxed<rnn_tanh_cell>},
+     cell_samples<1>, stepped, detail::boxed<rnn_tanh_cell>},
     {"rnn_relu_cell", "rnn_relu" WEFT_CELL, "relu(w_ih x + b_ih + w_hh h + b_hh)", true, OpRecord::Domain::floating,
-     cell_samples<1>, detail::boxed<rnn_relu_cell>},
+     cell_samples<1>, stepped, detail::boxed<rnn_relu_cell>},
 };
 #undef WEFT_LAYERS
 #undef WEFT_CELL

@@ -5,6 +5,7 @@
 #include "../matmul.hpp"
 #include "../reduce.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -130,10 +131,37 @@ std::vector<Values> tensordot_samples(SampleMaker& make) {
           {make.tensor({2, 0}), make.tensor({0, 3}), int64_t{1}}};
 }
 
+Partition contracted(const WholeCall& call) {
+  const Tensor &a = call.inputs()[0], &b = call.inputs()[1];
+  Dims of_a, of_b;
+  if (std::holds_alternative<std::monostate>(call["dims_b"])) {
+    const int64_t count = detail::integer_in(call["dims"]);
+    for (int64_t i = 0; i < count; ++i) of_a.push_back(a.dim() - count + i), of_b.push_back(i);
+  } else {
+    for (const int64_t d : detail::dims_in(call["dims"])) of_a.push_back(wrap_dim(d, a.dim()));
+    for (const int64_t d : detail::dims_in(call["dims_b"])) of_b.push_back(wrap_dim(d, b.dim()));
+  }
+  std::string left = parts::letters(a.dim()), right = parts::letters(b.dim(), 'A'), out;
+  for (int i = 0; i < of_a.size(); ++i) {
+    // A size of 1 is stretched.
+    const bool alike = a.size(static_cast<int>(of_a[i])) == b.size(static_cast<int>(of_b[i]));
+    char& letter = left[static_cast<size_t>(of_a[i])];
+    letter = alike ? letter : '1';
+    right[static_cast<size_t>(of_b[i])] = letter;
+  }
+  for (int d = 0; d < a.dim(); ++d) {
+    if (std::ranges::find(of_a, d) == of_a.end()) out += left[static_cast<size_t>(d)];
+  }
+  for (int d = 0; d < b.dim(); ++d) {
+    if (std::ranges::find(of_b, d) == of_b.end()) out += right[static_cast<size_t>(d)];
+  }
+  return {.letters = left + "," + right + "->" + out, .linearity = Linearity::each};
+}
+
 constexpr OpRecord tensordot_op_records[] = {
     {"tensordot", "tensordot(a, b|other, dims=2, dims_b=None)",
      "Sums of products over the last `dims` dimensions of a and the first of b, or over dims of a and dims_b of b.",
-     true, OpRecord::Domain::numeric, tensordot_samples, detail::boxed<call_tensordot>},
+     true, OpRecord::Domain::numeric, tensordot_samples, contracted, detail::boxed<call_tensordot>},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -34,20 +35,26 @@ std::vector<Values> power_samples(SampleMaker& make) {
           {make.tensor({0, 2}, 0.5, 3), make.tensor({2}, -2, 2)}};
 }
 
+Partition by_channel(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], &weight = call.inputs()[1];
+  const std::string word = parts::letters(x.dim()), one = weight.dim() == 0 ? "" : weight.numel() == 1 ? "1" : "b";
+  return {.letters = word + "," + one + "->" + word};
+}
+
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"prelu", "prelu(x, weight)", "x where it is above 0, else x * weight, of which dimension 1 of x has one each.",
-     true, floating, prelu_samples, detail::boxed<&weft::prelu>},
+     true, floating, prelu_samples, by_channel, detail::boxed<&weft::prelu>},
     {"logit", "logit(x, eps=None)", "log(x / (1 - x)), of x limited to [eps, 1 - eps].", true, floating, logit_samples,
-     detail::boxed<&weft::logit>},
+     parts::pointwise, detail::boxed<&weft::logit>},
     {"glu", "glu(x, dim=-1)", "The first half of x along dim times the sigmoid of the second (Dauphin et al. 2017).",
-     true, floating, glu_samples, detail::boxed<&weft::glu>},
+     true, floating, glu_samples, parts::along, detail::boxed<&weft::glu>},
     {"nan_to_num", "nan_to_num(x, nan=0.0, posinf=None, neginf=None)",
      "x with other numbers for NaN and infinities; by default 0 and the ends of the dtype.", true,
-     OpRecord::Domain::any, nan_to_num_samples, detail::boxed<&weft::nan_to_num>},
+     OpRecord::Domain::any, nan_to_num_samples, parts::pointwise, detail::boxed<&weft::nan_to_num>},
     {"float_power", "float_power(a, b|exponent)", "a to the power b, in float64.", true, OpRecord::Domain::any,
-     power_samples, detail::boxed<&weft::float_power>},
-    {"ldexp", "ldexp(a, b|other)", "a * 2 ** b.", true, OpRecord::Domain::any, power_samples,
+     power_samples, parts::pointwise, detail::boxed<&weft::float_power>},
+    {"ldexp", "ldexp(a, b|other)", "a * 2 ** b.", true, OpRecord::Domain::any, power_samples, parts::pointwise,
      detail::boxed<&weft::ldexp>},
 };
 

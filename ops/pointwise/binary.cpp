@@ -13,6 +13,7 @@
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 #include "../detail/symbolic.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -370,6 +371,7 @@ std::vector<Values> integer_samples(SampleMaker& given) {
            true,                                                                                \
            domain_of(PointwiseKind::kind),                                                      \
            binary_samples<Range{a_low, a_high}, Range{b_low, b_high}>,                          \
+           parts::pointwise,                                                                    \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
            {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},
 #define WEFT_COMPARE_RECORD(name, Functor, document)                                            \
@@ -379,6 +381,7 @@ std::vector<Values> integer_samples(SampleMaker& given) {
            false,                                                                               \
            OpRecord::Domain::any,                                                               \
            binary_samples<Range{-2, 2}, Range{-2, 2}>,                                          \
+           parts::pointwise,                                                                    \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
            {.binary = weft::name}},
 #define WEFT_INTEGER_RECORD(name, Functor, kind, document)                                      \
@@ -388,6 +391,7 @@ std::vector<Values> integer_samples(SampleMaker& given) {
            false,                                                                               \
            domain_of(PointwiseKind::kind),                                                      \
            integer_samples,                                                                     \
+           parts::pointwise,                                                                    \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&)>(&weft::name)>, \
            {.binary = weft::name, .binary_in_place = weft::name##_, .binary_out = weft::name##_out}},
 constexpr OpRecord table_records[] = {WEFT_BINARY_OPS(WEFT_BINARY_RECORD) WEFT_COMPARE_OPS(WEFT_COMPARE_RECORD)
@@ -437,6 +441,9 @@ std::vector<OpRecord> all_records() {
         detail::boxed<&call_scaled<weft::add, weft::add>>);
   widen(records, "sub", "sub(a, b|other, *, alpha=1)", "a - alpha * b", scaled_samples,
         detail::boxed<&call_scaled<weft::sub, weft::sub>>);
+  for (const char* sum : {"add", "sub"}) find_in(records, sum).partition = parts::sum_of_operands;
+  find_in(records, "mul").partition = parts::product;
+  find_in(records, "div").partition = parts::quotient;
   return records;
 }
 

@@ -7,6 +7,7 @@
 #include "../detail/write.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -113,9 +114,9 @@ std::vector<Tensor> call_scaled(const std::vector<Tensor>& tensors, const Value&
 
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr auto floating = OpRecord::Domain::floating;
-#define WEFT_FOREACH_RECORD(name)                                                                  \
-  {"foreach_" #name, "foreach_" #name "(tensors)",        #name " of each tensor.", true, numeric, \
-   unary_samples,    detail::boxed<&weft::foreach_##name>},
+#define WEFT_FOREACH_RECORD(name)                                                                                     \
+  {"foreach_" #name,     "foreach_" #name "(tensors)",        #name " of each tensor.", true, numeric, unary_samples, \
+   parts::each_of_lists, detail::boxed<&weft::foreach_##name>},
 #define WEFT_FOREACH_BINARY_RECORD(name)                    \
   {"foreach_" #name,                                        \
    "foreach_" #name "(tensors, other)",                     \
@@ -123,21 +124,24 @@ constexpr auto floating = OpRecord::Domain::floating;
    true,                                                    \
    numeric,                                                 \
    binary_samples,                                          \
+   parts::each_of_lists,                                    \
    detail::boxed<&call_binary<&weft::foreach_##name, &weft::foreach_##name>>},
 constexpr OpRecord records[] = {
     WEFT_FOREACH_UNARY(WEFT_FOREACH_RECORD) WEFT_FOREACH_BINARY(WEFT_FOREACH_BINARY_RECORD){
         "foreach_add", "foreach_add(tensors, other, *, alpha=1)", "Each tensor + alpha * its partner, or one number.",
-        true, numeric, scaled_samples, detail::boxed<&call_scaled<&weft::foreach_add, &weft::foreach_add>>},
+        true, numeric, scaled_samples, parts::each_of_lists,
+        detail::boxed<&call_scaled<&weft::foreach_add, &weft::foreach_add>>},
     {"foreach_sub", "foreach_sub(tensors, other, *, alpha=1)", "Each tensor - alpha * its partner, or one number.",
-     true, numeric, scaled_samples, detail::boxed<&call_scaled<&weft::foreach_sub, &weft::foreach_sub>>},
+     true, numeric, scaled_samples, parts::each_of_lists,
+     detail::boxed<&call_scaled<&weft::foreach_sub, &weft::foreach_sub>>},
     {"foreach_addcmul", "foreach_addcmul(a, b, c, value=1)", "a + value * b * c of each three tensors.", true, numeric,
-     ternary_samples, detail::boxed<&weft::foreach_addcmul>},
+     ternary_samples, parts::each_of_lists, detail::boxed<&weft::foreach_addcmul>},
     {"foreach_addcdiv", "foreach_addcdiv(a, b, c, value=1)", "a + value * b / c of each three tensors.", true, floating,
-     ternary_samples, detail::boxed<&weft::foreach_addcdiv>},
+     ternary_samples, parts::each_of_lists, detail::boxed<&weft::foreach_addcdiv>},
     {"foreach_lerp", "foreach_lerp(a, b, weight)", "a + weight * (b - a) of each two tensors.", true, floating,
-     lerp_samples, detail::boxed<&weft::foreach_lerp>},
+     lerp_samples, parts::each_of_lists, detail::boxed<&weft::foreach_lerp>},
     {"foreach_norm", "foreach_norm(tensors, order|ord=2.0)", "The norm of each tensor.", true, floating, unary_samples,
-     detail::boxed<&weft::foreach_norm>},
+     parts::whole, detail::boxed<&weft::foreach_norm>},
 };
 
 }  // namespace

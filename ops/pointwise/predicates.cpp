@@ -5,6 +5,7 @@
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -37,11 +38,12 @@ void check_tolerances(double relative, double absolute) {
 std::vector<Values> predicate_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, -3, 3)}, {make.tensor({}, 0, 1)}, {make.tensor({0, 2})}};
 }
-#define WEFT_PREDICATE(name, document)                                                                             \
-  OpRecord {                                                                                                       \
-#name, #name "(x)", document, false, OpRecord::Domain::any, predicate_samples, detail::boxed < &weft::name>, { \
-      .unary = weft::name                                                                                          \
-    }                                                                                                              \
+#define WEFT_PREDICATE(name, document)                                                               \
+  OpRecord {                                                                                         \
+#name, #name "(x)", document, false, OpRecord::Domain::any, predicate_samples, parts::pointwise, \
+        detail::boxed < &weft::name>, {                                                              \
+      .unary = weft::name                                                                            \
+    }                                                                                                \
   }
 std::vector<Values> near_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}, -3, 3), make.tensor({2, 3}, -3, 3)},
@@ -65,12 +67,12 @@ constexpr OpRecord records[] = {
     WEFT_PREDICATE(isreal, "True everywhere: no dtype here is complex."),
     WEFT_PREDICATE(signbit, "True where x is negative, -0 included."),
     {"isclose", "isclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)",
-     "Where |a - b| <= atol + rtol * |b|; infinities equal themselves.", false, any, near_samples,
+     "Where |a - b| <= atol + rtol * |b|; infinities equal themselves.", false, any, near_samples, parts::pointwise,
      detail::boxed<&weft::isclose>},
     {"allclose", "allclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)", "Whether isclose holds everywhere.",
-     false, any, near_samples, detail::boxed<&weft::allclose>},
+     false, any, near_samples, parts::whole, detail::boxed<&weft::allclose>},
     {"equal", "equal(a, b|other)", "Whether both have one shape and equal elements.", false, any, same_samples,
-     detail::boxed<&weft::equal>},
+     parts::whole, detail::boxed<&weft::equal>},
 };
 #undef WEFT_PREDICATE
 

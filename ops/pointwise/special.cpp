@@ -8,6 +8,7 @@
 #include "../detail/records.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -110,14 +111,14 @@ std::vector<Values> bitwise_not_samples(SampleMaker& given) {
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"polygamma", "polygamma(n, x)", "The n-th derivative of digamma.", true, floating, polygamma_samples,
-     detail::boxed<&weft::polygamma>},
+     parts::pointwise, detail::boxed<&weft::polygamma>},
     {"mvlgamma", "mvlgamma(x, p)", "The logarithm of the gamma function of p dimensions.", true, floating,
-     mvlgamma_samples, detail::boxed<&weft::mvlgamma>},
+     mvlgamma_samples, parts::pointwise, detail::boxed<&weft::mvlgamma>},
     {"nextafter", "nextafter(a, b|other)", "The next number after a in the direction of b.", false, floating,
-     nextafter_samples, detail::boxed<&weft::nextafter>},
+     nextafter_samples, parts::pointwise, detail::boxed<&weft::nextafter>},
     {"frexp", "frexp(x) -> (mantissa, exponent)", "x = mantissa * 2 ** exponent, with 1/2 <= |mantissa| < 1.", true,
-     floating, frexp_samples, detail::boxed<&call_frexp>},
-    {"positive", "positive(x)", "x itself.", true, OpRecord::Domain::numeric, positive_samples,
+     floating, frexp_samples, parts::pointwise, detail::boxed<&call_frexp>},
+    {"positive", "positive(x)", "x itself.", true, OpRecord::Domain::numeric, positive_samples, parts::copy,
      detail::boxed<&weft::positive>},
     {"bitwise_not",
      "bitwise_not(x)",
@@ -125,6 +126,7 @@ constexpr OpRecord records[] = {
      false,
      OpRecord::Domain::any,
      bitwise_not_samples,
+     parts::pointwise,
      detail::boxed<&weft::bitwise_not>,
      {.unary = weft::bitwise_not, .unary_in_place = weft::bitwise_not_}},
 };

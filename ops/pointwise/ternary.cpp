@@ -6,6 +6,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../detail/symbolic.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -134,6 +135,7 @@ std::vector<Values> clip_samples(SampleMaker& make) {
            true,                                           \
            domain_of(PointwiseKind::kind),                 \
            ternary_samples,                                \
+           parts::pointwise,                               \
            detail::boxed<static_cast<Tensor (*)(const Operand&, const Operand&, const Operand&)>(&weft::name)>},
 std::vector<Values> addcmul_samples(SampleMaker& make) {
   std::vector<Values> samples = ternary_samples(make);
@@ -164,6 +166,7 @@ constexpr OpRecord table_records[] = {WEFT_TERNARY_OPS(WEFT_TERNARY_RECORD)
                                                    true,
                                                    OpRecord::Domain::numeric,
                                                    clip_samples,
+                                                   parts::pointwise,
                                                    detail::boxed<&weft::clip>,
                                                    {},
                                                    detail::boxed<&clip_in_place>}};

@@ -10,6 +10,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../detail/symbolic.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -144,6 +145,7 @@ std::vector<Values> unary_samples(SampleMaker& make) {
            true,                                                                \
            domain_of(PointwiseKind::kind),                                      \
            unary_samples<low, high>,                                            \
+           parts::pointwise,                                                    \
            detail::boxed<static_cast<Tensor (*)(const Operand&)>(&weft::name)>, \
            {.unary = weft::name, .unary_in_place = weft::name##_, .unary_out = weft::name##_out}},
 constexpr OpRecord unary_op_records[] = {WEFT_UNARY_OPS(WEFT_UNARY_RECORD)};
@@ -186,7 +188,8 @@ std::vector<OpRecord> all_records() {
   records.push_back({"gelu", "gelu(x, approximate='none')",
                      "x * Phi(x), the Gaussian error linear unit (Hendrycks and Gimpel 2016), or with 'tanh' its "
                      "approximation by tanh",
-                     true, OpRecord::Domain::floating, gelu_samples, detail::boxed<&call_gelu>});
+                     true, OpRecord::Domain::floating, gelu_samples, parts::pointwise, detail::boxed<&call_gelu>});
+  for (const char* linear : {"neg", "deg2rad", "rad2deg"}) find_in(records, linear).partition = parts::copy;
   return records;
 }
 

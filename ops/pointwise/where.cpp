@@ -8,6 +8,7 @@
 #include "../pointwise.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -124,17 +125,22 @@ Value call_where(const Operand& condition, const Value& a, const Value& b) {
   return where(condition, detail::unboxed<Operand>(a, 1), detail::unboxed<Operand>(b, 2));
 }
 
+Partition chosen(const WholeCall& call) {
+  return std::holds_alternative<std::monostate>(call["a"]) ? parts::whole(call) : parts::pointwise(call);
+}
+
 constexpr OpRecord where_op_records[] = {
     {"where", "where(condition, a|input=None, b|other=None)",
      "a where condition (bool) holds, else b; all three broadcast. What was not chosen never leaks, nor does it into "
      "gradients. condition alone gives the coordinates where it holds, a list for each dimension.",
-     true, OpRecord::Domain::any, where_samples, detail::boxed<&call_where>},
+     true, OpRecord::Domain::any, where_samples, chosen, detail::boxed<&call_where>},
     {"masked_fill",
      "masked_fill(x, mask, value)",
      "x with value, converted to x's dtype, where mask (bool) holds; x and mask broadcast, and value to both.",
      true,
      OpRecord::Domain::any,
      masked_fill_samples,
+     parts::pointwise,
      detail::boxed<&weft::masked_fill>,
      {},
      detail::boxed<&weft::masked_fill_>}};

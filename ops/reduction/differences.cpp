@@ -10,6 +10,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../scan.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -168,13 +169,15 @@ constexpr OpRecord records[] = {
     {"diff", "diff(x, n=1, dim=-1, prepend=None, append=None)",
      "Each element less the one before it along dim, n times over; of bool whether they differ. prepend and append are "
      "joined to x first.",
-     true, OpRecord::Domain::any, diff_samples, detail::boxed<&weft::diff>},
+     true, OpRecord::Domain::any, diff_samples, parts::along, detail::boxed<&weft::diff>},
     {"trapezoid", integral_schema,
      "The integral of y along dim by the trapezoidal rule, for samples dx = 1 apart or at the points x.", true,
-     OpRecord::Domain::numeric, integral_samples, detail::boxed<call_integral<weft::trapezoid, weft::trapezoid>>},
+     OpRecord::Domain::numeric, integral_samples, parts::along,
+     detail::boxed<call_integral<weft::trapezoid, weft::trapezoid>>},
     {"cumulative_trapezoid", "cumulative_trapezoid(y, x=None, *, dx=None, dim=-1)",
      "The integrals of y up to each sample but the first, as trapezoid.", true, OpRecord::Domain::numeric,
-     integral_samples, detail::boxed<call_integral<weft::cumulative_trapezoid, weft::cumulative_trapezoid>>},
+     integral_samples, parts::along,
+     detail::boxed<call_integral<weft::cumulative_trapezoid, weft::cumulative_trapezoid>>},
 };
 
 }  // namespace

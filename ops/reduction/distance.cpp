@@ -14,6 +14,7 @@
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../../tensor/layout.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -286,23 +287,49 @@ std::vector<Values> pdist_samples(SampleMaker& make) {
   return {{make.tensor({4, 3})}, {make.tensor({3, 2}), 3.0}, {make.tensor({1, 2}), 1.0}, {make.tensor({0, 2})}};
 }
 
+/// Of tensors that broadcast, along `dim` or the last dimension.
+template <bool has_dim>
+Partition compared(const WholeCall& call) {
+  const std::vector<Tensor>& inputs = call.inputs();
+  const int rank = std::max(inputs[0].dim(), inputs[1].dim());
+  if (rank == 0) return parts::whole(call);
+  int dim = rank - 1;
+  if constexpr (has_dim) dim = wrap_dim(detail::integer_in(call["dim"]), rank);
+  const Dims shapes[] = {inputs[0].shape(), inputs[1].shape()};
+  std::string text = broadcast_notation(shapes);
+  const size_t arrow = text.find("->"), comma = text.find(',');
+  std::string result = text.substr(arrow + 2);
+  const char letter = result[static_cast<size_t>(dim)];
+  std::vector<std::string> in{text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1)};
+  for (std::string& word : in) std::ranges::replace(word, letter, '1');
+  std::ranges::replace(result, letter, '1');
+  if (call.results().at(0).dim() < rank) result.erase(static_cast<size_t>(dim), 1);
+  return {.letters = parts::notation(in, std::vector{result})};
+}
+
+Partition compared_rows(const WholeCall& call) {
+  std::string text = matmul_notation(call.inputs()[0].shape(), call.inputs()[1].shape(), false, true);
+  std::ranges::replace(text, 'k', '1');
+  return {.letters = text};
+}
+
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"normalize", "normalize(x, p=2.0, dim|dims=1, eps=1e-12)",
-     "x over its p-norm along dim, or eps where that is larger.", true, floating, normalize_samples,
+     "x over its p-norm along dim, or eps where that is larger.", true, floating, normalize_samples, parts::along,
      detail::boxed<call_normalize>},
     {"cosine_similarity", "cosine_similarity(x1, x2, dim=1, eps=1e-8)",
      "The cosine of the angle between x1 and x2 along dim, where norms are at least eps; both broadcast.", true,
-     floating, similarity_samples, detail::boxed<weft::cosine_similarity>},
+     floating, similarity_samples, compared<1>, detail::boxed<weft::cosine_similarity>},
     {"pairwise_distance", "pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False)",
-     "The p-norm of x1 - x2 + eps along the last dimension; both broadcast.", true, floating, pair_samples,
+     "The p-norm of x1 - x2 + eps along the last dimension; both broadcast.", true, floating, pair_samples, compared<0>,
      detail::boxed<weft::pairwise_distance>},
     {"cdist", "cdist(x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary')",
      "The p-distances of the rows of x1 [..., n, k] to those of x2 [..., m, k]: [..., n, m]. Pairs of which a matrix "
      "product tells too few digits are computed from their difference.",
-     true, floating, cdist_samples, detail::boxed<call_cdist>},
+     true, floating, cdist_samples, compared_rows, detail::boxed<call_cdist>},
     {"pdist", "pdist(x, p=2.0)", "The p-distances of all pairs of rows of x [n, k]: [n * (n - 1) / 2].", true, floating,
-     pdist_samples, detail::boxed<weft::pdist>},
+     pdist_samples, parts::whole, detail::boxed<weft::pdist>},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "../detail/corrected.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -67,15 +68,25 @@ std::vector<Values> listed_samples(SampleMaker& make) {
           {make.tensor({0, 2}), Dims(1)}};
 }
 
+constexpr PartitionRule sum_parts = parts::reduced<ReduceOp::sum>, mean_parts = parts::averaged,
+                        prod_parts = parts::reduced<ReduceOp::prod>, amax_parts = parts::reduced<ReduceOp::max>,
+                        amin_parts = parts::reduced<ReduceOp::min>, any_parts = parts::reduced<ReduceOp::any>,
+                        all_parts = parts::reduced<ReduceOp::all>, logsumexp_parts = parts::along;
+
+/// The second argument is a dimension, or the other operand.
+Partition along_or_beside(const WholeCall& call) {
+  return call.inputs().size() > 1 ? parts::pointwise(call) : parts::along(call);
+}
+
 #define WEFT_TYPED(op, domain, samples, document)                                                              \
   OpRecord {                                                                                                   \
 #op, #op "(x, dim=None, keepdim=False, *, dtype=None)", document, true, OpRecord::Domain::domain, samples, \
-        detail::boxed < static_cast < Typed>(&weft::op)>                                                       \
+        op##_parts, detail::boxed < static_cast < Typed>(&weft::op)>                                           \
   }
-#define WEFT_PLAIN(op, differentiable, domain, samples, document)                                         \
-  OpRecord {                                                                                              \
-#op, #op "(x, dim=None, keepdim=False)", document, differentiable, OpRecord::Domain::domain, samples, \
-        detail::boxed < static_cast < Plain>(&weft::op)>                                                  \
+#define WEFT_PLAIN(op, differentiable, domain, samples, document)                                                     \
+  OpRecord {                                                                                                          \
+#op, #op "(x, dim=None, keepdim=False)", document, differentiable, OpRecord::Domain::domain, samples, op##_parts, \
+        detail::boxed < static_cast < Plain>(&weft::op)>                                                              \
   }
 
 constexpr OpRecord records[] = {
@@ -93,24 +104,26 @@ constexpr OpRecord records[] = {
     {"max", "max(x, dim|other=None, keepdim=False) -> (values, indices)",
      "The largest element, or with dim the largest along it and their first indices (int64). NaN wins. With a tensor "
      "for dim as maximum.",
-     true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::max, weft::max, weft::max>>},
+     true, OpRecord::Domain::numeric, larger_samples, along_or_beside,
+     detail::boxed<call_extreme<weft::max, weft::max, weft::max>>},
     {"min", "min(x, dim|other=None, keepdim=False) -> (values, indices)",
      "The smallest element, or with dim the smallest along it and their first indices (int64). NaN wins. With a tensor "
      "for dim as minimum.",
-     true, OpRecord::Domain::numeric, larger_samples, detail::boxed<call_extreme<weft::min, weft::min, weft::min>>},
+     true, OpRecord::Domain::numeric, larger_samples, along_or_beside,
+     detail::boxed<call_extreme<weft::min, weft::min, weft::min>>},
     {"argmax", "argmax(x, dim=None, keepdim=False)",
      "Index of the first largest element along dim, or of the flattened tensor; NaN counts as largest.", false,
-     OpRecord::Domain::numeric, along_samples, detail::boxed<weft::argmax>},
+     OpRecord::Domain::numeric, along_samples, parts::along, detail::boxed<weft::argmax>},
     {"argmin", "argmin(x, dim=None, keepdim=False)",
      "Index of the first smallest element along dim, or of the flattened tensor; NaN counts as smallest.", false,
-     OpRecord::Domain::numeric, along_samples, detail::boxed<weft::argmin>},
+     OpRecord::Domain::numeric, along_samples, parts::along, detail::boxed<weft::argmin>},
     {"var", "var(x, dim=None, unbiased=None, keepdim=False, *, correction=None)",
      "Sum of squared deviations from the mean over max(0, n - correction); the correction is 1, or 0 where unbiased is "
      "False.",
-     true, OpRecord::Domain::floating, variance_samples, detail::boxed<call_corrected<weft::var>>},
+     true, OpRecord::Domain::floating, variance_samples, parts::along, detail::boxed<call_corrected<weft::var>>},
     {"std", "std(x, dim=None, unbiased=None, keepdim=False, *, correction=None)",
      "The root of var; where it is 0 so is the gradient.", true, OpRecord::Domain::floating, variance_samples,
-     detail::boxed<call_corrected<weft::std>>},
+     parts::along, detail::boxed<call_corrected<weft::std>>},
 };
 
 }  // namespace

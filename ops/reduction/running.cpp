@@ -7,6 +7,7 @@
 #include "../pointwise.hpp"
 #include "../scan.hpp"
 #include "../scatter.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -207,15 +208,15 @@ constexpr OpRecord records[] = {
     {"cumprod", "cumprod(x, dim, *, dtype=None)",
      "Prefix products along dim. Integers give int64; 16-bit floats multiply in float32. The gradient is exact at "
      "zeros.",
-     true, any_type, running_samples, detail::boxed<&weft::cumprod>},
+     true, any_type, running_samples, parts::along, detail::boxed<&weft::cumprod>},
     {"logcumsumexp", "logcumsumexp(x, dim)", "log of the prefix sums of exp(x) along dim, without overflow.", true,
-     OpRecord::Domain::floating, running_samples, detail::boxed<&weft::logcumsumexp>},
+     OpRecord::Domain::floating, running_samples, parts::along, detail::boxed<&weft::logcumsumexp>},
     {"cummax", "cummax(x, dim) -> (values, indices)",
      "The largest element up to each along dim and the last index of it; from a NaN on NaN.", true, any_type,
-     running_samples, detail::boxed<call_extreme<weft::cummax>>},
+     running_samples, parts::along, detail::boxed<call_extreme<weft::cummax>>},
     {"cummin", "cummin(x, dim) -> (values, indices)",
      "The smallest element up to each along dim and the last index of it; from a NaN on NaN.", true, any_type,
-     running_samples, detail::boxed<call_extreme<weft::cummin>>},
+     running_samples, parts::along, detail::boxed<call_extreme<weft::cummin>>},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "../detail/write.hpp"
 #include "../detail/records.hpp"
 #include "../detail/reducing.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -73,6 +74,7 @@ constexpr OpRecord records[] = {
      true,
      OpRecord::Domain::any,
      cumsum_samples,
+     parts::along,
      detail::boxed<weft::cumsum>,
      {},
      detail::boxed<+[](const Tensor& x, int64_t dim, bool exclusive, bool reverse) -> const Tensor& {

@@ -6,6 +6,7 @@
 #include "../pointwise.hpp"
 #include "../scatter.hpp"
 #include "../search.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -390,6 +391,20 @@ std::vector<Values> quantile_samples(SampleMaker& make) {
           {make.tensor({0, 2}), levels, int64_t{1}}};
 }
 
+/// Several fractions come first in the result.
+Partition with_fractions(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], &result = call.results().at(0);
+  const Tensor q = call.tensor("q");
+  std::string word = parts::letters(x.dim()), out = word;
+  for (const int64_t d : parts::dims_of(call["dim"], x.dim()))
+    word[static_cast<size_t>(d)] = out[static_cast<size_t>(d)] = '1';
+  if (!call.flag("keepdim")) std::erase(out, '1');
+  if (result.dim() == static_cast<int>(out.size()) + 1) out.insert(0, 1, '1');
+  std::vector<std::string> in{word};
+  if (q.defined()) in.push_back(parts::uncut(q));
+  return {.letters = parts::notation(in, std::vector{out})};
+}
+
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr auto floating = OpRecord::Domain::floating;
@@ -397,34 +412,34 @@ constexpr OpRecord records[] = {
     {"sort", "sort(x, dim=-1, descending=False, stable=False) -> (values, indices)",
      "Each line along dim in ascending or descending order, and where each element was. NaN counts as largest; the "
      "order is stable without `stable`, too.",
-     true, any_type, sort_samples, detail::boxed<call_sort>},
+     true, any_type, sort_samples, parts::along, detail::boxed<call_sort>},
     {"argsort", "argsort(x, dim=-1, descending=False, stable=False)", "The indices that sort gives.", false, any_type,
-     sort_samples, detail::boxed<call_argsort>},
+     sort_samples, parts::along, detail::boxed<call_argsort>},
     {"msort", "msort(x)", "The values that sort gives along dimension 0.", true, any_type, list_samples,
-     detail::boxed<weft::msort>},
+     parts::along_first, detail::boxed<weft::msort>},
     {"topk", "topk(x, k, dim=-1, largest=True, sorted=True) -> (values, indices)",
      "The k largest or smallest elements of each line along dim, in order without `sorted`, too; of equal ones the "
      "first.",
-     true, any_type, topk_samples, detail::boxed<call_topk>},
+     true, any_type, topk_samples, parts::along, detail::boxed<call_topk>},
     {"kthvalue", "kthvalue(x, k, dim=-1, keepdim=False) -> (values, indices)",
      "The k-th smallest element of each line along dim, counted from 1.", true, any_type, kthvalue_samples,
-     detail::boxed<call_kthvalue>},
+     parts::along, detail::boxed<call_kthvalue>},
     {"mode", "mode(x, dim=-1, keepdim=False) -> (values, indices)",
      "The most frequent element of each line along dim, the smallest of several, and its last index.", true, any_type,
-     mode_samples, detail::boxed<call_mode>},
+     mode_samples, parts::along, detail::boxed<call_mode>},
     {"median", "median(x, dim=None, keepdim=False) -> (values, indices)",
      "The lower median of all elements, or of each line along dim with its index. NaN wins. Without dim equal elements "
      "share the gradient.",
-     true, numeric, median_samples, detail::boxed<call_median<weft::median, weft::median>>},
+     true, numeric, median_samples, parts::along, detail::boxed<call_median<weft::median, weft::median>>},
     {"nanmedian", "nanmedian(x, dim=None, keepdim=False) -> (values, indices)",
-     "median of the elements that are not NaN.", true, numeric, median_samples,
+     "median of the elements that are not NaN.", true, numeric, median_samples, parts::along,
      detail::boxed<call_median<weft::nanmedian, weft::nanmedian>>},
     {"quantile", "quantile(x, q, dim=None, keepdim=False, *, interpolation='linear')",
      "The elements of rank q (n - 1) along dim, or of all; between two elements linear, lower, higher, midpoint or "
      "nearest. q in [0, 1] is a number or a tensor, whose dimension comes first. NaN wins.",
-     true, floating, quantile_samples, detail::boxed<call_quantile<weft::quantile>>},
+     true, floating, quantile_samples, with_fractions, detail::boxed<call_quantile<weft::quantile>>},
     {"nanquantile", "nanquantile(x, q, dim=None, keepdim=False, *, interpolation='linear')",
-     "quantile of the elements that are not NaN.", true, floating, quantile_samples,
+     "quantile of the elements that are not NaN.", true, floating, quantile_samples, with_fractions,
      detail::boxed<call_quantile<weft::nanquantile>>},
 };
 

@@ -8,6 +8,7 @@
 #include "../matmul.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -197,12 +198,25 @@ std::vector<Values> cov_samples(SampleMaker& make) {
 std::vector<Values> corrcoef_samples(SampleMaker& make) { return {{make.tensor({2, 5})}, {make.tensor({3, 6})}}; }
 
 using Typed = Tensor (*)(const Tensor&, const Dims&, bool, std::optional<DType>, Location);
+Partition summed(const WholeCall& call) {
+  Partition rule = parts::reduced<ReduceOp::sum>(call);
+  rule.linearity = Linearity::none;
+  return rule;
+}
+
+Partition along_others(const WholeCall& call) {
+  const Tensor& x = call.inputs()[0];
+  std::string word = parts::uncut(x);
+  word[static_cast<size_t>(wrap_dim(detail::integer_in(call["dim"]), x.dim()))] = 'a';
+  return {.letters = word + "->" + word};
+}
+
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr auto numeric = OpRecord::Domain::numeric;
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"nansum", "nansum(x, dim=None, keepdim=False, *, dtype=None)",
-     "Sum over dim of the elements that are not NaN; dtypes as sum.", true, any_type, sum_samples,
+     "Sum over dim of the elements that are not NaN; dtypes as sum.", true, any_type, sum_samples, summed,
      detail::boxed<static_cast<Typed>(&weft::nansum)>},
     {"nanmean", "nanmean(x, dim=None, keepdim=False, *, dtype=None)",
      "Mean over dim of the elements that are not NaN; NaN where there are none.", true, floating,
@@ -211,23 +225,26 @@ constexpr OpRecord records[] = {
        samples.pop_back();
        return samples;
      },
-     detail::boxed<static_cast<Typed>(&weft::nanmean)>},
+     parts::along, detail::boxed<static_cast<Typed>(&weft::nanmean)>},
     {"aminmax", "aminmax(x, *, dim=None, keepdim=False) -> (min, max)",
      "The smallest and the largest element, or those along dim; equal ones share the gradient.", true, any_type,
-     extremes_samples, detail::boxed<call_aminmax>},
+     extremes_samples, parts::along, detail::boxed<call_aminmax>},
     {"var_mean", "var_mean(x, dim=None, unbiased=None, keepdim=False, *, correction=None) -> (var, mean)",
-     "var and mean over dim.", true, floating, spread_samples, detail::boxed<call_spread<weft::var_mean>>},
+     "var and mean over dim.", true, floating, spread_samples, parts::along,
+     detail::boxed<call_spread<weft::var_mean>>},
     {"std_mean", "std_mean(x, dim=None, unbiased=None, keepdim=False, *, correction=None) -> (std, mean)",
-     "std and mean over dim.", true, floating, spread_samples, detail::boxed<call_spread<weft::std_mean>>},
-    {"dist", "dist(x, y|other, p=2)", "The p-norm of x - y.", true, floating, dist_samples, detail::boxed<&weft::dist>},
+     "std and mean over dim.", true, floating, spread_samples, parts::along,
+     detail::boxed<call_spread<weft::std_mean>>},
+    {"dist", "dist(x, y|other, p=2)", "The p-norm of x - y.", true, floating, dist_samples, parts::whole,
+     detail::boxed<&weft::dist>},
     {"renorm", "renorm(x, p, dim, maxnorm)",
      "x with each slice along dim whose p-norm is above maxnorm scaled down to it.", true, floating, renorm_samples,
-     detail::boxed<&weft::renorm>},
+     along_others, detail::boxed<&weft::renorm>},
     {"cov", "cov(x, *, correction=1, fweights=None, aweights=None)",
      "Covariances of the rows of x, whose columns are observations, with counts and weights of these.", true, numeric,
-     cov_samples, detail::boxed<&weft::cov>},
+     cov_samples, parts::whole, detail::boxed<&weft::cov>},
     {"corrcoef", "corrcoef(x)", "Pearson's correlations of the rows of x.", true, numeric, corrcoef_samples,
-     detail::boxed<&weft::corrcoef>},
+     parts::whole, detail::boxed<&weft::corrcoef>},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "../detail/reducing.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -123,11 +124,11 @@ Tensor call_norm(const Tensor& x, const Value& p, const Dims& dims, bool keepdim
 constexpr OpRecord records[] = {
     {"norm", "norm(x, p='fro', dim=None, keepdim=False, *, dtype=None)",
      "The p-norm over dim, as vector_norm: 'fro' is the Euclidean one.", true, OpRecord::Domain::floating, norm_samples,
-     detail::boxed<call_norm>},
+     parts::along, detail::boxed<call_norm>},
     {"vector_norm", "vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
      "sum(|x|^ord)^(1/ord) over dim; the largest or smallest magnitude for an infinite ord, the number of elements "
      "that are not 0 for 0. 16-bit floats are computed in float32. The gradient at 0 is 0.",
-     true, OpRecord::Domain::floating, norm_samples, detail::boxed<weft::vector_norm>},
+     true, OpRecord::Domain::floating, norm_samples, parts::along, detail::boxed<weft::vector_norm>},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "../detail/common.hpp"
 #include "../detail/records.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -267,41 +268,54 @@ std::vector<Values> grid_samples(SampleMaker& make) {
           {List{make.tensor({0}), make.tensor({2})}}};
 }
 
+Partition gridded(const WholeCall& call) {
+  const std::vector<Tensor>& inputs = call.inputs();
+  std::vector<std::string> in;
+  std::string grid;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    in.emplace_back(inputs[i].dim() == 0 ? "" : std::string(1, static_cast<char>('a' + i)));
+    grid += inputs[i].dim() == 0 ? '1' : static_cast<char>('a' + i);
+  }
+  if (std::get<std::string>(call["indexing"]) == "xy" && grid.size() > 1) std::swap(grid[0], grid[1]);
+  return {.letters = parts::notation(in, std::vector(inputs.size(), grid))};
+}
+
 #define WEFT_VIEW " The result is a view: it shares the elements."
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord axes_op_records[] = {
     {"movedim", "movedim(x, source, destination)",
      "Dimension source[i] becomes dimension destination[i], the others keep their order." WEFT_VIEW, true, any,
-     move_samples, detail::boxed<&weft::movedim>},
-    {"moveaxis", "moveaxis(x, source, destination)", "As movedim." WEFT_VIEW, true, any, move_samples,
+     move_samples, parts::reordered, detail::boxed<&weft::movedim>},
+    {"moveaxis", "moveaxis(x, source, destination)", "As movedim." WEFT_VIEW, true, any, move_samples, parts::reordered,
      detail::boxed<&weft::moveaxis>},
     {"swapaxes", "swapaxes(x, dim0|axis0, dim1|axis1)", "x with two dimensions exchanged." WEFT_VIEW, true, any,
-     swap_samples, detail::boxed<&weft::swapaxes>},
+     swap_samples, parts::reordered, detail::boxed<&weft::swapaxes>},
     {"swapdims", "swapdims(x, dim0, dim1)", "x with two dimensions exchanged." WEFT_VIEW, true, any, swap_samples,
-     detail::boxed<&weft::swapdims>},
+     parts::reordered, detail::boxed<&weft::swapdims>},
     {"unflatten", "unflatten(x, dim, sizes)", "Dimension dim as several, one of whose sizes may be -1." WEFT_VIEW, true,
-     any, unflatten_samples, detail::boxed<&weft::unflatten>},
+     any, unflatten_samples, parts::reshaped, detail::boxed<&weft::unflatten>},
     {"ravel", "ravel(x)", "All elements as one dimension: a view where the strides allow it.", true, any, any_samples,
-     detail::boxed<&weft::ravel>},
+     parts::reshaped, detail::boxed<&weft::ravel>},
     {"atleast_1d", "atleast_1d(x|input|tensors, *more=())",
      "0-d tensors as [1], others as they are: one tensor, or a tuple where several or a list are given.", true, any,
-     at_least_samples, detail::boxed<call_at_least<static_cast<Widened>(&weft::atleast_1d)>>},
+     at_least_samples, parts::reordered, detail::boxed<call_at_least<static_cast<Widened>(&weft::atleast_1d)>>},
     {"atleast_2d", "atleast_2d(x|input|tensors, *more=())",
      "[n] as [1, n] and a 0-d tensor as [1, 1]: one tensor, or a tuple where several or a list are given.", true, any,
-     at_least_samples, detail::boxed<call_at_least<static_cast<Widened>(&weft::atleast_2d)>>},
+     at_least_samples, parts::reordered, detail::boxed<call_at_least<static_cast<Widened>(&weft::atleast_2d)>>},
     {"atleast_3d", "atleast_3d(x|input|tensors, *more=())",
      "[m, n] as [m, n, 1], [n] as [1, n, 1] and a 0-d tensor as [1, 1, 1]: one tensor, or a tuple where several or a "
      "list are given.",
-     true, any, at_least_samples, detail::boxed<call_at_least<static_cast<Widened>(&weft::atleast_3d)>>},
+     true, any, at_least_samples, parts::reordered,
+     detail::boxed<call_at_least<static_cast<Widened>(&weft::atleast_3d)>>},
     {"broadcast_to", "broadcast_to(x, *shape|size)", "x expanded to a shape." WEFT_VIEW, true, any, broadcast_samples,
-     detail::boxed<&weft::broadcast_to>},
+     parts::expanded, detail::boxed<&weft::broadcast_to>},
     {"broadcast_tensors", "broadcast_tensors(*tensors)",
      "Each tensor expanded to the shape that all broadcast to. The results are views.", true, any, together_samples,
-     detail::boxed<&weft::broadcast_tensors>},
+     parts::pointwise, detail::boxed<&weft::broadcast_tensors>},
     {"meshgrid", "meshgrid(*tensors, indexing='ij')",
      "Each 1-d tensor expanded to a grid with a dimension for each of them; with indexing='xy' the first two run along "
      "dimensions 1 and 0. The results are views.",
-     true, any, grid_samples, detail::boxed<call_meshgrid>},
+     true, any, grid_samples, gridded, detail::boxed<call_meshgrid>},
 };
 #undef WEFT_VIEW
 

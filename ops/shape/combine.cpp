@@ -13,6 +13,7 @@
 #include "../pointwise.hpp"
 #include "../rearrange.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -169,17 +170,17 @@ constexpr OpRecord combine_op_records[] = {
      "Every choice of one element of each 1-d tensor, one a row; the last tensor varies fastest. One tensor alone as "
      "it "
      "is.",
-     true, any, product_samples, detail::boxed<static_cast<Product>(&weft::cartesian_prod)>},
+     true, any, product_samples, parts::whole, detail::boxed<static_cast<Product>(&weft::cartesian_prod)>},
     {"combinations", "combinations(x, r=2, with_replacement=False)",
      "Every choice of r elements of a 1-d tensor in their order, one a row; with_replacement takes an element more "
      "than "
      "once, too.",
-     true, any, combinations_samples, detail::boxed<&weft::combinations>},
+     true, any, combinations_samples, parts::whole, detail::boxed<&weft::combinations>},
     {"vander", "vander(x, N=None, increasing=False)",
      "The powers N - 1 ... 0 of each element of a 1-d tensor as a row, or 0 ... N - 1 if increasing; N is the number "
      "of "
      "elements unless given. Integers become int64.",
-     true, any, vander_samples, detail::boxed<&weft::vander>},
+     true, any, vander_samples, parts::whole, detail::boxed<&weft::vander>},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -129,22 +130,52 @@ std::vector<Values> slice_part_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.tensor({0, 1}), int64_t{1}, int64_t{-1}}};
 }
 
+/// Of a tensor of this rank '1' for the two dimensions of a diagonal, and letters for the others.
+std::string beside_diagonal(const WholeCall& call, int rank) {
+  std::string word(static_cast<size_t>(rank), '2');
+  for (const char* dim : {"dim1", "dim2"})
+    word[static_cast<size_t>(wrap_dim(detail::integer_in(call[dim]), rank))] = '1';
+  char letter = 'a';
+  for (char& c : word) c = c == '2' ? letter++ : c;
+  return word;
+}
+
+Partition embedded(const WholeCall& call) {
+  const int rank = call.inputs()[0].dim();
+  return {.letters = parts::letters(rank - 1) + "1->" + beside_diagonal(call, rank + 1)};
+}
+
+Partition written_diagonal(const WholeCall& call) {
+  const int rank = call.inputs()[0].dim();
+  const std::string word = beside_diagonal(call, rank);
+  return {.letters = word + "," + parts::letters(rank - 2) + "1->" + word};
+}
+
+Partition written_selection(const WholeCall& call) {
+  const int rank = call.inputs()[0].dim();
+  std::string word = parts::letters(rank), part = word;
+  const auto dim = static_cast<size_t>(wrap_dim(detail::integer_in(call["dim"]), rank));
+  word[dim] = '1';
+  part.erase(dim, 1);
+  return {.letters = word + "," + part + "->" + word};
+}
+
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord diagonal_op_records[] = {
     {"diag", "diag(x, diagonal=0)",
      "A matrix with a 1-d tensor on a diagonal and 0 elsewhere, or a diagonal of a matrix as a new tensor.", true, any,
-     diag_samples, detail::boxed<&weft::diag>},
+     diag_samples, parts::whole, detail::boxed<&weft::diag>},
     {"diag_embed", "diag_embed(x, offset=0, dim1=-2, dim2=-1)",
      "The last dimension as the diagonal of two dimensions of the result, 0 elsewhere.", true, any, embed_samples,
-     detail::boxed<&weft::diag_embed>},
+     embedded, detail::boxed<&weft::diag_embed>},
     {"trace", "trace(x)", "The sum of a matrix's diagonal; int64 for integers and bool.", true, any, trace_samples,
-     detail::boxed<&weft::trace>},
+     parts::whole, detail::boxed<&weft::trace>},
     {"diagonal_scatter", "diagonal_scatter(x, src, offset=0, dim1=0, dim2=1)", "A copy of x with src as a diagonal.",
-     true, any, diagonal_part_samples, detail::boxed<&weft::diagonal_scatter>},
+     true, any, diagonal_part_samples, written_diagonal, detail::boxed<&weft::diagonal_scatter>},
     {"select_scatter", "select_scatter(x, src, dim, index)", "A copy of x with src as x.select(dim, index).", true, any,
-     select_part_samples, detail::boxed<&weft::select_scatter>},
+     select_part_samples, written_selection, detail::boxed<&weft::select_scatter>},
     {"slice_scatter", "slice_scatter(x, src, dim=0, start=None, end=None, step=1)",
-     "A copy of x with src as x[start:end:step] along dim.", true, any, slice_part_samples,
+     "A copy of x with src as x[start:end:step] along dim.", true, any, slice_part_samples, parts::along,
      detail::boxed<&weft::slice_scatter>},
 };
 

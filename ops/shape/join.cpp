@@ -7,6 +7,7 @@
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -222,17 +223,38 @@ std::vector<Values> repeat_samples(SampleMaker& make) {
 
 using Join = Tensor (*)(std::span<const Tensor>, int, Location);
 
+Partition stacked(const WholeCall& call) {
+  const std::vector<Tensor>& inputs = call.inputs();
+  const std::string word = parts::letters(inputs[0].dim());
+  const int dim = wrap_dim(detail::integer_in(call["dim"]), inputs[0].dim() + 1);
+  std::string out = word;
+  out.insert(static_cast<size_t>(dim), 1, '1');
+  return {.letters = parts::notation(std::vector(inputs.size(), word), std::vector{out}),
+          .linearity = Linearity::together};
+}
+
+/// Dimensions that are laid once.
+Partition repeated(const WholeCall& call) {
+  const Tensor &x = call.inputs()[0], &y = call.results().at(0);
+  std::string in = parts::uncut(x), out = parts::uncut(y);
+  for (int d = 1; d <= x.dim(); ++d) {
+    if (x.size(-d) != y.size(-d) || x.size(-d) == 0) continue;
+    in[in.size() - static_cast<size_t>(d)] = out[out.size() - static_cast<size_t>(d)] = static_cast<char>('a' + d);
+  }
+  return {.letters = in + "->" + out, .linearity = Linearity::together};
+}
+
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord join_op_records[] = {
     {"cat", "cat(tensors, dim=0)",
      "The tensors one after the other along dim, in their common dtype; 1-d tensors without elements are passed over.",
-     true, any, cat_samples, detail::boxed<static_cast<Join>(&weft::cat)>},
+     true, any, cat_samples, parts::along, detail::boxed<static_cast<Join>(&weft::cat)>},
     {"stack", "stack(tensors, dim=0)", "Tensors of one shape side by side along a new dimension.", true, any,
-     stack_samples, detail::boxed<static_cast<Join>(&weft::stack)>},
+     stack_samples, stacked, detail::boxed<static_cast<Join>(&weft::stack)>},
     {"repeat", "repeat(x, repeats)", "x laid side by side repeats[i] times along dimension i.", true, any,
-     repeat_samples, detail::boxed<&weft::repeat>},
+     repeat_samples, repeated, detail::boxed<&weft::repeat>},
     {"tile", "tile(x, repeats|dims)", "As repeat, where missing leading repeats are 1.", true, any, repeat_samples,
-     detail::boxed<&weft::tile>},
+     repeated, detail::boxed<&weft::tile>},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "../rearrange.hpp"
 #include "../reduce.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -279,11 +280,18 @@ std::vector<Values> pad_samples(SampleMaker& make) {
           {make.tensor({1, 2, 4, 3}), Dims{2, -1, 1, 3}, circular}};
 }
 
+Partition padded(const WholeCall& call) {
+  const Tensor& x = call.inputs()[0];
+  Dims last;
+  for (int d = x.dim() - detail::dims_in(call["pad"]).size() / 2; d < x.dim(); ++d) last.push_back(d);
+  return parts::aligned(call, last);
+}
+
 constexpr OpRecord pad_op_records[] = {
     {"pad", "pad(x, pad, mode='constant', value=None)",
      "x with edges around its last dimensions: two numbers for each, from the last one on, negative to take elements "
      "away. Edges have the value, or mode 'reflect', 'replicate' or 'circular'.",
-     true, OpRecord::Domain::any, pad_samples, detail::boxed<call_pad>},
+     true, OpRecord::Domain::any, pad_samples, padded, detail::boxed<call_pad>},
 };
 
 }  // namespace

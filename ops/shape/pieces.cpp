@@ -4,6 +4,7 @@
 #include "../detail/common.hpp"
 #include "../detail/records.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -173,24 +174,30 @@ std::vector<Values> along_samples(SampleMaker& make) {
       {make.tensor({4, 2, 2}), int64_t{2}}, {make.tensor({2, 4, 3}), Dims{1, 2}}, {make.tensor({2, 2, 0}), Dims{1}}};
 }
 
+template <int dim>
+Partition split_along(const WholeCall& call) {
+  return parts::aligned(call, Dims(std::min(dim, call.inputs()[0].dim() - 1)));
+}
+
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord pieces_op_records[] = {
     {"split", "split(x|tensor, split_size|split_size_or_sections, dim=0)",
-     "Views of split_size along dim, or of a list of sizes.", true, any, split_samples, detail::boxed<call_split>},
+     "Views of split_size along dim, or of a list of sizes.", true, any, split_samples, parts::along,
+     detail::boxed<call_split>},
     {"split_with_sizes", "split_with_sizes(x, split_sizes, dim=0)", "Views of these sizes along dim.", true, any,
-     sizes_samples, detail::boxed<call_split_with_sizes>},
+     sizes_samples, parts::along, detail::boxed<call_split_with_sizes>},
     {"tensor_split", "tensor_split(x, indices_or_sections|indices|sections|tensor_indices_or_sections, dim=0)",
      "That many views along dim, the first ones longer by one where the size is no multiple; or the views between a "
      "list of indices, with bounds as in Python.",
-     true, any, tensor_split_samples, detail::boxed<call_tensor_split>},
+     true, any, tensor_split_samples, parts::along, detail::boxed<call_tensor_split>},
     {"hsplit", "hsplit(x, indices_or_sections|indices|sections)",
      "Equal views along dimension 1, or 0 of a 1-d tensor; or those between a list of indices.", true, any,
-     along_samples, detail::boxed<call_split_along<1>>},
+     along_samples, split_along<1>, detail::boxed<call_split_along<1>>},
     {"vsplit", "vsplit(x, indices_or_sections|indices|sections)",
-     "Equal views along dimension 0, or those between a list of indices.", true, any, along_samples,
+     "Equal views along dimension 0, or those between a list of indices.", true, any, along_samples, parts::along_first,
      detail::boxed<call_split_along<2>>},
     {"dsplit", "dsplit(x, indices_or_sections|indices|sections)",
-     "Equal views along dimension 2, or those between a list of indices.", true, any, along_samples,
+     "Equal views along dimension 2, or those between a list of indices.", true, any, along_samples, split_along<2>,
      detail::boxed<call_split_along<3>>},
 };
 

@@ -7,6 +7,7 @@
 #include "../index.hpp"
 #include "../pointwise.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -211,19 +212,29 @@ std::vector<Values> unfold_samples(SampleMaker& make) {
           {make.tensor({3}), int64_t{0}, int64_t{0}, int64_t{1}}};
 }
 
+Partition windowed(const WholeCall& call) {
+  const Tensor& x = call.inputs()[0];
+  if (x.dim() == 0) return parts::whole(call);
+  std::string word = parts::letters(x.dim());
+  word[static_cast<size_t>(wrap_dim(detail::integer_in(call["dim"]), x.dim()))] = '1';
+  return {.letters = word + "->" + word + "1", .linearity = Linearity::together};
+}
+
 constexpr auto any_type = OpRecord::Domain::any;
 constexpr OpRecord rearrange_op_records[] = {
     {"flip", "flip(x, dims)", "A copy of x with the order along dims reversed.", true, any_type, flip_samples,
-     detail::boxed<&weft::flip>},
-    {"fliplr", "fliplr(x)", "flip along dimension 1.", true, any_type, matrix_samples, detail::boxed<&weft::fliplr>},
-    {"flipud", "flipud(x)", "flip along dimension 0.", true, any_type, matrix_samples, detail::boxed<&weft::flipud>},
+     parts::along, detail::boxed<&weft::flip>},
+    {"fliplr", "fliplr(x)", "flip along dimension 1.", true, any_type, matrix_samples, parts::along_second,
+     detail::boxed<&weft::fliplr>},
+    {"flipud", "flipud(x)", "flip along dimension 0.", true, any_type, matrix_samples, parts::along_first,
+     detail::boxed<&weft::flipud>},
     {"roll", "roll(x, shifts, dims=())",
      "A copy of x moved on by shifts along dims, where what leaves at one end comes in at the other; without dims x is "
      "seen flat.",
-     true, any_type, roll_samples, detail::boxed<&weft::roll>},
+     true, any_type, roll_samples, parts::along, detail::boxed<&weft::roll>},
     {"unfold", "unfold(x, dim|dimension, size, step)",
      "A view of the windows of size elements, step apart, along dim; a last dimension holds each window's elements.",
-     true, any_type, unfold_samples, detail::boxed<&weft::unfold>},
+     true, any_type, unfold_samples, windowed, detail::boxed<&weft::unfold>},
 };
 
 }  // namespace

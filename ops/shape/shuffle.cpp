@@ -3,6 +3,7 @@
 #include "../detail/records.hpp"
 #include "../rearrange.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -138,16 +139,16 @@ std::vector<Values> channel_samples(SampleMaker& make) {
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord shuffle_op_records[] = {
     {"rot90", "rot90(x, k=1, dims=(0, 1))", "x turned by k quarter turns, from the first dimension towards the second.",
-     true, any, turn_samples, detail::boxed<&weft::rot90>},
+     true, any, turn_samples, parts::along, detail::boxed<&weft::rot90>},
     {"pixel_shuffle", "pixel_shuffle(x, upscale_factor)",
      "[..., channels * r * r, rows, columns] as [..., channels, rows * r, columns * r].", true, any, shuffle_samples,
-     detail::boxed<&weft::pixel_shuffle>},
+     parts::before_last<3>, detail::boxed<&weft::pixel_shuffle>},
     {"pixel_unshuffle", "pixel_unshuffle(x, downscale_factor)",
      "[..., channels, rows * r, columns * r] as [..., channels * r * r, rows, columns].", true, any, unshuffle_samples,
-     detail::boxed<&weft::pixel_unshuffle>},
+     parts::before_last<3>, detail::boxed<&weft::pixel_unshuffle>},
     {"channel_shuffle", "channel_shuffle(x, groups)",
      "The channels of [batch, channels, ...], seen as [groups, channels / groups], transposed.", true, any,
-     channel_samples, detail::boxed<&weft::channel_shuffle>},
+     channel_samples, parts::along_second, detail::boxed<&weft::channel_shuffle>},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "../join.hpp"
 #include "../pad.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -133,22 +134,30 @@ std::vector<Values> block_samples(SampleMaker& make) {
 
 using Join = Tensor (*)(std::span<const Tensor>, Location);
 
+/// Tensors whose rank is kept.
+template <int dim>
+Partition stacked(const WholeCall& call) {
+  const auto is_flat = [](const Tensor& t) { return t.dim() < std::max(2, dim + 1); };
+  if (std::ranges::any_of(call.inputs(), is_flat)) return parts::whole(call);
+  return parts::aligned(call, Dims(dim));
+}
+
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord stacks_op_records[] = {
     {"hstack", "hstack(tensors)", "cat along dimension 1, or 0 for 1-d tensors; 0-d tensors count as [1].", true, any,
-     row_samples, detail::boxed<static_cast<Join>(&weft::hstack)>},
+     row_samples, stacked<1>, detail::boxed<static_cast<Join>(&weft::hstack)>},
     {"vstack", "vstack(tensors)", "cat along dimension 0, where 1-d tensors are rows.", true, any, below_samples,
-     detail::boxed<static_cast<Join>(&weft::vstack)>},
-    {"row_stack", "row_stack(tensors)", "As vstack.", true, any, below_samples,
+     stacked<0>, detail::boxed<static_cast<Join>(&weft::vstack)>},
+    {"row_stack", "row_stack(tensors)", "As vstack.", true, any, below_samples, stacked<0>,
      detail::boxed<static_cast<Join>(&weft::row_stack)>},
     {"dstack", "dstack(tensors)", "cat along dimension 2 of what atleast_3d makes of the tensors.", true, any,
-     deep_samples, detail::boxed<static_cast<Join>(&weft::dstack)>},
+     deep_samples, stacked<2>, detail::boxed<static_cast<Join>(&weft::dstack)>},
     {"column_stack", "column_stack(tensors)", "cat along dimension 1, where 1-d and 0-d tensors are columns.", true,
-     any, column_samples, detail::boxed<static_cast<Join>(&weft::column_stack)>},
+     any, column_samples, stacked<1>, detail::boxed<static_cast<Join>(&weft::column_stack)>},
     {"block_diag", "block_diag(*tensors)",
      "Matrices along the diagonal of one that is 0 elsewhere, in their common dtype; 1-d tensors are rows, 0-d ones "
      "[1, 1].",
-     true, any, block_samples, detail::boxed<static_cast<Join>(&weft::block_diag)>},
+     true, any, block_samples, parts::whole, detail::boxed<static_cast<Join>(&weft::block_diag)>},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "../diagonal.hpp"
 #include "../pointwise.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -145,6 +146,16 @@ std::vector<Values> indices_samples(SampleMaker& make) {
           {int64_t{0}, int64_t{3}, int64_t{0}, make.dtype(), device}};
 }
 
+/// The diagonal of a part is further away.
+Partition triangle(const WholeCall& call) {
+  const std::string word = parts::letters(call.inputs()[0].dim());
+  return {.letters = word + "->" + word, .linearity = Linearity::together, .on_parts = [](PartCall& part) {
+            const Dims& begin = part.inputs[0].begin;
+            part["diagonal"] = detail::integer_in(part["diagonal"]) + begin[begin.size() - 2] - begin[begin.size() - 1];
+            return part.run();
+          }};
+}
+
 using enum OpRecord::Domain;
 constexpr OpRecord triangle_op_records[] = {
     {"tril",
@@ -153,6 +164,7 @@ constexpr OpRecord triangle_op_records[] = {
      true,
      any,
      triangle_samples,
+     triangle,
      detail::boxed<&weft::tril>,
      {},
      detail::boxed<&weft::tril_>},
@@ -162,15 +174,16 @@ constexpr OpRecord triangle_op_records[] = {
      true,
      any,
      triangle_samples,
+     triangle,
      detail::boxed<&weft::triu>,
      {},
      detail::boxed<&weft::triu_>},
     {"tril_indices", "tril_indices(row, col, offset=0, *, dtype=None, device=None)",
      "Rows and columns of what tril keeps of a matrix, [2, count]; int64 unless a dtype is given.", false, numeric,
-     indices_samples, detail::boxed<call_tril_indices>},
+     indices_samples, parts::whole, detail::boxed<call_tril_indices>},
     {"triu_indices", "triu_indices(row, col, offset=0, *, dtype=None, device=None)",
      "Rows and columns of what triu keeps of a matrix, [2, count]; int64 unless a dtype is given.", false, numeric,
-     indices_samples, detail::boxed<call_triu_indices>},
+     indices_samples, parts::whole, detail::boxed<call_triu_indices>},
 };
 
 }  // namespace

@@ -485,13 +485,16 @@ struct PlaceInBase {
     const char* lowest = static_cast<const char*>(base_view.data) + byte_span(base).low;
     origin = (static_cast<const char*>(view.data) - lowest) / item;
   }
-  Tensor of(const Tensor& geometry) const { return geometry.as_strided(shape, strides, origin); }
+  Tensor of(const Tensor& geometry) const {
+    return geometry.as_strided(shape, strides, geometry.storage_offset() + origin);
+  }
   Tensor base_shaped(const Tensor& geometry) const {
     if (base.contiguous) return geometry.dim() == base.rank ? geometry : geometry.view(Dims(sizes_of(base)));
     const int64_t item = itemsize(base.dtype);
     Dims base_strides;
     for (int i = 0; i < base.rank; ++i) base_strides.push_back(base.strides[i] / item);
-    return geometry.as_strided(Dims(sizes_of(base)), base_strides, -byte_span(base).low / item);
+    return geometry.as_strided(Dims(sizes_of(base)), base_strides,
+                               geometry.storage_offset() - byte_span(base).low / item);
   }
   int64_t base_span() const {
     const ByteSpan span = byte_span(base);

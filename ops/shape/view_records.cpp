@@ -4,6 +4,7 @@
 
 #include "../../tensor/layout.hpp"
 #include "../detail/records.hpp"
+#include "../detail/parts.hpp"
 
 namespace weft {
 
@@ -103,49 +104,74 @@ std::vector<Values> to_samples(SampleMaker& make) {
   return {{make.tensor({2, 3}), DType::f64}, {make.tensor({2, 3}), make.tensor({})}, {make.tensor({3})}};
 }
 
+/// A part may have a size of 1 where the whole has not.
+Partition squeezed(const WholeCall& call) {
+  Partition rule = parts::reordered(call);
+  rule.on_parts = [](PartCall& part) -> Value { return part.tensor("x").reshape(part.results[0].sizes); };
+  return rule;
+}
+
+Partition diagonal_part(const WholeCall& call) {
+  const int rank = call.inputs()[0].dim();
+  std::string word(static_cast<size_t>(rank), '2');
+  for (const char* dim : {"dim1", "dim2"})
+    word[static_cast<size_t>(wrap_dim(detail::integer_in(call[dim]), rank))] = '1';
+  char letter = 'a';
+  for (char& c : word) c = c == '2' ? letter++ : c;
+  return {.letters = word + "->" + parts::letters(rank - 2) + "1", .linearity = Linearity::together};
+}
+
+/// The second tensor tells a dtype alone.
+Partition converted(const WholeCall& call) {
+  const std::string word = parts::letters(call.inputs()[0].dim());
+  if (call.inputs().size() == 1) return parts::copy(call);
+  return {.letters = parts::notation({word, parts::uncut(call.inputs()[1])}, {word})};
+}
+
 #define WEFT_VIEW " The result is a view: it shares the elements."
 constexpr auto any = OpRecord::Domain::any;
 constexpr OpRecord records[] = {
     {"reshape", "reshape(x, *shape|size)",
      "x with other sizes, one of which may be -1: a view where the strides allow it.", true, any, sizes_samples,
-     detail::boxed<+[](const Tensor& x, const Dims& shape) { return x.reshape(shape); }>},
+     parts::reshaped, detail::boxed<+[](const Tensor& x, const Dims& shape) { return x.reshape(shape); }>},
     {"transpose", "transpose(x, dim0, dim1)", "x with two dimensions exchanged." WEFT_VIEW, true, any, pair_samples,
-     detail::boxed<+[](const Tensor& x, int a, int b) { return x.transpose(a, b); }>},
-    {"t", "t(x)", "The transpose of a tensor of rank 2 or less." WEFT_VIEW, true, any, matrix_samples,
+     parts::reordered, detail::boxed<+[](const Tensor& x, int a, int b) { return x.transpose(a, b); }>},
+    {"t", "t(x)", "The transpose of a tensor of rank 2 or less." WEFT_VIEW, true, any, matrix_samples, parts::reordered,
      detail::boxed<+[](const Tensor& x) { return x.t(); }>},
     {"permute", "permute(x, *dims)", "x with its dimensions in another order." WEFT_VIEW, true, any, order_samples,
-     detail::boxed<+[](const Tensor& x, const Dims& dims) { return x.permute(dims); }>},
-    {"select", "select(x, dim, index)", "x[index] along dim." WEFT_VIEW, true, any, select_samples,
+     parts::reordered, detail::boxed<+[](const Tensor& x, const Dims& dims) { return x.permute(dims); }>},
+    {"select", "select(x, dim, index)", "x[index] along dim." WEFT_VIEW, true, any, select_samples, parts::along,
      detail::boxed<+[](const Tensor& x, int dim, int64_t index) { return x.select(dim, index); }>},
     {"narrow", "narrow(x, dim, start, length)", "x[start:start + length] along dim." WEFT_VIEW, true, any,
-     narrow_samples, detail::boxed<+[](const Tensor& x, int dim, int64_t start, int64_t length) {
+     narrow_samples, parts::along, detail::boxed<+[](const Tensor& x, int dim, int64_t start, int64_t length) {
        return x.narrow(dim, start, length);
      }>},
     {"unsqueeze", "unsqueeze(x, dim)", "x with a dimension of size 1 more." WEFT_VIEW, true, any, dim_samples,
-     detail::boxed<+[](const Tensor& x, int dim) { return x.unsqueeze(dim); }>},
+     parts::reordered, detail::boxed<+[](const Tensor& x, int dim) { return x.unsqueeze(dim); }>},
     {"squeeze", "squeeze(x, dim=None)", "x without its dimensions of size 1, or those of dim." WEFT_VIEW, true, any,
-     squeeze_samples, detail::boxed<call_squeeze>},
+     squeeze_samples, squeezed, detail::boxed<call_squeeze>},
     {"expand", "expand(x, *sizes|size)", "x repeated along dimensions of size 1 without a copy." WEFT_VIEW, true, any,
-     expand_samples, detail::boxed<+[](const Tensor& x, const Dims& sizes) { return x.expand(sizes); }>},
+     expand_samples, parts::expanded,
+     detail::boxed<+[](const Tensor& x, const Dims& sizes) { return x.expand(sizes); }>},
     {"diagonal", "diagonal(x, offset=0, dim1=0, dim2=1)", "The diagonal, as the last dimension." WEFT_VIEW, true, any,
-     diagonal_samples,
+     diagonal_samples, diagonal_part,
      detail::boxed<+[](const Tensor& x, int64_t offset, int a, int b) { return x.diagonal(offset, a, b); }>},
     {"flatten", "flatten(x, start_dim=0, end_dim=-1)",
      "Dimensions start_dim ... end_dim as one: a view where the strides allow it.", true, any, flatten_samples,
-     detail::boxed<+[](const Tensor& x, int from, int to) { return x.flatten(from, to); }>},
+     parts::reshaped, detail::boxed<+[](const Tensor& x, int from, int to) { return x.flatten(from, to); }>},
     {"chunk", "chunk(x, chunks, dim=0)", "At most `chunks` views of about one size along dim.", true, any,
-     chunk_samples, detail::boxed<+[](const Tensor& x, int64_t n, int dim) { return x.chunk(n, dim); }>},
-    {"unbind", "unbind(x, dim=0)", "Views x[0], x[1], ... along dim.", true, any, unbind_samples,
+     chunk_samples, parts::along, detail::boxed<+[](const Tensor& x, int64_t n, int dim) { return x.chunk(n, dim); }>},
+    {"unbind", "unbind(x, dim=0)", "Views x[0], x[1], ... along dim.", true, any, unbind_samples, parts::along,
      detail::boxed<+[](const Tensor& x, int dim) { return x.unbind(dim); }>},
-    {"clone", "clone(x)", "A copy; recorded by autograd.", true, any, matrix_samples,
+    {"clone", "clone(x)", "A copy; recorded by autograd.", true, any, matrix_samples, parts::copy,
      detail::boxed<+[](const Tensor& x) { return x.clone(); }>},
     {"contiguous", "contiguous(x)", "x itself where it is row-major without gaps, else a copy.", true, any,
-     matrix_samples, detail::boxed<+[](const Tensor& x) { return x.contiguous(); }>},
-    {"detach", "detach(x)", "The same elements outside the graph." WEFT_VIEW, false, any, matrix_samples,
+     matrix_samples, parts::copy, detail::boxed<+[](const Tensor& x) { return x.contiguous(); }>},
+    {"detach", "detach(x)", "The same elements outside the graph." WEFT_VIEW, false, any, matrix_samples, parts::copy,
      detail::boxed<+[](const Tensor& x) { return x.detach(); }>},
     {"to", "to(x, other=None, dtype=None, non_blocking=False, copy=False, *, device=None)",
      "x as another dtype or on another device, or like another tensor; x itself where nothing changes.", true, any,
-     to_samples, detail::boxed<call_to>},
+     to_samples, converted, detail::boxed<call_to>},
 };
 #undef WEFT_VIEW
 

@@ -17,6 +17,16 @@ TEST(InPlace, AWriteThroughAViewReachesTheGradientOfTheBase) {
   EXPECT_EQ(values(x.grad()), (Doubles{2, 200, 200}));
 }
 
+TEST(InPlace, AGradientThatIsPartOfALargerTensorReachesTheWrittenPart) {
+  const Tensor x = ones({1, 3}).requires_grad_(), part = ones({1}).requires_grad_();
+  const Tensor y = x.clone();
+  y.select(1, 2).copy_(part);
+  const Tensor g = tensor({{9.f, 9.f, 9.f}, {1.f, 2.f, 3.f}}).narrow(0, 1, 1);
+  const std::vector<Tensor> back = grad(std::vector{y}, std::vector{x, part}, std::vector{g});
+  EXPECT_EQ(back[0].to_vector<float>(), (std::vector<float>{1, 2, 0}));
+  EXPECT_EQ(back[1].to_vector<float>(), (std::vector<float>{3}));
+}
+
 TEST(InPlace, AViewTakenBeforeAWriteToItsBaseGetsTheNewGradient) {
   const Tensor x = tensor({1.0, 2.0}).requires_grad_();
   const Tensor y = x * 1.0;

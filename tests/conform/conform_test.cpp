@@ -49,8 +49,8 @@ std::vector<Values> two_by_three(SampleMaker& make) { return {{make.tensor({2, 3
 /// What the checks of such an op find, as text.
 template <auto function>
 std::string found(Device device, const std::string& only = "float32") {
-  const OpRecord record = {
-      "broken", "broken(x)", "for this test", true, OpRecord::Domain::floating, two_by_three, detail::boxed<function>};
+  const OpRecord record = {"broken",     "broken(x)", "for this test",        true, OpRecord::Domain::floating,
+                           two_by_three, nullptr,     detail::boxed<function>};
   DeviceResult result{{device, only, false}, "for this test"};
   result.ops.push_back(check_op(result.report, record));
   std::ostringstream text;

@@ -20,10 +20,11 @@ std::vector<Values> one(V... values) {
 }
 
 /// `function` takes what its samples hold; views have gradients.
-#define WEFT_FUZZ_OP(name, differentiable, sample, ...)                                                              \
-  OpRecord {                                                                                                         \
-    name, name, "", differentiable, OpRecord::Domain::any,                                                           \
-        [](SampleMaker& make) -> std::vector<Values> { return (void)make, one sample; }, detail::boxed<+__VA_ARGS__> \
+#define WEFT_FUZZ_OP(name, differentiable, sample, ...)                                           \
+  OpRecord {                                                                                      \
+    name, name, "", differentiable, OpRecord::Domain::any,                                        \
+        [](SampleMaker& make) -> std::vector<Values> { return (void)make, one sample; }, nullptr, \
+        detail::boxed<+__VA_ARGS__>                                                               \
   }
 
 const OpRecord records[] = {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
@@ -10,6 +11,7 @@
 
 #include <weft/autograd/gradcheck.hpp>
 #include <weft/backends/backend.hpp>
+#include <weft/ops/join.hpp>
 #include <weft/tensor/threads.hpp>
 
 #include "samples.hpp"
@@ -95,17 +97,33 @@ void takes_its_defaults(const OpRecord& record) {
   }
 }
 
-// A backward that is recorded may be another formula, which its own derivatives tell nothing of.
+Tensor as_it_is(const Tensor& t) { return t; }
+/// The same elements, contiguous behind others.
+Tensor behind_others(const Tensor& t) {
+  const Tensor both = stack(Tensors{full_like(t, 7), t});
+  return both.select(0, 1);
+}
+
+// A backward that is recorded may be another formula, which its own derivatives tell nothing of; and gradients come in
+// any layout.
 void has_one_gradient(const GradcheckFunction& function, const Tensors& inputs) {
-  const auto gradients_of = [&](bool recorded) {
+  const auto gradients_of = [&](bool recorded, Tensor (*placed)(const Tensor&) = as_it_is) {
     Tensors outputs = function(inputs), seeds;
     std::erase_if(outputs, [](const Tensor& t) { return !t.requires_grad(); });
-    for (const Tensor& out : outputs) seeds.push_back(SampleMaker(out.dtype(), {}, 99).tensor(out.shape(), -1, 1));
+    for (const Tensor& out : outputs) {
+      seeds.push_back(placed(SampleMaker(out.dtype(), {}, 99).tensor(out.shape(), -1, 1)));
+    }
     if (outputs.empty()) return Tensors{};
     return grad(outputs, inputs, seeds, {.create_graph = recorded, .allow_unused = true});
   };
+  const Tensors expected = gradients_of(false);
+  using Placed = std::pair<Tensor (*)(const Tensor&), const char*>;
+  for (const auto& [placed, what] : {Placed(behind_others, "behind others"), Placed(strided, "with strides")}) {
+    SCOPED_TRACE(what);
+    expect_close(gradients_of(false, placed), expected, tolerance_of(DType::f64));
+  }
   SCOPED_TRACE("recorded backward");
-  expect_close(gradients_of(true), gradients_of(false), tolerance_of(DType::f64));
+  expect_close(gradients_of(true), expected, tolerance_of(DType::f64));
 }
 
 void has_right_gradients(const OpRecord& record) {
@@ -367,7 +385,7 @@ Tensor scaled(const Tensor& x, double factor, const std::string& mode, std::opti
   return x * factor + dim.value_or(100);
 }
 OpRecord with_schema(const char* schema) {
-  return {"scaled", schema, "for this test", true, OpRecord::Domain::floating, nullptr, detail::boxed<scaled>};
+  return {"scaled", schema, "for this test", true, OpRecord::Domain::floating, nullptr, nullptr, detail::boxed<scaled>};
 }
 
 TEST(Records, SchemasTellNamesTypesDefaultsAndResults) {
@@ -409,8 +427,8 @@ std::vector<Values> two_by_two(SampleMaker& make) { return {{make.tensor({2, 2},
 
 template <auto function>
 OpRecord broken() {
-  return {
-      "broken", "broken(x)", "for this test", true, OpRecord::Domain::floating, two_by_two, detail::boxed<function>};
+  return {"broken",   "broken(x)", "for this test",        true, OpRecord::Domain::floating,
+          two_by_two, nullptr,     detail::boxed<function>};
 }
 
 template <class F>

@@ -230,3 +230,11 @@ class LocalWorld:
 
 
 from weft.distributed import functional  # noqa: E402, F401
+
+
+def __getattr__(name):
+    if name == "tensor":
+        import importlib
+
+        return importlib.import_module("weft.distributed.tensor")
+    raise AttributeError(f"module 'weft.distributed' has no attribute '{name}'")
