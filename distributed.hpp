@@ -8,4 +8,5 @@
 #include "distributed/mesh.hpp"
 #include "distributed/reduce_op.hpp"
 #include "distributed/spmd/dtensor.hpp"
+#include "distributed/tensor_parallel.hpp"
 #include "distributed/work.hpp"
