@@ -7,6 +7,7 @@
 #include "distributed/local_world.hpp"
 #include "distributed/mesh.hpp"
 #include "distributed/reduce_op.hpp"
+#include "distributed/rng_tracker.hpp"
 #include "distributed/spmd/dtensor.hpp"
 #include "distributed/tensor_parallel.hpp"
 #include "distributed/work.hpp"
