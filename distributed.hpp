@@ -11,4 +11,5 @@
 #include "distributed/rng_tracker.hpp"
 #include "distributed/spmd/dtensor.hpp"
 #include "distributed/tensor_parallel.hpp"
+#include "distributed/token_dispatcher.hpp"
 #include "distributed/work.hpp"
