@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@
 #include "../collectives.hpp"
 #include "../detail/member.hpp"
 #include "../pipeline.hpp"
+#include "split_backward-inl.hpp"
 
 namespace weft::distributed {
 
@@ -106,9 +108,10 @@ class Run {
   }
 
  private:
-  /// What a micro-batch leaves between forward and backward.
+  /// What a micro-batch leaves between forward and backward; of inputs those that came from another part.
   struct Kept {
     Tensors inputs, outputs, seeds;
+    std::optional<detail::SplitBackward> rest = {};
   };
 
   int stages() const { return options_.group.size(); }
@@ -119,12 +122,13 @@ class Run {
 
   void forward(const PipelineAction& a) {
     Kept kept;
-    if (part(a) > 0) kept.inputs = mail_.receive(stage_of(part(a) - 1), a.chunk, false);
+    Tensors inputs;
+    if (part(a) > 0) inputs = kept.inputs = mail_.receive(stage_of(part(a) - 1), a.chunk, false);
     Tensor loss;
     {
       const OutsideCalls user;
-      if (part(a) == 0) kept.inputs = step_.input(a.micro_batch);
-      kept.outputs = chunks_[static_cast<size_t>(a.chunk)].forward(kept.inputs);
+      if (part(a) == 0) inputs = step_.input(a.micro_batch);
+      kept.outputs = chunks_[static_cast<size_t>(a.chunk)].forward(inputs);
       if (is_last(a)) loss = step_.loss(a.micro_batch, kept.outputs);
     }
     if (is_last(a)) {
@@ -143,20 +147,12 @@ class Run {
   void backward(const PipelineAction& a) {
     const auto found = kept_.find({a.chunk, a.micro_batch});
     Kept& kept = found->second;
-    if (a.kind != Kind::weight_gradient) take_seeds(a, kept);
-    Tensors gradients(kept.inputs.size());
-    if (a.kind == Kind::input_gradient) {
-      if (part(a) > 0) gradients = gradients_alone(kept);
-    } else {
-      if (!kept.outputs.empty()) weft::backward(kept.outputs, kept.seeds);
-      if (a.kind == Kind::backward && part(a) > 0) {
-        for (size_t i = 0; i < gradients.size(); ++i) {
-          if (kept.inputs[i].defined() && kept.inputs[i].requires_grad()) gradients[i] = kept.inputs[i].grad();
-        }
-      }
-    }
-    if (a.kind != Kind::weight_gradient && part(a) > 0) {
-      mail_.send(gradients, stage_of(part(a) - 1), chunk_of(part(a) - 1), true);
+    if (a.kind != Kind::weight_gradient) {
+      take_seeds(a, kept);
+      const Tensors gradients = a.kind == Kind::backward ? all_gradients(kept) : gradients_alone(kept);
+      if (part(a) > 0) mail_.send(gradients, stage_of(part(a) - 1), chunk_of(part(a) - 1), true);
+    } else if (kept.rest) {
+      kept.rest->finish();
     }
     if (a.kind != Kind::input_gradient) kept_.erase(found);
   }
@@ -179,17 +175,27 @@ class Run {
     if (kept.outputs.empty()) kept.seeds.clear();
   }
 
-  static Tensors gradients_alone(const Kept& kept) {
+  static bool wants_gradient(const Tensor& input) { return input.defined() && input.requires_grad(); }
+
+  /// Of the inputs; those of weights are added to theirs.
+  static Tensors all_gradients(const Kept& kept) {
+    if (!kept.outputs.empty()) weft::backward(kept.outputs, kept.seeds);
+    Tensors gradients;
+    for (const Tensor& input : kept.inputs) gradients.push_back(wants_gradient(input) ? input.grad() : Tensor());
+    return gradients;
+  }
+  /// The same, and leaves the weights for later.
+  static Tensors gradients_alone(Kept& kept) {
     Tensors gradients(kept.inputs.size()), wanted;
-    std::vector<size_t> places;
-    for (size_t i = 0; i < kept.inputs.size(); ++i) {
-      if (!kept.inputs[i].defined() || !kept.inputs[i].requires_grad()) continue;
-      wanted.push_back(kept.inputs[i]);
-      places.push_back(i);
+    if (kept.outputs.empty()) return gradients;
+    for (const Tensor& input : kept.inputs) {
+      if (wants_gradient(input)) wanted.push_back(input);
     }
-    if (wanted.empty() || kept.outputs.empty()) return gradients;
-    const Tensors found = grad(kept.outputs, wanted, kept.seeds, {.retain_graph = true, .allow_unused = true});
-    for (size_t i = 0; i < places.size(); ++i) gradients[places[i]] = found[i];
+    kept.rest.emplace(kept.outputs, kept.seeds, wanted);
+    auto next = kept.rest->gradients().begin();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (wants_gradient(kept.inputs[i])) gradients[i] = *next++;
+    }
     return gradients;
   }
 
