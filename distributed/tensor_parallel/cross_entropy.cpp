@@ -86,9 +86,8 @@ Tensor parallel_cross_entropy(const Tensor& logits, const Tensor& targets, Paral
   const Tensor wanted = targets.to(i64), ignored = wanted == options.ignore_index;
   const int64_t classes = logits.size(-1) * options.group.size();
   const Tensor outside = logical_or(wanted < 0, wanted >= classes);
-  if (any(logical_and(outside, logical_not(ignored))).item<bool>()) {
-    raise<IndexError>({.problem = fmt::format("a target is none of the {} classes", classes)});
-  }
+  detail::check_none(logical_and(outside, logical_not(ignored)),
+                     fmt::format("a target is none of the {} classes", classes));
   Tensor out = losses_of(logits, wanted, ignored, options.group);
   if (options.reduction != LossReduction::none) out = out.sum();
   if (options.reduction == LossReduction::mean) out = out / logical_not(ignored).sum().to(out.dtype());

@@ -4,7 +4,6 @@
 #include "../../ops/index.hpp"
 #include "../../ops/matmul.hpp"
 #include "../../ops/pointwise.hpp"
-#include "../../ops/reduce.hpp"
 #include "../detail/member.hpp"
 #include "../tensor_parallel.hpp"
 #include "checks-inl.hpp"
@@ -119,9 +118,8 @@ Tensor VocabParallelEmbedding::forward(const Tensor& indices, Location where) co
   const CallScope call("VocabParallelEmbedding", where);
   detail::check_integers(indices);
   const Tensor given = indices.to(i64);
-  if (any(logical_or(given < -count_, given >= count_)).item<bool>()) {
-    raise<IndexError>({.problem = fmt::format("an index is beyond the {} rows", count_)});
-  }
+  detail::check_none(logical_or(given < -count_, given >= count_),
+                     fmt::format("an index is beyond the {} rows", count_));
   const int64_t size = weight.size(0);
   const Tensor local = weft::where(given < 0, given + count_, given) - size * options_.group.rank();
   const Tensor elsewhere = logical_or(local < 0, local >= size);

@@ -169,6 +169,55 @@ TEST(Pipeline, HooksOfGradientsSeeThoseOfWeightsAfterTheyAreComputedApart) {
   });
 }
 
+// Stages whose layers lie in parts: both send to each other, in either half of a backward.
+TEST(Pipeline, StagesMayBeTensorParallel) {
+  LocalWorld(4).run([](const Group& group) {
+    const Mesh mesh({2, 2}, {"pp", "tp"}, group);
+    const Group &pp = mesh.group("pp"), &tp = mesh.group("tp");
+    struct Block {
+      ColumnParallelLinear up;
+      RowParallelLinear down;
+    };
+    for (const bool in_parts : {false, true}) {
+      for (const PipelineSchedule schedule : {one_f_one_b, zero_bubble}) {
+        manual_seed(5);
+        std::vector<std::pair<nn::Linear, nn::Linear>> whole;
+        for (int i = 0; i < 2; ++i) whole.push_back({nn::Linear(width, 8), nn::Linear(8, width)});
+        for (int m = 0; m < 4; ++m) {
+          Tensor x = input_of(m, {4, width});
+          for (const auto& [up, down] : whole) x = down(tanh(up(x)));
+          (mse_loss(x, input_of(200 + m, {4, width})) / 4).backward();
+        }
+        manual_seed(5);
+        std::vector<Block> blocks;
+        for (int i = 0; i < 2; ++i) {
+          blocks.push_back({ColumnParallelLinear(width, 8, {.sequence_parallel = in_parts, .group = tp}),
+                            RowParallelLinear(8, width, {.sequence_parallel = in_parts, .group = tp})});
+        }
+        const auto at = static_cast<size_t>(pp.rank());
+        const Block& block = blocks[at];
+        const Pipeline pipeline(
+            {{[&](std::span<const Tensor> x) { return Tensors{block.down(tanh(block.up(x[0])))}; }}},
+            {.schedule = schedule, .micro_batches = 4, .group = pp});
+        pipeline.run({.input =
+                          [&](int m) {
+                            const Tensor x = input_of(m, {4, width});
+                            return Tensors{in_parts ? scatter_to_tensor_parallel(x, tp, 0) : x};
+                          },
+                      .loss =
+                          [&](int m, std::span<const Tensor> y) {
+                            const Tensor all = in_parts ? gather_from_tensor_parallel(y[0], tp, 0) : y[0];
+                            return mse_loss(all, input_of(200 + m, {4, width}));
+                          }});
+        const auto same = [](const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-5, 1e-6); };
+        EXPECT_TRUE(same(all_gather(block.up.weight.grad(), tp), whole[at].first.weight.grad()));
+        EXPECT_TRUE(same(all_gather(block.down.weight.grad(), tp, 1), whole[at].second.weight.grad()));
+        EXPECT_TRUE(same(block.down.bias.grad(), whole[at].second.bias.grad()));
+      }
+    }
+  });
+}
+
 // ---- weights on several stages ----
 TEST(Pipeline, SharedWeightsBeginAsTheirOwnersAndGetTheSumOfTheirGradients) {
   on_all_ranks([](const Group& group) {

@@ -114,6 +114,28 @@ TEST(TensorParallel, LayersWithoutBias) {
   });
 }
 
+TEST(TensorParallel, LayersMoveToDevices) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "there is no HPU";
+  LocalWorld(2).run([](const Group& group) {
+    const Device hpu("hpu");
+    const auto loss_and_gradient = [&](const Device& device) {
+      auto table = seeded([&] { return VocabParallelEmbedding(vocabulary, features, {.group = group}); });
+      auto net = seeded([&] { return InParts({.group = group}, {.group = group}); });
+      table.to(device);
+      net.to(device);
+      const Tensor ids = tensor({0, 47, 5, -1}).to(device), targets = tensor({0, 3, 1, 2}).to(device);
+      const Tensor logits = scatter_to_tensor_parallel(net(table(ids)).narrow(1, 0, 4), group);
+      const Tensor loss = parallel_cross_entropy(logits, targets, {.group = group});
+      loss.backward();
+      EXPECT_EQ(table.weight.grad().device(), device);
+      return std::pair(loss.to(Device()), table.weight.grad().to(Device()));
+    };
+    const auto expected = loss_and_gradient(Device()), got = loss_and_gradient(hpu);
+    EXPECT_TRUE(near(got.first, expected.first));
+    EXPECT_TRUE(near(got.second, expected.second));
+  });
+}
+
 TEST(TensorParallel, SecondDerivativesAreThoseOfTheDenseNet) {
   on_all_ranks([](const Group& group) {
     const Dense dense = seeded([] { return Dense(); });

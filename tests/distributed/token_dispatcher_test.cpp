@@ -204,6 +204,20 @@ TEST(TokenDispatcher, ResultsHaveTheExpertsDtypeAndWidth) {
   });
 }
 
+TEST(TokenDispatcher, ExpertsLearnWhereTokensNeedNoGradient) {
+  on_all_ranks([](const Group& group) {
+    for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
+      const std::vector<Tensor> weights = experts_of(group.size());
+      const auto mine = std::span(weights).subspan(static_cast<size_t>(group.rank()), 1);
+      const TokenDispatcher dispatcher(group.size(), group, {.kind = kind});
+      const Batch b = batch(group.rank(), 3, 1, group.size(), [](int64_t, int64_t) { return 0; });
+      const DispatchedTokens to = dispatcher.dispatch(b.x, b.routing, b.probabilities);
+      dispatcher.combine(outputs(to, mine), to).sum().backward();  // on ranks without rows, too
+      EXPECT_EQ(group.rank() == 0, any(gradient_of(mine[0]) != 0).item<bool>());
+    }
+  });
+}
+
 // Experts whose weights lie in parts on the second dimension of a mesh.
 TEST(TokenDispatcher, ExpertsMayBeTensorParallel) {
   LocalWorld(4).run([](const Group& group) {
