@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include <fmt/format.h>
@@ -14,27 +15,48 @@ namespace weft::detail {
 
 namespace {
 
+// Of a stream, or of a device's default generator.
 struct RandomState {
   Device device;
   GeneratorState state;
+  Shared<Generator> stream = {};
+
+  Generator& generator() const { return stream != nullptr ? *stream : default_generator(device); }
 };
+
+// The stream that is this thread's default generator.
+constinit thread_local const Shared<Generator>* current_stream = nullptr;
+Shared<Generator> this_threads_stream() { return current_stream != nullptr ? *current_stream : nullptr; }
+// This thread's innermost checkpointed call.
+constinit thread_local CheckpointCall::State* running_call = nullptr;
 
 // The generators of these devices as they were then, until the end of the scope.
 class ReplayedRandom {
  public:
   explicit ReplayedRandom(const std::vector<RandomState>& then) {
     for (const RandomState& r : then) {
-      now_.push_back({r.device, default_generator(r.device).state()});
-      default_generator(r.device).set_state(r.state);
+      now_.push_back({r.device, r.generator().state(), r.stream});
+      r.generator().set_state(r.state);
     }
   }
   ~ReplayedRandom() {
-    for (const RandomState& r : now_) default_generator(r.device).set_state(r.state);
+    for (const RandomState& r : now_) r.generator().set_state(r.state);
   }
   ReplayedRandom(const ReplayedRandom&) = delete;
 
  private:
   std::vector<RandomState> now_;
+};
+
+// A second run is no part of the calls around backward.
+class SecondRun {
+ public:
+  SecondRun() : outer_(std::exchange(running_call, nullptr)) {}
+  ~SecondRun() { running_call = outer_; }
+  SecondRun(const SecondRun&) = delete;
+
+ private:
+  CheckpointCall::State* outer_;
 };
 
 }  // namespace
@@ -46,6 +68,10 @@ struct CheckpointCall::State {
   std::vector<Saved> inputs;
   std::vector<bool> needs_gradient;
   std::vector<RandomState> random;
+  // The default generator then, where it was a stream.
+  Shared<Generator> stream;
+  // The call in which this one is made.
+  State* outer = nullptr;
   AutocastMode autocast = autocast_mode;
   // The function returned from its first run.
   bool complete = false;
@@ -83,7 +109,10 @@ struct CheckpointCall::State {
 
   void run_again() {
     const std::vector<Tensor> arguments = kept_inputs();
+    std::optional<StreamGuard> as_default;
+    if (stream != this_threads_stream()) as_default.emplace(stream ? stream : Shared<Generator>::make());
     const ReplayedRandom replayed(random);
+    const SecondRun second_run;
     const AutocastModeGuard as_then(autocast);
     const EnableGradGuard recorded;
     const RecomputingScope second_time;
@@ -130,6 +159,7 @@ CheckpointCall::CheckpointCall(std::vector<Tensor> inputs, Function again, Locat
   state_->where = where;
   state_->autocast.caches = false;  // the scope may be over by then
   state_->again = std::move(again);
+  state_->stream = this_threads_stream();
   state_->random.push_back({Device(), default_generator().state()});
   for (const Tensor& t : inputs) {
     state_->needs_gradient.push_back(t.defined() && t.requires_grad());
@@ -138,9 +168,13 @@ CheckpointCall::CheckpointCall(std::vector<Tensor> inputs, Function again, Locat
       continue;
     state_->random.push_back({t.device(), default_generator(t.device()).state()});
   }
+  state_->outer = std::exchange(running_call, state_.get());
 }
 
-CheckpointCall::~CheckpointCall() { state_->complete = true; }
+CheckpointCall::~CheckpointCall() {
+  state_->complete = true;
+  running_call = state_->outer;
+}
 
 SavedTensorHooks CheckpointCall::hooks() {
   return SavedTensorHooks(
@@ -150,5 +184,19 @@ SavedTensorHooks CheckpointCall::hooks() {
       },
       [state = state_](size_t i) { return state->take(i); });
 }
+
+void note_stream(const Shared<Generator>& stream) {
+  for (CheckpointCall::State* call = running_call; call != nullptr; call = call->outer) {
+    const auto noted = [&](const RandomState& r) { return r.stream == stream; };
+    if (call->stream == stream || std::ranges::any_of(call->random, noted)) continue;
+    call->random.push_back({Device(), stream->state(), stream});
+  }
+}
+
+StreamGuard::StreamGuard(const Shared<Generator>& stream) : stream_(stream), outer_(current_stream), guard_(*stream_) {
+  note_stream(stream_);
+  current_stream = &stream_;
+}
+StreamGuard::~StreamGuard() { current_stream = outer_; }
 
 }  // namespace weft::detail

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "../autograd/saved_hooks.hpp"
+#include "../tensor/generator.hpp"
+#include "../tensor/shared.hpp"
 
 namespace weft {
 
@@ -30,6 +32,22 @@ class WEFT_API CheckpointCall {
 
  private:
   Shared<State> state_;
+};
+
+/// Checkpointed functions that draw from `stream` draw the same again: to be called before they do.
+WEFT_API void note_stream(const Shared<Generator>& stream);
+
+/// While it lives, `stream` is the thread's default generator of the CPU, and checkpoints replay it.
+class WEFT_API StreamGuard {
+ public:
+  explicit StreamGuard(const Shared<Generator>& stream);
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+
+ private:
+  const Shared<Generator> stream_;
+  const Shared<Generator>* outer_;
+  GeneratorGuard guard_;
 };
 
 }  // namespace detail

@@ -1,0 +1,304 @@
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "../../autograd/engine.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../ops/create.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../../ops/reduce.hpp"
+#include "../../optim/clip_grad.hpp"
+#include "../../tensor/error.hpp"
+#include "../collectives.hpp"
+#include "../detail/member.hpp"
+#include "../pipeline.hpp"
+#include "split_backward-inl.hpp"
+
+namespace weft::distributed {
+
+namespace {
+
+using Kind = PipelineAction::Kind;
+using Tensors = std::vector<Tensor>;
+
+/// Lists of tensors that go from part to part: first of what sort each is, then those that are defined. Receivers need
+/// not be there yet.
+class Mail {
+ public:
+  Mail(const Group& group, Device device) : group_(group), device_(device) {}
+
+  /// To chunk `chunk` of a stage, forwards or backwards.
+  void send(const Tensors& list, int stage, int chunk, bool backwards) {
+    Tensors message{tensor(sorts_of(list)).to(DType::u8)};
+    for (const Tensor& t : list) {
+      if (t.defined()) message.push_back(t.detach());
+    }
+    const int tag = tag_of(chunk, backwards);
+    std::erase_if(sent_, [](const Work& work) { return work.is_done(); });
+    for (Tensor& t : message) {
+      if (stage == group_.rank()) own_[tag].push_back(std::move(t));
+      else sent_.push_back(send_async(t, stage, group_, tag));
+    }
+  }
+
+  Tensors receive(int stage, int chunk, bool backwards) {
+    const int tag = tag_of(chunk, backwards);
+    Tensors list;
+    for (const uint8_t sort : next(stage, tag).to_vector<uint8_t>()) {
+      list.push_back(sort == undefined ? Tensor() : next(stage, tag).to(device_));
+      if (sort == differentiable) list.back().requires_grad_();
+    }
+    return list;
+  }
+
+  void wait() {
+    for (const Work& work : sent_) work.wait();
+  }
+
+ private:
+  enum Sort : uint8_t { undefined, constant, differentiable };
+
+  static std::vector<int> sorts_of(const Tensors& list) {
+    std::vector<int> sorts;
+    for (const Tensor& t : list) {
+      sorts.push_back(!t.defined() ? undefined : t.requires_grad() ? differentiable : constant);
+    }
+    return sorts;
+  }
+  static int tag_of(int chunk, bool backwards) { return 2 * chunk + (backwards ? 1 : 0); }
+
+  Tensor next(int stage, int tag) {
+    if (stage != group_.rank()) return distributed::receive(stage, group_, tag);
+    Tensor t = std::move(own_[tag].front());
+    own_[tag].pop_front();
+    return t;
+  }
+
+  const Group& group_;
+  const Device device_;
+  std::vector<Work> sent_;
+  /// Between chunks of this stage, by tag.
+  std::map<int, std::deque<Tensor>> own_;
+};
+
+/// One step on one stage.
+class Run {
+ public:
+  Run(const std::vector<PipelineChunk>& chunks, const PipelineOptions& options, const PipelineStep& step)
+      : chunks_(chunks), options_(options), step_(step), mail_(options.group, options.device) {}
+
+  /// The sum of the losses that this stage has computed.
+  double all(const std::vector<PipelineAction>& actions) {
+    const int rank = options_.group.rank();
+    if ((rank == 0 && !step_.input) || (rank + 1 == stages() && !step_.loss)) {
+      raise<ValueError>({.problem = fmt::format("stage {} of {} has no function of its {}", rank, stages(),
+                                                rank == 0 && !step_.input ? "input" : "loss")});
+    }
+    for (const PipelineAction& a : actions) {
+      if (a.kind == Kind::forward) forward(a);
+      else backward(a);
+    }
+    mail_.wait();
+    return losses_;
+  }
+
+ private:
+  /// What a micro-batch leaves between forward and backward; of inputs those that came from another part.
+  struct Kept {
+    Tensors inputs, outputs, seeds;
+    std::optional<detail::SplitBackward> rest = {};
+  };
+
+  int stages() const { return options_.group.size(); }
+  int part(const PipelineAction& a) const { return a.chunk * stages() + options_.group.rank(); }
+  bool is_last(const PipelineAction& a) const { return part(a) + 1 == stages() * static_cast<int>(chunks_.size()); }
+  int stage_of(int part) const { return part % stages(); }
+  int chunk_of(int part) const { return part / stages(); }
+
+  void forward(const PipelineAction& a) {
+    Kept kept;
+    Tensors inputs;
+    if (part(a) > 0) inputs = kept.inputs = mail_.receive(stage_of(part(a) - 1), a.chunk, false);
+    Tensor loss;
+    {
+      const OutsideCalls user;
+      if (part(a) == 0) inputs = step_.input(a.micro_batch);
+      kept.outputs = chunks_[static_cast<size_t>(a.chunk)].forward(inputs);
+      if (is_last(a)) loss = step_.loss(a.micro_batch, kept.outputs);
+    }
+    if (is_last(a)) {
+      if (!loss.defined() || loss.numel() != 1) {
+        raise<ShapeError>({.problem = "the loss of a micro-batch has one element",
+                           .details = loss.defined() ? loss.shape().text() : "undefined"});
+      }
+      losses_ += loss.item<double>();
+      kept.outputs = {loss / options_.micro_batches};
+    } else {
+      mail_.send(kept.outputs, stage_of(part(a) + 1), chunk_of(part(a) + 1), false);
+    }
+    kept_[{a.chunk, a.micro_batch}] = std::move(kept);
+  }
+
+  void backward(const PipelineAction& a) {
+    const auto found = kept_.find({a.chunk, a.micro_batch});
+    Kept& kept = found->second;
+    if (a.kind != Kind::weight_gradient) {
+      take_seeds(a, kept);
+      const Tensors gradients = a.kind == Kind::backward ? all_gradients(kept) : gradients_alone(kept);
+      if (part(a) > 0) mail_.send(gradients, stage_of(part(a) - 1), chunk_of(part(a) - 1), true);
+    } else if (kept.rest) {
+      kept.rest->finish();
+    }
+    if (a.kind != Kind::input_gradient) kept_.erase(found);
+  }
+
+  /// Leaves of the outputs those that a gradient comes back to.
+  void take_seeds(const PipelineAction& a, Kept& kept) {
+    if (is_last(a)) {
+      kept.seeds = {ones_like(kept.outputs[0])};
+      if (!kept.outputs[0].requires_grad()) kept.outputs.clear();
+    } else {
+      const Tensors received = mail_.receive(stage_of(part(a) + 1), a.chunk, true);
+      Tensors outputs;
+      for (size_t i = 0; i < received.size(); ++i) {
+        if (!received[i].defined()) continue;
+        outputs.push_back(kept.outputs[i]);
+        kept.seeds.push_back(received[i]);
+      }
+      kept.outputs = std::move(outputs);
+    }
+    if (kept.outputs.empty()) kept.seeds.clear();
+  }
+
+  static bool wants_gradient(const Tensor& input) { return input.defined() && input.requires_grad(); }
+
+  /// Of the inputs; those of weights are added to theirs.
+  static Tensors all_gradients(const Kept& kept) {
+    if (!kept.outputs.empty()) weft::backward(kept.outputs, kept.seeds);
+    Tensors gradients;
+    for (const Tensor& input : kept.inputs) gradients.push_back(wants_gradient(input) ? input.grad() : Tensor());
+    return gradients;
+  }
+  /// The same, and leaves the weights for later.
+  static Tensors gradients_alone(Kept& kept) {
+    Tensors gradients(kept.inputs.size()), wanted;
+    if (kept.outputs.empty()) return gradients;
+    for (const Tensor& input : kept.inputs) {
+      if (wants_gradient(input)) wanted.push_back(input);
+    }
+    kept.rest.emplace(kept.outputs, kept.seeds, wanted);
+    auto next = kept.rest->gradients().begin();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (wants_gradient(kept.inputs[i])) gradients[i] = *next++;
+    }
+    return gradients;
+  }
+
+  const std::vector<PipelineChunk>& chunks_;
+  const PipelineOptions& options_;
+  const PipelineStep& step_;
+  Mail mail_;
+  /// By chunk and micro-batch.
+  std::map<std::pair<int, int>, Kept> kept_;
+  double losses_ = 0;
+};
+
+void check_shared(const PipelineSharedWeight& shared, int rank) {
+  const bool is_here = std::ranges::find(shared.ranks, rank) != shared.ranks.end();
+  if (!shared.ranks.empty() && is_here == shared.weight.defined()) return;
+  raise<ValueError>({.problem = shared.ranks.empty() ? "a shared weight is on no rank"
+                                : is_here            ? "a shared weight of this rank is undefined"
+                                                     : "a shared weight is given that is not on this rank"});
+}
+
+/// While it lives, the gradients of shared weights are of this step alone.
+class SharedGradients {
+ public:
+  SharedGradients(const std::vector<PipelineSharedWeight>& shared, const std::vector<Group>& holders)
+      : shared_(shared), holders_(holders) {
+    for (const PipelineSharedWeight& s : shared_) {
+      before_.push_back(is_trained(s) ? s.weight.grad() : Tensor());
+      if (is_trained(s)) s.weight.set_grad({});
+    }
+  }
+  /// Sums them over the ranks that have them, and adds what was there before.
+  void finish() {
+    const NoGradGuard unrecorded;
+    for (size_t i = 0; i < shared_.size(); ++i) {
+      const Tensor& weight = shared_[i].weight;
+      if (!is_trained(shared_[i])) continue;
+      Tensor sum = weight.grad().defined() ? weight.grad() : zeros_like(weight);
+      if (holders_[i].size() > 1) sum = all_reduce(sum, holders_[i]);
+      weight.set_grad(before_[i].defined() ? before_[i] + sum : sum);
+    }
+  }
+
+ private:
+  static bool is_trained(const PipelineSharedWeight& s) { return s.weight.defined() && s.weight.requires_grad(); }
+
+  const std::vector<PipelineSharedWeight>& shared_;
+  const std::vector<Group>& holders_;
+  Tensors before_;
+};
+
+}  // namespace
+
+Pipeline::Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, Location where)
+    : chunks_(std::move(chunks)), options_(std::move(options)) {
+  const CallScope call("Pipeline", where);
+  Group& group = options_.group;
+  group.member().check_member();
+  plan_ =
+      plan_pipeline(options_.schedule, group.size(), options_.micro_batches, static_cast<int>(chunks_.size()), where);
+  for (const PipelineSharedWeight& shared : options_.shared) check_shared(shared, group.rank());
+  // Its messages are told apart from others of the group.
+  std::vector<int> all(static_cast<size_t>(group.size()));
+  std::iota(all.begin(), all.end(), 0);
+  group = group.subgroup(all);
+  const NoGradGuard unrecorded;
+  for (const PipelineSharedWeight& shared : options_.shared) {
+    holders_.push_back(group.subgroup(shared.ranks));
+    if (shared.weight.defined() && shared.ranks.size() > 1) broadcast_(shared.weight.detach(), 0, holders_.back());
+  }
+}
+
+double Pipeline::run(const PipelineStep& step, Location where) const {
+  const CallScope call("Pipeline::run", where);
+  const Group& group = options_.group;
+  try {
+    SharedGradients shared(options_.shared, holders_);
+    const double losses = Run(chunks_, options_, step).all(plan_.stages[static_cast<size_t>(group.rank())]);
+    shared.finish();
+    const Tensor mean = tensor(losses / options_.micro_batches, f64);
+    return (group.size() == 1 ? mean : broadcast(mean, group.size() - 1, group)).item<double>();
+  } catch (const std::exception& error) {
+    group.member().wire().fail(detail::one_line(error.what()));
+    throw;
+  } catch (...) {
+    group.member().wire().fail("it threw something that is no std::exception");
+    throw;
+  }
+}
+
+double Pipeline::gradient_norm(std::span<const Tensor> parameters, Location where) const {
+  const CallScope call("Pipeline::gradient_norm", where);
+  Tensors owned;
+  for (const Tensor& p : parameters) {
+    bool is_owned = true;
+    for (size_t i = 0; i < options_.shared.size(); ++i) {
+      if (options_.shared[i].weight.impl() == p.impl()) is_owned = holders_[i].rank() == 0;
+    }
+    if (is_owned) owned.push_back(p);
+  }
+  const NoGradGuard unrecorded;
+  const double norm = optim::total_grad_norm(owned).item<double>();
+  const Tensor squares = tensor(norm * norm, f64);
+  return std::sqrt(options_.group.size() == 1 ? norm * norm : all_reduce(squares, options_.group).item<double>());
+}
+
+}  // namespace weft::distributed

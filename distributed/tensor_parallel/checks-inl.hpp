@@ -1,0 +1,24 @@
+// Checks of layers and losses in parts. Not public.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "../../ops/detail/common.hpp"
+#include "../../ops/reduce.hpp"
+
+namespace weft::distributed::detail {
+
+inline void check_integers(const Tensor& t) {
+  if (is_integer(checked(t).dtype())) return;
+  raise<DTypeError>({.problem = fmt::format("integers are needed, not {}", name(t.dtype()))});
+}
+
+/// IndexError where `outside` holds anywhere.
+inline void check_none(const Tensor& outside, const std::string& problem) {
+  if (is_meta(outside)) return;
+  check_elements([=] {
+    if (any(outside).item<bool>()) raise<IndexError>({.problem = problem});
+  });
+}
+
+}  // namespace weft::distributed::detail
