@@ -447,7 +447,19 @@ def test_an_empty_dataset_gives_no_batch(num_workers):
     assert list(loader) == [] and list(DataLoader(Numbers(3), 5, drop_last=True, num_workers=num_workers)) == []
     with pytest.raises(ValueError, match="0 samples"):
         DataLoader(Numbers(0), shuffle=True)
-    assert list(DataLoader(weft.data.TensorDataset(weft.zeros(0, 3)), 4)) == []
+    assert list(DataLoader(weft.data.TensorDataset(weft.zeros(0, 3)), 4, num_workers=num_workers)) == []
+    for options in ({"sampler": data.SequentialSampler(Numbers(0))}, {"sampler": data.SubsetRandomSampler([])},
+                    {"sampler": iter(())}, {"batch_sampler": []}, {"batch_size": None}, {"rank": 1, "world": 2},
+                    {"multiprocessing_context": "fork"}):
+        loader = DataLoader(Numbers(0), num_workers=num_workers, **options)
+        assert [list(loader) for _ in range(2)] == [[], []]
+
+    class Nothing(data.IterableDataset):
+        def __iter__(self):
+            return iter(())
+
+    for context in (None, "fork"):
+        assert list(DataLoader(Nothing(), 4, num_workers=num_workers, multiprocessing_context=context)) == []
 
 
 @workers
