@@ -191,7 +191,8 @@ void bind_averager(nb::module_& m) {
             if (!all.is_none()) options.functions = averaging_functions(all);
             new (self) Averager(parameters, options, here());
           },
-          nb::arg("parameters"), nb::arg("buffers"), nb::arg("decay").none(), nb::arg("each").none(), nb::arg("all").none())
+          nb::arg("parameters"), nb::arg("buffers"), nb::arg("decay").none(), nb::arg("each").none(),
+          nb::arg("all").none())
       .def("update", [](Averager& self) { self.update(here()); })
       .def("count", &Averager::count)
       .def("averages", [](const Averager& self) { return Tensors(self.averages().begin(), self.averages().end()); })

@@ -23,7 +23,9 @@ T* pointer_or_null(nb::handle object) {
 
 /// Of (module, optimizer or None, generators by name, masters or None).
 io::TrainingRun run_of(const nb::tuple& given) {
-  io::TrainingRun run{module_of(given[0]), pointer_or_null<optim::Optimizer>(given[1]), {},
+  io::TrainingRun run{module_of(given[0]),
+                      pointer_or_null<optim::Optimizer>(given[1]),
+                      {},
                       pointer_or_null<optim::MasterWeights>(given[3])};
   for (const auto& [name, object] : nb::cast<nb::dict>(given[2])) {
     Generator* const generator = to_generator(object.ptr());

@@ -57,8 +57,8 @@ std::string to_json(const SavedPosition& s) {
   return fmt::format(
       "{{\"version\": {}, \"epoch\": {}, \"batch\": {}, \"seed\": \"{}\", \"samples\": {}, \"sampler\": {}, "
       "\"batch_size\": {}, \"drop_last\": {}, \"world\": {}}}",
-      version, s.position.epoch, s.position.batch, s.seed, s.samples, weft::detail::json_text(s.sampler), s.batch_size, s.drop_last,
-      s.world);
+      version, s.position.epoch, s.position.batch, s.seed, s.samples, weft::detail::json_text(s.sampler), s.batch_size,
+      s.drop_last, s.world);
 }
 
 SavedPosition position_from_json(const std::string& text, Location where) {

@@ -38,8 +38,8 @@ Tensor parametrized_value(const Module& module, const ModuleTensor& member, Loca
 /// Parametrizes with a list that has originals and steps already, as a binding reads it from elsewhere.
 void adopt_parametrized(const Module& module, ParametrizedTensor parametrized);
 
-/// The values with `weight_g` and `weight_v`, as weight_norm named what it saved before PyTorch had parametrizations, under
-/// the originals' names; nothing where there are none.
+/// The values with "weight_g" and "weight_v", which PyTorch's older weight_norm saved, under the originals' names;
+/// nothing where there are none.
 std::optional<StateDict> with_present_names(const Module& module, const StateDict& values);
 
 /// Builds a step of a user's class from its description.

@@ -598,9 +598,11 @@ TEST(Parametrize, OldNamesOfWeightNormAreLoaded) {
   nn::StateDict old;
   for (const auto& [name, tensor] : one.state_dict()) {
     std::string under = name;
-    for (const auto& [now, then] : std::vector<std::pair<std::string, std::string>>{
-             {"parametrizations.weight.original0", "weight_g"}, {"parametrizations.weight.original1", "weight_v"},
-             {"parametrizations.bias.original0", "bias_g"}, {"parametrizations.bias.original1", "bias_v"}}) {
+    for (const auto& [now, then] :
+         std::vector<std::pair<std::string, std::string>>{{"parametrizations.weight.original0", "weight_g"},
+                                                          {"parametrizations.weight.original1", "weight_v"},
+                                                          {"parametrizations.bias.original0", "bias_g"},
+                                                          {"parametrizations.bias.original1", "bias_v"}}) {
       if (name.ends_with(now)) under = name.substr(0, name.size() - now.size()) + then;
     }
     old.emplace(under, tensor);
@@ -616,7 +618,8 @@ TEST(Parametrize, OldNamesOfWeightNormAreLoaded) {
   EXPECT_THAT(message_of<ValueError>([&] { other.load_state_dict(old); }),
               testing::AllOf(HasSubstr("unexpected: 0.weight_g"), HasSubstr("0.parametrizations.weight.original0")));
   nn::Linear plain(3, 2);
-  EXPECT_THROW(plain.load_state_dict({{"weight_g", ones({2, 1})}, {"weight_v", ones({2, 3})}, {"bias", ones(2)}}), ValueError);
+  EXPECT_THROW(plain.load_state_dict({{"weight_g", ones({2, 1})}, {"weight_v", ones({2, 3})}, {"bias", ones(2)}}),
+               ValueError);
 }
 
 TEST(Parametrize, ModelsAreSavedAndLoadedWithTheirs) {

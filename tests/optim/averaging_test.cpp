@@ -139,7 +139,8 @@ void write_update(const std::vector<Tensor>& model, int update) {
   for (size_t number = 0; number < model.size(); ++number) {
     std::vector<double> values;
     for (int i = 0; i < model[number].numel(); ++i) {
-      values.push_back(number == 2 ? update * update + 3 : std::cos(1.0 + i + 2.0 * static_cast<double>(number) + 0.7 * update));
+      values.push_back(number == 2 ? update * update + 3
+                                   : std::cos(1.0 + i + 2.0 * static_cast<double>(number) + 0.7 * update));
     }
     model[number].copy_(tensor(std::span<const double>(values), model[number].shape(), f64));
   }
@@ -186,7 +187,8 @@ TEST(Averager, OfBuffersIsPyTorchs) {
 }
 
 TEST(Averager, OfBuffersIsSwappedSavedAndLoaded) {
-  const Tensor p = zeros({2}).requires_grad_(), mean = zeros({2}, f16), count = zeros({}, i64), flag = zeros({1}, boolean);
+  const Tensor p = zeros({2}).requires_grad_(), mean = zeros({2}, f16), count = zeros({}, i64),
+               flag = zeros({1}, boolean);
   const auto made = [&] { return optim::Averager({p}, {.decay = 0.5, .buffers = {mean, count, flag}}); };
   optim::Averager one = made(), other = made();
   for (const int value : {4, 8}) {
