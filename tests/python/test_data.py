@@ -574,6 +574,24 @@ def test_processes_give_what_threads_give():
     assert all(x.sum().item() > 0 for x in kept)
 
 
+def test_a_position_goes_from_processes_to_threads_and_back():
+    def made(**options):
+        return DataLoader(Noisy(23), 4, shuffle=True, seed=5, **options)
+
+    def values(loader, count=None):
+        return [(x.tolist(), y["label"].tolist()) for x, y in itertools.islice(loader, count)]
+
+    kinds = ({}, {"num_workers": 2}, {"num_workers": 3, "multiprocessing_context": "fork"})
+    loader = made()
+    whole = [values(loader) for _ in range(2)]
+    for before, after in itertools.product(kinds, kinds):
+        first = made(**before)
+        assert values(first) == whole[0] and values(first, 2) == whole[1][:2]
+        again = made(**after)
+        again.load_state_dict(first.state_dict())
+        assert values(again) == whole[1][2:], (before, after)
+
+
 def test_processes_are_others_and_know_who_they_are():
     class Asking(Numbers):
         def __getitem__(self, i):

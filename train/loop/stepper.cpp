@@ -51,7 +51,7 @@ Stepper::Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions opt
   const auto refuse = [&](const std::string& problem) { raise<ValueError>({.op = name, .problem = problem}, where); };
   if (options_.accumulate < 1) refuse(fmt::format("accumulate is {}, not at least 1", options_.accumulate));
   if (!(options_.clip_norm >= 0)) refuse(fmt::format("clip_norm is {}, not 0 or more", options_.clip_norm));
-  if (strange_parameters(model, optimizer, options_.masters).size() < optimizer.parameters().size()) return;
+  if (foreign_parameters(model, optimizer, options_.masters).size() < optimizer.parameters().size()) return;
   raise<ValueError>({.op = name,
                      .problem = "the optimizer has other parameters than the model's, which it would not train",
                      .remedy = options_.masters != nullptr ? "make the optimizer of masters.parameters()"

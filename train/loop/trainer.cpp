@@ -101,7 +101,7 @@ Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions 
   }
   if (options.evaluate_every < 0 || options.empty_cache_every < 0) refuse("numbers of steps are not negative");
   if (options.resume && options.save.folder.empty()) refuse("there is no save.folder to resume from");
-  const std::vector<size_t> strange = strange_parameters(model, optimizer, options.masters);
+  const std::vector<size_t> strange = foreign_parameters(model, optimizer, options.masters);
   if (!options.save.folder.empty() && !strange.empty()) {
     raise<ValueError>(
         {.op = op,
