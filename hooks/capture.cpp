@@ -150,7 +150,7 @@ CaptureStats StepReplayer::stats() const {
   CaptureStats stats = state_->stats;
   const std::list<Entry>& entries = state_->entries;
   if (!entries.empty() && entries.front().settled) stats.kernels = entries.front().last->kernels();
-  for (const Entry& entry : state_->entries) {
+  for (const Entry& entry : entries) {
     if (entry.last == nullptr) continue;
     stats.recordings += entry.settled ? 1 : 0;
     stats.bytes += entry.last->bytes();

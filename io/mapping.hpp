@@ -40,9 +40,9 @@ class WEFT_API Mapping {
 
   /// The same for what an optimizer keeps of the weights under their names and another word, "layers.0.weight.exp_avg"
   /// (optimizer.safetensors of a training state): tensors follow their weights' statements but keep their dtypes,
-  /// scalars are renamed only, those of the group ("group.0.lr") stay. Statements about weights of which nothing is
-  /// kept are passed over. Errors as apply; ValueError also where weights are joined whose scalars differ, which are
-  /// read.
+  /// scalars are renamed only, options of a group ("group.0.lr") stay, and how many parameters it has, which may
+  /// change, is left out. Statements about weights of which nothing is kept are passed over. Errors as apply;
+  /// ValueError also where weights are joined whose scalars differ, which are read.
   TensorStore apply_to_optimizer(const TensorStore& state, Location where = {}) const;
 
   /// Whether a statement `_ -> name` says that this tensor is not loaded.

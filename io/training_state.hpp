@@ -21,6 +21,7 @@
 #include "path.hpp"
 #include "../nn/module.hpp"
 #include "../optim/optim.hpp"
+#include "../tensor/callback.hpp"
 #include "../tensor/generator.hpp"
 #include "../tensor/pimpl.hpp"
 
@@ -65,6 +66,9 @@ struct LoadStateOptions {
   /// How the weights of the model that was saved become those of this one, with what the optimizer keeps of them and
   /// accumulated gradients; what it leaves keeps its values, and has no optimizer's state. <weft/io/mapping.hpp>.
   const Mapping* mapping = nullptr;
+  /// Called where the state fits the run, before the module is changed, to restore what else the program has; where it
+  /// raises, the run is as it was. Not with weights_only.
+  Callback<void()> restore_others = {};
 };
 
 /// Writes a state and returns its folder, `folder`/step-00001000; one of this step is replaced. `folder`, and those

@@ -382,7 +382,8 @@ void add_names(std::string& text, const char* what, const std::vector<std::strin
 }  // namespace
 
 LoadReport Module::check_state_dict(const StateDict& values, bool strict, Location where) const {
-  return compare_state(values, strict, strict, where);
+  const auto renamed = detail::with_present_names(*this, values);
+  return compare_state(renamed ? *renamed : values, strict, strict, where);
 }
 
 LoadReport Module::compare_state(const StateDict& values, bool strict, bool loads, Location where) const {
@@ -427,7 +428,9 @@ LoadReport Module::compare_state(const StateDict& values, bool strict, bool load
   return report;
 }
 
-LoadReport Module::load_state_dict(const StateDict& values, bool strict, Location where) {
+LoadReport Module::load_state_dict(const StateDict& given, bool strict, Location where) {
+  const auto renamed = detail::with_present_names(*this, given);
+  const StateDict& values = renamed ? *renamed : given;
   LoadReport report = compare_state(values, strict, true, where);
   const CallScope call("load_state_dict", where);
   NoGradGuard unrecorded;

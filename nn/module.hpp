@@ -171,7 +171,8 @@ class WEFT_API Module {
   /// under its first name. They are outside the graph unless `keep_vars` asks for the module's own tensors. What was
   /// registered as not `saved` is left out.
   StateDict state_dict(bool buffers = true, const std::string& prefix = {}, bool keep_vars = false) const;
-  /// Copies the values in; the dictionary may be on another device, and give what is shared under any of its names.
+  /// Copies the values in. They may be on another device, what is shared has any of its names, and what nn::weight_norm
+  /// keeps of "weight" may have PyTorch's older ones, "weight_g" and "weight_v".
   /// ShapeError where a shape differs, and with `strict` ValueError where a name is missing or unexpected; both name
   /// them, and then nothing was changed.
   LoadReport load_state_dict(const StateDict& values, bool strict = true, Location where = {});

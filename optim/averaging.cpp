@@ -1,5 +1,6 @@
 #include "averaging.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/foreach.hpp"
+#include "../ops/pointwise.hpp"
 #include "../tensor/warning.hpp"
 
 namespace weft::optim {
@@ -16,10 +18,32 @@ namespace {
 
 constexpr const char* op = "Averager";
 
-/// The parameters in the dtype of their averages.
-std::vector<Tensor> widened(std::span<const Tensor> parameters, Location where) {
+DType average_type(const Tensor& t) { return is_floating(t.dtype()) ? compute_type(t.dtype()) : t.dtype(); }
+
+/// The tensors in the dtype of their averages.
+std::vector<Tensor> widened(std::span<const Tensor> tensors, Location where) {
   std::vector<Tensor> out;
-  for (const Tensor& p : parameters) out.push_back(p.detach(where).to(compute_type(p.dtype()), where));
+  for (const Tensor& t : tensors) out.push_back(t.detach(where).to(average_type(t), where));
+  return out;
+}
+
+/// The numbers of tensors of one dtype and device, group by group.
+std::vector<std::vector<size_t>> alike(const std::vector<Tensor>& tensors) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto same = std::ranges::find_if(groups, [&](const std::vector<size_t>& group) {
+      const Tensor& first = tensors[group[0]];
+      return first.dtype() == tensors[i].dtype() && first.device() == tensors[i].device();
+    });
+    if (same == groups.end()) groups.push_back({i});
+    else same->push_back(i);
+  }
+  return groups;
+}
+
+std::vector<Tensor> chosen(const std::vector<Tensor>& tensors, const std::vector<size_t>& numbers) {
+  std::vector<Tensor> out;
+  for (const size_t i : numbers) out.push_back(tensors[i]);
   return out;
 }
 
@@ -34,29 +58,38 @@ void check_shape(const Tensor& value, const Tensor& average, size_t number, Loca
 }  // namespace
 
 Averager::Averager(std::vector<Tensor> parameters, AverageOptions options, Location where)
-    : parameters_(std::move(parameters)), options_(std::move(options)) {
-  const AverageOptions& given = options_;
-  if (static_cast<int>(given.decay.has_value()) + static_cast<int>(static_cast<bool>(given.function)) +
-          static_cast<int>(static_cast<bool>(given.functions)) >
-      1) {
+    : tensors_(std::move(parameters)), options_(std::move(options)) {
+  check_options(where);
+  if (tensors_.empty()) raise<ValueError>({.op = op, .problem = "there are no parameters to average"}, where);
+  const size_t count = tensors_.size();
+  tensors_.insert(tensors_.end(), options_.buffers.begin(), options_.buffers.end());
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = checked(tensors_[i], op, where);
+    const char* problem = i < count && !is_floating(t.dtype()) ? "a parameter is not floating-point"
+                          : is_storage_only(t.dtype())         ? "8 bits are too few to average"
+                                                               : nullptr;
+    if (problem != nullptr) raise<ValueError>({.op = op, .problem = problem, .details = describe(t)}, where);
+    averages_.push_back(zeros(t.shape(), {average_type(t), t.device()}, where));
+  }
+}
+
+void Averager::check_options(Location where) const {
+  const int ways = static_cast<int>(options_.decay.has_value()) +
+                   static_cast<int>(static_cast<bool>(options_.function)) +
+                   static_cast<int>(static_cast<bool>(options_.functions));
+  if (ways > 1) {
     raise<ValueError>({.op = op, .problem = "a decay, a function and functions exclude each other"}, where);
   }
-  if (given.decay && !(*given.decay >= 0 && *given.decay <= 1)) {
-    raise<ValueError>({.op = op, .problem = fmt::format("decay is {}: it must lie in [0, 1]", *given.decay)}, where);
-  }
-  if (parameters_.empty()) raise<ValueError>({.op = op, .problem = "there are no parameters to average"}, where);
-  for (const Tensor& p : parameters_) {
-    if (!is_floating(checked(p, op, where).dtype()) || is_storage_only(p.dtype())) {
-      raise<ValueError>({.op = op, .problem = "a parameter is not floating-point", .details = describe(p)}, where);
-    }
-    averages_.push_back(zeros(p.shape(), {compute_type(p.dtype()), p.device()}, where));
+  const double decay = options_.decay.value_or(0);
+  if (!(decay >= 0 && decay <= 1)) {
+    raise<ValueError>({.op = op, .problem = fmt::format("decay is {}: it must lie in [0, 1]", decay)}, where);
   }
 }
 
 void Averager::update(Location where) {
   const CallScope call(op, where);
   NoGradGuard unrecorded;
-  const std::vector<Tensor> now = widened(parameters_, where);
+  const std::vector<Tensor> now = widened(tensors_, where);
   std::vector<Tensor> averages;
   for (size_t i = 0; i < now.size(); ++i) {
     check_shape(now[i], averages_[i], i, where);
@@ -64,9 +97,22 @@ void Averager::update(Location where) {
   }
   if (count_ == 0) foreach_copy_(averages, now, where);
   else if (options_.function || options_.functions) averages = made_by_functions(averages, now, where);
-  else foreach_lerp_(averages, now, options_.decay ? 1 - *options_.decay : 1 / static_cast<double>(count_ + 1), where);
+  else mix(averages, now, where);
   averages_ = std::move(averages);
   ++count_;
+}
+
+void Averager::mix(const std::vector<Tensor>& averages, const std::vector<Tensor>& now, Location where) const {
+  std::vector<Tensor> floating, latest;
+  for (size_t i = 0; i < averages.size(); ++i) {
+    const Tensor &a = averages[i], &x = now[i];
+    if (is_floating(a.dtype())) floating.push_back(a), latest.push_back(x);
+    else if (a.dtype() == DType::boolean) a.copy_(x, where);
+    else if (options_.decay) a.copy_(a * *options_.decay + x * (1 - *options_.decay), where);
+    else a.copy_(a + (x - a) / static_cast<double>(count_ + 1), where);
+  }
+  const double weight = options_.decay ? 1 - *options_.decay : 1 / static_cast<double>(count_ + 1);
+  foreach_lerp_(floating, latest, weight, where);
 }
 
 std::vector<Tensor> Averager::made_by_functions(const std::vector<Tensor>& averages, const std::vector<Tensor>& now,
@@ -81,7 +127,11 @@ std::vector<Tensor> Averager::made_by_functions(const std::vector<Tensor>& avera
     made.back() = result.detach(where).to(averages[i].dtype(), where).to(averages[i].device(), where);
     if (made.back().shares_storage(now[i])) made.back() = made.back().clone(where);
   }
-  if (options_.functions) options_.functions(made, now, count_);
+  if (options_.functions) {
+    for (const std::vector<size_t>& group : alike(made)) {
+      options_.functions(chosen(made, group), chosen(now, group), count_);
+    }
+  }
   return made;
 }
 
@@ -89,24 +139,24 @@ void Averager::copy_to_parameters(Location where) const {
   const CallScope call(op, where);
   if (count_ == 0) raise<ValueError>({.op = op, .problem = "there was no update yet"}, where);
   NoGradGuard unrecorded;
-  for (size_t i = 0; i < parameters_.size(); ++i) check_shape(parameters_[i], averages_[i], i, where);
-  foreach_copy_(parameters_, averages_, where);
+  for (size_t i = 0; i < tensors_.size(); ++i) check_shape(tensors_[i], averages_[i], i, where);
+  foreach_copy_(tensors_, averages_, where);
 }
 
 Averager::Swap Averager::swap(Location where) const {
   const CallScope call(op, where);
   Swap swap;
-  for (const Tensor& p : parameters_) swap.own_.push_back(p.detach(where).clone(where));
-  std::vector<Tensor> parameters = parameters_;
+  for (const Tensor& t : tensors_) swap.own_.push_back(t.detach(where).clone(where));
+  std::vector<Tensor> tensors = tensors_;
   copy_to_parameters(where);
-  swap.parameters_ = std::move(parameters);  // from here on there is something to bring back
+  swap.tensors_ = std::move(tensors);  // from here on there is something to bring back
   return swap;
 }
 
 Averager::Swap::~Swap() {
   NoGradGuard unrecorded;
   try {
-    for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(own_[i], Location::none());
+    for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].copy_(own_[i], Location::none());
   } catch (const std::exception& error) {
     warn({.op = op, .problem = "parameters did not get their own values back", .details = error.what()});
   }
@@ -130,7 +180,7 @@ void Averager::load_state_dict(const std::map<std::string, Tensor>& values, Loca
   std::vector<Tensor> loaded;
   for (size_t i = 0; i < averages_.size(); ++i) {
     const Tensor& value = find(fmt::format("{}.average", i));
-    check_shape(parameters_[i], value, i, where);
+    check_shape(tensors_[i], value, i, where);
     loaded.push_back(zeros(value.shape(), {averages_[i].dtype(), averages_[i].device()}, where));
     loaded.back().copy_(value, where);
   }

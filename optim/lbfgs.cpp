@@ -71,6 +71,21 @@ struct QuasiNewtonOptimizer::History {
     }
     return q;
   }
+
+  /// Chooses direction and length of the next iteration, and the slope at its point.
+  void aim(LinePoint& at, const LBFGSOptions& o) {
+    const bool is_first = ++iterations == 1;
+    if (is_first) {
+      direction = -at.gradient;
+      changes.clear(), steps.clear(), inverse.clear(), scale = 1;
+    } else {
+      remember(at.gradient, o.history_size);
+      direction = direction_from(at.gradient);
+    }
+    gradient = at.gradient, loss = at.value;
+    length = is_first ? std::min(1.0, 1 / sum(abs(at.gradient)).item<double>()) * o.lr : double{o.lr};
+    at.slope = product(at.gradient, direction);
+  }
 };
 
 namespace {
@@ -170,16 +185,7 @@ Tensor QuasiNewtonOptimizer::step(const Closure& closure, Location where) {
   ++h.evaluations;
   bool is_flat = largest(at.gradient) <= o.tolerance_grad;
   for (int64_t i = 1; !is_flat && i <= o.max_iter; ++i) {
-    if (++h.iterations == 1) {
-      h.direction = -at.gradient;
-      h.changes.clear(), h.steps.clear(), h.inverse.clear(), h.scale = 1;
-    } else {
-      h.remember(at.gradient, o.history_size);
-      h.direction = h.direction_from(at.gradient);
-    }
-    h.gradient = at.gradient, h.loss = at.value;
-    h.length = h.iterations == 1 ? std::min(1.0, 1 / sum(abs(at.gradient)).item<double>()) * o.lr : double{o.lr};
-    at.slope = product(at.gradient, h.direction);
+    h.aim(at, o);
     if (at.slope > -o.tolerance_change) break;
     if (o.line_search_fn == LineSearch::strong_wolfe) {
       const std::vector<Tensor> from = all.values();
@@ -231,50 +237,50 @@ Optimizer::StateDict QuasiNewtonOptimizer::state_dict() const {
   return out;
 }
 
+QuasiNewtonOptimizer::History QuasiNewtonOptimizer::loaded_history(const StateDict& values, Location where) const {
+  const auto has = [&](const char* name) { return values.contains(std::string("0.") + name); };
+  const auto require = [&](const char* name) -> const Tensor& {
+    const auto found = values.find(std::string("0.") + name);
+    if (found != values.end()) return found->second;
+    raise<ValueError>({.op = name_, .problem = fmt::format("the state lacks \"0.{}\"", name)}, where);
+  };
+  const std::vector<Tensor>& parameters = groups_[0].parameters;
+  const auto copy = [&](const char* name, const Dims& shape) {
+    const Tensor& value = require(name);
+    if (value.shape() == shape)
+      return value.to(Vector(parameters).dtype(), where).to(parameters[0].device(), where).clone(where);
+    raise<ShapeError>({.op = name_,
+                       .problem = fmt::format("0.{} has another shape than its parameters", name),
+                       .details = value.shape().text() + " for " + shape.text()},
+                      where);
+  };
+  History h;
+  if (has("func_evals")) {
+    h.evaluations = require("func_evals").item<int64_t>(where), h.iterations = require("n_iter").item<int64_t>(where);
+  }
+  if (!has("prev_flat_grad")) return h;
+  int64_t n = 0;
+  for (const Tensor& p : parameters) n += p.numel();
+  const std::vector<double> inverse = require("ro").to_vector<double>(where);
+  const int64_t kept = std::ssize(inverse);
+  const Tensor changes = copy("old_dirs", {kept, n}), steps = copy("old_stps", {kept, n});
+  for (int64_t i = 0; i < kept; ++i) {
+    h.changes.push_back(changes.select(0, i).clone()), h.steps.push_back(steps.select(0, i).clone());
+  }
+  h.inverse.assign(inverse.begin(), inverse.end());
+  h.direction = copy("d", {n}), h.gradient = copy("prev_flat_grad", {n});
+  h.length = require("t").item<double>(where), h.loss = require("prev_loss").item<double>(where);
+  h.scale = require("H_diag").item<double>(where);
+  return h;
+}
+
 void QuasiNewtonOptimizer::load_state_dict(const StateDict& values, Location where) {
   const CallScope call(name_, where);
   NoGradGuard unrecorded;
-  const auto find = [&](const char* name) {
-    const auto found = values.find(std::string("0.") + name);
-    return found == values.end() ? Tensor() : found->second;
-  };
-  const auto require = [&](const char* name) {
-    Tensor t = find(name);
-    if (!t.defined()) raise<ValueError>({.op = name_, .problem = fmt::format("the state lacks \"0.{}\"", name)}, where);
-    return t;
-  };
+  check_groups(values, where);
+  History h = loaded_history(values, where);
   StateDict options = values;
   for (const std::string& name : state_names_) options.erase("0." + name);
-  History h;
-  if (find("func_evals").defined()) {
-    h.evaluations = require("func_evals").item<int64_t>(where);
-    h.iterations = require("n_iter").item<int64_t>(where);
-  }
-  if (find("prev_flat_grad").defined()) {
-    int64_t n = 0;
-    for (const Tensor& p : groups_[0].parameters) n += p.numel();
-    const TensorOptions kind{Vector(groups_[0].parameters).dtype(), groups_[0].parameters[0].device()};
-    const auto copy = [&](const char* name, const Dims& shape) {
-      const Tensor value = require(name);
-      if (!(value.shape() == shape)) {
-        raise<ShapeError>({.op = name_,
-                           .problem = fmt::format("0.{} has another shape than its parameters", name),
-                           .details = value.shape().text() + " for " + shape.text()},
-                          where);
-      }
-      return value.to(*kind.dtype, where).to(kind.device, where).clone(where);
-    };
-    const std::vector<double> inverse = require("ro").to_vector<double>(where);
-    const int64_t kept = std::ssize(inverse);
-    const Tensor changes = copy("old_dirs", {kept, n}), steps = copy("old_stps", {kept, n});
-    for (int64_t i = 0; i < kept; ++i) {
-      h.changes.push_back(changes.select(0, i).clone()), h.steps.push_back(steps.select(0, i).clone());
-    }
-    h.inverse.assign(inverse.begin(), inverse.end());
-    h.direction = copy("d", {n}), h.gradient = copy("prev_flat_grad", {n});
-    h.length = require("t").item<double>(where), h.loss = require("prev_loss").item<double>(where);
-    h.scale = require("H_diag").item<double>(where);
-  }
   Optimizer::load_state_dict(options, where);
   *history_ = std::move(h);
 }

@@ -192,18 +192,17 @@ bool Optimizer::is_repeated(Location where) {
 
 namespace {
 
-constexpr const char* product_name = "mu_product";
+constexpr const char *product_name = "mu_product", *size_name = "params";
 
 std::string key(size_t parameter, std::string_view name) { return fmt::format("{}.{}", parameter, name); }
-std::string option_key(size_t group, const OptionInfo& option) {
-  return fmt::format("group.{}.{}", group, option.name);
-}
+std::string group_key(size_t group, std::string_view name) { return fmt::format("group.{}.{}", group, name); }
+
+}  // namespace
 
 /// Values by name, each of which somebody has to ask for.
-class Wanted {
+class Optimizer::Wanted {
  public:
-  Wanted(const char* op, const Optimizer::StateDict& values, Location where)
-      : op_(op), values_(values), where_(where) {}
+  Wanted(const char* op, const StateDict& values, Location where) : op_(op), values_(values), where_(where) {}
   const Tensor* find(const std::string& name) {
     const auto found = values_.find(name);
     if (found == values_.end()) return nullptr;
@@ -221,12 +220,10 @@ class Wanted {
 
  private:
   const char* op_;
-  const Optimizer::StateDict& values_;
+  const StateDict& values_;
   Location where_;
   size_t used_ = 0;
 };
-
-}  // namespace
 
 std::vector<size_t> Optimizer::kept_states(std::span<const double>) const {
   std::vector<size_t> all;
@@ -259,8 +256,9 @@ Optimizer::StateDict Optimizer::state_dict() const {
   StateDict out;
   size_t i = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
+    out.emplace(group_key(g, size_name), tensor(std::ssize(groups_[g].parameters)));
     for (size_t k = 0; k < rule_->options.size(); ++k) {
-      out.emplace(option_key(g, rule_->options[k]), tensor(groups_[g].values[k], f64));
+      out.emplace(group_key(g, rule_->options[k].name), tensor(groups_[g].values[k], f64));
     }
     for (size_t end = i + groups_[g].parameters.size(); i < end; ++i) {
       if (states_[i].steps == 0) continue;
@@ -284,7 +282,7 @@ std::vector<std::string> Optimizer::needed_states(size_t parameter, const StateD
   while (parameter >= end) end += groups_[++g].parameters.size();
   std::vector<double> own = groups_[g].values;
   for (size_t k = 0; k < own.size(); ++k) {
-    if (const auto found = values.find(option_key(g, rule_->options[k])); found != values.end()) {
+    if (const auto found = values.find(group_key(g, rule_->options[k].name)); found != values.end()) {
       own[k] = found->second.item<double>();
     }
   }
@@ -296,43 +294,72 @@ std::vector<std::string> Optimizer::needed_states(size_t parameter, const StateD
   return out;
 }
 
+void Optimizer::check_groups(const StateDict& values, Location where) const {
+  const auto refuse = [&](std::string problem) {
+    raise<ValueError>(
+        {.op = name_, .problem = std::move(problem), .remedy = "make the optimizer as the one that was saved"}, where);
+  };
+  size_t groups = 0;
+  while (values.contains(group_key(groups, rule_->options[0].name))) ++groups;
+  if (groups != groups_.size()) {
+    refuse(fmt::format("the state has {} groups of parameters, the optimizer {}", groups, groups_.size()));
+  }
+  for (size_t g = 0; g < groups; ++g) {
+    const auto saved = values.find(group_key(g, size_name));
+    if (saved == values.end()) continue;
+    const int64_t size = saved->second.item<int64_t>(where), own = std::ssize(groups_[g].parameters);
+    if (size != own) refuse(fmt::format("group {} has {} parameters in the state, {} in the optimizer", g, size, own));
+  }
+}
+
+std::vector<double> Optimizer::loaded_options(size_t group, Wanted& wanted, Location where) const {
+  std::vector<double> own = groups_[group].values;
+  for (size_t k = 0; k < own.size(); ++k) {
+    if (const Tensor* value = wanted.find(group_key(group, rule_->options[k].name)))
+      own[k] = value->item<double>(where);
+  }
+  check_values(*rule_, own, where);
+  return own;
+}
+
+Optimizer::State Optimizer::loaded_state(size_t number, const Tensor& parameter, std::span<const size_t> kept,
+                                         Wanted& wanted, Location where) const {
+  State state;
+  const Tensor* steps = wanted.find(key(number, "step"));
+  if (steps == nullptr) return state;
+  state.steps = steps->item<int64_t>(where);
+  if (rule_->keeps_product) state.product = wanted.require(key(number, product_name)).item<double>(where);
+  state.tensors.resize(state_names_.size());
+  for (size_t k = 0; k < state_names_.size(); ++k) {
+    const std::string name = key(number, state_names_[k]);
+    const Dims shape = state_shape(parameter, k);
+    const bool is_needed = std::ranges::find(kept, k) != kept.end() && is_kept(parameter, k);
+    const Tensor* value = is_needed ? &wanted.require(name) : wanted.find(name);
+    if (value == nullptr) continue;
+    if (!(value->shape() == shape)) {
+      raise<ShapeError>({.op = name_,
+                         .problem = fmt::format("{} has another shape than its parameter", name),
+                         .details = value->shape().text() + " for " + shape.text()},
+                        where);
+    }
+    state.tensors[k] = zeros(shape, {compute_type(parameter.dtype()), parameter.device()}, where);
+    state.tensors[k].copy_(*value, where);
+  }
+  return state;
+}
+
 void Optimizer::load_state_dict(const StateDict& values, Location where) {
   NoGradGuard unrecorded;
+  check_groups(values, where);
   Wanted wanted(name_, values, where);
-  std::vector<State> loaded(states_.size());
+  std::vector<State> loaded;
   std::vector<std::vector<double>> options;
-  size_t i = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    std::vector<double>& own = options.emplace_back(groups_[g].values);
-    own[0] = wanted.require(option_key(g, rule_->options[0])).item<double>(where);
-    for (size_t k = 1; k < own.size(); ++k) {
-      if (const Tensor* value = wanted.find(option_key(g, rule_->options[k]))) own[k] = value->item<double>(where);
-    }
-    check_values(*rule_, own, where);
-    const std::vector<size_t> kept = kept_states(own);
+    (void)wanted.find(group_key(g, size_name));
+    options.push_back(loaded_options(g, wanted, where));
+    const std::vector<size_t> kept = kept_states(options[g]);
     for (const Tensor& parameter : groups_[g].parameters) {
-      State& state = loaded[i];
-      const size_t number = i++;
-      const Tensor* steps = wanted.find(key(number, "step"));
-      if (steps == nullptr) continue;
-      state.steps = steps->item<int64_t>(where);
-      if (rule_->keeps_product) state.product = wanted.require(key(number, product_name)).item<double>(where);
-      state.tensors.resize(state_names_.size());
-      for (size_t k = 0; k < state_names_.size(); ++k) {
-        const std::string name = key(number, state_names_[k]);
-        const Dims shape = state_shape(parameter, k);
-        const bool is_needed = std::find(kept.begin(), kept.end(), k) != kept.end() && is_kept(parameter, k);
-        const Tensor* value = is_needed ? &wanted.require(name) : wanted.find(name);
-        if (value == nullptr) continue;
-        if (!(value->shape() == shape)) {
-          raise<ShapeError>({.op = name_,
-                             .problem = fmt::format("{} has another shape than its parameter", name),
-                             .details = value->shape().text() + " for " + shape.text()},
-                            where);
-        }
-        state.tensors[k] = zeros(shape, {compute_type(parameter.dtype()), parameter.device()}, where);
-        state.tensors[k].copy_(*value, where);
-      }
+      loaded.push_back(loaded_state(loaded.size(), parameter, kept, wanted, where));
     }
   }
   wanted.check_all_used();

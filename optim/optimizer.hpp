@@ -84,12 +84,13 @@ class WEFT_API Optimizer {
   /// The names that a parameter with state must have in `values`, whose options count before the group's own.
   std::vector<std::string> needed_states(size_t parameter, const StateDict& values) const;
 
-  /// State by number of the parameter, "3.exp_avg" and "3.step", and the options of the groups, "group.0.lr" and
-  /// "group.0.beta1", as 0-d float64; names of state as in PyTorch. State tensors share memory with the optimizer.
-  /// Parameters that were never updated are absent.
+  /// State by number of the parameter, "3.exp_avg" and "3.step"; the options of the groups, "group.0.lr" and
+  /// "group.0.beta1", as 0-d float64, and how many parameters each has, "group.0.params", 0-d int64. Names of state as
+  /// in PyTorch. State tensors share memory with the optimizer. Parameters that were never updated are absent.
   virtual StateDict state_dict() const;
-  /// Copies the values in, options too; those that are absent stay, but for the rates. ValueError for an unknown or
-  /// missing name and for an option out of its range, ShapeError for another shape; nothing is changed then.
+  /// Copies the values in, options too; those that are absent stay, but for the rates. ValueError for another number of
+  /// groups or of a group's parameters (a state without "params" may have any), an unknown or missing name and an
+  /// option out of its range, ShapeError for another shape; nothing is changed then.
   virtual void load_state_dict(const StateDict& values, Location where = {});
   /// Moves what is kept of the parameters to a device, or back to the parameter's own where none is given: there a step
   /// needs it. Between two steps it may lie on the CPU. OutOfMemoryError, and nothing is moved then.
@@ -118,6 +119,12 @@ class WEFT_API Optimizer {
   /// undefined where its group keeps none.
   const std::vector<Tensor>& present_state(const Group& group, const Tensor& parameter, State& state,
                                            Location where) const;
+  /// Values by name, each of which somebody has to ask for.
+  class Wanted;
+  void check_groups(const StateDict& values, Location where) const;
+  std::vector<double> loaded_options(size_t group, Wanted& wanted, Location where) const;
+  State loaded_state(size_t number, const Tensor& parameter, std::span<const size_t> kept, Wanted& wanted,
+                     Location where) const;
   /// What a step made of ops gives: a value for each defined tensor of the state.
   struct Update {
     Tensor parameter;

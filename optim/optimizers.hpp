@@ -229,6 +229,8 @@ class WEFT_API QuasiNewtonOptimizer : public Optimizer {
 
  private:
   struct History;
+  History loaded_history(const StateDict& values, Location where) const;
+
   detail::Pimpl<History> history_;
 };
 

@@ -1,4 +1,5 @@
 // The C++ optimizers and schedules for Python; weft/optim/ gives them PyTorch's argument names.
+#include "../optim/master_weights.hpp"
 #include "../optim/optim.hpp"
 
 #include "caster.hpp"
@@ -183,13 +184,15 @@ void bind_averager(nb::module_& m) {
   nb::class_<Averager>(m, "_Averager")
       .def(
           "__init__",
-          [](Averager* self, const Tensors& parameters, std::optional<double> decay, nb::object each, nb::object all) {
-            optim::AverageOptions options{.decay = decay};
+          [](Averager* self, const Tensors& parameters, const Tensors& buffers, std::optional<double> decay,
+             nb::object each, nb::object all) {
+            optim::AverageOptions options{.decay = decay, .buffers = buffers};
             if (!each.is_none()) options.function = averaging_function(each);
             if (!all.is_none()) options.functions = averaging_functions(all);
             new (self) Averager(parameters, options, here());
           },
-          nb::arg("parameters"), nb::arg("decay").none(), nb::arg("each").none(), nb::arg("all").none())
+          nb::arg("parameters"), nb::arg("buffers"), nb::arg("decay").none(), nb::arg("each").none(),
+          nb::arg("all").none())
       .def("update", [](Averager& self) { self.update(here()); })
       .def("count", &Averager::count)
       .def("averages", [](const Averager& self) { return Tensors(self.averages().begin(), self.averages().end()); })
@@ -202,6 +205,31 @@ void bind_averager(nb::module_& m) {
            [](Averager& self, const std::map<std::string, Tensor>& values) { self.load_state_dict(values, here()); });
 }
 
+void bind_master_weights(nb::module_& m) {
+  using optim::MasterWeights;
+  nb::class_<MasterWeights>(m, "_MasterWeights")
+      .def("__init__",
+           [](MasterWeights* self, const Tensors& parameters) { new (self) MasterWeights(parameters, here()); })
+      .def("parameters", &MasterWeights::parameters)
+      .def("take_gradients",
+           [](MasterWeights& self) {
+             const Location where = here();
+             const WithoutGil others;
+             self.take_gradients(where);
+           })
+      .def("write_back",
+           [](MasterWeights& self) {
+             const Location where = here();
+             const WithoutGil others;
+             self.write_back(where);
+           })
+      .def("zero_grad", &MasterWeights::zero_grad)
+      .def("state_dict", &MasterWeights::state_dict)
+      .def("load_state_dict", [](MasterWeights& self, const std::map<std::string, Tensor>& values) {
+        self.load_state_dict(values, here());
+      });
+}
+
 }  // namespace
 
 void bind_optim(nb::module_& m) {
@@ -211,6 +239,7 @@ void bind_optim(nb::module_& m) {
 #undef WEFT_BIND
   bind_schedules(m);
   bind_averager(m);
+  bind_master_weights(m);
   m.def("_clip_grad_norm_", [](const Tensors& parameters, double max_norm, double norm_type, bool error_if_nonfinite) {
     return optim::clip_grad_norm_(parameters, max_norm,
                                   {.norm_type = norm_type, .error_if_nonfinite = error_if_nonfinite}, here());

@@ -86,14 +86,17 @@ class PythonLoader {
   nb::object loader_, count_;
 };
 
-/// Anything whose state is a text.
+/// Anything whose state is a text and tensors by name.
 struct SavedObject {
   nb::object state_of, restore_to;
-  std::string state() const {
-    return in_python([&] { return nb::cast<std::string>(state_of()); });
+  train::PartState state() const {
+    return in_python([&] {
+      auto [text, tensors] = nb::cast<std::pair<std::string, std::map<std::string, Tensor>>>(state_of());
+      return train::PartState{std::move(text), std::move(tensors)};
+    });
   }
-  void restore(const std::string& text) const {
-    in_python([&] { restore_to(text); });
+  void restore(const train::PartState& state) const {
+    in_python([&] { restore_to(state.text, state.tensors); });
   }
 };
 
@@ -208,6 +211,7 @@ train::TrainerOptions options_from(const nb::dict& given) {
   take("end_by_signal", o.end_by_signal);
   take("unit", o.unit);
   take("scaler", o.scaler);
+  take("masters", o.masters);
   take("log", o.log);
   std::string folder;
   take("save", folder);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -17,19 +18,27 @@
 
 namespace weft::train {
 
+/// What a part of a run is saved as: a JSON text, and tensors by name, no two of which share memory.
+struct PartState {
+  std::string text = "{}";
+  std::map<std::string, Tensor> tensors = {};
+};
+
 namespace detail {
 
 using Numbers = std::map<std::string, double>;
 using Tensors = std::map<std::string, Tensor>;
 
-/// A part of the run that is saved as a JSON text, or as tensors.
+/// A part of the run, whatever its type.
 struct SavedPart {
   std::string name;
-  Callback<std::string()> state = {};
-  Callback<void(const std::string&)> restore = {};
-  Callback<Tensors()> tensors = {};
-  Callback<void(const Tensors&)> restore_tensors = {};
+  Callback<PartState()> state;
+  Callback<void(const PartState&)> restore;
 };
+
+/// Restores each part, or where one refuses none: those before it, and it, get the state back that they had. Its error
+/// names the part and where its state was found.
+WEFT_API void restore_parts(std::span<const std::pair<SavedPart, PartState>> parts, const std::string& found_in);
 
 WEFT_API std::string numbers_text(const Numbers& numbers);
 WEFT_API Numbers numbers_in(const std::string& text);
@@ -43,6 +52,11 @@ inline std::optional<double> number_at(const Numbers& numbers, size_t i) {
   return found == numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
+template <class Part>
+concept StateOfPart = requires(Part& part) {
+  { part.state() } -> std::same_as<PartState>;
+  part.restore(part.state());
+};
 template <class Part>
 concept StateOfText = requires(Part& part) {
   part.restore(std::string(part.state()));
@@ -88,16 +102,19 @@ State fields_of_numbers(const Numbers& numbers) {
 template <class...>
 inline constexpr bool no_state = false;
 
-/// Anything with state() and restore(), of a text, of numbers by name, in a row or in a struct; or with state_dict()
-/// and load_state_dict(), of tensors by name.
+/// Anything with state() and restore(), of a PartState, of a text, of numbers by name, in a row or in a struct; or with
+/// state_dict() and load_state_dict(), of tensors by name.
 template <class Part>
 SavedPart saved_part(const std::string& name, Part& part) {
   const auto of_numbers = [&](Callback<Numbers()> state, Callback<void(const Numbers&)> restore) {
-    return SavedPart{name, [state] { return numbers_text(state()); },
-                     [restore](const std::string& s) { restore(numbers_in(s)); }};
+    return SavedPart{name, [state] { return PartState{numbers_text(state())}; },
+                     [restore](const PartState& s) { restore(numbers_in(s.text)); }};
   };
-  if constexpr (StateOfText<Part>) {
-    return {name, [&part] { return std::string(part.state()); }, [&part](const std::string& s) { part.restore(s); }};
+  if constexpr (StateOfPart<Part>) {
+    return {name, [&part] { return PartState(part.state()); }, [&part](const PartState& s) { part.restore(s); }};
+  } else if constexpr (StateOfText<Part>) {
+    return {name, [&part] { return PartState{std::string(part.state())}; },
+            [&part](const PartState& s) { part.restore(s.text); }};
   } else if constexpr (StateOfNumbers<Part>) {
     return of_numbers([&part] { return Numbers(part.state()); }, [&part](const Numbers& n) { part.restore(n); });
   } else if constexpr (StateOfList<Part>) {
@@ -118,15 +135,12 @@ SavedPart saved_part(const std::string& name, Part& part) {
     return of_numbers([&part] { return numbers_of_fields<State>(part.state()); },
                       [&part](const Numbers& n) { part.restore(fields_of_numbers<State>(n)); });
   } else if constexpr (StateOfTensors<Part>) {
-    return {name,
-            {},
-            {},
-            [&part] { return Tensors(part.state_dict()); },
-            [&part](const Tensors& t) { part.load_state_dict(t); }};
+    return {name, [&part] { return PartState{.tensors = Tensors(part.state_dict())}; },
+            [&part](const PartState& s) { part.load_state_dict(s.tensors); }};
   } else {
     static_assert(no_state<Part>,
-                  "what a Trainer keeps has state() and restore(), of a text or of numbers, or state_dict() and "
-                  "load_state_dict(), of tensors by name");
+                  "what a Trainer keeps has state() and restore(), of a train::PartState, of a text or of numbers, or "
+                  "state_dict() and load_state_dict(), of tensors by name");
     return {};
   }
 }

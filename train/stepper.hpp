@@ -88,6 +88,7 @@ class WEFT_API Stepper {
   void backward(const Callback<Tensor()>& loss_of, Location where);
   StepResult update(const Callback<void()>& explain, Location where);
   std::optional<double> norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite, Location where);
+  std::string name_of_bad_gradient() const;
   std::string place() const;
   void drop_gradients();
 

@@ -50,9 +50,10 @@ class WEFT_API Trainer {
       else scheduler.step();
     });
   }
-  /// Saves and restores something else with the run: it has state() and restore(), of a text or of numbers, by name, in
-  /// a vector or in a struct; or state_dict() and load_state_dict(), of tensors by name. So have optim::Averager,
-  /// optim::ReduceOnPlateau, EarlyStopping, the metrics and modules. ValueError for a name that is taken.
+  /// Saves and restores something else with the run: it has state() and restore(), of a PartState, of a text or of
+  /// numbers, by name, in a vector or in a struct; or state_dict() and load_state_dict(), of tensors by name. So have
+  /// optim::Averager, optim::ReduceOnPlateau, EarlyStopping, the metrics and modules. Where its restore raises, it gets
+  /// the state back that it had, as all else of the run. ValueError for a name that is taken.
   template <class Part>
   void keep(const std::string& name, Part& part, Location where = {}) {
     keep_part(detail::saved_part(name, part), where);

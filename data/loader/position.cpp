@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "../../hooks/detail/text.hpp"
 #include "../../io/json/json_tree-inl.hpp"
 #include "../../tensor/error.hpp"
 
@@ -50,24 +51,14 @@ class Fields {
   Location where_;
 };
 
-std::string json_text(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    else out += c;
-  }
-  return out + '"';
-}
-
 }  // namespace
 
 std::string to_json(const SavedPosition& s) {
   return fmt::format(
       "{{\"version\": {}, \"epoch\": {}, \"batch\": {}, \"seed\": \"{}\", \"samples\": {}, \"sampler\": {}, "
       "\"batch_size\": {}, \"drop_last\": {}, \"world\": {}}}",
-      version, s.position.epoch, s.position.batch, s.seed, s.samples, json_text(s.sampler), s.batch_size, s.drop_last,
-      s.world);
+      version, s.position.epoch, s.position.batch, s.seed, s.samples, weft::detail::json_text(s.sampler), s.batch_size,
+      s.drop_last, s.world);
 }
 
 SavedPosition position_from_json(const std::string& text, Location where) {

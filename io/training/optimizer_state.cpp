@@ -102,10 +102,19 @@ class StateInFile {
                            optimizer_.name()));
       }
     }
+    const auto of_group = [](size_t group, const char* name) {
+      return fmt::format("{}{}.{}", group_prefix, group, name);
+    };
     const size_t groups = optimizer_.groups().size();
     size_t found = 0;
-    while (values.contains(fmt::format("{}{}.lr", group_prefix, found))) ++found;
+    while (values.contains(of_group(found, "lr"))) ++found;
     if (found != groups) refuse(fmt::format("has {} groups of parameters, the optimizer {}", found, groups));
+    for (size_t g = 0; g < groups; ++g) {
+      const auto saved = values.find(of_group(g, "params"));
+      if (saved == values.end()) continue;
+      const int64_t size = saved->second.item<int64_t>(where_), own = std::ssize(optimizer_.groups()[g].parameters);
+      if (size != own) refuse(fmt::format("has {} parameters in group {}, the optimizer {}", size, g, own));
+    }
   }
 
   const StateFile& file_;

@@ -448,9 +448,27 @@ Gradients gradients_in(const Opened& opened, const TrainingRun& run, const Mappi
   return gradients;
 }
 
-}  // namespace
+// Loads an optimizer's state, which is what it was again unless it is kept.
+class OptimizerLoad {
+ public:
+  OptimizerLoad(optim::Optimizer& optimizer, const optim::Optimizer::StateDict& values, Location where)
+      : optimizer_(&optimizer), before_(optimizer.state_dict()) {
+    optimizer.load_state_dict(values, where);
+  }
+  ~OptimizerLoad() {
+    if (optimizer_ == nullptr) return;
+    try {
+      optimizer_->load_state_dict(before_, Location::none());
+    } catch (const std::exception&) {  // the error that is on its way is the one to tell
+    }
+  }
+  OptimizerLoad(const OptimizerLoad&) = delete;
+  void keep() { optimizer_ = nullptr; }
 
-namespace {
+ private:
+  optim::Optimizer* optimizer_;
+  optim::Optimizer::StateDict before_;
+};
 
 RunState load_newest(const Path& folder, const TrainingRun& run, LoadStateOptions options, Location where) {
   const Opened opened(folder, where);
@@ -473,11 +491,14 @@ RunState load_newest(const Path& folder, const TrainingRun& run, LoadStateOption
       opened.has(gradients_file) ? gradients_in(opened, run, options.mapping, where) : Gradients();
   std::map<std::string, Tensor> masters;
   if (run.masters != nullptr) masters = masters_in(opened, run, options.mapping, where);
+  std::optional<OptimizerLoad> optimizer;
   if (run.optimizer != nullptr) {
     const auto values = optimizer_state_in(opened, run, options.mapping, where);
-    naming_file<ShapeError>(path, loading, [&] { run.optimizer->load_state_dict(values, where); });
+    naming_file<ShapeError>(path, loading, [&] { optimizer.emplace(*run.optimizer, values, where); });
   }
+  if (options.restore_others) options.restore_others();
   run.module.load_state_dict(weights, true, where);
+  if (optimizer) optimizer->keep();
   if (run.masters != nullptr) run.masters->load_state_dict(masters, where);
   for (const auto& [parameter, gradient] : gradients) parameter.set_grad(gradient, where);
   generators.set(where);

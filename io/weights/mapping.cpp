@@ -372,7 +372,7 @@ TensorStore Mapping::apply_to_optimizer(const TensorStore& state, Location where
   for (const auto& [name, info] : state.entries()) {
     const std::optional<size_t> end = end_of_weight(name);
     if (end) fields[{name.substr(*end + 1), info.shape.empty()}].emplace(name.substr(0, *end), info);
-    else found.emplace(name, std::pair(state, name));
+    else if (!name.ends_with(".params")) found.emplace(name, std::pair(state, name));
   }
   for (auto& [field, entries] : fields) {
     const Subject subject = field.second ? Subject::scalars : Subject::moments;

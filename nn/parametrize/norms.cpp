@@ -8,8 +8,9 @@
 #include "../../ops/random.hpp"
 #include "../../ops/reduce.hpp"
 #include "../config.hpp"
+#include "../module_state-inl.hpp"
+#include "../path-inl.hpp"
 #include "norms-inl.hpp"
-#include "parametrized-inl.hpp"
 
 namespace weft::nn {
 
@@ -29,8 +30,10 @@ int checked_dim(const char* op, int dim, const Tensor& weight, Location where) {
 
 namespace detail {
 
+constexpr const char* weight_norm_class = "_WeightNorm";
+
 WeightNorm::WeightNorm(std::optional<int> dim) : dim_(dim) {
-  set_class_name("_WeightNorm");
+  set_class_name(weight_norm_class);
   set_config({{"dim", dim ? Attribute(*dim) : Attribute()}});
   set_extra_repr({});
 }
@@ -95,6 +98,33 @@ Tensor SpectralNorm::forward(const Tensor& weight, Location) const {
   // Later uses write the buffers, and this one's backward reads what it saw.
   const Tensor u = u_.clone(), v = v_.clone();
   return weight / dot(u, mv(matrix, v));
+}
+
+namespace {
+
+void put_present_names(const Module& module, const std::string& path, const StateDict& values,
+                       std::optional<StateDict>& out) {
+  for (const ParametrizedTensor& p : StateAccess::state(module).parametrized) {
+    if (p.steps[0].class_name() != weight_norm_class) continue;
+    const std::string old = joined(path, p.name), present = joined(joined(path, parametrizations), p.name);
+    const auto g = values.find(old + "_g"), v = values.find(old + "_v");
+    if (g == values.end() || v == values.end()) continue;
+    if (!out) out = values;
+    out->erase(g->first), out->erase(v->first);
+    out->insert_or_assign(present + ".original0", g->second);
+    out->insert_or_assign(present + ".original1", v->second);
+  }
+  for (const auto& [name, child] : StateAccess::state(module).children) {
+    put_present_names(child, joined(path, name), values, out);
+  }
+}
+
+}  // namespace
+
+std::optional<StateDict> with_present_names(const Module& module, const StateDict& values) {
+  std::optional<StateDict> out;
+  put_present_names(module, "", values, out);
+  return out;
 }
 
 }  // namespace detail

@@ -38,6 +38,10 @@ Tensor parametrized_value(const Module& module, const ModuleTensor& member, Loca
 /// Parametrizes with a list that has originals and steps already, as a binding reads it from elsewhere.
 void adopt_parametrized(const Module& module, ParametrizedTensor parametrized);
 
+/// The values with "weight_g" and "weight_v", which PyTorch's older weight_norm saved, under the originals' names;
+/// nothing where there are none.
+std::optional<StateDict> with_present_names(const Module& module, const StateDict& values);
+
 /// Builds a step of a user's class from its description.
 using StepMaker = Callback<AnyModule(const ModuleDescription& step, const std::string& path)>;
 /// Parametrizes the tensors of a model that are described so. ValueError where the model has none of such a name.

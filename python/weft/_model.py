@@ -50,7 +50,8 @@ class ModuleRegistry:
         cls = getattr(nn, name, None)
         if isinstance(cls, type) and issubclass(cls, nn.Module):
             return cls
-        raise KeyError(f"from_json(): {path or 'the model'}: the registry has no type {name!r}")
+        raise KeyError(f"from_json(): {path or 'the model'}: the registry has no type {name!r}; give one that has its "
+                       f"class, weft.io.ModuleRegistry({name})")
 
     def migrate(self, tree, path="", allow_unreleased=False):
         """The tree in the present versions, changed in place."""
@@ -88,8 +89,9 @@ def _plain(value):
 def _tell_configs(module, strict):
     """Gives the C++ modules what the Python ones were made with."""
     from weft.nn.module import NativeModule, _Unkept
+    from weft.nn.utils.parametrizations import _Native
     for path, part in module.named_modules():
-        if type(part) is NativeModule:
+        if type(part) is NativeModule or isinstance(part, _Native):
             continue  # C++ made it, and knows
         try:
             config = part.get_config()
@@ -153,6 +155,7 @@ def _tensors(tree):
 def _build(tree, registry):
     made = {}
     module = _make(tree, registry, "", made)
+    _parametrize(tree, module, registry, made)
     _adapt(tree, module)
     _compare(tree, _json.loads(_core._model_json(module._state))["model"], "")
     _set(tree, module)
@@ -166,7 +169,7 @@ def _make(tree, registry, path, made):
         return made[tree["shared_with"]]
     cls = registry.find(tree["type"], path)
     if hasattr(cls, "_of_children"):
-        children = tree.get("children", ())
+        children = [child for child in tree.get("children", ()) if not _is_of_parametrizations(child)]
         module = cls._of_children([(c["name"], _make(c, registry, _joined(path, c["name"]), made)) for c in children])
     else:
         try:
@@ -175,6 +178,30 @@ def _make(tree, registry, path, made):
             raise ValueError(f"from_json(): {path or 'the model'}: no {tree['type']} can be made: {error}") from error
     made[path] = module
     return module
+
+
+def _is_of_parametrizations(tree):
+    return tree["name"] == "parametrizations" and tree.get("type") == "ModuleDict"
+
+
+def _parametrize(tree, module, registry, made, path=""):
+    """Parametrizes the tensors that are described so, but for those of a class that does it itself."""
+    from weft.nn.utils.parametrizations import _described, _weight
+    from weft.nn.utils.parametrize import is_parametrized, register_parametrization
+
+    for child in tree.get("children", ()):
+        below = _joined(path, child["name"])
+        for held in child.get("children", ()) if _is_of_parametrizations(child) else ():
+            if is_parametrized(module, held["name"]):
+                continue
+            for step in held.get("children", ()):
+                made_step = _described(step["type"], step["config"], _weight(module, held["name"]))
+                if made_step is None:
+                    made_step = _make(step, registry, _joined(_joined(below, held["name"]), step["name"]), made)
+                register_parametrization(module, held["name"], made_step, unsafe=True)
+        inner = module._modules.get(child["name"])
+        if inner is not None:
+            _parametrize(child, inner, registry, made, below)
 
 
 def _adapt(tree, model):

@@ -45,9 +45,9 @@ class Checkpoints:
     def __init__(self, folder, *, keep_last=2, keep_best=True):
         self._core = _train._Checkpoints(os.fspath(folder), keep_last, keep_best)
 
-    def save(self, module, optimizer=None, state=None, *, best=False, generators=None):
+    def save(self, module, optimizer=None, state=None, *, best=False, generators=None, masters=None):
         """A state among the last ones, and as the best; weft.io.load_training_state reads both."""
-        self._core.save(best, *_run(module, optimizer, generators), *(state or RunState())._numbers())
+        self._core.save(best, _run(module, optimizer, generators, masters), (state or RunState())._fields())
 
     def wait(self):
         """Waits for the last save, and raises what it failed with."""
@@ -105,12 +105,55 @@ def _samples_in(batch):
     return 1
 
 
+_TENSOR = "weft.tensor"
+
+
+def _told(state):
+    """A state as a JSON text, where the names of the tensors stand for them, and the tensors by name."""
+    tensors, names = {}, {}
+
+    def name_of(tensor, path):
+        place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype) if tensor.numel() else path
+        if place not in names:
+            name = names[place] = path if path not in tensors else f"{path}.{len(tensors)}"
+            tensors[name] = tensor.detach()
+        return names[place]
+
+    def plain(value, path):
+        if isinstance(value, Tensor):
+            return {_TENSOR: name_of(value, ".".join(path) or "state")}
+        if isinstance(value, dict):
+            if _TENSOR in value:
+                raise ValueError(f"a state that is kept has no key {_TENSOR!r}")
+            return {key: plain(item, (*path, str(key))) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(item, (*path, str(i))) for i, item in enumerate(value)]
+        return value
+
+    return json.dumps(plain(state, ()), allow_nan=False), tensors
+
+
+def _state_in(text, tensors):
+    """The state that was told so."""
+    return json.loads(text, object_hook=lambda found: tensors[found[_TENSOR]] if set(found) == {_TENSOR} else found)
+
+
+def _saved_part(name, part):
+    """How the state of a part is told and restored."""
+    def restore(text, tensors):
+        try:
+            part.load_state_dict(_state_in(text, tensors))
+        except Exception as error:
+            error.add_note(f"weft.train.Trainer: \"{name}\" of the state that is resumed")
+            raise
+
+    return (lambda: _told(part.state_dict())), restore
+
+
 def _place_of(loader):
-    """How a loader's place is saved, as JSON, and restored; nothing where it has none."""
-    if hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict"):
-        return (lambda: json.dumps(loader.state_dict(), allow_nan=False),
-                lambda text: loader.load_state_dict(json.loads(text)))
-    return None, None
+    """How a loader's place is saved and restored; nothing where it has none."""
+    has_place = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
+    return _saved_part("loader", loader) if has_place else (None, None)
 
 
 class Trainer:
@@ -124,7 +167,8 @@ class Trainer:
     A step is: forward and backward of `accumulate` batches, `reduce`, unscaling, clipping, the optimizer, the schedule,
     zero; then on_step_end, the evaluation and the state where they are due. Steps count updates alone.
 
-    epochs, steps: the end, whichever comes first. autocast: a dtype for the forward passes. evaluate_every: steps, 0 is
+    epochs, steps: the end, whichever comes first. autocast: a dtype for the forward passes. masters: the MasterWeights that
+    the optimizer was made of, which it steps in place of the model's 16-bit weights. evaluate_every: steps, 0 is
     each epoch. metric: the figure that tells the best state, with maximize, and after patience evaluations without a
     better one the end; a ValueError where an evaluation has it not. Left out, it is val_loss, where evaluations have that.
     save: a folder for states, one every save_every steps (0: each epoch), of which keep_last stay, and the best, as it was
@@ -133,7 +177,7 @@ class Trainer:
     """
 
     def __init__(self, model, optimizer, *, epochs=0, steps=0, accumulate=1, clip_norm=0.0, autocast=None, scaler=None,
-                 halt_on_nan=True, offload_optimizer=False, reduce=None, rank=0, evaluate_every=0, metric=None,
+                 masters=None, halt_on_nan=True, offload_optimizer=False, reduce=None, rank=0, evaluate_every=0, metric=None,
                  maximize=False, patience=0, min_delta=0.0, save=None, save_every=0, keep_last=2, keep_best=True,
                  generators=None, resume=False, empty_cache_every=0, end_by_signal=True, log=None, unit="samples"):
         from weft.optim import Optimizer
@@ -146,7 +190,8 @@ class Trainer:
                    "min_delta": float(min_delta), "save_every": save_every, "keep_last": keep_last, "keep_best": keep_best,
                    "resume": resume, "empty_cache_every": empty_cache_every, "end_by_signal": end_by_signal, "unit": unit}
         given = {"save": None if save is None else os.fspath(save), "metric": metric, "autocast": autocast, "reduce": reduce,
-                 "log": log, "scaler": None if scaler is None else scaler._core, "generators": generators}
+                 "log": log, "scaler": None if scaler is None else scaler._core,
+                 "masters": None if masters is None else masters._core, "generators": generators}
         options |= {name: value for name, value in given.items() if value is not None}
         self.model, self.optimizer, self._log, self._rank = model, optimizer, log, rank
         self._listeners = {kind: [] for kind in ("update", "step_end", "epoch_end", "evaluate", "save")}
@@ -196,9 +241,9 @@ class Trainer:
         self.keep("scheduler", scheduler)
 
     def keep(self, name, part):
-        """Saves and restores something else with the run: its state_dict() is what JSON can hold."""
-        self._core.keep(name, lambda: json.dumps(part.state_dict(), allow_nan=False),
-                        lambda text: part.load_state_dict(json.loads(text)))
+        """Saves and restores something else with the run: its state_dict() is what JSON can hold, and tensors within.
+        Where a part's load_state_dict raises, it and all else of the run get the state back that they had."""
+        self._core.keep(name, *_saved_part(name, part))
 
     def stop(self):
         """Ends the run after the step that runs."""

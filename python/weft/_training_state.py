@@ -12,7 +12,8 @@ from weft._model import _tell_configs
 
 @_dataclass
 class RunState:
-    """Where a run stands. `documents` are values that JSON can hold, by name: "config", "scheduler", …"""
+    """Where a run stands. `documents` are values that JSON can hold, by name: "config", "scheduler", …; `tensors` are
+    others by name, no two of which share memory."""
 
     step: int = 0
     epoch: int = 0
@@ -20,40 +21,44 @@ class RunState:
     best_metric: float | None = None
     accumulated: int = 0
     documents: dict = _field(default_factory=dict)
+    tensors: dict = _field(default_factory=dict)
 
-    def _numbers(self):
+    def _fields(self):
         documents = {name: _json.dumps(value, allow_nan=False) for name, value in self.documents.items()}
-        return self.step, self.epoch, self.samples, self.best_metric, self.accumulated, documents
+        return self.step, self.epoch, self.samples, self.best_metric, self.accumulated, documents, self.tensors
 
 
-def _run(module, optimizer, generators):
+def _run(module, optimizer, generators, masters):
     _tell_configs(module, strict=False)
-    return module._state, None if optimizer is None else optimizer._core, dict(generators or {})
+    optimizer, masters = (None if part is None else part._core for part in (optimizer, masters))
+    return module._state, optimizer, dict(generators or {}), masters
 
 
-def _state(numbers):
-    *numbers, documents = numbers
-    return RunState(*numbers, {name: _json.loads(text) for name, text in documents.items()})
+def _state(fields):
+    *numbers, documents, tensors = fields
+    return RunState(*numbers, {name: _json.loads(text) for name, text in documents.items()}, tensors)
 
 
-def save_training_state(folder, module, optimizer=None, state=None, *, generators=None, keep_last=0):
+def save_training_state(folder, module, optimizer=None, state=None, *, generators=None, masters=None, keep_last=0):
     """Writes a state of the run and returns its folder, FOLDER/step-00001000; keeps the last ones, 0 for all.
 
-    A run that loads it goes on bit for bit: weights, the optimizer's state, the random generators, the numbers and
-    documents of `state`, and with `accumulated` above 0 the gradients. Where it fails, the states that were there stay.
+    A run that loads it goes on bit for bit: weights, the optimizer's state, its `masters` (MasterWeights) where it has
+    these, the random generators, what `state` holds, and with `accumulated` above 0 the gradients. Where it fails, the
+    states that were there stay.
     """
-    numbers = (state or RunState())._numbers()
-    return _core._save_training_state(_os.fspath(folder), *_run(module, optimizer, generators), *numbers, keep_last)
+    run, fields = _run(module, optimizer, generators, masters), (state or RunState())._fields()
+    return _core._save_training_state(_os.fspath(folder), run, fields, keep_last)
 
 
-def load_training_state(folder, module, optimizer=None, *, generators=None, weights_only=False, mapping=None):
+def load_training_state(folder, module, optimizer=None, *, generators=None, masters=None, weights_only=False,
+                        mapping=None):
     """Loads the newest complete state of a folder, or the state whose own folder is given; returns its RunState.
 
     `mapping`, a Mapping or its text, says how the weights that were saved become those of this module, with what the
     optimizer keeps of them and accumulated gradients; what it leaves keeps its values.
     """
-    run = _run(module, optimizer, generators)
-    return _state(_core._load_training_state(_os.fspath(folder), *run, weights_only, _core_of(mapping)))
+    run = _run(module, optimizer, generators, masters)
+    return _state(_core._load_training_state(_os.fspath(folder), run, weights_only, _core_of(mapping)))
 
 
 def read_run_state(folder):
@@ -72,9 +77,9 @@ class BackgroundSaver:
     def __init__(self, folder, *, keep_last=0):
         self._saver = _core._BackgroundSaver(_os.fspath(folder), keep_last)
 
-    def save(self, module, optimizer=None, state=None, *, generators=None):
+    def save(self, module, optimizer=None, state=None, *, generators=None, masters=None):
         """Raises what the save before this one failed with."""
-        self._saver.save(*_run(module, optimizer, generators), *(state or RunState())._numbers())
+        self._saver.save(_run(module, optimizer, generators, masters), (state or RunState())._fields())
 
     def wait(self):
         """Waits for the save that runs, and raises what it failed with; the last state's folder."""

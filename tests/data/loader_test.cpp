@@ -503,6 +503,27 @@ TEST(Loader, BatchesAreNotPinnedWhereNoDeviceReadsThem) {
   for (const Tensor& batch : loader) EXPECT_FALSE(batch.is_pinned());
 }
 
+TEST(Loader, AnEmptyDatasetGivesNoBatchInOrder) {
+  for (const int workers : {0, 2}) {
+    for (LoaderOptions options : {LoaderOptions{.batch_size = 3}, LoaderOptions{.batch_size = 3, .drop_last = true},
+                                  LoaderOptions{.sampler = data::sequential_sampler(0)},
+                                  LoaderOptions{.sampler = data::subset_sampler({}, true)},
+                                  LoaderOptions{.batch_sampler = data::length_batch_sampler({}, {.batch_size = 2})},
+                                  LoaderOptions{.rank = 1, .world = 2}}) {
+      options.workers = workers;
+      DataLoader loader(Numbers{0}, options);
+      EXPECT_EQ(loader.size(), 0);
+      for (int epoch = 0; epoch < 2; ++epoch) EXPECT_TRUE(epoch_of(loader).empty());
+      loader.restore(loader.state());
+      EXPECT_TRUE(epoch_of(loader).empty());
+    }
+    const data::TensorDataset rows(zeros({0, 3}), zeros({0}, i64));
+    DataLoader tensors(rows, {.batch_size = 4, .workers = workers});
+    for (const auto& batch : tensors) ADD_FAILURE() << std::get<0>(batch).shape().text();
+    EXPECT_THAT(message_of<ValueError>([&] { DataLoader(rows, {.shuffle = true}); }), HasSubstr("0 samples"));
+  }
+}
+
 TEST(Loader, BadOptionsAreRefused) {
   const auto refuses = [](const LoaderOptions& options) {
     return message_of<ValueError>([&] { DataLoader(Numbers{5}, options); });

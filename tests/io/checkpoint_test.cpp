@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <weft/autograd/mode.hpp>
@@ -167,6 +168,9 @@ TEST(Checkpoint, ErrorsNameFileKeyAndRemedyAndChangeNothing) {
   grouped.add_group({all.begin() + 2, all.end()});
   io::save_checkpoint(path, s.net, &grouped);
   refused_with("has 2 groups of parameters, the optimizer 1");
+  optim::AdamW fewer({all.begin(), all.begin() + 2});
+  io::save_checkpoint(path, s.net, &fewer);
+  refused_with(fmt::format("has 2 parameters in group 0, the optimizer {}", all.size()));
 
   manual_seed(3);
   Setting good;

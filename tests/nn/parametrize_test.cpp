@@ -585,6 +585,43 @@ TEST(Parametrize, StatesGoToAnotherModelOfTheKind) {
               HasSubstr("0.parametrizations.bias.original"));
 }
 
+TEST(Parametrize, OldNamesOfWeightNormAreLoaded) {
+  const auto made = [] {
+    nn::Sequential net(nn::Linear(3, 2), nn::Sequential(nn::Conv1d(2, 4, 3), nn::Linear(2, 2)));
+    nn::weight_norm(net[0]);
+    nn::weight_norm(net[1].children()[0], "weight", {});
+    nn::weight_norm(net[1].children()[0], "bias");
+    nn::register_parametrization(net[1].children()[1], "weight", Symmetric());
+    return net;
+  };
+  const nn::Sequential one = made();
+  nn::StateDict old;
+  for (const auto& [name, tensor] : one.state_dict()) {
+    std::string under = name;
+    for (const auto& [now, then] :
+         std::vector<std::pair<std::string, std::string>>{{"parametrizations.weight.original0", "weight_g"},
+                                                          {"parametrizations.weight.original1", "weight_v"},
+                                                          {"parametrizations.bias.original0", "bias_g"},
+                                                          {"parametrizations.bias.original1", "bias_v"}}) {
+      if (name.ends_with(now)) under = name.substr(0, name.size() - now.size()) + then;
+    }
+    old.emplace(under, tensor);
+  }
+  ASSERT_TRUE(old.contains("0.weight_g") && old.contains("1.0.bias_v"));
+  const auto first_weight = [](const nn::Sequential& net) { return nn::parametrized_tensor(net[0], "weight"); };
+  nn::Sequential other = made();
+  EXPECT_FALSE(equal(first_weight(other), first_weight(one)));
+  EXPECT_TRUE(other.check_state_dict(old).missing.empty());
+  other.load_state_dict(old);
+  for (const auto& [name, tensor] : one.state_dict()) EXPECT_TRUE(equal(other.state_dict().at(name), tensor)) << name;
+  old.erase("0.weight_v");
+  EXPECT_THAT(message_of<ValueError>([&] { other.load_state_dict(old); }),
+              testing::AllOf(HasSubstr("unexpected: 0.weight_g"), HasSubstr("0.parametrizations.weight.original0")));
+  nn::Linear plain(3, 2);
+  EXPECT_THROW(plain.load_state_dict({{"weight_g", ones({2, 1})}, {"weight_v", ones({2, 3})}, {"bias", ones(2)}}),
+               ValueError);
+}
+
 TEST(Parametrize, ModelsAreSavedAndLoadedWithTheirs) {
   manual_seed(12);
   nn::Sequential net(nn::Linear(4, 4), nn::Conv1d(1, 2, 2), nn::Linear(4, 4), nn::Linear(6, 6));

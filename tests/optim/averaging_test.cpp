@@ -1,13 +1,20 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include <weft/autograd/mode.hpp>
 #include <weft/ops/create.hpp>
+#include <weft/ops/foreach.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/optim/optim.hpp>
+
+#include "recorded.hpp"
 
 namespace weft {
 namespace {
@@ -124,6 +131,88 @@ TEST(Averager, OfAFunctionOfOnesOwn) {
   EXPECT_EQ(largest.averages()[1].to_vector<float>(), (std::vector<float>{-2, -2, -2}));
   EXPECT_EQ(largest.averages()[1].dtype(), f32);
   EXPECT_EQ(all.averages()[0].to_vector<float>(), (std::vector<float>{12, 12}));
+}
+
+// What make_cases.py writes into the model before each update.
+void write_update(const std::vector<Tensor>& model, int update) {
+  NoGradGuard unrecorded;
+  for (size_t number = 0; number < model.size(); ++number) {
+    std::vector<double> values;
+    for (int i = 0; i < model[number].numel(); ++i) {
+      values.push_back(number == 2 ? update * update + 3
+                                   : std::cos(1.0 + i + 2.0 * static_cast<double>(number) + 0.7 * update));
+    }
+    model[number].copy_(tensor(std::span<const double>(values), model[number].shape(), f64));
+  }
+}
+
+optim::AverageOptions options_of(const test::json& c) {
+  optim::AverageOptions options;
+  if (!c["decay"].is_null()) options.decay = c["decay"].get<double>();
+  if (c["own"] == "each") {
+    options.function = [](const Tensor& average, const Tensor& now, int64_t count) {
+      return 0.75 * average + 0.5 * now * count;
+    };
+  }
+  if (c["own"] == "all") {
+    options.functions = [](std::span<const Tensor> averages, std::span<const Tensor> now, int64_t count) {
+      for (const Tensor& a : averages) EXPECT_EQ(a.dtype(), averages[0].dtype());
+      foreach_add_(averages, now, count);
+    };
+  }
+  return options;
+}
+
+TEST(Averager, OfBuffersIsPyTorchs) {
+  for (const test::json& c : test::recorded("averages.jsonl")) {
+    const std::vector<Tensor> model = {zeros({2, 2}).requires_grad_(), zeros({3}), zeros({}, i64), zeros({2}, f64)};
+    optim::AverageOptions options = options_of(c);
+    if (c["use_buffers"]) options.buffers = {model.begin() + 1, model.end()};
+    optim::Averager average({model[0]}, options);
+    for (int update = 0; update < 6; ++update) {
+      write_update(model, update);
+      average.update();
+      for (size_t i = 0; i < average.averages().size(); ++i) {
+        const std::vector<double> wanted = c["averages"][static_cast<size_t>(update)][i];
+        const std::vector<double> found = average.averages()[i].to_vector<double>();
+        const double tolerance = model[i].dtype() == f64 ? 1e-13 : (i == 2 ? 0 : 2e-6);
+        for (size_t k = 0; k < wanted.size(); ++k) {
+          EXPECT_NEAR(found[k], wanted[k], tolerance * std::max(1.0, std::abs(wanted[k])))
+              << c["decay"] << c["own"] << " tensor " << i << " update " << update;
+        }
+      }
+    }
+    EXPECT_EQ(average.averages().size(), c["use_buffers"] ? 4u : 1u);
+  }
+}
+
+TEST(Averager, OfBuffersIsSwappedSavedAndLoaded) {
+  const Tensor p = zeros({2}).requires_grad_(), mean = zeros({2}, f16), count = zeros({}, i64),
+               flag = zeros({1}, boolean);
+  const auto made = [&] { return optim::Averager({p}, {.decay = 0.5, .buffers = {mean, count, flag}}); };
+  optim::Averager one = made(), other = made();
+  for (const int value : {4, 8}) {
+    write(p, value), write(mean, value), write(count, value), write(flag, value == 8 ? 1 : 0);
+    one.update();
+  }
+  EXPECT_EQ(one.averages()[1].dtype(), f32);
+  {
+    const auto swapped = one.swap();
+    EXPECT_EQ(mean.to_vector<double>(), (std::vector<double>{6, 6}));
+    EXPECT_EQ(count.item<int64_t>(), 6);
+    EXPECT_TRUE(flag.item<bool>());
+  }
+  EXPECT_EQ(count.item<int64_t>(), 8);
+  other.load_state_dict(one.state_dict());
+  one.update(), other.update();
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(one.averages()[i].to_vector<double>(), other.averages()[i].to_vector<double>());
+  }
+  optim::Averager without({p}, {.decay = 0.5});
+  EXPECT_THROW(without.load_state_dict(one.state_dict()), ValueError);
+  EXPECT_THROW(one.load_state_dict(without.state_dict()), ValueError);
+  EXPECT_THROW(optim::Averager({p}, {.buffers = {Tensor()}}), Error);
+  EXPECT_THROW(optim::Averager({p}, {.buffers = {zeros({1}).to(DType::f8_e4m3fn)}}), ValueError);
 }
 
 TEST(Averager, OfAFunctionThatFailsIsAsBefore) {

@@ -257,7 +257,7 @@ TEST(Optimizer, StateThatDoesNotFitIsRefused) {
   optim::AdamW optimizer({p}, {.lr = 0.25});
   optimizer.step();
   auto state = optimizer.state_dict();
-  EXPECT_EQ(state.size(), 10u);  // seven options, step and two moments
+  EXPECT_EQ(state.size(), 11u);  // seven options, how many parameters, step and two moments
   auto wrong = state;
   wrong["0.exp_avg"] = ones(4);
   EXPECT_THROW(optimizer.load_state_dict(wrong), ShapeError);

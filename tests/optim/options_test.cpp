@@ -109,6 +109,48 @@ TEST(Options, OfAnOldStateStay) {
   EXPECT_EQ(optimizer.option("beta1"), 0.5);
 }
 
+TEST(State, OfOtherGroupsOrAnotherNumberOfParametersIsRefusedAndNothingChanges) {
+  const auto groups_of = [](const std::vector<int>& sizes) {
+    std::vector<optim::ParameterGroup<optim::AdamWOptions>> groups;
+    for (const int size : sizes) {
+      groups.emplace_back();
+      for (int i = 0; i < size; ++i) groups.back().parameters.push_back(parameter());
+    }
+    return groups;
+  };
+  const auto stepped = [&](const std::vector<int>& sizes, double lr) {
+    optim::AdamW optimizer(groups_of(sizes), {.lr = lr});
+    for (const Tensor& p : optimizer.parameters()) p.set_grad(ones(3));
+    optimizer.step();
+    return optimizer;
+  };
+  const std::vector<std::pair<std::vector<int>, const char*>> others = {
+      {{1, 2}, "group 0 has 1 parameters in the state, 2 in the optimizer"},
+      {{2, 1}, "group 1 has 1 parameters in the state, 2 in the optimizer"},
+      {{3, 2}, "group 0 has 3 parameters in the state, 2 in the optimizer"},
+      {{1, 3}, "group 0 has 1 parameters in the state, 2 in the optimizer"},
+      {{4}, "the state has 1 groups of parameters, the optimizer 2"},
+      {{2, 2, 1}, "the state has 3 groups of parameters, the optimizer 2"}};
+  for (const auto& [sizes, problem] : others) {
+    for (const bool has_state : {true, false}) {
+      optim::AdamW optimizer = stepped({2, 2}, 0.1);
+      const auto before = optimizer.state_dict();
+      const auto other =
+          has_state ? stepped(sizes, 0.5).state_dict() : optim::AdamW(groups_of(sizes), {.lr = 0.5}).state_dict();
+      EXPECT_THAT(refusal([&] { optimizer.load_state_dict(other); }), HasSubstr(problem));
+      const auto after = optimizer.state_dict();
+      ASSERT_EQ(after.size(), before.size());
+      for (const auto& [name, value] : before) EXPECT_TRUE(equal(after.at(name), value)) << name;
+    }
+  }
+  optim::LBFGS one({parameter()}), two({parameter(), parameter()});
+  EXPECT_THAT(refusal([&] { two.load_state_dict(one.state_dict()); }), HasSubstr("group 0 has 1 parameters"));
+  optim::AdamW optimizer = stepped({2, 2}, 0.1);
+  EXPECT_THROW(optimizer.load_state_dict({}), ValueError);
+  optimizer.load_state_dict(stepped({2, 2}, 0.5).state_dict());
+  EXPECT_EQ(optimizer.lr(1), 0.5);
+}
+
 TEST(Options, ThatAskForMoreStateFindIt) {
   const Tensor p = parameter();
   optim::Adam optimizer({p}, {.lr = 0.1});

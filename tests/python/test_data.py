@@ -447,7 +447,19 @@ def test_an_empty_dataset_gives_no_batch(num_workers):
     assert list(loader) == [] and list(DataLoader(Numbers(3), 5, drop_last=True, num_workers=num_workers)) == []
     with pytest.raises(ValueError, match="0 samples"):
         DataLoader(Numbers(0), shuffle=True)
-    assert list(DataLoader(weft.data.TensorDataset(weft.zeros(0, 3)), 4)) == []
+    assert list(DataLoader(weft.data.TensorDataset(weft.zeros(0, 3)), 4, num_workers=num_workers)) == []
+    for options in ({"sampler": data.SequentialSampler(Numbers(0))}, {"sampler": data.SubsetRandomSampler([])},
+                    {"sampler": iter(())}, {"batch_sampler": []}, {"batch_size": None}, {"rank": 1, "world": 2},
+                    {"multiprocessing_context": "fork"}):
+        loader = DataLoader(Numbers(0), num_workers=num_workers, **options)
+        assert [list(loader) for _ in range(2)] == [[], []]
+
+    class Nothing(data.IterableDataset):
+        def __iter__(self):
+            return iter(())
+
+    for context in (None, "fork"):
+        assert list(DataLoader(Nothing(), 4, num_workers=num_workers, multiprocessing_context=context)) == []
 
 
 @workers
@@ -560,6 +572,24 @@ def test_processes_give_what_threads_give():
     assert len({x.data_ptr() for x in kept}) == len(kept)
     del loader
     assert all(x.sum().item() > 0 for x in kept)
+
+
+def test_a_position_goes_from_processes_to_threads_and_back():
+    def made(**options):
+        return DataLoader(Noisy(23), 4, shuffle=True, seed=5, **options)
+
+    def values(loader, count=None):
+        return [(x.tolist(), y["label"].tolist()) for x, y in itertools.islice(loader, count)]
+
+    kinds = ({}, {"num_workers": 2}, {"num_workers": 3, "multiprocessing_context": "fork"})
+    loader = made()
+    whole = [values(loader) for _ in range(2)]
+    for before, after in itertools.product(kinds, kinds):
+        first = made(**before)
+        assert values(first) == whole[0] and values(first, 2) == whole[1][:2]
+        again = made(**after)
+        again.load_state_dict(first.state_dict())
+        assert values(again) == whole[1][2:], (before, after)
 
 
 def test_processes_are_others_and_know_who_they_are():

@@ -173,6 +173,43 @@ def test_functions_and_subclasses_of_schedulers():
     assert other.param_groups[0]["lr"] == 0.125 and other.param_groups[0]["initial_lr"] == 0.5
 
 
+def test_states_of_other_groups_or_parameters_are_refused():
+    def made(*sizes):
+        groups = [{"params": [nn.Parameter(weft.ones(2)) for _ in range(n)]} for n in sizes]
+        optimizer = optim.Adam(groups, lr=0.1)
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = weft.ones(2)
+        optimizer.step()
+        return optimizer
+
+    optimizer = made(2, 1)
+    before = {name: t.tolist() for name, t in optimizer.state_dict().items()}
+    for sizes, problem in {(1, 1): "group 0 has 1 parameters in the state, 2", (2, 2): "group 1 has 2 parameters",
+                           (2,): "has 1 groups of parameters, the optimizer 2", (2, 1, 1): "has 3 groups"}.items():
+        with pytest.raises(ValueError, match=problem):
+            optimizer.load_state_dict(made(*sizes).state_dict())
+    assert {name: t.tolist() for name, t in optimizer.state_dict().items()} == before
+    optimizer.load_state_dict(made(2, 1).state_dict())
+
+
+@pytest.mark.parametrize("make", (lambda o: lr_scheduler.StepLR(o, 2), lr_scheduler.ReduceLROnPlateau),
+                         ids=("StepLR", "ReduceLROnPlateau"))
+def test_states_of_schedulers_that_do_not_fit_change_nothing(make):
+    two = [{"params": [nn.Parameter(weft.ones(1))]} for _ in range(2)]
+    scheduler, other = make(optim.SGD(two, lr=0.1)), make(optim.SGD([nn.Parameter(weft.ones(1))], lr=0.5))
+    other.step(*([1.0] if isinstance(other, lr_scheduler.ReduceLROnPlateau) else []))
+    before = scheduler.state_dict()
+    with pytest.raises(ValueError, match="of 1 groups, not 2"):
+        scheduler.load_state_dict(other.state_dict())
+    for name in before:
+        with pytest.raises(ValueError, match=f"lacks '{name}'"):
+            scheduler.load_state_dict({k: v for k, v in before.items() if k != name})
+        with pytest.raises((TypeError, ValueError)):
+            scheduler.load_state_dict(before | {"last_epoch": 7, name: "x"})
+    assert scheduler.state_dict() == before
+
+
 def test_averaged_models():
     net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     equal = swa_utils.AveragedModel(net)
@@ -194,6 +231,81 @@ def test_averaged_models():
     y = equal.module[0](x)
     assert equal.module[1].running_mean.tolist() == pytest.approx(y.mean(0).tolist(), rel=1e-4)
     assert equal(x).shape == (8, 3)
+
+
+class Averaged(nn.Module):
+    """What make_cases.py averages."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(weft.zeros(2, 2))
+        self.register_buffer("mean", weft.zeros(3))
+        self.register_buffer("count", weft.tensor(0))
+        self.register_buffer("wide", weft.zeros(2, dtype=weft.float64))
+
+    def tensors(self):
+        return self.weight, self.mean, self.count, self.wide
+
+    def write(self, update):
+        with weft.no_grad():
+            for number, t in enumerate(self.tensors()):
+                values = [update ** 2 + 3 if number == 2 else math.cos(1.0 + i + 2.0 * number + 0.7 * update)
+                          for i in range(t.numel())]
+                t.copy_(weft.tensor(values, dtype=weft.float64).reshape(t.shape))
+
+
+def averaging(case):
+    def in_place(averages, now, count):
+        for a, x in zip(averages, now, strict=True):
+            assert a.dtype == averages[0].dtype
+            a.add_(x, alpha=count)
+
+    if case["decay"] is not None:
+        return {"multi_avg_fn": swa_utils.get_ema_multi_avg_fn(case["decay"])}
+    return {None: {}, "each": {"avg_fn": lambda average, now, count: 0.75 * average + 0.5 * now * count},
+            "all": {"multi_avg_fn": in_place}}[case["own"]]
+
+
+@pytest.mark.parametrize("reload", (False, True), ids=("straight", "reloaded"))
+@pytest.mark.parametrize("case", cases("averages.jsonl"), ids=lambda c: f"{c['decay']}-{c['own']}-{c['use_buffers']}")
+def test_averages_of_buffers_are_those_of_pytorch(case, reload):
+    def made():
+        return swa_utils.AveragedModel(model, use_buffers=case["use_buffers"], **averaging(case))
+
+    model = Averaged()
+    average = made()
+    for update, wanted in enumerate(case["averages"]):
+        model.write(update)
+        if reload:  # a state has all that an average goes on from
+            saved = {name: t.clone() for name, t in average.state_dict().items()}
+            average = made()
+            average.load_state_dict(saved)
+        average.update_parameters(model)
+        for t, values in zip(average.module.tensors(), wanted):
+            exact = 1e-13 if t.dtype is weft.float64 else 2e-6
+            assert t.detach().flatten().tolist() == pytest.approx(values, rel=exact, abs=exact)
+    assert average.n_averaged.item() == 6 and average.module.count.dtype == weft.int64
+    with swa_utils.averaged(average):
+        assert weft.equal(model.weight, average.module.weight)
+        assert weft.equal(model.wide, average.module.wide)
+    assert model.count.item() == 28
+
+
+def test_an_average_follows_the_model_that_it_is_given():
+    one, other = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+    average = swa_utils.AveragedModel(one)
+    for net, value in ((one, 1.0), (other, 3.0), (one, 5.0)):
+        with weft.no_grad():
+            net.weight.fill_(value)
+        average.update_parameters(net)
+    assert average.module.weight.item() == 3 and average.n_averaged == 3
+    with weft.no_grad():
+        average.module.weight.fill_(9)  # it goes on from what was written
+    average.update_parameters(one)
+    assert average.module.weight.item() == 8
+    with pytest.raises(ValueError):
+        average.update_parameters(nn.Linear(2, 1, bias=False))
+    assert average.module.weight.item() == 8 and average.n_averaged == 4
 
 
 def test_averages_of_a_function_of_ones_own():
@@ -245,3 +357,37 @@ def test_update_bn_leaves_momenta_and_flags_as_they_were():
         swa_utils.update_bn([batches[0], weft.ones(2)], net)  # one dimension
     assert net[0].momentum == 0.3 and [m.training for m in net] == [False, True, False] and not net.training
     assert weft.equal(net[2].running_var, weft.ones(2))
+
+
+def test_small_steps_add_up_in_master_weights():
+    start = weft.rand(64) + 1
+    plain, narrow = (nn.Parameter(start.to(weft.bfloat16)) for _ in range(2))
+    wide = nn.Parameter(start.clone())
+    masters = optim.MasterWeights([("narrow", narrow), ("wide", wide)])
+    assert masters.parameters()[1] is wide and masters.model_parameters()[0] is narrow
+    assert masters.parameters()[0].dtype == weft.float32 and list(masters.state_dict()) == ["0"]
+    kept, alone = optim.SGD(masters.parameters(), lr=1e-4), optim.SGD([plain], lr=1e-4)
+    for _ in range(300):
+        masters.zero_grad()
+        plain.grad = None
+        (narrow.float().sum() + wide.sum() + plain.float().sum()).backward()
+        masters.step(kept)
+        alone.step()
+    assert weft.equal(plain, start.to(weft.bfloat16)), "a step is too small for bfloat16"
+    assert weft.allclose(masters.parameters()[0], start.to(weft.bfloat16).float() - 0.03, atol=1e-5)
+    assert weft.equal(narrow, masters.parameters()[0].to(weft.bfloat16)) and narrow.grad is None
+    saved = {name: t.clone() for name, t in masters.state_dict().items()}
+    with weft.no_grad():
+        masters.parameters()[0].fill_(0)
+    masters.load_state_dict(saved)
+    assert weft.equal(masters.parameters()[0], saved["0"]) and weft.equal(narrow, saved["0"].to(weft.bfloat16))
+    for wrong in ({}, saved | {"1": weft.ones(64)}, {"0": weft.ones(3)}):
+        with pytest.raises(ValueError):
+            masters.load_state_dict(wrong)
+    assert weft.equal(masters.parameters()[0], saved["0"])
+    with pytest.raises(ValueError, match="given twice"):
+        optim.MasterWeights([narrow, narrow])
+    with pytest.raises(ValueError, match="no leaf"):
+        optim.MasterWeights([weft.ones(2)])
+    with pytest.raises(TypeError):
+        optim.MasterWeights([3])

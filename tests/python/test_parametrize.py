@@ -232,5 +232,119 @@ def test_buffers_are_parametrized_and_lists_set_values():
     assert norm.running_mean is mean and isinstance(norm.running_mean, nn.Buffer) and mean.tolist() == [1, 1]
     net = parametrizations.spectral_norm(nn.Linear(3, 2), n_power_iterations=2)
     assert copy.deepcopy(net).parametrizations.weight[0].n_power_iterations == 2
-    with pytest.raises(ValueError, match="state_dict"):
-        weft.io.to_json(net)
+    assert weft.io.from_json(weft.io.to_json(net)).parametrizations.weight[0].n_power_iterations == 2
+
+
+class Scaled(nn.Module):
+    """Times a factor that is trained, and one that is given."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by, self.factor = by, nn.Parameter(weft.ones(1))
+
+    def forward(self, x):
+        return x * self.factor * self.by
+
+    def right_inverse(self, x):
+        return x / (self.factor * self.by)
+
+
+def same(a, b):
+    a, b = a.state_dict(), b.state_dict()
+    return a.keys() == b.keys() and all(weft.equal(a[name], b[name]) for name in a)
+
+
+def parametrized_net():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Conv1d(1, 2, 2), nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.BatchNorm1d(3)}),
+                        nn.Linear(6, 5).double(), nn.Linear(4, 4))
+    parametrizations.orthogonal(net[0])
+    parametrizations.weight_norm(net[1], dim=None)
+    parametrizations.spectral_norm(net[1], n_power_iterations=2, eps=1e-6, dim=1)
+    parametrize.register_parametrization(net[2]["a"], "weight", Scaled(0.5))
+    parametrizations.weight_norm(net[2]["a"], "bias")
+    parametrize.register_parametrization(net[2]["b"], "running_mean", Scaled(2.0))
+    parametrizations.orthogonal(net[3], orthogonal_map="householder")
+    parametrizations.orthogonal(net[4], orthogonal_map="cayley", use_trivialization=False)
+    net[2]["a"].parametrizations.weight.original.requires_grad_(False)
+    return net
+
+
+def test_files_of_models_hold_parametrized_tensors(tmp_path):
+    net = parametrized_net()
+    registry = weft.io.ModuleRegistry(Scaled)
+    text = weft.io.to_json(net, registry)
+    built = weft.io.from_json(text, registry)
+    assert weft.io.to_json(built, registry) == text and repr(built) == repr(net)
+    weft.io.save_model(tmp_path / "model", net, registry)
+    loaded = weft.io.load_model(tmp_path / "model", registry)
+    assert same(loaded, net) and type(loaded[2]["a"].parametrizations.weight[0]) is Scaled
+    loaded.eval(), net.eval()
+    for of in (lambda n: n[0].weight, lambda n: n[1].weight, lambda n: n[2]["a"].weight, lambda n: n[2]["b"].running_mean,
+               lambda n: n[3].weight, lambda n: n[4].weight):
+        assert weft.equal(of(loaded), of(net))
+    assert loaded[3].weight.dtype == weft.float64
+    assert not loaded[2]["a"].parametrizations.weight.original.requires_grad
+    loaded[1](weft.ones(1, 1, 3)).sum().backward()
+    assert loaded[1].parametrizations.weight.original0.grad is not None
+    deep = copy.deepcopy(net)
+    assert weft.io.to_json(deep, registry) == weft.io.to_json(net, registry)
+    with pytest.raises(KeyError, match=r"2.a.parametrizations.weight.0: the registry has no type 'Scaled'.*ModuleRegistry\(Scaled\)"):
+        weft.io.load_model(tmp_path / "model")
+
+
+def test_a_parametrization_that_no_file_describes_says_what_to_do():
+    class Masked(nn.Module):
+        def __init__(self, mask):
+            super().__init__()
+            self.register_buffer("mask", mask)
+
+        def forward(self, x):
+            return x * self.mask
+
+    class Described(Masked):
+        def get_config(self):
+            return {"size": self.mask.shape[0]}
+
+        @classmethod
+        def from_config(cls, config):
+            return cls(weft.ones(config["size"]))
+
+    def made(step):
+        return parametrize.register_parametrization(nn.Linear(3, 3), "weight", step)
+
+    with pytest.raises(ValueError, match="parametrizations.weight.0: Masked's argument 'mask' is a Tensor, .* write get_config"):
+        weft.io.to_json(made(Masked(weft.ones(3))))
+    net, registry = made(Described(weft.tensor([1.0, 0.0, 2.0]))), weft.io.ModuleRegistry(Described)
+    built = weft.io.from_json(weft.io.to_json(net, registry), registry)
+    built.load_state_dict(net.state_dict())
+    assert weft.equal(built.weight, net.weight)
+
+
+def test_a_class_that_parametrizes_itself_is_saved_and_loaded(tmp_path):
+    class Normed(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.inner = parametrizations.weight_norm(nn.Linear(width, 2))
+            self.plain = nn.Linear(width, 2)
+
+        def forward(self, x):
+            return self.inner(x) + self.plain(x)
+
+    net, registry = Normed(3), weft.io.ModuleRegistry(Normed)
+    parametrizations.weight_norm(net.inner, "bias")
+    parametrizations.spectral_norm(net.plain)
+    weft.io.save_model(tmp_path / "model", net, registry)
+    loaded = weft.io.load_model(tmp_path / "model", registry)
+    loaded.eval(), net.eval()
+    x = weft.randn(4, 3)
+    assert same(loaded, net) and weft.equal(loaded(x), net(x))
+
+
+def test_old_names_of_weight_norm_are_loaded():
+    one, other = (nn.Sequential(parametrizations.weight_norm(nn.Linear(3, 2)), nn.Linear(2, 2)) for _ in range(2))
+    old = dict(one.state_dict())
+    old["0.weight_g"] = old.pop("0.parametrizations.weight.original0")
+    old["0.weight_v"] = old.pop("0.parametrizations.weight.original1")
+    assert other.load_state_dict(old) == ([], []) and same(one, other)
+    with pytest.raises(ValueError, match="unexpected: 0.weight_g"):
+        other.load_state_dict({name: t for name, t in old.items() if name != "0.weight_v"})

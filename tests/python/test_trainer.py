@@ -303,6 +303,136 @@ def test_mixed_precision_scaler_and_generators(tmp_path):
     assert "loss_scale" in json.dumps(weft.io.read_run_state(tmp_path).documents)
 
 
+class Kept:
+    """A part with tensors and numbers in its state."""
+
+    def __init__(self, refuses=False):
+        self.refuses = refuses
+        self.state = {"seen": [], "mean": {"a.b": weft.zeros(2), "a": {"b": weft.zeros(2, 2, dtype=weft.bfloat16)}},
+                      "name": None, "empty": weft.zeros(0)}
+        self.state["again"] = self.state["mean"]["a.b"]
+
+    def see(self, loss):
+        self.state["seen"].append(loss)
+        for t in (self.state["mean"]["a.b"], self.state["mean"]["a"]["b"]):
+            t.add_(loss)
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = state
+        if self.refuses:
+            raise KeyError("not this one")
+
+    def values(self):
+        mean = self.state["mean"]
+        return (self.state["seen"], mean["a.b"].tolist(), mean["a"]["b"].float().tolist(), mean["a"]["b"].dtype,
+                self.state["again"].tolist(), self.state["name"], self.state["empty"].shape)
+
+
+def test_a_part_whose_state_holds_tensors_goes_on(tmp_path):
+    def run(folder, stops):
+        for stop in stops:
+            net, optimizer, loader, _ = parts()
+            kept, second = Kept(), optim.Adam(Net().parameters(), lr=0.5)
+            trainer = train.Trainer(net, optimizer, steps=stop, save=tmp_path / folder, resume=True)
+            trainer.keep("kept", kept)
+            trainer.keep("second", second)
+
+            @trainer.on_step_end
+            def see(e):
+                kept.see(e.figures["train_loss"])
+                for group in second.param_groups:
+                    group["lr"] = e.figures["train_loss"]
+                    for p in group["params"]:
+                        p.grad = weft.full_like(p, e.figures["train_loss"])
+                second.step()
+
+            trainer.fit(loader, loss_with(net))
+        return kept.values(), {name: t.tolist() for name, t in second.state_dict().items()}
+
+    whole = run("whole", [13])
+    assert run("cut", [2, 7, 13]) == whole and len(whole[0][0]) == 13
+    with pytest.raises(ValueError, match="weft.tensor"):
+        net, optimizer, loader, _ = parts()
+        trainer = train.Trainer(net, optimizer, steps=1, save=tmp_path / "s")
+        trainer.keep("kept", type("Part", (), {"state_dict": lambda s: {"weft.tensor": 3}})())
+        trainer.fit(loader, loss_with(net))
+
+
+@pytest.mark.parametrize("refusing", ["scheduler", "kept", "loader"])
+def test_what_a_part_refuses_changes_no_other_part(tmp_path, refusing):
+    class Refusing:
+        def __init__(self, inner):
+            self.inner, self.step = inner, getattr(inner, "step", None)
+
+        def __iter__(self):
+            return iter(self.inner)
+
+        def state_dict(self):
+            return self.inner.state_dict()
+
+        def load_state_dict(self, state):
+            self.inner.load_state_dict(state)
+            raise KeyError("not this one")
+
+    def made(steps, refuses=None):
+        net, optimizer, loader, scheduler = parts()
+        kept = Kept()
+        named = {"scheduler": scheduler, "kept": kept, "loader": loader}
+        if refuses is not None:
+            named[refuses] = Refusing(named[refuses])
+        trainer = train.Trainer(net, optimizer, steps=steps, save=tmp_path / "s", resume=True)
+        trainer.schedule(named["scheduler"])
+        trainer.keep("kept", named["kept"])
+        trainer.on_step_end(lambda e: kept.see(e.figures["train_loss"]))
+
+        def everything():
+            return (weights(net), {name: t.tolist() for name, t in optimizer.state_dict().items()}, kept.values(),
+                    scheduler.state_dict(), loader.state(), weft.get_rng_state().tolist())
+
+        return (lambda: trainer.fit(named["loader"], loss_with(net))), everything
+
+    fit, straight = made(5)
+    fit()
+    fit, everything = made(9, refusing)
+    before = everything()
+    with pytest.raises(KeyError) as caught:
+        fit()
+    assert any(f'"{refusing}" of the state' in note for note in caught.value.__notes__)
+    assert everything() == before
+    fit, everything = made(5)
+    fit()
+    assert everything()[:4] == straight()[:4]
+
+
+def test_master_weights_go_on_bit_for_bit(tmp_path):
+    def made():
+        weft.manual_seed(1)
+        net = Net().to(weft.bfloat16)
+        masters = optim.MasterWeights(net.parameters())
+        return net, masters, optim.AdamW(masters.parameters(), lr=1e-3), data.DataLoader(circle(64, 2), 8, seed=3)
+
+    def run(folder, stops):
+        for stop in stops:
+            net, masters, optimizer, loader = made()
+            trainer = train.Trainer(net, optimizer, masters=masters, steps=stop, accumulate=2, clip_norm=1.0,
+                                    save=tmp_path / folder, resume=True)
+            trainer.fit(loader, lambda b: nn.functional.cross_entropy(net(b[0].to(weft.bfloat16)).float(), b[1]))
+        return [p.tolist() for p in masters.parameters()], [p.float().tolist() for p in net.parameters()]
+
+    whole = run("whole", [7])
+    assert run("cut", [2, 5, 7]) == whole
+    net, masters, optimizer, loader = made()
+    assert weft.io.load_training_state(tmp_path / "whole", net, optimizer, masters=masters).step == 7
+    assert [p.tolist() for p in masters.parameters()] == whole[0]
+    with pytest.raises(ValueError, match="give these as .masters"):
+        train.Trainer(net, optimizer, steps=1)
+    with pytest.raises(ValueError, match="give these as .masters"):
+        weft.io.save_training_state(tmp_path / "without", net, optimizer)
+
+
 def test_a_signal_ends_the_run_after_its_step(tmp_path):
     net, optimizer, loader, _ = parts()
     trainer = train.Trainer(net, optimizer, epochs=100, save=tmp_path)

@@ -4,6 +4,8 @@
 
 #include "../../hooks/detail/text.hpp"
 #include "../../io/json/json_tree-inl.hpp"
+#include "../../ops/create.hpp"
+#include "step-inl.hpp"
 
 namespace weft::train {
 
@@ -25,6 +27,35 @@ std::map<std::string, double> numbers_in(const std::string& text) {
     out[name] = value.number();
   });
   return out;
+}
+
+namespace {
+
+/// As it is now, with tensors of its own.
+PartState copied_state(const SavedPart& part) {
+  PartState state = part.state();
+  for (auto& [name, tensor] : state.tensors) tensor = tensor.detach().clone();
+  return state;
+}
+
+}  // namespace
+
+void restore_parts(std::span<const std::pair<SavedPart, PartState>> parts, const std::string& found_in) {
+  std::vector<PartState> before;
+  try {
+    for (const auto& [part, state] : parts) {
+      before.push_back(copied_state(part));
+      at([&] { return fmt::format("\"{}\" in {}", part.name, found_in); }, [&] { part.restore(state); });
+    }
+  } catch (...) {
+    for (size_t i = before.size(); i-- > 0;) {
+      try {
+        parts[i].first.restore(before[i]);
+      } catch (...) {  // the first error is the one to tell
+      }
+    }
+    throw;
+  }
 }
 
 }  // namespace detail

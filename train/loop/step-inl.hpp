@@ -26,7 +26,7 @@ auto at(Place&& place, F&& f) {
 
 /// The numbers of the optimizer's parameters that are neither the model's nor one of the masters of these, which may be
 /// null.
-std::vector<size_t> strange_parameters(const nn::Module& model, const optim::Optimizer& optimizer,
+std::vector<size_t> foreign_parameters(const nn::Module& model, const optim::Optimizer& optimizer,
                                        const optim::MasterWeights* masters);
 
 }  // namespace weft::train

@@ -34,7 +34,7 @@ void raise_at(const std::string& place) {
   }
 }
 
-std::vector<size_t> strange_parameters(const nn::Module& model, const optim::Optimizer& optimizer,
+std::vector<size_t> foreign_parameters(const nn::Module& model, const optim::Optimizer& optimizer,
                                        const optim::MasterWeights* masters) {
   std::unordered_set<const TensorImpl*> known;
   for (const Tensor& p : model.parameters()) known.insert(p.impl());

@@ -51,7 +51,7 @@ Stepper::Stepper(nn::Module& model, optim::Optimizer& optimizer, StepOptions opt
   const auto refuse = [&](const std::string& problem) { raise<ValueError>({.op = name, .problem = problem}, where); };
   if (options_.accumulate < 1) refuse(fmt::format("accumulate is {}, not at least 1", options_.accumulate));
   if (!(options_.clip_norm >= 0)) refuse(fmt::format("clip_norm is {}, not 0 or more", options_.clip_norm));
-  if (strange_parameters(model, optimizer, options_.masters).size() < optimizer.parameters().size()) return;
+  if (foreign_parameters(model, optimizer, options_.masters).size() < optimizer.parameters().size()) return;
   raise<ValueError>({.op = name,
                      .problem = "the optimizer has other parameters than the model's, which it would not train",
                      .remedy = options_.masters != nullptr ? "make the optimizer of masters.parameters()"
@@ -134,6 +134,20 @@ std::optional<StepResult> Stepper::flush(Location where) {
   return update({}, where);
 }
 
+// The model's name of the first parameter whose gradient is not finite.
+std::string Stepper::name_of_bad_gradient() const {
+  const optim::MasterWeights* masters = options_.masters;
+  const std::vector<Tensor> stepped = masters != nullptr ? masters->parameters() : optimizer_->parameters();
+  const std::vector<Tensor> own = masters != nullptr ? masters->model_parameters() : stepped;
+  const auto bad = std::ranges::find_if(
+      stepped, [](const Tensor& p) { return p.grad().defined() && !std::isfinite(norm(p.grad()).item<double>()); });
+  if (bad == stepped.end()) return "all parameters together";
+  const TensorImpl* impl = own[static_cast<size_t>(bad - stepped.begin())].impl();
+  const auto named = model_->named_parameters();
+  const auto found = std::ranges::find(named, impl, [](const auto& p) { return p.tensor.impl(); });
+  return found == named.end() ? "a parameter" : found->name;
+}
+
 // The norm of all gradients, which are clipped where it is finite.
 std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain, bool may_be_infinite,
                                                  Location where) {
@@ -152,23 +166,7 @@ std::optional<double> Stepper::norm_of_gradients(const Callback<void()>& explain
     value = optim::total_grad_norm(parameters, 2, where).item<double>();
   }
   if (std::isfinite(value) || !halts) return value;
-  std::string which = "all parameters together";
-  const auto named = model_->named_parameters();
-  const auto is_bad = [](const Tensor& p) {
-    return p.grad().defined() && !std::isfinite(norm(p.grad()).item<double>());
-  };
-  const auto name_of = [&](const Tensor& p) {
-    const auto found = std::ranges::find(named, p.impl(), [](const auto& own) { return own.tensor.impl(); });
-    return found == named.end() ? std::string("a parameter") : found->name;
-  };
-  if (options_.masters != nullptr) {
-    const std::vector<Tensor>& masters = options_.masters->parameters();
-    const auto bad = std::ranges::find_if(masters, is_bad);
-    if (bad != masters.end())
-      which = name_of(options_.masters->model_parameters()[static_cast<size_t>(bad - masters.begin())]);
-  } else if (const auto bad = std::ranges::find_if(parameters, is_bad); bad != parameters.end()) {
-    which = name_of(*bad);
-  }
+  const std::string which = name_of_bad_gradient();  // before the gradients are made anew
   const std::string found = explain ? found_anew({.backward = true, .forward = true}, explain) : std::string();
   raise_non_finite(fmt::format("{}: the gradient of {} is not finite", place(), which), found, where);
 }

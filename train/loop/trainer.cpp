@@ -64,6 +64,8 @@ struct Trainer::State {
   void evaluate_if(bool due);
   io::RunState state() const;
   void save();
+  std::vector<std::pair<detail::SavedPart, PartState>> parts_in(const io::RunState& found,
+                                                                const detail::Numbers& loop) const;
   void resume();
   void show_states() const;
 };
@@ -99,7 +101,7 @@ Trainer::State::State(nn::Module& module, optim::Optimizer& opt, TrainerOptions 
   }
   if (options.evaluate_every < 0 || options.empty_cache_every < 0) refuse("numbers of steps are not negative");
   if (options.resume && options.save.folder.empty()) refuse("there is no save.folder to resume from");
-  const std::vector<size_t> strange = strange_parameters(model, optimizer, options.masters);
+  const std::vector<size_t> strange = foreign_parameters(model, optimizer, options.masters);
   if (!options.save.folder.empty() && !strange.empty()) {
     raise<ValueError>(
         {.op = op,
@@ -212,10 +214,9 @@ io::RunState Trainer::State::state() const {
   io::RunState out{.step = stepper.steps(), .epoch = epoch, .samples = samples, .best_metric = judged.best};
   out.documents["loop"] = detail::numbers_text(loop);
   for (const detail::SavedPart& part : parts) {
-    // A part of tensors has a document that says that it was there.
-    out.documents[part.name] = part.state ? part.state() : "{}";
-    if (!part.tensors) continue;
-    for (const auto& [name, tensor] : part.tensors()) out.tensors.emplace(part.name + '.' + name, tensor);
+    PartState own = part.state();
+    out.documents[part.name] = std::move(own.text);
+    for (const auto& [name, tensor] : own.tensors) out.tensors.emplace(part.name + '.' + name, tensor);
   }
   return out;
 }
@@ -227,59 +228,73 @@ void Trainer::State::save() {
 
 namespace {
 
-detail::Tensors tensors_of(const detail::SavedPart& part, const io::RunState& state) {
+detail::Tensors tensors_of(const std::string& part, const io::RunState& state) {
   detail::Tensors out;
-  const std::string prefix = part.name + '.';
+  const std::string prefix = part + '.';
   for (const auto& [name, tensor] : state.tensors) {
     if (name.starts_with(prefix)) out.emplace(name.substr(prefix.size()), tensor);
   }
   return out;
 }
 
+// A document of a state that a Trainer saved.
+const std::string& document_in(const io::RunState& state, const std::string& name, const io::Path& folder,
+                               Location where) {
+  const auto found = state.documents.find(name);
+  if (found != state.documents.end()) return found->second;
+  raise<FormatError>({.op = op,
+                      .problem = fmt::format("the state in {} has no \"{}\"", folder.string(), name),
+                      .remedy = "it was saved by a run of other parts, or by none of the Trainer's"},
+                     where);
+}
+
+// A number that is missing, or none, is 0.
+double number_in(const detail::Numbers& numbers, const char* name) {
+  const auto found = numbers.find(name);
+  return found == numbers.end() || !std::isfinite(found->second) ? 0 : found->second;
+}
+
 }  // namespace
+
+// What the parts, the scaler among them, had in a state.
+std::vector<std::pair<detail::SavedPart, PartState>> Trainer::State::parts_in(const io::RunState& found,
+                                                                              const detail::Numbers& loop) const {
+  const io::Path& folder = options.save.folder;
+  std::vector<std::pair<detail::SavedPart, PartState>> out;
+  for (const detail::SavedPart& part : parts) {
+    out.emplace_back(part, PartState{document_in(found, part.name, folder, where), tensors_of(part.name, found)});
+  }
+  if (options.scaler == nullptr) return out;
+  if (!loop.contains("loss_scale")) {
+    raise<FormatError>({.op = op, .problem = fmt::format("the state in {} has no scaler's", folder.string())}, where);
+  }
+  const detail::Numbers scaler = {{"0", number_in(loop, "loss_scale")}, {"1", number_in(loop, "growth_tracker")}};
+  out.emplace_back(detail::saved_part("scaler", *options.scaler), PartState{detail::numbers_text(scaler)});
+  return out;
+}
 
 void Trainer::State::resume() {
   const io::Path& folder = options.save.folder;
   if (!options.resume || io::training_states(folder).empty()) return;
-  // Everything is looked for before anything is changed.
   const io::RunState found = io::read_run_state(folder, where);
-  const auto document = [&](const std::string& name) -> const std::string& {
-    const auto it = found.documents.find(name);
-    if (it != found.documents.end()) return it->second;
-    raise<FormatError>({.op = op,
-                        .problem = fmt::format("the state in {} has no \"{}\"", folder.string(), name),
-                        .remedy = "it was saved by a run of other parts, or by none of the Trainer's"},
-                       where);
+  const detail::Numbers loop = detail::numbers_in(document_in(found, "loop", folder, where));
+  const auto saved_parts = parts_in(found, loop);
+  const auto restore_others = [&] {
+    std::vector<double> rates;
+    for (const optim::Group& group : optimizer.groups()) rates.push_back(group.lr());
+    detail::restore_parts(saved_parts, folder.string());
+    // A scheduler sets its own rates, but others may have changed them since its step.
+    for (size_t i = 0; i < rates.size(); ++i) optimizer.set_lr(rates[i], i, where);
   };
-  const std::map<std::string, double> loop = detail::numbers_in(document("loop"));
-  const auto number = [&](const char* name) {
-    const auto it = loop.find(name);
-    return it == loop.end() || !std::isfinite(it->second) ? 0 : it->second;
-  };
-  for (const detail::SavedPart& part : parts) (void)document(part.name);
-  if (options.scaler != nullptr && !loop.contains("loss_scale")) {
-    raise<FormatError>({.op = op, .problem = fmt::format("the state in {} has no scaler's", folder.string())}, where);
-  }
-  (void)io::load_training_state(folder, run(), {}, where);
-  std::vector<double> rates;
-  for (const optim::Group& group : optimizer.groups()) rates.push_back(group.lr());
-  for (const detail::SavedPart& part : parts) {
-    if (part.restore) part.restore(document(part.name));
-    else part.restore_tensors(tensors_of(part, found));
-  }
-  // A scheduler sets its own rates, but others may have changed them since its step.
-  for (size_t i = 0; i < rates.size(); ++i) optimizer.set_lr(rates[i], i, where);
-  if (options.scaler != nullptr) {
-    options.scaler->restore({number("loss_scale"), static_cast<int64_t>(number("growth_tracker"))}, where);
-  }
+  (void)io::load_training_state(folder, run(), {.restore_others = restore_others}, where);
   stepper.set_steps(found.step);
   epoch = found.epoch;
   samples = samples_before = found.samples;
-  batch = static_cast<int64_t>(number("batch"));
-  best.restore({found.best_metric, static_cast<int64_t>(number("bad"))});
+  batch = static_cast<int64_t>(number_in(loop, "batch"));
+  best.restore({found.best_metric, static_cast<int64_t>(number_in(loop, "bad"))});
   stopped_early = best.should_stop();
-  owes_evaluation = number("owes_evaluation") != 0;
-  evaluated_step = static_cast<int64_t>(number("evaluated_step"));
+  owes_evaluation = number_in(loop, "owes_evaluation") != 0;
+  evaluated_step = static_cast<int64_t>(number_in(loop, "evaluated_step"));
   saved_step = found.step;
   may_be_empty = true;
 }

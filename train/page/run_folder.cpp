@@ -104,17 +104,16 @@ std::string last_part(const std::string& path) {
   return slash == path.npos ? path : path.substr(slash + 1);
 }
 
-std::string name_of(const io::Path& folder) {
-  std::string path = folder.string();
+std::string without_end_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return last_part(path);
+  return path;
 }
+
+std::string name_of(const io::Path& folder) { return last_part(without_end_slashes(folder.string())); }
 
 // run.json of the runs beside this one, the youngest first.
 std::vector<std::string> runs_beside(const io::Path& folder) {
-  std::string own = folder.string();
-  while (own.size() > 1 && own.ends_with('/')) own.pop_back();
-  const std::string above = io::folder_of(own), name = last_part(own);
+  const std::string own = without_end_slashes(folder.string()), above = io::folder_of(own), name = last_part(own);
   std::vector<std::pair<time_t, std::string>> found;
   for (const std::string& other : io::names_in(above)) {
     const std::string file = above + "/" + other + "/run.json";

@@ -40,7 +40,8 @@ class DataLoader:
     interpreter: with multiprocessing_context="fork" the workers are processes instead, copies of this one at the first
     loop. An IterableDataset is read by one thread at a time, each sample once; processes read a copy of it each, as
     PyTorch's do, which get_worker_info tells apart, and their batches take turns. `seed` is that of the order and of what samples draw: `generator`'s, or else
-    that of weft.manual_seed. An error of a dataset is raised in the loop, with the sample and the worker as its note.
+    that of weft.manual_seed. An error of a dataset is raised in the loop, with the sample and the worker as its note. A dataset
+    without samples gives no batch, and is a ValueError with shuffle.
 
     Beyond PyTorch's: `seed`; `device`, where batches are given out; `rank` and `world`, for every world-th sample;
     `state_dict` and `load_state_dict`.

@@ -338,6 +338,64 @@ class LBFGS(Optimizer):
         return loss
 
 
+class MasterWeights:
+    """Weights in float32 beside a model's 16-bit ones, which are too coarse to add small steps to (Micikevicius et al.
+    2018).
+
+    model.to(weft.bfloat16)
+    masters = weft.optim.MasterWeights(model.parameters())
+    optimizer = weft.optim.AdamW(masters.parameters(), lr=1e-3)
+    ...
+    masters.zero_grad()
+    loss.backward()
+    masters.step(optimizer)
+
+    Other parameters stand for themselves. ValueError where one is no leaf that requires a gradient, or is given twice."""
+
+    def __init__(self, parameters):
+        self._parameters = _tensors(parameters)
+        self._core = _core._MasterWeights(self._parameters)
+        self._masters = [own if own._impl() == master._impl() else master
+                         for own, master in zip(self._parameters, self._core.parameters())]
+
+    def parameters(self):
+        """What the optimizer gets, in the order given."""
+        return list(self._masters)
+
+    def model_parameters(self):
+        """The model's, in the same order."""
+        return list(self._parameters)
+
+    def take_gradients(self):
+        """The parameters' gradients become those of the masters, in float32, and are dropped."""
+        self._core.take_gradients()
+
+    def write_back(self):
+        """Rounds the masters into the parameters."""
+        self._core.write_back()
+
+    def step(self, optimizer):
+        """take_gradients, optimizer.step(), write_back. With a GradScaler, whose unscale_ and step want the optimizer's
+        own gradients, call the three apart."""
+        self.take_gradients()
+        optimizer.step()
+        self.write_back()
+
+    def zero_grad(self):
+        """Drops the gradients of both."""
+        self._core.zero_grad()
+
+    def state_dict(self):
+        """The masters by number of the parameter, "3"; those that stand for themselves are not among them. They share
+        memory."""
+        return self._core.state_dict()
+
+    def load_state_dict(self, state_dict):
+        """Copies the values in and rounds them into the parameters. ValueError for a missing or unknown name and for
+        another shape; nothing is changed then."""
+        self._core.load_state_dict(state_dict)
+
+
 def warmup_cosine(step, *, lr=1e-3, warmup=0, steps=1000, minimum=0.0):
     """The rate of a step (from 0): linear in `warmup` steps to lr, then half a cosine down to the minimum."""
     return _core._warmup_cosine(step, lr, warmup, steps, minimum)

@@ -15,6 +15,20 @@ def _check_optimizer(optimizer):
         raise TypeError(f"argument 'optimizer' must be an Optimizer, not {type(optimizer).__name__}")
 
 
+def _found(state_dict, name):
+    if name not in state_dict:
+        raise ValueError(f"the state lacks '{name}'")
+    return state_dict[name]
+
+
+def _rates_in(state_dict, name, groups):
+    """A rate for each group."""
+    rates = [float(rate) for rate in _found(state_dict, name)]
+    if len(rates) != groups:
+        raise ValueError(f"the state is of {len(rates)} groups, not {groups}")
+    return rates
+
+
 class LRScheduler:
     """Sets the rates of the groups of an optimizer. A subclass may define get_lr(), a list of rates."""
 
@@ -78,11 +92,11 @@ class LRScheduler:
         return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs), "_last_lr": list(self._last_lr)}
 
     def load_state_dict(self, state_dict):
-        if len(state_dict["base_lrs"]) != len(self.base_lrs):
-            raise ValueError(f"the state is of {len(state_dict['base_lrs'])} groups, not {len(self.base_lrs)}")
-        self.last_epoch = int(state_dict["last_epoch"])
-        self.base_lrs = [float(rate) for rate in state_dict["base_lrs"]]
-        self._last_lr = [float(rate) for rate in state_dict["_last_lr"]]
+        """Position and rates of a state. ValueError where it is not of as many groups or lacks something; nothing is
+        changed then."""
+        position = int(_found(state_dict, "last_epoch"))
+        base, last = (_rates_in(state_dict, name, len(self.base_lrs)) for name in ("base_lrs", "_last_lr"))
+        self.last_epoch, self.base_lrs, self._last_lr = position, base, last
 
 
 def _each(optimizer, value):
@@ -310,10 +324,15 @@ class ReduceLROnPlateau:
     def get_last_lr(self):
         return list(self._last_lr)
 
+    _numbers = {"best": float, "num_bad_epochs": int, "cooldown_counter": int, "last_epoch": int}
+
     def state_dict(self):
-        names = ("best", "num_bad_epochs", "cooldown_counter", "last_epoch", "_last_lr")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*self._numbers, "_last_lr")}
 
     def load_state_dict(self, state_dict):
-        for name in ("best", "num_bad_epochs", "cooldown_counter", "last_epoch", "_last_lr"):
-            setattr(self, name, state_dict[name])
+        """What was counted so far. ValueError where the state is not of as many groups or lacks something; nothing is
+        changed then."""
+        loaded = {name: kind(_found(state_dict, name)) for name, kind in self._numbers.items()}
+        self._last_lr = _rates_in(state_dict, "_last_lr", len(self._last_lr))
+        for name, number in loaded.items():
+            setattr(self, name, number)

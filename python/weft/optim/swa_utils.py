@@ -3,7 +3,7 @@
 import contextlib
 import copy
 
-from weft import _core, nn
+from weft import _core, nn, tensor
 from weft._modes import no_grad
 from weft.nn.module import Module
 from weft.optim.lr_scheduler import LRScheduler, _each
@@ -27,8 +27,10 @@ class AveragedModel(Module):
     """A copy of a model whose parameters are averages: equal ones, those of get_ema_multi_avg_fn, or one's own.
 
     avg_fn(average, parameter, num_averaged) gives the new average of one parameter; multi_avg_fn(averages, parameters,
-    num_averaged) writes all of them in place. The averages are kept in float32 for 16-bit parameters, and rounded into
-    `module`; its buffers are the model's. Where a function raises, the averages are as they were."""
+    num_averaged) writes those of one dtype and device in place. The averages are kept in float32 for 16-bit parameters,
+    and rounded into `module`. Its buffers are the model's, or with use_buffers averages, too; those of integers are
+    rounded toward zero. What is loaded or written into `module` and n_averaged, the averages go on from. Where a function
+    raises, they are as they were."""
 
     def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
         super().__init__()
@@ -38,35 +40,50 @@ class AveragedModel(Module):
         decay = float(chosen) if isinstance(chosen, _Exponential) else None
         if chosen is not None and decay is None and not callable(chosen):
             raise TypeError(f"AveragedModel(): an averaging function must be callable, not {type(chosen).__name__}")
-        if use_buffers:
-            raise NotImplementedError("buffers are copied, not averaged")
         self.module = copy.deepcopy(model)
+        self.register_buffer("n_averaged", tensor(0))
         if device is not None:
-            self.module.to(device)
-        functions = (None, None) if decay is not None else (avg_fn, multi_avg_fn)
-        self._average = _core._Averager(list(model.parameters()), decay, *functions)
+            self.to(device)
+        self.use_buffers = bool(use_buffers)
+        self._way = (None, avg_fn, multi_avg_fn) if decay is None else (decay, None, None)
+        self._average, self._left = self._averager(model), None
 
     def forward(self, *args, **kwargs):
         return self.module(*args, **kwargs)
 
-    @property
-    def n_averaged(self):
-        return self._average.count()
+    def _averager(self, model):
+        return _core._Averager(list(model.parameters()), list(model.buffers()) if self.use_buffers else [], *self._way)
+
+    def _averaged(self):
+        return [*self.module.parameters(), *(self.module.buffers() if self.use_buffers else ())]
+
+    def _seen(self, model):
+        """What is another where averages or model are others than an update left them."""
+        return [*((t._impl(), t._version) for t in (*self._averaged(), self.n_averaged)),
+                *(t._impl() for t in (*model.parameters(), *model.buffers()))]
 
     def update_parameters(self, model):
-        """Takes in the parameters of the model that this was made of."""
-        self._average.update()
+        """Takes in the model's parameters as they are now."""
+        average, own = self._average, self._averaged()
+        if self._seen(model) != self._left:
+            average = self._averager(model)
+            average.load_state_dict({"count": self.n_averaged, **{f"{i}.average": t for i, t in enumerate(own)}})
+        average.update()
+        self._average = average
         with no_grad():
-            for own, average in zip(self.module.parameters(), self._average.averages()):
-                own.copy_(average)
-            for own, now in zip(self.module.buffers(), model.buffers()):
-                own.copy_(now)
+            for t, now in zip(own, average.averages()):
+                t.copy_(now)
+            if not self.use_buffers:
+                for t, now in zip(self.module.buffers(), model.buffers()):
+                    t.copy_(now)
+            self.n_averaged.fill_(average.count())
+        self._left = self._seen(model)
 
 
 @contextlib.contextmanager
 def averaged(average):
-    """Within it the averaged parameters hold the averages; then their own values again."""
-    held = average.swap()
+    """Within it the parameters that an AveragedModel was updated with hold the averages; then their own values again."""
+    held = getattr(average, "_average", average).swap()
     try:
         yield average
     finally:

@@ -4,7 +4,8 @@ usage: python make_cases.py     (with PyTorch; written for 2.15)
 
 steps.jsonl: an optimizer, its keywords, the groups' own keywords, and the parameters after some of 20 steps with the
 gradients of `gradient`. schedules.jsonl: a scheduler, its keywords, and the rates and momenta over 200 steps.
-lbfgs.jsonl: the loss and the parameters after each step on Rosenbrock's function."""
+lbfgs.jsonl: the loss and the parameters after each step on Rosenbrock's function. averages.jsonl: how a model is
+averaged, and its average after each update with the values of `averaged_at`."""
 
 import json
 import math
@@ -176,6 +177,40 @@ def lbfgs(keywords):
             "n_iter": state["n_iter"]}
 
 
+def averaged_at(number, i, update):
+    """Element i of tensor `number` of the model; the third is an integer."""
+    return update ** 2 + 3 if number == 2 else math.cos(1.0 + i + 2.0 * number + 0.7 * update)
+
+
+def averages(decay, use_buffers, own):
+    model = torch.nn.Module()
+    model.weight = torch.nn.Parameter(torch.zeros(2, 2))
+    model.register_buffer("mean", torch.zeros(3))
+    model.register_buffer("count", torch.tensor(0))
+    model.register_buffer("wide", torch.zeros(2, dtype=torch.float64))
+    options = {}
+    if decay is not None:
+        options["multi_avg_fn"] = torch.optim.swa_utils.get_ema_multi_avg_fn(decay)
+    elif own == "each":
+        options["avg_fn"] = lambda average, now, count: 0.75 * average + 0.5 * now * count
+    elif own == "all":
+        def in_place(averages, now, count):
+            for a, x in zip(averages, now):
+                a.add_(x, alpha=int(count))
+
+        options["multi_avg_fn"] = in_place
+    average = torch.optim.swa_utils.AveragedModel(model, use_buffers=use_buffers, **options)
+    kept = []
+    for update in range(6):
+        with torch.no_grad():
+            for number, t in enumerate((model.weight, model.mean, model.count, model.wide)):
+                values = [averaged_at(number, i, update) for i in range(t.numel())]
+                t.copy_(torch.tensor(values, dtype=torch.float64).reshape(t.shape))
+        average.update_parameters(model)
+        kept.append([digits(getattr(average.module, name)) for name in ("weight", "mean", "count", "wide")])
+    return {"decay": decay, "use_buffers": use_buffers, "own": own, "averages": kept}
+
+
 def write(name, cases):
     (FOLDER / name).write_text("".join(json.dumps(c) + "\n" for c in cases))
 
@@ -196,3 +231,5 @@ if __name__ == "__main__":
                                              {"line_search_fn": "strong_wolfe"},
                                              {"line_search_fn": "strong_wolfe", "history_size": 3, "max_iter": 5},
                                              {"line_search_fn": "strong_wolfe", "maximize": True})])
+    write("averages.jsonl", [averages(decay, use_buffers, own) for use_buffers in (False, True)
+                             for decay, own in ((None, None), (0.9, None), (0.35, None), (None, "each"), (None, "all"))])

@@ -11,7 +11,7 @@ _maps = ("matrix_exp", "cayley", "householder")
 
 
 class _Native(NativeModule):
-    """A parametrization that C++ computes."""
+    """A parametrization that C++ computes, and describes in files of models."""
 
     def forward(self, *originals):
         return _core._run_parametrization(self, list(originals))
@@ -48,6 +48,13 @@ class _Orthogonal(_Native):
             raise ValueError(f"orthogonal(): argument 'orthogonal_map' must be one of {_maps}, not {orthogonal_map!r}")
         number = None if orthogonal_map is None else _maps.index(orthogonal_map)
         super().__init__(_core._orthogonal(weight, number, use_trivialization))
+
+
+def _described(kind, config, weight):
+    """The parametrization of this kind and these options for a weight; None for a kind that is none of these."""
+    makers = {"_WeightNorm": lambda: _WeightNorm(**config), "_SpectralNorm": lambda: _SpectralNorm(weight, **config),
+              "_Orthogonal": lambda: _Orthogonal(weight, **config)}
+    return makers[kind]() if kind in makers else None
 
 
 def _weight(module, name):

@@ -27,10 +27,6 @@ class ParametrizationList(ModuleList):
         """Gives the originals the values from which `value` is computed; assigning to the tensor does this."""
         setattr(*self._owner, value)
 
-    def get_config(self):
-        raise ValueError(f"'{self._owner[1]}' is parametrized, which files of Python's models do not hold: save the "
-                         "state_dict(), or remove_parametrizations first")
-
 
 class cached:
     """While it is entered each parametrized tensor is computed once on this thread, and again only where an original was
