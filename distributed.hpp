@@ -2,6 +2,7 @@
 #pragma once
 
 #include "distributed/collectives.hpp"
+#include "distributed/data_parallel.hpp"
 #include "distributed/error.hpp"
 #include "distributed/group.hpp"
 #include "distributed/local_world.hpp"
@@ -9,6 +10,7 @@
 #include "distributed/pipeline.hpp"
 #include "distributed/reduce_op.hpp"
 #include "distributed/rng_tracker.hpp"
+#include "distributed/sharded_optimizer.hpp"
 #include "distributed/spmd/call.hpp"
 #include "distributed/spmd/dtensor.hpp"
 #include "distributed/tensor_parallel.hpp"

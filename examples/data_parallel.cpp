@@ -1,5 +1,5 @@
-// Data parallelism by hand: every rank has the model and a share of the data, and gradients are averaged while backward
-// still runs.
+// Data parallelism: every rank has the model and a share of the data, and gradients are averaged while backward still
+// runs.
 //   mpirun -n 4 build/release/examples/weft-data-parallel       four processes
 //   build/release/examples/weft-data-parallel 4                  four threads of this one
 #include <cmath>
@@ -13,27 +13,6 @@ using namespace weft;
 using namespace weft::distributed;
 
 namespace {
-
-/// Averages each gradient over the ranks as soon as it is there.
-class GradientAverage {
- public:
-  GradientAverage(const std::vector<Tensor>& parameters, const Group& group) {
-    for (const Tensor& p : parameters) {
-      hooks_.push_back(p.register_post_accumulate_grad_hook([this, group](const Tensor& parameter) {
-        under_way_.push_back(all_reduce_async_(parameter.grad(), group, ReduceOp::avg));
-      }));
-    }
-  }
-  /// Before the optimizer's step.
-  void wait() {
-    for (const Work& work : under_way_) work.wait();
-    under_way_.clear();
-  }
-
- private:
-  std::vector<HookHandle> hooks_;
-  std::vector<Work> under_way_;
-};
 
 /// Points of two half moons, the same on every rank: x [n, 2] and their moon [n].
 std::pair<Tensor, Tensor> moons(int64_t n) {
@@ -50,16 +29,15 @@ bool train(const Group& group) {
   const Tensor my_x = x.narrow(0, first, share), my_y = y.narrow(0, first, share);
 
   nn::Sequential model(nn::Linear(2, 32), nn::Tanh(), nn::Linear(32, 2));
-  for (const Tensor& p : model.parameters()) broadcast_(p.detach(), 0, group);  // whatever each one drew
   optim::AdamW optimizer(model.parameters(), {.lr = 0.02});
-  GradientAverage average(model.parameters(), group);
+  const DataParallel replicas(model.parameters(), {.group = group});  // the first rank's values, whatever each one drew
 
   double loss_of_all = 0;
   for (int step = 0; step < 200; ++step) {
     optimizer.zero_grad();
     const Tensor loss = cross_entropy(model(my_x), my_y);
     loss.backward();
-    average.wait();
+    replicas.finish();
     optimizer.step();
     loss_of_all = all_reduce(loss.detach(), group, ReduceOp::avg).item<double>();
     if (group.rank() == 0 && step % 50 == 0) std::printf("step %3d  loss %.4f\n", step, loss_of_all);

@@ -129,6 +129,18 @@ void Optimizer::add_named_group(std::vector<Tensor> parameters, const NamedOptio
   add_values(std::move(parameters), std::move(values), where);
 }
 
+static void check_parameters(const char* op, const std::vector<Tensor>& parameters,
+                             std::unordered_set<const TensorImpl*>& present, Location where) {
+  for (const Tensor& p : parameters) {
+    const char* problem = nullptr;
+    if (!checked(p, op, where).is_leaf()) problem = "a parameter is the result of an op, not a leaf";
+    else if (!weft::is_floating(p.dtype()) || is_storage_only(p.dtype())) problem = "a parameter is not floating-point";
+    else if (!present.insert(p.impl()).second) problem = "a parameter is given twice";
+    if (problem == nullptr) continue;
+    raise<ValueError>({.op = op, .problem = problem, .details = describe(p)}, where);
+  }
+}
+
 void Optimizer::add_values(std::vector<Tensor> parameters, std::vector<double> values, Location where) {
   check_values(*rule_, values, where);
   if (parameters.empty()) {
@@ -139,19 +151,29 @@ void Optimizer::add_values(std::vector<Tensor> parameters, std::vector<double> v
   }
   std::unordered_set<const TensorImpl*> present;
   for (const Tensor& p : this->parameters()) present.insert(p.impl());
-  for (const Tensor& p : parameters) {
-    const char* problem = nullptr;
-    if (!checked(p, name_, where).is_leaf()) problem = "a parameter is the result of an op, not a leaf";
-    else if (!weft::is_floating(p.dtype()) || is_storage_only(p.dtype())) problem = "a parameter is not floating-point";
-    else if (!present.insert(p.impl()).second) problem = "a parameter is given twice";
-    if (problem == nullptr) continue;
-    raise<ValueError>({.op = name_, .problem = problem, .details = describe(p)}, where);
-  }
+  check_parameters(name_, parameters, present, where);
   Group group{std::move(parameters), std::move(values)};
   check_group(group, where);
   groups_.reserve(groups_.size() + 1);
   states_.resize(states_.size() + group.parameters.size());
   groups_.push_back(std::move(group));
+  forget();
+}
+
+void Optimizer::replace_parameters(std::vector<std::vector<Tensor>> groups, Location where) {
+  if (groups.size() != groups_.size()) {
+    raise<ValueError>(
+        {.op = name_, .problem = fmt::format("parameters of {} groups for {}", groups.size(), groups_.size())}, where);
+  }
+  if (std::ranges::any_of(states_, [](const State& s) { return s.steps != 0 || !s.tensors.empty(); })) {
+    raise<ValueError>({.op = name_, .problem = "its parameters were updated, and have state"}, where);
+  }
+  std::unordered_set<const TensorImpl*> present;
+  for (const std::vector<Tensor>& parameters : groups) check_parameters(name_, parameters, present, where);
+  for (size_t g = 0; g < groups.size(); ++g) check_group({groups[g], groups_[g].values}, where);
+  std::vector<State> states(present.size());
+  for (size_t g = 0; g < groups.size(); ++g) groups_[g].parameters = std::move(groups[g]);
+  states_ = std::move(states);
   forget();
 }
 

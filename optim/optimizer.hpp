@@ -58,6 +58,11 @@ class WEFT_API Optimizer {
   /// floating or present already, for an option that there is not, and for a value that is out of its range.
   void add_named_group(std::vector<Tensor> parameters, const NamedOptions& options, Location where = {});
 
+  /// Other parameters in the place of each group's, which keep its options; a group may get none. ValueError for
+  /// another number of groups, for what add_named_group refuses, and where a parameter was updated already; nothing is
+  /// changed then.
+  void replace_parameters(std::vector<std::vector<Tensor>> groups, Location where = {});
+
   /// Its options, in the order of Group::values.
   std::span<const OptionInfo> option_info() const;
   bool has_option(std::string_view name) const;

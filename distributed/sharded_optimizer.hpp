@@ -1,0 +1,80 @@
+// An optimizer whose state lies in parts on the ranks of a group, and gradients too (Rajbhandari et al. 2020).
+//
+//   ShardedOptimizer optimizer(optim::AdamW(model.parameters(), {.lr = 1e-3}), {.stage = 2});   // values of rank 0
+//   for (…) {
+//     optimizer.zero_grad();
+//     loss(batch_of(rank)).backward();   // means of gradients go to the ranks that own them
+//     optimizer.clip_grad_norm(1.0);
+//     optimizer.step();                  // each rank updates its part, and all get the others'
+//   }
+//
+// Bytes for each element of a bfloat16 model with Adam on K ranks, where 16-bit weights have masters in float32:
+// weight, gradient, and a K-th of master and state, 4 + 12/K; in stage 2 also a K-th of the gradient, 2 + 14/K.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+
+#include "../optim/optimizers.hpp"
+#include "../tensor/shared.hpp"
+#include "data_parallel.hpp"
+
+namespace weft::distributed {
+
+struct ShardedOptimizerOptions {
+  /// 1: state in parts, and every rank has the means of all gradients; 2: each rank keeps those of its part.
+  int stage = 1;
+  /// 16-bit parameters are updated in float32 and rounded once, as by optim::MasterWeights.
+  bool master_weights = true;
+  int64_t bucket_bytes = int64_t{25} << 20;
+  Group group = world();
+};
+
+/// Averages gradients as DataParallel, which it replaces, and updates what the optimizer would: with the same bits,
+/// where ranks have the same. Every rank of the group makes the same calls.
+class WEFT_API ShardedOptimizer {
+ public:
+  /// Of an optimizer that works element by element and has not stepped; its groups and their options stay. ValueError
+  /// for another stage, for a parameter that is not contiguous, and as DataParallel.
+  template <std::derived_from<optim::ElementwiseOptimizer> Optimizer>
+  explicit ShardedOptimizer(Optimizer optimizer, ShardedOptimizerOptions options = {}, Location where = {})
+      : ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer>(new Optimizer(std::move(optimizer))), options,
+                         where) {}
+  explicit ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer> optimizer, ShardedOptimizerOptions options,
+                            Location where = {});
+
+  /// Waits for the means of gradients. Once behind each backward; clip_grad_norm and step do it where it was not done.
+  /// AutogradError as DataParallel::finish.
+  void reduce_gradients(Location where = {});
+  /// Scales what step uses so that the 2-norm of all ranks' parts is at most max_norm, and gives the norm that they
+  /// had. ValueError for a negative max_norm.
+  double clip_grad_norm(double max_norm, Location where = {});
+  /// Parameters without a gradient on any rank stay.
+  void step(Location where = {});
+  void zero_grad();
+  /// While it lives, gradients are added up on this rank alone, as DataParallel::no_sync.
+  class NoSync;
+  [[nodiscard]] NoSync no_sync() const;
+
+  /// For schedules. Its parameters are this rank's parts, 1-d.
+  optim::Optimizer& optimizer() const;
+
+ private:
+  struct State;
+  Shared<State> state_;
+};
+
+class WEFT_API ShardedOptimizer::NoSync {
+ public:
+  ~NoSync();
+  NoSync(const NoSync&) = delete;
+
+ private:
+  friend class ShardedOptimizer;
+  explicit NoSync(Shared<State> state);
+  Shared<State> state_;
+  bool outer_;
+};
+
+}  // namespace weft::distributed
