@@ -204,6 +204,19 @@ TEST(TokenDispatcher, ResultsHaveTheExpertsDtypeAndWidth) {
   });
 }
 
+TEST(TokenDispatcher, ExpertsWithoutRowsNeedNotBeCalledWhereTokensNeedGradients) {
+  on_all_ranks([](const Group& group) {
+    for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
+      const TokenDispatcher dispatcher(group.size(), group, {.kind = kind});
+      const Batch b = batch(group.rank(), 3, 1, group.size(), [](int64_t, int64_t) { return 0; });
+      b.x.requires_grad_();
+      const DispatchedTokens to = dispatcher.dispatch(b.x, b.routing, ones({3, 1}));
+      const Tensor out = to.counts[0] == 0 ? zeros({0, width}) : to.tokens * 3;
+      dispatcher.combine(out, to).sum().backward();
+      EXPECT_TRUE(same_bits(b.x.grad(), full({3, width}, 3.f)));
+    }
+  });
+}
 TEST(TokenDispatcher, ExpertsLearnWhereTokensNeedNoGradient) {
   on_all_ranks([](const Group& group) {
     for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
