@@ -104,8 +104,9 @@ struct PipelineStep {
 
 class WEFT_API Pipeline {
  public:
-  /// Called by all ranks of the group. Shared weights become their owner's. ValueError as plan_pipeline, and where a
-  /// shared weight is not where it should be.
+  /// Called by all ranks of the group. Shared weights become their owner's. ValueError as plan_pipeline, where ranks
+  /// differ in schedule, micro-batches, or the number of chunks or of shared weights, and where a shared weight is not
+  /// where it should be.
   Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, Location where = {});
 
   /// Adds to the gradients of every stage's parameters those of the mean of the micro-batches' losses, bit for bit

@@ -299,6 +299,17 @@ TEST(Pipeline, WrongArgumentsAreRefused) {
   EXPECT_THROW(Pipeline({chunk}, {.shared = {{.ranks = {0}}}, .group = alone}), ValueError);
   EXPECT_THROW(Pipeline({chunk}, {.shared = {{.ranks = {}}}, .group = alone}), ValueError);
 }
+TEST(Pipeline, StagesThatDifferAreFound) {
+  LocalWorld(2, {.timeout_seconds = 30}).run([](const Group& group) {
+    const PipelineChunk chunk{[](std::span<const Tensor> x) { return Tensors(x.begin(), x.end()); }};
+    EXPECT_THAT(message_of<ValueError>([&] { Pipeline({chunk}, {.micro_batches = 2 + group.rank(), .group = group}); }),
+                HasSubstr("stages 0 and 1 differ in their number of micro-batches"));
+    const std::vector<PipelineChunk> chunks(static_cast<size_t>(group.rank() + 1), chunk);
+    EXPECT_THAT(message_of<ValueError>(
+                    [&] { Pipeline(chunks, {.schedule = interleaved, .micro_batches = 2, .group = group}); }),
+                HasSubstr("number of chunks"));
+  });
+}
 TEST(Pipeline, AStepNeedsItsInputAndALossOfOneElement) {
   const auto run = [](const PipelineStep& step) {
     LocalWorld(1).run([&](const Group& group) {

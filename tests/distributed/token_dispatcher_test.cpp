@@ -310,6 +310,7 @@ TEST(TokenDispatcher, WrongArgumentsAreFoundBeforeAnythingIsSent) {
     const TokenDispatcher dispatcher(4, group);
     const DispatchedTokens to = dispatcher.dispatch(zeros({2, width}), tensor({0, 1}).reshape({2, 1}), ones({2, 1}));
     EXPECT_THROW(dispatcher.combine(zeros({3, width}), to), ShapeError);
+    EXPECT_THROW(dispatcher.combine(zeros({3, width}), {}), ValueError);
   });
 }
 
