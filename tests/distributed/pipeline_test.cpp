@@ -169,6 +169,30 @@ TEST(Pipeline, HooksOfGradientsSeeThoseOfWeightsAfterTheyAreComputedApart) {
   });
 }
 
+TEST(Pipeline, StagesMayBeOnADevice) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "there is no HPU";
+  LocalWorld(2).run([](const Group& group) {
+    const auto gradient = [&](const Device& device, PipelineSchedule schedule) {
+      nn::Linear part = model(2)[static_cast<size_t>(group.rank())];
+      part.to(device);
+      const Pipeline pipeline({{[&](std::span<const Tensor> x) {
+                                EXPECT_EQ(x[0].device(), device);
+                                return Tensors{tanh(part(x[0]))};
+                              }}},
+                              {.schedule = schedule, .micro_batches = 3, .device = device, .group = group});
+      pipeline.run({.input = [&](int m) { return Tensors{input_of_micro_batch(m).to(device)}; },
+                    .loss =
+                        [&](int m, std::span<const Tensor> y) {
+                          return mse_loss(y[0], input_of(200 + m, {3, width}).to(device));
+                        }});
+      return part.weight.grad().to(Device());
+    };
+    for (const PipelineSchedule schedule : {one_f_one_b, zero_bubble}) {
+      EXPECT_TRUE(allclose(gradient(Device("hpu"), schedule), gradient(Device(), schedule), 1e-5, 1e-6));
+    }
+  });
+}
+
 // Stages whose layers lie in parts: both send to each other, in either half of a backward.
 TEST(Pipeline, StagesMayBeTensorParallel) {
   LocalWorld(4).run([](const Group& group) {

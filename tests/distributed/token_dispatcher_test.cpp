@@ -290,6 +290,27 @@ TEST(TokenDispatcher, ExpertsMayBeTensorParallel) {
   });
 }
 
+TEST(TokenDispatcher, TokensMayBeOnADevice) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "there is no HPU";
+  LocalWorld(2).run([](const Group& group) {
+    const auto result = [&](const Device& device, Kind kind) {
+      const Batch b = mixed_batch(group.rank(), 5, 2, 4);
+      const Tensor x = b.x.to(device).requires_grad_();
+      const TokenDispatcher dispatcher(4, group, {.kind = kind});
+      const DispatchedTokens to = dispatcher.dispatch(x, b.routing.to(device), b.probabilities.to(device));
+      const Tensor y = dispatcher.combine(tanh(to.tokens), to);
+      y.sum().backward();
+      EXPECT_EQ(y.device(), device);
+      return std::pair(y.to(Device()).detach(), x.grad().to(Device()));
+    };
+    for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
+      const auto expected = result(Device(), kind), got = result(Device("hpu"), kind);
+      EXPECT_TRUE(allclose(got.first, expected.first, 1e-5, 1e-6));
+      EXPECT_TRUE(allclose(got.second, expected.second, 1e-5, 1e-6));
+    }
+  });
+}
+
 TEST(TokenDispatcher, WrongArgumentsAreFoundBeforeAnythingIsSent) {
   LocalWorld(2).run([](const Group& group) {
     EXPECT_THROW(TokenDispatcher(3, group), ValueError);
