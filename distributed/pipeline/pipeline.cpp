@@ -269,6 +269,9 @@ Pipeline::Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, L
   group.member().check_member();
   plan_ =
       plan_pipeline(options_.schedule, group.size(), options_.micro_batches, static_cast<int>(chunks_.size()), where);
+  for (const PipelineChunk& chunk : chunks_) {
+    if (!chunk.forward) raise<ValueError>({.problem = "a chunk without a function"});
+  }
   for (const PipelineSharedWeight& shared : options_.shared) check_shared(shared, group.rank());
   // Its messages are told apart from others of the group.
   std::vector<int> all(static_cast<size_t>(group.size()));

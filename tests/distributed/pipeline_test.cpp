@@ -320,6 +320,7 @@ TEST(Pipeline, WrongArgumentsAreRefused) {
   EXPECT_THROW(Pipeline({chunk}, {.micro_batches = 0, .group = alone}), ValueError);
   EXPECT_THROW(Pipeline({}, {.group = alone}), ValueError);
   EXPECT_THROW(Pipeline({chunk, chunk}, {.group = alone}), ValueError);
+  EXPECT_THROW(Pipeline({PipelineChunk{}}, {.group = alone}), ValueError);
   EXPECT_THROW(Pipeline({chunk}, {.shared = {{.ranks = {0}}}, .group = alone}), ValueError);
   EXPECT_THROW(Pipeline({chunk}, {.shared = {{.ranks = {}}}, .group = alone}), ValueError);
 }
