@@ -73,7 +73,7 @@ WEFT_API PipelineTimes simulate(const PipelinePlan& plan, PipelineCosts costs = 
 struct PipelineChunk {
   /// Of what the part before gave, or the step's input. Tensors of any dtype, number and shape, undefined ones too, may
   /// differ from one micro-batch to the next; gradients flow through those that require them.
-  Callback<std::vector<Tensor>(std::span<const Tensor>)> forward;
+  Callback<std::vector<Tensor>(std::span<const Tensor>)> forward = {};
 };
 
 /// A weight that several stages have, as embedding and head do. Every rank of the group names the same ones in the same
@@ -104,8 +104,9 @@ struct PipelineStep {
 
 class WEFT_API Pipeline {
  public:
-  /// Called by all ranks of the group. Shared weights become their owner's. ValueError as plan_pipeline, and where a
-  /// shared weight is not where it should be.
+  /// Called by all ranks of the group. Shared weights become their owner's. ValueError as plan_pipeline, for a chunk
+  /// without a function, where ranks differ in schedule, micro-batches, or the number of chunks or of shared weights,
+  /// and where a shared weight is not where it should be.
   Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, Location where = {});
 
   /// Adds to the gradients of every stage's parameters those of the mean of the micro-batches' losses, bit for bit

@@ -20,6 +20,7 @@ using Sizes = std::vector<int64_t>;
 using Kind = TokenDispatcherOptions::Kind;
 
 struct DispatchedTokens::Route {
+  Kind kind = Kind::all_to_all;
   int64_t own_tokens = 0;
   /// How many tokens each rank has; of all_gather.
   Sizes tokens = {};
@@ -115,7 +116,7 @@ Sizes sums_of(const Sizes& counts, size_t experts) {
 DispatchedTokens by_all_to_all(const Tensor& x, const Tensor& probabilities, const Sizes& wanted, int64_t experts,
                                const Group& group) {
   const auto ranks = static_cast<size_t>(group.size()), local = static_cast<size_t>(experts) / ranks;
-  DispatchedTokens::Route route{.own_tokens = x.size(0)};
+  DispatchedTokens::Route route{.kind = Kind::all_to_all, .own_tokens = x.size(0)};
   Sizes counts(static_cast<size_t>(experts), 0);
   const Sizes places = places_by_expert(wanted, 0, counts);
   route.token_of_row = tokens_of(places, std::max<int64_t>(probabilities.size(1), 1), x.device());
@@ -141,7 +142,7 @@ DispatchedTokens by_all_to_all(const Tensor& x, const Tensor& probabilities, con
 DispatchedTokens by_all_gather(const Tensor& x, const Tensor& probabilities, const Sizes& wanted, int64_t experts,
                                const Group& group) {
   const int64_t local = experts / group.size(), k = probabilities.size(1);
-  DispatchedTokens::Route route{.own_tokens = x.size(0)};
+  DispatchedTokens::Route route{.kind = Kind::all_gather, .own_tokens = x.size(0)};
   const int64_t own[] = {x.size(0)};
   route.tokens = detail::tell_all(group.shared_member(), own);
   const Tensor own_wanted = tensor(wanted).reshape({x.size(0), k});
@@ -190,6 +191,7 @@ DispatchedTokens TokenDispatcher::dispatch(const Tensor& x, const Tensor& routin
 Tensor TokenDispatcher::combine(const Tensor& expert_out, const DispatchedTokens& dispatched, Location where) const {
   const CallScope call("TokenDispatcher::combine", where);
   check_floating(checked(expert_out));
+  if (!dispatched.route) raise<ValueError>({.problem = "nothing was dispatched", .remedy = "pass what dispatch gave"});
   const int64_t rows = dispatched.probabilities.size(0);
   if (expert_out.dim() == 0 || expert_out.size(0) != rows) {
     raise<ShapeError>({.problem = fmt::format("{} rows were dispatched here", rows),
@@ -202,7 +204,7 @@ Tensor TokenDispatcher::combine(const Tensor& expert_out, const DispatchedTokens
   // Without rows, too, backward has to come to this rank's tokens: it is a collective.
   const Tensor connected = rows == 0 ? expert_out + dispatched.tokens.sum().to(dtype) : expert_out;
   const Tensor weighted = connected.to(wide) * dispatched.probabilities.to(wide).reshape(one_each);
-  if (options_.kind == Kind::all_to_all) {
+  if (route.kind == Kind::all_to_all) {
     const AllToAllOptions back{.send_sizes = route.received, .receive_sizes = route.sent};
     const Tensor returned = all_to_all(index_select(weighted.to(dtype), 0, route.place), group_, back);
     return sums_by_token(returned.to(wide), route.token_of_row, route.own_tokens).to(dtype);

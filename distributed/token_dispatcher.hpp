@@ -58,7 +58,10 @@ class WEFT_API TokenDispatcher {
   DispatchedTokens dispatch(const Tensor& x, const Tensor& routing, const Tensor& probabilities,
                             Location where = {}) const;
   /// For each token the sum of its rows of `expert_out` [rows, …] over all ranks, times their probabilities: [T, …], of
-  /// expert_out's dtype, added up in f32 or f64; 0 for a token of no expert. ShapeError for another number of rows.
+  /// expert_out's dtype, added up in f32 or f64; 0 for a token of no expert. ShapeError for another number of rows,
+  /// ValueError where nothing was dispatched.
+  /// Where backward is to reach the experts and neither x nor probabilities need it, also experts without rows are
+  /// called, so that all ranks record the same.
   Tensor combine(const Tensor& expert_out, const DispatchedTokens& dispatched, Location where = {}) const;
 
  private:

@@ -216,6 +216,20 @@ void check_shared(const PipelineSharedWeight& shared, int rank) {
                                                      : "a shared weight is given that is not on this rank"});
 }
 
+/// ValueError, on every rank, unless all have the same.
+void check_agreement(const PipelineOptions& options, size_t chunks) {
+  const Group& group = options.group;
+  const Tensor own = tensor({static_cast<int64_t>(options.schedule), static_cast<int64_t>(options.micro_batches),
+                             static_cast<int64_t>(chunks), static_cast<int64_t>(options.shared.size())});
+  const std::vector<int64_t> all = all_gather(own, group).to_vector<int64_t>();
+  for (size_t i = 4; i < all.size(); ++i) {
+    if (all[i] == all[i % 4]) continue;
+    constexpr const char* what[] = {"schedule", "number of micro-batches", "number of chunks",
+                                    "number of shared weights"};
+    raise<ValueError>({.problem = fmt::format("stages 0 and {} differ in their {}", i / 4, what[i % 4])});
+  }
+}
+
 /// While it lives, the gradients of shared weights are of this step alone.
 class SharedGradients {
  public:
@@ -255,11 +269,15 @@ Pipeline::Pipeline(std::vector<PipelineChunk> chunks, PipelineOptions options, L
   group.member().check_member();
   plan_ =
       plan_pipeline(options_.schedule, group.size(), options_.micro_batches, static_cast<int>(chunks_.size()), where);
+  for (const PipelineChunk& chunk : chunks_) {
+    if (!chunk.forward) raise<ValueError>({.problem = "a chunk without a function"});
+  }
   for (const PipelineSharedWeight& shared : options_.shared) check_shared(shared, group.rank());
   // Its messages are told apart from others of the group.
   std::vector<int> all(static_cast<size_t>(group.size()));
   std::iota(all.begin(), all.end(), 0);
   group = group.subgroup(all);
+  check_agreement(options_, chunks_.size());
   const NoGradGuard unrecorded;
   for (const PipelineSharedWeight& shared : options_.shared) {
     holders_.push_back(group.subgroup(shared.ranks));

@@ -169,6 +169,30 @@ TEST(Pipeline, HooksOfGradientsSeeThoseOfWeightsAfterTheyAreComputedApart) {
   });
 }
 
+TEST(Pipeline, StagesMayBeOnADevice) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "there is no HPU";
+  LocalWorld(2).run([](const Group& group) {
+    const auto gradient = [&](const Device& device, PipelineSchedule schedule) {
+      nn::Linear part = model(2)[static_cast<size_t>(group.rank())];
+      part.to(device);
+      const Pipeline pipeline({{[&](std::span<const Tensor> x) {
+                                EXPECT_EQ(x[0].device(), device);
+                                return Tensors{tanh(part(x[0]))};
+                              }}},
+                              {.schedule = schedule, .micro_batches = 3, .device = device, .group = group});
+      pipeline.run({.input = [&](int m) { return Tensors{input_of_micro_batch(m).to(device)}; },
+                    .loss =
+                        [&](int m, std::span<const Tensor> y) {
+                          return mse_loss(y[0], input_of(200 + m, {3, width}).to(device));
+                        }});
+      return part.weight.grad().to(Device());
+    };
+    for (const PipelineSchedule schedule : {one_f_one_b, zero_bubble}) {
+      EXPECT_TRUE(allclose(gradient(Device("hpu"), schedule), gradient(Device(), schedule), 1e-5, 1e-6));
+    }
+  });
+}
+
 // Stages whose layers lie in parts: both send to each other, in either half of a backward.
 TEST(Pipeline, StagesMayBeTensorParallel) {
   LocalWorld(4).run([](const Group& group) {
@@ -296,8 +320,20 @@ TEST(Pipeline, WrongArgumentsAreRefused) {
   EXPECT_THROW(Pipeline({chunk}, {.micro_batches = 0, .group = alone}), ValueError);
   EXPECT_THROW(Pipeline({}, {.group = alone}), ValueError);
   EXPECT_THROW(Pipeline({chunk, chunk}, {.group = alone}), ValueError);
+  EXPECT_THROW(Pipeline({PipelineChunk{}}, {.group = alone}), ValueError);
   EXPECT_THROW(Pipeline({chunk}, {.shared = {{.ranks = {0}}}, .group = alone}), ValueError);
   EXPECT_THROW(Pipeline({chunk}, {.shared = {{.ranks = {}}}, .group = alone}), ValueError);
+}
+TEST(Pipeline, StagesThatDifferAreFound) {
+  LocalWorld(2, {.timeout_seconds = 30}).run([](const Group& group) {
+    const PipelineChunk chunk{[](std::span<const Tensor> x) { return Tensors(x.begin(), x.end()); }};
+    EXPECT_THAT(message_of<ValueError>([&] { Pipeline({chunk}, {.micro_batches = 2 + group.rank(), .group = group}); }),
+                HasSubstr("stages 0 and 1 differ in their number of micro-batches"));
+    const std::vector<PipelineChunk> chunks(static_cast<size_t>(group.rank() + 1), chunk);
+    EXPECT_THAT(message_of<ValueError>(
+                    [&] { Pipeline(chunks, {.schedule = interleaved, .micro_batches = 2, .group = group}); }),
+                HasSubstr("number of chunks"));
+  });
 }
 TEST(Pipeline, AStepNeedsItsInputAndALossOfOneElement) {
   const auto run = [](const PipelineStep& step) {

@@ -191,6 +191,19 @@ TEST(RngTracker, NestedCheckpointsDrawTheSameMasksAgain) {
     expect_replayed([&](const Tensor& x) { return checkpoint(inner, dropout(inner(x), 0.2)) * rand({32}); });
   }
 }
+TEST(RngTracker, ABackwardInsideACheckpointIsNoPartOfIt) {
+  const RngTracker tracker;
+  tracker.add("a", 5);
+  const std::function<Tensor(const Tensor&)> f = [&](const Tensor& x) {
+    const auto guard = tracker.use("a");
+    return x * rand({32});
+  };
+  const Tensor x = ones({32}).requires_grad_(), earlier = checkpoint(f, x).sum();
+  expect_replayed([&](const Tensor& v) {
+    grad({earlier}, {x}, {}, {.retain_graph = true});  // draws again what was drawn before
+    return f(v);
+  });
+}
 TEST(RngTracker, TheStreamsGoOnAsIfNothingHadBeenDrawnAgain) {
   const RngTracker tracker;
   tracker.add("a", 5);

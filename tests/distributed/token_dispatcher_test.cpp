@@ -204,6 +204,19 @@ TEST(TokenDispatcher, ResultsHaveTheExpertsDtypeAndWidth) {
   });
 }
 
+TEST(TokenDispatcher, ExpertsWithoutRowsNeedNotBeCalledWhereTokensNeedGradients) {
+  on_all_ranks([](const Group& group) {
+    for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
+      const TokenDispatcher dispatcher(group.size(), group, {.kind = kind});
+      const Batch b = batch(group.rank(), 3, 1, group.size(), [](int64_t, int64_t) { return 0; });
+      b.x.requires_grad_();
+      const DispatchedTokens to = dispatcher.dispatch(b.x, b.routing, ones({3, 1}));
+      const Tensor out = to.counts[0] == 0 ? zeros({0, width}) : to.tokens * 3;
+      dispatcher.combine(out, to).sum().backward();
+      EXPECT_TRUE(same_bits(b.x.grad(), full({3, width}, 3.f)));
+    }
+  });
+}
 TEST(TokenDispatcher, ExpertsLearnWhereTokensNeedNoGradient) {
   on_all_ranks([](const Group& group) {
     for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
@@ -277,6 +290,27 @@ TEST(TokenDispatcher, ExpertsMayBeTensorParallel) {
   });
 }
 
+TEST(TokenDispatcher, TokensMayBeOnADevice) {
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "there is no HPU";
+  LocalWorld(2).run([](const Group& group) {
+    const auto result = [&](const Device& device, Kind kind) {
+      const Batch b = mixed_batch(group.rank(), 5, 2, 4);
+      const Tensor x = b.x.to(device).requires_grad_();
+      const TokenDispatcher dispatcher(4, group, {.kind = kind});
+      const DispatchedTokens to = dispatcher.dispatch(x, b.routing.to(device), b.probabilities.to(device));
+      const Tensor y = dispatcher.combine(tanh(to.tokens), to);
+      y.sum().backward();
+      EXPECT_EQ(y.device(), device);
+      return std::pair(y.to(Device()).detach(), x.grad().to(Device()));
+    };
+    for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
+      const auto expected = result(Device(), kind), got = result(Device("hpu"), kind);
+      EXPECT_TRUE(allclose(got.first, expected.first, 1e-5, 1e-6));
+      EXPECT_TRUE(allclose(got.second, expected.second, 1e-5, 1e-6));
+    }
+  });
+}
+
 TEST(TokenDispatcher, WrongArgumentsAreFoundBeforeAnythingIsSent) {
   LocalWorld(2).run([](const Group& group) {
     EXPECT_THROW(TokenDispatcher(3, group), ValueError);
@@ -297,6 +331,7 @@ TEST(TokenDispatcher, WrongArgumentsAreFoundBeforeAnythingIsSent) {
     const TokenDispatcher dispatcher(4, group);
     const DispatchedTokens to = dispatcher.dispatch(zeros({2, width}), tensor({0, 1}).reshape({2, 1}), ones({2, 1}));
     EXPECT_THROW(dispatcher.combine(zeros({3, width}), to), ShapeError);
+    EXPECT_THROW(dispatcher.combine(zeros({3, width}), {}), ValueError);
   });
 }
 

@@ -16,6 +16,22 @@ using namespace weft::distributed;
 
 namespace {
 
+/// A stage throws in the midst of a step, and its process goes on.
+void run_pipeline(const Group& group, bool bad) {
+  const nn::Linear part(4, 4);
+  int calls = 0;
+  const Pipeline pipeline({{[&](std::span<const Tensor> x) {
+                            if (bad && ++calls == 3) throw std::runtime_error("the third micro-batch");
+                            return std::vector<Tensor>{part(x[0])};
+                          }}},
+                          {.micro_batches = 6, .group = group});
+  pipeline.run({.input =
+                    [](int) {
+                      return std::vector<Tensor>{ones({2, 4})};
+                    },
+                .loss = [](int, std::span<const Tensor> y) { return y[0].sum(); }});
+}
+
 /// What the ranks that are well see. Whole lines, since processes share the output.
 template <class F>
 int report(F call) {
@@ -75,6 +91,13 @@ int run(const std::string& fault) {
       else report([&] { receive(1, group); });
       all_reduce(x, group);
     });
+  } else if (fault == "pipeline") {
+    if (!bad) return report([&] { run_pipeline(group, bad); });
+    try {
+      run_pipeline(group, bad);
+    } catch (const std::runtime_error&) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
   } else {
     std::cerr << "no such fault\n";
     return 2;

@@ -29,6 +29,7 @@ case $fault in
   again)
     export WEFT_DISTRIBUTED_TIMEOUT=0.3
     words=('[receive] rank' 'did not arrive in time' 'sees: [all_reduce] rank') ;;
+  pipeline) words=('sees: [receive] rank 1 failed' 'the third micro-batch' 'faults.cpp:') ;;
 esac
 code=0
 output=$("${start[@]}" "$program" "$fault" 2>&1) || code=$?

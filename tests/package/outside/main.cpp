@@ -1,6 +1,7 @@
 // An outside project: finds the installed package, trains one step and prints the version.
 #include <cstdio>
 
+#include <weft/distributed.hpp>
 #include <weft/weft.hpp>
 
 int main() {
@@ -11,5 +12,6 @@ int main() {
   weft::optim::SGD optimizer(layer.parameters(), {.lr = 0.1});
   layer(x).sum().backward();
   optimizer.step();
+  if (weft::distributed::shard_sizes(3, 2) != std::vector<int64_t>{2, 1}) return 1;
   std::printf("weft %s\n", weft::version());
 }
