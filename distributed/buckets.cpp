@@ -104,7 +104,7 @@ std::vector<bool> any_of_ranks(const std::vector<bool>& here, const Group& group
   std::ranges::copy(here, static_cast<bool*>(flags.data_ptr()));
   const Tensor any = all_reduce(flags, group, ReduceOp::any);
   const auto* const all = static_cast<const bool*>(any.data_ptr());
-  return {all, all + here.size()};
+  return std::vector<bool>(all, all + here.size());
 }
 
 }  // namespace weft::distributed::detail
