@@ -33,6 +33,10 @@ void add_collective(const std::string& name, int ranks, F call) {
 void add_distributed_cases() {
   for (const int ranks : {1, 2}) {
     add_collective("barrier", ranks, [](const Group& group) { return [&group] { barrier(group); }; });
+    add_collective("add_in_parts.32x32", ranks, [](const Group& group) {
+      const DTensor x = shard_tensor(ones({32, 32}), Mesh({group.size()}, {}, group), {Shard(0)});
+      return [x] { x + x; };
+    });
     for (const int64_t bytes : {int64_t{4}, int64_t{4} << 10, int64_t{1} << 20, int64_t{64} << 20}) {
       const std::string size = bytes < 1024 ? std::to_string(bytes) + "B" : std::to_string(bytes >> 10) + "KiB";
       add_collective("all_reduce." + size, ranks, [bytes](const Group& group) {

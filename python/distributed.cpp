@@ -4,6 +4,10 @@
 #include "../distributed/detail/member.hpp"
 #include "caster.hpp"
 
+#include <memory>
+
+#include <nanobind/stl/unique_ptr.h>
+
 namespace weft::python {
 
 namespace {
@@ -59,6 +63,21 @@ void bind_groups(nb::module_& m) {
       .def(
           "wait", [](const Work& work) { return without_gil([&](Location) { return work.wait(); }); },
           "Waits; raises what the collective did. The result, or None where it has none.");
+  nb::class_<DataParallel>(m, "Replicas", "Gradients that are averaged while backward goes on.")
+      .def("__init__",
+           [](DataParallel* self, const std::vector<Tensor>& parameters, const std::vector<Tensor>& buffers,
+              int64_t bytes, const Group& group) {
+             without_gil([&](Location where) {
+               return new (self)
+                   DataParallel(parameters, {.bucket_bytes = bytes, .buffers = buffers, .group = group}, where);
+             });
+           })
+      .def("finish", [](const DataParallel& r) { without_gil([&](Location where) { return r.finish(where); }); })
+      .def("unused", &DataParallel::unused)
+      .def("no_sync", [](const DataParallel& r) {
+        return std::unique_ptr<DataParallel::NoSync>(new DataParallel::NoSync(r.no_sync()));
+      });
+  nb::class_<DataParallel::NoSync>(m, "NoSync");
   m.def("world", [] { return without_gil([](Location where) { return world(where); }); });
   m.def("run_ranks", run_ranks);
   m.def("announce_failure", [](const std::string& what) { world().member().wire().fail(what); });

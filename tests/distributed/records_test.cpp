@@ -38,14 +38,13 @@ const std::set<std::string> drawn = {"empty_like",
                                      "fractional_max_pool2d",
                                      "fractional_max_pool3d"};
 
-Placements any_placements(std::mt19937& random, const Dims& mesh, const Tensor& x) {
+Placements any_placements(std::mt19937& random, const Dims& mesh, const Tensor& x, bool with_gradients) {
+  std::vector<Placement> choices{Replicate()};
+  for (int axis = 0; axis < x.dim(); ++axis) choices.push_back(Shard(axis));
+  if (is_floating(x.dtype())) choices.insert(choices.end(), {Partial(), Partial(ReduceOp::avg)});
+  if (!with_gradients && x.dtype() != boolean) choices.push_back(Partial(ReduceOp::max));
   Placements out;
-  for (int d = 0; d < mesh.size(); ++d) {
-    const auto choice = static_cast<int>(random() % static_cast<unsigned>(x.dim() + 2));
-    if (choice < x.dim()) out.push_back(Shard(choice));
-    else if (choice == x.dim() && is_floating(x.dtype())) out.push_back(Partial());
-    else out.push_back(Replicate());
-  }
+  for (int d = 0; d < mesh.size(); ++d) out.push_back(choices[random() % choices.size()]);
   return out;
 }
 
@@ -176,7 +175,7 @@ bool is_case(const OpRecord& record, const Values& sample) {
 }
 
 void compare_on(const Mesh& mesh, const OpRecord& record, bool with_gradients, unsigned tries) {
-  SampleMaker make(record.domain == OpRecord::Domain::any && !record.differentiable ? f64 : f64, {});
+  SampleMaker make(f64, {});
   unsigned number = 0;
   for (const Values& sample : record.samples(make)) {
     ++number;
@@ -185,7 +184,7 @@ void compare_on(const Mesh& mesh, const OpRecord& record, bool with_gradients, u
     for (unsigned i = 0; i < tries; ++i) {
       Comparison c{record, sample, mesh, {}, with_gradients && record.differentiable};
       for (const Tensor& t : testing::tensors_in(sample))
-        c.placements.push_back(any_placements(random, mesh.shape(), t));
+        c.placements.push_back(any_placements(random, mesh.shape(), t, c.with_gradients));
       c.place_written();
       c.run();
     }

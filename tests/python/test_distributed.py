@@ -178,3 +178,26 @@ dist.barrier()
                           capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
     assert "rank 1 failed" in done.stderr and "OSError: no data" in done.stderr and "program.py:6" in done.stderr
+
+
+def test_replicas_have_the_means_of_gradients():
+    def body(group):
+        weft.manual_seed(group.rank())
+        net = weft.nn.Sequential(weft.nn.Linear(3, 4), weft.nn.Tanh(), weft.nn.Linear(4, 2))
+        spare = weft.nn.Linear(2, 2)
+        net.append(spare)
+        model = dist.DataParallel(net, bucket_cap_mb=1e-5, process_group=group)
+        first = functional.broadcast(net[0].weight.detach(), 0, group=group)
+        assert np.array_equal(first.numpy(), net[0].weight.detach().numpy())
+        x = weft.tensor(np.random.default_rng(group.rank()).standard_normal((5, 3)).astype("f4"))
+        with model.no_sync():
+            net[2](net[1](net[0](x))).sum().backward()
+        own = net[0].weight.grad.clone()
+        expected = functional.all_reduce(own * 2, ReduceOp.AVG, group=group)
+        net[2](net[1](net[0](x))).sum().backward()
+        model.finish()
+        np.testing.assert_allclose(net[0].weight.grad.numpy(), expected.numpy(), rtol=1e-5)
+        assert model.unused_parameters() == [4, 5] and spare.weight.grad is None
+        assert model(x).shape == (5, 2)
+
+    on_ranks(body)

@@ -5,6 +5,7 @@ this module write into the tensors that they are given; those of `weft.distribut
 differentiable. docs/distributed.md says more.
 """
 
+import contextlib as _contextlib
 import sys as _sys
 
 import weft as _weft
@@ -227,6 +228,44 @@ class LocalWorld:
 
         _core.run_ranks(self._ranks, self._timeout, body)
         return results
+
+
+class DataParallel:
+    """A module that every rank has, with gradients that are averaged while backward goes on.
+
+    Calls go to the module. Unlike torch.nn.parallel.DistributedDataParallel it is told when backward is over:
+
+        model = DataParallel(net)
+        loss(model(x)).backward()
+        model.finish()               # every rank has the mean of all ranks' gradients
+        optimizer.step()
+
+    Parameters and buffers begin as rank 0's. A parameter that no rank's backward came to has no gradient."""
+
+    def __init__(self, module, *, bucket_cap_mb=25, process_group=None):
+        self.module = module
+        self._replicas = _core.Replicas(list(module.parameters()), list(module.buffers()), int(bucket_cap_mb * 2**20),
+                                        _group(process_group))
+
+    def __call__(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+    def finish(self):
+        """Waits for the means. Called by all ranks behind each backward outside of no_sync."""
+        self._replicas.finish()
+
+    @_contextlib.contextmanager
+    def no_sync(self):
+        """Gradients are added up on this rank alone; the next backward outside sends the sums."""
+        guard = self._replicas.no_sync()
+        try:
+            yield
+        finally:
+            del guard
+
+    def unused_parameters(self):
+        """Numbers of the parameters that no rank's backward came to before the last finish()."""
+        return self._replicas.unused()
 
 
 from weft.distributed import functional  # noqa: E402, F401
