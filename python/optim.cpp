@@ -26,14 +26,19 @@ nb::list described(std::span<const OptionInfo> infos) {
   return out;
 }
 
+/// Calls the method while other threads have the interpreter.
+template <class C>
+auto without_gil(void (C::*method)(Location)) {
+  return [method](C& self) {
+    const Location where = here();
+    const WithoutGil others;
+    (self.*method)(where);
+  };
+}
+
 void bind_common(nb::module_& m) {
   nb::class_<Optimizer>(m, "_Optimizer")
-      .def("_step",
-           [](Optimizer& self) {
-             const Location where = here();
-             const WithoutGil others;
-             self.step(where);
-           })
+      .def("_step", without_gil<Optimizer>(&Optimizer::step))
       .def("_step_with",
            [](Optimizer& self, const nb::callable& closure) {
              return self.step([&] { return nb::cast<Tensor>(closure()); }, here());
@@ -211,18 +216,8 @@ void bind_master_weights(nb::module_& m) {
       .def("__init__",
            [](MasterWeights* self, const Tensors& parameters) { new (self) MasterWeights(parameters, here()); })
       .def("parameters", &MasterWeights::parameters)
-      .def("take_gradients",
-           [](MasterWeights& self) {
-             const Location where = here();
-             const WithoutGil others;
-             self.take_gradients(where);
-           })
-      .def("write_back",
-           [](MasterWeights& self) {
-             const Location where = here();
-             const WithoutGil others;
-             self.write_back(where);
-           })
+      .def("take_gradients", without_gil(&MasterWeights::take_gradients))
+      .def("write_back", without_gil(&MasterWeights::write_back))
       .def("zero_grad", &MasterWeights::zero_grad)
       .def("state_dict", &MasterWeights::state_dict)
       .def("load_state_dict", [](MasterWeights& self, const std::map<std::string, Tensor>& values) {
