@@ -1,6 +1,6 @@
 // Trains replicas of the benchmark's character GPT: sequences a second of all ranks together.
-//   OMP_NUM_THREADS=1 taskset -c 1 build/release/benchmarks/weft_data_parallel
-//   mpirun -n 2 --bind-to core -x OMP_NUM_THREADS=1 build/release/benchmarks/weft_data_parallel
+//   OMP_NUM_THREADS=1 taskset -c 1 build/release/benchmarks/weft_replicas
+//   mpirun -n 2 --bind-to core -x OMP_NUM_THREADS=1 build/release/benchmarks/weft_replicas
 // With "sharded" its optimizer lies in parts; with "apart" gradients leave when backward is over.
 #include <algorithm>
 #include <chrono>
