@@ -21,18 +21,22 @@ struct Plan {
   int dp = 1, pp = 1, tp = 1;
   /// Of ShardedOptimizer; 0 where each rank has the whole state.
   int zero = 0;
+  /// Tensor-parallel ranks have sequences in parts between the layers.
+  bool cuts_sequences = false;
   int ranks() const { return dp * pp * tp; }
 };
-/// "dp2-tp2", "pp2", "dp2-zero1"; ValueError for any other text.
+/// "dp2-tp2", "pp2", "dp2-zero1", "sp2"; ValueError for any other text.
 inline Plan plan_of(const std::string& text) {
   Plan plan;
   const std::map<std::string, int*> sizes = {
-      {"dp", &plan.dp}, {"pp", &plan.pp}, {"tp", &plan.tp}, {"zero", &plan.zero}};
+      {"dp", &plan.dp}, {"pp", &plan.pp}, {"tp", &plan.tp}, {"sp", &plan.tp}, {"zero", &plan.zero}};
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('-', begin), text.size()), digits = text.find_first_of("0123456789", begin);
-    const auto found = sizes.find(text.substr(begin, std::min(digits, end) - begin));
+    const std::string name = text.substr(begin, std::min(digits, end) - begin);
+    const auto found = sizes.find(name);
     if (found == sizes.end() || digits >= end) throw ValueError("a plan is like dp2-tp2 or dp2-zero1, not " + text);
     *found->second = std::stoi(text.substr(digits, end - digits));
+    plan.cuts_sequences |= name == "sp";
     begin = end + 1;
   }
   return plan;
@@ -40,30 +44,43 @@ inline Plan plan_of(const std::string& text) {
 
 constexpr int64_t width = 32, heads = 4, layers = 4, context = 32, batch = 8;
 
+/// How activations between layers lie on tensor-parallel ranks.
+struct Ranks {
+  Group tp, pp;
+  bool cuts_sequences;
+  /// A norm of parts of sequences has the sum of the ranks' gradients.
+  Tensor normalized(const nn::LayerNorm& norm, const Tensor& x) const {
+    if (!cuts_sequences) return norm(x);
+    return layer_norm(x, {width}, copy_to_tensor_parallel(norm.weight, tp), copy_to_tensor_parallel(norm.bias, tp));
+  }
+};
+
 struct Block : nn::Layer<Block> {
   nn::LayerNorm before_attention{width}, before_mlp{width};
   ColumnParallelLinear query, key, value, up;
   RowParallelLinear projection, down;
+  Ranks ranks;
 
-  explicit Block(const Group& tp)
-      : query(width, width, {.group = tp}),
-        key(width, width, {.group = tp}),
-        value(width, width, {.group = tp}),
-        up(width, 4 * width, {.group = tp}),
-        projection(width, width, {.group = tp}),
-        down(4 * width, width, {.group = tp}) {
+  explicit Block(const Ranks& r)
+      : query(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        key(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        value(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        up(width, 4 * width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        projection(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        down(4 * width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        ranks(r) {
     WEFT_REGISTER(before_attention, before_mlp, query, key, value, up, projection, down);
   }
   Tensor forward(const Tensor& x) const {
-    const Tensor h = before_attention(x);
+    const Tensor h = ranks.normalized(before_attention, x);
     // This rank's heads, [batch, heads / ranks, length, width / heads].
-    const auto heads_of = [&](const Tensor& t) {
-      return t.view({x.size(0), x.size(1), -1, width / heads}).transpose(1, 2);
+    const auto heads_of = [](const Tensor& t) {
+      return t.view({t.size(0), t.size(1), -1, width / heads}).transpose(1, 2);
     };
     const Tensor mixed =
         scaled_dot_product_attention(heads_of(query(h)), heads_of(key(h)), heads_of(value(h)), {.causal = true});
     const Tensor y = x + projection(mixed.transpose(1, 2).flatten(2));
-    return y + down(gelu(up(before_mlp(y))));
+    return y + down(gelu(up(ranks.normalized(before_mlp, y))));
   }
 };
 
@@ -74,28 +91,33 @@ struct Gpt {
   std::vector<Block> blocks;
   nn::LayerNorm norm{width};
   ColumnParallelLinear head;
-  Group tp, pp;
+  Ranks ranks;
 
-  Gpt(int64_t vocabulary, const Group& tp_, const Group& pp_)
-      : token(vocabulary, width, {.group = tp_}),
-        head(width, vocabulary, {.bias = false, .group = tp_}),
-        tp(tp_),
-        pp(pp_) {
-    for (int64_t i = 0; i < layers; ++i) blocks.emplace_back(tp);
+  Gpt(int64_t vocabulary, const Ranks& r)
+      : token(vocabulary, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        head(width, vocabulary, {.bias = false, .sequence_parallel = r.cuts_sequences, .group = r.tp}),
+        ranks(r) {
+    for (int64_t i = 0; i < layers; ++i) blocks.emplace_back(ranks);
   }
-  bool is_first() const { return pp.rank() == 0; }
-  bool is_last() const { return pp.rank() + 1 == pp.size(); }
-  size_t first_block() const { return static_cast<size_t>(shard_begin(layers, pp.size(), pp.rank())); }
-  size_t last_block() const { return first_block() + static_cast<size_t>(shard_size(layers, pp.size(), pp.rank())); }
+  bool is_first() const { return ranks.pp.rank() == 0; }
+  bool is_last() const { return ranks.pp.rank() + 1 == ranks.pp.size(); }
+  size_t first_block() const { return static_cast<size_t>(shard_begin(layers, ranks.pp.size(), ranks.pp.rank())); }
+  size_t last_block() const {
+    return first_block() + static_cast<size_t>(shard_size(layers, ranks.pp.size(), ranks.pp.rank()));
+  }
 
   /// Tokens on the first stage, elsewhere what the stage before gave.
   Tensor forward(const Tensor& input) const {
-    Tensor x = is_first() ? token(input) + position(arange(input.size(1))) : input;
+    Tensor x = is_first() ? embedded(input) : input;
     for (size_t i = first_block(); i < last_block(); ++i) x = blocks[i](x);
     return x;
   }
+  Tensor embedded(const Tensor& tokens) const {
+    const Tensor places = position(arange(tokens.size(1)));
+    return token(tokens) + (ranks.cuts_sequences ? scatter_to_tensor_parallel(places, ranks.tp, 0) : places);
+  }
   Tensor loss(const Tensor& x, const Tensor& targets) const {
-    return parallel_cross_entropy(head(norm(x)), targets, {.group = tp});
+    return parallel_cross_entropy(head(ranks.normalized(norm, x)), targets, {.group = ranks.tp});
   }
   std::vector<Tensor> parameters() const {
     std::vector<Tensor> out;
@@ -136,7 +158,7 @@ inline std::vector<double> train(const Plan& plan, const Group& group, const Tex
   const Group &dp = mesh.group("dp"), &pp = mesh.group("pp");
   manual_seed(1);
   // A number of rows that ranks divide.
-  const Gpt model((text.characters + 7) / 8 * 8, mesh.group("tp"), pp);
+  const Gpt model((text.characters + 7) / 8 * 8, {mesh.group("tp"), pp, plan.cuts_sequences});
   optim::AdamW optimizer(model.parameters(), {.lr = 3e-3});
   std::optional<ShardedOptimizer> sharded;
   std::optional<DataParallel> replicas;
