@@ -11,6 +11,7 @@
 #include "distributed/reduce_op.hpp"
 #include "distributed/rng_tracker.hpp"
 #include "distributed/sharded_optimizer.hpp"
+#include "distributed/sharded_state.hpp"
 #include "distributed/spmd/call.hpp"
 #include "distributed/spmd/dtensor.hpp"
 #include "distributed/tensor_parallel.hpp"

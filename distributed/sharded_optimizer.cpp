@@ -166,6 +166,19 @@ struct ShardedOptimizer::State {
     }
   }
 
+  /// Calls f(number in the optimizer, piece, its parameter).
+  template <class F>
+  void for_each_piece(F f) const {
+    size_t number = 0;
+    for (size_t g = 0; g < optimizer->groups().size(); ++g) {
+      for (const OwnPart& part : own) {
+        for (const Piece& piece : part.pieces) {
+          if (group_of[piece.parameter] == g) f(number++, piece, buckets.parameters()[piece.parameter]);
+        }
+      }
+    }
+  }
+
   /// Every rank gets what the others updated.
   void gather() {
     const NoGradGuard unrecorded;
@@ -231,6 +244,82 @@ void ShardedOptimizer::step(Location where) {
 void ShardedOptimizer::zero_grad() {
   state_->optimizer->zero_grad();
   for (const Tensor& p : state_->buckets.parameters()) p.set_grad({});
+}
+
+namespace {
+
+const std::string& name_of(const Tensor& parameter, std::span<const nn::NamedTensor> names) {
+  const auto found =
+      std::ranges::find(names, parameter.impl(), [](const nn::NamedTensor& n) { return n.tensor.impl(); });
+  if (found != names.end()) return found->name;
+  raise<ValueError>({.problem = "a parameter has no name", .details = parameter.shape().text()});
+}
+
+io::ShardedTensor part_of_flat(const Tensor& values, const Tensor& parameter, const Piece& piece) {
+  return {values.detach(), parameter.shape(), Dims::filled(parameter.dim(), 0),
+          io::FlatRange{piece.begin, piece.begin + piece.size}, parameter.shape()};
+}
+io::ShardedTensor alike(const Tensor& scalar) { return {scalar, Dims(), Dims()}; }
+
+/// What all groups have: their options.
+bool is_option(const std::string& key) { return key.starts_with("group.") && !key.ends_with(".params"); }
+
+}  // namespace
+
+io::ShardedState ShardedOptimizer::sharded_state(std::span<const nn::NamedTensor> names, Location where) const {
+  const CallScope call("ShardedOptimizer::sharded_state", where);
+  const optim::Optimizer::StateDict values = state_->optimizer->state_dict();
+  io::ShardedState out;
+  for (const auto& [key, value] : values) {
+    if (is_option(key)) out.emplace(key, alike(value));
+  }
+  state_->for_each_piece([&](size_t number, const Piece& piece, const Tensor& parameter) {
+    const std::string prefix = fmt::format("{}.", number), name = name_of(parameter, names) + ".";
+    for (auto at = values.lower_bound(prefix); at != values.end() && at->first.starts_with(prefix); ++at) {
+      const std::string key = name + at->first.substr(prefix.size());
+      out.emplace(key, at->second.dim() == 0 ? alike(at->second) : part_of_flat(at->second, parameter, piece));
+    }
+    if (is_narrow(parameter) && !is_narrow(piece.values)) {
+      out.emplace(name + "master", part_of_flat(piece.values, parameter, piece));
+    }
+  });
+  return out;
+}
+
+void ShardedOptimizer::load_sharded_state(const io::Path& folder, std::span<const nn::NamedTensor> names,
+                                          const io::LoadStateDictOptions& options, Location where) {
+  const CallScope call("ShardedOptimizer::load_sharded_state", where);
+  const io::TensorStore store = io::open_state_dict(folder, options.id, where);
+  io::ShardedState wanted;
+  optim::Optimizer::StateDict values;
+  for (const auto& [key, value] : state_->optimizer->state_dict()) {
+    if (!is_option(key)) continue;
+    values.emplace(key, zeros_like(value));
+    wanted.emplace(key, alike(values.at(key)));
+  }
+  std::vector<std::pair<Tensor, Tensor>> masters;
+  state_->for_each_piece([&](size_t number, const Piece& piece, const Tensor& parameter) {
+    const std::string prefix = fmt::format("{}.", number), name = name_of(parameter, names) + ".";
+    for (const auto& [key, info] : store.entries()) {
+      if (!key.starts_with(name)) continue;
+      const std::string rest = key.substr(name.size());
+      if (rest == "master") {
+        masters.emplace_back(piece.values.detach(), zeros_like(piece.values.detach()));
+        wanted.emplace(key, part_of_flat(masters.back().second, parameter, piece));
+      } else if (state_->optimizer->keeps(rest)) {
+        const bool is_scalar = info.shape.empty();
+        const Tensor value = is_scalar ? zeros({}, {.dtype = info.dtype})
+                                       : zeros({piece.size}, {piece.values.dtype(), piece.values.device()});
+        values.emplace(prefix + rest, value);
+        wanted.emplace(key, is_scalar ? alike(value) : part_of_flat(value, parameter, piece));
+      }
+    }
+  });
+  io::load_state_dict(wanted, folder, options, where);
+  state_->optimizer->load_state_dict(values, where);
+  const NoGradGuard unrecorded;
+  for (const auto& [piece, master] : masters) piece.copy_(master);
+  if (!masters.empty()) state_->gather();
 }
 
 optim::Optimizer& ShardedOptimizer::optimizer() const { return *state_->optimizer; }

@@ -15,7 +15,10 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <span>
 
+#include "../io/sharded_state.hpp"
+#include "../nn/module.hpp"
 #include "../optim/optimizers.hpp"
 #include "../tensor/shared.hpp"
 #include "data_parallel.hpp"
@@ -56,6 +59,15 @@ class WEFT_API ShardedOptimizer {
   /// While it lives, gradients are added up on this rank alone, as DataParallel::no_sync.
   class NoSync;
   [[nodiscard]] NoSync no_sync() const;
+
+  /// This rank's parts of the state, for distributed::save_state_dict: "NAME.exp_avg", "NAME.step" and, of 16-bit
+  /// parameters, "NAME.master", by the names of the model's parameters; options as "group.0.lr". Shares the memory.
+  /// ValueError for a parameter without a name.
+  io::ShardedState sharded_state(std::span<const nn::NamedTensor> names, Location where = {}) const;
+  /// Loads it, saved on any number of ranks in any stage; masters become the parameters, rounded once. Called by all
+  /// ranks. Errors as io::load_state_dict and Optimizer::load_state_dict.
+  void load_sharded_state(const io::Path& folder, std::span<const nn::NamedTensor> names,
+                          const io::LoadStateDictOptions& options = {}, Location where = {});
 
   /// For schedules. Its parameters are this rank's parts, 1-d.
   optim::Optimizer& optimizer() const;

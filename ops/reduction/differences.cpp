@@ -165,6 +165,13 @@ std::vector<Values> integral_samples(SampleMaker& make) {
 }
 
 constexpr const char* integral_schema = "trapezoid(y, x=None, *, dx=None, dim=-1)";
+/// Points of fewer dimensions, but for those along dim alone, broadcast from the right.
+Partition integrated(const WholeCall& call) {
+  const Tensor x = call.tensor("x");
+  const bool broadcasts = x.defined() && x.dim() > 1 && x.dim() != call.inputs()[0].dim();
+  return broadcasts ? parts::whole(call) : parts::along(call);
+}
+
 constexpr OpRecord records[] = {
     {"diff", "diff(x, n=1, dim=-1, prepend=None, append=None)",
      "Each element less the one before it along dim, n times over; of bool whether they differ. prepend and append are "
@@ -172,11 +179,11 @@ constexpr OpRecord records[] = {
      true, OpRecord::Domain::any, diff_samples, parts::along, detail::boxed<&weft::diff>},
     {"trapezoid", integral_schema,
      "The integral of y along dim by the trapezoidal rule, for samples dx = 1 apart or at the points x.", true,
-     OpRecord::Domain::numeric, integral_samples, parts::along,
+     OpRecord::Domain::numeric, integral_samples, integrated,
      detail::boxed<call_integral<weft::trapezoid, weft::trapezoid>>},
     {"cumulative_trapezoid", "cumulative_trapezoid(y, x=None, *, dx=None, dim=-1)",
      "The integrals of y up to each sample but the first, as trapezoid.", true, OpRecord::Domain::numeric,
-     integral_samples, parts::along,
+     integral_samples, integrated,
      detail::boxed<call_integral<weft::cumulative_trapezoid, weft::cumulative_trapezoid>>},
 };
 

@@ -159,7 +159,7 @@ def test_the_same_with_processes():
                __file__]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("5 passed") == 2
+    assert done.stdout.count("6 passed") == 2
 
 
 @pytest.mark.skipif(under_mpirun, reason="starts processes")

@@ -1,0 +1,25 @@
+// States that lie in parts on ranks, saved by all of them together (io/sharded_state.hpp has the files).
+//
+//   io::ShardedState state;
+//   state.emplace("w", shard_of(w));                       // a DTensor
+//   state.merge(optimizer.sharded_state(names));           // of a ShardedOptimizer
+//   const int64_t id = save_state_dict(state, "checkpoint", group);
+//
+// Any number of ranks loads it by io::load_state_dict, whatever their parts are, each on its own.
+#pragma once
+
+#include "../io/sharded_state.hpp"
+#include "spmd/dtensor.hpp"
+
+namespace weft::distributed {
+
+/// This rank's part; it shares the memory. ValueError where the tensor is partial, and on ranks outside of its mesh.
+WEFT_API io::ShardedTensor shard_of(const DTensor& x, Location where = {});
+
+/// Saves what the ranks of the group have, each its own file, and returns the id, which is the same on all. Called by
+/// all of them. Errors as io::save_state_dict, where the fault is found on every rank; where one rank cannot write, it
+/// raises its error and the others an IoError that names it, and states of other ids are as they were.
+WEFT_API int64_t save_state_dict(const io::ShardedState& state, const io::Path& folder, const Group& group = world(),
+                                 const io::SaveStateDictOptions& options = {}, Location where = {});
+
+}  // namespace weft::distributed
