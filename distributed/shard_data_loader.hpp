@@ -252,10 +252,10 @@ class ShardDataLoader {
     Shared<Batch> batch_;
   };
 
-  /// Begins a loop: the next epoch, whatever became of the last one. Called by all ranks, which compare their positions
-  /// (one small message): ValueError on all of them where seeds, datasets, options or positions differ. Its batches:
-  /// KeyError for a key that a map lacks; IndexError for an axis that a tensor lacks, but 0-d tensors are left whole;
-  /// ValueError for another number of inputs than is described, and for an undefined tensor.
+  /// Begins a loop: the next epoch, whatever became of the last one. Called by all ranks; those of a mesh compare their
+  /// positions by two small messages: ValueError on all of them where seeds, datasets, options or positions differ. Of
+  /// batches: KeyError for a key that a map lacks; IndexError for an axis that a tensor lacks, but 0-d tensors are left
+  /// whole; ValueError for another number of inputs than is described, and for an undefined tensor.
   Iterator begin(Location where = {}) { return Iterator(*this, where); }
   data::detail::LoopEnd end() { return {}; }
 

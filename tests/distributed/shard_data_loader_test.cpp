@@ -309,6 +309,17 @@ TEST(ShardDataLoader, ALastBatchThatIsDroppedIsNotCounted) {
     }
   });
   on_line([](const Mesh& mesh) {
+    const auto size_of = [&](const LoaderOptions& options) {
+      ShardDataLoader loader(DataLoader(Numbers{100}, options), mesh,
+                             {.shard_dims = {"dp"}, .last_batch = LastBatch::drop});
+      EXPECT_EQ(static_cast<int64_t>(epoch_of(loader).size()), loader.size());
+      return loader.size();
+    };
+    EXPECT_EQ(size_of({.batch_size = 12, .sampler = data::sequential_sampler(25)}), 2);
+    EXPECT_EQ(size_of({.batch_size = 12, .sampler = data::sequential_sampler(25), .drop_last = true}), 2);
+    EXPECT_EQ(size_of({.batch_size = 12, .sampler = data::sequential_sampler(24)}), 2);
+  });
+  on_line([](const Mesh& mesh) {
     const int64_t odd = 2 * mesh.size() + 1;
     ShardDataLoader loader(DataLoader(Numbers{3 * odd}, {.batch_size = odd}), mesh,
                            {.shard_dims = {"dp"}, .last_batch = LastBatch::drop});
@@ -535,6 +546,8 @@ TEST(ShardDataLoader, RefusesWhatDoesNotFit) {
     EXPECT_THROW(ShardDataLoader(DataLoader(rows(4)), mesh, {.shard_dims = {{"dp", -1}}}), IndexError);
     ShardDataLoader flat(DataLoader(Numbers{4}), mesh, {.shard_dims = {{"dp", 1}}});
     EXPECT_THAT(message_of<IndexError>([&] { flat.begin(); }), HasSubstr("axis 1 of a tensor [1]"));
+    ShardDataLoader undefined(DataLoader(Numbers{4}, {}, [](const Integers&) { return Tensor(); }), mesh);
+    EXPECT_THROW(undefined.begin(), ValueError);
   });
 }
 
