@@ -10,6 +10,7 @@
 #include "distributed/pipeline.hpp"
 #include "distributed/reduce_op.hpp"
 #include "distributed/rng_tracker.hpp"
+#include "distributed/shard_data_loader.hpp"
 #include "distributed/sharded_optimizer.hpp"
 #include "distributed/sharded_state.hpp"
 #include "distributed/spmd/call.hpp"

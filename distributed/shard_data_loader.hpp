@@ -1,0 +1,314 @@
+// A loader's batches in parts on the ranks of a mesh.
+//
+//   data::DataLoader loader(training, {.batch_size = 64, .shuffle = true, .seed = 1});
+//   ShardDataLoader batches(std::move(loader), mesh, {.shard_dims = {"dp"}});
+//   for (auto& [x, y] : batches) {          // DTensors of the whole batch, whose local() is this rank's part
+//     loss(model(x.local()), y.local()).backward();
+//   }
+//
+// A batch is a tensor, or a pair, tuple, array, struct, list or map of such, whose members are the inputs. Tensors in
+// it become DTensors, at any depth, and all other values stay; a struct with tensors becomes a tuple. An input may have
+// a mesh of its own, such as that of the stage of a pipeline that consumes it: elsewhere local() is undefined.
+//
+// Every rank runs a loader of the same dataset, options and seed, makes the same whole batches and keeps its part. So
+// ranks that share their place along a cut have the same samples with the same random numbers, an epoch is in the order
+// of one process, and a saved position is of no number of ranks. Where reading is what costs, `already_split` takes
+// batches of which each rank reads its own samples alone.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "../data/loader.hpp"
+#include "../tensor/error.hpp"
+#include "spmd/dtensor.hpp"
+
+namespace weft::distributed {
+
+/// How an input is cut: along `axis`, by the ranks along one dimension of its mesh. `none` leaves it whole.
+struct ShardDim {
+  ShardDim(NoneType = none) {}
+  ShardDim(const char* dim_, int axis_ = 0) : dim(dim_), axis(axis_) {}
+  ShardDim(std::string dim_, int axis_ = 0) : dim(std::move(dim_)), axis(axis_) {}
+
+  std::string dim;
+  int axis = 0;
+};
+
+struct ShardDataLoaderOptions {
+  /// What becomes of a batch of which a cut input has other than a multiple of the ranks along its axis.
+  enum class LastBatch : uint8_t {
+    ragged,  ///< parts are those of shard_size: the last ones shorter, or empty
+    pad,     ///< what stands at the input's start comes again behind its end; masks() tells which
+    drop,    ///< the batch is left out; ValueError where it is not the last one of its epoch
+  };
+
+  /// The keys that are taken of batches that are maps, in the order of meshes and shard_dims; none: all.
+  std::vector<std::string> input_keys = {};
+  /// One for all inputs, or one for each. Left out, every rank has the whole.
+  std::vector<ShardDim> shard_dims = {};
+  /// The loader gives each rank a part of its own, as one with LoaderOptions::rank and world does, and as long a part
+  /// as other ranks. Its position is of that number of ranks. last_batch has no part in it.
+  bool already_split = false;
+  LastBatch last_batch = LastBatch::ragged;
+};
+
+namespace detail {
+
+/// What loaders of all types share: which input lies how on which mesh.
+class WEFT_API BatchParts {
+ public:
+  BatchParts(std::vector<Mesh> meshes, ShardDataLoaderOptions options, Location where);
+
+  const ShardDataLoaderOptions& options() const { return options_; }
+  void check_loader(int64_t rank, int64_t world) const;
+  /// ValueError unless so many inputs are described, or all alike.
+  void check_count(size_t inputs) const;
+  /// Of maps, whose inputs have names, and of other batches, which have none.
+  void check_keys(bool named) const;
+  [[noreturn]] void raise_missing(const std::string& key) const;
+  [[noreturn]] void raise_not_last() const;
+  /// ValueError on every rank of a mesh whose ranks stand at different positions.
+  void check_alike(const std::string& position) const;
+
+  /// Another batch begins.
+  void begin() { pieces_.clear(), uneven_ = false; }
+  DTensor cut(const Tensor& x, size_t input);
+  /// The batch that was cut is one to be dropped.
+  bool drops() const { return drops_uneven() && uneven_; }
+  bool drops_uneven() const { return !options_.already_split && options_.last_batch == LastBatch::drop; }
+  /// Whether every input with so many rows can be cut into equal parts.
+  bool divides(int64_t rows) const;
+  std::vector<DTensor> masks() const;
+
+ private:
+  using LastBatch = ShardDataLoaderOptions::LastBatch;
+  struct Input {
+    size_t mesh = 0;
+    /// The dimension of the mesh that cuts, and how many ranks it has; -1: none.
+    int dim = -1;
+    int64_t ranks = 1;
+    int axis = 0;
+  };
+  /// A tensor of the batch, and how many elements along the cut axis are its own; -1: it is not cut.
+  struct Piece {
+    size_t input = 0;
+    int64_t length = 0, own = -1;
+    Device device = {};
+  };
+  size_t described(size_t input) const { return inputs_.size() == 1 ? 0 : input; }
+  Placements placements(const Input& input, int axis) const;
+
+  std::vector<Mesh> meshes_;
+  ShardDataLoaderOptions options_;
+  std::vector<Input> inputs_;
+  std::vector<Piece> pieces_;
+  bool uneven_ = false;
+};
+
+/// A map of the same kind with other values.
+template <class Map, class Value>
+struct MapTo;
+template <class K, class V, class Less, class A, class Value>
+struct MapTo<std::map<K, V, Less, A>, Value> {
+  using type = std::map<K, Value, Less>;
+};
+template <class K, class V, class Hash, class Equal, class A, class Value>
+struct MapTo<std::unordered_map<K, V, Hash, Equal, A>, Value> {
+  using type = std::unordered_map<K, Value, Hash, Equal>;
+};
+template <class T>
+concept IsMap = requires {
+  typename MapTo<T, int>::type;
+};
+template <class T>
+concept IsList = data::detail::is_vector<T> && !data::detail::NumberList<T> && !std::same_as<T, std::vector<bool>>;
+
+template <bool is_batch = false, class T>
+auto cut_tensors(T x, BatchParts& parts, size_t input = 0);
+
+template <class T>
+using Cut = decltype(cut_tensors(std::declval<T>(), std::declval<BatchParts&>()));
+
+template <bool is_batch, class T>
+auto cut_map(T x, BatchParts& parts, size_t input) {
+  typename MapTo<T, Cut<typename T::mapped_type>>::type out;
+  const auto& keys = parts.options().input_keys;
+  if constexpr (is_batch && std::constructible_from<typename T::key_type, const std::string&>) {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto at = x.find(typename T::key_type(keys[i]));
+      if (at == x.end()) parts.raise_missing(keys[i]);
+      out.emplace(at->first, cut_tensors(std::move(at->second), parts, i));
+    }
+    if (!keys.empty()) return out;
+  }
+  for (auto& [key, value] : x) out.emplace(key, cut_tensors(std::move(value), parts, input));
+  return out;
+}
+
+/// In the order of the members, which that of a call's arguments need not be.
+template <bool is_batch, class T>
+auto cut_fields(T x, BatchParts& parts, size_t input) {
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    using Fields = std::tuple<Cut<std::remove_cvref_t<decltype(data::detail::field<i>(x))>>...>;
+    Fields fields{cut_tensors(std::move(data::detail::field<i>(x)), parts, is_batch ? i : input)...};
+    return data::detail::rebuilt<T>(std::move(std::get<i>(fields))...);
+  }
+  (std::make_index_sequence<data::detail::field_count<T>>());
+}
+
+/// x with its tensors cut. The members of a batch are the inputs; those of an input are cut alike.
+template <bool is_batch, class T>
+auto cut_tensors(T x, BatchParts& parts, size_t input) {
+  if constexpr (std::same_as<T, Tensor>) {
+    return parts.cut(x, input);
+  } else if constexpr (IsMap<T>) {
+    return cut_map<is_batch>(std::move(x), parts, input);
+  } else if constexpr (IsList<T>) {
+    if constexpr (is_batch) parts.check_count(x.size());
+    std::vector<Cut<typename T::value_type>> out;
+    for (size_t i = 0; i < x.size(); ++i) out.push_back(cut_tensors(std::move(x[i]), parts, is_batch ? i : input));
+    return out;
+  } else if constexpr (data::detail::HasFields<T>) {
+    return cut_fields<is_batch>(std::move(x), parts, input);
+  } else {
+    return x;
+  }
+}
+
+}  // namespace detail
+
+/// Every loop is an epoch, as DataLoader's is. It is not moved while one runs.
+template <class D, class C = data::Collate>
+class ShardDataLoader {
+ public:
+  using Loader = data::DataLoader<D, C>;
+  using Batch =
+      decltype(detail::cut_tensors<true>(std::declval<typename Loader::Batch>(), std::declval<detail::BatchParts&>()));
+
+  /// Of one mesh for all inputs, or one for each. Takes the loader. KeyError for a dimension that a mesh lacks;
+  /// IndexError for a negative axis; ValueError where numbers of meshes, shard_dims, keys and inputs do not fit, for
+  /// keys of batches that are no maps, and where `already_split` and the loader's rank and world tell different things.
+  ShardDataLoader(Loader loader, std::vector<Mesh> meshes, ShardDataLoaderOptions options = {}, Location where = {})
+      : loader_(std::move(loader)), parts_(std::move(meshes), std::move(options), where) {
+    using Whole = typename Loader::Batch;
+    const CallScope call(name, where);
+    parts_.check_loader(loader_.options().rank, loader_.options().world);
+    parts_.check_keys(detail::IsMap<Whole>);
+    if constexpr (data::detail::HasFields<Whole>) parts_.check_count(data::detail::field_count<Whole>);
+    else if constexpr (std::same_as<Whole, Tensor>) parts_.check_count(1);
+  }
+  ShardDataLoader(Loader loader, const Mesh& mesh, ShardDataLoaderOptions options = {}, Location where = {})
+      : ShardDataLoader(std::move(loader), std::vector<Mesh>{mesh}, std::move(options), where) {}
+
+  class Iterator {
+   public:
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+
+    Batch& operator*() const { return *batch_; }
+    Batch* operator->() const { return batch_.get(); }
+    Iterator& operator++() {
+      batch_ = {};  // before the next one is made
+      ++at_;
+      cut();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(data::detail::LoopEnd) const { return batch_ == nullptr; }
+
+   private:
+    friend ShardDataLoader;
+    Iterator(ShardDataLoader& loader, Location where)
+        : loader_(&loader), where_(where), at_(loader.loader_.begin(where)) {
+      loader.check_alike(where);
+      cut();
+    }
+    void cut() {
+      if (at_ == data::detail::LoopEnd{}) return;
+      const CallScope call(name, where_);
+      detail::BatchParts& parts = loader_->parts_;
+      parts.begin();
+      batch_ = Shared<Batch>::make(detail::cut_tensors<true>(std::move(*at_), parts));
+      if (!parts.drops()) return;
+      batch_ = {};
+      {
+        const OutsideCalls loaders_own;
+        ++at_;
+      }
+      if (!(at_ == data::detail::LoopEnd{})) parts.raise_not_last();
+    }
+
+    ShardDataLoader* loader_;
+    Location where_;
+    typename Loader::Iterator at_;
+    Shared<Batch> batch_;
+  };
+
+  /// Begins a loop: the next epoch, whatever became of the last one. Called by all ranks; those of a mesh compare their
+  /// positions by two small messages: ValueError on all of them where seeds, datasets, options or positions differ. Of
+  /// batches: KeyError for a key that a map lacks; IndexError for an axis that a tensor lacks, but 0-d tensors are left
+  /// whole; ValueError for another number of inputs than is described, and for an undefined tensor.
+  Iterator begin(Location where = {}) { return Iterator(*this, where); }
+  data::detail::LoopEnd end() { return {}; }
+
+  /// Of the batch that was given out last: for each of its tensors in their order, bool [n], n as the cut axis is long,
+  /// in parts as that, false where it is padding. Of a tensor that is not cut, 0-d and true.
+  std::vector<DTensor> masks(Location where = {}) const {
+    const CallScope call("ShardDataLoader::masks", where);
+    return parts_.masks();
+  }
+
+  /// Batches of an epoch. Whether LastBatch::drop takes one follows from the number of samples, a row each. ValueError
+  /// for a stream, and for `drop` where a batch sampler makes the batches.
+  int64_t size(Location where = {}) const {
+    const int64_t all = loader_.size(where);
+    if constexpr (data::Dataset<D>) {
+      if (parts_.drops_uneven() && !parts_.divides(rows_of_last(where))) return all - 1;
+    }
+    return all;
+  }
+  const Loader& loader() const { return loader_; }
+  uint64_t seed() const { return loader_.seed(); }
+  /// As DataLoader has them.
+  int64_t epoch() const { return loader_.epoch(); }
+  int64_t batch() const { return loader_.batch(); }
+  void set_epoch(int64_t epoch, Location where = {}) { loader_.set_epoch(epoch, where); }
+
+  /// The loader's position, the same text on every rank. Without already_split, any number of ranks goes on from it.
+  std::string state() const { return loader_.state(); }
+  void restore(const std::string& state, Location where = {}) { loader_.restore(state, where); }
+
+ private:
+  static constexpr const char* name = "ShardDataLoader";
+
+  /// 0 where it is as long as the others.
+  int64_t rows_of_last(Location where) const {
+    const data::LoaderOptions& o = loader_.options();
+    if (o.batch_sampler) {
+      raise<ValueError>({.op = name, .problem = "how many rows a batch sampler's last batch will have is not known"},
+                        where);
+    }
+    const int64_t samples = o.sampler ? o.sampler.size() : loader_.dataset().size();
+    return o.drop_last ? 0 : samples % o.batch_size;
+  }
+  void check_alike(Location where) {
+    const CallScope call(name, where);
+    if (!parts_.options().already_split) return parts_.check_alike(loader_.state());
+    std::string position = "epoch " + std::to_string(loader_.epoch()) + ", batch " + std::to_string(loader_.batch());
+    if constexpr (data::Dataset<D>) position += " of " + std::to_string(loader_.size(where));
+    parts_.check_alike(position);
+  }
+
+  Loader loader_;
+  detail::BatchParts parts_;
+};
+
+}  // namespace weft::distributed
