@@ -1,9 +1,11 @@
 // Ranks in a grid, whose lines are groups.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../tensor/dims.hpp"
@@ -18,6 +20,9 @@ class WEFT_API Mesh {
   /// ValueError unless there is one rank for each place, and as many names as dimensions, all different.
   explicit Mesh(const Dims& shape, std::vector<std::string> names = {}, const Group& within = world(),
                 std::vector<int> ranks = {}, Location where = {});
+  explicit Mesh(std::initializer_list<int64_t> shape, std::vector<std::string> names = {},
+                const Group& within = world(), std::vector<int> ranks = {}, Location where = {})
+      : Mesh(Dims(shape), std::move(names), within, std::move(ranks), where) {}
 
   const Dims& shape() const { return shape_; }
   int size() const { return static_cast<int>(ranks_.size()); }

@@ -34,7 +34,8 @@ inline Plan plan_of(const std::string& text) {
     const size_t end = std::min(text.find('-', begin), text.size()), digits = text.find_first_of("0123456789", begin);
     const std::string name = text.substr(begin, std::min(digits, end) - begin);
     const auto found = sizes.find(name);
-    if (found == sizes.end() || digits >= end) throw ValueError("a plan is like dp2-tp2 or dp2-zero1, not " + text);
+    if (found == sizes.end() || digits >= end || text.find_first_not_of("0123456789", digits) < end)
+      throw ValueError("a plan is like dp2-tp2 or dp2-zero1, not " + text);
     *found->second = std::stoi(text.substr(digits, end - digits));
     plan.cuts_sequences |= name == "sp";
     begin = end + 1;

@@ -128,8 +128,9 @@ struct Workplace {
 };
 
 Workplace& workplace_of(int device) {
-  thread_local std::map<int, Workplace> workplaces;
-  Workplace& place = workplaces[device];
+  // Thread-local memory is scarce in libraries that are loaded late.
+  thread_local const auto workplaces = std::make_unique<std::map<int, Workplace>>();
+  Workplace& place = (*workplaces)[device];
   if (place.handle == nullptr) {
     cublasLtHandle_t handle = nullptr;
     WEFT_LT(device, cublasLtCreate, &handle);
