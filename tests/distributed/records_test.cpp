@@ -216,6 +216,73 @@ TEST_P(OpInParts, IsTheOpOfWholeTensors) {
   }
 }
 
+/// Sizes that ranks divide, where samples are too small to be cut.
+std::vector<std::pair<const char*, Values>> larger_calls() {
+  SampleMaker make(f64, {});
+  const std::monostate none;
+  const Tensor labels = make.indices({8, 4}, 5);
+  return {
+      {"reshape", {make.tensor({24}), Dims{6, 4}}},
+      {"reshape", {make.tensor({4, 6}), Dims{6, 4}}},
+      {"reshape", {make.tensor({8, 3, 4}), Dims{2, 4, 12}}},
+      {"reshape", {make.tensor({2, 12, 1, 5}), Dims{1, 24, 5, 1}}},
+      {"flatten", {make.tensor({4, 6, 5}), int64_t{1}}},
+      {"unflatten", {make.tensor({12, 5}), int64_t{0}, Dims{4, 3}}},
+      {"group_norm", {make.tensor({4, 8, 3}), int64_t{4}, make.tensor({8}), make.tensor({8})}},
+      {"batch_norm", {make.tensor({6, 8, 3}), none, none, make.tensor({8}), make.tensor({8}), true}},
+      {"layer_norm", {make.tensor({6, 8, 4}), Dims{4}, make.tensor({4}), make.tensor({4})}},
+      {"conv1d",
+       {make.tensor({4, 8, 9}), make.tensor({12, 2, 3}), make.tensor({12}), int64_t{1}, int64_t{1}, int64_t{1},
+        int64_t{4}}},
+      {"conv2d", {make.tensor({4, 6, 5, 5}), make.tensor({8, 6, 3, 3}), make.tensor({8})}},
+      {"conv_transpose1d",
+       {make.tensor({4, 8, 5}), make.tensor({8, 3, 3}), make.tensor({12}), int64_t{2}, int64_t{0}, int64_t{0},
+        int64_t{4}}},
+      {"scaled_dot_product_attention",
+       {make.tensor({2, 8, 6, 4}), make.tensor({2, 4, 6, 4}), make.tensor({2, 4, 6, 6}), none, 0.0, true, none, true}},
+      {"scaled_dot_product_attention",
+       {make.tensor({4, 2, 6, 4}), make.tensor({4, 2, 8, 4}), make.tensor({4, 2, 8, 6}), make.mask({6, 8})}},
+      {"embedding", {make.tensor({10, 6}), make.indices({4, 5}, 10), int64_t{3}}},
+      {"cross_entropy", {make.tensor({8, 5, 4}), labels, make.tensor({5}, 0.5, 2), int64_t{2}}},
+      {"cross_entropy", {make.tensor({8, 5, 4}), softmax(make.tensor({8, 5, 4}), 1)}},
+      {"nll_loss", {make.tensor({8, 5}), make.indices({8}, 5), none, int64_t{1}}},
+      {"mean", {make.tensor({6, 8, 5}), Dims{0, 2}}},
+      {"prod", {make.tensor({6, 8}), Dims{0}}},
+      {"amax", {make.tensor({6, 8})}},
+      {"linear", {make.tensor({6, 4, 8}), make.tensor({12, 8}), make.tensor({12})}},
+      {"addmm", {make.tensor({1, 8}), make.tensor({6, 12}), make.tensor({12, 8}), 0.5, 2.0}},
+      {"bilinear", {make.tensor({6, 4}), make.tensor({6, 8}), make.tensor({12, 4, 8}), make.tensor({12})}},
+      {"tril", {make.tensor({2, 8, 9}), int64_t{-1}}},
+      {"lstm_cell",
+       {make.tensor({6, 4}), Tensors{make.tensor({6, 3}), make.tensor({6, 3})}, make.tensor({12, 4}),
+        make.tensor({12, 3})}},
+      {"gather", {make.tensor({6, 8}), int64_t{0}, make.indices({4, 8}, 6)}},
+      {"squeeze", {make.tensor({4, 1, 6})}},
+      {"expand", {make.tensor({6, 1}), Dims{4, 6, 8}}},
+      {"max_pool2d", {make.tensor({4, 6, 6, 6}), int64_t{2}}},
+      {"ctc_loss",
+       {make.tensor({6, 8, 4}, -3, -0.1), make.indices({8, 2}, 3) + 1, Dims{6, 6, 5, 6, 6, 4, 6, 6},
+        Dims{2, 1, 2, 2, 1, 1, 2, 2}}}};
+}
+
+TEST(EveryOpInParts, IsTheOpOfLargerTensors) {
+  for (const Dims& shape : {Dims{2}, Dims{4}, Dims{2, 2}, Dims{2, 3}}) {
+    LocalWorld(static_cast<int>(shape.product()), {.timeout_seconds = 60}).run([&](const Group&) {
+      const Mesh mesh(shape);
+      std::mt19937 random(7);
+      for (const auto& [name, sample] : larger_calls()) {
+        for (int i = 0; i < 12; ++i) {
+          Comparison c{*find_record(name), sample, mesh, {}, true};
+          for (const Tensor& t : testing::tensors_in(sample)) {
+            c.placements.push_back(any_placements(random, mesh.shape(), t, true));
+          }
+          c.run();
+        }
+      }
+    });
+  }
+}
+
 TEST(EveryOpInParts, IsComputedWithPartsButForTheseOps) {
   // Their results follow from all elements at once, or from values.
   const std::set<std::string> whole_on_purpose = {"argwhere",
