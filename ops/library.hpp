@@ -139,11 +139,6 @@ class WEFT_API OpGradient {
 };
 using OpBackward = Callback<std::vector<Tensor>(const OpGradient&)>;
 
-/// How an op spreads over devices, for the distributed room: from the arguments and the placement of each tensor among
-/// them ("replicate", "shard(0)", "partial(sum)") to those of the results. Stored and handed out, not called yet.
-using SpmdRule =
-    Callback<std::vector<std::string>(std::span<const Value> arguments, std::span<const std::string> placements)>;
-
 namespace detail {
 template <class F>
 OpBody op_body(F function);
@@ -206,7 +201,9 @@ class WEFT_API OpBuilder {
   OpBuilder& domain(OpRecord::Domain domain);
   /// Argument lists that check_op, `./weft ops` and benchmarks call it with.
   OpBuilder& samples(Callback<std::vector<Values>(SampleMaker&)> samples);
-  OpBuilder& spmd(SpmdRule rule);
+  /// How it works on parts of tensors that ranks hold (<weft/ops/partition.hpp>). Without it they compute with whole
+  /// tensors, and a warning says so.
+  OpBuilder& partition(PartitionRule rule);
 
   /// For `override`: calls that the old definition takes need not be calls of the new one.
   OpBuilder& allow_schema_change();
@@ -330,8 +327,6 @@ OpFunction<Signature> find_op(OpName op) {
 /// Every op that can be called by name now: the library's own, with those that stand in place of one, then the others
 /// in the order of their names.
 WEFT_API std::vector<const OpRecord*> all_ops();
-/// That of the op's present definition; empty where it has none.
-WEFT_API SpmdRule find_spmd_rule(const char* op);
 
 namespace detail {
 WEFT_API void check_headers(OpName op, int version);

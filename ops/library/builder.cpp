@@ -29,7 +29,7 @@ struct OpDraft {
   std::string document;
   std::optional<OpRecord::Domain> domain;
   Callback<std::vector<Values>(SampleMaker&)> samples;
-  SpmdRule spmd;
+  PartitionRule partition = nullptr;
   bool nondeterministic = false;
   bool allow_schema_change = false, inherit_backward = false;
 };
@@ -260,6 +260,7 @@ void fill_record(const OpDraft& draft, RegisteredOp& op, const OpRecord* replace
   record.differentiable = op.has_composite || op.has_backward;
   record.domain = draft.domain.value_or(replaced != nullptr ? replaced->domain : OpRecord::Domain::floating);
   record.function = {run_registered, op.types, &op};
+  record.partition = draft.partition;
   record.samples = SampleFunction(registered_samples, &op);
   if (!op.samples && replaced != nullptr) op.samples = [of = replaced->samples](SampleMaker& make) { return of(make); };
 }
@@ -308,7 +309,6 @@ std::unique_ptr<RegisteredOp> made_of(const OpDraft& draft, Location where) {
   op.infer_meta = draft.infer_meta;
   op.backward = draft.backward;
   op.samples = draft.samples;
-  op.spmd = draft.spmd;
   op.nondeterministic = draft.nondeterministic;
   if (!op.backward && draft.inherit_backward && slot != nullptr) inherit(draft, op, *slot, where);
   op.has_composite = static_cast<bool>(op.composite.run);
@@ -383,8 +383,8 @@ OpBuilder& OpBuilder::nondeterministic() {
   draft_->nondeterministic = true;
   return *this;
 }
-OpBuilder& OpBuilder::spmd(SpmdRule rule) {
-  draft_->spmd = std::move(rule);
+OpBuilder& OpBuilder::partition(PartitionRule rule) {
+  draft_->partition = rule;
   return *this;
 }
 OpBuilder& OpBuilder::allow_schema_change() {

@@ -124,7 +124,7 @@ void RegisteredOp::drop() noexcept {
   composite = infer_meta = {};
   backward = nullptr;
   samples = nullptr;
-  spmd = nullptr;
+  record.partition = nullptr;
   inherited = {};
   std::vector<RegisteredKernel*> list;
   {
@@ -281,13 +281,6 @@ std::vector<const OpRecord*> all_ops() {
     if (slot->own == nullptr && detail::present(*slot) != nullptr) all.push_back(detail::present(*slot));
   }
   return all;
-}
-
-SpmdRule find_spmd_rule(const char* op) {
-  const detail::OpSlot* const slot = detail::find_slot(op);
-  if (slot == nullptr) return {};
-  const auto held = detail::hold(slot->current);
-  return held ? held->spmd : SpmdRule();
 }
 
 bool Registration::active() const { return op_ != nullptr; }

@@ -112,7 +112,6 @@ struct RegisteredOp final : Retirable {
   OpBody composite, infer_meta;
   OpBackward backward;
   Callback<std::vector<Values>(SampleMaker&)> samples;
-  SpmdRule spmd;
   /// Whose backward is inherited.
   Held<RegisteredOp> inherited;
 

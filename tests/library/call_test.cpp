@@ -1,6 +1,8 @@
 // Registered ops: calls, gradients, shapes, in-place writes and errors.
 #include "registering.hpp"
 
+#include <weft/ops/partition.hpp>
+
 namespace weft::testing {
 namespace {
 
@@ -314,16 +316,16 @@ TEST(RegisteredOps, AreRefusedWhereTheyAreNone) {
   EXPECT_EQ(find_record("test::a"), nullptr);
 }
 
-TEST(RegisteredOps, RuleOfSpreadingIsStored) {
+TEST(RegisteredOps, TellHowTheyWorkOnParts) {
   const Registration op = cube("test::cube")
-                              .spmd([](std::span<const Value>, std::span<const std::string> placements) {
-                                return std::vector<std::string>{placements[0]};
+                              .partition([](const WholeCall& call) {
+                                return Partition{.letters = call.inputs()[0].dim() == 2 ? "ab->ab" : "a->a"};
                               })
                               .register_();
-  const std::string placements[] = {"shard(0)"};
-  EXPECT_THAT(find_spmd_rule("test::cube")({}, placements), ElementsAre("shard(0)"));
-  EXPECT_FALSE(find_spmd_rule("add"));
-  EXPECT_FALSE(find_spmd_rule("test::none"));
+  const OpRecord* const record = find_record("test::cube");
+  EXPECT_EQ(partition_of(WholeCall(*record, Values{ones({2, 3})})).letters, "ab->ab");
+  const Registration other = cube("test::other").register_();
+  EXPECT_TRUE(partition_of(WholeCall(*find_record("test::other"), Values{ones({2})})).whole);
 }
 
 }  // namespace
