@@ -34,6 +34,15 @@ std::string notation(std::initializer_list<std::string> inputs, std::initializer
   return notation(std::span(inputs.begin(), inputs.size()), std::span(results.begin(), results.size()));
 }
 
+std::string beside_diagonal(const WholeCall& call, int rank) {
+  std::string word(static_cast<size_t>(rank), '2');
+  for (const char* dim : {"dim1", "dim2"})
+    word[static_cast<size_t>(wrap_dim(detail::integer_in(call[dim]), rank))] = '1';
+  char letter = 'a';
+  for (char& c : word) c = c == '2' ? letter++ : c;
+  return word;
+}
+
 Dims dims_of(const Value& v, int rank) {
   Dims dims;
   if (rank == 0) return dims;

@@ -60,6 +60,8 @@ std::string notation(std::initializer_list<std::string> inputs, std::initializer
 /// Words for all inputs and results of the same letters and ranks as x = inputs()[0]: '1' at `fixed` dimensions, and at
 /// those where sizes differ. Results may lack the fixed dimensions. Other ranks are never cut.
 Partition aligned(const WholeCall& call, const Dims& fixed);
+/// Of a tensor of this rank '1' at the dimensions dim1 and dim2 of a call, and letters at the others.
+std::string beside_diagonal(const WholeCall& call, int rank);
 /// Dimensions that an argument names, in [0, rank); all where it is not given.
 Dims dims_of(const Value& v, int rank);
 /// A result of a mean, from the sum of this rank's elements: their share of `count`.

@@ -130,24 +130,14 @@ std::vector<Values> slice_part_samples(SampleMaker& make) {
           {make.tensor({0, 2}), make.tensor({0, 1}), int64_t{1}, int64_t{-1}}};
 }
 
-/// Of a tensor of this rank '1' for the two dimensions of a diagonal, and letters for the others.
-std::string beside_diagonal(const WholeCall& call, int rank) {
-  std::string word(static_cast<size_t>(rank), '2');
-  for (const char* dim : {"dim1", "dim2"})
-    word[static_cast<size_t>(wrap_dim(detail::integer_in(call[dim]), rank))] = '1';
-  char letter = 'a';
-  for (char& c : word) c = c == '2' ? letter++ : c;
-  return word;
-}
-
 Partition embedded(const WholeCall& call) {
   const int rank = call.inputs()[0].dim();
-  return {.letters = parts::letters(rank - 1) + "1->" + beside_diagonal(call, rank + 1)};
+  return {.letters = parts::letters(rank - 1) + "1->" + parts::beside_diagonal(call, rank + 1)};
 }
 
 Partition written_diagonal(const WholeCall& call) {
   const int rank = call.inputs()[0].dim();
-  const std::string word = beside_diagonal(call, rank);
+  const std::string word = parts::beside_diagonal(call, rank);
   return {.letters = word + "," + parts::letters(rank - 2) + "1->" + word};
 }
 

@@ -113,12 +113,8 @@ Partition squeezed(const WholeCall& call) {
 
 Partition diagonal_part(const WholeCall& call) {
   const int rank = call.inputs()[0].dim();
-  std::string word(static_cast<size_t>(rank), '2');
-  for (const char* dim : {"dim1", "dim2"})
-    word[static_cast<size_t>(wrap_dim(detail::integer_in(call[dim]), rank))] = '1';
-  char letter = 'a';
-  for (char& c : word) c = c == '2' ? letter++ : c;
-  return {.letters = word + "->" + parts::letters(rank - 2) + "1", .linearity = Linearity::together};
+  return {.letters = parts::beside_diagonal(call, rank) + "->" + parts::letters(rank - 2) + "1",
+          .linearity = Linearity::together};
 }
 
 /// The second tensor tells a dtype alone.
