@@ -16,7 +16,7 @@ void RecipeRunner::stop() noexcept {
 
 void RecipeRunner::run(Callback<void()> launch) {
   std::unique_lock lock(mutex_);
-  progressed_.wait(lock, [&] { return tasks_.size() < most_waiting; });
+  progressed_.wait(lock, [&] { return queued_ - finished_ < most_waiting; });
   if (stopping_) return;
   if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
   tasks_.push_back({detail::current_call, std::move(launch)});
