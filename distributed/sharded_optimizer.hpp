@@ -9,7 +9,8 @@
 //   }
 //
 // Bytes for each element of a bfloat16 model with Adam on K ranks, where 16-bit weights have masters in float32:
-// weight, gradient, and a K-th of master and state, 4 + 12/K; in stage 2 also a K-th of the gradient, 2 + 14/K.
+// weight, gradient, and a K-th of master and state, 4 + 12/K; in stage 2 also a K-th of the gradient, 2 + 14/K; in
+// stage 3 a K-th of all, 16/K, besides the module that computes and the next one.
 #pragma once
 
 #include <concepts>
@@ -26,12 +27,17 @@
 namespace weft::distributed {
 
 struct ShardedOptimizerOptions {
-  /// 1: state in parts, and every rank has the means of all gradients; 2: each rank keeps those of its part.
+  /// 1: state in parts, and every rank has the means of all gradients; 2: each rank keeps those of its part; 3: and of
+  /// the modules' parameters, too.
   int stage = 1;
   /// 16-bit parameters are updated in float32 and rounded once, as by optim::MasterWeights.
   bool master_weights = true;
   int64_t bucket_bytes = int64_t{25} << 20;
   Group group = world();
+  /// Of stage 3: modules, such as the blocks of a model, whose parameters are gathered when they are called, and again
+  /// in backward. Their calls come in the same order on all ranks. Frozen parameters are in parts, too; what several of
+  /// the modules share, or none of them has, stays whole.
+  std::vector<nn::Module> modules = {};
 };
 
 /// Averages gradients as DataParallel, which it replaces, and updates what the optimizer would: with the same bits,
@@ -39,7 +45,8 @@ struct ShardedOptimizerOptions {
 class WEFT_API ShardedOptimizer {
  public:
   /// Of an optimizer that works element by element and has not stepped; its groups and their options stay. ValueError
-  /// for another stage, for a parameter that is not contiguous, and as DataParallel.
+  /// for another stage, for a parameter that is not contiguous, for modules in other stages than 3, where one is part
+  /// of another, or has a parameter to train that the optimizer lacks, and as DataParallel.
   template <std::derived_from<optim::ElementwiseOptimizer> Optimizer>
   explicit ShardedOptimizer(Optimizer optimizer, ShardedOptimizerOptions options = {}, Location where = {})
       : ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer>(new Optimizer(std::move(optimizer))), options,
@@ -55,10 +62,24 @@ class WEFT_API ShardedOptimizer {
   double clip_grad_norm(double max_norm, Location where = {});
   /// Parameters without a gradient on any rank stay.
   void step(Location where = {});
+  /// Also where a step was left out, as for a gradient that is not finite.
   void zero_grad();
   /// While it lives, gradients are added up on this rank alone, as DataParallel::no_sync.
   class NoSync;
   [[nodiscard]] NoSync no_sync() const;
+
+  /// In stage 3, parameters outside of their modules' calls read as NaN, and backward refuses them. While this lives
+  /// they are whole; all ranks make it, and what all of them write meanwhile, as load_state_dict does, is kept.
+  class Whole;
+  [[nodiscard]] Whole whole_parameters(Location where = {}) const;
+
+  /// This rank's parts of the model, by these names, for distributed::save_state_dict: ranges of parameters' elements
+  /// in stage 3, and whole what every rank has. Shares the memory.
+  io::ShardedState sharded_parameters(std::span<const nn::NamedTensor> names) const;
+  /// Loads them, however they were saved; masters become what is loaded. Called by all ranks. Errors as
+  /// io::load_state_dict.
+  void load_sharded_parameters(const io::Path& folder, std::span<const nn::NamedTensor> names,
+                               const io::LoadStateDictOptions& options = {}, Location where = {});
 
   /// This rank's parts of the state, for distributed::save_state_dict: "NAME.exp_avg", "NAME.step" and, of 16-bit
   /// parameters, "NAME.master", by the names of the model's parameters; options as "group.0.lr". Shares the memory.
@@ -87,6 +108,17 @@ class WEFT_API ShardedOptimizer::NoSync {
   explicit NoSync(Shared<State> state);
   Shared<State> state_;
   bool outer_;
+};
+
+class WEFT_API ShardedOptimizer::Whole {
+ public:
+  ~Whole();
+  Whole(const Whole&) = delete;
+
+ private:
+  friend class ShardedOptimizer;
+  explicit Whole(Shared<State> state);
+  Shared<State> state_;
 };
 
 }  // namespace weft::distributed

@@ -73,8 +73,12 @@ void replace_memory(const Tensor& held, const Tensor& value, Location where) {
   fresh.impl()->storage->version = held.version();
   const CallScope call("Module::to", where);
   note_write(fresh);
-  std::swap(held.impl()->storage, fresh.impl()->storage);
-  std::swap(held.impl()->view, fresh.impl()->view);
+  exchange_memory(held, fresh);
+}
+
+void exchange_memory(const Tensor& held, const Tensor& other) {
+  std::swap(held.impl()->storage, other.impl()->storage);
+  std::swap(held.impl()->view, other.impl()->view);
 }
 
 void move_held(Tensor& held, DType dtype, Location where) { move_to(held, dtype, where); }

@@ -57,6 +57,9 @@ class AdapterSlot {
 /// Puts the memory of `value` under a tensor that a module holds, for all its holders; whoever saved the old value for
 /// backward is told by the version.
 void replace_memory(const Tensor& held, const Tensor& value, Location where);
+/// `other`, a head of its own with the same shape, dtype and device, gets the memory of `held`, which gets its. Nobody
+/// is told; versions go with the memory.
+WEFT_API void exchange_memory(const Tensor& held, const Tensor& other);
 /// Moves or converts a tensor that a module holds, with its gradient.
 void move_held(Tensor& held, DType dtype, Location where);
 /// ValueError for a name that is empty, holds a dot, or is `taken`.

@@ -179,7 +179,7 @@ Tensor added_once(const PartCall& call, const Tensor& x, size_t i, int axis) {
 
 // ---- whole families ----
 
-Partition whole(const WholeCall&) { return {.whole = true}; }
+Partition whole(const WholeCall&) { return {.letters = {}, .whole = true}; }
 
 Partition pointwise(const WholeCall& call) { return broadcasting(call, Linearity::none); }
 
@@ -204,7 +204,7 @@ Partition quotient(const WholeCall& call) {
 
 Partition each_of_lists(const WholeCall& call) {
   const auto& list = std::get<std::vector<Tensor>>(call.arguments()[0]);
-  return list.size() == 1 ? pointwise(call) : Partition{.each = true};
+  return list.size() == 1 ? pointwise(call) : Partition{.letters = {}, .each = true};
 }
 
 template <ReduceOp op>
@@ -321,7 +321,7 @@ Partition expanded(const WholeCall& call) {
 Partition reshaped(const WholeCall& call) {
   const Dims from = call.inputs()[0].shape(), to = call.results().at(0).shape();
   std::string in = uncut(call.inputs()[0]), out = uncut(call.results()[0]);
-  Partition rule{.linearity = Linearity::together};
+  Partition rule{.letters = {}, .linearity = Linearity::together};
   int i = 0, j = 0;
   char letter = 'a';
   while (from.product() != 0) {

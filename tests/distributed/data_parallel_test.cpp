@@ -167,14 +167,20 @@ struct Kind {
   int64_t bytes;
 };
 
+/// The first layer is of no module that comes and goes.
+std::vector<nn::Module> modules_of(const Net& net, int stage) {
+  return stage == 3 ? std::vector<nn::Module>{net.second, net.spare, net.frozen} : std::vector<nn::Module>();
+}
+
 class Sharded : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(Sharded, UpdatesAreThoseOfOneOptimizer) {
   on_all_ranks([](const Group& group) {
     const Kind kind = GetParam();
     const Net net = seeded_net(3, kind.dtype), same = seeded_net(3, kind.dtype);
-    ShardedOptimizer sharded(optim::AdamW(net.parameters(), {.lr = 0.05, .weight_decay = 0.1}),
-                             {.stage = kind.stage, .bucket_bytes = kind.bytes, .group = group});
+    ShardedOptimizer sharded(
+        optim::AdamW(net.parameters(), {.lr = 0.05, .weight_decay = 0.1}),
+        {.stage = kind.stage, .bucket_bytes = kind.bytes, .group = group, .modules = modules_of(net, kind.stage)});
     // The same with all state on each rank.
     const DataParallel replicas(same.parameters(), {.bucket_bytes = kind.bytes, .group = group});
     optim::MasterWeights masters([&] {
@@ -197,6 +203,7 @@ TEST_P(Sharded, UpdatesAreThoseOfOneOptimizer) {
       whole.step();
       masters.write_back();
       sharded.step();
+      const auto whole_parameters = sharded.whole_parameters();
       const double tolerance = step < 2 ? 0 : 1e-5;
       for (size_t i = 0; i < net.parameters().size(); ++i) {
         const Tensor a = net.parameters()[i].detach(), b = same.parameters()[i].detach();
@@ -212,8 +219,9 @@ TEST_P(Sharded, EachRankKeepsItsPartOfStateAndGradients) {
   on_all_ranks([](const Group& group) {
     const Kind kind = GetParam();
     const Net net = seeded_net(3, kind.dtype);
-    ShardedOptimizer sharded(optim::Adam(net.parameters(), {.lr = 0.01}),
-                             {.stage = kind.stage, .bucket_bytes = kind.bytes, .group = group});
+    ShardedOptimizer sharded(
+        optim::Adam(net.parameters(), {.lr = 0.01}),
+        {.stage = kind.stage, .bucket_bytes = kind.bytes, .group = group, .modules = modules_of(net, kind.stage)});
     (loss_of(net, 0, group.rank(), kind.dtype) + net.spare(ones({1, 2}, kind.dtype)).sum()).backward();
     sharded.reduce_gradients();
     int64_t all = 0, own = 0, kept = 0;
@@ -222,7 +230,7 @@ TEST_P(Sharded, EachRankKeepsItsPartOfStateAndGradients) {
     for (const Tensor& p : sharded.optimizer().parameters()) own += p.numel();
     EXPECT_EQ(kept, kind.stage == 1 ? all : 0);
     EXPECT_EQ(all_reduce(tensor(own), group).item<int64_t>(), all);
-    if (kind.bytes > 1000) {
+    if (kind.bytes > 1000 && kind.stage < 3) {
       EXPECT_EQ(own, shard_size(all, group.size(), group.rank()));
     }
     sharded.step();
@@ -234,7 +242,8 @@ TEST_P(Sharded, EachRankKeepsItsPartOfStateAndGradients) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, Sharded,
                          ::testing::Values(Kind{1, f32, 1}, Kind{1, f32, 1 << 20}, Kind{2, f32, 100},
-                                           Kind{2, f32, 1 << 20}, Kind{1, bf16, 1 << 20}, Kind{2, bf16, 64}),
+                                           Kind{2, f32, 1 << 20}, Kind{1, bf16, 1 << 20}, Kind{2, bf16, 64},
+                                           Kind{3, f32, 1}, Kind{3, f32, 1 << 20}, Kind{3, bf16, 1 << 20}),
                          [](const auto& info) {
                            return "Stage" + std::to_string(info.param.stage) + name(info.param.dtype) + "Bytes" +
                                   std::to_string(info.param.bytes);
@@ -260,10 +269,154 @@ TEST(ShardedOptimizer, GroupsKeepTheirOptionsAndUnusedParametersStay) {
   });
 }
 
+struct Deep : nn::Layer<Deep> {
+  nn::ModuleList<nn::Linear> blocks;
+  explicit Deep(int64_t width, int layers = 6) {
+    for (int i = 0; i < layers; ++i) blocks.append(nn::Linear(width, width));
+    WEFT_REGISTER(blocks);
+  }
+  Tensor forward(const Tensor& x) const {
+    Tensor y = x;
+    for (size_t i = 0; i < blocks.size(); ++i) y = tanh(blocks[i](y));
+    return y;
+  }
+  std::vector<nn::Module> units() const { return blocks.children(); }
+};
+
+TEST(ShardedOptimizer, ParametersAreWholeOnlyWhereTheyAreUsed) {
+  on_all_ranks([](const Group& group) {
+    manual_seed(4);
+    const Deep net(6);
+    const Tensor first = net.blocks[0].weight.detach().clone();
+    ShardedOptimizer sharded(optim::SGD(net.parameters(), {.lr = 0.1}),
+                             {.stage = 3, .group = group, .modules = net.units()});
+    const auto is_nan = [](const Tensor& t) { return all(isnan(t.detach())).item<bool>(); };
+    const auto whole = [&] {
+      int64_t count = 0;
+      for (const Tensor& p : net.parameters()) count += is_nan(p) ? 0 : 1;
+      return count;
+    };
+    EXPECT_EQ(whole(), 0);
+    std::vector<int64_t> seen;
+    const auto look = [&](const nn::ForwardEvent&) { seen.push_back(whole()); };
+    const ScopedHook hook = nn::Module(net.blocks[3]).register_forward_pre_hook(look);
+    for (int step = 0; step < 3; ++step) {
+      Tensor loss = net(input_of(step, {2, 6})).sum();
+      EXPECT_EQ(whole(), 0);
+      loss.backward();
+      EXPECT_EQ(whole(), 0);
+      sharded.step();
+      sharded.zero_grad();
+    }
+    EXPECT_EQ(seen, (std::vector<int64_t>{2, 2, 2}));  // its own, and what comes next is on its way
+    {
+      const auto all_whole = sharded.whole_parameters();
+      EXPECT_EQ(whole(), 12);
+      EXPECT_FALSE(equal(net.blocks[0].weight.detach(), first));
+      net.blocks[0].weight.detach().copy_(first);
+    }
+    {
+      const NoGradGuard unrecorded;
+      (void)net(input_of(9, {2, 6}));
+      EXPECT_EQ(whole(), 0);
+      const auto all_whole = sharded.whole_parameters();
+      EXPECT_TRUE(equal(net.blocks[0].weight.detach(), first)) << "what is written is kept";
+    }
+    EXPECT_TRUE(is_nan(net.blocks[0].weight));
+    const auto outside = [&] { return linear(tanh(net(input_of(1, {2, 6}))), net.blocks[1].weight).sum(); };
+    EXPECT_TRUE(is_nan(outside())) << "a weight outside of its module's call";
+    Tensor loss;
+    {
+      const auto all_whole = sharded.whole_parameters();
+      loss = outside();
+      EXPECT_FALSE(is_nan(loss));
+    }
+    EXPECT_THROW(loss.backward(), AutogradError);
+  });
+}
+
+TEST(ShardedOptimizer, StageThreeTakesAccumulationCheckpointsAndRepeatedCalls) {
+  on_all_ranks([](const Group& group) {
+    std::vector<std::vector<Tensor>> results;
+    for (const int stage : {2, 3}) {
+      manual_seed(5);
+      const Deep net(4, 3);
+      nn::checkpoint_module(net, stage == 3);
+      std::vector<nn::Module> modules;
+      if (stage == 3) modules = net.units();
+      ShardedOptimizer sharded(optim::Adam(net.parameters(), {.lr = 0.1}),
+                               {.stage = stage, .group = group, .modules = modules});
+      // The first block is called twice.
+      const auto loss = [&](int i) { return net.blocks[0](net(input_of(i + group.rank(), {3, 4}))).square().mean(); };
+      for (int step = 0; step < 3; ++step) {
+        sharded.zero_grad();
+        {
+          const auto alone = sharded.no_sync();
+          loss(10 * step).backward();
+        }
+        loss(10 * step + 5).backward();
+        sharded.clip_grad_norm(0.1);
+        sharded.step();
+      }
+      sharded.zero_grad();
+      loss(1).backward();  // left out, as where a gradient is not finite
+      sharded.reduce_gradients();
+      sharded.zero_grad();
+      loss(2).backward();
+      sharded.step();
+      const auto whole = sharded.whole_parameters();
+      results.emplace_back();
+      for (const Tensor& p : net.parameters()) results.back().push_back(p.detach().clone());
+    }
+    expect_near(results[0], results[1], 1e-6);
+  });
+}
+
+/// Bytes that a rank has for each element of a bf16 model behind a step, the largest rank's.
+double bytes_of_an_element(int stage, int ranks) {
+  constexpr int64_t width = 256, layers = 8;
+  LocalWorld world(ranks, {.timeout_seconds = 60});
+  const int64_t before = memory_stats().allocated;
+  int64_t used = 0;
+  world.run([&](const Group& group) {
+    Deep net(width, layers);
+    net.to(bf16);
+    ShardedOptimizer sharded(
+        optim::AdamW(net.parameters(), {.lr = 0.01}),
+        {.stage = stage, .group = group, .modules = stage == 3 ? net.units() : std::vector<nn::Module>()});
+    for (int step = 0; step < 2; ++step) {
+      sharded.zero_grad();
+      net(input_of(group.rank(), {1, width}).to(bf16)).sum().backward();
+      sharded.reduce_gradients();
+      if (step == 0) sharded.step();
+    }
+    barrier(group);
+    if (group.rank() == 0) used = memory_stats().allocated - before;
+    barrier(group);
+  });
+  return static_cast<double>(used) / ranks / static_cast<double>(layers * (width * width + width));
+}
+
+TEST(ShardedOptimizer, StagesTakeTheBytesOfTheirDescription) {
+  for (const int ranks : {2, 4}) {
+    const double k = ranks;
+    EXPECT_NEAR(bytes_of_an_element(1, ranks), 4 + 12 / k, 0.1) << ranks;
+    EXPECT_NEAR(bytes_of_an_element(2, ranks), 2 + 14 / k, 0.1) << ranks;
+    EXPECT_NEAR(bytes_of_an_element(3, ranks), 16 / k, 0.1) << ranks;
+  }
+}
+
 TEST(ShardedOptimizer, RefusesWhatItCannotCut) {
   LocalWorld(2, {.timeout_seconds = 30}).run([](const Group&) {
     const Tensor w = ones({4}).requires_grad_(), turned = ones({3, 2}).t().requires_grad_();
     EXPECT_THROW(ShardedOptimizer(optim::SGD({w}, {.lr = 1}), {.stage = 4}), ValueError);
+    EXPECT_THROW(ShardedOptimizer(optim::SGD({w}, {.lr = 1}), {.stage = 3}), ValueError);
+    const Net net;
+    const std::vector<Tensor> all = net.parameters();
+    EXPECT_THROW(ShardedOptimizer(optim::SGD(all, {.lr = 1}), {.stage = 2, .modules = {net.first}}), ValueError);
+    EXPECT_THROW(ShardedOptimizer(optim::SGD(all, {.lr = 1}), {.stage = 3, .modules = {net, net.first}}), ValueError);
+    EXPECT_THROW(ShardedOptimizer(optim::SGD(net.second.parameters(), {.lr = 1}), {.stage = 3, .modules = {net.first}}),
+                 ValueError);
     EXPECT_THROW(ShardedOptimizer(optim::SGD({turned}, {.lr = 1})), ValueError);
     optim::Adam stepped({w}, {.lr = 1});
     w.set_grad(ones({4}));

@@ -62,14 +62,22 @@ Net net_of(DType dtype) {
   return net;
 }
 
-class ResumedOptimizer : public ::testing::TestWithParam<DType> {};
+struct Saved {
+  DType dtype;
+  int stage;
+};
+class ResumedOptimizer : public ::testing::TestWithParam<Saved> {};
 
 TEST_P(ResumedOptimizer, GoesOnOnAnotherNumberOfRanks) {
-  const DType dtype = GetParam();
+  const DType dtype = GetParam().dtype;
   const TemporaryFolder folder;
-  const auto sharded = [&](const Net& net, const Group& group, int stage) {
-    return ShardedOptimizer(optim::Adam(net.parameters(), {.lr = 0.02}),
-                            {.stage = stage, .bucket_bytes = 64, .group = group});
+  const auto sharded = [&](const Net& net, const Group& group, int stage, double lr = 0.02, int64_t bytes = 64) {
+    const std::vector<nn::Module> modules{net.first, net.second};
+    return ShardedOptimizer(optim::Adam(net.parameters(), {.lr = lr}),
+                            {.stage = stage,
+                             .bucket_bytes = bytes,
+                             .group = group,
+                             .modules = stage == 3 ? modules : std::vector<nn::Module>()});
   };
   std::vector<Tensor> expected;
   LocalWorld(1, patient).run([&](const Group& group) {
@@ -80,22 +88,22 @@ TEST_P(ResumedOptimizer, GoesOnOnAnotherNumberOfRanks) {
   });
   LocalWorld(4, patient).run([&](const Group& group) {
     const Net net = net_of(dtype);
-    ShardedOptimizer optimizer = sharded(net, group, 2);
+    ShardedOptimizer optimizer = sharded(net, group, GetParam().stage);
     train(net, optimizer, dtype, 0, 3);
     optimizer.optimizer().set_lr(0.02);
     io::ShardedState state = optimizer.sharded_state(net.named_parameters());
-    state.merge(io::unsharded(net.state_dict()));
+    state.merge(optimizer.sharded_parameters(net.named_parameters()));
     save_state_dict(state, folder.path(), group);
   });
-  for (const int ranks : {1, 2, 3}) {
-    LocalWorld(ranks, patient).run([&](const Group& group) {
+  for (const auto& [ranks, stage] : {std::pair(1, 2), {2, 1}, {3, 2}, {1, 3}, {2, 3}, {3, 3}}) {
+    LocalWorld(ranks, patient).run([&, ranks = ranks, stage = stage](const Group& group) {
       const Net net = net_of(dtype);
-      ShardedOptimizer optimizer(optim::Adam(net.parameters(), {.lr = 1}),
-                                 {.stage = 1 + ranks % 2, .bucket_bytes = 1 << 20, .group = group});
-      io::load_state_dict(io::unsharded(net.state_dict()), folder.path());
+      ShardedOptimizer optimizer = sharded(net, group, stage, 1, 1 << 20);
+      optimizer.load_sharded_parameters(folder.path(), net.named_parameters());
       optimizer.load_sharded_state(folder.path(), net.named_parameters());
       EXPECT_EQ(optimizer.optimizer().lr(), 0.02);
       train(net, optimizer, dtype, 3, 6);
+      const auto whole = optimizer.whole_parameters();
       for (size_t i = 0; i < expected.size(); ++i) {
         const double tolerance = dtype == f32 ? 1e-6 : 1e-2;
         EXPECT_TRUE(allclose(net.parameters()[i].detach(), expected[i], tolerance, tolerance)) << i << " of " << ranks;
@@ -103,8 +111,11 @@ TEST_P(ResumedOptimizer, GoesOnOnAnotherNumberOfRanks) {
     });
   }
 }
-INSTANTIATE_TEST_SUITE_P(Types, ResumedOptimizer, ::testing::Values(f32, bf16),
-                         [](const auto& info) { return std::string(name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, ResumedOptimizer,
+                         ::testing::Values(Saved{f32, 2}, Saved{f32, 3}, Saved{bf16, 2}, Saved{bf16, 3}),
+                         [](const auto& info) {
+                           return std::string(name(info.param.dtype)) + "Stage" + std::to_string(info.param.stage);
+                         });
 
 TEST(DistributedState, ARankThatCannotWriteIsNamedToTheOthers) {
   const TemporaryFolder folder;

@@ -1,11 +1,11 @@
-#include "data_parallel.hpp"
+#include "../data_parallel.hpp"
 
 #include <utility>
 
-#include "../autograd/mode.hpp"
-#include "collectives.hpp"
-#include "detail/buckets.hpp"
-#include "detail/flat.hpp"
+#include "../../autograd/mode.hpp"
+#include "../collectives.hpp"
+#include "../detail/buckets.hpp"
+#include "../detail/flat.hpp"
 
 namespace weft::distributed {
 

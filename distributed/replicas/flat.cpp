@@ -1,11 +1,11 @@
-#include "detail/flat.hpp"
+#include "../detail/flat.hpp"
 
 #include <fmt/format.h>
 
-#include "../autograd/mode.hpp"
-#include "../ops/create.hpp"
-#include "../tensor/error.hpp"
-#include "collectives.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../ops/create.hpp"
+#include "../../tensor/error.hpp"
+#include "../collectives.hpp"
 
 namespace weft::distributed::detail {
 

@@ -1,14 +1,14 @@
-#include "detail/buckets.hpp"
+#include "../detail/buckets.hpp"
 
 #include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "../ops/create.hpp"
-#include "../tensor/error.hpp"
-#include "collectives.hpp"
-#include "detail/flat.hpp"
+#include "../../ops/create.hpp"
+#include "../../tensor/error.hpp"
+#include "../collectives.hpp"
+#include "../detail/flat.hpp"
 
 namespace weft::distributed::detail {
 

@@ -1,18 +1,21 @@
-#include "sharded_optimizer.hpp"
+#include "../sharded_optimizer.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
-#include "../autograd/mode.hpp"
-#include "../ops/create.hpp"
-#include "../ops/pointwise.hpp"
-#include "../optim/clip_grad.hpp"
-#include "../tensor/error.hpp"
-#include "collectives.hpp"
-#include "detail/buckets.hpp"
-#include "detail/flat.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../ops/create.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../../optim/clip_grad.hpp"
+#include "../../tensor/error.hpp"
+#include "../collectives.hpp"
+#include "../detail/buckets.hpp"
+#include "../detail/flat.hpp"
+#include "../detail/parameter_units.hpp"
 
 namespace weft::distributed {
 
@@ -30,14 +33,11 @@ struct Piece {
 struct OwnPart {
   int64_t begin = 0, size = 0;
   std::vector<Piece> pieces = {};
+  /// In stage 3 of modules' parameters: where these elements are kept.
+  Tensor kept = {};
 };
 
 bool is_narrow(const Tensor& t) { return t.dtype() == DType::f16 || t.dtype() == DType::bf16; }
-
-Tensor piece_of(const Tensor& parameter, int64_t begin, int64_t size, bool masters) {
-  const Tensor view = parameter.detach().view({-1}).narrow(0, begin, size);
-  return (masters && is_narrow(parameter) ? view.to(DType::f32) : view).requires_grad_();
-}
 
 int64_t count_of(const std::vector<Tensor>& tensors) {
   int64_t count = 0;
@@ -45,14 +45,46 @@ int64_t count_of(const std::vector<Tensor>& tensors) {
   return count;
 }
 
-/// Of each group on its own, numbered through all groups.
-std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector<Tensor>>& groups, int64_t bytes) {
+/// By parameter, the module among these that has it. ValueError where one is in another.
+using Owners = std::unordered_map<const TensorImpl*, size_t>;
+Owners owners_of(const std::vector<nn::Module>& modules) {
+  for (const nn::Module& outer : modules) {
+    for (const nn::Module& inner : outer.modules()) {
+      const auto is_inner = [&](const nn::Module& m) { return m.same_as(inner) && !m.same_as(outer); };
+      if (std::ranges::any_of(modules, is_inner)) raise<ValueError>({.problem = "a module is part of another one"});
+    }
+  }
+  Owners owners;
+  std::unordered_set<const TensorImpl*> shared;
+  for (size_t m = 0; m < modules.size(); ++m) {
+    for (const Tensor& p : modules[m].parameters()) {
+      if (!owners.emplace(p.impl(), m).second) shared.insert(p.impl());
+    }
+  }
+  // What several have stays whole.
+  for (const TensorImpl* p : shared) owners.erase(p);
+  return owners;
+}
+
+/// Of each group and each module on its own, numbered through all groups.
+std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector<Tensor>>& groups, int64_t bytes,
+                                                   const Owners& owners) {
   std::vector<std::vector<size_t>> out;
   size_t first = 0;
   for (const std::vector<Tensor>& group : groups) {
-    for (std::vector<size_t> bucket : detail::buckets_of(group, bytes)) {
-      for (size_t& number : bucket) number += first;
-      out.push_back(std::move(bucket));
+    // Backward comes to the last ones first.
+    std::map<int64_t, std::vector<size_t>, std::greater<>> by_module;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const auto owner = owners.find(group[i].impl());
+      by_module[owner == owners.end() ? -1 : static_cast<int64_t>(owner->second)].push_back(i);
+    }
+    for (const auto& [module, numbers] : by_module) {
+      std::vector<Tensor> own;
+      for (const size_t i : numbers) own.push_back(group[i]);
+      for (std::vector<size_t> bucket : detail::buckets_of(own, bytes)) {
+        for (size_t& number : bucket) number = first + numbers[number];
+        out.push_back(std::move(bucket));
+      }
     }
     first += group.size();
   }
@@ -82,46 +114,95 @@ struct ShardedOptimizer::State {
   std::vector<size_t> group_of;
   detail::GradientBuckets buckets;
   std::vector<OwnPart> own;
+  detail::ParameterUnits units;
   /// Of buckets that have left.
   std::vector<Work> sent = {};
   std::vector<bool> has_gradient = {};
   /// In stage 1, what they were sent as.
   std::vector<Tensor> means = {};
   bool is_reduced = false;
+  /// Of the parts' parameters, which ranks came to, and their means by bucket, until the optimizer takes them.
+  std::vector<bool> is_reached = {};
+  std::vector<Tensor> received = {};
 
   State(std::unique_ptr<optim::ElementwiseOptimizer> optimizer_, const ShardedOptimizerOptions& options_,
-        const std::vector<std::vector<Tensor>>& groups, Location where)
+        const std::vector<std::vector<Tensor>>& groups, const Owners& owners, Location where)
       : optimizer(std::move(optimizer_)),
         options(options_),
         buckets(
-            joined(groups), buckets_of_groups(groups, options.bucket_bytes), [this](size_t bucket) { send(bucket); },
-            where) {
+            joined(groups), buckets_of_groups(groups, options.bucket_bytes, owners),
+            [this](size_t bucket) { send(bucket); }, where),
+        units(options.group) {
     for (size_t g = 0; g < groups.size(); ++g) group_of.insert(group_of.end(), groups[g].size(), g);
     std::vector<std::vector<Tensor>> pieces(groups.size());
     for (size_t b = 0; b < buckets.size(); ++b) {
-      own.push_back(own_part(b));
+      own.push_back(own_part(b, owners));
       for (const Piece& p : own[b].pieces) pieces[group_of[p.parameter]].push_back(p.values);
     }
     optimizer->replace_parameters(pieces, where);
+    make_units(owners, where);
+  }
+
+  /// Of each module, what is trained of it by bucket, and what is frozen.
+  void make_units(const Owners& owners, Location where) {
+    std::unordered_set<const TensorImpl*> is_trained;
+    for (const Tensor& p : buckets.parameters()) is_trained.insert(p.impl());
+    for (size_t m = 0; m < options.modules.size(); ++m) {
+      std::vector<detail::FlatParameters> flats;
+      for (size_t b = 0; b < buckets.size(); ++b) {
+        const std::vector<Tensor> members = buckets.members(b);
+        const auto owner = owners.find(members[0].impl());
+        if (owner != owners.end() && owner->second == m) flats.push_back({members, own[b].kept});
+      }
+      std::vector<Tensor> frozen = options.modules[m].parameters();
+      std::erase_if(frozen,
+                    [&](const Tensor& p) { return is_trained.contains(p.impl()) || !owners.contains(p.impl()); });
+      for (const std::vector<size_t>& bucket : detail::buckets_of(frozen, options.bucket_bytes)) {
+        std::vector<Tensor> members;
+        for (const size_t i : bucket) members.push_back(frozen[i]);
+        flats.push_back(detail::flat_parameters(std::move(members), options.group));
+      }
+      if (!flats.empty()) units.add(options.modules[m], std::move(flats), where);
+    }
   }
 
   int ranks() const { return options.group.size(); }
 
-  OwnPart own_part(size_t bucket) const {
+  OwnPart own_part(size_t bucket, const Owners& owners) const {
     const int rank = options.group.rank();
-    const int64_t count = count_of(buckets.members(bucket));
+    const std::vector<Tensor> members = buckets.members(bucket);
+    const int64_t count = count_of(members);
     OwnPart part{shard_begin(count, ranks(), rank), shard_size(count, ranks(), rank)};
+    if (owners.contains(members[0].impl())) part.kept = detail::flat_parameters(members, options.group).own;
     int64_t begin = 0;  // of the parameter in the bucket
     for (const size_t i : buckets.numbers(bucket)) {
       const Tensor& p = buckets.parameters()[i];
       const int64_t low = std::max(begin, part.begin), high = std::min(begin + p.numel(), part.begin + part.size);
       if (low < high) {
-        part.pieces.push_back(
-            {i, low - begin, high - low, piece_of(p, low - begin, high - low, options.master_weights)});
+        Piece piece{i, low - begin, high - low, Tensor()};
+        const Tensor elements = elements_of(part, piece, low);
+        piece.values = (options.master_weights && is_narrow(p) ? elements.to(DType::f32) : elements).requires_grad_();
+        part.pieces.push_back(std::move(piece));
       }
       begin += p.numel();
     }
     return part;
+  }
+
+  /// Where a piece's elements are, which begin at `first` in the bucket.
+  Tensor elements_of(const OwnPart& part, const Piece& piece, int64_t first) const {
+    if (part.kept.defined()) return part.kept.narrow(0, first - part.begin, piece.size);
+    return buckets.parameters()[piece.parameter].detach().view({-1}).narrow(0, piece.begin, piece.size);
+  }
+  /// Calls f(piece, its elements) for the pieces that have masters besides.
+  template <class F>
+  void for_each_master(const OwnPart& part, F f) const {
+    int64_t first = part.begin;
+    for (const Piece& piece : part.pieces) {
+      const Tensor elements = elements_of(part, piece, first);
+      if (elements.dtype() != piece.values.dtype()) f(piece, elements);
+      first += piece.size;
+    }
   }
 
   void send(size_t bucket) {
@@ -142,24 +223,33 @@ struct ShardedOptimizer::State {
     if (is_reduced) return;
     const NoGradGuard unrecorded;
     buckets.send_rest();
-    const std::vector<bool> is_reached = detail::any_of_ranks(has_gradient, options.group);
+    is_reached = detail::any_of_ranks(has_gradient, options.group);
     for (size_t b = 0; b < sent.size(); ++b) {
       const Tensor result = sent[b].wait();
-      if (options.stage == 1) keep_means(b, is_reached);
-      const Tensor part = options.stage == 1 ? means[b].narrow(0, own[b].begin, own[b].size) : result;
-      int64_t begin = 0;
-      for (const Piece& piece : own[b].pieces) {
-        const Tensor mean = part.narrow(0, begin, piece.size).to(piece.values.dtype());
-        piece.values.set_grad(is_reached[piece.parameter] ? mean : Tensor());
-        begin += piece.size;
-      }
+      if (options.stage == 1) keep_means(b);
+      received.push_back(options.stage == 1 ? means[b].narrow(0, own[b].begin, own[b].size) : result);
     }
     sent.clear();
     means.clear();
     is_reduced = true;
   }
 
-  void keep_means(size_t bucket, const std::vector<bool>& is_reached) const {
+  /// The optimizer gets the means, those of masters in their dtype.
+  void give() {
+    reduce();
+    const NoGradGuard unrecorded;
+    for (size_t b = 0; b < received.size(); ++b) {
+      int64_t begin = 0;
+      for (const Piece& piece : own[b].pieces) {
+        const Tensor mean = received[b].narrow(0, begin, piece.size).to(piece.values.dtype());
+        piece.values.set_grad(is_reached[piece.parameter] ? mean : Tensor());
+        begin += piece.size;
+      }
+    }
+    received.clear();
+  }
+
+  void keep_means(size_t bucket) const {
     const std::vector<Tensor> members = buckets.members(bucket), parts = detail::split_like(means[bucket], members);
     for (size_t k = 0; k < members.size(); ++k) {
       if (is_reached[buckets.numbers(bucket)[k]]) members[k].set_grad(parts[k]);
@@ -179,10 +269,14 @@ struct ShardedOptimizer::State {
     }
   }
 
-  /// Every rank gets what the others updated.
+  /// Every rank gets what the others updated, or can get it.
   void gather() {
     const NoGradGuard unrecorded;
     for (size_t b = 0; b < buckets.size(); ++b) {
+      if (own[b].kept.defined()) {
+        for_each_master(own[b], [](const Piece& p, const Tensor& elements) { elements.copy_(p.values); });
+        continue;
+      }
       const std::vector<Tensor> members = buckets.members(b);
       std::vector<Tensor> updated{empty({0}, {members[0].dtype(), members[0].device()})};
       for (const Piece& piece : own[b].pieces) updated.push_back(piece.values.detach().to(members[0].dtype()));
@@ -191,14 +285,32 @@ struct ShardedOptimizer::State {
       const std::vector<Tensor> parts = detail::split_like(all, members);
       for (size_t k = 0; k < members.size(); ++k) members[k].detach().copy_(parts[k]);
     }
+    units.renew();
+  }
+
+  /// What was written to the parameters of these parts becomes their masters'.
+  void take_written(const std::vector<Tensor>& kept) {
+    const NoGradGuard unrecorded;
+    for (const OwnPart& part : own) {
+      const auto is_kept = [&](const Tensor& t) { return t.impl() == part.kept.impl(); };
+      if (part.kept.defined() && std::ranges::any_of(kept, is_kept)) renew_masters(part);
+    }
+    if (!kept.empty()) units.renew();
+  }
+  void renew_masters(const OwnPart& part) const {
+    for_each_master(part, [](const Piece& p, const Tensor& elements) { p.values.detach().copy_(elements); });
   }
 };
 
 ShardedOptimizer::ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer> optimizer,
                                    ShardedOptimizerOptions options, Location where) {
   const CallScope call("ShardedOptimizer", where);
-  if (options.stage != 1 && options.stage != 2) {
-    raise<ValueError>({.problem = fmt::format("there are stages 1 and 2, not {}", options.stage)});
+  if (options.stage < 1 || options.stage > 3) {
+    raise<ValueError>({.problem = fmt::format("there are stages 1, 2 and 3, not {}", options.stage)});
+  }
+  if ((options.stage == 3) == options.modules.empty()) {
+    raise<ValueError>({.problem = options.stage == 3 ? "stage 3 needs the modules whose parameters come and go"
+                                                     : "modules' parameters come and go in stage 3 alone"});
   }
   const std::vector<std::vector<Tensor>> groups = trained(*optimizer);
   const std::vector<Tensor> parameters = joined(groups);
@@ -207,9 +319,21 @@ ShardedOptimizer::ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer> 
     if (!p.is_contiguous())
       raise<ValueError>({.problem = "a parameter is not contiguous", .details = p.shape().text()});
   }
-  detail::check_alike(parameters, options.group);
-  detail::make_alike(optimizer->parameters(), options.group);
-  state_ = Shared<State>::make(std::move(optimizer), options, groups, where);
+  const Owners owners = owners_of(options.modules);
+  std::vector<Tensor> all = optimizer->parameters();
+  for (const nn::Module& module : options.modules) {
+    for (const Tensor& p : module.parameters()) {
+      if (!p.requires_grad() || std::ranges::any_of(parameters, [&](const Tensor& q) { return q.impl() == p.impl(); }))
+        continue;
+      raise<ValueError>({.problem = "a module's parameter requires a gradient, and the optimizer lacks it",
+                         .details = p.shape().text()});
+    }
+    std::ranges::copy_if(module.parameters(), std::back_inserter(all),
+                         [](const Tensor& p) { return !p.requires_grad(); });
+  }
+  detail::check_alike(all, options.group);
+  detail::make_alike(all, options.group);
+  state_ = Shared<State>::make(std::move(optimizer), options, groups, owners, where);
 }
 
 void ShardedOptimizer::reduce_gradients(Location where) {
@@ -220,7 +344,7 @@ void ShardedOptimizer::reduce_gradients(Location where) {
 double ShardedOptimizer::clip_grad_norm(double max_norm, Location where) {
   const CallScope call("ShardedOptimizer::clip_grad_norm", where);
   if (!(max_norm >= 0)) raise<ValueError>({.problem = fmt::format("max_norm is {}", max_norm)});
-  state_->reduce();
+  state_->give();
   const NoGradGuard unrecorded;
   const std::vector<Tensor> pieces = state_->optimizer->parameters();
   const double here = optim::total_grad_norm(pieces).item<double>();
@@ -234,7 +358,7 @@ double ShardedOptimizer::clip_grad_norm(double max_norm, Location where) {
 
 void ShardedOptimizer::step(Location where) {
   const CallScope call("ShardedOptimizer::step", where);
-  state_->reduce();
+  state_->give();
   state_->is_reduced = false;
   state_->buckets.begin_anew();
   state_->optimizer->step(where);
@@ -243,6 +367,8 @@ void ShardedOptimizer::step(Location where) {
 
 void ShardedOptimizer::zero_grad() {
   state_->optimizer->zero_grad();
+  state_->received.clear();
+  if (std::exchange(state_->is_reduced, false)) state_->buckets.begin_anew();
   for (const Tensor& p : state_->buckets.parameters()) p.set_grad({});
 }
 
@@ -255,11 +381,12 @@ const std::string& name_of(const Tensor& parameter, std::span<const nn::NamedTen
   raise<ValueError>({.problem = "a parameter has no name", .details = parameter.shape().text()});
 }
 
-io::ShardedTensor part_of_flat(const Tensor& values, const Tensor& parameter, const Piece& piece) {
+/// Elements from `begin` on of a parameter's.
+io::ShardedTensor part_of_flat(const Tensor& values, const Tensor& parameter, int64_t begin) {
   return {values.detach(), parameter.shape(), Dims::filled(parameter.dim(), 0),
-          io::FlatRange{piece.begin, piece.begin + piece.size}, parameter.shape()};
+          io::FlatRange{begin, begin + values.numel()}, parameter.shape()};
 }
-io::ShardedTensor alike(const Tensor& scalar) { return {scalar, Dims(), Dims()}; }
+io::ShardedTensor alike(const Tensor& x) { return {x, x.shape(), Dims::filled(x.dim(), 0)}; }
 
 /// What all groups have: their options.
 bool is_option(const std::string& key) { return key.starts_with("group.") && !key.ends_with(".params"); }
@@ -277,13 +404,36 @@ io::ShardedState ShardedOptimizer::sharded_state(std::span<const nn::NamedTensor
     const std::string prefix = fmt::format("{}.", number), name = name_of(parameter, names) + ".";
     for (auto at = values.lower_bound(prefix); at != values.end() && at->first.starts_with(prefix); ++at) {
       const std::string key = name + at->first.substr(prefix.size());
-      out.emplace(key, at->second.dim() == 0 ? alike(at->second) : part_of_flat(at->second, parameter, piece));
+      out.emplace(key, at->second.dim() == 0 ? alike(at->second) : part_of_flat(at->second, parameter, piece.begin));
     }
     if (is_narrow(parameter) && !is_narrow(piece.values)) {
-      out.emplace(name + "master", part_of_flat(piece.values, parameter, piece));
+      out.emplace(name + "master", part_of_flat(piece.values, parameter, piece.begin));
     }
   });
   return out;
+}
+
+io::ShardedState ShardedOptimizer::sharded_parameters(std::span<const nn::NamedTensor> names) const {
+  std::unordered_map<const TensorImpl*, io::ShardedTensor> parts;
+  for (const auto& part : state_->units.parts()) {
+    parts.emplace(part.parameter.impl(), part_of_flat(part.elements, part.parameter, part.begin));
+  }
+  io::ShardedState out;
+  for (const auto& [name, tensor] : names) {
+    const auto found = parts.find(tensor.impl());
+    if (found != parts.end()) out.emplace(name, found->second);
+    else if (!state_->units.has(tensor)) out.emplace(name, alike(tensor.detach()));
+  }
+  return out;
+}
+
+void ShardedOptimizer::load_sharded_parameters(const io::Path& folder, std::span<const nn::NamedTensor> names,
+                                               const io::LoadStateDictOptions& options, Location where) {
+  const CallScope call("ShardedOptimizer::load_sharded_parameters", where);
+  io::load_state_dict(sharded_parameters(names), folder, options, where);
+  const NoGradGuard unrecorded;
+  for (const OwnPart& part : state_->own) state_->renew_masters(part);
+  state_->units.renew();
 }
 
 void ShardedOptimizer::load_sharded_state(const io::Path& folder, std::span<const nn::NamedTensor> names,
@@ -305,13 +455,13 @@ void ShardedOptimizer::load_sharded_state(const io::Path& folder, std::span<cons
       const std::string rest = key.substr(name.size());
       if (rest == "master") {
         masters.emplace_back(piece.values.detach(), zeros_like(piece.values.detach()));
-        wanted.emplace(key, part_of_flat(masters.back().second, parameter, piece));
+        wanted.emplace(key, part_of_flat(masters.back().second, parameter, piece.begin));
       } else if (state_->optimizer->keeps(rest)) {
         const bool is_scalar = info.shape.empty();
         const Tensor value = is_scalar ? zeros({}, {.dtype = info.dtype})
                                        : zeros({piece.size}, {piece.values.dtype(), piece.values.device()});
         values.emplace(prefix + rest, value);
-        wanted.emplace(key, is_scalar ? alike(value) : part_of_flat(value, parameter, piece));
+        wanted.emplace(key, is_scalar ? alike(value) : part_of_flat(value, parameter, piece.begin));
       }
     }
   });
@@ -323,6 +473,13 @@ void ShardedOptimizer::load_sharded_state(const io::Path& folder, std::span<cons
 }
 
 optim::Optimizer& ShardedOptimizer::optimizer() const { return *state_->optimizer; }
+
+ShardedOptimizer::Whole ShardedOptimizer::whole_parameters(Location where) const {
+  const CallScope call("ShardedOptimizer::whole_parameters", where);
+  return Whole(state_);
+}
+ShardedOptimizer::Whole::Whole(Shared<State> state) : state_(std::move(state)) { state_->units.pin(); }
+ShardedOptimizer::Whole::~Whole() { state_->take_written(state_->units.unpin()); }
 
 ShardedOptimizer::NoSync ShardedOptimizer::no_sync() const { return NoSync(state_); }
 ShardedOptimizer::NoSync::NoSync(Shared<State> state)
