@@ -12,7 +12,7 @@
 #pragma once
 
 #include "../io/sharded_state.hpp"
-#include "../nn/module.hpp"
+#include "../nn/layers.hpp"
 #include "../ops/loss.hpp"
 #include "collectives.hpp"
 
@@ -39,21 +39,15 @@ struct ColumnParallelOptions {
   bool gather_output = false;
   /// x is this rank's part of the sequence, [..., S / ranks, in]; the result is of all of it.
   bool sequence_parallel = false;
+  /// The outputs are so many equal blocks, such as queries, keys and values, of each of which a rank has its part.
+  int64_t blocks = 1;
   Group group = world();
 };
 /// nn::Linear of which each rank has some of the outputs: weight [out / ranks, in] and bias [out / ranks]. ValueError
 /// unless the number of ranks divides out, and for negative sizes.
-class WEFT_API ColumnParallelLinear : public nn::Layer<ColumnParallelLinear> {
+class WEFT_API ColumnParallelLinear : public nn::Linear {
  public:
-  ColumnParallelLinear(int64_t in, int64_t out, ColumnParallelOptions options = {}, Location where = {});
-  Tensor forward(const Tensor& x, Location where) const;
-  /// This rank's parts by name, behind `prefix`, for states that other numbers of ranks load. Shares the memory.
-  io::ShardedState sharded_state(const std::string& prefix = {}) const;
-
-  nn::Parameter weight, bias;
-
- private:
-  ColumnParallelOptions options_;
+  ColumnParallelLinear(int64_t in, int64_t out, const ColumnParallelOptions& options = {}, Location where = {});
 };
 
 struct RowParallelOptions {
@@ -67,16 +61,9 @@ struct RowParallelOptions {
 };
 /// nn::Linear of which each rank has some of the inputs: weight [out, in / ranks], and bias [out], which is added once,
 /// behind the sum over ranks. ValueError unless the number of ranks divides in, and for negative sizes.
-class WEFT_API RowParallelLinear : public nn::Layer<RowParallelLinear> {
+class WEFT_API RowParallelLinear : public nn::Linear {
  public:
-  RowParallelLinear(int64_t in, int64_t out, RowParallelOptions options = {}, Location where = {});
-  Tensor forward(const Tensor& x, Location where) const;
-  io::ShardedState sharded_state(const std::string& prefix = {}) const;
-
-  nn::Parameter weight, bias;
-
- private:
-  RowParallelOptions options_;
+  RowParallelLinear(int64_t in, int64_t out, const RowParallelOptions& options = {}, Location where = {});
 };
 
 struct VocabParallelOptions {
@@ -88,18 +75,28 @@ struct VocabParallelOptions {
 /// calls it with the same indices, and gets all of their rows. ValueError unless the number of ranks divides count, and
 /// for negative sizes; a call raises IndexError for indices beyond [-count, count), DTypeError unless they are
 /// integers.
-class WEFT_API VocabParallelEmbedding : public nn::Layer<VocabParallelEmbedding> {
+class WEFT_API VocabParallelEmbedding : public nn::Embedding {
  public:
-  VocabParallelEmbedding(int64_t count, int64_t width, VocabParallelOptions options = {}, Location where = {});
-  Tensor forward(const Tensor& indices, Location where) const;
-  io::ShardedState sharded_state(const std::string& prefix = {}) const;
-
-  nn::Parameter weight;
-
- private:
-  VocabParallelOptions options_;
-  int64_t count_;
+  VocabParallelEmbedding(int64_t count, int64_t width, const VocabParallelOptions& options = {}, Location where = {});
 };
+
+// ---- the same of layers that are whole: an nn::Linear or nn::Embedding of a model, in place, for all its copies ----
+/// All ranks have the same values, of which each keeps its part; gradients are dropped. An adapter of LoRA is cut
+/// along, and one that is given later is in parts, too: of columns A is whole and B cut, of rows A is cut and B whole
+/// (`options.bias` says nothing here). ValueError as above, for another kind of layer, and for one that is in parts
+/// already, is parametrized, or has a merged adapter; then it is as it was.
+WEFT_API void cut_columns(const nn::Module& layer, const ColumnParallelOptions& options = {}, Location where = {});
+WEFT_API void cut_rows(const nn::Module& layer, const RowParallelOptions& options = {}, Location where = {});
+WEFT_API void cut_vocabulary(const nn::Module& layer, const VocabParallelOptions& options = {}, Location where = {});
+
+/// This rank's parts of a model's parameters and buffers, by name behind `prefix`, for states that other numbers of
+/// ranks load; what is not in parts is whole. Shares the memory, but for layers with several `blocks`, which are
+/// gathered: all ranks call it.
+WEFT_API io::ShardedState sharded_state(const nn::Module& model, const std::string& prefix = {}, Location where = {});
+/// Loads it, saved on any number of ranks. Errors as io::load_state_dict.
+WEFT_API void load_sharded_state(const nn::Module& model, const io::Path& folder,
+                                 const io::LoadStateDictOptions& options = {}, const std::string& prefix = {},
+                                 Location where = {});
 
 struct ParallelCrossEntropyOptions {
   LossReduction reduction = LossReduction::mean;

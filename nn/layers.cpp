@@ -22,20 +22,23 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
 
 namespace {
 
-/// Neither adapted nor parametrized: one look at the state for both.
+/// Neither adapted nor parametrized nor in parts: one look at the state for all.
 bool is_plain(const Module& module) {
   const detail::StateAccess::State& state = detail::StateAccess::state(module);
-  return state.adapter.held == nullptr && state.parametrized.empty();
+  return state.adapter.held == nullptr && state.in_parts == nullptr && state.parametrized.empty();
 }
 
 }  // namespace
 
 Tensor Linear::forward(const Tensor& x, Location where) const {
   if (WEFT_LIKELY(is_plain(*this))) return linear(x, weight, bias, where);
+  const detail::LayerInParts* const parts = detail::parts_of(*this);
   if (const detail::LowRank* lora = adapter()) {
-    return lora->linear(x, weight, borrowed(bias, where), is_training(), where);
+    return lora->linear(x, weight, borrowed(bias, where), is_training(), where, parts);
   }
-  return linear(x, borrowed(weight, where), borrowed(bias, where), where);
+  if (parts == nullptr) return linear(x, borrowed(weight, where), borrowed(bias, where), where);
+  const CallScope call("Linear", where);
+  return parts->linear(x, weight, bias);
 }
 
 namespace {
@@ -71,6 +74,10 @@ Tensor Embedding::forward(const Tensor& indices, Location where) const {
   if (WEFT_LIKELY(is_plain(*this))) return embedding(weight, indices, padding_, where);
   if (const detail::LowRank* lora = adapter()) {
     return lora->embedding(weight, indices, padding_, is_training(), where);
+  }
+  if (const detail::LayerInParts* parts = detail::parts_of(*this)) {
+    const CallScope call("Embedding", where);
+    return parts->embedding(weight, indices, padding_);
   }
   return embedding(borrowed(weight, where), indices, padding_, where);
 }

@@ -10,6 +10,7 @@
 
 #include "../tensor/atomic.hpp"
 #include "config.hpp"
+#include "layer_in_parts-inl.hpp"
 #include "module.hpp"
 #include "parametrize/parametrized-inl.hpp"
 
@@ -91,6 +92,7 @@ struct Module::State {
   bool open = false;
   detail::HooksSlot hooks;
   detail::AdapterSlot adapter;
+  Shared<const detail::LayerInParts> in_parts;
   std::vector<detail::ParametrizedTensor> parametrized;
 
   bool has(const std::string& name) const {

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include "../../nn/layer_in_parts-inl.hpp"
 #include "../../nn/layers.hpp"
 #include "../../ops/index.hpp"
-#include "../../ops/matmul.hpp"
+#include "../../ops/join.hpp"
+#include "../../ops/pieces.hpp"
 #include "../../ops/pointwise.hpp"
 #include "../detail/member.hpp"
 #include "../tensor_parallel.hpp"
@@ -12,25 +14,7 @@ namespace weft::distributed {
 
 namespace {
 
-/// How long each rank's part is.
-int64_t part_size(const char* layer, const char* what, int64_t size, const Group& group, Location where) {
-  const CallScope call(layer, where);
-  group.member().check_member();
-  if (size % group.size() == 0) return size / group.size();
-  raise<ValueError>({.problem = fmt::format("{} ranks do not divide {} {}", group.size(), what, size)});
-}
-
-Tensor own_part(const Tensor& whole, int dim, int64_t size, const Group& group) {
-  return whole.detach().narrow(dim, size * group.rank(), size).clone();
-}
-
-/// The part of a tensor that this rank has along `dim`, which all ranks have as much of.
-io::ShardedTensor shard(const Tensor& part, int dim, const Group& group) {
-  io::ShardedTensor out{part.detach(), part.shape(), Dims::filled(part.dim(), 0)};
-  out.global_shape[dim] *= group.size();
-  out.global_offset[dim] = part.size(dim) * group.rank();
-  return out;
-}
+using nn::detail::LayerInParts;
 
 /// The sum of all ranks' terms: all of it, or this rank's part of the sequence.
 Tensor sum_of_terms(const Tensor& term, bool in_parts, const Group& group) {
@@ -43,92 +27,120 @@ Tensor sum_of_terms(const Tensor& term, bool in_parts, const Group& group) {
   return reduce_scatter(term, group, ReduceOp::sum, sequence);
 }
 
+/// A layer in parts on the ranks of a group.
+template <class Options>
+class OnRanks : public LayerInParts {
+ public:
+  explicit OnRanks(Options options, int64_t blocks = 1)
+      : LayerInParts(options.group.size(), options.group.rank(), blocks), options_(std::move(options)) {}
+  Tensor whole_of(const Tensor& part, int dim, int64_t equal) const override {
+    std::vector<Tensor> pieces = part.detach().split(part.size(dim) / equal, dim);
+    for (Tensor& piece : pieces) piece = all_gather(piece, options_.group, dim);
+    return cat(pieces, dim);
+  }
+
+ protected:
+  const Options options_;
+};
+
+class Columns final : public OnRanks<ColumnParallelOptions> {
+ public:
+  explicit Columns(const ColumnParallelOptions& options) : OnRanks(options, options.blocks) {}
+  Tensor input(const Tensor& x) const override {
+    const Group& group = options_.group;
+    const bool gathers = options_.sequence_parallel && group.size() > 1;
+    return gathers ? all_gather(x, group, wrap_dim(-2, checked(x).dim())) : copy_to_tensor_parallel(x, group);
+  }
+  Tensor output(const Tensor& y) const override {
+    if (!options_.gather_output || count == 1) return y;
+    if (blocks == 1) return gather_from_tensor_parallel(y, options_.group);
+    std::vector<Tensor> pieces = y.split(y.size(-1) / blocks, -1);
+    for (Tensor& piece : pieces) piece = gather_from_tensor_parallel(piece, options_.group);
+    return cat(pieces, -1);
+  }
+  Tensor shared(const Tensor& whole) const override { return copy_to_tensor_parallel(whole, options_.group); }
+  std::optional<int> cut(std::string_view name) const override {
+    return name == "lora_A.weight" ? std::nullopt : std::optional(0);
+  }
+};
+
+class Rows final : public OnRanks<RowParallelOptions> {
+ public:
+  using OnRanks::OnRanks;
+  bool sums() const override { return true; }
+  Tensor input(const Tensor& x) const override {
+    return options_.input_is_parallel ? x : scatter_to_tensor_parallel(x, options_.group);
+  }
+  Tensor output(const Tensor& term) const override {
+    return sum_of_terms(term, options_.sequence_parallel, options_.group);
+  }
+  // Each rank adds it to its own part of the sequence alone.
+  Tensor shared(const Tensor& whole) const override {
+    return options_.sequence_parallel ? copy_to_tensor_parallel(whole, options_.group) : whole;
+  }
+  std::optional<int> cut(std::string_view name) const override {
+    return name == "weight" || name == "lora_A.weight" ? std::optional(1) : std::nullopt;
+  }
+};
+
+class Vocabulary final : public OnRanks<VocabParallelOptions> {
+ public:
+  using OnRanks::OnRanks;
+  Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding) const override {
+    detail::check_integers(indices);
+    const int64_t size = weight.size(0), all = size * count;
+    const Tensor given = indices.to(i64);
+    detail::check_none(logical_or(given < -all, given >= all), fmt::format("an index is beyond the {} rows", all));
+    const Tensor local = weft::where(given < 0, given + all, given) - size * index;
+    const Tensor elsewhere = logical_or(local < 0, local >= size);
+    const int64_t own_padding = padding - size * index;
+    const Tensor rows = weft::embedding(weight, masked_fill(local, elsewhere, 0),
+                                        padding >= 0 && own_padding >= 0 && own_padding < size ? own_padding : -1);
+    return sum_of_terms(masked_fill(rows, elsewhere.unsqueeze(-1), 0), options_.sequence_parallel, options_.group);
+  }
+  std::optional<int> cut(std::string_view) const override { return 0; }
+};
+
+template <class Parts, class Layer, class Options>
+void cut(const char* op, const nn::Module& layer, const Options& options, Location where) {
+  const CallScope call(op, where);
+  options.group.member().check_member();
+  if (!nn::detail::is_of(layer, typeid(Layer))) {
+    raise<ValueError>({.problem = fmt::format("a {} is not cut so", layer.class_name())});
+  }
+  nn::detail::put_in_parts(layer, Shared<Parts>::make(options), where);
+}
+
 }  // namespace
 
-ColumnParallelLinear::ColumnParallelLinear(int64_t in, int64_t out, ColumnParallelOptions options, Location where)
-    : options_(std::move(options)) {
-  const int64_t size = part_size("ColumnParallelLinear", "out", out, options_.group, where);
-  const nn::Linear whole(in, out, options_.bias, where);
-  weight = own_part(whole.weight, 0, size, options_.group);
-  if (options_.bias) bias = own_part(whole.bias, 0, size, options_.group);
-  WEFT_REGISTER(weight, bias);
-  set_config({{"in_features", in},
-              {"out_features", out},
-              {"bias", options_.bias},
-              {"gather_output", options_.gather_output},
-              {"sequence_parallel", options_.sequence_parallel}});
+void cut_columns(const nn::Module& layer, const ColumnParallelOptions& options, Location where) {
+  cut<Columns, nn::Linear>("cut_columns", layer, options, where);
+}
+void cut_rows(const nn::Module& layer, const RowParallelOptions& options, Location where) {
+  cut<Rows, nn::Linear>("cut_rows", layer, options, where);
+}
+void cut_vocabulary(const nn::Module& layer, const VocabParallelOptions& options, Location where) {
+  cut<Vocabulary, nn::Embedding>("cut_vocabulary", layer, options, where);
 }
 
-Tensor ColumnParallelLinear::forward(const Tensor& x, Location where) const {
-  const CallScope call("ColumnParallelLinear", where);
-  const Group& group = options_.group;
-  const bool gathers = options_.sequence_parallel && group.size() > 1;
-  const Tensor all = gathers ? all_gather(x, group, wrap_dim(-2, checked(x).dim())) : copy_to_tensor_parallel(x, group);
-  const Tensor y = linear(all, borrowed(weight), borrowed(bias));
-  return options_.gather_output ? gather_from_tensor_parallel(y, group) : y;
+ColumnParallelLinear::ColumnParallelLinear(int64_t in, int64_t out, const ColumnParallelOptions& options,
+                                           Location where)
+    : Linear(in, out, options.bias, where) {
+  cut_columns(*this, options, where);
+  set_class_name("ColumnParallelLinear");
 }
 
-io::ShardedState ColumnParallelLinear::sharded_state(const std::string& prefix) const {
-  io::ShardedState out{{prefix + "weight", shard(weight, 0, options_.group)}};
-  if (bias.defined()) out.emplace(prefix + "bias", shard(bias, 0, options_.group));
-  return out;
+RowParallelLinear::RowParallelLinear(int64_t in, int64_t out, const RowParallelOptions& options, Location where)
+    : Linear(in, out, options.bias, where) {
+  cut_rows(*this, options, where);
+  set_class_name("RowParallelLinear");
 }
 
-RowParallelLinear::RowParallelLinear(int64_t in, int64_t out, RowParallelOptions options, Location where)
-    : options_(std::move(options)) {
-  const int64_t size = part_size("RowParallelLinear", "in", in, options_.group, where);
-  const nn::Linear whole(in, out, options_.bias, where);
-  weight = own_part(whole.weight, 1, size, options_.group);
-  if (options_.bias) bias = whole.bias.detach();
-  WEFT_REGISTER(weight, bias);
-  set_config({{"in_features", in},
-              {"out_features", out},
-              {"bias", options_.bias},
-              {"input_is_parallel", options_.input_is_parallel},
-              {"sequence_parallel", options_.sequence_parallel}});
-}
-
-Tensor RowParallelLinear::forward(const Tensor& x, Location where) const {
-  const CallScope call("RowParallelLinear", where);
-  const Group& group = options_.group;
-  const Tensor part = options_.input_is_parallel ? x : scatter_to_tensor_parallel(x, group);
-  const Tensor sum = sum_of_terms(linear(part, borrowed(weight), {}), options_.sequence_parallel, group);
-  if (!bias.defined()) return sum;
-  // Each rank adds it to its own part of the sequence alone.
-  return sum + (options_.sequence_parallel ? copy_to_tensor_parallel(borrowed(bias), group) : borrowed(bias).get());
-}
-
-io::ShardedState RowParallelLinear::sharded_state(const std::string& prefix) const {
-  io::ShardedState out{{prefix + "weight", shard(weight, 1, options_.group)}};
-  if (bias.defined()) out.emplace(prefix + "bias", io::ShardedTensor{bias.detach(), bias.shape(), Dims::filled(1, 0)});
-  return out;
-}
-
-VocabParallelEmbedding::VocabParallelEmbedding(int64_t count, int64_t width, VocabParallelOptions options,
+VocabParallelEmbedding::VocabParallelEmbedding(int64_t count, int64_t width, const VocabParallelOptions& options,
                                                Location where)
-    : options_(std::move(options)), count_(count) {
-  const int64_t size = part_size("VocabParallelEmbedding", "count", count, options_.group, where);
-  const nn::Embedding whole(count, width, 1, nn::Embedding::no_padding, where);
-  weight = own_part(whole.weight, 0, size, options_.group);
-  WEFT_REGISTER(weight);
-  set_config({{"num_embeddings", count}, {"embedding_dim", width}, {"sequence_parallel", options_.sequence_parallel}});
-}
-
-Tensor VocabParallelEmbedding::forward(const Tensor& indices, Location where) const {
-  const CallScope call("VocabParallelEmbedding", where);
-  detail::check_integers(indices);
-  const Tensor given = indices.to(i64);
-  detail::check_none(logical_or(given < -count_, given >= count_),
-                     fmt::format("an index is beyond the {} rows", count_));
-  const int64_t size = weight.size(0);
-  const Tensor local = weft::where(given < 0, given + count_, given) - size * options_.group.rank();
-  const Tensor elsewhere = logical_or(local < 0, local >= size);
-  const Tensor rows = embedding(borrowed(weight), masked_fill(local, elsewhere, 0));
-  return sum_of_terms(masked_fill(rows, elsewhere.unsqueeze(-1), 0), options_.sequence_parallel, options_.group);
-}
-
-io::ShardedState VocabParallelEmbedding::sharded_state(const std::string& prefix) const {
-  return {{prefix + "weight", shard(weight, 0, options_.group)}};
+    : Embedding(count, width, 1, no_padding, where) {
+  cut_vocabulary(*this, options, where);
+  set_class_name("VocabParallelEmbedding");
 }
 
 }  // namespace weft::distributed

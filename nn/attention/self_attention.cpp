@@ -3,6 +3,7 @@
 #include "../../ops/attention.hpp"
 #include "../attention.hpp"
 #include "../config.hpp"
+#include "../layer_in_parts-inl.hpp"
 
 namespace weft::nn {
 
@@ -42,15 +43,25 @@ Tensor SelfAttention::forward(const Tensor& x, Location where) const {
                        .details = x.defined() ? x.shape().text() : "undefined"},
                       where);
   }
-  const int64_t batch = x.sizes()[0], length = x.sizes()[1];
-  const std::vector<Tensor> parts = qkv(Input(x, where)).split(width, 2, where);
+  // Where qkv is in parts these are this process's heads, and x may be its part of the sequence.
+  const Tensor all = qkv(Input(x, where));
+  const int64_t batch = all.sizes()[0], length = all.sizes()[1], own = all.sizes()[2] / 3, head = width / heads_;
+  if (own % head != 0) {
+    raise<ValueError>({.op = "nn::SelfAttention", .problem = fmt::format("{} heads cannot be shared out", heads_)},
+                      where);
+  }
+  const std::vector<Tensor> parts = all.split(own, 2, where);
   const auto heads = [&](const Tensor& t) {
-    return t.view({batch, length, heads_, width / heads_}, where).transpose(1, 2, where);
+    return t.view({batch, length, own / head, head}, where).transpose(1, 2, where);
   };
   const double p = is_training() ? options_.dropout : 0;
+  std::optional<detail::DrawsOfPart> draws;
+  const detail::LayerInParts* const in_parts = detail::parts_of(qkv);
+  if (in_parts != nullptr && p > 0) draws.emplace(in_parts->index);
   const Tensor mixed = scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]),
                                                     {.dropout_p = p, .causal = options_.causal}, where);
-  const Tensor joined = mixed.transpose(1, 2, where).reshape({batch, length, width}, where);
+  draws.reset();
+  const Tensor joined = mixed.transpose(1, 2, where).reshape({batch, length, own}, where);
   return dropout(Input(proj(Input(joined, where)), where));
 }
 

@@ -117,7 +117,12 @@ std::vector<std::string> attach(const Module& model, const std::vector<LoraTarge
     const ModuleTensor& weight = weight_of(target.module)->tensor;
     Shared<LowRank>& adapter = adapters[weight.impl()];
     if (adapter != nullptr) continue;
-    adapter = Shared<LowRank>::make(weight, target.options, is_embedding(target.module), where);
+    const LayerInParts* const parts = parts_of(target.module);
+    if (parts != nullptr && is_embedding(target.module)) {
+      raise<ValueError>({.op = "LoRA", .problem = "an embedding in parts takes no adapter", .details = target.name},
+                        where);
+    }
+    adapter = Shared<LowRank>::make(weight, target.options, is_embedding(target.module), parts, where);
     all.push_back(prepared(target.module, adapter, true, where));
     names.push_back(target.name);
   }

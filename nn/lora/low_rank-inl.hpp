@@ -33,11 +33,13 @@ class KeptBits {
 
 class LowRank {
  public:
-  /// For a weight [out, in].
-  LowRank(const ModuleTensor& weight, const LoraOptions& options, bool of_embedding, Location where);
+  /// For a weight [out, in], or this process's part of one.
+  LowRank(const ModuleTensor& weight, const LoraOptions& options, bool of_embedding, const LayerInParts* parts,
+          Location where);
 
   /// x · (w + s B A)ᵀ + bias, where w is the layer's own handle of the weight.
-  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where) const;
+  Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where,
+                const LayerInParts* parts = nullptr) const;
   /// Rows of w + s B A.
   Tensor embedding(const Tensor& w, const Tensor& indices, int64_t padding, bool training, Location where) const;
 
@@ -62,6 +64,8 @@ class LowRank {
   /// The rows of W that are adapted, with the rows of A and B that do it.
   std::vector<Part> parts() const;
   void check_not_training(bool training, Location where) const;
+  /// y + u · Bᵀ, where u is x · Aᵀ.
+  Tensor adapted(const Tensor& y, const Tensor& u, const Tensor& b) const;
   /// from + by · B A, in float32 or float64, rounded to the weight's dtype.
   Tensor shifted(const Tensor& from, double by) const;
 

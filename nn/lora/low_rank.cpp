@@ -53,6 +53,19 @@ Linear factor(int64_t in, int64_t out, bool zero, const Tensor& weight, const Lo
 }
 
 int64_t part_count(const LoraOptions& o) { return o.enable.empty() ? 1 : count_of(o.enable); }
+/// A or B of a layer in parts: the whole one's values, so that all draw alike, of which it may have a part.
+Linear factor_in_parts(const char* name, int64_t in, int64_t out, const Tensor& weight, const LoraOptions& options,
+                       const LayerInParts* parts, Location where) {
+  const bool zero = name == std::string_view("lora_B.weight");
+  const std::optional<int> dim = parts != nullptr ? parts->cut(name) : std::nullopt;
+  if (!dim) return factor(in, out, zero, weight, options, where);
+  Linear whole =
+      factor(*dim == 1 ? in * parts->count : in, *dim == 0 ? out * parts->count : out, zero, weight, options, where);
+  // B starts at 0, whatever its blocks are.
+  replace_memory(whole.weight, parts->part_of(whole.weight, *dim), where);
+  return whole;
+}
+
 int64_t part_rows(const Tensor& weight, const LoraOptions& o) {
   return weight.size(0) / (o.enable.empty() ? 1 : std::ssize(o.enable));
 }
@@ -124,10 +137,13 @@ Tensor KeptBits::restored(const Tensor& recomputed) const {
 
 // ---- the adapter ----------------------------------------------------------------------------------------------------
 
-LowRank::LowRank(const ModuleTensor& weight_, const LoraOptions& options_, bool of_embedding_, Location where)
+LowRank::LowRank(const ModuleTensor& weight_, const LoraOptions& options_, bool of_embedding_,
+                 const LayerInParts* parts, Location where)
     : options((check_options(options_, weight_.size(0), where), options_)),
-      a(factor(weight_.size(1), options.r * part_count(options), false, weight_, options, where)),
-      b(factor(options.r, part_rows(weight_, options) * part_count(options), true, weight_, options, where)),
+      a(factor_in_parts("lora_A.weight", weight_.size(1), options.r * part_count(options), weight_, options, parts,
+                        where)),
+      b(factor_in_parts("lora_B.weight", options.r, part_rows(weight_, options) * part_count(options), weight_, options,
+                        parts, where)),
       of_embedding(of_embedding_) {
   weight = weight_;
   merged_flag = Buffer(zeros({}, {DType::boolean, weight_.device()}, where), where);
@@ -162,18 +178,31 @@ void LowRank::check_not_training(bool training, Location where) const {
                     where);
 }
 
-Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where) const {
-  if (merged) {
-    check_not_training(training, where);
-    return weft::linear(x, w, bias, where);
-  }
+Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, bool training, Location where,
+                       const LayerInParts* parts) const {
+  if (merged) check_not_training(training, where);
   const CallScope call("LoRA", where);
-  const Tensor y = weft::linear(x, w, bias);
-  Tensor in = training && options.dropout > 0 ? dropout(x, options.dropout, true) : x;
+  if (merged) return parts != nullptr ? parts->linear(x, w, bias) : weft::linear(x, w, bias);
+  const Tensor own = parts != nullptr ? parts->input(x) : x;
+  const bool sums = parts != nullptr && parts->sums();
+  const Tensor y = weft::linear(own, w, sums ? Tensor() : bias);
+  Tensor in = own;
+  if (training && options.dropout > 0) {
+    std::optional<DrawsOfPart> draws;
+    if (sums) draws.emplace(parts->index);
+    in = dropout(own, options.dropout, true);
+  }
   if (in.dtype() != a.weight.dtype()) in = in.to(a.weight.dtype());
-  const Tensor u = weft::linear(in, a.weight) * scale();
+  if (parts == nullptr) return adapted(y, weft::linear(in, a.weight) * scale(), b.weight);
+  if (!sums) return parts->output(adapted(y, weft::linear(in, parts->shared(a.weight)) * scale(), b.weight));
+  const Tensor u = parts->output(weft::linear(in, a.weight)) * scale();
+  const Tensor sum = adapted(parts->output(y), u, parts->shared(b.weight));
+  return bias.defined() ? sum + parts->shared(bias) : sum;
+}
+
+Tensor LowRank::adapted(const Tensor& y, const Tensor& u, const Tensor& b_weight) const {
   if (options.enable.empty()) {
-    const Tensor delta = weft::linear(u, b.weight);
+    const Tensor delta = weft::linear(u, b_weight);
     if (delta.dtype() == y.dtype() && y.requires_grad() == delta.requires_grad()) return y.add_(delta);
     return (y + delta).to(y.dtype());
   }
@@ -184,7 +213,7 @@ Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, boo
   };
   for (const Part& p : parts()) {
     pass_to(p.first);
-    const Tensor delta = weft::linear(u.narrow(-1, p.a_first, options.r), b.weight.narrow(0, p.b_first, p.count));
+    const Tensor delta = weft::linear(u.narrow(-1, p.a_first, options.r), b_weight.narrow(0, p.b_first, p.count));
     pieces.push_back((y.narrow(-1, p.first, p.count) + delta).to(y.dtype()));
     done = p.first + p.count;
   }

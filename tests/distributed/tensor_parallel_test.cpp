@@ -343,9 +343,9 @@ TEST(TensorParallel, PartsAreSavedAndLoadedByAnotherNumberOfRanks) {
   LocalWorld(4).run([&](const Group& group) {
     const InParts parts = seeded([&] { return InParts({.group = group}, {.group = group}); });
     const auto table = seeded([&] { return VocabParallelEmbedding(vocabulary, features, {.group = group}); });
-    io::ShardedState state = parts.up.sharded_state("up.");
-    state.merge(parts.down.sharded_state("down."));
-    state.merge(table.sharded_state("table."));
+    io::ShardedState state = sharded_state(parts.up, "up.");
+    state.merge(sharded_state(parts.down, "down."));
+    state.merge(sharded_state(table, "table."));
     const std::lock_guard lock(mutex);
     states[static_cast<size_t>(group.rank())] = std::move(state);
   });
@@ -355,9 +355,9 @@ TEST(TensorParallel, PartsAreSavedAndLoadedByAnotherNumberOfRanks) {
     const auto table = seeded([&] { return VocabParallelEmbedding(vocabulary, features, {.group = group}); });
     const InParts other({.group = group}, {.group = group});
     const VocabParallelEmbedding other_table(vocabulary, features, {.group = group});
-    io::ShardedState state = other.up.sharded_state("up.");
-    state.merge(other.down.sharded_state("down."));
-    state.merge(other_table.sharded_state("table."));
+    io::ShardedState state = sharded_state(other.up, "up.");
+    state.merge(sharded_state(other.down, "down."));
+    state.merge(sharded_state(other_table, "table."));
     io::load_state_dict(state, folder.path());
     EXPECT_TRUE(same_bits(other_table.weight, table.weight));
     const auto expected = saved.parameters(), loaded = other.parameters();
