@@ -7,6 +7,7 @@
 #include "distributed/group.hpp"
 #include "distributed/local_world.hpp"
 #include "distributed/mesh.hpp"
+#include "distributed/parallelize.hpp"
 #include "distributed/pipeline.hpp"
 #include "distributed/reduce_op.hpp"
 #include "distributed/rng_tracker.hpp"

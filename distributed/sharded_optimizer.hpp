@@ -40,6 +40,14 @@ struct ShardedOptimizerOptions {
   std::vector<nn::Module> modules = {};
 };
 
+/// Of a model whose layers are in parts, too: which gradients a norm of all of it counts here.
+struct ClipScope {
+  /// Ranks along which other parts of the model are, such as stages.
+  std::vector<Group> groups = {};
+  /// Parameters that another rank of these groups has as well, and counts.
+  std::vector<Tensor> counted_elsewhere = {};
+};
+
 /// Averages gradients as DataParallel, which it replaces, and updates what the optimizer would: with the same bits,
 /// where ranks have the same. Every rank of the group makes the same calls.
 class WEFT_API ShardedOptimizer {
@@ -59,7 +67,7 @@ class WEFT_API ShardedOptimizer {
   void reduce_gradients(Location where = {});
   /// Scales what step uses so that the 2-norm of all ranks' parts is at most max_norm, and gives the norm that they
   /// had. ValueError for a negative max_norm.
-  double clip_grad_norm(double max_norm, Location where = {});
+  double clip_grad_norm(double max_norm, const ClipScope& scope = {}, Location where = {});
   /// Parameters without a gradient on any rank stay.
   void step(Location where = {});
   /// Also where a step was left out, as for a gradient that is not finite.

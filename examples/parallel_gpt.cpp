@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   int steps = 60;
   CLI::App app(
       "Trains a small GPT on several ranks: dpN replicas, ppN stages, tpN tensor-parallel ranks, spN such with "
-      "sequences in parts, zero1 or zero2 for state in parts. Started by mpirun, ranks are its processes, else "
+      "sequences in parts, zero1 to zero3 for optimizers in parts. Started by mpirun, ranks are its processes, else "
       "threads.");
   app.add_option("--plan", plan_text, "such as dp2-tp2; as many ranks as their product")->capture_default_str();
   app.add_option("--steps", steps)->capture_default_str();

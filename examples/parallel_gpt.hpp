@@ -45,90 +45,36 @@ inline Plan plan_of(const std::string& text) {
 
 constexpr int64_t width = 32, heads = 4, layers = 4, context = 32, batch = 8;
 
-/// How activations between layers lie on tensor-parallel ranks.
-struct Ranks {
-  Group tp, pp;
-  bool cuts_sequences;
-  /// A norm of parts of sequences has the sum of the ranks' gradients.
-  Tensor normalized(const nn::LayerNorm& norm, const Tensor& x) const {
-    if (!cuts_sequences) return norm(x);
-    return layer_norm(x, {width}, copy_to_tensor_parallel(norm.weight, tp), copy_to_tensor_parallel(norm.bias, tp));
+/// Tokens [batch, length] -> [batch, length, width].
+struct Embed : nn::Layer<Embed> {
+  nn::Embedding token, position{context, width};
+  explicit Embed(int64_t vocabulary) : token(vocabulary, width) { WEFT_REGISTER(token, position); }
+  Tensor forward(const Tensor& tokens) const {
+    const Tensor places = arange(tokens.size(1));
+    return token(tokens) + position(places);
   }
 };
 
-struct Block : nn::Layer<Block> {
-  nn::LayerNorm before_attention{width}, before_mlp{width};
-  ColumnParallelLinear query, key, value, up;
-  RowParallelLinear projection, down;
-  Ranks ranks;
-
-  explicit Block(const Ranks& r)
-      : query(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        key(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        value(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        up(width, 4 * width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        projection(width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        down(4 * width, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        ranks(r) {
-    WEFT_REGISTER(before_attention, before_mlp, query, key, value, up, projection, down);
-  }
-  Tensor forward(const Tensor& x) const {
-    const Tensor h = ranks.normalized(before_attention, x);
-    // This rank's heads, [batch, heads / ranks, length, width / heads].
-    const auto heads_of = [](const Tensor& t) {
-      return t.view({t.size(0), t.size(1), -1, width / heads}).transpose(1, 2);
-    };
-    const Tensor mixed =
-        scaled_dot_product_attention(heads_of(query(h)), heads_of(key(h)), heads_of(value(h)), {.causal = true});
-    const Tensor y = x + projection(mixed.transpose(1, 2).flatten(2));
-    return y + down(gelu(up(ranks.normalized(before_mlp, y))));
-  }
-};
-
-/// The whole model, of which a stage of the pipeline uses its blocks.
-struct Gpt {
-  VocabParallelEmbedding token;
-  nn::Embedding position{context, width};
-  std::vector<Block> blocks;
+struct Head : nn::Layer<Head> {
   nn::LayerNorm norm{width};
-  ColumnParallelLinear head;
-  Ranks ranks;
-
-  Gpt(int64_t vocabulary, const Ranks& r)
-      : token(vocabulary, width, {.sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        head(width, vocabulary, {.bias = false, .sequence_parallel = r.cuts_sequences, .group = r.tp}),
-        ranks(r) {
-    for (int64_t i = 0; i < layers; ++i) blocks.emplace_back(ranks);
-  }
-  bool is_first() const { return ranks.pp.rank() == 0; }
-  bool is_last() const { return ranks.pp.rank() + 1 == ranks.pp.size(); }
-  size_t first_block() const { return static_cast<size_t>(shard_begin(layers, ranks.pp.size(), ranks.pp.rank())); }
-  size_t last_block() const {
-    return first_block() + static_cast<size_t>(shard_size(layers, ranks.pp.size(), ranks.pp.rank()));
-  }
-
-  /// Tokens on the first stage, elsewhere what the stage before gave.
-  Tensor forward(const Tensor& input) const {
-    Tensor x = is_first() ? embedded(input) : input;
-    for (size_t i = first_block(); i < last_block(); ++i) x = blocks[i](x);
-    return x;
-  }
-  Tensor embedded(const Tensor& tokens) const {
-    const Tensor places = position(arange(tokens.size(1)));
-    return token(tokens) + (ranks.cuts_sequences ? scatter_to_tensor_parallel(places, ranks.tp, 0) : places);
-  }
-  Tensor loss(const Tensor& x, const Tensor& targets) const {
-    return parallel_cross_entropy(head(ranks.normalized(norm, x)), targets, {.group = ranks.tp});
-  }
-  std::vector<Tensor> parameters() const {
-    std::vector<Tensor> out;
-    const auto add = [&](const nn::Module& m) { std::ranges::copy(m.parameters(), std::back_inserter(out)); };
-    if (is_first()) add(token), add(position);
-    for (size_t i = first_block(); i < last_block(); ++i) add(blocks[i]);
-    if (is_last()) add(norm), add(head);
-    return out;
-  }
+  nn::Linear logits;
+  explicit Head(int64_t vocabulary) : logits(width, vocabulary, false) { WEFT_REGISTER(norm, logits); }
+  Tensor forward(const Tensor& x) const { return logits(norm(x)); }
 };
+
+/// A model for one process.
+inline nn::Sequential gpt(int64_t vocabulary) {
+  nn::Sequential model{Embed(vocabulary)};
+  for (int64_t i = 0; i < layers; ++i) model.append(nn::TransformerBlock(width, heads));
+  return model.append(Head(vocabulary));
+}
+
+/// How its modules are shared out along "tp".
+inline std::vector<ModuleSplit> splits() {
+  return {{"token$", VocabParallelOptions{}},        {"qkv$", ColumnParallelOptions{.blocks = 3}},
+          {"up$|logits$", ColumnParallelOptions{}},  {"proj$|down$", RowParallelOptions{}},
+          {"norm\\d?$|dropout$", OnSequenceParts{}}, {"position$", ToSequenceParts{}}};
+}
 
 /// The characters of a text as numbers.
 struct Text {
@@ -156,45 +102,27 @@ struct Text {
 /// plan's.
 inline std::vector<double> train(const Plan& plan, const Group& group, const Text& text, int steps) {
   const Mesh mesh({plan.dp, plan.pp, plan.tp}, {"dp", "pp", "tp"}, group);
-  const Group &dp = mesh.group("dp"), &pp = mesh.group("pp");
+  const int64_t own = batch / plan.dp, first = own * mesh.group("dp").rank();
   manual_seed(1);
   // A number of rows that ranks divide.
-  const Gpt model((text.characters + 7) / 8 * 8, {mesh.group("tp"), pp, plan.cuts_sequences});
-  optim::AdamW optimizer(model.parameters(), {.lr = 3e-3});
-  std::optional<ShardedOptimizer> sharded;
-  std::optional<DataParallel> replicas;
-  if (plan.zero > 0) sharded.emplace(std::move(optimizer), ShardedOptimizerOptions{.stage = plan.zero, .group = dp});
-  else replicas.emplace(model.parameters(), DataParallelOptions{.group = dp});
-
-  const int64_t own = batch / dp.size(), first = own * dp.rank();
-  const int micro_batches = pp.size() > 1 ? static_cast<int>(own) : 1;
-  const int64_t each = own / micro_batches;
-  const Pipeline pipeline({{.forward = [&](std::span<const Tensor> x) { return std::vector{model.forward(x[0])}; }}},
-                          {.micro_batches = micro_batches, .group = pp});
+  const ParallelModel model =
+      parallelize(gpt((text.characters + 7) / 8 * 8), {.mesh = mesh,
+                                                       .splits = splits(),
+                                                       .sequence_parallel = plan.cuts_sequences,
+                                                       .micro_batches = plan.pp > 1 ? static_cast<int>(own) : 1,
+                                                       .shard_stage = plan.zero});
+  ParallelTraining training(model, optim::AdamW(model.parameters(), {.lr = 3e-3}));
+  // Each rank along "tp" has some of the logits.
+  const auto loss = [&](const Tensor& logits, const Tensor& targets) {
+    return parallel_cross_entropy(logits, targets, {.group = model.tensor_parallel()});
+  };
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
-    const auto part = [&](int m) { return text.windows(step, first + m * each, each); };
-    const PipelineStep work{
-        .input = [&](int m) { return std::vector{part(m).narrow(1, 0, context)}; },
-        .loss = [&](int m, std::span<const Tensor> y) { return model.loss(y[0], part(m).narrow(1, 1, context)); }};
-    double loss = 0;
-    if (sharded) {
-      sharded->zero_grad();
-      {
-        const auto micro = sharded->no_sync();
-        loss = pipeline.run(work);
-      }
-      sharded->step();
-    } else {
-      optimizer.zero_grad();
-      {
-        const auto micro = replicas->no_sync();
-        loss = pipeline.run(work);
-      }
-      replicas->finish();
-      optimizer.step();
-    }
-    losses.push_back(all_reduce(tensor(loss, f64), dp, ReduceOp::avg).item<double>());
+    const Tensor windows = text.windows(step, first, own);
+    training.zero_grad();
+    losses.push_back(training.backward(windows.narrow(1, 0, context), windows.narrow(1, 1, context), loss));
+    training.clip_grad_norm(1.0);
+    training.step();
   }
   return losses;
 }

@@ -53,14 +53,17 @@ WEFT_API bool is_of(const Module& module, const std::type_info& layer);
 /// Null for a layer that is whole.
 WEFT_API const LayerInParts* parts_of(const Module& module);
 
-/// While one lives, the default generator of the CPU is this process's own, of a number that all draw alike.
+/// While one lives, a device's default generator draws from this process's own subsequence. All processes draw as much,
+/// so that generators stand alike behind it.
 class WEFT_API DrawsOfPart {
  public:
-  explicit DrawsOfPart(int index);
+  DrawsOfPart(int index, Device device);
+  ~DrawsOfPart();
+  DrawsOfPart(const DrawsOfPart&) = delete;
 
  private:
-  Generator own_;
-  GeneratorGuard guard_;
+  Generator& generator_;
+  const uint64_t outer_;
 };
 
 }  // namespace weft::nn::detail

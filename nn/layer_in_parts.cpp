@@ -6,7 +6,6 @@
 #include "../ops/join.hpp"
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
-#include "../ops/random.hpp"
 #include "lora/low_rank-inl.hpp"
 
 namespace weft::nn::detail {
@@ -96,9 +95,17 @@ int64_t blocks_of(const Module& layer, std::string_view name) {
 bool is_of(const Module& module, const std::type_info& layer) { return *StateAccess::state(module).type == layer; }
 const LayerInParts* parts_of(const Module& module) { return StateAccess::state(module).in_parts.get(); }
 
-DrawsOfPart::DrawsOfPart(int index)
-    : own_(static_cast<uint64_t>(randint(0, int64_t{1} << 62, {1}, DType::i64).item<int64_t>()) +
-           static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u),
-      guard_(own_) {}
+DrawsOfPart::DrawsOfPart(int index, Device device)
+    : generator_(default_generator(device)), outer_(generator_.state().subsequence) {
+  GeneratorState state = generator_.state();
+  state.subsequence += static_cast<uint64_t>(index) + 1;
+  generator_.set_state(state);
+}
+
+DrawsOfPart::~DrawsOfPart() {
+  GeneratorState state = generator_.state();
+  state.subsequence = outer_;
+  generator_.set_state(state);
+}
 
 }  // namespace weft::nn::detail

@@ -1,7 +1,6 @@
 #include "../sharded_optimizer.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -10,10 +9,10 @@
 #include "../../autograd/mode.hpp"
 #include "../../ops/create.hpp"
 #include "../../ops/pointwise.hpp"
-#include "../../optim/clip_grad.hpp"
 #include "../../tensor/error.hpp"
 #include "../collectives.hpp"
 #include "../detail/buckets.hpp"
+#include "../detail/clip.hpp"
 #include "../detail/flat.hpp"
 #include "../detail/parameter_units.hpp"
 
@@ -341,19 +340,18 @@ void ShardedOptimizer::reduce_gradients(Location where) {
   state_->reduce();
 }
 
-double ShardedOptimizer::clip_grad_norm(double max_norm, Location where) {
+double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipScope& scope, Location where) {
   const CallScope call("ShardedOptimizer::clip_grad_norm", where);
-  if (!(max_norm >= 0)) raise<ValueError>({.problem = fmt::format("max_norm is {}", max_norm)});
+  detail::check_max_norm(max_norm);
   state_->give();
-  const NoGradGuard unrecorded;
-  const std::vector<Tensor> pieces = state_->optimizer->parameters();
-  const double here = optim::total_grad_norm(pieces).item<double>();
-  const double norm = std::sqrt(all_reduce(tensor(here * here, f64), state_->options.group).item<double>());
-  const double factor = max_norm / (norm + 1e-6);
-  for (const Tensor& p : pieces) {
-    if (p.grad().defined() && !(factor >= 1)) p.grad().mul_(factor);
-  }
-  return norm;
+  std::vector<Tensor> counted;
+  state_->for_each_piece([&](size_t, const Piece& piece, const Tensor& parameter) {
+    const auto is_it = [&](const Tensor& t) { return t.impl() == parameter.impl(); };
+    if (std::ranges::none_of(scope.counted_elsewhere, is_it)) counted.push_back(piece.values);
+  });
+  std::vector<Group> groups{state_->options.group};
+  groups.insert(groups.end(), scope.groups.begin(), scope.groups.end());
+  return detail::clip_over(groups, counted, state_->optimizer->parameters(), max_norm);
 }
 
 void ShardedOptimizer::step(Location where) {

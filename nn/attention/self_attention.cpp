@@ -57,7 +57,7 @@ Tensor SelfAttention::forward(const Tensor& x, Location where) const {
   const double p = is_training() ? options_.dropout : 0;
   std::optional<detail::DrawsOfPart> draws;
   const detail::LayerInParts* const in_parts = detail::parts_of(qkv);
-  if (in_parts != nullptr && p > 0) draws.emplace(in_parts->index);
+  if (in_parts != nullptr && p > 0) draws.emplace(in_parts->index, all.device());
   const Tensor mixed = scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]),
                                                     {.dropout_p = p, .causal = options_.causal}, where);
   draws.reset();

@@ -189,7 +189,7 @@ Tensor LowRank::linear(const Tensor& x, const Tensor& w, const Tensor& bias, boo
   Tensor in = own;
   if (training && options.dropout > 0) {
     std::optional<DrawsOfPart> draws;
-    if (sums) draws.emplace(parts->index);
+    if (sums) draws.emplace(parts->index, own.device());
     in = dropout(own, options.dropout, true);
   }
   if (in.dtype() != a.weight.dtype()) in = in.to(a.weight.dtype());

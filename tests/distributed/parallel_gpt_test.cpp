@@ -37,7 +37,8 @@ TEST_P(ParallelGpt, HasTheLossesOfOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Plans, ParallelGpt,
                          ::testing::Values("dp2", "dp4", "tp2", "tp4", "pp2", "pp4", "sp2", "sp4", "dp2-sp2", "pp2-sp2",
                                            "dp2-tp2", "dp2-pp2", "pp2-tp2", "dp2-zero1", "dp2-zero2", "dp4-zero2",
-                                           "dp2-tp2-zero1", "dp2-pp2-tp2"),
+                                           "dp2-zero3", "dp4-zero3", "dp2-tp2-zero1", "dp2-tp2-zero3", "dp2-sp2-zero3",
+                                           "dp2-pp2-zero3", "dp2-pp2-tp2", "dp2-pp2-sp2-zero2"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <limits>
+#include <regex>
+#include <set>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "../../autograd/mode.hpp"
+#include "../../nn/dropout.hpp"
+#include "../../nn/layer_in_parts-inl.hpp"
+#include "../../nn/module_state-inl.hpp"
+#include "../../nn/pattern-inl.hpp"
+#include "../../ops/create.hpp"
+#include "../collectives.hpp"
+#include "../detail/flat.hpp"
+#include "../detail/member.hpp"
+#include "model-inl.hpp"
+
+namespace weft::distributed {
+
+namespace {
+
+constexpr const char* op = "parallelize";
+
+Mesh with_all_dimensions(const Mesh& mesh) {
+  Dims shape = mesh.shape();
+  std::vector<std::string> names(mesh.names().begin(), mesh.names().end());
+  const std::vector<std::string> known{"dp", "pp", "tp"};
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    raise<ValueError>({.problem = fmt::format("a plan's mesh has dimensions dp, pp and tp, not '{}'", name)});
+  }
+  if (std::ssize(names) != shape.size()) raise<ValueError>({.problem = "the mesh's dimensions have no names"});
+  for (const std::string& name : known) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    names.push_back(name);
+    shape.push_back(1);
+  }
+  return Mesh(shape, names, mesh.group());
+}
+
+/// Where each stage begins among the layers, and their number.
+std::vector<size_t> bounds_of(const ParallelPlan& plan, int stages, const nn::Module& model, size_t layers) {
+  std::vector<size_t> bounds{0};
+  if (stages > 1 && static_cast<int>(layers) < stages) {
+    raise<ValueError>({.problem = fmt::format("{} stages are cut from an nn::Sequential of as many layers, not of {}",
+                                              stages, layers)});
+  }
+  if (plan.cuts.empty()) {
+    for (int s = 1; s < stages; ++s) bounds.push_back(static_cast<size_t>(s) * layers / static_cast<size_t>(stages));
+  } else {
+    const auto children = model.named_children();
+    for (const std::string& cut : plan.cuts) {
+      const auto found = std::ranges::find(children, cut, &std::pair<std::string, nn::Module>::first);
+      if (found == children.end()) raise<ValueError>({.problem = fmt::format("no layer is named '{}'", cut)});
+      bounds.push_back(static_cast<size_t>(found - children.begin()));
+    }
+  }
+  const bool ascend = std::ranges::adjacent_find(bounds, std::greater_equal<>()) == bounds.end();
+  if (std::ssize(bounds) != stages || !ascend) {
+    raise<ValueError>({.problem = fmt::format("{} stages are cut at {} layers, in their order", stages, stages - 1)});
+  }
+  bounds.push_back(layers);
+  return bounds;
+}
+
+/// Draws of a dropout's calls are this rank's own.
+void drop_other_elements(const nn::Module& module, int index) {
+  nn::Module m = module;
+  const auto draws = std::make_shared<std::optional<nn::detail::DrawsOfPart>>();
+  m.register_forward_pre_hook([=](const nn::ForwardEvent& e) { draws->emplace(index, e.input().device()); });
+  m.register_forward_hook([=](const nn::ForwardEvent&) { draws->reset(); });
+}
+
+void work_on_sequence_parts(const nn::Module& module, const Group& group) {
+  for (const Tensor& p : module.parameters()) {
+    if (p.requires_grad()) p.register_hook([group](const Tensor& g) { return all_reduce(g, group); });
+  }
+  for (const nn::Module& m : module.modules()) {
+    if (nn::detail::is_of(m, typeid(nn::Dropout))) drop_other_elements(m, group.rank());
+  }
+}
+
+void go_on_with_sequence_parts(const nn::Module& module, const Group& group) {
+  nn::Module m = module;
+  m.register_forward_hook(
+      [group](const nn::ForwardEvent& e) { return scatter_to_tensor_parallel(e.output(), group, -2); });
+}
+
+/// How a split of the plan is done to a module.
+struct Doing {
+  const nn::Module& module;
+  const Group& group;
+  bool sequence_parallel;
+
+  template <class Options>
+  Options on_group(Options options) const {
+    options.group = group;
+    options.sequence_parallel = sequence_parallel;
+    return options;
+  }
+  void operator()(const ColumnParallelOptions& o) const { cut_columns(module, on_group(o)); }
+  void operator()(const RowParallelOptions& o) const { cut_rows(module, on_group(o)); }
+  void operator()(const VocabParallelOptions& o) const { cut_vocabulary(module, on_group(o)); }
+  void operator()(const OnSequenceParts&) const {
+    if (sequence_parallel) work_on_sequence_parts(module, group);
+  }
+  void operator()(const ToSequenceParts&) const {
+    if (sequence_parallel) go_on_with_sequence_parts(module, group);
+  }
+};
+
+/// Layers that are lists of others are not called themselves.
+void add_units(const nn::Module& module, std::vector<nn::Module>& out) {
+  const bool is_list = module.class_name() == "ModuleList" || module.class_name() == "Sequential";
+  if (!is_list) {
+    if (!module.parameters().empty()) out.push_back(module);
+    return;
+  }
+  for (const nn::Module& child : module.children()) add_units(child, out);
+}
+
+}  // namespace
+
+ParallelModel::State::State(Layers layers_, ParallelPlan plan_)
+    : layers(std::move(layers_)), plan(std::move(plan_)), mesh(with_all_dimensions(plan.mesh)) {
+  bounds = bounds_of(plan, pp().size() * plan.chunks, layers.model, layers.layers.size());
+  share_out();
+  apply_all();
+}
+
+std::pair<size_t, size_t> ParallelModel::State::chunk(int c) const {
+  const auto stage = static_cast<size_t>(c * pp().size() + pp().rank());
+  return {bounds[stage], bounds[stage + 1]};
+}
+
+std::vector<nn::Module> ParallelModel::State::own_layers() const {
+  if (bounds.size() == 2) return {layers.model};
+  std::vector<nn::Module> out;
+  for (int c = 0; c < plan.chunks; ++c) {
+    for (size_t i = chunk(c).first; i < chunk(c).second; ++i) out.push_back(layers.layers[i]);
+  }
+  return out;
+}
+
+std::vector<nn::Module> ParallelModel::State::units() const {
+  std::vector<nn::Module> out;
+  for (const nn::Module& layer : own_layers()) {
+    if (!layer.same_as(layers.model)) add_units(layer, out);
+    else
+      for (const nn::Module& child : layer.children()) add_units(child, out);
+  }
+  return out;
+}
+
+/// Every rank has rank 0's values first; then those of other stages go.
+void ParallelModel::State::share_out() {
+  const NoGradGuard unrecorded;
+  std::vector<Tensor> all = layers.model.parameters();
+  std::ranges::copy(layers.model.buffers(), std::back_inserter(all));
+  detail::check_alike(all, mesh.group());
+  detail::make_alike(all, mesh.group());
+
+  std::map<const TensorImpl*, std::set<int>> holders;
+  for (size_t s = 0; s + 1 < bounds.size() && bounds.size() > 2; ++s) {
+    for (size_t i = bounds[s]; i < bounds[s + 1]; ++i) {
+      for (const Tensor& p : layers.layers[i].parameters()) {
+        holders[p.impl()].insert(static_cast<int>(s) % pp().size());
+      }
+    }
+  }
+  for (const auto& [name, p] : layers.model.named_parameters()) {
+    const std::set<int>& ranks = holders[p.impl()];
+    const bool is_own = bounds.size() == 2 || ranks.contains(pp().rank());
+    if (is_own) parameters.push_back({name, p});
+    if (ranks.size() > 1 && p.requires_grad()) {
+      shared.push_back({is_own ? p : Tensor(), std::vector<int>(ranks.begin(), ranks.end())});
+    }
+    if (is_own) continue;
+    const Tensor nan = full({}, std::numeric_limits<double>::quiet_NaN(), {p.dtype(), p.device()});
+    p.set_grad({});
+    nn::detail::replace_memory(p, nan.expand(p.shape()), Location::none());
+  }
+}
+
+void ParallelModel::State::apply_all() {
+  std::vector<std::pair<std::string, nn::Module>> own;
+  const std::vector<nn::Module> mine = own_layers();
+  for (const auto& [name, module] : layers.model.named_modules()) {
+    const auto has = [&, m = module](const nn::Module& layer) {
+      const std::vector<nn::Module> all = layer.modules();
+      return std::ranges::any_of(all, [&](const nn::Module& inner) { return inner.same_as(m); });
+    };
+    if (std::ranges::any_of(mine, has)) own.emplace_back(name, module);
+  }
+  for (const ModuleSplit& split : plan.splits) apply(split, own);
+  std::set<const TensorImpl*> cut;
+  for (const auto& [name, module] : own) {
+    const nn::detail::LayerInParts* const parts = nn::detail::parts_of(module);
+    if (parts == nullptr) continue;
+    for (const auto& [within, p] : module.named_parameters()) {
+      if (parts->cut(within)) cut.insert(p.impl());
+    }
+  }
+  for (const auto& [name, p] : parameters) {
+    if (!cut.contains(p.impl())) whole_on_all.push_back(p);
+  }
+}
+
+void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std::pair<std::string, nn::Module>>& own) {
+  const std::regex pattern = nn::detail::pattern_of(op, split.pattern, Location::none());
+  const auto finds = [&](const auto& named) { return std::regex_search(named.first, pattern); };
+  const auto all = layers.model.named_modules();
+  if (std::ranges::none_of(all, finds)) {
+    raise<ValueError>({.problem = fmt::format("\"{}\" finds no module", split.pattern)});
+  }
+  for (const auto& named : own) {
+    if (finds(named)) std::visit(Doing{named.second, tp(), plan.sequence_parallel}, split.how);
+  }
+}
+
+ParallelModel::ParallelModel(Layers layers, ParallelPlan plan, Location where) {
+  const CallScope call(op, where);
+  if (plan.micro_batches < 1 || plan.chunks < 1 || plan.shard_stage < 0 || plan.shard_stage > 3) {
+    raise<ValueError>({.problem = fmt::format("a plan of {} micro-batches, {} chunks and shard_stage {}",
+                                              plan.micro_batches, plan.chunks, plan.shard_stage)});
+  }
+  plan.mesh.group().member().check_member();
+  state_ = Shared<State>::make(std::move(layers), std::move(plan));
+}
+
+const Group& ParallelModel::data_parallel() const { return state_->dp(); }
+const Group& ParallelModel::tensor_parallel() const { return state_->tp(); }
+const Group& ParallelModel::pipeline() const { return state_->pp(); }
+
+std::vector<Tensor> ParallelModel::parameters() const {
+  std::vector<Tensor> out;
+  for (const auto& [name, p] : state_->parameters) out.push_back(p);
+  return out;
+}
+std::vector<nn::NamedTensor> ParallelModel::named_parameters() const { return state_->parameters; }
+
+Tensor ParallelModel::operator()(const Tensor& x, Location where) const {
+  if (state_->bounds.size() == 2) return state_->layers.forward(x);
+  raise<ValueError>({.op = "ParallelModel", .problem = "this rank has a stage of the model alone"}, where);
+}
+
+}  // namespace weft::distributed

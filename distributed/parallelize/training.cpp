@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include "../../autograd/mode.hpp"
+#include "../../ops/create.hpp"
+#include "../../ops/pieces.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../collectives.hpp"
+#include "../detail/clip.hpp"
+#include "model-inl.hpp"
+
+namespace weft::distributed {
+
+struct ParallelTraining::State {
+  Shared<ParallelModel::State> model;
+  std::unique_ptr<optim::Optimizer> whole;
+  std::optional<DataParallel> replicas;
+  std::optional<ShardedOptimizer> sharded;
+  std::optional<Pipeline> pipeline;
+  /// Replicas have averaged what came since the last step.
+  bool is_finished = false;
+
+  State(Shared<ParallelModel::State> model_, std::unique_ptr<optim::Optimizer> optimizer, Location where)
+      : model(std::move(model_)) {
+    const ParallelPlan& plan = model->plan;
+    // While shared weights are whole.
+    if (model->pp().size() > 1) make_pipeline(where);
+    if (plan.shard_stage > 0) {
+      shard(std::move(optimizer), where);
+    } else {
+      std::vector<Tensor> parameters;
+      for (const auto& [name, p] : model->parameters) parameters.push_back(p);
+      replicas.emplace(parameters, DataParallelOptions{.bucket_bytes = plan.bucket_bytes, .group = model->dp()}, where);
+      whole = std::move(optimizer);
+    }
+  }
+
+  void shard(std::unique_ptr<optim::Optimizer> optimizer, Location where) {
+    const ParallelPlan& plan = model->plan;
+    auto* const elementwise = dynamic_cast<optim::ElementwiseOptimizer*>(optimizer.get());
+    if (elementwise == nullptr) {
+      raise<ValueError>(
+          {.problem = fmt::format("{} does not work element by element, as sharding needs", optimizer->name())});
+    }
+    (void)optimizer.release();
+    sharded.emplace(
+        std::unique_ptr<optim::ElementwiseOptimizer>(elementwise),
+        ShardedOptimizerOptions{.stage = plan.shard_stage,
+                                .bucket_bytes = plan.bucket_bytes,
+                                .group = model->dp(),
+                                .modules = plan.shard_stage == 3 ? model->units() : std::vector<nn::Module>()},
+        where);
+  }
+
+  void make_pipeline(Location where) {
+    std::vector<PipelineChunk> chunks;
+    for (int c = 0; c < model->plan.chunks; ++c) {
+      const auto [first, last] = model->chunk(c);
+      std::vector<nn::AnyModule> layers(model->layers.layers.begin() + static_cast<ptrdiff_t>(first),
+                                        model->layers.layers.begin() + static_cast<ptrdiff_t>(last));
+      chunks.push_back({[layers](std::span<const Tensor> x) {
+        Tensor y = x[0];
+        for (const nn::AnyModule& layer : layers) y = layer(y);
+        return std::vector{y};
+      }});
+    }
+    pipeline.emplace(std::move(chunks),
+                     PipelineOptions{.schedule = model->plan.schedule,
+                                     .micro_batches = model->plan.micro_batches,
+                                     .shared = model->shared,
+                                     .group = model->pp()},
+                     where);
+  }
+
+  /// f(guard) with gradients that do not leave.
+  template <class F>
+  auto alone(F f) const {
+    if (sharded) {
+      const auto guard = sharded->no_sync();
+      return f();
+    }
+    const auto guard = replicas->no_sync();
+    return f();
+  }
+
+  double run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& targets, const ParallelLoss& loss) const {
+    if (pipeline) {
+      const PipelineStep step{
+          .input = [&](int m) { return std::vector{inputs[static_cast<size_t>(m)]}; },
+          .loss = [&](int m, std::span<const Tensor> y) { return loss(y[0], targets[static_cast<size_t>(m)]); }};
+      return alone([&] { return pipeline->run(step); });
+    }
+    double sum = 0;
+    const auto count = static_cast<double>(inputs.size());
+    const auto one = [&](size_t m) {
+      const Tensor own = loss(model->layers.forward(inputs[m]), targets[m]);
+      sum += own.detach().to(f64).item<double>();
+      (inputs.size() == 1 ? own : own / count).backward();
+    };
+    for (size_t m = 0; m + 1 < inputs.size(); ++m) alone([&] { one(m); });
+    one(inputs.size() - 1);  // its gradients leave while it goes on
+    return sum / count;
+  }
+
+  /// Parameters whose gradients another rank counts: what all ranks along "tp" have, and weights of several stages.
+  ClipScope scope() const {
+    ClipScope out{{model->tp(), model->pp()}, {}};
+    if (model->tp().rank() > 0) out.counted_elsewhere = model->whole_on_all;
+    for (const PipelineSharedWeight& w : model->shared) {
+      if (w.weight.defined() && w.ranks[0] != model->pp().rank()) out.counted_elsewhere.push_back(w.weight);
+    }
+    return out;
+  }
+};
+
+ParallelTraining::ParallelTraining(const ParallelModel& model, std::unique_ptr<optim::Optimizer> optimizer,
+                                   Location where) {
+  const CallScope call("ParallelTraining", where);
+  state_ = Shared<State>::make(model.state_, std::move(optimizer), where);
+}
+
+double ParallelTraining::backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where) {
+  const CallScope call("ParallelTraining::backward", where);
+  const int64_t count = state_->model->plan.micro_batches;
+  for (const Tensor* t : {&input, &target}) {
+    if (t->defined() && t->dim() > 0 && t->size(0) % count == 0) continue;
+    raise<ValueError>({.problem = fmt::format("{} micro-batches do not divide the rows", count),
+                       .details = t->defined() ? t->shape().text() : "undefined"});
+  }
+  const double mean =
+      state_->run(input.chunk(static_cast<int>(count), 0), target.chunk(static_cast<int>(count), 0), loss);
+  return all_reduce(tensor(mean, f64), state_->model->dp(), ReduceOp::avg).item<double>();
+}
+
+double ParallelTraining::clip_grad_norm(double max_norm, Location where) {
+  const CallScope call("ParallelTraining::clip_grad_norm", where);
+  detail::check_max_norm(max_norm);
+  const ClipScope scope = state_->scope();
+  if (state_->sharded) return state_->sharded->clip_grad_norm(max_norm, scope);
+  finish();
+  const std::vector<Tensor> all = state_->whole->parameters();
+  std::vector<Tensor> counted = all;
+  std::erase_if(counted, [&](const Tensor& p) {
+    return std::ranges::any_of(scope.counted_elsewhere, [&](const Tensor& t) { return t.impl() == p.impl(); });
+  });
+  return detail::clip_over(scope.groups, counted, all, max_norm);
+}
+
+void ParallelTraining::step(Location where) {
+  const CallScope call("ParallelTraining::step", where);
+  if (state_->sharded) return state_->sharded->step();
+  finish();
+  state_->is_finished = false;
+  state_->whole->step();
+}
+
+void ParallelTraining::finish() {
+  if (!std::exchange(state_->is_finished, true)) state_->replicas->finish();
+}
+
+void ParallelTraining::zero_grad() {
+  if (state_->sharded) return state_->sharded->zero_grad();
+  state_->is_finished = false;
+  state_->whole->zero_grad();
+}
+
+optim::Optimizer& ParallelTraining::optimizer() const {
+  return state_->sharded ? state_->sharded->optimizer() : *state_->whole;
+}
+ShardedOptimizer* ParallelTraining::sharded() const { return state_->sharded ? &*state_->sharded : nullptr; }
+
+}  // namespace weft::distributed

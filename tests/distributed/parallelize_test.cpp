@@ -1,0 +1,188 @@
+// Models for one process, trained by plans, beside one process.
+#include <gtest/gtest.h>
+
+#include <weft/distributed/parallelize.hpp>
+#include <weft/nn/transformer.hpp>
+#include <weft/ops/loss.hpp>
+#include <weft/optim/clip_grad.hpp>
+
+#include "ranks.hpp"
+
+namespace weft::distributed {
+namespace {
+
+constexpr int64_t width = 8, rows = 8;
+
+/// A layer whose weight others may have, too.
+struct Mix : nn::Layer<Mix> {
+  nn::Linear up, down;
+  Mix() : up(width, 4 * width), down(4 * width, width) { WEFT_REGISTER(up, down); }
+  Tensor forward(const Tensor& x) const { return x + down(tanh(up(x))); }
+};
+
+/// The last layer has the first one's weights.
+nn::Sequential tied_model() {
+  manual_seed(2);
+  const Mix ends;
+  return nn::Sequential(ends, Mix(), nn::LayerNorm(width), Mix(), nn::Linear(width, width), ends);
+}
+
+Tensor squared(const Tensor& y, const Tensor& target) { return mse_loss(y, target); }
+
+struct Trained {
+  std::vector<double> losses, norms;
+};
+
+optim::AdamW adam(const std::vector<Tensor>& parameters) { return optim::AdamW(parameters, {.lr = 0.02}); }
+
+Trained alone(const nn::Sequential& model, int steps) {
+  Trained run;
+  optim::AdamW optimizer = adam(model.parameters());
+  for (int step = 0; step < steps; ++step) {
+    optimizer.zero_grad();
+    const Tensor loss = squared(model(input_of(step, {rows, width})), input_of(100 + step, {rows, width}));
+    loss.backward();
+    run.losses.push_back(loss.item<double>());
+    run.norms.push_back(optim::clip_grad_norm_(model.parameters(), 0.3).item<double>());
+    optimizer.step();
+  }
+  return run;
+}
+
+Trained by_plan(const nn::Sequential& model, const ParallelPlan& plan, int steps) {
+  Trained run;
+  const ParallelModel parallel = parallelize(model, plan);
+  ParallelTraining training(parallel, adam(parallel.parameters()));
+  const int replicas = parallel.data_parallel().size();
+  const int64_t own = rows / replicas, first = own * parallel.data_parallel().rank();
+  for (int step = 0; step < steps; ++step) {
+    training.zero_grad();
+    run.losses.push_back(training.backward(input_of(step, {rows, width}).narrow(0, first, own),
+                                           input_of(100 + step, {rows, width}).narrow(0, first, own), squared));
+    run.norms.push_back(training.clip_grad_norm(0.3));
+    training.step();
+  }
+  return run;
+}
+
+struct Case {
+  const char* name;
+  Dims shape;
+  std::vector<std::string> names = {"dp", "pp", "tp"};
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  int chunks = 1, micro_batches = 2, shard_stage = 0;
+  std::vector<std::string> cuts = {};
+};
+
+class Plans : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Plans, LossesAndNormsAreThoseOfOneProcess) {
+  constexpr int steps = 6;
+  const Case& c = GetParam();
+  const Trained expected = alone(tied_model(), steps);
+  LocalWorld(static_cast<int>(c.shape.product()), {.timeout_seconds = 60}).run([&](const Group& group) {
+    const ParallelPlan plan{
+        .mesh = Mesh(c.shape, c.names, group),
+        .splits = {{"up$", ColumnParallelOptions{}}, {"down$", RowParallelOptions{}}},
+        .cuts = c.cuts,
+        .schedule = c.schedule,
+        .chunks = c.chunks,
+        .micro_batches = c.micro_batches,
+        .shard_stage = c.shard_stage,
+    };
+    const Trained run = by_plan(tied_model(), plan, steps);
+    for (int i = 0; i < steps; ++i) {
+      const auto k = static_cast<size_t>(i);
+      EXPECT_NEAR(run.losses[k], expected.losses[k], 1e-5 * expected.losses[k]) << i;
+      EXPECT_NEAR(run.norms[k], expected.norms[k], 1e-4 * expected.norms[k]) << i;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, Plans,
+    ::testing::Values(Case{"One", Dims{1}, {"dp"}}, Case{"Replicas", Dims{4}, {"dp"}, {}, 1, 1},
+                      Case{"ReplicasOfMicroBatches", Dims{2}, {"dp"}, {}, 1, 4},
+                      Case{"Layers", Dims{4}, {"tp"}, {}, 1, 1},
+                      Case{"LayersOuter", Dims{2, 2}, {"tp", "dp"}, {}, 1, 1, 1},
+                      Case{"Stages", Dims{3}, {"pp"}, PipelineSchedule::one_f_one_b, 1, 4},
+                      Case{"StagesCut", Dims{2}, {"pp"}, PipelineSchedule::f_then_b, 1, 4, 0, {"1"}},
+                      Case{"Chunks", Dims{2}, {"pp"}, PipelineSchedule::interleaved, 3, 4},
+                      Case{"ZeroBubble", Dims{2, 2}, {"pp", "tp"}, PipelineSchedule::zero_bubble, 1, 4},
+                      Case{"All", Dims{2, 2, 2}, {"dp", "pp", "tp"}, PipelineSchedule::one_f_one_b, 1, 2, 1},
+                      Case{"AllInParts", Dims{2, 2, 2}, {"dp", "pp", "tp"}, PipelineSchedule::one_f_one_b, 1, 2, 3},
+                      Case{"LayersInParts", Dims{2, 2}, {"dp", "tp"}, {}, 1, 2, 3}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Parallelize, EveryRankHasTheFirstOnesModelAndItsPartAlone) {
+  LocalWorld(4).run([](const Group& group) {
+    manual_seed(static_cast<uint64_t>(group.rank()));
+    const nn::Sequential model(Mix(), Mix(), nn::Linear(width, 1));
+    const Tensor expected = broadcast(model.parameters()[0].detach().clone(), 0, group);
+    const ParallelModel parallel = parallelize(
+        model,
+        {.mesh = Mesh({2, 2}, {"pp", "tp"}, group), .splits = {{"up$", ColumnParallelOptions{}}}, .cuts = {"1"}});
+    const std::vector<nn::NamedTensor> own = parallel.named_parameters();
+    EXPECT_EQ(own.size(), parallel.pipeline().rank() == 0 ? 4u : 6u);
+    if (parallel.pipeline().rank() == 0) {
+      EXPECT_EQ(own[0].name, "0.up.weight");
+      const int64_t part = 2 * width;
+      EXPECT_TRUE(equal(own[0].tensor.detach(), expected.narrow(0, part * parallel.tensor_parallel().rank(), part)));
+      EXPECT_TRUE(isnan(model.parameters().back().detach()).all().item<bool>());
+    }
+    EXPECT_THROW(parallel(ones({1, width})), ValueError);
+  });
+}
+
+/// Drops, where sequences are in parts and where they are whole.
+struct Dropping : nn::Layer<Dropping> {
+  nn::Linear up{width, width}, down{width, width};
+  nn::Dropout dropout{0.5};
+  Dropping() { WEFT_REGISTER(up, down, dropout); }
+  Tensor forward(const Tensor& x) const { return dropout(down(up(x))); }
+};
+
+TEST(Parallelize, SequencePartsDropElementsOfTheirOwn) {
+  LocalWorld(2).run([](const Group& group) {
+    manual_seed(1);
+    const auto model = parallelize(
+        Dropping(),
+        {.mesh = Mesh({2}, {"tp"}, group),
+         .splits = {{"up$", ColumnParallelOptions{}}, {"down$", RowParallelOptions{}}, {"dropout$", OnSequenceParts{}}},
+         .sequence_parallel = true});
+    const Tensor y = model(ones({1, 16, width}));
+    const Tensor all = all_gather((y.detach() != 0).unsqueeze(0), group);
+    EXPECT_FALSE(equal(all[0], all[1]));
+    const Tensor next = all_gather(randn({1}), group);
+    EXPECT_TRUE(equal(next[0], next[1])) << "generators stand alike";
+  });
+}
+
+TEST(Parallelize, RefusesPlansThatDoNotFit) {
+  LocalWorld(2).run([](const Group& group) {
+    const Mesh stages({2}, {"pp"}, group), tp({2}, {"tp"}, group);
+    const auto refuses = [](const auto& model, const ParallelPlan& plan) {
+      EXPECT_THROW(parallelize(model, plan), ValueError);
+    };
+    refuses(Mix(), {.mesh = Mesh({2}, {"ep"}, group)});
+    refuses(Mix(), {.mesh = Mesh({2}, {}, group)});
+    refuses(Mix(), {.mesh = stages});
+    refuses(nn::Sequential(Mix()), {.mesh = stages});
+    refuses(nn::Sequential(Mix(), Mix()), {.mesh = stages, .cuts = {"7"}});
+    refuses(nn::Sequential(Mix(), Mix()), {.mesh = stages, .cuts = {"0"}});
+    refuses(Mix(), {.mesh = tp, .splits = {{"nothing", RowParallelOptions{}}}});
+    refuses(Mix(), {.mesh = tp, .splits = {{"(", RowParallelOptions{}}}});
+    refuses(Mix(), {.mesh = tp, .splits = {{"up$", RowParallelOptions{}}, {"up$", ColumnParallelOptions{}}}});
+    refuses(Mix(), {.mesh = tp, .micro_batches = 0});
+    refuses(Mix(), {.mesh = tp, .shard_stage = 4});
+    const ParallelModel model = parallelize(Mix(), {.mesh = tp, .micro_batches = 3});
+    ParallelTraining training(model, adam(model.parameters()));
+    EXPECT_THROW(training.backward(ones({4, width}), ones({4, width}), squared), ValueError);
+    EXPECT_THROW(training.clip_grad_norm(-1), ValueError);
+    const ParallelModel sharded = parallelize(Mix(), {.mesh = Mesh({2}, {"dp"}, group), .shard_stage = 1});
+    EXPECT_THROW(ParallelTraining(sharded, optim::LBFGS(sharded.parameters(), {})), ValueError);
+  });
+}
+
+}  // namespace
+}  // namespace weft::distributed
