@@ -133,6 +133,14 @@ class WEFT_API ParallelTraining {
   double clip_grad_norm(double max_norm, Location where = {});
   void step(Location where = {});
   void zero_grad();
+  /// This rank's parts of model and optimizer, for save_state_dict: "NAME", "NAME.exp_avg", "NAME.step" and
+  /// "group.0.lr". Shares the memory. ValueError for an optimizer that keeps anything of another shape of a parameter
+  /// in parts.
+  io::ShardedState sharded_state(Location where = {}) const;
+  /// Loads it, saved by any plan, or by one process with the same names. Errors as io::load_state_dict and
+  /// Optimizer::load_state_dict.
+  void load_sharded_state(const io::Path& folder, const io::LoadStateDictOptions& options = {}, Location where = {});
+
   /// For schedules. With a shard_stage its parameters are this rank's parts.
   optim::Optimizer& optimizer() const;
   /// Where there is one, for states and whole parameters.

@@ -83,20 +83,25 @@ class WEFT_API ShardedOptimizer {
 
   /// This rank's parts of the model, by these names, for distributed::save_state_dict: ranges of parameters' elements
   /// in stage 3, and whole what every rank has. Shares the memory.
-  io::ShardedState sharded_parameters(std::span<const nn::NamedTensor> names) const;
+  /// `places` says where parameters lie that are parts themselves, as sharded_state of a model does.
+  io::ShardedState sharded_parameters(std::span<const nn::NamedTensor> names,
+                                      const io::ShardedState& places = {}) const;
   /// Loads them, however they were saved; masters become what is loaded. Called by all ranks. Errors as
   /// io::load_state_dict.
   void load_sharded_parameters(const io::Path& folder, std::span<const nn::NamedTensor> names,
-                               const io::LoadStateDictOptions& options = {}, Location where = {});
+                               const io::LoadStateDictOptions& options = {}, const io::ShardedState& places = {},
+                               Location where = {});
 
   /// This rank's parts of the state, for distributed::save_state_dict: "NAME.exp_avg", "NAME.step" and, of 16-bit
   /// parameters, "NAME.master", by the names of the model's parameters; options as "group.0.lr". Shares the memory.
   /// ValueError for a parameter without a name.
-  io::ShardedState sharded_state(std::span<const nn::NamedTensor> names, Location where = {}) const;
+  io::ShardedState sharded_state(std::span<const nn::NamedTensor> names, const io::ShardedState& places = {},
+                                 Location where = {}) const;
   /// Loads it, saved on any number of ranks in any stage; masters become the parameters, rounded once. Called by all
   /// ranks. Errors as io::load_state_dict and Optimizer::load_state_dict.
   void load_sharded_state(const io::Path& folder, std::span<const nn::NamedTensor> names,
-                          const io::LoadStateDictOptions& options = {}, Location where = {});
+                          const io::LoadStateDictOptions& options = {}, const io::ShardedState& places = {},
+                          Location where = {});
 
   /// For schedules. Its parameters are this rank's parts, 1-d.
   optim::Optimizer& optimizer() const;

@@ -72,6 +72,7 @@ Tensor written(const io::RankParts& parts) {
     for (const Dims* d : {&info.global_shape, &info.global_offset, &info.local_shape}) to.dims(*d);
     to.number(info.flattened_range ? 1 : 0);
     if (info.flattened_range) to.number(info.flattened_range->begin), to.number(info.flattened_range->end);
+    to.number(info.blocks);
   }
   return to.tensor();
 }
@@ -88,6 +89,7 @@ io::RankParts read(const Tensor& bytes) {
       const int64_t begin = from.number();
       info.flattened_range = io::FlatRange{begin, from.number()};
     }
+    info.blocks = from.number();
     parts.emplace(name, info);
   }
   return parts;

@@ -90,8 +90,7 @@ WEFT_API void cut_rows(const nn::Module& layer, const RowParallelOptions& option
 WEFT_API void cut_vocabulary(const nn::Module& layer, const VocabParallelOptions& options = {}, Location where = {});
 
 /// This rank's parts of a model's parameters and buffers, by name behind `prefix`, for states that other numbers of
-/// ranks load; what is not in parts is whole. Shares the memory, but for layers with several `blocks`, which are
-/// gathered: all ranks call it.
+/// ranks load; what is not in parts is whole. Shares the memory.
 WEFT_API io::ShardedState sharded_state(const nn::Module& model, const std::string& prefix = {}, Location where = {});
 /// Loads it, saved on any number of ranks. Errors as io::load_state_dict.
 WEFT_API void load_sharded_state(const nn::Module& model, const io::Path& folder,

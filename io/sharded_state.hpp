@@ -10,7 +10,8 @@
 //       "file": "1_1.safetensors"}]}},
 //    "nested_names": {"w": ["model", "w"]}}
 //
-// It is written last, so a save that was interrupted is not there.
+// A shard with "blocks": 3 beside its flattened range has the elements of its box in each third of the tensor, and
+// makes the format's version 2. The metadata is written last, so a save that was interrupted is not there.
 #pragma once
 
 #include <span>
@@ -34,6 +35,10 @@ struct ShardedTensor {
   std::optional<FlatRange> flattened_range = {};
   /// Said only beside a flattened range.
   Dims local_shape = {};
+  /// Only beside a flattened range: the tensor's first dimension is so many equal blocks, as that of queries, keys and
+  /// values in one weight, and the box is that of the first block; the range is one of the elements of these boxes in
+  /// all blocks, one block after the other.
+  int64_t blocks = 1;
 };
 using ShardedState = std::map<std::string, ShardedTensor>;
 
@@ -108,6 +113,7 @@ struct ShardInfo {
   DType dtype;
   Dims global_shape, global_offset, local_shape;
   std::optional<FlatRange> flattened_range = {};
+  int64_t blocks = 1;
 };
 using RankParts = std::map<std::string, ShardInfo>;
 
@@ -116,6 +122,7 @@ struct StoredShard {
   Dims global_offset, local_shape;
   std::optional<FlatRange> flattened_range = {};
   int64_t replica = 0, rank = 0;
+  int64_t blocks = 1;
 };
 struct StoredTensor {
   DType dtype;

@@ -36,9 +36,6 @@ class LayerInParts {
   /// This process's part of a whole tensor, along `dim`: of each of the equal blocks that it consists of there.
   Tensor part_of(const Tensor& whole, int dim, int64_t blocks = 1) const;
 
-  /// The whole again, of all processes' parts, which all call it.
-  virtual Tensor whole_of(const Tensor& part, int dim, int64_t blocks = 1) const = 0;
-
   const int count, index;
   /// Equal blocks of outputs, such as queries, keys and values, of each of which every process has its part.
   const int64_t blocks;

@@ -28,7 +28,7 @@ struct ParallelModel::State {
   Mesh mesh;
   /// Where the stages begin, and the end.
   std::vector<size_t> bounds;
-  std::vector<nn::NamedTensor> parameters;
+  std::vector<nn::NamedTensor> parameters, buffers;
   /// That other ranks along "tp" have as well.
   std::vector<Tensor> whole_on_all;
   std::vector<PipelineSharedWeight> shared;

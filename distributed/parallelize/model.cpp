@@ -182,6 +182,14 @@ void ParallelModel::State::share_out() {
     p.set_grad({});
     nn::detail::replace_memory(p, nan.expand(p.shape()), Location::none());
   }
+  std::set<const TensorImpl*> own;
+  for (const nn::Module& layer : own_layers()) {
+    for (const Tensor& b : layer.buffers()) own.insert(b.impl());
+  }
+  const nn::StateDict saved = layers.model.state_dict();
+  for (const auto& named : layers.model.named_buffers()) {
+    if (own.contains(named.tensor.impl()) && saved.contains(named.name)) buffers.push_back(named);
+  }
 }
 
 void ParallelModel::State::apply_all() {

@@ -6,6 +6,7 @@
 #include "../../ops/pointwise.hpp"
 #include "../collectives.hpp"
 #include "../detail/clip.hpp"
+#include "../detail/optimizer_state.hpp"
 #include "model-inl.hpp"
 
 namespace weft::distributed {
@@ -101,6 +102,21 @@ struct ParallelTraining::State {
     return sum / count;
   }
 
+  /// Where this rank's parameters and buffers are in the whole model.
+  io::ShardedState places() const { return distributed::sharded_state(model->layers.model); }
+  std::vector<nn::NamedTensor> names() const {
+    std::vector<nn::NamedTensor> out = model->parameters;
+    out.insert(out.end(), model->buffers.begin(), model->buffers.end());
+    return out;
+  }
+  std::vector<detail::OptimizerPart> optimizer_parts(const detail::Places& all) const {
+    std::vector<detail::OptimizerPart> out;
+    for (const Tensor& p : whole->parameters()) {
+      out.push_back({all.name(p), p.detach(), all.whole(p), false});
+    }
+    return out;
+  }
+
   /// Parameters whose gradients another rank counts: what all ranks along "tp" have, and weights of several stages.
   ClipScope scope() const {
     ClipScope out{{model->tp(), model->pp()}, {}};
@@ -161,6 +177,37 @@ void ParallelTraining::zero_grad() {
   if (state_->sharded) return state_->sharded->zero_grad();
   state_->is_finished = false;
   state_->whole->zero_grad();
+}
+
+io::ShardedState ParallelTraining::sharded_state(Location where) const {
+  const CallScope call("ParallelTraining::sharded_state", where);
+  const io::ShardedState places = state_->places();
+  const std::vector<nn::NamedTensor> names = state_->names();
+  io::ShardedState out;
+  if (state_->sharded) {
+    out = state_->sharded->sharded_parameters(names, places);
+    out.merge(state_->sharded->sharded_state(names, places));
+  } else {
+    for (const auto& [name, tensor] : names) out.emplace(name, places.at(name));
+    out.merge(detail::optimizer_state(*state_->whole, state_->optimizer_parts({names, places})));
+  }
+  return out;
+}
+
+void ParallelTraining::load_sharded_state(const io::Path& folder, const io::LoadStateDictOptions& options,
+                                          Location where) {
+  const CallScope call("ParallelTraining::load_sharded_state", where);
+  const io::ShardedState places = state_->places();
+  const std::vector<nn::NamedTensor> names = state_->names();
+  if (state_->sharded) {
+    state_->sharded->load_sharded_parameters(folder, names, options, places);
+    state_->sharded->load_sharded_state(folder, names, options, places);
+    return;
+  }
+  io::ShardedState wanted;
+  for (const auto& [name, tensor] : names) wanted.emplace(name, places.at(name));
+  io::load_state_dict(wanted, folder, options);
+  detail::load_optimizer_state(*state_->whole, state_->optimizer_parts({names, places}), folder, options, where);
 }
 
 optim::Optimizer& ParallelTraining::optimizer() const {

@@ -14,6 +14,7 @@
 #include "../detail/buckets.hpp"
 #include "../detail/clip.hpp"
 #include "../detail/flat.hpp"
+#include "../detail/optimizer_state.hpp"
 #include "../detail/parameter_units.hpp"
 
 namespace weft::distributed {
@@ -268,6 +269,16 @@ struct ShardedOptimizer::State {
     }
   }
 
+  /// In the order of the optimizer.
+  std::vector<detail::OptimizerPart> optimizer_parts(const detail::Places& places) const {
+    std::vector<detail::OptimizerPart> out;
+    for_each_piece([&](size_t, const Piece& piece, const Tensor& parameter) {
+      out.push_back({places.name(parameter), piece.values.detach(), places.part(piece.values, parameter, piece.begin),
+                     is_narrow(parameter) && !is_narrow(piece.values)});
+    });
+    return out;
+  }
+
   /// Every rank gets what the others updated, or can get it.
   void gather() {
     const NoGradGuard unrecorded;
@@ -370,104 +381,44 @@ void ShardedOptimizer::zero_grad() {
   for (const Tensor& p : state_->buckets.parameters()) p.set_grad({});
 }
 
-namespace {
-
-const std::string& name_of(const Tensor& parameter, std::span<const nn::NamedTensor> names) {
-  const auto found =
-      std::ranges::find(names, parameter.impl(), [](const nn::NamedTensor& n) { return n.tensor.impl(); });
-  if (found != names.end()) return found->name;
-  raise<ValueError>({.problem = "a parameter has no name", .details = parameter.shape().text()});
-}
-
-/// Elements from `begin` on of a parameter's.
-io::ShardedTensor part_of_flat(const Tensor& values, const Tensor& parameter, int64_t begin) {
-  return {values.detach(), parameter.shape(), Dims::filled(parameter.dim(), 0),
-          io::FlatRange{begin, begin + values.numel()}, parameter.shape()};
-}
-io::ShardedTensor alike(const Tensor& x) { return {x, x.shape(), Dims::filled(x.dim(), 0)}; }
-
-/// What all groups have: their options.
-bool is_option(const std::string& key) { return key.starts_with("group.") && !key.ends_with(".params"); }
-
-}  // namespace
-
-io::ShardedState ShardedOptimizer::sharded_state(std::span<const nn::NamedTensor> names, Location where) const {
+io::ShardedState ShardedOptimizer::sharded_state(std::span<const nn::NamedTensor> names, const io::ShardedState& places,
+                                                 Location where) const {
   const CallScope call("ShardedOptimizer::sharded_state", where);
-  const optim::Optimizer::StateDict values = state_->optimizer->state_dict();
-  io::ShardedState out;
-  for (const auto& [key, value] : values) {
-    if (is_option(key)) out.emplace(key, alike(value));
-  }
-  state_->for_each_piece([&](size_t number, const Piece& piece, const Tensor& parameter) {
-    const std::string prefix = fmt::format("{}.", number), name = name_of(parameter, names) + ".";
-    for (auto at = values.lower_bound(prefix); at != values.end() && at->first.starts_with(prefix); ++at) {
-      const std::string key = name + at->first.substr(prefix.size());
-      out.emplace(key, at->second.dim() == 0 ? alike(at->second) : part_of_flat(at->second, parameter, piece.begin));
-    }
-    if (is_narrow(parameter) && !is_narrow(piece.values)) {
-      out.emplace(name + "master", part_of_flat(piece.values, parameter, piece.begin));
-    }
-  });
-  return out;
+  return detail::optimizer_state(*state_->optimizer, state_->optimizer_parts({names, places}));
 }
 
-io::ShardedState ShardedOptimizer::sharded_parameters(std::span<const nn::NamedTensor> names) const {
+io::ShardedState ShardedOptimizer::sharded_parameters(std::span<const nn::NamedTensor> names,
+                                                      const io::ShardedState& places) const {
+  const detail::Places all(names, places);
   std::unordered_map<const TensorImpl*, io::ShardedTensor> parts;
   for (const auto& part : state_->units.parts()) {
-    parts.emplace(part.parameter.impl(), part_of_flat(part.elements, part.parameter, part.begin));
+    parts.emplace(part.parameter.impl(), all.part(part.elements, part.parameter, part.begin));
   }
   io::ShardedState out;
   for (const auto& [name, tensor] : names) {
     const auto found = parts.find(tensor.impl());
     if (found != parts.end()) out.emplace(name, found->second);
-    else if (!state_->units.has(tensor)) out.emplace(name, alike(tensor.detach()));
+    else if (!state_->units.has(tensor)) out.emplace(name, all.whole(tensor));
   }
   return out;
 }
 
 void ShardedOptimizer::load_sharded_parameters(const io::Path& folder, std::span<const nn::NamedTensor> names,
-                                               const io::LoadStateDictOptions& options, Location where) {
+                                               const io::LoadStateDictOptions& options, const io::ShardedState& places,
+                                               Location where) {
   const CallScope call("ShardedOptimizer::load_sharded_parameters", where);
-  io::load_state_dict(sharded_parameters(names), folder, options, where);
+  io::load_state_dict(sharded_parameters(names, places), folder, options, where);
   const NoGradGuard unrecorded;
   for (const OwnPart& part : state_->own) state_->renew_masters(part);
   state_->units.renew();
 }
 
 void ShardedOptimizer::load_sharded_state(const io::Path& folder, std::span<const nn::NamedTensor> names,
-                                          const io::LoadStateDictOptions& options, Location where) {
+                                          const io::LoadStateDictOptions& options, const io::ShardedState& places,
+                                          Location where) {
   const CallScope call("ShardedOptimizer::load_sharded_state", where);
-  const io::TensorStore store = io::open_state_dict(folder, options.id, where);
-  io::ShardedState wanted;
-  optim::Optimizer::StateDict values;
-  for (const auto& [key, value] : state_->optimizer->state_dict()) {
-    if (!is_option(key)) continue;
-    values.emplace(key, zeros_like(value));
-    wanted.emplace(key, alike(values.at(key)));
-  }
-  std::vector<std::pair<Tensor, Tensor>> masters;
-  state_->for_each_piece([&](size_t number, const Piece& piece, const Tensor& parameter) {
-    const std::string prefix = fmt::format("{}.", number), name = name_of(parameter, names) + ".";
-    for (const auto& [key, info] : store.entries()) {
-      if (!key.starts_with(name)) continue;
-      const std::string rest = key.substr(name.size());
-      if (rest == "master") {
-        masters.emplace_back(piece.values.detach(), zeros_like(piece.values.detach()));
-        wanted.emplace(key, part_of_flat(masters.back().second, parameter, piece.begin));
-      } else if (state_->optimizer->keeps(rest)) {
-        const bool is_scalar = info.shape.empty();
-        const Tensor value = is_scalar ? zeros({}, {.dtype = info.dtype})
-                                       : zeros({piece.size}, {piece.values.dtype(), piece.values.device()});
-        values.emplace(prefix + rest, value);
-        wanted.emplace(key, is_scalar ? alike(value) : part_of_flat(value, parameter, piece.begin));
-      }
-    }
-  });
-  io::load_state_dict(wanted, folder, options, where);
-  state_->optimizer->load_state_dict(values, where);
-  const NoGradGuard unrecorded;
-  for (const auto& [piece, master] : masters) piece.copy_(master);
-  if (!masters.empty()) state_->gather();
+  const std::vector<detail::OptimizerPart> parts = state_->optimizer_parts({names, places});
+  if (detail::load_optimizer_state(*state_->optimizer, parts, folder, options, where)) state_->gather();
 }
 
 optim::Optimizer& ShardedOptimizer::optimizer() const { return *state_->optimizer; }

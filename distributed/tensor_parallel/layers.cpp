@@ -33,11 +33,6 @@ class OnRanks : public LayerInParts {
  public:
   explicit OnRanks(Options options, int64_t blocks = 1)
       : LayerInParts(options.group.size(), options.group.rank(), blocks), options_(std::move(options)) {}
-  Tensor whole_of(const Tensor& part, int dim, int64_t equal) const override {
-    std::vector<Tensor> pieces = part.detach().split(part.size(dim) / equal, dim);
-    for (Tensor& piece : pieces) piece = all_gather(piece, options_.group, dim);
-    return cat(pieces, dim);
-  }
 
  protected:
   const Options options_;

@@ -1,6 +1,4 @@
 #include "../../nn/layer_in_parts-inl.hpp"
-#include "../../autograd/mode.hpp"
-#include "../../ops/create.hpp"
 #include "../tensor_parallel.hpp"
 
 namespace weft::distributed {
@@ -40,11 +38,18 @@ std::vector<Held> held_by(const nn::Module& model) {
   return out;
 }
 
-io::ShardedTensor shard(const Held& held, const Tensor& tensor) {
-  io::ShardedTensor out{tensor, tensor.shape(), Dims::filled(tensor.dim(), 0)};
-  if (!held.dim || held.blocks > 1) return out;
+io::ShardedTensor shard(const Held& held) {
+  io::ShardedTensor out{held.tensor, held.tensor.shape(), Dims::filled(held.tensor.dim(), 0)};
+  if (!held.dim) return out;
+  const int64_t size = held.tensor.size(*held.dim) / held.blocks;
   out.global_shape[*held.dim] *= held.parts->count;
-  out.global_offset[*held.dim] = tensor.size(*held.dim) * held.parts->index;
+  out.global_offset[*held.dim] = size * held.parts->index;
+  if (held.blocks == 1) return out;
+  out.local_shape = held.tensor.shape();
+  out.local_shape[0] = size;
+  out.local = held.tensor.view({-1});
+  out.flattened_range = io::FlatRange{0, out.local.numel()};
+  out.blocks = held.blocks;
   return out;
 }
 
@@ -53,34 +58,13 @@ io::ShardedTensor shard(const Held& held, const Tensor& tensor) {
 io::ShardedState sharded_state(const nn::Module& model, const std::string& prefix, Location where) {
   const CallScope call("sharded_state", where);
   io::ShardedState out;
-  for (const Held& held : held_by(model)) {
-    const bool is_scattered = held.dim && held.blocks > 1;
-    const Tensor tensor = is_scattered ? held.parts->whole_of(held.tensor, *held.dim, held.blocks) : held.tensor;
-    out.emplace(prefix + held.name, shard(held, tensor));
-  }
+  for (const Held& held : held_by(model)) out.emplace(prefix + held.name, shard(held));
   return out;
 }
 
 void load_sharded_state(const nn::Module& model, const io::Path& folder, const io::LoadStateDictOptions& options,
                         const std::string& prefix, Location where) {
-  const CallScope call("load_sharded_state", where);
-  const NoGradGuard unrecorded;
-  io::ShardedState wanted;
-  std::vector<std::pair<Held, Tensor>> whole;
-  for (const Held& held : held_by(model)) {
-    Tensor tensor = held.tensor;
-    if (held.dim && held.blocks > 1) {
-      Dims shape = tensor.shape();
-      shape[*held.dim] *= held.parts->count;
-      tensor = empty(shape, {tensor.dtype(), tensor.device()});
-      whole.emplace_back(held, tensor);
-    }
-    wanted.emplace(prefix + held.name, shard(held, tensor));
-  }
-  io::load_state_dict(wanted, folder, options, where);
-  for (const auto& [held, tensor] : whole) {
-    held.tensor.copy_(held.parts->part_of(tensor, *held.dim, held.blocks));
-  }
+  io::load_state_dict(sharded_state(model, prefix, where), folder, options, where);
 }
 
 }  // namespace weft::distributed

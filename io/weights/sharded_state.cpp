@@ -32,6 +32,7 @@ ShardInfo info_of(const std::string& key, const ShardedTensor& t, const char* op
   if (!t.local.defined()) raise<ValueError>({.op = op, .problem = fmt::format("\"{}\" is undefined", key)}, where);
   ShardInfo info{t.local.dtype(), t.global_shape, t.global_offset, t.local.shape(), t.flattened_range};
   if (t.flattened_range) info.local_shape = t.local_shape;
+  info.blocks = t.blocks;
   std::string problem = problem_of(info);
   const bool is_cut = t.flattened_range.has_value();
   if (problem.empty() && is_cut && !(t.local.shape() == Dims(t.flattened_range->end - t.flattened_range->begin))) {
@@ -224,12 +225,13 @@ class OpenedState {
     for (const StoredShard& s : tensor.shards) {
       const SafeFile& file = file_of(key, tensor, s);
       if (s.replica != 0) continue;
-      boxes.push_back(boxes_of(s.global_offset, s.local_shape, s.flattened_range));
+      const ShardInfo info = info_of(tensor, s);
+      boxes.push_back(boxes_of(info));
       if (!s.flattened_range) {
         for (const Box& box : boxes.back()) regions.push_back({file, box, {}});
         continue;
       }
-      for (const FlatBox& flat : flat_boxes(s.global_offset, s.local_shape, *s.flattened_range)) {
+      for (const FlatBox& flat : flat_boxes(info)) {
         regions.push_back({file, flat.box, flat});
       }
     }
@@ -295,12 +297,12 @@ class OpenedState {
 void fill(const ShardedTensor& t, const ShardInfo& info, const std::string& key, const TensorStore& store,
           Location where) {
   if (!info.flattened_range) {
-    for (const Box& box : boxes_of(info.global_offset, info.local_shape, {})) {
+    for (const Box& box : boxes_of(info)) {
       t.local.copy_(store.get_slice(key, box.starts, box.ends, t.local.device(), where), where);
     }
     return;
   }
-  for (const FlatBox& flat : flat_boxes(info.global_offset, info.local_shape, *info.flattened_range)) {
+  for (const FlatBox& flat : flat_boxes(info)) {
     const Tensor part = store.get_slice(key, flat.box.starts, flat.box.ends, t.local.device(), where);
     t.local.narrow(0, flat.first, part.numel(), where).copy_(part.reshape({-1}, where), where);
   }

@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 constexpr const char *loader = "load_state_dict", *saver = "save_state_dict";
 constexpr size_t size_limit = 1'000'000'000, shown = 80;
-constexpr int64_t format_version = 1;
+constexpr int64_t format_version = 2;
 constexpr std::string_view extension = ".safetensors";
 
 enum class MetadataPlace {
@@ -147,7 +147,7 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
   bool other(const char* kind) const override {
     constexpr std::string_view known[] = {"format_version",  "tensors", "nested_names",  "dtype",
                                           "global_shape",    "shards",  "global_offset", "local_shape",
-                                          "flattened_range", "replica", "file"};
+                                          "flattened_range", "replica", "file",          "blocks"};
     if (is_outside()) fail(fmt::format("it is {}, not an object", kind));
     const Place at = place();
     const bool has_fields = at == Place::top || at == Place::tensor || at == Place::shard;
@@ -172,6 +172,8 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
   bool number_field(int64_t number) {
     if (place() == Place::shard && field_ == "replica") {
       shard_.replica = number;
+    } else if (place() == Place::shard && field_ == "blocks") {
+      shard_.blocks = number;
     } else if (place() == Place::top && field_ == "format_version") {
       if (number <= format_version) return true;
       raise<VersionError>({.op = loader,
@@ -205,8 +207,7 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
       // A tensor without elements needs no shard.
       const StoredShard whole{Dims::filled(tensor_.global_shape.size(), 0), tensor_.global_shape};
       const StoredShard& s = tensor_.shards.empty() ? whole : tensor_.shards[i];
-      const std::string problem =
-          problem_of({tensor_.dtype, tensor_.global_shape, s.global_offset, s.local_shape, s.flattened_range});
+      const std::string problem = problem_of(info_of(tensor_, s));
       if (!problem.empty()) fail(fmt::format("tensors.{}.shards[{}]: {}", shortened(name_, shown), i, problem));
     }
     metadata.tensors.emplace(name_, std::move(tensor_));
@@ -222,9 +223,10 @@ class MetadataReader final : public JsonReader<MetadataPlace> {
 };
 
 std::string shard_text(const StoredShard& s, int64_t id) {
-  const std::string range = s.flattened_range ? fmt::format(R"("flattened_range": [{}, {}], )",
-                                                            s.flattened_range->begin, s.flattened_range->end)
-                                              : "";
+  std::string range = s.flattened_range ? fmt::format(R"("flattened_range": [{}, {}], )", s.flattened_range->begin,
+                                                      s.flattened_range->end)
+                                        : "";
+  if (s.blocks != 1) range += fmt::format(R"("blocks": {}, )", s.blocks);
   return fmt::format(R"({{"global_offset": {}, "local_shape": {}, {}"replica": {}, "file": "{}"}})",
                      s.global_offset.text(), s.local_shape.text(), range, s.replica, rank_file(s.rank, id));
 }
@@ -253,7 +255,11 @@ std::string metadata_text(const StateMetadata& metadata, Location where) {
   const auto quoted = [](const std::string& text) { return Json(text).dump(-1, ' ', true); };
   const auto comma = [](std::string& out) { out += out.back() == '{' || out.back() == '[' ? "\n" : ",\n"; };
   try {
-    std::string out = fmt::format("{{\"format_version\": {},\n\"tensors\": {{", format_version);
+    // What has no blocks is read by older programs, too.
+    const auto is_in_blocks = [](const StoredShard& s) { return s.blocks != 1; };
+    const auto needs_two = [&](const auto& entry) { return std::ranges::any_of(entry.second.shards, is_in_blocks); };
+    const int version = std::ranges::any_of(metadata.tensors, needs_two) ? 2 : 1;
+    std::string out = fmt::format("{{\"format_version\": {},\n\"tensors\": {{", version);
     for (const auto& [key, tensor] : metadata.tensors) {
       comma(out);
       out += fmt::format(R"( {}: {{"dtype": "{}", "global_shape": {}, "shards": [)", quoted(key), name(tensor.dtype),

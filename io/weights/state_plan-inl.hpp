@@ -19,11 +19,12 @@ struct FlatBox {
   int lead;
 };
 
-/// The elements of a flattened range of a box of `shape` at `offset`, in order: at most two boxes a dimension.
-std::vector<FlatBox> flat_boxes(const Dims& offset, const Dims& shape, FlatRange range);
+/// The elements of a shard's flattened range, in order: at most two boxes a dimension, in each of its blocks.
+std::vector<FlatBox> flat_boxes(const ShardInfo& shard);
 
 /// The elements of a shard; none where it is empty.
-std::vector<Box> boxes_of(const Dims& offset, const Dims& shape, const std::optional<FlatRange>& range);
+std::vector<Box> boxes_of(const ShardInfo& shard);
+ShardInfo info_of(const StoredTensor& tensor, const StoredShard& shard);
 
 /// What is wrong with a shard on its own, or nothing.
 std::string problem_of(const ShardInfo& shard);

@@ -73,37 +73,55 @@ int widest(const std::vector<std::pair<Box, size_t>>& boxes) {
 
 }  // namespace
 
-std::vector<FlatBox> flat_boxes(const Dims& offset, const Dims& shape, FlatRange range) {
+std::vector<FlatBox> flat_boxes(const ShardInfo& s) {
   std::vector<FlatBox> out;
+  const int64_t each = s.local_shape.product();
+  const FlatRange& range = *s.flattened_range;
+  if (each == 0 || range.begin == range.end) return out;
   int64_t first = 0;
-  add_flat(box_at(offset, shape), 0, range, first, out);
+  for (int64_t b = range.begin / each; b <= (range.end - 1) / each; ++b) {
+    Dims offset = s.global_offset;
+    if (b > 0) offset[0] += b * (s.global_shape[0] / s.blocks);
+    const int64_t begin = std::max(range.begin - b * each, int64_t{0}), end = std::min(range.end - b * each, each);
+    add_flat(box_at(offset, s.local_shape), 0, {begin, end}, first, out);
+  }
   return out;
 }
 
-std::vector<Box> boxes_of(const Dims& offset, const Dims& shape, const std::optional<FlatRange>& range) {
+std::vector<Box> boxes_of(const ShardInfo& s) {
   std::vector<Box> out;
-  if (range) {
-    for (const FlatBox& part : flat_boxes(offset, shape, *range)) out.push_back(part.box);
-  } else if (const Box box = box_at(offset, shape); !box.empty()) {
+  if (s.flattened_range) {
+    for (const FlatBox& part : flat_boxes(s)) out.push_back(part.box);
+  } else if (const Box box = box_at(s.global_offset, s.local_shape); !box.empty()) {
     out.push_back(box);
   }
   return out;
+}
+
+ShardInfo info_of(const StoredTensor& tensor, const StoredShard& s) {
+  return {tensor.dtype, tensor.global_shape, s.global_offset, s.local_shape, s.flattened_range, s.blocks};
 }
 
 std::string problem_of(const ShardInfo& s) {
   Layout layout;
   const Dims& global = s.global_shape;
   if (!set_contiguous(layout, global, itemsize(s.dtype))) return "no tensor has the global shape " + global.text();
+  const bool is_cut =
+      s.blocks == 1 || (s.blocks > 1 && s.flattened_range && !global.empty() && global[0] % s.blocks == 0);
+  if (!is_cut) return fmt::format("{} blocks are no parts of {}", s.blocks, global.text());
   bool fits = s.global_offset.size() == global.size() && s.local_shape.size() == global.size();
   for (int d = 0; fits && d < global.size(); ++d) {
-    fits = s.global_offset[d] >= 0 && s.local_shape[d] >= 0 && s.local_shape[d] <= global[d] &&
-           s.global_offset[d] <= global[d] - s.local_shape[d];
+    const int64_t size = d == 0 ? global[d] / s.blocks : global[d];
+    fits = s.global_offset[d] >= 0 && s.local_shape[d] >= 0 && s.local_shape[d] <= size &&
+           s.global_offset[d] <= size - s.local_shape[d];
   }
   if (!fits) {
     return fmt::format("{} at {} is no part of {}", s.local_shape.text(), s.global_offset.text(), global.text());
   }
   const std::optional<FlatRange>& range = s.flattened_range;
-  if (!range || (range->begin >= 0 && range->begin <= range->end && range->end <= s.local_shape.product())) return {};
+  if (!range || (range->begin >= 0 && range->begin <= range->end && range->end <= s.blocks * s.local_shape.product())) {
+    return {};
+  }
   return fmt::format("[{}, {}) are no elements of {}", range->begin, range->end, s.local_shape.text());
 }
 
@@ -160,7 +178,7 @@ std::string ranks_text(const std::vector<int64_t>& ranks) {
 std::vector<int64_t> place_of(const ShardInfo& s) {
   std::vector<int64_t> out(s.global_offset.begin(), s.global_offset.end());
   out.insert(out.end(), s.local_shape.begin(), s.local_shape.end());
-  if (s.flattened_range) out.insert(out.end(), {s.flattened_range->begin, s.flattened_range->end});
+  if (s.flattened_range) out.insert(out.end(), {s.flattened_range->begin, s.flattened_range->end, s.blocks});
   return out;
 }
 
@@ -184,7 +202,7 @@ std::vector<Part> parts_of_tensor(const std::string& key, std::span<const RankPa
                                                 name(info.dtype), info.global_shape.text(), rank)},
                         where);
     }
-    if (boxes_of(info.global_offset, info.local_shape, info.flattened_range).empty()) continue;
+    if (boxes_of(info).empty()) continue;
     parts.try_emplace(place_of(info), Part{info, {}}).first->second.ranks.push_back(rank);
   }
   std::vector<Part> out;
@@ -196,7 +214,7 @@ void check_whole(const std::string& key, const Dims& shape, const std::vector<Pa
   std::vector<std::vector<Box>> boxes;
   std::set<int64_t> all;
   for (const Part& part : parts) {
-    boxes.push_back(boxes_of(part.info.global_offset, part.info.local_shape, part.info.flattened_range));
+    boxes.push_back(boxes_of(part.info));
     all.insert(part.ranks.begin(), part.ranks.end());
   }
   if (const std::optional<Overlap> overlap = overlap_of(boxes)) {
@@ -244,7 +262,7 @@ StateMetadata plan_state(std::span<const RankParts> ranks, const SaveStateDictOp
       for (size_t i = 0; i < owners.size(); ++i) {
         written[static_cast<size_t>(owners[i])] += static_cast<double>(bytes_of(part.info));
         tensor.shards.push_back({part.info.global_offset, part.info.local_shape, part.info.flattened_range,
-                                 static_cast<int64_t>(i), owners[i]});
+                                 static_cast<int64_t>(i), owners[i], part.info.blocks});
       }
     }
     out.tensors.emplace(key, std::move(tensor));

@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <weft/distributed/parallelize.hpp>
+#include <weft/distributed/sharded_state.hpp>
+#include <weft/nn/batch_norm.hpp>
 #include <weft/nn/transformer.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/optim/clip_grad.hpp>
+
+#include <temporary_folder.hpp>
 
 #include "ranks.hpp"
 
@@ -113,6 +117,66 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"AllInParts", Dims{2, 2, 2}, {"dp", "pp", "tp"}, PipelineSchedule::one_f_one_b, 1, 2, 3},
                       Case{"LayersInParts", Dims{2, 2}, {"dp", "tp"}, {}, 1, 2, 3}),
     [](const auto& info) { return std::string(info.param.name); });
+
+/// A net whose parts are of every kind: blocks, rows, tied and frozen weights, buffers.
+nn::Sequential saved_model(uint64_t seed) {
+  manual_seed(seed);
+  const Mix ends;
+  return nn::Sequential(ends, nn::TransformerBlock(width, 4), nn::BatchNorm1d(6), nn::TransformerBlock(width, 4), ends);
+}
+
+struct Place {
+  Dims shape;
+  int shard_stage;
+};
+
+Trained some_steps(const nn::Sequential& model, const Group& group, const Place& place, int from, int to,
+                   const std::filesystem::path& load, const std::filesystem::path& save) {
+  const ParallelPlan plan{.mesh = Mesh(place.shape, {"dp", "pp", "tp"}, group),
+                          .splits = {{"qkv$", ColumnParallelOptions{.blocks = 3}},
+                                     {"up$", ColumnParallelOptions{}},
+                                     {"proj$|down$", RowParallelOptions{}}},
+                          .shard_stage = place.shard_stage,
+                          .bucket_bytes = 300};
+  const ParallelModel parallel = parallelize(model, plan);
+  ParallelTraining training(parallel, adam(parallel.parameters()));
+  if (!load.empty()) training.load_sharded_state(load);
+  Trained run;
+  for (int step = from; step < to; ++step) {
+    training.zero_grad();
+    // All replicas have the same rows, so that batch norm's statistics do not depend on their number.
+    run.losses.push_back(
+        training.backward(input_of(step, {2, 6, width}), input_of(100 + step, {2, 6, width}), squared));
+    training.step();
+  }
+  if (!save.empty()) save_state_dict(training.sharded_state(), save, group);
+  return run;
+}
+
+TEST(Parallelize, ARunGoesOnByAnotherPlan) {
+  const std::vector<Place> places{{Dims{1, 1, 1}, 0}, {Dims{1, 1, 4}, 0}, {Dims{2, 1, 2}, 1}, {Dims{2, 2, 1}, 3},
+                                  {Dims{2, 1, 2}, 3}, {Dims{1, 2, 2}, 0}, {Dims{4, 1, 1}, 2}};
+  const auto on = [](const Place& place, const auto& body) {
+    LocalWorld(static_cast<int>(place.shape.product()), {.timeout_seconds = 60}).run(body);
+  };
+  std::vector<double> expected;
+  on(places[0],
+     [&](const Group& group) { expected = some_steps(saved_model(4), group, places[0], 0, 6, {}, {}).losses; });
+  for (size_t i = 0; i < places.size(); ++i) {
+    const TemporaryFolder folder;
+    const Place &first = places[i], &second = places[(i + 3) % places.size()];
+    on(first, [&](const Group& group) { some_steps(saved_model(4), group, first, 0, 3, {}, folder.path()); });
+    on(second, [&](const Group& group) {
+      const Trained run = some_steps(saved_model(5), group, second, 3, 6, folder.path(), {});
+      for (size_t k = 0; k < 3; ++k) EXPECT_NEAR(run.losses[k], expected[k + 3], 1e-6) << i << " step " << k;
+    });
+    // The state is one of the whole model, with the names that one process has.
+    const io::TensorStore store = io::open_state_dict(folder.path());
+    for (const auto& [name, value] : saved_model(4).state_dict()) {
+      EXPECT_EQ(store.entries().at(name).shape, value.shape()) << name;
+    }
+  }
+}
 
 TEST(Parallelize, EveryRankHasTheFirstOnesModelAndItsPartAlone) {
   LocalWorld(4).run([](const Group& group) {

@@ -318,8 +318,8 @@ TEST(ShardedState, DamagedStatesAreRefused) {
   says(changed("\"replica\"", "\"new\": [[[[[[[[[[]]]]]]]]]], \"replica\""), "nested too deeply");
   EXPECT_THAT(refusal(changed("\"replica\": 0", "\"replica\": 1"), static_cast<KeyError*>(nullptr)),
               HasSubstr("no shard of \"w\" has [0, 0] to [2, 4]"));
-  EXPECT_THAT(refusal(changed("\"format_version\": 1", "\"format_version\": 2"), static_cast<VersionError*>(nullptr)),
-              HasSubstr("of version 2"));
+  EXPECT_THAT(refusal(changed("\"format_version\": 1", "\"format_version\": 3"), static_cast<VersionError*>(nullptr)),
+              HasSubstr("of version 3"));
   write_bytes(folder / "1.metadata.json", changed("\"replica\"", "\"new\": [{}, null, 1.5], \"replica\""));
   EXPECT_EQ(io::open_state_dict(folder.path()).entries().size(), 1u);
   std::filesystem::remove(folder / "1_1.safetensors");
