@@ -20,6 +20,7 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -87,6 +88,8 @@ class WEFT_API ParallelModel {
   /// This rank's, and by their names in the model.
   std::vector<Tensor> parameters() const;
   std::vector<nn::NamedTensor> named_parameters() const;
+  /// The model's layers that are here, by their names in it.
+  std::vector<std::pair<std::string, nn::Module>> named_children() const;
   /// What the model gives, where there is one stage. ValueError otherwise.
   Tensor operator()(const Tensor& x, Location where = {}) const;
 
@@ -141,6 +144,9 @@ class WEFT_API ParallelTraining {
   /// Optimizer::load_state_dict.
   void load_sharded_state(const io::Path& folder, const io::LoadStateDictOptions& options = {}, Location where = {});
 
+  /// In stage 3, a scope in which all of this rank's parameters are whole, as for a recorder's step; otherwise they are
+  /// anyway. All ranks make it.
+  [[nodiscard]] std::optional<ShardedOptimizer::Whole> whole_parameters() const;
   /// For schedules. With a shard_stage its parameters are this rank's parts.
   optim::Optimizer& optimizer() const;
   /// Where there is one, for states and whole parameters.

@@ -126,7 +126,7 @@ class WEFT_API ShardedOptimizer::NoSync {
 class WEFT_API ShardedOptimizer::Whole {
  public:
   ~Whole();
-  Whole(const Whole&) = delete;
+  Whole(Whole&&) noexcept = default;
 
  private:
   friend class ShardedOptimizer;

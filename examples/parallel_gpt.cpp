@@ -12,7 +12,7 @@
 using namespace parallel_gpt;
 
 int main(int argc, char** argv) {
-  std::string plan_text = "dp1", data = WEFT_EXAMPLE_DATA "/corpus.txt";
+  std::string plan_text = "dp1", out, data = WEFT_EXAMPLE_DATA "/corpus.txt";
   int steps = 60;
   CLI::App app(
       "Trains a small GPT on several ranks: dpN replicas, ppN stages, tpN tensor-parallel ranks, spN such with "
@@ -21,12 +21,13 @@ int main(int argc, char** argv) {
   app.add_option("--plan", plan_text, "such as dp2-tp2; as many ranks as their product")->capture_default_str();
   app.add_option("--steps", steps)->capture_default_str();
   app.add_option("--data", data, "a text")->check(CLI::ExistingFile)->capture_default_str();
+  app.add_option("--out", out, "a folder for the losses, their curve and a page of the gradients of all ranks");
   CLI11_PARSE(app, argc, argv);
   try {
     const Plan plan = plan_of(plan_text);
     const Text text(data);
     const auto body = [&](const Group& group) {
-      const std::vector<double> losses = train(plan, group, text, steps);
+      const std::vector<double> losses = train(plan, group, text, steps, out);
       if (group.rank() != 0) return;
       for (size_t i = 0; i < losses.size(); ++i) {
         if (i % 10 == 0 || i + 1 == losses.size()) std::printf("step %3zu  loss %.6f\n", i + 1, losses[i]);

@@ -98,9 +98,37 @@ struct Text {
   }
 };
 
+/// What is left of a training in the folder `out`, which rank 0 writes: losses, their curve, and a page of the
+/// gradients of all ranks.
+struct Log {
+  std::optional<io::RunLog> losses;
+  std::optional<GradientRecorder> recorder;
+
+  Log(const std::string& out, const ParallelModel& model, const Group& group, int steps) {
+    if (out.empty()) return;
+    if (group.rank() == 0) losses.emplace(out, 0, steps);
+    recorder.emplace(model);
+  }
+  void step(int number, double loss, const ParallelTraining& training) {
+    if (losses) losses->record(number, {{"train_loss", loss}});
+    if (!recorder) return;
+    const auto whole = training.whole_parameters();
+    recorder->step(loss);
+  }
+  void finish(const std::string& title, const Group& group) {
+    if (!recorder) return;
+    const History all = gather_history(recorder->history(), group);
+    if (!losses) return;
+    losses->finish({.title = title, .x_label = "step"});
+    io::write_file(losses->folder() / "gradients.html", report_html(all, title), "parallel_gpt");
+    for (const Suspect& s : find_suspects(all)) std::printf("%s: %s\n", name_of(s.trouble), s.text.c_str());
+  }
+};
+
 /// Trains for some steps and returns their losses, the same on every rank of the group, which are as many as the
 /// plan's.
-inline std::vector<double> train(const Plan& plan, const Group& group, const Text& text, int steps) {
+inline std::vector<double> train(const Plan& plan, const Group& group, const Text& text, int steps,
+                                 const std::string& out = {}) {
   const Mesh mesh({plan.dp, plan.pp, plan.tp}, {"dp", "pp", "tp"}, group);
   const int64_t own = batch / plan.dp, first = own * mesh.group("dp").rank();
   manual_seed(1);
@@ -111,6 +139,7 @@ inline std::vector<double> train(const Plan& plan, const Group& group, const Tex
                                                        .sequence_parallel = plan.cuts_sequences,
                                                        .micro_batches = plan.pp > 1 ? static_cast<int>(own) : 1,
                                                        .shard_stage = plan.zero});
+  Log log(out, model, group, steps);  // before the training, which takes gradients away
   ParallelTraining training(model, optim::AdamW(model.parameters(), {.lr = 3e-3}));
   // Each rank along "tp" has some of the logits.
   const auto loss = [&](const Tensor& logits, const Tensor& targets) {
@@ -123,7 +152,9 @@ inline std::vector<double> train(const Plan& plan, const Group& group, const Tex
     losses.push_back(training.backward(windows.narrow(1, 0, context), windows.narrow(1, 1, context), loss));
     training.clip_grad_norm(1.0);
     training.step();
+    log.step(step + 1, losses.back(), training);
   }
+  log.finish("GPT on " + std::to_string(group.size()) + " ranks", group);
   return losses;
 }
 

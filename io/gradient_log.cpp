@@ -67,7 +67,30 @@ RecordedStep read_step(const JsonTree& tree, History& history) {
   return out;
 }
 
+/// Calls f(line, its JSON) for each line that is one.
+template <class F>
+void for_each_line(std::string_view text, F f) {
+  for (size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
+    const std::string_view line = text.substr(from, end + 1 - from);
+    try {
+      f(line, parse_json(line, "GradientLog", Location::none()));
+    } catch (const FormatError&) {  // a line that a killed run left
+    }
+  }
+}
+
 }  // namespace
+
+std::string history_text(const History& history) {
+  std::string out;
+  for (const RecordedStep& step : history.steps) out += json_line(history, step) + '\n';
+  return out;
+}
+
+void read_history(std::string_view lines, History& history) {
+  for_each_line(lines,
+                [&](std::string_view, const JsonTree& tree) { history.steps.push_back(read_step(tree, history)); });
+}
 
 // The steps that an earlier process wrote before `first` stay; a run that begins anew begins with 0, or with 1.
 void GradientLog::Files::begin(int64_t first) {
@@ -75,16 +98,11 @@ void GradientLog::Files::begin(int64_t first) {
   std::string kept;
   const std::string text =
       size_of_file(lines_path()) < 0 || first <= 1 ? "" : read_file(lines_path(), "GradientLog", Location::none());
-  for (size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
-    try {
-      const JsonTree tree =
-          parse_json(std::string_view(text).substr(from, end - from), "GradientLog", Location::none());
-      if (JsonPlace(tree, "GradientLog", Location::none()).at("step").integer() >= first) continue;
-      earlier.steps.push_back(read_step(tree, earlier));
-      kept.append(text, from, end + 1 - from);
-    } catch (const FormatError&) {  // a line that a killed run left
-    }
-  }
+  for_each_line(text, [&](std::string_view line, const JsonTree& tree) {
+    if (JsonPlace(tree, "GradientLog", Location::none()).at("step").integer() >= first) return;
+    earlier.steps.push_back(read_step(tree, earlier));
+    kept += line;
+  });
   if (!options.json_lines) return;
   lines.emplace(lines_path(), "GradientLog", Location::none());
   lines->add(kept);

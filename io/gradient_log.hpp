@@ -3,11 +3,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "path.hpp"
 #include "../hooks/recorder.hpp"
 
 namespace weft::io {
+
+/// A history as JSON lines, one for each step, as `gradients.jsonl` has them: without histograms.
+WEFT_API std::string history_text(const History& history);
+/// What such lines say, added to a history behind its steps; a line that is none, as a killed run leaves, is left out.
+WEFT_API void read_history(std::string_view lines, History& history);
 
 struct GradientLogOptions {
   bool json_lines = true, tensorboard = true, page = true;

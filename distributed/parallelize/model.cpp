@@ -249,6 +249,16 @@ std::vector<Tensor> ParallelModel::parameters() const {
 }
 std::vector<nn::NamedTensor> ParallelModel::named_parameters() const { return state_->parameters; }
 
+std::vector<std::pair<std::string, nn::Module>> ParallelModel::named_children() const {
+  const std::vector<nn::Module> own = state_->own_layers();
+  auto children = state_->layers.model.named_children();
+  if (state_->bounds.size() == 2) return children;
+  std::erase_if(children, [&](const auto& child) {
+    return std::ranges::none_of(own, [&](const nn::Module& layer) { return layer.same_as(child.second); });
+  });
+  return children;
+}
+
 Tensor ParallelModel::operator()(const Tensor& x, Location where) const {
   if (state_->bounds.size() == 2) return state_->layers.forward(x);
   raise<ValueError>({.op = "ParallelModel", .problem = "this rank has a stage of the model alone"}, where);

@@ -210,6 +210,11 @@ void ParallelTraining::load_sharded_state(const io::Path& folder, const io::Load
   detail::load_optimizer_state(*state_->whole, state_->optimizer_parts({names, places}), folder, options, where);
 }
 
+std::optional<ShardedOptimizer::Whole> ParallelTraining::whole_parameters() const {
+  if (!state_->sharded || state_->model->plan.shard_stage < 3) return {};
+  return state_->sharded->whole_parameters();
+}
+
 optim::Optimizer& ParallelTraining::optimizer() const {
   return state_->sharded ? state_->sharded->optimizer() : *state_->whole;
 }

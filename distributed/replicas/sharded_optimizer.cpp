@@ -428,7 +428,9 @@ ShardedOptimizer::Whole ShardedOptimizer::whole_parameters(Location where) const
   return Whole(state_);
 }
 ShardedOptimizer::Whole::Whole(Shared<State> state) : state_(std::move(state)) { state_->units.pin(); }
-ShardedOptimizer::Whole::~Whole() { state_->take_written(state_->units.unpin()); }
+ShardedOptimizer::Whole::~Whole() {
+  if (state_ != nullptr) state_->take_written(state_->units.unpin());
+}
 
 ShardedOptimizer::NoSync ShardedOptimizer::no_sync() const { return NoSync(state_); }
 ShardedOptimizer::NoSync::NoSync(Shared<State> state)
