@@ -72,12 +72,22 @@ struct ParallelPlan {
 };
 
 class ParallelModel;
+/// How a model is called and, where it is a sequence, each of its layers: for models that are not called by C++.
+struct ParallelLayers {
+  struct Layer {
+    nn::Module module;
+    Callback<Tensor(const Tensor& x)> call;
+  };
+  Layer model;
+  std::vector<Layer> layers = {};
+};
 /// Makes the model of rank 0 that of all, and leaves on each rank its part, in place: for all copies of the modules.
 /// Parameters of other stages read as NaN. Called by all ranks of the mesh, with one plan. ValueError for a dimension
 /// of another name, a pattern that finds nothing, stages of a model that is no nn::Sequential or has fewer layers, and
 /// as cut_columns, plan_pipeline and ShardedOptimizer.
 template <std::derived_from<nn::Module> Model>
 ParallelModel parallelize(const Model& model, ParallelPlan plan, Location where = {});
+WEFT_API ParallelModel parallelize(ParallelLayers layers, ParallelPlan plan, Location where = {});
 
 /// The part of a model that is on this rank. A value; copies are the same.
 class WEFT_API ParallelModel {
@@ -94,25 +104,22 @@ class WEFT_API ParallelModel {
   Tensor operator()(const Tensor& x, Location where = {}) const;
 
  private:
-  template <std::derived_from<nn::Module> Model>
-  friend ParallelModel parallelize(const Model& model, ParallelPlan plan, Location where);
+  friend ParallelModel parallelize(ParallelLayers layers, ParallelPlan plan, Location where);
   friend class ParallelTraining;
-  struct Layers {
-    nn::Module model;
-    Callback<Tensor(const Tensor& x)> forward;
-    /// Of a Sequential.
-    std::vector<nn::AnyModule> layers = {};
-  };
-  ParallelModel(Layers layers, ParallelPlan plan, Location where);
+  ParallelModel(ParallelLayers layers, ParallelPlan plan);
   struct State;
   Shared<State> state_;
 };
 
 template <std::derived_from<nn::Module> Model>
 ParallelModel parallelize(const Model& model, ParallelPlan plan, Location where) {
-  ParallelModel::Layers layers{model, [model](const Tensor& x) -> Tensor { return model(x); }};
-  if constexpr (std::derived_from<Model, nn::Sequential>) layers.layers.assign(model.begin(), model.end());
-  return ParallelModel(std::move(layers), std::move(plan), where);
+  ParallelLayers layers{{model, [model](const Tensor& x) -> Tensor { return model(x); }}};
+  if constexpr (std::derived_from<Model, nn::Sequential>) {
+    for (const nn::AnyModule& layer : model) {
+      layers.layers.push_back({layer, [layer](const Tensor& x) { return layer(x); }});
+    }
+  }
+  return parallelize(std::move(layers), std::move(plan), where);
 }
 
 /// The loss of what the model gave for a micro-batch, with one element, the mean over its rows.

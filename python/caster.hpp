@@ -79,6 +79,7 @@ void bind_distributed(nb::module_& module);
 void bind_dtensor(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
+void bind_parallelize(nb::module_& module);
 void bind_amp(nb::module_& module);
 void bind_generator(nb::module_& module);
 void bind_init(nb::module_& module);

@@ -213,7 +213,10 @@ WatchedCall watch_call(ModuleObject& self, nb::tuple arguments) {
   }
   if (self.module.hooks() == nullptr) throw_error(PyExc_RuntimeError, "the module has no hooks");
   const FromPython from_python;
-  auto call = std::make_unique<nn::detail::HookedCall>(self.module, *self.module.hooks(), inputs, here());
+  // A hook of C++'s may wait for other ranks, which are threads.
+  auto call = without_gil([&](Location where) {
+    return std::make_unique<nn::detail::HookedCall>(self.module, *self.module.hooks(), inputs, where);
+  });
   nb::list passed;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (call->input(i).impl() == inputs[i].impl()) passed.append(arguments[i]);
@@ -222,7 +225,8 @@ WatchedCall watch_call(ModuleObject& self, nb::tuple arguments) {
   return {self.module, std::move(call), nb::tuple(passed)};
 }
 
-void finish_call(WatchedCall& self, nb::handle output) {
+/// What forward gave, or what a hook of C++'s put in its place.
+nb::object finish_call(WatchedCall& self, nb::handle output) {
   std::vector<Tensor> outputs;
   const auto add = [&](nb::handle item) {
     outputs.push_back(is_tensor(item.ptr()) ? tensor_of(item.ptr()) : Tensor());
@@ -234,8 +238,13 @@ void finish_call(WatchedCall& self, nb::handle output) {
   }
   std::vector<Tensor*> places;
   for (Tensor& t : outputs) places.push_back(&t);
+  const std::vector<Tensor> before = outputs;
   const FromPython from_python;
-  self.call->finish(places);
+  without_gil([&](Location) { self.call->finish(places); });
+  if (outputs.size() == 1 && outputs[0].impl() != before[0].impl() && is_tensor(output.ptr())) {
+    return owned(wrap(outputs[0]));
+  }
+  return nb::borrow(output);
 }
 
 /// module.forward(*arguments, **keywords), with the hooks of a module that has any.
@@ -519,9 +528,28 @@ void bind_modules(nb::module_& m) {
           [](const ModuleObject& self, const Tensor& x, const Tensor& weight, std::optional<Tensor> bias) {
             const Location where = here();
             const WithoutGil others;
-            return adapter_of(self).linear(x, weight, bias.value_or(Tensor()), self.module.is_training(), where);
+            return adapter_of(self).linear(x, weight, bias.value_or(Tensor()), self.module.is_training(), where,
+                                           nn::detail::parts_of(self.module));
           },
           nb::arg("x"), nb::arg("weight"), nb::arg("bias").none())
+      .def_prop_ro("is_in_parts", [](const ModuleObject& self) { return nn::detail::parts_of(self.module) != nullptr; })
+      .def_prop_ro("has_hooks", [](const ModuleObject& self) { return self.module.hooks() != nullptr; })
+      .def(
+          "linear_in_parts",
+          [](const ModuleObject& self, const Tensor& x, const Tensor& weight, std::optional<Tensor> bias) {
+            return without_gil([&](Location where) {
+              const CallScope scope("Linear", where);
+              return nn::detail::parts_of(self.module)->linear(x, weight, bias.value_or(Tensor()));
+            });
+          },
+          nb::arg("x"), nb::arg("weight"), nb::arg("bias").none())
+      .def("embedding_in_parts",
+           [](const ModuleObject& self, const Tensor& weight, const Tensor& indices, int64_t padding) {
+             return without_gil([&](Location where) {
+               const CallScope scope("Embedding", where);
+               return nn::detail::parts_of(self.module)->embedding(weight, indices, padding);
+             });
+           })
       .def("lora_embedding",
            [](const ModuleObject& self, const Tensor& weight, const Tensor& indices, int64_t padding) {
              const Location where = here();

@@ -1,4 +1,5 @@
 // The C++ optimizers and schedules for Python; weft/optim/ gives them PyTorch's argument names.
+#include "../distributed/parallelize.hpp"
 #include "../optim/master_weights.hpp"
 #include "../optim/optim.hpp"
 
@@ -76,6 +77,16 @@ void bind_optimizer(nb::module_& m, const char* name) {
         new (self) O(std::vector<optim::ParameterGroup<typename O::Options>>{{parameters, first}}, options, where);
       });
   nb::setattr(bound, "_options", described(O::option_list()));
+  // It goes on as training.optimizer().
+  nb::setattr(bound, "_train",
+              nb::cpp_function(
+                  [](O& self, const distributed::ParallelModel& model) {
+                    std::unique_ptr<Optimizer> taken(new O(std::move(self)));
+                    const Location where = here();
+                    const WithoutGil others;
+                    return distributed::ParallelTraining(model, std::move(taken), where);
+                  },
+                  nb::is_method()));
 }
 
 optim::Anneal anneal_of(const std::string& name) {

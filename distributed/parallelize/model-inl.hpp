@@ -10,7 +10,7 @@
 namespace weft::distributed {
 
 struct ParallelModel::State {
-  State(Layers layers_, ParallelPlan plan_);
+  State(ParallelLayers layers_, ParallelPlan plan_);
 
   const Group& dp() const { return mesh.group("dp"); }
   const Group& pp() const { return mesh.group("pp"); }
@@ -22,7 +22,7 @@ struct ParallelModel::State {
   /// Modules whose parameters come and go in stage 3.
   std::vector<nn::Module> units() const;
 
-  Layers layers;
+  ParallelLayers layers;
   ParallelPlan plan;
   /// Of all three dimensions.
   Mesh mesh;

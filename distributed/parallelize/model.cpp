@@ -123,9 +123,9 @@ void add_units(const nn::Module& module, std::vector<nn::Module>& out) {
 
 }  // namespace
 
-ParallelModel::State::State(Layers layers_, ParallelPlan plan_)
+ParallelModel::State::State(ParallelLayers layers_, ParallelPlan plan_)
     : layers(std::move(layers_)), plan(std::move(plan_)), mesh(with_all_dimensions(plan.mesh)) {
-  bounds = bounds_of(plan, pp().size() * plan.chunks, layers.model, layers.layers.size());
+  bounds = bounds_of(plan, pp().size() * plan.chunks, layers.model.module, layers.layers.size());
   share_out();
   apply_all();
 }
@@ -136,10 +136,10 @@ std::pair<size_t, size_t> ParallelModel::State::chunk(int c) const {
 }
 
 std::vector<nn::Module> ParallelModel::State::own_layers() const {
-  if (bounds.size() == 2) return {layers.model};
+  if (bounds.size() == 2) return {layers.model.module};
   std::vector<nn::Module> out;
   for (int c = 0; c < plan.chunks; ++c) {
-    for (size_t i = chunk(c).first; i < chunk(c).second; ++i) out.push_back(layers.layers[i]);
+    for (size_t i = chunk(c).first; i < chunk(c).second; ++i) out.push_back(layers.layers[i].module);
   }
   return out;
 }
@@ -147,7 +147,7 @@ std::vector<nn::Module> ParallelModel::State::own_layers() const {
 std::vector<nn::Module> ParallelModel::State::units() const {
   std::vector<nn::Module> out;
   for (const nn::Module& layer : own_layers()) {
-    if (!layer.same_as(layers.model)) add_units(layer, out);
+    if (!layer.same_as(layers.model.module)) add_units(layer, out);
     else
       for (const nn::Module& child : layer.children()) add_units(child, out);
   }
@@ -157,20 +157,20 @@ std::vector<nn::Module> ParallelModel::State::units() const {
 /// Every rank has rank 0's values first; then those of other stages go.
 void ParallelModel::State::share_out() {
   const NoGradGuard unrecorded;
-  std::vector<Tensor> all = layers.model.parameters();
-  std::ranges::copy(layers.model.buffers(), std::back_inserter(all));
+  std::vector<Tensor> all = layers.model.module.parameters();
+  std::ranges::copy(layers.model.module.buffers(), std::back_inserter(all));
   detail::check_alike(all, mesh.group());
   detail::make_alike(all, mesh.group());
 
   std::map<const TensorImpl*, std::set<int>> holders;
   for (size_t s = 0; s + 1 < bounds.size() && bounds.size() > 2; ++s) {
     for (size_t i = bounds[s]; i < bounds[s + 1]; ++i) {
-      for (const Tensor& p : layers.layers[i].parameters()) {
+      for (const Tensor& p : layers.layers[i].module.parameters()) {
         holders[p.impl()].insert(static_cast<int>(s) % pp().size());
       }
     }
   }
-  for (const auto& [name, p] : layers.model.named_parameters()) {
+  for (const auto& [name, p] : layers.model.module.named_parameters()) {
     const std::set<int>& ranks = holders[p.impl()];
     const bool is_own = bounds.size() == 2 || ranks.contains(pp().rank());
     if (is_own) parameters.push_back({name, p});
@@ -186,8 +186,8 @@ void ParallelModel::State::share_out() {
   for (const nn::Module& layer : own_layers()) {
     for (const Tensor& b : layer.buffers()) own.insert(b.impl());
   }
-  const nn::StateDict saved = layers.model.state_dict();
-  for (const auto& named : layers.model.named_buffers()) {
+  const nn::StateDict saved = layers.model.module.state_dict();
+  for (const auto& named : layers.model.module.named_buffers()) {
     if (own.contains(named.tensor.impl()) && saved.contains(named.name)) buffers.push_back(named);
   }
 }
@@ -195,7 +195,7 @@ void ParallelModel::State::share_out() {
 void ParallelModel::State::apply_all() {
   std::vector<std::pair<std::string, nn::Module>> own;
   const std::vector<nn::Module> mine = own_layers();
-  for (const auto& [name, module] : layers.model.named_modules()) {
+  for (const auto& [name, module] : layers.model.module.named_modules()) {
     const auto has = [&, m = module](const nn::Module& layer) {
       const std::vector<nn::Module> all = layer.modules();
       return std::ranges::any_of(all, [&](const nn::Module& inner) { return inner.same_as(m); });
@@ -219,7 +219,7 @@ void ParallelModel::State::apply_all() {
 void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std::pair<std::string, nn::Module>>& own) {
   const std::regex pattern = nn::detail::pattern_of(op, split.pattern, Location::none());
   const auto finds = [&](const auto& named) { return std::regex_search(named.first, pattern); };
-  const auto all = layers.model.named_modules();
+  const auto all = layers.model.module.named_modules();
   if (std::ranges::none_of(all, finds)) {
     raise<ValueError>({.problem = fmt::format("\"{}\" finds no module", split.pattern)});
   }
@@ -228,14 +228,17 @@ void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std
   }
 }
 
-ParallelModel::ParallelModel(Layers layers, ParallelPlan plan, Location where) {
+ParallelModel::ParallelModel(ParallelLayers layers, ParallelPlan plan)
+    : state_(Shared<State>::make(std::move(layers), std::move(plan))) {}
+
+ParallelModel parallelize(ParallelLayers layers, ParallelPlan plan, Location where) {
   const CallScope call(op, where);
   if (plan.micro_batches < 1 || plan.chunks < 1 || plan.shard_stage < 0 || plan.shard_stage > 3) {
     raise<ValueError>({.problem = fmt::format("a plan of {} micro-batches, {} chunks and shard_stage {}",
                                               plan.micro_batches, plan.chunks, plan.shard_stage)});
   }
   plan.mesh.group().member().check_member();
-  state_ = Shared<State>::make(std::move(layers), std::move(plan));
+  return {std::move(layers), std::move(plan)};
 }
 
 const Group& ParallelModel::data_parallel() const { return state_->dp(); }
@@ -251,7 +254,7 @@ std::vector<nn::NamedTensor> ParallelModel::named_parameters() const { return st
 
 std::vector<std::pair<std::string, nn::Module>> ParallelModel::named_children() const {
   const std::vector<nn::Module> own = state_->own_layers();
-  auto children = state_->layers.model.named_children();
+  auto children = state_->layers.model.module.named_children();
   if (state_->bounds.size() == 2) return children;
   std::erase_if(children, [&](const auto& child) {
     return std::ranges::none_of(own, [&](const nn::Module& layer) { return layer.same_as(child.second); });
@@ -260,7 +263,7 @@ std::vector<std::pair<std::string, nn::Module>> ParallelModel::named_children() 
 }
 
 Tensor ParallelModel::operator()(const Tensor& x, Location where) const {
-  if (state_->bounds.size() == 2) return state_->layers.forward(x);
+  if (state_->bounds.size() == 2) return state_->layers.model.call(x);
   raise<ValueError>({.op = "ParallelModel", .problem = "this rank has a stage of the model alone"}, where);
 }
 

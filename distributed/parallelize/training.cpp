@@ -56,11 +56,11 @@ struct ParallelTraining::State {
     std::vector<PipelineChunk> chunks;
     for (int c = 0; c < model->plan.chunks; ++c) {
       const auto [first, last] = model->chunk(c);
-      std::vector<nn::AnyModule> layers(model->layers.layers.begin() + static_cast<ptrdiff_t>(first),
-                                        model->layers.layers.begin() + static_cast<ptrdiff_t>(last));
-      chunks.push_back({[layers](std::span<const Tensor> x) {
+      const auto all = model->layers.layers.begin();
+      chunks.push_back({[layers = std::vector(all + static_cast<ptrdiff_t>(first), all + static_cast<ptrdiff_t>(last))](
+                            std::span<const Tensor> x) {
         Tensor y = x[0];
-        for (const nn::AnyModule& layer : layers) y = layer(y);
+        for (const ParallelLayers::Layer& layer : layers) y = layer.call(y);
         return std::vector{y};
       }});
     }
@@ -93,7 +93,7 @@ struct ParallelTraining::State {
     double sum = 0;
     const auto count = static_cast<double>(inputs.size());
     const auto one = [&](size_t m) {
-      const Tensor own = loss(model->layers.forward(inputs[m]), targets[m]);
+      const Tensor own = loss(model->layers.model.call(inputs[m]), targets[m]);
       sum += own.detach().to(f64).item<double>();
       (inputs.size() == 1 ? own : own / count).backward();
     };
@@ -103,7 +103,7 @@ struct ParallelTraining::State {
   }
 
   /// Where this rank's parameters and buffers are in the whole model.
-  io::ShardedState places() const { return distributed::sharded_state(model->layers.model); }
+  io::ShardedState places() const { return distributed::sharded_state(model->layers.model.module); }
   std::vector<nn::NamedTensor> names() const {
     std::vector<nn::NamedTensor> out = model->parameters;
     out.insert(out.end(), model->buffers.begin(), model->buffers.end());

@@ -21,22 +21,24 @@ __all__ = ["LoRALinear", "apply_lora", "is_lora_merged", "load_adapter", "load_l
 
 
 class _Forward:
-    """The forward of a layer with an adapter: an attribute of that layer, so that others pay nothing."""
+    """The forward of a layer with an adapter, or in parts: an attribute of that layer, so that others pay nothing."""
 
     def __init__(self, layer):
         self._layer = layer
 
     def __call__(self, input):
-        layer = self._layer
+        layer, state = self._layer, self._layer._state
         if isinstance(layer, Linear):
-            return layer._state.lora_linear(input, layer.weight, layer.bias)
-        return layer._state.lora_embedding(layer.weight, input, -1 if layer.padding_idx is None else layer.padding_idx)
+            compute = state.lora_linear if state.is_adapted else state.linear_in_parts
+            return compute(input, layer.weight, layer.bias)
+        compute = state.lora_embedding if state.is_adapted else state.embedding_in_parts
+        return compute(layer.weight, input, -1 if layer.padding_idx is None else layer.padding_idx)
 
 
 def _adopt(model):
-    """Gives the Python layers whose C++ state has an adapter a forward that looks for it."""
+    """Gives the Python layers whose C++ state has an adapter, or is in parts, a forward that looks for it."""
     for module in model.modules():
-        if module._state.is_adapted and isinstance(module, (Linear, Embedding)):
+        if (module._state.is_adapted or module._state.is_in_parts) and isinstance(module, (Linear, Embedding)):
             object.__setattr__(module, "forward", _Forward(module))
 
 

@@ -401,7 +401,7 @@ class Module:
     def _call_with_hooks(self, args, kwargs):
         args, kwargs = self._run_forward_pre_hooks(args, kwargs)
         call = None
-        if self._hooks["backward"] or self._hooks["backward_pre"]:
+        if self._hooks["backward"] or self._hooks["backward_pre"] or self.__dict__.get("_hooked_by_ranks"):
             call = self._state.watch_call(args)
             args = call.arguments
         if self._state.is_checkpointed:
@@ -411,9 +411,7 @@ class Module:
         else:
             output = self.forward(*args, **kwargs)
         output = self._run_forward_hooks(args, output, kwargs)
-        if call is not None:
-            call.finish(output)
-        return output
+        return output if call is None else call.finish(output)
 
     def _run_forward_pre_hooks(self, args, kwargs=None):
         """Without keywords for a call inside C++, which takes the tensors alone."""

@@ -1,0 +1,158 @@
+"""A model written for one process, trained on a mesh of ranks by a plan of a few lines.
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    parallel = parallelize(model, mesh, {"qkv$": ColwiseParallel(blocks=3), "up$": ColwiseParallel(),
+                                         "proj$|down$": RowwiseParallel()}, shard_stage=1)
+    training = ParallelTraining(parallel, weft.optim.AdamW(parallel.parameters(), lr=1e-3))
+    for x, y in batches:                       # this replica's rows
+        training.zero_grad()
+        loss = training.backward(x, y, loss_function)
+        training.clip_grad_norm(1.0)
+        training.step()
+
+Losses and updates are those of one process that trains on the whole batch, up to rounding. docs/distributed.md says more.
+"""
+
+import contextlib
+import os
+
+from weft._core import _distributed as _core
+from weft.nn.containers import Sequential
+
+__all__ = ["ColwiseParallel", "ParallelModel", "ParallelTraining", "RowwiseParallel", "SequenceParallel",
+           "ToSequenceParts", "VocabParallel", "parallelize"]
+
+
+class _Split:
+    _how, _options = "", {}
+
+
+class ColwiseParallel(_Split):
+    """Each rank has some of a Linear's outputs: of each of `blocks` equal blocks, such as queries, keys and values. With
+    gather_output the result is whole."""
+
+    _how = "columns"
+
+    def __init__(self, *, blocks=1, gather_output=False):
+        self._options = {"blocks": int(blocks), "gather_output": int(gather_output)}
+
+
+class RowwiseParallel(_Split):
+    """Each rank has some of a Linear's inputs, and results are summed. Its input is in parts, as a ColwiseParallel
+    layer leaves it, or whole."""
+
+    _how = "rows"
+
+    def __init__(self, *, input_is_parallel=True):
+        self._options = {"input_is_parallel": int(input_is_parallel)}
+
+
+class VocabParallel(_Split):
+    """Each rank has some of an Embedding's rows."""
+
+    _how = "vocabulary"
+
+
+class SequenceParallel(_Split):
+    """Where sequences are in parts: a module that works on this rank's part, such as a norm or a dropout."""
+
+    _how = "sequence"
+
+
+class ToSequenceParts(_Split):
+    """Where sequences are in parts: a module whose result all ranks have, such as an embedding of positions."""
+
+    _how = "to_sequence"
+
+
+class ParallelModel:
+    """The part of a model that is on this rank."""
+
+    def __init__(self, module, core):
+        self.module, self._core = module, core
+
+    def __call__(self, *args, **kwargs):
+        if self.pipeline.size() > 1:
+            raise ValueError("this rank has a stage of the model alone")
+        return self.module(*args, **kwargs)
+
+    def named_parameters(self):
+        """This rank's, by their names in the model."""
+        return self._core.named_parameters().items()
+
+    def parameters(self):
+        return [p for _, p in self.named_parameters()]
+
+    data_parallel = property(lambda self: self._core.data_parallel(), doc="The ranks that have the same part.")
+    tensor_parallel = property(lambda self: self._core.tensor_parallel(), doc="The ranks that share layers.")
+    pipeline = property(lambda self: self._core.pipeline(), doc="The ranks that have the stages.")
+
+
+def parallelize(model, mesh, splits=None, *, sequence_parallel=False, cuts=(), schedule="1F1B", chunks=1, micro_batches=1,
+                shard_stage=0, bucket_bytes=25 << 20):
+    """Makes rank 0's model that of all, and leaves on each rank its part, in place. `mesh` has dimensions "dp" (replicas),
+    "pp" (stages of a Sequential, which begin at the layers that `cuts` names) and "tp" (ranks that share layers, by
+    `splits`: {regular expression of module names: how}), or some of them. `shard_stage` 1 to 3 keeps an optimizer's
+    state, gradients and parameters in parts on the ranks along "dp"; 0 keeps them whole. ValueError for what does not
+    fit."""
+    layers = list(model) if isinstance(model, Sequential) else []
+    given = [(pattern, how._how, how._options) for pattern, how in (splits or {}).items()]
+    core = _core.parallelize(model, layers, mesh, given, sequence_parallel, list(cuts), schedule.lower(), chunks,
+                             micro_batches, shard_stage, bucket_bytes)
+    _adopt(model)
+    return ParallelModel(model, core)
+
+
+def _adopt(model):
+    """Python layers compute with their parts, and their calls run the hooks that C++ has given them."""
+    from weft.nn import lora
+
+    lora._adopt(model)
+    for module in model.modules():
+        if module._state.has_hooks:
+            object.__setattr__(module, "_hooked_by_ranks", True)
+
+
+class ParallelTraining:
+    """Steps of a parallel model with an optimizer over its parameters, which it takes over. Every rank makes the same
+    calls."""
+
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        self._core = optimizer._core._train(model._core)
+        optimizer._core = self._core.optimizer()  # for schedules
+        _adopt(model.module)
+
+    def backward(self, input, target, loss):
+        """Adds the gradients of the mean of loss(model(input), target) over all replicas and micro-batches, and returns
+        that mean, the same on every rank."""
+        return self._core.backward(input, target, loss)
+
+    def clip_grad_norm(self, max_norm):
+        """The norm of the whole model's gradients, each counted once, which then is at most max_norm."""
+        return self._core.clip_grad_norm(max_norm)
+
+    def step(self):
+        self._core.step()
+
+    def zero_grad(self):
+        self._core.zero_grad()
+
+    @contextlib.contextmanager
+    def whole_parameters(self):
+        """In stage 3, a scope in which this rank's parameters are whole. All ranks enter it."""
+        whole = self._core.whole_parameters()
+        try:
+            yield
+        finally:
+            del whole
+
+    def save(self, folder, group=None, id=None):
+        """Saves model and optimizer, each rank its part, and returns the state's number in the folder."""
+        from weft.distributed import _group
+
+        return self._core.save(os.fspath(folder), _group(group), id)
+
+    def load(self, folder, id=None):
+        """Goes on from what `save` wrote on any number of ranks, by any plan."""
+        self._core.load(os.fspath(folder), id)

@@ -1,0 +1,190 @@
+"""weft.distributed.parallel: a model for one process on a mesh of ranks, beside one process."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft import nn
+from weft.distributed import LocalWorld
+from weft.distributed.parallel import (ColwiseParallel, ParallelTraining, RowwiseParallel, SequenceParallel, ToSequenceParts,
+                                       VocabParallel, parallelize)
+from weft.distributed.tensor import init_device_mesh
+
+WIDTH, VOCABULARY, LENGTH, ROWS = 16, 24, 8, 8
+
+
+class Embed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Embedding(VOCABULARY, WIDTH)
+        self.position = nn.Embedding(LENGTH, WIDTH)
+
+    def forward(self, tokens):
+        return self.token(tokens) + self.position(weft.arange(tokens.shape[1]))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.mixed = nn.Linear(WIDTH, 2 * WIDTH)
+        self.down = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        gate, value = self.mixed(self.norm(x)).chunk(2, -1)
+        return x + self.down(weft.sigmoid(gate) * value)
+
+
+def model():
+    weft.manual_seed(3)
+    return nn.Sequential(Embed(), Block(), Block(), Block(), nn.Linear(WIDTH, VOCABULARY))
+
+
+SPLITS = {"token$": VocabParallel(), "mixed$": ColwiseParallel(blocks=2), "down$": RowwiseParallel(),
+          "norm$": SequenceParallel(), "position$": ToSequenceParts(), "^4$": ColwiseParallel(gather_output=True)}
+
+
+def batch(step):
+    tokens = np.random.default_rng(step).integers(0, VOCABULARY, (ROWS, LENGTH + 1))
+    return weft.tensor(tokens[:, :-1]), weft.tensor(tokens[:, 1:])
+
+
+def loss_of(logits, targets):
+    return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def alone(steps):
+    net = model()
+    optimizer = weft.optim.AdamW(net.parameters(), lr=0.01)
+    losses = []
+    for step in range(steps):
+        x, y = batch(step)
+        optimizer.zero_grad()
+        loss = loss_of(net(x), y)
+        loss.backward()
+        losses.append(loss.item())
+        nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+        optimizer.step()
+    return losses
+
+
+def trained(shape, first, last, *, load=None, save=None, net=None, **plan):
+    out = []
+
+    def body(group):
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "pp", "tp"))
+        parallel = parallelize(net() if net else model(), mesh, SPLITS, **plan)
+        training = ParallelTraining(parallel, weft.optim.AdamW(parallel.parameters(), lr=0.01))
+        if load:
+            training.load(load)
+        own = ROWS // shape[0]
+        begin = own * parallel.data_parallel.rank()
+        losses = []
+        for step in range(first, last):
+            x, y = (t[begin:begin + own] for t in batch(step))
+            training.zero_grad()
+            losses.append(training.backward(x, y, loss_of))
+            training.clip_grad_norm(0.5)
+            training.step()
+        if save:
+            training.save(save)
+        if group.rank() == 0:
+            out.extend(losses)
+
+    LocalWorld(int(np.prod(shape)), timeout=60).run(body)
+    return out
+
+
+@pytest.mark.parametrize("shape, plan", [
+    ((2, 1, 1), {}), ((4, 1, 1), {"shard_stage": 2}), ((2, 1, 1), {"shard_stage": 3}), ((1, 1, 2), {}), ((1, 1, 4), {}),
+    ((1, 2, 1), {"micro_batches": 4}), ((1, 2, 2), {"micro_batches": 2, "schedule": "GPipe", "cuts": ["2"]}),
+    ((2, 1, 2), {"shard_stage": 3}), ((1, 2, 1), {"micro_batches": 4, "schedule": "ZeroBubble"}),
+])
+def test_losses_are_those_of_one_process(shape, plan):
+    np.testing.assert_allclose(trained(shape, 0, 5, **plan), alone(5), rtol=1e-5)
+
+
+def test_a_run_goes_on_by_another_plan(tmp_path):
+    expected = alone(6)
+    trained((2, 1, 2), 0, 3, save=tmp_path / "state", shard_stage=1)
+    got = trained((1, 2, 2), 3, 6, load=tmp_path / "state", micro_batches=2, net=model)
+    np.testing.assert_allclose(got, expected[3:], rtol=1e-5)
+
+
+def test_sequences_in_parts():
+    splits = {k: v for k, v in SPLITS.items()}
+    losses = []
+
+    def body(group):
+        mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        parallel = parallelize(model(), mesh, splits, sequence_parallel=True)
+        training = ParallelTraining(parallel, weft.optim.AdamW(parallel.parameters(), lr=0.01))
+        for step in range(4):
+            x, y = batch(step)
+            training.zero_grad()
+            loss = training.backward(x, y, loss_of)
+            training.clip_grad_norm(0.5)
+            training.step()
+            if group.rank() == 0:
+                losses.append(loss)
+
+    LocalWorld(2, timeout=60).run(body)
+    np.testing.assert_allclose(losses, alone(4), rtol=1e-5)
+
+
+def test_adapters_are_cut_along():
+    from weft.nn.lora import apply_lora
+
+    def net():
+        net = model()
+        apply_lora(net, ["mixed$", "down$"], r=2)
+        with weft.no_grad():
+            for name, p in net.named_parameters():
+                if "lora_B" in name:
+                    p.copy_(weft.arange(p.numel()).reshape(p.shape) / p.numel() - 0.5)
+        return net
+
+    x, _ = batch(0)
+    expected = net()(x)
+
+    def body(group):
+        parallel = parallelize(net(), init_device_mesh("cpu", (2,), mesh_dim_names=("tp",)), SPLITS)
+        np.testing.assert_allclose(parallel(x).detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+    LocalWorld(2, timeout=60).run(body)
+
+
+def test_the_optimizer_goes_on_for_schedules():
+    def body(group):
+        parallel = parallelize(model(), init_device_mesh("cpu", (2,), mesh_dim_names=("dp",)), shard_stage=1)
+        optimizer = weft.optim.SGD(parallel.parameters(), lr=0.5)
+        training = ParallelTraining(parallel, optimizer)
+        schedule = weft.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
+        x, y = batch(0)
+        training.backward(x, y, loss_of)
+        training.step()
+        schedule.step()
+        assert training.optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
+        with training.whole_parameters():
+            pass
+
+    LocalWorld(2, timeout=60).run(body)
+
+
+def test_what_does_not_fit_is_refused():
+    def body(group):
+        mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        with pytest.raises(ValueError, match="finds no module"):
+            parallelize(model(), mesh, {"nothing": RowwiseParallel()})
+        with pytest.raises(ValueError, match="is not cut so"):
+            parallelize(model(), mesh, {"norm$": ColwiseParallel()})
+        with pytest.raises(ValueError, match="schedule"):
+            parallelize(model(), mesh, schedule="other")
+        stages = init_device_mesh("cpu", (2,), mesh_dim_names=("pp",))
+        with pytest.raises(ValueError, match="Sequential"):
+            parallelize(Block(), stages)
+        parallel = parallelize(model(), stages)
+        with pytest.raises(ValueError, match="stage"):
+            parallel(batch(0)[0])
+
+    LocalWorld(2, timeout=60).run(body)
