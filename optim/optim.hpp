@@ -10,6 +10,7 @@
 
 #include "averaging.hpp"
 #include "clip_grad.hpp"
+#include "gradient_merge.hpp"
 #include "optimizer.hpp"
 #include "optimizers.hpp"
 #include "schedules.hpp"

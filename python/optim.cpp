@@ -1,5 +1,6 @@
 // The C++ optimizers and schedules for Python; weft/optim/ gives them PyTorch's argument names.
 #include "../distributed/parallelize.hpp"
+#include "../optim/gradient_merge.hpp"
 #include "../optim/master_weights.hpp"
 #include "../optim/optim.hpp"
 
@@ -236,6 +237,21 @@ void bind_master_weights(nb::module_& m) {
       });
 }
 
+void bind_gradient_merge(nb::module_& m) {
+  using optim::GradientMerge;
+  nb::class_<GradientMerge>(m, "_GradientMerge")
+      .def("__init__", [](GradientMerge* self, const Tensors& parameters, int64_t k,
+                          bool average) { new (self) GradientMerge(parameters, {.k = k, .average = average}, here()); })
+      .def("take", [](GradientMerge& self) { return self.take(here()); })
+      .def("flush", [](GradientMerge& self) { return self.flush(here()); })
+      .def("drop", &GradientMerge::drop)
+      .def("pending", &GradientMerge::pending)
+      .def("state_dict", &GradientMerge::state_dict)
+      .def("load_state_dict", [](GradientMerge& self, const std::map<std::string, Tensor>& values) {
+        self.load_state_dict(values, here());
+      });
+}
+
 }  // namespace
 
 void bind_optim(nb::module_& m) {
@@ -246,6 +262,7 @@ void bind_optim(nb::module_& m) {
   bind_schedules(m);
   bind_averager(m);
   bind_master_weights(m);
+  bind_gradient_merge(m);
   m.def("_clip_grad_norm_", [](const Tensors& parameters, double max_norm, double norm_type, bool error_if_nonfinite) {
     return optim::clip_grad_norm_(parameters, max_norm,
                                   {.norm_type = norm_type, .error_if_nonfinite = error_if_nonfinite}, here());

@@ -7,6 +7,7 @@
 
 #include <weft/distributed/data_parallel.hpp>
 #include <weft/distributed/sharded_optimizer.hpp>
+#include <weft/optim/gradient_merge.hpp>
 
 namespace weft::distributed {
 namespace {
@@ -369,6 +370,45 @@ TEST(ShardedOptimizer, StageThreeTakesAccumulationCheckpointsAndRepeatedCalls) {
       for (const Tensor& p : net.parameters()) results.back().push_back(p.detach().clone());
     }
     expect_near(results[0], results[1], 1e-6);
+  });
+}
+
+TEST(DataParallel, MergedGradientsLeaveOnceAndAreTheMeansOfAll) {
+  on_all_ranks([](const Group& group) {
+    for (const int stage : {0, 2}) {
+      const Net net = seeded_net(3), alone = seeded_net(3);
+      std::optional<DataParallel> replicas;
+      std::optional<ShardedOptimizer> sharded;
+      if (stage == 0) replicas.emplace(net.parameters(), DataParallelOptions{.group = group});
+      else
+        sharded.emplace(optim::SGD(net.parameters(), {.lr = 1}), ShardedOptimizerOptions{.stage = 2, .group = group});
+      optim::SGD one(alone.parameters(), {.lr = 1}), own(net.parameters(), {.lr = 1});
+      std::vector<Tensor> trained = net.parameters();
+      optim::GradientMerge merge(trained, {.k = 3});
+      std::vector<Tensor> sums(alone.parameters().size());
+      for (int step = 0; step < 3; ++step) {
+        const std::vector<Tensor> mean = expected_gradients(alone, step, group.size());
+        for (size_t i = 0; i < mean.size(); ++i) {
+          if (mean[i].defined()) sums[i] = sums[i].defined() ? sums[i] + mean[i] / 3 : mean[i] / 3;
+        }
+        const auto backward = [&] { loss_of(net, step, group.rank()).backward(); };
+        if (replicas) {
+          const auto guard = replicas->no_sync();
+          backward();
+        } else {
+          const auto guard = sharded->no_sync();
+          backward();
+        }
+        merge.take();
+      }
+      for (size_t i = 0; i < sums.size(); ++i) alone.parameters()[i].set_grad(sums[i]);
+      one.step();
+      if (replicas) replicas->finish(), own.step();
+      else sharded->step();
+      for (size_t i = 0; i < sums.size(); ++i) {
+        EXPECT_TRUE(allclose(net.parameters()[i].detach(), alone.parameters()[i].detach(), 1e-5, 1e-6)) << i;
+      }
+    }
   });
 }
 

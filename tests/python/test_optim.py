@@ -391,3 +391,22 @@ def test_small_steps_add_up_in_master_weights():
         optim.MasterWeights([weft.ones(2)])
     with pytest.raises(TypeError):
         optim.MasterWeights([3])
+
+
+def test_gradients_of_several_backwards_are_merged():
+    w = weft.zeros(1).requires_grad_()
+    merge = optim.GradientMerge([w], k=4)
+    for g in (1.0, 2.0, 3.0, 4.0):
+        (w * g).sum().backward()
+        assert merge.take() == (g == 4)
+    assert w.grad.item() == 2.5
+    w.grad = None
+    (w * 3).sum().backward()
+    assert not merge.take() and merge.pending == 1
+    other = optim.GradientMerge([w], k=2, average=False)
+    other.load_state_dict(merge.state_dict())
+    (w * 4).sum().backward()
+    assert other.take() and w.grad.item() == 7
+    assert merge.flush() and w.grad.item() == 3 and not merge.flush()
+    with pytest.raises(ValueError, match="k is 0"):
+        optim.GradientMerge([w], k=0)

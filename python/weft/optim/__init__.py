@@ -396,6 +396,49 @@ class MasterWeights:
         self._core.load_state_dict(state_dict)
 
 
+class GradientMerge:
+    """Gradients of k backward passes as one, summed in float32.
+
+    merge = weft.optim.GradientMerge(model.parameters(), k=4)
+    ...
+    loss.backward()
+    if merge.take():                     # once in four times
+        optimizer.step()
+        optimizer.zero_grad()
+
+    Their mean, or with average=False their sum. ValueError for k below 1, and for a parameter that is no leaf or is
+    given twice."""
+
+    def __init__(self, parameters, k, average=True):
+        self._core = _core._GradientMerge(_tensors(parameters), k, average)
+
+    def take(self):
+        """Behind each backward: adds up gradients and drops them. At the k-th it returns True: then the parameters have
+        the merged gradients, and the sums begin anew."""
+        return self._core.take()
+
+    def flush(self):
+        """The same with the backward passes that there are; False where there is none."""
+        return self._core.flush()
+
+    def drop(self):
+        """Forgets them."""
+        self._core.drop()
+
+    @property
+    def pending(self):
+        """How many backward passes the sums hold."""
+        return self._core.pending()
+
+    def state_dict(self):
+        """The sums by number of the parameter, "3", and "pending"; they share memory."""
+        return self._core.state_dict()
+
+    def load_state_dict(self, state_dict):
+        """Copies the values in. ValueError for an unknown name and for another shape; nothing is changed then."""
+        self._core.load_state_dict(state_dict)
+
+
 def warmup_cosine(step, *, lr=1e-3, warmup=0, steps=1000, minimum=0.0):
     """The rate of a step (from 0): linear in `warmup` steps to lr, then half a cosine down to the minimum."""
     return _core._warmup_cosine(step, lr, warmup, steps, minimum)

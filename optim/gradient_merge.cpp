@@ -1,0 +1,112 @@
+#include "gradient_merge.hpp"
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include "../autograd/mode.hpp"
+#include "../ops/create.hpp"
+#include "../ops/pointwise.hpp"
+#include "../tensor/call.hpp"
+#include "../tensor/error.hpp"
+
+namespace weft::optim {
+
+GradientMerge::GradientMerge(std::vector<Tensor> parameters, GradientMergeOptions options, Location where)
+    : parameters_(std::move(parameters)), sums_(parameters_.size()), options_(options) {
+  const CallScope call("GradientMerge", where);
+  if (options_.k < 1)
+    raise<ValueError>({.problem = fmt::format("k is {}: a step is of one backward at least", options_.k)});
+  std::set<const TensorImpl*> seen;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i];
+    const char* const fault = !p.defined()                    ? "is undefined"
+                              : !p.is_leaf()                  ? "is not a leaf"
+                              : !seen.insert(p.impl()).second ? "is given twice"
+                                                              : nullptr;
+    if (fault != nullptr) raise<ValueError>({.problem = fmt::format("parameter {} {}", i, fault)});
+  }
+}
+
+bool GradientMerge::take(Location where) {
+  const CallScope call("GradientMerge::take", where);
+  const NoGradGuard unrecorded;
+  // What a sum begins with is its own memory: gradients may be shared.
+  std::vector<Tensor> fresh(parameters_.size());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor grad = parameters_[i].grad();
+    if (grad.defined() && !sums_[i].defined()) {
+      fresh[i] = zeros(grad.shape(), {compute_type(grad.dtype()), grad.device()});
+    }
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor grad = parameters_[i].grad();
+    if (!grad.defined()) continue;
+    if (fresh[i].defined()) sums_[i] = std::move(fresh[i]);
+    sums_[i].add_(grad.detach());
+    parameters_[i].set_grad({});
+  }
+  if (++pending_ < options_.k) return false;
+  hand_out();
+  return true;
+}
+
+bool GradientMerge::flush(Location where) {
+  const CallScope call("GradientMerge::flush", where);
+  if (pending_ == 0) return false;
+  hand_out();
+  return true;
+}
+
+void GradientMerge::hand_out() {
+  const NoGradGuard unrecorded;
+  std::vector<Tensor> merged(sums_.size());
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    if (!sums_[i].defined()) continue;
+    const bool divides = options_.average && pending_ > 1;
+    merged[i] = (divides ? sums_[i] / static_cast<double>(pending_) : sums_[i]).to(parameters_[i].dtype());
+  }
+  for (size_t i = 0; i < merged.size(); ++i) {
+    if (merged[i].defined()) parameters_[i].set_grad(merged[i]);
+  }
+  drop();
+}
+
+void GradientMerge::drop() {
+  sums_.assign(parameters_.size(), {});
+  pending_ = 0;
+}
+
+std::map<std::string, Tensor> GradientMerge::state_dict() const {
+  std::map<std::string, Tensor> out{{"pending", tensor(pending_)}};
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    if (sums_[i].defined()) out.emplace(std::to_string(i), sums_[i]);
+  }
+  return out;
+}
+
+void GradientMerge::load_state_dict(const std::map<std::string, Tensor>& values, Location where) {
+  const CallScope call("GradientMerge::load_state_dict", where);
+  const NoGradGuard unrecorded;
+  const auto pending = values.find("pending");
+  if (pending == values.end()) raise<ValueError>({.problem = "the state has no \"pending\""});
+  std::vector<Tensor> sums(parameters_.size());
+  size_t known = 1;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto found = values.find(std::to_string(i));
+    if (found == values.end()) continue;
+    ++known;
+    const Tensor& p = parameters_[i];
+    if (!(found->second.shape() == p.shape())) {
+      raise<ShapeError>({.problem = fmt::format("the sum of parameter {} is of another shape", i),
+                         .details = found->second.shape().text()});
+    }
+    sums[i] = zeros(p.shape(), {compute_type(p.dtype()), p.device()});
+    sums[i].copy_(found->second);
+  }
+  if (known != values.size()) raise<ValueError>({.problem = "the state has names that are no parameters'"});
+  sums_ = std::move(sums);
+  pending_ = pending->second.item<int64_t>();
+}
+
+}  // namespace weft::optim
