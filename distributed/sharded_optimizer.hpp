@@ -16,6 +16,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "../io/sharded_state.hpp"
@@ -25,6 +26,13 @@
 #include "data_parallel.hpp"
 
 namespace weft::distributed {
+
+/// Parameters of which other ranks of a group have others, as experts on its ranks, and the ranks of it that have the
+/// same: theirs alone are averaged, and in parts.
+struct ExpertParameters {
+  std::vector<Tensor> parameters = {};
+  Group group = world();
+};
 
 struct ShardedOptimizerOptions {
   /// 1: state in parts, and every rank has the means of all gradients; 2: each rank keeps those of its part; 3: and of
@@ -38,6 +46,7 @@ struct ShardedOptimizerOptions {
   /// in backward. Their calls come in the same order on all ranks. Frozen parameters are in parts, too; what several of
   /// the modules share, or none of them has, stays whole.
   std::vector<nn::Module> modules = {};
+  std::optional<ExpertParameters> experts = {};
 };
 
 /// Of a model whose layers are in parts, too: which gradients a norm of all of it counts here.

@@ -19,6 +19,7 @@ namespace weft::distributed::detail {
 struct FlatParameters {
   std::vector<Tensor> members;
   Tensor own;
+  Group group;
 };
 /// This rank's part of what all ranks have.
 FlatParameters flat_parameters(std::vector<Tensor> members, const Group& group);
@@ -28,7 +29,7 @@ FlatParameters flat_parameters(std::vector<Tensor> members, const Group& group);
 /// next the last time is on its way while one computes.
 class ParameterUnits {
  public:
-  ParameterUnits(const Group& group) : group_(group) {}
+  ParameterUnits() = default;
   ParameterUnits(const ParameterUnits&) = delete;
 
   /// Drops the members' memory. They are movable, each in one unit.
@@ -53,9 +54,11 @@ class ParameterUnits {
  private:
   enum class Phase : uint8_t { forward, backward };
   struct Flat {
-    std::vector<Tensor> members;
-    Tensor own;
+    FlatParameters parameters;
     int64_t count;
+    const std::vector<Tensor>& members() const { return parameters.members; }
+    /// Where this rank's elements are among all.
+    std::pair<int64_t, int64_t> own_range() const;
     /// While whole: all elements, of which members are views; their heads then have what stands for dropped memory.
     Tensor whole;
     std::vector<Tensor> others;
@@ -75,7 +78,6 @@ class ParameterUnits {
   void arrive(Unit& unit);
   void foresee(size_t unit, Phase phase);
 
-  Group group_;
   std::vector<Unit> units_;
   std::vector<ScopedHook> hooks_;
   uint32_t version_ = 1;

@@ -39,7 +39,13 @@ FlatParameters flat_parameters(std::vector<Tensor> members, const Group& group) 
   const int64_t size = shard_size(count, group.size(), group.rank());
   const int64_t begin = shard_begin(count, group.size(), group.rank());
   own.narrow(0, 0, size).copy_(flattened(members).narrow(0, begin, size));
-  return {std::move(members), own};
+  return {std::move(members), own, group};
+}
+
+std::pair<int64_t, int64_t> ParameterUnits::Flat::own_range() const {
+  const Group& group = parameters.group;
+  const int64_t begin = shard_begin(count, group.size(), group.rank());
+  return {begin, begin + shard_size(count, group.size(), group.rank())};
 }
 
 void ParameterUnits::add(const nn::Module& module, std::vector<FlatParameters> flats, Location where) {
@@ -47,10 +53,9 @@ void ParameterUnits::add(const nn::Module& module, std::vector<FlatParameters> f
   const size_t number = units_.size();
   Unit& unit = units_.emplace_back();
   for (FlatParameters& flat : flats) {
-    Flat& made =
-        unit.flats.emplace_back(Flat{std::move(flat.members), std::move(flat.own), 0, Tensor(), std::vector<Tensor>()});
-    made.count = count_of(made.members);
-    for (const Tensor& member : made.members) {
+    const int64_t count = count_of(flat.members);
+    const Flat& made = unit.flats.emplace_back(Flat{std::move(flat), count, Tensor(), std::vector<Tensor>()});
+    for (const Tensor& member : made.members()) {
       nn::detail::exchange_memory(member, nothing_like(member));
       if (!member.requires_grad()) continue;
       ++unit.trained;
@@ -74,12 +79,12 @@ std::vector<ParameterUnits::Part> ParameterUnits::parts() const {
   std::vector<Part> out;
   for (const Unit& unit : units_) {
     for (const Flat& flat : unit.flats) {
-      const int64_t own_begin = shard_begin(flat.count, group_.size(), group_.rank());
-      const int64_t own_end = own_begin + shard_size(flat.count, group_.size(), group_.rank());
+      const auto [own_begin, own_end] = flat.own_range();
       int64_t begin = 0;
-      for (const Tensor& member : flat.members) {
+      for (const Tensor& member : flat.members()) {
         const int64_t low = std::max(begin, own_begin), high = std::min(begin + member.numel(), own_end);
-        if (low < high) out.push_back({member, flat.own.narrow(0, low - own_begin, high - low), low - begin});
+        if (low < high)
+          out.push_back({member, flat.parameters.own.narrow(0, low - own_begin, high - low), low - begin});
         begin += member.numel();
       }
     }
@@ -89,7 +94,7 @@ std::vector<ParameterUnits::Part> ParameterUnits::parts() const {
 
 bool ParameterUnits::has(const Tensor& parameter) const {
   const auto is_it = [&](const Tensor& member) { return member.impl() == parameter.impl(); };
-  const auto holds = [&](const Flat& flat) { return std::ranges::any_of(flat.members, is_it); };
+  const auto holds = [&](const Flat& flat) { return std::ranges::any_of(flat.members(), is_it); };
   return std::ranges::any_of(units_, [&](const Unit& unit) { return std::ranges::any_of(unit.flats, holds); });
 }
 
@@ -105,7 +110,9 @@ void ParameterUnits::make_whole(size_t number, Phase phase) {
 
 void ParameterUnits::fetch(Unit& unit) {
   if (!unit.coming.empty()) return;
-  for (const Flat& flat : unit.flats) unit.coming.push_back(all_gather_async(flat.own, group_));
+  for (const Flat& flat : unit.flats) {
+    unit.coming.push_back(all_gather_async(flat.parameters.own, flat.parameters.group));
+  }
 }
 
 void ParameterUnits::take(Unit& unit) {
@@ -114,9 +121,9 @@ void ParameterUnits::take(Unit& unit) {
     flat.whole = unit.coming[f].wait();
     flat.whole.impl()->storage->version = version_;
     flat.others.clear();
-    for (const Tensor& part : split_like(flat.whole.narrow(0, 0, flat.count), flat.members)) {
+    for (const Tensor& part : split_like(flat.whole.narrow(0, 0, flat.count), flat.members())) {
       flat.others.push_back(part.detach());
-      nn::detail::exchange_memory(flat.members[flat.others.size() - 1], flat.others.back());
+      nn::detail::exchange_memory(flat.members()[flat.others.size() - 1], flat.others.back());
     }
   }
   unit.coming.clear();
@@ -127,7 +134,7 @@ void ParameterUnits::take(Unit& unit) {
 void ParameterUnits::drop(Unit& unit) {
   if (!unit.is_whole || pins_ > 0) return;
   for (Flat& flat : unit.flats) {
-    for (size_t i = 0; i < flat.members.size(); ++i) nn::detail::exchange_memory(flat.members[i], flat.others[i]);
+    for (size_t i = 0; i < flat.members().size(); ++i) nn::detail::exchange_memory(flat.members()[i], flat.others[i]);
     flat.others.clear();
     flat.whole = Tensor();
   }
@@ -180,10 +187,9 @@ std::vector<Tensor> ParameterUnits::unpin() {
   for (Unit& unit : units_) {
     for (const Flat& flat : unit.flats) {
       if (flat.whole.version() == version_) continue;
-      const int64_t size = shard_size(flat.count, group_.size(), group_.rank());
-      const int64_t begin = shard_begin(flat.count, group_.size(), group_.rank());
-      flat.own.narrow(0, 0, size).copy_(flat.whole.narrow(0, begin, size));
-      written.push_back(flat.own);
+      const auto [begin, end] = flat.own_range();
+      flat.parameters.own.narrow(0, 0, end - begin).copy_(flat.whole.narrow(0, begin, end - begin));
+      written.push_back(flat.parameters.own);
     }
     drop(unit);
   }

@@ -66,22 +66,32 @@ Owners owners_of(const std::vector<nn::Module>& modules) {
   return owners;
 }
 
-/// Of each group and each module on its own, numbered through all groups.
-std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector<Tensor>>& groups, int64_t bytes,
-                                                   const Owners& owners) {
+bool is_expert(const ShardedOptimizerOptions& options, const Tensor& parameter) {
+  const auto is_it = [&](const Tensor& t) { return t.impl() == parameter.impl(); };
+  return options.experts && std::ranges::any_of(options.experts->parameters, is_it);
+}
+/// The ranks that have the same parameter.
+const Group& group_of(const ShardedOptimizerOptions& options, const Tensor& parameter) {
+  return is_expert(options, parameter) ? options.experts->group : options.group;
+}
+
+/// Of each group, each module and the experts on their own, numbered through all groups.
+std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector<Tensor>>& groups,
+                                                   const ShardedOptimizerOptions& options, const Owners& owners) {
   std::vector<std::vector<size_t>> out;
   size_t first = 0;
   for (const std::vector<Tensor>& group : groups) {
     // Backward comes to the last ones first.
-    std::map<int64_t, std::vector<size_t>, std::greater<>> by_module;
+    std::map<std::pair<int64_t, bool>, std::vector<size_t>, std::greater<>> by_module;
     for (size_t i = 0; i < group.size(); ++i) {
       const auto owner = owners.find(group[i].impl());
-      by_module[owner == owners.end() ? -1 : static_cast<int64_t>(owner->second)].push_back(i);
+      const int64_t module = owner == owners.end() ? -1 : static_cast<int64_t>(owner->second);
+      by_module[{module, is_expert(options, group[i])}].push_back(i);
     }
     for (const auto& [module, numbers] : by_module) {
       std::vector<Tensor> own;
       for (const size_t i : numbers) own.push_back(group[i]);
-      for (std::vector<size_t> bucket : detail::buckets_of(own, bytes)) {
+      for (std::vector<size_t> bucket : detail::buckets_of(own, options.bucket_bytes)) {
         for (size_t& number : bucket) number = first + numbers[number];
         out.push_back(std::move(bucket));
       }
@@ -111,7 +121,7 @@ std::vector<Tensor> joined(const std::vector<std::vector<Tensor>>& groups) {
 struct ShardedOptimizer::State {
   std::unique_ptr<optim::ElementwiseOptimizer> optimizer;
   ShardedOptimizerOptions options;
-  std::vector<size_t> group_of;
+  std::vector<size_t> parameter_group;
   detail::GradientBuckets buckets;
   std::vector<OwnPart> own;
   detail::ParameterUnits units;
@@ -130,14 +140,13 @@ struct ShardedOptimizer::State {
       : optimizer(std::move(optimizer_)),
         options(options_),
         buckets(
-            joined(groups), buckets_of_groups(groups, options.bucket_bytes, owners),
-            [this](size_t bucket) { send(bucket); }, where),
-        units(options.group) {
-    for (size_t g = 0; g < groups.size(); ++g) group_of.insert(group_of.end(), groups[g].size(), g);
+            joined(groups), buckets_of_groups(groups, options, owners), [this](size_t bucket) { send(bucket); }, where),
+        units() {
+    for (size_t g = 0; g < groups.size(); ++g) parameter_group.insert(parameter_group.end(), groups[g].size(), g);
     std::vector<std::vector<Tensor>> pieces(groups.size());
     for (size_t b = 0; b < buckets.size(); ++b) {
       own.push_back(own_part(b, owners));
-      for (const Piece& p : own[b].pieces) pieces[group_of[p.parameter]].push_back(p.values);
+      for (const Piece& p : own[b].pieces) pieces[parameter_group[p.parameter]].push_back(p.values);
     }
     optimizer->replace_parameters(pieces, where);
     make_units(owners, where);
@@ -152,28 +161,27 @@ struct ShardedOptimizer::State {
       for (size_t b = 0; b < buckets.size(); ++b) {
         const std::vector<Tensor> members = buckets.members(b);
         const auto owner = owners.find(members[0].impl());
-        if (owner != owners.end() && owner->second == m) flats.push_back({members, own[b].kept});
+        if (owner != owners.end() && owner->second == m) flats.push_back({members, own[b].kept, group(b)});
       }
       std::vector<Tensor> frozen = options.modules[m].parameters();
       std::erase_if(frozen,
                     [&](const Tensor& p) { return is_trained.contains(p.impl()) || !owners.contains(p.impl()); });
-      for (const std::vector<size_t>& bucket : detail::buckets_of(frozen, options.bucket_bytes)) {
-        std::vector<Tensor> members;
-        for (const size_t i : bucket) members.push_back(frozen[i]);
-        flats.push_back(detail::flat_parameters(std::move(members), options.group));
-      }
+      for (const Tensor& p : frozen) flats.push_back(detail::flat_parameters({p}, group_of(options, p)));
       if (!flats.empty()) units.add(options.modules[m], std::move(flats), where);
     }
   }
 
-  int ranks() const { return options.group.size(); }
+  /// Of a bucket, the ranks that have its parameters.
+  const Group& group(size_t bucket) const {
+    return group_of(options, buckets.parameters()[buckets.numbers(bucket)[0]]);
+  }
 
   OwnPart own_part(size_t bucket, const Owners& owners) const {
-    const int rank = options.group.rank();
+    const Group& sharers = group(bucket);
     const std::vector<Tensor> members = buckets.members(bucket);
     const int64_t count = count_of(members);
-    OwnPart part{shard_begin(count, ranks(), rank), shard_size(count, ranks(), rank)};
-    if (owners.contains(members[0].impl())) part.kept = detail::flat_parameters(members, options.group).own;
+    OwnPart part{shard_begin(count, sharers.size(), sharers.rank()), shard_size(count, sharers.size(), sharers.rank())};
+    if (owners.contains(members[0].impl())) part.kept = detail::flat_parameters(members, sharers).own;
     int64_t begin = 0;  // of the parameter in the bucket
     for (const size_t i : buckets.numbers(bucket)) {
       const Tensor& p = buckets.parameters()[i];
@@ -212,9 +220,9 @@ struct ShardedOptimizer::State {
     for (const size_t i : buckets.numbers(bucket)) has_gradient[i] = buckets.parameters()[i].grad().defined();
     if (options.stage == 1) {
       means.push_back(gradients);
-      sent.push_back(all_reduce_async_(gradients, options.group, ReduceOp::avg));
+      sent.push_back(all_reduce_async_(gradients, group(bucket), ReduceOp::avg));
     } else {
-      sent.push_back(reduce_scatter_async(gradients, options.group, ReduceOp::avg));
+      sent.push_back(reduce_scatter_async(gradients, group(bucket), ReduceOp::avg));
       for (const Tensor& p : buckets.members(bucket)) p.set_grad({});
     }
   }
@@ -224,6 +232,12 @@ struct ShardedOptimizer::State {
     const NoGradGuard unrecorded;
     buckets.send_rest();
     is_reached = detail::any_of_ranks(has_gradient, options.group);
+    if (options.experts) {
+      const std::vector<bool> by_sharers = detail::any_of_ranks(has_gradient, options.experts->group);
+      for (size_t i = 0; i < is_reached.size(); ++i) {
+        if (is_expert(options, buckets.parameters()[i])) is_reached[i] = by_sharers[i];
+      }
+    }
     for (size_t b = 0; b < sent.size(); ++b) {
       const Tensor result = sent[b].wait();
       if (options.stage == 1) keep_means(b);
@@ -263,7 +277,7 @@ struct ShardedOptimizer::State {
     for (size_t g = 0; g < optimizer->groups().size(); ++g) {
       for (const OwnPart& part : own) {
         for (const Piece& piece : part.pieces) {
-          if (group_of[piece.parameter] == g) f(number++, piece, buckets.parameters()[piece.parameter]);
+          if (parameter_group[piece.parameter] == g) f(number++, piece, buckets.parameters()[piece.parameter]);
         }
       }
     }
@@ -290,8 +304,8 @@ struct ShardedOptimizer::State {
       const std::vector<Tensor> members = buckets.members(b);
       std::vector<Tensor> updated{empty({0}, {members[0].dtype(), members[0].device()})};
       for (const Piece& piece : own[b].pieces) updated.push_back(piece.values.detach().to(members[0].dtype()));
-      const std::vector<int64_t> sizes = shard_sizes(count_of(members), ranks());
-      const Tensor all = all_gather(detail::flattened(updated), sizes, options.group);
+      const std::vector<int64_t> sizes = shard_sizes(count_of(members), group(b).size());
+      const Tensor all = all_gather(detail::flattened(updated), sizes, group(b));
       const std::vector<Tensor> parts = detail::split_like(all, members);
       for (size_t k = 0; k < members.size(); ++k) members[k].detach().copy_(parts[k]);
     }
@@ -342,7 +356,9 @@ ShardedOptimizer::ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer> 
                          [](const Tensor& p) { return !p.requires_grad(); });
   }
   detail::check_alike(all, options.group);
-  detail::make_alike(all, options.group);
+  const auto [expert, rest] = std::ranges::partition(all, [&](const Tensor& p) { return !is_expert(options, p); });
+  detail::make_alike({all.begin(), expert}, options.group);
+  if (options.experts) detail::make_alike({expert, rest}, options.experts->group);
   state_ = Shared<State>::make(std::move(optimizer), options, groups, owners, where);
 }
 
