@@ -99,6 +99,7 @@
 #include "ops/loss.hpp"
 #include "ops/masked.hpp"
 #include "ops/matmul.hpp"
+#include "ops/moe.hpp"
 #include "ops/norm.hpp"
 #include "ops/packed.hpp"
 #include "ops/pad.hpp"
