@@ -63,6 +63,7 @@
 #include "nn/layers.hpp"
 #include "nn/lora.hpp"
 #include "nn/losses.hpp"
+#include "nn/moe.hpp"
 #include "nn/module.hpp"
 #include "nn/padding.hpp"
 #include "nn/parameter_list.hpp"

@@ -82,15 +82,22 @@ std::vector<Values> grouped_samples(SampleMaker& make) {
 
 // ---- on parts: features are cut, tokens and experts have to be seen at once -----------------------------------------
 
+/// What has no features comes from the rank with the first ones.
+Value first_has_the_rest(PartCall& part) {
+  auto results = std::get<std::vector<Tensor>>(part.run());
+  for (size_t i = 1; i < results.size(); ++i) results[i] = parts::added_once(part, results[i], 0, 1);
+  return results;
+}
+
 Partition permuted(const WholeCall& call) {
   if (call.tensor("scale").defined() || !call.flag("gather")) return parts::whole(call);
-  return {.letters = "1h,11,11->1h,11,1,11"};
+  return {.letters = "1h,11,11->1h,11,1,11", .on_parts = first_has_the_rest};
 }
-Partition unpermuted(const WholeCall&) { return {.letters = "1h,11,11,1->1h,11"}; }
+Partition unpermuted(const WholeCall&) { return {.letters = "1h,11,11,1->1h,11", .on_parts = first_has_the_rest}; }
 Partition dispatched(const WholeCall& call) {
-  const bool has_bias = call.tensor("bias").defined();
   if (!call.flag("pad")) return parts::whole(call);
-  return {.letters = has_bias ? "1h,11,1->1h,11,11,1,11" : "1h,11->1h,11,11,1,11"};
+  const char* const letters = call.tensor("bias").defined() ? "1h,11,1->1h,11,11,1,11" : "1h,11->1h,11,11,1,11";
+  return {.letters = letters, .on_parts = first_has_the_rest};
 }
 Partition combined(const WholeCall&) { return {.letters = "1h,sk,ks->sh"}; }
 Partition grouped(const WholeCall&) { return {.letters = "1k,1nk->1n", .linearity = Linearity::each}; }
