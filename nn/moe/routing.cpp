@@ -39,6 +39,17 @@ Tensor activated(const Tensor& h, ExpertKind kind) {
   return swiglu(h.narrow(-1, 0, hidden), h.narrow(-1, hidden, hidden));
 }
 
+/// What moe_gate_dispatch cannot tell on the device `meta`: as many rows as are chosen, all of the first expert.
+MoeGateDispatchOut without_values(const Tensor& x, int64_t experts, int64_t k) {
+  const int64_t tokens = x.size(0);
+  const auto integers = [&](const Dims& shape, DType dtype) { return empty(shape, {dtype, x.device()}); };
+  return {.y = x.unsqueeze(1).expand({tokens, k, x.size(1)}).reshape({tokens * k, x.size(1)}),
+          .weights = {},
+          .scatter = integers({k, tokens}, i32),
+          .offset = full({experts}, tokens * k, {i64}),
+          .expert_id = integers({tokens, k}, i32)};
+}
+
 }  // namespace
 
 void check_options(const char* layer, int64_t width, int64_t hidden, int64_t experts, const MoEOptions& o,
@@ -86,14 +97,16 @@ Routed route(const Tensor& x, const Tensor& router, const Tensor& expert_bias, c
   out.scores = o.scores == RouterScores::softmax ? softmax(out.logits, -1) : sigmoid(out.logits);
   const std::optional<Tensor> bias = expert_bias.defined() ? std::optional(expert_bias) : std::nullopt;
   const int64_t capacity = capacity_of(tokens, experts, o);
-  out.to = moe_gate_dispatch(moves ? x : x.narrow(1, 0, 0), out.scores, bias, o.top_k, capacity, false);
+  const Tensor moved = moves ? x : x.narrow(1, 0, 0);
+  out.to = is_meta(x) ? without_values(moved, experts, o.top_k)
+                      : moe_gate_dispatch(moved, out.scores, bias, o.top_k, capacity, false);
   // The weights there lack what was dropped, which counts in the sum.
   out.weights = gather(out.scores, 1, out.to.expert_id.to(i64));
   if (o.normalize) out.weights = out.weights / (sum(out.weights, {-1}, true) + tiny);
   int64_t before = 0;
   for (const int64_t end : out.to.offset.to_vector<int64_t>()) {
     out.chosen.push_back(end - before);
-    out.kept.push_back(std::min(end - before, capacity));
+    out.kept.push_back(is_meta(x) ? end - before : std::min(end - before, capacity));
     before = end;
   }
   return out;

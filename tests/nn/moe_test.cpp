@@ -222,6 +222,12 @@ TEST(MoE, UnderAutocastComputesExpertsIn16BitsAndTheRouterInF32) {
   expect_near(out.output.to(f32), exact.output, 0.02);
 }
 
+TEST(MoE, CostsWhatItsChosenExpertsCost) {
+  const nn::Summary one = nn::summary(nn::MoE(8, 16, 4, {.top_k = 1}), zeros({10, 8}));
+  const nn::Summary two = nn::summary(nn::MoE(8, 16, 4, {.top_k = 2, .capacity_factor = 1}), zeros({10, 8}));
+  EXPECT_EQ(two.total().multiply_adds - one.total().multiply_adds, 10 * (8 * 32 + 16 * 8));
+}
+
 TEST(MoE, RefusesOptionsAndShapesThatDoNotFit) {
   EXPECT_THROW(nn::MoE(4, 4, 2, {.top_k = 3}), ValueError);
   EXPECT_THROW(nn::MoE(4, 4, 2, {.top_k = 0}), ValueError);
