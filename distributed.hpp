@@ -4,6 +4,7 @@
 #include "distributed/collectives.hpp"
 #include "distributed/data_parallel.hpp"
 #include "distributed/error.hpp"
+#include "distributed/expert_parallel.hpp"
 #include "distributed/gather_history.hpp"
 #include "distributed/group.hpp"
 #include "distributed/local_world.hpp"

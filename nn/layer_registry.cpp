@@ -7,6 +7,7 @@
 #include "dropout.hpp"
 #include "layer-inl.hpp"
 #include "layers.hpp"
+#include "moe/routing-inl.hpp"
 #include "padding.hpp"
 #include "pooling.hpp"
 #include "rearrange.hpp"
@@ -92,6 +93,9 @@ void add_linear(ModuleRegistry& r) {
     return TransformerBlock(
         c.get<int64_t>("width"), c.get<int64_t>("heads"),
         {c.get_or<int64_t>("hidden", 0), c.get_or("causal", true), c.get_or("dropout", 0.), c.get_or("bias", true)});
+  });
+  r.add<MoE>("MoE", [](const Config& c) {
+    return MoE(c.get<int64_t>("width"), c.get<int64_t>("hidden"), c.get<int64_t>("experts"), detail::options_of(c));
   });
 }
 

@@ -313,6 +313,10 @@ inline constexpr bool unmet = false;
 template <class First>
 class Argument {
   using Value = std::remove_cvref_t<First>;
+  // An undefined tensor says as well as an optional that nothing was converted.
+  using Converted =
+      std::conditional_t<std::same_as<Value, Tensor>, Tensor,
+                         std::conditional_t<std::is_abstract_v<Value>, std::optional<char>, std::optional<Value>>>;
 
  public:
   template <class T>
@@ -321,7 +325,8 @@ class Argument {
     if constexpr (std::is_convertible_v<std::remove_reference_t<T>*, std::remove_reference_t<First>*>) {
       address_ = std::addressof(value);
     } else {
-      address_ = &converted_.emplace(std::forward<T>(value));
+      if constexpr (std::same_as<Converted, Tensor>) address_ = &(converted_ = Tensor(std::forward<T>(value)));
+      else address_ = &converted_.emplace(std::forward<T>(value));
     }
   }
   Argument(const Argument&) = delete;
@@ -332,7 +337,7 @@ class Argument {
 
  private:
   std::remove_reference_t<First>* address_;
-  std::conditional_t<std::is_abstract_v<Value>, std::optional<char>, std::optional<Value>> converted_;
+  Converted converted_;
 };
 
 // A first parameter as a reference; by value it is copied from one.

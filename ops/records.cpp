@@ -150,18 +150,19 @@ std::span<const OpRecord> op_records() {
   static const std::vector<OpRecord> all = [] {
     std::vector<OpRecord> records;
     for (const auto family :
-         {unary_records,       binary_records,     ternary_records,      predicate_records,   special_records,
-          foreach_records,     activation_records, copy_records,         create_records,      view_records,
-          where_records,       matmul_records,     index_records,        subscript_records,   scatter_records,
-          masked_records,      search_records,     rearrange_records,    join_records,        reduce_records,
-          vector_norm_records, scan_records,       sort_records,         running_records,     histogram_records,
-          statistics_records,  difference_records, softmax_records,      norm_records,        loss_records,
-          pool_records,        columns_records,    interpolate_records,  grid_records,        dropout_records,
-          channel_records,     bag_records,        likelihood_records,   margin_loss_records, ctc_records,
-          distance_records,    sequence_records,   distribution_records, random_records,      attention_records,
-          recurrent_records,   packed_records,     bilinear_records,     batch_norm_records,  convolution_records,
-          axes_records,        pieces_records,     stacks_records,       combine_records,     repeat_records,
-          shuffle_records,     pad_records,        diagonal_records,     triangle_records,    tensordot_records}) {
+         {unary_records,       binary_records,     ternary_records,     predicate_records,    special_records,
+          foreach_records,     activation_records, copy_records,        create_records,       view_records,
+          where_records,       matmul_records,     index_records,       subscript_records,    scatter_records,
+          masked_records,      search_records,     rearrange_records,   join_records,         reduce_records,
+          vector_norm_records, scan_records,       sort_records,        running_records,      histogram_records,
+          statistics_records,  difference_records, softmax_records,     norm_records,         loss_records,
+          pool_records,        columns_records,    interpolate_records, grid_records,         dropout_records,
+          channel_records,     bag_records,        moe_records,         likelihood_records,   margin_loss_records,
+          ctc_records,         distance_records,   sequence_records,    distribution_records, random_records,
+          attention_records,   recurrent_records,  packed_records,      bilinear_records,     batch_norm_records,
+          convolution_records, axes_records,       pieces_records,      stacks_records,       combine_records,
+          repeat_records,      shuffle_records,    pad_records,         diagonal_records,     triangle_records,
+          tensordot_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

@@ -413,6 +413,7 @@ void bind_layers(nb::module_& m) {
                                      {.hidden = hidden, .causal = causal, .dropout = dropout, .bias = bias}, here());
     return Layer{block, block};
   });
+  bind_moe(m);
 }
 
 /// Kernels that its thread calls are counted until `finish`.

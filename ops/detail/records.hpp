@@ -44,6 +44,7 @@ std::span<const OpRecord> grid_records();
 std::span<const OpRecord> dropout_records();
 std::span<const OpRecord> channel_records();
 std::span<const OpRecord> bag_records();
+std::span<const OpRecord> moe_records();
 std::span<const OpRecord> likelihood_records();
 std::span<const OpRecord> margin_loss_records();
 std::span<const OpRecord> ctc_records();

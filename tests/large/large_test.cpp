@@ -19,6 +19,7 @@
 #include <weft/ops/subscript.hpp>
 #include <weft/ops/join.hpp>
 #include <weft/ops/masked.hpp>
+#include <weft/ops/moe.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/rearrange.hpp>
 #include <weft/ops/reduce.hpp>
@@ -186,6 +187,21 @@ TEST_P(Large, TransposedCopy) {
 TEST_P(Large, Concatenate) {
   const Tensor x = marked();
   expect_marks(cat({x.narrow(0, 0, n - 5), x.narrow(0, n - 5, 5)}), places);
+}
+
+TEST_P(Large, PaddingRowsOfExperts) {
+  const int64_t width = 4096, block = n / width / 2 + 1;  // the second expert's begins in the middle
+  const Tensor x = full({2, width}, 1, f8_e4m3fn), scale = full({2, width / 128}, 3, f32);
+  const auto out = moe_permute(x, scale, tensor({{1}, {0}}), full({2, 1}, 1, f32), 2, Longs{1, 1}, block);
+  ASSERT_EQ(out.tokens.shape(), (Dims{2 * block, width}));
+  const auto* bytes = static_cast<const uint8_t*>(out.tokens.data_ptr());
+  const uint8_t one = *static_cast<const uint8_t*>(x.data_ptr());
+  for (const int64_t begin : {int64_t{0}, block * width}) {
+    EXPECT_EQ(std::count(bytes + begin, bytes + begin + width, one), width);
+    EXPECT_EQ(std::count(bytes + begin + width, bytes + begin + block * width, 0), (block - 1) * width);
+  }
+  EXPECT_EQ(out.rowmap.to_vector<int64_t>(), (Longs{-1, block, 0, -1}));
+  EXPECT_EQ(out.scale.sum().item<double>(), 2. * 3 * width / 128);
 }
 
 // ---- reductions -----------------------------------------------------------------------------------------------------

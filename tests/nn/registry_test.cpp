@@ -89,6 +89,10 @@ std::vector<Sample> layer_samples() {
   out.push_back({AnyModule::of(nn::TransformerDecoder(nn::TransformerDecoderLayer(4, 2, small), 2))});
   out.push_back({AnyModule::of(nn::Transformer(4, 2, {1, 1, small}))});
   add(nn::TransformerBlock(4, 2, {.hidden = 7, .bias = false}), randn({2, 5, 4}));
+  add(nn::MoE(4, 5, 6, {.top_k = 3, .scores = nn::RouterScores::sigmoid, .normalize = false}), randn({2, 5, 4}));
+  add(nn::MoE(4, 5, 3,
+              {.kind = nn::ExpertKind::gelu, .shared_experts = 2, .capacity_factor = 1.5, .expert_bias = true}),
+      randn({2, 5, 4}));
   add(nn::GroupNorm(2, 4, 1e-3, false), image), add(nn::LocalResponseNorm(3, 1e-3), image);
   add_networks<nn::Conv1d, nn::ConvTranspose1d, nn::BatchNorm1d, nn::InstanceNorm1d>(out, randn({2, 4, 9}));
   add_networks<nn::Conv2d, nn::ConvTranspose2d, nn::BatchNorm2d, nn::InstanceNorm2d>(out, image);

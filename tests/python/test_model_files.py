@@ -42,6 +42,8 @@ def same(a, b):
 LAYERS = [
     (nn.Linear(3, 4, bias=False), (2, 3)), (nn.Embedding(5, 3, padding_idx=1), None), (nn.LayerNorm((3,), eps=1e-3), (2, 3)),
     (nn.RMSNorm(3), (2, 3)), (nn.Dropout(0.2), (2, 3)), (nn.TransformerBlock(4, 2, dropout=0.1), (1, 5, 4)),
+    (nn.MoE(4, 5, 6, top_k=3, scores="sigmoid", normalize=False), (2, 5, 4)),
+    (nn.MoE(4, 5, 3, kind="gelu", shared_experts=2, capacity_factor=1.5, expert_bias=True), (7, 4)),
     (nn.Identity(), (2,)), (nn.Flatten(0), (2, 3)), (nn.Unflatten(1, (3, 1)), (2, 3)), (nn.Softmax(dim=-1), (2, 3)),
     (nn.PReLU(3, init=0.1), (2, 3)), (nn.GELU(approximate="tanh"), (2, 3)), (nn.LeakyReLU(0.3), (2, 3)),
     (nn.Threshold(0, 1.5), (2, 3)), (nn.Conv2d(2, 4, 3, padding="same", padding_mode="circular"), (1, 2, 5, 5)),

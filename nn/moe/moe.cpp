@@ -1,0 +1,58 @@
+#include "../config.hpp"
+#include "../layer-inl.hpp"
+#include "routing-inl.hpp"
+
+namespace weft::nn {
+
+MoE::MoE(int64_t width, int64_t hidden, int64_t experts, MoEOptions options, Location where) : options_(options) {
+  detail::check_options("nn::MoE", width, hidden, experts, options, where);
+  const int64_t rows = options.kind == ExpertKind::swiglu ? 2 : 1;
+  router = uniform_by_width({experts, width}, width, where);
+  up = uniform_by_width({experts, rows * hidden, width}, width, where);
+  down = uniform_by_width({experts, width, hidden}, hidden, where);
+  if (const int64_t shared = options.shared_experts * hidden; options.shared_experts > 0) {
+    shared_up = uniform_by_width({rows * shared, width}, width, where);
+    shared_down = uniform_by_width({width, shared}, shared, where);
+  }
+  if (options.expert_bias) expert_bias = zeros(experts, {f32});
+  WEFT_REGISTER(router, up, down, shared_up, shared_down, expert_bias);
+  set_config(detail::config_of(width, hidden, experts, options));
+}
+
+namespace {
+
+/// The tokens that were routed, through their experts and back.
+Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const detail::Routed& routed) {
+  const ExpertKind kind = moe.options().kind;
+  const Tensor rows =
+      detail::through_experts(routed.to.y, moe.borrowed(moe.up), moe.borrowed(moe.down), routed.kept, kind);
+  Tensor y = moe_combine(rows, routed.weights, routed.to.scatter);
+  if (moe.shared_up.defined()) {
+    y = y + detail::through_shared(tokens, moe.borrowed(moe.shared_up), moe.borrowed(moe.shared_down), kind);
+  }
+  return y.reshape(x.shape());
+}
+
+}  // namespace
+
+Tensor MoE::forward(const Tensor& x, Location where) const {
+  const CallScope call("MoE", where);
+  const Tensor tokens = detail::as_tokens(x, router.size(1));
+  return results(*this, x, tokens, detail::route(tokens, borrowed(router), expert_bias, options_, true));
+}
+
+MoEOutput MoE::forward_with_losses(const Tensor& x, Location where) const {
+  const CallScope call("MoE", where);
+  const Tensor tokens = detail::as_tokens(x, router.size(1));
+  const detail::Routed routed = detail::route(tokens, borrowed(router), expert_bias, options_, true);
+  MoEOutput out = detail::losses_of(detail::router_sums(routed, options_), options_);
+  out.output = results(*this, x, tokens, routed);
+  return out;
+}
+
+void MoE::update_expert_bias(const Tensor& counts, double rate, Location where) {
+  const CallScope call("MoE::update_expert_bias", where);
+  detail::update_bias(expert_bias, counts, rate);
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,77 @@
+// Mixtures of experts: tokens are brought together by expert, and what experts make of them is brought back.
+//
+//   const auto [y, weights, scatter, offset, expert_id] = moe_gate_dispatch(x, softmax(logits), {}, 2, x.size(0),
+//   false); Tensor out = moe_combine(grouped_linear(y, weight, counts), weights, scatter);
+//
+// Rows are counted in 64 bits, rows of tokens stand in i32, and no float is added in the order of threads. Routing is
+// read on the host: on a device it is waited for.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <tuple>
+
+#include "../tensor/index.hpp"
+
+namespace weft {
+
+struct MoePermuteOut {
+  Tensor tokens;  ///< [R, H], of x's dtype; [0, H] where nothing was gathered
+  Tensor rowmap;  ///< [S, experts], i32: the row of each token's copy for each expert, or -1
+  Tensor probs;   ///< [R], f32, or f64 where probs are
+  Tensor scale;   ///< [R, …], of scale's dtype; [R, 0] where none was given
+};
+
+/// Brings the tokens x [S, H] of one expert together: R rows, by expert, within it by token, each expert's block filled
+/// up with zeros to a multiple of `align`. routing [S, K], i32 or i64 in [-1, num_experts), names the experts of each
+/// token, of which -1 is none; probs [S, K], floating, go along. tokens_per_expert says how often each is named.
+/// x is f16, bf16, f32, f64 or an 8-bit float, which needs a scale [S, ⌈H / 128⌉] in f32, or [S, ⌈H / 512⌉] in i32
+/// where four exponents of powers of two are packed in each; scales are moved with their rows. Without `gather` x's
+/// rows are not moved. The gradient of x is the sum of its rows' in f32, in ascending order of expert. ShapeError where
+/// shapes do not fit; DTypeError; IndexError for an expert that is not there; ValueError for an expert that a token
+/// names twice, for counts that are not routing's, for align below 1 and beyond 2^31 - 1 rows.
+WEFT_API MoePermuteOut moe_permute(const Tensor& x, const std::optional<Tensor>& scale, const Tensor& routing,
+                                   const Tensor& probs, int64_t num_experts, std::span<const int64_t> tokens_per_expert,
+                                   int64_t align, bool gather = true, Location where = {});
+
+/// Takes the rows back: y [S, H], for each token the sum of its rows of `tokens` [R, H] by rowmap [S, E] in ascending
+/// order of expert, 0 where it has none; and [S, K], the probs [R] of the rows that routing [S, K] names, 0 where it
+/// names none. Nothing is multiplied. 16-bit floats are summed in f32 and rounded once or, without f32_accumulate,
+/// rounded after each row.
+/// ShapeError where shapes do not fit; DTypeError; IndexError for a row or an expert that is not there; ValueError for
+/// a row that two tokens have.
+WEFT_API std::tuple<Tensor, Tensor> moe_unpermute(const Tensor& tokens, const Tensor& rowmap, const Tensor& routing,
+                                                  const Tensor& probs, int64_t S, int64_t E, bool f32_accumulate = true,
+                                                  Location where = {});
+
+struct MoeGateDispatchOut {
+  Tensor y;          ///< [rows, H], of x's dtype
+  Tensor weights;    ///< [S, k], f32, or f64 where scores are: the scores of those chosen, 0 where one was dropped
+  Tensor scatter;    ///< [k, S], i32: the row in y of each choice, or -1 where it was dropped
+  Tensor offset;     ///< [E], i64: how many chose this expert and those before, dropped ones too
+  Tensor expert_id;  ///< [S, k], i32, the best first
+};
+
+/// Chooses the k experts of each token x [S, H] whose scores [S, E], floating, plus bias [E] are largest, of equal ones
+/// the first, and NaN before all. Each expert takes up to `capacity` tokens: first those of whom it is the first
+/// choice, in order, then second choices, and so on; the others are dropped. With `pad` y is [E * capacity, H], row e *
+/// capacity
+/// + i for token i of expert e, 0 where there is none; else rows without a token are left out. Weights are scores
+/// without bias. Gradients of x and of scores come from what was kept.
+/// ShapeError where shapes do not fit; DTypeError; ValueError unless 0 <= k <= E and capacity is at least 0, and beyond
+/// 2^31 - 1 rows.
+WEFT_API MoeGateDispatchOut moe_gate_dispatch(const Tensor& x, const Tensor& scores, const std::optional<Tensor>& bias,
+                                              int64_t k, int64_t capacity, bool pad, Location where = {});
+
+/// [S, H], of y's dtype: for each token the sum over j of weights[s, j] * y[scatter[j, s]], in f32 or f64; a scatter of
+/// -1 counts for nothing, whatever y and weights are. y [rows, H], weights [S, k], floating, scatter [k, S], integers.
+/// ShapeError, DTypeError; IndexError for a row that is not there.
+WEFT_API Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter, Location where = {});
+
+/// linear with a weight for each block of rows: rows [counts[0] + …, + counts[e]) of x [R, in] times the transpose of
+/// weight[e], of weight [E, out, in]: [R, out]. Only rows that are there are computed. DTypeError; ShapeError unless
+/// counts are E numbers of rows that add up to R.
+WEFT_API Tensor grouped_linear(const Tensor& x, const Tensor& weight, std::span<const int64_t> counts,
+                               Location where = {});
+
+}  // namespace weft

@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "../create.hpp"
+#include "../detail/bags.hpp"
+#include "../detail/common.hpp"
+#include "../detail/reducing.hpp"
+#include "../index.hpp"
+#include "../join.hpp"
+#include "../masked.hpp"
+#include "../moe.hpp"
+#include "../pointwise.hpp"
+#include "../reduce.hpp"
+#include "../scatter.hpp"
+#include "../sort.hpp"
+#include "checks-inl.hpp"
+#include "token_rows-inl.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t most_rows = std::numeric_limits<int32_t>::max();
+
+void check_gate(const Tensor& x, const Tensor& scores, const Tensor& bias, int64_t k, int64_t capacity, bool pad) {
+  check_floating(checked(x));
+  check_floating(checked(scores));
+  check_same_device({&x, &scores, &bias});
+  check_shape("x", "[S, H]", x, x.dim() == 2);
+  check_shape("scores", fmt::format("[{}, E]", x.size(0)), scores, scores.dim() == 2 && scores.size(0) == x.size(0));
+  const int64_t experts = scores.size(1);
+  if (bias.defined()) {
+    check_floating(bias);
+    check_shape("bias", fmt::format("[{}]", experts), bias, bias.shape() == Dims(experts));
+  }
+  if (k < 0 || k > experts) raise<ValueError>({.problem = fmt::format("{} of {} experts are chosen", k, experts)});
+  if (capacity < 0) raise<ValueError>({.problem = fmt::format("a capacity of {}", capacity)});
+  const bool fits =
+      pad ? experts == 0 || capacity <= most_rows / experts : x.size(0) <= most_rows / std::max(k, int64_t{1});
+  if (!fits) raise<ValueError>({.problem = fmt::format("more than {} rows, which int32 cannot count", most_rows)});
+}
+
+/// [S, k], i64, not recorded.
+Tensor chosen(const Tensor& scores, const Tensor& bias, int64_t k) {
+  const NoGradGuard unrecorded;
+  return topk(bias.defined() ? scores + bias.to(scores.dtype()) : scores, k, 1).indices;
+}
+
+struct Slots {
+  Sizes counts;  ///< how many chose each expert
+  Sizes rows;    ///< [S, k]: each choice's row in y, or -1
+  int64_t total = 0;
+};
+
+/// Slots in order of choice, then of token.
+Slots fill_slots(const Sizes& experts, int64_t tokens, int64_t k, int64_t count, int64_t capacity, bool pad) {
+  Slots out{Sizes(static_cast<size_t>(count), 0), Sizes(experts.size(), -1)};
+  for (int64_t j = 0; j < k; ++j) {
+    for (int64_t s = 0; s < tokens; ++s) {
+      const auto at = static_cast<size_t>(s * k + j);
+      const int64_t slot = out.counts[static_cast<size_t>(experts[at])]++;
+      if (slot < capacity) out.rows[at] = slot;
+    }
+  }
+  Sizes begins;
+  for (const int64_t n : out.counts) {
+    begins.push_back(out.total);
+    out.total += pad ? capacity : std::min(n, capacity);
+  }
+  for (size_t at = 0; at < experts.size(); ++at) {
+    if (out.rows[at] >= 0) out.rows[at] += begins[static_cast<size_t>(experts[at])];
+  }
+  return out;
+}
+
+[[noreturn]] void raise_follows() {
+  raise<NotImplementedError>(
+      {.problem = "the result's shape follows from values, which meta tensors lack", .remedy = "pad to the capacity"});
+}
+
+}  // namespace
+
+MoeGateDispatchOut moe_gate_dispatch(const Tensor& x, const Tensor& scores, const std::optional<Tensor>& given_bias,
+                                     int64_t k, int64_t capacity, bool pad, Location where) {
+  const CallScope call("moe_gate_dispatch", where);
+  const Tensor bias = given_bias.value_or(Tensor());
+  check_gate(x, scores, bias, k, capacity, pad);
+  const int64_t tokens = x.size(0), experts = scores.size(1);
+  const Device device = x.device();
+  const Tensor wide = to_compute_type(scores), ids = chosen(wide, bias, k);
+  MoeGateDispatchOut out;
+  out.expert_id = ids.to(DType::i32);
+  TokenRows map;
+  Tensor rows;
+  if (is_meta(x)) {
+    if (!pad) raise_follows();
+    map = token_rows_on_meta(tokens, k, experts * capacity);
+    rows = make(Dims{tokens, k}, DType::i64, device);
+    out.offset = make(Dims(experts), DType::i64, device);
+  } else {
+    Slots slots = fill_slots(integers_of(ids), tokens, k, experts, capacity, pad);
+    map = token_rows(slots.rows, tokens, slots.total, device);
+    rows = tensor(slots.rows).reshape({tokens, k}).to(device);
+    std::partial_sum(slots.counts.begin(), slots.counts.end(), slots.counts.begin());
+    out.offset = tensor(slots.counts).to(device);
+  }
+  out.scatter = rows.t().to(DType::i32).contiguous();
+  out.weights = masked_fill(gather(wide, 1, ids), rows < 0, 0);
+  out.y = to_rows(x, map);
+  return out;
+}
+
+// ---- back -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void check_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter) {
+  check_floating(checked(y));
+  check_floating(checked(weights));
+  check_integers("scatter", checked(scatter));
+  check_same_device({&y, &weights, &scatter});
+  check_shape("y", "[rows, H]", y, y.dim() == 2);
+  check_shape("weights", "[S, k]", weights, weights.dim() == 2);
+  const Dims turned{weights.size(1), weights.size(0)};
+  check_shape("scatter", turned.text(), scatter, scatter.shape() == turned);
+  if (is_meta(y)) return;
+  check_elements([scatter, rows = y.size(0)] {
+    const Tensor out_of_range = logical_or(scatter < -1, scatter >= rows);
+    if (WEFT_LIKELY(!any(out_of_range).item<bool>())) return;
+    raise<IndexError>({.problem = fmt::format("scatter has a row beyond the {} of y", rows)});
+  });
+}
+
+}  // namespace
+
+Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter, Location where) {
+  const CallScope call("moe_combine", where);
+  check_combine(y, weights, scatter);
+  const int64_t tokens = weights.size(0), k = weights.size(1);
+  // Without rows there is nothing that an index could leave out.
+  const Tensor wide = to_compute_type(y.size(0) == 0 ? cat({y, zeros({1, y.size(1)}, {y.dtype(), y.device()})}) : y);
+  const int64_t none = wide.size(0);
+  const Tensor rows = scatter.t().to(DType::i64).contiguous(), dropped = rows < 0;
+  const Tensor at = masked_fill(rows, dropped, none).reshape({-1});
+  const Tensor factors = masked_fill(weights.to(wide.dtype()), dropped, 0).reshape({-1});
+  const Tensor begins = arange(0, tokens, 1, {DType::i64, y.device()}) * k;
+  return bag_sums(wide, at, factors, {tokens, begins, k}, none, false).to(y.dtype());
+}
+
+}  // namespace weft

@@ -1,0 +1,134 @@
+#include "../detail/parts.hpp"
+#include "../detail/records.hpp"
+#include "../moe.hpp"
+
+namespace weft {
+
+namespace {
+
+std::vector<Tensor> call_permute(const Tensor& x, const Tensor& routing, const Tensor& probs, int64_t num_experts,
+                                 const Value& tokens_per_expert, int64_t align, const std::optional<Tensor>& scale,
+                                 bool gather) {
+  const std::vector<int64_t> counts = integers_in(tokens_per_expert, 4);
+  MoePermuteOut out = moe_permute(x, scale, routing, probs, num_experts, counts, align, gather);
+  return {out.tokens, out.rowmap, out.probs, out.scale};
+}
+
+std::vector<Tensor> call_unpermute(const Tensor& tokens, const Tensor& rowmap, const Tensor& routing,
+                                   const Tensor& probs, int64_t s, int64_t e, bool f32_accumulate) {
+  const auto [y, back] = moe_unpermute(tokens, rowmap, routing, probs, s, e, f32_accumulate);
+  return {y, back};
+}
+
+std::vector<Tensor> call_gate_dispatch(const Tensor& x, const Tensor& scores, int64_t k, int64_t capacity, bool pad,
+                                       const std::optional<Tensor>& bias) {
+  MoeGateDispatchOut out = moe_gate_dispatch(x, scores, bias, k, capacity, pad);
+  return {out.y, out.weights, out.scatter, out.offset, out.expert_id};
+}
+
+Tensor call_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter) {
+  return moe_combine(y, weights, scatter);
+}
+
+Tensor call_grouped_linear(const Tensor& x, const Tensor& weight, const Value& counts) {
+  return grouped_linear(x, weight, integers_in(counts, 2));
+}
+
+// ---- samples --------------------------------------------------------------------------------------------------------
+
+Tensor integers(SampleMaker& make, const std::vector<int64_t>& values, const Dims& shape) {
+  return tensor(values).reshape(shape).to(make.device());
+}
+
+std::vector<Values> permute_samples(SampleMaker& make) {
+  const auto routing = [&] { return integers(make, {0, 2, 2, -1, 1, 0}, {3, 2}); };
+  const std::monostate none;
+  return {{make.tensor({3, 2}), routing(), make.tensor({3, 2}), int64_t{3}, Dims{2, 1, 2}, int64_t{2}},
+          {make.tensor({3, 2}), routing(), make.tensor({3, 2}), int64_t{4}, Dims{2, 1, 2, 0}, int64_t{1}, none, false},
+          {make.tensor({0, 2}), integers(make, {}, {0, 2}), make.tensor({0, 2}), int64_t{2}, Dims{0, 0}, int64_t{8}}};
+}
+
+std::vector<Values> unpermute_samples(SampleMaker& make) {
+  const auto rowmap = [&] { return integers(make, {0, -1, 4, -1, -1, 5, 1, 2, -1}, {3, 3}).to(DType::i32); };
+  const auto routing = [&] { return integers(make, {0, 2, 2, -1, 1, 0}, {3, 2}); };
+  const auto values = [&](bool wide) {
+    return Values{make.tensor({6, 2}), rowmap(), routing(), make.tensor({6}), int64_t{3}, int64_t{3}, wide};
+  };
+  return {values(true), values(false)};
+}
+
+/// Scores with one order in every draw, so that no difference changes what is chosen.
+Tensor scores(SampleMaker& make) {
+  const Tensor order = tensor({{0.1, 0.6, 0.3}, {0.5, 0.2, 0.35}, {0.2, 0.7, 0.05}, {0.3, 0.45, 0.15}});
+  return order.to(make.dtype()).to(make.device());
+}
+
+std::vector<Values> gate_samples(SampleMaker& make) {
+  const Tensor bias = tensor({0.0, -0.5, 1.0}).to(make.dtype()).to(make.device());
+  return {{make.tensor({4, 2}), scores(make), int64_t{2}, int64_t{2}, true},
+          {make.tensor({4, 2}), scores(make), int64_t{2}, int64_t{2}, false},
+          {make.tensor({4, 3}), scores(make), int64_t{1}, int64_t{4}, false, bias}};
+}
+
+std::vector<Values> combine_samples(SampleMaker& make) {
+  return {{make.tensor({5, 2}), make.tensor({3, 2}), integers(make, {0, 4, -1, 2, 1, 3}, {2, 3})},
+          {make.tensor({0, 2}), make.tensor({2, 1}), integers(make, {-1, -1}, {1, 2})}};
+}
+
+std::vector<Values> grouped_samples(SampleMaker& make) {
+  return {{make.tensor({5, 3}), make.tensor({4, 2, 3}), Dims{2, 0, 1, 2}},
+          {make.tensor({0, 3}), make.tensor({2, 2, 3}), Dims{0, 0}}};
+}
+
+// ---- on parts: features are cut, tokens and experts have to be seen at once -----------------------------------------
+
+/// What has no features comes from the rank with the first ones.
+Value first_has_the_rest(PartCall& part) {
+  auto results = std::get<std::vector<Tensor>>(part.run());
+  for (size_t i = 1; i < results.size(); ++i) results[i] = parts::added_once(part, results[i], 0, 1);
+  return results;
+}
+
+Partition permuted(const WholeCall& call) {
+  if (call.tensor("scale").defined() || !call.flag("gather")) return parts::whole(call);
+  return {.letters = "1h,11,11->1h,11,1,11", .on_parts = first_has_the_rest};
+}
+Partition unpermuted(const WholeCall&) { return {.letters = "1h,11,11,1->1h,11", .on_parts = first_has_the_rest}; }
+Partition dispatched(const WholeCall& call) {
+  if (!call.flag("pad")) return parts::whole(call);
+  const char* const letters = call.tensor("bias").defined() ? "1h,11,1->1h,11,11,1,11" : "1h,11->1h,11,11,1,11";
+  return {.letters = letters, .on_parts = first_has_the_rest};
+}
+Partition combined(const WholeCall&) { return {.letters = "1h,sk,ks->sh"}; }
+Partition grouped(const WholeCall&) { return {.letters = "1k,1nk->1n", .linearity = Linearity::each}; }
+
+constexpr auto floating = OpRecord::Domain::floating;
+constexpr OpRecord records[] = {
+    {"moe_permute",
+     "moe_permute(x, routing, probs, num_experts, tokens_per_expert, align, *, scale=None, gather=True) -> (tokens, "
+     "rowmap, probs, scale)",
+     "Tokens x [S, H] by expert, each expert's block filled up with zeros to a multiple of align, and where each went; "
+     "routing [S, K] names experts, -1 none. 8-bit floats have a scale.",
+     true, floating, permute_samples, permuted, detail::boxed<call_permute>},
+    {"moe_unpermute", "moe_unpermute(tokens, rowmap, routing, probs, S, E, f32_accumulate=True) -> (y, probs)",
+     "For each token the sum of its rows by rowmap [S, E], in ascending order of expert, and the probs of those that "
+     "routing [S, K] names.",
+     true, floating, unpermute_samples, unpermuted, detail::boxed<call_unpermute>},
+    {"moe_gate_dispatch",
+     "moe_gate_dispatch(x, scores, k, capacity, pad, *, bias=None) -> (y, weights, scatter, offset, expert_id)",
+     "The k experts of each token whose scores plus bias are largest, and the tokens by expert, as many as the "
+     "capacity; first choices go before second ones. Weights are scores without bias.",
+     true, floating, gate_samples, dispatched, detail::boxed<call_gate_dispatch>},
+    {"moe_combine", "moe_combine(y, weights, scatter)",
+     "For each token the sum over j of weights[s, j] * y[scatter[j, s]]; a scatter of -1 counts for nothing.", true,
+     floating, combine_samples, combined, detail::boxed<call_combine>},
+    {"grouped_linear", "grouped_linear(x, weight, counts)",
+     "Each block of counts[e] rows of x [R, in] times the transpose of weight[e], of weight [E, out, in].", true,
+     floating, grouped_samples, grouped, detail::boxed<call_grouped_linear>},
+};
+
+}  // namespace
+
+std::span<const OpRecord> moe_records() { return records; }
+
+}  // namespace weft
