@@ -58,7 +58,7 @@ class WEFT_API DataParallel {
 class WEFT_API DataParallel::NoSync {
  public:
   ~NoSync();
-  NoSync(const NoSync&) = delete;
+  NoSync(NoSync&&) noexcept = default;
 
  private:
   friend class DataParallel;

@@ -8,7 +8,6 @@
 // Every rank of the group calls the same functions in the same order, and all run backward.
 #pragma once
 
-#include "../io/sharded_state.hpp"
 #include "../nn/moe.hpp"
 #include "token_dispatcher.hpp"
 
@@ -27,36 +26,25 @@ struct ExpertParallelOptions {
 };
 
 /// nn::MoE of which rank r of the group has the experts [r · experts / ranks, …): up [experts / ranks, …, width] and
-/// down [experts / ranks, width, hidden]. Router, shared experts and expert_bias are the same on every rank, and so is
-/// what the losses are: those of all ranks' tokens together. First values are those of nn::MoE, of which each rank
-/// keeps its experts, so that ranks whose generators stand alike make one layer together. A rank may have no tokens.
-/// Errors as nn::MoE; ValueError unless the number of ranks divides `experts`.
-class WEFT_API ExpertParallelMoE : public nn::Layer<ExpertParallelMoE> {
+/// down [experts / ranks, width, hidden]. Router, shared experts and expert_bias are the same on every rank. First
+/// values are those of nn::MoE, of which each rank keeps its experts, so that ranks whose generators stand alike make
+/// one layer together. x [..., width] are a rank's own tokens; it may have none. balance_loss, z_loss and counts of
+/// forward_with_losses are of all ranks' tokens: each rank adds the losses to its own, and in the mean of the ranks'
+/// losses they count once. Errors as nn::MoE; ValueError unless the number of ranks divides `experts`.
+class WEFT_API ExpertParallelMoE : public nn::MoE {
  public:
-  ExpertParallelMoE(int64_t width, int64_t hidden, int64_t experts, ExpertParallelOptions options = {},
+  ExpertParallelMoE(int64_t width, int64_t hidden, int64_t experts, const ExpertParallelOptions& options = {},
                     Location where = {});
-  /// x [..., width] are this rank's tokens.
-  Tensor forward(const Tensor& x, Location where) const;
-  /// balance_loss, z_loss and counts are of all ranks' tokens. Each rank adds the losses to its own: in the mean of the
-  /// ranks' losses they count once.
-  nn::MoEOutput forward_with_losses(const Tensor& x, Location where = {}) const;
-  /// As nn::MoE's; every rank gives the same counts.
-  void update_expert_bias(const Tensor& counts, double rate = 1e-3, Location where = {});
 
   /// This rank's experts, whose gradients come from all ranks' tokens: none are to be averaged over the group.
   std::vector<Tensor> expert_parameters() const { return {up, down}; }
   /// What all ranks have, whose gradients come from this rank's tokens alone.
   std::vector<Tensor> replicated_parameters() const;
-  /// This rank's experts and what all have, by name, behind `prefix`, for states that other numbers of ranks and
-  /// nn::MoE load. Shares the memory.
-  io::ShardedState sharded_state(const std::string& prefix = {}) const;
-
-  nn::Parameter router, up, down, shared_up, shared_down;
-  nn::Buffer expert_bias;
-
- private:
-  ExpertParallelOptions options_;
-  TokenDispatcher dispatcher_;
 };
+
+/// The same of an nn::MoE of a model, in place, for all its copies: each rank keeps its experts; gradients are dropped.
+/// `options.moe` says nothing here. ValueError for another layer, one that is in parts or parametrized, and unless the
+/// number of ranks divides the experts; then it is as it was.
+WEFT_API void cut_experts(const nn::Module& layer, const ExpertParallelOptions& options = {}, Location where = {});
 
 }  // namespace weft::distributed

@@ -28,6 +28,7 @@
 
 #include "../nn/containers.hpp"
 #include "../optim/optimizers.hpp"
+#include "expert_parallel.hpp"
 #include "mesh.hpp"
 #include "pipeline.hpp"
 #include "sharded_optimizer.hpp"
@@ -46,13 +47,16 @@ struct ToSequenceParts {};
 /// `sequence_parallel` are the plan's.
 struct ModuleSplit {
   std::string pattern;
-  std::variant<ColumnParallelOptions, RowParallelOptions, VocabParallelOptions, OnSequenceParts, ToSequenceParts> how;
+  std::variant<ColumnParallelOptions, RowParallelOptions, VocabParallelOptions, OnSequenceParts, ToSequenceParts,
+               ExpertParallelOptions>
+      how;
 };
 
 struct ParallelPlan {
-  /// Of dimensions "dp" (replicas), "pp" (stages) and "tp" (ranks that share layers), or some of them.
+  /// Of dimensions "dp" (replicas), "pp" (stages), "ep" (replicas, too, but of experts each has its own) and "tp"
+  /// (ranks that share layers), or some of them.
   Mesh mesh;
-  /// For ranks along "tp".
+  /// For ranks along "tp", and nn::MoE along "ep".
   std::vector<ModuleSplit> splits = {};
   /// Activations between layers in parts are in parts along the sequence; every module that works on them is in
   /// `splits`.
@@ -65,8 +69,8 @@ struct ParallelPlan {
   int chunks = 1;
   /// Parts of a replica's batch, whose gradients are added up.
   int micro_batches = 1;
-  /// Of ShardedOptimizer over "dp"; 0 where each replica has the whole state. In stage 3 the model's layers come and
-  /// go.
+  /// Of ShardedOptimizer over "dp" and "ep", of experts over "dp"; 0 where each replica has the whole state. In stage 3
+  /// the model's layers come and go.
   int shard_stage = 0;
   int64_t bucket_bytes = int64_t{25} << 20;
 };
@@ -92,6 +96,7 @@ WEFT_API ParallelModel parallelize(ParallelLayers layers, ParallelPlan plan, Loc
 /// The part of a model that is on this rank. A value; copies are the same.
 class WEFT_API ParallelModel {
  public:
+  /// Along "dp" and "ep": ranks that are given other rows.
   const Group& data_parallel() const;
   const Group& tensor_parallel() const;
   const Group& pipeline() const;

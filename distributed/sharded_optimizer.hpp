@@ -123,7 +123,7 @@ class WEFT_API ShardedOptimizer {
 class WEFT_API ShardedOptimizer::NoSync {
  public:
   ~NoSync();
-  NoSync(const NoSync&) = delete;
+  NoSync(NoSync&&) noexcept = default;
 
  private:
   friend class ShardedOptimizer;

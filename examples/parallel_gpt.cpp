@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   std::string plan_text = "dp1", out, data = WEFT_EXAMPLE_DATA "/corpus.txt";
   int steps = 60;
   CLI::App app(
-      "Trains a small GPT on several ranks: dpN replicas, ppN stages, tpN tensor-parallel ranks, spN such with "
+      "Trains a small GPT on several ranks: dpN replicas, ppN stages, epN replicas with experts of their own, tpN "
+      "tensor-parallel ranks, spN such with "
       "sequences in parts, zero1 to zero3 for optimizers in parts. Started by mpirun, ranks are its processes, else "
       "threads.");
   app.add_option("--plan", plan_text, "such as dp2-tp2; as many ranks as their product")->capture_default_str();

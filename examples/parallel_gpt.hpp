@@ -18,18 +18,20 @@ using namespace weft;
 using namespace weft::distributed;
 
 struct Plan {
-  int dp = 1, pp = 1, tp = 1;
+  int dp = 1, pp = 1, ep = 1, tp = 1;
   /// Of ShardedOptimizer; 0 where each rank has the whole state.
   int zero = 0;
   /// Tensor-parallel ranks have sequences in parts between the layers.
   bool cuts_sequences = false;
-  int ranks() const { return dp * pp * tp; }
+  /// Each token goes through two of eight experts.
+  bool has_experts = false;
+  int ranks() const { return dp * pp * ep * tp; }
 };
-/// "dp2-tp2", "pp2", "dp2-zero1", "sp2"; ValueError for any other text.
+/// "dp2-tp2", "pp2", "dp2-zero1", "sp2", "ep2"; ValueError for any other text.
 inline Plan plan_of(const std::string& text) {
   Plan plan;
-  const std::map<std::string, int*> sizes = {
-      {"dp", &plan.dp}, {"pp", &plan.pp}, {"tp", &plan.tp}, {"sp", &plan.tp}, {"zero", &plan.zero}};
+  const std::map<std::string, int*> sizes = {{"dp", &plan.dp}, {"pp", &plan.pp}, {"ep", &plan.ep},
+                                             {"tp", &plan.tp}, {"sp", &plan.tp}, {"zero", &plan.zero}};
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('-', begin), text.size()), digits = text.find_first_of("0123456789", begin);
     const std::string name = text.substr(begin, std::min(digits, end) - begin);
@@ -38,6 +40,7 @@ inline Plan plan_of(const std::string& text) {
       throw ValueError("a plan is like dp2-tp2 or dp2-zero1, not " + text);
     *found->second = std::stoi(text.substr(digits, end - digits));
     plan.cuts_sequences |= name == "sp";
+    plan.has_experts |= name == "ep";
     begin = end + 1;
   }
   return plan;
@@ -55,6 +58,18 @@ struct Embed : nn::Layer<Embed> {
   }
 };
 
+/// nn::TransformerBlock with experts in the place of its hidden layer.
+struct ExpertBlock : nn::Layer<ExpertBlock> {
+  nn::LayerNorm norm1{width}, norm2{width};
+  nn::SelfAttention attention{width, heads};
+  nn::MoE moe{width, 2 * width, 8};
+  ExpertBlock() { WEFT_REGISTER(norm1, attention, norm2, moe); }
+  Tensor forward(const Tensor& x) const {
+    const Tensor y = x + attention(norm1(x));
+    return y + moe(norm2(y));
+  }
+};
+
 struct Head : nn::Layer<Head> {
   nn::LayerNorm norm{width};
   nn::Linear logits;
@@ -63,17 +78,28 @@ struct Head : nn::Layer<Head> {
 };
 
 /// A model for one process.
-inline nn::Sequential gpt(int64_t vocabulary) {
+inline nn::Sequential gpt(int64_t vocabulary, bool has_experts) {
   nn::Sequential model{Embed(vocabulary)};
-  for (int64_t i = 0; i < layers; ++i) model.append(nn::TransformerBlock(width, heads));
+  for (int64_t i = 0; i < layers; ++i) {
+    if (has_experts) model.append(ExpertBlock());
+    else model.append(nn::TransformerBlock(width, heads));
+  }
   return model.append(Head(vocabulary));
 }
 
-/// How its modules are shared out along "tp".
-inline std::vector<ModuleSplit> splits() {
-  return {{"token$", VocabParallelOptions{}},        {"qkv$", ColumnParallelOptions{.blocks = 3}},
-          {"up$|logits$", ColumnParallelOptions{}},  {"proj$|down$", RowParallelOptions{}},
-          {"norm\\d?$|dropout$", OnSequenceParts{}}, {"position$", ToSequenceParts{}}};
+/// How its modules are shared out along "tp" and "ep".
+inline std::vector<ModuleSplit> splits(bool has_experts) {
+  std::vector<ModuleSplit> all{{"token$", VocabParallelOptions{}},        {"qkv$", ColumnParallelOptions{.blocks = 3}},
+                               {"logits$", ColumnParallelOptions{}},      {"proj$", RowParallelOptions{}},
+                               {"norm\\d?$|dropout$", OnSequenceParts{}}, {"position$", ToSequenceParts{}}};
+  if (has_experts) {
+    all.push_back({"moe$", ExpertParallelOptions{}});
+    all.push_back({"moe$", OnSequenceParts{}});
+  } else {
+    all.push_back({"up$", ColumnParallelOptions{}});
+    all.push_back({"down$", RowParallelOptions{}});
+  }
+  return all;
 }
 
 /// The characters of a text as numbers.
@@ -129,16 +155,16 @@ struct Log {
 /// plan's.
 inline std::vector<double> train(const Plan& plan, const Group& group, const Text& text, int steps,
                                  const std::string& out = {}) {
-  const Mesh mesh({plan.dp, plan.pp, plan.tp}, {"dp", "pp", "tp"}, group);
-  const int64_t own = batch / plan.dp, first = own * mesh.group("dp").rank();
+  const Mesh mesh({plan.dp, plan.pp, plan.ep, plan.tp}, {"dp", "pp", "ep", "tp"}, group);
+  const int64_t own = batch / (plan.dp * plan.ep);
   manual_seed(1);
   // A number of rows that ranks divide.
-  const ParallelModel model =
-      parallelize(gpt((text.characters + 7) / 8 * 8), {.mesh = mesh,
-                                                       .splits = splits(),
-                                                       .sequence_parallel = plan.cuts_sequences,
-                                                       .micro_batches = plan.pp > 1 ? static_cast<int>(own) : 1,
-                                                       .shard_stage = plan.zero});
+  const ParallelModel model = parallelize(gpt((text.characters + 7) / 8 * 8, plan.has_experts),
+                                          {.mesh = mesh,
+                                           .splits = splits(plan.has_experts),
+                                           .sequence_parallel = plan.cuts_sequences,
+                                           .micro_batches = plan.pp > 1 ? static_cast<int>(own) : 1,
+                                           .shard_stage = plan.zero});
   Log log(out, model, group, steps);  // before the training, which takes gradients away
   ParallelTraining training(model, optim::AdamW(model.parameters(), {.lr = 3e-3}));
   // Each rank along "tp" has some of the logits.
@@ -147,7 +173,7 @@ inline std::vector<double> train(const Plan& plan, const Group& group, const Tex
   };
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
-    const Tensor windows = text.windows(step, first, own);
+    const Tensor windows = text.windows(step, own * model.data_parallel().rank(), own);
     training.zero_grad();
     losses.push_back(training.backward(windows.narrow(1, 0, context), windows.narrow(1, 1, context), loss));
     training.clip_grad_norm(1.0);

@@ -9,7 +9,14 @@
 #include "../tensor/generator.hpp"
 #include "module.hpp"
 
+namespace weft::nn {
+enum class ExpertKind : uint8_t;
+}
+
 namespace weft::nn::detail {
+
+struct Routed;
+struct RouterSums;
 
 /// What stands around the product with this process's part of a weight, and which part that is.
 class LayerInParts {
@@ -28,6 +35,11 @@ class LayerInParts {
   virtual Tensor shared(const Tensor& whole) const { return whole; }
   /// Of a layer that looks up rows.
   virtual Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding) const;
+  /// Of a mixture of experts: what these make of the tokens that were routed, weighed and added up.
+  virtual Tensor through_experts(const Tensor& tokens, const Routed& routed, const Tensor& up, const Tensor& down,
+                                 ExpertKind kind) const;
+  /// And of all processes' tokens, of those of this one.
+  virtual RouterSums sums(const RouterSums& own) const;
   /// Along which dimension a tensor of the layer is cut: "weight", "bias", "lora_A.weight", "lora_B.weight".
   virtual std::optional<int> cut(std::string_view name) const = 0;
 

@@ -7,6 +7,7 @@
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
 #include "lora/low_rank-inl.hpp"
+#include "moe/routing-inl.hpp"
 
 namespace weft::nn::detail {
 
@@ -19,6 +20,11 @@ Tensor LayerInParts::linear(const Tensor& x, const Tensor& weight, const Tensor&
 Tensor LayerInParts::embedding(const Tensor&, const Tensor&, int64_t) const {
   raise<ValueError>({.problem = "an embedding is cut along its rows"});
 }
+
+Tensor LayerInParts::through_experts(const Tensor&, const Routed&, const Tensor&, const Tensor&, ExpertKind) const {
+  raise<ValueError>({.problem = "a mixture of experts is cut by experts"});
+}
+RouterSums LayerInParts::sums(const RouterSums& own) const { return own; }
 
 Tensor LayerInParts::part_of(const Tensor& whole, int dim, int64_t equal) const {
   const int64_t block = whole.size(dim) / equal, size = block / count;

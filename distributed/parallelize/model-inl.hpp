@@ -12,7 +12,11 @@ namespace weft::distributed {
 struct ParallelModel::State {
   State(ParallelLayers layers_, ParallelPlan plan_);
 
+  /// Ranks that have other rows: along "dp" and "ep".
+  const Group& replicas() const { return replicas_; }
+  /// Those that have the same experts.
   const Group& dp() const { return mesh.group("dp"); }
+  const Group& ep() const { return mesh.group("ep"); }
   const Group& pp() const { return mesh.group("pp"); }
   const Group& tp() const { return mesh.group("tp"); }
 
@@ -24,16 +28,20 @@ struct ParallelModel::State {
 
   ParallelLayers layers;
   ParallelPlan plan;
-  /// Of all three dimensions.
+  /// Of all four dimensions.
   Mesh mesh;
   /// Where the stages begin, and the end.
   std::vector<size_t> bounds;
   std::vector<nn::NamedTensor> parameters, buffers;
   /// That other ranks along "tp" have as well.
   std::vector<Tensor> whole_on_all;
+  /// Of which other ranks along "ep" have others.
+  std::vector<Tensor> experts;
+  bool is_expert(const Tensor& parameter) const;
   std::vector<PipelineSharedWeight> shared;
 
  private:
+  Group replicas_;
   void share_out();
   void apply(const ModuleSplit& split, const std::vector<std::pair<std::string, nn::Module>>& own);
   void apply_all();

@@ -8,6 +8,7 @@
 
 #include "../../autograd/mode.hpp"
 #include "../../nn/dropout.hpp"
+#include "../../nn/moe.hpp"
 #include "../../nn/layer_in_parts-inl.hpp"
 #include "../../nn/module_state-inl.hpp"
 #include "../../nn/pattern-inl.hpp"
@@ -26,10 +27,10 @@ constexpr const char* op = "parallelize";
 Mesh with_all_dimensions(const Mesh& mesh) {
   Dims shape = mesh.shape();
   std::vector<std::string> names(mesh.names().begin(), mesh.names().end());
-  const std::vector<std::string> known{"dp", "pp", "tp"};
+  const std::vector<std::string> known{"dp", "pp", "ep", "tp"};
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    raise<ValueError>({.problem = fmt::format("a plan's mesh has dimensions dp, pp and tp, not '{}'", name)});
+    raise<ValueError>({.problem = fmt::format("a plan's mesh has dimensions dp, pp, ep and tp, not '{}'", name)});
   }
   if (std::ssize(names) != shape.size()) raise<ValueError>({.problem = "the mesh's dimensions have no names"});
   for (const std::string& name : known) {
@@ -38,6 +39,16 @@ Mesh with_all_dimensions(const Mesh& mesh) {
     shape.push_back(1);
   }
   return Mesh(shape, names, mesh.group());
+}
+
+/// The ranks that differ from this one along "dp" and "ep" alone.
+Group replicas_in(const Mesh& mesh) {
+  int color = 0;
+  for (const char* name : {"pp", "tp"}) {
+    const int d = mesh.dim(name);
+    color = color * static_cast<int>(mesh.shape()[d]) + static_cast<int>(mesh.coordinate()[d]);
+  }
+  return mesh.group().split(color);
 }
 
 /// Where each stage begins among the layers, and their number.
@@ -92,6 +103,7 @@ void go_on_with_sequence_parts(const nn::Module& module, const Group& group) {
 struct Doing {
   const nn::Module& module;
   const Group& group;
+  const Group& experts;
   bool sequence_parallel;
 
   template <class Options>
@@ -103,6 +115,10 @@ struct Doing {
   void operator()(const ColumnParallelOptions& o) const { cut_columns(module, on_group(o)); }
   void operator()(const RowParallelOptions& o) const { cut_rows(module, on_group(o)); }
   void operator()(const VocabParallelOptions& o) const { cut_vocabulary(module, on_group(o)); }
+  void operator()(ExpertParallelOptions o) const {
+    o.group = experts;
+    cut_experts(module, o);
+  }
   void operator()(const OnSequenceParts&) const {
     if (sequence_parallel) work_on_sequence_parts(module, group);
   }
@@ -124,7 +140,10 @@ void add_units(const nn::Module& module, std::vector<nn::Module>& out) {
 }  // namespace
 
 ParallelModel::State::State(ParallelLayers layers_, ParallelPlan plan_)
-    : layers(std::move(layers_)), plan(std::move(plan_)), mesh(with_all_dimensions(plan.mesh)) {
+    : layers(std::move(layers_)),
+      plan(std::move(plan_)),
+      mesh(with_all_dimensions(plan.mesh)),
+      replicas_(replicas_in(mesh)) {
   bounds = bounds_of(plan, pp().size() * plan.chunks, layers.model.module, layers.layers.size());
   share_out();
   apply_all();
@@ -207,8 +226,11 @@ void ParallelModel::State::apply_all() {
   for (const auto& [name, module] : own) {
     const nn::detail::LayerInParts* const parts = nn::detail::parts_of(module);
     if (parts == nullptr) continue;
+    const bool has_experts = nn::detail::is_of(module, typeid(nn::MoE));
     for (const auto& [within, p] : module.named_parameters()) {
-      if (parts->cut(within)) cut.insert(p.impl());
+      if (!parts->cut(within)) continue;
+      if (has_experts) experts.push_back(p);
+      else cut.insert(p.impl());
     }
   }
   for (const auto& [name, p] : parameters) {
@@ -224,7 +246,7 @@ void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std
     raise<ValueError>({.problem = fmt::format("\"{}\" finds no module", split.pattern)});
   }
   for (const auto& named : own) {
-    if (finds(named)) std::visit(Doing{named.second, tp(), plan.sequence_parallel}, split.how);
+    if (finds(named)) std::visit(Doing{named.second, tp(), ep(), plan.sequence_parallel}, split.how);
   }
 }
 
@@ -241,7 +263,11 @@ ParallelModel parallelize(ParallelLayers layers, ParallelPlan plan, Location whe
   return {std::move(layers), std::move(plan)};
 }
 
-const Group& ParallelModel::data_parallel() const { return state_->dp(); }
+bool ParallelModel::State::is_expert(const Tensor& parameter) const {
+  return std::ranges::any_of(experts, [&](const Tensor& p) { return p.impl() == parameter.impl(); });
+}
+
+const Group& ParallelModel::data_parallel() const { return state_->replicas(); }
 const Group& ParallelModel::tensor_parallel() const { return state_->tp(); }
 const Group& ParallelModel::pipeline() const { return state_->pp(); }
 

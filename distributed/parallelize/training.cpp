@@ -14,7 +14,8 @@ namespace weft::distributed {
 struct ParallelTraining::State {
   Shared<ParallelModel::State> model;
   std::unique_ptr<optim::Optimizer> whole;
-  std::optional<DataParallel> replicas;
+  /// Of what all have, and of experts.
+  std::optional<DataParallel> replicas, expert_replicas;
   std::optional<ShardedOptimizer> sharded;
   std::optional<Pipeline> pipeline;
   /// Replicas have averaged what came since the last step.
@@ -29,8 +30,14 @@ struct ParallelTraining::State {
       shard(std::move(optimizer), where);
     } else {
       std::vector<Tensor> parameters;
-      for (const auto& [name, p] : model->parameters) parameters.push_back(p);
-      replicas.emplace(parameters, DataParallelOptions{.bucket_bytes = plan.bucket_bytes, .group = model->dp()}, where);
+      for (const auto& [name, p] : model->parameters) {
+        if (!model->is_expert(p)) parameters.push_back(p);
+      }
+      const auto options = [&](const Group& group) {
+        return DataParallelOptions{.bucket_bytes = plan.bucket_bytes, .group = group};
+      };
+      replicas.emplace(parameters, options(model->replicas()), where);
+      if (!model->experts.empty()) expert_replicas.emplace(model->experts, options(model->dp()), where);
       whole = std::move(optimizer);
     }
   }
@@ -43,12 +50,15 @@ struct ParallelTraining::State {
           {.problem = fmt::format("{} does not work element by element, as sharding needs", optimizer->name())});
     }
     (void)optimizer.release();
+    std::optional<ExpertParameters> experts;
+    if (!model->experts.empty()) experts = {model->experts, model->dp()};
     sharded.emplace(
         std::unique_ptr<optim::ElementwiseOptimizer>(elementwise),
         ShardedOptimizerOptions{.stage = plan.shard_stage,
                                 .bucket_bytes = plan.bucket_bytes,
-                                .group = model->dp(),
-                                .modules = plan.shard_stage == 3 ? model->units() : std::vector<nn::Module>()},
+                                .group = model->replicas(),
+                                .modules = plan.shard_stage == 3 ? model->units() : std::vector<nn::Module>(),
+                                .experts = experts},
         where);
   }
 
@@ -80,6 +90,8 @@ struct ParallelTraining::State {
       return f();
     }
     const auto guard = replicas->no_sync();
+    std::optional<DataParallel::NoSync> expert_guard;
+    if (expert_replicas) expert_guard.emplace(expert_replicas->no_sync());
     return f();
   }
 
@@ -120,7 +132,14 @@ struct ParallelTraining::State {
   /// Parameters whose gradients another rank counts: what all ranks along "tp" have, and weights of several stages.
   ClipScope scope() const {
     ClipScope out{{model->tp(), model->pp()}, {}};
-    if (model->tp().rank() > 0) out.counted_elsewhere = model->whole_on_all;
+    // Parts over replicas are summed over them anyway.
+    if (!sharded) out.groups.push_back(model->ep());
+    for (const auto& [name, p] : model->parameters) {
+      const auto is_it = [&](const Tensor& t) { return t.impl() == p.impl(); };
+      const bool tp_counts = model->tp().rank() > 0 && std::ranges::any_of(model->whole_on_all, is_it);
+      const bool ep_counts = !sharded && model->ep().rank() > 0 && !model->is_expert(p);
+      if (tp_counts || ep_counts) out.counted_elsewhere.push_back(p);
+    }
     for (const PipelineSharedWeight& w : model->shared) {
       if (w.weight.defined() && w.ranks[0] != model->pp().rank()) out.counted_elsewhere.push_back(w.weight);
     }
@@ -144,7 +163,7 @@ double ParallelTraining::backward(const Tensor& input, const Tensor& target, con
   }
   const double mean =
       state_->run(input.chunk(static_cast<int>(count), 0), target.chunk(static_cast<int>(count), 0), loss);
-  return all_reduce(tensor(mean, f64), state_->model->dp(), ReduceOp::avg).item<double>();
+  return all_reduce(tensor(mean, f64), state_->model->replicas(), ReduceOp::avg).item<double>();
 }
 
 double ParallelTraining::clip_grad_norm(double max_norm, Location where) {
@@ -170,7 +189,9 @@ void ParallelTraining::step(Location where) {
 }
 
 void ParallelTraining::finish() {
-  if (!std::exchange(state_->is_finished, true)) state_->replicas->finish();
+  if (std::exchange(state_->is_finished, true)) return;
+  state_->replicas->finish();
+  if (state_->expert_replicas) state_->expert_replicas->finish();
 }
 
 void ParallelTraining::zero_grad() {

@@ -78,6 +78,8 @@ std::vector<size_t> DataParallel::unused() const { return state_->unused; }
 DataParallel::NoSync DataParallel::no_sync() const { return NoSync(state_); }
 DataParallel::NoSync::NoSync(Shared<State> state)
     : state_(std::move(state)), outer_(state_->buckets.set_sending(false)) {}
-DataParallel::NoSync::~NoSync() { state_->buckets.set_sending(outer_); }
+DataParallel::NoSync::~NoSync() {
+  if (state_ != nullptr) state_->buckets.set_sending(outer_);
+}
 
 }  // namespace weft::distributed

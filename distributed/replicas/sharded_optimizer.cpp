@@ -451,6 +451,8 @@ ShardedOptimizer::Whole::~Whole() {
 ShardedOptimizer::NoSync ShardedOptimizer::no_sync() const { return NoSync(state_); }
 ShardedOptimizer::NoSync::NoSync(Shared<State> state)
     : state_(std::move(state)), outer_(state_->buckets.set_sending(false)) {}
-ShardedOptimizer::NoSync::~NoSync() { state_->buckets.set_sending(outer_); }
+ShardedOptimizer::NoSync::~NoSync() {
+  if (state_ != nullptr) state_->buckets.set_sending(outer_);
+}
 
 }  // namespace weft::distributed

@@ -1,5 +1,6 @@
 #include "../config.hpp"
 #include "../layer-inl.hpp"
+#include "../layer_in_parts-inl.hpp"
 #include "routing-inl.hpp"
 
 namespace weft::nn {
@@ -21,12 +22,20 @@ MoE::MoE(int64_t width, int64_t hidden, int64_t experts, MoEOptions options, Loc
 
 namespace {
 
+/// Where experts are elsewhere, too, tokens are moved by who knows where.
+detail::Routed routed_by(const MoE& moe, const Tensor& tokens) {
+  const bool moves = detail::parts_of(moe) == nullptr;
+  return detail::route(tokens, moe.borrowed(moe.router), moe.expert_bias, moe.options(), moves);
+}
+
 /// The tokens that were routed, through their experts and back.
 Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const detail::Routed& routed) {
   const ExpertKind kind = moe.options().kind;
-  const Tensor rows =
-      detail::through_experts(routed.to.y, moe.borrowed(moe.up), moe.borrowed(moe.down), routed.kept, kind);
-  Tensor y = moe_combine(rows, routed.weights, routed.to.scatter);
+  const detail::LayerInParts* const parts = detail::parts_of(moe);
+  const Tensor up = moe.borrowed(moe.up), down = moe.borrowed(moe.down);
+  Tensor y = parts != nullptr ? parts->through_experts(tokens, routed, up, down, kind)
+                              : moe_combine(detail::through_experts(routed.to.y, up, down, routed.kept, kind),
+                                            routed.weights, routed.to.scatter);
   if (moe.shared_up.defined()) {
     y = y + detail::through_shared(tokens, moe.borrowed(moe.shared_up), moe.borrowed(moe.shared_down), kind);
   }
@@ -38,14 +47,16 @@ Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const deta
 Tensor MoE::forward(const Tensor& x, Location where) const {
   const CallScope call("MoE", where);
   const Tensor tokens = detail::as_tokens(x, router.size(1));
-  return results(*this, x, tokens, detail::route(tokens, borrowed(router), expert_bias, options_, true));
+  return results(*this, x, tokens, routed_by(*this, tokens));
 }
 
 MoEOutput MoE::forward_with_losses(const Tensor& x, Location where) const {
   const CallScope call("MoE", where);
   const Tensor tokens = detail::as_tokens(x, router.size(1));
-  const detail::Routed routed = detail::route(tokens, borrowed(router), expert_bias, options_, true);
-  MoEOutput out = detail::losses_of(detail::router_sums(routed, options_), options_);
+  const detail::Routed routed = routed_by(*this, tokens);
+  const detail::RouterSums own = detail::router_sums(routed, options_);
+  const detail::LayerInParts* const parts = detail::parts_of(*this);
+  MoEOutput out = detail::losses_of(parts != nullptr ? parts->sums(own) : own, options_);
   out.output = results(*this, x, tokens, routed);
   return out;
 }

@@ -200,7 +200,7 @@ TEST(ExpertParallel, ShardedStatesCoverTheWholeLayer) {
     const nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, options); });
     const auto parts =
         seeded([&] { return ExpertParallelMoE(width, hidden, experts, {.moe = options, .group = group}); });
-    const io::ShardedState state = parts.sharded_state("moe.");
+    const io::ShardedState state = sharded_state(parts, "moe.");
     const nn::StateDict expected = whole.state_dict(true, "moe.");
     ASSERT_EQ(state.size(), expected.size());
     for (const auto& [name, shard] : state) {
