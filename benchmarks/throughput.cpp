@@ -273,7 +273,7 @@ void add_expert_cases() {
       "thr.moe_combine.4096x1024e64k8", [=] { moe_combine(gate.y, gate.weights, gate.scatter); }, plain, 4 * rows,
       bytes);
   const Tensor few = randn({2048, 512});
-  const double products = 2 * 2048 * 4 * 512 * 256 * 3;
+  const double products = 2.0 * 2048 * 4 * 512 * 256 * 3;
   add_case(
       "thr.moe_layer.2048x512e64k4", [=, moe = nn::MoE(512, 256, 64, {.top_k = 4})] { moe(few); }, plain, products,
       flops);
