@@ -251,6 +251,37 @@ void add_gradient_case(const std::string& name, std::vector<Tensor> leaves, F fu
       Mode::recording, work, rate);
 }
 
+/// Tokens to 64 experts, 8 each, and back; a layer of experts beside a dense one of the same products.
+void add_expert_cases() {
+  const int64_t tokens = 4096, width = 1024, experts = 64, k = 8;
+  const Tensor x = randn({tokens, width}), scores = softmax(randn({tokens, experts}), -1);
+  const ValuesAndIndices best = topk(scores, k);
+  const std::vector<int64_t> counts = bincount(best.indices.reshape({-1}), {}, experts).to_vector<int64_t>();
+  const MoePermuteOut to = moe_permute(x, {}, best.indices, best.values, experts, counts, 1);
+  const MoeGateDispatchOut gate = moe_gate_dispatch(x, scores, {}, k, tokens, false);
+  const double rows = static_cast<double>(tokens * k * width);
+  add_case(
+      "thr.moe_permute.4096x1024e64k8", [=] { moe_permute(x, {}, best.indices, best.values, experts, counts, 1); },
+      plain, 8 * rows, bytes);
+  add_case(
+      "thr.moe_unpermute.4096x1024e64k8",
+      [=] { moe_unpermute(to.tokens, to.rowmap, best.indices, to.probs, tokens, experts); }, plain, 4 * rows, bytes);
+  add_case(
+      "thr.moe_gate_dispatch.4096x1024e64k8", [=] { moe_gate_dispatch(x, scores, {}, k, tokens, false); }, plain,
+      8 * rows, bytes);
+  add_case(
+      "thr.moe_combine.4096x1024e64k8", [=] { moe_combine(gate.y, gate.weights, gate.scatter); }, plain, 4 * rows,
+      bytes);
+  const Tensor few = randn({2048, 512});
+  const double products = 2.0 * 2048 * 4 * 512 * 256 * 3;
+  add_case(
+      "thr.moe_layer.2048x512e64k4", [=, moe = nn::MoE(512, 256, 64, {.top_k = 4})] { moe(few); }, plain, products,
+      flops);
+  add_case(
+      "thr.moe_layer.2048x512e1k1", [=, moe = nn::MoE(512, 1024, 1, {.top_k = 1})] { moe(few); }, plain, products,
+      flops);
+}
+
 }  // namespace
 
 void add_throughput_cases() {
@@ -263,6 +294,7 @@ void add_throughput_cases() {
   add_gemm_cases();
   add_convolution_cases();
   add_attention_cases();
+  add_expert_cases();
 }
 
 void add_gradient_cases() {

@@ -24,10 +24,10 @@ struct DispatchedTokens::Route {
   int64_t own_tokens = 0;
   /// How many tokens each rank has; of all_gather.
   Sizes tokens = {};
-  /// Of each row that this rank sent or, of all_gather, took: its token here or among those of all ranks.
+  /// Of all_to_all: which token each one that this rank sent is; of all_gather: of each row the token among all ranks'.
   Tensor token_of_row = {};
-  /// Where each row that came to this rank is among those grouped by expert, and how many went and came. Of all_to_all.
-  Tensor place = {};
+  /// Of each row here the token, among those that came, and how many went to each rank and came from it. Of all_to_all.
+  Tensor arrived_of_row = {};
   Sizes sent = {}, received = {};
 };
 
@@ -75,9 +75,9 @@ Sizes places_by_expert(const Sizes& wanted, int64_t first, Sizes& counts) {
 Tensor indices(const Sizes& numbers, Device device) { return tensor(numbers).to(device); }
 
 /// The tokens of places in [T, K].
-Tensor tokens_of(Sizes places, int64_t k, Device device) {
+Sizes tokens_of(Sizes places, int64_t k) {
   for (int64_t& p : places) p /= k;
-  return indices(places, device);
+  return places;
 }
 
 /// Rows that came by rank, within it by expert, as `counts` [ranks, local experts] says: where each is by expert,
@@ -113,26 +113,64 @@ Sizes sums_of(const Sizes& counts, size_t experts) {
   return out;
 }
 
+/// Tokens that go to each rank, each once however many of its experts want it.
+struct Parcels {
+  /// Rank after rank, and of each row the number of its token among those of its rank.
+  Sizes tokens, number_of_row;
+  Sizes sizes;
+};
+Parcels parcels(const Sizes& token_of_row, const Sizes& rows_of_rank, int64_t tokens) {
+  Parcels out;
+  size_t row = 0;
+  for (const int64_t rows : rows_of_rank) {
+    Sizes number(static_cast<size_t>(tokens), -1);
+    int64_t count = 0;
+    for (const size_t end = row + static_cast<size_t>(rows); row < end; ++row) {
+      int64_t& n = number[static_cast<size_t>(token_of_row[row])];
+      if (n < 0) {
+        n = count++;
+        out.tokens.push_back(token_of_row[row]);
+      }
+      out.number_of_row.push_back(n);
+    }
+    out.sizes.push_back(count);
+  }
+  return out;
+}
+
+/// Numbers that count from each rank's first token, as numbers among all that came.
+void count_on(Sizes& numbers, const Sizes& rows_of_rank, const Sizes& tokens_of_rank) {
+  size_t row = 0;
+  int64_t before = 0;
+  for (size_t r = 0; r < rows_of_rank.size(); ++r) {
+    for (const size_t end = row + static_cast<size_t>(rows_of_rank[r]); row < end; ++row) numbers[row] += before;
+    before += tokens_of_rank[r];
+  }
+}
+
 DispatchedTokens by_all_to_all(const Tensor& x, const Tensor& probabilities, const Sizes& wanted, int64_t experts,
                                const Group& group) {
   const auto ranks = static_cast<size_t>(group.size()), local = static_cast<size_t>(experts) / ranks;
-  DispatchedTokens::Route route{.kind = Kind::all_to_all, .own_tokens = x.size(0)};
   Sizes counts(static_cast<size_t>(experts), 0);
-  const Sizes places = places_by_expert(wanted, 0, counts);
-  route.token_of_row = tokens_of(places, std::max<int64_t>(probabilities.size(1), 1), x.device());
-  const Sizes coming = all_to_all(tensor(counts), group).to_vector<int64_t>();
-  route.sent = sums_of(counts, local);
-  route.received = sums_of(coming, local);
+  const Sizes places = places_by_expert(wanted, 0, counts), rows_to = sums_of(counts, local);
+  const Parcels parcel = parcels(tokens_of(places, std::max<int64_t>(probabilities.size(1), 1)), rows_to, x.size(0));
+  const Sizes coming = all_to_all(tensor(counts), group).to_vector<int64_t>(), rows_from = sums_of(coming, local);
+  DispatchedTokens::Route route{.kind = Kind::all_to_all, .own_tokens = x.size(0)};
+  route.token_of_row = indices(parcel.tokens, x.device());
+  route.sent = parcel.sizes;
+  route.received = all_to_all(tensor(parcel.sizes), group).to_vector<int64_t>();
   const Sizes grouped = grouped_places(coming, ranks, local);
-  route.place = indices(grouped, x.device());
   const Tensor by_expert = indices(inverse(grouped), x.device());
-  const auto exchange = [&](const Tensor& rows) {
-    const AllToAllOptions sizes{.send_sizes = route.sent, .receive_sizes = route.received};
-    return index_select(all_to_all(rows, group, sizes), 0, by_expert);
-  };
+  const AllToAllOptions rows{.send_sizes = rows_to, .receive_sizes = rows_from};
+  const AllToAllOptions tokens{.send_sizes = route.sent, .receive_sizes = route.received};
+  Sizes arrived = all_to_all(tensor(parcel.number_of_row), group, rows).to_vector<int64_t>();
+  count_on(arrived, rows_from, route.received);
+  route.arrived_of_row = index_select(indices(arrived, x.device()), 0, by_expert);
   DispatchedTokens out;
-  out.tokens = exchange(index_select(x, 0, route.token_of_row));
-  out.probabilities = exchange(index_select(probabilities.reshape({-1}), 0, indices(places, x.device())));
+  const Tensor came = all_to_all(index_select(x, 0, route.token_of_row), group, tokens);
+  out.tokens = index_select(came, 0, route.arrived_of_row);
+  const Tensor sent = index_select(probabilities.reshape({-1}), 0, indices(places, x.device()));
+  out.probabilities = index_select(all_to_all(sent, group, rows), 0, by_expert);
   out.counts.assign(local, 0);
   for (size_t i = 0; i < coming.size(); ++i) out.counts[i % local] += coming[i];
   out.route = Shared<const DispatchedTokens::Route>(Shared<DispatchedTokens::Route>::make(std::move(route)));
@@ -150,7 +188,7 @@ DispatchedTokens by_all_gather(const Tensor& x, const Tensor& probabilities, con
   DispatchedTokens out;
   out.counts.assign(static_cast<size_t>(local), 0);
   const Sizes places = places_by_expert(all_wanted, local * group.rank(), out.counts);
-  route.token_of_row = tokens_of(places, std::max<int64_t>(k, 1), x.device());
+  route.token_of_row = indices(tokens_of(places, std::max<int64_t>(k, 1)), x.device());
   out.tokens = index_select(all_gather(x, route.tokens, group), 0, route.token_of_row);
   const Tensor all_probabilities = all_gather(probabilities, route.tokens, group).reshape({-1});
   out.probabilities = index_select(all_probabilities, 0, indices(places, x.device()));
@@ -206,7 +244,9 @@ Tensor TokenDispatcher::combine(const Tensor& expert_out, const DispatchedTokens
   const Tensor weighted = connected.to(wide) * dispatched.probabilities.to(wide).reshape(one_each);
   if (route.kind == Kind::all_to_all) {
     const AllToAllOptions back{.send_sizes = route.received, .receive_sizes = route.sent};
-    const Tensor returned = all_to_all(index_select(weighted.to(dtype), 0, route.place), group_, back);
+    const int64_t arrived = std::accumulate(route.received.begin(), route.received.end(), int64_t{0});
+    const Tensor terms = sums_by_token(weighted, route.arrived_of_row, arrived);
+    const Tensor returned = all_to_all(terms.to(dtype), group_, back);
     return sums_by_token(returned.to(wide), route.token_of_row, route.own_tokens).to(dtype);
   }
   const int64_t all = std::accumulate(route.tokens.begin(), route.tokens.end(), int64_t{0});

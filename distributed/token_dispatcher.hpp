@@ -36,7 +36,7 @@ struct DispatchedTokens {
 
 struct TokenDispatcherOptions {
   enum class Kind : uint8_t {
-    all_to_all,  ///< each row goes to the rank that has its expert
+    all_to_all,  ///< a token goes once to each rank that has an expert of it, and one sum of its rows comes back
     all_gather,  ///< every rank gets all tokens, and takes those of its experts; reduce_scatter brings results back
   };
   Kind kind = Kind::all_to_all;

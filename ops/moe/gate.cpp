@@ -11,10 +11,12 @@
 #include "../index.hpp"
 #include "../join.hpp"
 #include "../masked.hpp"
+#include "../matmul.hpp"
 #include "../moe.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../scatter.hpp"
+#include "../search.hpp"
 #include "../sort.hpp"
 #include "checks-inl.hpp"
 #include "token_rows-inl.hpp"
@@ -134,6 +136,31 @@ void check_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter
   });
 }
 
+/// What is summed up into tokens: rows of y times factors [S * k], at rows [S * k] of which y.size(0) is none.
+struct CombineBackward {
+  Saved y, factors;
+  Tensor at;
+  int64_t tokens, k;
+
+  /// Each row's places, in order, are a bag; those of none are a last one.
+  Tensor of_rows(Node& self, const Tensor& g) const {
+    const int64_t rows = y.get(self).size(0);
+    const ValuesAndIndices sorted = sort(at);
+    const Tensor begins = searchsorted(sorted.values, arange(0, rows + 1, 1, {DType::i64, g.device()}));
+    const Tensor token = floor_divide(sorted.indices, k), factor = index_select(factors.get(self), 0, sorted.indices);
+    return bag_sums(g, token, factor, {rows + 1, begins}, -1, false).narrow(0, 0, rows);
+  }
+  Tensor of_factors(Node& self, const Tensor& g) const {
+    const Tensor dropped = at == y.get(self).size(0);
+    const Tensor rows = index_select(y.get(self), 0, masked_fill(at, dropped, 0)).reshape({tokens, k, g.size(1)});
+    return masked_fill(matmul(rows, g.unsqueeze(-1)).reshape({tokens * k}), dropped, 0);
+  }
+  void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
+    if (self.wants(0)) outgoing[0] = of_rows(self, incoming[0]);
+    if (self.wants(1)) outgoing[1] = of_factors(self, incoming[0]);
+  }
+};
+
 }  // namespace
 
 Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter, Location where) {
@@ -146,8 +173,16 @@ Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor& scatter
   const Tensor rows = scatter.t().to(DType::i64).contiguous(), dropped = rows < 0;
   const Tensor at = masked_fill(rows, dropped, none).reshape({-1});
   const Tensor factors = masked_fill(weights.to(wide.dtype()), dropped, 0).reshape({-1});
-  const Tensor begins = arange(0, tokens, 1, {DType::i64, y.device()}) * k;
-  return bag_sums(wide, at, factors, {tokens, begins, k}, none, false).to(y.dtype());
+  Tensor out;
+  {
+    const NoGradGuard unrecorded;
+    const Tensor begins = arange(0, tokens, 1, {DType::i64, y.device()}) * k;
+    out = bag_sums(wide, at, factors, {tokens, begins, k}, none, false);
+  }
+  if (should_record(wide, factors)) {
+    record(out, CombineBackward{Saved(wide), Saved(factors), at, tokens, k}, wide, factors);
+  }
+  return out.to(y.dtype());
 }
 
 }  // namespace weft

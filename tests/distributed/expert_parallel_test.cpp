@@ -131,6 +131,24 @@ TEST(ExpertParallel, GradientsOfTheSumAreAsManyTimesLarger) {
   });
 }
 
+TEST(ExpertParallel, OnAMeshOfReplicasExpertsAreAveragedOverReplicasAlone) {
+  LocalWorld(4).run([](const Group& world_group) {
+    const Mesh mesh({2, 2}, {"dp", "ep"}, world_group);
+    const nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts); });
+    const auto parts = seeded([&] { return ExpertParallelMoE(width, hidden, experts, {.group = mesh.group("ep")}); });
+    const DataParallel same(parts.replicated_parameters(), {.group = world_group});
+    const DataParallel own(parts.expert_parameters(), {.group = mesh.group("dp")});
+    const Tensor x = tokens_of(world_group.rank()), all = all_tokens(world_group);
+    mean(square(parts(x) - x)).backward();
+    mean(square(whole(all) - all)).backward();
+    same.finish();
+    own.finish();
+    EXPECT_TRUE(near(parts.router.grad(), whole.router.grad()));
+    EXPECT_TRUE(near(whole_of(parts.up.grad(), mesh.group("ep")), whole.up.grad()));
+    EXPECT_TRUE(near(whole_of(parts.down.grad(), mesh.group("ep")), whole.down.grad()));
+  });
+}
+
 /// Trains both for 50 steps, each rank on tokens of its own and one process on all of them.
 void train_beside_one_process(const Group& group, const ExpertParallelOptions& options) {
   nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, options.moe); });

@@ -204,6 +204,21 @@ TEST(TokenDispatcher, ResultsHaveTheExpertsDtypeAndWidth) {
   });
 }
 
+TEST(TokenDispatcher, RowsOfATokenOnOneRankAreOneSumBeforeTheyAreRounded) {
+  on_all_ranks([](const Group& group) {
+    for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {
+      const int64_t next = (group.rank() + 1) % group.size();
+      const Tensor routing = tensor({2 * next, 2 * next + 1, 2 * next, 2 * next + 1}).reshape({2, 2});
+      const Tensor probabilities = tensor({1 + 0x1p-10, 1.0, 1.0, 1.0}).reshape({2, 2}).to(f32);
+      const TokenDispatcher dispatcher(2 * group.size(), group, {.kind = kind});
+      const DispatchedTokens to = dispatcher.dispatch(ones({2, 1}).to(bf16), routing, probabilities);
+      ASSERT_THAT(to.counts, ElementsAre(2, 2));
+      const Tensor out = tensor({1.0, 1.0, -1.0, -1.0}).reshape({4, 1}).to(bf16);  // of the first expert, of the second
+      EXPECT_THAT(dispatcher.combine(out, to).to(f64).to_vector<double>(), ElementsAre(0x1p-10, 0));
+    }
+  });
+}
+
 TEST(TokenDispatcher, ExpertsWithoutRowsNeedNotBeCalledWhereTokensNeedGradients) {
   on_all_ranks([](const Group& group) {
     for (const Kind kind : {Kind::all_to_all, Kind::all_gather}) {

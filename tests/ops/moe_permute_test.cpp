@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <weft/ops/index.hpp>
+#include <weft/ops/masked.hpp>
 #include <weft/ops/moe.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>
@@ -44,30 +45,39 @@ Routing routing_of(int64_t tokens, int64_t k, int64_t experts, uint64_t seed) {
   return {tensor(out).reshape({tokens, k}), counts};
 }
 
-/// What moe_permute gives, in loops over numbers.
+/// What moe_permute makes of a routing, in loops over numbers: of each row its token and its place, or -1.
 struct Reference {
-  Doubles tokens, probs, rowmap;
-  Reference(const Tensor& x, const Routing& routing, const Tensor& p, int64_t align) {
-    const int64_t tokens_count = x.size(0), width = x.size(1), k = routing.experts.size(1);
+  Sizes token, place, rowmap;
+  Reference(const Routing& routing, int64_t align) {
+    const int64_t tokens = routing.experts.size(0), k = routing.experts.size(1);
     const auto experts = static_cast<int64_t>(routing.counts.size());
-    const Doubles xs = values(x), ps = values(p), chosen = values(routing.experts);
-    rowmap.assign(static_cast<size_t>(tokens_count * experts), -1);
+    const Sizes chosen = routing.experts.to_vector<int64_t>();
+    rowmap.assign(static_cast<size_t>(tokens * experts), -1);
     for (int64_t e = 0; e < experts; ++e) {
-      for (int64_t s = 0; s < tokens_count; ++s) {
-        for (int64_t j = 0; j < k; ++j) {
-          if (chosen[static_cast<size_t>(s * k + j)] != static_cast<double>(e)) continue;
-          rowmap[static_cast<size_t>(s * experts + e)] = static_cast<double>(probs.size());
-          probs.push_back(ps[static_cast<size_t>(s * k + j)]);
-          tokens.insert(tokens.end(), xs.begin() + s * width, xs.begin() + (s + 1) * width);
-        }
+      for (int64_t i = 0; i < tokens * k; ++i) {
+        if (chosen[static_cast<size_t>(i)] != e) continue;
+        rowmap[static_cast<size_t>(i / k * experts + e)] = std::ssize(token);
+        token.push_back(i / k);
+        place.push_back(i);
       }
-      while (static_cast<int64_t>(probs.size()) % align != 0) {
-        probs.push_back(0);
-        tokens.insert(tokens.end(), static_cast<size_t>(width), 0);
-      }
+      while (std::ssize(token) % align != 0) token.push_back(-1), place.push_back(-1);
     }
   }
 };
+
+/// Where elements of `rows` differ from those of `x` at the numbers given, 0 where those are -1.
+int64_t differing_rows(const Tensor& rows, const Tensor& x, const Sizes& numbers) {
+  if (rows.size(0) != std::ssize(numbers)) return -1;
+  const auto width = static_cast<size_t>(x.numel() / std::max<int64_t>(x.size(0), 1));
+  const std::vector<float> none(width, 0);
+  const auto *got = rows.data<float>(), *from = x.data<float>();
+  int64_t differing = 0;
+  for (size_t r = 0; r < numbers.size(); ++r) {
+    const float* expected = numbers[r] < 0 ? none.data() : from + static_cast<size_t>(numbers[r]) * width;
+    differing += std::equal(expected, expected + width, got + r * width) ? 0 : 1;
+  }
+  return differing;
+}
 
 Tensor literal_x() { return doubles({1, 2, 3, 4, 5, 6}, {3, 2}); }
 Tensor literal_routing() { return tensor({{0, 2}, {2, -1}, {1, 0}}); }
@@ -175,27 +185,29 @@ void check_grid_case(int64_t tokens, int64_t width, int64_t experts, int64_t k, 
   SCOPED_TRACE("S " + std::to_string(tokens) + " H " + std::to_string(width) + " E " + std::to_string(experts) + " K " +
                std::to_string(k) + " align " + std::to_string(align));
   const Routing routing = routing_of(tokens, k, experts, static_cast<uint64_t>(tokens + width));
-  const Tensor x = spread({tokens, width}, 1).to(f32), probs = spread({tokens, k}, 2, 0, 1).to(f32);
-  const auto run = [&] { return moe_permute(x, {}, routing.experts, probs, experts, routing.counts, align); };
-  const MoePermuteOut out = run();
-  const Reference expected(x, routing, probs, align);
-  ASSERT_EQ(values(out.tokens), expected.tokens);
-  ASSERT_EQ(values(out.probs), expected.probs);
-  ASSERT_EQ(values(out.rowmap), expected.rowmap);
-  const MoePermuteOut again = run();
-  ASSERT_EQ(values(again.tokens), expected.tokens);
-  const auto back = [&] { return moe_unpermute(out.tokens, out.rowmap, routing.experts, out.probs, tokens, experts); };
-  const auto [y, returned] = back();
-  const Doubles xs = values(x), rows = expected.rowmap, chosen = values(routing.experts), ps = values(probs);
-  Doubles sums(xs.size(), 0), kept(ps.size(), 0);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const size_t s = i / static_cast<size_t>(experts), w = static_cast<size_t>(width);
-    for (size_t h = 0; rows[i] >= 0 && h < w; ++h) sums[s * w + h] += xs[s * w + h];
+  const Reference expected(routing, align);
+  const Tensor x = rand({tokens, width}), probs = rand({tokens, k});
+  const auto permuted = [&] { return moe_permute(x, {}, routing.experts, probs, experts, routing.counts, align); };
+  const MoePermuteOut out = permuted(), again = permuted();
+  ASSERT_EQ(differing_rows(out.tokens, x, expected.token), 0);
+  ASSERT_EQ(differing_rows(out.probs, probs.reshape({-1, 1}), expected.place), 0);
+  ASSERT_EQ(out.rowmap.to_vector<int64_t>(), expected.rowmap);
+  ASSERT_TRUE(equal(again.tokens, out.tokens) && equal(again.probs, out.probs) && equal(again.rowmap, out.rowmap));
+
+  // Row r is multiplied by a small integer, so that sums tell which rows are in them.
+  const auto factor = [](int64_t row) { return static_cast<float>(1 + row % 7); };
+  const auto rows = std::ssize(expected.token);
+  const Tensor factors = zeros({rows, 1}), sums = zeros({tokens, 1});
+  for (int64_t r = 0; r < rows; ++r) {
+    factors.data<float>()[r] = factor(r);
+    if (const int64_t s = expected.token[static_cast<size_t>(r)]; s >= 0) sums.data<float>()[s] += factor(r);
   }
-  for (size_t i = 0; i < ps.size(); ++i) kept[i] = chosen[i] < 0 ? 0 : ps[i];
-  expect_near(values(y), sums, 1e-5);
-  ASSERT_EQ(values(returned), kept);
-  ASSERT_EQ(values(std::get<0>(back())), values(y));
+  const Tensor weighted = out.tokens * factors;
+  const auto back = [&] { return moe_unpermute(weighted, out.rowmap, routing.experts, out.probs, tokens, experts); };
+  const auto [y, returned] = back();
+  ASSERT_TRUE(allclose(y, x * sums, 1e-5, 1e-6));
+  ASSERT_TRUE(equal(returned, masked_fill(probs, routing.experts < 0, 0)));
+  ASSERT_TRUE(equal(std::get<0>(back()), y));
 }
 
 TEST(MoePermute, OfEverySizeIsThatOfLoops) {
@@ -203,20 +215,13 @@ TEST(MoePermute, OfEverySizeIsThatOfLoops) {
     for (const int64_t experts : {1, 4, 64, 65}) {
       for (const int64_t k : {1, 4, 16}) {
         for (const int64_t align : {1, 8, 128}) {
-          for (const int64_t width : {1, 3, 7, 64}) {
-            // 5000 tokens of every width by one alignment each, which loops in double can follow.
-            if (tokens == 5000 && (width == 64) != (align == 128)) continue;
-            check_grid_case(tokens, width, experts, k, align);
+          for (const int64_t width : {1, 3, 7, 64, 7168}) {
+            const bool is_huge = tokens == 5000 && width == 7168;  // up to 2 GB: a few of these
+            if (!is_huge || (experts == 65 && k == 4 && align != 1)) check_grid_case(tokens, width, experts, k, align);
           }
         }
       }
     }
-  }
-}
-
-TEST(MoePermute, OfLongRowsIsThatOfLoops) {
-  for (const int64_t tokens : {0, 1, 33}) {
-    for (const int64_t experts : {1, 65}) check_grid_case(tokens, 7168, experts, 4, 8);
   }
 }
 
@@ -275,8 +280,8 @@ TEST(MoeUnpermute, RefusesWhatIsNoMap) {
   EXPECT_THROW(moe_unpermute(rows, tensor({{0}, {1}}).to(i32), tensor({{0}, {0}}), spread({0}), 2, 1), ShapeError);
 }
 
-TEST(MoePermute, TakesViewsOfAnyStridesAndFewerRows) {
-  const Tensor wide = spread({6, 8}), x = wide.slice(0, 1, 6, 2).slice(1, 7, {}, -2 + 4);
+TEST(MoePermute, TakesViewsOfAnyStridesAndOffsets) {
+  const Tensor wide = spread({6, 8}), x = wide.slice(0, 1, 6, 2).slice(1, 1, 5, 2);
   const Tensor probs = spread({2, 3}).t();
   const MoePermuteOut out = moe_permute(x, {}, literal_routing(), probs, 3, Sizes{2, 1, 2}, 2);
   const MoePermuteOut same =
