@@ -6,7 +6,7 @@ import pytest
 import weft
 from weft import nn
 from weft.distributed import LocalWorld
-from weft.distributed.parallel import (ColwiseParallel, ParallelTraining, RowwiseParallel, SequenceParallel, ToSequenceParts,
+from weft.distributed.parallel import (ColwiseParallel, ExpertParallel, ParallelTraining, RowwiseParallel, SequenceParallel, ToSequenceParts,
                                        VocabParallel, parallelize)
 from weft.distributed.tensor import init_device_mesh
 
@@ -188,3 +188,40 @@ def test_what_does_not_fit_is_refused():
             parallel(batch(0)[0])
 
     LocalWorld(2, timeout=60).run(body)
+
+
+@pytest.mark.parametrize("shape, stage", [((1, 2), 0), ((2, 2), 3)])
+def test_experts_of_their_own_on_each_rank(shape, stage):
+    def net():
+        weft.manual_seed(3)
+        return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.MoE(WIDTH, 2 * WIDTH, 4), nn.Linear(WIDTH, WIDTH))
+
+    def rows(step):
+        return weft.tensor(np.random.default_rng(step).standard_normal((ROWS, WIDTH)).astype(np.float32))
+
+    single, losses = net(), []
+    optimizer = weft.optim.AdamW(single.parameters(), lr=0.01)
+    for step in range(4):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(single(rows(step)), rows(step + 50))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    got = []
+
+    def body(group):
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "ep"))
+        parallel = parallelize(net(), mesh, {"^1$": ExpertParallel()}, shard_stage=stage)
+        training = ParallelTraining(parallel, weft.optim.AdamW(parallel.parameters(), lr=0.01))
+        own = ROWS // group.size()
+        begin = own * parallel.data_parallel.rank()
+        for step in range(4):
+            training.zero_grad()
+            loss = training.backward(rows(step)[begin:begin + own], rows(step + 50)[begin:begin + own],
+                                     nn.functional.mse_loss)
+            training.step()
+            if group.rank() == 0:
+                got.append(loss)
+
+    LocalWorld(int(np.prod(shape)), timeout=60).run(body)
+    np.testing.assert_allclose(got, losses, rtol=1e-5)

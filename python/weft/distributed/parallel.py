@@ -19,7 +19,7 @@ import os
 from weft._core import _distributed as _core
 from weft.nn.containers import Sequential
 
-__all__ = ["ColwiseParallel", "ParallelModel", "ParallelTraining", "RowwiseParallel", "SequenceParallel",
+__all__ = ["ColwiseParallel", "ExpertParallel", "ParallelModel", "ParallelTraining", "RowwiseParallel", "SequenceParallel",
            "ToSequenceParts", "VocabParallel", "parallelize"]
 
 
@@ -65,6 +65,12 @@ class ToSequenceParts(_Split):
     _how = "to_sequence"
 
 
+class ExpertParallel(_Split):
+    """Each rank along "ep" has some of an nn.MoE's experts, and tokens of its own."""
+
+    _how = "experts"
+
+
 class ParallelModel:
     """The part of a model that is on this rank."""
 
@@ -91,7 +97,7 @@ class ParallelModel:
 def parallelize(model, mesh, splits=None, *, sequence_parallel=False, cuts=(), schedule="1F1B", chunks=1, micro_batches=1,
                 shard_stage=0, bucket_bytes=25 << 20):
     """Makes rank 0's model that of all, and leaves on each rank its part, in place. `mesh` has dimensions "dp" (replicas),
-    "pp" (stages of a Sequential, which begin at the layers that `cuts` names) and "tp" (ranks that share layers, by
+    "ep" (replicas with experts of their own), "pp" (stages of a Sequential, which begin at the layers that `cuts` names) and "tp" (ranks that share layers, by
     `splits`: {regular expression of module names: how}), or some of them. `shard_stage` 1 to 3 keeps an optimizer's
     state, gradients and parameters in parts on the ranks along "dp"; 0 keeps them whole. ValueError for what does not
     fit."""
