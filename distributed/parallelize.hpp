@@ -142,11 +142,12 @@ class WEFT_API ParallelTraining {
 
   /// Adds the gradients of the mean loss over all replicas and micro-batches, and returns that mean, the same on every
   /// rank. Ranks that share layers, or are stages of one replica, are given the same rows. ValueError unless
-  /// micro_batches divide them.
+  /// micro_batches divide them, and where neither step nor zero_grad came behind the last backward.
   double backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where = {});
   /// The 2-norm of the whole model's gradients, each counted once, which then is at most max_norm.
   double clip_grad_norm(double max_norm, Location where = {});
   void step(Location where = {});
+  /// Also where a step is left out, as for gradients that are not finite.
   void zero_grad();
   /// This rank's parts of model and optimizer, for save_state_dict: "NAME", "NAME.exp_avg", "NAME.step" and
   /// "group.0.lr". Shares the memory. ValueError for an optimizer that keeps anything of another shape of a parameter

@@ -92,6 +92,10 @@ void put_in_parts(const Module& module, Shared<const LayerInParts> parts, Locati
     tensor.set_grad({});
     replace_memory(tensor, parts->part_of(tensor, dim, blocks), where);
   }
+  if (parts->count > 1) {
+    state.extra_repr +=
+        fmt::format("{}part {} of {}", state.extra_repr.empty() ? "" : ", ", parts->index, parts->count);
+  }
   state.in_parts = std::move(parts);
 }
 

@@ -18,8 +18,8 @@ struct ParallelTraining::State {
   std::optional<DataParallel> replicas, expert_replicas;
   std::optional<ShardedOptimizer> sharded;
   std::optional<Pipeline> pipeline;
-  /// Replicas have averaged what came since the last step.
-  bool is_finished = false;
+  /// There are gradients that no step has used, and replicas have averaged them.
+  bool has_gradients = false, is_finished = false;
 
   State(Shared<ParallelModel::State> model_, std::unique_ptr<optim::Optimizer> optimizer, Location where)
       : model(std::move(model_)) {
@@ -155,12 +155,17 @@ ParallelTraining::ParallelTraining(const ParallelModel& model, std::unique_ptr<o
 
 double ParallelTraining::backward(const Tensor& input, const Tensor& target, const ParallelLoss& loss, Location where) {
   const CallScope call("ParallelTraining::backward", where);
+  if (state_->has_gradients) {
+    raise<ValueError>({.problem = "the gradients of the last backward were not used",
+                       .remedy = "step() or zero_grad() first; a plan's micro_batches add up gradients"});
+  }
   const int64_t count = state_->model->plan.micro_batches;
   for (const Tensor* t : {&input, &target}) {
     if (t->defined() && t->dim() > 0 && t->size(0) % count == 0) continue;
     raise<ValueError>({.problem = fmt::format("{} micro-batches do not divide the rows", count),
                        .details = t->defined() ? t->shape().text() : "undefined"});
   }
+  state_->has_gradients = true;
   const double mean =
       state_->run(input.chunk(static_cast<int>(count), 0), target.chunk(static_cast<int>(count), 0), loss);
   return all_reduce(tensor(mean, f64), state_->model->replicas(), ReduceOp::avg).item<double>();
@@ -182,6 +187,7 @@ double ParallelTraining::clip_grad_norm(double max_norm, Location where) {
 
 void ParallelTraining::step(Location where) {
   const CallScope call("ParallelTraining::step", where);
+  state_->has_gradients = false;
   if (state_->sharded) return state_->sharded->step();
   finish();
   state_->is_finished = false;
@@ -195,7 +201,13 @@ void ParallelTraining::finish() {
 }
 
 void ParallelTraining::zero_grad() {
-  if (state_->sharded) return state_->sharded->zero_grad();
+  // What has left for other ranks arrives there.
+  const bool is_under_way = std::exchange(state_->has_gradients, false);
+  if (state_->sharded) {
+    if (is_under_way) state_->sharded->reduce_gradients();
+    return state_->sharded->zero_grad();
+  }
+  if (is_under_way) finish();
   state_->is_finished = false;
   state_->whole->zero_grad();
 }

@@ -75,6 +75,9 @@ TEST(CutLayers, ABlockInPartsIsTheBlock) {
     shake(dense), shake(parts);
     cut_block(parts, group);
     EXPECT_EQ(parts.attention.qkv.weight.shape(), (Dims{3 * width / group.size(), width}));
+    if (group.size() > 1) {
+      EXPECT_NE(parts.up.text().find("part " + std::to_string(group.rank()) + " of "), std::string::npos);
+    }
     const Tensor x = leaf_of(1, {2, length, width}), x_dense = leaf_of(1, {2, length, width});
     const Tensor y = parts(x), y_dense = dense(x_dense);
     EXPECT_TRUE(allclose(y, y_dense, 1e-5, 1e-6));

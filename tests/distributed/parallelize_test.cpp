@@ -222,13 +222,34 @@ TEST(Parallelize, SequencePartsDropElementsOfTheirOwn) {
   });
 }
 
+TEST(Parallelize, AStepThatIsLeftOutChangesNothing) {
+  for (const int stage : {0, 1, 2, 3}) {
+    LocalWorld(2, {.timeout_seconds = 30}).run([&](const Group& group) {
+      manual_seed(1);
+      const ParallelModel model =
+          parallelize(nn::Sequential(Mix(), Mix()), {.mesh = Mesh({2}, {"dp"}, group), .shard_stage = stage});
+      ParallelTraining training(model, adam(model.parameters()));
+      const Tensor x = input_of(group.rank(), {2, width});
+      const double first = training.backward(x, x * 2, squared);
+      EXPECT_THROW(training.backward(x, x * 2, squared), ValueError) << "the first one's gradients are there";
+      training.zero_grad();
+      EXPECT_EQ(training.backward(x, x * 2, squared), first);
+      EXPECT_GT(training.clip_grad_norm(1), 0);
+      training.zero_grad();
+      EXPECT_EQ(training.backward(x, x * 2, squared), first);
+      training.step();
+      EXPECT_NE(training.backward(x, x * 2, squared), first);
+    });
+  }
+}
+
 TEST(Parallelize, RefusesPlansThatDoNotFit) {
   LocalWorld(2).run([](const Group& group) {
     const Mesh stages({2}, {"pp"}, group), tp({2}, {"tp"}, group);
     const auto refuses = [](const auto& model, const ParallelPlan& plan) {
       EXPECT_THROW(parallelize(model, plan), ValueError);
     };
-    refuses(Mix(), {.mesh = Mesh({2}, {"ep"}, group)});
+    refuses(Mix(), {.mesh = Mesh({2}, {"xp"}, group)});
     refuses(Mix(), {.mesh = Mesh({2}, {}, group)});
     refuses(Mix(), {.mesh = stages});
     refuses(nn::Sequential(Mix()), {.mesh = stages});
