@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 #include "../tensor/warning.hpp"
 #include "collectives.hpp"
 #include "detail/member.hpp"
+#include "detail/together.hpp"
 
 namespace weft::distributed {
 
@@ -112,21 +112,6 @@ std::vector<io::RankParts> parts_of_all(const io::RankParts& own, const Group& g
   return out;
 }
 
-/// Runs a step on this rank, and lets no rank go on where one failed.
-void together(const Group& group, const std::function<void()>& step) {
-  std::exception_ptr own;
-  try {
-    step();
-  } catch (...) {
-    own = std::current_exception();
-  }
-  const int64_t failed = own != nullptr ? group.rank() : group.size();
-  const auto first = all_reduce(tensor({failed}), group, ReduceOp::min).item<int64_t>();
-  if (own != nullptr) std::rethrow_exception(own);
-  if (first == group.size()) return;
-  raise<IoError>({.problem = fmt::format("rank {} could not save its part", first)});
-}
-
 }  // namespace
 
 io::ShardedTensor shard_of(const DTensor& x, Location where) {
@@ -146,11 +131,11 @@ namespace {
 io::StateMetadata plan_of(const io::ShardedState& state, const io::Path& folder, const Group& group,
                           const io::SaveStateDictOptions& options, Location where) {
   io::RankParts own;
-  together(group, [&] { own = io::parts_of(state, where); });
+  detail::together(group, "save", [&] { own = io::parts_of(state, where); });
   io::SaveStateDictOptions known = options;
   if (!known.id) {
     int64_t next = 0;
-    together(group, [&] { next = group.rank() == 0 ? io::next_state_id(folder, where) : 0; });
+    detail::together(group, "save", [&] { next = group.rank() == 0 ? io::next_state_id(folder, where) : 0; });
     known.id = broadcast(tensor({next}), 0, group).item<int64_t>();
   }
   return io::plan_state(parts_of_all(own, group), known, where);
@@ -159,11 +144,11 @@ io::StateMetadata plan_of(const io::ShardedState& state, const io::Path& folder,
 void write_state(const io::Path& folder, const io::ShardedState& state, const io::StateMetadata& plan,
                  const Group& group, Location where) {
   const bool is_first = group.rank() == 0;
-  together(group, [&] {
+  detail::together(group, "save", [&] {
     if (is_first) io::begin_state(folder, plan.id, where);
   });
-  together(group, [&] { io::write_state_rank(folder, state, group.rank(), plan, where); });
-  together(group, [&] {
+  detail::together(group, "save", [&] { io::write_state_rank(folder, state, group.rank(), plan, where); });
+  detail::together(group, "save", [&] {
     if (is_first) io::finish_state(folder, plan, where);
   });
 }
@@ -226,7 +211,7 @@ int64_t BackgroundSaver::save(const io::ShardedState& state, const io::SaveState
   const CallScope call("BackgroundSaver::save", where);
   const io::StateMetadata plan = plan_of(state, impl_->folder, impl_->group, options, where);
   io::ShardedState copies;
-  together(impl_->group, [&] { copies = snapshot_of(state, plan, impl_->group.rank()); });
+  detail::together(impl_->group, "save", [&] { copies = snapshot_of(state, plan, impl_->group.rank()); });
   const auto under_way = Shared<UnderWay>::make(impl_->group.member().wire());
   impl_->writing.start([impl = impl_.get(), under_way, copies = std::move(copies), plan, where] {
     const CallScope background("BackgroundSaver::save", where);
