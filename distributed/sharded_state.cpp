@@ -190,13 +190,11 @@ struct UnderWay {
 }  // namespace
 
 struct BackgroundSaver::Impl {
-  io::Path folder;
   Group group;
   io::BackgroundCall writing;
 };
 
-BackgroundSaver::BackgroundSaver(io::Path folder, const Group& group, Location where)
-    : impl_(new Impl{std::move(folder), group.split(0, where), {}}) {}
+BackgroundSaver::BackgroundSaver(const Group& group, Location where) : impl_(new Impl{group.split(0, where), {}}) {}
 
 BackgroundSaver::~BackgroundSaver() {
   try {
@@ -206,17 +204,18 @@ BackgroundSaver::~BackgroundSaver() {
   }
 }
 
-int64_t BackgroundSaver::save(const io::ShardedState& state, const io::SaveStateDictOptions& options, Location where) {
+int64_t BackgroundSaver::save(const io::ShardedState& state, const io::Path& folder,
+                              const io::SaveStateDictOptions& options, Location where) {
   impl_->writing.wait();
   const CallScope call("BackgroundSaver::save", where);
-  const io::StateMetadata plan = plan_of(state, impl_->folder, impl_->group, options, where);
+  const io::StateMetadata plan = plan_of(state, folder, impl_->group, options, where);
   io::ShardedState copies;
   detail::together(impl_->group, "save", [&] { copies = snapshot_of(state, plan, impl_->group.rank()); });
   const auto under_way = Shared<UnderWay>::make(impl_->group.member().wire());
-  impl_->writing.start([impl = impl_.get(), under_way, copies = std::move(copies), plan, where] {
+  impl_->writing.start([impl = impl_.get(), under_way, copies = std::move(copies), folder, plan, where] {
     const CallScope background("BackgroundSaver::save", where);
     const OneThreadGuard alone;
-    write_state(impl->folder, copies, plan, impl->group, where);
+    write_state(folder, copies, plan, impl->group, where);
   });
   return plan.id;
 }

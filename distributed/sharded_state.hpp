@@ -24,19 +24,20 @@ WEFT_API int64_t save_state_dict(const io::ShardedState& state, const io::Path& 
                                  const io::SaveStateDictOptions& options = {}, Location where = {});
 
 /// Saves such states in the background: `save` returns once each rank has copied what it is to write to the host's
-/// memory, and the tensors may change at once. One save of the folder runs at a time; the next waits for it. Ranks that
-/// write speak through a group of the saver's own, so that the program's collectives go on meanwhile.
+/// memory, and the tensors may change at once. One save runs at a time; the next waits for it. Ranks that write speak
+/// through a group of the saver's own, so that the program's collectives go on meanwhile.
 class WEFT_API BackgroundSaver {
  public:
   /// Called by all ranks of the group, as `save` is.
-  explicit BackgroundSaver(io::Path folder, const Group& group = world(), Location where = {});
+  explicit BackgroundSaver(const Group& group = world(), Location where = {});
   /// Waits; what nobody was told of becomes a warning.
   ~BackgroundSaver();
   BackgroundSaver(const BackgroundSaver&) = delete;
 
   /// The id, under which the state appears when it is complete. Raises, on every rank, what the save before this one
   /// failed with, or what distributed::save_state_dict raises before it writes.
-  int64_t save(const io::ShardedState& state, const io::SaveStateDictOptions& options = {}, Location where = {});
+  int64_t save(const io::ShardedState& state, const io::Path& folder, const io::SaveStateDictOptions& options = {},
+               Location where = {});
   /// Waits until all ranks have saved; raises, on every rank, what the save failed with.
   void wait();
 

@@ -37,9 +37,9 @@ TEST(DistributedBackground, ParametersChangeAtOnceAndCollectivesGoOnMeanwhile) {
     const Tensor rows = full({2000, 50}, 1.0), same = full({300}, 1.0);
     io::ShardedState state = rows_of(rows, group);
     state.merge(io::unsharded({{"same", same}}));
-    BackgroundSaver saver(folder.path(), group);
+    BackgroundSaver saver(group);
     for (int64_t save = 1; save <= 4; ++save) {
-      EXPECT_EQ(saver.save(state), save);
+      EXPECT_EQ(saver.save(state, folder.path()), save);
       rows.fill_(static_cast<double>(save + 1));
       same.fill_(static_cast<double>(save + 1));
       for (int i = 0; i < 20; ++i) {
@@ -76,13 +76,13 @@ TEST(DistributedBackground, WhatARankCannotWriteEveryRankLearns) {
         EXPECT_NE(text.find(expected), text.npos) << text;
       }
     };
-    BackgroundSaver saver(folder.path(), group);
-    EXPECT_EQ(saver.save(state, {.id = 1}), 1);
-    EXPECT_EQ(saver.save(state, {.id = 2}), 2);
+    BackgroundSaver saver(group);
+    EXPECT_EQ(saver.save(state, folder.path(), {.id = 1}), 1);
+    EXPECT_EQ(saver.save(state, folder.path(), {.id = 2}), 2);
     fails([&] { saver.wait(); });
-    saver.save(state, {.id = 2});
-    fails([&] { saver.save(state, {.id = 3}); });
-    EXPECT_EQ(saver.save(state, {.id = 4}), 4);
+    saver.save(state, folder.path(), {.id = 2});
+    fails([&] { saver.save(state, folder.path(), {.id = 3}); });
+    EXPECT_EQ(saver.save(state, folder.path(), {.id = 4}), 4);
     saver.wait();
     EXPECT_EQ(io::state_ids(folder.path()), (std::vector<int64_t>{1, 4}));
     barrier(group);
@@ -92,10 +92,11 @@ TEST(DistributedBackground, WhatARankCannotWriteEveryRankLearns) {
 TEST(DistributedBackground, PartsThatDoNotFitAreRefusedAtOnce) {
   on_all_ranks([](const Group& group) {
     const RanksFolder folder(group);
-    BackgroundSaver saver(folder.path(), group);
-    EXPECT_THROW(saver.save({{"w", {ones({2}), Dims{2 * group.size() + 1}, Dims{int64_t{2} * group.rank()}}}}),
-                 ValueError);
-    EXPECT_EQ(saver.save(rows_of(ones({2, 3}), group)), 1);
+    BackgroundSaver saver(group);
+    EXPECT_THROW(
+        saver.save({{"w", {ones({2}), Dims{2 * group.size() + 1}, Dims{int64_t{2} * group.rank()}}}}, folder.path()),
+        ValueError);
+    EXPECT_EQ(saver.save(rows_of(ones({2, 3}), group), folder.path()), 1);
     saver.wait();
     barrier(group);
   });
@@ -106,7 +107,7 @@ TEST(DistributedBackground, ASaveThatNobodyAskedAboutIsToldOfInAWarning) {
   LocalWorld(1, patient).run([](const Group& group) {
     const RanksFolder folder(group);
     fs::create_directories(fs::path(folder.path().string()) / "0_1.safetensors" / "in the way");
-    BackgroundSaver(folder.path(), group).save(rows_of(ones({2, 3}), group), {.id = 1});
+    BackgroundSaver(group).save(rows_of(ones({2, 3}), group), folder.path(), {.id = 1});
   });
   ASSERT_EQ(warnings.texts.size(), 1u);
   EXPECT_NE(warnings.texts[0].find("was not saved"), std::string::npos) << warnings.texts[0];
@@ -116,10 +117,10 @@ TEST(DistributedBackground, ASaveThatNobodyAskedAboutIsToldOfInAWarning) {
   const std::vector<int64_t> ids = io::state_ids(folder);
   const int64_t newest = ids.empty() ? 0 : ids.back();
   LocalWorld(3, patient).run([&](const Group& group) {
-    BackgroundSaver saver(folder, group);
+    BackgroundSaver saver(group);
     for (int64_t id = newest + 1;; ++id) {
       const Tensor rows = full({500, 20}, static_cast<double>(id));
-      saver.save(rows_of(rows, group), {.id = id});
+      saver.save(rows_of(rows, group), folder, {.id = id});
       rows.fill_(-1);
     }
   });
