@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "../io/file.hpp"
 #include "../io/files/atomic_folder-inl.hpp"
 #include "../io/files/folder-inl.hpp"
 #include "../io/training/state_folder-inl.hpp"
-#include "../ops/create.hpp"
 #include "../tensor/error.hpp"
-#include "../tensor/warning.hpp"
 #include "collectives.hpp"
 #include "detail/run_state.hpp"
 #include "detail/together.hpp"
