@@ -20,4 +20,5 @@
 #include "distributed/spmd/dtensor.hpp"
 #include "distributed/tensor_parallel.hpp"
 #include "distributed/token_dispatcher.hpp"
+#include "distributed/training_state.hpp"
 #include "distributed/work.hpp"

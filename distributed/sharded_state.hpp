@@ -9,6 +9,7 @@
 #pragma once
 
 #include "../io/sharded_state.hpp"
+#include "../tensor/pimpl.hpp"
 #include "spmd/dtensor.hpp"
 
 namespace weft::distributed {
@@ -21,5 +22,28 @@ WEFT_API io::ShardedTensor shard_of(const DTensor& x, Location where = {});
 /// raises its error and the others an IoError that names it, and states of other ids are as they were.
 WEFT_API int64_t save_state_dict(const io::ShardedState& state, const io::Path& folder, const Group& group = world(),
                                  const io::SaveStateDictOptions& options = {}, Location where = {});
+
+/// Saves such states in the background: `save` returns once each rank has copied what it is to write to the host's
+/// memory, and the tensors may change at once. One save runs at a time; the next waits for it. Ranks that write speak
+/// through a group of the saver's own, so that the program's collectives go on meanwhile.
+class WEFT_API BackgroundSaver {
+ public:
+  /// Called by all ranks of the group, as `save` is.
+  explicit BackgroundSaver(const Group& group = world(), Location where = {});
+  /// Waits; what nobody was told of becomes a warning.
+  ~BackgroundSaver();
+  BackgroundSaver(const BackgroundSaver&) = delete;
+
+  /// The id, under which the state appears when it is complete. Raises, on every rank, what the save before this one
+  /// failed with, or what distributed::save_state_dict raises before it writes.
+  int64_t save(const io::ShardedState& state, const io::Path& folder, const io::SaveStateDictOptions& options = {},
+               Location where = {});
+  /// Waits until all ranks have saved; raises, on every rank, what the save failed with.
+  void wait();
+
+ private:
+  struct Impl;
+  weft::detail::Pimpl<Impl> impl_;
+};
 
 }  // namespace weft::distributed

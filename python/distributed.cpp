@@ -90,6 +90,7 @@ void bind_distributed(nb::module_& core) {
   bind_groups(m);
   bind_dtensor(m);
   bind_parallelize(m);
+  bind_distributed_states(m);
 #define WEFT_COLLECTIVE(name, parameters, call) \
   m.def(#name, [] parameters { return without_gil([&]([[maybe_unused]] Location where) { return call; }); })
   WEFT_COLLECTIVE(all_reduce, (const Tensor& x, const Group& g, ReduceOp op), all_reduce(x, g, op, where));

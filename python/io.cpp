@@ -14,6 +14,7 @@
 
 #include "caster.hpp"
 #include "object.hpp"
+#include "shards.hpp"
 
 namespace weft::python {
 
@@ -208,26 +209,11 @@ void bind_sharded(nb::module_& m) {
       nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
 }
 
-// A shard's local tensor, global shape and offset, flattened range and local shape.
-using Sizes = std::vector<int64_t>;
-using Shard = std::tuple<Tensor, Sizes, Sizes, std::optional<std::pair<int64_t, int64_t>>, Sizes>;
-
-io::ShardedState state_of(const std::map<std::string, Shard>& shards) {
-  io::ShardedState out;
-  for (const auto& [name, shard] : shards) {
-    const auto& [local, shape, offset, range, local_shape] = shard;
-    io::ShardedTensor t{local, shape, offset, {}, local_shape};
-    if (range) t.flattened_range = io::FlatRange{range->first, range->second};
-    out.emplace(name, t);
-  }
-  return out;
-}
-
 void bind_states(nb::module_& m) {
   m.def(
       "_save_state_dict",
-      [](const std::vector<std::map<std::string, Shard>>& ranks, const std::string& folder, std::optional<int64_t> id,
-         bool replicas, const std::map<std::string, std::vector<std::string>>& nested_names) {
+      [](const std::vector<Shards>& ranks, const std::string& folder, std::optional<int64_t> id, bool replicas,
+         const std::map<std::string, std::vector<std::string>>& nested_names) {
         const Location where = here();
         std::vector<io::ShardedState> states;
         for (const auto& rank : ranks) states.push_back(state_of(rank));
@@ -238,7 +224,7 @@ void bind_states(nb::module_& m) {
       nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
   m.def(
       "_load_state_dict",
-      [](const std::map<std::string, Shard>& state, const std::string& folder, std::optional<int64_t> id, bool strict,
+      [](const Shards& state, const std::string& folder, std::optional<int64_t> id, bool strict,
          const io::Mapping* mapping) {
         const Location where = here();
         const io::ShardedState shards = state_of(state);

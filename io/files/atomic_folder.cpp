@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <dirent.h>
@@ -24,14 +25,24 @@ int open_folder(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-// Files only: Weft makes no folders in these. It allocates nothing that could throw, for it runs in destructors.
-void remove_with_files(const std::string& path) noexcept {
-  if (DIR* folder = ::opendir(path.c_str())) {
-    while (const dirent* entry = ::readdir(folder)) ::unlinkat(::dirfd(folder), entry->d_name, 0);
+// It allocates nothing that could throw, for it runs in destructors.
+void remove_at(int holder, const char* name) noexcept {
+  if (::unlinkat(holder, name, 0) == 0) return;
+  const int inside = ::openat(holder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (inside < 0) return;
+  if (DIR* folder = ::fdopendir(inside)) {
+    while (const dirent* entry = ::readdir(folder)) {
+      const std::string_view found = entry->d_name;
+      if (found != "." && found != "..") remove_at(inside, entry->d_name);
+    }
     ::closedir(folder);
+  } else {
+    ::close(inside);
   }
-  ::rmdir(path.c_str());
+  ::unlinkat(holder, name, AT_REMOVEDIR);
 }
+
+void remove_with_files(const std::string& path) noexcept { remove_at(AT_FDCWD, path.c_str()); }
 
 void remove_left_folders(const std::string& target) {
   for (const std::string& name : temporary_names_of(target)) {

@@ -58,7 +58,13 @@ ShardedState unsharded(const TensorMap& tensors) {
 
 RankParts parts_of(const ShardedState& state, Location where) {
   RankParts out;
-  for (const auto& [key, t] : state) out.emplace(key, info_of(key, t, saver, where));
+  for (const auto& [key, t] : state) {
+    out.emplace(key, info_of(key, t, saver, where));
+    const char* problem = key == "__metadata__"                       ? "is a name that the format keeps for itself"
+                          : t.local.device().type == DeviceType::meta ? "is on the meta device and has no elements"
+                                                                      : nullptr;
+    if (problem != nullptr) raise<ValueError>({.op = saver, .problem = fmt::format("\"{}\" {}", key, problem)}, where);
+  }
   return out;
 }
 
@@ -110,24 +116,6 @@ void finish_state(const Path& folder, const StateMetadata& plan, Location where)
   }
 }
 
-namespace {
-
-// What save_file would refuse after other files were written.
-void check_savable(std::span<const ShardedState> ranks, const StateMetadata& plan, Location where) {
-  metadata_text(plan, where);
-  for (const ShardedState& state : ranks) {
-    for (const auto& [key, t] : state) {
-      const char* problem = key == "__metadata__"                       ? "is a name that the format keeps for itself"
-                            : t.local.device().type == DeviceType::meta ? "is on the meta device and has no elements"
-                                                                        : nullptr;
-      if (problem != nullptr)
-        raise<ValueError>({.op = saver, .problem = fmt::format("\"{}\" {}", key, problem)}, where);
-    }
-  }
-}
-
-}  // namespace
-
 int64_t save_state_dict(std::span<const ShardedState> ranks, const Path& folder, const SaveStateDictOptions& options,
                         Location where) {
   SaveStateDictOptions known = options;
@@ -135,7 +123,7 @@ int64_t save_state_dict(std::span<const ShardedState> ranks, const Path& folder,
   std::vector<RankParts> parts;
   for (const ShardedState& state : ranks) parts.push_back(parts_of(state, where));
   const StateMetadata plan = plan_state(parts, known, where);
-  check_savable(ranks, plan, where);
+  metadata_text(plan, where);  // what it refuses is refused before anything is written
   begin_state(folder, plan.id, where);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     write_state_rank(folder, ranks[rank], static_cast<int64_t>(rank), plan, where);

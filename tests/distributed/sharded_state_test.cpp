@@ -148,5 +148,19 @@ TEST(DistributedState, PartsThatDoNotFitAreRefusedOnEveryRank) {
   EXPECT_TRUE(io::state_ids(folder.path()).empty());
 }
 
+TEST(DistributedState, WhatAFileCannotHoldIsRefusedBeforeTheOlderStateGoes) {
+  const TemporaryFolder folder;
+  LocalWorld(2, patient).run([&](const Group& group) {
+    const io::ShardedState good = io::unsharded({{"w", ones({2})}});
+    save_state_dict(good, folder.path(), group, {.id = 1});
+    EXPECT_THROW(save_state_dict(io::unsharded({{"__metadata__", ones({2})}}), folder.path(), group, {.id = 1}),
+                 ValueError);
+    EXPECT_THROW(
+        save_state_dict(io::unsharded({{"w", ones({2}, {.device = "meta"})}}), folder.path(), group, {.id = 1}),
+        ValueError);
+  });
+  EXPECT_EQ(io::state_ids(folder.path()), (std::vector<int64_t>{1}));
+}
+
 }  // namespace
 }  // namespace weft::distributed

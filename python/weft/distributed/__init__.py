@@ -272,8 +272,12 @@ from weft.distributed import functional  # noqa: E402, F401
 
 
 def __getattr__(name):
-    if name == "tensor":
+    if name in ("checkpoint", "data", "nn", "tensor"):
         import importlib
 
-        return importlib.import_module("weft.distributed.tensor")
+        return importlib.import_module(f"weft.distributed.{name}")
+    if name == "ShardDataLoader":
+        from weft.distributed.data import ShardDataLoader
+
+        return ShardDataLoader
     raise AttributeError(f"module 'weft.distributed' has no attribute '{name}'")

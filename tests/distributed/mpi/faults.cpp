@@ -32,6 +32,33 @@ void run_pipeline(const Group& group, bool bad) {
                 .loss = [](int, std::span<const Tensor> y) { return y[0].sum(); }});
 }
 
+ShardedRun run_of(const Tensor& rows, const Group& group) {
+  return {.model = {{"w", {rows, Dims{rows.size(0) * group.size(), 8}, Dims{rows.size(0) * group.rank(), 0}}}}};
+}
+
+/// A process is killed in the midst of a save, the first of which are whole.
+void save_until_killed(const Group& group, bool bad) {
+  std::thread killer;
+  for (int64_t step = 1;; ++step) {
+    if (bad && step == 5) {
+      killer = std::thread([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        std::raise(SIGKILL);
+      });
+    }
+    save_training_state(std::getenv("WEFT_TEST_FOLDER"), run_of(full({100, 8}, static_cast<double>(step)), group),
+                        {.step = step}, group, {.keep_last = 2});
+  }
+}
+
+int load_what_was_saved(const Group& group) {
+  const Tensor w = zeros({300, 8});
+  const int64_t step = load_training_state(std::getenv("WEFT_TEST_FOLDER"), run_of(w, group), group).step;
+  const bool whole = step >= 4 && equal(w, full({300, 8}, static_cast<double>(step)));
+  std::cout << "step " << step << (whole ? " is whole\n" : " is broken\n");
+  return whole ? 0 : 1;
+}
+
 /// What the ranks that are well see. Whole lines, since processes share the output.
 template <class F>
 int report(F call) {
@@ -91,6 +118,10 @@ int run(const std::string& fault) {
       else report([&] { receive(1, group); });
       all_reduce(x, group);
     });
+  } else if (fault == "saving") {
+    return report([&] { save_until_killed(group, bad); });
+  } else if (fault == "saved") {
+    return load_what_was_saved(group);
   } else if (fault == "pipeline") {
     if (!bad) return report([&] { run_pipeline(group, bad); });
     try {

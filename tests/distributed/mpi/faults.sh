@@ -29,6 +29,11 @@ case $fault in
   again)
     export WEFT_DISTRIBUTED_TIMEOUT=0.3
     words=('[receive] rank' 'did not arrive in time' 'sees: [all_reduce] rank') ;;
+  saving)
+    WEFT_TEST_FOLDER=$(mktemp -d)
+    export WEFT_TEST_FOLDER
+    trap 'rm -rf "$WEFT_TEST_FOLDER"' EXIT
+    words=('rank 1' 'signal 9') ;;
   pipeline) words=('sees: [receive] rank 1 failed' 'the third micro-batch' 'faults.cpp:') ;;
 esac
 code=0
@@ -38,3 +43,5 @@ output=$("${start[@]}" "$program" "$fault" 2>&1) || code=$?
 for word in "${words[@]}"; do
   [[ $output == *"$word"* ]] || { echo "'$word' is not said in: $output"; exit 1; }
 done
+# What was complete before a process was killed in a save is there.
+[[ ${3} != saving ]] || "$program" saved

@@ -1,0 +1,162 @@
+#include "training_state.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "../io/file.hpp"
+#include "../io/files/atomic_folder-inl.hpp"
+#include "../io/files/folder-inl.hpp"
+#include "../io/training/state_folder-inl.hpp"
+#include "../tensor/error.hpp"
+#include "collectives.hpp"
+#include "detail/run_state.hpp"
+#include "detail/together.hpp"
+
+namespace weft::distributed {
+
+namespace {
+
+using detail::together;
+
+std::string metadata_of(const char* part) { return fmt::format("{}/{}.metadata.json", part, io::parts_id); }
+
+void check_run(const ShardedRun& run) {
+  if (run.optimizer == nullptr || run.sharded_optimizer == nullptr) return;
+  raise<ValueError>({.problem = "a run has one optimizer: of .optimizer and .sharded_optimizer give one"});
+}
+
+bool has_optimizer(const ShardedRun& run) { return run.optimizer != nullptr || run.sharded_optimizer != nullptr; }
+
+/// Those of the parts and of the ranks, as the marker tells them.
+std::vector<std::string> files_in(const io::Path& inside) {
+  std::vector<std::string> out;
+  for (const std::string& name : io::names_in(inside.string())) {
+    if (!io::is_folder(inside / name)) out.push_back(name);
+    else
+      for (const std::string& file : io::names_in((inside / name).string())) out.push_back(name + '/' + file);
+  }
+  return out;
+}
+
+}  // namespace
+
+io::Path save_training_state(const io::Path& folder, const ShardedRun& run, const io::RunState& state,
+                             const Group& group, const io::SaveStateOptions& options, Location where) {
+  const CallScope call("save_training_state", where);
+  const bool is_first = group.rank() == 0;
+  const io::Path path = folder / io::state_name(state.step);
+  io::ShardedState optimizer;
+  std::optional<io::AtomicFolder> whole;
+  together(group, "save", [&] {
+    check_run(run);
+    io::check_state(state, where);
+    if (state.accumulated > 0) {
+      raise<ValueError>({.problem = "gradients that are being accumulated are not saved in parts",
+                         .remedy = "save behind a step of the optimizer"});
+    }
+    if (has_optimizer(run)) optimizer = detail::optimizer_parts(run);
+    if (!is_first) return;
+    io::make_folder(folder, "save_training_state", where);
+    whole.emplace(path, "save_training_state", where);
+  });
+  const io::Path inside = detail::told_by_first(is_first ? whole->temporary().string() : "", group);
+  const auto save = [&](const io::ShardedState& parts, const char* name) {
+    save_state_dict(parts, inside / name, group, {.id = io::parts_id}, where);
+  };
+  save(run.model, io::model_parts);
+  if (has_optimizer(run)) save(optimizer, io::optimizer_parts);
+  if (!state.tensors.empty()) save(io::unsharded(state.tensors), io::tensor_parts);
+  together(group, "save", [&] {
+    io::write_file(inside / io::generators_file(group.rank()), io::generators_text(run.generators, where),
+                   "save_training_state", where);
+  });
+  together(group, "save", [&] {
+    if (!is_first) return;
+    const auto write = [&](const std::string& name, const std::string& text) {
+      io::write_file(inside / name, text, "save_training_state", where);
+    };
+    write(io::numbers_file, io::text_of(io::numbers_of(state)));
+    for (const auto& [name, text] : state.documents) write(name + ".json", text);
+    io::write_marker(inside, files_in(inside), where);
+    whole->commit();
+    if (options.keep_last > 0) io::remove_older_states(folder, state.step, options.keep_last);
+  });
+  return path;
+}
+
+namespace {
+
+/// Every part of the model is there, and of its shape.
+void check_model(const ShardedRun& run, const io::Path& model, Location where) {
+  const io::TensorStore store = io::open_state_dict(model, io::parts_id, where);
+  for (const auto& [key, part] : run.model) {
+    const auto found = store.entries().find(key);
+    if (found == store.entries().end()) {
+      raise<KeyError>({.problem = fmt::format("{} has no \"{}\"", model.string(), key)});
+    }
+    if (found->second.shape == part.global_shape) continue;
+    raise<ShapeError>({.problem = fmt::format("\"{}\" is of {}, what is loaded of {}", key, part.global_shape.text(),
+                                              found->second.shape.text())});
+  }
+}
+
+}  // namespace
+
+io::RunState load_training_state(const io::Path& folder, const ShardedRun& run, const Group& group,
+                                 const LoadShardedRunOptions& options, Location where) {
+  const CallScope call("load_training_state", where);
+  std::string newest;
+  together(group, "load", [&] {
+    check_run(run);
+    if (group.rank() != 0) return;
+    io::with_way_around(folder, [&] { newest = io::OpenedFolder(folder, where).path.string(); });
+  });
+  const io::Path path = detail::told_by_first(newest, group);
+  const bool with_optimizer = has_optimizer(run) && !options.weights_only;
+  io::RunState state;
+  detail::RankGenerators generators;
+  optim::Optimizer::StateDict values, before;
+  together(group, "load", [&] {
+    const io::OpenedFolder opened(path, where);
+    if (!opened.is_in_parts()) {
+      raise<ValueError>({.problem = fmt::format("{} was saved by one process", path.string()),
+                         .remedy = "io::load_training_state loads it"});
+    }
+    state = io::run_state_in(opened, where);
+    if (opened.has(metadata_of(io::tensor_parts))) {
+      state.tensors = io::open_state_dict(path / io::tensor_parts, io::parts_id, where).tensors({}, where);
+    }
+    check_model(run, path / io::model_parts, where);
+    if (options.weights_only) return;
+    if (with_optimizer && !opened.has(metadata_of(io::optimizer_parts))) {
+      raise<ValueError>({.problem = fmt::format("{} holds no optimizer's state", path.string()),
+                         .remedy = "load the weights alone: {.weights_only = true}"});
+    }
+    generators = detail::RankGenerators(opened, run.generators, group, where);
+    if (with_optimizer) detail::check_optimizer(run, path / io::optimizer_parts, where);
+    if (run.optimizer == nullptr) return;
+    values = detail::optimizer_values(run, path / io::optimizer_parts, where);
+    before = run.optimizer->state_dict();
+  });
+  if (with_optimizer && run.optimizer != nullptr) {
+    try {
+      together(group, "load", [&] { run.optimizer->load_state_dict(values, where); });
+    } catch (const std::exception&) {
+      run.optimizer->load_state_dict(before, Location::none());
+      throw;
+    }
+  } else if (with_optimizer) {
+    run.sharded_optimizer->load_sharded_state(
+        path / io::optimizer_parts, run.parameters,
+        {.id = io::parts_id, .mapping = detail::own_parts(run, path / io::optimizer_parts, where)}, where);
+  }
+  together(group, "load", [&] {
+    io::load_state_dict(run.model, path / io::model_parts, {.id = io::parts_id}, where);
+    if (run.sharded_optimizer != nullptr) detail::fill_masters(run, path, options.weights_only, where);
+  });
+  if (!options.weights_only) generators.set();
+  return state;
+}
+
+}  // namespace weft::distributed
