@@ -33,6 +33,7 @@
 #include "pipeline.hpp"
 #include "sharded_optimizer.hpp"
 #include "tensor_parallel.hpp"
+#include "training_state.hpp"
 
 namespace weft::distributed {
 
@@ -157,6 +158,8 @@ class WEFT_API ParallelTraining {
   /// Optimizer::load_state_dict.
   void load_sharded_state(const io::Path& folder, const io::LoadStateDictOptions& options = {}, Location where = {});
 
+  /// For save_training_state and load_training_state, which keep the step, documents and generators, too.
+  ShardedRun run() const;
   /// In stage 3, a scope in which all of this rank's parameters are whole, as for a recorder's step; otherwise they are
   /// anyway. All ranks make it.
   [[nodiscard]] std::optional<ShardedOptimizer::Whole> whole_parameters() const;

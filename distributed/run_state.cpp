@@ -1,15 +1,13 @@
 #include "detail/run_state.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "../ops/create.hpp"
 #include "../tensor/error.hpp"
 #include "../tensor/warning.hpp"
+#include "detail/optimizer_state.hpp"
 
 namespace weft::distributed::detail {
 
@@ -19,70 +17,16 @@ const std::string group_prefix = "group.", master_suffix = ".master";
 
 bool is_option(const std::string& key) { return key.starts_with(group_prefix); }
 
-/// Numbers of parameters differ between the stages of a pipeline.
-bool is_count(const std::string& key) { return is_option(key) && key.ends_with(".params"); }
-
-bool is_whole(const io::ShardedTensor& part) { return part.local.shape() == part.global_shape; }
-
-io::ShardedTensor alike(const Tensor& value) { return {value, value.shape(), Dims::filled(value.dim(), 0)}; }
-
-std::string name_of(const Tensor& parameter, const ShardedRun& run) {
-  const auto found = std::ranges::find_if(
-      run.parameters, [&](const nn::NamedTensor& named) { return named.tensor.impl() == parameter.impl(); });
-  if (found == run.parameters.end()) raise<ValueError>({.problem = "a parameter of the optimizer has no name"});
-  if (run.model.contains(found->name)) return found->name;
-  raise<ValueError>({.problem = fmt::format("the parameter \"{}\" is none of the model's", found->name)});
-}
-
-/// The optimizer's parameters by number.
-std::vector<std::string> names_of(const ShardedRun& run) {
-  std::vector<std::string> out;
-  for (const Tensor& parameter : run.optimizer->parameters()) out.push_back(name_of(parameter, run));
-  return out;
-}
-
-/// A value that lies as its parameter does.
-io::ShardedTensor placed(const Tensor& value, const std::string& key, const io::ShardedTensor& parameter) {
-  if (value.dim() == 0 || is_whole(parameter)) return alike(value);
-  if (value.shape() == parameter.local.shape()) {
-    io::ShardedTensor part = parameter;
-    part.local = value;
-    return part;
-  }
-  raise<ValueError>({.problem = fmt::format("\"{}\" is of {}, its parameter's part of {}", key, value.shape().text(),
-                                            parameter.local.shape().text()),
-                     .remedy = "of parameters in parts, state is saved that has their shapes"});
-}
-
-io::ShardedState parts_of_replica(const ShardedRun& run) {
-  io::ShardedState out;
-  const std::vector<std::string> names = names_of(run);
-  for (const auto& [key, value] : run.optimizer->state_dict()) {
-    if (is_count(key)) continue;
-    if (is_option(key)) {
-      out.emplace(key, alike(value));
-      continue;
+/// The optimizer's parameters, each where the model's is.
+std::vector<OptimizerPart> parts_of(const ShardedRun& run) {
+  const Places places(run.parameters, run.model);
+  std::vector<OptimizerPart> out;
+  for (const Tensor& p : run.optimizer->parameters()) {
+    const std::string& name = places.name(p);
+    if (!run.model.contains(name)) {
+      raise<ValueError>({.problem = fmt::format("the parameter \"{}\" is none of the model's", name)});
     }
-    const size_t dot = key.find('.');
-    const std::string& name = names[std::stoul(key.substr(0, dot))];
-    const std::string own = name + key.substr(dot);
-    out.emplace(own, placed(value, own, run.model.at(name)));
-  }
-  return out;
-}
-
-/// A part of a part is a part of the whole.
-io::ShardedState parts_of_parts(const ShardedRun& run) {
-  io::ShardedState out;
-  for (auto& [key, state] : run.sharded_optimizer->sharded_state(run.parameters)) {
-    const auto parameter = run.model.find(key.substr(0, key.rfind('.')));
-    io::ShardedTensor part = state;
-    if (parameter != run.model.end() && part.flattened_range && !is_whole(parameter->second)) {
-      part.local_shape = parameter->second.local.shape();
-      part.global_shape = parameter->second.global_shape;
-      part.global_offset = parameter->second.global_offset;
-    }
-    out.emplace(key, std::move(part));
+    out.push_back({name, p.detach(), places.whole(p)});
   }
   return out;
 }
@@ -98,7 +42,8 @@ const optim::Optimizer& optimizer_of(const ShardedRun& run) {
 }  // namespace
 
 io::ShardedState optimizer_parts(const ShardedRun& run) {
-  return run.optimizer != nullptr ? parts_of_replica(run) : parts_of_parts(run);
+  if (run.optimizer != nullptr) return optimizer_state(*run.optimizer, parts_of(run));
+  return run.sharded_optimizer->sharded_state(run.parameters, run.model);
 }
 
 void check_optimizer(const ShardedRun& run, const io::Path& folder, Location where) {
@@ -123,60 +68,12 @@ void check_optimizer(const ShardedRun& run, const io::Path& folder, Location whe
 }
 
 optim::Optimizer::StateDict optimizer_values(const ShardedRun& run, const io::Path& folder, Location where) {
-  const io::TensorStore store = opened_state(folder, where);
-  optim::Optimizer::StateDict values;
-  io::ShardedState wanted;
-  for (const auto& [key, value] : run.optimizer->state_dict()) {
-    if (!is_option(key) || is_count(key)) continue;
-    values.emplace(key, zeros_like(value));
-    wanted.emplace(key, alike(values.at(key)));
-  }
-  const std::vector<std::string> names = names_of(run);
-  const std::vector<Tensor> parameters = run.optimizer->parameters();
-  for (size_t number = 0; number < names.size(); ++number) {
-    const io::ShardedTensor& parameter = run.model.at(names[number]);
-    const std::string prefix = names[number] + ".";
-    for (const auto& [key, info] : store.entries()) {
-      if (!key.starts_with(prefix) || !run.optimizer->keeps(key.substr(prefix.size()))) continue;
-      const bool is_part = !is_whole(parameter) && info.shape == parameter.global_shape;
-      const Dims& shape = is_part ? parameter.local.shape() : info.shape;
-      const Device device = info.shape.empty() ? Device() : parameters[number].device();
-      const Tensor value = zeros(shape, {.dtype = info.dtype, .device = device});
-      values.emplace(fmt::format("{}.{}", number, key.substr(prefix.size())), value);
-      wanted.emplace(key, placed(value, key, parameter));
-    }
-  }
-  io::load_state_dict(wanted, folder, {.id = io::parts_id}, where);
-  return values;
-}
-
-io::Mapping own_parts(const ShardedRun& run, const io::Path& folder, Location where) {
-  std::string statements;
-  const io::TensorStore store = opened_state(folder, where);
-  for (const auto& [key, info] : store.entries()) {
-    const auto found = run.model.find(key.substr(0, key.rfind('.')));
-    if (found == run.model.end() || is_whole(found->second) || !(info.shape == found->second.global_shape)) continue;
-    const Dims &global = found->second.global_shape, &local = found->second.local.shape();
-    for (int d = 0; d < global.size(); ++d) {
-      if (local[d] == global[d]) continue;
-      const int64_t begin = found->second.global_offset[d];
-      if (local[d] == 0 || global[d] % local[d] != 0 || begin % local[d] != 0) {
-        raise<ValueError>({.problem = fmt::format("\"{}\" lies in parts of several sizes", found->first),
-                           .remedy = "an optimizer in parts is loaded where the parts are alike"});
-      }
-      std::vector<std::string> pieces;
-      for (int64_t i = 0; i < global[d] / local[d]; ++i) {
-        pieces.push_back(i == begin / local[d] ? fmt::format("\"{}\"", key) : fmt::format("\"{}/{}/{}\"", key, d, i));
-      }
-      statements += fmt::format("\"{}\" -> {}, axis={}\n", key, fmt::join(pieces, ", "), d);
-    }
-  }
-  return io::Mapping::parse(statements, where);
+  return read_optimizer_state(*run.optimizer, parts_of(run), folder, {.id = io::parts_id}, where).values;
 }
 
 void fill_masters(const ShardedRun& run, const io::Path& path, bool asked_for, Location where) {
   io::ShardedState masters;
-  const io::ShardedState all = parts_of_parts(run);
+  const io::ShardedState all = optimizer_parts(run);
   std::set<std::string> saved;
   if (!asked_for) {
     const io::TensorStore store = opened_state(path / io::optimizer_parts, where);

@@ -101,6 +101,9 @@ class WEFT_API ShardedOptimizer {
                                const io::LoadStateDictOptions& options = {}, const io::ShardedState& places = {},
                                Location where = {});
 
+  /// For whoever wrote to sharded_parameters(): what is whole is gathered anew.
+  void drop_whole();
+
   /// This rank's parts of the state, for distributed::save_state_dict: "NAME.exp_avg", "NAME.step" and, of 16-bit
   /// parameters, "NAME.master", by the names of the model's parameters; options as "group.0.lr". Shares the memory.
   /// ValueError for a parameter without a name.

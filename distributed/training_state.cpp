@@ -147,13 +147,14 @@ io::RunState load_training_state(const io::Path& folder, const ShardedRun& run, 
       throw;
     }
   } else if (with_optimizer) {
-    run.sharded_optimizer->load_sharded_state(
-        path / io::optimizer_parts, run.parameters,
-        {.id = io::parts_id, .mapping = detail::own_parts(run, path / io::optimizer_parts, where)}, where);
+    run.sharded_optimizer->load_sharded_state(path / io::optimizer_parts, run.parameters, {.id = io::parts_id},
+                                              run.model, where);
   }
   together(group, "load", [&] {
     io::load_state_dict(run.model, path / io::model_parts, {.id = io::parts_id}, where);
-    if (run.sharded_optimizer != nullptr) detail::fill_masters(run, path, options.weights_only, where);
+    if (run.sharded_optimizer == nullptr) return;
+    detail::fill_masters(run, path, options.weights_only, where);
+    run.sharded_optimizer->drop_whole();
   });
   if (!options.weights_only) generators.set();
   return state;

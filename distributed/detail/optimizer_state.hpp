@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../../io/sharded_state.hpp"
@@ -39,6 +40,13 @@ struct OptimizerPart {
 /// "NAME.exp_avg", "NAME.step", "NAME.master" and "group.0.lr". Shares the memory. ValueError for a state that has
 /// another shape than a parameter in parts.
 io::ShardedState optimizer_state(const optim::Optimizer& optimizer, std::span<const OptimizerPart> parts);
+/// What is in a folder: the optimizer's values, and masters beside what they are to be copied into.
+struct OptimizerValues {
+  optim::Optimizer::StateDict values;
+  std::vector<std::pair<Tensor, Tensor>> masters;
+};
+OptimizerValues read_optimizer_state(const optim::Optimizer& optimizer, std::span<const OptimizerPart> parts,
+                                     const io::Path& folder, const io::LoadStateDictOptions& options, Location where);
 /// Loads it, masters into their values; whether there were any.
 bool load_optimizer_state(optim::Optimizer& optimizer, std::span<const OptimizerPart> parts, const io::Path& folder,
                           const io::LoadStateDictOptions& options, Location where);

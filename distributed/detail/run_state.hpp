@@ -18,8 +18,6 @@ io::ShardedState optimizer_parts(const ShardedRun& run);
 void check_optimizer(const ShardedRun& run, const io::Path& folder, Location where);
 /// By the optimizer's own keys; only without a ShardedOptimizer.
 optim::Optimizer::StateDict optimizer_values(const ShardedRun& run, const io::Path& folder, Location where);
-/// This rank's parts of the state under the names of the whole, as a ShardedOptimizer of parts asks for them.
-io::Mapping own_parts(const ShardedRun& run, const io::Path& folder, Location where);
 /// Master weights that were not loaded become the model's weights; a warning tells of them unless it was asked for.
 void fill_masters(const ShardedRun& run, const io::Path& path, bool asked_for, Location where);
 

@@ -7,6 +7,7 @@
 #include "../collectives.hpp"
 #include "../detail/clip.hpp"
 #include "../detail/optimizer_state.hpp"
+#include "../detail/run_state.hpp"
 #include "model-inl.hpp"
 
 namespace weft::distributed {
@@ -212,18 +213,24 @@ void ParallelTraining::zero_grad() {
   state_->whole->zero_grad();
 }
 
+ShardedRun ParallelTraining::run() const {
+  const io::ShardedState places = state_->places();
+  ShardedRun run{.model = {}, .parameters = state_->names()};
+  if (state_->sharded) {
+    run.model = state_->sharded->sharded_parameters(run.parameters, places);
+    run.sharded_optimizer = &*state_->sharded;
+  } else {
+    for (const auto& [name, tensor] : run.parameters) run.model.emplace(name, places.at(name));
+    run.optimizer = state_->whole.get();
+  }
+  return run;
+}
+
 io::ShardedState ParallelTraining::sharded_state(Location where) const {
   const CallScope call("ParallelTraining::sharded_state", where);
-  const io::ShardedState places = state_->places();
-  const std::vector<nn::NamedTensor> names = state_->names();
-  io::ShardedState out;
-  if (state_->sharded) {
-    out = state_->sharded->sharded_parameters(names, places);
-    out.merge(state_->sharded->sharded_state(names, places));
-  } else {
-    for (const auto& [name, tensor] : names) out.emplace(name, places.at(name));
-    out.merge(detail::optimizer_state(*state_->whole, state_->optimizer_parts({names, places})));
-  }
+  ShardedRun run = this->run();
+  io::ShardedState out = detail::optimizer_parts(run);
+  out.merge(run.model);
   return out;
 }
 

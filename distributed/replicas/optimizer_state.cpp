@@ -79,8 +79,8 @@ io::ShardedState optimizer_state(const optim::Optimizer& optimizer, std::span<co
   return out;
 }
 
-bool load_optimizer_state(optim::Optimizer& optimizer, std::span<const OptimizerPart> parts, const io::Path& folder,
-                          const io::LoadStateDictOptions& options, Location where) {
+OptimizerValues read_optimizer_state(const optim::Optimizer& optimizer, std::span<const OptimizerPart> parts,
+                                     const io::Path& folder, const io::LoadStateDictOptions& options, Location where) {
   const io::TensorStore store = io::open_state_dict(folder, options.id, where);
   io::ShardedState wanted;
   optim::Optimizer::StateDict values;
@@ -114,10 +114,16 @@ bool load_optimizer_state(optim::Optimizer& optimizer, std::span<const Optimizer
     }
   }
   io::load_state_dict(wanted, folder, options, where);
-  optimizer.load_state_dict(values, where);
+  return {std::move(values), std::move(masters)};
+}
+
+bool load_optimizer_state(optim::Optimizer& optimizer, std::span<const OptimizerPart> parts, const io::Path& folder,
+                          const io::LoadStateDictOptions& options, Location where) {
+  const OptimizerValues read = read_optimizer_state(optimizer, parts, folder, options, where);
+  optimizer.load_state_dict(read.values, where);
   const NoGradGuard unrecorded;
-  for (const auto& [values_of, master] : masters) values_of.copy_(master);
-  return !masters.empty();
+  for (const auto& [values, master] : read.masters) values.copy_(master);
+  return !read.masters.empty();
 }
 
 }  // namespace weft::distributed::detail

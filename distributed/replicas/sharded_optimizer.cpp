@@ -429,6 +429,8 @@ void ShardedOptimizer::load_sharded_parameters(const io::Path& folder, std::span
   state_->units.renew();
 }
 
+void ShardedOptimizer::drop_whole() { state_->units.renew(); }
+
 void ShardedOptimizer::load_sharded_state(const io::Path& folder, std::span<const nn::NamedTensor> names,
                                           const io::LoadStateDictOptions& options, const io::ShardedState& places,
                                           Location where) {
