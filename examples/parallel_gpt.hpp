@@ -47,26 +47,39 @@ constexpr int64_t width = 32, heads = 4, layers = 4, context = 32, batch = 8;
 
 /// Tokens [batch, length] -> [batch, length, width].
 struct Embed : nn::Layer<Embed> {
-  nn::Embedding token, position{context, width};
-  explicit Embed(int64_t vocabulary) : token(vocabulary, width) { WEFT_REGISTER(token, position); }
+  nn::Embedding token, position;
+  explicit Embed(const TransformerSizes& sizes)
+      : token(sizes.vocabulary, sizes.width), position(sizes.sequence, sizes.width) {
+    WEFT_REGISTER(token, position);
+  }
   Tensor forward(const Tensor& tokens) const {
-    const Tensor places = arange(tokens.size(1));
+    const Tensor places = arange(tokens.size(1), {.dtype = i64, .device = tokens.device()});
     return token(tokens) + position(places);
   }
 };
 
 struct Head : nn::Layer<Head> {
-  nn::LayerNorm norm{width};
+  nn::LayerNorm norm;
   nn::Linear logits;
-  explicit Head(int64_t vocabulary) : logits(width, vocabulary, false) { WEFT_REGISTER(norm, logits); }
+  explicit Head(const TransformerSizes& sizes) : norm(sizes.width), logits(sizes.width, sizes.vocabulary, false) {
+    WEFT_REGISTER(norm, logits);
+  }
   Tensor forward(const Tensor& x) const { return logits(norm(x)); }
 };
 
 /// A model for one process.
-inline nn::Sequential gpt(int64_t vocabulary) {
-  nn::Sequential model{Embed(vocabulary)};
-  for (int64_t i = 0; i < layers; ++i) model.append(nn::TransformerBlock(width, heads));
-  return model.append(Head(vocabulary));
+inline nn::Sequential gpt(const TransformerSizes& sizes) {
+  nn::Sequential model{Embed(sizes)};
+  for (int64_t i = 0; i < sizes.layers; ++i) {
+    model.append(nn::TransformerBlock(sizes.width, sizes.heads, {.hidden = sizes.hidden}));
+  }
+  return model.append(Head(sizes));
+}
+
+/// The sizes that are trained here.
+inline TransformerSizes sizes_of(int64_t vocabulary) {
+  return {
+      .layers = layers, .width = width, .heads = heads, .vocabulary = vocabulary, .sequence = context, .dtype = f32};
 }
 
 /// How its modules are shared out along "tp".
@@ -105,12 +118,12 @@ inline std::vector<double> train(const Plan& plan, const Group& group, const Tex
   const int64_t own = batch / plan.dp, first = own * mesh.group("dp").rank();
   manual_seed(1);
   // A number of rows that ranks divide.
-  const ParallelModel model =
-      parallelize(gpt((text.characters + 7) / 8 * 8), {.mesh = mesh,
-                                                       .splits = splits(),
-                                                       .sequence_parallel = plan.cuts_sequences,
-                                                       .micro_batches = plan.pp > 1 ? static_cast<int>(own) : 1,
-                                                       .shard_stage = plan.zero});
+  const ParallelModel model = parallelize(gpt(sizes_of((text.characters + 7) / 8 * 8)),
+                                          {.mesh = mesh,
+                                           .splits = splits(),
+                                           .sequence_parallel = plan.cuts_sequences,
+                                           .micro_batches = plan.pp > 1 ? static_cast<int>(own) : 1,
+                                           .shard_stage = plan.zero});
   ParallelTraining training(model, optim::AdamW(model.parameters(), {.lr = 3e-3}));
   // Each rank along "tp" has some of the logits.
   const auto loss = [&](const Tensor& logits, const Tensor& targets) {
