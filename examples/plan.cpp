@@ -4,12 +4,12 @@
 //   ./weft plan --layers 4 --width 256 --dtype float32 --plan dp2 --machine this --ranks 2
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <iostream>
 #include <optional>
 #include <thread>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "parallel_gpt.hpp"
 
@@ -25,25 +25,34 @@ struct Wish {
   int64_t batch = 0;
 };
 
-/// f(group) on this machine's ranks, those of mpirun or else so many threads; rank 0's result, nothing on others.
+/// f(group) on this machine's ranks, those of mpirun or else so many threads; this process's result.
 template <class F>
-auto on_ranks(int threads, F f) -> std::optional<decltype(f(world()))> {
+auto on_ranks(int threads, F f) {
   const Group all = world();
+  if (all.size() > 1) return f(all);
   std::optional<decltype(f(all))> out;
-  const auto body = [&](const Group& group) {
+  LocalWorld(threads).run([&](const Group& group) {
     const auto own = f(group);
     if (group.rank() == 0) out = own;
-  };
-  if (all.size() > 1) body(all);
-  else LocalWorld(threads).run(body);
-  return out;
+  });
+  return *out;
 }
 
-std::optional<Machine> measured(const Wish& wish) {
+Machine measured(const Wish& wish) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int wanted = wish.plan.empty() ? cores : training_plan(wish.plan).devices();
   return on_ranks(wish.ranks > 0 ? wish.ranks : std::min(cores, wanted),
                   [](const Group& group) { return measure_machine(group); });
+}
+
+/// Of two measurements the mean.
+Machine between(const Machine& a, const Machine& b) {
+  Machine out = a;
+  out.flops = out.narrow_flops = (a.flops + b.flops) / 2;
+  out.memory_bandwidth = (a.memory_bandwidth + b.memory_bandwidth) / 2;
+  out.links[0].bytes_per_second = (a.links[0].bytes_per_second + b.links[0].bytes_per_second) / 2;
+  out.links[0].latency = (a.links[0].latency + b.links[0].latency) / 2;
+  return out;
 }
 
 struct Run {
@@ -98,29 +107,36 @@ PipelineSchedule schedule_named(const std::string& wanted) {
   throw ValueError("there is no schedule " + wanted);
 }
 
-void print(const Wish& wish, const Machine& machine) {
-  if (!wish.plan.empty()) {
-    TrainingPlan plan = training_plan(wish.plan);
-    if (wish.batch > 0) plan.batch = wish.batch;
-    if (!wish.schedule.empty()) plan.schedule = schedule_named(wish.schedule);
-    const StepCost cost = cost_of(wish.sizes, plan, machine);
-    std::cout << text(cost);
-    if (wish.steps == 0) return;
-    if (plan.checkpoint || wish.sizes.experts > 0) throw ValueError("checkpoints and experts are not run here");
-    const auto run =
-        on_ranks(plan.devices(), [&](const Group& group) { return run_steps(wish.sizes, plan, wish.steps, group); });
-    double bytes = 0;
-    for (const TrafficCost& t : traffic_of(wish.sizes, plan, 0)) bytes += t.sending.bytes;
-    std::printf("measured %.2f ms a step, %.2f of what is predicted; rank 0 sent %ld bytes, predicted %.0f\n",
-                1e3 * run->seconds, run->seconds / cost.seconds, static_cast<long>(run->bytes), bytes);
-    return;
-  }
+TrainingPlan plan_of(const Wish& wish) {
+  TrainingPlan plan = training_plan(wish.plan);
+  if (wish.batch > 0) plan.batch = wish.batch;
+  if (!wish.schedule.empty()) plan.schedule = schedule_named(wish.schedule);
+  return plan;
+}
+
+std::string plan_table(const Wish& wish, Machine machine) {
+  const TrainingPlan plan = plan_of(wish);
+  if (wish.steps == 0) return text(cost_of(wish.sizes, plan, machine));
+  if (plan.checkpoint || wish.sizes.experts > 0) throw ValueError("checkpoints and experts are not run here");
+  const Run run =
+      on_ranks(plan.devices(), [&](const Group& group) { return run_steps(wish.sizes, plan, wish.steps, group); });
+  // The machine may do something else besides, now more, now less.
+  if (wish.machine == "this") machine = between(machine, measured(wish));
+  const StepCost cost = cost_of(wish.sizes, plan, machine);
+  double bytes = 0;
+  for (const TrafficCost& t : traffic_of(wish.sizes, plan, 0)) bytes += t.sending.bytes;
+  return text(cost) + fmt::format(
+                          "measured {:.1f} ms a step, {:.2f} of what is predicted\n"
+                          "         rank 0 sent {} bytes, predicted {:.0f}\n",
+                          1e3 * run.seconds, run.seconds / cost.seconds, run.bytes, bytes);
+}
+
+std::string best_table(const Wish& wish, const Machine& machine) {
   const int64_t batch = wish.batch > 0 ? wish.batch : wish.devices;
   const std::vector<StepCost> best = best_plans(wish.sizes, wish.devices, {.batch = batch}, machine);
   if (best.empty()) throw ValueError("no plan fits; more devices, or another batch, may");
-  std::printf("%d x %s, %ld sequences of %ld a step\n\n", wish.devices, machine.name.c_str(), static_cast<long>(batch),
-              static_cast<long>(wish.sizes.sequence));
-  std::cout << text(std::span(best));
+  return fmt::format("{} x {}, {} sequences of {} a step\n\n", wish.devices, machine.name, batch, wish.sizes.sequence) +
+         text(std::span(best));
 }
 
 }  // namespace
@@ -176,9 +192,9 @@ int main(int argc, char** argv) {
       if (!found) throw ValueError("there is no dtype " + dtype);
       wish.sizes.dtype = *found;
     }
-    const std::optional<Machine> machine =
-        wish.machine == "this" ? measured(wish) : std::optional(machine_named(wish.machine));
-    if (machine) print(wish, *machine);
+    const Machine machine = wish.machine == "this" ? measured(wish) : machine_named(wish.machine);
+    const std::string table = wish.plan.empty() ? best_table(wish, machine) : plan_table(wish, machine);
+    if (world().rank() == 0) std::cout << table;
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
     return 1;

@@ -1,7 +1,6 @@
 // What this machine does.
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include <unistd.h>
 
@@ -18,19 +17,22 @@ namespace weft::distributed {
 
 namespace {
 
-/// Seconds of a call, the median of several; all ranks make them at once.
+/// Seconds of a call, the mean of a quarter of a second, so that what else the machine does counts; all ranks make as
+/// many calls at once.
 template <class F>
-double seconds_of(const Group& group, int times, F call) {
-  call();
-  std::vector<double> all;
-  for (int i = 0; i < times; ++i) {
+double seconds_of(const Group& group, F call) {
+  using Clock = std::chrono::steady_clock;
+  const auto timed = [&](int64_t times) {
     if (group.size() > 1) barrier(group);
-    const auto begin = std::chrono::steady_clock::now();
-    call();
-    all.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  std::ranges::nth_element(all, all.begin() + times / 2);
-  return all[static_cast<size_t>(times / 2)];
+    const auto begin = Clock::now();
+    for (int64_t i = 0; i < times; ++i) call();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  (void)timed(1);
+  double once = timed(3) / 3;
+  if (group.size() > 1) once = all_reduce(tensor(once, f64), group, ReduceOp::max).item<double>();
+  const auto times = std::max<int64_t>(3, static_cast<int64_t>(0.25 / once));
+  return timed(times) / static_cast<double>(times);
 }
 
 /// Bandwidth and latency of all_reduce: of a large one and of one of few bytes.
@@ -40,8 +42,8 @@ MachineLink measure_link(const Group& group) {
   const double bytes = static_cast<double>(large.nbytes());
   const Sending sent = sent_by_all_reduce(bytes, ranks),
                 one_round = sent_by_all_reduce(static_cast<double>(small.nbytes()), ranks);
-  const double latency = seconds_of(group, 101, [&] { all_reduce_(small, group); }) / one_round.messages;
-  const double seconds = seconds_of(group, 9, [&] { all_reduce_(large, group); });
+  const double latency = seconds_of(group, [&] { all_reduce_(small, group); }) / one_round.messages;
+  const double seconds = seconds_of(group, [&] { all_reduce_(large, group); });
   return {0, sent.bytes / std::max(seconds - sent.messages * latency, 0.1 * seconds), latency};
 }
 
@@ -56,8 +58,8 @@ Machine measure_machine(const Group& group, Location where) {
   const NoGradGuard unrecorded;
   constexpr int64_t n = 512;
   const Tensor a = ones({n, n}), b = ones({n, n}), from = ones({int64_t{8} << 20}), to = empty_like(from);
-  const double flops = 2.0 * n * n * n / seconds_of(group, 15, [&] { (void)matmul(a, b); });
-  const double bandwidth = 2.0 * static_cast<double>(from.nbytes()) / seconds_of(group, 9, [&] { to.copy_(from); });
+  const double flops = 2.0 * n * n * n / seconds_of(group, [&] { (void)matmul(a, b); });
+  const double bandwidth = 2.0 * static_cast<double>(from.nbytes()) / seconds_of(group, [&] { to.copy_(from); });
   MachineLink link{0, bandwidth / 2, 1e-6};
   Tensor speeds = tensor({flops, bandwidth}, f64);
   if (group.size() > 1) {

@@ -73,8 +73,8 @@ std::string header(const StepCost& c) {
     out += fmt::format("         {} experts in each block, {} for a token\n", m.experts, m.experts_per_token);
   out += fmt::format("machine  {} x {}\n", c.plan.devices(), c.machine.name);
   out += fmt::format("plan     {}, {}\n", text(c.plan), name(c.plan.schedule));
-  return out + fmt::format("step     {} sequences of {}: {} micro-batches of {} for each replica\n", c.plan.batch,
-                           m.sequence, c.micro_batches, c.plan.micro_batch);
+  return out + fmt::format("step     {} sequences of {} tokens, {} of them at once in a replica (micro-batches: {})\n",
+                           c.plan.batch, m.sequence, c.plan.micro_batch, c.micro_batches);
 }
 
 std::string memory_table(const StepCost& c) {
