@@ -19,7 +19,8 @@ using namespace weft::distributed;
 namespace {
 
 struct Wish {
-  std::string model, plan, machine = "h100", schedule;
+  std::string model, machine = "h100", schedule;
+  std::vector<std::string> plans;
   TransformerSizes sizes;
   int devices = 0, ranks = 0, steps = 0;
   int64_t batch = 0;
@@ -40,7 +41,7 @@ auto on_ranks(int threads, F f) {
 
 Machine measured(const Wish& wish) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int wanted = wish.plan.empty() ? cores : training_plan(wish.plan).devices();
+  const int wanted = wish.plans.empty() ? cores : training_plan(wish.plans[0]).devices();
   return on_ranks(wish.ranks > 0 ? wish.ranks : std::min(cores, wanted),
                   [](const Group& group) { return measure_machine(group); });
 }
@@ -107,15 +108,15 @@ PipelineSchedule schedule_named(const std::string& wanted) {
   throw ValueError("there is no schedule " + wanted);
 }
 
-TrainingPlan plan_of(const Wish& wish) {
-  TrainingPlan plan = training_plan(wish.plan);
+TrainingPlan plan_of(const Wish& wish, const std::string& words) {
+  TrainingPlan plan = training_plan(words);
   if (wish.batch > 0) plan.batch = wish.batch;
   if (!wish.schedule.empty()) plan.schedule = schedule_named(wish.schedule);
   return plan;
 }
 
 std::string plan_table(const Wish& wish, Machine machine) {
-  const TrainingPlan plan = plan_of(wish);
+  const TrainingPlan plan = plan_of(wish, wish.plans[0]);
   if (wish.steps == 0) return text(cost_of(wish.sizes, plan, machine));
   if (plan.checkpoint || wish.sizes.experts > 0) throw ValueError("checkpoints and experts are not run here");
   const Run run =
@@ -129,6 +130,13 @@ std::string plan_table(const Wish& wish, Machine machine) {
                           "measured {:.1f} ms a step, {:.2f} of what is predicted\n"
                           "         rank 0 sent {} bytes, predicted {:.0f}\n",
                           1e3 * run.seconds, run.seconds / cost.seconds, run.bytes, bytes);
+}
+
+std::string comparison(const Wish& wish, const Machine& machine) {
+  if (wish.steps > 0) throw ValueError("one plan is run, not several");
+  std::vector<StepCost> costs;
+  for (const std::string& words : wish.plans) costs.push_back(cost_of(wish.sizes, plan_of(wish, words), machine));
+  return text(std::span<const StepCost>(costs));
 }
 
 std::string best_table(const Wish& wish, const Machine& machine) {
@@ -160,10 +168,11 @@ int main(int argc, char** argv) {
   app.add_option("--experts-per-token", chosen);
   app.add_option("--dtype", dtype, "of the weights: bfloat16, float16 or float32");
   auto* const plan =
-      app.add_option("--plan", wish.plan,
+      app.add_option("--plan", wish.plans,
                      "such as dp8-tp8-pp4-zero1: replicas, tensor-parallel ranks (sp: sequences in parts, "
                      "too), stages, optimizers in parts; ep4 ranks with their own experts, v2 chunks, "
-                     "mb4 sequences in a micro-batch, ckpt1 checkpoints");
+                     "mb4 sequences in a micro-batch, ckpt1 checkpoints; several --plan are compared");
+  plan->allow_extra_args(false);
   app.add_option("--devices", wish.devices, "prints the ten best plans for so many")->excludes(plan);
   app.add_option("--batch", wish.batch, "sequences of a step; by default one micro-batch of each replica");
   app.add_option("--schedule", wish.schedule, "f_then_b, one_f_one_b, interleaved or zero_bubble")->needs(plan);
@@ -175,7 +184,7 @@ int main(int argc, char** argv) {
       "threads that measure this machine; as many as devices and cores by default, or processes under mpirun");
   CLI11_PARSE(app, argc, argv);
   try {
-    if (wish.plan.empty() && wish.devices == 0) throw ValueError("say --plan dp8-tp8-pp4-zero1, or --devices 1024");
+    if (wish.plans.empty() && wish.devices == 0) throw ValueError("say --plan dp8-tp8-pp4-zero1, or --devices 1024");
     if (!wish.model.empty()) wish.sizes = transformer_named(wish.model);
     for (const auto& [given, size] : {std::pair(layers, &wish.sizes.layers),
                                       {width, &wish.sizes.width},
@@ -193,7 +202,9 @@ int main(int argc, char** argv) {
       wish.sizes.dtype = *found;
     }
     const Machine machine = wish.machine == "this" ? measured(wish) : machine_named(wish.machine);
-    const std::string table = wish.plan.empty() ? best_table(wish, machine) : plan_table(wish, machine);
+    const std::string table = wish.plans.empty()       ? best_table(wish, machine)
+                              : wish.plans.size() == 1 ? plan_table(wish, machine)
+                                                       : comparison(wish, machine);
     if (world().rank() == 0) std::cout << table;
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;

@@ -97,8 +97,8 @@ Traffic traffic_of(const Stage& stage, const TransformerSizes& model, const Trai
                    const Compute& compute) {
   const auto count = static_cast<double>(cost::micro_batches_of(plan));
   const auto beside = [&](double seconds, double computing) { return std::min(seconds, machine.overlap * computing); };
-  // Of the last micro-batch alone.
-  double leaving = compute.backward;
+  // Beside the last micro-batch's backward alone.
+  double room = machine.overlap * compute.backward;
   Traffic out;
   for (cost::Flow& flow : cost::flows_of(stage, model, plan)) {
     TrafficCost& t = flow.cost;
@@ -108,8 +108,8 @@ Traffic traffic_of(const Stage& stage, const TransformerSizes& model, const Trai
                  beside(t.seconds / 2, count * (compute.backward + compute.recompute));
     }
     if (flow.when == cost::When::alongside) {
-      t.hidden = beside(t.seconds, leaving);
-      leaving -= t.hidden;
+      t.hidden = std::min(t.seconds, room);
+      room -= t.hidden;
     }
     if (flow.when == cost::When::alongside || flow.when == cost::When::behind) out.behind += t.seconds - t.hidden;
     out.costs.push_back(std::move(t));

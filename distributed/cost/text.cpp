@@ -42,10 +42,14 @@ std::vector<Share> shares_of(const StepCost& c) {
     if (seconds > 0) out.push_back({name, seconds});
   };
   add("computed again", c.recompute);
-  for (const char* kind : {"tp", "ep", "pp", "dp", "control"}) {
+  for (const auto& [kind, name] : {std::pair("tp", "tp traffic"),
+                                   {"ep", "ep traffic"},
+                                   {"pp", "pp traffic"},
+                                   {"dp", "dp traffic"},
+                                   {"control", "small messages"}}) {
     double seconds = 0;
     for (const TrafficCost& t : c.traffic) seconds += t.kind == kind ? t.seconds - t.hidden : 0;
-    add(kind == std::string("control") ? "small messages" : (std::string(kind) + " traffic").c_str(), seconds);
+    add(name, seconds);
   }
   add("waiting for stages", c.waiting);
   add("optimizer", c.optimizer);
@@ -58,7 +62,7 @@ std::string limit_of(const StepCost& c) {
   }
   std::vector<Share> shares = shares_of(c);
   std::ranges::stable_sort(shares, std::greater<>(), &Share::seconds);
-  const std::string first = fmt::format("{} ({:.0f} %)", shares[0].name, 100 * shares[0].seconds / c.seconds);
+  std::string first = fmt::format("{} ({:.0f} %)", shares[0].name, 100 * shares[0].seconds / c.seconds);
   if (shares.size() < 2) return first;
   return first + fmt::format(", then {} ({:.0f} %)", shares[1].name, 100 * shares[1].seconds / c.seconds);
 }

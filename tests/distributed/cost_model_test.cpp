@@ -241,6 +241,22 @@ TEST(CostModel, TimeIsComputeAndWhatIsNotHidden) {
   EXPECT_EQ(pipeline.slowest_stage, 3);  // it has the head
 }
 
+TEST(CostModel, TimesOfPartsAddUp) {
+  const TransformerSizes gpt3 = transformer_named("gpt3");
+  for (const char* text :
+       {"dp1024-zero3", "dp128-tp8-zero2-mb4", "dp16-sp8-pp8-zero1", "dp8-tp8-pp16-v2-ckpt1", "dp32-pp32-zero1-mb2"}) {
+    TrainingPlan plan = training_plan(text);
+    plan.batch = 2048;
+    const StepCost c = cost_of(gpt3, plan, machine_named("a100"));
+    double parts = c.compute + c.recompute + c.optimizer + c.waiting;
+    for (const TrafficCost& t : c.traffic) {
+      parts += t.seconds - t.hidden;
+      EXPECT_LE(t.hidden, t.seconds) << text;
+    }
+    EXPECT_NEAR(parts / c.seconds, 1, 1e-9) << text;
+  }
+}
+
 TEST(CostModel, LongPipelinesGoByFormulas) {
   Machine fast = machine;
   fast.memory = 1e15;
