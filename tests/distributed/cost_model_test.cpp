@@ -119,9 +119,10 @@ TEST(CostModel, MemoryIsThatOfTheAllocator) {
     const double state = cost.weights + cost.optimizer;
     EXPECT_NEAR(held.before_backward / ranks / (state + cost.activations), 1, 0.02) << text;
     EXPECT_NEAR(held.behind_backward / ranks / (state + cost.gradients), 1, 0.01) << text;
-    // Activations go while gradients come.
+    // Activations go while gradients come, and ranks do not need most at once.
     EXPECT_LT(held.most / ranks, 1.02 * cost.total()) << text;
-    EXPECT_GT(held.most / ranks, 0.65 * cost.total()) << text;
+    EXPECT_GE(held.most, held.before_backward) << text;
+    if (plan.devices() == 1) EXPECT_GT(held.most, 0.9 * cost.total());
   }
 }
 
