@@ -2,6 +2,7 @@
 #pragma once
 
 #include "distributed/collectives.hpp"
+#include "distributed/cost_model.hpp"
 #include "distributed/data_parallel.hpp"
 #include "distributed/error.hpp"
 #include "distributed/expert_parallel.hpp"

@@ -42,6 +42,8 @@ std::span<const int> Group::ranks() const { return member_->ranks(); }
 double Group::timeout() const { return member_->timeout(); }
 const char* Group::wire() const { return member_->contains_me() ? member_->wire().name() : "none"; }
 
+int64_t Group::sent_bytes() const { return member_->contains_me() ? member_->wire().sent_bytes() : 0; }
+
 void Group::set_timeout(double seconds, Location where) const {
   const CallScope call("set_timeout", where);
   if (!(seconds > 0)) raise<ValueError>({.problem = fmt::format("a timeout of {} seconds is not above 0", seconds)});

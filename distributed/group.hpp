@@ -41,6 +41,9 @@ class WEFT_API Group {
 
   /// "MPI", or "threads" in a LocalWorld and in a process that is alone.
   const char* wire() const;
+  /// Bytes of tensors that this rank has sent to other ranks so far, through all groups of its world; 0 where it does
+  /// not belong to the group.
+  int64_t sent_bytes() const;
   bool operator==(const Group& other) const { return member_ == other.member_; }
 
   // ---- for what stands on groups ----

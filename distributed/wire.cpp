@@ -11,6 +11,12 @@ namespace weft::distributed::detail {
 Wire::~Wire() = default;
 Wire::Transfer::~Transfer() = default;
 
+void Wire::count_sent(std::span<const Sent> sends, int rank) {
+  size_t bytes = 0;
+  for (size_t r = 0; r < sends.size(); ++r) bytes += static_cast<int>(r) == rank ? 0 : sends[r].bytes;
+  count_sent(bytes);
+}
+
 std::string CallRecord::text() const {
   std::string text = place.op != nullptr ? place.op : "a collective";
   if (has_tensor) {

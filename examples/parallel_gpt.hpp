@@ -50,20 +50,30 @@ constexpr int64_t width = 32, heads = 4, layers = 4, context = 32, batch = 8;
 
 /// Tokens [batch, length] -> [batch, length, width].
 struct Embed : nn::Layer<Embed> {
-  nn::Embedding token, position{context, width};
-  explicit Embed(int64_t vocabulary) : token(vocabulary, width) { WEFT_REGISTER(token, position); }
+  nn::Embedding token, position;
+  explicit Embed(const TransformerSizes& sizes)
+      : token(sizes.vocabulary, sizes.width), position(sizes.sequence, sizes.width) {
+    WEFT_REGISTER(token, position);
+  }
   Tensor forward(const Tensor& tokens) const {
-    const Tensor places = arange(tokens.size(1));
+    const Tensor places = arange(tokens.size(1), {.dtype = i64, .device = tokens.device()});
     return token(tokens) + position(places);
   }
 };
 
 /// nn::TransformerBlock with experts in the place of its hidden layer.
 struct ExpertBlock : nn::Layer<ExpertBlock> {
-  nn::LayerNorm norm1{width}, norm2{width};
-  nn::SelfAttention attention{width, heads};
-  nn::MoE moe{width, 2 * width, 8};
-  ExpertBlock() { WEFT_REGISTER(norm1, attention, norm2, moe); }
+  nn::LayerNorm norm1, norm2;
+  nn::SelfAttention attention;
+  nn::MoE moe;
+  explicit ExpertBlock(const TransformerSizes& sizes)
+      : norm1(sizes.width),
+        norm2(sizes.width),
+        attention(sizes.width, sizes.heads),
+        moe(sizes.width, sizes.hidden > 0 ? sizes.hidden : 4 * sizes.width, sizes.experts,
+            {.top_k = sizes.experts_per_token}) {
+    WEFT_REGISTER(norm1, attention, norm2, moe);
+  }
   Tensor forward(const Tensor& x) const {
     const Tensor y = x + attention(norm1(x));
     return y + moe(norm2(y));
@@ -71,24 +81,38 @@ struct ExpertBlock : nn::Layer<ExpertBlock> {
 };
 
 struct Head : nn::Layer<Head> {
-  nn::LayerNorm norm{width};
+  nn::LayerNorm norm;
   nn::Linear logits;
-  explicit Head(int64_t vocabulary) : logits(width, vocabulary, false) { WEFT_REGISTER(norm, logits); }
+  explicit Head(const TransformerSizes& sizes) : norm(sizes.width), logits(sizes.width, sizes.vocabulary, false) {
+    WEFT_REGISTER(norm, logits);
+  }
   Tensor forward(const Tensor& x) const { return logits(norm(x)); }
 };
 
 /// A model for one process.
-inline nn::Sequential gpt(int64_t vocabulary, bool has_experts) {
-  nn::Sequential model{Embed(vocabulary)};
-  for (int64_t i = 0; i < layers; ++i) {
-    if (has_experts) model.append(ExpertBlock());
-    else model.append(nn::TransformerBlock(width, heads));
+inline nn::Sequential gpt(const TransformerSizes& sizes) {
+  nn::Sequential model{Embed(sizes)};
+  for (int64_t i = 0; i < sizes.layers; ++i) {
+    if (sizes.experts > 0) model.append(ExpertBlock(sizes));
+    else model.append(nn::TransformerBlock(sizes.width, sizes.heads, {.hidden = sizes.hidden}));
   }
-  return model.append(Head(vocabulary));
+  return model.append(Head(sizes));
+}
+
+/// The sizes that are trained here.
+inline TransformerSizes sizes_of(int64_t vocabulary, bool has_experts = false) {
+  return {.layers = layers,
+          .width = width,
+          .heads = heads,
+          .hidden = has_experts ? 2 * width : 0,
+          .vocabulary = vocabulary,
+          .sequence = context,
+          .dtype = f32,
+          .experts = has_experts ? 8 : 0};
 }
 
 /// How its modules are shared out along "tp" and "ep".
-inline std::vector<ModuleSplit> splits(bool has_experts) {
+inline std::vector<ModuleSplit> splits(bool has_experts = false) {
   std::vector<ModuleSplit> all{{"token$", VocabParallelOptions{}},        {"qkv$", ColumnParallelOptions{.blocks = 3}},
                                {"logits$", ColumnParallelOptions{}},      {"proj$", RowParallelOptions{}},
                                {"norm\\d?$|dropout$", OnSequenceParts{}}, {"position$", ToSequenceParts{}}};
@@ -159,7 +183,7 @@ inline std::vector<double> train(const Plan& plan, const Group& group, const Tex
   const int64_t own = batch / (plan.dp * plan.ep);
   manual_seed(1);
   // A number of rows that ranks divide.
-  const ParallelModel model = parallelize(gpt((text.characters + 7) / 8 * 8, plan.has_experts),
+  const ParallelModel model = parallelize(gpt(sizes_of((text.characters + 7) / 8 * 8, plan.has_experts)),
                                           {.mesh = mesh,
                                            .splits = splits(plan.has_experts),
                                            .sequence_parallel = plan.cuts_sequences,

@@ -1,6 +1,7 @@
 // How the ranks of a group reach each other: one small interface, which threads of a process and MPI implement.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <span>
@@ -51,7 +52,11 @@ struct Received {
 /// One rank's end of the wires of a group. Raises DistributedError where others fail, end or are late.
 class Wire {
  public:
+  /// `sent` counts for all wires of this rank's world, and outlives them.
+  explicit Wire(std::atomic<int64_t>& sent) : sent_(sent) {}
   virtual ~Wire();
+  /// Bytes of tensors that this rank has sent to others of its world.
+  int64_t sent_bytes() const { return sent_.load(std::memory_order_relaxed); }
   virtual const char* name() const = 0;
 
   /// What a message from one rank to another says of itself.
@@ -96,6 +101,14 @@ class Wire {
   virtual Shared<Wire> of_subgroup(std::span<const int> ranks, const CallRecord& call, Clock::time_point deadline) = 0;
   /// Of works on threads of their own: this rank does not end before them.
   virtual void count_work(int change) noexcept = 0;
+
+ protected:
+  void count_sent(size_t bytes) { sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
+  /// All but what a rank has for itself.
+  void count_sent(std::span<const Sent> sends, int rank);
+
+ private:
+  std::atomic<int64_t>& sent_;
 };
 
 bool is_same_header(const Wire::Header& a, const Wire::Header& b);

@@ -31,7 +31,7 @@ class LastCall {
 
 /// What all groups of one run have in common: who failed or ended.
 struct Threads {
-  explicit Threads(size_t size) : ended(size), last_calls(size), made(size), works(size) {}
+  explicit Threads(size_t size) : ended(size), last_calls(size), sent(size), made(size), works(size) {}
 
   std::mutex mutex;
   /// Of the first rank that failed; `failed` is set last.
@@ -40,6 +40,8 @@ struct Threads {
   std::string failure;
   std::vector<std::atomic<bool>> ended;
   std::vector<LastCall> last_calls;
+  /// Bytes of tensors, by rank.
+  std::vector<std::atomic<int64_t>> sent;
   /// Memory that ranks which failed had sent from.
   std::vector<Tensor> kept;
   /// The hubs by the ranks of the world that they connect: each rank makes groups of the same ranks in one order.

@@ -29,7 +29,10 @@ void pause() {
 class LocalWire final : public Wire {
  public:
   LocalWire(Shared<Threads> threads, Shared<Hub> hub, int rank)
-      : threads_(std::move(threads)), hub_(std::move(hub)), rank_(rank) {}
+      : Wire(threads->sent[static_cast<size_t>(hub->ranks[static_cast<size_t>(rank)])]),
+        threads_(std::move(threads)),
+        hub_(std::move(hub)),
+        rank_(rank) {}
 
   const char* name() const override { return "threads"; }
 
@@ -102,6 +105,7 @@ class LocalWire final : public Wire {
     own.call = call;
     own.sends.assign(sends.begin(), sends.end());
     threads_->last_calls[static_cast<size_t>(world_rank(rank_))].set(call.place);
+    count_sent(sends, rank_);
     arrive_and_wait(call.place, deadline);
     for (size_t r = 0; r < hub_->slots.size(); ++r) {
       const CallRecord& other = slot(r).call;
@@ -228,6 +232,7 @@ Wire::Header LocalWire::peek(const CallPlace& place, int from, int tag, Clock::t
 std::unique_ptr<Wire::Transfer> LocalWire::send(const CallPlace& place, int to, int tag, const Header& header,
                                                 Sent data) {
   check_failed(place);
+  count_sent(data.bytes);
   return std::make_unique<Half<Hub::Message, &Hub::messages>>(*this, place, to, rank_, to, tag, header, data);
 }
 std::unique_ptr<Wire::Transfer> LocalWire::receive(const CallPlace& place, int from, int tag, const Header& header,

@@ -59,6 +59,9 @@ class Process {
   int next_group() const { return next_group_; }
   void set_next_group(int number) { next_group_ = number; }
 
+  /// Bytes of tensors, by this rank.
+  std::atomic<int64_t> sent{0};
+
  private:
   struct Other {
     int64_t host = 0;

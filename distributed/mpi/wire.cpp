@@ -42,21 +42,26 @@ struct ToldCall {
 class MpiWire final : public Wire {
  public:
   MpiWire(Process& process, std::vector<int> ranks, int rank, int number)
-      : process_(process), ranks_(std::move(ranks)), rank_(rank), number_(number), checks_(checks_calls()) {}
+      : Wire(process.sent),
+        process_(process),
+        ranks_(std::move(ranks)),
+        rank_(rank),
+        number_(number),
+        checks_(checks_calls()) {}
 
   const char* name() const override { return "MPI"; }
 
   void exchange(const CallRecord& call, std::span<const Sent> sends, std::span<const Received> receives,
                 Clock::time_point deadline) override {
-    process_.check_failed(call.place);
-    if (checks_) compare_calls(call, deadline);
-    exchange_bytes(call.place, sends, receives, deadline);
+    count_sent(sends, rank_);
+    exchange_uncounted(call, sends, receives, deadline);
   }
 
   void collect(const CallRecord& call, std::span<const Sent> sends, const Parts& use,
                Clock::time_point deadline) override {
     process_.check_failed(call.place);
     if (checks_) compare_calls(call, deadline);
+    count_sent(sends, rank_);
     const Sent& own = sends[static_cast<size_t>(rank_)];
     const Tensor room = Tensor::adopt(weft::detail::new_tensor(
         Dims{static_cast<int64_t>(own.bytes) * (static_cast<int64_t>(ranks_.size()) - 1)}, DType::u8, Device()));
@@ -84,7 +89,7 @@ class MpiWire final : public Wire {
     const std::vector<Sent> sends(ranks_.size(), {&one, 1});
     std::vector<Received> receives;
     for (char& from : got) receives.push_back({&from, 1});
-    exchange(call, sends, receives, deadline);
+    exchange_uncounted(call, sends, receives, deadline);
   }
 
   void fail(const std::string& what) noexcept override { process_.fail(what); }
@@ -120,6 +125,13 @@ class MpiWire final : public Wire {
 
   int world_rank(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   int message_tag(int tag) const { return number_ << tag_bits | tag; }
+
+  void exchange_uncounted(const CallRecord& call, std::span<const Sent> sends, std::span<const Received> receives,
+                          Clock::time_point deadline) {
+    process_.check_failed(call.place);
+    if (checks_) compare_calls(call, deadline);
+    exchange_bytes(call.place, sends, receives, deadline);
+  }
 
   void exchange_bytes(const CallPlace& place, std::span<const Sent> sends, std::span<const Received> receives,
                       Clock::time_point deadline) {
@@ -170,7 +182,7 @@ class MpiWire final : public Wire {
     const std::vector<Sent> sends(ranks_.size(), {&own, sizeof(own)});
     std::vector<Received> receives;
     for (int& other : all) receives.push_back({&other, sizeof(other)});
-    exchange(call, sends, receives, deadline);
+    exchange_uncounted(call, sends, receives, deadline);
     const int number = *std::max_element(all.begin(), all.end());
     if (number >= most_groups) raise<DistributedError>({.problem = fmt::format("more than {} groups", most_groups)});
     process_.set_next_group(number + 1);
@@ -226,6 +238,7 @@ class MpiWire::Message final : public Transfer {
 std::unique_ptr<Wire::Transfer> MpiWire::send(const CallPlace& place, int to, int tag, const Header& header,
                                               Sent data) {
   process_.check_failed(place);
+  count_sent(data.bytes);
   return std::make_unique<Message>(*this, place, to, tag, header, data);
 }
 

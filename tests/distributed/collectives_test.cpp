@@ -57,6 +57,32 @@ TEST(Collectives, AllReduceTakesRanksInOrderAndRoundsOnce) {
   });
 }
 
+TEST(Collectives, BytesSentToOthersAreCounted) {
+  on_all_ranks([](const Group& group) {
+    const int64_t others = group.size() - 1, n = 840 * 16;
+    const auto sent_by = [&](auto call) {
+      const int64_t before = group.sent_bytes();
+      call();
+      return group.sent_bytes() - before;
+    };
+    const Tensor x = zeros({n});
+    EXPECT_EQ(sent_by([&] { all_reduce(x, group); }), 2 * others * (n / group.size()) * 4);
+    EXPECT_EQ(sent_by([&] { all_reduce(zeros({10}), group); }), others * 40);
+    EXPECT_EQ(sent_by([&] { all_gather(zeros({10}), group); }), others * 40);
+    EXPECT_EQ(sent_by([&] { reduce_scatter(x, group); }), others * (n / group.size()) * 4);
+    EXPECT_EQ(sent_by([&] { all_reduce_async(x, group).wait(); }), 2 * others * (n / group.size()) * 4);
+    EXPECT_EQ(sent_by([&] { barrier(group); }), 0);
+    const Group own = group.split(group.rank());
+    EXPECT_EQ(sent_by([&] { all_reduce(x, own); }), 0);
+    if (others == 0) return;
+    EXPECT_EQ(sent_by([&] {
+                if (group.rank() == 0) send(zeros({3}), 1, group);
+                if (group.rank() == 1) receive(0, group);
+              }),
+              group.rank() == 0 ? 12 : 0);
+  });
+}
+
 TEST(Collectives, AllReduceGivesTheSameBitsInOneRoundAndInTwo) {
   on_all_ranks([](const Group& group) {
     const Tensor x = input_of(group.rank(), {20000});

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 
 #include <weft/distributed/detail/member.hpp>
@@ -300,6 +301,8 @@ TEST(ParallelCrossEntropy, ErrorsAreFoundBeforeAnythingIsSent) {
 // ---- one rank ----
 /// Nothing may be sent over it.
 struct NoWire final : detail::Wire {
+  static inline std::atomic<int64_t> sent{0};
+  NoWire() : Wire(sent) {}
   [[noreturn]] static void refuse() { throw std::logic_error("a group of one rank sends"); }
   const char* name() const override { return "none"; }
   void exchange(const detail::CallRecord&, std::span<const detail::Sent>, std::span<const detail::Received>,
