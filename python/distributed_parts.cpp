@@ -65,14 +65,17 @@ template <class T>
 nb::tuple made_layer(const std::function<T(Location)>& make) {
   std::optional<T> layer;
   without_gil([&](Location where) { return layer.emplace(make(where)), 0; });
-  return nb::make_tuple(Layer{*layer, nn::AnyModule(*layer)}, shard_tuples(layer->sharded_state()));
+  return nb::make_tuple(Layer{*layer, nn::AnyModule(*layer)}, shard_tuples(sharded_state(*layer)));
 }
 
 void bind_layers_in_parts(nb::module_& m) {
   m.def("column_parallel_linear",
         [](int64_t in, int64_t out, bool bias, bool gather_output, bool sequence_parallel, const Group& group) {
           return made_layer<ColumnParallelLinear>([&](Location where) {
-            return ColumnParallelLinear(in, out, {bias, gather_output, sequence_parallel, group}, where);
+            return ColumnParallelLinear(
+                in, out,
+                {.bias = bias, .gather_output = gather_output, .sequence_parallel = sequence_parallel, .group = group},
+                where);
           });
         });
   m.def("row_parallel_linear",

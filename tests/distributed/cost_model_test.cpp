@@ -122,7 +122,9 @@ TEST(CostModel, MemoryIsThatOfTheAllocator) {
     // Activations go while gradients come, and ranks do not need most at once.
     EXPECT_LT(held.most / ranks, 1.02 * cost.total()) << text;
     EXPECT_GE(held.most, held.before_backward) << text;
-    if (plan.devices() == 1) EXPECT_GT(held.most, 0.9 * cost.total());
+    if (plan.devices() == 1) {
+      EXPECT_GT(held.most, 0.9 * cost.total());
+    }
   }
 }
 

@@ -178,6 +178,48 @@ TEST(Parallelize, ARunGoesOnByAnotherPlan) {
   }
 }
 
+TEST(Parallelize, AWholeRunIsSavedAndGoesOnByAnotherPlan) {
+  const std::vector<Place> places{{Dims{1, 1, 1}, 0}, {Dims{2, 1, 2}, 3}, {Dims{1, 2, 2}, 0}, {Dims{4, 1, 1}, 3}};
+  const auto steps = [](const Group& group, const Place& place, int from, int to, const std::filesystem::path& folder) {
+    const ParallelModel parallel = parallelize(saved_model(static_cast<uint64_t>(4 + from)),
+                                               {.mesh = Mesh(place.shape, {"dp", "pp", "tp"}, group),
+                                                .splits = {{"qkv$", ColumnParallelOptions{.blocks = 3}},
+                                                           {"up$", ColumnParallelOptions{}},
+                                                           {"down$", RowParallelOptions{}},
+                                                           {"proj$", RowParallelOptions{}}},
+                                                .shard_stage = place.shard_stage});
+    ParallelTraining training(parallel, adam(parallel.parameters()));
+    if (from > 0) {
+      EXPECT_EQ(load_training_state(folder, training.run(), group).step, from);
+    }
+    std::vector<double> losses;
+    for (int step = from; step < to; ++step) {
+      training.zero_grad();
+      losses.push_back(training.backward(input_of(step, {2, 6, width}), input_of(100 + step, {2, 6, width}), squared));
+      training.step();
+    }
+    if (from == 0) save_training_state(folder, training.run(), {.step = to}, group);
+    return losses;
+  };
+  const auto on = [](const Place& place, const auto& body) {
+    LocalWorld(static_cast<int>(place.shape.product()), {.timeout_seconds = 60}).run(body);
+  };
+  std::vector<double> expected;
+  on(places[0], [&](const Group& group) {
+    const TemporaryFolder unused;
+    expected = steps(group, places[0], 0, 6, unused.path());
+  });
+  for (size_t i = 0; i < places.size(); ++i) {
+    const TemporaryFolder folder;
+    const Place& second = places[(i + 1) % places.size()];
+    on(places[i], [&](const Group& group) { steps(group, places[i], 0, 3, folder.path()); });
+    on(second, [&](const Group& group) {
+      const std::vector<double> losses = steps(group, second, 3, 6, folder.path());
+      for (size_t k = 0; k < 3; ++k) EXPECT_NEAR(losses[k], expected[k + 3], 1e-6) << i << " step " << k;
+    });
+  }
+}
+
 TEST(Parallelize, EveryRankHasTheFirstOnesModelAndItsPartAlone) {
   LocalWorld(4).run([](const Group& group) {
     manual_seed(static_cast<uint64_t>(group.rank()));

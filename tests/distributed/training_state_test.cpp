@@ -38,11 +38,7 @@ struct Net : nn::Layer<Net> {
   }
   Tensor forward(const Tensor& x) const { return frozen(out(tanh(down(gelu(up(x)))))); }
   io::ShardedState parts() const {
-    io::ShardedState all = up.sharded_state("up.");
-    all.merge(down.sharded_state("down."));
-    all.merge(io::unsharded(out.state_dict(true, "out.")));
-    all.merge(io::unsharded(frozen.state_dict(true, "frozen.")));
-    return all;
+    return sharded_state(*this);
   }
   std::vector<nn::NamedTensor> trained() const {
     std::vector<nn::NamedTensor> named;
