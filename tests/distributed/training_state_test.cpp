@@ -37,9 +37,7 @@ struct Net : nn::Layer<Net> {
     frozen.requires_grad_(false);
   }
   Tensor forward(const Tensor& x) const { return frozen(out(tanh(down(gelu(up(x)))))); }
-  io::ShardedState parts() const {
-    return sharded_state(*this);
-  }
+  io::ShardedState parts() const { return sharded_state(*this); }
   std::vector<nn::NamedTensor> trained() const {
     std::vector<nn::NamedTensor> named;
     for (const nn::NamedTensor& p : named_parameters()) {
