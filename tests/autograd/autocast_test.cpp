@@ -18,6 +18,7 @@ namespace {
 // As PyTorch's autocast of CUDA devices has them, with the ops that are there under another name.
 const std::set<std::string> in_16_bits = {"addmm",
                                           "bilinear",
+                                          "grouped_linear",
                                           "gru",
                                           "gru_cell",
                                           "lstm",

@@ -497,6 +497,8 @@ elsewhere = {
         "pytorch_cases/convolution.txt holds them, with gradients",
     "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell pack_padded_sequence pad_packed_sequence "
     "pad_sequence bilinear": "network_cases holds them, with gradients",
+    "moe_permute moe_unpermute moe_gate_dispatch moe_combine grouped_linear":
+        "no such function in PyTorch; tests/ops compares them with plain loops",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "
     "tril_indices triu_indices":
