@@ -1,18 +1,18 @@
-#include "token_dispatcher.hpp"
+#include "../token_dispatcher.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 
-#include "../ops/create.hpp"
-#include "../ops/detail/common.hpp"
-#include "../ops/index.hpp"
-#include "../ops/pointwise.hpp"
-#include "../ops/reduce.hpp"
-#include "../ops/scatter.hpp"
-#include "collectives.hpp"
-#include "detail/member.hpp"
+#include "../../ops/create.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../../ops/index.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../../ops/reduce.hpp"
+#include "../../ops/scatter.hpp"
+#include "../collectives.hpp"
+#include "../detail/member.hpp"
 
 namespace weft::distributed {
 

@@ -1,13 +1,13 @@
-#include "detail/reduce.hpp"
+#include "../detail/reduce.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "../backends/dispatch.hpp"
-#include "../backends/functors/lists.hpp"
-#include "../tensor/error.hpp"
+#include "../../backends/dispatch.hpp"
+#include "../../backends/functors/lists.hpp"
+#include "../../tensor/error.hpp"
 
 namespace weft::distributed {
 

@@ -1,12 +1,12 @@
-#include "mesh.hpp"
+#include "../mesh.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 
-#include "../tensor/error.hpp"
-#include "../tensor/layout.hpp"
+#include "../../tensor/error.hpp"
+#include "../../tensor/layout.hpp"
 
 namespace weft::distributed {
 

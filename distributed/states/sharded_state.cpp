@@ -1,4 +1,4 @@
-#include "sharded_state.hpp"
+#include "../sharded_state.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,14 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "../io/files/background-inl.hpp"
-#include "../ops/create.hpp"
-#include "../tensor/error.hpp"
-#include "../tensor/threads.hpp"
-#include "../tensor/warning.hpp"
-#include "collectives.hpp"
-#include "detail/member.hpp"
-#include "detail/together.hpp"
+#include "../../io/files/background-inl.hpp"
+#include "../../ops/create.hpp"
+#include "../../tensor/error.hpp"
+#include "../../tensor/threads.hpp"
+#include "../../tensor/warning.hpp"
+#include "../collectives.hpp"
+#include "../detail/member.hpp"
+#include "../detail/together.hpp"
 
 namespace weft::distributed {
 

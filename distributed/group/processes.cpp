@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "detail/member.hpp"
-#include "error.hpp"
+#include "../detail/member.hpp"
+#include "../error.hpp"
 #if WEFT_HAS_MPI
-#include "mpi/world.hpp"
+#include "../mpi/world.hpp"
 #endif
 
 namespace weft::distributed::detail {

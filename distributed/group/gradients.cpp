@@ -1,12 +1,12 @@
-#include "detail/gradients.hpp"
+#include "../detail/gradients.hpp"
 
 #include <algorithm>
 
-#include "../autograd/node.hpp"
-#include "../ops/join.hpp"
-#include "../ops/pointwise.hpp"
-#include "../ops/reduce.hpp"
-#include "../ops/special.hpp"
+#include "../../autograd/node.hpp"
+#include "../../ops/join.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../../ops/reduce.hpp"
+#include "../../ops/special.hpp"
 
 namespace weft::distributed::detail {
 

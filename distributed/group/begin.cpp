@@ -1,16 +1,16 @@
-#include "detail/begin.hpp"
+#include "../detail/begin.hpp"
 
 #include <cstring>
 #include <numeric>
 
 #include <fmt/format.h>
 
-#include "../ops/detail/common.hpp"
-#include "../ops/join.hpp"
-#include "../ops/pointwise.hpp"
-#include "../tensor/step_recorder.hpp"
-#include "detail/gradients.hpp"
-#include "detail/reduce.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../../ops/join.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../../tensor/step_recorder.hpp"
+#include "../detail/gradients.hpp"
+#include "../detail/reduce.hpp"
 
 namespace weft::distributed::detail {
 

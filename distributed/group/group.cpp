@@ -1,14 +1,14 @@
-#include "group.hpp"
+#include "../group.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
-#include "../tensor/settings.hpp"
-#include "detail/member.hpp"
-#include "error.hpp"
-#include "local/hub.hpp"
+#include "../../tensor/settings.hpp"
+#include "../detail/member.hpp"
+#include "../error.hpp"
+#include "../local/hub.hpp"
 
 namespace weft::distributed {
 

@@ -1,15 +1,15 @@
-#include "expert_parallel.hpp"
+#include "../expert_parallel.hpp"
 
 #include <fmt/format.h>
 
-#include "../autograd/mode.hpp"
-#include "../autograd/node.hpp"
-#include "../nn/layer_in_parts-inl.hpp"
-#include "../nn/moe/routing-inl.hpp"
-#include "../ops/masked.hpp"
-#include "../ops/pointwise.hpp"
-#include "collectives.hpp"
-#include "detail/member.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../autograd/node.hpp"
+#include "../../nn/layer_in_parts-inl.hpp"
+#include "../../nn/moe/routing-inl.hpp"
+#include "../../ops/masked.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../collectives.hpp"
+#include "../detail/member.hpp"
 
 namespace weft::distributed {
 

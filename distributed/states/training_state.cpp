@@ -1,17 +1,17 @@
-#include "training_state.hpp"
+#include "../training_state.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "../io/file.hpp"
-#include "../io/files/atomic_folder-inl.hpp"
-#include "../io/files/folder-inl.hpp"
-#include "../io/training/state_folder-inl.hpp"
-#include "../tensor/error.hpp"
-#include "collectives.hpp"
-#include "detail/run_state.hpp"
-#include "detail/together.hpp"
+#include "../../io/file.hpp"
+#include "../../io/files/atomic_folder-inl.hpp"
+#include "../../io/files/folder-inl.hpp"
+#include "../../io/training/state_folder-inl.hpp"
+#include "../../tensor/error.hpp"
+#include "../collectives.hpp"
+#include "../detail/run_state.hpp"
+#include "../detail/together.hpp"
 
 namespace weft::distributed {
 

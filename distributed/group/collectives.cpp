@@ -1,11 +1,11 @@
-#include "collectives.hpp"
+#include "../collectives.hpp"
 
 #include <fmt/format.h>
 
-#include "../ops/detail/common.hpp"
-#include "../ops/create.hpp"
-#include "detail/begin.hpp"
-#include "detail/gradients.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../../ops/create.hpp"
+#include "../detail/begin.hpp"
+#include "../detail/gradients.hpp"
 
 namespace weft::distributed {
 

@@ -1,4 +1,4 @@
-#include "detail/member.hpp"
+#include "../detail/member.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "../autograd/mode.hpp"
-#include "../tensor/blocked_signals.hpp"
-#include "../tensor/threads.hpp"
-#include "error.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../tensor/blocked_signals.hpp"
+#include "../../tensor/threads.hpp"
+#include "../error.hpp"
 
 namespace weft::distributed::detail {
 

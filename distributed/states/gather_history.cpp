@@ -1,4 +1,4 @@
-#include "gather_history.hpp"
+#include "../gather_history.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "../io/gradient_log.hpp"
-#include "../ops/create.hpp"
-#include "../tensor/call.hpp"
-#include "collectives.hpp"
+#include "../../io/gradient_log.hpp"
+#include "../../ops/create.hpp"
+#include "../../tensor/call.hpp"
+#include "../collectives.hpp"
 
 namespace weft::distributed {
 

@@ -1,6 +1,6 @@
-#include "work.hpp"
+#include "../work.hpp"
 
-#include "detail/member.hpp"
+#include "../detail/member.hpp"
 
 namespace weft::distributed {
 

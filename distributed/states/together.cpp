@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "../ops/create.hpp"
-#include "collectives.hpp"
-#include "detail/together.hpp"
+#include "../../ops/create.hpp"
+#include "../collectives.hpp"
+#include "../detail/together.hpp"
 
 namespace weft::distributed::detail {
 

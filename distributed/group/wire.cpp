@@ -1,10 +1,10 @@
-#include "detail/wire.hpp"
+#include "../detail/wire.hpp"
 
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "error.hpp"
+#include "../error.hpp"
 
 namespace weft::distributed::detail {
 

@@ -1,4 +1,4 @@
-#include "local_world.hpp"
+#include "../local_world.hpp"
 
 #include <exception>
 #include <numeric>
@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "../tensor/generator.hpp"
-#include "../tensor/threads.hpp"
-#include "detail/member.hpp"
-#include "local/hub.hpp"
+#include "../../tensor/generator.hpp"
+#include "../../tensor/threads.hpp"
+#include "../detail/member.hpp"
+#include "../local/hub.hpp"
 
 namespace weft::distributed {
 

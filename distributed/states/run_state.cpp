@@ -1,13 +1,13 @@
-#include "detail/run_state.hpp"
+#include "../detail/run_state.hpp"
 
 #include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "../tensor/error.hpp"
-#include "../tensor/warning.hpp"
-#include "detail/optimizer_state.hpp"
+#include "../../tensor/error.hpp"
+#include "../../tensor/warning.hpp"
+#include "../detail/optimizer_state.hpp"
 
 namespace weft::distributed::detail {
 

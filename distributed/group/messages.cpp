@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "../ops/detail/common.hpp"
-#include "collectives.hpp"
-#include "detail/begin.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../collectives.hpp"
+#include "../detail/begin.hpp"
 
 namespace weft::distributed {
 
