@@ -30,6 +30,10 @@ int main(int argc, char** argv) {
     const auto body = [&](const Group& group) {
       const std::vector<double> losses = train(plan, group, text, steps, out);
       if (group.rank() != 0) return;
+      if (!out.empty()) {
+        std::printf("losses, curve and gradients are in %s\n", out.c_str());
+        return;
+      }
       for (size_t i = 0; i < losses.size(); ++i) {
         if (i % 10 == 0 || i + 1 == losses.size()) std::printf("step %3zu  loss %.6f\n", i + 1, losses[i]);
       }
