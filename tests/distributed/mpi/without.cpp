@@ -5,7 +5,7 @@
 
 #undef WEFT_HAS_MPI
 #define WEFT_HAS_MPI 0
-#include "../../../distributed/processes.cpp"
+#include "../../../distributed/group/processes.cpp"
 
 #include <weft/distributed.hpp>
 
