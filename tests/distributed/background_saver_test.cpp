@@ -1,16 +1,10 @@
 // States of ranks that are saved while their program goes on.
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
-#include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "ranks.hpp"
 
@@ -18,6 +12,7 @@
 
 #include <collected_warnings.hpp>
 
+#include "killed_process.hpp"
 #include "ranks_folder.hpp"
 
 namespace weft::distributed {
@@ -127,32 +122,16 @@ TEST(DistributedBackground, ASaveThatNobodyAskedAboutIsToldOfInAWarning) {
   std::_Exit(0);
 }
 
-class SavingProcess : public ::testing::Environment {
-  void SetUp() override {
-    if (const char* folder = std::getenv("WEFT_TEST_SAVES_TO")) save_until_killed(folder);
-  }
-};
-[[maybe_unused]] const auto* const saving_process = ::testing::AddGlobalTestEnvironment(new SavingProcess);
+constexpr const char* until_killed = "WEFT_TEST_SAVES_TO";
+[[maybe_unused]] const auto* const saving_process =
+    ::testing::AddGlobalTestEnvironment(new WorkUntilKilled(until_killed, save_until_killed));
 
 TEST(DistributedBackgroundKilled, AtAnyMomentLeavesWholeStates) {
   const TemporaryFolder folder;
-  const std::string self = fs::read_symlink("/proc/self/exe").string();
   std::mt19937 random(1);
   int64_t newest = 0, moved = 0;
   for (int kill = 0; kill < 15; ++kill) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::setenv("WEFT_TEST_SAVES_TO", folder.path().c_str(), 1);
-      const int nowhere = ::open("/dev/null", O_WRONLY);
-      ::dup2(nowhere, 1), ::dup2(nowhere, 2);
-      ::execl(self.c_str(), self.c_str(), nullptr);
-      ::_exit(1);
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(30000, 250000)(random)));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_NO_FATAL_FAILURE(run_and_kill(until_killed, folder.path(), {30000, 250000}, random));
     const std::vector<int64_t> ids = io::state_ids(folder.path());
     if (ids.empty()) continue;
     for (const int64_t id : ids) {

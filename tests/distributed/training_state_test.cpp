@@ -1,16 +1,10 @@
 // Runs of several ranks: saved by some, resumed by others.
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
-#include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "ranks.hpp"
 
@@ -20,6 +14,7 @@
 #include <collected_warnings.hpp>
 #include <message_of.hpp>
 
+#include "killed_process.hpp"
 #include "ranks_folder.hpp"
 
 namespace weft::distributed {
@@ -367,32 +362,16 @@ TEST(DistributedRun, KeepsTheNewestCompleteStates) {
   std::_Exit(0);
 }
 
-class SavingRun : public ::testing::Environment {
-  void SetUp() override {
-    if (const char* folder = std::getenv("WEFT_TEST_SAVES_RUN_TO")) save_until_killed(folder);
-  }
-};
-[[maybe_unused]] const auto* const saving_run = ::testing::AddGlobalTestEnvironment(new SavingRun);
+constexpr const char* until_killed = "WEFT_TEST_SAVES_RUN_TO";
+[[maybe_unused]] const auto* const saving_run =
+    ::testing::AddGlobalTestEnvironment(new WorkUntilKilled(until_killed, save_until_killed));
 
 TEST(DistributedRunKilled, AtAnyMomentTheNewestStateIsWhole) {
   const TemporaryFolder folder;
-  const std::string self = fs::read_symlink("/proc/self/exe").string();
   std::mt19937 random(1);
   int64_t newest = 0, moved = 0;
   for (int kill = 0; kill < 15; ++kill) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::setenv("WEFT_TEST_SAVES_RUN_TO", folder.path().c_str(), 1);
-      const int nowhere = ::open("/dev/null", O_WRONLY);
-      ::dup2(nowhere, 1), ::dup2(nowhere, 2);
-      ::execl(self.c_str(), self.c_str(), nullptr);
-      ::_exit(1);
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(50000, 300000)(random)));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_NO_FATAL_FAILURE(run_and_kill(until_killed, folder.path(), {50000, 300000}, random));
     if (io::training_states(folder.path()).empty()) continue;
     const Tensor w = zeros({150, 4});
     const ShardedRun run{.model = io::unsharded({{"w", w}})};

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -11,9 +10,8 @@ import pytest
 
 import weft
 import weft.distributed as dist
+from processes import passes_with_processes, starts_processes, under_mpirun
 from weft.distributed import LocalWorld, ReduceOp, functional
-
-under_mpirun = "OMPI_COMM_WORLD_SIZE" in os.environ
 
 
 def on_ranks(function, ranks=(1, 2, 3)):
@@ -151,19 +149,12 @@ def test_results_and_generators_of_ranks():
         LocalWorld(0).run(print)
 
 
-@pytest.mark.skipif(under_mpirun, reason="starts processes")
-@pytest.mark.skipif(shutil.which("mpirun") is None or " MPI" not in weft.config().split("\n")[0], reason="no MPI")
+@starts_processes
 def test_the_same_with_processes():
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    command = ["mpirun", "--oversubscribe", "-n", "2", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-               __file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("6 passed") == 2
+    passes_with_processes(__file__, 6)
 
 
-@pytest.mark.skipif(under_mpirun, reason="starts processes")
-@pytest.mark.skipif(shutil.which("mpirun") is None or " MPI" not in weft.config().split("\n")[0], reason="no MPI")
+@starts_processes
 def test_an_uncaught_error_is_told_to_the_other_processes(tmp_path: pathlib.Path):
     program = tmp_path / "program.py"
     program.write_text("""

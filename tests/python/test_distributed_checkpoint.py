@@ -1,15 +1,13 @@
 """weft.distributed.checkpoint and weft.distributed.nn: on threads here, and the same file run by mpirun for processes."""
 
 import os
-import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import weft
 import weft.distributed as dist
+from processes import passes_with_processes, starts_processes, under_mpirun
 from weft.distributed import LocalWorld, checkpoint
 from weft.distributed.nn import (
     ColumnParallelLinear, RngTracker, RowParallelLinear, VocabParallelEmbedding, model_parallel_seed,
@@ -17,11 +15,9 @@ from weft.distributed.nn import (
 from weft.distributed.tensor import Shard, distribute_tensor, init_device_mesh
 from weft.nn import functional as F
 
-UNDER_MPIRUN = "OMPI_COMM_WORLD_SIZE" in os.environ
-
 
 def on_ranks(body, ranks=2):
-    if not UNDER_MPIRUN:
+    if not under_mpirun:
         return LocalWorld(ranks, timeout=60).run(body)
     if dist.get_world_size() == ranks:
         body(None)
@@ -200,12 +196,6 @@ def test_streams_of_ranks():
     assert RngTracker().state() == {}
 
 
-@pytest.mark.skipif(UNDER_MPIRUN, reason="starts processes")
-@pytest.mark.skipif(shutil.which("mpirun") is None or " MPI" not in weft.config().split("\n")[0], reason="no MPI")
+@starts_processes
 def test_the_same_with_processes():
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    command = ["mpirun", "--oversubscribe", "-n", "2", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-               __file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("7 passed") == 2
+    passes_with_processes(__file__, 7)
