@@ -1,7 +1,5 @@
 #include "gradient_merge.hpp"
 
-#include <set>
-
 #include <fmt/format.h>
 
 #include "../autograd/mode.hpp"
@@ -9,6 +7,7 @@
 #include "../ops/pointwise.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/error.hpp"
+#include "distinct_leaves-inl.hpp"
 
 namespace weft::optim {
 
@@ -17,15 +16,7 @@ GradientMerge::GradientMerge(std::vector<Tensor> parameters, GradientMergeOption
   const CallScope call("GradientMerge", where);
   if (options_.k < 1)
     raise<ValueError>({.problem = fmt::format("k is {}: a step is of one backward at least", options_.k)});
-  std::set<const TensorImpl*> seen;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& p = parameters_[i];
-    const char* const fault = !p.defined()                    ? "is undefined"
-                              : !p.is_leaf()                  ? "is not a leaf"
-                              : !seen.insert(p.impl()).second ? "is given twice"
-                                                              : nullptr;
-    if (fault != nullptr) raise<ValueError>({.problem = fmt::format("parameter {} {}", i, fault)});
-  }
+  detail::check_distinct_leaves(parameters_);
 }
 
 bool GradientMerge::take(Location where) {

@@ -1,11 +1,11 @@
 #include "../detail/buckets.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "../../ops/create.hpp"
+#include "../../optim/distinct_leaves-inl.hpp"
 #include "../../tensor/error.hpp"
 #include "../collectives.hpp"
 #include "../detail/flat.hpp"
@@ -31,15 +31,7 @@ std::vector<std::vector<size_t>> buckets_of(const std::vector<Tensor>& parameter
 
 void check_parameters(const std::vector<Tensor>& parameters, int64_t bucket_bytes) {
   if (bucket_bytes < 1) raise<ValueError>({.problem = fmt::format("bucket_bytes is {}", bucket_bytes)});
-  std::set<const TensorImpl*> seen;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Tensor& p = parameters[i];
-    const char* const fault = !p.defined()                    ? "is undefined"
-                              : !p.is_leaf()                  ? "is not a leaf"
-                              : !seen.insert(p.impl()).second ? "is given twice"
-                                                              : nullptr;
-    if (fault != nullptr) raise<ValueError>({.problem = fmt::format("parameter {} {}", i, fault)});
-  }
+  optim::detail::check_distinct_leaves(parameters);
 }
 
 GradientBuckets::GradientBuckets(std::vector<Tensor> parameters, std::vector<std::vector<size_t>> buckets, Send send,
