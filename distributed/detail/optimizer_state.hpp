@@ -37,6 +37,8 @@ struct OptimizerPart {
   bool is_master = false;
 };
 
+/// What all groups have, "group.0.lr"; not how many parameters, which differ between parts.
+bool is_option(const std::string& key);
 /// "NAME.exp_avg", "NAME.step", "NAME.master" and "group.0.lr". Shares the memory. ValueError for a state that has
 /// another shape than a parameter in parts.
 io::ShardedState optimizer_state(const optim::Optimizer& optimizer, std::span<const OptimizerPart> parts);

@@ -34,7 +34,6 @@ class ParameterUnits {
 
   /// Drops the members' memory. They are movable, each in one unit.
   void add(const nn::Module& module, std::vector<FlatParameters> flats, Location where);
-  bool empty() const { return units_.empty(); }
 
   /// What this rank keeps of a parameter: its elements from `begin` on, 1-d.
   struct Part {
@@ -42,7 +41,7 @@ class ParameterUnits {
     int64_t begin;
   };
   std::vector<Part> parts() const;
-  bool has(const Tensor& parameter) const;
+  std::vector<Tensor> members() const;
 
   /// Own parts have other values: whatever is whole, or on its way, is dropped.
   void renew();

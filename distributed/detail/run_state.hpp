@@ -8,9 +8,12 @@
 
 #include "../../io/training/state_folder-inl.hpp"
 #include "../training_state.hpp"
+#include "optimizer_state.hpp"
 
 namespace weft::distributed::detail {
 
+/// The parameters of a run's `optimizer`, each where the model's is. ValueError for one that the model lacks.
+std::vector<OptimizerPart> parts_of(const ShardedRun& run);
 /// The optimizer's state, "NAME.exp_avg" where the parameter NAME lies; options as "group.0.lr".
 io::ShardedState optimizer_parts(const ShardedRun& run);
 

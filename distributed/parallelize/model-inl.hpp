@@ -37,7 +37,6 @@ struct ParallelModel::State {
   std::vector<Tensor> whole_on_all;
   /// Of which other ranks along "ep" have others.
   std::vector<Tensor> experts;
-  bool is_expert(const Tensor& parameter) const;
   std::vector<PipelineSharedWeight> shared;
 
  private:

@@ -16,6 +16,7 @@
 #include "../collectives.hpp"
 #include "../detail/flat.hpp"
 #include "../detail/member.hpp"
+#include "../detail/tensor_set.hpp"
 #include "model-inl.hpp"
 
 namespace weft::distributed {
@@ -201,28 +202,28 @@ void ParallelModel::State::share_out() {
     p.set_grad({});
     nn::detail::replace_memory(p, nan.expand(p.shape()), Location::none());
   }
-  std::set<const TensorImpl*> own;
+  detail::TensorSet own;
   for (const nn::Module& layer : own_layers()) {
-    for (const Tensor& b : layer.buffers()) own.insert(b.impl());
+    for (const Tensor& b : layer.buffers()) own.insert(b);
   }
   const nn::StateDict saved = layers.model.module.state_dict();
   for (const auto& named : layers.model.module.named_buffers()) {
-    if (own.contains(named.tensor.impl()) && saved.contains(named.name)) buffers.push_back(named);
+    if (own.contains(named.tensor) && saved.contains(named.name)) buffers.push_back(named);
   }
 }
 
 void ParallelModel::State::apply_all() {
+  std::set<const void*> mine;
+  const auto identity = [](const nn::Module& module) { return &nn::detail::StateAccess::state(module); };
+  for (const nn::Module& layer : own_layers()) {
+    for (const nn::Module& inner : layer.modules()) mine.insert(identity(inner));
+  }
   std::vector<std::pair<std::string, nn::Module>> own;
-  const std::vector<nn::Module> mine = own_layers();
-  for (const auto& [name, module] : layers.model.module.named_modules()) {
-    const auto has = [&, m = module](const nn::Module& layer) {
-      const std::vector<nn::Module> all = layer.modules();
-      return std::ranges::any_of(all, [&](const nn::Module& inner) { return inner.same_as(m); });
-    };
-    if (std::ranges::any_of(mine, has)) own.emplace_back(name, module);
+  for (const auto& named : layers.model.module.named_modules()) {
+    if (mine.contains(identity(named.second))) own.push_back(named);
   }
   for (const ModuleSplit& split : plan.splits) apply(split, own);
-  std::set<const TensorImpl*> cut;
+  detail::TensorSet cut;
   for (const auto& [name, module] : own) {
     const nn::detail::LayerInParts* const parts = nn::detail::parts_of(module);
     if (parts == nullptr) continue;
@@ -230,11 +231,11 @@ void ParallelModel::State::apply_all() {
     for (const auto& [within, p] : module.named_parameters()) {
       if (!parts->cut(within)) continue;
       if (has_experts) experts.push_back(p);
-      else cut.insert(p.impl());
+      else cut.insert(p);
     }
   }
   for (const auto& [name, p] : parameters) {
-    if (!cut.contains(p.impl())) whole_on_all.push_back(p);
+    if (!cut.contains(p)) whole_on_all.push_back(p);
   }
 }
 
@@ -261,10 +262,6 @@ ParallelModel parallelize(ParallelLayers layers, ParallelPlan plan, Location whe
   }
   plan.mesh.group().member().check_member();
   return {std::move(layers), std::move(plan)};
-}
-
-bool ParallelModel::State::is_expert(const Tensor& parameter) const {
-  return std::ranges::any_of(experts, [&](const Tensor& p) { return p.impl() == parameter.impl(); });
 }
 
 const Group& ParallelModel::data_parallel() const { return state_->replicas(); }

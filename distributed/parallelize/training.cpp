@@ -8,6 +8,7 @@
 #include "../detail/clip.hpp"
 #include "../detail/optimizer_state.hpp"
 #include "../detail/run_state.hpp"
+#include "../detail/tensor_set.hpp"
 #include "model-inl.hpp"
 
 namespace weft::distributed {
@@ -21,6 +22,7 @@ struct ParallelTraining::State {
   std::optional<Pipeline> pipeline;
   /// There are gradients that no step has used, and replicas have averaged them.
   bool has_gradients = false, is_finished = false;
+  ClipScope scope;
 
   State(Shared<ParallelModel::State> model_, std::unique_ptr<optim::Optimizer> optimizer, Location where)
       : model(std::move(model_)) {
@@ -30,9 +32,10 @@ struct ParallelTraining::State {
     if (plan.shard_stage > 0) {
       shard(std::move(optimizer), where);
     } else {
+      const detail::TensorSet experts(model->experts);
       std::vector<Tensor> parameters;
       for (const auto& [name, p] : model->parameters) {
-        if (!model->is_expert(p)) parameters.push_back(p);
+        if (!experts.contains(p)) parameters.push_back(p);
       }
       const auto options = [&](const Group& group) {
         return DataParallelOptions{.bucket_bytes = plan.bucket_bytes, .group = group};
@@ -41,6 +44,7 @@ struct ParallelTraining::State {
       if (!model->experts.empty()) expert_replicas.emplace(model->experts, options(model->dp()), where);
       whole = std::move(optimizer);
     }
+    scope = clip_scope();
   }
 
   void shard(std::unique_ptr<optim::Optimizer> optimizer, Location where) {
@@ -122,23 +126,16 @@ struct ParallelTraining::State {
     out.insert(out.end(), model->buffers.begin(), model->buffers.end());
     return out;
   }
-  std::vector<detail::OptimizerPart> optimizer_parts(const detail::Places& all) const {
-    std::vector<detail::OptimizerPart> out;
-    for (const Tensor& p : whole->parameters()) {
-      out.push_back({all.name(p), p.detach(), all.whole(p), false});
-    }
-    return out;
-  }
 
   /// Parameters whose gradients another rank counts: what all ranks along "tp" have, and weights of several stages.
-  ClipScope scope() const {
+  ClipScope clip_scope() const {
     ClipScope out{{model->tp(), model->pp()}, {}};
+    const detail::TensorSet whole_on_all(model->whole_on_all), experts(model->experts);
     // Parts over replicas are summed over them anyway.
     if (!sharded) out.groups.push_back(model->ep());
     for (const auto& [name, p] : model->parameters) {
-      const auto is_it = [&](const Tensor& t) { return t.impl() == p.impl(); };
-      const bool tp_counts = model->tp().rank() > 0 && std::ranges::any_of(model->whole_on_all, is_it);
-      const bool ep_counts = !sharded && model->ep().rank() > 0 && !model->is_expert(p);
+      const bool tp_counts = model->tp().rank() > 0 && whole_on_all.contains(p);
+      const bool ep_counts = !sharded && model->ep().rank() > 0 && !experts.contains(p);
       if (tp_counts || ep_counts) out.counted_elsewhere.push_back(p);
     }
     for (const PipelineSharedWeight& w : model->shared) {
@@ -175,14 +172,13 @@ double ParallelTraining::backward(const Tensor& input, const Tensor& target, con
 double ParallelTraining::clip_grad_norm(double max_norm, Location where) {
   const CallScope call("ParallelTraining::clip_grad_norm", where);
   detail::check_max_norm(max_norm);
-  const ClipScope scope = state_->scope();
+  const ClipScope& scope = state_->scope;
   if (state_->sharded) return state_->sharded->clip_grad_norm(max_norm, scope);
   finish();
   const std::vector<Tensor> all = state_->whole->parameters();
+  const detail::TensorSet elsewhere(scope.counted_elsewhere);
   std::vector<Tensor> counted = all;
-  std::erase_if(counted, [&](const Tensor& p) {
-    return std::ranges::any_of(scope.counted_elsewhere, [&](const Tensor& t) { return t.impl() == p.impl(); });
-  });
+  std::erase_if(counted, [&](const Tensor& p) { return elsewhere.contains(p); });
   return detail::clip_over(scope.groups, counted, all, max_norm);
 }
 
@@ -237,17 +233,16 @@ io::ShardedState ParallelTraining::sharded_state(Location where) const {
 void ParallelTraining::load_sharded_state(const io::Path& folder, const io::LoadStateDictOptions& options,
                                           Location where) {
   const CallScope call("ParallelTraining::load_sharded_state", where);
-  const io::ShardedState places = state_->places();
-  const std::vector<nn::NamedTensor> names = state_->names();
   if (state_->sharded) {
+    const io::ShardedState places = state_->places();
+    const std::vector<nn::NamedTensor> names = state_->names();
     state_->sharded->load_sharded_parameters(folder, names, options, places);
     state_->sharded->load_sharded_state(folder, names, options, places);
     return;
   }
-  io::ShardedState wanted;
-  for (const auto& [name, tensor] : names) wanted.emplace(name, places.at(name));
-  io::load_state_dict(wanted, folder, options);
-  detail::load_optimizer_state(*state_->whole, state_->optimizer_parts({names, places}), folder, options, where);
+  const ShardedRun run = this->run();
+  io::load_state_dict(run.model, folder, options);
+  detail::load_optimizer_state(*run.optimizer, detail::parts_of(run), folder, options, where);
 }
 
 std::optional<ShardedOptimizer::Whole> ParallelTraining::whole_parameters() const {

@@ -36,10 +36,9 @@ io::ShardedTensor Places::whole(const Tensor& parameter) const {
   return {parameter.detach(), parameter.shape(), Dims::filled(parameter.dim(), 0)};
 }
 
-namespace {
-
-/// What all groups have: their options.
 bool is_option(const std::string& key) { return key.starts_with("group.") && !key.ends_with(".params"); }
+
+namespace {
 
 io::ShardedTensor alike(const Tensor& x) { return {x, x.shape(), Dims::filled(x.dim(), 0)}; }
 

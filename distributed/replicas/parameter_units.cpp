@@ -92,10 +92,12 @@ std::vector<ParameterUnits::Part> ParameterUnits::parts() const {
   return out;
 }
 
-bool ParameterUnits::has(const Tensor& parameter) const {
-  const auto is_it = [&](const Tensor& member) { return member.impl() == parameter.impl(); };
-  const auto holds = [&](const Flat& flat) { return std::ranges::any_of(flat.members(), is_it); };
-  return std::ranges::any_of(units_, [&](const Unit& unit) { return std::ranges::any_of(unit.flats, holds); });
+std::vector<Tensor> ParameterUnits::members() const {
+  std::vector<Tensor> out;
+  for (const Unit& unit : units_) {
+    for (const Flat& flat : unit.flats) out.insert(out.end(), flat.members().begin(), flat.members().end());
+  }
+  return out;
 }
 
 void ParameterUnits::make_whole(size_t number, Phase phase) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -16,6 +15,7 @@
 #include "../detail/flat.hpp"
 #include "../detail/optimizer_state.hpp"
 #include "../detail/parameter_units.hpp"
+#include "../detail/tensor_set.hpp"
 
 namespace weft::distributed {
 
@@ -55,10 +55,10 @@ Owners owners_of(const std::vector<nn::Module>& modules) {
     }
   }
   Owners owners;
-  std::unordered_set<const TensorImpl*> shared;
+  std::vector<const TensorImpl*> shared;
   for (size_t m = 0; m < modules.size(); ++m) {
     for (const Tensor& p : modules[m].parameters()) {
-      if (!owners.emplace(p.impl(), m).second) shared.insert(p.impl());
+      if (!owners.emplace(p.impl(), m).second) shared.push_back(p.impl());
     }
   }
   // What several have stays whole.
@@ -66,18 +66,24 @@ Owners owners_of(const std::vector<nn::Module>& modules) {
   return owners;
 }
 
-bool is_expert(const ShardedOptimizerOptions& options, const Tensor& parameter) {
-  const auto is_it = [&](const Tensor& t) { return t.impl() == parameter.impl(); };
-  return options.experts && std::ranges::any_of(options.experts->parameters, is_it);
-}
 /// The ranks that have the same parameter.
-const Group& group_of(const ShardedOptimizerOptions& options, const Tensor& parameter) {
-  return is_expert(options, parameter) ? options.experts->group : options.group;
-}
+class Sharers {
+ public:
+  explicit Sharers(const ShardedOptimizerOptions& options)
+      : all_(options.group), of_experts_(options.experts ? options.experts->group : options.group) {
+    if (options.experts) experts_ = detail::TensorSet(options.experts->parameters);
+  }
+  bool is_expert(const Tensor& parameter) const { return experts_.contains(parameter); }
+  const Group& of(const Tensor& parameter) const { return is_expert(parameter) ? of_experts_ : all_; }
+
+ private:
+  Group all_, of_experts_;
+  detail::TensorSet experts_;
+};
 
 /// Of each group, each module and the experts on their own, numbered through all groups.
-std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector<Tensor>>& groups,
-                                                   const ShardedOptimizerOptions& options, const Owners& owners) {
+std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector<Tensor>>& groups, int64_t bytes,
+                                                   const Sharers& sharers, const Owners& owners) {
   std::vector<std::vector<size_t>> out;
   size_t first = 0;
   for (const std::vector<Tensor>& group : groups) {
@@ -86,12 +92,12 @@ std::vector<std::vector<size_t>> buckets_of_groups(const std::vector<std::vector
     for (size_t i = 0; i < group.size(); ++i) {
       const auto owner = owners.find(group[i].impl());
       const int64_t module = owner == owners.end() ? -1 : static_cast<int64_t>(owner->second);
-      by_module[{module, is_expert(options, group[i])}].push_back(i);
+      by_module[{module, sharers.is_expert(group[i])}].push_back(i);
     }
     for (const auto& [module, numbers] : by_module) {
       std::vector<Tensor> own;
       for (const size_t i : numbers) own.push_back(group[i]);
-      for (std::vector<size_t> bucket : detail::buckets_of(own, options.bucket_bytes)) {
+      for (std::vector<size_t> bucket : detail::buckets_of(own, bytes)) {
         for (size_t& number : bucket) number = first + numbers[number];
         out.push_back(std::move(bucket));
       }
@@ -121,6 +127,7 @@ std::vector<Tensor> joined(const std::vector<std::vector<Tensor>>& groups) {
 struct ShardedOptimizer::State {
   std::unique_ptr<optim::ElementwiseOptimizer> optimizer;
   ShardedOptimizerOptions options;
+  Sharers sharers;
   std::vector<size_t> parameter_group;
   detail::GradientBuckets buckets;
   std::vector<OwnPart> own;
@@ -139,9 +146,10 @@ struct ShardedOptimizer::State {
         const std::vector<std::vector<Tensor>>& groups, const Owners& owners, Location where)
       : optimizer(std::move(optimizer_)),
         options(options_),
+        sharers(options),
         buckets(
-            joined(groups), buckets_of_groups(groups, options, owners), [this](size_t bucket) { send(bucket); }, where),
-        units() {
+            joined(groups), buckets_of_groups(groups, options.bucket_bytes, sharers, owners),
+            [this](size_t bucket) { send(bucket); }, where) {
     for (size_t g = 0; g < groups.size(); ++g) parameter_group.insert(parameter_group.end(), groups[g].size(), g);
     std::vector<std::vector<Tensor>> pieces(groups.size());
     for (size_t b = 0; b < buckets.size(); ++b) {
@@ -154,8 +162,7 @@ struct ShardedOptimizer::State {
 
   /// Of each module, what is trained of it by bucket, and what is frozen.
   void make_units(const Owners& owners, Location where) {
-    std::unordered_set<const TensorImpl*> is_trained;
-    for (const Tensor& p : buckets.parameters()) is_trained.insert(p.impl());
+    const detail::TensorSet is_trained(buckets.parameters());
     for (size_t m = 0; m < options.modules.size(); ++m) {
       std::vector<detail::FlatParameters> flats;
       for (size_t b = 0; b < buckets.size(); ++b) {
@@ -164,24 +171,21 @@ struct ShardedOptimizer::State {
         if (owner != owners.end() && owner->second == m) flats.push_back({members, own[b].kept, group(b)});
       }
       std::vector<Tensor> frozen = options.modules[m].parameters();
-      std::erase_if(frozen,
-                    [&](const Tensor& p) { return is_trained.contains(p.impl()) || !owners.contains(p.impl()); });
-      for (const Tensor& p : frozen) flats.push_back(detail::flat_parameters({p}, group_of(options, p)));
+      std::erase_if(frozen, [&](const Tensor& p) { return is_trained.contains(p) || !owners.contains(p.impl()); });
+      for (const Tensor& p : frozen) flats.push_back(detail::flat_parameters({p}, sharers.of(p)));
       if (!flats.empty()) units.add(options.modules[m], std::move(flats), where);
     }
   }
 
   /// Of a bucket, the ranks that have its parameters.
-  const Group& group(size_t bucket) const {
-    return group_of(options, buckets.parameters()[buckets.numbers(bucket)[0]]);
-  }
+  const Group& group(size_t bucket) const { return sharers.of(buckets.parameters()[buckets.numbers(bucket)[0]]); }
 
   OwnPart own_part(size_t bucket, const Owners& owners) const {
-    const Group& sharers = group(bucket);
+    const Group& ranks = group(bucket);
     const std::vector<Tensor> members = buckets.members(bucket);
     const int64_t count = count_of(members);
-    OwnPart part{shard_begin(count, sharers.size(), sharers.rank()), shard_size(count, sharers.size(), sharers.rank())};
-    if (owners.contains(members[0].impl())) part.kept = detail::flat_parameters(members, sharers).own;
+    OwnPart part{shard_begin(count, ranks.size(), ranks.rank()), shard_size(count, ranks.size(), ranks.rank())};
+    if (owners.contains(members[0].impl())) part.kept = detail::flat_parameters(members, ranks).own;
     int64_t begin = 0;  // of the parameter in the bucket
     for (const size_t i : buckets.numbers(bucket)) {
       const Tensor& p = buckets.parameters()[i];
@@ -235,7 +239,7 @@ struct ShardedOptimizer::State {
     if (options.experts) {
       const std::vector<bool> by_sharers = detail::any_of_ranks(has_gradient, options.experts->group);
       for (size_t i = 0; i < is_reached.size(); ++i) {
-        if (is_expert(options, buckets.parameters()[i])) is_reached[i] = by_sharers[i];
+        if (sharers.is_expert(buckets.parameters()[i])) is_reached[i] = by_sharers[i];
       }
     }
     for (size_t b = 0; b < sent.size(); ++b) {
@@ -315,9 +319,9 @@ struct ShardedOptimizer::State {
   /// What was written to the parameters of these parts becomes their masters'.
   void take_written(const std::vector<Tensor>& kept) {
     const NoGradGuard unrecorded;
+    const detail::TensorSet written(kept);
     for (const OwnPart& part : own) {
-      const auto is_kept = [&](const Tensor& t) { return t.impl() == part.kept.impl(); };
-      if (part.kept.defined() && std::ranges::any_of(kept, is_kept)) renew_masters(part);
+      if (part.kept.defined() && written.contains(part.kept)) renew_masters(part);
     }
     if (!kept.empty()) units.renew();
   }
@@ -344,11 +348,11 @@ ShardedOptimizer::ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer> 
       raise<ValueError>({.problem = "a parameter is not contiguous", .details = p.shape().text()});
   }
   const Owners owners = owners_of(options.modules);
+  const detail::TensorSet is_trained(parameters);
   std::vector<Tensor> all = optimizer->parameters();
   for (const nn::Module& module : options.modules) {
     for (const Tensor& p : module.parameters()) {
-      if (!p.requires_grad() || std::ranges::any_of(parameters, [&](const Tensor& q) { return q.impl() == p.impl(); }))
-        continue;
+      if (!p.requires_grad() || is_trained.contains(p)) continue;
       raise<ValueError>({.problem = "a module's parameter requires a gradient, and the optimizer lacks it",
                          .details = p.shape().text()});
     }
@@ -356,7 +360,8 @@ ShardedOptimizer::ShardedOptimizer(std::unique_ptr<optim::ElementwiseOptimizer> 
                          [](const Tensor& p) { return !p.requires_grad(); });
   }
   detail::check_alike(all, options.group);
-  const auto [expert, rest] = std::ranges::partition(all, [&](const Tensor& p) { return !is_expert(options, p); });
+  const Sharers sharers(options);
+  const auto [expert, rest] = std::ranges::partition(all, [&](const Tensor& p) { return !sharers.is_expert(p); });
   detail::make_alike({all.begin(), expert}, options.group);
   if (options.experts) detail::make_alike({expert, rest}, options.experts->group);
   state_ = Shared<State>::make(std::move(optimizer), options, groups, owners, where);
@@ -371,10 +376,10 @@ double ShardedOptimizer::clip_grad_norm(double max_norm, const ClipScope& scope,
   const CallScope call("ShardedOptimizer::clip_grad_norm", where);
   detail::check_max_norm(max_norm);
   state_->give();
+  const detail::TensorSet elsewhere(scope.counted_elsewhere);
   std::vector<Tensor> counted;
   state_->for_each_piece([&](size_t, const Piece& piece, const Tensor& parameter) {
-    const auto is_it = [&](const Tensor& t) { return t.impl() == parameter.impl(); };
-    if (std::ranges::none_of(scope.counted_elsewhere, is_it)) counted.push_back(piece.values);
+    if (!elsewhere.contains(parameter)) counted.push_back(piece.values);
   });
   std::vector<Group> groups{state_->options.group};
   groups.insert(groups.end(), scope.groups.begin(), scope.groups.end());
@@ -410,11 +415,12 @@ io::ShardedState ShardedOptimizer::sharded_parameters(std::span<const nn::NamedT
   for (const auto& part : state_->units.parts()) {
     parts.emplace(part.parameter.impl(), all.part(part.elements, part.parameter, part.begin));
   }
+  const detail::TensorSet in_parts(state_->units.members());
   io::ShardedState out;
   for (const auto& [name, tensor] : names) {
     const auto found = parts.find(tensor.impl());
     if (found != parts.end()) out.emplace(name, found->second);
-    else if (!state_->units.has(tensor)) out.emplace(name, all.whole(tensor));
+    else if (!in_parts.contains(tensor)) out.emplace(name, all.whole(tensor));
   }
   return out;
 }

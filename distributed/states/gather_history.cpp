@@ -1,15 +1,14 @@
 #include "../gather_history.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "../../io/gradient_log.hpp"
-#include "../../ops/create.hpp"
 #include "../../tensor/call.hpp"
 #include "../collectives.hpp"
+#include "../detail/together.hpp"
 
 namespace weft::distributed {
 
@@ -17,17 +16,16 @@ namespace {
 
 /// The texts of all ranks, on rank 0.
 std::vector<std::string> texts_of_all(const std::string& own, const Group& group) {
-  const Tensor bytes = empty({static_cast<int64_t>(own.size())}, {.dtype = DType::u8});
-  if (!own.empty()) std::memcpy(bytes.data_ptr(), own.data(), own.size());
+  const Tensor bytes = detail::bytes_of(own);
   // Only rank 0 gets them.
   std::vector<int64_t> to(static_cast<size_t>(group.size()), 0);
   to[0] = bytes.numel();
   const RaggedExchange all = all_to_all_ragged(bytes, to, group);
   std::vector<std::string> out;
-  const auto* at = static_cast<const char*>(all.values.data_ptr());
+  int64_t begin = 0;
   for (const int64_t size : all.receive_sizes) {
-    out.emplace_back(at, static_cast<size_t>(size));
-    at += size;
+    out.push_back(detail::text_of(all.values.narrow(0, begin, size)));
+    begin += size;
   }
   return out;
 }

@@ -15,9 +15,16 @@ namespace {
 
 const std::string group_prefix = "group.", master_suffix = ".master";
 
-bool is_option(const std::string& key) { return key.starts_with(group_prefix); }
+io::TensorStore opened_state(const io::Path& folder, Location where) {
+  return io::open_state_dict(folder, io::parts_id, where);
+}
 
-/// The optimizer's parameters, each where the model's is.
+const optim::Optimizer& optimizer_of(const ShardedRun& run) {
+  return run.optimizer != nullptr ? *run.optimizer : run.sharded_optimizer->optimizer();
+}
+
+}  // namespace
+
 std::vector<OptimizerPart> parts_of(const ShardedRun& run) {
   const Places places(run.parameters, run.model);
   std::vector<OptimizerPart> out;
@@ -30,16 +37,6 @@ std::vector<OptimizerPart> parts_of(const ShardedRun& run) {
   }
   return out;
 }
-
-io::TensorStore opened_state(const io::Path& folder, Location where) {
-  return io::open_state_dict(folder, io::parts_id, where);
-}
-
-const optim::Optimizer& optimizer_of(const ShardedRun& run) {
-  return run.optimizer != nullptr ? *run.optimizer : run.sharded_optimizer->optimizer();
-}
-
-}  // namespace
 
 io::ShardedState optimizer_parts(const ShardedRun& run) {
   if (run.optimizer != nullptr) return optimizer_state(*run.optimizer, parts_of(run));

@@ -31,11 +31,7 @@ class Writer {
     number(d.size());
     for (const int64_t n : d) number(n);
   }
-  Tensor tensor() const {
-    const Tensor out = empty({static_cast<int64_t>(bytes_.size())}, {.dtype = DType::u8});
-    if (!bytes_.empty()) std::memcpy(out.data_ptr(), bytes_.data(), bytes_.size());
-    return out;
-  }
+  Tensor tensor() const { return detail::bytes_of(bytes_); }
 
  private:
   std::string bytes_;

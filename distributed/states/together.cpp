@@ -24,13 +24,22 @@ void together(const Group& group, const char* verb, const Callback<void()>& step
   raise<IoError>({.problem = fmt::format("rank {} could not {} its part", first, verb)});
 }
 
+Tensor bytes_of(std::string_view text) {
+  const Tensor out = empty({std::ssize(text)}, {.dtype = DType::u8});
+  if (!text.empty()) std::memcpy(out.data_ptr(), text.data(), text.size());
+  return out;
+}
+
+std::string text_of(const Tensor& bytes) {
+  const auto* const letters = static_cast<const char*>(bytes.data_ptr());
+  return bytes.numel() == 0 ? "" : std::string(letters, letters + bytes.numel());
+}
+
 std::string told_by_first(const std::string& text, const Group& group) {
   const auto size = broadcast(tensor({std::ssize(text)}), 0, group).item<int64_t>();
-  const Tensor bytes = empty({size}, {.dtype = DType::u8});
-  if (group.rank() == 0 && size > 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  const Tensor bytes = group.rank() == 0 ? bytes_of(text) : empty({size}, {.dtype = DType::u8});
   broadcast_(bytes, 0, group);
-  const char* const letters = static_cast<const char*>(bytes.data_ptr());
-  return size == 0 ? "" : std::string(letters, letters + size);
+  return text_of(bytes);
 }
 
 }  // namespace weft::distributed::detail
