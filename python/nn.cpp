@@ -534,7 +534,6 @@ void bind_modules(nb::module_& m) {
           },
           nb::arg("x"), nb::arg("weight"), nb::arg("bias").none())
       .def_prop_ro("is_in_parts", [](const ModuleObject& self) { return nn::detail::parts_of(self.module) != nullptr; })
-      .def_prop_ro("has_hooks", [](const ModuleObject& self) { return self.module.hooks() != nullptr; })
       .def(
           "linear_in_parts",
           [](const ModuleObject& self, const Tensor& x, const Tensor& weight, std::optional<Tensor> bias) {

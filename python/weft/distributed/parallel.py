@@ -17,6 +17,7 @@ import contextlib
 import os
 
 from weft._core import _distributed as _core
+from weft.nn import lora
 from weft.nn.containers import Sequential
 
 __all__ = ["ColwiseParallel", "ExpertParallel", "ParallelModel", "ParallelTraining", "RowwiseParallel", "SequenceParallel",
@@ -105,18 +106,8 @@ def parallelize(model, mesh, splits=None, *, sequence_parallel=False, cuts=(), s
     given = [(pattern, how._how, how._options) for pattern, how in (splits or {}).items()]
     core = _core.parallelize(model, layers, mesh, given, sequence_parallel, list(cuts), schedule.lower(), chunks,
                              micro_batches, shard_stage, bucket_bytes)
-    _adopt(model)
+    lora._adopt(model)  # layers compute with their parts
     return ParallelModel(model, core)
-
-
-def _adopt(model):
-    """Python layers compute with their parts, and their calls run the hooks that C++ has given them."""
-    from weft.nn import lora
-
-    lora._adopt(model)
-    for module in model.modules():
-        if module._state.has_hooks:
-            object.__setattr__(module, "_hooked_by_ranks", True)
 
 
 class ParallelTraining:
@@ -127,7 +118,6 @@ class ParallelTraining:
         self.model, self.optimizer = model, optimizer
         self._core = optimizer._core._train(model._core)
         optimizer._core = self._core.optimizer()  # for schedules
-        _adopt(model.module)
 
     def backward(self, input, target, loss):
         """Adds the gradients of the mean of loss(model(input), target) over all replicas and micro-batches, and returns

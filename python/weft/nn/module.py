@@ -400,10 +400,9 @@ class Module:
 
     def _call_with_hooks(self, args, kwargs):
         args, kwargs = self._run_forward_pre_hooks(args, kwargs)
-        call = None
-        if self._hooks["backward"] or self._hooks["backward_pre"] or self.__dict__.get("_hooked_by_ranks"):
-            call = self._state.watch_call(args)
-            args = call.arguments
+        # Hooks of C++'s, forward and backward.
+        call = self._state.watch_call(args)
+        args = call.arguments
         if self._state.is_checkpointed:
             from weft.utils.checkpoint import checkpoint
 
@@ -411,7 +410,7 @@ class Module:
         else:
             output = self.forward(*args, **kwargs)
         output = self._run_forward_hooks(args, output, kwargs)
-        return output if call is None else call.finish(output)
+        return call.finish(output)
 
     def _run_forward_pre_hooks(self, args, kwargs=None):
         """Without keywords for a call inside C++, which takes the tensors alone."""
