@@ -1,6 +1,7 @@
 #include "tensor.hpp"
 
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include <fmt/format.h>
@@ -22,6 +23,13 @@ void raise_undefined(const char* op, Location where) {
       where);
 }
 void raise_undefined() { raise_undefined(current_call.entry, current_call.where); }
+
+void raise_no_room(int64_t n, size_t element_size, Location where) {
+  const CallScope call("to_vector", where);
+  constexpr auto most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  const bool fits = static_cast<uint64_t>(n) <= most / element_size;
+  raise_out_of_memory({}, fits ? static_cast<size_t>(n) * element_size : most, " to read values into");
+}
 
 namespace {
 

@@ -100,6 +100,8 @@ namespace detail {
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined(const char* op, Location where);
 /// Names the op that is running.
 [[noreturn, gnu::cold]] WEFT_API void raise_undefined();
+/// OutOfMemoryError: the host has no room for n elements of so many bytes.
+[[noreturn, gnu::cold]] WEFT_API void raise_no_room(int64_t n, size_t element_size, Location where = {});
 }  // namespace detail
 
 class WEFT_API Tensor {
@@ -179,10 +181,17 @@ class WEFT_API Tensor {
     return item_scalar(where).to<T>();
   }
   Scalar item_scalar(Location where = {}) const;
-  /// All elements in row-major order, converted to T; waits for a device. DeviceError on the meta device.
+  /// All elements in row-major order, converted to T; waits for a device. DeviceError on the meta device,
+  /// OutOfMemoryError where the host has no room for them.
   template <Arithmetic T>
   std::vector<T> to_vector(Location where = {}) const {
-    std::vector<T> out(static_cast<size_t>(numel(where)));
+    std::vector<T> out;
+    const int64_t n = numel(where);
+    try {
+      out.resize(static_cast<size_t>(n));
+    } catch (const std::exception&) {
+      detail::raise_no_room(n, sizeof(T), where);
+    }
     copy_elements(out.data(), dtype_of<T>(), where);
     return out;
   }

@@ -162,7 +162,7 @@ void check_unpermute(const Tensor& tokens, const Tensor& rowmap, const Tensor& r
 }
 
 void check_rows(const Sizes& rowmap, int64_t rows) {
-  std::vector<bool> taken(static_cast<size_t>(rows), false);
+  std::vector<bool> taken = table<bool>(rows, false);
   for (const int64_t row : rowmap) {
     if (row < -1 || row >= rows) raise<IndexError>({.problem = fmt::format("row {} of {}", row, rows)});
     if (row < 0) continue;
@@ -175,12 +175,12 @@ void check_rows(const Sizes& rowmap, int64_t rows) {
 
 /// The rows that each token has in ascending order of expert, as many places as the most have.
 Sizes compact(const Sizes& rowmap, int64_t tokens, int64_t experts) {
-  Sizes found(static_cast<size_t>(tokens), 0);
+  Sizes found = table<int64_t>(tokens, 0);
   for (int64_t i = 0; i < std::ssize(rowmap); ++i) {
     found[static_cast<size_t>(i / experts)] += rowmap[static_cast<size_t>(i)] >= 0 ? 1 : 0;
   }
   const int64_t n = found.empty() ? 0 : *std::ranges::max_element(found);
-  Sizes rows(static_cast<size_t>(tokens * n), -1);
+  Sizes rows = table<int64_t>(tokens * n, -1);
   for (int64_t s = 0; s < tokens; ++s) {
     size_t at = static_cast<size_t>(s * n);
     for (int64_t e = 0; e < experts; ++e) {

@@ -1,6 +1,7 @@
 // Tokens and the rows that copies of them have among those of all experts. Not public.
 #pragma once
 
+#include <exception>
 #include <vector>
 
 #include "../../tensor/tensor.hpp"
@@ -31,6 +32,15 @@ Tensor to_rows(const Tensor& x, const TokenRows& map);
 /// y's dtype. Recorded, to any order.
 Tensor to_tokens(const Tensor& y, const TokenRows& map, bool rounds_each = false);
 
+/// n times `value`. OutOfMemoryError.
+template <class T>
+std::vector<T> table(int64_t n, T value) {
+  try {
+    return std::vector<T>(static_cast<size_t>(n), value);
+  } catch (const std::exception&) {
+    detail::raise_no_room(n, sizeof(T));
+  }
+}
 /// Integers of any dtype, read on the host.
 Sizes integers_of(const Tensor& t);
 

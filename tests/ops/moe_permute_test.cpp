@@ -280,6 +280,15 @@ TEST(MoeUnpermute, RefusesWhatIsNoMap) {
   EXPECT_THROW(moe_unpermute(rows, tensor({{0}, {1}}).to(i32), tensor({{0}, {0}}), spread({0}), 2, 1), ShapeError);
 }
 
+TEST(MoeUnpermute, RaisesOutOfMemoryErrorForMoreThanTheHostCanRead) {
+  const Tensor rows = spread({2, 2}), map = tensor({{0, 1}, {-1, -1}}).to(i32), none = full({1, 1}, -1, i64);
+  const int64_t huge = int64_t{1} << 46;
+  EXPECT_THROW(moe_unpermute(rows, map, none.expand({2, huge}), spread({2}), 2, 2), OutOfMemoryError);
+  EXPECT_THROW(
+      moe_unpermute(spread({1, 2}).expand({huge, 2}), map, tensor({{0}, {1}}), spread({1}).expand({huge}), 2, 2),
+      OutOfMemoryError);
+}
+
 TEST(MoePermute, TakesViewsOfAnyStridesAndOffsets) {
   const Tensor wide = spread({6, 8}), x = wide.slice(0, 1, 6, 2).slice(1, 1, 5, 2);
   const Tensor probs = spread({2, 3}).t();
