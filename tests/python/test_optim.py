@@ -1,5 +1,6 @@
 """Optimizers and schedulers from Python, against what PyTorch did (tests/optim/cases/)."""
 
+import copy
 import json
 import math
 import pathlib
@@ -306,6 +307,35 @@ def test_an_average_follows_the_model_that_it_is_given():
     with pytest.raises(ValueError):
         average.update_parameters(nn.Linear(2, 1, bias=False))
     assert average.module.weight.item() == 8 and average.n_averaged == 4
+
+
+@pytest.mark.parametrize("dtype", [weft.bfloat16, weft.float16], ids=str)
+def test_averages_of_16_bit_weights_resume_with_their_bits(dtype):
+    net = nn.Linear(4, 3).to(dtype)
+    whole, before = swa_utils.AveragedModel(net), swa_utils.AveragedModel(net)
+
+    def update(average, step):
+        with weft.no_grad():
+            for p in net.parameters():
+                p.fill_(1 + step / 16 + step * step / 128)
+        average.update_parameters(net)
+
+    for step in range(4):
+        update(whole, step), update(before, step)
+    after = swa_utils.AveragedModel(net)
+    after.load_state_dict(before.state_dict())
+    copied = copy.deepcopy(before)
+    for step in range(4, 9):
+        update(whole, step), update(after, step), update(copied, step)
+    for ours in (after, copied):
+        state = ours.state_dict()
+        assert state["wide_0"].dtype is weft.float32 and state["module.weight"].dtype is dtype
+        for name, t in whole.state_dict().items():
+            assert weft.equal(t, state[name]), name
+    with weft.no_grad():
+        after.module.weight.fill_(2)  # what was written counts, not what it was before
+    update(after, 0)
+    assert after.module.weight[0, 0].item() == pytest.approx(1.9, abs=0.01)
 
 
 def test_averages_of_a_function_of_ones_own():

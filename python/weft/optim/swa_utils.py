@@ -3,7 +3,7 @@
 import contextlib
 import copy
 
-from weft import _core, nn, tensor
+from weft import _core, bfloat16, equal, float16, nn, tensor
 from weft._modes import no_grad
 from weft.nn.module import Module
 from weft.optim.lr_scheduler import LRScheduler, _each
@@ -28,9 +28,9 @@ class AveragedModel(Module):
 
     avg_fn(average, parameter, num_averaged) gives the new average of one parameter; multi_avg_fn(averages, parameters,
     num_averaged) writes those of one dtype and device in place. The averages are kept in float32 for 16-bit parameters,
-    and rounded into `module`. Its buffers are the model's, or with use_buffers averages, too; those of integers are
-    rounded toward zero. What is loaded or written into `module` and n_averaged, the averages go on from. Where a function
-    raises, they are as they were."""
+    in buffers wide_0 and so on, and rounded into `module`. Its buffers are the model's, or with use_buffers averages,
+    too; those of integers are rounded toward zero. What is loaded or written into `module` and n_averaged, the averages
+    go on from. Where a function raises, they are as they were."""
 
     def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
         super().__init__()
@@ -47,6 +47,13 @@ class AveragedModel(Module):
         self.use_buffers = bool(use_buffers)
         self._way = (None, avg_fn, multi_avg_fn) if decay is None else (decay, None, None)
         self._average, self._left = self._averager(model), None
+        for i, t in enumerate(self._averaged()):
+            if t.dtype in (float16, bfloat16):
+                self.register_buffer(f"wide_{i}", t.detach().float())
+
+    def __getstate__(self):
+        attributes, *rest = super().__getstate__()
+        return ({**attributes, "_average": None, "_left": None}, *rest)
 
     def forward(self, *args, **kwargs):
         return self.module(*args, **kwargs)
@@ -57,22 +64,33 @@ class AveragedModel(Module):
     def _averaged(self):
         return [*self.module.parameters(), *(self.module.buffers() if self.use_buffers else ())]
 
+    def _wide(self):
+        return {int(name[5:]): t for name, t in self._buffers.items() if name.startswith("wide_")}
+
+    def _start(self):
+        """The averages to go on from: wide ones where `module` holds what they are rounded."""
+        wide, own = self._wide(), self._averaged()
+        return [wide[i] if i in wide and equal(wide[i].to(t.dtype), t) else t for i, t in enumerate(own)]
+
     def _seen(self, model):
         """What is another where averages or model are others than an update left them."""
-        return [*((t._impl(), t._version) for t in (*self._averaged(), self.n_averaged)),
+        return [*((t._impl(), t._version) for t in (*self._averaged(), *self._wide().values(), self.n_averaged)),
                 *(t._impl() for t in (*model.parameters(), *model.buffers()))]
 
     def update_parameters(self, model):
         """Takes in the model's parameters as they are now."""
         average, own = self._average, self._averaged()
-        if self._seen(model) != self._left:
+        if average is None or self._seen(model) != self._left:
             average = self._averager(model)
-            average.load_state_dict({"count": self.n_averaged, **{f"{i}.average": t for i, t in enumerate(own)}})
+            starts = {f"{i}.average": t for i, t in enumerate(self._start())}
+            average.load_state_dict({"count": self.n_averaged, **starts})
         average.update()
         self._average = average
         with no_grad():
             for t, now in zip(own, average.averages()):
                 t.copy_(now)
+            for i, t in self._wide().items():
+                t.copy_(average.averages()[i])
             if not self.use_buffers:
                 for t, now in zip(self.module.buffers(), model.buffers()):
                     t.copy_(now)
@@ -83,7 +101,10 @@ class AveragedModel(Module):
 @contextlib.contextmanager
 def averaged(average):
     """Within it the parameters that an AveragedModel was updated with hold the averages; then their own values again."""
-    held = getattr(average, "_average", average).swap()
+    averager = getattr(average, "_average", average)
+    if averager is None:
+        raise ValueError("averaged(): a copy of an AveragedModel has not been updated yet")
+    held = averager.swap()
     try:
         yield average
     finally:
