@@ -51,6 +51,7 @@
 #include "io/tiles.hpp"
 #include "io/training_state.hpp"
 #include "nn/activations.hpp"
+#include "nn/auxiliary_loss.hpp"
 #include "nn/batch_norm.hpp"
 #include "nn/bilinear.hpp"
 #include "nn/checkpointing.hpp"

@@ -48,8 +48,8 @@ struct ToSequenceParts {};
 /// `sequence_parallel` are the plan's.
 struct ModuleSplit {
   std::string pattern;
-  std::variant<ColumnParallelOptions, RowParallelOptions, VocabParallelOptions, OnSequenceParts, ToSequenceParts,
-               ExpertParallelOptions>
+  std::variant<ColumnParallelOptions, RowParallelOptions, VocabParallelOptions, HeadParallelOptions, OnSequenceParts,
+               ToSequenceParts, ExpertParallelOptions>
       how;
 };
 

@@ -80,7 +80,7 @@ class WEFT_API VocabParallelEmbedding : public nn::Embedding {
   VocabParallelEmbedding(int64_t count, int64_t width, const VocabParallelOptions& options = {}, Location where = {});
 };
 
-// ---- the same of layers that are whole: an nn::Linear or nn::Embedding of a model, in place, for all its copies ----
+// ---- the same of layers that are whole: those of a model, in place, for all its copies ----
 /// All ranks have the same values, of which each keeps its part; gradients are dropped. An adapter of LoRA is cut
 /// along, and one that is given later is in parts, too: of columns A is whole and B cut, of rows A is cut and B whole
 /// (`options.bias` says nothing here). ValueError as above, for another kind of layer, and for one that is in parts
@@ -88,6 +88,16 @@ class WEFT_API VocabParallelEmbedding : public nn::Embedding {
 WEFT_API void cut_columns(const nn::Module& layer, const ColumnParallelOptions& options = {}, Location where = {});
 WEFT_API void cut_rows(const nn::Module& layer, const RowParallelOptions& options = {}, Location where = {});
 WEFT_API void cut_vocabulary(const nn::Module& layer, const VocabParallelOptions& options = {}, Location where = {});
+
+struct HeadParallelOptions {
+  /// Queries, keys, values and output are this rank's parts of their sequences.
+  bool sequence_parallel = false;
+  Group group = world();
+};
+/// An nn::MultiheadAttention, as those of transformer layers are, of which each rank has some of the heads: rows of
+/// in_proj_weight, or of q_proj_weight, k_proj_weight and v_proj_weight, and columns of out_proj. Masks are those of
+/// the whole, and so are the weights that a call gives. ValueError unless the number of ranks divides the heads.
+WEFT_API void cut_heads(const nn::Module& layer, const HeadParallelOptions& options = {}, Location where = {});
 
 /// This rank's parts of a model's parameters and buffers, by name behind `prefix`, for states that other numbers of
 /// ranks load; what is not in parts is whole. Shares the memory.

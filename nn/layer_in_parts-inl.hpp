@@ -21,7 +21,7 @@ struct RouterSums;
 /// What stands around the product with this process's part of a weight, and which part that is.
 class LayerInParts {
  public:
-  LayerInParts(int count, int index, int64_t blocks = 1) : count(count), index(index), blocks(blocks) {}
+  LayerInParts(int count, int index) : count(count), index(index) {}
   virtual ~LayerInParts() = default;
   LayerInParts(const LayerInParts&) = delete;
 
@@ -35,6 +35,8 @@ class LayerInParts {
   virtual Tensor shared(const Tensor& whole) const { return whole; }
   /// Of a layer that looks up rows.
   virtual Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding) const;
+  /// Of attention: weights of all heads, [..., heads, queries, keys], or their mean, of those of this process's heads.
+  virtual Tensor over_heads(const Tensor& weights, bool averaged) const;
   /// Of a mixture of experts: what these make of the tokens that were routed, weighed and added up.
   virtual Tensor through_experts(const Tensor& tokens, const Routed& routed, const Tensor& up, const Tensor& down,
                                  ExpertKind kind) const;
@@ -42,15 +44,18 @@ class LayerInParts {
   virtual RouterSums sums(const RouterSums& own) const;
   /// Along which dimension a tensor of the layer is cut: "weight", "bias", "lora_A.weight", "lora_B.weight".
   virtual std::optional<int> cut(std::string_view name) const = 0;
+  /// Of how many equal blocks of outputs a tensor that is cut along dimension 0 consists, such as queries, keys and
+  /// values, of each of which every process has its part.
+  virtual int64_t blocks_of(std::string_view) const { return 1; }
 
+  /// Of a layer that sums: the output of this process's term, and the bias behind it.
+  Tensor sum(const Tensor& term, const Tensor& bias) const;
   /// x · weightᵀ + bias.
   Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) const;
   /// This process's part of a whole tensor, along `dim`: of each of the equal blocks that it consists of there.
   Tensor part_of(const Tensor& whole, int dim, int64_t blocks = 1) const;
 
   const int count, index;
-  /// Equal blocks of outputs, such as queries, keys and values, of each of which every process has its part.
-  const int64_t blocks;
 };
 
 /// ValueError unless the module's tensors can be cut so; then each keeps its part, and calls compute with it.

@@ -13,8 +13,16 @@ namespace weft::nn::detail {
 
 Tensor LayerInParts::linear(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
   if (!sums()) return output(weft::linear(input(x), weight, bias));
-  const Tensor sum = output(weft::linear(input(x), weight, {}));
-  return bias.defined() ? sum + shared(bias) : sum;
+  return sum(weft::linear(input(x), weight, {}), bias);
+}
+
+Tensor LayerInParts::sum(const Tensor& term, const Tensor& bias) const {
+  const Tensor all = output(term);
+  return bias.defined() ? all + shared(bias).to(all.dtype()) : all;
+}
+
+Tensor LayerInParts::over_heads(const Tensor&, bool) const {
+  raise<ValueError>({.problem = "attention is cut by heads"});
 }
 
 Tensor LayerInParts::embedding(const Tensor&, const Tensor&, int64_t) const {
@@ -39,7 +47,7 @@ using State = StateAccess::State;
 
 int64_t blocks_of(const State& state, const LayerInParts& parts, std::string_view name) {
   const LowRank* const lora = state.adapter.held.get();
-  if (name != "lora_B.weight" || lora == nullptr || lora->options.enable.empty()) return parts.blocks;
+  if (name != "lora_B.weight" || lora == nullptr || lora->options.enable.empty()) return parts.blocks_of(name);
   return std::ranges::count(lora->options.enable, true);
 }
 
@@ -73,7 +81,7 @@ void check(const State& state, const LayerInParts& parts) {
     raise<ValueError>({.problem = "the layer has an adapter that is merged, or an embedding's"});
   }
   const bool fits = state.adapter.held == nullptr || state.adapter.held->options.enable.empty() ||
-                    std::ssize(state.adapter.held->options.enable) == parts.blocks;
+                    std::ssize(state.adapter.held->options.enable) == parts.blocks_of("weight");
   if (!fits) raise<ValueError>({.problem = "the layer's adapter has other blocks"});
   for (const auto& [name, tensor, dim, blocks] : cuts_of(state, parts)) {
     if (dim < tensor.dim() && tensor.size(dim) % (parts.count * blocks) == 0) continue;

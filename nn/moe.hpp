@@ -1,9 +1,8 @@
 // Mixtures of experts: of many feed-forward networks each token goes through a few, which a router chooses.
 //
-//   nn::MoE moe(512, 1024, 64, {.top_k = 4});
+//   nn::MoE moe(512, 1024, 64, {.top_k = 4, .balance_weight = 0.01});
 //   Tensor y = moe(x);                                     // what the experts of each token make of it
-//   const auto [out, balance, z, counts] = moe.forward_with_losses(x);
-//   Tensor loss = task(out) + 0.01 * balance + 0.001 * z;  // what keeps the router from choosing the same ones
+//   task(y).backward();                                    // and the router keeps from choosing the same ones
 #pragma once
 
 #include <optional>
@@ -33,6 +32,9 @@ struct MoEOptions {
   /// There is a buffer `expert_bias` [experts] that is added to scores where experts are chosen, and not where they are
   /// weighed: see update_expert_bias.
   bool expert_bias = false;
+  /// In training what the layer gives carries its balance_loss and z_loss with these weights (nn/auxiliary_loss.hpp):
+  /// gradients are those of a loss to which they were added. forward_with_losses leaves that to its caller.
+  double balance_weight = 0, z_weight = 0;
 };
 
 /// What a call of a mixture of experts gives.

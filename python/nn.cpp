@@ -1,5 +1,6 @@
 // The C++ modules for Python. weft/nn/module.py gives them attributes and PyTorch's names, weft/nn/layers.py the
 // layers.
+#include "../nn/attention/heads_in_parts-inl.hpp"
 #include "../nn/batch_norm.hpp"
 #include "../nn/bilinear.hpp"
 #include "../nn/checkpointing.hpp"
@@ -306,7 +307,8 @@ std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, co
                                       const Tensor& out_proj_weight, MaybeTensor out_proj_bias,
                                       MaybeTensor key_padding_mask, bool need_weights, MaybeTensor attn_mask,
                                       MaybeTensor q_proj_weight, MaybeTensor k_proj_weight, MaybeTensor v_proj_weight,
-                                      bool average_attn_weights, bool is_causal) {
+                                      bool average_attn_weights, bool is_causal, const ModuleObject* layer,
+                                      const ModuleObject* out_proj) {
   const auto given = [](const MaybeTensor& t) { return t.value_or(Tensor()); };
   const HeadsParameters parameters{.in_proj_weight = given(in_proj_weight),
                                    .q_proj_weight = given(q_proj_weight),
@@ -321,7 +323,15 @@ std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, co
   const HeadsCall call{given(key_padding_mask), need_weights, given(attn_mask), average_attn_weights, is_causal};
   const Location where = here();
   const WithoutGil others;
-  const HeadsResult out = multi_head_attention_forward(query, key, value, heads, parameters, call, dropout_p, where);
+  const nn::detail::LayerInParts* const parts = layer != nullptr ? nn::detail::parts_of(layer->module) : nullptr;
+  HeadsResult out;
+  if (parts == nullptr) {
+    out = multi_head_attention_forward(query, key, value, heads, parameters, call, dropout_p, where);
+  } else {
+    const CallScope scope("MultiheadAttention", where);
+    out = nn::detail::heads_in_parts(*parts, *nn::detail::parts_of(out_proj->module), query, key, value, heads,
+                                     parameters, call, dropout_p);
+  }
   return {out.output, out.weights.defined() ? MaybeTensor(out.weights) : std::nullopt};
 }
 
@@ -331,7 +341,8 @@ void bind_sequence_layers(nb::module_& m) {
         nb::arg("bias_v").none(), nb::arg("add_zero_attn"), nb::arg("dropout_p"), nb::arg("out_proj_weight"),
         nb::arg("out_proj_bias").none(), nb::arg("key_padding_mask").none(), nb::arg("need_weights"),
         nb::arg("attn_mask").none(), nb::arg("q_proj_weight").none(), nb::arg("k_proj_weight").none(),
-        nb::arg("v_proj_weight").none(), nb::arg("average_attn_weights"), nb::arg("is_causal"));
+        nb::arg("v_proj_weight").none(), nb::arg("average_attn_weights"), nb::arg("is_causal"),
+        nb::arg("layer") = nb::none(), nb::arg("out_proj") = nb::none());
   m.def("_recurrent", [](const std::string& kind, int64_t in, int64_t hidden, int64_t layers, bool bias,
                          bool batch_first, double dropout, bool bidirectional, int64_t proj_size) {
     if (kind == "LSTM") {

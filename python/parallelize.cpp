@@ -40,6 +40,7 @@ ModuleSplit split_of(const std::string& pattern, const std::string& how,
   }
   if (how == "rows") return {pattern, RowParallelOptions{.input_is_parallel = option("input_is_parallel", 1) != 0}};
   if (how == "vocabulary") return {pattern, VocabParallelOptions{}};
+  if (how == "heads") return {pattern, HeadParallelOptions{}};
   if (how == "experts") return {pattern, ExpertParallelOptions{}};
   if (how == "sequence") return {pattern, OnSequenceParts{}};
   return {pattern, ToSequenceParts{}};

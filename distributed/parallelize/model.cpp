@@ -116,6 +116,7 @@ struct Doing {
   void operator()(const ColumnParallelOptions& o) const { cut_columns(module, on_group(o)); }
   void operator()(const RowParallelOptions& o) const { cut_rows(module, on_group(o)); }
   void operator()(const VocabParallelOptions& o) const { cut_vocabulary(module, on_group(o)); }
+  void operator()(const HeadParallelOptions& o) const { cut_heads(module, on_group(o)); }
   void operator()(ExpertParallelOptions o) const {
     o.group = experts;
     cut_experts(module, o);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
+#include "../../nn/auxiliary_loss.hpp"
 #include "../../ops/create.hpp"
 #include "../../ops/pieces.hpp"
 #include "../../ops/pointwise.hpp"
@@ -164,6 +165,7 @@ double ParallelTraining::backward(const Tensor& input, const Tensor& target, con
                        .details = t->defined() ? t->shape().text() : "undefined"});
   }
   state_->has_gradients = true;
+  const nn::AuxiliaryLossScale scale(1 / static_cast<double>(count));
   const double mean =
       state_->run(input.chunk(static_cast<int>(count), 0), target.chunk(static_cast<int>(count), 0), loss);
   return all_reduce(tensor(mean, f64), state_->model->replicas(), ReduceOp::avg).item<double>();

@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "../../nn/attention.hpp"
 #include "../../nn/layer_in_parts-inl.hpp"
 #include "../../nn/layers.hpp"
 #include "../../ops/index.hpp"
@@ -27,12 +30,18 @@ Tensor sum_of_terms(const Tensor& term, bool in_parts, const Group& group) {
   return reduce_scatter(term, group, ReduceOp::sum, sequence);
 }
 
+/// x, which all ranks have or each a part of the sequence of, for what each makes a part of the features of.
+Tensor for_parts(const Tensor& x, bool in_parts, const Group& group) {
+  if (!in_parts || group.size() == 1) return copy_to_tensor_parallel(x, group);
+  return all_gather(x, group, wrap_dim(-2, checked(x).dim()));
+}
+
 /// A layer in parts on the ranks of a group.
 template <class Options>
 class OnRanks : public LayerInParts {
  public:
-  explicit OnRanks(Options options, int64_t blocks = 1)
-      : LayerInParts(options.group.size(), options.group.rank(), blocks), options_(std::move(options)) {}
+  explicit OnRanks(Options options)
+      : LayerInParts(options.group.size(), options.group.rank()), options_(std::move(options)) {}
 
  protected:
   const Options options_;
@@ -40,16 +49,12 @@ class OnRanks : public LayerInParts {
 
 class Columns final : public OnRanks<ColumnParallelOptions> {
  public:
-  explicit Columns(const ColumnParallelOptions& options) : OnRanks(options, options.blocks) {}
-  Tensor input(const Tensor& x) const override {
-    const Group& group = options_.group;
-    const bool gathers = options_.sequence_parallel && group.size() > 1;
-    return gathers ? all_gather(x, group, wrap_dim(-2, checked(x).dim())) : copy_to_tensor_parallel(x, group);
-  }
+  using OnRanks::OnRanks;
+  Tensor input(const Tensor& x) const override { return for_parts(x, options_.sequence_parallel, options_.group); }
   Tensor output(const Tensor& y) const override {
     if (!options_.gather_output || count == 1) return y;
-    if (blocks == 1) return gather_from_tensor_parallel(y, options_.group);
-    std::vector<Tensor> pieces = y.split(y.size(-1) / blocks, -1);
+    if (options_.blocks == 1) return gather_from_tensor_parallel(y, options_.group);
+    std::vector<Tensor> pieces = y.split(y.size(-1) / options_.blocks, -1);
     for (Tensor& piece : pieces) piece = gather_from_tensor_parallel(piece, options_.group);
     return cat(pieces, -1);
   }
@@ -57,6 +62,7 @@ class Columns final : public OnRanks<ColumnParallelOptions> {
   std::optional<int> cut(std::string_view name) const override {
     return name == "lora_A.weight" ? std::nullopt : std::optional(0);
   }
+  int64_t blocks_of(std::string_view) const override { return options_.blocks; }
 };
 
 class Rows final : public OnRanks<RowParallelOptions> {
@@ -96,6 +102,21 @@ class Vocabulary final : public OnRanks<VocabParallelOptions> {
   std::optional<int> cut(std::string_view) const override { return 0; }
 };
 
+class Heads final : public OnRanks<HeadParallelOptions> {
+ public:
+  using OnRanks::OnRanks;
+  Tensor input(const Tensor& x) const override { return for_parts(x, options_.sequence_parallel, options_.group); }
+  Tensor over_heads(const Tensor& weights, bool averaged) const override {
+    if (averaged) return reduce_from_tensor_parallel(weights, options_.group) / count;
+    return gather_from_tensor_parallel(weights, options_.group, -3);
+  }
+  std::optional<int> cut(std::string_view name) const override {
+    if (name == "bias_k" || name == "bias_v") return 2;
+    return name.starts_with("out_proj.") ? std::nullopt : std::optional(0);
+  }
+  int64_t blocks_of(std::string_view name) const override { return name.starts_with("in_proj_") ? 3 : 1; }
+};
+
 template <class Parts, class Layer, class Options>
 void cut(const char* op, const nn::Module& layer, const Options& options, Location where) {
   const CallScope call(op, where);
@@ -116,6 +137,21 @@ void cut_rows(const nn::Module& layer, const RowParallelOptions& options, Locati
 }
 void cut_vocabulary(const nn::Module& layer, const VocabParallelOptions& options, Location where) {
   cut<Vocabulary, nn::Embedding>("cut_vocabulary", layer, options, where);
+}
+
+void cut_heads(const nn::Module& layer, const HeadParallelOptions& options, Location where) {
+  const CallScope call("cut_heads", where);
+  const auto children = layer.named_children();
+  const auto out = std::ranges::find(children, "out_proj", &std::pair<std::string, nn::Module>::first);
+  const auto heads = layer.config().get_or<int64_t>("num_heads", 0);
+  if (out != children.end() && (heads == 0 || heads % options.group.size() != 0)) {
+    raise<ValueError>({.problem = fmt::format("{} ranks do not divide {} heads", options.group.size(), heads)});
+  }
+  if (out != children.end() && nn::detail::parts_of(out->second) != nullptr) {
+    raise<ValueError>({.problem = "the layer is in parts already"});
+  }
+  cut<Heads, nn::MultiheadAttention>("cut_heads", layer, options, where);
+  cut_rows(out->second, {.sequence_parallel = options.sequence_parallel, .group = options.group});
 }
 
 ColumnParallelLinear::ColumnParallelLinear(int64_t in, int64_t out, const ColumnParallelOptions& options,

@@ -2,6 +2,7 @@
 #include "../attention.hpp"
 #include "../init.hpp"
 #include "../layer-inl.hpp"
+#include "heads_in_parts-inl.hpp"
 
 namespace weft::nn {
 
@@ -56,6 +57,7 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, con
 
 MultiheadAttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                                      const MultiheadAttentionCall& call, Location where) const {
+  const detail::LayerInParts* const parts = detail::parts_of(*this);
   const bool swaps = options_.batch_first && query.defined() && query.dim() == 3;
   const bool same = query.impl() == key.impl() && key.impl() == value.impl();
   const auto steps_first = [&](const Tensor& t) {
@@ -73,8 +75,14 @@ MultiheadAttentionResult MultiheadAttention::forward(const Tensor& query, const 
                                    .out_proj_weight = out_proj.borrowed(out_proj.weight, where),
                                    .out_proj_bias = out_proj.borrowed(out_proj.bias, where),
                                    .add_zero_attn = options_.add_zero_attn};
-  MultiheadAttentionResult result =
-      multi_head_attention_forward(q, k, v, heads_, parameters, call, is_training() ? options_.dropout : 0, where);
+  const double p = is_training() ? options_.dropout : 0;
+  MultiheadAttentionResult result;
+  if (parts == nullptr) {
+    result = multi_head_attention_forward(q, k, v, heads_, parameters, call, p, where);
+  } else {
+    const CallScope scope("MultiheadAttention", where);
+    result = detail::heads_in_parts(*parts, *detail::parts_of(out_proj), q, k, v, heads_, parameters, call, p);
+  }
   if (swaps) result.output = result.output.transpose(0, 1, where);
   return result;
 }

@@ -4,6 +4,7 @@
 #include "../../ops/diagonal.hpp"
 #include "../../ops/pointwise.hpp"
 #include "../init.hpp"
+#include "../layer_in_parts-inl.hpp"
 #include "../layer-inl.hpp"
 #include "../transformer.hpp"
 
@@ -45,7 +46,13 @@ template <class L>
 Tensor feed_forward(const L& layer, TransformerActivation activation, const Tensor& x, const Dropout& last,
                     Location where) {
   const Tensor hidden = activated(activation, layer.linear1(Input(x, where)), where);
-  return last(Input(layer.linear2(Input(layer.dropout(Input(hidden, where)), where)), where));
+  std::optional<detail::DrawsOfPart> draws;
+  if (const detail::LayerInParts* parts = detail::parts_of(layer.linear1); parts != nullptr && layer.is_training()) {
+    draws.emplace(parts->index, hidden.device());
+  }
+  const Tensor dropped = layer.dropout(Input(hidden, where));
+  draws.reset();
+  return last(Input(layer.linear2(Input(dropped, where)), where));
 }
 
 void check_count(const char* layer, int64_t count, Location where) {

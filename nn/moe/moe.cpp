@@ -1,3 +1,5 @@
+#include "../../autograd/node.hpp"
+#include "../auxiliary_loss.hpp"
 #include "../config.hpp"
 #include "../layer-inl.hpp"
 #include "../layer_in_parts-inl.hpp"
@@ -46,6 +48,10 @@ Tensor results(const MoE& moe, const Tensor& x, const Tensor& tokens, const deta
 
 Tensor MoE::forward(const Tensor& x, Location where) const {
   const CallScope call("MoE", where);
+  if (recording() && is_training() && (options_.balance_weight != 0 || options_.z_weight != 0)) {
+    const auto [y, balance, z, counts] = forward_with_losses(x, where);
+    return add_auxiliary_loss(add_auxiliary_loss(y, balance, options_.balance_weight), z, options_.z_weight);
+  }
   const Tensor tokens = detail::as_tokens(x, router.size(1));
   return results(*this, x, tokens, routed_by(*this, tokens));
 }

@@ -64,6 +64,9 @@ void check_options(const char* layer, int64_t width, int64_t hidden, int64_t exp
   if (o.capacity_factor && !(*o.capacity_factor > 0 && std::isfinite(*o.capacity_factor))) {
     refuse(fmt::format("capacity_factor is {}", *o.capacity_factor));
   }
+  for (const double weight : {o.balance_weight, o.z_weight}) {
+    if (!(weight >= 0 && std::isfinite(weight))) refuse(fmt::format("a loss has the weight {}", weight));
+  }
 }
 
 Config config_of(int64_t width, int64_t hidden, int64_t experts, const MoEOptions& o) {
@@ -76,7 +79,9 @@ Config config_of(int64_t width, int64_t hidden, int64_t experts, const MoEOption
           {"kind", kind_names[static_cast<size_t>(o.kind)]},
           {"shared_experts", o.shared_experts},
           {"capacity_factor", o.capacity_factor},
-          {"expert_bias", o.expert_bias}};
+          {"expert_bias", o.expert_bias},
+          {"balance_weight", o.balance_weight},
+          {"z_weight", o.z_weight}};
 }
 
 MoEOptions options_of(const Config& c) {
@@ -86,7 +91,9 @@ MoEOptions options_of(const Config& c) {
           .kind = enumerator(c, "kind", kind_names, ExpertKind::swiglu),
           .shared_experts = c.get_or<int64_t>("shared_experts", 0),
           .capacity_factor = c.get_or<std::optional<double>>("capacity_factor", {}),
-          .expert_bias = c.get_or("expert_bias", false)};
+          .expert_bias = c.get_or("expert_bias", false),
+          .balance_weight = c.get_or("balance_weight", 0.0),
+          .z_weight = c.get_or("z_weight", 0.0)};
 }
 
 Routed route(const Tensor& x, const Tensor& router, const Tensor& expert_bias, const MoEOptions& o, bool moves) {

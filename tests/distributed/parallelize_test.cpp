@@ -4,6 +4,7 @@
 #include <weft/distributed/parallelize.hpp>
 #include <weft/distributed/sharded_state.hpp>
 #include <weft/nn/batch_norm.hpp>
+#include <weft/nn/moe.hpp>
 #include <weft/nn/transformer.hpp>
 #include <weft/ops/loss.hpp>
 #include <weft/optim/clip_grad.hpp>
@@ -262,6 +263,50 @@ TEST(Parallelize, SequencePartsDropElementsOfTheirOwn) {
     const Tensor next = all_gather(randn({1}), group);
     EXPECT_TRUE(equal(next[0], next[1])) << "generators stand alike";
   });
+}
+
+nn::Sequential mixing_model(double balance_weight, double z_weight) {
+  manual_seed(4);
+  return nn::Sequential(nn::Linear(width, width),
+                        nn::MoE(width, 2 * width, 4, {.balance_weight = balance_weight, .z_weight = z_weight}), Mix());
+}
+
+std::vector<double> mixing_losses(const Group& group, const Dims& shape, int micro_batches, int shard_stage = 0) {
+  const ParallelPlan plan{.mesh = Mesh(shape, {"pp", "ep"}, group),
+                          .splits = {{"1$", ExpertParallelOptions{}}},
+                          .micro_batches = micro_batches,
+                          .shard_stage = shard_stage};
+  return by_plan(mixing_model(0.5, 0.1), plan, 5).losses;
+}
+
+TEST(Parallelize, MixturesCarryTheirLossesOnEveryMesh) {
+  std::vector<double> alone, in_two;
+  const nn::Sequential model = mixing_model(0, 0);
+  optim::AdamW optimizer = adam(model.parameters());
+  for (int step = 0; step < 5; ++step) {
+    optimizer.zero_grad();
+    const auto [y, balance, z, counts] =
+        model[1].as<nn::MoE>().forward_with_losses(model[0](input_of(step, {rows, width})));
+    const Tensor loss = squared(model[2](y), input_of(100 + step, {rows, width}));
+    (loss + 0.5 * balance + 0.1 * z).backward();
+    alone.push_back(loss.item<double>());
+    optim::clip_grad_norm_(model.parameters(), 0.3);
+    optimizer.step();
+  }
+  const auto expect = [](const Dims& shape, const std::vector<double>& expected, int micro_batches, int shard_stage) {
+    LocalWorld(static_cast<int>(shape.product()), {.timeout_seconds = 60}).run([&](const Group& group) {
+      const std::vector<double> losses = mixing_losses(group, shape, micro_batches, shard_stage);
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << i;
+    });
+  };
+  expect({1, 1}, alone, 1, 0);
+  expect({1, 2}, alone, 1, 0);
+  expect({1, 4}, alone, 1, 1);
+  LocalWorld(1).run([&](const Group& group) { in_two = mixing_losses(group, {1, 1}, 2); });
+  EXPECT_GT(std::abs(in_two.back() - alone.back()), 1e-4 * alone.back()) << "balances of parts are others";
+  expect({2, 1}, in_two, 2, 0);
+  expect({3, 1}, in_two, 2, 1);
+  expect({2, 2}, alone, 1, 0);
 }
 
 TEST(Parallelize, AStepThatIsLeftOutChangesNothing) {

@@ -242,5 +242,49 @@ TEST(MoE, RefusesOptionsAndShapesThatDoNotFit) {
   EXPECT_THROW(moe(zeros({3, 4}, {.dtype = f64})), DTypeError);
 }
 
+TEST(MoE, CarriesItsLossesWithTheirWeights) {
+  const nn::MoEOptions options{.top_k = 2, .balance_weight = 0.25, .z_weight = 0.125};
+  manual_seed(3);
+  nn::MoE carrying(6, 5, 4, options);
+  nn::MoE plain(6, 5, 4, {.top_k = 2});
+  plain.load_state_dict(carrying.state_dict());
+  const Tensor x = randn({9, 6}, f32), target = randn({9, 6}, f32);
+  const auto [y, balance, z, counts] = plain.forward_with_losses(x);
+  (mse_loss(y, target) + 0.25 * balance + 0.125 * z).backward();
+  mse_loss(carrying(x), target).backward();
+  expect_near(carrying.router.grad(), plain.router.grad(), 1e-6);
+  expect_near(carrying.up.grad(), plain.up.grad(), 1e-6);
+
+  carrying.zero_grad();
+  for (int k = 0; k < 4; ++k) {
+    const nn::AuxiliaryLossScale scale(0.5), half(0.5);
+    (mse_loss(carrying(x), target) / 4).backward();
+  }
+  expect_near(carrying.router.grad(), plain.router.grad(), 1e-6);
+
+  carrying.eval();
+  carrying.zero_grad();
+  (0 * sum(carrying(x))).backward();
+  EXPECT_EQ(max(abs(carrying.router.grad())).item<double>(), 0);
+  EXPECT_THROW(nn::MoE(6, 5, 4, {.balance_weight = -1}), ValueError);
+  EXPECT_THROW(nn::MoE(6, 5, 4, {.z_weight = std::nan("")}), ValueError);
+}
+
+TEST(AuxiliaryLoss, IsAddedToWhatBackwardStartsFrom) {
+  const Tensor x = tensor({1.0, 2.0}).requires_grad_();
+  const Tensor y = nn::add_auxiliary_loss(3 * x, sum(x * x), 0.5);
+  EXPECT_EQ(values(y), (Doubles{3, 6}));
+  sum(y).backward();
+  EXPECT_EQ(values(x.grad()), (Doubles{4, 5}));
+  const Tensor inner = tensor({1.0, 2.0}).requires_grad_();
+  const auto through = [](const Tensor& t) { return nn::add_auxiliary_loss(t * t, sum(t * t * t)); };
+  const Tensor first = grad({sum(through(inner))}, {inner}, {}, {.create_graph = true})[0];  // 2t + 3t²
+  EXPECT_EQ(values(grad({sum(first)}, {inner})[0]), (Doubles{8, 14}));
+  const Tensor constant = tensor({1.0});
+  EXPECT_EQ(nn::add_auxiliary_loss(x, constant).impl(), x.impl());
+  EXPECT_THROW(nn::add_auxiliary_loss(x, x), ShapeError);
+  EXPECT_THROW(nn::add_auxiliary_loss(x, tensor(1)), DTypeError);
+}
+
 }  // namespace
 }  // namespace weft

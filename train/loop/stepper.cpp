@@ -10,6 +10,7 @@
 #include "../../autograd/mode.hpp"
 #include "../../hooks/anomaly.hpp"
 #include "../../hooks/recorder.hpp"
+#include "../../nn/auxiliary_loss.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../../ops/foreach.hpp"
 #include "../../ops/join.hpp"
@@ -109,6 +110,8 @@ void Stepper::backward(const Callback<Tensor()>& loss_of, Location where) {
     Tensor scaled = loss.numel() == 1 && loss.dim() > 0 ? loss.sum() : loss;
     if (options_.accumulate > 1) scaled = scaled / static_cast<double>(options_.accumulate);
     if (options_.scaler != nullptr) scaled = options_.scaler->scale(scaled, where);
+    const nn::AuxiliaryLossScale scale(options_.scaler != nullptr ? options_.scaler->get_scale() : 1);
+    const nn::AuxiliaryLossScale share(1 / static_cast<double>(options_.accumulate));
     scaled.backward(where);
   });
   losses_.push_back(loss.detach());
@@ -124,6 +127,7 @@ std::optional<StepResult> Stepper::step(const Callback<Tensor()>& loss_of, Locat
         for (const auto& [device, state] : generators_) default_generator(device).set_state(state);
         Tensor loss = forward(loss_of);
         if (options_.scaler != nullptr) loss = options_.scaler->scale(loss);
+        const nn::AuxiliaryLossScale scale(options_.scaler != nullptr ? options_.scaler->get_scale() : 1);
         loss.sum().backward();
       },
       where);

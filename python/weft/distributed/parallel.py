@@ -20,8 +20,8 @@ from weft._core import _distributed as _core
 from weft.nn import lora
 from weft.nn.containers import Sequential
 
-__all__ = ["ColwiseParallel", "ExpertParallel", "ParallelModel", "ParallelTraining", "RowwiseParallel", "SequenceParallel",
-           "ToSequenceParts", "VocabParallel", "parallelize"]
+__all__ = ["ColwiseParallel", "ExpertParallel", "HeadParallel", "ParallelModel", "ParallelTraining", "RowwiseParallel",
+           "SequenceParallel", "ToSequenceParts", "VocabParallel", "parallelize"]
 
 
 class _Split:
@@ -52,6 +52,12 @@ class VocabParallel(_Split):
     """Each rank has some of an Embedding's rows."""
 
     _how = "vocabulary"
+
+
+class HeadParallel(_Split):
+    """Each rank has some of a MultiheadAttention's heads."""
+
+    _how = "heads"
 
 
 class SequenceParallel(_Split):

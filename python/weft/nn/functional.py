@@ -203,7 +203,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
                                  key_padding_mask=None, need_weights=True, attn_mask=None,
                                  use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
                                  v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True,
-                                 is_causal=False):
+                                 is_causal=False, _layers=()):
     """Attention of several heads with its projections: (output, weights) of query [length, batch, width], key and value
     [keys, batch, ...]. True in a mask is not attended to; a query that sees no key gives zeros."""
     if static_k is not None or static_v is not None:
@@ -214,4 +214,4 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     return _core._multi_head_attention(
         query, key, value, num_heads, None if use_separate_proj_weight else in_proj_weight, in_proj_bias, bias_k, bias_v,
         add_zero_attn, float(dropout_p) if training else 0.0, out_proj_weight, out_proj_bias, key_padding_mask,
-        need_weights, attn_mask, q_proj_weight, k_proj_weight, v_proj_weight, average_attn_weights, is_causal)
+        need_weights, attn_mask, q_proj_weight, k_proj_weight, v_proj_weight, average_attn_weights, is_causal, *_layers)
