@@ -89,6 +89,15 @@ WEFT_API const Tensor& receive_(const Tensor& x, int from, const Group& group = 
 WEFT_API Work send_async(const Tensor& x, int to, const Group& group = world(), int tag = 0, Location where = {});
 WEFT_API Work receive_async_(const Tensor& x, int from, const Group& group = world(), int tag = 0, Location where = {});
 
+// ---- the same with gradients, which go the way back: both ranks record or none does, and both run backward() ----
+/// Returns a 0-d zero of x's dtype, for this rank's loss: `(loss + sent).backward()`, or `sent.backward()` where there
+/// is no other. Its backward receives x's gradient. DTypeError unless x is floating; a second backward raises
+/// AutogradError.
+WEFT_API Tensor send_with_gradient(const Tensor& x, int to, const Group& group = world(), int tag = 0,
+                                   Location where = {});
+/// What send_with_gradient sent; backward sends its gradient there. Not reached by grad(), which knows no input of it.
+WEFT_API Tensor receive_with_gradient(int from, const Group& group = world(), int tag = 0, Location where = {});
+
 // ---- the same, asynchronously: they return at once; Work::wait has the result, with its gradient ----
 WEFT_API Work all_reduce_async(const Tensor& x, const Group& group = world(), ReduceOp op = ReduceOp::sum,
                                Location where = {});

@@ -110,6 +110,10 @@ void bind_distributed(nb::module_& core) {
                    std::vector<int64_t> receive_sizes),
                   all_to_all(x, g, {split_dim, join_dim, send_sizes, receive_sizes}, where));
   WEFT_COLLECTIVE(send, (const Tensor& x, int to, const Group& g, int tag), send(x, to, g, tag, where));
+  WEFT_COLLECTIVE(send_with_gradient, (const Tensor& x, int to, const Group& g, int tag),
+                  send_with_gradient(x, to, g, tag, where));
+  WEFT_COLLECTIVE(receive_with_gradient, (int from, const Group& g, int tag),
+                  receive_with_gradient(from, g, tag, where));
   WEFT_COLLECTIVE(receive_, (const Tensor& x, int from, const Group& g, int tag),
                   Tensor(receive_(x, from, g, tag, where)));
   WEFT_COLLECTIVE(send_async, (const Tensor& x, int to, const Group& g, int tag), send_async(x, to, g, tag, where));

@@ -5,9 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "../../autograd/node.hpp"
+#include "../../ops/create.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../collectives.hpp"
 #include "../detail/begin.hpp"
+#include "../detail/gradients.hpp"
 
 namespace weft::distributed {
 
@@ -120,6 +123,59 @@ void send(const Tensor& x, int to, const Group& group, int tag, Location where) 
   const CallScope call("send", where);
   begin_send(x, to, group, tag)->wait();
 }
+
+namespace {
+
+/// Ranks that have sent each other gradients of gradients would have to wait for what no loss of theirs knows.
+void check_first_order() {
+  if (recording()) raise<AutogradError>({.problem = "a message's gradient is not differentiated again"});
+}
+
+struct SendBackward {
+  Group group;
+  int to, tag;
+  Device device;
+  Tensor operator()(Tensor&&) {
+    check_first_order();
+    return receive(to, group, tag).to(device);
+  }
+};
+struct ReceiveBackward {
+  Group group;
+  int from, tag;
+  void operator()(Node&, Tensor* incoming, Tensor*) {
+    check_first_order();
+    send(incoming[0], from, group, tag);
+  }
+};
+
+}  // namespace
+
+Tensor send_with_gradient(const Tensor& x, int to, const Group& group, int tag, Location where) {
+  const CallScope call("send_with_gradient", where);
+  if (!is_floating(checked(x).dtype())) {
+    raise<DTypeError>({.problem = fmt::format("{} has no gradient", name(x.dtype())), .remedy = "send() it"});
+  }
+  begin_send(x.detach(), to, group, tag)->wait();
+  const Tensor sent = zeros({}, {x.dtype(), x.device()});
+  if (!should_record(x)) return sent;
+  record(sent, SendBackward{group, to, tag, x.device()}, x);
+  detail::order_behind_last(sent);
+  return sent;
+}
+
+Tensor receive_with_gradient(int from, const Group& group, int tag, Location where) {
+  const CallScope call("receive_with_gradient", where);
+  const Tensor x = receive(from, group, tag);
+  if (!is_floating(x.dtype())) {
+    raise<DTypeError>({.problem = fmt::format("{} has no gradient", name(x.dtype())), .remedy = "receive() it"});
+  }
+  if (!recording()) return x;
+  record(x, ReceiveBackward{group, from, tag});
+  detail::order_behind_last(x);
+  return x;
+}
+
 Work send_async(const Tensor& x, int to, const Group& group, int tag, Location where) {
   const CallScope call("send", where);
   return Work(begin_send(x, to, group, tag));

@@ -157,5 +157,50 @@ TEST(Gradients, InPlaceFormsRefuseTensorsThatAreRecorded) {
   });
 }
 
+TEST(Messages, GradientsGoTheWayBack) {
+  on_all_ranks([](const Group& group) {
+    // Each rank multiplies by its number + 2 and hands on, twice around.
+    const int me = group.rank(), k = group.size();
+    if (k == 1) return;
+    const Tensor x = input_of(0, {3, 2}, f64).requires_grad_();
+    Tensor t = x, sent = zeros({}, f64);
+    const auto factor = [](int r) { return r + 2.0; };
+    for (int round = 0; round < 2; ++round) {
+      if (me != 0 || round != 0) t = receive_with_gradient((me + k - 1) % k, group, round);
+      const bool is_last = round == 1 && me == k - 1;
+      t = t * factor(me);
+      if (!is_last) sent = sent + send_with_gradient(t, (me + 1) % k, group, me == k - 1 ? round + 1 : round);
+    }
+    const Tensor loss = me == k - 1 ? sum(t * t) + sent : sent;
+    loss.backward();
+    double all = 1;
+    for (int r = 0; r < k; ++r) all *= factor(r) * factor(r);
+    if (me == 0) EXPECT_TRUE(allclose(x.grad(), 2 * all * all * x, 1e-12, 0));
+    if (me == k - 1) EXPECT_TRUE(allclose(t, all * x, 1e-12, 0));
+    barrier(group);
+  });
+}
+
+TEST(Messages, OfGradientsRefuseWhatTheyCannotDo) {
+  LocalWorld(2, {.timeout_seconds = 20}).run([](const Group& group) {
+    const int other = 1 - group.rank();
+    EXPECT_THROW(send_with_gradient(tensor(1), other, group), DTypeError);
+    if (group.rank() == 0) {
+      const Tensor x = ones({2}).requires_grad_();
+      const Tensor sent = send_with_gradient(x, other, group);
+      EXPECT_THROW(sent.backward({.create_graph = true}), AutogradError);
+      sent.backward({.retain_graph = true});
+      EXPECT_TRUE(equal(x.grad(), tensor({3.0f, 3.0f})));
+      const NoGradGuard unrecorded;
+      EXPECT_FALSE(send_with_gradient(x, other, group).requires_grad());
+    } else {
+      const Tensor y = receive_with_gradient(0, group);
+      sum(3 * y).backward();
+      const NoGradGuard unrecorded;
+      EXPECT_FALSE(receive_with_gradient(0, group).requires_grad());
+    }
+  });
+}
+
 }  // namespace
 }  // namespace weft::distributed

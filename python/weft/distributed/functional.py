@@ -31,3 +31,14 @@ def reduce_scatter(x, op=ReduceOp.SUM, dim=0, group=None):
 
 def all_to_all(x, split_dim=0, join_dim=0, send_sizes=(), receive_sizes=(), group=None):
     return _core.all_to_all(x, _group(group), split_dim, join_dim, list(send_sizes), list(receive_sizes))
+
+
+def send(x, dst, tag=0, group=None):
+    """x to rank dst, which calls recv. Returns a zero for this rank's loss: (loss + sent).backward(), or
+    sent.backward(), receives x's gradient. Both ranks record or none does, and both run backward."""
+    return _core.send_with_gradient(x, dst, _group(group), tag)
+
+
+def recv(src, tag=0, group=None):
+    """What rank src sent by send; backward sends its gradient there."""
+    return _core.receive_with_gradient(src, _group(group), tag)
