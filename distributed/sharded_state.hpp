@@ -12,7 +12,14 @@
 #include "../tensor/pimpl.hpp"
 #include "spmd/dtensor.hpp"
 
+namespace weft::io {
+struct RunState;
+struct SaveStateOptions;
+}  // namespace weft::io
+
 namespace weft::distributed {
+
+struct ShardedRun;
 
 /// This rank's part; it shares the memory. ValueError where the tensor is partial, and on ranks outside of its mesh.
 WEFT_API io::ShardedTensor shard_of(const DTensor& x, Location where = {});
@@ -38,6 +45,10 @@ class WEFT_API BackgroundSaver {
   /// failed with, or what distributed::save_state_dict raises before it writes.
   int64_t save(const io::ShardedState& state, const io::Path& folder, const io::SaveStateDictOptions& options = {},
                Location where = {});
+  /// The same of a whole run, as save_training_state (training_state.hpp): its folder, which is there when it is
+  /// complete.
+  io::Path save(const ShardedRun& run, const io::RunState& state, const io::Path& folder,
+                const io::SaveStateOptions& options, Location where = {});
   /// Waits until all ranks have saved; raises, on every rank, what the save failed with.
   void wait();
 

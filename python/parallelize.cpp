@@ -1,10 +1,12 @@
 // Models on a mesh of ranks for Python; weft/distributed/parallel.py gives them their shape.
 #include "../distributed/parallelize.hpp"
 
+#include "../distributed/gather_history.hpp"
 #include "../distributed/sharded_state.hpp"
-#include "module_object.hpp"
+#include "../distributed/training_state.hpp"
 
-#include <nanobind/stl/tuple.h>
+#include "module_object.hpp"
+#include "run_state.hpp"
 
 namespace weft::python {
 
@@ -87,8 +89,17 @@ void bind_parallelize(nb::module_& m) {
       .def("data_parallel", &ParallelModel::data_parallel)
       .def("tensor_parallel", &ParallelModel::tensor_parallel)
       .def("pipeline", &ParallelModel::pipeline)
+      .def("child_names",
+           [](const ParallelModel& model) {
+             std::vector<std::string> names;
+             for (const auto& [name, child] : model.named_children()) names.push_back(name);
+             return names;
+           })
       .def("named_parameters", [](const ParallelModel& model) { return named(model.named_parameters()); });
   m.def("parallelize", parallelized);
+  m.def("gather_history", [](const History& own, const Group& group) {
+    return without_gil([&](Location where) { return gather_history(own, group, where); });
+  });
 
   nb::class_<ShardedOptimizer::Whole>(m, "WholeParameters");
   nb::class_<ParallelTraining>(m, "ParallelTraining")
@@ -117,6 +128,29 @@ void bind_parallelize(nb::module_& m) {
              return without_gil([&](Location where) {
                return save_state_dict(self.sharded_state(where), folder, group, {.id = id}, where);
              });
+           })
+      .def(
+          "save_run",
+          [](const ParallelTraining& self, const std::string& folder, const RunFields& fields,
+             const nb::dict& generators, const Group& group, int64_t keep_last, BackgroundSaver* saver) {
+            ShardedRun run = self.run();
+            run.generators = generators_of(generators);
+            const io::RunState state = state_of(fields);
+            return without_gil([&](Location where) {
+              if (saver != nullptr) return saver->save(run, state, folder, {keep_last}, where).string();
+              return save_training_state(folder, run, state, group, {keep_last}, where).string();
+            });
+          },
+          nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
+      .def("load_run",
+           [](const ParallelTraining& self, const std::string& folder, const nb::dict& generators, const Group& group,
+              bool weights_only) {
+             ShardedRun run = self.run();
+             run.generators = generators_of(generators);
+             const auto load = [&](Location where) {
+               return load_training_state(folder, run, group, {.weights_only = weights_only}, where);
+             };
+             return fields_of(without_gil(load));
            })
       .def("load", [](ParallelTraining& self, const std::string& folder, std::optional<int64_t> id) {
         without_gil([&](Location where) { self.load_sharded_state(folder, {.id = id}, where); });

@@ -6,6 +6,27 @@
 namespace weft::python {
 
 void bind_recorder(nb::module_& m) {
+  nb::class_<History>(m, "History", "What a GradientRecorder, or those of several ranks, saw from step to step.")
+      .def(
+          "suspects",
+          [](const History& self) {
+            std::vector<std::string> texts;
+            for (const Suspect& s : find_suspects(self)) texts.push_back(s.text);
+            return texts;
+          },
+          "What looks wrong, the worst first, in sentences.")
+      .def(
+          "json_lines",
+          [](const History& self) {
+            std::vector<std::string> lines;
+            for (const RecordedStep& step : self.steps) lines.push_back(json_line(self, step));
+            return lines;
+          },
+          "One line of JSON for every step that is kept.")
+      .def(
+          "html", [](const History& self, const std::string& title) { return report_html(self, title); },
+          nb::arg("title") = "Gradients", "The report as one self-contained page.")
+      .def("_repr_html_", [](const History& self) { return report_html(self, "Gradients"); });
   nb::class_<GradientRecorder>(m, "_GradientRecorder")
       .def("__init__",
            [](GradientRecorder* self, const std::vector<std::pair<std::string, Tensor>>& named, int64_t every,
@@ -26,25 +47,8 @@ void bind_recorder(nb::module_& m) {
           nb::arg("loss") = nb::none(), "Ends a step, after the optimizer's.")
       .def_prop_ro("finite", &GradientRecorder::finite, "False once a value or gradient held NaN or infinity.")
       .def(
-          "suspects",
-          [](const GradientRecorder& self) {
-            std::vector<std::string> texts;
-            for (const Suspect& s : self.suspects()) texts.push_back(s.text);
-            return texts;
-          },
-          "What looks wrong, the worst first, in sentences.")
-      .def(
-          "json_lines",
-          [](const GradientRecorder& self) {
-            std::vector<std::string> lines;
-            for (const RecordedStep& step : self.history().steps) lines.push_back(json_line(self.history(), step));
-            return lines;
-          },
-          "One line of JSON for every step that is kept.")
-      .def(
-          "html",
-          [](const GradientRecorder& self, const std::string& title) { return report_html(self.history(), title); },
-          nb::arg("title") = "Gradients", "The report as one self-contained page.");
+          "history", [](const GradientRecorder& self) { return History(self.history()); },
+          "What is kept, as it is now.");
 }
 
 }  // namespace weft::python

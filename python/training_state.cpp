@@ -1,20 +1,13 @@
 // Training states for Python; weft/_training_state.py gives them keywords.
-#include <nanobind/stl/tuple.h>
-
 #include "../io/mapping.hpp"
-#include "../io/training_state.hpp"
 #include "../optim/master_weights.hpp"
 #include "../train/checkpoints.hpp"
 
-#include "caster.hpp"
-#include "generator.hpp"
+#include "run_state.hpp"
 
 namespace weft::python {
 
 namespace {
-
-using Documents = std::map<std::string, std::string>;
-using Tensors = std::map<std::string, Tensor>;
 
 template <class T>
 T* pointer_or_null(nb::handle object) {
@@ -23,33 +16,15 @@ T* pointer_or_null(nb::handle object) {
 
 /// Of (module, optimizer or None, generators by name, masters or None).
 io::TrainingRun run_of(const nb::tuple& given) {
-  io::TrainingRun run{module_of(given[0]),
-                      pointer_or_null<optim::Optimizer>(given[1]),
-                      {},
-                      pointer_or_null<optim::MasterWeights>(given[3])};
-  for (const auto& [name, object] : nb::cast<nb::dict>(given[2])) {
-    Generator* const generator = to_generator(object.ptr());
-    if (generator == nullptr) throw_type_error("argument 'generators' holds what is no weft.Generator");
-    run.generators.emplace(nb::cast<std::string>(name), generator);
-  }
-  return run;
-}
-
-using Fields = std::tuple<int64_t, int64_t, int64_t, std::optional<double>, int64_t, Documents, Tensors>;
-
-io::RunState state_of(const Fields& given) {
-  return std::apply([](const auto&... fields) { return io::RunState{fields...}; }, given);
-}
-
-Fields fields_of(const io::RunState& s) {
-  return {s.step, s.epoch, s.samples, s.best_metric, s.accumulated, s.documents, s.tensors};
+  return {module_of(given[0]), pointer_or_null<optim::Optimizer>(given[1]), generators_of(nb::cast<nb::dict>(given[2])),
+          pointer_or_null<optim::MasterWeights>(given[3])};
 }
 
 }  // namespace
 
 void bind_training_states(nb::module_& m) {
   m.def("_save_training_state",
-        [](const std::string& folder, const nb::tuple& given, const Fields& fields, int64_t keep_last) {
+        [](const std::string& folder, const nb::tuple& given, const RunFields& fields, int64_t keep_last) {
           const Location where = here();
           const io::TrainingRun run = run_of(given);
           const io::RunState state = state_of(fields);
@@ -72,7 +47,7 @@ void bind_training_states(nb::module_& m) {
       .def("__init__", [](io::BackgroundSaver* self, const std::string& folder,
                           int64_t keep_last) { new (self) io::BackgroundSaver(folder, {keep_last}, here()); })
       .def("save",
-           [](io::BackgroundSaver& self, const nb::tuple& given, const Fields& fields) {
+           [](io::BackgroundSaver& self, const nb::tuple& given, const RunFields& fields) {
              const Location where = here();
              const io::TrainingRun run = run_of(given);
              const io::RunState state = state_of(fields);
@@ -93,7 +68,7 @@ void bind_checkpoints(nb::module_& m) {
              new (self) Checkpoints({.folder = folder, .keep_last = keep_last, .keep_best = keep_best}, here());
            })
       .def("save",
-           [](Checkpoints& self, bool is_best, const nb::tuple& given, const Fields& fields) {
+           [](Checkpoints& self, bool is_best, const nb::tuple& given, const RunFields& fields) {
              const Location where = here();
              const io::TrainingRun run = run_of(given);
              const io::RunState state = state_of(fields);

@@ -9,11 +9,9 @@
 #include "../../io/files/background-inl.hpp"
 #include "../../ops/create.hpp"
 #include "../../tensor/error.hpp"
-#include "../../tensor/threads.hpp"
-#include "../../tensor/warning.hpp"
 #include "../collectives.hpp"
-#include "../detail/member.hpp"
 #include "../detail/together.hpp"
+#include "saving-inl.hpp"
 
 namespace weft::distributed {
 
@@ -123,101 +121,51 @@ io::ShardedTensor shard_of(const DTensor& x, Location where) {
   return {x.local().detach(), x.shape(), part.begin};
 }
 
-namespace {
+namespace detail {
 
-/// Who writes what; the same on all ranks.
-io::StateMetadata plan_of(const io::ShardedState& state, const io::Path& folder, const Group& group,
-                          const io::SaveStateDictOptions& options, Location where) {
+PlannedState planned(const io::ShardedState& state, const io::Path& folder, const Group& group,
+                     const io::SaveStateDictOptions& options, Location where) {
   io::RankParts own;
-  detail::together(group, "save", [&] { own = io::parts_of(state, where); });
+  together(group, "save", [&] { own = io::parts_of(state, where); });
   io::SaveStateDictOptions known = options;
   if (!known.id) {
     int64_t next = 0;
-    detail::together(group, "save", [&] { next = group.rank() == 0 ? io::next_state_id(folder, where) : 0; });
+    together(group, "save", [&] { next = group.rank() == 0 ? io::next_state_id(folder, where) : 0; });
     known.id = broadcast(tensor({next}), 0, group).item<int64_t>();
   }
-  return io::plan_state(parts_of_all(own, group), known, where);
+  return {state, io::plan_state(parts_of_all(own, group), known, where)};
 }
 
-void write_state(const io::Path& folder, const io::ShardedState& state, const io::StateMetadata& plan,
-                 const Group& group, Location where) {
-  const bool is_first = group.rank() == 0;
-  detail::together(group, "save", [&] {
-    if (is_first) io::begin_state(folder, plan.id, where);
-  });
-  detail::together(group, "save", [&] { io::write_state_rank(folder, state, group.rank(), plan, where); });
-  detail::together(group, "save", [&] {
-    if (is_first) io::finish_state(folder, plan, where);
-  });
-}
-
-/// Copies of what this rank writes.
-io::ShardedState snapshot_of(const io::ShardedState& state, const io::StateMetadata& plan, int rank) {
-  io::ShardedState out;
-  for (const auto& [key, stored] : plan.tensors) {
+void take_copies(PlannedState& state, int rank) {
+  io::ShardedState copies;
+  for (const auto& [key, stored] : state.plan.tensors) {
     const auto is_own = [&](const io::StoredShard& shard) { return shard.rank == rank; };
     if (std::ranges::none_of(stored.shards, is_own)) continue;
-    io::ShardedTensor& part = out.emplace(key, state.at(key)).first->second;
+    io::ShardedTensor& part = copies.emplace(key, state.parts.at(key)).first->second;
     part.local = io::host_copy(part.local);
   }
-  return out;
+  state.parts = std::move(copies);
 }
 
-}  // namespace
+void write(const PlannedState& state, const io::Path& folder, const Group& group, Location where) {
+  const bool is_first = group.rank() == 0;
+  together(group, "save", [&] {
+    if (is_first) io::begin_state(folder, state.plan.id, where);
+  });
+  together(group, "save", [&] { io::write_state_rank(folder, state.parts, group.rank(), state.plan, where); });
+  together(group, "save", [&] {
+    if (is_first) io::finish_state(folder, state.plan, where);
+  });
+}
+
+}  // namespace detail
 
 int64_t save_state_dict(const io::ShardedState& state, const io::Path& folder, const Group& group,
                         const io::SaveStateDictOptions& options, Location where) {
   const CallScope call("save_state_dict", where);
-  const io::StateMetadata plan = plan_of(state, folder, group, options, where);
-  write_state(folder, state, plan, group, where);
-  return plan.id;
+  const detail::PlannedState planned = detail::planned(state, folder, group, options, where);
+  detail::write(planned, folder, group, where);
+  return planned.plan.id;
 }
-
-namespace {
-
-/// While it lives, the rank does not end.
-struct UnderWay {
-  explicit UnderWay(detail::Wire& wire) : wire_(wire) { wire_.count_work(1); }
-  ~UnderWay() { wire_.count_work(-1); }
-  UnderWay(const UnderWay&) = delete;
-
- private:
-  detail::Wire& wire_;
-};
-
-}  // namespace
-
-struct BackgroundSaver::Impl {
-  Group group;
-  io::BackgroundCall writing;
-};
-
-BackgroundSaver::BackgroundSaver(const Group& group, Location where) : impl_(new Impl{group.split(0, where), {}}) {}
-
-BackgroundSaver::~BackgroundSaver() {
-  try {
-    impl_->writing.wait();
-  } catch (const std::exception& error) {
-    warn({.op = "BackgroundSaver", .problem = fmt::format("the last state was not saved: {}", error.what())});
-  }
-}
-
-int64_t BackgroundSaver::save(const io::ShardedState& state, const io::Path& folder,
-                              const io::SaveStateDictOptions& options, Location where) {
-  impl_->writing.wait();
-  const CallScope call("BackgroundSaver::save", where);
-  const io::StateMetadata plan = plan_of(state, folder, impl_->group, options, where);
-  io::ShardedState copies;
-  detail::together(impl_->group, "save", [&] { copies = snapshot_of(state, plan, impl_->group.rank()); });
-  const auto under_way = Shared<UnderWay>::make(impl_->group.member().wire());
-  impl_->writing.start([impl = impl_.get(), under_way, copies = std::move(copies), folder, plan, where] {
-    const CallScope background("BackgroundSaver::save", where);
-    const OneThreadGuard alone;
-    write_state(folder, copies, plan, impl->group, where);
-  });
-  return plan.id;
-}
-
-void BackgroundSaver::wait() { impl_->writing.wait(); }
 
 }  // namespace weft::distributed

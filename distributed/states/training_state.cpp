@@ -12,6 +12,7 @@
 #include "../collectives.hpp"
 #include "../detail/run_state.hpp"
 #include "../detail/together.hpp"
+#include "saving-inl.hpp"
 
 namespace weft::distributed {
 
@@ -41,13 +42,11 @@ std::vector<std::string> files_in(const io::Path& inside) {
 
 }  // namespace
 
-io::Path save_training_state(const io::Path& folder, const ShardedRun& run, const io::RunState& state,
-                             const Group& group, const io::SaveStateOptions& options, Location where) {
-  const CallScope call("save_training_state", where);
-  const bool is_first = group.rank() == 0;
-  const io::Path path = folder / io::state_name(state.step);
+namespace detail {
+
+PlannedRun planned_run(const ShardedRun& run, const io::RunState& state, const Group& group, Location where) {
+  PlannedRun out{.states = {}, .generators = {}, .numbers = state};
   io::ShardedState optimizer;
-  std::optional<io::AtomicFolder> whole;
   together(group, "save", [&] {
     check_run(run);
     io::check_state(state, where);
@@ -55,34 +54,53 @@ io::Path save_training_state(const io::Path& folder, const ShardedRun& run, cons
       raise<ValueError>({.problem = "gradients that are being accumulated are not saved in parts",
                          .remedy = "save behind a step of the optimizer"});
     }
-    if (has_optimizer(run)) optimizer = detail::optimizer_parts(run);
-    if (!is_first) return;
-    io::make_folder(folder, "save_training_state", where);
-    whole.emplace(path, "save_training_state", where);
+    if (has_optimizer(run)) optimizer = optimizer_parts(run);
+    out.generators = io::generators_text(run.generators, where);
   });
-  const io::Path inside = detail::told_by_first(is_first ? whole->temporary().string() : "", group);
-  const auto save = [&](const io::ShardedState& parts, const char* name) {
-    save_state_dict(parts, inside / name, group, {.id = io::parts_id}, where);
+  const auto add = [&](const char* name, const io::ShardedState& parts) {
+    out.states.emplace_back(name, planned(parts, {}, group, {.id = io::parts_id}, where));
   };
-  save(run.model, io::model_parts);
-  if (has_optimizer(run)) save(optimizer, io::optimizer_parts);
-  if (!state.tensors.empty()) save(io::unsharded(state.tensors), io::tensor_parts);
-  together(group, "save", [&] {
-    io::write_file(inside / io::generators_file(group.rank()), io::generators_text(run.generators, where),
-                   "save_training_state", where);
-  });
+  add(io::model_parts, run.model);
+  if (has_optimizer(run)) add(io::optimizer_parts, optimizer);
+  if (!state.tensors.empty()) add(io::tensor_parts, io::unsharded(state.tensors));
+  return out;
+}
+
+io::Path write_run(const PlannedRun& run, const io::Path& folder, const Group& group,
+                   const io::SaveStateOptions& options, Location where) {
+  constexpr const char* op = "save_training_state";
+  const bool is_first = group.rank() == 0;
+  const io::Path path = folder / io::state_name(run.numbers.step);
+  std::optional<io::AtomicFolder> whole;
   together(group, "save", [&] {
     if (!is_first) return;
-    const auto write = [&](const std::string& name, const std::string& text) {
-      io::write_file(inside / name, text, "save_training_state", where);
+    io::make_folder(folder, op, where);
+    whole.emplace(path, op, where);
+  });
+  const io::Path inside = told_by_first(is_first ? whole->temporary().string() : "", group);
+  for (const auto& [name, state] : run.states) write(state, inside / name, group, where);
+  together(group, "save",
+           [&] { io::write_file(inside / io::generators_file(group.rank()), run.generators, op, where); });
+  together(group, "save", [&] {
+    if (!is_first) return;
+    const auto add = [&](const std::string& name, const std::string& text) {
+      io::write_file(inside / name, text, op, where);
     };
-    write(io::numbers_file, io::text_of(io::numbers_of(state)));
-    for (const auto& [name, text] : state.documents) write(name + ".json", text);
+    add(io::numbers_file, io::text_of(io::numbers_of(run.numbers)));
+    for (const auto& [name, text] : run.numbers.documents) add(name + ".json", text);
     io::write_marker(inside, files_in(inside), where);
     whole->commit();
-    if (options.keep_last > 0) io::remove_older_states(folder, state.step, options.keep_last);
+    if (options.keep_last > 0) io::remove_older_states(folder, run.numbers.step, options.keep_last);
   });
   return path;
+}
+
+}  // namespace detail
+
+io::Path save_training_state(const io::Path& folder, const ShardedRun& run, const io::RunState& state,
+                             const Group& group, const io::SaveStateOptions& options, Location where) {
+  const CallScope call("save_training_state", where);
+  return detail::write_run(detail::planned_run(run, state, group, where), folder, group, options, where);
 }
 
 namespace {

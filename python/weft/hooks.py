@@ -44,5 +44,17 @@ class GradientRecorder(_core._GradientRecorder):
             handle.remove()
         self._handles = []
 
+    def suspects(self):
+        """What looks wrong, the worst first, in sentences."""
+        return self.history().suspects()
+
+    def json_lines(self):
+        """One line of JSON for every step that is kept."""
+        return self.history().json_lines()
+
+    def html(self, title="Gradients"):
+        """The report as one self-contained page."""
+        return self.history().html(title)
+
     def _repr_html_(self):
         return self.html()

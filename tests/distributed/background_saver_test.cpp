@@ -9,6 +9,7 @@
 #include "ranks.hpp"
 
 #include <weft/distributed/sharded_state.hpp>
+#include <weft/distributed/training_state.hpp>
 
 #include <collected_warnings.hpp>
 
@@ -106,6 +107,60 @@ TEST(DistributedBackground, ASaveThatNobodyAskedAboutIsToldOfInAWarning) {
   });
   ASSERT_EQ(warnings.texts.size(), 1u);
   EXPECT_NE(warnings.texts[0].find("was not saved"), std::string::npos) << warnings.texts[0];
+}
+
+TEST(DistributedBackground, AWholeRunChangesAtOnceAndGoesOnFromWhatItWas) {
+  on_all_ranks([](const Group& group) {
+    const RanksFolder folder(group);
+    const auto model_of = [](uint64_t seed) {
+      manual_seed(seed);
+      return nn::Sequential(nn::Linear(4, 24), nn::Tanh(), nn::Linear(24, 2));
+    };
+    const auto steps = [&](const nn::Sequential& net, ShardedOptimizer& optimizer, int from, int to) {
+      std::vector<float> losses;
+      for (int step = from; step < to; ++step) {
+        const Tensor loss = sum(square(net(input_of(step, {5, 4})))) + 0 * sum(rand({2}));
+        optimizer.zero_grad();
+        loss.backward();
+        optimizer.step();
+        losses.push_back(loss.item<float>() + rand({1}).item<float>());
+      }
+      return losses;
+    };
+    const auto optimizer_of = [&](const nn::Sequential& net) {
+      return ShardedOptimizer(optim::AdamW(net.parameters(), {.lr = 0.05}),
+                              ShardedOptimizerOptions{.stage = 1, .group = group});
+    };
+    const auto run_of = [](const nn::Sequential& net, ShardedOptimizer& optimizer) {
+      return ShardedRun{.model = io::unsharded(net.state_dict()),
+                        .parameters = net.named_parameters(),
+                        .sharded_optimizer = &optimizer};
+    };
+    const nn::Sequential net = model_of(1);
+    ShardedOptimizer optimizer = optimizer_of(net);
+    BackgroundSaver saver(group);
+    std::vector<float> expected;
+    for (int step = 0; step < 6; ++step) {
+      if (step > 0) {
+        io::RunState state{.step = step};
+        state.documents["config"] = "{}";
+        state.tensors["mask"] = full({3}, static_cast<double>(step));
+        const io::Path made = saver.save(run_of(net, optimizer), state, folder.path(), {.keep_last = 2});
+        EXPECT_EQ(made, io::Path(folder.path()) / fmt::format("step-{:08}", step));
+      }
+      const float loss = steps(net, optimizer, step, step + 1)[0];
+      if (step >= 5) expected.push_back(loss);
+    }
+    saver.wait();
+    EXPECT_EQ(io::training_states(folder.path()).size(), 2u);
+    const nn::Sequential other = model_of(9);
+    ShardedOptimizer resumed = optimizer_of(other);
+    const io::RunState state = load_training_state(folder.path(), run_of(other, resumed), group);
+    EXPECT_EQ(state.step, 5);
+    EXPECT_TRUE(equal(state.tensors.at("mask"), full({3}, 5.0)));
+    EXPECT_EQ(steps(other, resumed, 5, 6), expected);
+    barrier(group);
+  });
 }
 
 [[noreturn]] void save_until_killed(const std::string& folder) {

@@ -6,8 +6,8 @@ import pytest
 import weft
 from weft import nn
 from weft.distributed import LocalWorld
-from weft.distributed.parallel import (ColwiseParallel, ExpertParallel, ParallelTraining, RowwiseParallel, SequenceParallel, ToSequenceParts,
-                                       VocabParallel, parallelize)
+from weft.distributed.parallel import (BackgroundSaver, ColwiseParallel, ExpertParallel, HeadParallel, ParallelTraining, RowwiseParallel,
+                                       SequenceParallel, ToSequenceParts, VocabParallel, gather_history, parallelize)
 from weft.distributed.tensor import init_device_mesh
 
 WIDTH, VOCABULARY, LENGTH, ROWS = 16, 24, 8, 8
@@ -225,3 +225,125 @@ def test_experts_of_their_own_on_each_rank(shape, stage):
 
     LocalWorld(int(np.prod(shape)), timeout=60).run(body)
     np.testing.assert_allclose(got, losses, rtol=1e-5)
+
+
+def encoder_losses(shape, **plan):
+    out = []
+
+    def body(group):
+        weft.manual_seed(5)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 32, dropout=0.0, batch_first=True)
+        net = nn.TransformerEncoder(layer, 2)
+        splits = {"self_attn$": HeadParallel(), "linear1$": ColwiseParallel(), "linear2$": RowwiseParallel()}
+        parallel = parallelize(net, init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp")), splits, **plan)
+        training = ParallelTraining(parallel, weft.optim.AdamW(parallel.parameters(), lr=0.01))
+        own = 4 // shape[0]
+        begin = own * parallel.data_parallel.rank()
+        for step in range(4):
+            x = weft.tensor(np.random.default_rng(step).normal(size=(4, 6, WIDTH)).astype("float32"))[begin:begin + own]
+            training.zero_grad()
+            loss = training.backward(x, 2 * x, nn.functional.mse_loss)
+            training.step()
+            if group.rank() == 0:
+                out.append(loss)
+
+    LocalWorld(int(np.prod(shape)), timeout=60).run(body)
+    return out
+
+
+@pytest.mark.parametrize("shape, plan", [((1, 2), {}), ((1, 4), {}), ((2, 2), {"shard_stage": 3})])
+def test_heads_of_an_encoder_are_shared_out(shape, plan):
+    np.testing.assert_allclose(encoder_losses(shape, **plan), encoder_losses((1, 1)), rtol=1e-5)
+
+
+def test_recorders_of_all_ranks_make_one_history():
+    pages = []
+
+    def body(group):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "pp"))
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4))
+        parallel = parallelize(net, mesh, micro_batches=2)
+        recorder = weft.hooks.GradientRecorder(parallel)
+        training = ParallelTraining(parallel, weft.optim.SGD(parallel.parameters(), lr=0.1))
+        for _ in range(3):
+            training.zero_grad()
+            loss = training.backward(weft.ones(4, 4), weft.full((4, 4), float("nan")), nn.functional.mse_loss)
+            with training.whole_parameters():
+                recorder.step(loss)
+        history = gather_history(recorder)
+        assert (history is None) == (group.rank() != 0)
+        if history is not None:
+            pages.append((history.html("All ranks"), history.suspects(), len(history.json_lines())))
+
+    LocalWorld(4, timeout=60).run(body)
+    (page, suspects, steps), = pages
+    assert steps == 3 and "2.weight @1" in page and "0.weight @0" in page and "2 @3" in page
+    assert any("@1" in text and "NaN" in text for text in suspects)
+
+
+def test_messages_take_gradients_back():
+    from weft.distributed import functional as parts
+
+    def body(group):
+        if group.rank() == 0:
+            x = weft.tensor([1.0, 2.0], requires_grad=True)
+            parts.send(x * 3, 1).backward()
+            return x.grad.tolist()
+        y = parts.recv(0)
+        (y * y).sum().backward()
+        return y.tolist()
+
+    assert LocalWorld(2, timeout=60).run(body) == [[18.0, 36.0], [3.0, 6.0]]
+
+
+def test_a_mixture_carries_the_losses_of_its_router():
+    weft.manual_seed(1)
+    carrying = nn.MoE(4, 6, 4, balance_weight=0.5, z_weight=0.25)
+    plain = nn.MoE(4, 6, 4)
+    plain.load_state_dict(carrying.state_dict())
+    x = weft.randn(10, 4)
+    out, balance, z, _ = plain.forward_with_losses(x)
+    (out.square().mean() + 0.5 * balance + 0.25 * z).backward()
+    for _ in range(2):
+        with nn.auxiliary_loss_scale(0.5):
+            (carrying(x).square().mean() / 2).backward()
+    np.testing.assert_allclose(carrying.router.grad.numpy(), plain.router.grad.numpy(), rtol=1e-5, atol=1e-7)
+    y = weft.tensor([1.0], requires_grad=True)
+    nn.add_auxiliary_loss(2 * y, (y * y).sum(), 3).sum().backward()
+    assert y.grad.item() == 8
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+def test_a_whole_run_goes_on_by_another_plan(tmp_path, in_background):
+    expected = alone(6)
+
+    def run(shape, first, last, **plan):
+        def body(group):
+            mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "pp", "tp"))
+            parallel = parallelize(model(), mesh, SPLITS, **plan)
+            training = ParallelTraining(parallel, weft.optim.AdamW(parallel.parameters(), lr=0.01))
+            saver = BackgroundSaver() if in_background else None
+            if first:
+                state = training.load_run(tmp_path)
+                assert state.step == first and state.documents["config"] == {"width": WIDTH}
+            own = ROWS // shape[0]
+            begin = own * parallel.data_parallel.rank()
+            losses = []
+            for step in range(first, last):
+                x, y = (t[begin:begin + own] for t in batch(step))
+                training.zero_grad()
+                losses.append(training.backward(x, y, loss_of))
+                training.clip_grad_norm(0.5)
+                training.step()
+                state = weft.io.RunState(step=step + 1, documents={"config": {"width": WIDTH}})
+                folder = training.save_run(tmp_path, state, keep_last=2, saver=saver)
+                assert folder.endswith(f"step-{step + 1:08}")
+            if saver:
+                saver.wait()
+            return losses
+
+        return LocalWorld(int(np.prod(shape)), timeout=60).run(body)[0]
+
+    np.testing.assert_allclose(run((2, 1, 2), 0, 3, shard_stage=3), expected[:3], rtol=1e-5)
+    assert len(weft.io.training_states(tmp_path)) == 2
+    np.testing.assert_allclose(run((1, 2, 1), 3, 6, micro_batches=2), expected[3:], rtol=1e-5)

@@ -17,11 +17,12 @@ import contextlib
 import os
 
 from weft._core import _distributed as _core
+from weft._training_state import RunState, _state
 from weft.nn import lora
 from weft.nn.containers import Sequential
 
-__all__ = ["ColwiseParallel", "ExpertParallel", "HeadParallel", "ParallelModel", "ParallelTraining", "RowwiseParallel",
-           "SequenceParallel", "ToSequenceParts", "VocabParallel", "parallelize"]
+__all__ = ["BackgroundSaver", "ColwiseParallel", "ExpertParallel", "HeadParallel", "ParallelModel", "ParallelTraining",
+           "RowwiseParallel", "SequenceParallel", "ToSequenceParts", "VocabParallel", "gather_history", "parallelize"]
 
 
 class _Split:
@@ -96,6 +97,11 @@ class ParallelModel:
     def parameters(self):
         return [p for _, p in self.named_parameters()]
 
+    def named_modules(self):
+        """The modules that are here, by their names in the model."""
+        own = set(self._core.child_names())
+        return [(name, m) for name, m in self.module.named_modules() if name and name.split(".")[0] in own]
+
     data_parallel = property(lambda self: self._core.data_parallel(), doc="The ranks that have the same part.")
     tensor_parallel = property(lambda self: self._core.tensor_parallel(), doc="The ranks that share layers.")
     pipeline = property(lambda self: self._core.pipeline(), doc="The ranks that have the stages.")
@@ -114,6 +120,29 @@ def parallelize(model, mesh, splits=None, *, sequence_parallel=False, cuts=(), s
                              micro_batches, shard_stage, bucket_bytes)
     lora._adopt(model)  # layers compute with their parts
     return ParallelModel(model, core)
+
+
+def gather_history(recorder, group=None):
+    """What the GradientRecorders of all ranks saw, on rank 0 of the group as one History, in which "0.weight @2" is rank
+    2's; None on the others. Called by all ranks."""
+    from weft.distributed import _group
+
+    group = _group(group)
+    history = _core.gather_history(recorder.history(), group)
+    return history if group.rank() == 0 else None
+
+
+class BackgroundSaver:
+    """Saves runs in the background, one at a time: training.save_run(folder, state, saver=saver). All ranks make it."""
+
+    def __init__(self, group=None):
+        from weft.distributed import _group
+
+        self._core = _core.BackgroundSaver(_group(group))
+
+    def wait(self):
+        """Until all ranks have saved; raises, on every rank, what the save failed with."""
+        self._core.wait()
 
 
 class ParallelTraining:
@@ -154,6 +183,22 @@ class ParallelTraining:
         from weft.distributed import _group
 
         return self._core.save(os.fspath(folder), _group(group), id)
+
+    def save_run(self, folder, state=None, *, generators=None, keep_last=0, group=None, saver=None):
+        """Writes what the run needs to go on bit for bit, each rank its part, and returns its folder,
+        FOLDER/step-00001000: model, optimizer, random generators and a weft.io.RunState; keeps the last ones, 0 for all.
+        With a BackgroundSaver it returns once this rank's parts are copied. All ranks call it."""
+        from weft.distributed import _group
+
+        fields = (state or RunState())._fields()
+        return self._core.save_run(os.fspath(folder), fields, dict(generators or {}), _group(group), keep_last,
+                                   None if saver is None else saver._core)
+
+    def load_run(self, folder, *, generators=None, weights_only=False, group=None):
+        """Loads the newest complete state, or the one whose own folder is given, that any plan saved; its RunState."""
+        from weft.distributed import _group
+
+        return _state(self._core.load_run(os.fspath(folder), dict(generators or {}), _group(group), weights_only))
 
     def load(self, folder, id=None):
         """Goes on from what `save` wrote on any number of ranks, by any plan."""
