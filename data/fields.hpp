@@ -112,6 +112,18 @@ auto rebuilt(First first, F... fields) {
   else return std::tuple<First, F...>(std::move(first), std::move(fields)...);
 }
 
+/// Maps of any kind, and optional values.
+template <class T>
+concept MapLike = requires(T& x) {
+  typename T::mapped_type;
+  x.begin()->second;
+};
+template <class T>
+concept MaybeValue = requires(T& x) {
+  x.has_value();
+  *x;
+};
+
 /// `function` of every tensor in x, which takes its place.
 template <class T, class F>
 void each_tensor(T& x, const F& function) {
@@ -121,6 +133,10 @@ void each_tensor(T& x, const F& function) {
     if constexpr (!std::is_same_v<typename T::value_type, bool>) {
       for (auto& item : x) each_tensor(item, function);
     }
+  } else if constexpr (MapLike<T>) {
+    for (auto& [key, value] : x) each_tensor(value, function);
+  } else if constexpr (MaybeValue<T>) {
+    if (x.has_value()) each_tensor(*x, function);
   } else if constexpr (HasFields<T>) {
     [&]<size_t... i>(std::index_sequence<i...>) { (each_tensor(field<i>(x), function), ...); }
     (std::make_index_sequence<field_count<T>>());

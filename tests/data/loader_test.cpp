@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include <weft/data/loader.hpp>
@@ -451,6 +455,34 @@ TEST_P(WithWorkers, PinnedBatchesAndDevices) {
     EXPECT_EQ(labels.to_vector<int64_t>().back() * 4, seen.back());
   }
   EXPECT_EQ(seen, arange(0, 40, 4).to_vector<int64_t>());
+}
+
+TEST_P(WithWorkers, TensorsInMapsAndOptionalValuesMoveToTheDevice) {
+  using Named = std::map<std::string, std::optional<Tensor>>;
+  const auto collate = [](const std::vector<std::array<Tensor, 1>>& samples) {
+    std::vector<Tensor> each;
+    for (const auto& [row] : samples) each.push_back(row);
+    return std::pair(Named{{"rows", stack(each)}, {"none", std::nullopt}}, std::string("text"));
+  };
+  const data::TensorDataset rows(arange(12).view({6, 2}));
+  const auto first_of = [&](const LoaderOptions& options) {
+    DataLoader loader(rows, options, collate);
+    Named named;
+    for (auto& [batch, text] : loader) {
+      named = batch;
+      EXPECT_EQ(text, "text");
+    }
+    EXPECT_FALSE(named.at("none").has_value());
+    return *named.at("rows");
+  };
+  const LoaderOptions host{.batch_size = 3, .workers = GetParam()};
+  EXPECT_EQ(first_of(host).to_vector<int64_t>(), arange(6, 12).to_vector<int64_t>());
+  if (device_count(DeviceType::hpu) == 0) GTEST_SKIP() << "no HPU";
+  LoaderOptions moved = host;
+  moved.device = "hpu";
+  EXPECT_EQ(first_of(moved).device().type, DeviceType::hpu);
+  const LoaderOptions pinned{.batch_size = 3, .workers = GetParam(), .pin_memory = true};
+  EXPECT_TRUE(first_of(pinned).is_pinned());
 }
 
 TEST(GeneratorGuard, IsItsThreadsDefaultForTheCpu) {
