@@ -1,0 +1,214 @@
+#include "generate.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "../autograd/mode.hpp"
+#include "../ops/detail/common.hpp"
+#include "sequences-inl.hpp"
+
+namespace weft::generate {
+
+namespace {
+
+constexpr const char* op = "generate";
+
+void check_prompts(const LanguageModel& model, const std::vector<Tokens>& prompts, Location where) {
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto refuse = [&](const std::string& problem) {
+      raise<ValueError>({.op = op, .problem = fmt::format("prompt {} {}", i, problem)}, where);
+    };
+    if (prompts[i].empty()) refuse("is empty");
+    for (const int64_t token : prompts[i]) {
+      if (token < 0 || token >= model.vocabulary)
+        refuse(fmt::format("has the token {} of {}", token, model.vocabulary));
+    }
+    if (model.context > 0 && std::ssize(prompts[i]) >= model.context) {
+      refuse(fmt::format("has {} tokens, which fill the context of {}", prompts[i].size(), model.context));
+    }
+  }
+}
+
+void check_options(const LanguageModel& model, const GenerateOptions& o, Location where) {
+  const auto refuse = [&](std::string problem) { raise<ValueError>({.op = op, .problem = std::move(problem)}, where); };
+  check(o.sampling, where);
+  if (o.max_new_tokens < 0) refuse(fmt::format("max_new_tokens is {}", o.max_new_tokens));
+  const auto is_empty = [](const Tokens& t) { return t.empty(); };
+  if (std::ranges::any_of(o.stop_sequences, is_empty)) refuse("a stop sequence is empty");
+  if (o.beams < 1) refuse(fmt::format("{} beams", o.beams));
+  if (o.draft && o.draft->vocabulary != model.vocabulary) {
+    refuse(fmt::format("the draft has {} tokens, the model {}", o.draft->vocabulary, model.vocabulary));
+  }
+  if (o.draft && o.draft_tokens < 1) refuse(fmt::format("draft_tokens is {}", o.draft_tokens));
+  if (o.beams == 1) return;
+  if (o.on_token || o.draft) refuse("beams have no on_token and no draft");
+  const SamplingOptions& s = o.sampling;
+  if (s.temperature != 1 || s.top_k != 0 || s.top_p != 1 || s.min_p != 0) refuse("beams draw nothing");
+}
+
+/// A prompt and what comes of it.
+struct Sequence {
+  int64_t number;
+  Tokens all;
+  Sampler draw;
+  Generation made = {};
+};
+
+/// Sequences under way, each a row of the model's and of the draft's.
+class Run {
+ public:
+  Run(const LanguageModel& model, const std::vector<Tokens>& prompts, const GenerateOptions& options, Location where)
+      : model_(model), options_(options), where_(where) {
+    int64_t longest = 0;
+    for (const Tokens& prompt : prompts) {
+      const auto number = std::ssize(rows_);
+      rows_.push_back({number, prompt, Sampler(options.sampling, options.seed, static_cast<uint64_t>(number), where)});
+      longest = std::max(longest, std::ssize(prompt));
+    }
+    finished_.resize(rows_.size());
+    const auto rows = std::ssize(rows_);
+    int64_t capacity = longest + options.max_new_tokens;
+    if (model.context > 0) capacity = std::min(capacity, model.context);
+    decoding_.emplace(model.begin(rows, capacity), rows);
+    if (options.draft) {
+      if (options.draft->context > 0) capacity = std::min(capacity, options.draft->context);
+      draft_.emplace(options.draft->begin(rows, capacity), rows);
+    }
+  }
+
+  std::vector<Generation> operator()() {
+    if (options_.max_new_tokens == 0) rows_.clear();
+    while (!rows_.empty()) {
+      const int64_t ahead = draft_ ? tokens_ahead() : 0;
+      const std::vector<Tokens> proposals = ahead > 0 ? proposed(ahead) : std::vector<Tokens>(rows_.size());
+      read_and_draw(proposals);
+      drop_finished();
+    }
+    return std::move(finished_);
+  }
+
+ private:
+  int64_t left(const Sequence& s) const {
+    const int64_t by_length = options_.max_new_tokens - std::ssize(s.made.tokens);
+    return model_.context > 0 ? std::min(by_length, model_.context - std::ssize(s.all)) : by_length;
+  }
+
+  /// How many tokens the draft may propose for every row: so that none is read that could not be drawn. None behind a
+  /// prompt, of whose tokens no logits are wanted but the last one's.
+  int64_t tokens_ahead() const {
+    int64_t ahead = options_.draft_tokens;
+    for (const Sequence& s : rows_) {
+      if (s.made.tokens.empty()) return 0;
+      ahead = std::min(ahead, left(s) - 1);
+      if (options_.draft->context > 0) ahead = std::min(ahead, options_.draft->context - std::ssize(s.all));
+    }
+    return std::max<int64_t>(ahead, 0);
+  }
+
+  std::vector<Tokens> proposed(int64_t ahead) {
+    std::vector<Tokens> texts, out(rows_.size());
+    std::vector<Sampler> draws;
+    for (const Sequence& s : rows_) texts.push_back(s.all), draws.push_back(s.draw);
+    for (int64_t i = 0; i < ahead; ++i) {
+      const Logits logits = draft_->read_rest(texts, true);
+      for (size_t r = 0; r < rows_.size(); ++r) {
+        const int64_t token = draws[r](logits.row(r, 0), texts[r], where_).token;
+        texts[r].push_back(token);
+        out[r].push_back(token);
+      }
+    }
+    return out;
+  }
+
+  void read_and_draw(const std::vector<Tokens>& proposals) {
+    std::vector<Tokens> texts;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      texts.push_back(rows_[r].all);
+      texts[r].insert(texts[r].end(), proposals[r].begin(), proposals[r].end());
+    }
+    const size_t ahead = proposals[0].size();
+    const Logits logits = decoding_->read_rest(texts, ahead == 0);
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      Sequence& s = rows_[r];
+      for (size_t i = 0; i <= ahead; ++i) {
+        const bool goes_on = take(s, s.draw(logits.row(r, i), s.all, where_));
+        if (!goes_on || i == ahead || s.all.back() != proposals[r][i]) break;
+      }
+    }
+    if (ahead == 0) return;
+    // What was proposed and not drawn is forgotten.
+    for (auto* decoding : {&*decoding_, &*draft_}) decoding->keep_common(texts_of_rows());
+  }
+
+  std::vector<Tokens> texts_of_rows() const {
+    std::vector<Tokens> out;
+    for (const Sequence& s : rows_) out.push_back(s.all);
+    return out;
+  }
+
+  /// Whether the sequence goes on behind the token.
+  bool take(Sequence& s, const Sampler::Drawn& drawn) {
+    s.all.push_back(drawn.token);
+    s.made.tokens.push_back(drawn.token);
+    s.made.log_probability += drawn.log_probability;
+    std::optional<Finish> finish = finish_of(s.made.tokens, options_);
+    if (!finish && left(s) <= 0) finish = Finish::length;
+    if (options_.on_token && !options_.on_token({s.number, drawn.token, drawn.log_probability, finish}) && !finish) {
+      finish = Finish::stopped;
+    }
+    if (finish) {
+      s.made.finish = *finish;
+      s.draw = Sampler();
+      finished_[static_cast<size_t>(s.number)] = std::move(s.made);
+      s.number = -1;
+    }
+    return !finish;
+  }
+
+  void drop_finished() {
+    std::vector<int64_t> stay;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      if (rows_[r].number >= 0) stay.push_back(static_cast<int64_t>(r));
+    }
+    if (stay.size() == rows_.size()) return;
+    std::erase_if(rows_, [](const Sequence& s) { return s.number < 0; });
+    if (rows_.empty()) return;
+    decoding_->take_rows(stay);
+    if (draft_) draft_->take_rows(stay);
+  }
+
+  const LanguageModel& model_;
+  const GenerateOptions& options_;
+  const Location where_;
+  std::vector<Sequence> rows_;
+  std::vector<Generation> finished_;
+  std::optional<Reader> decoding_, draft_;
+};
+
+}  // namespace
+
+std::optional<Finish> finish_of(const Tokens& made, const GenerateOptions& options) {
+  if (std::ranges::find(options.end_tokens, made.back()) != options.end_tokens.end()) return Finish::end_token;
+  for (const Tokens& stop : options.stop_sequences) {
+    if (stop.size() <= made.size() && std::equal(stop.rbegin(), stop.rend(), made.rbegin())) {
+      return Finish::stop_sequence;
+    }
+  }
+  return {};
+}
+
+std::vector<Generation> generate(const LanguageModel& model, const std::vector<Tokens>& prompts,
+                                 const GenerateOptions& options, Location where) {
+  const CallScope call(op, where);
+  check_prompts(model, prompts, where);
+  check_options(model, options, where);
+  const NoGradGuard unrecorded;
+  if (prompts.empty()) return {};
+  if (options.beams == 1) return Run(model, prompts, options, where)();
+  std::vector<Generation> out;
+  for (const Tokens& prompt : prompts) out.push_back(best_of_beams(model, prompt, options, where));
+  return out;
+}
+
+}  // namespace weft::generate
