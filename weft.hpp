@@ -2,7 +2,7 @@
 // records), ops/ipc.hpp (tensors that processes share), backends/pinned_memory.hpp (its figures), and of io/:
 // adapter.hpp (LoRA adapters), model.hpp (models as JSON and as folders), idx.hpp, npz.hpp, pt.hpp and tensor_json.hpp
 // (files of other programs), sharded.hpp (models in several files), sharded_state.hpp (states of several ranks).
-// And of train/: metrics.hpp, trainer.hpp with its parts, run_folder.hpp.
+// And generate/ (text from language models), and of train/: metrics.hpp, trainer.hpp with its parts, run_folder.hpp.
 #pragma once
 
 #include "autograd/autocast.hpp"
