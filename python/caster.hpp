@@ -78,6 +78,7 @@ void bind_data(nb::module_& module);
 void bind_distributed(nb::module_& module);
 void bind_dtensor(nb::module_& module);
 void bind_distributed_states(nb::module_& module);
+void bind_generate(nb::module_& module);
 void bind_function(nb::module_& module);
 void bind_optim(nb::module_& module);
 void bind_parallelize(nb::module_& module);

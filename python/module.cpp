@@ -164,4 +164,5 @@ NB_MODULE(_core, m) {
   bind_capture(m);
   bind_data(m);
   bind_distributed(m);
+  bind_generate(m);
 }

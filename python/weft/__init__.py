@@ -48,7 +48,7 @@ Size = tuple
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "distributed", "hooks", "io", "library", "linalg", "lora", "nn", "ops",
+_modules = ("amp", "array_api", "autograd", "data", "distributed", "generation", "hooks", "io", "library", "linalg", "lora", "nn", "ops",
             "optim", "special", "testing", "train", "utils")
 
 
