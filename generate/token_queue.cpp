@@ -99,7 +99,8 @@ struct TokenQueue::Impl {
     if (fstat(file, &about) != 0 || !S_ISFIFO(about.st_mode) || about.st_uid != getuid()) {
       refuse(id, fmt::format("{} is not a pipe of this user", path), where);
     }
-    fcntl(file, F_SETPIPE_SZ, static_cast<int>(std::clamp<int64_t>(options.capacity_bytes, PIPE_BUF, INT_MAX)));
+    const auto capacity = static_cast<int>(std::clamp<int64_t>(options.capacity_bytes, PIPE_BUF, INT_MAX));
+    if (fcntl(file, F_GETPIPE_SZ) < capacity) fcntl(file, F_SETPIPE_SZ, capacity);
   }
 
   /// Whether there was room for it before the deadline.

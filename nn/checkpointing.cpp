@@ -18,10 +18,10 @@ bool is_checkpointed(const Module& module) {
 }
 
 std::vector<std::string> set_checkpointing(const Module& model, std::string_view pattern, bool on, Location where) {
-  const std::regex expression = detail::pattern_of("set_checkpointing", pattern, where);
+  const detail::Pattern expression("set_checkpointing", pattern, where);
   std::vector<std::string> names;
   for (const auto& [name, module] : model.named_modules()) {
-    if (name.empty() || !std::regex_search(name, expression)) continue;
+    if (name.empty() || !expression.finds(name)) continue;
     checkpoint_module(module, on);
     names.push_back(name);
   }

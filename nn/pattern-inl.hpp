@@ -1,23 +1,28 @@
-// Names that a user's regular expression finds. Internal to nn/.
+// Names that a user's regular expression finds. Not public.
 #pragma once
 
-#include <regex>
+#include <memory>
+#include <string>
 #include <string_view>
 
-#include <fmt/format.h>
-
-#include "../tensor/error.hpp"
+#include "../tensor/location.hpp"
 
 namespace weft::nn::detail {
 
-/// ValueError of `op` for what is no expression (ECMAScript's).
-inline std::regex pattern_of(const char* op, std::string_view text, Location where) {
-  try {
-    return std::regex(text.begin(), text.end(), std::regex::ECMAScript);
-  } catch (const std::regex_error& error) {
-    raise<ValueError>({.op = op, .problem = fmt::format("\"{}\" is no regular expression: {}", text, error.what())},
-                      where);
-  }
-}
+/// An expression as ECMAScript has them. <regex> is compiled for one file alone: it is large.
+class Pattern {
+ public:
+  /// ValueError of `op` for what is none.
+  Pattern(const char* op, std::string_view text, Location where);
+  /// Whether a part of the name is described, or all of it.
+  bool finds(std::string_view name) const;
+  bool describes(std::string_view name) const;
+
+ private:
+  struct Compiled;
+  std::shared_ptr<const Compiled> compiled_;
+};
+/// The expression that finds this text alone.
+std::string pattern_of_name(std::string_view name);
 
 }  // namespace weft::nn::detail

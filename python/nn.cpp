@@ -8,6 +8,7 @@
 #include "../nn/freeze.hpp"
 #include "../nn/layers.hpp"
 #include "../nn/lora/low_rank-inl.hpp"
+#include "../nn/module_state-inl.hpp"
 #include "../nn/recurrent.hpp"
 #include "../nn/summary.hpp"
 #include "../nn/transformer.hpp"
@@ -335,6 +336,23 @@ std::pair<Tensor, MaybeTensor> attend(const Tensor& query, const Tensor& key, co
   return {out.output, out.weights.defined() ? MaybeTensor(out.weights) : std::nullopt};
 }
 
+/// Of C++'s layers that adapters and parts look for; copies in Python are told.
+const std::pair<const char*, const std::type_info*> layer_types[] = {
+    {"Linear", &typeid(nn::Linear)},
+    {"Embedding", &typeid(nn::Embedding)},
+    {"MultiheadAttention", &typeid(nn::MultiheadAttention)}};
+const char* layer_type(const ModuleObject& self) {
+  for (const auto& [name, type] : layer_types) {
+    if (nn::detail::is_of(self.module, *type)) return name;
+  }
+  return "";
+}
+void set_layer_type(ModuleObject& self, const std::string& name) {
+  for (const auto& [known, type] : layer_types) {
+    if (name == known) nn::detail::StateAccess::state(self.module).type = type;
+  }
+}
+
 void bind_sequence_layers(nb::module_& m) {
   m.def("_multi_head_attention", attend, nb::arg("query"), nb::arg("key"), nb::arg("value"), nb::arg("num_heads"),
         nb::arg("in_proj_weight").none(), nb::arg("in_proj_bias").none(), nb::arg("bias_k").none(),
@@ -521,6 +539,7 @@ void bind_modules(nb::module_& m) {
       .def("modules", modules_of)
       .def("is_saved", [](const ModuleObject& self, const std::string& name) { return self.module.is_saved(name); })
       .def_prop_ro("class_name", [](const ModuleObject& self) { return self.module.class_name(); })
+      .def_prop_rw("layer_type", layer_type, set_layer_type)
       .def_prop_ro("computes", [](const ModuleObject& self) { return self.callee.has_value(); })
       .def_prop_rw(
           "training", [](const ModuleObject& self) { return self.module.is_training(); },

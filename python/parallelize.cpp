@@ -116,7 +116,7 @@ void bind_parallelize(nb::module_& m) {
              return without_gil([&](Location where) { return self.clip_grad_norm(max_norm, where); });
            })
       .def("step", [](ParallelTraining& self) { without_gil([&](Location where) { self.step(where); }); })
-      .def("zero_grad", &ParallelTraining::zero_grad)
+      .def("zero_grad", [](ParallelTraining& self) { without_gil([&](Location) { self.zero_grad(); }); })
       .def("whole_parameters",
            [](const ParallelTraining& self) -> nb::object {
              auto whole = without_gil([&](Location) { return self.whole_parameters(); });

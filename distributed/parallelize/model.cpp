@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <limits>
-#include <regex>
 #include <set>
 #include <unordered_map>
 
@@ -241,8 +240,8 @@ void ParallelModel::State::apply_all() {
 }
 
 void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std::pair<std::string, nn::Module>>& own) {
-  const std::regex pattern = nn::detail::pattern_of(op, split.pattern, Location::none());
-  const auto finds = [&](const auto& named) { return std::regex_search(named.first, pattern); };
+  const nn::detail::Pattern pattern(op, split.pattern, Location::none());
+  const auto finds = [&](const auto& named) { return pattern.finds(named.first); };
   const auto all = layers.model.module.named_modules();
   if (std::ranges::none_of(all, finds)) {
     raise<ValueError>({.problem = fmt::format("\"{}\" finds no module", split.pattern)});

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <regex>
 #include <set>
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "../files/atomic_folder-inl.hpp"
 #include "../files/folder-inl.hpp"
 #include "../safetensors.hpp"
+#include "../../nn/pattern-inl.hpp"
 #include "../../ops/subscript.hpp"
 
 namespace weft::io {
@@ -74,7 +74,7 @@ struct Saved {
   double alpha = 0, dropout = 0, plus = 1;
   bool rslora = false;
   std::string base = {};
-  std::vector<std::pair<std::regex, double>> alphas = {};
+  std::vector<std::pair<nn::detail::Pattern, double>> alphas = {};
   std::map<std::string, std::vector<bool>> enable = {};
 };
 
@@ -100,14 +100,14 @@ Saved read_config(const Path& path, Location where) {
     if (given(config, "base_model_name_or_path")) out.base = config["base_model_name_or_path"].get<std::string>();
     if (given(config, "alpha_pattern")) {
       for (const auto& [pattern, value] : config["alpha_pattern"].items()) {
-        out.alphas.emplace_back(std::regex("(.*\\.)?(" + pattern + ")"), value.get<double>());
+        out.alphas.emplace_back(nn::detail::Pattern(loading, "(.*\\.)?(" + pattern + ")", where), value.get<double>());
       }
     }
     if (given(config, enable_key)) out.enable = config[enable_key].get<std::map<std::string, std::vector<bool>>>();
     return out;
   } catch (const json::exception& error) {
     refuse(path, error.what(), where);
-  } catch (const std::regex_error&) {
+  } catch (const ValueError&) {
     refuse(path, "\"alpha_pattern\" has what is no regular expression", where);
   }
 }
@@ -121,10 +121,6 @@ std::optional<std::string> layer_of(std::string name) {
     return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
   }
   return {};
-}
-
-std::string as_pattern(const std::string& name) {
-  return "^" + std::regex_replace(name, std::regex(R"([.^$|()\[\]{}*+?\\])"), R"(\$&)") + "$";
 }
 
 /// An adapter that the model does not have yet.
@@ -186,13 +182,13 @@ class Plan {
     nn::LoraOptions options{.r = of_embedding ? a.size(1) : b.size(1)};
     options.alpha = saved_.alpha;
     for (const auto& [pattern, alpha] : saved_.alphas) {
-      if (std::regex_match(name, pattern)) options.alpha = alpha;
+      if (pattern.describes(name)) options.alpha = alpha;
     }
     options.dropout = saved_.dropout;
     options.rslora = saved_.rslora;
     options.lora_plus_scale = saved_.plus;
     if (const auto enable = saved_.enable.find(name); enable != saved_.enable.end()) options.enable = enable->second;
-    options.targets = {as_pattern(name)};
+    options.targets = {nn::detail::pattern_of_name(name)};
     const int64_t parts = std::max<int64_t>(1, std::ranges::count(options.enable, true));
     const int64_t of = std::max<int64_t>(1, std::ssize(options.enable));
     const Dims a_wanted{options.r * parts, weight.size(1)}, b_wanted{weight.size(0) / of * parts, options.r};

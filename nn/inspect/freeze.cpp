@@ -8,10 +8,10 @@ namespace {
 
 std::vector<std::string> switched(const char* op, const Module& module, std::string_view pattern, bool on,
                                   Location where) {
-  const std::regex wanted = detail::pattern_of(op, pattern, where);
+  const detail::Pattern wanted(op, pattern, where);
   std::vector<NamedTensor> found;
   for (NamedTensor& p : module.named_parameters()) {
-    if (p.tensor.requires_grad() != on && std::regex_search(p.name, wanted)) found.push_back(std::move(p));
+    if (p.tensor.requires_grad() != on && wanted.finds(p.name)) found.push_back(std::move(p));
   }
   std::vector<std::string> names;
   for (NamedTensor& p : found) {

@@ -221,8 +221,8 @@ std::unordered_set<const TensorImpl*> adapter_tensors(const Module& model) {
 }  // namespace
 
 std::vector<std::string> apply_lora(const Module& model, const LoraOptions& options, Location where) {
-  std::vector<std::regex> patterns;
-  for (const std::string& target : options.targets) patterns.push_back(detail::pattern_of("apply_lora", target, where));
+  std::vector<detail::Pattern> patterns;
+  for (const std::string& target : options.targets) patterns.emplace_back("apply_lora", target, where);
   std::vector<detail::LoraTarget> targets;
   std::unordered_set<std::string> parts;
   for (const auto& [name, adapter] : adapters_of(model)) {
@@ -230,7 +230,7 @@ std::vector<std::string> apply_lora(const Module& model, const LoraOptions& opti
   }
   for (const auto& [path, module] : model.named_modules()) {
     const std::string& name = path;
-    const auto finds = [&](const std::regex& pattern) { return std::regex_search(name, pattern); };
+    const auto finds = [&](const detail::Pattern& pattern) { return pattern.finds(name); };
     if (is_parametrized(module, "weight") && std::ranges::any_of(patterns, finds)) {
       raise<ValueError>({.op = "apply_lora",
                          .problem = fmt::format("the weight of \"{}\" is parametrized: it takes no adapter", name),

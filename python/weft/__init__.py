@@ -48,8 +48,8 @@ Size = tuple
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "distributed", "generation", "hooks", "io", "library", "linalg", "lora", "nn", "ops",
-            "optim", "special", "testing", "train", "utils")
+_modules = ("amp", "array_api", "autograd", "data", "distributed", "generation", "hooks", "io", "library", "linalg", "lora",
+            "nn", "ops", "optim", "special", "testing", "train", "utils")
 
 
 def __getattr__(name):

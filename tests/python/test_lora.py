@@ -79,6 +79,16 @@ def test_only_adapters_train(net):
         assert value.tolist() == values[name].tolist() or "lora_A" in name or "lora_B" in name
 
 
+def test_copies_of_layers_take_adapters_too():
+    import copy
+    import pickle
+
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 2)  # its layers are copies
+    assert lora.apply_lora(net, "linear1$", r=2) == ["layers.0.linear1", "layers.1.linear1"]
+    for made in (copy.deepcopy(nn.Linear(3, 4)), pickle.loads(pickle.dumps(nn.Linear(3, 4)))):
+        assert lora.apply_lora(nn.Sequential(made), "0", r=2) == ["0"]
+
+
 def test_groups_have_the_rates_of_lora_plus():
     layer = lora.LoRALinear(4, 4, r=2, lora_plus_scale=16)
     groups = lora.lora_parameter_groups(layer, 1e-3)

@@ -17,6 +17,7 @@ import contextlib
 import os
 
 from weft._core import _distributed as _core
+from weft._model import _tell_configs
 from weft._training_state import RunState, _state
 from weft.nn import lora
 from weft.nn.containers import Sequential
@@ -114,6 +115,7 @@ def parallelize(model, mesh, splits=None, *, sequence_parallel=False, cuts=(), s
     `splits`: {regular expression of module names: how}), or some of them. `shard_stage` 1 to 3 keeps an optimizer's
     state, gradients and parameters in parts on the ranks along "dp"; 0 keeps them whole. ValueError for what does not
     fit."""
+    _tell_configs(model, strict=False)
     layers = list(model) if isinstance(model, Sequential) else []
     given = [(pattern, how._how, how._options) for pattern, how in (splits or {}).items()]
     core = _core.parallelize(model, layers, mesh, given, sequence_parallel, list(cuts), schedule.lower(), chunks,

@@ -341,12 +341,14 @@ class Module:
         attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections", "_made_with")}
         buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._buffers.items()]
         return (attributes, self._parameters, buffers, self._modules, self.training, self._state.extra_repr,
-                self._made_with, _core._parametrized(self))
+                self._made_with, _core._parametrized(self), self._state.layer_type)
 
     def __setstate__(self, state):
         Module.__init__(self)
         (attributes, parameters, buffers, modules, self._state.training, self._state.extra_repr, made_with,
-         parametrized) = state
+         parametrized, *layer_type) = state
+        for known in layer_type:
+            self._state.layer_type = known
         object.__setattr__(self, "_made_with", made_with)
         self.__dict__.update(attributes)
         for name, tensor in parameters.items():

@@ -67,7 +67,7 @@ class AveragedModel(Module):
     def _wide(self):
         return {int(name[5:]): t for name, t in self._buffers.items() if name.startswith("wide_")}
 
-    def _start(self):
+    def _beginnings(self):
         """The averages to go on from: wide ones where `module` holds what they are rounded."""
         wide, own = self._wide(), self._averaged()
         return [wide[i] if i in wide and equal(wide[i].to(t.dtype), t) else t for i, t in enumerate(own)]
@@ -82,7 +82,7 @@ class AveragedModel(Module):
         average, own = self._average, self._averaged()
         if average is None or self._seen(model) != self._left:
             average = self._averager(model)
-            starts = {f"{i}.average": t for i, t in enumerate(self._start())}
+            starts = {f"{i}.average": t for i, t in enumerate(self._beginnings())}
             average.load_state_dict({"count": self.n_averaged, **starts})
         average.update()
         self._average = average
