@@ -1,0 +1,207 @@
+#include "checkpoint.hpp"
+
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "../io/file.hpp"
+#include "../io/mapping.hpp"
+#include "../io/sharded.hpp"
+#include "../ops/detail/common.hpp"
+
+namespace weft::generate {
+
+namespace {
+
+using nlohmann::json;
+constexpr const char* op = "load_causal_lm";
+
+[[noreturn]] void unknown(const std::string& what, Location where) {
+  raise<NotImplementedError>({.op = op, .problem = what + " is not there yet"}, where);
+}
+
+/// The value, unless it is missing or null.
+template <class T>
+T value_or(const json& config, const char* key, T otherwise) {
+  const auto found = config.find(key);
+  return found == config.end() || found->is_null() ? otherwise : found->get<T>();
+}
+
+RopeOptions rope_of(const json& config, int64_t context, Location where) {
+  // Version 5 of the package has one dictionary, older ones two entries.
+  json given = value_or(config, "rope_parameters", value_or(config, "rope_scaling", json::object()));
+  RopeOptions rope{.theta = value_or(given, "rope_theta", value_or(config, "rope_theta", 10000.0))};
+  const std::string type = value_or(given, "rope_type", value_or<std::string>(given, "type", "default"));
+  rope.factor = value_or(given, "factor", 1.0);
+  rope.original_length = value_or(given, "original_max_position_embeddings", context);
+  if (type == "linear") {
+    rope.scaling = RopeScaling::linear;
+  } else if (type == "dynamic") {
+    rope.scaling = RopeScaling::dynamic_ntk;
+  } else if (type == "llama3") {
+    rope.scaling = RopeScaling::llama3;
+    rope.low_frequency = given.at("low_freq_factor").get<double>();
+    rope.high_frequency = given.at("high_freq_factor").get<double>();
+  } else if (type == "yarn") {
+    for (const char* key : {"mscale", "mscale_all_dim", "truncate"}) {
+      if (given.contains(key)) unknown(fmt::format("\"{}\" of rope's yarn", key), where);
+    }
+    rope.scaling = RopeScaling::yarn;
+    rope.beta_fast = value_or(given, "beta_fast", 32.0);
+    rope.beta_slow = value_or(given, "beta_slow", 1.0);
+    rope.attention_factor = value_or(given, "attention_factor", std::optional<double>());
+  } else if (type != "default") {
+    unknown(fmt::format("rope of type \"{}\"", type), where);
+  }
+  return rope;
+}
+
+nn::CausalLMOptions gpt2_options(const json& config, Location where) {
+  if (value_or<std::string>(config, "activation_function", "gelu_new") != "gelu_new") {
+    unknown(fmt::format("activation_function {}", config["activation_function"].dump()), where);
+  }
+  if (value_or(config, "scale_attn_by_inverse_layer_idx", false) || !value_or(config, "scale_attn_weights", true)) {
+    unknown("another scale of attention", where);
+  }
+  const auto width = config.at("n_embd").get<int64_t>();
+  return {.vocabulary = config.at("vocab_size").get<int64_t>(),
+          .width = width,
+          .layers = config.at("n_layer").get<int64_t>(),
+          .heads = config.at("n_head").get<int64_t>(),
+          .hidden = value_or(config, "n_inner", 4 * width),
+          .context = value_or<int64_t>(config, "n_positions", 1024),
+          .positions = nn::CausalLMPositions::learned,
+          .norm = nn::CausalLMNorm::layer,
+          .norm_eps = value_or(config, "layer_norm_epsilon", 1e-5),
+          .mlp = nn::CausalLMMlp::gelu,
+          .qkv_bias = true,
+          .out_bias = true,
+          .mlp_bias = true,
+          .tied = value_or(config, "tie_word_embeddings", true)};
+}
+
+nn::CausalLMOptions llama_options(const json& config, const std::string& type, Location where) {
+  if (const auto act = value_or<std::string>(config, "hidden_act", "silu"); act != "silu") {
+    unknown(fmt::format("hidden_act \"{}\"", act), where);
+  }
+  const auto context = value_or<int64_t>(config, "max_position_embeddings", type == "llama" ? 2048 : 32768);
+  nn::CausalLMOptions o{.vocabulary = config.at("vocab_size").get<int64_t>(),
+                        .width = config.at("hidden_size").get<int64_t>(),
+                        .layers = config.at("num_hidden_layers").get<int64_t>(),
+                        .heads = config.at("num_attention_heads").get<int64_t>(),
+                        .kv_heads = value_or<int64_t>(config, "num_key_value_heads", 0),
+                        .head_dim = value_or<int64_t>(config, "head_dim", 0),
+                        .hidden = config.at("intermediate_size").get<int64_t>(),
+                        .context = context,
+                        .rope = rope_of(config, context, where),
+                        .norm_eps = value_or(config, "rms_norm_eps", 1e-6),
+                        .qkv_bias = type == "qwen2" || value_or(config, "attention_bias", false),
+                        .out_bias = type != "qwen2" && value_or(config, "attention_bias", false),
+                        .mlp_bias = value_or(config, "mlp_bias", false),
+                        .qk_norm = type == "qwen3",
+                        .tied = value_or(config, "tie_word_embeddings", false)};
+  const bool slides = type == "mistral" || (type != "llama" && value_or(config, "use_sliding_window", false));
+  if (!slides) return o;
+  o.window = value_or<int64_t>(config, "sliding_window", 0);
+  const json layers = value_or(config, "layer_types", json::array());
+  const bool alike = std::ranges::all_of(layers, [](const json& kind) { return kind == "sliding_attention"; });
+  if (type != "mistral" && (layers.empty() || !alike)) unknown("a sliding window in some of the layers", where);
+  return o;
+}
+
+json parsed(const io::Path& path, Location where) {
+  try {
+    return json::parse(io::read_file(path, op, where));
+  } catch (const json::exception& error) {
+    raise<FormatError>({.op = op, .problem = fmt::format("{}: {}", path.string(), error.what())}, where);
+  }
+}
+
+/// From the names of the files to those of nn::CausalLM.
+std::string mapping_of(const io::TensorMap& files, const nn::CausalLMOptions& o) {
+  std::string out;
+  const auto has = [&](std::string_view part) {
+    return std::ranges::any_of(files, [&](const auto& entry) { return entry.first.ends_with(part); });
+  };
+  const auto add = [&](const std::string& line) { out += line + '\n'; };
+  const auto drop = [&](const std::string& name, const char* end) {
+    if (has(end)) add(name + " -> _");
+  };
+  if (o.positions == nn::CausalLMPositions::rotary) {
+    drop("model.layers.$LAYER.self_attn.rotary_emb.inv_freq", ".self_attn.rotary_emb.inv_freq");
+    if (o.tied) drop("lm_head.weight", "lm_head.weight");
+    return out;
+  }
+  const std::string from = files.contains("wte.weight") ? "" : "transformer.", at = from + "h.$LAYER.";
+  if (o.tied) drop("lm_head.weight", "lm_head.weight");
+  drop(at + "attn.bias", ".attn.bias");
+  drop(at + "attn.masked_bias", ".attn.masked_bias");
+  add(from + "wte.weight -> model.embed_tokens.weight");
+  add(from + "wpe.weight -> model.embed_positions.weight");
+  for (const std::string part : {"weight", "bias"}) {
+    add(from + "ln_f." + part + " -> model.norm." + part);
+    if (o.layers == 0) continue;
+    const bool is_weight = part == "weight";
+    const std::string to = "model.layers.$LAYER.", across = is_weight ? ", permute=[1,0]" : "";
+    const auto q = [&](const char* name) { return to + "self_attn." + name + "_proj." + part; };
+    add(at + "ln_1." + part + " -> " + to + "input_layernorm." + part);
+    add(at + "ln_2." + part + " -> " + to + "post_attention_layernorm." + part);
+    add(at + "attn.c_attn." + part + " -> " + q("q") + ", " + q("k") + ", " + q("v") +
+        ", axis=" + (is_weight ? "1" : "0") + across);
+    add(at + "attn.c_proj." + part + " -> " + q("o") + across);
+    add(at + "mlp.c_fc." + part + " -> " + to + "mlp.up_proj." + part + across);
+    add(at + "mlp.c_proj." + part + " -> " + to + "mlp.down_proj." + part + across);
+  }
+  return out;
+}
+
+}  // namespace
+
+nn::CausalLMOptions causal_lm_options(std::string_view config_json, Location where) {
+  try {
+    const json config = json::parse(config_json);
+    const std::string type = config.at("model_type").get<std::string>();
+    if (type == "gpt2") return gpt2_options(config, where);
+    if (type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3") {
+      return llama_options(config, type, where);
+    }
+    unknown(fmt::format("model_type \"{}\"", type), where);
+  } catch (const json::exception& error) {
+    raise<FormatError>({.op = op, .problem = fmt::format("config.json: {}", error.what())}, where);
+  }
+}
+
+nn::CausalLM load_causal_lm(const io::Path& folder, const LoadCausalLMOptions& options, Location where) {
+  const nn::CausalLMOptions o = causal_lm_options(io::read_file(folder / "config.json", op, where), where);
+  const io::TensorMap files =
+      io::load_sharded(folder, {.dtype = options.dtype, .offload = io::Offload::disk, .prefer_index = true}, where);
+  nn::CausalLM model(o, where);
+  if (!files.empty()) model.to(options.dtype.value_or(files.begin()->second.dtype()));
+  io::TensorMap own;
+  for (const auto& [name, tensor] : model.state_dict()) own.emplace(name, tensor);
+  io::load_into(own, files, io::Mapping::parse(mapping_of(files, o), where), true, where);
+  model.to(options.device);
+  model.eval();
+  return model;
+}
+
+std::vector<int64_t> end_tokens(const io::Path& folder, Location where) {
+  for (const char* file : {"generation_config.json", "config.json"}) {
+    const io::Path path = folder / file;
+    if (!std::filesystem::exists(path.string())) continue;
+    const json config = parsed(path, where);
+    const auto found = config.find("eos_token_id");
+    if (found == config.end() || found->is_null()) continue;
+    try {
+      if (found->is_array()) return found->get<std::vector<int64_t>>();
+      return {found->get<int64_t>()};
+    } catch (const json::exception& error) {
+      raise<FormatError>({.op = op, .problem = fmt::format("{}: {}", path.string(), error.what())}, where);
+    }
+  }
+  return {};
+}
+
+}  // namespace weft::generate

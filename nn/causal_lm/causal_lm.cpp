@@ -1,0 +1,253 @@
+#include "../causal_lm.hpp"
+
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "../../autograd/mode.hpp"
+#include "../../ops/create.hpp"
+#include "../../ops/detail/common.hpp"
+#include "../../ops/index.hpp"
+#include "../../ops/matmul.hpp"
+#include "../../ops/norm.hpp"
+#include "../../ops/pointwise.hpp"
+#include "../layer-inl.hpp"
+
+namespace weft::nn {
+
+namespace {
+
+constexpr const char* layer = "nn::CausalLM";
+
+/// With the sizes that follow from others.
+CausalLMOptions filled(CausalLMOptions o, Location where) {
+  const auto refuse = [&](std::string problem) {
+    raise<ValueError>({.op = layer, .problem = std::move(problem)}, where);
+  };
+  if (o.kv_heads == 0) o.kv_heads = o.heads;
+  if (o.head_dim == 0 && o.heads > 0) o.head_dim = o.width / o.heads;
+  if (o.hidden == 0) o.hidden = 4 * o.width;
+  for (const auto& [name, size] : {std::pair("vocabulary", o.vocabulary),
+                                   {"width", o.width},
+                                   {"heads", o.heads},
+                                   {"kv_heads", o.kv_heads},
+                                   {"head_dim", o.head_dim},
+                                   {"hidden", o.hidden},
+                                   {"context", o.context}}) {
+    if (size < 1) refuse(fmt::format("{} is {}", name, size));
+  }
+  if (o.layers < 0 || o.window < 0) refuse(fmt::format("{} layers, a window of {}", o.layers, o.window));
+  if (o.heads % o.kv_heads != 0) refuse(fmt::format("{} heads cannot share {}", o.heads, o.kv_heads));
+  if (o.positions == CausalLMPositions::rotary && o.head_dim % 2 != 0) {
+    refuse(fmt::format("heads of {} features cannot be turned in pairs", o.head_dim));
+  }
+  return o;
+}
+
+AttentionWindow window_of(const CausalLMOptions& o) {
+  return o.window > 0 ? AttentionWindow{o.window - 1, 0} : AttentionWindow{};
+}
+
+Config config_of(const CausalLMOptions& o) {
+  constexpr std::string_view positions[] = {"rotary", "learned"}, norms[] = {"rms", "layer"},
+                             mlps[] = {"swiglu", "gelu"};
+  constexpr std::string_view scalings[] = {"none", "linear", "dynamic", "yarn", "llama3"};
+  return {{"vocabulary", o.vocabulary},
+          {"width", o.width},
+          {"layers", o.layers},
+          {"heads", o.heads},
+          {"kv_heads", o.kv_heads},
+          {"head_dim", o.head_dim},
+          {"hidden", o.hidden},
+          {"context", o.context},
+          {"positions", positions[static_cast<size_t>(o.positions)]},
+          {"rope_theta", o.rope.theta},
+          {"rope_scaling", scalings[static_cast<size_t>(o.rope.scaling)]},
+          {"rope_factor", o.rope.factor},
+          {"rope_original_length", o.rope.original_length},
+          {"rope_low_frequency", o.rope.low_frequency},
+          {"rope_high_frequency", o.rope.high_frequency},
+          {"rope_beta_fast", o.rope.beta_fast},
+          {"rope_beta_slow", o.rope.beta_slow},
+          {"rope_attention_factor", o.rope.attention_factor},
+          {"norm", norms[static_cast<size_t>(o.norm)]},
+          {"norm_eps", o.norm_eps},
+          {"mlp", mlps[static_cast<size_t>(o.mlp)]},
+          {"qkv_bias", o.qkv_bias},
+          {"out_bias", o.out_bias},
+          {"mlp_bias", o.mlp_bias},
+          {"qk_norm", o.qk_norm},
+          {"tied", o.tied},
+          {"window", o.window}};
+}
+
+}  // namespace
+
+// ---- parts ----------------------------------------------------------------------------------------------------------
+
+DecoderNorm::DecoderNorm(int64_t width, CausalLMNorm kind, double eps, Location where) : eps_(eps) {
+  weight = ones(width, {}, where);
+  if (kind == CausalLMNorm::layer) bias = zeros(width, {}, where);
+  WEFT_REGISTER(weight, bias);
+}
+
+Tensor DecoderNorm::forward(const Tensor& x, Location where) const {
+  const Tensor own = borrowed(weight, where);
+  if (!bias.defined()) return rms_norm(x, own.shape(), own, eps_, where);
+  return layer_norm(x, own.shape(), own, borrowed(bias, where), eps_, where);
+}
+
+DecoderAttention::DecoderAttention(const CausalLMOptions& o, Location where)
+    : q_proj(o.width, o.heads * o.head_dim, o.qkv_bias, where),
+      k_proj(o.width, o.kv_heads * o.head_dim, o.qkv_bias, where),
+      v_proj(o.width, o.kv_heads * o.head_dim, o.qkv_bias, where),
+      o_proj(o.heads * o.head_dim, o.width, o.out_bias, where),
+      head_dim_(o.head_dim) {
+  WEFT_REGISTER(q_proj, k_proj, v_proj, o_proj);
+  if (!o.qk_norm) return;
+  register_module("q_norm", q_norm.emplace(o.head_dim, CausalLMNorm::rms, o.norm_eps, where));
+  register_module("k_norm", k_norm.emplace(o.head_dim, CausalLMNorm::rms, o.norm_eps, where));
+}
+
+Tensor DecoderAttention::forward(const Tensor& x, const DecoderStep& step, Location where) const {
+  const auto heads = [&](const Linear& projection) {
+    const Tensor all = projection(Input(x, where));  // of this process's heads, where they are shared out
+    return all.view({all.size(0), all.size(1), all.size(2) / head_dim_, head_dim_}, where);
+  };
+  const auto turned = [&](Tensor t, const std::optional<DecoderNorm>& norm) {
+    if (norm) t = (*norm)(Input(t, where));
+    return step.rope.defined() ? rotary_embedding(t, step.rope, false, where) : t;
+  };
+  const Tensor mixed = step.attend(turned(heads(q_proj), q_norm), turned(heads(k_proj), k_norm), heads(v_proj));
+  return o_proj(Input(mixed.flatten(2, 3), where));
+}
+
+DecoderMlp::DecoderMlp(const CausalLMOptions& o, Location where)
+    : up_proj(o.width, o.hidden, o.mlp_bias, where), down_proj(o.hidden, o.width, o.mlp_bias, where) {
+  if (o.mlp == CausalLMMlp::swiglu)
+    register_module("gate_proj", gate_proj.emplace(o.width, o.hidden, o.mlp_bias, where));
+  WEFT_REGISTER(up_proj, down_proj);
+}
+
+Tensor DecoderMlp::forward(const Tensor& x, Location where) const {
+  const Tensor up = up_proj(Input(x, where));
+  const Tensor hidden = gate_proj ? swiglu((*gate_proj)(Input(x, where)), up) : gelu(up, Approximate::tanh, where);
+  return down_proj(Input(hidden, where));
+}
+
+DecoderLayer::DecoderLayer(const CausalLMOptions& o, Location where)
+    : input_layernorm(o.width, o.norm, o.norm_eps, where),
+      self_attn(o, where),
+      post_attention_layernorm(o.width, o.norm, o.norm_eps, where),
+      mlp(o, where) {
+  WEFT_REGISTER(input_layernorm, self_attn, post_attention_layernorm, mlp);
+}
+
+Tensor DecoderLayer::forward(const Tensor& x, const DecoderStep& step, Location where) const {
+  const Tensor y = x + self_attn(Input(input_layernorm(Input(x, where)), where), step);
+  return y + mlp(Input(post_attention_layernorm(Input(y, where)), where));
+}
+
+DecoderModel::DecoderModel(const CausalLMOptions& o, Location where)
+    : embed_tokens(o.vocabulary, o.width, 0.02, Embedding::no_padding, where),
+      norm(o.width, o.norm, o.norm_eps, where) {
+  WEFT_REGISTER(embed_tokens);
+  if (o.positions == CausalLMPositions::learned) {
+    register_module("embed_positions", embed_positions.emplace(o.context, o.width, 0.02, Embedding::no_padding, where));
+  }
+  for (int64_t i = 0; i < o.layers; ++i) layers.append(DecoderLayer(o, where), where);
+  WEFT_REGISTER(layers, norm);
+}
+
+Tensor DecoderModel::forward(const Tensor& tokens, const Tensor& positions, const DecoderStep& step,
+                             Location where) const {
+  Tensor x = embed_tokens(Input(tokens, where));
+  if (embed_positions) x = x + (*embed_positions)(Input(positions, where));
+  for (const DecoderLayer& each : layers) x = each(Input(x, where), step);
+  return norm(Input(x, where));
+}
+
+// ---- the model ------------------------------------------------------------------------------------------------------
+
+CausalLM::CausalLM(const CausalLMOptions& options, Location where)
+    : model(filled(options, where), where), options_(filled(options, where)) {
+  WEFT_REGISTER(model);
+  if (!options_.tied) register_module("lm_head", lm_head.emplace(options_.width, options_.vocabulary, false, where));
+  set_config(config_of(options_));
+  set_extra_repr({});
+}
+
+Tensor CausalLM::logits(const Tensor& hidden, Location where) const {
+  if (lm_head) return (*lm_head)(Input(hidden, where));
+  return linear(hidden, model.embed_tokens.borrowed(model.embed_tokens.weight, where), {}, where);
+}
+
+Tensor CausalLM::forward(const Tensor& tokens, Location where) const {
+  const CallScope call("CausalLM", where);
+  if (checked(tokens).dim() != 2) {
+    raise<ShapeError>({.problem = fmt::format("tokens are [batch, length], not {}", tokens.shape().text())});
+  }
+  const int64_t length = tokens.size(1);
+  if (length > options_.context) {
+    raise<ValueError>({.problem = fmt::format("{} tokens, and the context is of {}", length, options_.context)});
+  }
+  const Tensor positions = arange(0, length, 1, {DType::i64, tokens.device()}).unsqueeze(0);
+  DecoderStep step;
+  if (options_.positions == CausalLMPositions::rotary) {
+    step.rope = rope_table(positions, options_.head_dim, options_.rope, false, DType::f32, where);
+  }
+  step.attend = [window = window_of(options_)](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return attention(q, k, v, {.causal = true, .window = window});
+  };
+  return logits(model(Input(tokens, where), positions, step), where);
+}
+
+Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache, bool only_last,
+                      Location where) const {
+  const CallScope call("CausalLM::read", where);
+  const NoGradGuard unrecorded;
+  const std::vector<int64_t> before = cache.lengths();
+  if (counts.size() != before.size() ||
+      checked(tokens).shape() != Dims{std::accumulate(counts.begin(), counts.end(), int64_t{0})}) {
+    raise<ShapeError>({.problem = fmt::format("tokens {} and {} counts for {} sequences", tokens.shape().text(),
+                                              counts.size(), before.size())});
+  }
+  std::vector<int64_t> places, ends;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    for (int64_t j = 0; j < counts[i]; ++j) places.push_back(before[i] + j);
+    ends.push_back(std::ssize(places) - 1);
+  }
+  const Tensor positions = tensor(places).unsqueeze(0).to(tokens.device());
+  DecoderStep step;
+  if (options_.positions == CausalLMPositions::rotary) {
+    step.rope = rope_table(positions, options_.head_dim, options_.rope, false, DType::f32, where);
+  }
+  size_t number = 0;
+  step.attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+    KvCache& own = cache.layers_[number++];
+    own.append(k.squeeze(0), v.squeeze(0), counts);
+    return attention_varlen(q.squeeze(0), counts, own, {.window = window_of(options_)}).unsqueeze(0);
+  };
+  const Tensor hidden = model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
+  return logits(only_last ? index_select(hidden, 0, tensor(ends).to(hidden.device())) : hidden, where);
+}
+
+CausalLMCache::CausalLMCache(const CausalLMOptions& options, int64_t sequences, int64_t capacity, TensorOptions tensors,
+                             Location where) {
+  const CausalLMOptions o = filled(options, where);
+  for (int64_t i = 0; i < std::max<int64_t>(o.layers, 1); ++i) {
+    layers_.emplace_back(sequences, capacity, o.kv_heads, o.head_dim, tensors, -1, where);
+  }
+}
+
+void CausalLMCache::truncate(std::span<const int64_t> lengths, Location where) {
+  for (KvCache& each : layers_) {
+    for (size_t i = 0; i < lengths.size(); ++i) each.truncate(static_cast<int64_t>(i), lengths[i], where);
+  }
+}
+
+void CausalLMCache::take_rows(std::span<const int64_t> rows, Location where) {
+  for (KvCache& each : layers_) each.take_rows(rows, where);
+}
+
+}  // namespace weft::nn

@@ -1,0 +1,197 @@
+// Decoders beside what the package transformers made of the same weights (cases/make_cases.py).
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <weft/generate/checkpoint.hpp>
+#include <weft/generate/generate.hpp>
+#include <weft/io/safetensors.hpp>
+#include <weft/io/sharded.hpp>
+#include <weft/weft.hpp>
+
+#include <temporary_folder.hpp>
+
+namespace weft::generate {
+namespace {
+
+using Tokens = std::vector<int64_t>;
+const std::filesystem::path cases = std::filesystem::path(WEFT_SOURCE_DIR) / "tests/generate/cases";
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream all;
+  all << file.rdbuf();
+  return all.str();
+}
+
+struct Recorded {
+  std::vector<Tokens> tokens, greedy;
+  std::vector<std::vector<std::vector<double>>> logits;
+  explicit Recorded(const std::string& name) {
+    const auto all = nlohmann::json::parse(text_of(cases / name / "logits.json"));
+    tokens = all["tokens"].get<std::vector<Tokens>>();
+    greedy = all["greedy"].get<std::vector<Tokens>>();
+    logits = all["logits"].get<decltype(logits)>();
+  }
+};
+
+Tensor matrix(const std::vector<Tokens>& rows) {
+  std::vector<Tensor> each;
+  for (const Tokens& row : rows) each.push_back(tensor(row));
+  return stack(each);
+}
+
+class Checkpoints : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Checkpoints, LogitsAreThoseOfTransformers) {
+  const std::string name = GetParam();
+  const Recorded recorded(name);
+  const nn::CausalLM model = load_causal_lm((cases / name).string(), {.dtype = f64});
+  const Tensor logits = model(matrix(recorded.tokens));
+  for (size_t b = 0; b < recorded.logits.size(); ++b) {
+    for (size_t s = 0; s < recorded.logits[b].size(); ++s) {
+      const std::vector<double> got =
+          Tensor(logits[{static_cast<int64_t>(b), static_cast<int64_t>(s)}]).to_vector<double>();
+      for (size_t v = 0; v < got.size(); ++v) {
+        ASSERT_NEAR(got[v], recorded.logits[b][s][v], 2e-5 * (1 + std::abs(got[v]))) << b << ' ' << s << ' ' << v;
+      }
+    }
+  }
+}
+
+TEST_P(Checkpoints, GreedyTextsAreThoseOfTransformers) {
+  const std::string name = GetParam();
+  if (name == "llama_dynamic") return;  // there frequencies change beneath what is cached
+  const Recorded recorded(name);
+  const LanguageModel model = language_model(load_causal_lm((cases / name).string()));
+  const std::vector<Generation> out =
+      generate(model, recorded.tokens, {.max_new_tokens = 10, .sampling = {.temperature = 0}});
+  for (size_t b = 0; b < out.size(); ++b) EXPECT_EQ(out[b].tokens, recorded.greedy[b]) << b;
+}
+
+TEST_P(Checkpoints, WhatIsReadPieceByPieceHasTheSameLogits) {
+  const std::string name = GetParam();
+  if (name == "llama_dynamic") return;
+  const nn::CausalLM model = load_causal_lm((cases / name).string(), {.dtype = f64});
+  const Tokens a = Recorded(name).tokens[0], b = Recorded(name).tokens[1];
+  const Tensor whole = model(matrix({a, b}));
+  nn::CausalLMCache cache(model.options(), 2, 12, {.dtype = f64});
+  const auto expect_read = [&](int64_t first_a, int64_t end_a, int64_t first_b, int64_t end_b) {
+    Tokens both(a.begin() + first_a, a.begin() + end_a);
+    both.insert(both.end(), b.begin() + first_b, b.begin() + end_b);
+    const Tensor logits = model.read(tensor(both), Tokens{end_a - first_a, end_b - first_b}, cache);
+    const Tensor expected = cat({whole[0].slice(0, first_a, end_a), whole[1].slice(0, first_b, end_b)});
+    EXPECT_TRUE(allclose(logits, expected, 1e-9, 1e-9)) << first_a << ' ' << first_b;
+  };
+  expect_read(0, 5, 0, 1);
+  expect_read(5, 6, 1, 2);
+  expect_read(6, 7, 2, 9);
+  cache.truncate(Tokens{4, 9});
+  expect_read(4, 12, 9, 10);
+  EXPECT_THROW(model.read(tensor(Tokens{1, 2}), Tokens{1, 1}, cache), IndexError);
+  EXPECT_EQ(cache.lengths(), (Tokens{12, 10}));
+  cache.take_rows(Tokens{1});
+  const Tensor next = model.read(tensor(Tokens{b[10]}), Tokens{1}, cache, true);
+  EXPECT_TRUE(allclose(next, whole[1].slice(0, 10, 11), 1e-9, 1e-9));
+}
+
+INSTANTIATE_TEST_SUITE_P(Published, Checkpoints,
+                         ::testing::Values("gpt2", "llama", "llama_linear", "llama_dynamic", "llama_yarn", "llama3",
+                                           "mistral", "qwen2", "qwen3"),
+                         [](const auto& info) { return std::string(info.param); });
+
+nn::CausalLM small_model(nn::CausalLMOptions o = {}) {
+  o.vocabulary = 17, o.width = 16, o.layers = 2, o.heads = 4, o.kv_heads = 2, o.context = 32;
+  manual_seed(6);
+  return nn::CausalLM(o);
+}
+
+TEST(CausalLM, TextsOfABatchAreThoseOfEachPromptAloneAndOfNoCache) {
+  const nn::CausalLM model = small_model();
+  const LanguageModel cached = language_model(model);
+  const LanguageModel anew = without_cache([&](const Tensor& t) { return model(t); }, 17);
+  const std::vector<Tokens> prompts{{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10}};
+  for (const bool draws : {false, true}) {
+    GenerateOptions o{.max_new_tokens = 12, .seed = 5};
+    if (!draws) o.sampling.temperature = 0;
+    const std::vector<Generation> out = generate(cached, prompts, o), expected = generate(anew, prompts, o);
+    for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(out[i].tokens, expected[i].tokens) << i;
+    o.draft = language_model(small_model({.hidden = 20}));
+    const std::vector<Generation> drafted = generate(cached, prompts, o);
+    for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(drafted[i].tokens, expected[i].tokens) << i;
+  }
+  const GenerateOptions beams{.max_new_tokens = 6, .end_tokens = {3}, .beams = 4};
+  EXPECT_EQ(generate(cached, prompts, beams)[2].tokens, generate(anew, prompts, beams)[2].tokens);
+}
+
+TEST(CausalLM, TrainsAndHasGradientsEverywhere) {
+  for (const bool like_gpt2 : {false, true}) {
+    nn::CausalLMOptions o;
+    if (like_gpt2) {
+      o.positions = nn::CausalLMPositions::learned, o.norm = nn::CausalLMNorm::layer, o.mlp = nn::CausalLMMlp::gelu;
+      o.qkv_bias = o.out_bias = o.mlp_bias = o.tied = true;
+    }
+    const nn::CausalLM model = small_model(o);
+    optim::AdamW optimizer(model.parameters(), {.lr = 0.01});
+    const Tensor tokens = randint(0, 17, {4, 9});
+    double first = 0, last = 0;
+    for (int step = 0; step < 40; ++step) {
+      optimizer.zero_grad();
+      const Tensor logits = model(tokens.narrow(1, 0, 8));
+      const Tensor loss = cross_entropy(logits.flatten(0, 1), tokens.narrow(1, 1, 8).flatten());
+      loss.backward();
+      if (step == 0) {
+        first = loss.item<double>();
+        for (const auto& [name, p] : model.named_parameters()) EXPECT_TRUE(p.grad().defined()) << name;
+      }
+      optimizer.step();
+      last = loss.item<double>();
+    }
+    EXPECT_LT(last, first / 2);
+    EXPECT_EQ(model.lm_head.has_value(), !like_gpt2);
+  }
+}
+
+TEST(CausalLM, IsSavedAndLoadedAsACheckpoint) {
+  const TemporaryFolder folder;
+  const nn::CausalLM model = load_causal_lm((cases / "llama").string());
+  io::save_sharded(io::TensorList(model.state_dict()), folder.path(), {.max_shard_size = 6000});
+  std::filesystem::copy(cases / "llama/config.json", std::filesystem::path(folder.path()) / "config.json");
+  const nn::CausalLM again = load_causal_lm(folder.path());
+  const Tensor tokens = matrix(Recorded("llama").tokens);
+  EXPECT_TRUE(equal(again(tokens), model(tokens)));
+  EXPECT_EQ(end_tokens(folder.path()), (Tokens{1}));
+  const nn::CausalLM half = load_causal_lm(folder.path(), {.dtype = bf16});
+  EXPECT_EQ(half.model.embed_tokens.weight.dtype(), bf16);
+  EXPECT_FALSE(half.is_training());
+}
+
+TEST(CausalLM, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(causal_lm_options("{"), FormatError);
+  EXPECT_THROW(causal_lm_options("{}"), FormatError);
+  EXPECT_THROW(causal_lm_options(R"({"model_type": "llama"})"), FormatError);
+  EXPECT_THROW(causal_lm_options(R"({"model_type": "bert"})"), NotImplementedError);
+  const auto changed = [](const char* key, const nlohmann::json& value) {
+    auto config = nlohmann::json::parse(text_of(cases / "llama/config.json"));
+    config[key] = value;
+    return config.dump();
+  };
+  EXPECT_THROW(causal_lm_options(changed("hidden_act", "gelu")), NotImplementedError);
+  EXPECT_THROW(causal_lm_options(changed("rope_parameters", {{"rope_type", "longrope"}})), NotImplementedError);
+  EXPECT_THROW(nn::CausalLM(causal_lm_options(changed("num_key_value_heads", 3))), ValueError);
+  EXPECT_THROW(nn::CausalLM(causal_lm_options(changed("vocab_size", 0))), ValueError);
+  EXPECT_THROW(load_causal_lm("nowhere"), IoError);
+  const nn::CausalLM model = small_model();
+  EXPECT_THROW(model(tensor({1, 2})), ShapeError);
+  EXPECT_THROW(model(zeros({1, 33}, i64)), ValueError);
+  nn::CausalLMCache cache(model.options(), 1, 4);
+  EXPECT_THROW(model.read(tensor({1, 2}), Tokens{1}, cache), ShapeError);
+  EXPECT_THROW(model.read(tensor({1, 2}), Tokens{1, 1}, cache), ShapeError);
+}
+
+}  // namespace
+}  // namespace weft::generate
