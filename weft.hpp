@@ -79,6 +79,7 @@
 #include "nn/transformer.hpp"
 #include "nn/update_bn.hpp"
 #include "ops/attention.hpp"
+#include "ops/kv_cache.hpp"
 #include "ops/batch_norm.hpp"
 #include "ops/bilinear.hpp"
 #include "ops/convolution.hpp"

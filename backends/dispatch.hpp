@@ -88,9 +88,25 @@ struct PoolPlan {
   Line lines[3];
 };
 
-struct AttentionSettings {
-  double scale;
-  bool causal;  ///< position i of the queries sees keys up to i (top-left aligned)
+/// What attention goes by besides its operands. Query i of a sequence sees keys i + shift - before … i + shift + after.
+struct AttentionPlan {
+  static constexpr int64_t unlimited = INT64_MAX / 4;
+  double scale = 1;
+  int64_t before = unlimited, after = unlimited;
+  /// The shift is the number of keys less that of queries, so that the last query stands at the last key; else 0.
+  bool at_end = false;
+  /// [batch or sequences, heads], compute type: scores get slope * (key - query - shift). Null data where absent.
+  View slopes = {};
+  /// i64 [n, 4], contiguous; null data where absent. Else operands have a batch of 1, whose rows are those of n
+  /// sequences: each of the first query, the number of queries, the first key, the number of keys. Rows between
+  /// sequences are not written.
+  View sequences = {};
+  /// i64 [n, blocks], contiguous; null data where absent. Key j of sequence n is row
+  /// blocks[n, j / block_size] * block_size + j % block_size of k and v.
+  View blocks = {};
+  int64_t block_size = 1;
+  /// Of any sequence.
+  int64_t most_queries = 0, most_keys = 0;
 };
 
 /// The products of a convolution: y = x * w, and its gradients by data, x = g * w, and by weight, w = x * g.
@@ -249,13 +265,14 @@ struct KernelTable {
   void (*arange)(const View& out, Scalar start, Scalar step);
   void (*random)(const View& out, Distribution, PhiloxSeed, Scalar a, Scalar b);
 
-  // Attention on [batch, heads, length, head_dim]; log_sum_exp [batch, heads, queries] in the compute type.
-  // `mask` (additive, compute type, broadcast) has null data where absent.
+  // Attention on [batch, heads, length, head_dim]; log_sum_exp [batch, heads, queries] in the compute type. The heads
+  // of k and v divide those of q: each is that of as many heads of q, side by side. `mask` (additive, compute type,
+  // broadcast) has null data where absent, and where there are sequences; gradients go by no blocks.
   void (*attention)(const View& out, const View& log_sum_exp, const View& q, const View& k, const View& v,
-                    const View& mask, AttentionSettings);
+                    const View& mask, const AttentionPlan&);
   void (*attention_gradient)(const View& dq, const View& dk, const View& dv, const View& g, const View& out,
                              const View& log_sum_exp, const View& q, const View& k, const View& v, const View& mask,
-                             AttentionSettings);
+                             const AttentionPlan&);
 
   /// A recurrent layer of `hidden` units in one direction, all contiguous, f32 or f64. gates [rows, gates * hidden] has
   /// what the inputs and biases add to the gates, and gets the gates' values; out [rows, hidden]. state [batch, hidden]

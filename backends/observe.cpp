@@ -90,6 +90,9 @@ struct Collector {
   void operator()(const IndexPlan& plan) {
     for (int i = 0; i < plan.count; ++i) views.add(plan.indices[i], false);
   }
+  void operator()(const AttentionPlan& plan) {
+    for (const View* v : {&plan.slopes, &plan.sequences, &plan.blocks}) views.add(*v, false);
+  }
   void operator()(std::span<const OptimizerSlot> slots) {
     for (const OptimizerSlot& s : slots) {
       (*this)(s.parameter);

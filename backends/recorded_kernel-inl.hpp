@@ -103,8 +103,11 @@ struct Show {
     }
     bytes.add(steps.value.groups);
   }
-  void operator()(Kept<AttentionSettings>& settings) {
-    bytes.add(settings.value.scale), bytes.add(settings.value.causal);
+  void operator()(Kept<const AttentionPlan&>& kept) {
+    AttentionPlan& plan = kept.value;
+    bytes.add(plan.scale), bytes.add(plan.before), bytes.add(plan.after), bytes.add(plan.at_end);
+    bytes.add(plan.block_size), bytes.add(plan.most_queries), bytes.add(plan.most_keys);
+    for (View* v : {&plan.slopes, &plan.sequences, &plan.blocks}) view(*v, false);
   }
   void operator()(Kept<PhiloxSeed>& seed) { call.seed = &seed.value; }
   void operator()(Kept<Scalar>& number) {

@@ -24,6 +24,7 @@ void note(const View& view) {
 void note(const IndexPlan& plan) {
   for (int i = 0; i < plan.count; ++i) note(plan.indices[i]);
 }
+void note(const AttentionPlan& plan) { note(plan.slopes), note(plan.sequences), note(plan.blocks); }
 void note(std::span<const OptimizerSlot> slots) {
   for (const OptimizerSlot& s : slots) {
     note(s.parameter), note(s.gradient);

@@ -234,6 +234,41 @@ void add_attention_cases() {
   add_case(
       "attn.causal_fwd.4x8x512x64", [=] { Tensor r = scaled_dot_product_attention(q, k, v, {.causal = true}); }, plain,
       work / 2, flops);
+  const Tensor turned = randn({1, 4096, 8, 64});
+  add_case(
+      "attn.window_fwd.1x8x4096x64w256",
+      [=] {
+        Tensor r = attention(turned, turned, turned, {.causal = true, .window = {256, 0}});
+      },
+      plain, 4.0 * 8 * 4096 * 257 * 64, flops);
+  const Tensor rows = randn({4096, 8, 64}), of = tensor({0, 2000, 2300, 2310, 3100, 3996, 4096});
+  add_case(
+      "attn.varlen_causal_fwd.4096x8x64",
+      [=] { Tensor r = attention_varlen(rows, rows, rows, of, of, {.causal = true}); }, plain,
+      2.0 * 8 * 64 * (2000.0 * 2000 + 300 * 300 + 790 * 790 + 896 * 896 + 100 * 100), flops);
+}
+
+/// A token against all before it: what counts is how fast keys and values are read.
+void add_decoding_cases() {
+  const int64_t length = 8192, groups = 8, depth = 128;
+  for (const DType dtype : {f32, bf16}) {
+    const auto cache = std::make_shared<KvCache>(1, length, groups, depth, TensorOptions{dtype});
+    const Tensor k = randn({1, length, groups, depth});
+    cache->append(k, k);
+    const auto pages = std::make_shared<PagedKvCache>(length / 16, 16, groups, depth, TensorOptions{dtype});
+    const std::vector<int64_t> ids{pages->add_sequence()}, one{1}, all{length};
+    pages->append(ids, k.squeeze(0), k.squeeze(0), all);
+    const double read = 2.0 * length * groups * depth * static_cast<double>(itemsize(dtype));
+    for (const int64_t heads : {groups, 4 * groups}) {
+      const Tensor q = randn({1, 1, heads, depth}).to(dtype);
+      const std::string size = "1x" + std::to_string(heads) + ":8x8192x128_" + name(dtype);
+      add_case(
+          "attn.decode." + size, [=] { Tensor r = attention(q, *cache); }, plain, read, bytes);
+      add_case(
+          "attn.decode_paged." + size, [=] { Tensor r = attention_varlen(q.squeeze(0), one, ids, *pages); }, plain,
+          read, bytes);
+    }
+  }
 }
 
 // Forward and backward of a function of some leaves; the gradients are dropped each time.
@@ -294,6 +329,7 @@ void add_throughput_cases() {
   add_gemm_cases();
   add_convolution_cases();
   add_attention_cases();
+  add_decoding_cases();
   add_expert_cases();
 }
 

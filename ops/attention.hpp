@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "../tensor/index.hpp"
 
@@ -25,6 +27,84 @@ struct AttentionOptions {
 /// gives zeros and zero gradients. Scores of 16-bit floats are computed in f32. ShapeError, DTypeError, ValueError.
 WEFT_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                              const AttentionOptions& options = {}, Location where = {});
+
+/// The slopes of `n` heads (Press et al. 2022): 2^(-8i/n) for i = 1 … n where n is a power of two; else those of the
+/// largest power of two c below n, and the first n - c of every second one of 2c. ValueError where n < 1.
+WEFT_API std::vector<double> alibi_slopes(int64_t n, Location where = {});
+
+/// How attention is computed: by the fastest way that is eligible; by public ops, with all weights in memory; or by one
+/// kernel without them, forward and backward.
+enum class AttentionBackend : uint8_t { automatic, math, fused };
+/// "auto", "math", "fused".
+WEFT_API const char* name(AttentionBackend backend);
+
+/// Besides its own position a query sees so many keys before and behind it; -1: all.
+struct AttentionWindow {
+  int64_t left = -1, right = -1;
+  bool operator==(const AttentionWindow&) const = default;
+};
+
+struct AttentionArguments {
+  /// Broadcasts to [B, H, Sq, Sk]: bool, where true takes part, or a float that is added to the scores.
+  Tensor mask = {};
+  /// Query i sees keys 0 … i + Sk - Sq: the last query sees all.
+  bool causal = false;
+  /// 1 / sqrt(D) unless given.
+  std::optional<double> scale = {};
+  /// Of the weights.
+  double dropout = 0;
+  /// [H] or [B, H], floating: slope * (j - (i + Sk - Sq)) is added to the score of query i and key j.
+  Tensor alibi_slopes = {};
+  /// Around i + Sk - Sq.
+  AttentionWindow window = {};
+  AttentionBackend backend = AttentionBackend::automatic;
+};
+/// softmax(scale · q · kᵀ + alibi + mask) · v for q [B, Sq, H, D], k [B, Sk, Hkv, D] and v [B, Sk, Hkv, Dv], where Hkv
+/// divides H and each head of k and v is that of H / Hkv heads of q, side by side: [B, Sq, H, Dv] in q's dtype. The
+/// mathematics is the same on every backend; scores of 16-bit floats are computed in f32. A query that sees no key
+/// gives zeros and zero gradients. ShapeError, DTypeError; ValueError, with all reasons, for a backend that is not
+/// eligible.
+WEFT_API Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArguments& arguments = {},
+                          Location where = {});
+
+struct WeightedAttention {
+  /// [B, Sq, H, Dv]
+  Tensor output;
+  /// [B, H, Sq, Sk] in q's dtype: what v was multiplied by, after dropout.
+  Tensor weights;
+  auto tensors() { return std::tie(output, weights); }
+};
+/// The same with the weights, which the math backend alone has.
+WEFT_API WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  const AttentionArguments& arguments = {}, Location where = {});
+
+struct AttentionBackendState {
+  AttentionBackend backend;
+  /// Why it is not eligible; empty where it is.
+  std::vector<std::string> reasons;
+};
+/// Each backend for this call, the fastest first. Errors of arguments as attention().
+WEFT_API std::vector<AttentionBackendState> attention_backends(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                               const AttentionArguments& arguments = {},
+                                                               bool return_weights = false, Location where = {});
+
+struct PackedAttentionArguments {
+  /// Within each sequence as in attention().
+  bool causal = false;
+  std::optional<double> scale = {};
+  double dropout = 0;
+  /// [H] or [sequences, H]
+  Tensor alibi_slopes = {};
+  AttentionWindow window = {};
+  AttentionBackend backend = AttentionBackend::automatic;
+};
+/// attention() of each of several sequences that lie one after the other: q [Tq, H, D], k [Tk, Hkv, D] and v
+/// [Tk, Hkv, Dv] give [Tq, H, Dv]. cu_seqlens_q and cu_seqlens_k, integers [sequences + 1] that ascend from 0 to Tq and
+/// Tk, say where each begins; the host reads them, and waits for them where they are on a device. ValueError where they
+/// do not ascend so; other errors as attention().
+WEFT_API Tensor attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& cu_seqlens_q,
+                                 const Tensor& cu_seqlens_k, const PackedAttentionArguments& arguments = {},
+                                 Location where = {});
 
 /// What multi_head_attention_forward multiplies by; undefined where there is none.
 struct HeadsParameters {

@@ -443,6 +443,7 @@ void bind_layers(nb::module_& m) {
     return Layer{block, block};
   });
   bind_moe(m);
+  bind_attention(m);
 }
 
 /// Kernels that its thread calls are counted until `finish`.

@@ -104,9 +104,17 @@ void describe(V& v, Part<V, ConvolutionSteps>& steps) {
   v.number("groups", steps.groups);
 }
 template <class V>
-void describe(V& v, Part<V, AttentionSettings>& settings) {
-  v.number("scale", settings.scale);
-  v.number("causal", settings.causal);
+void describe(V& v, Part<V, AttentionPlan>& plan) {
+  v.number("scale", plan.scale);
+  v.number("before", plan.before);
+  v.number("after", plan.after);
+  v.number("at_end", plan.at_end);
+  v.number("block_size", plan.block_size);
+  v.number("most_queries", plan.most_queries);
+  v.number("most_keys", plan.most_keys);
+  v.view(plan.slopes);
+  v.view(plan.sequences);
+  v.view(plan.blocks);
 }
 template <class V>
 void describe(V& v, Part<V, PoolPlan>& plan) {

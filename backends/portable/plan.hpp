@@ -86,14 +86,22 @@ struct Heads {
 };
 /// Operands that a kernel lacks are not read. Numbers for each query have no width.
 struct Attention {
-  int64_t batch, heads, queries, keys, depth, width;
-  Heads q, k, v, out, g, mask, log_sum_exp, delta, dq, dk, dv;
-  uint8_t causal, has_mask;
+  int64_t sequences, heads, key_heads, queries, keys, depth, width;  ///< the most queries and keys of a sequence
+  Heads q, k, v, out, g, mask, log_sum_exp, delta, dq, dk, dv, slopes;
+  int64_t before, after, block_size, blocks;
+  /// Keys are cut into pieces, whose results lie these bytes apart until they are joined.
+  int64_t pieces, piece_keys, out_step, log_sum_exp_step;
+  int64_t length;  ///< rows of q's in each head
+  uint8_t at_end, has_mask, has_slopes, has_sequences, has_blocks;
 };
+/// What `before` and `after` have where all is seen.
+enum : int64_t { attention_unlimited = 0x1fffffffffffffff };
 /// Columns of the results that a group computes.
 enum { attention_columns = 128 };
 /// Edges of its tiles of scores: f32, f64, and for few queries.
 enum { attention_edge_f32 = 64, attention_edge_f64 = 32, attention_edge_small = 16 };
+/// Keys of a piece where few queries see more; a multiple of the small edge.
+enum { attention_piece = 256 };
 
 /// One of a convolution's products, for each group: rows x columns numbers, each a sum of `depth` products.
 struct Convolve {

@@ -53,6 +53,7 @@ std::span<const OpRecord> sequence_records();
 std::span<const OpRecord> distribution_records();
 std::span<const OpRecord> random_records();
 std::span<const OpRecord> attention_records();
+std::span<const OpRecord> head_attention_records();
 std::span<const OpRecord> recurrent_records();
 std::span<const OpRecord> packed_records();
 std::span<const OpRecord> bilinear_records();

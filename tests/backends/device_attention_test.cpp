@@ -24,6 +24,9 @@ struct Case {
   bool causal = false;
   Mask mask = Mask::none;
   bool heads_inside = false;  ///< [batch, length, heads, width] in memory
+  int64_t groups = 0;         ///< heads of k and v, where not those of q
+  int64_t before = AttentionPlan::unlimited;
+  bool at_end = false, slopes = false;
 };
 
 /// Numbers in [-1, 1), the same on every machine.
@@ -38,17 +41,24 @@ struct Run {
   Tensor out, log_sum_exp, dq, dk, dv;
 };
 struct Operands {
-  Tensor q, k, v, g, mask;
-  AttentionSettings settings;
+  Tensor q, k, v, g, mask, slopes;
+  AttentionPlan settings;
 
-  Operands(const Case& c, DType t, uint32_t seed) : settings{0.3, c.causal} {
+  Operands(const Case& c, DType t, uint32_t seed) {
+    settings.scale = 0.3;
+    settings.before = c.before;
+    settings.after = c.causal ? 0 : AttentionPlan::unlimited;
+    settings.at_end = c.at_end;
     std::mt19937 random(seed);
-    const auto make = [&](int64_t length, int64_t width) {
-      if (!c.heads_inside) return numbers({c.batch, c.heads, length, width}, random).to(t);
-      return numbers({c.batch, length, c.heads, width}, random).to(t).transpose(1, 2);
+    const int64_t groups = c.groups == 0 ? c.heads : c.groups;
+    const auto make = [&](int64_t length, int64_t width, int64_t heads) {
+      if (!c.heads_inside) return numbers({c.batch, heads, length, width}, random).to(t);
+      return numbers({c.batch, length, heads, width}, random).to(t).transpose(1, 2);
     };
-    q = make(c.queries, c.depth), k = make(c.keys, c.depth), v = make(c.keys, c.width), g = make(c.queries, c.width);
+    q = make(c.queries, c.depth, c.heads), k = make(c.keys, c.depth, groups), v = make(c.keys, c.width, groups),
+    g = make(c.queries, c.width, c.heads);
     const DType wide = compute_type(t);
+    if (c.slopes) slopes = numbers({c.batch, c.heads}, random).to(wide);
     const Dims scores{c.batch, c.heads, c.queries, c.keys};
     if (c.mask == Mask::none) return;
     if (c.mask == Mask::per_key) mask = numbers({c.batch, 1, 1, c.keys}, random).to(wide).expand(scores);
@@ -65,6 +75,9 @@ struct Operands {
       return t.stride(2) == 0 ? t.slice(2, 0, 1).to(on).expand(t.shape()) : t.transpose(1, 2).to(on).transpose(1, 2);
     };
     const Tensor a = there(q), b = there(k), c = there(v), d = there(g), m = there(mask);
+    AttentionPlan plan = settings;
+    const Tensor steep = there(slopes);
+    if (steep.defined()) plan.slopes = steep.raw_view();
     const TensorOptions wide{compute_type(q.dtype()), on};
     Run r{full(g.shape(), 7, {g.dtype(), on}), full({q.size(0), q.size(1), q.size(2)}, 7, wide),
           full(q.shape(), 7, {q.dtype(), on}), full(k.shape(), 7, {k.dtype(), on}),
@@ -72,9 +85,9 @@ struct Operands {
     const View additive = m.defined() ? m.raw_view() : View{};
     const KernelTable& table = kernels(on.type);
     table.attention(r.out.raw_view(), r.log_sum_exp.raw_view(), a.raw_view(), b.raw_view(), c.raw_view(), additive,
-                    settings);
+                    plan);
     table.attention_gradient(r.dq.raw_view(), r.dk.raw_view(), r.dv.raw_view(), d.raw_view(), r.out.raw_view(),
-                             r.log_sum_exp.raw_view(), a.raw_view(), b.raw_view(), c.raw_view(), additive, settings);
+                             r.log_sum_exp.raw_view(), a.raw_view(), b.raw_view(), c.raw_view(), additive, plan);
     return r;
   }
 };
@@ -118,6 +131,21 @@ DEVICE_TEST(AttentionTakesStridesAndWidthsThatDiffer) {
     expect_as_on_cpu(on, {2, 3, 70, 70, 16, 24, true, Mask::none, true}, t);
     expect_as_on_cpu(on, {2, 3, 20, 35, 300, 5, false, Mask::full, true}, t);
     expect_as_on_cpu(on, {2, 3, 20, 35, 5, 300, true, Mask::per_key, true}, t);
+  }
+}
+
+DEVICE_TEST(AttentionOfSharedHeadsWindowsAndSlopesAgreesWithTheCpu) {
+  constexpr int64_t all = AttentionPlan::unlimited;
+  for (const DType t : {f32, f64, f16}) {
+    expect_as_on_cpu(on, {2, 4, 9, 17, 8, 5, false, Mask::none, false, 2}, t);
+    expect_as_on_cpu(on, {1, 6, 70, 90, 8, 8, true, Mask::none, true, 2, all, true}, t);
+    expect_as_on_cpu(on, {1, 2, 90, 70, 8, 8, true, Mask::none, false, 0, all, true}, t);
+    expect_as_on_cpu(on, {1, 2, 150, 150, 8, 8, true, Mask::none, false, 0, 20, true}, t);
+    expect_as_on_cpu(on, {1, 2, 150, 150, 8, 8, false, Mask::none, false, 0, 20, true}, t);
+    expect_as_on_cpu(on, {2, 4, 90, 100, 8, 8, true, Mask::full, true, 2, 30, true, true}, t);
+    expect_as_on_cpu(on, {2, 4, 1, 100, 8, 8, true, Mask::none, true, 1, 30, true, true}, t);
+    expect_as_on_cpu(on, {2, 4, 3, 700, 8, 5, true, Mask::full, true, 2, 300, true, true}, t);
+    expect_as_on_cpu(on, {1, 2, 1, 600, 8, 150, false, Mask::hides_rows}, t);
   }
 }
 

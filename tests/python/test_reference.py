@@ -499,6 +499,7 @@ elsewhere = {
     "pad_sequence bilinear": "network_cases holds them, with gradients",
     "moe_permute moe_unpermute moe_gate_dispatch moe_combine grouped_linear":
         "no such function in PyTorch; tests/ops compares them with plain loops",
+    "attention attention_varlen": "no such function in PyTorch; test_attention.py",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "
     "tril_indices triu_indices":

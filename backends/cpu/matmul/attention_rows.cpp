@@ -75,31 +75,45 @@ T largest_of(const T* s, int64_t n) {
   return any(top != top) ? static_cast<T>(__builtin_nan("")) : largest(top);
 }
 
-/// The row's visible scores plus the mask; the factor that they still lack.
+/// s[j] += slope * (distance + j)
+template <class T>
+void add_slope(T* s, int64_t n, T slope, int64_t distance) {
+  const Vec<T> slopes(static_cast<double>(slope)), step(static_cast<double>(lanes<T>));
+  Vec<T> at = hn::Iota(Tag<T>(), static_cast<T>(distance));
+  each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
+    store(fma(slopes, at, load(s + j, count)), s + j, count);
+    at = at + step;
+  });
+}
+
+/// The row's visible scores plus mask and slope; the factor that they still lack.
 template <class T>
 T add_mask(const ScoreBlock<T>& b, int64_t row) {
-  if (b.mask == nullptr && b.scale > 0) return b.scale;  // the largest stays the largest
-  const int64_t n = b.visible(row);
-  T* s = b.scores + row * b.stride;
+  if (b.mask == nullptr && b.slope == 0 && b.scale > 0) return b.scale;  // the largest stays the largest
+  const int64_t from = b.begin(row), n = b.end(row) - from;
+  T* s = b.scores + row * b.stride + from;
   const Vec<T> scale(static_cast<double>(b.scale));
   if (b.mask == nullptr) {
     each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR { store(load(s + j, count) * scale, s + j, count); });
   } else if (b.mask_column == static_cast<int64_t>(sizeof(T))) {
-    const T* mask = reinterpret_cast<const T*>(b.mask + row * b.mask_row);
+    const T* mask = reinterpret_cast<const T*>(b.mask + row * b.mask_row) + from;
     each_vector<T>(n, [&](int64_t j, int64_t count)
                           HWY_ATTR { store(fma(load(s + j, count), scale, load(mask + j, count)), s + j, count); });
   } else {
-    const char* mask = b.mask + row * b.mask_row;
+    const char* mask = b.mask + row * b.mask_row + from * b.mask_column;
     for (int64_t j = 0; j < n; ++j) s[j] = s[j] * b.scale + *reinterpret_cast<const T*>(mask + j * b.mask_column);
   }
+  if (b.slope != 0) add_slope(s, n, b.slope, b.distance + from - row);
   return 1;
 }
 
-/// The row's visible scores to 2^(factor score - top), zeros behind them; their sum.
+/// The row's visible scores to 2^(factor score - top), zeros before and behind them; their sum.
 template <class T>
 T exponentials(const ScoreBlock<T>& b, int64_t row, T factor, T top) {
-  const int64_t n = b.visible(row);
+  const int64_t from = b.begin(row), n = b.end(row) - from;
   T* s = b.scores + row * b.stride;
+  std::fill_n(s, from, T{0});
+  s += from;
   const Vec<T> times(static_cast<double>(factor)), shift(static_cast<double>(-top));
   Vec<T> sum = hn::Zero(Tag<T>());
   each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
@@ -107,7 +121,7 @@ T exponentials(const ScoreBlock<T>& b, int64_t row, T factor, T top) {
     store(e, s + j, count);
     sum = sum + e;
   });
-  for (int64_t j = n; j < b.columns; ++j) s[j] = 0;
+  for (int64_t j = n; j < b.columns - from; ++j) s[j] = 0;
   return total(sum);
 }
 
@@ -124,7 +138,9 @@ T exp2_of(T x) {
 template <class T>
 void softmax(const ScoreBlock<T>& b, const SoftmaxState<T>& state) {
   for (int64_t i = 0; i < b.rows; ++i) {
-    const T factor = add_mask(b, i) * log2_e<T>, block_top = largest_of(b.scores + i * b.stride, b.visible(i)) * factor;
+    const int64_t from = b.begin(i);
+    const T factor = add_mask(b, i) * log2_e<T>;
+    const T block_top = largest_of(b.scores + i * b.stride + from, b.end(i) - from) * factor;
     const T before = state.top[i], top = block_top <= before ? before : block_top;
     state.top[i] = top;
     if (top == lowest<T>) {  // nothing was visible so far

@@ -1,26 +1,25 @@
 // The row-wise parts of attention, between its matrix products. T is float or double.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace weft::cpu {
 
-/// A block of scores: row i sees the columns [0, min(columns, first_visible + i)) where causal.
+/// A block of scores: row i sees those of the columns [first + i, last + i) that are there.
 template <class T>
 struct ScoreBlock {
   T* scores;
   int64_t rows, columns, stride;
   T scale;
-  bool causal;
-  int64_t first_visible;
+  int64_t first, last;
+  T slope;           ///< slope * (distance + column - row) is added to the scores
+  int64_t distance;  ///< of column 0 from row 0
   const char* mask;  ///< null where absent; strides in bytes
   int64_t mask_row, mask_column;
 
-  int64_t visible(int64_t row) const {
-    if (!causal) return columns;
-    const int64_t n = first_visible + row;
-    return n < 0 ? 0 : n < columns ? n : columns;
-  }
+  int64_t begin(int64_t row) const { return std::clamp<int64_t>(first + row, 0, columns); }
+  int64_t end(int64_t row) const { return std::clamp<int64_t>(last + row, begin(row), columns); }
 };
 
 /// Scores to exp(score - top ln 2), zeros where hidden, and the running state of every row: its largest score so far

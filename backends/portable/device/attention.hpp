@@ -20,32 +20,79 @@ struct AttentionTile<double> {
 };
 #endif
 
-/// What a group computes: columns from `column` on of the rows from `first` on of one head's result.
+/// What a group computes: columns from `column` on of the rows from `first` on of one head's result, and where the
+/// rows of its sequence lie.
 struct AttentionGroup {
-  int64_t batch, head, first, column;
-  bool active;
+  int64_t sequence, batch, head, key_head, first, column, piece;
+  int64_t query_row, queries, key_row, keys, shift;
 };
 /// `rows` are queries or keys. The last first where `backwards`: under a causal mask the last queries have most work.
-WEFT_DEVICE AttentionGroup attention_group(const Attention& plan, int64_t rows, int edge, bool backwards) {
-  const int64_t blocks = (rows + edge - 1) / edge, number = tile_number();
-  const int64_t head = number / blocks, block = number - head * blocks;
+WEFT_DEVICE AttentionGroup attention_group(const Attention& plan, In sequences, int64_t rows, int64_t heads, int edge,
+                                           bool backwards) {
+  const int64_t blocks = (rows + edge - 1) / edge, tile = tile_number(), number = tile / plan.pieces;
+  const int64_t line = number / blocks, block = number - line * blocks;
   AttentionGroup group;
-  group.batch = head / plan.heads;
-  group.head = head - group.batch * plan.heads;
+  group.sequence = line / heads;
+  const int64_t head = line - group.sequence * heads;
+  group.head = head;
+  group.key_head = heads == plan.key_heads ? head : head / (plan.heads / plan.key_heads);
   group.first = (backwards ? blocks - 1 - block : block) * edge;
   group.column = weft_group(1) * attention_columns;
-  group.active = group.batch < plan.batch;
+  group.piece = tile - number * plan.pieces;
+  group.batch = group.sequence;
+  group.query_row = group.key_row = 0;
+  group.queries = plan.queries;
+  group.keys = plan.keys;
+  if (group.sequence >= plan.sequences) {
+    group.queries = group.keys = 0;
+  } else if (plan.has_sequences) {
+    const In numbers = sequences + group.sequence * 32;
+    group.batch = 0;
+    group.query_row = peek<int64_t>(numbers);
+    group.queries = peek<int64_t>(numbers + 8);
+    group.key_row = plan.has_blocks ? 0 : peek<int64_t>(numbers + 16);
+    group.keys = peek<int64_t>(numbers + 24);
+  }
+  group.shift = plan.at_end ? group.keys - group.queries : 0;
   return group;
 }
+/// Queries or keys [begin, end), from the beginning of a tile on.
+struct TileRange {
+  int64_t begin, end;
+};
+WEFT_DEVICE TileRange tile_range(int64_t begin, int64_t end, int64_t count, int edge) {
+  TileRange range;
+  range.begin = begin < 0 ? 0 : begin / edge * edge;
+  range.end = end < count ? end : count;
+  return range;
+}
+/// The keys that some query of a tile sees, and the queries that see some key.
+WEFT_DEVICE TileRange seen_keys(const Attention& plan, const AttentionGroup& group, int edge) {
+  const int64_t at = group.first + group.shift;
+  return tile_range(at - plan.before, at + edge + plan.after, group.keys, edge);
+}
+WEFT_DEVICE TileRange seeing_queries(const Attention& plan, const AttentionGroup& group, int edge) {
+  const int64_t at = group.first - group.shift;
+  return tile_range(at - plan.after, at + edge + plan.before, group.queries, edge);
+}
 
-WEFT_DEVICE int64_t head_offset(const Heads& heads, const AttentionGroup& group) {
-  return group.batch * heads.batch + group.head * heads.head;
+WEFT_DEVICE int64_t query_offset(const Heads& heads, const AttentionGroup& group) {
+  return group.batch * heads.batch + group.head * heads.head + group.query_row * heads.row;
+}
+WEFT_DEVICE int64_t key_offset(const Heads& heads, const AttentionGroup& group) {
+  return group.batch * heads.batch + group.key_head * heads.head + group.key_row * heads.row;
 }
 /// One head's rows, or its columns as rows.
 template <class C>
-WEFT_DEVICE StridedRows<C> head_rows(In data, const Heads& heads, const AttentionGroup& group, int64_t rows,
-                                     int64_t columns) {
-  const StridedRows<C> all = {data + head_offset(heads, group), rows, heads.row, columns, heads.column, heads.dtype};
+WEFT_DEVICE StridedRows<C> query_rows(In data, const Heads& heads, const AttentionGroup& group, int64_t columns) {
+  const StridedRows<C> all = {
+      data + query_offset(heads, group), group.queries, heads.row, columns, heads.column, heads.dtype};
+  return all;
+}
+template <class C>
+WEFT_DEVICE StridedRows<C> key_rows(In data, const Heads& heads, const AttentionGroup& group, int64_t columns) {
+  const StridedRows<C> all = {
+      data + key_offset(heads, group), group.keys, heads.row, columns, heads.column, heads.dtype};
   return all;
 }
 template <class C>
@@ -54,31 +101,90 @@ WEFT_DEVICE StridedRows<C> columns_of(const StridedRows<C>& rows) {
   return all;
 }
 
+/// Rows of a sequence whose keys lie in blocks, one after the other where there are none.
+struct KeyBlocks {
+  In table;
+  int64_t size;
+  bool present;
+
+  WEFT_DEVICE int64_t row(int64_t key) const {
+    if (!present) return key;
+    const int64_t block = quotient(key, size);
+    return peek<int64_t>(table + block * 8) * size + (key - block * size);
+  }
+};
+WEFT_DEVICE KeyBlocks key_blocks(const Attention& plan, In blocks, const AttentionGroup& group) {
+  KeyBlocks all;
+  all.present = plan.has_blocks != 0;
+  all.table = blocks + (all.present ? group.sequence * plan.blocks * 8 : 0);
+  all.size = plan.block_size;
+  return all;
+}
+/// Keys in blocks as rows.
+template <class C>
+struct BlockRows {
+  typedef Place Row;
+  typedef Place Depth;
+  StridedRows<C> all;
+  KeyBlocks blocks;
+
+  WEFT_DEVICE bool runs_along() const { return all.runs_along(); }
+  WEFT_DEVICE Place row(int64_t i) const {
+    Place p;
+    p.inside = i < all.rows;
+    p.offset = p.inside ? blocks.row(i) * all.row_step : 0;
+    return p;
+  }
+  WEFT_DEVICE Place at_depth(int64_t k) const { return all.at_depth(k); }
+  WEFT_DEVICE C at(const Place& row, const Place& k) const { return all.at(row, k); }
+};
+/// Values in blocks as columns: row i is column i of all keys.
+template <class C>
+struct BlockColumns {
+  typedef Place Row;
+  typedef Place Depth;
+  BlockRows<C> keys;
+  int64_t rows, depth;
+
+  WEFT_DEVICE bool runs_along() const { return !keys.runs_along(); }
+  WEFT_DEVICE Place row(int64_t i) const { return keys.at_depth(i); }
+  WEFT_DEVICE Place at_depth(int64_t k) const { return keys.row(k); }
+  WEFT_DEVICE C at(const Place& row, const Place& k) const { return keys.at(k, row); }
+};
+
 /// What makes scores of one head's products of queries and keys.
 template <class C>
 struct Scoring {
   In mask;
-  C scale;
-  bool has_mask, causal;
-  int64_t queries, keys, row, column;
+  C scale, slope;
+  bool has_mask;
+  int64_t queries, keys, row, column, shift, before, after;
 
   WEFT_DEVICE C score(C product, int64_t query, int64_t key) const {
-    if (query >= queries || key >= keys || (causal && key > query)) return Limits<C>::lowest();
-    const C scaled = product * scale;
+    const int64_t distance = key - query - shift;
+    if (query >= queries || key >= keys || distance > after || distance < -before) return Limits<C>::lowest();
+    C scaled = product * scale;
+    if (slope != 0) scaled += slope * (C)distance;
     return has_mask ? scaled + peek<C>(mask + query * row + key * column) : scaled;
   }
 };
 template <class C>
-WEFT_DEVICE Scoring<C> scoring_of(In mask, const Attention& plan, const AttentionGroup& group, C scale) {
+WEFT_DEVICE Scoring<C> scoring_of(In mask, In slopes, const Attention& plan, const AttentionGroup& group, C scale) {
   Scoring<C> s;
-  s.mask = mask + (plan.has_mask ? head_offset(plan.mask, group) : 0);
+  s.mask = mask + (plan.has_mask ? group.sequence * plan.mask.batch + group.head * plan.mask.head : 0);
   s.scale = scale;
+  s.slope = 0;
+  if (plan.has_slopes) {
+    s.slope = peek<C>(slopes + group.sequence * plan.slopes.batch + group.head * plan.slopes.head);
+  }
   s.has_mask = plan.has_mask != 0;
-  s.causal = plan.causal != 0;
-  s.queries = plan.queries;
-  s.keys = plan.keys;
+  s.queries = group.queries;
+  s.keys = group.keys;
   s.row = plan.mask.row;
   s.column = plan.mask.column;
+  s.shift = group.shift;
+  s.before = plan.before;
+  s.after = plan.after;
   return s;
 }
 
@@ -104,12 +210,13 @@ struct ResultTiles {
     }
   }
   /// Adds the weights times the rows of `columns`' operand from `begin` on; every work-item has put its weights.
-  WEFT_DEVICE void add(const WEFT_LOCAL C* weights, const StridedRows<C>& columns, int64_t first_column, int64_t begin,
+  template <class S>
+  WEFT_DEVICE void add(const WEFT_LOCAL C* weights, const S& columns, int64_t first_column, int64_t begin,
                        WEFT_LOCAL C* right) {
     WEFT_UNROLL
     for (int w = 0; w < W; ++w) {
       if (first_column + w * tile_edge * T >= columns.rows) continue;
-      TileReader<C, T, StridedRows<C>> reader;
+      TileReader<C, T, S> reader;
       reader.start(columns, first_column + w * tile_edge * T);
       for (int p = 0; p < tile_edge * T && begin + p < columns.depth; p += tile_edge) {
         reader.read(right, columns, begin + p);
@@ -120,9 +227,8 @@ struct ResultTiles {
     }
   }
   /// By way of the tile in shared memory, so that the stores are compiled once.
-  WEFT_DEVICE void put(Out out, const Heads& heads, const AttentionGroup& group, int64_t rows, int64_t columns,
+  WEFT_DEVICE void put(Out to, const Heads& heads, const AttentionGroup& group, int64_t rows, int64_t columns,
                        WEFT_LOCAL C* shared) const {
-    const Out to = out + head_offset(heads, group);
     WEFT_UNROLL
     for (int w = 0; w < W; ++w) {
       put_weights<C, T>(shared, sum[w]);
@@ -191,22 +297,39 @@ struct RunningSoftmax {
   static WEFT_DEVICE int at(int i, int x) { return x * (tile_edge * T + 1) + tile_row(i); }
 };
 
+struct AttentionInputs {
+  In q, k, v, g, log_sum_exp, delta, mask, slopes, sequences, blocks;
+};
+
+WEFT_DEVICE TileRange piece_of(TileRange keys, const Attention& plan, const AttentionGroup& group) {
+  if (plan.pieces == 1) return keys;
+  const int64_t begin = group.piece * plan.piece_keys, end = begin + plan.piece_keys;
+  if (keys.begin < begin) keys.begin = begin;
+  if (keys.end > end) keys.end = end;
+  return keys;
+}
+
 template <class C, int T>
-WEFT_DEVICE void attention_tile(Out out, Out log_sum_exp, In q, In k, In v, In mask, const Attention& plan, C scale,
+WEFT_DEVICE void attention_tile(Out out, Out log_sum_exp, const AttentionInputs& in, const Attention& plan, C scale,
                                 WEFT_LOCAL C* left, WEFT_LOCAL C* right, WEFT_LOCAL C* weights) {
   enum { edge = tile_edge * T };
-  const AttentionGroup group = attention_group(plan, plan.queries, edge, plan.causal != 0);
-  if (!group.active) return;
-  const StridedRows<C> queries = head_rows<C>(q, plan.q, group, plan.queries, plan.depth);
-  const StridedRows<C> keys = head_rows<C>(k, plan.k, group, plan.keys, plan.depth);
-  const StridedRows<C> values = columns_of(head_rows<C>(v, plan.v, group, plan.keys, plan.width));
-  const Scoring<C> scoring = scoring_of<C>(mask, plan, group, scale);
-  const int64_t seen = plan.causal && group.first + edge < plan.keys ? group.first + edge : plan.keys;
+  const bool backwards = plan.after < attention_unlimited;
+  const AttentionGroup group = attention_group(plan, in.sequences, plan.queries, plan.heads, edge, backwards);
+  if (group.first >= group.queries) return;
+  const StridedRows<C> queries = query_rows<C>(in.q, plan.q, group, plan.depth);
+  const KeyBlocks blocks = key_blocks(plan, in.blocks, group);
+  const BlockRows<C> keys = {key_rows<C>(in.k, plan.k, group, plan.depth), blocks};
+  const BlockRows<C> value_rows = {key_rows<C>(in.v, plan.v, group, plan.width), blocks};
+  const BlockColumns<C> values = {value_rows, plan.width, group.keys};
+  const Scoring<C> scoring = scoring_of<C>(in.mask, in.slopes, plan, group, scale);
+  const TileRange seen = piece_of(seen_keys(plan, group, edge), plan, group);
+  out += group.piece * plan.out_step;
+  log_sum_exp += group.piece * plan.log_sum_exp_step;
   ResultTiles<C, T> result;
   RunningSoftmax<C, T> softmax;
   result.clear();
   softmax.clear();
-  for (int64_t key = 0; key < seen; key += edge) {
+  for (int64_t key = seen.begin; key < seen.end; key += edge) {
     C s[T][T], rescale[T];
     multiply_rows<C, T>(s, queries, keys, group.first, key, 0, plan.depth, left, right);
     for (int i = 0; i < T; ++i) {
@@ -222,18 +345,43 @@ WEFT_DEVICE void attention_tile(Out out, Out log_sum_exp, In q, In k, In v, In m
     const bool blind = softmax.top[i] == Limits<C>::lowest();
     result.scale_row(i, blind ? 0 : 1 / softmax.sum[i]);
     const int64_t query = group.first + tile_row(i);
-    if (weft_group(1) != 0 || weft_local(0) != 0 || query >= plan.queries) continue;
-    poke<C>(log_sum_exp + head_offset(plan.log_sum_exp, group) + query * plan.log_sum_exp.row,
+    if (weft_group(1) != 0 || weft_local(0) != 0 || query >= group.queries) continue;
+    poke<C>(log_sum_exp + query_offset(plan.log_sum_exp, group) + query * plan.log_sum_exp.row,
             blind ? softmax.top[i] : softmax.top[i] + log(softmax.sum[i]));
   }
-  result.put(out, plan.out, group, plan.queries, plan.width, weights);
+  result.put(out + query_offset(plan.out, group), plan.out, group, group.queries, plan.width, weights);
+}
+
+/// One number of a result from those of all pieces, in their order.
+template <class C>
+WEFT_DEVICE void attention_join_item(Out out, Out log_sum_exp, In pieces, In piece_sums, const Attention& plan,
+                                     int64_t item) {
+  const int64_t columns = plan.width > 0 ? plan.width : 1, row = item / columns, column = item - row * columns;
+  const int64_t line = row / plan.length, at = row - line * plan.length;
+  const int64_t batch = line / plan.heads, head = line - batch * plan.heads;
+  C top = Limits<C>::lowest();
+  for (int64_t n = 0; n < plan.pieces; ++n) {
+    top = Larger::combine(top, peek<C>(piece_sums + n * plan.log_sum_exp_step + row * (int)sizeof(C)));
+  }
+  const bool blind = top == Limits<C>::lowest();
+  C sum = 0, value = 0;
+  for (int64_t n = 0; n < plan.pieces && !blind; ++n) {
+    const C own = peek<C>(piece_sums + n * plan.log_sum_exp_step + row * (int)sizeof(C));
+    const C weight = own == Limits<C>::lowest() ? 0 : exp(own - top);
+    sum += weight;
+    if (weight == 0 || plan.width == 0) continue;
+    value += weight * peek<C>(pieces + n * plan.out_step + (row * columns + column) * (int)sizeof(C));
+  }
+  if (plan.width > 0) {
+    Memory<C>::store(out + batch * plan.out.batch + head * plan.out.head + at * plan.out.row + column * plan.out.column,
+                     plan.out.dtype, blind ? 0 : value / sum);
+  }
+  if (column != 0) return;
+  poke<C>(log_sum_exp + batch * plan.log_sum_exp.batch + head * plan.log_sum_exp.head + at * plan.log_sum_exp.row,
+          blind ? top : top + log(sum));
 }
 
 // ---- gradient -------------------------------------------------------------------------------------------------------
-
-struct AttentionInputs {
-  In q, k, v, g, log_sum_exp, delta, mask;
-};
 
 /// One head's operands and what the weights are made of.
 template <class C>
@@ -259,13 +407,13 @@ template <class C>
 WEFT_DEVICE AttentionHead<C> attention_head(const AttentionInputs& in, const Attention& plan,
                                             const AttentionGroup& group, C scale) {
   AttentionHead<C> head;
-  head.q = head_rows<C>(in.q, plan.q, group, plan.queries, plan.depth);
-  head.k = head_rows<C>(in.k, plan.k, group, plan.keys, plan.depth);
-  head.v = head_rows<C>(in.v, plan.v, group, plan.keys, plan.width);
-  head.g = head_rows<C>(in.g, plan.g, group, plan.queries, plan.width);
-  head.scoring = scoring_of<C>(in.mask, plan, group, scale);
-  head.log_sum_exp = in.log_sum_exp + head_offset(plan.log_sum_exp, group);
-  head.delta = in.delta + head_offset(plan.delta, group);
+  head.q = query_rows<C>(in.q, plan.q, group, plan.depth);
+  head.k = key_rows<C>(in.k, plan.k, group, plan.depth);
+  head.v = key_rows<C>(in.v, plan.v, group, plan.width);
+  head.g = query_rows<C>(in.g, plan.g, group, plan.width);
+  head.scoring = scoring_of<C>(in.mask, in.slopes, plan, group, scale);
+  head.log_sum_exp = in.log_sum_exp + query_offset(plan.log_sum_exp, group);
+  head.delta = in.delta + query_offset(plan.delta, group);
   head.log_sum_exp_step = plan.log_sum_exp.row;
   head.delta_step = plan.delta.row;
   return head;
@@ -276,14 +424,15 @@ template <class C, int T>
 WEFT_DEVICE void query_gradient_tile(Out dq, const AttentionInputs& in, const Attention& plan, C scale,
                                      WEFT_LOCAL C* left, WEFT_LOCAL C* right, WEFT_LOCAL C* weights) {
   enum { edge = tile_edge * T };
-  const AttentionGroup group = attention_group(plan, plan.queries, edge, plan.causal != 0);
-  if (!group.active) return;
+  const bool backwards = plan.after < attention_unlimited;
+  const AttentionGroup group = attention_group(plan, in.sequences, plan.queries, plan.heads, edge, backwards);
+  if (group.first >= group.queries) return;
   const AttentionHead<C> head = attention_head<C>(in, plan, group, scale);
   const StridedRows<C> key_columns = columns_of(head.k);
-  const int64_t seen = plan.causal && group.first + edge < plan.keys ? group.first + edge : plan.keys;
+  const TileRange seen = seen_keys(plan, group, edge);
   ResultTiles<C, T> result;
   result.clear();
-  for (int64_t key = 0; key < seen; key += edge) {
+  for (int64_t key = seen.begin; key < seen.end; key += edge) {
     C weight[T][T], d[T][T];
     multiply_rows<C, T>(weight, head.q, head.k, group.first, key, 0, plan.depth, left, right);
     multiply_rows<C, T>(d, head.g, head.v, group.first, key, 0, plan.width, left, right);
@@ -296,40 +445,46 @@ WEFT_DEVICE void query_gradient_tile(Out dq, const AttentionInputs& in, const At
     put_weights<C, T>(weights, d);
     result.add(weights, key_columns, group.column, key, right);
   }
-  result.put(dq, plan.dq, group, plan.queries, plan.depth, weights);
+  result.put(dq + query_offset(plan.dq, group), plan.dq, group, group.queries, plan.depth, weights);
 }
 
-/// dk = dsᵀ q and dv = wᵀ g, by rows of keys.
+/// dk = dsᵀ q and dv = wᵀ g, by rows of keys: they sum over their heads of queries, in order.
 template <class C, int T>
 WEFT_DEVICE void key_gradient_tile(Out dk, Out dv, const AttentionInputs& in, const Attention& plan, C scale,
                                    WEFT_LOCAL C* left, WEFT_LOCAL C* right, WEFT_LOCAL C* weights) {
   enum { edge = tile_edge * T };
-  const AttentionGroup group = attention_group(plan, plan.keys, edge, false);
-  if (!group.active) return;
-  const AttentionHead<C> head = attention_head<C>(in, plan, group, scale);
-  const StridedRows<C> query_columns = columns_of(head.q), gradient_columns = columns_of(head.g);
+  AttentionGroup group = attention_group(plan, in.sequences, plan.keys, plan.key_heads, edge, false);
+  if (group.first >= group.keys) return;
+  const int64_t shared = plan.heads / plan.key_heads;
+  const TileRange seeing = seeing_queries(plan, group, edge);
   ResultTiles<C, T> by_scores, by_weights;
   by_scores.clear();
   by_weights.clear();
-  for (int64_t first = plan.causal ? group.first : 0; first < plan.queries; first += edge) {
-    C weight[T][T], d[T][T];
-    multiply_rows<C, T>(weight, head.k, head.q, group.first, first, 0, plan.depth, left, right);
-    for (int i = 0; i < T; ++i) {
-      for (int j = 0; j < T; ++j) {
-        weight[i][j] = head.weight(weight[i][j], first + tile_column(j), group.first + tile_row(i));
+  group.key_head = group.head;
+  for (int64_t n = 0; n < shared; ++n) {
+    group.head = group.key_head * shared + n;
+    const AttentionHead<C> head = attention_head<C>(in, plan, group, scale);
+    const StridedRows<C> query_columns = columns_of(head.q), gradient_columns = columns_of(head.g);
+    for (int64_t first = seeing.begin; first < seeing.end; first += edge) {
+      C weight[T][T], d[T][T];
+      multiply_rows<C, T>(weight, head.k, head.q, group.first, first, 0, plan.depth, left, right);
+      for (int i = 0; i < T; ++i) {
+        for (int j = 0; j < T; ++j) {
+          weight[i][j] = head.weight(weight[i][j], first + tile_column(j), group.first + tile_row(i));
+        }
       }
+      put_weights<C, T>(weights, weight);
+      by_weights.add(weights, gradient_columns, group.column, first, right);
+      multiply_rows<C, T>(d, head.v, head.g, group.first, first, 0, plan.width, left, right);
+      for (int i = 0; i < T; ++i) {
+        for (int j = 0; j < T; ++j) d[i][j] = head.gradient(weight[i][j], d[i][j], first + tile_column(j));
+      }
+      put_weights<C, T>(weights, d);
+      by_scores.add(weights, query_columns, group.column, first, right);
     }
-    put_weights<C, T>(weights, weight);
-    by_weights.add(weights, gradient_columns, group.column, first, right);
-    multiply_rows<C, T>(d, head.v, head.g, group.first, first, 0, plan.width, left, right);
-    for (int i = 0; i < T; ++i) {
-      for (int j = 0; j < T; ++j) d[i][j] = head.gradient(weight[i][j], d[i][j], first + tile_column(j));
-    }
-    put_weights<C, T>(weights, d);
-    by_scores.add(weights, query_columns, group.column, first, right);
   }
-  by_scores.put(dk, plan.dk, group, plan.keys, plan.depth, weights);
-  by_weights.put(dv, plan.dv, group, plan.keys, plan.width, weights);
+  by_scores.put(dk + key_offset(plan.dk, group), plan.dk, group, group.keys, plan.depth, weights);
+  by_weights.put(dv + key_offset(plan.dv, group), plan.dv, group, group.keys, plan.width, weights);
 }
 
 }  // namespace weft::portable

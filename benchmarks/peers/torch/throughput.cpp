@@ -259,6 +259,17 @@ int main(int argc, char** argv) {
       run(
           "attn.causal_fwd.4x8x512x64", [&] { auto r = at::scaled_dot_product_attention(q, k, v, {}, 0.0, true); },
           fl / 2, GF);
+      for (const auto& [dtype, name, item] :
+           {std::tuple{torch::kFloat32, "f32", 4.0}, {torch::kBFloat16, "bf16", 2.0}}) {
+        const Tensor keys = torch::randn({1, 8192, 8, 128}).to(dtype).transpose(1, 2);
+        for (const int heads : {8, 32}) {
+          const Tensor query = torch::randn({1, heads, 1, 128}).to(dtype);
+          run(
+              "attn.decode.1x" + std::to_string(heads) + ":8x8192x128_" + name,
+              [&] { auto r = at::scaled_dot_product_attention(query, keys, keys, {}, 0.0, false, {}, heads != 8); },
+              2.0 * 8192 * 8 * 128 * item, GB);
+        }
+      }
     }
   }
   // forward + backward

@@ -1,0 +1,112 @@
+// Keys and values of the tokens so far, so that new ones attend to them without computing them again: in one piece for
+// each sequence, or in blocks of a pool that sequences share.
+//
+//   KvCache cache(1, 2048, 8, 64);                  // one sequence of up to 2048 tokens, 8 heads of 64
+//   cache.append(k, v);                             // [1, n, 8, 64]
+//   Tensor out = attention(q, cache);               // [1, n, heads of q, 64]
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "attention.hpp"
+
+namespace weft {
+
+/// A contiguous cache. Lengths are the host's, so that nothing waits for a device. Move-only; no gradient passes.
+class WEFT_API KvCache {
+ public:
+  /// For `batch` sequences of up to `capacity` tokens; values are as wide as keys unless `width` says otherwise.
+  /// ShapeError, OutOfMemoryError.
+  KvCache(int64_t batch, int64_t capacity, int64_t heads, int64_t depth, TensorOptions options = {}, int64_t width = -1,
+          Location where = {});
+  KvCache(KvCache&&) = default;
+  KvCache& operator=(KvCache&&) = default;
+
+  /// [batch, capacity, heads, depth] and [batch, capacity, heads, width]; what is behind a sequence's length is unset.
+  const Tensor& k() const { return k_; }
+  const Tensor& v() const { return v_; }
+  const std::vector<int64_t>& lengths() const { return lengths_; }
+  int64_t capacity() const { return k_.size(1); }
+
+  /// Writes k [batch, n, heads, depth] and v [batch, n, heads, width] behind every sequence, converted to the cache's
+  /// dtype. IndexError, before anything is written, where one has no room; ShapeError.
+  void append(const Tensor& k, const Tensor& v, Location where = {});
+  /// The first counts[i] of the rows go to sequence i, and so on: k [sum of counts, heads, depth]. ValueError for a
+  /// negative count.
+  void append(const Tensor& k, const Tensor& v, std::span<const int64_t> counts, Location where = {});
+  /// Forgets all of a sequence but its first tokens. IndexError for no such sequence, ValueError for more than it has.
+  void truncate(int64_t sequence, int64_t length, Location where = {});
+
+ private:
+  Tensor k_, v_;
+  std::vector<int64_t> lengths_;
+};
+
+/// A cache whose sequences consist of blocks of a pool (Kwon et al. 2023). A sequence that was forked shares the blocks
+/// of its prefix, and gets its own copy of one when it writes there. Move-only; no gradient passes.
+class WEFT_API PagedKvCache {
+ public:
+  PagedKvCache(int64_t blocks, int64_t block_size, int64_t heads, int64_t depth, TensorOptions options = {},
+               int64_t width = -1, Location where = {});
+  PagedKvCache(PagedKvCache&&) = default;
+  PagedKvCache& operator=(PagedKvCache&&) = default;
+
+  /// [blocks, block_size, heads, depth] and [blocks, block_size, heads, width].
+  const Tensor& k() const { return k_; }
+  const Tensor& v() const { return v_; }
+  int64_t block_size() const { return k_.size(1); }
+  int64_t free_blocks() const { return std::ssize(free_); }
+
+  /// An empty sequence; its number, which is that of no other.
+  int64_t add_sequence();
+  /// A sequence of the same tokens, which takes no memory until it grows. IndexError for no such sequence.
+  int64_t fork(int64_t sequence, Location where = {});
+  /// Its blocks are free where no other sequence has them. IndexError.
+  void remove(int64_t sequence, Location where = {});
+  /// IndexError.
+  int64_t length(int64_t sequence, Location where = {}) const;
+  const std::vector<int64_t>& blocks(int64_t sequence, Location where = {}) const;
+
+  /// The first counts[i] rows of k [sum of counts, heads, depth] and of v go behind sequences[i], and so on.
+  /// IndexError, before anything is written, where there are too few free blocks or no such sequence; ValueError for
+  /// one that is named twice; ShapeError.
+  void append(std::span<const int64_t> sequences, const Tensor& k, const Tensor& v, std::span<const int64_t> counts,
+              Location where = {});
+
+ private:
+  struct Sequence {
+    int64_t length = 0;
+    std::vector<int64_t> blocks;
+    bool present = true;
+  };
+  const Sequence& find(int64_t sequence) const;
+
+  Tensor k_, v_;
+  std::vector<Sequence> sequences_;
+  std::vector<int64_t> users_;  // of each block
+  std::vector<int64_t> free_;   // the last is taken next
+};
+
+struct CachedAttentionArguments {
+  /// The queries are the last tokens of their sequence, and see none behind themselves.
+  bool causal = true;
+  std::optional<double> scale = {};
+  /// [H] or [sequences, H]
+  Tensor alibi_slopes = {};
+  AttentionWindow window = {};
+};
+/// attention() of q [batch, Sq, H, D], the last Sq tokens of every sequence, over what the cache has of it, which is
+/// read once and never copied: [batch, Sq, H, Dv] in q's dtype, which may be another than the cache's. ValueError where
+/// q requires a gradient that would be recorded, or a sequence has fewer tokens than queries.
+WEFT_API Tensor attention(const Tensor& q, const KvCache& cache, const CachedAttentionArguments& arguments = {},
+                          Location where = {});
+/// The same of the last counts[i] tokens of each sequence, which lie one after the other in q [sum of counts, H, D].
+WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, const KvCache& cache,
+                                 const CachedAttentionArguments& arguments = {}, Location where = {});
+/// Of these sequences of a paged cache.
+WEFT_API Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, std::span<const int64_t> sequences,
+                                 const PagedKvCache& cache, const CachedAttentionArguments& arguments = {},
+                                 Location where = {});
+
+}  // namespace weft

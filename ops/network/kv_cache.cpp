@@ -1,0 +1,366 @@
+#include "../kv_cache.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "../../autograd/mode.hpp"
+#include "../create.hpp"
+#include "../detail/attention.hpp"
+#include "../detail/common.hpp"
+#include "../detail/reducing.hpp"
+#include "../index.hpp"
+
+namespace weft {
+
+namespace {
+
+Tensor row_numbers(const std::vector<int64_t>& rows, Device device) { return tensor(rows).to(device); }
+
+/// [blocks, block size, heads, width] as rows.
+Tensor flat(const Tensor& t) { return t.view({t.size(0) * t.size(1), t.size(2), t.size(3)}); }
+
+std::pair<Tensor, Tensor> make_cache(int64_t outer, int64_t inner, int64_t heads, int64_t depth, int64_t width,
+                                     const TensorOptions& options) {
+  const Tensor k = empty({outer, inner, heads, depth}, options);
+  check_floating(k);
+  return {k, empty({outer, inner, heads, width < 0 ? depth : width}, options)};
+}
+
+void check_rows(const Tensor& k, const Tensor& v, const Tensor& cache_k, const Tensor& cache_v, int64_t rows) {
+  for (const auto& [what, t, cache] : {std::tuple{"k", &k, &cache_k}, {"v", &v, &cache_v}}) {
+    check_floating(checked(*t));
+    check_same_device({t, cache});
+    const Dims wanted{rows, cache->size(2), cache->size(3)};
+    if (t->shape() == wanted) continue;
+    raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, t->shape().text(), wanted.text())});
+  }
+}
+
+int64_t checked_total(std::span<const int64_t> counts, size_t sequences) {
+  if (counts.size() != sequences) {
+    raise<ValueError>({.problem = fmt::format("{} counts for {} sequences", counts.size(), sequences)});
+  }
+  int64_t total = 0;
+  for (const int64_t n : counts) {
+    if (n < 0) raise<ValueError>({.problem = fmt::format("a count of {}", n)});
+    if (__builtin_add_overflow(total, n, &total)) raise<ValueError>({.problem = "the counts are too large"});
+  }
+  return total;
+}
+
+/// Rows of the new tokens, in both tensors of a cache.
+void write_rows(const Tensor& cache_k, const Tensor& cache_v, const std::vector<int64_t>& rows, const Tensor& k,
+                const Tensor& v) {
+  if (rows.empty()) return;
+  const Tensor at = row_numbers(rows, cache_k.device());
+  const Tensor new_k = k.detach().to(cache_k.dtype()), new_v = v.detach().to(cache_v.dtype());
+  index_copy_(flat(cache_k), 0, at, new_k);
+  index_copy_(flat(cache_v), 0, at, new_v);
+}
+
+[[noreturn]] void raise_no_sequence(int64_t sequence) {
+  raise<IndexError>({.problem = fmt::format("the cache has no sequence {}", sequence)});
+}
+
+}  // namespace
+
+// ---- contiguous -----------------------------------------------------------------------------------------------------
+
+KvCache::KvCache(int64_t batch, int64_t capacity, int64_t heads, int64_t depth, TensorOptions options, int64_t width,
+                 Location where) {
+  const CallScope call("KvCache", where);
+  std::tie(k_, v_) = make_cache(batch, capacity, heads, depth, width, options);
+  lengths_.assign(static_cast<size_t>(batch), 0);
+}
+
+void KvCache::append(const Tensor& k, const Tensor& v, std::span<const int64_t> counts, Location where) {
+  const CallScope call("KvCache.append", where);
+  const NoGradGuard unrecorded;
+  check_rows(k, v, k_, v_, checked_total(counts, lengths_.size()));
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > capacity() - lengths_[i]) {
+      raise<IndexError>({.problem = fmt::format("sequence {} has {} tokens of at most {}, and no room for {} more", i,
+                                                lengths_[i], capacity(), counts[i])});
+    }
+    const int64_t first = static_cast<int64_t>(i) * capacity() + lengths_[i];
+    for (int64_t n = 0; n < counts[i]; ++n) rows.push_back(first + n);
+  }
+  write_rows(k_, v_, rows, k, v);
+  for (size_t i = 0; i < counts.size(); ++i) lengths_[i] += counts[i];
+}
+
+void KvCache::append(const Tensor& k, const Tensor& v, Location where) {
+  const CallScope call("KvCache.append", where);
+  for (const auto& [what, t] : {std::pair{"k", &k}, {"v", &v}}) {
+    if (checked(*t).dim() == 4 && t->size(0) == k_.size(0)) continue;
+    raise<ShapeError>(
+        {.problem = fmt::format("{} is {}, not [{}, n, heads, width]", what, t->shape().text(), k_.size(0))});
+  }
+  const NoGradGuard unrecorded;
+  const std::vector<int64_t> counts(lengths_.size(), k.size(1));
+  const auto rows = [](const Tensor& t) { return t.reshape({t.size(0) * t.size(1), t.size(2), t.size(3)}); };
+  append(rows(k), rows(v), counts, where);
+}
+
+void KvCache::truncate(int64_t sequence, int64_t length, Location where) {
+  const CallScope call("KvCache.truncate", where);
+  if (sequence < 0 || sequence >= std::ssize(lengths_)) raise_no_sequence(sequence);
+  int64_t& own = lengths_[static_cast<size_t>(sequence)];
+  if (length < 0 || length > own) {
+    raise<ValueError>({.problem = fmt::format("sequence {} has {} tokens, not {}", sequence, own, length)});
+  }
+  own = length;
+}
+
+// ---- paged ----------------------------------------------------------------------------------------------------------
+
+PagedKvCache::PagedKvCache(int64_t blocks, int64_t block_size, int64_t heads, int64_t depth, TensorOptions options,
+                           int64_t width, Location where) {
+  const CallScope call("PagedKvCache", where);
+  if (block_size < 1) raise<ValueError>({.problem = fmt::format("blocks of {} tokens", block_size)});
+  std::tie(k_, v_) = make_cache(blocks, block_size, heads, depth, width, options);
+  users_.assign(static_cast<size_t>(blocks), 0);
+  for (int64_t i = blocks - 1; i >= 0; --i) free_.push_back(i);
+}
+
+const PagedKvCache::Sequence& PagedKvCache::find(int64_t sequence) const {
+  if (sequence < 0 || sequence >= std::ssize(sequences_)) raise_no_sequence(sequence);
+  const Sequence& found = sequences_[static_cast<size_t>(sequence)];
+  if (!found.present) raise_no_sequence(sequence);
+  return found;
+}
+
+int64_t PagedKvCache::add_sequence() {
+  sequences_.emplace_back();
+  return std::ssize(sequences_) - 1;
+}
+
+int64_t PagedKvCache::fork(int64_t sequence, Location where) {
+  const CallScope call("PagedKvCache.fork", where);
+  Sequence copy = find(sequence);
+  sequences_.push_back(std::move(copy));
+  for (const int64_t block : sequences_.back().blocks) ++users_[static_cast<size_t>(block)];
+  return std::ssize(sequences_) - 1;
+}
+
+void PagedKvCache::remove(int64_t sequence, Location where) {
+  const CallScope call("PagedKvCache.remove", where);
+  find(sequence);
+  Sequence& gone = sequences_[static_cast<size_t>(sequence)];
+  free_.reserve(free_.size() + gone.blocks.size());
+  for (const int64_t block : gone.blocks) {
+    if (--users_[static_cast<size_t>(block)] == 0) free_.push_back(block);
+  }
+  gone = {};
+  gone.present = false;
+}
+
+int64_t PagedKvCache::length(int64_t sequence, Location where) const {
+  const CallScope call("PagedKvCache.length", where);
+  return find(sequence).length;
+}
+
+const std::vector<int64_t>& PagedKvCache::blocks(int64_t sequence, Location where) const {
+  const CallScope call("PagedKvCache.blocks", where);
+  return find(sequence).blocks;
+}
+
+namespace {
+
+/// What an append does to a sequence's blocks, before any of it is done.
+struct Growth {
+  std::vector<int64_t> taken;  ///< free blocks, the first of which stands in place of the last one where `copies`
+  bool copies = false;
+};
+
+}  // namespace
+
+void PagedKvCache::append(std::span<const int64_t> sequences, const Tensor& k, const Tensor& v,
+                          std::span<const int64_t> counts, Location where) {
+  const CallScope call("PagedKvCache.append", where);
+  const NoGradGuard unrecorded;
+  check_rows(k, v, k_, v_, checked_total(counts, sequences.size()));
+  const int64_t size = block_size();
+  std::vector<int64_t> sorted(sequences.begin(), sequences.end());
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    raise<ValueError>({.problem = "a sequence is named twice"});
+  }
+  std::vector<Growth> growths(sequences.size());
+  std::unordered_map<int64_t, int64_t> left;  // users of shared blocks that were copied
+  std::vector<int64_t> rows;
+  size_t free_left = free_.size();
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const Sequence& s = find(sequences[i]);
+    if (counts[i] == 0) continue;
+    Growth& growth = growths[i];
+    if (s.length % size != 0) {
+      int64_t& users = left.try_emplace(s.blocks.back(), users_[static_cast<size_t>(s.blocks.back())]).first->second;
+      growth.copies = users > 1;
+      if (growth.copies) --users;
+    }
+    const int64_t all = (s.length + counts[i] + size - 1) / size;
+    const int64_t wanted = all - std::ssize(s.blocks) + (growth.copies ? 1 : 0);
+    if (wanted > static_cast<int64_t>(free_left)) {
+      raise<IndexError>({.problem = fmt::format("{} more tokens of sequence {} need {} blocks, and {} are free",
+                                                counts[i], sequences[i], wanted, free_left)});
+    }
+    for (int64_t n = 0; n < wanted; ++n) growth.taken.push_back(free_[--free_left]);
+    const int64_t kept = std::ssize(s.blocks) - (growth.copies ? 1 : 0);
+    for (int64_t n = s.length; n < s.length + counts[i]; ++n) {
+      const int64_t at = n / size;
+      const int64_t block =
+          at < kept ? s.blocks[static_cast<size_t>(at)] : growth.taken[static_cast<size_t>(at - kept)];
+      rows.push_back(block * size + n % size);
+    }
+  }
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (!growths[i].copies) continue;
+    const int64_t from = find(sequences[i]).blocks.back(), to = growths[i].taken.front();
+    for (const Tensor* t : {&k_, &v_}) t->select(0, to).copy_(t->select(0, from));
+  }
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    std::vector<int64_t>& blocks = sequences_[static_cast<size_t>(sequences[i])].blocks;
+    blocks.reserve(blocks.size() + growths[i].taken.size());
+  }
+  write_rows(k_, v_, rows, k, v);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    Sequence& s = sequences_[static_cast<size_t>(sequences[i])];
+    if (growths[i].copies) {
+      --users_[static_cast<size_t>(s.blocks.back())];
+      s.blocks.pop_back();
+    }
+    for (const int64_t block : growths[i].taken) {
+      s.blocks.push_back(block);
+      users_[static_cast<size_t>(block)] = 1;
+    }
+    s.length += counts[i];
+  }
+  free_.resize(free_left);
+}
+
+// ---- attention ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+using detail::AttentionOperands;
+using detail::PackedSequence;
+
+constexpr const char* op = "attention";
+constexpr const char* varlen = "attention_varlen";
+
+/// Where no kernel reads blocks: keys and values of all sequences, one after the other.
+AttentionOperands gathered(AttentionOperands in, const std::vector<std::vector<int64_t>>& blocks) {
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < in.sequences.size(); ++i) {
+    PackedSequence& s = in.sequences[i];
+    const int64_t first = std::ssize(rows);
+    for (int64_t j = 0; j < s.keys; ++j) {
+      const auto block = static_cast<size_t>(j / in.plan.block_size);
+      rows.push_back(blocks.empty() ? s.key + j : blocks[i][block] * in.plan.block_size + j % in.plan.block_size);
+    }
+    s.key = first;
+  }
+  const Tensor at = row_numbers(rows, in.k.device());
+  in.k = index_select(in.k, 1, at);
+  in.v = index_select(in.v, 1, at);
+  return in;
+}
+
+Tensor block_table(const std::vector<std::vector<int64_t>>& blocks, Device device) {
+  size_t most = 1;
+  for (const auto& own : blocks) most = std::max(most, own.size());
+  std::vector<int64_t> numbers;
+  for (const auto& own : blocks) {
+    numbers.insert(numbers.end(), own.begin(), own.end());
+    numbers.resize(numbers.size() + most - own.size());
+  }
+  return tensor(numbers).reshape({std::ssize(blocks), static_cast<int64_t>(most)}).to(device);
+}
+
+/// q [sum of queries, H, D] over rows [n, Hkv, D] of a cache; sequences lie there one by one or, where `blocks` is not
+/// empty, in blocks.
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, std::vector<PackedSequence> sequences,
+              const std::vector<std::vector<int64_t>>& blocks, int64_t block_size, const CachedAttentionArguments& a) {
+  check_floating(checked(q));
+  check_same_device({&q, &k});
+  if (compute_type(q.dtype()) != compute_type(k.dtype())) {
+    raise<DTypeError>({.problem = fmt::format("q is {} and the cache {}", name(q.dtype()), name(k.dtype()))});
+  }
+  const detail::HeadSizes sizes = detail::check_heads(q, k, v, 3, "q is [Tq, H, D], the cache's heads are as wide");
+  if (should_record(q)) {
+    raise<ValueError>({.problem = "no gradient passes through a cache, and q requires one",
+                       .remedy = "call it under a NoGradGuard, or with q.detach()"});
+  }
+  int64_t rows = 0;
+  for (const PackedSequence& s : sequences) {
+    rows += s.queries;
+    if (s.queries <= s.keys) continue;
+    raise<ValueError>({.problem = fmt::format("{} queries of a sequence of {} tokens", s.queries, s.keys),
+                       .remedy = "append their keys and values first"});
+  }
+  if (rows != q.size(0)) {
+    raise<ShapeError>({.problem = fmt::format("q has {} rows, and the counts add up to {}", q.size(0), rows)});
+  }
+  AttentionOperands in{q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0)};
+  in.heads_inside = true;
+  in.slopes = detail::checked_slopes(a.alibi_slopes, q, std::ssize(sequences), sizes.heads);
+  in.plan.scale = detail::attention_scale(a.scale, q.size(-1));
+  in.plan.block_size = block_size;
+  detail::set_band(in.plan, a.causal, a.window);
+  detail::pack_sequences(in, std::move(sequences));
+  const NoGradGuard unrecorded;
+  if (!detail::takes_kernel(AttentionBackend::automatic, in, {})) {
+    return detail::attention_by_ops(gathered(std::move(in), blocks), 0).output.squeeze(0).to(q.dtype());
+  }
+  if (!blocks.empty()) in.blocks = block_table(blocks, q.device());
+  return detail::attention_by_kernel(in).squeeze(0).to(q.dtype());
+}
+
+}  // namespace
+
+Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, const KvCache& cache,
+                        const CachedAttentionArguments& arguments, Location where) {
+  const CallScope call(varlen, where);
+  checked_total(counts, cache.lengths().size());
+  std::vector<PackedSequence> sequences;
+  int64_t query = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    sequences.push_back({query, counts[i], static_cast<int64_t>(i) * cache.capacity(), cache.lengths()[i]});
+    query += counts[i];
+  }
+  return attend(q, flat(cache.k()), flat(cache.v()), std::move(sequences), {}, 1, arguments);
+}
+
+Tensor attention(const Tensor& q, const KvCache& cache, const CachedAttentionArguments& arguments, Location where) {
+  const CallScope call(op, where);
+  if (checked(q).dim() != 4 || q.size(0) != std::ssize(cache.lengths())) {
+    raise<ShapeError>(
+        {.problem = fmt::format("q is {}, not [{}, Sq, H, D]", q.shape().text(), cache.lengths().size())});
+  }
+  const std::vector<int64_t> counts(cache.lengths().size(), q.size(1));
+  const Tensor rows = q.reshape({q.size(0) * q.size(1), q.size(2), q.size(3)});
+  const Tensor out = attention_varlen(rows, counts, cache, arguments, where);
+  return out.view({q.size(0), q.size(1), q.size(2), cache.v().size(3)});
+}
+
+Tensor attention_varlen(const Tensor& q, std::span<const int64_t> counts, std::span<const int64_t> sequences,
+                        const PagedKvCache& cache, const CachedAttentionArguments& arguments, Location where) {
+  const CallScope call(varlen, where);
+  checked_total(counts, sequences.size());
+  std::vector<PackedSequence> packed;
+  std::vector<std::vector<int64_t>> blocks;
+  int64_t query = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    packed.push_back({query, counts[i], 0, cache.length(sequences[i], where)});
+    blocks.push_back(cache.blocks(sequences[i], where));
+    query += counts[i];
+  }
+  return attend(q, flat(cache.k()), flat(cache.v()), std::move(packed), blocks, cache.block_size(), arguments);
+}
+
+}  // namespace weft
