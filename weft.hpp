@@ -107,6 +107,7 @@
 #include "ops/pieces.hpp"
 #include "ops/pointwise.hpp"
 #include "ops/pool.hpp"
+#include "ops/quantize.hpp"
 #include "ops/random.hpp"
 #include "ops/rearrange.hpp"
 #include "ops/recurrent.hpp"
