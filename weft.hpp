@@ -73,6 +73,7 @@
 #include "optim/grad_scaler.hpp"
 #include "optim/master_weights.hpp"
 #include "optim/optim.hpp"
+#include "nn/quantize.hpp"
 #include "nn/recurrent.hpp"
 #include "nn/summary.hpp"
 #include "nn/transformer.hpp"
