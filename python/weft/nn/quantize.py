@@ -3,7 +3,7 @@
     nn.quantize(model, ["attention", "mlp"], bits=4)    # then only for inference
     nn.convert_to_fp8(model, ["attention", "mlp"])      # then train as before
 
-Layers are changed in their state, so no class changes: Linear computes with what it holds, in C++ and in Python.
+Layers are changed in their state: whoever holds one holds what it became.
 """
 
 from weft import _core
@@ -17,12 +17,24 @@ def _list(targets):
     return [targets] if isinstance(targets, str) else list(targets)
 
 
+def _become(model, names, cls, **options):
+    """Linears that became another layer say so, and how it is made, for files of the model."""
+    for name in names:
+        layer = model.get_submodule(name)
+        if type(layer) is not Linear:
+            continue
+        layer.__class__ = cls
+        made_with = ((layer.in_features, layer.out_features), {"bias": layer.bias is not None, **options})
+        object.__setattr__(layer, "_made_with", made_with)
+    _adopt(model)
+
+
 def quantize(model, targets=(), bits=8, group_size=128, symmetric=True):
     """Gives every Linear whose name one of the regular expressions finds, or every Linear, a weight of 8 or 4 bits:
     the buffers `codes`, `scale` and, unless symmetric, `zero` in the place of the parameter `weight`. Returns their
     names. ValueError where nothing is found, or a layer has an adapter, is in parts or parametrized."""
     names = _core._quantize(model._state, _list(targets), bits, group_size, symmetric)
-    _adopt(model)
+    _become(model, names, QuantizedLinear, bits=bits, group_size=group_size, symmetric=symmetric)
     return names
 
 
@@ -30,7 +42,7 @@ def convert_to_fp8(model, targets=()):
     """Lets every Linear whose name one of the regular expressions finds, or every Linear, compute in 8-bit floats,
     forward and backward; weights stay as they are. Returns their names. ValueError as quantize."""
     names = _core._convert_to_fp8(model._state, _list(targets))
-    _adopt(model)
+    _become(model, names, Fp8Linear)
     return names
 
 
