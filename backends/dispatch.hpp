@@ -298,6 +298,33 @@ struct KernelTable {
 
   /// f32 and f64; on the CPU and portable devices f16 and bf16, computed in f32 and rounded once.
   void (*optimizer_step)(OptimizerStep, std::span<const OptimizerSlot>, const OptimizerSettings&);
+
+  // 8-bit floats with a scale for each block (ops/quantize.hpp has the rule). Scales are f32; that of an element (i, j)
+  // in blocks of rows x columns is at (i / rows, j / columns).
+  /// codes, of an 8-bit dtype, and scale from x [m, n], f16, bf16 or f32; or from x's codes times x_scale, rounded to
+  /// bf16, where x_scale has data.
+  void (*quantize_blocks)(const View& codes, const View& scale, const View& x, const View& x_scale, int64_t rows,
+                          int64_t columns, int64_t x_rows, int64_t x_columns, double epsilon, bool power_of_two);
+  /// out, f16, bf16 or f32 = codes times scale, rounded once.
+  void (*dequantize_blocks)(const View& out, const View& codes, const View& scale, int64_t rows, int64_t columns);
+  /// out [m, n], f16, bf16 or f32, = (start +) the sum over blocks of 128 columns of a_scale b_scale (a bᵀ), for codes
+  /// a [m, k] and b [n, k], contiguous, in blocks of a_rows and b_rows rows. start, of out's dtype, may be out, and have
+  /// no data.
+  void (*blockwise_matmul)(const View& out, const View& start, const View& a, const View& a_scale, const View& b,
+                           const View& b_scale, int64_t a_rows, int64_t b_rows);
+  /// Codes and scales in blocks of 1 x 128 of y = silu(x's left half) * its right half * prob, rounded to x's dtype;
+  /// x [m, 2n], f16, bf16 or f32, prob [m] f32 may have no data.
+  void (*weighted_swiglu_quantize)(const View& codes, const View& scale, const View& x, const View& prob,
+                                   bool power_of_two);
+  /// dx [m, 2n], dprob [m] f32 and y [m, n] from g [m, n]; the others are of one dtype: f16, bf16 or f32.
+  void (*weighted_swiglu_gradient)(const View& dx, const View& dprob, const View& y, const View& x, const View& g,
+                                   const View& prob);
+  /// out [m, n] = x [m, k] wᵀ + bias [n], where row i of w is codes[i] * scale[i, j / group] + zero[i, j / group] at
+  /// column j. codes are i8 or u8 of k columns or, of 4 `bits`, u8 of pairs, the first in the low half. scale and zero
+  /// [n, groups] are f32, contiguous; zero and bias may have no data; codes of 4 bits without zero are 8 more than what
+  /// they stand for. x, bias and out are of one dtype: f16, bf16, f32; x is contiguous in rows.
+  void (*quantized_matmul)(const View& out, const View& x, const View& codes, const View& scale, const View& zero,
+                           const View& bias, int64_t bits, int64_t group);
 };
 
 /// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are
@@ -324,7 +351,9 @@ struct KernelTable {
   X(attention, 2) X(attention_gradient, 3) \
   X(recurrent, 5) X(recurrent_gradient, 4) \
   X(pool, 2) X(pool_gradient, 1) \
-  X(optimizer_step, slots)
+  X(optimizer_step, slots) \
+  X(quantize_blocks, 2) X(dequantize_blocks, 1) X(blockwise_matmul, 1) \
+  X(weighted_swiglu_quantize, 2) X(weighted_swiglu_gradient, 3) X(quantized_matmul, 1)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

@@ -317,6 +317,53 @@ void add_expert_cases() {
       flops);
 }
 
+/// A layer of 4096 x 4096 by the bits of its weight, for one token, for eight and for many.
+void add_low_precision_linear_cases() {
+  const int64_t n = 4096;
+  const Tensor w = randn({n, n}), wh = w.to(bf16);
+  const QuantizedWeight eight = quantize_weight(w), four = quantize_weight(w, {.bits = 4});
+  for (const int64_t rows : {1, 8, 256}) {
+    const Tensor x = randn({rows, n}), xh = x.to(bf16);
+    const auto add = [&](const std::string& what, double weight_bytes, auto body) {
+      const std::string name = "gemm.linear_" + what + "." + std::to_string(rows) + "x4096x4096";
+      const double elements = static_cast<double>(n * n), products = 2.0 * static_cast<double>(rows) * elements;
+      add_case(name, body, plain, rows > 8 ? products : weight_bytes * elements, rows > 8 ? flops : bytes);
+    };
+    add("f32", 4, [=] { Tensor r = linear(x, w); });
+    add("bf16", 2, [=] { Tensor r = linear(xh, wh); });
+    add("int8", 1, [=] { Tensor r = quantized_linear(xh, eight.codes, eight.scale); });
+    add("int4", 0.5, [=] { Tensor r = quantized_linear(xh, four.codes, four.scale, {.bits = 4}); });
+  }
+}
+
+void add_fp8_cases() {
+  const Tensor x = randn({4096, 2048}).to(bf16), y = empty({4096, 2048}, bf16);
+  const double n = 4096.0 * 2048;
+  const QuantOut rows = quant_blockwise(x), tiles = quant_blockwise(x, QuantBlock::tile_128x128);
+  add_case(
+      "thr.copy_bf16.4096x2048", [=] { y.copy_(x); }, plain, 4 * n, bytes);
+  add_case(
+      "thr.quant_rows.4096x2048", [=] { quant_blockwise(x); }, plain, 3 * n, bytes);
+  add_case(
+      "thr.quant_tiles.4096x2048", [=] { quant_blockwise(x, QuantBlock::tile_128x128); }, plain, 3 * n, bytes);
+  add_case(
+      "thr.quant_transpose.4096x2048", [=, t = x.t()] { quant_blockwise(t); }, plain, 3 * n, bytes);
+  add_case(
+      "thr.dequant_rows.4096x2048", [=] { Tensor r = dequant_blockwise(rows.q, rows.scale); }, plain, 3 * n, bytes);
+  add_case(
+      "thr.requant_transpose.4096x2048", [=] { fused_act_dequant_transpose_act_quant(rows.q, rows.scale); }, plain,
+      2 * n, bytes);
+  add_case(
+      "thr.swiglu_quant.4096x1024", [=] { fused_weighted_swiglu_act_quant(x); }, plain, 2.5 * n, bytes);
+  for (const int64_t size : {1024, 2048}) {
+    const Tensor a = randn({size, size}), b = randn({size, size});
+    const QuantOut qa = quant_blockwise(a), qb = quant_blockwise(b, QuantBlock::tile_128x128);
+    add_case(
+        "gemm.fp8." + std::to_string(size), [=] { Tensor r = gemm_fp8_blockwise(qa.q, qa.scale, qb.q, qb.scale); },
+        plain, 2.0 * static_cast<double>(size * size * size), flops);
+  }
+}
+
 }  // namespace
 
 void add_throughput_cases() {
@@ -331,6 +378,8 @@ void add_throughput_cases() {
   add_attention_cases();
   add_decoding_cases();
   add_expert_cases();
+  add_low_precision_linear_cases();
+  add_fp8_cases();
 }
 
 void add_gradient_cases() {

@@ -96,7 +96,7 @@ struct Options {
   int64_t steps = -1, length = 400, save_every = 50, keep_last = 2;
   uint64_t seed = 1;
   int threads = 0;
-  bool mixed = false;
+  bool mixed = false, fp8 = false;
 };
 
 void tell_ignored(const CLI::App& app, const std::string& option, const std::string& why) {
@@ -222,6 +222,7 @@ void run(Options o, const CLI::App& app) {
       saved ? io::Vocabulary::from_hex(saved->vocabulary, nowhere) : io::Vocabulary(io::read_text(o.data, {}, nowhere));
   Gpt model(config, vocabulary.size());
   model.to(device);
+  if (o.fp8) nn::convert_to_fp8(model, {"^blocks"});
   optim::AdamW optimizer(model.parameters(), {.lr = config.lr, .beta2 = 0.99, .weight_decay = 0.1});
   if (saved) io::load_training_state(o.resume, {model, &optimizer}, {}, nowhere);
   const double guess = std::log(static_cast<double>(vocabulary.size()));
@@ -237,7 +238,7 @@ void run(Options o, const CLI::App& app) {
     Keeper keeper(o, {model, &optimizer}, {o.preset, vocabulary.hex(), o.seed, first});
     {
       const train::EndBySignal signals;
-      fit(model, optimizer, config, train_loader, val_loader, log, first, last, device, o.mixed,
+      fit(model, optimizer, config, train_loader, val_loader, log, first, last, device, o.mixed || o.fp8,
           [&](int64_t step, bool ended) { keeper.reached(step, ended); });
     }
     log.finish(
@@ -282,6 +283,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", o.threads, "threads of one kernel; losses do not depend on them")
       ->check(whole_number<int>(1, "a number of threads, 1 or more"));
   app.add_flag("--mixed", o.mixed, "computes products in bfloat16, with weights in float32");
+  app.add_flag("--fp8", o.fp8, "computes the blocks' linear layers in 8-bit floats, and other products in bfloat16");
   app.add_option("--save", o.save, "folder for states of the run, written in the background and once more at the end");
   app.add_option("--save-every", o.save_every, "steps from one state to the next")
       ->check(whole_number<int64_t>(1, "a number of steps, 1 or more"))

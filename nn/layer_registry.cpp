@@ -10,6 +10,7 @@
 #include "moe/routing-inl.hpp"
 #include "padding.hpp"
 #include "pooling.hpp"
+#include "quantize.hpp"
 #include "rearrange.hpp"
 #include "recurrent.hpp"
 #include "registry-inl.hpp"
@@ -59,6 +60,15 @@ void add_activations(ModuleRegistry& r) {
 void add_linear(ModuleRegistry& r) {
   r.add<Linear>("Linear", [](const Config& c) {
     return Linear(c.get<int64_t>("in_features"), c.get<int64_t>("out_features"), c.get_or("bias", true));
+  });
+  r.add<QuantizedLinear>("QuantizedLinear", [](const Config& c) {
+    return QuantizedLinear(
+        c.get<int64_t>("in_features"), c.get<int64_t>("out_features"),
+        {c.get_or<int64_t>("bits", 8), c.get_or<int64_t>("group_size", 128), c.get_or("symmetric", true)},
+        c.get_or("bias", true));
+  });
+  r.add<Fp8Linear>("Fp8Linear", [](const Config& c) {
+    return Fp8Linear(c.get<int64_t>("in_features"), c.get<int64_t>("out_features"), c.get_or("bias", true));
   });
   r.add<Bilinear>("Bilinear", [](const Config& c) {
     return Bilinear(c.get<int64_t>("in1_features"), c.get<int64_t>("in2_features"), c.get<int64_t>("out_features"),

@@ -7,6 +7,7 @@
 #include "../ops/random.hpp"
 #include "layer-inl.hpp"
 #include "lora/low_rank-inl.hpp"
+#include "module_state-inl.hpp"
 
 namespace weft::nn {
 
@@ -22,16 +23,22 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, Location where) {
 
 namespace {
 
-/// Neither adapted nor parametrized nor in parts: one look at the state for all.
+using detail::LowPrecision;
+
+/// Neither adapted nor in low precision nor parametrized nor in parts: one look at the state for all.
 bool is_plain(const Module& module) {
   const detail::StateAccess::State& state = detail::StateAccess::state(module);
-  return state.adapter.held == nullptr && state.in_parts == nullptr && state.parametrized.empty();
+  return state.adapter.held == nullptr && state.low_precision.kind == LowPrecision::Kind::none &&
+         state.in_parts == nullptr && state.parametrized.empty();
 }
 
 }  // namespace
 
 Tensor Linear::forward(const Tensor& x, Location where) const {
   if (WEFT_LIKELY(is_plain(*this))) return linear(x, weight, bias, where);
+  if (detail::is_in_low_precision(*this)) {
+    return detail::forward_in_low_precision(*this, x, borrowed(weight, where), borrowed(bias, where), where);
+  }
   const detail::LayerInParts* const parts = detail::parts_of(*this);
   if (const detail::LowRank* lora = adapter()) {
     return lora->linear(x, weight, borrowed(bias, where), is_training(), where, parts);

@@ -13,6 +13,7 @@
 #include "layer_in_parts-inl.hpp"
 #include "module.hpp"
 #include "parametrize/parametrized-inl.hpp"
+#include "quantize/low_precision-inl.hpp"
 
 namespace weft::nn {
 
@@ -94,6 +95,7 @@ struct Module::State {
   detail::AdapterSlot adapter;
   Shared<const detail::LayerInParts> in_parts;
   std::vector<detail::ParametrizedTensor> parametrized;
+  detail::LowPrecision low_precision;
 
   bool has(const std::string& name) const {
     const auto named = [&](const Entry& e) { return e.name == name; };

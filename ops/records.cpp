@@ -210,7 +210,8 @@ std::span<const OpRecord> op_records() {
                               pad_records,
                               diagonal_records,
                               triangle_records,
-                              tensordot_records}) {
+                              tensordot_records,
+                              quantize_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

@@ -90,6 +90,7 @@ void bind_library(nb::module_& module);
 void bind_lora(nb::module_& module);
 void bind_models(nb::module_& module);
 void bind_modules(nb::module_& module);
+void bind_quantize(nb::module_& module);
 void bind_readers(nb::module_& module);
 void bind_recorder(nb::module_& module);
 void bind_train(nb::module_& module);

@@ -157,6 +157,7 @@ NB_MODULE(_core, m) {
   bind_modules(m);
   bind_readers(m);
   bind_lora(m);
+  bind_quantize(m);
   bind_checkpoint(m);
   bind_recorder(m);
   bind_train(m);

@@ -564,6 +564,17 @@ void bind_modules(nb::module_& m) {
                                            nn::detail::parts_of(self.module));
           },
           nb::arg("x"), nb::arg("weight"), nb::arg("bias").none())
+      .def_prop_ro("is_in_low_precision",
+                   [](const ModuleObject& self) { return nn::detail::is_in_low_precision(self.module); })
+      .def(
+          "low_precision_linear",
+          [](const ModuleObject& self, const Tensor& x, std::optional<Tensor> weight, std::optional<Tensor> bias) {
+            const Location where = here();
+            const WithoutGil others;
+            return nn::detail::forward_in_low_precision(self.module, x, weight.value_or(Tensor()),
+                                                        bias.value_or(Tensor()), where);
+          },
+          nb::arg("x"), nb::arg("weight").none(), nb::arg("bias").none())
       .def_prop_ro("is_in_parts", [](const ModuleObject& self) { return nn::detail::parts_of(self.module) != nullptr; })
       .def(
           "linear_in_parts",

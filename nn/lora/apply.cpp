@@ -27,7 +27,8 @@ bool is_embedding(const Module& module) { return *StateAccess::state(module).typ
 /// A Linear or an Embedding, whose forward looks for adapters.
 bool is_adaptable(const Module& module) {
   const bool has_forward = *StateAccess::state(module).type == typeid(Linear) || is_embedding(module);
-  return has_forward && weight_of(module) != nullptr && weight_of(module)->tensor.dim() == 2;
+  return has_forward && !is_in_low_precision(module) && weight_of(module) != nullptr &&
+         weight_of(module)->tensor.dim() == 2;
 }
 
 /// The lists of a state with what an adapter adds to them, to be put in their places all at once.

@@ -69,6 +69,7 @@ std::span<const OpRecord> pad_records();
 std::span<const OpRecord> diagonal_records();
 std::span<const OpRecord> triangle_records();
 std::span<const OpRecord> tensordot_records();
+std::span<const OpRecord> quantize_records();
 
 /// Options from a record's keywords; options_like takes dtype and device from x where they are not given.
 TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device, bool requires_grad);

@@ -461,7 +461,8 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
          {"conv",          "pool",          "dropout",  "batch_norm",  "group_norm",    "instance_norm",
           "response_norm", "im2col",        "col2im",   "interpolate", "grid",          "rrelu",
           "maxout",        "embedding_bag", "lstm",     "gru",         "rnn_",          "packed_sequence",
-          "pad_packed",    "pack_padded",   "bilinear", "moe_",        "grouped_linear"}) {
+          "pad_packed",    "pack_padded",   "bilinear", "moe_",        "grouped_linear",
+          "quant",         "fused_",        "gemm_fp8"}) {
       if (name.find(part) != std::string::npos) return true;
     }
     return false;

@@ -75,4 +75,13 @@ bool has_pair_products();
 void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint16_t> b, const uint16_t* bias,
                uint16_t* c, int64_t stride);
 
+/// How many numbers pack_pairs writes for n columns of depth k.
+int64_t pair_panel_size(int64_t n, int64_t k);
+/// Columns [n, k] of bfloat16, dense, k even, in panels of pairs.
+void pack_pairs(int64_t k, int64_t n, const uint16_t* columns, uint32_t* to);
+/// c[i, j] += (a[m, k] · b)[i, j] * a_scale[i] * b_scale[j], where a is dense, k even, and b's n columns are in panels;
+/// b_scale has room for whole panels.
+void pair_product_scaled(int64_t m, int64_t n, int64_t k, const uint16_t* a, const uint32_t* panels,
+                         const float* a_scale, const float* b_scale, float* c, int64_t stride);
+
 }  // namespace weft::cpu

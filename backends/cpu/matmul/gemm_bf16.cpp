@@ -37,12 +37,15 @@ struct Result {
   int64_t c_row;
   const uint16_t* bias;  ///< one row, or null
   int64_t columns;
+  /// Null, or what the products of each row and of each column are multiplied by.
+  const float *row_scale = nullptr, *column_scale = nullptr;
 
   Result from(int64_t i, int64_t j) const {
     Result r = *this;
     if (sums != nullptr) r.sums += i * sums_row + j;
     if (c != nullptr) r.c += i * c_row + j;
     if (bias != nullptr) r.bias += j;
+    if (row_scale != nullptr) r.row_scale += i, r.column_scale += j;
     return r;
   }
 };
@@ -83,6 +86,10 @@ HWY_INLINE void finish(__m512 (&sum)[rows][2], const Result& to) {
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
       float* sums = to.sums != nullptr ? to.sums + i * to.sums_row + j * lanes : nullptr;
+      if (to.row_scale != nullptr) {  // one after the other: their product may overflow
+        const __m512 columns = _mm512_maskz_loadu_ps(masks[j], to.column_scale + j * lanes);
+        sum[i][j] = _mm512_mul_ps(_mm512_mul_ps(sum[i][j], _mm512_set1_ps(to.row_scale[i])), columns);
+      }
       if (to.adds) sum[i][j] = _mm512_add_ps(sum[i][j], _mm512_maskz_loadu_ps(masks[j], sums));
       if (to.c == nullptr) {
         _mm512_mask_storeu_ps(sums, masks[j], sum[i][j]);
@@ -231,6 +238,23 @@ void pair_gemm(int64_t m, int64_t n, int64_t k, Matrix<uint16_t> a, Matrix<uint1
   }
 }
 
+int64_t pair_panel_size(int64_t n, int64_t k) { return (n + panel_width - 1) / panel_width * panel_width * (k / 2); }
+
+void pack_pairs(int64_t k, int64_t n, const uint16_t* columns, uint32_t* to) {
+  pack_right(k, n, Matrix<uint16_t>{columns, 1, k}, to);
+}
+
+void pair_product_scaled(int64_t m, int64_t n, int64_t k, const uint16_t* a, const uint32_t* panels,
+                         const float* a_scale, const float* b_scale, float* c, int64_t stride) {
+  const int64_t pairs = k / 2;
+  const Result whole{c, stride, true, nullptr, 0, nullptr, 0, a_scale, b_scale};
+  for (int64_t j = 0; j < n; j += panel_width) {
+    Result to = whole.from(0, j);
+    to.columns = std::min(panel_width, n - j);
+    panel_product(m, pairs, false, Left{a, k, 2}, panels + j * pairs, to);
+  }
+}
+
 }  // namespace weft::cpu
 HWY_POP_ATTRIBUTES
 
@@ -248,6 +272,10 @@ namespace weft::cpu {
 
 bool has_pair_products() { return false; }
 void pair_gemm(int64_t, int64_t, int64_t, Matrix<uint16_t>, Matrix<uint16_t>, const uint16_t*, uint16_t*, int64_t) {}
+int64_t pair_panel_size(int64_t, int64_t) { return 0; }
+void pack_pairs(int64_t, int64_t, const uint16_t*, uint32_t*) {}
+void pair_product_scaled(int64_t, int64_t, int64_t, const uint16_t*, const uint32_t*, const float*, const float*,
+                         float*, int64_t) {}
 
 }  // namespace weft::cpu
 #endif

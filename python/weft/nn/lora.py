@@ -21,13 +21,16 @@ __all__ = ["LoRALinear", "apply_lora", "is_lora_merged", "load_adapter", "load_l
 
 
 class _Forward:
-    """The forward of a layer with an adapter, or in parts: an attribute of that layer, so that others pay nothing."""
+    """The forward of a layer with an adapter, in parts or in low precision: an attribute of that layer, so that others
+    pay nothing."""
 
     def __init__(self, layer):
         self._layer = layer
 
     def __call__(self, input):
         layer, state = self._layer, self._layer._state
+        if state.is_in_low_precision:
+            return state.low_precision_linear(input, getattr(layer, "weight", None), layer.bias)
         if isinstance(layer, Linear):
             compute = state.lora_linear if state.is_adapted else state.linear_in_parts
             return compute(input, layer.weight, layer.bias)
@@ -36,9 +39,11 @@ class _Forward:
 
 
 def _adopt(model):
-    """Gives the Python layers whose C++ state has an adapter, or is in parts, a forward that looks for it."""
+    """Gives the Python layers whose C++ state has an adapter, is in parts or in low precision a forward that looks for
+    it."""
     for module in model.modules():
-        if (module._state.is_adapted or module._state.is_in_parts) and isinstance(module, (Linear, Embedding)):
+        state = module._state
+        if (state.is_adapted or state.is_in_parts or state.is_in_low_precision) and isinstance(module, (Linear, Embedding)):
             object.__setattr__(module, "forward", _Forward(module))
 
 

@@ -336,7 +336,7 @@ class Module:
         return self._state.load_state_dict(dict(state_dict), strict)
 
     def __getstate__(self):
-        if self._state.computes or self._state.is_adapted:
+        if self._state.computes or self._state.is_adapted or self._state.is_in_low_precision:
             raise TypeError(f"a {type(self).__name__} is not pickled or deep-copied: save its state_dict()")
         attributes = {k: v for k, v in self.__dict__.items() if k not in ("_state", "_hooks", "_connections", "_made_with")}
         buffers = [(name, tensor, self._state.is_saved(name)) for name, tensor in self._buffers.items()]

@@ -1,0 +1,369 @@
+// Products with weights of 8 or 4 bits. A few rows are multiplied with codes as they are read, so that the memory that
+// holds the weight is what such a call waits for; for more rows a panel of the weight at a time becomes floats.
+#include "../simd/simd_targets.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/quantize/quantized_matmul.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "../kernels.hpp"
+#include "../lines.hpp"
+#include "../matmul/gemm.hpp"
+#include "../thread_pool.hpp"
+#include "quantized_rows.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::CappedTag<float, 16>;
+using V = hn::Vec<D>;
+using Ints = hn::RebindToSigned<D>;
+constexpr int64_t width = static_cast<int64_t>(hn::MaxLanes(D()));
+/// Rows of the weight that are multiplied side by side.
+constexpr int block_rows = 4;
+
+/// Sixteen codes of a group as the weights they stand for. `Code` is int8_t or uint8_t.
+template <class Code>
+struct Bytes {
+  static constexpr int64_t per_step = width;
+  V scale, zero;
+  HWY_INLINE Bytes(float s, float z) : scale(hn::Set(D(), s)), zero(hn::Set(D(), z)) {}
+  HWY_INLINE V weights(const uint8_t* codes) const {
+    const auto wide = hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<Code, D>(), reinterpret_cast<const Code*>(codes)));
+    return hn::MulAdd(hn::ConvertTo(D(), wide), scale, zero);
+  }
+};
+
+/// Pairs of 4 bits: the weights of even columns, and of odd ones.
+struct Nibbles {
+#if HWY_TARGET == HWY_AVX3
+  V table;
+  HWY_INLINE Nibbles(float s, float z) : table(hn::MulAdd(hn::Iota(D(), 0.0f), hn::Set(D(), s), hn::Set(D(), z))) {}
+  HWY_INLINE void weights(const uint8_t* codes, V& even, V& odd) const {
+    const auto wide = hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<uint8_t, D>(), codes));
+    even.raw = _mm512_permutexvar_ps(wide.raw, table.raw);  // reads the lowest four bits
+    odd.raw = _mm512_permutexvar_ps(hn::ShiftRight<4>(wide).raw, table.raw);
+  }
+#else
+  V scale, zero;
+  HWY_INLINE Nibbles(float s, float z) : scale(hn::Set(D(), s)), zero(hn::Set(D(), z)) {}
+  HWY_INLINE void weights(const uint8_t* codes, V& even, V& odd) const {
+    const auto wide = hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<uint8_t, D>(), codes));
+    even = hn::MulAdd(hn::ConvertTo(D(), hn::And(wide, hn::Set(Ints(), 15))), scale, zero);
+    odd = hn::MulAdd(hn::ConvertTo(D(), hn::ShiftRight<4>(wide)), scale, zero);
+  }
+#endif
+};
+
+/// One weight, for what is left of a group.
+HWY_INLINE float weight_at(const QuantizedRows& w, const uint8_t* row, int64_t j, float scale, float zero) {
+  if (w.bits == 4) return static_cast<float>(row[j / 2] >> (j % 2 * 4) & 15) * scale + zero;
+  const float code = w.is_signed ? static_cast<float>(static_cast<int8_t>(row[j])) : static_cast<float>(row[j]);
+  return code * scale + zero;
+}
+
+/// Sums of products of `rows` rows of the weight with `count` rows of x.
+template <int count, class Code>
+struct Block {
+  V sum[count][block_rows];
+  float rest[count][block_rows] = {};
+
+  HWY_INLINE Block() {
+    for (auto& line : sum)
+      for (V& v : line) v = hn::Zero(D());
+  }
+  /// x's even columns come before its odd ones where codes are of 4 bits.
+  HWY_INLINE void add_group(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, int64_t group) {
+    const int64_t begin = group * w.group, end = std::min(w.columns, begin + w.group);
+    constexpr int64_t step = std::is_void_v<Code> ? 2 * width : width;
+    const int64_t whole = begin + (end - begin) / step * step;
+    float scale[block_rows], zero[block_rows];
+    for (int r = 0; r < block_rows; ++r) {
+      scale[r] = w.scale_at(row + r, group);
+      zero[r] = w.zero_at(row + r, group);
+    }
+    if constexpr (std::is_void_v<Code>) add_nibbles(w, row, x, x_row, begin, whole, scale, zero);
+    else add_bytes(w, row, x, x_row, begin, whole, scale, zero);
+    for (int64_t j = whole; j < end; ++j) {
+      for (int r = 0; r < block_rows; ++r) {
+        const float weight = weight_at(w, w.row(row + r), j, scale[r], zero[r]);
+        const int64_t at = std::is_void_v<Code> ? j / 2 + j % 2 * w.half() : j;
+        for (int m = 0; m < count; ++m) rest[m][r] += x[m * x_row + at] * weight;
+      }
+    }
+  }
+  HWY_INLINE void add_bytes(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, int64_t begin,
+                            int64_t end, const float* scale, const float* zero) {
+    if constexpr (!std::is_void_v<Code>) {
+      const Bytes<Code> codes[block_rows] = {
+          {scale[0], zero[0]}, {scale[1], zero[1]}, {scale[2], zero[2]}, {scale[3], zero[3]}};
+      const uint8_t* const from = w.row(row);
+      for (int64_t j = begin; j < end; j += width) {
+        V weights[block_rows];
+#pragma GCC unroll 4
+        for (int r = 0; r < block_rows; ++r) weights[r] = codes[r].weights(from + r * w.stride + j);
+#pragma GCC unroll 4
+        for (int m = 0; m < count; ++m) {
+          const V in = hn::LoadU(D(), x + m * x_row + j);
+#pragma GCC unroll 4
+          for (int r = 0; r < block_rows; ++r) sum[m][r] = hn::MulAdd(in, weights[r], sum[m][r]);
+        }
+      }
+    }
+  }
+  HWY_INLINE void add_nibbles(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, int64_t begin,
+                              int64_t end, const float* scale, const float* zero) {
+    const Nibbles codes[block_rows] = {
+        {scale[0], zero[0]}, {scale[1], zero[1]}, {scale[2], zero[2]}, {scale[3], zero[3]}};
+    const uint8_t* const from = w.row(row);
+    const int64_t half = w.half();
+    for (int64_t j = begin / 2; j < end / 2; j += width) {
+      V even[block_rows], odd[block_rows];
+#pragma GCC unroll 4
+      for (int r = 0; r < block_rows; ++r) codes[r].weights(from + r * w.stride + j, even[r], odd[r]);
+#pragma GCC unroll 4
+      for (int m = 0; m < count; ++m) {
+        const V first = hn::LoadU(D(), x + m * x_row + j), second = hn::LoadU(D(), x + m * x_row + half + j);
+#pragma GCC unroll 4
+        for (int r = 0; r < block_rows; ++r) {
+          sum[m][r] = hn::MulAdd(first, even[r], sum[m][r]);
+          sum[m][r] = hn::MulAdd(second, odd[r], sum[m][r]);
+        }
+      }
+    }
+  }
+};
+
+/// out[m, r] of one block; all rows of the block exist.
+template <int count, class Code>
+void multiply_block(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, float* out, int64_t out_row) {
+  Block<count, Code> block;
+  const int64_t groups = (w.columns + w.group - 1) / w.group;
+  for (int64_t g = 0; g < groups; ++g) block.add_group(w, row, x, x_row, g);
+  for (int m = 0; m < count; ++m) {
+    for (int r = 0; r < block_rows; ++r)
+      out[m * out_row + r] = hn::GetLane(hn::SumOfLanes(D(), block.sum[m][r])) + block.rest[m][r];
+  }
+}
+
+template <class Code>
+void multiply_some(int count, const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, float* out,
+                   int64_t out_row) {
+  switch (count) {
+    case 1:
+      return multiply_block<1, Code>(w, row, x, x_row, out, out_row);
+    case 2:
+      return multiply_block<2, Code>(w, row, x, x_row, out, out_row);
+    case 3:
+      return multiply_block<3, Code>(w, row, x, x_row, out, out_row);
+    default:
+      return multiply_block<4, Code>(w, row, x, x_row, out, out_row);
+  }
+}
+
+/// Four rows of the weight from `row` on, of which some may be past the end of a copy, by rows of x.
+void multiply_rows(const QuantizedRows& w, int64_t row, int64_t m, const float* x, int64_t x_row, float* out,
+                   int64_t out_row) {
+  for (int64_t i = 0; i < m; i += 4) {
+    const int count = static_cast<int>(std::min<int64_t>(4, m - i));
+    const auto multiply = w.bits == 4   ? multiply_some<void>
+                          : w.is_signed ? multiply_some<int8_t>
+                                        : multiply_some<uint8_t>;
+    multiply(count, w, row, x + i * x_row, x_row, out + i * out_row, out_row);
+  }
+}
+
+/// One row of the weight as floats.
+void expand_row(const QuantizedRows& w, int64_t row, float* to) {
+  const uint8_t* const codes = w.row(row);
+  for (int64_t begin = 0, g = 0; begin < w.columns; begin += w.group, ++g) {
+    const int64_t end = std::min(w.columns, begin + w.group);
+    const float scale = w.scale_at(row, g), zero = w.zero_at(row, g);
+    int64_t j = begin;
+    if (w.bits == 4) {
+      const Nibbles table(scale, zero);
+      for (; j + 2 * width <= end; j += 2 * width) {
+        V even, odd;
+        table.weights(codes + j / 2, even, odd);
+        hn::StoreInterleaved2(even, odd, D(), to + j);
+      }
+    } else if (w.is_signed) {
+      const Bytes<int8_t> bytes(scale, zero);
+      for (; j + width <= end; j += width) hn::StoreU(bytes.weights(codes + j), D(), to + j);
+    } else {
+      const Bytes<uint8_t> bytes(scale, zero);
+      for (; j + width <= end; j += width) hn::StoreU(bytes.weights(codes + j), D(), to + j);
+    }
+    for (; j < end; ++j) to[j] = weight_at(w, codes, j, scale, zero);
+  }
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(multiply_rows);
+HWY_EXPORT(expand_row);
+
+namespace {
+
+/// As many rows of x are multiplied with codes.
+constexpr int64_t few = 8;
+constexpr int64_t panel_rows = 128;
+
+/// x as f32, rows `row` apart: where it lies, or a copy; even columns before odd ones where `splits`.
+class Inputs {
+ public:
+  Inputs(const View& x, bool splits, int64_t row)
+      : row_(row), memory_(static_cast<size_t>(x.layout.sizes[0] * row) * 4 + 64) {
+    const int64_t m = x.layout.sizes[0], k = x.layout.sizes[1];
+    const Workspace line(static_cast<size_t>(k) * 4 + 64);
+    for (int64_t i = 0; i < m; ++i) {
+      float* const to = memory_.as<float>() + i * row;
+      float* const from = splits ? line.as<float>() : to;
+      load_line(from, bytes(x) + i * x.layout.strides[0], x.layout.strides[1], k, x.layout.dtype);
+      if (!splits) continue;
+      for (int64_t j = 0; j < k; ++j) to[j / 2 + j % 2 * (row / 2)] = from[j];
+    }
+  }
+  const float* data() const { return memory_.as<float>(); }
+  int64_t row() const { return row_; }
+
+ private:
+  int64_t row_;
+  Workspace memory_;
+};
+
+void store_row(const View& out, int64_t i, int64_t j, float* sums, int64_t n, const View& bias) {
+  if (bias.data != nullptr) {
+    float added[panel_rows];
+    load_line(added, bytes(bias) + j * bias.layout.strides[0], bias.layout.strides[0], n, bias.layout.dtype);
+    for (int64_t c = 0; c < n; ++c) sums[c] += added[c];
+  }
+  store_line(bytes(out) + i * out.layout.strides[0] + j * out.layout.strides[1], out.layout.strides[1],
+             out.layout.dtype, sums, n);
+}
+
+/// The last rows of a weight whose number four does not divide, each as often as it takes.
+class LastRows {
+ public:
+  LastRows(const QuantizedRows& w, int64_t row, int64_t count)
+      : memory_(static_cast<size_t>(4 * w.stride) + 64),
+        scales_(static_cast<size_t>(8 * w.groups()) * 4 + 64),
+        rows(w) {
+    const int64_t groups = w.groups();
+    float *const scale = scales_.as<float>(), *const zero = scale + 4 * groups;
+    for (int64_t r = 0; r < 4; ++r) {
+      const int64_t from = row + std::min(r, count - 1);
+      std::memcpy(memory_.as<uint8_t>() + r * w.stride, w.row(from), static_cast<size_t>(w.stride));
+      std::copy_n(w.scale + from * groups, groups, scale + r * groups);
+      if (w.zero != nullptr) std::copy_n(w.zero + from * groups, groups, zero + r * groups);
+    }
+    rows.codes = memory_.as<uint8_t>();
+    rows.scale = scale;
+    if (w.zero != nullptr) rows.zero = zero;
+  }
+
+ private:
+  Workspace memory_, scales_;
+
+ public:
+  QuantizedRows rows;
+};
+
+void multiply_few(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
+  const int64_t m = x.layout.sizes[0], n = out.layout.sizes[1];
+  const Inputs in(x, w.bits == 4, w.bits == 4 ? 2 * w.half() : w.columns);
+  const int64_t chunk = std::max<int64_t>(rows_per_chunk(w.columns) / panel_rows, 1);
+  const int64_t panels = (n + panel_rows - 1) / panel_rows;
+  parallel_for(panels, chunk, [&](int64_t begin, int64_t end) {
+    float sums[few * panel_rows];
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t first = p * panel_rows, count = std::min(panel_rows, n - first), whole = count / 4 * 4;
+      for (int64_t j = 0; j < whole; j += 4) {
+        HWY_DYNAMIC_DISPATCH(multiply_rows)(w, first + j, m, in.data(), in.row(), sums + j, panel_rows);
+      }
+      if (whole < count) {
+        const LastRows last(w, first + whole, count - whole);
+        HWY_DYNAMIC_DISPATCH(multiply_rows)(last.rows, 0, m, in.data(), in.row(), sums + whole, panel_rows);
+      }
+      for (int64_t i = 0; i < m; ++i) store_row(out, i, first, sums + i * panel_rows, count, bias);
+    }
+  });
+}
+
+/// Rows [first, first + count) of w as bfloat16.
+void expand_to_bf16(const QuantizedRows& w, int64_t first, int64_t count, float* line, uint16_t* to) {
+  for (int64_t r = 0; r < count; ++r) {
+    HWY_DYNAMIC_DISPATCH(expand_row)(w, first + r, line);
+    store_line(reinterpret_cast<char*>(to + r * w.columns), 2, DType::bf16, line, w.columns);
+  }
+}
+
+void multiply_bf16(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
+  const int64_t m = x.layout.sizes[0], n = out.layout.sizes[1], k = w.columns;
+  const auto* const a = static_cast<const uint16_t*>(x.data);
+  const auto* const added = static_cast<const uint16_t*>(bias.data);
+  parallel_for((n + panel_rows - 1) / panel_rows, 1, [&](int64_t begin, int64_t end) {
+    const Workspace memory(static_cast<size_t>(panel_rows * k) * 2 + static_cast<size_t>(k) * 4 + 64);
+    float* const line = memory.as<float>();
+    auto* const panel = reinterpret_cast<uint16_t*>(line + k);
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t j = p * panel_rows, count = std::min(panel_rows, n - j);
+      expand_to_bf16(w, j, count, line, panel);
+      bf16_gemm(m, count, k, {a, x.layout.strides[0] / 2, 1}, {panel, 1, k}, added != nullptr ? added + j : nullptr,
+                static_cast<uint16_t*>(out.data) + j, out.layout.strides[0] / 2);
+    }
+  });
+}
+
+void multiply_f32(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
+  const int64_t m = x.layout.sizes[0], n = out.layout.sizes[1], k = w.columns;
+  std::optional<Inputs> copy;
+  if (x.layout.dtype != DType::f32) copy.emplace(x, false, k);
+  const Matrix<float> a = copy ? Matrix<float>{copy->data(), k, 1}
+                               : Matrix<float>{static_cast<const float*>(x.data), x.layout.strides[0] / 4, 1};
+  const GemmCode code = choose_gemm<float>(m, panel_rows, k);
+  parallel_for((n + panel_rows - 1) / panel_rows, 1, [&](int64_t begin, int64_t end) {
+    const Workspace memory(static_cast<size_t>(panel_rows * (k + m)) * 4);
+    float *const panel = memory.as<float>(), *const sums = panel + panel_rows * k;
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t j = p * panel_rows, count = std::min(panel_rows, n - j);
+      for (int64_t r = 0; r < count; ++r) HWY_DYNAMIC_DISPATCH(expand_row)(w, j + r, panel + r * k);
+      gemm<float>(code, m, count, k, a, {panel, 1, k}, {}, sums, count);
+      for (int64_t i = 0; i < m; ++i) store_row(out, i, j, sums + i * count, count, bias);
+    }
+  });
+}
+
+}  // namespace
+
+void quantized_matmul(const View& out, const View& x, const View& codes, const View& scale, const View& zero,
+                      const View& bias, int64_t bits, int64_t group) {
+  if (out.layout.numel == 0) return;
+  const int64_t m = x.layout.sizes[0];
+  const QuantizedRows w{static_cast<const uint8_t*>(codes.data),
+                        codes.layout.strides[0],
+                        static_cast<const float*>(scale.data),
+                        static_cast<const float*>(zero.data),
+                        x.layout.sizes[1],
+                        group,
+                        bits,
+                        codes.layout.dtype == DType::i8};
+  const bool dense_bias = bias.data == nullptr || bias.layout.strides[0] == 2 || bias.layout.sizes[0] == 1;
+  if (m <= few || w.columns == 0) multiply_few(out, x, w, bias);
+  else if (x.layout.dtype == DType::bf16 && dense_bias && has_fast_bf16_gemm(m, panel_rows))
+    multiply_bf16(out, x, w, bias);
+  else multiply_f32(out, x, w, bias);
+}
+
+}  // namespace weft::cpu
+#endif

@@ -1,0 +1,48 @@
+// Blocks of 8-bit floats by kernels or by ops, for what quantises and what is made of it. Not public.
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "../detail/common.hpp"
+#include "../quantize.hpp"
+
+namespace weft {
+
+inline constexpr int64_t block_size = 128;
+inline int64_t blocks_of(int64_t n, int64_t size = block_size) { return n / size + (n % size != 0); }
+
+/// Sides of a block in a matrix [m, n], at least 1.
+struct BlockSides {
+  int64_t rows, columns;
+};
+BlockSides sides_of(QuantBlock block, int64_t m, int64_t n);
+/// The shape of scales of blocks.
+Dims scale_shape(BlockSides sides, int64_t m, int64_t n);
+
+inline bool is_fp8(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }
+inline void require_shape(const char* what, const std::string& expected, const Tensor& t, bool fits) {
+  if (fits) return;
+  raise<ShapeError>({.problem = fmt::format("{} is {}, not {}", what, expected, t.shape().text())});
+}
+inline void require_dtype(const char* what, const char* expected, const Tensor& t, bool fits) {
+  if (fits) return;
+  raise<DTypeError>({.problem = fmt::format("{} is {}, not {}", what, expected, name(t.dtype()))});
+}
+void require_matrix(const char* what, const Tensor& t);
+/// Of 8 bits [m, n] with f32 scales of one shape.
+void require_codes(const char* what, const Tensor& codes, const Tensor& scale, BlockSides sides);
+
+/// What is quantised: numbers, or codes with scales in blocks of `sides`, which count as bf16.
+struct Source {
+  Tensor x, scale;
+  BlockSides sides = {1, 1};
+};
+/// Writes codes [m, n], whose last dimension is dense, and scale, two-dimensional.
+void quantize_into(const Tensor& codes, const Tensor& scale, const Source& source, BlockSides sides, double eps,
+                   bool pow2);
+/// codes · scale, scale two-dimensional.
+Tensor dequantized(const Tensor& codes, const Tensor& scale, BlockSides sides, DType dtype);
+
+}  // namespace weft
