@@ -162,7 +162,7 @@ std::span<const OpRecord> op_records() {
           attention_records,   recurrent_records,  packed_records,      bilinear_records,     batch_norm_records,
           convolution_records, axes_records,       pieces_records,      stacks_records,       combine_records,
           repeat_records,      shuffle_records,    pad_records,         diagonal_records,     triangle_records,
-          tensordot_records}) {
+          tensordot_records,   rotary_records,     fused_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

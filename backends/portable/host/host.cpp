@@ -10,7 +10,7 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
 
 /// Kernels that devices lack: their pointers are null, and the ops' composite bodies run. A rank is selected by
 /// sorting.
-#define WEFT_CPU_ONLY(X) X(select_rank)
+#define WEFT_CPU_ONLY(X) X(select_rank) X(activated_product) X(rotated_products)
 
 namespace here {
 // Names that are found before the functions around them.
