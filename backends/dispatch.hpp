@@ -25,6 +25,7 @@
 #include "../tensor/dtype.hpp"
 #include "../tensor/scalar.hpp"
 #include "../tensor/view.hpp"
+#include "activation.hpp"
 #include "functors/optimizer_rows.hpp"
 
 namespace weft {
@@ -325,6 +326,26 @@ struct KernelTable {
   /// they stand for. x, bias and out are of one dtype: f16, bf16, f32; x is contiguous in rows.
   void (*quantized_matmul)(const View& out, const View& x, const View& codes, const View& scale, const View& zero,
                            const View& bias, int64_t bits, int64_t group);
+
+  /// sum = x + residual (+ bias [n]), rounded to sum's dtype, and out its norm; all [rows, n], the rest as rms_norm.
+  void (*rms_norm_residual)(const View& out, const View& sum, const View& rstd, const View& x, const View& residual,
+                            const View& bias, const View& weight, double epsilon);
+
+  /// Pairs (a, b) of elements of x's lines along the last dimension, element i and i + n / 2 or, with `interleaved`, 2
+  /// i and 2 i + 1, become (a cos_a - b sin_a, b cos_b + a sin_b) or, with `inverse`, (a cos_a + b sin_b, b cos_b - a
+  /// sin_a). All views have the sizes of `out`, n is even.
+  void (*rotary)(const View& out, const View& x, const View& cos, const View& sin, bool interleaved, bool inverse);
+
+  /// out [m, n] = activation(a [m, k] · b [k, n] + bias [n]), times a · other [k, n] where that has data. b and other
+  /// are floats of one dtype, the rest of it or of its compute type; those of 16 bits are accumulated in f32, and a and
+  /// the products may be rounded to them. k is not 0.
+  void (*activated_product)(const View& out, const View& a, const View& b, const View& other, const View& bias,
+                            Activation);
+  /// q [batch, length, heads, d], k and v [batch, length, fewer, d] = the columns of x [batch * length, n] · weight [n,
+  /// (heads + 2 fewer) d], rounded, those of q and k then as `rotary` rotates them; cos and sin [batch, length, d]. n
+  /// is not 0.
+  void (*rotated_products)(const View& q, const View& k, const View& v, const View& x, const View& weight,
+                           const View& cos, const View& sin, bool interleaved);
 };
 
 /// The pointers above in order: name, and how many of its leading views it writes (`slots`: those of a slot that are
@@ -353,7 +374,8 @@ struct KernelTable {
   X(pool, 2) X(pool_gradient, 1) \
   X(optimizer_step, slots) \
   X(quantize_blocks, 2) X(dequantize_blocks, 1) X(blockwise_matmul, 1) \
-  X(weighted_swiglu_quantize, 2) X(weighted_swiglu_gradient, 3) X(quantized_matmul, 1)
+  X(weighted_swiglu_quantize, 2) X(weighted_swiglu_gradient, 3) X(quantized_matmul, 1) \
+  X(rms_norm_residual, 3) X(rotary, 1) X(activated_product, 1) X(rotated_products, 3)
 // clang-format on
 
 /// One row per DeviceType. The CPU's is complete at load time; a device's is filled when the device initialises.

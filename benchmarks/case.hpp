@@ -43,5 +43,6 @@ void add_roof_cases();
 void add_saving_cases();
 void add_loading_cases();
 void add_distributed_cases();
+void add_fused_cases();
 
 }  // namespace weft::bench

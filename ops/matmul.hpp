@@ -3,6 +3,7 @@
 // tensors. Operands may have any strides: transposed views are multiplied without a copy. Differentiable to any order.
 #pragma once
 
+#include "../backends/activation.hpp"
 #include "../tensor/index.hpp"
 
 namespace weft {
@@ -40,5 +41,10 @@ WEFT_API Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, 
 /// x [..., in] times the transpose of weight [out, in], plus bias [out] where given -> [..., out]. A weight [in], with
 /// a bias of one element, gives [...].
 WEFT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Location where = {});
+/// activation(linear(x, weight, bias)), activated where the product is still in the cache if that needs no more memory:
+/// where no gradient is recorded, and for relu, which keeps its result alone. WEFT_FUSED_LINEAR=0 switches it off.
+/// ValueError for a number that is no activation.
+WEFT_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                       Location where = {});
 
 }  // namespace weft

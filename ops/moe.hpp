@@ -11,6 +11,7 @@
 #include <span>
 #include <tuple>
 
+#include "../backends/activation.hpp"
 #include "../tensor/index.hpp"
 
 namespace weft {
@@ -73,5 +74,50 @@ WEFT_API Tensor moe_combine(const Tensor& y, const Tensor& weights, const Tensor
 /// counts are E numbers of rows that add up to R.
 WEFT_API Tensor grouped_linear(const Tensor& x, const Tensor& weight, std::span<const int64_t> counts,
                                Location where = {});
+
+/// How experts' weights are stored.
+enum class ExpertQuantisation : uint8_t { none, per_tensor, block };
+
+struct MoeOptions {
+  /// silu, gelu, which is its tanh approximation here, relu or selu.
+  Activation activation = Activation::silu;
+  /// Each weight is stored [out, in].
+  bool transposed_weights = false;
+  /// Which of all experts the weights are of, both ends included; the last one follows from their number.
+  int64_t experts_min = 0;
+  std::optional<int64_t> experts_max = {};
+  /// How many experts there are, these and those of others: ids from it on are errors. Where neither this nor
+  /// experts_max is given, the experts here are all; where experts_max alone is, ids have no bound.
+  std::optional<int64_t> total_experts = {};
+  bool measure_amax = false;
+  ExpertQuantisation quantisation = ExpertQuantisation::none;
+};
+
+/// (out, amax): out [T, H'], for each token of h [T, H] the sum over k of weights[t, k] * E(h[t]), E the expert
+/// routing[t, k], (activation(h gate) ⊙ (h up)) down: its products are those of fused_mlp. routing [T, K], integers;
+/// experts that are not here, of which -1 is none, count for nothing, so that the outs of slices of the experts add up
+/// to that of all. gate_up has a weight [H, 2 F] for each of N experts, the gate first, or N gates and then N ups
+/// [H, F]; down [F, H'] N of them. Sums are made in f32 (f64 for f64) in ascending order of expert and rounded once.
+/// amax [N] is the largest |activation(gate) up| of each expert in f32 (f64), 0 of one without a token, whatever the
+/// weight; [0] where it is not measured. Gradients of h, weights, gate_up and down. ShapeError and DTypeError where
+/// operands do not fit, IndexError for ids beyond total_experts or below -1, ValueError for other activations and for
+/// ranges that the weights do not fill, NotImplementedError for quantised weights. Routing is read on the host.
+WEFT_API std::tuple<Tensor, Tensor> mixture_of_experts(const Tensor& h, const Tensor& routing, const Tensor& weights,
+                                                       std::span<const Tensor> gate_up, std::span<const Tensor> down,
+                                                       const MoeOptions& options = {}, Location where = {});
+
+/// (weights, ids), [T, top_k] in f32 (f64 for f64) and i32: of p, the softmax of gate_out [T, E] in f32, those top_k
+/// whose p + bias [E] is largest, of equal ones the first, the best first. Weights are p without bias, divided by their
+/// sum with `norm_topk`, where a sum of 0 gives 0. Gradients of gate_out go through weights alone. ValueError unless
+/// 0 <= top_k <= E.
+WEFT_API std::tuple<Tensor, Tensor> moe_topk_gate(const Tensor& gate_out, const std::optional<Tensor>& bias,
+                                                  int64_t top_k, bool norm_topk, Location where = {});
+
+/// mixture_of_experts by the gate's choice: (out, amax). gate_out [T, E] has all experts, of which the weights may be a
+/// slice.
+WEFT_API std::tuple<Tensor, Tensor> fused_gate_moe(const Tensor& h, const Tensor& gate_out,
+                                                   const std::optional<Tensor>& bias, std::span<const Tensor> gate_up,
+                                                   std::span<const Tensor> down, int64_t top_k, bool norm_topk,
+                                                   const MoeOptions& options = {}, Location where = {});
 
 }  // namespace weft

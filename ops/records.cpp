@@ -211,6 +211,8 @@ std::span<const OpRecord> op_records() {
                               diagonal_records,
                               triangle_records,
                               tensordot_records,
+                              rotary_records,
+                              fused_records,
                               quantize_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());

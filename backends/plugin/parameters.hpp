@@ -54,6 +54,10 @@ constexpr const char* names_of(Cell c) {
   constexpr const char* names[] = {"tanh", "relu", "lstm", "gru"};
   return names[static_cast<int>(c)];
 }
+constexpr const char* names_of(Activation a) {
+  constexpr const char* names[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "selu"};
+  return names[static_cast<int>(a)];
+}
 constexpr const char* names_of(Convolution c) {
   constexpr const char* names[] = {"forward", "by_data", "by_weight"};
   return names[static_cast<int>(c)];
@@ -69,6 +73,7 @@ constexpr int count_of() {
   else if constexpr (std::is_same_v<E, Scatter>) return static_cast<int>(Scatter::min) + 1;
   else if constexpr (std::is_same_v<E, Pool>) return static_cast<int>(Pool::mean) + 1;
   else if constexpr (std::is_same_v<E, Cell>) return static_cast<int>(Cell::gru) + 1;
+  else if constexpr (std::is_same_v<E, Activation>) return static_cast<int>(Activation::selu) + 1;
   else return static_cast<int>(E::by_weight) + 1;
 }
 
@@ -188,6 +193,9 @@ WEFT_PARAMETERS(softmax, "dim", "logarithm")
 WEFT_PARAMETERS(softmax_gradient, "dim", "logarithm")
 WEFT_PARAMETERS(layer_norm, "epsilon")
 WEFT_PARAMETERS(rms_norm, "epsilon")
+WEFT_PARAMETERS(rms_norm_residual, "epsilon")
+WEFT_PARAMETERS(rotary, "interleaved", "inverse")
+WEFT_PARAMETERS(rotated_products, "interleaved")
 WEFT_PARAMETERS(batch_norm, "epsilon")
 WEFT_PARAMETERS(cross_entropy, "ignore_index", "label_smoothing")
 WEFT_PARAMETERS(cross_entropy_gradient, "ignore_index", "label_smoothing")

@@ -45,6 +45,8 @@ std::span<const OpRecord> dropout_records();
 std::span<const OpRecord> channel_records();
 std::span<const OpRecord> bag_records();
 std::span<const OpRecord> moe_records();
+std::span<const OpRecord> rotary_records();
+std::span<const OpRecord> fused_records();
 std::span<const OpRecord> likelihood_records();
 std::span<const OpRecord> margin_loss_records();
 std::span<const OpRecord> ctc_records();

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include "../detail/parts.hpp"
 #include "../detail/records.hpp"
+#include "../fused/activate-inl.hpp"
 #include "../moe.hpp"
 
 namespace weft {
@@ -32,6 +35,54 @@ Tensor call_combine(const Tensor& y, const Tensor& weights, const Tensor& scatte
 
 Tensor call_grouped_linear(const Tensor& x, const Tensor& weight, const Value& counts) {
   return grouped_linear(x, weight, integers_in(counts, 2));
+}
+
+ExpertQuantisation quantisation_named(const std::string& name) {
+  if (name == "none") return ExpertQuantisation::none;
+  if (name == "per_tensor") return ExpertQuantisation::per_tensor;
+  if (name == "block") return ExpertQuantisation::block;
+  raise<ValueError>(
+      {.problem = fmt::format("there is no quantisation '{}'", name), .remedy = "use none, per_tensor or block"});
+}
+
+MoeOptions expert_options(const std::string& activation, bool transposed_weights, int64_t experts_min,
+                          std::optional<int64_t> experts_max, std::optional<int64_t> total_experts, bool measure_amax,
+                          const std::string& quantisation) {
+  return {.activation = activation_named(activation),
+          .transposed_weights = transposed_weights,
+          .experts_min = experts_min,
+          .experts_max = experts_max,
+          .total_experts = total_experts,
+          .measure_amax = measure_amax,
+          .quantisation = quantisation_named(quantisation)};
+}
+
+std::vector<Tensor> call_mixture(const Tensor& h, const Tensor& routing, const Tensor& weights,
+                                 const std::vector<Tensor>& gate_up, const std::vector<Tensor>& down,
+                                 const std::string& activation, bool transposed, int64_t first,
+                                 std::optional<int64_t> last, std::optional<int64_t> total, bool measure_amax,
+                                 const std::string& quantisation) {
+  const auto [out, amax] =
+      mixture_of_experts(h, routing, weights, gate_up, down,
+                         expert_options(activation, transposed, first, last, total, measure_amax, quantisation));
+  return {out, amax};
+}
+
+std::vector<Tensor> call_topk_gate(const Tensor& gate_out, int64_t top_k, bool norm_topk,
+                                   const std::optional<Tensor>& bias) {
+  const auto [weights, ids] = moe_topk_gate(gate_out, bias, top_k, norm_topk);
+  return {weights, ids};
+}
+
+std::vector<Tensor> call_gate_moe(const Tensor& h, const Tensor& gate_out, const std::vector<Tensor>& gate_up,
+                                  const std::vector<Tensor>& down, int64_t top_k, bool norm_topk,
+                                  const std::optional<Tensor>& bias, const std::string& activation, bool transposed,
+                                  int64_t first, std::optional<int64_t> last, std::optional<int64_t> total,
+                                  bool measure_amax, const std::string& quantisation) {
+  const auto [out, amax] =
+      fused_gate_moe(h, gate_out, bias, gate_up, down, top_k, norm_topk,
+                     expert_options(activation, transposed, first, last, total, measure_amax, quantisation));
+  return {out, amax};
 }
 
 // ---- samples --------------------------------------------------------------------------------------------------------
@@ -80,6 +131,26 @@ std::vector<Values> grouped_samples(SampleMaker& make) {
           {make.tensor({0, 3}), make.tensor({2, 2, 3}), Dims{0, 0}}};
 }
 
+std::vector<Tensor> of_shape(SampleMaker& make, size_t n, const Dims& shape) {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < n; ++i) out.push_back(make.tensor(shape));
+  return out;
+}
+
+std::vector<Values> mixture_samples(SampleMaker& make) {
+  return {{make.tensor({3, 2}), integers(make, {0, 1, 1, -1, 0, 0}, {3, 2}), make.tensor({3, 2}),
+           of_shape(make, 2, {2, 6}), of_shape(make, 2, {3, 2})},
+          {make.tensor({2, 3}), integers(make, {1, 2, 3, 1}, {2, 2}), make.tensor({2, 2}), of_shape(make, 4, {2, 3}),
+           of_shape(make, 2, {4, 2}), std::string("gelu"), true, int64_t{1}, int64_t{2}, int64_t{4}}};
+}
+std::vector<Values> topk_gate_samples(SampleMaker& make) {
+  const Tensor bias = tensor({0.0, -0.5, 1.0}).to(make.dtype()).to(make.device());
+  return {{scores(make), int64_t{2}}, {scores(make), int64_t{1}, false, bias}, {scores(make), int64_t{3}, true}};
+}
+std::vector<Values> gate_moe_samples(SampleMaker& make) {
+  return {{make.tensor({4, 2}), scores(make), of_shape(make, 3, {2, 4}), of_shape(make, 3, {2, 3}), int64_t{2}, true}};
+}
+
 // ---- on parts: features are cut, tokens and experts have to be seen at once -----------------------------------------
 
 /// What has no features comes from the rank with the first ones.
@@ -101,6 +172,15 @@ Partition dispatched(const WholeCall& call) {
 }
 Partition combined(const WholeCall&) { return {.letters = "1h,sk,ks->sh"}; }
 Partition grouped(const WholeCall&) { return {.letters = "1k,1nk->1n", .linearity = Linearity::each}; }
+
+/// Rows by themselves.
+Partition gated(const WholeCall& call) {
+  return {.letters = call.tensor("bias").defined() ? "t1,1->t1,t1" : "t1->t1,t1"};
+}
+
+#define WEFT_EXPERT_KEYWORDS                                                                           \
+  "activation='silu', transposed_weights=False, experts_min=0, experts_max=None, total_experts=None, " \
+  "measure_amax=False, quantisation='none'"
 
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
@@ -125,6 +205,22 @@ constexpr OpRecord records[] = {
     {"grouped_linear", "grouped_linear(x, weight, counts)",
      "Each block of counts[e] rows of x [R, in] times the transpose of weight[e], of weight [E, out, in].", true,
      floating, grouped_samples, grouped, detail::boxed<call_grouped_linear>},
+    {"mixture_of_experts",
+     "mixture_of_experts(h, routing, weights, gate_up, down, " WEFT_EXPERT_KEYWORDS ") -> (output, amax)",
+     "For each token h [T, H] the sum of weights[t, k] times what expert routing[t, k] makes of it, (activation(h "
+     "gate) "
+     "* (h up)) down, over the experts experts_min to experts_max, which are here; amax [N] is the largest magnitude "
+     "between, where it is measured. gate_up has [H, 2 F] of each, or all gates and then all ups.",
+     true, floating, mixture_samples, parts::whole, detail::boxed<call_mixture>},
+    {"moe_topk_gate", "moe_topk_gate(gate_out, top_k, norm_topk=False, *, bias=None) -> (weights, ids)",
+     "The top_k experts of each row of gate_out [T, E] whose softmax plus bias is largest, of equal ones the first; "
+     "weights are the softmax without bias, divided by their sum with norm_topk.",
+     true, floating, topk_gate_samples, gated, detail::boxed<call_topk_gate>},
+    {"fused_gate_moe",
+     "fused_gate_moe(h, gate_out, gate_up, down, top_k, norm_topk=False, *, bias=None, " WEFT_EXPERT_KEYWORDS
+     ") -> (output, amax)",
+     "mixture_of_experts by the choice of moe_topk_gate.", true, floating, gate_moe_samples, parts::whole,
+     detail::boxed<call_gate_moe>},
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
+#include "../detail/linear.hpp"
+#include "../fused/activate-inl.hpp"
 #include "../pointwise.hpp"
 #include "../detail/records.hpp"
 #include "../reduce.hpp"
@@ -241,6 +243,8 @@ const Tensor& product_into(const Tensor& out, const Tensor& a, const Tensor& b) 
 
 // ---- linear ---------------------------------------------------------------------------------------------------------
 
+}  // namespace
+
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_pair(x, weight);
   const bool fits = x.dim() >= 1 && weight.dim() == 2 && x.sizes().back() == weight.sizes()[1];
@@ -257,6 +261,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                        .remedy = "the bias is [out]"});
   }
 }
+
+namespace {
 
 // A weight [in] has one output without a dimension of its own.
 Tensor single_output(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -401,7 +407,21 @@ Partition added_product(const WholeCall& call) {
           }};
 }
 
+/// A sum of parts would be activated too early.
+Partition activated_map(const WholeCall& call) {
+  const std::string rows = parts::letters(call.tensor("x").dim() - 1), n = call.tensor("weight").dim() == 1 ? "" : "n";
+  return {.letters = rows + "1," + n + "1" + (call.tensor("bias").defined() ? "," + n : "") + "->" + rows + n};
+}
+
+Tensor call_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const std::string& activation) {
+  if (WEFT_LIKELY(activation == "none")) return weft::linear(x, weight, bias);
+  return weft::linear(x, weight, bias, activation_named(activation));
+}
+
 Partition linear_map(const WholeCall& call) {
+  if (const auto* name = std::get_if<std::string>(&call["activation"]); name != nullptr && *name != "none") {
+    return activated_map(call);
+  }
   const std::string rows = parts::letters(call.tensor("x").dim() - 1), n = call.tensor("weight").dim() == 1 ? "" : "n";
   const bool has_bias = call.tensor("bias").defined();
   Partition rule{.letters = rows + "k," + n + "k" + (has_bias ? "," + n : "") + "->" + rows + n,
@@ -451,9 +471,10 @@ constexpr OpRecord matmul_op_records[] = {
     {"addmm", "addmm(input, a|mat1, b|mat2, beta=1, alpha=1)",
      "beta * input + alpha * (a x b); input broadcasts to [m, n].", true, numeric, addmm_samples, added_product,
      detail::boxed<&weft::addmm>},
-    {"linear", "linear(x, weight, bias=None)",
-     "x [..., in] times the transpose of weight [out, in], plus bias [out]; a weight [in] gives [...].", true, numeric,
-     linear_samples, linear_map, detail::boxed<&weft::linear>},
+    {"linear", "linear(x, weight, bias=None, *, activation='none')",
+     "x [..., in] times the transpose of weight [out, in], plus bias [out]; a weight [in] gives [...]. The activation, "
+     "relu, gelu, gelu_tanh, silu or selu, follows where the product is still in the cache.",
+     true, numeric, linear_samples, linear_map, detail::boxed<&call_linear>},
 };
 
 }  // namespace
@@ -544,6 +565,15 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
   return start + std::move(product);
 }
 
+void record_linear(const Tensor& out, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const bool by_x = needs_gradient(x.impl()), by_weight = needs_gradient(weight.impl());
+  const bool by_bias = bias.defined() && needs_gradient(bias.impl());
+  if (!by_x && !by_weight && !by_bias) return;
+  LinearBackward backward{by_weight ? Saved(x) : Saved(), by_x ? Saved(weight) : Saved()};
+  if (bias.defined()) record(out, std::move(backward), x, weight, bias);
+  else record(out, std::move(backward), x, weight);
+}
+
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Location where) {
   const CallScope call("linear", where);
   WEFT_IN_LOWER(linear, x, weight, bias, where);
@@ -565,13 +595,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Locatio
     kernel(out.raw_view(), x.raw_view(), batch_view(w, batch_of(x)),
            bias.defined() ? broadcast_view(bias.raw_view(), shape) : View{});
   }
-  if (!recording()) return out;
-  const bool by_x = needs_gradient(x.impl()), by_weight = needs_gradient(weight.impl());
-  const bool by_bias = bias.defined() && needs_gradient(bias.impl());
-  if (!by_x && !by_weight && !by_bias) return out;
-  LinearBackward backward{by_weight ? Saved(x) : Saved(), by_x ? Saved(weight) : Saved()};
-  if (bias.defined()) record(out, std::move(backward), x, weight, bias);
-  else record(out, std::move(backward), x, weight);
+  if (recording()) record_linear(out, x, weight, bias);
   return out;
 }
 

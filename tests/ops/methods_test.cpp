@@ -457,12 +457,35 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
                                       "clone",   "detach",    "to",      "contiguous"};
   // What layers call stays a function, as in PyTorch: every method costs whoever includes Tensor.
   const auto is_of_layers = [](const std::string& name) {
-    for (const char* part :
-         {"conv",          "pool",          "dropout",  "batch_norm",  "group_norm",    "instance_norm",
-          "response_norm", "im2col",        "col2im",   "interpolate", "grid",          "rrelu",
-          "maxout",        "embedding_bag", "lstm",     "gru",         "rnn_",          "packed_sequence",
-          "pad_packed",    "pack_padded",   "bilinear", "moe_",        "grouped_linear",
-          "quant",         "fused_",        "gemm_fp8"}) {
+    for (const char* part : {"conv",
+                             "pool",
+                             "dropout",
+                             "batch_norm",
+                             "group_norm",
+                             "instance_norm",
+                             "response_norm",
+                             "im2col",
+                             "col2im",
+                             "interpolate",
+                             "grid",
+                             "rrelu",
+                             "maxout",
+                             "embedding_bag",
+                             "lstm",
+                             "gru",
+                             "rnn_",
+                             "packed_sequence",
+                             "pad_packed",
+                             "pack_padded",
+                             "bilinear",
+                             "moe_",
+                             "grouped_linear",
+                             "fused_",
+                             "quant",
+                             "gemm_fp8",
+                             "rope_",
+                             "rotary",
+                             "mixture_of_experts"}) {
       if (name.find(part) != std::string::npos) return true;
     }
     return false;

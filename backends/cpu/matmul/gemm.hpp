@@ -37,6 +37,13 @@ template <class T>
 void gemm(GemmCode code, int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, Addend<T> start, T* c,
           int64_t stride);
 
+struct MatrixTiles {
+  int64_t rows, columns;
+};
+/// Tiles near to squares, the more the larger the problem: packing costs each of them its share of both operands. The
+/// products of a batch are parts already. Whole rows go first where b is narrow: bands of dense matrices are dense.
+MatrixTiles choose_tiles(int64_t batch, int64_t m, int64_t n, int64_t k);
+
 /// As `gemm`, by the own kernels.
 void native_gemm(int64_t m, int64_t n, int64_t k, Matrix<float> a, Matrix<float> b, Addend<float> start, float* c,
                  int64_t stride);

@@ -68,19 +68,15 @@ Task<T> tile_of(Task<T> t, int64_t i, int64_t j, int64_t rows, int64_t columns) 
   return t;
 }
 
-struct Tiles {
-  int64_t rows, columns;
-};
+}  // namespace
 
-/// Tiles near to squares, the more the larger the problem: packing costs each of them its share of both operands. The
-/// products of a batch are parts already. Whole rows go first where b is narrow: bands of dense matrices are dense.
-Tiles choose_tiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
+MatrixTiles choose_tiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   const double volume = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   double wanted = 1 + std::cbrt(volume) / 256;
   // A matrix-vector product reads much for little arithmetic.
   if (m == 1 || n == 1) wanted = volume / worthwhile;
   wanted /= static_cast<double>(batch);
-  Tiles t{m, n};
+  MatrixTiles t{m, n};
   for (double count = 1; count * 1.5 < wanted; count *= 2) {
     const bool band = t.rows > 64 && t.columns == n && n <= 512;
     int64_t& longer = band || t.rows >= t.columns ? t.rows : t.columns;
@@ -89,6 +85,8 @@ Tiles choose_tiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   }
   return t;
 }
+
+namespace {
 
 template <class T>
 GemmCode code_for(int64_t m, int64_t n, int64_t k) {
@@ -104,7 +102,7 @@ void run_batch(const Task<T>& whole, const View& out, const View& a, const View&
   if (batch_rank == 0 && volume <= worthwhile) return run_task(code_for<T>(whole.m, whole.n, whole.k), whole);
   const Layout& bias_layout = bias.data != nullptr ? bias.layout : out.layout;
   const Walk<4> batch = walk_of<4>({&out.layout, &a.layout, &b.layout, &bias_layout}, 0, batch_rank);
-  const Tiles tile = choose_tiles(batch.count, whole.m, whole.n, whole.k);
+  const MatrixTiles tile = choose_tiles(batch.count, whole.m, whole.n, whole.k);
   const GemmCode code = code_for<T>(tile.rows, tile.columns, whole.k);
   const int64_t across = (whole.n - 1) / tile.columns + 1, tiles = across * ((whole.m - 1) / tile.rows + 1);
   const double tile_volume = std::max(volume / static_cast<double>(tiles), 1.0);

@@ -95,26 +95,59 @@ void layer_norm_rows(const View& out, const View& mean, const View& rstd, const 
   });
 }
 
+/// ys = xs / rms * w; returns 1 / rms.
+template <class A>
+HWY_INLINE A rms_norm_row(A* ys, const A* xs, const A* w, int64_t n, double epsilon) {
+  using L = Lanes<A>;
+  const double squares = sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR {
+    const L v = L::load(xs + i, left, A(0));
+    return v * v;
+  });
+  const A inverse = static_cast<A>(1 / std::sqrt(squares / static_cast<double>(n) + epsilon));
+  const L scale(inverse);
+  each_step(n, [&](int64_t i, int64_t left)
+                   HWY_ATTR { (L::load(xs + i, left, A(0)) * scale * ones_or(w, i, left)).store(ys + i, left); });
+  return inverse;
+}
+
 template <class A>
 void rms_norm_rows(const View& out, const View& rstd, const View& x, const View& weight, double epsilon) {
-  using L = Lanes<A>;
   const int64_t rows = x.layout.sizes[0], n = x.layout.sizes[1];
   const Vector<A> weights(weight, n);
-  const A* const w = weights.data();
   parallel_for(rows, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
     const Rows<A> in(x, n), result(out, n);
     for (int64_t row = begin; row < end; ++row) {
       const A* xs = in.read(row);
-      const double squares = sum_lines<A>(n, [&](int64_t i, int64_t left) HWY_ATTR {
-        const L v = L::load(xs + i, left, A(0));
-        return v * v;
-      });
-      const A inverse = static_cast<A>(1 / std::sqrt(squares / static_cast<double>(n) + epsilon));
-      if (rstd.data != nullptr) item<A>(rstd, row) = inverse;
-      const L scale(inverse);
       A* ys = result.write(row);
-      each_step(n, [&](int64_t i, int64_t left)
-                       HWY_ATTR { (L::load(xs + i, left, A(0)) * scale * ones_or(w, i, left)).store(ys + i, left); });
+      const A inverse = rms_norm_row(ys, xs, weights.data(), n, epsilon);
+      if (rstd.data != nullptr) item<A>(rstd, row) = inverse;
+      result.finish(ys, row);
+    }
+  });
+}
+
+template <class A>
+void rms_norm_residual_rows(const View& out, const View& sum, const View& rstd, const View& x, const View& residual,
+                            const View& bias, const View& weight, double epsilon) {
+  using L = Lanes<A>;
+  const int64_t rows = x.layout.sizes[0], n = x.layout.sizes[1];
+  const Vector<A> weights(weight, n), biases(bias, n);
+  const A* const b = biases.data();
+  parallel_for(rows, rows_per_chunk(n), [&](int64_t begin, int64_t end) HWY_ATTR {
+    const Rows<A> in(x, n), added(residual, n), total(sum, n), result(out, n);
+    for (int64_t row = begin; row < end; ++row) {
+      const A *xs = in.read(row), *rs = added.read(row);
+      A* ts = total.write(row);
+      each_step(n, [&](int64_t i, int64_t left) HWY_ATTR {
+        L t = L::load(xs + i, left, A(0)) + L::load(rs + i, left, A(0));
+        if (b != nullptr) t = t + L::load(b + i, left, A(0));
+        t.store(ts + i, left);
+      });
+      total.finish(ts, row);
+      const A* rounded = total.read(row);
+      A* ys = result.write(row);
+      const A inverse = rms_norm_row(ys, rounded, weights.data(), n, epsilon);
+      if (rstd.data != nullptr) item<A>(rstd, row) = inverse;
       result.finish(ys, row);
     }
   });
@@ -254,6 +287,14 @@ void rms_norm_any(const View& out, const View& rstd, const View& x, const View& 
   if (x.layout.dtype == DType::f64) rms_norm_rows<double>(out, rstd, x, weight, epsilon);
   else rms_norm_rows<float>(out, rstd, x, weight, epsilon);
 }
+void rms_norm_residual_any(const View& out, const View& sum, const View& rstd, const View& x, const View& residual,
+                           const View& bias, const View& weight, double epsilon) {
+  if (x.layout.dtype == DType::f64) {
+    rms_norm_residual_rows<double>(out, sum, rstd, x, residual, bias, weight, epsilon);
+  } else {
+    rms_norm_residual_rows<float>(out, sum, rstd, x, residual, bias, weight, epsilon);
+  }
+}
 void layer_norm_gradient_any(const View& dx, const View& dweight, const View& dbias, const View& g, const View& x,
                              const View& mean, const View& rstd, const View& weight) {
   if (x.layout.dtype == DType::f64) norm_gradient_rows<double, true>(dx, dweight, dbias, g, x, mean, rstd, weight);
@@ -273,6 +314,7 @@ HWY_AFTER_NAMESPACE();
 namespace weft::cpu {
 HWY_EXPORT(layer_norm_any);
 HWY_EXPORT(rms_norm_any);
+HWY_EXPORT(rms_norm_residual_any);
 HWY_EXPORT(layer_norm_gradient_any);
 HWY_EXPORT(rms_norm_gradient_any);
 
@@ -297,6 +339,11 @@ void layer_norm_gradient(const View& dx, const View& dweight, const View& dbias,
 void rms_norm(const View& out, const View& rstd, const View& x, const View& weight, double epsilon) {
   check("rms_norm", {&out, &x, &weight});
   HWY_DYNAMIC_DISPATCH(rms_norm_any)(out, rstd, x, weight, epsilon);
+}
+void rms_norm_residual(const View& out, const View& sum, const View& rstd, const View& x, const View& residual,
+                       const View& bias, const View& weight, double epsilon) {
+  check("rms_norm_residual", {&out, &sum, &x, &residual, &bias, &weight});
+  HWY_DYNAMIC_DISPATCH(rms_norm_residual_any)(out, sum, rstd, x, residual, bias, weight, epsilon);
 }
 void rms_norm_gradient(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
                        const View& weight) {

@@ -159,6 +159,47 @@ WEFT_DEVICE void norm_team(Out out, Out mean, Out rstd, In x, In weight, In bias
   }
 }
 
+/// The RMS norm of a sum, which is stored first: each lane reads back what it wrote.
+template <class C>
+WEFT_DEVICE void norm_residual_team(Out out, Out sum, Out rstd, In x, In residual, In bias, In weight, const Norm& plan,
+                                    const Matrix& residual_at, const Matrix& sum_at, C epsilon, WEFT_LOCAL C* shared) {
+  const Team team = team_here(false);
+  const bool active = team.number < plan.rows;
+  const int64_t row = active ? team.number : 0;
+  for (int64_t i = team.lane; active && i < plan.n; i += team.lanes) {
+    C t = matrix_at<C>(x, plan.x, row, i) + matrix_at<C>(residual, residual_at, row, i);
+    if (plan.bias.present) t = t + matrix_at<C>(bias, plan.bias, 0, i);
+    put_matrix<C>(sum, sum_at, row, i, t);
+  }
+  SquaredLine<C> squares;
+  squares.line = row_line<C>((In)sum, sum_at, row);
+  squares.center = 0;
+  const C inverse = 1 / sqrt(team_sum<C>(team, shared, active, plan.n, squares) / (C)plan.n + epsilon);
+  if (!active) return;
+  if (team.lane == 0 && plan.rstd.present) put_matrix<C>(rstd, plan.rstd, row, 0, inverse);
+  for (int64_t i = team.lane; i < plan.n; i += team.lanes) {
+    C y = squares.line.at(i) * inverse;
+    if (plan.weight.present) y = y * matrix_at<C>(weight, plan.weight, 0, i);
+    put_matrix<C>(out, plan.out, row, i, y);
+  }
+}
+
+/// Pairs of a line, rotated; a lane reads both before it writes either.
+template <class C>
+WEFT_DEVICE void rotary_team(Out out, In x, In cos, In sin, const Rows<4>& rows, bool interleaved, bool inverse) {
+  const TeamRow<4> row = team_row(rows);
+  const Line<C> from = line_of<C>(rows, 1, x, row), c = line_of<C>(rows, 2, cos, row),
+                s = line_of<C>(rows, 3, sin, row);
+  const int64_t pairs = rows.length / 2;
+  for (int64_t p = row.team.lane; row.active && p < pairs; p += row.team.lanes) {
+    const int64_t i = interleaved ? 2 * p : p, j = interleaved ? i + 1 : p + pairs;
+    const C a = from.at(i), b = from.at(j), sign = inverse ? (C)-1 : (C)1;
+    const C sin_a = sign * (inverse ? s.at(j) : s.at(i)), sin_b = sign * (inverse ? s.at(i) : s.at(j));
+    put_item(rows, 0, out, row, i, a * c.at(i) - b * sin_a);
+    put_item(rows, 0, out, row, j, b * c.at(j) + a * sin_b);
+  }
+}
+
 /// g times the weight, alone or times the normalised x.
 template <class C>
 struct WeightedGradient {

@@ -13,7 +13,7 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
 // clang-format off
 #define WEFT_CPU_ONLY(X) \
   X(select_rank) X(quantize_blocks) X(dequantize_blocks) X(blockwise_matmul) X(weighted_swiglu_quantize) \
-  X(weighted_swiglu_gradient) X(quantized_matmul)
+  X(weighted_swiglu_gradient) X(quantized_matmul) X(activated_product) X(rotated_products)
 // clang-format on
 
 namespace here {

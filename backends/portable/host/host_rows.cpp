@@ -8,6 +8,7 @@ namespace {
 constinit Entry norm_entry(named::norm);
 constinit Entry norm_gradient_entry(named::norm_gradient);
 constinit Entry norm_columns_entry(named::norm_columns);
+constinit Entry norm_residual_entry(named::norm_residual);
 constinit Entry batch_norm_entry(named::batch_norm);
 constinit Entry batch_norm_gradient_entry(named::batch_norm_gradient);
 constinit Entry cross_entropy_entry(named::cross_entropy);
@@ -171,6 +172,32 @@ void rms_norm(const View& out, const View& rstd, const View& x, const View& weig
   check_floats("rms_norm", {&out, &x, &weight});
   norm(out, View{}, rstd, x, weight, View{}, epsilon, false);
 }
+void rms_norm_residual(const View& out, const View& sum, const View& rstd, const View& x, const View& residual,
+                       const View& bias, const View& weight, double epsilon) {
+  check_floats("rms_norm_residual", {&out, &sum, &x, &residual, &bias, &weight});
+  Accelerator& device = device_of(x);
+  const Compute compute = compute_of(x.layout.dtype);
+  require(device, compute, "rms_norm_residual", x);
+  portable::Norm plan = {};
+  plan.rows = x.layout.sizes[0];
+  plan.n = x.layout.sizes[1];
+  if (plan.rows == 0) return;
+  plan.x = matrix_of(x);
+  plan.out = matrix_of(out);
+  plan.rstd = column_of(rstd);
+  plan.weight = vector_of(weight);
+  plan.bias = vector_of(bias);
+  Kernel& kernel = norm_residual_entry.on(device, compute);
+  in_compute_type(compute, epsilon, [&](auto e) {
+    launch(device, kernel, team_grid(device, plan.rows, plan.n), address(out), address(sum), rstd.data, address(x),
+           address(residual), address(bias), address(weight), plan, matrix_of(residual), matrix_of(sum), e);
+  });
+}
+void rotary(const View& out, const View& x, const View& cos, const View& sin, bool interleaved, bool inverse) {
+  const int32_t flags = (interleaved ? 1 : 0) + (inverse ? 2 : 0);
+  launch_rows<named::rotary>(out.layout.rank - 1, flags, out, x, cos, sin);
+}
+
 void rms_norm_gradient(const View& dx, const View& dweight, const View& g, const View& x, const View& rstd,
                        const View& weight) {
   check_floats("rms_norm_gradient", {&dx, &dweight, &g, &x, &weight});

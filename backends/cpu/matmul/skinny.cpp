@@ -1,0 +1,138 @@
+#include "../simd/simd_targets.hpp"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "weft/backends/cpu/matmul/skinny.cpp"
+#include <hwy/foreach_target.h>
+#include "../simd/blocks-inl.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../lines.hpp"
+#include "skinny.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace {
+
+using Tag = hn::ScalableTag<float>;
+using Vec = hn::Vec<Tag>;
+constexpr int64_t lanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
+
+HWY_INLINE Vec widened(const float* from) { return hn::LoadU(Tag(), from); }
+HWY_INLINE Vec widened(const hwy::float16_t* from) {
+  return hn::PromoteTo(Tag(), hn::LoadU(hn::Rebind<hwy::float16_t, Tag>(), from));
+}
+HWY_INLINE Vec widened(const hwy::bfloat16_t* from) {
+  const auto bits = hn::LoadU(hn::Rebind<uint16_t, Tag>(), reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(Tag(), hn::ShiftLeft<16>(hn::PromoteTo(hn::Rebind<uint32_t, Tag>(), bits)));
+}
+/// The first `count` numbers, and zeros.
+template <class T>
+HWY_INLINE Vec widened(const T* from, int64_t count) {
+  if (count >= lanes) return widened(from);
+  alignas(64) T buffer[lanes] = {};
+  std::memcpy(static_cast<void*>(buffer), from, static_cast<size_t>(count) * sizeof(T));
+  return widened(buffer);
+}
+HWY_INLINE void store(Vec v, float* to, int64_t count) {
+  if (count >= lanes) return hn::StoreU(v, Tag(), to);
+  alignas(64) float buffer[lanes];
+  hn::Store(v, Tag(), buffer);
+  std::copy_n(buffer, count, to);
+}
+
+/// Rows of b that are added at once.
+constexpr int depth = 8;
+
+/// Adds the products with `depth` rows of b, which lie `row` apart, to the sums [rows, n], or stores them.
+template <class T, int rows, int deep>
+HWY_INLINE void add_rows(int64_t n, const float* a, int64_t k, const T* b, int64_t row, bool first, float* c,
+                         int64_t stride) {
+  for (int64_t j = 0; j < n; j += lanes) {
+    const int64_t left = n - j;
+    Vec right[deep];
+#pragma GCC unroll 8
+    for (int p = 0; p < deep; ++p) right[p] = widened(b + p * row + j, left);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      Vec sum = first ? hn::Zero(Tag()) : widened(c + i * stride + j, left);
+#pragma GCC unroll 8
+      for (int p = 0; p < deep; ++p) sum = hn::MulAdd(hn::Set(Tag(), a[i * k + p]), right[p], sum);
+      store(sum, c + i * stride + j, left);
+    }
+  }
+}
+
+/// b's rows are dense.
+template <class T, int rows>
+void product_of_rows(int64_t n, int64_t k, const float* a, const T* b, int64_t row, float* c, int64_t stride) {
+  int64_t p = 0;
+  for (; p + depth <= k; p += depth) add_rows<T, rows, depth>(n, a + p, k, b + p * row, row, p == 0, c, stride);
+  for (; p < k; ++p) add_rows<T, rows, 1>(n, a + p, k, b + p * row, row, p == 0, c, stride);
+}
+
+/// c's elements of `columns` columns of b, which are dense.
+template <class T, int rows, int columns>
+HWY_INLINE void dots(int64_t k, const float* a, const T* b, int64_t column, float* c, int64_t stride) {
+  Vec sum[rows][columns];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; ++j) sum[i][j] = hn::Zero(Tag());
+  }
+  for (int64_t p = 0; p < k; p += lanes) {
+    Vec right[columns];
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; ++j) right[j] = widened(b + j * column + p, k - p);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      const Vec left = widened(a + i * k + p, k - p);
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+    }
+  }
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < columns; ++j) c[i * stride + j] = hn::GetLane(hn::SumOfLanes(Tag(), sum[i][j]));
+  }
+}
+
+template <class T, int rows>
+void product_of_columns(int64_t n, int64_t k, const float* a, const T* b, int64_t column, float* c, int64_t stride) {
+  constexpr int together = rows <= 4 ? 4 : 2;
+  int64_t j = 0;
+  for (; j + together <= n; j += together) dots<T, rows, together>(k, a, b + j * column, column, c + j, stride);
+  for (; j < n; ++j) dots<T, rows, 1>(k, a, b + j * column, column, c + j, stride);
+}
+
+template <class T>
+void product(int64_t m, int64_t n, int64_t k, const float* a, const T* b, int64_t row, int64_t column, float* c,
+             int64_t stride) {
+  with_count<static_cast<int>(skinny_rows)>(m, [&](auto rows) HWY_ATTR {
+    if (column == 1) product_of_rows<T, rows>(n, k, a, b, row, c, stride);
+    else product_of_columns<T, rows>(n, k, a, b, column, c, stride);
+  });
+}
+
+void any_product(int64_t m, int64_t n, int64_t k, const float* a, const WideMatrix& b, float* c, int64_t stride) {
+  const auto of = [&]<class T>(const T*)
+                      HWY_ATTR { product(m, n, k, a, static_cast<const T*>(b.data), b.row, b.column, c, stride); };
+  if (b.dtype == DType::f16) of(static_cast<const hwy::float16_t*>(nullptr));
+  else if (b.dtype == DType::bf16) of(static_cast<const hwy::bfloat16_t*>(nullptr));
+  else of(static_cast<const float*>(nullptr));
+}
+
+}  // namespace
+}  // namespace weft::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weft::cpu {
+HWY_EXPORT(any_product);
+
+void skinny_product(int64_t m, int64_t n, int64_t k, const float* a, const WideMatrix& b, float* c, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(any_product)(m, n, k, a, b, c, stride);
+}
+
+}  // namespace weft::cpu
+#endif

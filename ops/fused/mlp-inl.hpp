@@ -1,0 +1,28 @@
+// The layers between which fused ops and mixtures of experts share their parts. Not public.
+#pragma once
+
+#include "../../backends/activation.hpp"
+#include "../../tensor/tensor.hpp"
+
+namespace weft {
+
+/// [H, F], [H, F] and [F, H'].
+struct MlpWeights {
+  Tensor gate, up, down;
+};
+
+/// The errors of fused_mlp; `up` may be undefined.
+void check_mlp(const Tensor& x, const Tensor& proj, const Tensor& up, const Tensor& down, bool transposed);
+/// Views of what was given.
+MlpWeights mlp_weights(const Tensor& proj, const Tensor& up, const Tensor& down, bool transposed);
+/// (activation(x gate) ⊙ (x up)) down, recorded.
+Tensor mlp_by_ops(const Tensor& x, const MlpWeights& w, Activation activation);
+/// The same of x [rows, H] by kernels into out [rows, H'], with `hidden` [rows, F], which keeps what stands between.
+/// False where the device has none, or nothing would be summed up.
+bool mlp_by_kernel(const Tensor& out, const Tensor& hidden, const Tensor& x, const MlpWeights& w,
+                   Activation activation);
+
+/// The errors of fused_rms_norm_residual.
+void check_rms_norm_residual(const Tensor& x, const Tensor& residual, const Tensor& bias, const Tensor& weight);
+
+}  // namespace weft
