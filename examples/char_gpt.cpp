@@ -9,48 +9,10 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
+#include <weft/generate/generate.hpp>
 #include <weft/train/signals.hpp>
-#include <weft/weft.hpp>
 
-using namespace weft;
-
-struct Config {
-  int64_t layers, heads, width, context, batch, steps;
-  double lr;
-};
-const std::map<std::string, Config> presets = {
-    {"tiny", {.layers = 2, .heads = 2, .width = 32, .context = 32, .batch = 8, .steps = 100, .lr = 3e-3}},
-    {"small", {.layers = 4, .heads = 4, .width = 128, .context = 128, .batch = 16, .steps = 300, .lr = 3e-3}},
-    {"base", {.layers = 6, .heads = 6, .width = 384, .context = 256, .batch = 32, .steps = 3000, .lr = 1e-3}},
-};
-
-struct Gpt : nn::Layer<Gpt> {
-  nn::Embedding token, position;
-  nn::Sequential blocks;
-  nn::LayerNorm norm;
-  nn::Linear head;
-
-  Gpt(const Config& c, int64_t vocabulary)
-      : token(vocabulary, c.width, 0.1),
-        position(c.context, c.width, 0.1),
-        norm(c.width),
-        head(c.width, vocabulary, false) {
-    for (int64_t i = 0; i < c.layers; ++i) blocks.append(nn::TransformerBlock(c.width, c.heads));
-    WEFT_REGISTER(token, position, blocks, norm, head);
-    set_config({{"layers", c.layers},
-                {"heads", c.heads},
-                {"width", c.width},
-                {"context", c.context},
-                {"vocabulary", vocabulary}});
-  }
-
-  // tokens [batch, length] -> logits [batch, length, vocabulary]
-  Tensor forward(const Tensor& tokens) const {
-    const Tensor places = arange(0, tokens.size(1), 1, {i64, tokens.device()});
-    return head(norm(blocks(token(tokens) + position(places))));
-  }
-};
+#include "char_gpt.hpp"
 
 Tensor loss_of(const Gpt& model, const data::TokenSample& batch, bool mixed) {
   const AutocastGuard precision(AutocastOptions{.dtype = bf16, .enabled = mixed});
@@ -68,28 +30,13 @@ double evaluate(Gpt& model, const data::TextLoader& loader, Device device, bool 
   return sum / batches;
 }
 
-// Writes `length` characters after the vocabulary's first one, each drawn from softmax(logits / temperature).
+// Writes `length` characters after the vocabulary's first one.
 std::string sample(const Gpt& model, const io::Vocabulary& vocabulary, int64_t context, int64_t length, uint64_t seed,
                    Device device) {
-  constexpr double temperature = 0.8;
-  const NoGradGuard no_grad;
-  Generator generator(seed);
-  const std::vector<double> draws = rand(length, f64, &generator).to_vector<double>();
-  std::vector<int64_t> tokens = {0};
-  for (double draw : draws) {
-    const int64_t known = std::min<int64_t>(context, std::ssize(tokens));
-    const Tensor window = tensor(std::span<const int64_t>(tokens).last(known), {1, known}, i64).to(device);
-    const Tensor logits = model(window).select(0, 0).select(0, -1);
-    const std::vector<double> shares = softmax(logits / temperature, 0).to_vector<double>();
-    size_t choice = 0;
-    while (choice + 1 < shares.size() && (draw -= shares[choice]) >= 0) ++choice;
-    tokens.push_back(static_cast<int64_t>(choice));
-  }
-  return vocabulary.decode(tensor(tokens).slice(0, 1));
+  const generate::GenerateOptions options{.max_new_tokens = length, .sampling = {.temperature = 0.8}, .seed = seed};
+  const auto made = generate::generate(language_model(model, context, vocabulary.size(), device), {{0}}, options);
+  return vocabulary.decode(tensor(made[0].tokens));
 }
-
-// What a user of the command asked for wrongly is told without a line of C++.
-const Location nowhere = Location::none();
 
 struct Options {
   std::string preset = "small", device = "cpu", data = WEFT_EXAMPLE_DATA "/corpus.txt", save, resume, out;
@@ -101,34 +48,6 @@ struct Options {
 
 void tell_ignored(const CLI::App& app, const std::string& option, const std::string& why) {
   if (app.count(option) > 0) std::cerr << option << " is ignored: " << why << std::endl;
-}
-
-// What a state says of itself: all that is needed to build its model again.
-struct SavedRun {
-  std::string preset, vocabulary;
-  uint64_t seed;
-  int64_t step;
-
-  std::string text() const {
-    return nlohmann::json{{"weft-train", 2}, {"preset", preset}, {"seed", seed}, {"vocabulary", vocabulary}}.dump(1);
-  }
-};
-
-SavedRun read_saved(const std::string& folder) {
-  const io::RunState state = io::read_run_state(folder, nowhere);
-  const auto refusal = [&](const std::string& why) {
-    return FormatError("[train] " + folder + " was not written by this version's --save: " + why);
-  };
-  const auto config_text = state.documents.find("config");
-  if (config_text == state.documents.end()) throw refusal("it has no config.json");
-  try {
-    const auto config = nlohmann::json::parse(config_text->second);
-    const std::string preset = config.at("preset");
-    if (config.at("weft-train") != 2 || !presets.contains(preset)) throw refusal("it is of preset " + preset);
-    return {preset, config.at("vocabulary"), config.at("seed"), state.step};
-  } catch (const nlohmann::json::exception& error) {
-    throw refusal(error.what());
-  }
 }
 
 // Trains from `step` to `last`, or until a signal comes. `reached` is called after every step.

@@ -37,6 +37,8 @@ class WEFT_API KvCache {
   void append(const Tensor& k, const Tensor& v, std::span<const int64_t> counts, Location where = {});
   /// Forgets all of a sequence but its first tokens. IndexError for no such sequence, ValueError for more than it has.
   void truncate(int64_t sequence, int64_t length, Location where = {});
+  /// Sequence i is now what sequence rows[i] was, of which there may be more or fewer; copies the cache. IndexError.
+  void take_rows(std::span<const int64_t> rows, Location where = {});
 
  private:
   Tensor k_, v_;

@@ -116,6 +116,28 @@ void KvCache::truncate(int64_t sequence, int64_t length, Location where) {
   own = length;
 }
 
+void KvCache::take_rows(std::span<const int64_t> rows, Location where) {
+  const CallScope call("KvCache.take_rows", where);
+  const NoGradGuard unrecorded;
+  std::vector<int64_t> lengths;
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= std::ssize(lengths_)) raise_no_sequence(row);
+    lengths.push_back(lengths_[static_cast<size_t>(row)]);
+  }
+  const int64_t longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
+  const Tensor index = row_numbers({rows.begin(), rows.end()}, k_.device());
+  const auto taken = [&](const Tensor& t) {
+    Dims shape = t.shape();
+    shape[0] = std::ssize(rows);
+    const Tensor out = empty(shape, {t.dtype(), t.device()});
+    out.narrow(1, 0, longest).copy_(index_select(t.narrow(1, 0, longest), 0, index));
+    return out;
+  };
+  Tensor k = taken(k_), v = taken(v_);
+  k_ = std::move(k), v_ = std::move(v);
+  lengths_ = std::move(lengths);
+}
+
 // ---- paged ----------------------------------------------------------------------------------------------------------
 
 PagedKvCache::PagedKvCache(int64_t blocks, int64_t block_size, int64_t heads, int64_t depth, TensorOptions options,
