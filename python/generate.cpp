@@ -1,6 +1,8 @@
 // Text from language models for Python; weft/generation.py gives it keywords.
+#include "../generate/checkpoint.hpp"
 #include "../generate/generate.hpp"
 #include "../generate/token_queue.hpp"
+#include "../nn/quantize.hpp"
 
 #include <nanobind/stl/tuple.h>
 
@@ -56,6 +58,18 @@ void bind_generate(nb::module_& m) {
     return without_cache([callable = Callback(model)](const Tensor& tokens) { return logits_of(callable, tokens); },
                          vocabulary, window);
   });
+  m.def(
+      "_load_language_model",
+      [](const std::string& folder, std::optional<DType> dtype, Device device, int64_t bits) {
+        return without_gil([&](Location where) {
+          const nn::CausalLM model = load_causal_lm(folder, {.dtype = dtype}, where);
+          if (bits > 0) nn::quantize(model, {.targets = {"_proj$"}, .bits = bits}, where);
+          model.to(device);
+          return language_model(model);
+        });
+      },
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  m.def("_end_tokens", [](const std::string& folder) { return end_tokens(folder, here()); });
   m.def(
       "_generate",
       [](const LanguageModel& model, const std::vector<Tokens>& prompts, int64_t max_new_tokens,

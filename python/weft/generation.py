@@ -8,11 +8,13 @@ A model is anything from tokens [batch, length] to logits [batch, length, vocabu
 """
 
 import math as _math
+import os as _os
 from typing import NamedTuple as _NamedTuple
 
 from weft import _core
 
-__all__ = ["Generation", "TokenMessage", "TokenQueue", "candidates", "generate", "without_cache"]
+__all__ = ["Generation", "TokenMessage", "TokenQueue", "candidates", "end_tokens", "generate", "load_language_model",
+           "without_cache"]
 
 
 class Generation(_NamedTuple):
@@ -32,6 +34,17 @@ class TokenMessage(_NamedTuple):
 def without_cache(model, vocabulary, window=0):
     """A language model of a causal one that reads all tokens anew for each, or with a window the last so many."""
     return _core._without_cache(model, vocabulary, window)
+
+
+def load_language_model(folder, *, dtype=None, device="cpu", bits=0):
+    """The model of a published checkpoint, config.json and safetensors of GPT-2, Llama, Mistral, Qwen 2 or 3, with a cache
+    of keys and values. With `bits` 8 or 4 its weights are held so. NotImplementedError for another architecture."""
+    return _core._load_language_model(_os.fspath(folder), dtype, device, bits)
+
+
+def end_tokens(folder):
+    """The tokens that end a text, as a checkpoint says."""
+    return _core._end_tokens(_os.fspath(folder))
 
 
 def generate(model, prompts, *, max_new_tokens=128, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0,

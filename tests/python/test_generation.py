@@ -1,6 +1,8 @@
 """weft.generation: text from language models."""
 
+import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -68,6 +70,19 @@ def test_what_a_model_or_a_callback_raises_comes_through():
         generate(model, [[VOCABULARY]])
     with pytest.raises(ValueError):
         generate(model, [[1]], top_p=0)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen3", "mistral"])
+def test_published_models_write_what_transformers_does(name):
+    folder = pathlib.Path(__file__).parents[1] / "generate" / "cases" / name
+    recorded = json.loads((folder / "logits.json").read_text())
+    model = generation.load_language_model(folder)
+    made = generate(model, recorded["tokens"], max_new_tokens=10, temperature=0)
+    assert [m.tokens for m in made] == recorded["greedy"]
+    assert generation.end_tokens(folder) == [1]
+    assert len(generate(generation.load_language_model(folder, bits=8, dtype=weft.float32), [[1]], max_new_tokens=3)[0].tokens) == 3
+    with pytest.raises(OSError):
+        generation.load_language_model("nowhere")
 
 
 def test_tokens_go_to_another_process():
