@@ -240,6 +240,18 @@ TEST(AttentionWeights, AreWithinAFewUlp) {
   }
 }
 
+TEST(AttentionWeights, OfHugeScoresAreFinite) {
+  for (const int64_t queries : {1, 20}) {
+    const Case c{"huge", 1, 1, queries, 40, 8, 8};
+    for (const double scale : {1e9, 0x1p60, -0x1p60}) {
+      Fixture f(c, DType::f32);
+      f.scale = scale;
+      f.run();
+      for (int64_t i = 0; i < f.out.numel(); ++i) ASSERT_TRUE(std::isfinite(f.out.get(i))) << scale << " at " << i;
+    }
+  }
+}
+
 TEST(AttentionThreads, GiveTheSameBits) {
   const int before = num_threads();
   std::vector<std::vector<double>> results;

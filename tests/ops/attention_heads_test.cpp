@@ -199,7 +199,7 @@ TEST(PackedAttention, Errors) {
 }
 
 TEST(KvCache, RefusesWhatHasNoRoomBeforeAnythingIsWritten) {
-  KvCache cache(2, 3, 1, 2, f64);
+  KvCache cache(2, 3, 1, 2, {f64});
   const Tensor k = spread({4, 1, 2}, 1), v = spread({4, 1, 2}, 2);
   const std::vector<int64_t> counts{1, 3};
   cache.append(k, v, counts);
@@ -227,7 +227,7 @@ TEST(KvCache, RefusesWhatHasNoRoomBeforeAnythingIsWritten) {
 
 TEST(PagedKvCache, ForksShareBlocksUntilOneWrites) {
   const NoGradGuard unrecorded;
-  PagedKvCache cache(4, 2, 1, 2, f64);
+  PagedKvCache cache(4, 2, 1, 2, {f64});
   const Tensor k = spread({8, 1, 2}, 1), v = spread({8, 1, 2}, 2);
   const auto append = [&](int64_t sequence, int64_t first, int64_t n) {
     const std::vector<int64_t> ids{sequence}, counts{n};
@@ -270,7 +270,7 @@ TEST(PagedKvCache, ForksShareBlocksUntilOneWrites) {
 }
 
 TEST(PagedKvCache, ForksThatWriteInOneCallCopyOnlyWhatIsShared) {
-  PagedKvCache cache(3, 2, 1, 1, f64);
+  PagedKvCache cache(3, 2, 1, 1, {f64});
   const int64_t first = cache.add_sequence();
   const std::vector<int64_t> one{first}, count{1};
   cache.append(one, doubles({1}, {1, 1, 1}), doubles({1}, {1, 1, 1}), count);

@@ -8,7 +8,6 @@
 
 #include "attention_stored.hpp"
 #include "../simd/simd-inl.hpp"
-#include "../simd/blocks-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -25,12 +24,28 @@ HWY_INLINE Raw<T> load(const K* from) {
   if constexpr (std::is_same_v<T, K>) return hn::LoadU(Tag<T>(), from);
   else return hn::PromoteTo(Tag<T>(), hn::LoadU(hn::Rebind<K, Tag<T>>(), from));
 }
+/// Stands for the count of a whole register.
+struct FullRegister {};
+template <class T, class K>
+HWY_INLINE Raw<T> load(const K* from, FullRegister) {
+  return load<T>(from);
+}
 template <class T, class K>
 HWY_INLINE Raw<T> load(const K* from, int64_t count) {
-  if (count >= lanes<T>) return load<T>(from);
   K buffer[lanes<T>] = {};
   std::copy_n(from, count, buffer);
   return load<T>(buffer);
+}
+
+template <class T>
+HWY_INLINE void store(Raw<T> x, T* to, FullRegister) {
+  hn::StoreU(x, Tag<T>(), to);
+}
+template <class T>
+HWY_INLINE void store(Raw<T> x, T* to, int64_t count) {
+  T buffer[lanes<T>];
+  hn::StoreU(x, Tag<T>(), buffer);
+  std::copy_n(buffer, count, to);
 }
 
 template <class K>
@@ -61,27 +76,43 @@ HWY_INLINE void each_visit(const StoredRows& rows, int64_t groups, int64_t n, F&
   }
 }
 
+/// Calls f(first, count) for four, two or one of n at a time; the count is a constant.
+template <class F>
+HWY_INLINE void each_few(int64_t n, F&& f) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) f(i, std::integral_constant<int, 4>());
+  if (i + 2 <= n) f(i, std::integral_constant<int, 2>()), i += 2;
+  if (i < n) f(i, std::integral_constant<int, 1>());
+}
+
 /// The scores of R queries and N keys that are `row` bytes apart.
 template <class T, class K, int R, int N>
 HWY_INLINE void dots(const T* const* q, const K* keys, int64_t row, int64_t depth, T* scores, int64_t stride) {
   Raw<T> sum[R][N];
+  HWY_UNROLL(8)
   for (auto& line : sum) {
+    HWY_UNROLL(8)
     for (auto& x : line) x = hn::Zero(Tag<T>());
   }
-  const auto step = [&](int64_t d, int64_t count) HWY_ATTR {
+  const auto step = [&](int64_t d, auto count) HWY_ATTR WEFT_INLINE {
     Raw<T> key[N];
+    HWY_UNROLL(8)
     for (int n = 0; n < N; ++n) {
       key[n] = load<T>(reinterpret_cast<const K*>(reinterpret_cast<const char*>(keys + d) + n * row), count);
     }
+    HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) {
       const Raw<T> x = load<T>(q[r] + d, count);
+      HWY_UNROLL(8)
       for (int n = 0; n < N; ++n) sum[r][n] = hn::MulAdd(x, key[n], sum[r][n]);
     }
   };
   int64_t d = 0;
-  for (; d + lanes<T> <= depth; d += lanes<T>) step(d, lanes<T>);
+  for (; d + lanes<T> <= depth; d += lanes<T>) step(d, FullRegister());
   if (d < depth) step(d, depth - d);
+  HWY_UNROLL(8)
   for (int r = 0; r < R; ++r) {
+    HWY_UNROLL(8)
     for (int n = 0; n < N; ++n) scores[r * stride + n] = hn::GetLane(hn::SumOfLanes(Tag<T>(), sum[r][n]));
   }
 }
@@ -90,17 +121,17 @@ template <class T>
 void score(StoredQueries n, int64_t count, int64_t depth, const T* const* q, const StoredRows& keys, T* scores,
            int64_t stride) {
   with_stored<T>(keys, [&](auto rows) HWY_ATTR {
-    with_count<most_stored_queries>(n.queries, [&](auto queries) HWY_ATTR {
-      constexpr int R = queries(), N = R <= 2 ? 4 : R <= 4 ? 2 : 1;
-      each_visit(keys, n.groups, count, [&](int64_t group, int64_t first, int64_t keys_here) HWY_ATTR {
-        const T* const* own = q + group * R;
-        T* to = scores + group * R * stride;
+    each_visit(keys, n.groups, count, [&](int64_t group, int64_t first, int64_t keys_here) HWY_ATTR {
+      each_few(n.queries, [&](int64_t query, auto queries) HWY_ATTR {
+        using K = typename decltype(rows)::Element;
+        constexpr int R = queries(), N = 4 / (R > 2 ? 2 : 1);
+        const int64_t line = group * n.queries + query, end = first + keys_here;
+        T* to = scores + line * stride;
         int64_t j = first;
-        const int64_t end = first + keys_here;
-        for (; j + N <= end; j += N)
-          dots<T, typename decltype(rows)::Element, R, N>(own, rows.at(group, j), rows.row, depth, to + j, stride);
-        for (; j < end; ++j)
-          dots<T, typename decltype(rows)::Element, R, 1>(own, rows.at(group, j), rows.row, depth, to + j, stride);
+        for (; j + N <= end; j += N) {
+          dots<T, K, R, N>(q + line, rows.at(group, j), rows.row, depth, to + j, stride);
+        }
+        for (; j < end; ++j) dots<T, K, R, 1>(q + line, rows.at(group, j), rows.row, depth, to + j, stride);
       });
     });
   });
@@ -109,25 +140,23 @@ void score(StoredQueries n, int64_t count, int64_t depth, const T* const* q, con
 /// out[r] += the sum of N rows of values times their weights.
 template <class T, class K, int R, int N>
 HWY_INLINE void add(const T* weights, int64_t stride, const K* values, int64_t row, int64_t width, T* out) {
-  const auto step = [&](int64_t d, int64_t count) HWY_ATTR {
+  const auto step = [&](int64_t d, auto count) HWY_ATTR WEFT_INLINE {
     Raw<T> value[N];
+    HWY_UNROLL(8)
     for (int n = 0; n < N; ++n) {
       value[n] = load<T>(reinterpret_cast<const K*>(reinterpret_cast<const char*>(values + d) + n * row), count);
     }
+    HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) {
       T* to = out + r * width + d;
       Raw<T> sum = load<T>(to, count);
+      HWY_UNROLL(8)
       for (int n = 0; n < N; ++n) sum = hn::MulAdd(hn::Set(Tag<T>(), weights[r * stride + n]), value[n], sum);
-      if (count >= lanes<T>) hn::StoreU(sum, Tag<T>(), to);
-      else {
-        T buffer[lanes<T>];
-        hn::StoreU(sum, Tag<T>(), buffer);
-        std::copy_n(buffer, count, to);
-      }
+      store<T>(sum, to, count);
     }
   };
   int64_t d = 0;
-  for (; d + lanes<T> <= width; d += lanes<T>) step(d, lanes<T>);
+  for (; d + lanes<T> <= width; d += lanes<T>) step(d, FullRegister());
   if (d < width) step(d, width - d);
 }
 
@@ -135,17 +164,18 @@ template <class T>
 void add_weighted(StoredQueries n, int64_t count, int64_t width, const T* weights, int64_t stride,
                   const StoredRows& values, T* out) {
   with_stored<T>(values, [&](auto rows) HWY_ATTR {
-    with_count<most_stored_queries>(n.queries, [&](auto queries) HWY_ATTR {
-      constexpr int R = queries(), N = 4;
-      each_visit(values, n.groups, count, [&](int64_t group, int64_t first, int64_t keys_here) HWY_ATTR {
-        const T* own = weights + group * R * stride;
-        T* to = out + group * R * width;
+    each_visit(values, n.groups, count, [&](int64_t group, int64_t first, int64_t keys_here) HWY_ATTR {
+      each_few(n.queries, [&](int64_t query, auto queries) HWY_ATTR {
+        using K = typename decltype(rows)::Element;
+        constexpr int R = queries(), N = 4;
+        const int64_t line = group * n.queries + query, end = first + keys_here;
+        const T* own = weights + line * stride;
+        T* to = out + line * width;
         int64_t j = first;
-        const int64_t end = first + keys_here;
-        for (; j + N <= end; j += N)
-          add<T, typename decltype(rows)::Element, R, N>(own + j, stride, rows.at(group, j), rows.row, width, to);
-        for (; j < end; ++j)
-          add<T, typename decltype(rows)::Element, R, 1>(own + j, stride, rows.at(group, j), rows.row, width, to);
+        for (; j + N <= end; j += N) {
+          add<T, K, R, N>(own + j, stride, rows.at(group, j), rows.row, width, to);
+        }
+        for (; j < end; ++j) add<T, K, R, 1>(own + j, stride, rows.at(group, j), rows.row, width, to);
       });
     });
   });
