@@ -51,7 +51,7 @@ RopeOptions rope_of(const json& config, int64_t context, Location where) {
     rope.scaling = RopeScaling::yarn;
     rope.beta_fast = value_or(given, "beta_fast", 32.0);
     rope.beta_slow = value_or(given, "beta_slow", 1.0);
-    rope.attention_factor = value_or(given, "attention_factor", std::optional<double>());
+    if (const double factor = value_or(given, "attention_factor", 0.0); factor != 0) rope.attention_factor = factor;
   } else if (type != "default") {
     unknown(fmt::format("rope of type \"{}\"", type), where);
   }

@@ -111,8 +111,8 @@ void check_quant(const Tensor& x, const QuantOptions& options) {
   if (!is_fp8(options.dtype)) {
     raise<DTypeError>({.problem = fmt::format("codes are float8_e4m3fn or float8_e5m2, not {}", name(options.dtype))});
   }
-  if (!(options.eps >= 0) || !std::isfinite(options.eps)) {
-    raise<ValueError>({.problem = fmt::format("eps is {}; it is finite and at least 0", options.eps)});
+  if (!(options.eps >= 0) || !std::isfinite(static_cast<float>(options.eps))) {
+    raise<ValueError>({.problem = fmt::format("eps is {}; it is a finite float32, at least 0", options.eps)});
   }
 }
 

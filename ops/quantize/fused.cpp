@@ -42,6 +42,9 @@ QuantizedSplits fused_transpose_split_quant(const Tensor& given, const std::opti
   require_matrix("x", x);
   if (is_fp8(x.dtype())) require_codes("x", x, scale, row_sides);
   else check_number("x", x);
+  if (!is_fp8(x.dtype()) && scale.defined()) {
+    raise<ValueError>({.problem = fmt::format("a scale is of 8-bit floats, and x is {}", name(x.dtype()))});
+  }
   int64_t left = x.size(0);
   for (const int64_t t : tokens_per_expert) {
     if (t < 0 || t % block_size != 0 || t > left) {

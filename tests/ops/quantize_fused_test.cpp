@@ -96,6 +96,7 @@ TEST(FusedTransposeSplitQuant, RefusesTokensThatFitNoBlock) {
   EXPECT_THROW(fused_transpose_split_quant(x, {}, Sizes{-128, 384}), ValueError);
   EXPECT_THROW(fused_transpose_split_quant(x.to(f64), {}, Sizes{256}), DTypeError);
   EXPECT_THROW(fused_transpose_split_quant(x.to(DType::f8_e4m3fn), {}, Sizes{256}), Error);
+  EXPECT_THROW(fused_transpose_split_quant(x, ones({256, 1}, f32), Sizes{256}), ValueError);
 }
 
 TEST(FusedStackQuant, EqualsQuantisingTheStack) {

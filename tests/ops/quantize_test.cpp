@@ -173,6 +173,7 @@ TEST(QuantBlockwise, RefusesWhatItCannotQuantise) {
   EXPECT_THROW(quant_blockwise(x, QuantBlock::tensor, {.dtype = bf16}), DTypeError);
   EXPECT_THROW(quant_blockwise(x, QuantBlock::tensor, {.eps = -1}), ValueError);
   EXPECT_THROW(quant_blockwise(x, QuantBlock::tensor, {.eps = nan}), ValueError);
+  EXPECT_THROW(quant_blockwise(x, QuantBlock::tensor, {.eps = 1e308}), ValueError);
   EXPECT_THROW(quant_blockwise(Tensor()), Error);
 }
 

@@ -500,6 +500,10 @@ elsewhere = {
     "moe_permute moe_unpermute moe_gate_dispatch moe_combine grouped_linear":
         "no such function in PyTorch; tests/ops compares them with plain loops",
     "attention attention_varlen": "no such function in PyTorch; test_attention.py",
+    "quant_blockwise dequant_blockwise fused_act_dequant fused_transpose_split_quant fused_stack_quant "
+    "fused_stack_transpose_quant fused_act_dequant_transpose_act_quant fused_weighted_swiglu_act_quant "
+    "fused_swiglu_weighted_bwd gemm_fp8_blockwise quantize_weight dequantize_weight quantized_linear":
+        "no such function in PyTorch; tests/ops compares them with plain loops",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "
     "tril_indices triu_indices":

@@ -43,18 +43,19 @@ struct E5m2 {
 
 HWY_INLINE WordVec magnitude(FloatVec x) { return hn::And(hn::BitCast(Words(), x), hn::Set(Words(), 0x7fffffffu)); }
 
-/// The codes of x, each in 32 bits; beyond the range the largest of the sign, infinities too.
-template <class F>
+/// The codes of x, each in 32 bits; beyond the range the largest of the sign, infinities too. With `fits` no number is
+/// beyond the range by more than rounding, and none is NaN.
+template <class F, bool fits>
 HWY_INLINE WordVec encoded(FloatVec x) {
   const Words d;
   const WordVec bits = hn::BitCast(d, x), size = magnitude(x);
-  const WordVec u = hn::Min(size, hn::Set(d, F::largest));
+  const WordVec u = fits ? size : hn::Min(size, hn::Set(d, F::largest));
   const WordVec odd = hn::And(hn::ShiftRight<F::shift>(u), hn::Set(d, 1u));
   const WordVec normal = hn::ShiftRight<F::shift>(hn::Add(hn::Add(u, hn::Set(d, F::rebias)), odd));
   const FloatVec shifted = hn::Add(hn::BitCast(Floats(), u), hn::BitCast(Floats(), hn::Set(d, F::magic)));
   const WordVec subnormal = hn::Sub(hn::BitCast(d, shifted), hn::Set(d, F::magic));
   WordVec code = hn::IfThenElse(hn::Lt(u, hn::Set(d, F::smallest_normal)), subnormal, normal);
-  code = hn::IfThenElse(hn::Gt(size, hn::Set(d, 0x7f800000u)), hn::Set(d, 0x7fu), code);
+  if constexpr (!fits) code = hn::IfThenElse(hn::Gt(size, hn::Set(d, 0x7f800000u)), hn::Set(d, 0x7fu), code);
   return hn::Or(code, hn::And(hn::ShiftRight<24>(bits), hn::Set(d, 0x80u)));
 }
 
@@ -74,19 +75,19 @@ HWY_INLINE FloatVec decoded(WordVec code) {
 }
 
 /// to[i] = the code of x[i] * by.
-template <class F>
+template <class F, bool fits = false>
 HWY_INLINE void encode_line(uint8_t* to, const float* x, float by, int64_t n) {
   const FloatVec factor = hn::Set(Floats(), by);
   int64_t i = 0;
   for (; i + width <= n; i += width) {
-    hn::StoreU(hn::TruncateTo(Codes(), encoded<F>(hn::Mul(hn::LoadU(Floats(), x + i), factor))), Codes(), to + i);
+    hn::StoreU(hn::TruncateTo(Codes(), encoded<F, fits>(hn::Mul(hn::LoadU(Floats(), x + i), factor))), Codes(), to + i);
   }
   if (i == n) return;
   alignas(64) float last[16] = {};
   alignas(16) uint8_t codes[16];
-  std::memcpy(last, x + i, static_cast<size_t>(n - i) * sizeof(float));
-  hn::StoreU(hn::TruncateTo(Codes(), encoded<F>(hn::Mul(hn::LoadU(Floats(), last), factor))), Codes(), codes);
-  std::memcpy(to + i, codes, static_cast<size_t>(n - i));
+  std::memcpy(last, x + i, static_cast<size_t>(n - i) % 16 * sizeof(float));
+  hn::StoreU(hn::TruncateTo(Codes(), encoded<F, fits>(hn::Mul(hn::LoadU(Floats(), last), factor))), Codes(), codes);
+  std::memcpy(to + i, codes, static_cast<size_t>(n - i) % 16);
 }
 
 /// to[i] = the number of codes[i], times `by`.
@@ -101,10 +102,24 @@ HWY_INLINE void decode_line(float* to, const uint8_t* codes, float by, int64_t n
   if (i == n) return;
   alignas(64) float last[16];
   alignas(16) uint8_t padded[16] = {};
-  std::memcpy(padded, codes + i, static_cast<size_t>(n - i));
+  std::memcpy(padded, codes + i, static_cast<size_t>(n - i) % 16);
   hn::StoreU(numbers(padded), Floats(), last);
-  std::memcpy(to + i, last, static_cast<size_t>(n - i) * sizeof(float));
+  std::memcpy(to + i, last, static_cast<size_t>(n - i) % 16 * sizeof(float));
 }
+
+/// Bits of the largest |x[i]|, at least `best`; those of NaN are above those of infinity.
+HWY_INLINE uint32_t largest(const float* x, int64_t n, uint32_t best) {
+  WordVec most = hn::Set(Words(), best);
+  int64_t i = 0;
+  for (; i + width <= n; i += width) most = hn::Max(most, magnitude(hn::LoadU(Floats(), x + i)));
+  if (i < n) {
+    alignas(64) float last[16] = {};
+    std::memcpy(last, x + i, static_cast<size_t>(n - i) % 16 * sizeof(float));
+    most = hn::Max(most, magnitude(hn::LoadU(Floats(), last)));
+  }
+  return hn::GetLane(hn::MaxOfLanes(Words(), most));
+}
+constexpr uint32_t infinite = 0x7f800000u;
 
 /// Bits of the largest finite |x[i]|, at least `best`.
 HWY_INLINE uint32_t largest_finite(const float* x, int64_t n, uint32_t best) {
@@ -118,7 +133,7 @@ HWY_INLINE uint32_t largest_finite(const float* x, int64_t n, uint32_t best) {
   for (; i + width <= n; i += width) most = hn::Max(most, sizes(x + i));
   if (i < n) {
     alignas(64) float last[16] = {};
-    std::memcpy(last, x + i, static_cast<size_t>(n - i) * sizeof(float));
+    std::memcpy(last, x + i, static_cast<size_t>(n - i) % 16 * sizeof(float));
     most = hn::Max(most, sizes(last));
   }
   return hn::GetLane(hn::MaxOfLanes(d, most));

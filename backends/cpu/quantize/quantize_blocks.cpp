@@ -35,7 +35,7 @@ void decode(float* to, const char* from, int64_t stride, int64_t n) {
   }
 }
 
-/// Rows of a part as f32: where they lie, or in a buffer.
+/// Rows of a part as f32: where they lie, or one at a time in a buffer; what lies by columns is turned as a whole.
 class Tile {
  public:
   Tile(const View& x, const View& scale, int64_t scale_rows, int64_t scale_columns, int64_t rows, int64_t columns)
@@ -46,50 +46,67 @@ class Tile {
         item_(itemsize(x.layout.dtype)),
         in_place_(x.layout.dtype == DType::f32 && (x.layout.strides[1] == 4 || x.layout.sizes[1] == 1)),
         turned_(x.layout.strides[1] != item_ && x.layout.strides[0] == item_ && rows > 1),
-        numbers_(rows * columns * 4, !in_place_),
-        raw_(rows * columns * item_, turned_),
-        factors_(columns * 4, scale.data != nullptr) {}
+        numbers_((turned_ ? rows : 1) * columns * 4, !in_place_),
+        lines_(rows * columns * 4, turned_),
+        factors_(std::max(rows, columns) * 4, scale.data != nullptr) {}
 
   void read(const Part& part) {
     part_ = part;
-    if (in_place_) return;
-    const char* from = at(part.row, part.column);
-    int64_t row = x_.layout.strides[0], step = x_.layout.strides[1];
-    if (turned_) {
-      const int log2_size = item_ == 1 ? 0 : item_ == 2 ? 1 : 2;
-      convert_loops.transpose[log2_size](raw_.as<char>(), part.columns * item_, from, step, part.rows, part.columns);
-      from = raw_.as<char>();
-      row = part.columns * item_, step = item_;
+    held_ = -1;
+    if (!turned_) return;
+    for (int64_t j = 0; j < part.columns; ++j) {
+      // Lines are far apart: hardware does not look ahead.
+      const char* const ahead = at(part.row, std::min(part.column + j + 16, x_.layout.sizes[1] - 1));
+      for (int64_t b = 0; b < part.rows * item_; b += 64) __builtin_prefetch(ahead + b);
+      float* const to = lines_.as<float>() + j * part.rows;
+      load(to, at(part.row, part.column + j), item_, part.rows);
+      if (scale_.data != nullptr)
+        scale_line(to, part.rows, part.row, scale_rows_, 0, (part.column + j) / scale_columns_);
     }
-    for (int64_t i = 0; i < part.rows; ++i) load(numbers_.as<float>() + i * part.columns, from + i * row, step, i);
+    convert_loops.transpose[2](numbers_.as<char>(), part.columns * 4, lines_.as<char>(), part.rows * 4, part.rows,
+                               part.columns);
   }
-  const float* row(int64_t i) const {
+  const float* row(int64_t i) {
     if (in_place_) return reinterpret_cast<const float*>(at(part_.row + i, part_.column));
-    return numbers_.as<float>() + i * part_.columns;
+    float* const to = numbers_.as<float>() + (turned_ ? i * part_.columns : 0);
+    if (turned_ || held_ == i) return to;
+    held_ = i;
+    load(to, at(part_.row + i, part_.column), x_.layout.strides[1], part_.columns);
+    if (scale_.data != nullptr) {
+      scale_line(to, part_.columns, part_.column, scale_columns_, 1, (part_.row + i) / scale_rows_);
+    }
+    return to;
   }
 
  private:
   const char* at(int64_t i, int64_t j) const { return bytes(x_) + i * x_.layout.strides[0] + j * x_.layout.strides[1]; }
-  void load(float* to, const char* from, int64_t step, int64_t i) {
-    const int64_t n = part_.columns;
+  void load(float* to, const char* from, int64_t step, int64_t n) const {
     if (x_.layout.dtype == DType::f8_e4m3fn) decode<fp8::E4m3>(to, from, step, n);
     else if (x_.layout.dtype == DType::f8_e5m2) decode<fp8::E5m2>(to, from, step, n);
     else load_line(to, from, step, n, x_.layout.dtype);
-    if (scale_.data == nullptr) return;
+  }
+  /// Numbers from `first` on along `dim`, where blocks have `size`; `other` is the block's place in the other
+  /// dimension.
+  void scale_line(float* line, int64_t n, int64_t first, int64_t size, int dim, int64_t other) const {
     float* const factors = factors_.as<float>();
-    const char* scales = bytes(scale_) + (part_.row + i) / scale_rows_ * scale_.layout.strides[0];
-    for (int64_t j = 0; j < n; ++j) {
-      std::memcpy(factors + j, scales + (part_.column + j) / scale_columns_ * scale_.layout.strides[1], 4);
+    const int64_t step = scale_.layout.strides[dim];
+    const char* from = bytes(scale_) + other * scale_.layout.strides[1 - dim] + first / size * step;
+    for (int64_t k = 0; k < n; from += step) {
+      float factor;
+      std::memcpy(&factor, from, 4);
+      const int64_t end = std::min(n, size == 1 ? k + 1 : ((first + k) / size + 1) * size - first);
+      for (; k < end; ++k) factors[k] = factor;
     }
-    fp8::scale_to_bf16(to, factors, n);
+    fp8::scale_to_bf16(line, factors, n);
   }
 
   const View& x_;
   const View& scale_;
   const int64_t scale_rows_, scale_columns_, item_;
   const bool in_place_, turned_;
-  Scratch numbers_, raw_, factors_;
+  Scratch numbers_, lines_, factors_;
   Part part_ = {};
+  int64_t held_ = -1;  ///< the row that the buffer has
 };
 
 struct Output {
@@ -106,22 +123,47 @@ struct Output {
   }
 };
 
-/// The blocks of a part that is one block of rows high.
-template <class F>
-void quantize_part(const Tile& tile, const Part& p, const Output& out) {
-  const int64_t height = std::min(out.rows, p.rows);
-  for (int64_t i = 0; i < p.rows; i += height) {
-    for (int64_t j = 0; j < p.columns; j += out.columns) {
-      const int64_t n = std::min(out.columns, p.columns - j), m = std::min(height, p.rows - i);
-      uint32_t most = 0;
-      for (int64_t r = 0; r < m; ++r) most = fp8::largest_finite(tile.row(i + r) + j, n, most);
-      const float by = out.rule.multiplier(most);
-      out.scale_at(p.row + i, p.column + j) = 1 / by;
-      for (int64_t r = 0; r < m; ++r) {
-        fp8::encode_line<F>(out.codes_at(p.row + i + r, p.column + j), tile.row(i + r) + j, by, n);
-      }
+constexpr int64_t block = 128;
+/// A part has at most so many blocks.
+constexpr int64_t most_blocks = 128;
+
+/// Calls body(block, row, line, first, count) for the piece of each row that lies in a block.
+template <class Body>
+HWY_INLINE void each_piece(Tile& tile, const Part& p, int64_t rows, int64_t columns, Body&& body) {
+  const int64_t across = (p.columns + columns - 1) / columns;
+  for (int64_t i = 0; i < p.rows; ++i) {
+    const float* const line = tile.row(i);
+    for (int64_t j = 0, b = i / rows * across; j < p.columns; j += columns, ++b) {
+      body(b, i, line + j, j, std::min(columns, p.columns - j));
     }
   }
+}
+
+/// Maxima come first for all blocks, so that none waits for the scale of another.
+template <class F>
+void quantize_part(Tile& tile, const Part& p, const Output& out) {
+  const int64_t rows = std::min(out.rows, p.rows), across = (p.columns + out.columns - 1) / out.columns;
+  const int64_t blocks = (p.rows + rows - 1) / rows * across;
+  uint32_t most[most_blocks] = {}, finite[most_blocks] = {};
+  float by[most_blocks];
+  each_piece(tile, p, rows, out.columns, [&](int64_t b, int64_t, const float* x, int64_t, int64_t n) HWY_ATTR {
+    most[b] = fp8::largest(x, n, most[b]);
+  });
+  const bool fits = *std::max_element(most, most + blocks) < fp8::infinite;
+  if (!fits) {
+    each_piece(tile, p, rows, out.columns, [&](int64_t b, int64_t, const float* x, int64_t, int64_t n) HWY_ATTR {
+      finite[b] = fp8::largest_finite(x, n, finite[b]);
+    });
+  }
+  for (int64_t b = 0; b < blocks; ++b) {
+    by[b] = out.rule.multiplier(fits ? most[b] : finite[b]);
+    out.scale_at(p.row + b / across * rows, p.column + b % across * out.columns) = 1 / by[b];
+  }
+  each_piece(tile, p, rows, out.columns, [&](int64_t b, int64_t i, const float* x, int64_t j, int64_t n) HWY_ATTR {
+    uint8_t* const to = out.codes_at(p.row + i, p.column + j);
+    if (fits) fp8::encode_line<F, true>(to, x, by[b], n);
+    else fp8::encode_line<F, false>(to, x, by[b], n);
+  });
 }
 
 /// Calls body(tile, part) for parts of rows x columns that cover x.
@@ -149,14 +191,14 @@ void quantize_whole(const Output& out, const View& x, const View& x_scale, int64
   const int64_t across = (n + columns - 1) / columns, count = (m + rows - 1) / rows * across;
   const Workspace memory(static_cast<size_t>(count) * sizeof(uint32_t));
   uint32_t* const largest = memory.as<uint32_t>();
-  each_part(x, x_scale, x_rows, x_columns, rows, columns, [&](const Tile& tile, const Part& p) HWY_ATTR {
+  each_part(x, x_scale, x_rows, x_columns, rows, columns, [&](Tile& tile, const Part& p) HWY_ATTR {
     uint32_t most = 0;
     for (int64_t r = 0; r < p.rows; ++r) most = fp8::largest_finite(tile.row(r), p.columns, most);
     largest[p.row / rows * across + p.column / columns] = most;
   });
   const float by = out.rule.multiplier(*std::max_element(largest, largest + count));
   out.scale_at(0, 0) = 1 / by;
-  each_part(x, x_scale, x_rows, x_columns, rows, columns, [&](const Tile& tile, const Part& p) HWY_ATTR {
+  each_part(x, x_scale, x_rows, x_columns, rows, columns, [&](Tile& tile, const Part& p) HWY_ATTR {
     for (int64_t r = 0; r < p.rows; ++r) {
       fp8::encode_line<F>(out.codes_at(p.row + r, p.column), tile.row(r), by, p.columns);
     }
@@ -168,11 +210,11 @@ void quantize_as(const Output& out, const View& x, const View& x_scale, int64_t 
   if (out.rows >= x.layout.sizes[0] && out.columns >= x.layout.sizes[1]) {
     return quantize_whole<F>(out, x, x_scale, x_rows, x_columns);
   }
-  const bool by_rows = out.rows == 1 && x.layout.strides[1] == itemsize(x.layout.dtype);
-  const int64_t rows = by_rows ? 1 : std::max<int64_t>(out.rows, 128),
-                columns = by_rows ? 32 * out.columns : out.columns;
+  const bool turned = x.layout.strides[1] != itemsize(x.layout.dtype) && x.layout.sizes[1] > 1;
+  const int64_t rows = turned || out.rows > 1 ? std::max<int64_t>(out.rows, block) : 1;
+  const int64_t columns = turned ? out.columns : (rows == 1 ? 32 : 16) * out.columns;
   each_part(x, x_scale, x_rows, x_columns, rows, columns,
-            [&](const Tile& tile, const Part& p) HWY_ATTR { quantize_part<F>(tile, p, out); });
+            [&](Tile& tile, const Part& p) HWY_ATTR { quantize_part<F>(tile, p, out); });
 }
 
 void quantize_any(const View& codes, const View& scale, const View& x, const View& x_scale, int64_t rows,

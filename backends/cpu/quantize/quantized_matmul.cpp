@@ -279,25 +279,77 @@ class LastRows {
   QuantizedRows rows;
 };
 
-void multiply_few(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
-  const int64_t m = x.layout.sizes[0], n = out.layout.sizes[1];
-  const Inputs in(x, w.bits == 4, w.bits == 4 ? 2 * w.half() : w.columns);
+/// multiply(w, row, sums) writes the products of four rows of the weight for each panel's columns.
+template <class Multiply>
+void multiply_panels(const View& out, const QuantizedRows& w, const View& bias, Multiply&& multiply) {
+  const int64_t m = out.layout.sizes[0], n = out.layout.sizes[1];
   const int64_t chunk = std::max<int64_t>(rows_per_chunk(w.columns) / panel_rows, 1);
-  const int64_t panels = (n + panel_rows - 1) / panel_rows;
-  parallel_for(panels, chunk, [&](int64_t begin, int64_t end) {
+  parallel_for((n + panel_rows - 1) / panel_rows, chunk, [&](int64_t begin, int64_t end) {
     float sums[few * panel_rows];
     for (int64_t p = begin; p < end; ++p) {
       const int64_t first = p * panel_rows, count = std::min(panel_rows, n - first), whole = count / 4 * 4;
-      for (int64_t j = 0; j < whole; j += 4) {
-        HWY_DYNAMIC_DISPATCH(multiply_rows)(w, first + j, m, in.data(), in.row(), sums + j, panel_rows);
-      }
+      for (int64_t j = 0; j < whole; j += 4) multiply(w, first + j, sums + j);
       if (whole < count) {
         const LastRows last(w, first + whole, count - whole);
-        HWY_DYNAMIC_DISPATCH(multiply_rows)(last.rows, 0, m, in.data(), in.row(), sums + whole, panel_rows);
+        multiply(last.rows, 0, sums + whole);
       }
       for (int64_t i = 0; i < m; ++i) store_row(out, i, first, sums + i * panel_rows, count, bias);
     }
   });
+}
+
+void multiply_few(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
+  const Inputs in(x, w.bits == 4, w.bits == 4 ? 2 * w.half() : w.columns);
+  multiply_panels(out, w, bias, [&](const QuantizedRows& rows, int64_t row, float* sums) {
+    HWY_DYNAMIC_DISPATCH(multiply_rows)(rows, row, x.layout.sizes[0], in.data(), in.row(), sums, panel_rows);
+  });
+}
+
+/// x for products of pairs.
+class Pairs {
+ public:
+  Pairs(const View& x, const QuantizedRows& w)
+      : row_((w.half() + 63) / 32 * 32 * (w.bits == 8 ? 2 : 1)),
+        memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(2 * row_ * 2 + w.groups() * 4) + 64) {
+    const int64_t m = x.layout.sizes[0], k = w.columns, groups = w.groups(), planes = w.bits == 4 ? 2 : 1;
+    auto* const low = memory_.as<uint16_t>();
+    auto* const high = w.bits == 4 ? low + m * row_ : low;
+    auto* const sums = reinterpret_cast<float*>(low + 2 * m * row_);
+    std::fill_n(low, planes * m * row_, uint16_t{0});
+    std::fill_n(sums, m * groups, 0.0f);
+    for (int64_t i = 0; i < m; ++i) {
+      const auto* from = reinterpret_cast<const uint16_t*>(bytes(x) + i * x.layout.strides[0]);
+      for (int64_t j = 0; j < k; ++j) {
+        finite_ = finite_ && (from[j] & 0x7f80) != 0x7f80;
+        sums[i * groups + j / w.group] += to_float(bfloat16{from[j]});
+        if (w.bits == 8) low[i * row_ + j] = from[j];
+        else (j % 2 == 0 ? low : high)[i * row_ + j / 2] = from[j];
+      }
+    }
+    inputs = {low, high, row_, sums};
+  }
+  bool finite() const { return finite_; }
+
+ private:
+  int64_t row_;
+  Workspace memory_;
+  bool finite_ = true;
+
+ public:
+  PairInputs inputs;
+};
+
+/// False where that is not possible.
+bool multiply_few_by_pairs(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
+  // Of 8 bits both halves are looked up, which pays where memory is waited for.
+  const bool pays = w.bits == 4 || x.layout.sizes[0] == 1;
+  if (x.layout.dtype != DType::bf16 || !pays || !takes_pairs(w)) return false;
+  const Pairs in(x, w);
+  if (!in.finite()) return false;
+  multiply_panels(out, w, bias, [&](const QuantizedRows& rows, int64_t row, float* sums) {
+    multiply_pairs(rows, row, x.layout.sizes[0], in.inputs, sums, panel_rows);
+  });
+  return true;
 }
 
 /// Rows [first, first + count) of w as bfloat16.
@@ -359,6 +411,7 @@ void quantized_matmul(const View& out, const View& x, const View& codes, const V
                         bits,
                         codes.layout.dtype == DType::i8};
   const bool dense_bias = bias.data == nullptr || bias.layout.strides[0] == 2 || bias.layout.sizes[0] == 1;
+  if (m <= few && w.columns > 0 && multiply_few_by_pairs(out, x, w, bias)) return;
   if (m <= few || w.columns == 0) multiply_few(out, x, w, bias);
   else if (x.layout.dtype == DType::bf16 && dense_bias && has_fast_bf16_gemm(m, panel_rows))
     multiply_bf16(out, x, w, bias);

@@ -24,4 +24,15 @@ struct QuantizedRows {
   }
 };
 
+/// Rows of bfloat16, `row` numbers apart, with zeros up to a multiple of 32: what the low and the high halves of codes
+/// are multiplied with, even and odd columns where codes have 4 bits; and the sums of each group.
+struct PairInputs {
+  const uint16_t *low, *high;
+  int64_t row;
+  const float* sums;  ///< [rows, groups]
+};
+bool takes_pairs(const QuantizedRows& w);
+/// out[i, r] for four rows of the weight and m of x, which are finite.
+void multiply_pairs(const QuantizedRows& w, int64_t row, int64_t m, const PairInputs& x, float* out, int64_t out_row);
+
 }  // namespace weft::cpu
