@@ -28,7 +28,7 @@ struct OpObject {
 };
 PyTypeObject* op_type = nullptr;
 
-constexpr size_t most_arguments = 12;
+constexpr size_t most_arguments = 14;
 
 [[noreturn]] void bad_type(const Function& f, size_t i, PyObject* object) {
   throw_type_error(std::string(f.record->name) + "(): argument '" + f.arguments()[i].name + "' (position " +

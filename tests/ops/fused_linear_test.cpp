@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <weft/autograd/mode.hpp>
 #include <weft/autograd/node.hpp>
@@ -91,6 +92,16 @@ TEST(LinearWithActivation, ReluKeepsItsOutputAndNoInputOfItsOwn) {
   EXPECT_EQ(kept(*y.impl()->node), y.numel());
   EXPECT_EQ(kept(*y.impl()->node->edges[0].node()), w.numel());  // x's alone is wanted
   EXPECT_STREQ(y.impl()->node->op, "linear");
+}
+
+TEST(LinearWithActivation, ASettingSwitchesFusionOff) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process that has not read it yet
+  const auto op_of = [] {
+    setenv("WEFT_FUSED_LINEAR", "0", 1);
+    const Tensor x = ones({2, 3}).requires_grad_();
+    _exit(std::string(linear(x, ones({4, 3}), {}, Activation::relu).impl()->node->op) == "relu" ? 7 : 1);
+  };
+  EXPECT_EXIT(op_of(), ::testing::ExitedWithCode(7), "");
 }
 
 TEST(LinearWithActivation, NaNPasses) {

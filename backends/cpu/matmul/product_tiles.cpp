@@ -18,8 +18,6 @@ namespace {
 /// Multiply-adds that are worth handing to another thread.
 constexpr double worthwhile = 1 << 18;
 
-bool is_16_bit(DType t) { return t == DType::f16 || t == DType::bf16; }
-
 /// A right operand as it lies where one stride is 1, else as a copy.
 class Right {
  public:
@@ -53,18 +51,18 @@ class Right {
 
 enum class Way : uint8_t { skinny, gemm, pairs, widened };
 
+/// One row of f32 has matrix-vector products of its own.
 Way way_of(DType dtype, int64_t m, int64_t columns) {
-  if (dtype == DType::f64) return Way::gemm;
+  if (dtype == DType::f64 || (dtype == DType::f32 && (m == 1 || m > skinny_rows))) return Way::gemm;
   if (m <= skinny_rows) return Way::skinny;
-  if (dtype == DType::f32) return Way::gemm;
-  return dtype == DType::bf16 && m >= 16 && has_fast_bf16_gemm(m, columns) ? Way::pairs : Way::widened;
+  return dtype == DType::bf16 && has_fast_bf16_gemm(m, columns) ? Way::pairs : Way::widened;
 }
 
-/// Few rows read b in pieces that two cores share evenly; many make tiles that stay in the second cache.
+/// Tiles that stay near the caches, and of which there are some for each thread.
 MatrixTiles tile_shape(int64_t m, int64_t n, int64_t unit, Way way) {
-  const int64_t wanted = way == Way::skinny ? 256 : 512;
-  const int64_t columns = std::max(unit, wanted / unit * unit);
-  return {std::min<int64_t>(m, 256), std::min(n, columns)};
+  const int64_t rows = std::min<int64_t>(m, 512), down = (m - 1) / rows + 1;
+  const int64_t wanted = way == Way::skinny ? 256 : std::clamp<int64_t>(n * down / 8 / 16 * 16, 128, 512);
+  return {rows, std::min(n, std::max(unit, wanted / unit * unit))};
 }
 
 /// b's columns [j, j + columns) as floats, in b's own order.

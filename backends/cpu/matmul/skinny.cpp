@@ -45,23 +45,28 @@ HWY_INLINE void store(Vec v, float* to, int64_t count) {
 /// Rows of b that are added at once.
 constexpr int depth = 8;
 
-/// Adds the products with `depth` rows of b, which lie `row` apart, to the sums [rows, n], or stores them.
+/// One vector of columns: the products with `deep` rows of b, which lie `row` apart, are added to the sums [rows], or
+/// stored.
+template <class T, int rows, int deep>
+HWY_INLINE void add_vector(int64_t left, const float* a, int64_t k, const T* b, int64_t row, bool first, float* c,
+                           int64_t stride) {
+  Vec right[deep];
+#pragma GCC unroll 8
+  for (int p = 0; p < deep; ++p) right[p] = widened(b + p * row, left);
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i) {
+    Vec sum = first ? hn::Zero(Tag()) : widened(c + i * stride, left);
+#pragma GCC unroll 8
+    for (int p = 0; p < deep; ++p) sum = hn::MulAdd(hn::Set(Tag(), a[i * k + p]), right[p], sum);
+    store(sum, c + i * stride, left);
+  }
+}
 template <class T, int rows, int deep>
 HWY_INLINE void add_rows(int64_t n, const float* a, int64_t k, const T* b, int64_t row, bool first, float* c,
                          int64_t stride) {
-  for (int64_t j = 0; j < n; j += lanes) {
-    const int64_t left = n - j;
-    Vec right[deep];
-#pragma GCC unroll 8
-    for (int p = 0; p < deep; ++p) right[p] = widened(b + p * row + j, left);
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; ++i) {
-      Vec sum = first ? hn::Zero(Tag()) : widened(c + i * stride + j, left);
-#pragma GCC unroll 8
-      for (int p = 0; p < deep; ++p) sum = hn::MulAdd(hn::Set(Tag(), a[i * k + p]), right[p], sum);
-      store(sum, c + i * stride + j, left);
-    }
-  }
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) add_vector<T, rows, deep>(lanes, a, k, b + j, row, first, c + j, stride);
+  if (j < n) add_vector<T, rows, deep>(n - j, a, k, b + j, row, first, c + j, stride);
 }
 
 /// b's rows are dense.
@@ -70,6 +75,23 @@ void product_of_rows(int64_t n, int64_t k, const float* a, const T* b, int64_t r
   int64_t p = 0;
   for (; p + depth <= k; p += depth) add_rows<T, rows, depth>(n, a + p, k, b + p * row, row, p == 0, c, stride);
   for (; p < k; ++p) add_rows<T, rows, 1>(n, a + p, k, b + p * row, row, p == 0, c, stride);
+}
+
+template <class T, int rows, int columns>
+HWY_INLINE void add_dots(int64_t left, const float* a, int64_t k, const T* b, int64_t column,
+                         Vec (&sum)[rows][columns]) {
+  Vec right[columns];
+#pragma GCC unroll 4
+  for (int j = 0; j < columns; ++j) {
+    right[j] = widened(b + j * column, left);
+    __builtin_prefetch(b + (j + columns) * column, 0, 2);  // the lines are short for the processor's own foresight
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i) {
+    const Vec factor = widened(a + i * k, left);
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; ++j) sum[i][j] = hn::MulAdd(factor, right[j], sum[i][j]);
+  }
 }
 
 /// c's elements of `columns` columns of b, which are dense.
@@ -81,18 +103,12 @@ HWY_INLINE void dots(int64_t k, const float* a, const T* b, int64_t column, floa
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) sum[i][j] = hn::Zero(Tag());
   }
-  for (int64_t p = 0; p < k; p += lanes) {
-    Vec right[columns];
-#pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) right[j] = widened(b + j * column + p, k - p);
+  int64_t p = 0;
+  for (; p + lanes <= k; p += lanes) add_dots<T, rows, columns>(lanes, a + p, k, b + p, column, sum);
+  if (p < k) add_dots<T, rows, columns>(k - p, a + p, k, b + p, column, sum);
 #pragma GCC unroll 8
-    for (int i = 0; i < rows; ++i) {
-      const Vec left = widened(a + i * k + p, k - p);
-#pragma GCC unroll 4
-      for (int j = 0; j < columns; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
-    }
-  }
   for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) c[i * stride + j] = hn::GetLane(hn::SumOfLanes(Tag(), sum[i][j]));
   }
 }
