@@ -47,7 +47,7 @@ data::Tokenizer tokenizer_in(const std::filesystem::path& folder) {
 Writer of_checkpoint(const std::string& folder, const Options& o) {
   generate::LoadCausalLMOptions loading;
   if (!o.dtype.empty()) loading.dtype = dtype_from_name(o.dtype.c_str(), nowhere);
-  const nn::CausalLM model = generate::load_causal_lm(folder, loading, nowhere);
+  nn::CausalLM model = generate::load_causal_lm(folder, loading, nowhere);
   if (o.bits > 0) nn::quantize(model, {.targets = {"_proj$"}, .bits = o.bits}, nowhere);
   model.to(Device(o.device, nowhere));
   const auto tokenizer = std::make_shared<data::Tokenizer>(tokenizer_in(folder));

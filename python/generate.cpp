@@ -62,7 +62,7 @@ void bind_generate(nb::module_& m) {
       "_load_language_model",
       [](const std::string& folder, std::optional<DType> dtype, Device device, int64_t bits) {
         return without_gil([&](Location where) {
-          const nn::CausalLM model = load_causal_lm(folder, {.dtype = dtype}, where);
+          nn::CausalLM model = load_causal_lm(folder, {.dtype = dtype}, where);
           if (bits > 0) nn::quantize(model, {.targets = {"_proj$"}, .bits = bits}, where);
           model.to(device);
           return language_model(model);

@@ -93,7 +93,7 @@ DecoderNorm::DecoderNorm(int64_t width, CausalLMNorm kind, double eps, Location 
 
 Tensor DecoderNorm::forward(const Tensor& x, Location where) const {
   const Tensor own = borrowed(weight, where);
-  if (!bias.defined()) return rms_norm(x, own.shape(), own, eps_, where);
+  if (!bias.defined()) return rms_norm(x, own.shape(), own, eps_);
   return layer_norm(x, own.shape(), own, borrowed(bias, where), eps_, where);
 }
 
@@ -131,7 +131,7 @@ DecoderMlp::DecoderMlp(const CausalLMOptions& o, Location where)
 
 Tensor DecoderMlp::forward(const Tensor& x, Location where) const {
   const Tensor up = up_proj(Input(x, where));
-  const Tensor hidden = gate_proj ? swiglu((*gate_proj)(Input(x, where)), up) : gelu(up, Approximate::tanh, where);
+  const Tensor hidden = gate_proj ? swiglu((*gate_proj)(Input(x, where)), up) : gelu(Operand(up, where), Approximate::tanh);
   return down_proj(Input(hidden, where));
 }
 

@@ -57,12 +57,12 @@ bool is_linear(const Module& module) {
 /// The Linears that targets find, none of which is anything but a Linear.
 std::vector<std::pair<std::string, Module>> found(const char* op, const Module& model,
                                                   const std::vector<std::string>& targets, Location where) {
-  std::vector<std::regex> patterns;
-  for (const std::string& target : targets) patterns.push_back(pattern_of(op, target, where));
+  std::vector<Pattern> patterns;
+  for (const std::string& target : targets) patterns.emplace_back(op, target, where);
   std::vector<std::pair<std::string, Module>> out;
   for (const auto& [path, module] : model.named_modules()) {
     const std::string& name = path;
-    const auto finds = [&](const std::regex& pattern) { return std::regex_search(name, pattern); };
+    const auto finds = [&](const Pattern& pattern) { return pattern.finds(name); };
     if (!is_linear(module) || !(patterns.empty() || std::ranges::any_of(patterns, finds))) continue;
     const State& state = StateAccess::state(module);
     if (state.adapter.held != nullptr || state.in_parts != nullptr || !state.parametrized.empty()) {
