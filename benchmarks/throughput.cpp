@@ -1,4 +1,6 @@
 // Kernels on data of real size; names end in the size. Case names and work as in peers/torch/throughput.cpp.
+#include <memory>
+
 #include "case.hpp"
 
 namespace weft::bench {

@@ -102,6 +102,9 @@ nn::CausalLMOptions llama_options(const json& config, const std::string& type, L
                         .mlp_bias = value_or(config, "mlp_bias", false),
                         .qk_norm = type == "qwen3",
                         .tied = value_or(config, "tie_word_embeddings", false)};
+  // Beyond the length that it was trained on its base grows.
+  if (o.rope.scaling == RopeScaling::dynamic_ntk)
+    o.context = static_cast<int64_t>(static_cast<double>(context) * o.rope.factor);
   const bool slides = type == "mistral" || (type != "llama" && value_or(config, "use_sliding_window", false));
   if (!slides) return o;
   o.window = value_or<int64_t>(config, "sliding_window", 0);
