@@ -309,8 +309,8 @@ struct KernelTable {
   /// out, f16, bf16 or f32 = codes times scale, rounded once.
   void (*dequantize_blocks)(const View& out, const View& codes, const View& scale, int64_t rows, int64_t columns);
   /// out [m, n], f16, bf16 or f32, = (start +) the sum over blocks of 128 columns of a_scale b_scale (a bᵀ), for codes
-  /// a [m, k] and b [n, k], contiguous, in blocks of a_rows and b_rows rows. start, of out's dtype, may be out, and have
-  /// no data.
+  /// a [m, k] and b [n, k], contiguous, in blocks of a_rows and b_rows rows. start, of out's dtype, may be out, and
+  /// have no data.
   void (*blockwise_matmul)(const View& out, const View& start, const View& a, const View& a_scale, const View& b,
                            const View& b_scale, int64_t a_rows, int64_t b_rows);
   /// Codes and scales in blocks of 1 x 128 of y = silu(x's left half) * its right half * prob, rounded to x's dtype;

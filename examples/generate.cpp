@@ -93,6 +93,14 @@ size_t whole_characters(const std::string& bytes) {
   return bytes.size();
 }
 
+// How many of the last bytes of the text may be the beginning of this one.
+size_t begun(const std::string& stop, const std::string& text) {
+  for (size_t n = std::min(stop.size() - 1, text.size()); n > 0; --n) {
+    if (text.ends_with(stop.substr(0, n))) return n;
+  }
+  return 0;
+}
+
 // Prints what comes, until one of the stops is in it.
 class Printer {
  public:
@@ -105,7 +113,10 @@ class Printer {
     bool goes_on = true;
     for (const std::string& stop : stops_) {
       const size_t place = text.find(stop);
-      if (place == std::string::npos) continue;
+      if (place == std::string::npos) {
+        if (!e.finish) end = std::min(end, text.size() - begun(stop, text));
+        continue;
+      }
       end = std::min(end, place);
       goes_on = false;
     }
@@ -122,6 +133,7 @@ class Printer {
 };
 
 void run(Options o) {
+  std::erase(o.stops, std::string());
   if (o.threads > 0) set_num_threads(o.threads);
   check_device(Device(o.device, nowhere), "generate", nowhere);
   const Writer writer = writer_of(o.path, o);

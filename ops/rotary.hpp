@@ -30,7 +30,8 @@ struct RopeOptions {
 /// theta^(-2 i / dim) for i in [0, dim / 2), scaled: f64 [dim / 2], radians for each position. `length` is that of the
 /// text, which dynamic_ntk alone reads. ValueError unless dim is even and positive, theta and factor are positive, and
 /// the other options make sense.
-WEFT_API Tensor rope_frequencies(int64_t dim, const RopeOptions& options = {}, int64_t length = 0, Location where = {});
+WEFT_API Tensor rope_frequencies(int64_t dim, const RopeOptions& options = {}, int64_t length = 0, Device device = {},
+                                 Location where = {});
 
 /// cos and sin of each position's angles, stacked: [2, B, S, 1, dim] of `dtype` on the device of positions [B, S] or
 /// [S], integers of any kind and order. Computed in f64 and rounded once. Element i and i + dim / 2 have one angle or,

@@ -36,7 +36,7 @@ SelfAttention::SelfAttention(int64_t width, int64_t heads, AttentionOptions opti
 }
 
 Tensor SelfAttention::forward(const Tensor& x, Location where) const {
-  const int64_t width = proj.weight.size(0);
+  const int64_t width = qkv.weight.size(1);
   if (!x.defined() || x.dim() != 3 || x.sizes()[2] != width) {
     raise<ShapeError>({.op = "nn::SelfAttention",
                        .problem = fmt::format("x is not [batch, length, {}]", width),

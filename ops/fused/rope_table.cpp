@@ -126,10 +126,10 @@ double length_of(const Tensor& positions, const RopeOptions& options) {
 
 }  // namespace
 
-Tensor rope_frequencies(int64_t dim, const RopeOptions& options, int64_t length, Location where) {
+Tensor rope_frequencies(int64_t dim, const RopeOptions& options, int64_t length, Device device, Location where) {
   const CallScope call("rope_frequencies", where);
   check_options(dim, options);
-  return frequencies(dim, options, static_cast<double>(length));
+  return frequencies(dim, options, static_cast<double>(length)).to(device);
 }
 
 Tensor rope_table(const Tensor& positions, int64_t dim, const RopeOptions& options, bool interleaved, DType dtype,
@@ -176,9 +176,9 @@ RopeOptions options_from(double theta, const std::string& scaling, double factor
 
 Tensor call_frequencies(int64_t dim, double theta, const std::string& scaling, double factor, int64_t original_length,
                         double low, double high, double fast, double slow, std::optional<double> attention,
-                        int64_t length) {
+                        int64_t length, std::optional<Device> device) {
   return rope_frequencies(dim, options_from(theta, scaling, factor, original_length, low, high, fast, slow, attention),
-                          length);
+                          length, device.value_or(Device()));
 }
 
 Tensor call_table(const Tensor& positions, int64_t dim, double theta, const std::string& scaling, double factor,
@@ -189,8 +189,13 @@ Tensor call_table(const Tensor& positions, int64_t dim, double theta, const std:
                     interleaved, dtype.value_or(DType::f32));
 }
 
-std::vector<Values> frequencies_samples(SampleMaker&) {
-  return {{int64_t{8}}, {int64_t{64}, 500000.0, std::string("llama3"), 8.0}};
+std::vector<Values> frequencies_samples(SampleMaker& make) {
+  const double theta = 500000, fast = 32, slow = 1;
+  const std::string device = make.device().name();
+  return {
+      {int64_t{8}, 10000.0, std::string("none"), 1.0, int64_t{8192}, 1.0, 4.0, fast, slow, Value(), int64_t{0}, device},
+      {int64_t{64}, theta, std::string("llama3"), 8.0, int64_t{8192}, 1.0, 4.0, fast, slow, Value(), int64_t{0},
+       device}};
 }
 std::vector<Values> table_samples(SampleMaker& make) {
   return {{make.indices({2, 3}, 40), int64_t{4}},
@@ -224,7 +229,7 @@ Partition rotated_lines(const WholeCall& call) {
   "theta=10000.0, scaling='none', factor=1.0, original_length=8192, low_frequency=1.0, high_frequency=4.0, beta_fast=" \
   "32.0, beta_slow=1.0, attention_factor=None, "
 constexpr OpRecord records[] = {
-    {"rope_frequencies", "rope_frequencies(dim, " WEFT_SCALING_OPTIONS "length=0)",
+    {"rope_frequencies", "rope_frequencies(dim, " WEFT_SCALING_OPTIONS "length=0, device=None)",
      "theta^(-2 i / dim) for i in [0, dim / 2), scaled as linear, dynamic, yarn or llama3 say: float64 [dim / 2].",
      false, OpRecord::Domain::floating, frequencies_samples, parts::whole, detail::boxed<call_frequencies>},
     {"rope_table", "rope_table(positions, dim, " WEFT_SCALING_OPTIONS "interleaved=False, dtype=None)",

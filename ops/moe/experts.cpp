@@ -145,7 +145,7 @@ Tensor expert(const Tensor& x, const ExpertWeights& w, size_t e, Activation acti
     out = make(Dims{x.size(0), m.down.size(1)}, wide, x.device());
     Tensor between = make(Dims{x.size(0), m.down.size(0)}, wide, x.device());
     by_kernel = mlp_by_kernel(out, between, x, m, activation);
-    if (amax.numel() > 0 && between.numel() > 0) {
+    if (amax.defined() && amax.numel() > 0 && between.numel() > 0) {
       if (!by_kernel) between = activated(matmul(x, m.gate), activation) * matmul(x, m.up);
       amax.select(0, static_cast<int64_t>(e)).copy_(max(abs(between)).to(wide));
     }
@@ -153,6 +153,16 @@ Tensor expert(const Tensor& x, const ExpertWeights& w, size_t e, Activation acti
   if (!by_kernel) return compose(inputs);
   if (should_record(x, proj, up, down)) record(out, Recomputed::of(inputs, compose), x, proj, up, down);
   return out;
+}
+
+/// On the device `meta`, where nobody knows who goes where: every token through every expert.
+Tensor without_values(const Tensor& h, const Tensor& weights, const ExpertWeights& w, Activation activation) {
+  Tensor out;
+  for (size_t e = 0; e < w.down.size(); ++e) {
+    const Tensor one = expert(h, w, e, activation, Tensor());
+    out = out.defined() ? out + one : one;
+  }
+  return (out * sum(weights, {1}, true)).to(h.dtype());
 }
 
 }  // namespace
@@ -168,10 +178,10 @@ std::tuple<Tensor, Tensor> mixture_of_experts(const Tensor& h, const Tensor& rou
   const Range range = range_of(options, down);
   const ExpertWeights w{gate_up, down, options.transposed_weights};
   check_experts(h, routing, weights, w);
-  const int64_t tokens = h.size(0), k = routing.size(1), width = down[0].size(w.transposed ? 0 : 1);
+  const int64_t tokens = h.size(0), k = routing.size(1);
   const DType wide = compute_type(h.dtype());
   const Tensor amax = zeros({options.measure_amax ? range.count : 0}, {wide, h.device()});
-  if (is_meta(h)) return {make(Dims{tokens, width}, h.dtype(), h.device()), amax};
+  if (is_meta(h)) return {without_values(h, weights, w, activation), amax};
   const Assignment to = assign(integers_of(routing), tokens, k, range);
   const int64_t rows = std::accumulate(to.counts.begin(), to.counts.end(), int64_t{0});
   const Tensor x = to_rows(h, token_rows(to.rows, tokens, rows, h.device()));
@@ -179,10 +189,11 @@ std::tuple<Tensor, Tensor> mixture_of_experts(const Tensor& h, const Tensor& rou
   int64_t begin = 0;
   for (size_t e = 0; e < to.counts.size(); ++e) {
     const int64_t n = to.counts[e];
-    if (n > 0) outs.push_back(expert(x.narrow(0, begin, n), w, e, activation, amax));
+    // One without tokens has its place in the graph: its gradient is 0, and who waits for it is told.
+    if (n > 0 || recording()) outs.push_back(expert(x.narrow(0, begin, n), w, e, activation, amax));
     begin += n;
   }
-  if (outs.empty()) outs.push_back(expert(x, w, 0, activation, amax));  // of no rows, for its place in the graph
+  if (outs.empty()) outs.push_back(expert(x, w, 0, activation, amax));
   const Tensor order = tensor(to.order).reshape({tokens, k}).to(h.device());
   const Tensor scatter = tensor(to.rows).reshape({tokens, k}).to(h.device()).t();
   return {moe_combine(outs.size() == 1 ? outs[0] : cat(outs), gather(weights, 1, order), scatter).to(h.dtype()), amax};

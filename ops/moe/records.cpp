@@ -173,6 +173,29 @@ Partition dispatched(const WholeCall& call) {
 Partition combined(const WholeCall&) { return {.letters = "1h,sk,ks->sh"}; }
 Partition grouped(const WholeCall&) { return {.letters = "1k,1nk->1n", .linearity = Linearity::each}; }
 
+/// Tokens by themselves, where no largest number of all is asked for, and features of the result. Lists of weights
+/// follow on `words`, those of the other inputs.
+Partition mixed(const WholeCall& call, std::vector<std::string> words, const char* after) {
+  const bool transposed = call.flag("transposed_weights"), measures = call.flag("measure_amax");
+  if (measures) {
+    for (std::string& word : words) word[0] = '1';
+  }
+  const size_t gates = std::get<std::vector<Tensor>>(call["gate_up"]).size(), first_down = words.size() + gates;
+  words.insert(words.end(), gates, "11");
+  words.insert(words.end(), std::get<std::vector<Tensor>>(call["down"]).size(), transposed ? "n1" : "1n");
+  if (*after != '\0') words.emplace_back(after);
+  return {.letters = parts::notation(words, std::vector<std::string>{measures ? "1n" : "tn", "1"}),
+          .on_parts = [first_down, transposed](PartCall& part) -> Value {
+            auto results = std::get<std::vector<Tensor>>(part.run());
+            results[1] = parts::added_once(part, results[1], first_down, transposed ? 0 : 1);
+            return results;
+          }};
+}
+Partition mixed_by_routing(const WholeCall& call) { return mixed(call, {"t1", "t1", "t1"}, ""); }
+Partition mixed_by_gate(const WholeCall& call) {
+  return mixed(call, {"t1", "t1"}, call.tensor("bias").defined() ? "1" : "");
+}
+
 /// Rows by themselves.
 Partition gated(const WholeCall& call) {
   return {.letters = call.tensor("bias").defined() ? "t1,1->t1,t1" : "t1->t1,t1"};
@@ -211,7 +234,7 @@ constexpr OpRecord records[] = {
      "gate) "
      "* (h up)) down, over the experts experts_min to experts_max, which are here; amax [N] is the largest magnitude "
      "between, where it is measured. gate_up has [H, 2 F] of each, or all gates and then all ups.",
-     true, floating, mixture_samples, parts::whole, detail::boxed<call_mixture>},
+     true, floating, mixture_samples, mixed_by_routing, detail::boxed<call_mixture>},
     {"moe_topk_gate", "moe_topk_gate(gate_out, top_k, norm_topk=False, *, bias=None) -> (weights, ids)",
      "The top_k experts of each row of gate_out [T, E] whose softmax plus bias is largest, of equal ones the first; "
      "weights are the softmax without bias, divided by their sum with norm_topk.",
@@ -219,7 +242,7 @@ constexpr OpRecord records[] = {
     {"fused_gate_moe",
      "fused_gate_moe(h, gate_out, gate_up, down, top_k, norm_topk=False, *, bias=None, " WEFT_EXPERT_KEYWORDS
      ") -> (output, amax)",
-     "mixture_of_experts by the choice of moe_topk_gate.", true, floating, gate_moe_samples, parts::whole,
+     "mixture_of_experts by the choice of moe_topk_gate.", true, floating, gate_moe_samples, mixed_by_gate,
      detail::boxed<call_gate_moe>},
 };
 

@@ -225,10 +225,12 @@ std::vector<Values> samples(SampleMaker& make) {
 
 std::vector<Values> varlen_samples(SampleMaker& make) {
   const auto offsets = [&](const std::vector<int64_t>& numbers) { return tensor(numbers).to(make.device()); };
+  // The same in 16 bits.
+  const Tensor slopes = tensor({0.5, 0.25, 0.125, 0.0625}).to(make.dtype()).to(make.device());
   return {
       {make.tensor({5, 2, 3}), make.tensor({6, 2, 3}), make.tensor({6, 2, 2}), offsets({0, 2, 5}), offsets({0, 4, 6})},
       {make.tensor({4, 4, 2}), make.tensor({4, 2, 2}), make.tensor({4, 2, 2}), offsets({0, 1, 1, 4}),
-       offsets({0, 1, 1, 4}), true, 0.4, 0.0, make.tensor({4}, 0.1, 0.5)}};
+       offsets({0, 1, 1, 4}), true, 0.4, 0.0, slopes}};
 }
 
 /// The word of a mask [..., Sq, Sk], from the right.
@@ -247,7 +249,9 @@ Partition attended(const WholeCall& call) {
   const bool placed =
       call.flag("causal") || slopes.defined() || !std::holds_alternative<std::monostate>(call["window"]);
   const std::string length = placed ? "1" : "l";
-  std::vector<std::string> in{"b" + length + "h1", "b1h1", "b1hw"}, out{"b" + length + "hw"};
+  // Weights know nothing of the width of the values.
+  const std::string width = call.flag("return_weights") ? "1" : "w";
+  std::vector<std::string> in{"b" + length + "h1", "b1h1", "b1h" + width}, out{"b" + length + 'h' + width};
   if (mask.defined()) in.push_back(mask_word(mask, "bh" + length + "1"));
   if (slopes.defined()) in.emplace_back(slopes.dim() == 2 ? "bh" : "h");
   if (call.flag("return_weights")) out.push_back("bh" + length + "1");

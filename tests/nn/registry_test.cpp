@@ -5,6 +5,7 @@
 #include <set>
 
 #include <weft/io/model.hpp>
+#include <weft/nn/quantize.hpp>
 #include <weft/weft.hpp>
 
 #include <message_of.hpp>
@@ -93,6 +94,7 @@ std::vector<Sample> layer_samples() {
   add(nn::MoE(4, 5, 3,
               {.kind = nn::ExpertKind::gelu, .shared_experts = 2, .capacity_factor = 1.5, .expert_bias = true}),
       randn({2, 5, 4}));
+  add(nn::QuantizedLinear(4, 3, {.bits = 4, .group_size = 2}), x), add(nn::Fp8Linear(4, 3, false), x);
   add(nn::GroupNorm(2, 4, 1e-3, false), image), add(nn::LocalResponseNorm(3, 1e-3), image);
   add_networks<nn::Conv1d, nn::ConvTranspose1d, nn::BatchNorm1d, nn::InstanceNorm1d>(out, randn({2, 4, 9}));
   add_networks<nn::Conv2d, nn::ConvTranspose2d, nn::BatchNorm2d, nn::InstanceNorm2d>(out, image);
