@@ -74,13 +74,12 @@ Tensor weights_by_ops(const AttentionOperands& in) {
   Tensor scores = by_head(matmul(by_group(in.q, groups) * in.plan.scale, in.k.transpose(-2, -1)), in.q);
   const bool open_before = in.plan.before >= AttentionPlan::unlimited;
   const bool open_after = in.plan.after >= AttentionPlan::unlimited, banded = !open_before || !open_after;
-  if (scores.numel() == 0) return softmax(scores, -1);
   if (in.slopes.defined()) {
     const Tensor slopes = in.slopes.unsqueeze(2).unsqueeze(3);
     scores = std::move(scores) + slopes * distances(in).to(scores.dtype());
   }
   if (in.mask.defined()) scores = std::move(scores) + in.mask;
-  if (!banded && !in.mask.defined()) return softmax(scores, -1);
+  if (scores.numel() == 0 || (!banded && !in.mask.defined())) return softmax(scores, -1);
   if (banded) {
     const Tensor away = distances(in);
     Tensor seen = open_after ? away >= -in.plan.before : away <= in.plan.after;

@@ -165,8 +165,8 @@ Tensor attention_varlen(const Tensor& q, const Tensor& k, const Tensor& v, const
   if (!is_meta(q) && !is_meta(cu_seqlens_q) && !is_meta(cu_seqlens_k)) {
     detail::pack_sequences(in, read_sequences(q, k, cu_seqlens_q, cu_seqlens_k));
     if (in.sequences.empty()) in.slopes = Tensor();
-  } else {
-    in.slopes = Tensor();
+  } else if (in.slopes.defined()) {
+    in.slopes = count > 0 ? in.slopes.narrow(0, 0, 1) : Tensor();
   }
   return attend(in, a.dropout, a.backend, false, q.dtype()).output.squeeze(0);
 }

@@ -76,6 +76,11 @@ Tensor call_quantized_linear(const Tensor& x, const Tensor& codes, const Tensor&
   return quantized_linear(x, codes, scale, {zero, bias, bits, group_size});
 }
 
+/// Rows of the weight by themselves.
+Partition dequantized_rows(const WholeCall& call) {
+  return {.letters = call.tensor("zero").defined() ? "z1,z1,z1->z1" : "z1,z1->z1"};
+}
+
 // ---- samples: of dtypes of their own where the op has one -----------------------------------------------------------
 
 Tensor numbers(SampleMaker& make, const Dims& shape, DType dtype) { return make.tensor(shape).to(dtype); }
@@ -208,7 +213,7 @@ constexpr OpRecord records[] = {
      false, floating, quantize_weight_samples, parts::whole, detail::boxed<call_quantize_weight>},
     {"dequantize_weight", "dequantize_weight(codes, scale, columns, *, zero=None, bits=8, group_size=128, dtype=None)",
      "The weight [n, columns] that codes stand for, float32 by default.", false, floating, dequantize_weight_samples,
-     parts::whole, detail::boxed<call_dequantize_weight>},
+     dequantized_rows, detail::boxed<call_dequantize_weight>},
     {"quantized_linear", "quantized_linear(x, codes, scale, bias=None, *, zero=None, bits=8, group_size=128)",
      "x times the transpose of a weight of 8 or 4 bits, plus bias; up to eight rows read the codes as they are.", true,
      floating, quantized_linear_samples, parts::whole, detail::boxed<call_quantized_linear>},
