@@ -32,7 +32,8 @@ class WEFT_API QuantizedLinear : public Linear {
                   Location where = {});
 };
 
-/// Makes a QuantizedLinear of every Linear that a pattern finds; returns their names. The parameter `weight` is gone,
+/// Makes a QuantizedLinear of every Linear that a pattern finds, but for the out_proj of a MultiheadAttention, whose
+/// weight that layer reads itself; returns their names. The parameter `weight` is gone,
 /// and its memory given back unless another layer of `model` holds it; it is [0, in] where a member still names it.
 /// State is saved and loaded by the buffers' names, into a model that was quantised alike. `to` a 16-bit dtype rounds
 /// scales, too: convert a model first. ValueError where nothing is found, for a pattern or a format that is none, for a
@@ -48,8 +49,8 @@ class WEFT_API Fp8Linear : public Linear {
   Fp8Linear(int64_t in, int64_t out, bool bias = true, Location where = {});
 };
 
-/// Makes an Fp8Linear of every Linear that a pattern finds, of all without one; returns their names. Weights, and what
-/// is saved, stay as they are. ValueError as quantize.
+/// Makes an Fp8Linear of every Linear that quantize would find, of all without a pattern; returns their names. Weights,
+/// and what is saved, stay as they are. ValueError as quantize.
 WEFT_API std::vector<std::string> convert_to_fp8(const Module& model, const std::vector<std::string>& targets = {},
                                                  Location where = {});
 

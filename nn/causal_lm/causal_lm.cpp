@@ -131,7 +131,8 @@ DecoderMlp::DecoderMlp(const CausalLMOptions& o, Location where)
 
 Tensor DecoderMlp::forward(const Tensor& x, Location where) const {
   const Tensor up = up_proj(Input(x, where));
-  const Tensor hidden = gate_proj ? swiglu((*gate_proj)(Input(x, where)), up) : gelu(Operand(up, where), Approximate::tanh);
+  const Tensor hidden =
+      gate_proj ? swiglu((*gate_proj)(Input(x, where)), up) : gelu(Operand(up, where), Approximate::tanh);
   return down_proj(Input(hidden, where));
 }
 

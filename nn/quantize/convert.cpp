@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <functional>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
 #include "../../ops/detail/autocast.hpp"
 #include "../../ops/detail/common.hpp"
+#include "../attention.hpp"
+#include "../layer_in_parts-inl.hpp"
 #include "../module_state-inl.hpp"
+#include "../path-inl.hpp"
 #include "../parametrize.hpp"
 #include "../pattern-inl.hpp"
 #include "../quantize.hpp"
@@ -54,14 +58,25 @@ bool is_linear(const Module& module) {
   return *state.type == typeid(Linear) && !is_in_low_precision(module);
 }
 
+/// Those of attention whose weights the layer above reads itself.
+std::unordered_set<std::string> read_by_others(const Module& model) {
+  std::unordered_set<std::string> out;
+  for (const auto& [name, module] : model.named_modules()) {
+    if (is_of(module, typeid(MultiheadAttention))) out.insert(joined(name, "out_proj"));
+  }
+  return out;
+}
+
 /// The Linears that targets find, none of which is anything but a Linear.
 std::vector<std::pair<std::string, Module>> found(const char* op, const Module& model,
                                                   const std::vector<std::string>& targets, Location where) {
   std::vector<Pattern> patterns;
   for (const std::string& target : targets) patterns.emplace_back(op, target, where);
   std::vector<std::pair<std::string, Module>> out;
+  const std::unordered_set<std::string> others = read_by_others(model);
   for (const auto& [path, module] : model.named_modules()) {
     const std::string& name = path;
+    if (others.contains(name)) continue;
     const auto finds = [&](const Pattern& pattern) { return pattern.finds(name); };
     if (!is_linear(module) || !(patterns.empty() || std::ranges::any_of(patterns, finds))) continue;
     const State& state = StateAccess::state(module);

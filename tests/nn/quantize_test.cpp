@@ -45,6 +45,16 @@ TEST(Quantize, ReplacesTheWeightsThatATargetFindsAndNoOthers) {
   EXPECT_LT(error, 0.02);
 }
 
+TEST(Quantize, LeavesWhatAttentionReadsItself) {
+  const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 16, .dropout = 0});
+  const Tensor x = randn({3, 2, 8}), before = layer(x);
+  EXPECT_EQ(nn::quantize(layer), (std::vector<std::string>{"linear1", "linear2"}));
+  EXPECT_LT((layer(x) - before).abs().max().item<double>(), 0.2);
+  const nn::MultiheadAttention attention(8, 2);
+  EXPECT_THROW(nn::quantize(attention), ValueError);
+  EXPECT_THROW(nn::convert_to_fp8(attention), ValueError);
+}
+
 TEST(Quantize, ComputesWhatTheOpComputes) {
   manual_seed(2);
   for (const bool symmetric : {true, false}) {
