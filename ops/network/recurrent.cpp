@@ -57,9 +57,12 @@ Parameters parameters_of(Cell cell, std::span<const Tensor> all, const Recurrent
   if (options.num_layers < 1) {
     raise<ValueError>({.problem = fmt::format("there must be layers, not {}", options.num_layers)});
   }
-  const int64_t groups = options.num_layers * (options.bidirectional ? 2 : 1);
   const int plain = options.has_biases ? 4 : 2;
   const auto given = static_cast<int64_t>(all.size());
+  if (options.num_layers > given) {
+    raise<ValueError>({.problem = fmt::format("{} parameters are given for {} layers", given, options.num_layers)});
+  }
+  const int64_t groups = options.num_layers * (options.bidirectional ? 2 : 1);
   const bool projects = cell == Cell::lstm && given == groups * (plain + 1);
   if (given != groups * plain && !projects) {
     raise<ValueError>(
@@ -164,6 +167,8 @@ RecurrentOutput run(const Call& call) {
     check_weights(parameters.of(i), call.cell, i < directions ? rows.x.size(1) : directions * width, width);
   }
   Tensor x = rows.x;
+  const int64_t steps = rows.path.count;
+  if (rows.batch == 0) rows.path.count = 1;  // all of them have no rows
   std::vector<Tensor> last_states, last_cells;
   for (int64_t layer = 0; layer < options.num_layers; ++layer) {
     if (layer > 0 && options.train && options.dropout > 0) x = dropout(x, options.dropout);
@@ -182,7 +187,7 @@ RecurrentOutput run(const Call& call) {
     t = t.to(call.x.dtype());
     return rows.single ? t.squeeze(1) : t;
   };
-  if (!rows.packed) x = x.view({rows.path.count, rows.batch, directions * width});
+  if (!rows.packed) x = x.view({steps, rows.batch, directions * width});
   RecurrentOutput result{shaped(x), shaped(stack(last_states, 0)), {}};
   if (is_lstm) result.cell = shaped(stack(last_cells, 0));
   if (options.batch_first && !rows.packed && !rows.single) result.output = result.output.transpose(0, 1);
