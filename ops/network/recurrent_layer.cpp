@@ -45,9 +45,18 @@ Tensor with_first(const Tensor& all, const Tensor& rows) {
   return left == 0 ? rows : cat({rows, all.narrow(0, count, left)}, 0);
 }
 
+/// Meta tensors have shapes alone, and one step has those of all.
+RecurrentStates on_meta(const RecurrentPath& path, const Tensor& input, const RecurrentWeights& w, const Tensor& h0,
+                        const Tensor& c0) {
+  const Step step = step_by_ops(path.cell, input.narrow(0, 0, h0.size(0)), w, h0, c0);
+  const Tensor row = sum(step.hidden, {0}, /*keepdim=*/true);
+  return {row.expand({input.size(0), row.size(1)}).contiguous(), step.hidden, step.cell};
+}
+
 RecurrentStates by_ops(const RecurrentPath& path, const Tensor& x, const RecurrentWeights& w, const Tensor& h0,
                        const Tensor& c0) {
   const Tensor input = linear(x, w.ih, w.bias_ih);
+  if (is_meta(input)) return on_meta(path, input, w, h0, c0);
   RecurrentStates states{{}, h0, c0};
   std::vector<Tensor> outs;
   each_recurrent_step(path.steps(), h0.size(0), false, [&](const RecurrentStep& s) {

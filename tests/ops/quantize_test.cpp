@@ -134,6 +134,7 @@ TEST(QuantBlockwise, TakesStridedReversedExpandedAndUnalignedTensors) {
   check(big.slice(1, 3, 4).expand({160, 140}));
   check(big.to(f32).slice(1, 1, 300));
   check(big.to(f16).t().slice(0, 1, 140));
+  check(big.to(f32).view({-1}).as_strided({60, 1}, {1, 2}));
 }
 
 TEST(QuantBlockwise, OfNoElementsHasTheRightShapes) {

@@ -17,6 +17,21 @@ TEST(RecurrentSizes, StepsWithoutRowsTakeNoTimeAndNoMemory) {
   EXPECT_EQ(out.hidden.shape(), (Dims{1, 0, 2}));
 }
 
+TEST(RecurrentSizes, StepsOnMetaTakeNoTime) {
+  const Device meta(DeviceType::meta);
+  const int64_t steps = int64_t{1} << 40;
+  const TensorOptions on_meta{.dtype = f32, .device = meta};
+  const Tensor w_ih = zeros({16, 3}, on_meta).requires_grad_(), projection = zeros({2, 4}, on_meta);
+  const RecurrentOutput out =
+      lstm(zeros({1, 2, 3}, on_meta).expand({steps, 2, 3}), zeros({1, 2, 2}, on_meta), zeros({1, 2, 4}, on_meta),
+           std::vector{w_ih, zeros({16, 2}, on_meta), projection}, {.num_layers = 1, .has_biases = false});
+  EXPECT_EQ(out.output.shape(), (Dims{steps, 2, 2}));
+  EXPECT_EQ(out.hidden.shape(), (Dims{1, 2, 2}));
+  EXPECT_EQ(out.cell.shape(), (Dims{1, 2, 4}));
+  out.output.sum().backward();
+  EXPECT_EQ(w_ih.grad().shape(), w_ih.shape());
+}
+
 TEST(RecurrentSizes, MoreLayersThanParametersAreRefused) {
   for (const int64_t layers : {int64_t{2}, int64_t{1} << 61, int64_t{1} << 62}) {
     for (const bool both : {false, true}) {

@@ -45,7 +45,7 @@ class Tile {
         scale_columns_(scale_columns),
         item_(itemsize(x.layout.dtype)),
         in_place_(x.layout.dtype == DType::f32 && (x.layout.strides[1] == 4 || x.layout.sizes[1] == 1)),
-        turned_(x.layout.strides[1] != item_ && x.layout.strides[0] == item_ && rows > 1),
+        turned_(!in_place_ && x.layout.strides[1] != item_ && x.layout.strides[0] == item_ && rows > 1),
         numbers_((turned_ ? rows : 1) * columns * 4, !in_place_),
         lines_(rows * columns * 4, turned_),
         factors_(std::max(rows, columns) * 4, scale.data != nullptr) {}
