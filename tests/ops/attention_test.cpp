@@ -174,6 +174,16 @@ TEST(Attention, SixteenBitFloatsAreComputedInFloat32) {
   EXPECT_EQ(leaf.grad().dtype(), bf16);
 }
 
+TEST(Attention, GradientsOfHugeScoresAreFinite) {
+  manual_seed(3);
+  for (const DType dtype : {f32, f64}) {
+    const double scale = dtype == f32 ? 1e30 : 1e39;
+    const Tensor q = randn({4, 2, 9, 3}, dtype).requires_grad_(), k = randn({4, 2, 40, 3}, dtype);
+    scaled_dot_product_attention(q, k, randn({4, 2, 40, 2}, dtype), {.scale = scale}).sum().backward();
+    EXPECT_TRUE(isfinite(q.grad()).all().item<bool>());
+  }
+}
+
 TEST(Attention, Errors) {
   const Tensor q = spread({2, 3, 4}), v = spread({2, 5, 4});
   EXPECT_THROW(attend(q, spread({2, 5, 3}), v), ShapeError);

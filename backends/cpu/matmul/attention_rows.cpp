@@ -117,8 +117,8 @@ T exponentials(const ScoreBlock<T>& b, int64_t row, T factor, T top) {
   const Vec<T> times(static_cast<double>(factor)), shift(static_cast<double>(-top));
   Vec<T> sum = hn::Zero(Tag<T>());
   each_vector<T>(n, [&](int64_t j, int64_t count) HWY_ATTR {
-    // Rounded as `top` was, so that the largest is 0 whatever its size.
-    const Vec<T> e = exp2_of_nonpositive(load(s + j, count, lowest<T>) * times + shift);
+    // Rounded as `top` was, so that the largest is 0 whatever its size; a sum of huge scores may be rounded below it.
+    const Vec<T> e = exp2_of_nonpositive(capped(load(s + j, count, lowest<T>) * times + shift, 0));
     store(e, s + j, count);
     sum = sum + e;
   });
