@@ -44,5 +44,6 @@ void add_saving_cases();
 void add_loading_cases();
 void add_distributed_cases();
 void add_fused_cases();
+void add_generation_cases();
 
 }  // namespace weft::bench

@@ -17,7 +17,7 @@ void add_roof_cases() {
   };
   add_peak("roof.fma_f32", peak_f32());
   add_peak("roof.dot_bf16", peak_bf16());
-  for (const auto& [size, n] : {std::pair{"1e5", int64_t{100000}}, std::pair{"1e7", int64_t{10000000}}}) {
+  for (const auto& [size, n] : {std::pair{"1e5", int64_t{100000}}, {"1e7", 10000000}, {"1e8", 100000000}}) {
     const double w = static_cast<double>(n);
     add_case(
         std::string("roof.memcpy.") + size,

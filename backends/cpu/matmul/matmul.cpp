@@ -10,6 +10,7 @@
 #include "gemm.hpp"
 #include "../lines.hpp"
 #include "matrix_view.hpp"
+#include "skinny.hpp"
 #include "../thread_pool.hpp"
 
 namespace weft::cpu {
@@ -201,7 +202,32 @@ void float_matmul(const View& out, const View& a, const View& b, const View& bia
   if (!run_in_place<T>(out, a, b, bias)) run_copied<T>(out, a, b, bias, dtype_of<T>());
 }
 
+/// The first row.
+View line_of(const View& matrix) {
+  View line = matrix;
+  line.layout.rank = 1;
+  line.layout.sizes[0] = line.layout.numel = columns_of(matrix);
+  line.layout.strides[0] = column_bytes(matrix);
+  return line;
+}
+
+/// A few rows by a large matrix that lies by rows or columns, which is widened as it is read; false for others.
+bool run_few_rows(const View& out, const View& a, const View& b, const View& bias) {
+  const int64_t m = rows_of(out), n = columns_of(out);
+  if (n < m) {
+    const View flipped = bias.data != nullptr ? transposed(bias) : bias;
+    return n > 0 && run_few_rows(transposed(out), transposed(b), transposed(a), flipped);
+  }
+  const bool one_row = bias.data == nullptr || m == 1 || row_bytes(bias) == 0;
+  const bool is_large = n * columns_of(a) >= 64 * 64;
+  if (out.layout.rank != 2 || m > skinny_rows || !one_row || !is_large || !as_matrix<uint16_t>(b)) return false;
+  const View added = bias.data != nullptr ? line_of(bias) : bias;
+  activated_product(out, a, b, {}, added, Activation::none);
+  return true;
+}
+
 void half_matmul(const View& out, const View& a, const View& b, const View& bias) {
+  if (run_few_rows(out, a, b, bias)) return;
   const double volume = static_cast<double>(rows_of(out)) * static_cast<double>(columns_of(out) * columns_of(a));
   if (out.layout.dtype == DType::bf16 && volume >= 32.0 * 32 * 32 &&
       has_fast_bf16_gemm(rows_of(out), columns_of(out)) && run_in_place<uint16_t>(out, a, b, bias)) {

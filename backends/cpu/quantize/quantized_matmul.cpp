@@ -25,13 +25,10 @@ using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 using Ints = hn::RebindToSigned<D>;
 constexpr int64_t width = static_cast<int64_t>(hn::MaxLanes(D()));
-/// Rows of the weight that are multiplied side by side.
-constexpr int block_rows = 4;
 
 /// Sixteen codes of a group as the weights they stand for. `Code` is int8_t or uint8_t.
 template <class Code>
 struct Bytes {
-  static constexpr int64_t per_step = width;
   V scale, zero;
   HWY_INLINE Bytes(float s, float z) : scale(hn::Set(D(), s)), zero(hn::Set(D(), z)) {}
   HWY_INLINE V weights(const uint8_t* codes) const {
@@ -68,87 +65,76 @@ HWY_INLINE float weight_at(const QuantizedRows& w, const uint8_t* row, int64_t j
   return code * scale + zero;
 }
 
-/// Sums of products of `rows` rows of the weight with `count` rows of x.
+/// Sums of products of a row of the weight, one after the other as memory is read fastest, with `count` rows of x.
 template <int count, class Code>
-struct Block {
-  V sum[count][block_rows];
-  float rest[count][block_rows] = {};
+struct RowProducts {
+  static constexpr bool nibbles = std::is_void_v<Code>;
+  static constexpr int parts = 4;
+  V sum[count][parts];
+  float rest[count] = {};
 
-  HWY_INLINE Block() {
+  HWY_INLINE RowProducts() {
     for (auto& line : sum)
       for (V& v : line) v = hn::Zero(D());
   }
   /// x's even columns come before its odd ones where codes are of 4 bits.
   HWY_INLINE void add_group(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, int64_t group) {
     const int64_t begin = group * w.group, end = std::min(w.columns, begin + w.group);
-    constexpr int64_t step = std::is_void_v<Code> ? 2 * width : width;
+    constexpr int64_t step = nibbles ? 2 * width : width;
     const int64_t whole = begin + (end - begin) / step * step;
-    float scale[block_rows], zero[block_rows];
-    for (int r = 0; r < block_rows; ++r) {
-      scale[r] = w.scale_at(row + r, group);
-      zero[r] = w.zero_at(row + r, group);
-    }
-    if constexpr (std::is_void_v<Code>) add_nibbles(w, row, x, x_row, begin, whole, scale, zero);
-    else add_bytes(w, row, x, x_row, begin, whole, scale, zero);
+    const float scale = w.scale_at(row, group), zero = w.zero_at(row, group);
+    const uint8_t* const codes = w.row(row);
+    if constexpr (nibbles) add_nibbles(codes, {scale, zero}, x, x_row, w.half(), begin / 2, whole / 2);
+    else add_bytes(codes, Bytes<Code>(scale, zero), x, x_row, begin, whole);
     for (int64_t j = whole; j < end; ++j) {
-      for (int r = 0; r < block_rows; ++r) {
-        const float weight = weight_at(w, w.row(row + r), j, scale[r], zero[r]);
-        const int64_t at = std::is_void_v<Code> ? j / 2 + j % 2 * w.half() : j;
-        for (int m = 0; m < count; ++m) rest[m][r] += x[m * x_row + at] * weight;
-      }
+      const float weight = weight_at(w, codes, j, scale, zero);
+      const int64_t at = nibbles ? j / 2 + j % 2 * w.half() : j;
+      for (int m = 0; m < count; ++m) rest[m] += x[m * x_row + at] * weight;
     }
   }
-  HWY_INLINE void add_bytes(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, int64_t begin,
-                            int64_t end, const float* scale, const float* zero) {
-    if constexpr (!std::is_void_v<Code>) {
-      const Bytes<Code> codes[block_rows] = {
-          {scale[0], zero[0]}, {scale[1], zero[1]}, {scale[2], zero[2]}, {scale[3], zero[3]}};
-      const uint8_t* const from = w.row(row);
-      for (int64_t j = begin; j < end; j += width) {
-        V weights[block_rows];
+  HWY_INLINE void add(int part, V weights, const float* x, int64_t x_row) {
 #pragma GCC unroll 4
-        for (int r = 0; r < block_rows; ++r) weights[r] = codes[r].weights(from + r * w.stride + j);
-#pragma GCC unroll 4
-        for (int m = 0; m < count; ++m) {
-          const V in = hn::LoadU(D(), x + m * x_row + j);
-#pragma GCC unroll 4
-          for (int r = 0; r < block_rows; ++r) sum[m][r] = hn::MulAdd(in, weights[r], sum[m][r]);
-        }
-      }
-    }
+    for (int m = 0; m < count; ++m) sum[m][part] = hn::MulAdd(hn::LoadU(D(), x + m * x_row), weights, sum[m][part]);
   }
-  HWY_INLINE void add_nibbles(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, int64_t begin,
-                              int64_t end, const float* scale, const float* zero) {
-    const Nibbles codes[block_rows] = {
-        {scale[0], zero[0]}, {scale[1], zero[1]}, {scale[2], zero[2]}, {scale[3], zero[3]}};
-    const uint8_t* const from = w.row(row);
-    const int64_t half = w.half();
-    for (int64_t j = begin / 2; j < end / 2; j += width) {
-      V even[block_rows], odd[block_rows];
+  template <class Weights>
+  HWY_INLINE void add_bytes(const uint8_t* codes, const Weights& of, const float* x, int64_t x_row, int64_t begin,
+                            int64_t end) {
+    int64_t j = begin;
+    for (; j + parts * width <= end; j += parts * width) {
 #pragma GCC unroll 4
-      for (int r = 0; r < block_rows; ++r) codes[r].weights(from + r * w.stride + j, even[r], odd[r]);
-#pragma GCC unroll 4
-      for (int m = 0; m < count; ++m) {
-        const V first = hn::LoadU(D(), x + m * x_row + j), second = hn::LoadU(D(), x + m * x_row + half + j);
-#pragma GCC unroll 4
-        for (int r = 0; r < block_rows; ++r) {
-          sum[m][r] = hn::MulAdd(first, even[r], sum[m][r]);
-          sum[m][r] = hn::MulAdd(second, odd[r], sum[m][r]);
-        }
-      }
+      for (int p = 0; p < parts; ++p) add(p, of.weights(codes + j + p * width), x + j + p * width, x_row);
     }
+    for (; j < end; j += width) add(0, of.weights(codes + j), x + j, x_row);
+  }
+  HWY_INLINE void add_nibbles(const uint8_t* codes, const Nibbles& of, const float* x, int64_t x_row, int64_t half,
+                              int64_t begin, int64_t end) {
+    const auto add_pair = [&](int part, int64_t j) HWY_ATTR {
+      V even, odd;
+      of.weights(codes + j, even, odd);
+      add(part, even, x + j, x_row);
+      add(part + 1, odd, x + half + j, x_row);
+    };
+    int64_t j = begin;
+    for (; j + 2 * width <= end; j += 2 * width) {
+      add_pair(0, j);
+      add_pair(2, j + width);
+    }
+    if (j < end) add_pair(0, j);
+  }
+  HWY_INLINE float total(int m) const {
+    const V all = hn::Add(hn::Add(sum[m][0], sum[m][1]), hn::Add(sum[m][2], sum[m][3]));
+    return hn::GetLane(hn::SumOfLanes(D(), all)) + rest[m];
   }
 };
 
-/// out[m, r] of one block; all rows of the block exist.
+/// out[m, r] for four rows of the weight.
 template <int count, class Code>
 void multiply_block(const QuantizedRows& w, int64_t row, const float* x, int64_t x_row, float* out, int64_t out_row) {
-  Block<count, Code> block;
-  const int64_t groups = (w.columns + w.group - 1) / w.group;
-  for (int64_t g = 0; g < groups; ++g) block.add_group(w, row, x, x_row, g);
-  for (int m = 0; m < count; ++m) {
-    for (int r = 0; r < block_rows; ++r)
-      out[m * out_row + r] = hn::GetLane(hn::SumOfLanes(D(), block.sum[m][r])) + block.rest[m][r];
+  const int64_t groups = w.groups();
+  for (int r = 0; r < 4; ++r) {
+    RowProducts<count, Code> products;
+    for (int64_t g = 0; g < groups; ++g) products.add_group(w, row + r, x, x_row, g);
+    for (int m = 0; m < count; ++m) out[m * out_row + r] = products.total(m);
   }
 }
 
@@ -309,21 +295,20 @@ void multiply_few(const View& out, const View& x, const QuantizedRows& w, const 
 class Pairs {
  public:
   Pairs(const View& x, const QuantizedRows& w)
-      : row_((w.half() + 63) / 32 * 32 * (w.bits == 8 ? 2 : 1)),
+      : row_((w.half() + 63) / 32 * 32),
         memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(2 * row_ * 2 + w.groups() * 4) + 64) {
-    const int64_t m = x.layout.sizes[0], k = w.columns, groups = w.groups(), planes = w.bits == 4 ? 2 : 1;
+    const int64_t m = x.layout.sizes[0], k = w.columns, groups = w.groups();
     auto* const low = memory_.as<uint16_t>();
-    auto* const high = w.bits == 4 ? low + m * row_ : low;
+    auto* const high = low + m * row_;
     auto* const sums = reinterpret_cast<float*>(low + 2 * m * row_);
-    std::fill_n(low, planes * m * row_, uint16_t{0});
+    std::fill_n(low, 2 * m * row_, uint16_t{0});
     std::fill_n(sums, m * groups, 0.0f);
     for (int64_t i = 0; i < m; ++i) {
       const auto* from = reinterpret_cast<const uint16_t*>(bytes(x) + i * x.layout.strides[0]);
       for (int64_t j = 0; j < k; ++j) {
         finite_ = finite_ && (from[j] & 0x7f80) != 0x7f80;
         sums[i * groups + j / w.group] += to_float(bfloat16{from[j]});
-        if (w.bits == 8) low[i * row_ + j] = from[j];
-        else (j % 2 == 0 ? low : high)[i * row_ + j / 2] = from[j];
+        (j % 2 == 0 ? low : high)[i * row_ + j / 2] = from[j];
       }
     }
     inputs = {low, high, row_, sums};
@@ -341,9 +326,7 @@ class Pairs {
 
 /// False where that is not possible.
 bool multiply_few_by_pairs(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
-  // Of 8 bits both halves are looked up, which pays where memory is waited for.
-  const bool pays = w.bits == 4 || x.layout.sizes[0] == 1;
-  if (x.layout.dtype != DType::bf16 || !pays || !takes_pairs(w)) return false;
+  if (x.layout.dtype != DType::bf16 || !takes_pairs(w)) return false;
   const Pairs in(x, w);
   if (!in.finite()) return false;
   multiply_panels(out, w, bias, [&](const QuantizedRows& rows, int64_t row, float* sums) {

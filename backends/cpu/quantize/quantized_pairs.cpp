@@ -1,5 +1,5 @@
-// A few rows of bfloat16 by weights of 8 or 4 bits, for CPUs whose vector units multiply pairs of them (AVX512_BF16).
-// Each half of a byte is looked up in a table of 16 numbers, which bfloat16 holds exactly; a group's sum is scaled.
+// A few rows of bfloat16 by weights of 4 bits, for CPUs whose vector units multiply pairs of them (AVX512_BF16). Codes
+// are looked up in a table of 16 numbers, which bfloat16 holds exactly; a group's sum is scaled.
 #include "quantized_rows.hpp"
 
 #if defined(__x86_64__)
@@ -20,27 +20,12 @@ namespace {
 /// Bytes that are read at once.
 constexpr int64_t step = 32;
 
-struct Tables {
-  __m512i low, high;
-};
-
-HWY_INLINE __m512i table_of(int (*number)(int half, bool is_signed), bool is_signed) {
+/// What codes stand for, each entry twice: what is looked up has a fifth bit of its neighbour's.
+HWY_INLINE __m512i table_of(const QuantizedRows& w) {
+  const int centre = w.zero == nullptr ? 8 : 0;
   alignas(64) uint16_t bits[32];
-  // The entries twice: what is looked up has a fifth bit of its neighbour's.
-  for (int i = 0; i < 32; ++i) bits[i] = to_bfloat16(static_cast<float>(number(i % 16, is_signed))).bits;
+  for (int i = 0; i < 32; ++i) bits[i] = to_bfloat16(static_cast<float>(i % 16 - centre)).bits;
   return _mm512_load_si512(bits);
-}
-
-Tables tables_of(const QuantizedRows& w) {
-  if (w.bits == 4) {
-    // Without zeros codes stand for 8 less.
-    const auto code = [](int half, bool centred) { return centred ? half - 8 : half; };
-    const __m512i both = table_of(code, w.zero == nullptr);
-    return {both, both};
-  }
-  const auto low = [](int half, bool) { return half; };
-  const auto high = [](int half, bool is_signed) { return 16 * (is_signed && half > 7 ? half - 16 : half); };
-  return {table_of(low, w.is_signed), table_of(high, w.is_signed)};
 }
 
 HWY_INLINE __m512bh looked_up(__m512i table, __m512i index) {
@@ -58,10 +43,8 @@ HWY_INLINE float sum_of(__m512 v) {
 
 /// `rows` rows of the weight from `row` on by `count` rows of x.
 template <int count, int rows>
-void multiply(const QuantizedRows& w, int64_t row, const PairInputs& x, const Tables& tables, float* out,
-              int64_t out_row) {
-  const int64_t groups = w.groups(), bytes = w.bits == 8 ? w.columns : w.half();
-  const int64_t of_group = w.bits == 8 ? w.group : w.group / 2;
+void multiply(const QuantizedRows& w, int64_t row, const PairInputs& x, __m512i table, float* out, int64_t out_row) {
+  const int64_t groups = w.groups(), bytes = w.half(), of_group = w.group / 2;
   __m512 total[count][rows];
   float shifts[count][rows] = {};
   for (auto& line : total) {
@@ -85,8 +68,8 @@ void multiply(const QuantizedRows& w, int64_t row, const PairInputs& x, const Ta
         if (count == 1) _mm_prefetch(reinterpret_cast<const char*>(w.row(row + rows + r) + j), _MM_HINT_T0);
         const __m256i codes = _mm256_maskz_loadu_epi8(there, w.row(row + r) + j);
         const __m512i wide = _mm512_cvtepu8_epi16(codes);
-        low[r] = looked_up(tables.low, wide);
-        high[r] = looked_up(tables.high, _mm512_srli_epi16(wide, 4));
+        low[r] = looked_up(table, wide);
+        high[r] = looked_up(table, _mm512_srli_epi16(wide, 4));
       }
 #pragma GCC unroll 4
       for (int m = 0; m < count; ++m) {
@@ -120,20 +103,18 @@ PairInputs from_row(const PairInputs& x, const QuantizedRows& w, int64_t i) {
 
 }  // namespace
 
-bool takes_pairs(const QuantizedRows& w) {
-  return has_pair_products() && w.group % (w.bits == 8 ? step : 2 * step) == 0;
-}
+bool takes_pairs(const QuantizedRows& w) { return has_pair_products() && w.bits == 4 && w.group % (2 * step) == 0; }
 
 void multiply_pairs(const QuantizedRows& w, int64_t row, int64_t m, const PairInputs& x, float* out, int64_t out_row) {
-  const Tables tables = tables_of(w);
+  const __m512i table = table_of(w);
   int64_t i = 0;
   for (; i + 4 <= m; i += 4) {
     const PairInputs in = from_row(x, w, i);
-    multiply<4, 2>(w, row, in, tables, out + i * out_row, out_row);
-    multiply<4, 2>(w, row + 2, in, tables, out + i * out_row + 2, out_row);
+    multiply<4, 2>(w, row, in, table, out + i * out_row, out_row);
+    multiply<4, 2>(w, row + 2, in, table, out + i * out_row + 2, out_row);
   }
-  for (; i + 2 <= m; i += 2) multiply<2, 4>(w, row, from_row(x, w, i), tables, out + i * out_row, out_row);
-  for (; i < m; ++i) multiply<1, 4>(w, row, from_row(x, w, i), tables, out + i * out_row, out_row);
+  for (; i + 2 <= m; i += 2) multiply<2, 4>(w, row, from_row(x, w, i), table, out + i * out_row, out_row);
+  for (; i < m; ++i) multiply<1, 4>(w, row, from_row(x, w, i), table, out + i * out_row, out_row);
 }
 
 }  // namespace weft::cpu

@@ -24,8 +24,8 @@ struct QuantizedRows {
   }
 };
 
-/// Rows of bfloat16, `row` numbers apart, with zeros up to a multiple of 32: what the low and the high halves of codes
-/// are multiplied with, even and odd columns where codes have 4 bits; and the sums of each group.
+/// Rows of bfloat16, `row` numbers apart, with zeros up to a multiple of 32: even columns, which the low halves of
+/// codes are multiplied with, and odd ones; and the sums of each group.
 struct PairInputs {
   const uint16_t *low, *high;
   int64_t row;
