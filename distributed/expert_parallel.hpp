@@ -8,6 +8,8 @@
 // Every rank of the group calls the same functions in the same order, and all run backward.
 #pragma once
 
+#include <optional>
+
 #include "../nn/moe.hpp"
 #include "token_dispatcher.hpp"
 
@@ -23,14 +25,18 @@ struct ExpertParallelOptions {
   /// they are those of the sum of the ranks' losses, as collectives have them.
   bool mean_of_losses = true;
   Group group = world();
+  /// Ranks that have the same experts and other tokens, as along "dp" of a mesh with "dp" and "ep": balance_loss,
+  /// z_loss and counts are of their tokens, too.
+  std::optional<Group> replicas = {};
 };
 
 /// nn::MoE of which rank r of the group has the experts [r · experts / ranks, …): up [experts / ranks, …, width] and
 /// down [experts / ranks, width, hidden]. Router, shared experts and expert_bias are the same on every rank. First
 /// values are those of nn::MoE, of which each rank keeps its experts, so that ranks whose generators stand alike make
 /// one layer together. x [..., width] are a rank's own tokens; it may have none. balance_loss, z_loss and counts of
-/// forward_with_losses are of all ranks' tokens: each rank adds the losses to its own, and in the mean of the ranks'
-/// losses they count once. Errors as nn::MoE; ValueError unless the number of ranks divides `experts`.
+/// forward_with_losses are of all ranks' tokens, and of all replicas': each rank adds the losses to its own, and in the
+/// mean of the ranks' losses they count once. Errors as nn::MoE; ValueError unless the number of ranks divides
+/// `experts`.
 class WEFT_API ExpertParallelMoE : public nn::MoE {
  public:
   ExpertParallelMoE(int64_t width, int64_t hidden, int64_t experts, const ExpertParallelOptions& options = {},

@@ -48,13 +48,18 @@ class Experts final : public nn::detail::LayerInParts {
                                to);
   }
   nn::detail::RouterSums sums(const nn::detail::RouterSums& own) const override {
-    return {all_reduce(own.counts, options_.group), all_reduce(own.shares, options_.group)};
+    return {over_all_ranks(own.counts), over_all_ranks(own.shares)};
   }
   std::optional<int> cut(std::string_view name) const override {
     return name == "up" || name == "down" ? std::optional(0) : std::nullopt;
   }
 
  private:
+  Tensor over_all_ranks(const Tensor& own) const {
+    const Tensor sum = all_reduce(own, options_.group);
+    return options_.replicas ? all_reduce(sum, *options_.replicas) : sum;
+  }
+
   const ExpertParallelOptions options_;
   const TokenDispatcher dispatcher_;
 };
@@ -64,6 +69,7 @@ class Experts final : public nn::detail::LayerInParts {
 void cut_experts(const nn::Module& layer, const ExpertParallelOptions& options, Location where) {
   const CallScope call("cut_experts", where);
   options.group.member().check_member();
+  if (options.replicas) options.replicas->member().check_member();
   if (!nn::detail::is_of(layer, typeid(nn::MoE))) {
     raise<ValueError>({.problem = fmt::format("a {} has no experts", layer.class_name())});
   }

@@ -104,6 +104,7 @@ struct Doing {
   const nn::Module& module;
   const Group& group;
   const Group& experts;
+  const Group& replicas;
   bool sequence_parallel;
 
   template <class Options>
@@ -118,6 +119,7 @@ struct Doing {
   void operator()(const HeadParallelOptions& o) const { cut_heads(module, on_group(o)); }
   void operator()(ExpertParallelOptions o) const {
     o.group = experts;
+    o.replicas = replicas;
     cut_experts(module, o);
   }
   void operator()(const OnSequenceParts&) const {
@@ -247,7 +249,7 @@ void ParallelModel::State::apply(const ModuleSplit& split, const std::vector<std
     raise<ValueError>({.problem = fmt::format("\"{}\" finds no module", split.pattern)});
   }
   for (const auto& named : own) {
-    if (finds(named)) std::visit(Doing{named.second, tp(), ep(), plan.sequence_parallel}, split.how);
+    if (finds(named)) std::visit(Doing{named.second, tp(), ep(), dp(), plan.sequence_parallel}, split.how);
   }
 }
 

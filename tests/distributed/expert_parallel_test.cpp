@@ -149,6 +149,33 @@ TEST(ExpertParallel, OnAMeshOfReplicasExpertsAreAveragedOverReplicasAlone) {
   });
 }
 
+TEST(ExpertParallel, OnAMeshOfReplicasLossesOfTheRouterAreOfTheTokensOfAll) {
+  const auto body = [](const Group& world_group, const Dims& shape) {
+    const Mesh mesh(shape, {"dp", "ep"}, world_group);
+    for (ExpertParallelOptions options : every_kind(mesh.group("ep"))) {
+      options.replicas = mesh.group("dp");
+      const nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, options.moe); });
+      const auto parts = seeded([&] { return ExpertParallelMoE(width, hidden, experts, options); });
+      const Tensor x = tokens_of(world_group.rank()), all = all_tokens(world_group);
+      const nn::MoEOutput out = parts.forward_with_losses(x), expected = whole.forward_with_losses(all);
+      EXPECT_TRUE(near(out.balance_loss, expected.balance_loss));
+      EXPECT_TRUE(near(out.z_loss, expected.z_loss));
+      EXPECT_TRUE(equal(out.counts, expected.counts));
+      loss_of(out, x).backward();
+      loss_of(expected, all).backward();
+      EXPECT_TRUE(near(all_reduce(parts.router.grad(), world_group, ReduceOp::avg), whole.router.grad()));
+      const Tensor up = all_reduce(parts.up.grad(), mesh.group("dp"), ReduceOp::avg);
+      EXPECT_TRUE(near(whole_of(up, mesh.group("ep")), whole.up.grad()));
+    }
+  };
+  if (under_mpirun()) return body(world(), {world().size() / 2, 2});
+  for (const Dims& shape : {Dims{2, 2}, Dims{1, 3}, Dims{3, 1}, Dims{3, 2}}) {
+    LocalWorld(static_cast<int>(shape[0] * shape[1]), {.timeout_seconds = 60}).run([&](const Group& group) {
+      body(group, shape);
+    });
+  }
+}
+
 /// Trains both for 50 steps, each rank on tokens of its own and one process on all of them.
 void train_beside_one_process(const Group& group, const ExpertParallelOptions& options) {
   nn::MoE whole = seeded([&] { return nn::MoE(width, hidden, experts, options.moe); });

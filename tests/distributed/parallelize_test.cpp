@@ -272,7 +272,8 @@ nn::Sequential mixing_model(double balance_weight, double z_weight) {
 }
 
 std::vector<double> mixing_losses(const Group& group, const Dims& shape, int micro_batches, int shard_stage = 0) {
-  const ParallelPlan plan{.mesh = Mesh(shape, {"pp", "ep"}, group),
+  const std::vector<std::string> names{"dp", "pp", "ep"};
+  const ParallelPlan plan{.mesh = Mesh(shape, {names.end() - shape.size(), names.end()}, group),
                           .splits = {{"1$", ExpertParallelOptions{}}},
                           .micro_batches = micro_batches,
                           .shard_stage = shard_stage};
@@ -307,6 +308,8 @@ TEST(Parallelize, MixturesCarryTheirLossesOnEveryMesh) {
   expect({2, 1}, in_two, 2, 0);
   expect({3, 1}, in_two, 2, 1);
   expect({2, 2}, alone, 1, 0);
+  for (const int stage : {0, 1, 2}) expect({2, 1, 2}, alone, 1, stage);
+  expect({2, 1, 1}, alone, 1, 0);
 }
 
 TEST(Parallelize, AStepThatIsLeftOutChangesNothing) {
