@@ -105,6 +105,7 @@
 #include "ops/masked.hpp"
 #include "ops/matmul.hpp"
 #include "ops/moe.hpp"
+#include "ops/multi_transformer.hpp"
 #include "ops/norm.hpp"
 #include "ops/packed.hpp"
 #include "ops/pad.hpp"

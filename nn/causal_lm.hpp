@@ -116,20 +116,11 @@ class WEFT_API DecoderModel : public Layer<DecoderModel> {
 };
 
 /// Keys and values of sequences under way, layer by layer.
-class WEFT_API CausalLMCache {
+class WEFT_API CausalLMCache : public LayeredKvCache {
  public:
   /// For so many sequences of at most `capacity` tokens, in the dtype and on the device of `tensors`.
   CausalLMCache(const CausalLMOptions& options, int64_t sequences, int64_t capacity, TensorOptions tensors = {},
                 Location where = {});
-  const std::vector<int64_t>& lengths() const { return layers_[0].lengths(); }
-  /// Each sequence has its first tokens alone. ValueError, IndexError as KvCache::truncate.
-  void truncate(std::span<const int64_t> lengths, Location where = {});
-  /// Sequence i is now what sequence rows[i] was; copies what the cache holds. IndexError.
-  void take_rows(std::span<const int64_t> rows, Location where = {});
-
- private:
-  friend class CausalLM;
-  std::vector<KvCache> layers_;
 };
 
 /// ValueError for sizes that are not positive, heads that do not divide, and odd heads that are turned.

@@ -223,9 +223,9 @@ Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, Cau
   if (options_.positions == CausalLMPositions::rotary) {
     step.rope = rope_table(positions, options_.head_dim, options_.rope, false, DType::f32, where);
   }
-  size_t number = 0;
+  int64_t number = 0;
   step.attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    KvCache& own = cache.layers_[number++];
+    KvCache& own = cache.layer(number++);
     own.append(k.squeeze(0), v.squeeze(0), counts);
     return attention_varlen(q.squeeze(0), counts, own, {.window = window_of(options_)}).unsqueeze(0);
   };
@@ -233,22 +233,18 @@ Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, Cau
   return logits(only_last ? index_select(hidden, 0, tensor(ends).to(hidden.device())) : hidden, where);
 }
 
-CausalLMCache::CausalLMCache(const CausalLMOptions& options, int64_t sequences, int64_t capacity, TensorOptions tensors,
-                             Location where) {
+namespace {
+
+LayeredKvCache cache_for(const CausalLMOptions& options, int64_t sequences, int64_t capacity,
+                         const TensorOptions& tensors, Location where) {
   const CausalLMOptions o = filled(options, where);
-  for (int64_t i = 0; i < std::max<int64_t>(o.layers, 1); ++i) {
-    layers_.emplace_back(sequences, capacity, o.kv_heads, o.head_dim, tensors, -1, where);
-  }
+  return {std::max<int64_t>(o.layers, 1), sequences, capacity, o.kv_heads, o.head_dim, tensors, where};
 }
 
-void CausalLMCache::truncate(std::span<const int64_t> lengths, Location where) {
-  for (KvCache& each : layers_) {
-    for (size_t i = 0; i < lengths.size(); ++i) each.truncate(static_cast<int64_t>(i), lengths[i], where);
-  }
-}
+}  // namespace
 
-void CausalLMCache::take_rows(std::span<const int64_t> rows, Location where) {
-  for (KvCache& each : layers_) each.take_rows(rows, where);
-}
+CausalLMCache::CausalLMCache(const CausalLMOptions& options, int64_t sequences, int64_t capacity, TensorOptions tensors,
+                             Location where)
+    : LayeredKvCache(cache_for(options, sequences, capacity, tensors, where)) {}
 
 }  // namespace weft::nn
