@@ -52,6 +52,8 @@ class WEFT_API LayeredKvCache {
   /// OutOfMemoryError.
   LayeredKvCache(int64_t layers, int64_t batch, int64_t capacity, int64_t heads, int64_t depth,
                  TensorOptions options = {}, Location where = {});
+  LayeredKvCache(LayeredKvCache&&) = default;
+  LayeredKvCache& operator=(LayeredKvCache&&) = default;
 
   int64_t layers() const { return std::ssize(layers_); }
   /// IndexError.

@@ -152,7 +152,11 @@ class Rollback {
 
 Tensor summed(const Tensor& part, bool in_parts, const MultiTransformerOptions& o) {
   if (!in_parts || !o.all_reduce) return part;
-  Tensor all = o.all_reduce(part);
+  Tensor all;
+  {
+    const OutsideCalls users;
+    all = o.all_reduce(part);
+  }
   if (checked(all).shape() != part.shape() || all.dtype() != part.dtype()) {
     raise<ValueError>({.problem = fmt::format("all_reduce of {} gave {}", describe(part), describe(all))});
   }
