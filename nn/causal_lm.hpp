@@ -138,6 +138,14 @@ class WEFT_API CausalLM : public Layer<CausalLM> {
   Tensor read(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache, bool only_last = false,
               Location where = {}) const;
 
+  /// What logits are made of: [B, S, width] behind each token; tokens and errors as of a call.
+  Tensor hidden(const Tensor& tokens, Location where = {}) const;
+  /// The same of `read`: [sum of counts, width].
+  Tensor read_hidden(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache,
+                     Location where = {}) const;
+  /// hidden [..., width] to logits [..., vocabulary].
+  Tensor logits(const Tensor& hidden, Location where = {}) const;
+
   const CausalLMOptions& options() const { return options_; }
 
   DecoderModel model;
@@ -145,7 +153,6 @@ class WEFT_API CausalLM : public Layer<CausalLM> {
   std::optional<Linear> lm_head;
 
  private:
-  Tensor logits(const Tensor& hidden, Location where) const;
   CausalLMOptions options_;
 };
 

@@ -51,7 +51,6 @@ AttentionWindow window_of(const CausalLMOptions& o) {
 Config config_of(const CausalLMOptions& o) {
   constexpr std::string_view positions[] = {"rotary", "learned"}, norms[] = {"rms", "layer"},
                              mlps[] = {"swiglu", "gelu"};
-  constexpr std::string_view scalings[] = {"none", "linear", "dynamic", "yarn", "llama3"};
   return {{"vocabulary", o.vocabulary},
           {"width", o.width},
           {"layers", o.layers},
@@ -62,7 +61,7 @@ Config config_of(const CausalLMOptions& o) {
           {"context", o.context},
           {"positions", positions[static_cast<size_t>(o.positions)]},
           {"rope_theta", o.rope.theta},
-          {"rope_scaling", scalings[static_cast<size_t>(o.rope.scaling)]},
+          {"rope_scaling", name(o.rope.scaling)},
           {"rope_factor", o.rope.factor},
           {"rope_original_length", o.rope.original_length},
           {"rope_low_frequency", o.rope.low_frequency},
@@ -185,6 +184,11 @@ Tensor CausalLM::logits(const Tensor& hidden, Location where) const {
 
 Tensor CausalLM::forward(const Tensor& tokens, Location where) const {
   const CallScope call("CausalLM", where);
+  return logits(hidden(tokens, where), where);
+}
+
+Tensor CausalLM::hidden(const Tensor& tokens, Location where) const {
+  const CallScope call("CausalLM::hidden", where);
   if (checked(tokens).dim() != 2) {
     raise<ShapeError>({.problem = fmt::format("tokens are [batch, length], not {}", tokens.shape().text())});
   }
@@ -200,12 +204,23 @@ Tensor CausalLM::forward(const Tensor& tokens, Location where) const {
   step.attend = [window = window_of(options_)](const Tensor& q, const Tensor& k, const Tensor& v) {
     return attention(q, k, v, {.causal = true, .window = window});
   };
-  return logits(model(Input(tokens, where), positions, step), where);
+  return model(Input(tokens, where), positions, step);
 }
 
 Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache, bool only_last,
                       Location where) const {
   const CallScope call("CausalLM::read", where);
+  const NoGradGuard unrecorded;
+  const Tensor all = read_hidden(tokens, counts, cache, where);
+  if (!only_last) return logits(all, where);
+  std::vector<int64_t> ends(counts.begin(), counts.end());
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  return logits(index_select(all, 0, (tensor(ends) - 1).to(all.device())), where);
+}
+
+Tensor CausalLM::read_hidden(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache,
+                             Location where) const {
+  const CallScope call("CausalLM::read_hidden", where);
   const NoGradGuard unrecorded;
   const std::vector<int64_t> before = cache.lengths();
   if (counts.size() != before.size() ||
@@ -213,10 +228,9 @@ Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, Cau
     raise<ShapeError>({.problem = fmt::format("tokens {} and {} counts for {} sequences", tokens.shape().text(),
                                               counts.size(), before.size())});
   }
-  std::vector<int64_t> places, ends;
+  std::vector<int64_t> places;
   for (size_t i = 0; i < counts.size(); ++i) {
     for (int64_t j = 0; j < counts[i]; ++j) places.push_back(before[i] + j);
-    ends.push_back(std::ssize(places) - 1);
   }
   const Tensor positions = tensor(places).unsqueeze(0).to(tokens.device());
   DecoderStep step;
@@ -229,8 +243,7 @@ Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, Cau
     own.append(k.squeeze(0), v.squeeze(0), counts);
     return attention_varlen(q.squeeze(0), counts, own, {.window = window_of(options_)}).unsqueeze(0);
   };
-  const Tensor hidden = model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
-  return logits(only_last ? index_select(hidden, 0, tensor(ends).to(hidden.device())) : hidden, where);
+  return model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
 }
 
 namespace {
