@@ -140,5 +140,6 @@
 #include "tensor/scalar.hpp"
 #include "tensor/settings.hpp"
 #include "tensor/tensor.hpp"
+#include "tensor/tf32.hpp"
 #include "tensor/threads.hpp"
 #include "tensor/warning.hpp"

@@ -19,7 +19,8 @@ from weft._core import (  # noqa: E402, F401
 from weft._modes import (  # noqa: E402, F401
     are_deterministic_algorithms_enabled, autocast, enable_grad, get_autocast_dtype, get_deterministic_debug_mode,
     inference_mode, is_autocast_enabled, is_deterministic_algorithms_warn_only_enabled, is_grad_enabled,
-    is_inference_mode_enabled, no_grad, set_deterministic_debug_mode, set_grad_enabled, use_deterministic_algorithms)
+    is_inference_mode_enabled, no_grad, set_deterministic_debug_mode, set_grad_enabled, set_tf32, tf32, tf32_state,
+    use_deterministic_algorithms)
 
 for _name, _object in vars(_core).items():
     if isinstance(_object, dtype):
