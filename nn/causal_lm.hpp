@@ -13,6 +13,7 @@
 
 #include "../ops/kv_cache.hpp"
 #include "../ops/rotary.hpp"
+#include "config.hpp"
 #include "layers.hpp"
 
 namespace weft::nn {
@@ -48,6 +49,9 @@ struct CausalLMOptions {
   /// A token sees so many before it and itself alone; 0: all.
   int64_t window = 0;
 };
+
+/// Options by the names that a file of a model has: as the fields, those of rope with rope_ before them. ValueError.
+WEFT_API CausalLMOptions causal_lm_options(const Config& config, Location where = {});
 
 /// A norm of one kind or the other: `weight` [width], and of a layer norm `bias`.
 class WEFT_API DecoderNorm : public Layer<DecoderNorm> {

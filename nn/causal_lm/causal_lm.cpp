@@ -48,9 +48,9 @@ AttentionWindow window_of(const CausalLMOptions& o) {
   return o.window > 0 ? AttentionWindow{o.window - 1, 0} : AttentionWindow{};
 }
 
+constexpr std::string_view positions[] = {"rotary", "learned"}, norms[] = {"rms", "layer"}, mlps[] = {"swiglu", "gelu"};
+
 Config config_of(const CausalLMOptions& o) {
-  constexpr std::string_view positions[] = {"rotary", "learned"}, norms[] = {"rms", "layer"},
-                             mlps[] = {"swiglu", "gelu"};
   return {{"vocabulary", o.vocabulary},
           {"width", o.width},
           {"layers", o.layers},
@@ -81,6 +81,39 @@ Config config_of(const CausalLMOptions& o) {
 }
 
 }  // namespace
+
+CausalLMOptions causal_lm_options(const Config& c, Location where) {
+  const CallScope call("causal_lm_options", where);
+  const CausalLMOptions otherwise;
+  const RopeOptions& rope = otherwise.rope;
+  return {.vocabulary = c.get<int64_t>("vocabulary"),
+          .width = c.get<int64_t>("width"),
+          .layers = c.get<int64_t>("layers"),
+          .heads = c.get<int64_t>("heads"),
+          .kv_heads = c.get_or("kv_heads", otherwise.kv_heads),
+          .head_dim = c.get_or("head_dim", otherwise.head_dim),
+          .hidden = c.get_or("hidden", otherwise.hidden),
+          .context = c.get_or("context", otherwise.context),
+          .positions = enumerator(c, "positions", positions, otherwise.positions),
+          .rope = {.theta = c.get_or("rope_theta", rope.theta),
+                   .scaling = rope_scaling_named(c.get_or<std::string>("rope_scaling", name(rope.scaling))),
+                   .factor = c.get_or("rope_factor", rope.factor),
+                   .original_length = c.get_or("rope_original_length", rope.original_length),
+                   .low_frequency = c.get_or("rope_low_frequency", rope.low_frequency),
+                   .high_frequency = c.get_or("rope_high_frequency", rope.high_frequency),
+                   .beta_fast = c.get_or("rope_beta_fast", rope.beta_fast),
+                   .beta_slow = c.get_or("rope_beta_slow", rope.beta_slow),
+                   .attention_factor = c.get_or("rope_attention_factor", rope.attention_factor)},
+          .norm = enumerator(c, "norm", norms, otherwise.norm),
+          .norm_eps = c.get_or("norm_eps", otherwise.norm_eps),
+          .mlp = enumerator(c, "mlp", mlps, otherwise.mlp),
+          .qkv_bias = c.get_or("qkv_bias", false),
+          .out_bias = c.get_or("out_bias", false),
+          .mlp_bias = c.get_or("mlp_bias", false),
+          .qk_norm = c.get_or("qk_norm", false),
+          .tied = c.get_or("tied", false),
+          .window = c.get_or("window", otherwise.window)};
+}
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
