@@ -89,6 +89,16 @@ class WEFT_API BackwardWatchGuard {
 /// gradient gets its own memory.
 WEFT_API bool gradient_sharing();
 WEFT_API void set_gradient_sharing(bool on);
+/// Sets it, for all threads, until the end of the scope.
+class GradientSharingGuard {
+ public:
+  explicit GradientSharingGuard(bool on) : outer_(gradient_sharing()) { set_gradient_sharing(on); }
+  ~GradientSharingGuard() { set_gradient_sharing(outer_); }
+  GradientSharingGuard(const GradientSharingGuard&) = delete;
+
+ private:
+  const bool outer_;
+};
 
 namespace detail {
 extern WEFT_API Atomic<bool> share_gradients;

@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "cpu/kernels.hpp"
+#include "dispatch_log.hpp"
 #include "nan_check.hpp"
 #include "../tensor/settings.hpp"
 
@@ -48,6 +49,7 @@ namespace {
 // Here because every program holds this file.
 [[maybe_unused]] const bool checks_nan = [] {
   detail::warn_of_unknown_settings();
+  detail::logs_dispatch();
   const bool on = detail::is_switched_on("WEFT_CHECK_NAN");
   static auto* const check = on ? new detail::KernelCheck : nullptr;
   static auto* const guard = on ? new ObserverGuard(*check, ObserverScope::process) : nullptr;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../io/path.hpp"
-#include "../nn/causal_lm.hpp"
+#include "../nn/draft_heads.hpp"
 #include "language_model.hpp"
 
 namespace weft::generate {
@@ -35,5 +35,7 @@ WEFT_API std::vector<int64_t> end_tokens(const io::Path& folder, Location where 
 
 /// Each sequence's keys and values are kept, in the dtype of the weights.
 WEFT_API LanguageModel language_model(const nn::CausalLM& model);
+/// The same, whose further heads propose tokens. ValueError for heads of another width.
+WEFT_API LanguageModel language_model(const nn::CausalLM& model, const nn::DraftHeads& heads, Location where = {});
 
 }  // namespace weft::generate

@@ -40,7 +40,7 @@ void check_options(const LanguageModel& model, const GenerateOptions& o, Locatio
   if (o.draft && o.draft->vocabulary != model.vocabulary) {
     refuse(fmt::format("the draft has {} tokens, the model {}", o.draft->vocabulary, model.vocabulary));
   }
-  if (o.draft && o.draft_tokens < 1) refuse(fmt::format("draft_tokens is {}", o.draft_tokens));
+  if (o.draft_tokens < (o.draft ? 1 : 0)) refuse(fmt::format("draft_tokens is {}", o.draft_tokens));
   if (o.beams == 1) return;
   if (o.on_token || o.draft) refuse("beams have no on_token and no draft");
   const SamplingOptions& s = o.sampling;
@@ -53,6 +53,8 @@ struct Sequence {
   Tokens all;
   Sampler draw;
   Generation made = {};
+  /// What the model's own heads propose.
+  Tokens ahead = {};
 };
 
 /// Sequences under way, each a row of the model's and of the draft's.
@@ -80,8 +82,9 @@ class Run {
   std::vector<Generation> operator()() {
     if (options_.max_new_tokens == 0) rows_.clear();
     while (!rows_.empty()) {
-      const int64_t ahead = draft_ ? tokens_ahead() : 0;
-      const std::vector<Tokens> proposals = ahead > 0 ? proposed(ahead) : std::vector<Tokens>(rows_.size());
+      const int64_t ahead = draft_ || has_heads() ? tokens_ahead() : 0;
+      std::vector<Tokens> proposals(rows_.size());
+      if (ahead > 0) proposals = draft_ ? proposed(ahead) : proposed_by_heads(ahead);
       read_and_draw(proposals);
       drop_finished();
     }
@@ -94,6 +97,8 @@ class Run {
     return model_.context > 0 ? std::min(by_length, model_.context - std::ssize(s.all)) : by_length;
   }
 
+  bool has_heads() const { return !draft_ && model_.draft_heads > 0 && options_.draft_tokens > 0; }
+
   /// How many tokens the draft may propose for every row: so that none is read that could not be drawn. None behind a
   /// prompt, of whose tokens no logits are wanted but the last one's.
   int64_t tokens_ahead() const {
@@ -101,7 +106,8 @@ class Run {
     for (const Sequence& s : rows_) {
       if (s.made.tokens.empty()) return 0;
       ahead = std::min(ahead, left(s) - 1);
-      if (options_.draft->context > 0) ahead = std::min(ahead, options_.draft->context - std::ssize(s.all));
+      if (!draft_) ahead = std::min(ahead, std::ssize(s.ahead));
+      else if (options_.draft->context > 0) ahead = std::min(ahead, options_.draft->context - std::ssize(s.all));
     }
     return std::max<int64_t>(ahead, 0);
   }
@@ -121,6 +127,29 @@ class Run {
     return out;
   }
 
+  std::vector<Tokens> proposed_by_heads(int64_t ahead) const {
+    std::vector<Tokens> out;
+    for (const Sequence& s : rows_) out.emplace_back(s.ahead.begin(), s.ahead.begin() + ahead);
+    return out;
+  }
+
+  /// back[r] tokens were read behind the one of whose logits row r drew last.
+  void ask_heads(const std::vector<int64_t>& back) {
+    const Logits logits = decoding_->draft(back);
+    const int64_t heads = std::min(model_.draft_heads, options_.draft_tokens);
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      Sequence& s = rows_[r];
+      s.ahead.clear();
+      if (s.number < 0) continue;
+      Tokens text = s.all;
+      Sampler draw = s.draw;
+      for (int64_t i = 0; i < heads; ++i) {
+        text.push_back(draw(logits.row(r, static_cast<size_t>(i)), text, where_).token);
+        s.ahead.push_back(text.back());
+      }
+    }
+  }
+
   void read_and_draw(const std::vector<Tokens>& proposals) {
     std::vector<Tokens> texts;
     for (size_t r = 0; r < rows_.size(); ++r) {
@@ -129,22 +158,33 @@ class Run {
     }
     const size_t ahead = proposals[0].size();
     const Logits logits = decoding_->read_rest(texts, ahead == 0);
+    std::vector<int64_t> back;
     for (size_t r = 0; r < rows_.size(); ++r) {
       Sequence& s = rows_[r];
-      for (size_t i = 0; i <= ahead; ++i) {
-        const bool goes_on = take(s, s.draw(logits.row(r, i), s.all, where_));
-        if (!goes_on || i == ahead || s.all.back() != proposals[r][i]) break;
-      }
+      s.made.proposed += static_cast<int64_t>(ahead);
+      size_t i = 0;
+      while (draw_next(s, logits.row(r, i), i < ahead ? &proposals[r][i] : nullptr)) ++i;
+      back.push_back(static_cast<int64_t>(ahead - i));
     }
+    if (has_heads()) ask_heads(back);
     if (ahead == 0) return;
     // What was proposed and not drawn is forgotten.
-    for (auto* decoding : {&*decoding_, &*draft_}) decoding->keep_common(texts_of_rows());
+    decoding_->keep_common(texts_of_rows());
+    if (draft_) draft_->keep_common(texts_of_rows());
   }
 
   std::vector<Tokens> texts_of_rows() const {
     std::vector<Tokens> out;
     for (const Sequence& s : rows_) out.push_back(s.all);
     return out;
+  }
+
+  /// Whether the next token is the proposed one, and the sequence goes on behind it.
+  bool draw_next(Sequence& s, std::span<const float> logits, const int64_t* proposed) {
+    const Sampler::Drawn drawn = s.draw(logits, s.all, where_);
+    const bool same = proposed != nullptr && drawn.token == *proposed;
+    if (same) ++s.made.accepted;
+    return take(s, drawn) && same;
   }
 
   /// Whether the sequence goes on behind the token.

@@ -52,6 +52,7 @@ struct GenerateOptions {
   /// A faster model of the same vocabulary that proposes `draft_tokens` tokens, which the model then reads at once: the
   /// result is the one that the model gives alone, since the model draws every token, and the draft's count only where
   /// they are the same (as Leviathan et al. 2023, with draws in common instead of draws anew). Not with beams.
+  /// Without one a model's own draft_heads propose as many at most; 0 lets them rest, and beams do not ask them.
   std::optional<LanguageModel> draft = {};
   int64_t draft_tokens = 4;
 };
@@ -62,6 +63,8 @@ struct Generation {
   /// Of all of them, by the model.
   double log_probability = 0;
   Finish finish = Finish::length;
+  /// How many tokens were proposed by a draft or by the model's own heads, and how many of them the model drew, too.
+  int64_t proposed = 0, accepted = 0;
 };
 
 /// Continues each prompt; there may be any number, of different lengths. Nothing is recorded for backward. ValueError

@@ -7,6 +7,7 @@
 #include "../ops/index.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/join.hpp"
+#include "../tensor/error.hpp"
 
 namespace weft::generate {
 
@@ -66,6 +67,10 @@ class Anew final : public Decoding {
 };
 
 }  // namespace
+
+Tensor Decoding::draft(std::span<const int64_t>) {
+  raise<NotImplementedError>({.op = "generate", .problem = "this model has no heads that draft"});
+}
 
 LanguageModel without_cache(Callback<Tensor(const Tensor& tokens)> model, int64_t vocabulary, int64_t window) {
   return {.vocabulary = vocabulary, .context = 0, .begin = [model, window](int64_t rows, int64_t) {

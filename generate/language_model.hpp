@@ -23,6 +23,9 @@ class WEFT_API Decoding {
   virtual void shorten(std::span<const int64_t> lengths) = 0;
   /// Row i is now what row rows[i] was; there may be more rows or fewer, up to those that it was made for.
   virtual void take_rows(std::span<const int64_t> rows) = 0;
+  /// Of a model with draft_heads: what they say from behind the token that stands back[r] before the last one of those
+  /// that row r read last, logits [rows, draft_heads, vocabulary] of the tokens behind the next one.
+  virtual Tensor draft(std::span<const int64_t> back);
 };
 
 /// A value; copies are the same model.
@@ -32,6 +35,8 @@ struct LanguageModel {
   int64_t context = 0;
   /// For at most so many rows, none read yet, of at most `capacity` tokens each.
   Callback<std::unique_ptr<Decoding>(int64_t rows, int64_t capacity)> begin;
+  /// So many tokens behind the next one its own further heads propose.
+  int64_t draft_heads = 0;
 };
 
 /// Of any causal model from tokens [batch, length], i64, to logits [batch, length, vocabulary], which reads all tokens

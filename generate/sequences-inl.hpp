@@ -35,6 +35,8 @@ class Reader {
   /// Forgets what is not the same in these texts, and their last tokens.
   void keep_common(const std::vector<Tokens>& texts);
   void take_rows(const std::vector<int64_t>& rows);
+  /// Of the model's own heads, as Decoding::draft.
+  Logits draft(const std::vector<int64_t>& back) { return Logits(decoding_->draft(back)); }
 
  private:
   std::unique_ptr<Decoding> decoding_;

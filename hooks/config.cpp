@@ -9,6 +9,7 @@
 #include "../backends/backend.hpp"
 #include "../tensor/determinism.hpp"
 #include "../tensor/settings.hpp"
+#include "../tensor/tf32.hpp"
 #include "../tensor/threads.hpp"
 
 namespace weft {
@@ -29,8 +30,9 @@ std::string devices() {
 
 std::string modes() {
   constexpr const char* names[] = {"off", "warn", "on"};
-  return fmt::format("deterministic {}, gradients share memory: {}", names[static_cast<int>(deterministic())],
-                     gradient_sharing() ? "yes" : "no");
+  return fmt::format("deterministic {}, gradients share memory: {}, TF32 in products: {}{}",
+                     names[static_cast<int>(deterministic())], gradient_sharing() ? "yes" : "no",
+                     tf32_state().matmul ? "on" : "off", detail::tf32_override() ? " by NVIDIA_TF32_OVERRIDE" : "");
 }
 
 // Patterns such as WEFT_TEST_* name no single variable.

@@ -13,6 +13,7 @@
 
 #include "../ops/kv_cache.hpp"
 #include "../ops/rotary.hpp"
+#include "config.hpp"
 #include "layers.hpp"
 
 namespace weft::nn {
@@ -48,6 +49,9 @@ struct CausalLMOptions {
   /// A token sees so many before it and itself alone; 0: all.
   int64_t window = 0;
 };
+
+/// Options by the names that a file of a model has: as the fields, those of rope with rope_ before them. ValueError.
+WEFT_API CausalLMOptions causal_lm_options(const Config& config, Location where = {});
 
 /// A norm of one kind or the other: `weight` [width], and of a layer norm `bias`.
 class WEFT_API DecoderNorm : public Layer<DecoderNorm> {
@@ -116,20 +120,11 @@ class WEFT_API DecoderModel : public Layer<DecoderModel> {
 };
 
 /// Keys and values of sequences under way, layer by layer.
-class WEFT_API CausalLMCache {
+class WEFT_API CausalLMCache : public LayeredKvCache {
  public:
   /// For so many sequences of at most `capacity` tokens, in the dtype and on the device of `tensors`.
   CausalLMCache(const CausalLMOptions& options, int64_t sequences, int64_t capacity, TensorOptions tensors = {},
                 Location where = {});
-  const std::vector<int64_t>& lengths() const { return layers_[0].lengths(); }
-  /// Each sequence has its first tokens alone. ValueError, IndexError as KvCache::truncate.
-  void truncate(std::span<const int64_t> lengths, Location where = {});
-  /// Sequence i is now what sequence rows[i] was; copies what the cache holds. IndexError.
-  void take_rows(std::span<const int64_t> rows, Location where = {});
-
- private:
-  friend class CausalLM;
-  std::vector<KvCache> layers_;
 };
 
 /// ValueError for sizes that are not positive, heads that do not divide, and odd heads that are turned.
@@ -147,6 +142,14 @@ class WEFT_API CausalLM : public Layer<CausalLM> {
   Tensor read(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache, bool only_last = false,
               Location where = {}) const;
 
+  /// What logits are made of: [B, S, width] behind each token; tokens and errors as of a call.
+  Tensor hidden(const Tensor& tokens, Location where = {}) const;
+  /// The same of `read`: [sum of counts, width].
+  Tensor read_hidden(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache,
+                     Location where = {}) const;
+  /// hidden [..., width] to logits [..., vocabulary].
+  Tensor logits(const Tensor& hidden, Location where = {}) const;
+
   const CausalLMOptions& options() const { return options_; }
 
   DecoderModel model;
@@ -154,7 +157,6 @@ class WEFT_API CausalLM : public Layer<CausalLM> {
   std::optional<Linear> lm_head;
 
  private:
-  Tensor logits(const Tensor& hidden, Location where) const;
   CausalLMOptions options_;
 };
 

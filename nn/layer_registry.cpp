@@ -4,6 +4,7 @@
 #include "bilinear.hpp"
 #include "convolution.hpp"
 #include "distance.hpp"
+#include "draft_heads.hpp"
 #include "dropout.hpp"
 #include "layer-inl.hpp"
 #include "layers.hpp"
@@ -104,6 +105,9 @@ void add_linear(ModuleRegistry& r) {
         c.get<int64_t>("width"), c.get<int64_t>("heads"),
         {c.get_or<int64_t>("hidden", 0), c.get_or("causal", true), c.get_or("dropout", 0.), c.get_or("bias", true)});
   });
+  r.add<CausalLM>("CausalLM", [](const Config& c) { return CausalLM(causal_lm_options(c)); });
+  r.add<DraftHeads>("DraftHeads",
+                    [](const Config& c) { return DraftHeads(c.get<int64_t>("width"), c.get<int64_t>("heads")); });
   r.add<MoE>("MoE", [](const Config& c) {
     return MoE(c.get<int64_t>("width"), c.get<int64_t>("hidden"), c.get<int64_t>("experts"), detail::options_of(c));
   });

@@ -45,6 +45,32 @@ class WEFT_API KvCache {
   std::vector<int64_t> lengths_;
 };
 
+/// A KvCache for each of a model's layers, which have read the same tokens. Move-only.
+class WEFT_API LayeredKvCache {
+ public:
+  /// Each as KvCache(batch, capacity, heads, depth, options). ValueError for fewer layers than one; ShapeError,
+  /// OutOfMemoryError.
+  LayeredKvCache(int64_t layers, int64_t batch, int64_t capacity, int64_t heads, int64_t depth,
+                 TensorOptions options = {}, Location where = {});
+  LayeredKvCache(LayeredKvCache&&) = default;
+  LayeredKvCache& operator=(LayeredKvCache&&) = default;
+
+  int64_t layers() const { return std::ssize(layers_); }
+  /// IndexError.
+  KvCache& layer(int64_t i, Location where = {});
+  const KvCache& layer(int64_t i, Location where = {}) const;
+  const std::vector<int64_t>& lengths() const { return layers_[0].lengths(); }
+  int64_t capacity() const { return layers_[0].capacity(); }
+
+  /// Each sequence has its first tokens alone. ValueError, IndexError as KvCache::truncate.
+  void truncate(std::span<const int64_t> lengths, Location where = {});
+  /// Sequence i is now what sequence rows[i] was; copies what the cache holds. IndexError.
+  void take_rows(std::span<const int64_t> rows, Location where = {});
+
+ private:
+  std::vector<KvCache> layers_;
+};
+
 /// A cache whose sequences consist of blocks of a pool (Kwon et al. 2023). A sequence that was forked shares the blocks
 /// of its prefix, and gets its own copy of one when it writes there. Move-only; no gradient passes.
 class WEFT_API PagedKvCache {

@@ -106,6 +106,23 @@ WEFT_API Tensor gemm_fp8_blockwise(const Tensor& a, const Tensor& a_scale, const
                                    DType out_dtype = DType::bf16, const BlockwiseGemmOptions& options = {},
                                    Location where = {});
 
+struct Fp8MlpOptions {
+  /// Each weight is stored [out, in], which products read as it is; else it is copied first.
+  bool transposed_weights = false;
+  /// What codes of x and of what stands between the products are multiplied by, f32 [], where it was measured before;
+  /// larger numbers are cut off. Left out: max |finite| / fp8_max of each row.
+  std::optional<Tensor> x_scale = {}, hidden_scale = {};
+  /// The largest code of activations: 448, or 240 on devices whose e4m3 has infinities.
+  double fp8_max = 448;
+};
+/// fused_mlp with silu, of 8-bit floats: (silu(x gate) ⊙ (x up)) down for x [..., H], f16, bf16 or f32: [..., H'] of
+/// x's dtype. Weights are codes with scales, f32 [] or one for each output: proj is the gate [H, F] beside `up`, or
+/// without it both [H, 2 F], the gate first; down [F, H']. x and what stands between are quantised to float8_e4m3fn;
+/// sums, silu and the product of gate and up are in f32. Not differentiable. ShapeError, DTypeError; ValueError unless
+/// 0 < fp8_max <= 448.
+WEFT_API Tensor fused_fp8_mlp(const Tensor& x, const Quantized& proj, const std::optional<Quantized>& up,
+                              const Quantized& down, const Fp8MlpOptions& options = {}, Location where = {});
+
 // ---- weights of 8 and 4 bits ----------------------------------------------------------------------------------------
 
 struct WeightQuantOptions {

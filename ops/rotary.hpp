@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "../tensor/index.hpp"
 
@@ -15,6 +16,11 @@ namespace weft {
 /// Face's "dynamic"); low ones divided, high ones kept, those between in part, by turns within the original length
 /// (YaRN, Peng et al. 2023); the same by wavelength (Llama 3.1).
 enum class RopeScaling : uint8_t { none, linear, dynamic_ntk, yarn, llama3 };
+
+/// "none", "linear", "dynamic", "yarn", "llama3".
+WEFT_API const char* name(RopeScaling scaling);
+/// ValueError for another name.
+WEFT_API RopeScaling rope_scaling_named(std::string_view name, Location where = {});
 
 struct RopeOptions {
   double theta = 10000;  ///< the base

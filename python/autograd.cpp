@@ -7,6 +7,7 @@
 #include "../autograd/node.hpp"
 #include "../hooks/config.hpp"
 #include "../tensor/determinism.hpp"
+#include "../tensor/tf32.hpp"
 
 #include "caster.hpp"
 
@@ -237,6 +238,17 @@ void bind_autograd(nb::module_& m) {
         [](bool enabled, bool inference) { set_grad_mode({.enabled = enabled, .inference = inference}); });
   m.def("_deterministic", [] { return static_cast<int>(deterministic()); });
   m.def("_set_deterministic", [](int mode) { set_deterministic(static_cast<Determinism>(mode)); });
+  m.def("_tf32", [] { return tf32_state().matmul; });
+  m.def("_set_tf32", [](bool matmul) { set_tf32({.matmul = matmul}); });
+  // Of the thread; returns what held before, for the end of a scope.
+  m.def(
+      "_set_thread_tf32",
+      [](std::optional<bool> matmul) {
+        const std::optional<Tf32> before = detail::thread_tf32;
+        detail::thread_tf32 = matmul ? std::optional(Tf32{*matmul}) : std::nullopt;
+        return before ? std::optional(before->matmul) : std::nullopt;
+      },
+      nb::arg().none());
   m.def("config", &config, "What this build is, and how it is set: lines for reports of faults.");
   m.def("_origin", [](const Tensor& t) -> std::optional<std::pair<std::string, std::pair<std::string, unsigned>>> {
     const Node* node = t.impl()->node;

@@ -30,6 +30,8 @@ inline ModuleObject& state_of(nb::handle module) { return nb::cast<ModuleObject&
 void bind_parametrizations(nb::module_& module);
 void bind_moe(nb::module_& module);
 void bind_attention(nb::module_& module);
+void bind_multi_transformer(nb::module_& module);
+void bind_causal_lm(nb::module_& module);
 
 /// A weak reference, which the collector of cycles looks through.
 inline Callback weak_reference(nb::handle object) {

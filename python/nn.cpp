@@ -444,6 +444,8 @@ void bind_layers(nb::module_& m) {
   });
   bind_moe(m);
   bind_attention(m);
+  bind_multi_transformer(m);
+  bind_causal_lm(m);
 }
 
 /// Kernels that its thread calls are counted until `finish`.

@@ -24,6 +24,7 @@ inline constexpr Setting all_settings[] = {
     {"WEFT_DETERMINISTIC", "0", "1: deterministic mode from the start; warn: the same, with warnings for errors"},
     {"WEFT_FUSED_LINEAR", "1", "0: linear with an activation is a linear and an activation"},
     {"WEFT_GRAD_SHARE", "1", "0: gradients never share memory"},
+    {"WEFT_LOG", "", "dispatch: a line on stderr for each kernel, with its op, operands and place"},
     {"WEFT_WARNINGS", "1", "0: no warnings"},
     {"WEFT_FALLBACK", "", "cpu: registered ops without a kernel for a device run on the CPU"},
     {"WEFT_PLUGINS", "", "shared objects with devices, loaded when one is first asked for: a.so:b.so"},

@@ -1,4 +1,5 @@
-// Matrix products of floats by cuBLASLt, without TF32; what it cannot take goes to the portable kernel.
+// Matrix products of floats by cuBLASLt, in TF32 where that is switched on; what it cannot take goes to the portable
+// kernel.
 //
 // cuBLASLt's matrices have contiguous columns, so out^T = b^T a^T is asked for: its first matrix is b, its second a.
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "queue.hpp"
 #include "../portable/host/host.hpp"
 #include "../portable/host/launch.hpp"
+#include "../../tensor/tf32.hpp"
 
 namespace weft::cuda {
 
@@ -119,7 +121,7 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm;
   bool served = false;
 };
-using Key = std::array<int64_t, 15>;
+using Key = std::array<int64_t, 16>;
 
 /// What one thread keeps for one device.
 struct Workplace {
@@ -149,6 +151,8 @@ uint32_t alignment_of(const void* data) {
       std::min<uintptr_t>(uintptr_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(data)), 256));
 }
 
+bool in_tf32(DType t) { return t == DType::f32 && tf32_state().matmul; }
+
 Key key_of(const Product& p, const void* out, const void* a, const void* b) {
   return {static_cast<int64_t>(p.out.layout.dtype),
           p.m,
@@ -164,7 +168,8 @@ Key key_of(const Product& p, const void* out, const void* a, const void* b) {
           p.b_matrix.batch_stride,
           alignment_of(out),
           alignment_of(a),
-          alignment_of(b)};
+          alignment_of(b),
+          in_tf32(p.out.layout.dtype)};
 }
 
 /// `rows` x `columns` with contiguous rows, or columns where `matrix` is transposed.
@@ -185,8 +190,9 @@ OwnedLayout layout_of(const Matrix& matrix, DType t, int64_t rows, int64_t colum
 
 OwnedOperation operation_of(const Product& p, int device) {
   const bool is_double = p.out.layout.dtype == DType::f64;
+  const cublasComputeType_t single = in_tf32(p.out.layout.dtype) ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   cublasLtMatmulDesc_t operation = nullptr;
-  WEFT_LT(device, cublasLtMatmulDescCreate, &operation, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+  WEFT_LT(device, cublasLtMatmulDescCreate, &operation, is_double ? CUBLAS_COMPUTE_64F : single,
           is_double ? CUDA_R_64F : CUDA_R_32F);
   OwnedOperation owned(operation);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool is_transposed) {

@@ -48,10 +48,9 @@ AttentionWindow window_of(const CausalLMOptions& o) {
   return o.window > 0 ? AttentionWindow{o.window - 1, 0} : AttentionWindow{};
 }
 
+constexpr std::string_view positions[] = {"rotary", "learned"}, norms[] = {"rms", "layer"}, mlps[] = {"swiglu", "gelu"};
+
 Config config_of(const CausalLMOptions& o) {
-  constexpr std::string_view positions[] = {"rotary", "learned"}, norms[] = {"rms", "layer"},
-                             mlps[] = {"swiglu", "gelu"};
-  constexpr std::string_view scalings[] = {"none", "linear", "dynamic", "yarn", "llama3"};
   return {{"vocabulary", o.vocabulary},
           {"width", o.width},
           {"layers", o.layers},
@@ -62,7 +61,7 @@ Config config_of(const CausalLMOptions& o) {
           {"context", o.context},
           {"positions", positions[static_cast<size_t>(o.positions)]},
           {"rope_theta", o.rope.theta},
-          {"rope_scaling", scalings[static_cast<size_t>(o.rope.scaling)]},
+          {"rope_scaling", name(o.rope.scaling)},
           {"rope_factor", o.rope.factor},
           {"rope_original_length", o.rope.original_length},
           {"rope_low_frequency", o.rope.low_frequency},
@@ -82,6 +81,39 @@ Config config_of(const CausalLMOptions& o) {
 }
 
 }  // namespace
+
+CausalLMOptions causal_lm_options(const Config& c, Location where) {
+  const CallScope call("causal_lm_options", where);
+  const CausalLMOptions otherwise;
+  const RopeOptions& rope = otherwise.rope;
+  return {.vocabulary = c.get<int64_t>("vocabulary"),
+          .width = c.get<int64_t>("width"),
+          .layers = c.get<int64_t>("layers"),
+          .heads = c.get<int64_t>("heads"),
+          .kv_heads = c.get_or("kv_heads", otherwise.kv_heads),
+          .head_dim = c.get_or("head_dim", otherwise.head_dim),
+          .hidden = c.get_or("hidden", otherwise.hidden),
+          .context = c.get_or("context", otherwise.context),
+          .positions = enumerator(c, "positions", positions, otherwise.positions),
+          .rope = {.theta = c.get_or("rope_theta", rope.theta),
+                   .scaling = rope_scaling_named(c.get_or<std::string>("rope_scaling", name(rope.scaling))),
+                   .factor = c.get_or("rope_factor", rope.factor),
+                   .original_length = c.get_or("rope_original_length", rope.original_length),
+                   .low_frequency = c.get_or("rope_low_frequency", rope.low_frequency),
+                   .high_frequency = c.get_or("rope_high_frequency", rope.high_frequency),
+                   .beta_fast = c.get_or("rope_beta_fast", rope.beta_fast),
+                   .beta_slow = c.get_or("rope_beta_slow", rope.beta_slow),
+                   .attention_factor = c.get_or("rope_attention_factor", rope.attention_factor)},
+          .norm = enumerator(c, "norm", norms, otherwise.norm),
+          .norm_eps = c.get_or("norm_eps", otherwise.norm_eps),
+          .mlp = enumerator(c, "mlp", mlps, otherwise.mlp),
+          .qkv_bias = c.get_or("qkv_bias", false),
+          .out_bias = c.get_or("out_bias", false),
+          .mlp_bias = c.get_or("mlp_bias", false),
+          .qk_norm = c.get_or("qk_norm", false),
+          .tied = c.get_or("tied", false),
+          .window = c.get_or("window", otherwise.window)};
+}
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
@@ -185,6 +217,11 @@ Tensor CausalLM::logits(const Tensor& hidden, Location where) const {
 
 Tensor CausalLM::forward(const Tensor& tokens, Location where) const {
   const CallScope call("CausalLM", where);
+  return logits(hidden(tokens, where), where);
+}
+
+Tensor CausalLM::hidden(const Tensor& tokens, Location where) const {
+  const CallScope call("CausalLM::hidden", where);
   if (checked(tokens).dim() != 2) {
     raise<ShapeError>({.problem = fmt::format("tokens are [batch, length], not {}", tokens.shape().text())});
   }
@@ -200,12 +237,23 @@ Tensor CausalLM::forward(const Tensor& tokens, Location where) const {
   step.attend = [window = window_of(options_)](const Tensor& q, const Tensor& k, const Tensor& v) {
     return attention(q, k, v, {.causal = true, .window = window});
   };
-  return logits(model(Input(tokens, where), positions, step), where);
+  return model(Input(tokens, where), positions, step);
 }
 
 Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache, bool only_last,
                       Location where) const {
   const CallScope call("CausalLM::read", where);
+  const NoGradGuard unrecorded;
+  const Tensor all = read_hidden(tokens, counts, cache, where);
+  if (!only_last) return logits(all, where);
+  std::vector<int64_t> ends(counts.begin(), counts.end());
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  return logits(index_select(all, 0, (tensor(ends) - 1).to(all.device())), where);
+}
+
+Tensor CausalLM::read_hidden(const Tensor& tokens, std::span<const int64_t> counts, CausalLMCache& cache,
+                             Location where) const {
+  const CallScope call("CausalLM::read_hidden", where);
   const NoGradGuard unrecorded;
   const std::vector<int64_t> before = cache.lengths();
   if (counts.size() != before.size() ||
@@ -213,42 +261,36 @@ Tensor CausalLM::read(const Tensor& tokens, std::span<const int64_t> counts, Cau
     raise<ShapeError>({.problem = fmt::format("tokens {} and {} counts for {} sequences", tokens.shape().text(),
                                               counts.size(), before.size())});
   }
-  std::vector<int64_t> places, ends;
+  std::vector<int64_t> places;
   for (size_t i = 0; i < counts.size(); ++i) {
     for (int64_t j = 0; j < counts[i]; ++j) places.push_back(before[i] + j);
-    ends.push_back(std::ssize(places) - 1);
   }
   const Tensor positions = tensor(places).unsqueeze(0).to(tokens.device());
   DecoderStep step;
   if (options_.positions == CausalLMPositions::rotary) {
     step.rope = rope_table(positions, options_.head_dim, options_.rope, false, DType::f32, where);
   }
-  size_t number = 0;
+  int64_t number = 0;
   step.attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    KvCache& own = cache.layers_[number++];
+    KvCache& own = cache.layer(number++);
     own.append(k.squeeze(0), v.squeeze(0), counts);
     return attention_varlen(q.squeeze(0), counts, own, {.window = window_of(options_)}).unsqueeze(0);
   };
-  const Tensor hidden = model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
-  return logits(only_last ? index_select(hidden, 0, tensor(ends).to(hidden.device())) : hidden, where);
+  return model(Input(tokens.unsqueeze(0), where), positions, step).squeeze(0);
 }
+
+namespace {
+
+LayeredKvCache cache_for(const CausalLMOptions& options, int64_t sequences, int64_t capacity,
+                         const TensorOptions& tensors, Location where) {
+  const CausalLMOptions o = filled(options, where);
+  return {std::max<int64_t>(o.layers, 1), sequences, capacity, o.kv_heads, o.head_dim, tensors, where};
+}
+
+}  // namespace
 
 CausalLMCache::CausalLMCache(const CausalLMOptions& options, int64_t sequences, int64_t capacity, TensorOptions tensors,
-                             Location where) {
-  const CausalLMOptions o = filled(options, where);
-  for (int64_t i = 0; i < std::max<int64_t>(o.layers, 1); ++i) {
-    layers_.emplace_back(sequences, capacity, o.kv_heads, o.head_dim, tensors, -1, where);
-  }
-}
-
-void CausalLMCache::truncate(std::span<const int64_t> lengths, Location where) {
-  for (KvCache& each : layers_) {
-    for (size_t i = 0; i < lengths.size(); ++i) each.truncate(static_cast<int64_t>(i), lengths[i], where);
-  }
-}
-
-void CausalLMCache::take_rows(std::span<const int64_t> rows, Location where) {
-  for (KvCache& each : layers_) each.take_rows(rows, where);
-}
+                             Location where)
+    : LayeredKvCache(cache_for(options, sequences, capacity, tensors, where)) {}
 
 }  // namespace weft::nn

@@ -1,6 +1,5 @@
 // Angles of rotary position embedding, and how published models scale them.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -154,24 +153,34 @@ Tensor rope_table(const Tensor& positions, int64_t dim, const RopeOptions& optio
   return (factor == 1 ? table : table * factor).to(dtype).to(positions.device());
 }
 
-// ---- records --------------------------------------------------------------------------------------------------------
-
 namespace {
 
-constexpr std::array<std::string_view, 5> scaling_names = {"none", "linear", "dynamic", "yarn", "llama3"};
+constexpr std::string_view scaling_names[] = {"none", "linear", "dynamic", "yarn", "llama3"};
 
-RopeScaling scaling_named(const std::string& name) {
+}  // namespace
+
+const char* name(RopeScaling scaling) { return scaling_names[static_cast<size_t>(scaling)].data(); }
+
+RopeScaling rope_scaling_named(std::string_view name, Location where) {
+  const CallScope call("rope_scaling_named", where);
   const auto* const at = std::ranges::find(scaling_names, name);
-  if (at != scaling_names.end()) return static_cast<RopeScaling>(at - scaling_names.begin());
+  if (at != std::end(scaling_names)) return static_cast<RopeScaling>(at - scaling_names);
   raise<ValueError>({.problem = fmt::format("there is no scaling '{}'", name),
                      .remedy = "use none, linear, dynamic, yarn or llama3"});
 }
 
+// ---- records --------------------------------------------------------------------------------------------------------
+
+namespace {
+
 RopeOptions options_from(double theta, const std::string& scaling, double factor, int64_t original_length,
                          double low_frequency, double high_frequency, double beta_fast, double beta_slow,
                          std::optional<double> attention_factor) {
-  return {theta,     scaling_named(scaling), factor, original_length, low_frequency, high_frequency, beta_fast,
-          beta_slow, attention_factor};
+  return {theta,           rope_scaling_named(scaling),
+          factor,          original_length,
+          low_frequency,   high_frequency,
+          beta_fast,       beta_slow,
+          attention_factor};
 }
 
 Tensor call_frequencies(int64_t dim, double theta, const std::string& scaling, double factor, int64_t original_length,

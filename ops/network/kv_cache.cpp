@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -136,6 +137,35 @@ void KvCache::take_rows(std::span<const int64_t> rows, Location where) {
   Tensor k = taken(k_), v = taken(v_);
   k_ = std::move(k), v_ = std::move(v);
   lengths_ = std::move(lengths);
+}
+
+// ---- of several layers ----------------------------------------------------------------------------------------------
+
+LayeredKvCache::LayeredKvCache(int64_t layers, int64_t batch, int64_t capacity, int64_t heads, int64_t depth,
+                               TensorOptions options, Location where) {
+  const CallScope call("LayeredKvCache", where);
+  if (layers < 1) raise<ValueError>({.problem = fmt::format("a cache of {} layers", layers)});
+  for (int64_t i = 0; i < layers; ++i) layers_.emplace_back(batch, capacity, heads, depth, options, -1, where);
+}
+
+KvCache& LayeredKvCache::layer(int64_t i, Location where) {
+  return const_cast<KvCache&>(std::as_const(*this).layer(i, where));
+}
+
+const KvCache& LayeredKvCache::layer(int64_t i, Location where) const {
+  const CallScope call("LayeredKvCache.layer", where);
+  if (i < 0 || i >= layers()) raise<IndexError>({.problem = fmt::format("the cache has no layer {}", i)});
+  return layers_[static_cast<size_t>(i)];
+}
+
+void LayeredKvCache::truncate(std::span<const int64_t> lengths, Location where) {
+  for (KvCache& each : layers_) {
+    for (size_t i = 0; i < lengths.size(); ++i) each.truncate(static_cast<int64_t>(i), lengths[i], where);
+  }
+}
+
+void LayeredKvCache::take_rows(std::span<const int64_t> rows, Location where) {
+  for (KvCache& each : layers_) each.take_rows(rows, where);
 }
 
 // ---- paged ----------------------------------------------------------------------------------------------------------

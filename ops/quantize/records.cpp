@@ -61,6 +61,15 @@ Tensor call_gemm(const Tensor& a, const Tensor& a_scale, const Tensor& b, const 
   }
   return gemm_fp8_blockwise(a, a_scale, b, b_scale, dtype, options);
 }
+Tensor call_fp8_mlp(const Tensor& x, const Tensor& proj, const Tensor& proj_scale, const Tensor& down,
+                    const Tensor& down_scale, const std::optional<Tensor>& up, const std::optional<Tensor>& up_scale,
+                    const std::optional<Tensor>& x_scale, const std::optional<Tensor>& hidden_scale,
+                    bool transposed_weights, double fp8_max) {
+  std::optional<Quantized> second;
+  if (up || up_scale) second = {up.value_or(Tensor()), up_scale.value_or(Tensor())};
+  return fused_fp8_mlp(x, {proj, proj_scale}, second, {down, down_scale},
+                       {transposed_weights, x_scale, hidden_scale, fp8_max});
+}
 std::vector<Tensor> call_quantize_weight(const Tensor& weight, int64_t bits, int64_t group_size, bool symmetric) {
   QuantizedWeight out = quantize_weight(weight, {bits, group_size, symmetric});
   return {out.codes, out.scale, out.zero};
@@ -74,6 +83,14 @@ Tensor call_quantized_linear(const Tensor& x, const Tensor& codes, const Tensor&
                              const std::optional<Tensor>& bias, const std::optional<Tensor>& zero, int64_t bits,
                              int64_t group_size) {
   return quantized_linear(x, codes, scale, {zero, bias, bits, group_size});
+}
+
+/// Rows of x by themselves.
+Partition multiplied_rows(const WholeCall& call) {
+  const std::string x = parts::letters(call.tensor("x").dim() - 1) + '1';
+  std::string letters = x;
+  for (size_t i = 1; i < call.inputs().size(); ++i) letters += ',' + parts::uncut(call.inputs()[i]);
+  return {.letters = letters + "->" + x};
 }
 
 /// Rows of the weight by themselves.
@@ -141,6 +158,16 @@ std::vector<Values> gemm_samples(SampleMaker& make) {
   return {{a.q, a.scale, b.q, b.scale},
           {a.q, a.scale, a.q, a.scale, DType::f32, "1x128", "1x128", numbers(make, {3, 3}, DType::f32)}};
 }
+/// Whole numbers, ones and powers of two: what is rounded is the same whatever computes it.
+std::vector<Values> fp8_mlp_samples(SampleMaker& make) {
+  const TensorOptions on{DType::f32, make.device()};
+  const auto codes = [&](const Dims& shape) { return round(numbers(make, shape, DType::f32)).to(DType::f8_e4m3fn); };
+  const Tensor one = full({}, 1, on), gate = full({3, 4}, 8, on).to(DType::f8_e4m3fn), x = ones({2, 3}, on);
+  return {{x.to(of_x(make)), cat({full({3, 4}, 8, on), round(numbers(make, {3, 4}, DType::f32))}, 1).to(gate.dtype()),
+           one, codes({4, 2}), full({2}, 0.5, on)},
+          {x.unsqueeze(0).to(of_x(make)), gate.t().contiguous(), full({4}, 0.25, on), codes({5, 4}), one, codes({4, 3}),
+           one, one, one, true, 240.0}};
+}
 std::vector<Values> quantize_weight_samples(SampleMaker& make) {
   return {{make.tensor({3, 10})},
           {make.tensor({3, 10}), int64_t{4}, int64_t{4}},
@@ -207,6 +234,12 @@ constexpr OpRecord records[] = {
      "start + a times the transpose of b, of 8-bit floats with scales in blocks; sums are float32, the result is "
      "bfloat16 by default.",
      false, floating, gemm_samples, parts::whole, detail::boxed<call_gemm>},
+    {"fused_fp8_mlp",
+     "fused_fp8_mlp(x, proj, proj_scale, down, down_scale, up=None, up_scale=None, *, x_scale=None, hidden_scale=None, "
+     "transposed_weights=False, fp8_max=448.0)",
+     "(silu(x gate) * (x up)) down of weights in 8-bit floats with scales [] or one for each output; x and what stands "
+     "between are quantised by x_scale and hidden_scale or, row by row, by max |x| / fp8_max.",
+     false, floating, fp8_mlp_samples, multiplied_rows, detail::boxed<call_fp8_mlp>},
     {"quantize_weight", "quantize_weight(weight, bits=8, group_size=128, symmetric=True) -> (codes, scale, zero)",
      "weight [n, k] as codes of 8 or 4 bits: codes * scale + zero, each at most half a scale off; group_size columns "
      "share a scale, all of a row where it is 0.",

@@ -11,15 +11,16 @@ from weft import _core
 _core._pass_over_files_in(_os.path.join(__path__[0], ""))
 
 from weft._core import (  # noqa: E402, F401
-    CapturedStep, Event, GradEvent, Generator, HookHandle, KvCache, PagedKvCache, Stream, Tensor, __version__, alibi_slopes,
-    attention_backends, capture, config, current_stream,
-    default_stream, device, device_count, dtype, empty_cache, get_default_dtype, get_num_threads, get_rng_state,
+    CapturedStep, Event, GradEvent, Generator, HookHandle, KvCache, LayeredKvCache, MultiTransformerLayer, PagedKvCache, Stream,
+    Tensor, __version__, alibi_slopes, attention_backends, capture, config, current_stream, default_stream, device,
+    device_count, dtype, empty_cache, fused_multi_transformer, get_default_dtype, get_num_threads, get_rng_state,
     initial_seed, live_tensors, load_device_plugin, manual_seed, memory_stats, promote_types, set_default_dtype,
     set_memory_limit, set_num_threads, set_rng_state, stream, synchronize)
 from weft._modes import (  # noqa: E402, F401
     are_deterministic_algorithms_enabled, autocast, enable_grad, get_autocast_dtype, get_deterministic_debug_mode,
     inference_mode, is_autocast_enabled, is_deterministic_algorithms_warn_only_enabled, is_grad_enabled,
-    is_inference_mode_enabled, no_grad, set_deterministic_debug_mode, set_grad_enabled, use_deterministic_algorithms)
+    is_inference_mode_enabled, no_grad, set_deterministic_debug_mode, set_grad_enabled, set_tf32, tf32, tf32_state,
+    use_deterministic_algorithms)
 
 for _name, _object in vars(_core).items():
     if isinstance(_object, dtype):

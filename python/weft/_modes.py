@@ -176,3 +176,28 @@ def set_deterministic_debug_mode(debug_mode):
 
 def get_deterministic_debug_mode():
     return _core._deterministic()
+
+
+def set_tf32(matmul=False):
+    """Whether products of float32 on CUDA round their factors to 10 bits of fraction; off at first. NVIDIA_TF32_OVERRIDE=0
+    or 1 wins over it."""
+    _core._set_tf32(bool(matmul))
+
+
+def tf32_state():
+    """Whether they do in this thread now."""
+    return _core._tf32()
+
+
+class tf32:
+    """Sets it for this thread, in a `with` statement."""
+
+    def __init__(self, matmul=True):
+        self._matmul = bool(matmul)
+
+    def __enter__(self):
+        self._before = _core._set_thread_tf32(self._matmul)
+        return self
+
+    def __exit__(self, *_):
+        _core._set_thread_tf32(self._before)

@@ -13,7 +13,8 @@ from typing import NamedTuple as _NamedTuple
 
 from weft import _core
 
-__all__ = ["Generation", "TokenMessage", "TokenQueue", "candidates", "end_tokens", "generate", "load_language_model",
+__all__ = ["Generation", "TokenMessage", "TokenQueue", "candidates", "end_tokens", "generate", "language_model", "load_causal_lm",
+           "load_language_model",
            "without_cache"]
 
 
@@ -40,6 +41,17 @@ def load_language_model(folder, *, dtype=None, device="cpu", bits=0):
     """The model of a published checkpoint, config.json and safetensors of GPT-2, Llama, Mistral, Qwen 2 or 3, with a cache
     of keys and values. With `bits` 8 or 4 its weights are held so. NotImplementedError for another architecture."""
     return _core._load_language_model(_os.fspath(folder), dtype, device, bits)
+
+
+def load_causal_lm(folder, *, dtype=None, device="cpu"):
+    """The same checkpoint as a weft.nn.CausalLM, to train it or to look at its parts; not in training."""
+    from weft.nn import CausalLM
+    return CausalLM._of(_core._load_causal_lm(_os.fspath(folder), dtype, device))
+
+
+def language_model(model, heads=None):
+    """A language model of a weft.nn.CausalLM that keeps keys and values; heads, a weft.nn.DraftHeads, propose tokens."""
+    return _core._language_model(model, heads)
 
 
 def end_tokens(folder):

@@ -12,15 +12,6 @@ namespace {
 std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 using Doubles = std::vector<double>;
 
-class SharingOff {
- public:
-  SharingOff() : before_(gradient_sharing()) { set_gradient_sharing(false); }
-  ~SharingOff() { set_gradient_sharing(before_); }
-
- private:
-  bool before_;
-};
-
 TEST(Sharing, AGradientKeptByAHookIsNotWrittenByTheOtherBranch) {
   const Tensor x = tensor({1.0, 2.0}).requires_grad_();
   const Tensor y = tensor({3.0, 4.0}).requires_grad_();
@@ -151,7 +142,7 @@ TEST(Sharing, ThreeUsesNeedTwoGradientBuffersAtMost) {
   Tensor shared, separate;
   EXPECT_LE(run(shared), 2 * buffer + 4096);
   {
-    SharingOff off;
+    const GradientSharingGuard off(false);
     run(separate);
   }
   EXPECT_EQ(values(shared), values(separate));
@@ -165,7 +156,7 @@ TEST(Sharing, SecondDerivativesAreTheSameWithAndWithout) {
     return values(grad({first.sum()}, {x})[0]);
   };
   const Doubles on = second();
-  SharingOff off;
+  const GradientSharingGuard off(false);
   EXPECT_EQ(on, second());
 }
 
@@ -257,7 +248,7 @@ TEST(Sharing, RandomGraphsGiveTheSameBitsWithAndWithout) {
       return out;
     };
     const Doubles on = run();
-    SharingOff off;
+    const GradientSharingGuard off(false);
     ASSERT_EQ(on, run()) << "seed " << seed;
   }
 }
@@ -302,7 +293,7 @@ TEST(Sharing, GradientsOfPartsMeetInOneSum) {
     for (const bool also_whole : {false, true}) {
       const Doubles expected = values(gradient(read, true, also_whole));  // each made whole, then added
       EXPECT_EQ(values(gradient(read, false, also_whole)), expected) << name;
-      const SharingOff off;
+      const GradientSharingGuard off(false);
       EXPECT_EQ(values(gradient(read, false, also_whole)), expected) << name;
     }
   }

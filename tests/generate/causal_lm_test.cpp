@@ -128,6 +128,86 @@ TEST(CausalLM, TextsOfABatchAreThoseOfEachPromptAloneAndOfNoCache) {
   EXPECT_EQ(generate(cached, prompts, beams)[2].tokens, generate(anew, prompts, beams)[2].tokens);
 }
 
+/// Heads that say something: at first they only repeat the next token.
+nn::DraftHeads some_heads(int64_t count, double size = 0.5) {
+  manual_seed(9);
+  const nn::DraftHeads heads(16, count);
+  const NoGradGuard unrecorded;
+  for (const Tensor& p : heads.parameters()) p.copy_(randn(p.shape()) * size);
+  return heads;
+}
+
+TEST(DraftHeads, TextsAreThoseOfTheModelAlone) {
+  const nn::CausalLM model = small_model();
+  const LanguageModel alone = language_model(model), drafting = language_model(model, some_heads(3));
+  const std::vector<Tokens> prompts{{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10}};
+  for (const SamplingOptions& s :
+       {SamplingOptions{.temperature = 0}, SamplingOptions{}, SamplingOptions{.repetition_penalty = 1.3, .top_k = 3}}) {
+    for (const int64_t draft_tokens : {0, 1, 2, 3, 8}) {
+      GenerateOptions o{
+          .max_new_tokens = 14, .sampling = s, .seed = 5, .end_tokens = {7}, .draft_tokens = draft_tokens};
+      const std::vector<Generation> expected = generate(alone, prompts, o), got = generate(drafting, prompts, o);
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        EXPECT_EQ(got[i].tokens, expected[i].tokens) << i << ' ' << draft_tokens;
+        EXPECT_EQ(got[i].finish, expected[i].finish);
+        EXPECT_NEAR(got[i].log_probability, expected[i].log_probability, 1e-3);
+        EXPECT_LE(got[i].accepted, got[i].proposed);
+        EXPECT_EQ(expected[i].proposed, 0);
+        if (draft_tokens == 0) {
+          EXPECT_EQ(got[i].proposed, 0);
+        }
+      }
+      EXPECT_EQ(generate(drafting, prompts, {.max_new_tokens = 4, .beams = 2})[0].tokens,
+                generate(alone, prompts, {.max_new_tokens = 4, .beams = 2})[0].tokens);
+    }
+  }
+}
+
+TEST(DraftHeads, AskWithinTheContextAndRefuseAnotherWidth) {
+  const nn::CausalLM model = small_model();
+  const LanguageModel alone = language_model(model), drafting = language_model(model, some_heads(4));
+  const std::vector<Tokens> prompts{Tokens(28, 1), Tokens(31, 2)};
+  const GenerateOptions o{.max_new_tokens = 20, .sampling = {.temperature = 0}};
+  const std::vector<Generation> expected = generate(alone, prompts, o), got = generate(drafting, prompts, o);
+  for (size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(got[i].tokens, expected[i].tokens) << i;
+  EXPECT_EQ(got[0].tokens.size(), 4u);
+  EXPECT_THROW(language_model(model, nn::DraftHeads(8, 2)), ValueError);
+  EXPECT_THROW(nn::DraftHeads(16, 0), ValueError);
+  EXPECT_THROW(nn::draft_loss(model, some_heads(3), zeros({2, 4}, i64)), ValueError);
+  EXPECT_THROW(generate(drafting, prompts, {.draft_tokens = -1}), ValueError);
+}
+
+TEST(DraftHeads, LearnWhatTheModelWillSayAndSpareItsReading) {
+  // A model that counts: behind each token comes the next one.
+  const nn::CausalLM model = small_model();
+  const Tensor texts = remainder(arange(0, 17, 1, i64).unsqueeze(1) + arange(0, 12, 1, i64), 17);
+  optim::AdamW learn(model.parameters(), {.lr = 0.01});
+  for (int step = 0; step < 150; ++step) {
+    learn.zero_grad();
+    cross_entropy(model(texts.narrow(1, 0, 11)).flatten(0, 1), texts.narrow(1, 1, 11).flatten()).backward();
+    learn.step();
+  }
+  for (const Tensor& p : model.parameters()) p.requires_grad_(false);
+  const nn::DraftHeads heads(16, 3);
+  optim::AdamW learn_heads(heads.parameters(), {.lr = 0.03});
+  double first = 0, last = 0;
+  for (int step = 0; step < 200; ++step) {
+    learn_heads.zero_grad();
+    const Tensor loss = nn::draft_loss(model, heads, texts);
+    loss.backward();
+    learn_heads.step();
+    (step == 0 ? first : last) = loss.item<double>();
+  }
+  EXPECT_LT(last, first / 4);
+  const GenerateOptions o{.max_new_tokens = 16, .sampling = {.temperature = 0}, .draft_tokens = 3};
+  const Generation got = generate(language_model(model, heads), {{3, 4, 5}}, o)[0];
+  EXPECT_EQ(got.tokens, generate(language_model(model), {{3, 4, 5}}, o)[0].tokens);
+  EXPECT_EQ(got.tokens[0], 6);
+  EXPECT_GT(got.accepted, 8);
+  // Heads that were not trained say the next token over again.
+  EXPECT_EQ(generate(language_model(model, nn::DraftHeads(16, 3)), {{3, 4, 5}}, o)[0].accepted, 0);
+}
+
 TEST(CausalLM, TrainsAndHasGradientsEverywhere) {
   for (const bool like_gpt2 : {false, true}) {
     nn::CausalLMOptions o;

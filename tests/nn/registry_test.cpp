@@ -5,6 +5,7 @@
 #include <set>
 
 #include <weft/io/model.hpp>
+#include <weft/nn/draft_heads.hpp>
 #include <weft/nn/quantize.hpp>
 #include <weft/weft.hpp>
 
@@ -100,6 +101,33 @@ std::vector<Sample> layer_samples() {
   add_networks<nn::Conv2d, nn::ConvTranspose2d, nn::BatchNorm2d, nn::InstanceNorm2d>(out, image);
   add_networks<nn::Conv3d, nn::ConvTranspose3d, nn::BatchNorm3d, nn::InstanceNorm3d>(out, randn({2, 4, 5, 6, 5}));
   add_for_dims<1>(out), add_for_dims<2>(out), add_for_dims<3>(out);
+  const Tensor tokens = randint(0, 9, {2, 5});
+  add(nn::CausalLM({.vocabulary = 9, .width = 8, .layers = 2, .heads = 2}), tokens);
+  add(nn::CausalLM({.vocabulary = 9,
+                    .width = 8,
+                    .layers = 1,
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .head_dim = 4,
+                    .hidden = 6,
+                    .context = 7,
+                    .rope = {.theta = 50, .scaling = RopeScaling::yarn, .factor = 2, .original_length = 4},
+                    .qkv_bias = true,
+                    .qk_norm = true,
+                    .tied = true,
+                    .window = 3}),
+      tokens);
+  add(nn::CausalLM({.vocabulary = 9,
+                    .width = 8,
+                    .layers = 1,
+                    .heads = 2,
+                    .positions = nn::CausalLMPositions::learned,
+                    .norm = nn::CausalLMNorm::layer,
+                    .mlp = nn::CausalLMMlp::gelu,
+                    .out_bias = true,
+                    .mlp_bias = true}),
+      tokens);
+  add(nn::DraftHeads(4, 2), x);
   add(nn::Identity(), x), add(nn::Dropout(0.3), x), add(nn::AlphaDropout(0.3), x), add(nn::FeatureAlphaDropout(0.3), x);
   add(nn::Flatten(0, 1), image), add(nn::Unflatten(1, {2, 2}), x);
   add(nn::Upsample({.scale_factor = {2}, .mode = Interpolation::bilinear, .align_corners = true}), image);

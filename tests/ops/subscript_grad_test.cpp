@@ -201,9 +201,8 @@ TEST(IndexPutGradient, SharingBuffersChangesNothing) {
     return std::pair(x.grad(), v.grad());
   };
   const auto shared = run();
-  set_gradient_sharing(false);
+  const GradientSharingGuard off(false);
   const auto apart = run();
-  set_gradient_sharing(true);
   EXPECT_EQ(values(shared.first), values(apart.first));
   EXPECT_EQ(values(shared.second), values(apart.second));
 }

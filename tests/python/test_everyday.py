@@ -86,3 +86,17 @@ def test_members_are_found_by_their_path():
     if not weft.cuda.is_available():
         with pytest.raises((RuntimeError, ValueError), match="there is no device"):
             net.cuda()
+
+
+def test_tf32_is_off_unless_it_is_switched_on():
+    assert not weft.tf32_state()
+    with weft.tf32():
+        assert weft.tf32_state()
+        with weft.tf32(matmul=False):
+            assert not weft.tf32_state()
+        assert weft.tf32_state()
+    assert not weft.tf32_state()
+    weft.set_tf32(matmul=True)
+    assert weft.tf32_state() and "TF32 in products: on" in weft.config()
+    weft.set_tf32()
+    assert not weft.tf32_state()

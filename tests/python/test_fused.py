@@ -138,3 +138,55 @@ def test_gradients_come_back_to_python():
     w = tensor(draw(2, 4, 4)).requires_grad_()
     weft.fused_mlp(x, w, w, w).sum().backward()
     assert x.grad.shape == (3, 4) and w.grad.shape == (4, 4)
+
+
+def layers_and_cache(width=8, heads=2, size=4, hidden=6, layers=2):
+    def layer(seed):
+        return weft.MultiTransformerLayer(
+            ln_weight=tensor(draw(seed, width)), qkv_weight=tensor(draw(seed + 1, 3 * heads * size, width)),
+            out_weight=tensor(draw(seed + 2, heads * size, width)), mlp_ln_weight=tensor(draw(seed + 3, width)),
+            proj=tensor(draw(seed + 4, width, 2 * hidden)), down=tensor(draw(seed + 5, hidden, width)))
+    cache = weft.LayeredKvCache(layers, 2, 8, heads=heads, depth=size, dtype=weft.float64)
+    return [layer(10 * i) for i in range(layers)], cache, dict(num_heads=heads, head_dim=size)
+
+
+def test_layers_over_a_cache_read_a_prompt_as_its_tokens():
+    layers, cache, options = layers_and_cache()
+    x = tensor(draw(5, 2, 3, 8))
+    whole = weft.fused_multi_transformer(x, layers, cache, **options)
+    assert cache.lengths == [3, 3] and len(cache) == 2 and cache.layer(1).lengths == [3, 3]
+    cache.truncate([0, 0])
+    steps = [weft.fused_multi_transformer(x[:, i:i + 1], layers, cache, **options) for i in range(3)]
+    np.testing.assert_allclose(weft.cat(steps, 1).numpy(), whole.numpy(), atol=1e-12)
+    with pytest.raises(IndexError, match="no room"):
+        weft.fused_multi_transformer(tensor(draw(5, 2, 6, 8)), layers, cache, **options)
+    assert cache.lengths == [3, 3]
+
+
+def test_layers_over_a_cache_take_a_sum_over_ranks_scaled_rope_and_inactive_rows():
+    layers, cache, options = layers_and_cache()
+    x, seen = tensor(draw(5, 2, 3, 8)), []
+
+    def doubled(part):
+        seen.append(part.shape)
+        return part * 2
+
+    y = weft.fused_multi_transformer(x, layers, cache, counts=[2, 0], all_reduce=doubled, scaling="linear", factor=2.0,
+                                     window=(1, 0), **options)
+    assert seen == [(2, 8), (2, 8)] and cache.lengths == [2, 0] and (y[1] == 0).all()
+    with pytest.raises(RuntimeError, match="rank is gone"):
+        def failing(part):
+            raise RuntimeError("rank is gone")
+        weft.fused_multi_transformer(x, layers, cache, all_reduce=failing, **options)
+    assert cache.lengths == [2, 0]
+    with pytest.raises(ValueError, match="no scaling"):
+        weft.fused_multi_transformer(x, layers, cache, scaling="ntk", **options)
+
+
+def test_an_mlp_of_8_bits_is_close_to_that_of_its_numbers():
+    x, gate, up, down = draw(1, 3, 40), draw(2, 40, 50), draw(3, 40, 50), draw(4, 50, 20)
+    codes = [weft.tensor(w * 448).to(weft.float8_e4m3fn) for w in (gate, up, down)]
+    scale = weft.tensor(1 / 448, dtype=weft.float32)
+    y = weft.fused_fp8_mlp(tensor(x, weft.float32), codes[0], scale, codes[2], scale, codes[1], scale).numpy()
+    expected = (silu(x @ gate) * (x @ up)) @ down
+    assert (y * expected).sum() / np.sqrt((y * y).sum() * (expected * expected).sum()) > 0.99

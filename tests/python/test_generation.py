@@ -85,6 +85,38 @@ def test_published_models_write_what_transformers_does(name):
         generation.load_language_model("nowhere")
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama3"])
+def test_a_published_model_is_a_module(name):
+    folder = pathlib.Path(__file__).parents[1] / "generate" / "cases" / name
+    recorded = json.loads((folder / "logits.json").read_text())
+    model = generation.load_causal_lm(folder)
+    assert type(model) is weft.nn.CausalLM and not model.training
+    logits = model(weft.tensor(recorded["tokens"]))
+    assert weft.allclose(logits, weft.tensor(recorded["logits"]), rtol=1e-3, atol=1e-3)
+    assert "model.layers.0.self_attn.q_proj.weight" in model.state_dict()
+    made = generate(generation.language_model(model), recorded["tokens"], max_new_tokens=10, temperature=0)
+    assert [m.tokens for m in made] == recorded["greedy"]
+
+
+def test_a_causal_lm_trains_and_its_heads_draft():
+    weft.manual_seed(0)
+    model = weft.nn.CausalLM(17, 16, layers=2, heads=4, kv_heads=2, context=32, rope_scaling="linear", rope_factor=2.0)
+    tokens = weft.randint(0, 17, (3, 8))
+    assert model(tokens).shape == (3, 8, 17) and model.hidden(tokens).shape == (3, 8, 16)
+    weft.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+    assert all(p.grad is not None for p in model.parameters())
+    heads = weft.nn.DraftHeads(16, 3)
+    weft.nn.draft_loss(model, heads, tokens).backward()
+    assert all(p.grad is not None for p in heads.parameters())
+    alone = generate(generation.language_model(model), [[1, 2]], max_new_tokens=12, seed=3)
+    helped = generate(generation.language_model(model, heads), [[1, 2]], max_new_tokens=12, seed=3)
+    assert helped[0].tokens == alone[0].tokens
+    with pytest.raises(ValueError, match="no scaling"):
+        weft.nn.CausalLM(17, 16, 2, 4, rope_scaling="ntk")
+    with pytest.raises(ValueError):
+        weft.nn.CausalLM(17, 16, 2, 4, positions="none")
+
+
 def test_tokens_go_to_another_process():
     number = 900000 + os.getpid() % 10000
     queue = TokenQueue(number, receive_seconds=20)

@@ -505,7 +505,8 @@ elsewhere = {
     "fused_swiglu_weighted_bwd gemm_fp8_blockwise quantize_weight dequantize_weight quantized_linear":
         "no such function in PyTorch; tests/ops compares them with plain loops",
     "mixture_of_experts moe_topk_gate fused_gate_moe rope_frequencies rope_table rotary_embedding fused_rms_norm_residual "
-    "fused_mlp fused_rms_mlp fused_rms_mlp_res fused_rms_qkv_rope fused_rms_qkv_rope_transposed fused_rms_qkv_rope_stacked":
+    "fused_fp8_mlp fused_mlp fused_rms_mlp fused_rms_mlp_res fused_rms_qkv_rope fused_rms_qkv_rope_transposed "
+    "fused_rms_qkv_rope_stacked":
         "no such function in PyTorch; test_fused.py compares them with NumPy",
     "vector_norm": "as norm; pytorch_cases holds the other orders",
     "arange empty empty_like eye full full_like linspace ones ones_like zeros zeros_like as_strided to retain_grad "

@@ -10,6 +10,7 @@ from weft.nn.padding import *  # noqa: F401, F403
 from weft.nn.recurrent import *  # noqa: F401, F403
 from weft.nn.transformer import *  # noqa: F401, F403
 from weft.nn.moe import *  # noqa: F401, F403
+from weft.nn.causal_lm import *  # noqa: F401, F403
 from weft.nn._summary import Summary, summary  # noqa: F401
 from weft.nn import lora  # noqa: F401
 from weft.nn.lora import LoRALinear  # noqa: F401
