@@ -31,7 +31,7 @@ void set_gradient_sharing(bool on) { detail::share_gradients = on; }
 
 namespace {
 
-constinit thread_local const BackwardWatchGuard* newest_watch = nullptr;
+constinit thread_local BackwardWatchGuard* newest_watch = nullptr;
 
 bool writable(const Tensor& t) { return t.is_contiguous() && exclusively_owned(t.impl()); }
 
@@ -79,7 +79,11 @@ thread_local Scratch thread_scratch;
 BackwardWatch::~BackwardWatch() = default;
 BackwardWatchGuard::BackwardWatchGuard(BackwardWatch& watch)
     : watch_(watch), outer_(std::exchange(newest_watch, this)) {}
-BackwardWatchGuard::~BackwardWatchGuard() { newest_watch = outer_; }
+BackwardWatchGuard::~BackwardWatchGuard() {
+  BackwardWatchGuard** place = &newest_watch;
+  while (*place != this) place = &(*place)->outer_;
+  *place = outer_;
+}
 
 /// One backward pass. Nodes that another pass holds at the same time keep their state of this pass in `foreign_`.
 class GraphRun {

@@ -72,7 +72,8 @@ class WEFT_API BackwardWatch {
                      std::span<const Tensor> /*outgoing*/) {}
 };
 
-/// Installs a watch on this thread for the scope. Guards of a thread are destroyed newest first.
+/// Installs a watch on this thread for the scope. Guards may go in any order, on their own thread and outside of its
+/// backward passes.
 class WEFT_API BackwardWatchGuard {
  public:
   explicit BackwardWatchGuard(BackwardWatch& watch);
@@ -82,7 +83,7 @@ class WEFT_API BackwardWatchGuard {
  private:
   friend class GraphRun;
   BackwardWatch& watch_;
-  const BackwardWatchGuard* outer_;
+  BackwardWatchGuard* outer_;
 };
 
 /// Buffer sharing between gradients, on by default; when off (or with WEFT_GRAD_SHARE=0 in the environment) every

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "backend.hpp"
 #include "dispatch.hpp"
+#include "non_finite_cause.hpp"
 #include "../tensor/dims.hpp"
 #include "../tensor/error.hpp"
 #include "../tensor/layout.hpp"
@@ -60,8 +60,6 @@ std::string shape_text(const View& view) {
                      Device(view.layout.device_type, view.layout.device_index).name());
 }
 
-namespace {
-
 cpu::ElementStatistics statistics_of(const View& view) {
   const HostView host(view);
   if ((*host).layout.contiguous && !(*host).layout.host_scalar) return cpu::element_statistics(*host);
@@ -74,8 +72,6 @@ cpu::ElementStatistics statistics_of(const View& view) {
   else host_kernels().copy(plain, *host);
   return cpu::element_statistics(plain);
 }
-
-}  // namespace
 
 std::string values_text(const View& view) {
   std::string text = shape_text(view);
@@ -90,8 +86,22 @@ std::string values_text(const View& view) {
   return text;
 }
 
-std::string list_of(const char* label, const std::vector<std::string>& texts) {
-  return texts.empty() ? std::string() : fmt::format("{}{}", label, fmt::join(texts, "; "));
+std::string with_figures(const std::string& error, const std::vector<std::string>& figures) {
+  constexpr size_t most = 100;
+  std::string out = error;
+  for (const std::string& figure : figures) {
+    size_t column = most;
+    out += "\n   ";
+    for (size_t from = 0; from < figure.size();) {
+      const size_t end = std::min(figure.find(' ', from), figure.size());
+      if (from > 0 && column + 1 + end - from > most) out += "\n     ", column = 5;
+      else if (from == 0) column = 3;
+      out += ' ' + figure.substr(from, end - from);
+      column += 1 + end - from;
+      from = end + 1;
+    }
+  }
+  return out;
 }
 
 bool is_input_too(const View& output, std::span<const View* const> inputs) {
@@ -104,15 +114,21 @@ namespace {
 constinit thread_local cpu::NonFinite overwritten = {};
 
 [[noreturn]] void report(const KernelCall& call, const View& out, cpu::NonFinite found) {
-  std::vector<std::string> inputs;
+  std::vector<const View*> read;
+  std::vector<std::string> figures = {fmt::format("output {}, of kernel {}", values_text(out), call.kernel)};
   for (const View* in : call.inputs) {
-    inputs.push_back(is_input_too(*in, call.outputs) ? shape_text(*in) + " (overwritten)" : values_text(*in));
+    const bool gone = is_input_too(*in, call.outputs);
+    if (!gone) read.push_back(in);
+    figures.push_back("input " + (gone ? shape_text(*in) + " (overwritten)" : values_text(*in)));
   }
-  raise<NonFiniteError>({.op = call.op != nullptr ? call.op : call.kernel,
-                         .problem = fmt::format("the first {}, made by kernel {}", text_of(found), call.kernel),
-                         .details = fmt::format("output {}{}", values_text(out), list_of("; inputs ", inputs)),
-                         .remedy = "keep its inputs where the result is finite"},
-                        call.where);
+  const char* const op = call.op != nullptr ? call.op : call.kernel;
+  const NonFiniteCause cause = cause_of_value(op, out, read, found);
+  throw NonFiniteError(with_figures(format_error({.op = op,
+                                                  .problem = fmt::format("the first {}", text_of(found)),
+                                                  .details = cause.what,
+                                                  .remedy = cause.remedy},
+                                                 call.where),
+                                    figures));
 }
 
 }  // namespace

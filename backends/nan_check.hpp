@@ -22,8 +22,10 @@ std::string shape_text(const View& view);
 std::string values_text(const View& view);
 /// Whether the output is also an input, which the kernel overwrites.
 bool is_input_too(const View& output, std::span<const View* const> inputs);
-/// "; inputs a; b", or nothing where there are none.
-std::string list_of(const char* label, const std::vector<std::string>& texts);
+/// Of a view on any device and of any layout, which has elements.
+cpu::ElementStatistics statistics_of(const View& view);
+/// The error's three lines, and below them `figures`, one a line, broken where they are long.
+std::string with_figures(const std::string& error, const std::vector<std::string>& figures);
 
 /// Raises NonFiniteError where a kernel makes a NaN without one in its inputs, or an infinity from finite inputs.
 class KernelCheck final : public KernelObserver {

@@ -50,7 +50,7 @@ void add_training_cases_of_tools() {
     cross_entropy(m(x), target).backward();
   };
   add_pair("hooks.anomaly_backward.mlp", 1, step, [=] {
-    const AnomalyGuard guard;
+    const AnomalyGuard guard({.forward = false});
     step();
   });
   add_pair("hooks.anomaly_forward_backward.mlp", 1, step, [=] {

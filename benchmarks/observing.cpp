@@ -41,7 +41,7 @@ void add_step_cases() {
       plain->step();
     };
   };
-  add_pair("observe.anomaly.chargpt", 1, without, guarded({}));
+  add_pair("observe.anomaly.chargpt", 1, without, guarded({.forward = false}));
   add_pair("observe.anomaly_forward.chargpt", 1, without, guarded({.forward = true}));
   add_pair("observe.profiler.chargpt", 1, without, [plain, profiler = std::make_shared<Profiler>()] {
     profiler->start();

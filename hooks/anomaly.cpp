@@ -14,14 +14,13 @@
 #include "../autograd/engine.hpp"
 #include "../autograd/node.hpp"
 #include "../backends/nan_check.hpp"
+#include "../backends/non_finite_cause.hpp"
 #include "../backends/observe.hpp"
 
 namespace weft {
 
 using detail::find_non_finite;
 using detail::is_input_too;
-using detail::list_of;
-using detail::shape_text;
 using detail::text_of;
 using detail::values_text;
 
@@ -84,8 +83,13 @@ class ReadByKernel final : public KernelObserver {
 
 class GradientCheck final : public BackwardWatch {
  public:
+  /// Whether a node runs, whose gradients are looked at afterwards.
+  bool inside = false;
+
+  void before(const BackwardPass&, Node& node, std::span<const Tensor>) override { inside = !node.accumulates; }
   void after(const BackwardPass& pass, Node& node, std::span<const Tensor> incoming,
              std::span<const Tensor> outgoing) override {
+    inside = false;
     for (size_t i = 0; i < outgoing.size(); ++i) {
       const Tensor& g = outgoing[i];
       if (!g.defined() || passed_on(g, incoming)) continue;
@@ -104,27 +108,44 @@ class GradientCheck final : public BackwardWatch {
 
   [[noreturn]] static void report(const BackwardPass& pass, Node& node, std::span<const Tensor> incoming,
                                   std::span<const Tensor> outgoing, size_t input, cpu::NonFinite found) {
-    std::vector<std::string> shapes, arrived;
-    for (const Tensor& g : outgoing) shapes.push_back(g.defined() ? shape_text(g.raw_view()) : "no gradient");
+    std::vector<std::string> arrived;
     bool arrived_bad = false;
     for (const Tensor& g : incoming) {
       if (!g.defined()) continue;
       arrived.push_back(values_text(g.raw_view()));
       arrived_bad |= find_non_finite(g.raw_view()).any();
     }
-    const auto problem =
-        arrived_bad
-            ? fmt::format("the first {} in backward: the gradients that meet in its result sum to it", text_of(found))
-            : fmt::format("the first {} in backward, in the gradient for input {}", text_of(found), input);
-    const auto details = fmt::format(
-        "inputs {}; gradient {}; arrived {}{}; {}", fmt::join(shapes, ", "), values_text(outgoing[input].raw_view()),
-        fmt::join(arrived, "; "), list_of("; its kernel read ", read_by(node, incoming)), path_text(node, pass.roots));
-    raise<NonFiniteError>({.op = node.op,
-                           .problem = problem,
-                           .details = details,
-                           .remedy = "keep the values it read where its derivative is finite",
-                           .event = "called"},
-                          node.where);
+    const detail::NonFiniteCause cause =
+        arrived_bad ? detail::NonFiniteCause{"the gradients that meet in its result sum to it",
+                                             "scale the loss down, or the parts of it that are large"}
+                    : cause_at(node, incoming, outgoing[input], found);
+    std::vector<std::string> figures = {
+        fmt::format("gradient for input {}: {}", input, values_text(outgoing[input].raw_view()))};
+    for (const std::string& text : arrived) figures.push_back("arrived " + text);
+    for (const std::string& text : read_by(node, incoming)) figures.push_back("its kernel read " + text);
+    figures.push_back(path_text(node, pass.roots));
+    throw NonFiniteError(
+        detail::with_figures(format_error({.op = node.op,
+                                           .problem = fmt::format("the first {} in backward", text_of(found)),
+                                           .details = cause.what,
+                                           .remedy = cause.remedy,
+                                           .event = "called"},
+                                          node.where),
+                             figures));
+  }
+
+  static detail::NonFiniteCause cause_at(const Node& node, std::span<const Tensor> incoming, const Tensor& gradient,
+                                         cpu::NonFinite found) {
+    std::vector<View> arrived, kept;
+    for (const Tensor& g : incoming) {
+      if (g.defined()) arrived.push_back(g.raw_view());
+    }
+    std::vector<Tensor> alive;
+    detail::visit_saved(node, [&](const Tensor& t) {
+      if (t.defined()) alive.push_back(t);
+    });
+    for (const Tensor& t : alive) kept.push_back(t.raw_view());
+    return detail::cause_of_gradient(node.op, gradient.raw_view(), arrived, kept, found);
   }
 
   // Runs the formula once more, now that it is known to be the one, and looks at what its kernels read.
@@ -143,10 +164,17 @@ class GradientCheck final : public BackwardWatch {
 
 }  // namespace
 
-struct AnomalyGuard::State {
+// What kernels of a backward make is looked at once, by node, where that is done at all.
+struct AnomalyGuard::State final : KernelObserver {
   explicit State(AnomalyOptions options) {
     if (options.backward) backward.emplace(gradients);
-    if (options.forward) forward.emplace(kernels);
+    if (options.forward) forward.emplace(*this);
+  }
+  void before(const KernelCall& call) override {
+    if (!gradients.inside) kernels.before(call);
+  }
+  void after(const KernelCall& call) override {
+    if (!gradients.inside) kernels.after(call);
   }
   GradientCheck gradients;
   detail::KernelCheck kernels;

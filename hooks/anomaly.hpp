@@ -1,7 +1,8 @@
 // Finding the op that made the first NaN or infinity.
 //
-//   AnomalyGuard guard;          // or AnomalyGuard guard({.forward = true})
-//   loss.backward();             // NonFiniteError names op, line, shapes, values and the path from the loss
+//   AnomalyGuard guard;          // around forward and backward; {.forward = false} around a backward alone is cheaper
+//   loss = model(x);             // NonFiniteError names op, line, cause and remedy, and below them values and the
+//   loss.backward();             // path from the loss
 //
 // WEFT_CHECK_NAN=1 in the environment checks every kernel of the process, forward and backward, as long as it runs.
 #pragma once
@@ -16,10 +17,11 @@ struct AnomalyOptions {
   bool backward = true;
   /// Checks the output of every kernel that this thread calls, for NaN where no input is NaN and for infinities where
   /// every input is finite. Filling with a value is not checked, so masks of -inf are fine.
-  bool forward = false;
+  bool forward = true;
 };
 
-/// While one lives, the first NaN or infinity on this thread raises NonFiniteError. A device's values are copied to the
+/// While one lives, the first NaN or infinity on this thread raises NonFiniteError: three lines with the op, the cause,
+/// and the remedy with the op's place, and figures below. A device's values are copied to the
 /// host for the check, which waits for the device.
 class WEFT_API AnomalyGuard {
  public:

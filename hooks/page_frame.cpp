@@ -16,12 +16,14 @@ constexpr const char* common_style = R"css(
   --ground: #ffffff; --card: #f6f8fa; --line: #d8dee4; --text: #1f2328; --soft: #57606a; --mark: #0969da;
   --none: #eaeef2; --zero: #afb8c1; --bad: #e5007d; --faint: #8c959f;
   --non-finite: #bf0a6b; --exploding: #bc4c00; --vanishing: #6639ba; --dead: #57606a; --frozen: #0550ae;
+  --updates: #9a6700; --broadcast: #0f766e; --run: #116329;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #0d1117; --card: #161b22; --line: #30363d; --text: #e6edf3; --soft: #9198a1; --mark: #58a6ff;
     --none: #1b2129; --zero: #545d68; --bad: #ff4fa8; --faint: #6e7681;
     --non-finite: #ff7cc0; --exploding: #ffa657; --vanishing: #c4a5ff; --dead: #b1bac4; --frozen: #79c0ff;
+    --updates: #e3b341; --broadcast: #5eead4; --run: #7ee787;
   }
 }
 * { box-sizing: border-box; }

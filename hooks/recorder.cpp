@@ -11,6 +11,8 @@
 #include "../autograd/mode.hpp"
 #include "../autograd/node.hpp"
 #include "../backends/host_values.hpp"
+#include "../ops/detail/promote.hpp"
+#include "detail/backward_trace.hpp"
 #include "detail/text.hpp"
 
 namespace weft {
@@ -37,6 +39,7 @@ struct GradientRecorder::State {
 
   explicit State(RecorderOptions o) : options(o) {}
   ~State() {
+    detail::stop_tracing(tracer.get());
     for (HookHandle& hook : hooks) hook.remove();
   }
 
@@ -49,6 +52,8 @@ struct GradientRecorder::State {
   void see(const Side& side, size_t which, const Tensor& tensor, bool together);
   void see_update(Parameter& p, Observation& o);
   void keep(RecordedStep&& step);
+  /// Before a step begins: traces it or does not.
+  void trace_next();
 
   const RecorderOptions options;
   std::mutex mutex;
@@ -63,9 +68,12 @@ struct GradientRecorder::State {
   /// The producer of the activation seen last, kept so that its address names nothing else meanwhile.
   Edge newest;
   History history;
+  const Shared<detail::BackwardTracer> tracer = Shared<detail::BackwardTracer>::make();
 };
 
 namespace {
+
+double epsilon_of(DType dtype) { return is_floating(dtype) ? machine_epsilon(dtype) : 0; }
 
 void merge(std::optional<Statistics>& into, const Statistics& more, bool together) {
   if (into && together) *into += more;
@@ -103,6 +111,13 @@ void GradientRecorder::State::see_update(Parameter& p, Observation& o) {
   if (o.value) o.update_ratio = o.value->norm > 0 ? change / o.value->norm : change > 0 ? INFINITY : 0.0;
 }
 
+void GradientRecorder::State::trace_next() {
+  const int64_t n = number(now);
+  const bool wanted = options.trace_every > 0 && due() && (n < 3 || n % options.trace_every == 0);
+  if (wanted) detail::start_tracing(tracer);
+  else detail::stop_tracing(tracer.get());
+}
+
 // When the memory is full, every second step goes, and from then on every second one comes.
 void GradientRecorder::State::keep(RecordedStep&& step) {
   const auto goes = [&](const RecordedStep& s) { return number(s.step) % stride != 0; };
@@ -121,6 +136,7 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
   const auto fail = [&](std::string problem) {
     raise<ValueError>({.op = "GradientRecorder", .problem = std::move(problem)}, where);
   };
+  if (options.trace_every < 0) fail("trace_every starts at 0");
   if (options.every < 1 || options.histogram_every < 1 || options.kept_steps < 1) fail("its options start at 1");
   for (const auto& [name, tensor] : parameters) {
     if (!tensor.defined()) fail(fmt::format("the parameter '{}' is undefined", name));
@@ -128,8 +144,9 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
   }
   for (auto& [name, tensor] : parameters) {
     const size_t which = state_->history.watched.size();
-    state_->history.watched.push_back({.name = name});
+    state_->history.watched.push_back({.name = name, .epsilon = epsilon_of(tensor.dtype())});
     if (tensor.requires_grad()) {
+      state_->tracer->add_parameter(tensor.impl(), which);
       own(register_post_accumulate_grad_hook(
           tensor,
           [weak = Weak(state_), which](const Tensor& leaf) {
@@ -139,6 +156,8 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
     }
     state_->parameters.push_back({.tensor = std::move(tensor)});
   }
+  state_->history.every = options.every;
+  state_->trace_next();
 }
 
 void GradientRecorder::watch(const std::string& name, const Tensor& activation, Location where) {
@@ -191,9 +210,11 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
     done.step = state.now, done.loss = loss;
     for (const auto& call : state.listeners) call(state.history, done);
     const std::lock_guard lock(state.mutex);
+    state.tracer->finish(state.now, state.history);
     state.keep(std::move(done));
   }
   ++state.now;
+  state.trace_next();
 }
 
 void GradientRecorder::set_step(int64_t step, Location where) {
@@ -202,6 +223,7 @@ void GradientRecorder::set_step(int64_t step, Location where) {
   }
   state_->now = step;
   state_->first = 1;
+  state_->trace_next();
 }
 
 void GradientRecorder::remember(const History& earlier) {

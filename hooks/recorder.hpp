@@ -19,8 +19,9 @@
 #include <vector>
 
 #include "../autograd/hooks.hpp"
+#include "history.hpp"
 #include "named.hpp"
-#include "statistics.hpp"
+#include "suspects/suspects.hpp"
 
 namespace weft {
 
@@ -31,59 +32,11 @@ struct RecorderOptions {
   int64_t histogram_every = 10;
   /// Watches the outputs of a model's modules, and their gradients.
   bool activations = true;
+  /// Follows a backward pass op by op in the first steps, and then every so many recorded ones; 0 never.
+  int64_t trace_every = 10;
   /// About how many steps a long run keeps in memory, evenly spread; `on_step` sees them all.
   int64_t kept_steps = 512;
 };
-
-/// One parameter or activation in one step.
-struct Observation {
-  std::optional<Statistics> value, gradient;
-  /// |change of the weights since the last recorded step| / |weights|, in Euclidean norms.
-  std::optional<double> update_ratio;
-  Shared<const Histogram> value_histogram, gradient_histogram;
-};
-
-struct RecordedStep {
-  int64_t step = 0;
-  std::optional<double> loss;
-  /// In the order of `History::watched`; shorter where more was watched later.
-  std::vector<Observation> of;
-};
-
-enum class WatchedKind : uint8_t { parameter, activation };
-
-struct Watched {
-  std::string name;
-  WatchedKind kind = WatchedKind::parameter;
-  /// First recorded step where an element was NaN or infinite.
-  std::optional<int64_t> bad_value = {}, bad_gradient = {};
-};
-
-/// All that a recorder keeps.
-struct History {
-  /// Parameters in the order given, then activations in order of their first appearance.
-  std::vector<Watched> watched;
-  std::vector<RecordedStep> steps;
-};
-
-enum class Trouble : uint8_t { non_finite, exploding, vanishing, dead, frozen };
-WEFT_API const char* name_of(Trouble trouble);
-
-struct Suspect {
-  Trouble trouble;
-  /// Index into `History::watched`.
-  size_t which;
-  /// A sentence that names it, with the figures.
-  std::string text;
-};
-
-/// Problems found in a history, the worst first:
-///   non_finite  NaN or infinity in a value or a gradient;
-///   exploding   the gradient's rms in the last steps is over 100 times its median before, or above 1e4;
-///   vanishing   the gradient's rms is under 1/1000 of the median layer's, or under 1e-9;
-///   dead        over 95 % of an activation, or all of a gradient, is exactly 0;
-///   frozen      no gradient ever arrived, or the weights did not change although one did.
-WEFT_API std::vector<Suspect> find_suspects(const History& history);
 
 /// Watches the gradients of parameters through post-accumulate hooks, so as backward leaves them, before clipping.
 /// Copies share one recorder, whose hooks are removed with the last. Not for several training loops at once.

@@ -146,8 +146,10 @@ std::string report_html(const History& history, const std::string& title) {
       list(steps.size(), [&](size_t i) { return loss_text(steps[i]->loss); }), loss_ticks(steps),
       list(history.watched.size(), [&](size_t i) { return watched_json(history, steps, i); }),
       list(suspects.size(), [&](size_t i) {
-        return fmt::format(R"({{"trouble":"{}","which":{},"text":{}}})", name_of(suspects[i].trouble),
-                           suspects[i].which, detail::json_text(suspects[i].text));
+        return fmt::format(
+            R"({{"trouble":"{}","which":{},"text":{},"followers":{}}})", name_of(suspects[i].trouble),
+            suspects[i].which, detail::json_text(suspects[i].text),
+            list(suspects[i].followers.size(), [&](size_t f) { return std::to_string(suspects[i].followers[f]); }));
       }));
   return detail::report_page(title, data);
 }

@@ -64,7 +64,9 @@ const views = [
 ].filter(v => data.watched.some(w => w.kind === v.kind && seenIn(v, w)));
 const all = data.watched.map((w, index) => ({...w, index}));
 const accused = new Map();
-for (const s of data.suspects) if (!accused.has(s.which)) accused.set(s.which, s.trouble);
+const ofTheRun = s => s.trouble === 'run' || s.trouble === 'broadcast';
+for (const s of data.suspects) if (!ofTheRun(s) && !accused.has(s.which)) accused.set(s.which, s.trouble);
+for (const s of data.suspects) for (const f of s.followers) if (!accused.has(f)) accused.set(f, s.trouble);
 let view = views[0], rows = [], picked = null, blamed = null;
 
 const lastOf = list => { for (let i = list.length - 1; i >= 0; --i) if (list[i] !== null) return list[i]; return null; };
@@ -374,7 +376,8 @@ function drawAll() {
   for (const button of document.querySelectorAll('.tabs button'))
     button.setAttribute('aria-pressed', button.textContent === view.key);
   for (const item of document.querySelectorAll('.suspects li'))
-    item.toggleAttribute('aria-current', blamed !== null && item.suspect === blamed && all[blamed.which] === picked);
+    item.toggleAttribute('aria-current', blamed !== null && item.suspect === blamed &&
+      (ofTheRun(blamed) || all[blamed.which] === picked));
   drawLoss();
   drawHeat();
   drawCurves();
@@ -388,11 +391,13 @@ function viewOf(suspect) {
     'non-finite': v => w[v.side].bad.some(n => n > 0),
     dead: v => !v.log && lastOf(v.of(w)) > .95,
     frozen: v => v.of(w) === w.ratio && seenIn(v, w),
+    updates: v => v.of(w) === w.ratio,
   }[suspect.trouble] || (v => v.of(w) === w.gradient.rms);
   return mine.find(wanted) || mine[0] || view;
 }
 function blame(suspect) {
   blamed = suspect;
+  if (ofTheRun(suspect)) return drawAll();
   view = viewOf(suspect);
   choose(all[suspect.which]);
 }

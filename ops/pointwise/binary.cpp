@@ -5,6 +5,7 @@
 #include "../../backends/functors/formulas.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
+#include "../detail/broadcast_watch.hpp"
 #include "../detail/common.hpp"
 #include "../detail/reuse.hpp"
 #include "../detail/write.hpp"
@@ -16,6 +17,10 @@
 #include "../detail/parts.hpp"
 
 namespace weft {
+
+namespace detail {
+constinit thread_local const BroadcastWatch* broadcast_watch = nullptr;
+}  // namespace detail
 
 namespace {
 
@@ -214,6 +219,7 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const Tensor& x = p.operands[0];
   const Tensor& y = p.operands[1];
   if (should_record(x, y)) {
+    if (WEFT_UNLIKELY(detail::broadcast_watch != nullptr)) (*detail::broadcast_watch)(x, y, out);
     record(out, BroadcastBackward{backward_for(op, x, y, out), x.shape(), y.shape(), p.dtype, x.device(), y.device()},
            x, y);
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <weft/hooks/anomaly.hpp>
 #include <weft/hooks/recorder.hpp>
 #include <weft/nn/layers.hpp>
 #include <weft/optim/optim.hpp>
@@ -316,6 +317,59 @@ TEST(GradientRecorder, RemembersWhatAnEarlierOneSaw) {
     EXPECT_EQ(s.of[0].value->norm, 5);
   }
   EXPECT_THAT(steps, testing::ElementsAre(1, 3, 5, 7, 9)) << "every second, where all are too many";
+}
+
+TEST(GradientRecorder, FollowsFirstStepsAndThenEveryTenthOpByOp) {
+  const Tensor w = leaf({3, 4});
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  for (int i = 0; i < 25; ++i) {
+    (w * 2).sum().backward();
+    recorder.step();
+  }
+  const History& history = recorder.history();
+  std::vector<int64_t> steps;
+  for (const Trace& t : history.traces) {
+    steps.push_back(t.step);
+    ASSERT_EQ(t.passages.size(), 2u);
+    EXPECT_EQ(history.sites[t.passages[0].site].op, "sum");
+    EXPECT_EQ(history.sites[t.passages[1].site].op, "mul");
+    EXPECT_EQ(t.passages[1].from, 0);
+    EXPECT_NEAR(t.passages[1].arrived, std::sqrt(2.0), 1e-6);
+    ASSERT_EQ(t.arrivals.size(), 1u);
+    EXPECT_NEAR(t.arrivals[0].norm, std::sqrt(8.0), 1e-6);
+  }
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 10, 20));
+  EXPECT_EQ(history.sites[1].parameters, std::vector<size_t>{0});
+  GradientRecorder never(NamedTensors{{"w", w}}, {.trace_every = 0});
+  (w * 2).sum().backward();
+  never.step();
+  EXPECT_TRUE(never.history().traces.empty());
+  EXPECT_THROW(GradientRecorder(NamedTensors{{"w", w}}, {.trace_every = -1}), ValueError);
+}
+
+TEST(GradientRecorder, MayOutliveAGuardThatWasThereBefore) {
+  const Tensor w = tensor({0.0}).requires_grad_();
+  std::optional<AnomalyGuard> guard(std::in_place);
+  GradientRecorder recorder(NamedTensors{{"w", w}});
+  EXPECT_THROW(sqrt(w).backward(), NonFiniteError);
+  guard.reset();
+  sqrt(w + 1.0).backward();
+  recorder.step();
+  EXPECT_EQ(recorder.history().traces.size(), 1u);
+  guard.emplace();
+  EXPECT_THROW(sqrt(w).backward(), NonFiniteError);
+}
+
+TEST(GradientRecorder, TracesEmptyNarrowAndStridedGradients) {
+  const Tensor half = full({4, 3}, 2.0, f16).requires_grad_(), one = tensor(1.5).requires_grad_();
+  const Tensor none = zeros({0, 3}).requires_grad_();
+  GradientRecorder recorder(NamedTensors{{"half", half}, {"one", one}, {"none", none}});
+  for (int i = 0; i < 3; ++i) {
+    (relu(half.t()).to(f32).sum() * one + tanh(none).sum() + sigmoid(one * NAN) * 0.0).backward();
+    recorder.step();
+  }
+  EXPECT_EQ(recorder.history().traces.size(), 3u);
+  EXPECT_THAT(words(recorder.suspects()), HasSubstr("non-finite: the gradient of"));
 }
 
 TEST(JsonLine, IsOneLineWithEveryFigure) {

@@ -24,14 +24,16 @@ namespace {
 
 constexpr const char* name = "Trainer";
 
-// What an AnomalyGuard says of a computation that is run again; empty where it finds nothing.
+// What an AnomalyGuard says of a computation that is run again, without the figures below its three lines; empty where
+// it finds nothing.
 template <class F>
 std::string found_anew(AnomalyOptions options, F&& again) {
   try {
     const AnomalyGuard guard(options);
     again();
   } catch (const NonFiniteError& error) {
-    return error.what();
+    const std::string text = error.what();
+    return text.substr(0, text.find("\n    "));
   } catch (const std::exception&) {  // the first error is the one to tell
   }
   return {};

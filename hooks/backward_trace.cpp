@@ -1,0 +1,247 @@
+#include "detail/backward_trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "../autograd/accumulation.hpp"
+#include "../autograd/engine.hpp"
+#include "../autograd/mode.hpp"
+#include "../backends/recorded_kernel.hpp"
+#include "../ops/detail/broadcast_watch.hpp"
+
+namespace weft::detail {
+
+namespace {
+
+constexpr size_t most_passages = 16384;
+constexpr size_t most_traces = 16;
+
+// A slope of 0 in all that these are given means that they learn nothing; those with a slope of their own below 0 are
+// left out, as are functions that are no activations.
+constexpr std::array<std::string_view, 17> activations = {
+    "relu", "relu6",    "sigmoid", "tanh",      "hardsigmoid", "hardswish", "hardtanh", "clamp", "softsign",
+    "silu", "softplus", "gelu",    "gelu_tanh", "elu",         "selu",      "celu",     "mish"};
+
+bool is_activation(std::string_view op) {
+  if (op.ends_with('_')) op.remove_suffix(1);
+  return std::ranges::find(activations, op) != activations.end();
+}
+
+bool has_values(const Tensor& t) {
+  return t.defined() && is_floating(t.dtype()) && t.device().type != DeviceType::meta && t.numel() > 0;
+}
+
+double norm_of(const Tensor& t) {
+  if (!has_values(t)) return 0;
+  const Statistics s = statistics(t);
+  return s.non_finite > 0 ? NAN : s.norm;
+}
+
+// At most so many elements at equal distances, as f32 on the host.
+constexpr int64_t sampled = 4096;
+Tensor sample(const Tensor& t, int64_t stride) {
+  return t.detach().reshape({-1}).slice(0, 0, t.numel(), stride).to(Device()).to(f32).contiguous();
+}
+
+void measure_slopes(const Tensor& arrived, const Tensor& left, Passage& p) {
+  if (!has_values(arrived) || !has_values(left) || arrived.numel() != left.numel()) return;
+  const NoGradGuard unrecorded;
+  const int64_t stride = (arrived.numel() + sampled - 1) / sampled;
+  const Tensor in = sample(arrived, stride), out = sample(left, stride);
+  const auto *g = static_cast<const float*>(in.raw_view().data), *d = static_cast<const float*>(out.raw_view().data);
+  int64_t seen = 0, closed = 0, flat = 0;
+  for (int64_t i = 0; i < in.numel(); ++i) {
+    if (!std::isfinite(g[i]) || !std::isfinite(d[i]) || std::abs(g[i]) < 1e-30f) continue;
+    ++seen;
+    closed += d[i] == 0;
+    flat += std::abs(d[i]) < 0.01f * std::abs(g[i]);
+  }
+  if (seen == 0) return;
+  p.slopes = seen;
+  p.closed = static_cast<double>(closed) / static_cast<double>(seen);
+  p.flat = static_cast<double>(flat) / static_cast<double>(seen);
+}
+
+void measure_range(const Node& node, Passage& p) {
+  bool first = true;
+  visit_saved(node, [&](const Tensor& kept) {
+    if (!has_values(kept) || !std::exchange(first, false)) return;
+    const Statistics s = statistics(kept);
+    p.low = s.low, p.high = s.high;
+  });
+}
+
+std::string short_place(Location where) {
+  const std::string text = where.text();
+  return text.substr(text.rfind('/') + 1);
+}
+
+}  // namespace
+
+size_t BackwardTracer::site_of(const Node& node) {
+  const auto [entry, fresh] = numbers_.try_emplace({node.op, short_place(node.where)}, sites_.size());
+  if (fresh) {
+    sites_.push_back({.op = entry->first.first, .place = entry->first.second});
+    feeding_parameters(node, is_activation(node.op) ? 3 : 1, sites_.back().parameters);
+  }
+  return entry->second;
+}
+
+// Of the nearest ops that read any: what lies behind another activation feeds that one.
+void BackwardTracer::feeding_parameters(const Node& node, int depth, std::vector<size_t>& out) const {
+  std::vector<const Node*> behind;
+  for (int i = 0; i < node.edge_count; ++i) {
+    const Node* const child = node.edges[i].node();
+    if (child == nullptr) continue;
+    if (!child->accumulates) {
+      behind.push_back(child);
+      continue;
+    }
+    const auto found = parameters_.find(static_cast<const AccumulationNode*>(child)->leaf);
+    if (found != parameters_.end() && std::ranges::find(out, found->second) == out.end()) out.push_back(found->second);
+  }
+  for (const Node* child : behind) {
+    if (depth > 1 && !is_activation(child->op)) feeding_parameters(*child, depth - 1, out);
+  }
+}
+
+void BackwardTracer::saw_node(const Node& node, std::span<const Tensor> incoming, std::span<const Tensor> outgoing) {
+  if (trace_.passages.size() >= most_passages) return;
+  const auto number = static_cast<int32_t>(trace_.passages.size());
+  Passage p{.site = site_of(node)};
+  Waiting before;
+  if (const auto entry = waiting_.extract(&node)) before = entry.mapped();
+  p.from = before.from;
+  for (const Tensor& g : incoming) p.count += g.defined() ? g.numel() : 0;
+  if (before.senders == 1 && incoming.size() == 1) p.arrived = before.only;
+  else
+    for (const Tensor& g : incoming) p.arrived = std::hypot(p.arrived, norm_of(g));
+  for (size_t i = 0; i < outgoing.size(); ++i) {
+    const Node* const child = node.edges[i].node();
+    if (child == nullptr || !outgoing[i].defined()) continue;
+    const double norm = norm_of(outgoing[i]);
+    p.left = std::max(p.left, norm);
+    if (std::isnan(norm)) p.left = norm;
+    Waiting& there = waiting_[child];
+    ++there.senders;
+    there.only = norm;
+    if (there.senders == 1 || norm > there.most) there.most = norm, there.from = number;
+  }
+  if (is_activation(node.op) && !outgoing.empty()) {
+    measure_slopes(incoming[0], outgoing[0], p);
+    if (p.slopes > 0) measure_range(node, p);
+  }
+  trace_.passages.push_back(p);
+}
+
+void BackwardTracer::saw_leaf(const Node& node) {
+  const auto found = parameters_.find(static_cast<const AccumulationNode&>(node).leaf);
+  const auto entry = waiting_.extract(&node);
+  if (found == parameters_.end() || entry.empty()) return;
+  trace_.arrivals.push_back({found->second, entry.mapped().from, entry.mapped().most});
+}
+
+void BackwardTracer::saw_broadcast(const Tensor& a, const Tensor& b, const Tensor& result) {
+  const Tensor &fewer = a.dim() < b.dim() ? a : b, &more = a.dim() < b.dim() ? b : a;
+  if (fewer.dim() == 0 || fewer.dim() == more.dim() || result.numel() <= std::max(a.numel(), b.numel())) return;
+  // Rows of one meet the same number of others: an outer product that is meant rarely has equal sides.
+  bool alike = false;
+  const auto few = fewer.sizes(), many = more.sizes();
+  for (size_t i = 0; i < few.size(); ++i) {
+    const size_t at = many.size() - few.size() + i;
+    alike |= many[at] == 1 && few[i] > 1 && std::ranges::find(many, few[i]) != many.end();
+  }
+  if (!alike) return;
+  MutualBroadcast seen{.op = current_call.op, .place = short_place(current_call.where)};
+  seen.left = a.shape().text(), seen.right = b.shape().text(), seen.result = result.shape().text();
+  seen.steps = 1;
+  const auto same = [&](const MutualBroadcast& m) { return m.op == seen.op && m.place == seen.place; };
+  if (std::ranges::none_of(broadcasts_, same)) broadcasts_.push_back(std::move(seen));
+}
+
+// What backward never passed leads to no loss. When there are many traces every second one goes.
+void BackwardTracer::finish(int64_t step, History& history) {
+  waiting_.clear();
+  for (MutualBroadcast& seen : std::exchange(broadcasts_, {})) {
+    if (!numbers_.contains({seen.op, seen.place})) continue;
+    const auto same = [&](const MutualBroadcast& m) { return m.op == seen.op && m.place == seen.place; };
+    const auto known = std::ranges::find_if(history.broadcasts, same);
+    if (known == history.broadcasts.end()) history.broadcasts.push_back(std::move(seen));
+    else ++known->steps;
+  }
+  history.sites = sites_;
+  Trace done = std::exchange(trace_, {});
+  if (done.passages.empty()) return;
+  done.step = step;
+  auto& traces = history.traces;
+  traces.push_back(std::move(done));
+  if (traces.size() <= most_traces) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    if (i % 2 == 0) std::swap(traces[kept++], traces[i]);
+  }
+  traces.resize(kept);
+}
+
+namespace {
+
+class ThreadTracing final : public BackwardWatch {
+ public:
+  ~ThreadTracing() override { broadcast_watch = nullptr; }
+
+  void after(const BackwardPass&, Node& node, std::span<const Tensor> incoming,
+             std::span<const Tensor> outgoing) override {
+    const UnrecordedScope unrecorded;
+    for (const auto& weak : tracers) {
+      const auto tracer = weak.lock();
+      if (tracer == nullptr) continue;
+      if (node.accumulates) tracer->saw_leaf(node);
+      else tracer->saw_node(node, incoming, outgoing);
+    }
+  }
+  void update() {
+    if (tracers.empty()) {
+      guard.reset();
+      broadcast_watch = nullptr;
+      return;
+    }
+    if (!guard) guard.emplace(*this);
+    broadcast_watch = &broadcasts;
+  }
+
+  std::vector<Weak<BackwardTracer>> tracers;
+
+ private:
+  const BroadcastWatch broadcasts = [this](const Tensor& a, const Tensor& b, const Tensor& result) {
+    for (const auto& weak : tracers) {
+      if (const auto tracer = weak.lock()) tracer->saw_broadcast(a, b, result);
+    }
+  };
+  std::optional<BackwardWatchGuard> guard;
+};
+
+ThreadTracing& tracing() {
+  static thread_local ThreadTracing here;
+  return here;
+}
+
+}  // namespace
+
+void start_tracing(const Shared<BackwardTracer>& tracer) {
+  stop_tracing(tracer.get());
+  tracing().tracers.push_back(tracer);
+  tracing().update();
+}
+
+void stop_tracing(const BackwardTracer* tracer) {
+  std::erase_if(tracing().tracers, [&](const Weak<BackwardTracer>& weak) {
+    const auto alive = weak.lock();
+    return alive == nullptr || alive.get() == tracer;
+  });
+  tracing().update();
+}
+
+}  // namespace weft::detail

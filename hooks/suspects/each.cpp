@@ -1,0 +1,95 @@
+// What the course of one parameter or activation says.
+#include "finding.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace weft::detail {
+
+namespace {
+
+std::optional<Suspect> exploding(const Facts& facts, size_t which) {
+  const Course& c = facts.courses[which];
+  const double now = largest_of_last(c.gradient_rms), least = smallest_of_last(c.gradient_rms);
+  const double before = median_before(c.gradient_rms);
+  const std::string name = name_in_text(facts.watched(which));
+  if (before > 0 && least > 100 * before) {
+    return Suspect{Trouble::exploding, which,
+                   fmt::format("the gradient of {} grew to an rms of {}, {} times its median", name, figure(now),
+                               figure(now / before))};
+  }
+  // A loss may be scaled: what moves the weights little is no explosion.
+  const bool moves = c.update_ratios.empty() || largest_of_last(c.update_ratios) > 0.1;
+  if (least > 1e4 && moves) {
+    return Suspect{Trouble::exploding, which, fmt::format("the gradient of {} has an rms of {}", name, figure(now))};
+  }
+  return {};
+}
+
+/// Whether an op that sums over rows, as for a bias, got a healthy gradient: then terms cancel, as before a
+/// normalization, and nothing vanishes.
+bool cancels(const Facts& facts, size_t which) {
+  if (facts.traces.empty()) return false;
+  const Trace& trace = *facts.traces.back();
+  double count = 0;
+  for (const RecordedStep& step : facts.history.steps) {
+    if (which < step.of.size() && step.of[which].value) count = static_cast<double>(step.of[which].value->count);
+  }
+  for (const Arrival& a : trace.arrivals) {
+    if (a.which != which || a.from == Passage::loss) continue;
+    const Passage& p = trace.passages[static_cast<size_t>(a.from)];
+    return static_cast<double>(p.count) > count && a.norm < 1e-3 * p.arrived;
+  }
+  return false;
+}
+
+std::optional<Suspect> vanishing(const Facts& facts, size_t which) {
+  const Course& c = facts.courses[which];
+  const double now = largest_of_last(c.gradient_rms);
+  const double typical = facts.typical_gradient[static_cast<int>(facts.watched(which).kind)];
+  // A net whose first layers are 1000 times weaker than its last learns; one that was healthy has learnt.
+  if (!(now > 0) || now > 1e-4 || now >= typical / 1000 || cancels(facts, which)) return {};
+  const double once = *std::ranges::max_element(c.gradient_rms);
+  if (once > 1e3 * now && once > typical / 100) return {};
+  return Suspect{Trouble::vanishing, which,
+                 fmt::format("the gradient of {} has an rms of {}, {} times less than the median layer's",
+                             name_in_text(facts.watched(which)), figure(now), figure(typical / now))};
+}
+
+std::optional<Suspect> still(const Facts& facts, size_t which) {
+  const Watched& w = facts.watched(which);
+  const Course& c = facts.courses[which];
+  if (w.kind == WatchedKind::activation) {
+    const double share = smallest_of_last(c.value_zeros);
+    if (share <= 0.95 || c.had_gradient() < 1) return {};
+    return Suspect{Trouble::dead, which, fmt::format("{:.3g} % of {} is 0", 100 * share, name_in_text(w))};
+  }
+  if (!c.had_gradient() && !w.bad_gradient) {
+    const size_t steps = facts.history.steps.size();
+    return Suspect{Trouble::frozen, which,
+                   fmt::format("no gradient came to {} in {} step{}: is it used, and does it require one?", w.name,
+                               steps, steps == 1 ? "" : "s")};
+  }
+  if (smallest_of_last(c.gradient_zeros) == 1) {
+    return Suspect{Trouble::dead, which, fmt::format("the whole gradient of {} is 0", w.name)};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Suspect> find_each(const Facts& facts) {
+  std::vector<std::pair<double, Suspect>> weak;
+  std::vector<Suspect> out;
+  for (size_t i = 0; i < facts.courses.size(); ++i) {
+    if (auto found = exploding(facts, i)) out.push_back(std::move(*found));
+    else if (auto tiny = vanishing(facts, i)) weak.emplace_back(largest_of_last(facts.courses[i].gradient_rms), *tiny);
+    else if (auto none = still(facts, i)) out.push_back(std::move(*none));
+  }
+  std::ranges::stable_sort(weak, {}, &std::pair<double, Suspect>::first);
+  for (auto& [rms, suspect] : weak) out.push_back(std::move(suspect));
+  return out;
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,69 @@
+// What findings share: the facts of a history, gathered once, and how they are told. Not public.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "suspects.hpp"
+
+namespace weft::detail {
+
+/// The last steps are judged together, so that a single odd one raises no alarm.
+constexpr size_t judged_steps = 5;
+
+/// What the history says of one parameter or activation, step by step; where it was not seen there is no entry.
+struct Course {
+  std::vector<double> gradient_rms, gradient_zeros, value_rms, value_zeros;
+  /// Per step of the run.
+  std::vector<double> update_ratios;
+
+  bool had_gradient() const { return !gradient_rms.empty(); }
+};
+
+struct Facts {
+  const History& history;
+  std::vector<Course> courses;
+  /// Medians of all that have any: rms of gradients by `WatchedKind`, update ratios.
+  double typical_gradient[2] = {}, typical_update = 0;
+  /// The last traces, and those of them that are judged: none where there is but one.
+  std::vector<const Trace*> traces = {};
+
+  const Watched& watched(size_t which) const { return history.watched[which]; }
+  bool is_parameter(size_t which) const { return watched(which).kind == WatchedKind::parameter; }
+  bool was_bad(size_t which) const { return watched(which).bad_value || watched(which).bad_gradient; }
+};
+
+Facts gather_facts(const History& history);
+
+double median(std::vector<double> values);
+/// Of the judged steps the largest and the smallest; 0 where there is none. One healthy step clears a name.
+double largest_of_last(const std::vector<double>& values);
+double smallest_of_last(const std::vector<double>& values);
+/// Of the steps before the judged ones, where they are as many; else 0.
+double median_before(const std::vector<double>& values);
+
+/// Two digits, without an exponent where it reads as well.
+std::string figure(double v);
+/// "the activation h", or a parameter's name.
+std::string name_in_text(const Watched& w);
+/// "sigmoid at net.cpp:12"
+std::string name_in_text(const OpSite& site);
+/// "; and 3 more parameters" or nothing.
+std::string more_in_text(size_t followers, const char* what);
+
+// ---- findings
+// ---------------------------------------------------------------------------------------------------------
+
+std::vector<Suspect> find_non_finite(const Facts& facts);
+/// Where gradients collapse or explode on their way back.
+std::vector<Suspect> find_flow(const Facts& facts);
+/// Activation functions without slope.
+std::vector<Suspect> find_activations(const Facts& facts);
+/// Parameters and activations, each by itself.
+std::vector<Suspect> find_each(const Facts& facts);
+std::vector<Suspect> find_updates(const Facts& facts);
+std::vector<Suspect> find_broadcasts(const Facts& facts);
+std::vector<Suspect> find_run(const Facts& facts);
+
+}  // namespace weft::detail

@@ -1,0 +1,142 @@
+// How far steps move parameters, compared with their size.
+#include "finding.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace weft::detail {
+
+namespace {
+
+constexpr double usual = 1e-3, too_small = 1e-6, too_large = 0.1;
+
+std::string gradient_text(const Facts& facts, size_t which) {
+  return fmt::format("its gradient has an rms of {}, the median layer's {}",
+                     figure(largest_of_last(facts.courses[which].gradient_rms)),
+                     figure(facts.typical_gradient[static_cast<int>(WatchedKind::parameter)]));
+}
+
+/// The change of an element that the other parameters' steps let expect here, as a share of the weights: as for
+/// gradient descent, whose steps are proportional to gradients, or for steps of one size.
+double expected_ratio(const Facts& facts, size_t which) {
+  std::vector<double> changes, rates;
+  for (size_t i = 0; i < facts.courses.size(); ++i) {
+    const Course& c = facts.courses[i];
+    const double ratio = largest_of_last(c.update_ratios), gradient = largest_of_last(c.gradient_rms);
+    if (i == which || !(ratio > 0) || !std::isfinite(ratio) || !(gradient > 0)) continue;
+    changes.push_back(ratio * largest_of_last(c.value_rms));
+    rates.push_back(changes.back() / gradient);
+  }
+  if (changes.empty()) return NAN;
+  const double mine = largest_of_last(facts.courses[which].gradient_rms);
+  return std::max(median(changes), median(rates) * mine) / largest_of_last(facts.courses[which].value_rms);
+}
+
+bool gets_gradients(const Facts& facts, size_t i) {
+  const Course& c = facts.courses[i];
+  return facts.is_parameter(i) && !facts.was_bad(i) && largest_of_last(c.gradient_rms) > 0 && !c.update_ratios.empty();
+}
+
+// Of one alone: the optimizer lacks it, or its steps are lost in rounding. Of all: none came, or they ended.
+std::vector<Suspect> frozen(const Facts& facts) {
+  std::vector<size_t> still;
+  size_t moving = 0, stopped = 0;
+  for (size_t i = 0; i < facts.courses.size(); ++i) {
+    if (!gets_gradients(facts, i)) continue;
+    const auto& ratios = facts.courses[i].update_ratios;
+    if (largest_of_last(ratios) > 0) {
+      ++moving;
+      continue;
+    }
+    still.push_back(i);
+    stopped += *std::ranges::max_element(ratios) > 0;
+  }
+  if (still.empty()) return {};
+  if (moving == 0 && stopped > 0 && still.size() > 1) {
+    const auto& ratios = facts.courses[still.front()].update_ratios;
+    const auto last = std::ranges::find_if(ratios.rbegin(), ratios.rend(), [](double r) { return r > 0; });
+    const auto ended = static_cast<size_t>(last - ratios.rbegin());
+    if (ended < ratios.size() / 5) return {};  // a schedule that ends at 0
+    const int64_t since = facts.history.steps[facts.history.steps.size() - ended].step;
+    Suspect all{
+        Trouble::frozen, still.front(),
+        fmt::format("no parameter changes since step {}, though gradients come: is the learning rate 0?", since)};
+    all.followers.assign(still.begin() + 1, still.end());
+    return {std::move(all)};
+  }
+  std::vector<Suspect> out;
+  for (const size_t i : still) {
+    const std::string& name = facts.watched(i).name;
+    const double expected = expected_ratio(facts, i);
+    if (expected < facts.watched(i).epsilon) {
+      out.push_back({Trouble::frozen, i,
+                     fmt::format("{} did not change: steps of about {} of its weights are lost in rounding, which "
+                                 "keeps {} of them; {}",
+                                 name, figure(expected), figure(facts.watched(i).epsilon), gradient_text(facts, i))});
+    } else {
+      out.push_back({Trouble::frozen, i,
+                     fmt::format("{} did not change, though a gradient came: does the optimizer have it?", name)});
+    }
+  }
+  return out;
+}
+
+bool is_too_small(const Course& c) {
+  const auto& r = c.update_ratios;
+  if (r.size() < 2 * judged_steps || !(largest_of_last(r) > 0)) return false;
+  const bool rises = r.back() > 2 * r[r.size() - judged_steps];  // as in a warm-up
+  return !rises && *std::ranges::max_element(r) < too_small;
+}
+
+// Weights that began at 0 move far at first, and less and less; small biases move far for ever.
+bool is_too_large(const Facts& facts, const Course& c, double typical_value) {
+  const auto& r = c.update_ratios;
+  if (r.size() < 2 * judged_steps || smallest_of_last(r) < too_large) return false;
+  const std::vector<double> last(r.end() - judged_steps, r.end());
+  const bool falls = median(last) < median({r.end() - 2 * judged_steps, r.end() - judged_steps}) / 2;
+  return !falls && largest_of_last(c.value_rms) > typical_value / 10 && facts.typical_update > too_large / 10;
+}
+
+std::optional<Suspect> sized(const Facts& facts, const std::vector<size_t>& found, size_t all, bool large) {
+  if (found.empty()) return {};
+  std::vector<double> ratios;
+  for (const size_t i : found) ratios.push_back(largest_of_last(facts.courses[i].update_ratios));
+  const auto extreme = large ? std::ranges::max_element(ratios) : std::ranges::min_element(ratios);
+  const size_t which = found[static_cast<size_t>(extreme - ratios.begin())];
+  const double factor = large ? *extreme / usual : usual / *extreme;
+  Suspect out{Trouble::updates, which, ""};
+  for (const size_t i : found) {
+    if (i != which) out.followers.push_back(i);
+  }
+  out.text = fmt::format(
+      "steps are too {} for {}: each moves it by {} of its norm, and has for {} steps; {}; a rate {} "
+      "times {} moves it by {}",
+      large ? "large" : "small", facts.watched(which).name, figure(*extreme), judged_steps, gradient_text(facts, which),
+      figure(factor), large ? "smaller" : "larger", figure(usual));
+  if (found.size() == all) out.text += "; it is so for every parameter";
+  else out.text += more_in_text(found.size() - 1, "beside it");
+  return out;
+}
+
+}  // namespace
+
+std::vector<Suspect> find_updates(const Facts& facts) {
+  std::vector<Suspect> out = frozen(facts);
+  std::vector<double> sizes;
+  for (size_t i = 0; i < facts.courses.size(); ++i) {
+    if (gets_gradients(facts, i)) sizes.push_back(largest_of_last(facts.courses[i].value_rms));
+  }
+  const double typical_value = median(sizes);
+  std::vector<size_t> small, large;
+  for (size_t i = 0; i < facts.courses.size(); ++i) {
+    if (!gets_gradients(facts, i)) continue;
+    if (is_too_small(facts.courses[i])) small.push_back(i);
+    if (is_too_large(facts, facts.courses[i], typical_value)) large.push_back(i);
+  }
+  if (auto found = sized(facts, small, sizes.size(), false)) out.push_back(std::move(*found));
+  if (auto found = sized(facts, large, sizes.size(), true)) out.push_back(std::move(*found));
+  return out;
+}
+
+}  // namespace weft::detail

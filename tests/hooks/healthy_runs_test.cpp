@@ -1,0 +1,189 @@
+// Runs that learn raise no suspect.
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <weft/weft.hpp>
+
+namespace weft {
+namespace {
+
+std::string words(const std::vector<Suspect>& suspects) {
+  std::string out;
+  for (const Suspect& s : suspects) out += std::string(name_of(s.trouble)) + ": " + s.text + "\n";
+  return out;
+}
+
+struct Run {
+  int steps = 60;
+  double lr = 1e-3;
+  bool clip = false;
+  /// The rate of a step, as a share of `lr`.
+  std::function<double(int)> rate = [](int) { return 1.0; };
+};
+
+template <class Net, class Optimizer = optim::AdamW>
+std::string suspects_of(Net& net, const std::function<Tensor()>& loss_of, const Run& run = {}) {
+  Optimizer optimizer(net.parameters(), {.lr = run.lr});
+  GradientRecorder recorder(net);
+  for (int step = 0; step < run.steps; ++step) {
+    optimizer.set_lr(run.lr * run.rate(step));
+    optimizer.zero_grad();
+    const Tensor loss = loss_of();
+    loss.backward();
+    if (run.clip) optim::clip_grad_norm_(net.parameters(), 1.0);
+    optimizer.step();
+    recorder.step(loss.item<double>());
+  }
+  return words(recorder.suspects());
+}
+
+/// Rows with the class that a fixed linear rule gives them.
+struct Rows {
+  explicit Rows(int64_t width, int64_t classes = 4) : rule(randn({width, classes})) {}
+  std::pair<Tensor, Tensor> draw(int64_t count) const {
+    const Tensor x = randn({count, rule.size(0)});
+    return {x, argmax(x.matmul(rule), 1)};
+  }
+  Tensor rule;
+};
+
+template <class Net>
+std::function<Tensor()> classifying(Net& net, const Rows& rows) {
+  return [&] {
+    const auto [x, y] = rows.draw(64);
+    return cross_entropy(net(x), y);
+  };
+}
+
+TEST(HealthyRuns, OfAPerceptronRaiseNothing) {
+  manual_seed(1);
+  const Rows rows(16);
+  nn::Sequential net(nn::Linear(16, 32), nn::ReLU(), nn::Linear(32, 32), nn::ReLU(), nn::Linear(32, 4));
+  EXPECT_EQ(suspects_of(net, classifying(net, rows)), "");
+  EXPECT_EQ((suspects_of<nn::Sequential, optim::SGD>(net, classifying(net, rows), {.lr = 0.1})), "");
+}
+
+TEST(HealthyRuns, OfSaturatingActivationsRaiseNothing) {
+  manual_seed(2);
+  const Rows rows(16);
+  nn::Sequential net(nn::Linear(16, 32), nn::Tanh(), nn::Linear(32, 32), nn::Sigmoid(), nn::Linear(32, 4));
+  EXPECT_EQ(suspects_of(net, classifying(net, rows), {.steps = 100, .lr = 1e-2}), "");
+}
+
+TEST(HealthyRuns, OfAConvNetWithBatchNormRaiseNothing) {
+  manual_seed(3);
+  nn::Sequential net(nn::Conv2d(1, 8, {3, 3}), nn::BatchNorm2d(8), nn::ReLU(), nn::MaxPool2d({2, 2}),
+                     nn::Conv2d(8, 8, {3, 3}), nn::BatchNorm2d(8), nn::ReLU(), nn::Flatten(), nn::Linear(8 * 9, 2));
+  const auto loss = [&] {
+    const Tensor x = randn({16, 1, 12, 12});
+    return cross_entropy(net(x), (x.mean({1, 2, 3}) > 0.0).to(i64));
+  };
+  EXPECT_EQ(suspects_of(net, loss), "");
+}
+
+struct Reader : nn::Layer<Reader> {
+  nn::Embedding embedding{20, 16};
+  nn::LSTM lstm{16, 24, {.batch_first = true}};
+  nn::Linear head{24, 20};
+  Reader() { WEFT_REGISTER(embedding, lstm, head); }
+  Tensor forward(const Tensor& tokens) const { return head(lstm(embedding(tokens), {}).output); }
+};
+
+TEST(HealthyRuns, OfAnLstmRaiseNothing) {
+  manual_seed(4);
+  Reader net;
+  const auto loss = [&] {
+    const Tensor start = randint(0, 20, {8, 1}), tokens = (start + arange(24).view({1, 24})) % 20;
+    return cross_entropy(net(tokens.slice(1, 0, 23)).view({-1, 20}), tokens.slice(1, 1, 24).reshape({-1}));
+  };
+  EXPECT_EQ(suspects_of(net, loss, {.lr = 3e-3, .clip = true}), "");
+}
+
+struct Gpt : nn::Layer<Gpt> {
+  nn::Embedding token{20, 32, 0.1}, position{16, 32, 0.1};
+  nn::Sequential blocks;
+  nn::LayerNorm norm{32};
+  nn::Linear head{32, 20, false};
+  Gpt() {
+    for (int i = 0; i < 3; ++i) blocks.append(nn::TransformerBlock(32, 2));
+    WEFT_REGISTER(token, position, blocks, norm, head);
+  }
+  Tensor forward(const Tensor& tokens) const {
+    return head(norm(blocks(token(tokens) + position(arange(tokens.size(1))))));
+  }
+};
+
+TEST(HealthyRuns, OfAGptWithWarmUpClippingAndARateThatEndsAtZeroRaiseNothing) {
+  manual_seed(5);
+  Gpt net;
+  const auto loss = [&] {
+    const Tensor start = randint(0, 20, {8, 1}), tokens = (start + arange(17).view({1, 17}) * 3) % 20;
+    return cross_entropy(net(tokens.slice(1, 0, 16)).view({-1, 20}), tokens.slice(1, 1, 17).reshape({-1}));
+  };
+  const auto rate = [](int step) { return step < 20 ? step / 20.0 : (step < 76 ? 1 - (step - 20) / 56.0 : 0); };
+  EXPECT_EQ(suspects_of(net, loss, {.steps = 80, .lr = 3e-3, .clip = true, .rate = rate}), "");
+}
+
+/// 100 layers, each added to what comes in.
+struct Deep : nn::Layer<Deep> {
+  std::vector<nn::Linear> layers;
+  nn::LayerNorm norm{16};
+  nn::Linear head{16, 4};
+  Deep() {
+    for (int i = 0; i < 100; ++i) {
+      layers.emplace_back(16, 16);
+      register_module("layer" + std::to_string(i), layers.back());
+    }
+    WEFT_REGISTER(norm, head);
+  }
+  Tensor forward(const Tensor& x) const {
+    Tensor h = x;
+    for (const nn::Linear& layer : layers) h = h + relu(layer(h)) * 0.3;
+    return head(norm(h));
+  }
+};
+
+TEST(HealthyRuns, OfAHundredLayersRaiseNothing) {
+  manual_seed(6);
+  const Rows rows(16);
+  Deep net;
+  EXPECT_EQ(suspects_of(net, classifying(net, rows), {.steps = 40}), "");
+}
+
+/// Branches that begin almost shut, as in CaiT and ConvNeXt: gradients in them are 10⁶ times smaller at first.
+struct Scaled : nn::Layer<Scaled> {
+  nn::Linear first{16, 16}, branch{16, 16}, head{16, 4};
+  nn::Parameter scale{full({16}, 1e-6)};
+  Scaled() { WEFT_REGISTER(first, branch, head, scale); }
+  Tensor forward(const Tensor& x) const {
+    const Tensor h = first(x);
+    return head(h + gelu(branch(h)) * scale);
+  }
+};
+
+TEST(HealthyRuns, WithABranchThatBeginsAlmostShutRaiseNothing) {
+  manual_seed(7);
+  const Rows rows(16);
+  Scaled net;
+  EXPECT_EQ(suspects_of(net, classifying(net, rows)), "");
+}
+
+TEST(HealthyRuns, ThatLearnToTheEndRaiseNothing) {
+  manual_seed(8);
+  nn::Sequential net(nn::Linear(4, 16), nn::Tanh(), nn::Linear(16, 1));
+  const Tensor x = randn({8, 4}), y = x.sum({1}, true) * 0.1;
+  EXPECT_EQ(suspects_of(net, [&] { return mse_loss(net(x), y); }, {.steps = 400, .lr = 1e-2}), "");
+}
+
+TEST(HealthyRuns, OfAScaledLossRaiseNothing) {
+  manual_seed(9);
+  const Rows rows(16);
+  nn::Sequential net(nn::Linear(16, 32), nn::ReLU(), nn::Linear(32, 4));
+  const auto loss = [&] { return classifying(net, rows)() * 65536.0; };
+  EXPECT_EQ(suspects_of(net, loss), "");
+}
+
+}  // namespace
+}  // namespace weft
