@@ -12,10 +12,10 @@ namespace weft {
 
 /// One parameter or activation in one step.
 struct Observation {
-  std::optional<Statistics> value, gradient;
+  std::optional<Statistics> value = {}, gradient = {};
   /// |change of the weights since the last recorded step| / |weights|, in Euclidean norms.
-  std::optional<double> update_ratio;
-  Shared<const Histogram> value_histogram, gradient_histogram;
+  std::optional<double> update_ratio = {};
+  Shared<const Histogram> value_histogram = {}, gradient_histogram = {};
 };
 
 struct RecordedStep {
@@ -80,7 +80,7 @@ struct Trace {
 
 /// An op whose operands were both expanded: one had fewer dimensions, and the other 1 where that one had more.
 struct MutualBroadcast {
-  std::string op, place, left, right, result;
+  std::string op, place, left = {}, right = {}, result = {};
   int64_t steps = 0;
 };
 

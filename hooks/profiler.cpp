@@ -4,6 +4,7 @@
 #include <bit>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -43,7 +44,10 @@ struct ThreadNow {
   /// The device's stream before the kernel that runs.
   Shared<Fence> mark = {};
 };
-thread_local ThreadNow now;
+ThreadNow& now() {
+  static thread_local const auto of_thread = std::make_unique<ThreadNow>();  // static memory of threads is scarce
+  return *of_thread;
+}
 
 }  // namespace
 
@@ -52,19 +56,19 @@ struct Profiler::State : KernelObserver, BackwardWatch {
 
   void before(const KernelCall& call) override {
     join();
-    if (options.device_spans) now.mark = times.mark(call.device);
-    now.begin = nanoseconds();
+    if (options.device_spans) now().mark = times.mark(call.device);
+    now().begin = nanoseconds();
   }
   void after(const KernelCall& call) override;
   void before(const BackwardPass&, Node& node, std::span<const Tensor>) override;
   void after(const BackwardPass&, Node& node, std::span<const Tensor>, std::span<const Tensor>) override;
 
   void join() {
-    if (now.run != started) now = {.run = started, .allocated = detail::thread_allocated_bytes(), .nodes = {}};
+    if (now().run != started) now() = {.run = started, .allocated = detail::thread_allocated_bytes(), .nodes = {}};
   }
   int64_t newly_allocated() {
     const size_t all = detail::thread_allocated_bytes();
-    return static_cast<int64_t>(all - std::exchange(now.allocated, all));
+    return static_cast<int64_t>(all - std::exchange(now().allocated, all));
   }
   void keep(ProfiledEvent&& event, const KernelScope* within = nullptr);
   void remember_forward(const ProfiledEvent& event, const KernelScope* within);
@@ -102,19 +106,19 @@ struct Profiler::State : KernelObserver, BackwardWatch {
 
 void Profiler::State::after(const KernelCall& call) {
   const int64_t returned = nanoseconds();
-  Shared<Fence> done = now.mark ? times.mark(call.device) : Shared<Fence>();
+  Shared<Fence> done = now().mark ? times.mark(call.device) : Shared<Fence>();
   if (options.synchronize && !call.device.is_cpu()) synchronize(call.device);
   const int64_t end = call.device.is_cpu() ? returned : nanoseconds();
   ProfiledEvent event{.op = call.op != nullptr ? call.op : call.kernel, .kernel = call.kernel, .where = call.where};
-  event.backward = !now.nodes.empty();
+  event.backward = !now().nodes.empty();
   if (call.within != nullptr) {
     event.op = call.within->op, event.where = call.within->where;
   } else if (event.backward) {
-    event.op = now.nodes.back().node->op, event.where = now.nodes.back().node->where;
+    event.op = now().nodes.back().node->op, event.where = now().nodes.back().node->where;
   }
   event.called = call.within == nullptr && !event.backward && call.entry != nullptr ? call.entry : event.op;
   event.device = call.device;
-  event.begin = now.begin - started, event.end = end - started;
+  event.begin = now().begin - started, event.end = end - started;
   event.allocated = newly_allocated();
   if (!call.outputs.empty()) {
     const Layout& layout = call.outputs[0]->layout;
@@ -131,7 +135,7 @@ void Profiler::State::keep_span(const ProfiledEvent& about, Shared<Fence> done, 
     ++lost;
     return;
   }
-  queued.push_back({about, std::move(now.mark), std::move(done), returned});
+  queued.push_back({about, std::move(now().mark), std::move(done), returned});
   ProfiledEvent& span = queued.back().event;
   span.kind = ProfiledKind::span, span.allocated = 0, span.thread = thread_number();
   span.stream = queued.back().end->queue().number();
@@ -158,13 +162,13 @@ void Profiler::State::measure(bool wait) {
 
 void Profiler::State::before(const BackwardPass&, Node& node, std::span<const Tensor>) {
   join();
-  now.nodes.push_back({&node, nanoseconds()});
+  now().nodes.push_back({&node, nanoseconds()});
 }
 
 void Profiler::State::after(const BackwardPass&, Node& node, std::span<const Tensor>, std::span<const Tensor>) {
   ProfiledEvent event{.kind = ProfiledKind::node, .backward = true, .op = node.op, .where = node.where};
-  event.begin = now.nodes.back().begin - started, event.end = nanoseconds() - started;
-  now.nodes.pop_back();
+  event.begin = now().nodes.back().begin - started, event.end = nanoseconds() - started;
+  now().nodes.pop_back();
   event.forward = forward_of(node);
   keep(std::move(event));
 }
@@ -184,8 +188,8 @@ void Profiler::State::keep(ProfiledEvent&& event, const KernelScope* within) {
 // An op of several kernels is one op: they follow each other and differ.
 void Profiler::State::remember_forward(const ProfiledEvent& event, const KernelScope* within) {
   if (within != nullptr) {
-    if (within->number <= now.scope) return;
-    now.scope = within->number;
+    if (within->number <= now().scope) return;
+    now().scope = within->number;
   }
   auto& list = forwards[std::bit_cast<uintptr_t>(event.where)];
   if (within == nullptr && !list.empty() && list.back() + 1 == events.size()) {

@@ -52,8 +52,7 @@ std::string name_in_text(const OpSite& site);
 /// "; and 3 more parameters" or nothing.
 std::string more_in_text(size_t followers, const char* what);
 
-// ---- findings
-// ---------------------------------------------------------------------------------------------------------
+// ---- findings ----
 
 std::vector<Suspect> find_non_finite(const Facts& facts);
 /// Where gradients collapse or explode on their way back.

@@ -321,7 +321,6 @@ TEST(EveryOpInParts, IsComputedWithPartsButForTheseOps) {
                                                   "put",
                                                   "quant_blockwise",
                                                   "quantize_weight",
-                                                  "quantized_linear",
                                                   "row_stack",
                                                   "trace",
                                                   "unique",

@@ -133,6 +133,27 @@ TEST(Matmul, HalfPrecisionAccumulatesInSingle) {
   EXPECT_EQ(v(matmul(a.to(bf16), b.to(bf16))), (Numbers{4096}));
 }
 
+// Few rows by a large matrix are multiplied as it lies, whichever way that is.
+TEST(Matmul, FewRowsOfSixteenBitsAreSummedInSingleAndRoundedOnce) {
+  for (const DType dtype : {bf16, f16}) {
+    for (const int64_t rows : {1, 2, 3, 5, 8, 9}) {
+      const Tensor x = sample({rows, 203}).to(dtype), w = sample({90, 203}, 2).to(dtype);
+      const Tensor bias = sample({90}, 3).to(dtype), exact = matmul(x.to(f64), w.to(f64).t());
+      const Tolerance rounding{dtype == bf16 ? 0x1p-8 : 0x1p-10, 1e-4};
+      EXPECT_TRUE(close(linear(x, w).to(f64), exact, rounding)) << rows;
+      EXPECT_TRUE(close(linear(x, w, bias).to(f64), exact + bias.to(f64), rounding)) << rows;
+      EXPECT_TRUE(close(matmul(x, w.t().contiguous()).to(f64), exact, rounding)) << rows;
+      EXPECT_TRUE(close(matmul(w, x.t()).to(f64), exact.t(), rounding)) << rows;
+      EXPECT_TRUE(close(addmm(bias.unsqueeze(1), w, x.t()).to(f64), (exact + bias.to(f64)).t(), rounding)) << rows;
+      const Tensor apart = sample({90, 406}, 2).to(dtype).slice(1, 0, 406, 2);
+      EXPECT_TRUE(close(linear(x, apart).to(f64), matmul(x.to(f64), apart.to(f64).t()), rounding)) << rows;
+      const Tensor out = zeros({90, rows}, dtype).t();
+      matmul_out(out, x, w.t());
+      EXPECT_TRUE(close(out.to(f64), exact, rounding)) << rows;
+    }
+  }
+}
+
 TEST(Matmul, IntegersAreExact) {
   EXPECT_EQ(matmul(tensor({{int64_t{9007199254740993}}}), tensor({{1}})).to_vector<int64_t>()[0], 9007199254740993);
 }

@@ -291,46 +291,60 @@ void multiply_few(const View& out, const View& x, const QuantizedRows& w, const 
   });
 }
 
-/// x for products of pairs.
-class Pairs {
+/// x for products of integers.
+class Integers {
  public:
-  Pairs(const View& x, const QuantizedRows& w)
-      : row_((w.half() + 63) / 32 * 32),
-        memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(2 * row_ * 2 + w.groups() * 4) + 64) {
-    const int64_t m = x.layout.sizes[0], k = w.columns, groups = w.groups();
-    auto* const low = memory_.as<uint16_t>();
-    auto* const high = low + m * row_;
-    auto* const sums = reinterpret_cast<float*>(low + 2 * m * row_);
-    std::fill_n(low, 2 * m * row_, uint16_t{0});
-    std::fill_n(sums, m * groups, 0.0f);
+  Integers(const View& x, const QuantizedRows& w)
+      : plane_size_((w.bits == 4 ? w.half() : w.columns) + 64),
+        row_(plane_size_ * (w.bits == 4 ? 4 : 2)),
+        memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(row_ + w.groups() * 16 + 64) + 128) {
+    const int64_t m = x.layout.sizes[0], groups = w.groups();
+    scales_ = memory_.as<float>();
+    sums_ = scales_ + m * groups;
+    starts_ = reinterpret_cast<int32_t*>(sums_ + m * groups);
+    planes_ = reinterpret_cast<int8_t*>(starts_ + 2 * m * groups);
+    std::fill_n(planes_, m * row_, int8_t{0});
+    const Workspace line(static_cast<size_t>(w.columns) * 4 + 64);
+    float* const numbers = line.as<float>();
     for (int64_t i = 0; i < m; ++i) {
-      const auto* from = reinterpret_cast<const uint16_t*>(bytes(x) + i * x.layout.strides[0]);
-      for (int64_t j = 0; j < k; ++j) {
-        finite_ = finite_ && (from[j] & 0x7f80) != 0x7f80;
-        sums[i * groups + j / w.group] += to_float(bfloat16{from[j]});
-        (j % 2 == 0 ? low : high)[i * row_ + j / 2] = from[j];
+      load_line(numbers, bytes(x) + i * x.layout.strides[0], x.layout.strides[1], w.columns, x.layout.dtype);
+      for (int64_t g = 0; g < groups && finite_; ++g) {
+        const int64_t begin = g * w.group;
+        set_group(w, i, g, numbers + begin, begin, std::min(w.group, w.columns - begin));
       }
     }
-    inputs = {low, high, row_, sums};
   }
   bool finite() const { return finite_; }
+  IntegerInputs inputs() const { return {planes_, plane_size_, row_, scales_, sums_, starts_}; }
 
  private:
-  int64_t row_;
-  Workspace memory_;
-  bool finite_ = true;
+  void set_group(const QuantizedRows& w, int64_t i, int64_t g, const float* x, int64_t column, int64_t n) {
+    int8_t* const to = planes_ + i * row_ + (w.bits == 4 ? column / 2 : column);
+    const WholeNumbers numbers = to_whole_numbers(x, n, w.bits == 4, to, plane_size_);
+    finite_ = finite_ && numbers.scale > 0;
+    const int64_t entry = i * w.groups() + g;
+    const int32_t centre = w.bits == 8 ? (w.is_signed ? 128 : 0) : w.zero == nullptr ? 8 : 0;
+    const auto high = static_cast<float>(numbers.high_sum), low = static_cast<float>(numbers.low_sum);
+    scales_[entry] = numbers.scale;
+    sums_[entry] = numbers.scale * (256 * high + low);
+    starts_[2 * entry] = -centre * numbers.high_sum, starts_[2 * entry + 1] = -centre * numbers.low_sum;
+  }
 
- public:
-  PairInputs inputs;
+  int64_t plane_size_, row_;
+  Workspace memory_;
+  float *scales_, *sums_;
+  int32_t* starts_;
+  int8_t* planes_;
+  bool finite_ = true;
 };
 
 /// False where that is not possible.
-bool multiply_few_by_pairs(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
-  if (x.layout.dtype != DType::bf16 || !takes_pairs(w)) return false;
-  const Pairs in(x, w);
+bool multiply_few_integers(const View& out, const View& x, const QuantizedRows& w, const View& bias) {
+  if (itemsize(x.layout.dtype) != 2 || !takes_integers(w)) return false;
+  const Integers in(x, w);
   if (!in.finite()) return false;
   multiply_panels(out, w, bias, [&](const QuantizedRows& rows, int64_t row, float* sums) {
-    multiply_pairs(rows, row, x.layout.sizes[0], in.inputs, sums, panel_rows);
+    multiply_integers(rows, row, x.layout.sizes[0], in.inputs(), sums, panel_rows);
   });
   return true;
 }
@@ -394,7 +408,7 @@ void quantized_matmul(const View& out, const View& x, const View& codes, const V
                         bits,
                         codes.layout.dtype == DType::i8};
   const bool dense_bias = bias.data == nullptr || bias.layout.strides[0] == 2 || bias.layout.sizes[0] == 1;
-  if (m <= few && w.columns > 0 && multiply_few_by_pairs(out, x, w, bias)) return;
+  if (m <= few && w.columns > 0 && multiply_few_integers(out, x, w, bias)) return;
   if (m <= few || w.columns == 0) multiply_few(out, x, w, bias);
   else if (x.layout.dtype == DType::bf16 && dense_bias && has_fast_bf16_gemm(m, panel_rows))
     multiply_bf16(out, x, w, bias);

@@ -24,15 +24,32 @@ struct QuantizedRows {
   }
 };
 
-/// Rows of bfloat16, `row` numbers apart, with zeros up to a multiple of 32: even columns, which the low halves of
-/// codes are multiplied with, and odd ones; and the sums of each group.
-struct PairInputs {
-  const uint16_t *low, *high;
-  int64_t row;
-  const float* sums;  ///< [rows, groups]
+/// Rows of x in whole numbers, a high byte and a low one: number = scale · (256 high + low). A row has planes of
+/// `plane_size` bytes, those of high bytes and of low ones, where codes have 4 bits of even columns and then of odd
+/// ones; 64 bytes behind the last may be read.
+struct IntegerInputs {
+  const int8_t* planes;
+  int64_t plane_size, row;  ///< bytes
+  const float* scales;      ///< [rows, groups]
+  const float* sums;        ///< the same: sums of x
+  /// [rows, groups, 2]: what sums of high and low bytes start with, since codes are used without their sign.
+  const int32_t* starts;
+
+  const int8_t* plane(int64_t which, int64_t m) const { return planes + m * row + which * plane_size; }
+  IntegerInputs from(int64_t m, const QuantizedRows& w) const {
+    const int64_t at = m * w.groups();
+    return {planes + m * row, plane_size, row, scales + at, sums + at, starts + 2 * at};
+  }
 };
-bool takes_pairs(const QuantizedRows& w);
-/// out[i, r] for four rows of the weight and m of x, which are finite.
-void multiply_pairs(const QuantizedRows& w, int64_t row, int64_t m, const PairInputs& x, float* out, int64_t out_row);
+struct WholeNumbers {
+  float scale = 0;  ///< 0 where a number was not finite
+  int32_t high_sum = 0, low_sum = 0;
+};
+/// One group of x, n numbers, to bytes from `to` on in planes that lie `apart`; up to 15 zeros follow in each.
+WholeNumbers to_whole_numbers(const float* x, int64_t n, bool in_pairs, int8_t* to, int64_t apart);
+bool takes_integers(const QuantizedRows& w);
+/// out[i, r] for four rows of the weight and m of x.
+void multiply_integers(const QuantizedRows& w, int64_t row, int64_t m, const IntegerInputs& x, float* out,
+                       int64_t out_row);
 
 }  // namespace weft::cpu

@@ -1,12 +1,12 @@
-#include "graph.hpp"
+#include "../graph.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "detail/graph_layout.hpp"
-#include "detail/graph_text.hpp"
-#include "detail/text.hpp"
+#include "../detail/graph_layout.hpp"
+#include "../detail/graph_text.hpp"
+#include "../detail/text.hpp"
 
 namespace weft {
 

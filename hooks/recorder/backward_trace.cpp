@@ -1,16 +1,17 @@
-#include "detail/backward_trace.hpp"
+#include "../detail/backward_trace.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <string_view>
 
-#include "../autograd/accumulation.hpp"
-#include "../autograd/engine.hpp"
-#include "../autograd/mode.hpp"
-#include "../backends/recorded_kernel.hpp"
-#include "../ops/detail/broadcast_watch.hpp"
+#include "../../autograd/accumulation.hpp"
+#include "../../autograd/engine.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../backends/recorded_kernel.hpp"
+#include "../../ops/detail/broadcast_watch.hpp"
 
 namespace weft::detail {
 
@@ -224,8 +225,8 @@ class ThreadTracing final : public BackwardWatch {
 };
 
 ThreadTracing& tracing() {
-  static thread_local ThreadTracing here;
-  return here;
+  static thread_local const auto here = std::make_unique<ThreadTracing>();  // static memory of threads is scarce
+  return *here;
 }
 
 }  // namespace

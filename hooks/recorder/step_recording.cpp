@@ -1,4 +1,4 @@
-#include "detail/step_recording.hpp"
+#include "../detail/step_recording.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "../autograd/accumulation.hpp"
-#include "../autograd/mode.hpp"
-#include "../backends/stream.hpp"
-#include "../tensor/layout.hpp"
+#include "../../autograd/accumulation.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../backends/stream.hpp"
+#include "../../tensor/layout.hpp"
 
 namespace weft::detail {
 

@@ -1,4 +1,4 @@
-#include "detail/step_memory.hpp"
+#include "../detail/step_memory.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
-#include "statistics.hpp"
+#include "../statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "../autograd/mode.hpp"
-#include "../backends/host_values.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../backends/host_values.hpp"
 
 namespace weft {
 

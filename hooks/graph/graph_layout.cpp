@@ -1,6 +1,6 @@
 // Layered drawing after Sugiyama: edges over several layers get a stand-in on each, layers are ordered by barycentres,
 // and coordinates are least squares under the boxes' distances.
-#include "detail/graph_layout.hpp"
+#include "../detail/graph_layout.hpp"
 
 #include <algorithm>
 #include <numeric>

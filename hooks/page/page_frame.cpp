@@ -1,9 +1,9 @@
 // What all pages share: their look, their frame, and the functions that draw. They need no network and no library.
-#include "detail/page_frame.hpp"
+#include "../detail/page_frame.hpp"
 
 #include <fmt/format.h>
 
-#include "detail/text.hpp"
+#include "../detail/text.hpp"
 
 namespace weft::detail {
 

@@ -1,14 +1,14 @@
 // The report's data: a history as JSON, no more of it than a page can show.
-#include "recorder.hpp"
+#include "../recorder.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "detail/report_page.hpp"
-#include "detail/text.hpp"
-#include "detail/ticks.hpp"
+#include "../detail/report_page.hpp"
+#include "../detail/text.hpp"
+#include "../detail/ticks.hpp"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // The report's page: its look and the script that draws.
-#include "detail/report_page.hpp"
+#include "../detail/report_page.hpp"
 
-#include "detail/page_frame.hpp"
+#include "../detail/page_frame.hpp"
 
 namespace weft::detail {
 

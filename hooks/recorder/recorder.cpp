@@ -1,4 +1,4 @@
-#include "recorder.hpp"
+#include "../recorder.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "../autograd/hooks.hpp"
-#include "../autograd/mode.hpp"
-#include "../autograd/node.hpp"
-#include "../backends/host_values.hpp"
-#include "../ops/detail/promote.hpp"
-#include "detail/backward_trace.hpp"
-#include "detail/text.hpp"
+#include "../../autograd/hooks.hpp"
+#include "../../autograd/mode.hpp"
+#include "../../autograd/node.hpp"
+#include "../../backends/host_values.hpp"
+#include "../../ops/detail/promote.hpp"
+#include "../detail/backward_trace.hpp"
+#include "../detail/text.hpp"
 
 namespace weft {
 

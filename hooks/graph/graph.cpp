@@ -1,4 +1,4 @@
-#include "graph.hpp"
+#include "../graph.hpp"
 
 #include <algorithm>
 #include <new>
@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "../autograd/accumulation.hpp"
-#include "../autograd/from_ops.hpp"
-#include "../autograd/node.hpp"
-#include "detail/graph_text.hpp"
-#include "detail/text.hpp"
+#include "../../autograd/accumulation.hpp"
+#include "../../autograd/from_ops.hpp"
+#include "../../autograd/node.hpp"
+#include "../detail/graph_text.hpp"
+#include "../detail/text.hpp"
 
 namespace weft {
 
