@@ -21,7 +21,7 @@
 #include "../autograd/hooks.hpp"
 #include "history.hpp"
 #include "named.hpp"
-#include "suspects/suspects.hpp"
+#include "suspects.hpp"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "suspects.hpp"
+#include "../suspects.hpp"
 
 namespace weft::detail {
 

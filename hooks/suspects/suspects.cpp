@@ -1,4 +1,4 @@
-#include "suspects.hpp"
+#include "../suspects.hpp"
 
 #include <cmath>
 

@@ -80,6 +80,11 @@ int main(int, char** argv) {
   write("one", history_of({.layers = 1, .steps = 1, .activations = false}));
   write("three", history_of({}));
   write("many", history_of({.layers = 200, .steps = 500, .every = 20, .activations = false}));
+  History still = history_of({.layers = 9, .steps = 20, .activations = false});
+  for (RecordedStep& step : still.steps) {
+    for (Observation& o : step.of) o.update_ratio = 0;
+  }
+  write("still", still);
   write("bad", history_of({.rms = [](int, int) { return not_finite; }, .loss = [](int) { return not_finite; }}));
   write("late", history_of({.layers = 6,
                             .steps = 46,

@@ -97,11 +97,13 @@ addEventListener('load', () => {
       expect(/NaN/.test(suspects[0].textContent), 'the first suspect is not the NaN');
       suspects.find(s => /dead/.test(s.textContent)).click();
       expect(/^dead/.test(title.textContent), 'a click on a suspect does not pick it');
-      document.querySelector('.suspects .more').click();
-      expect(!document.querySelector('.suspects .more'), '"show more" stays');
     },
     names: () => expect(numbersOf('loss').length > 1 && loss.querySelectorAll('.axis').length > 3, 'the loss has no axis'),
     many: () => expect(document.querySelectorAll('#heat .name').length >= 200, 'rows without names'),
+    still: () => {
+      document.querySelector('.suspects .more').click();
+      expect(!document.querySelector('.suspects .more'), '"show more" stays');
+    },
     one: () => expect(/^1 step  ·  1 parameter  /.test(facts), facts),
     bad: () => {
       expect(tabs.length > 0 && document.querySelectorAll('#heat .row').length === 3, 'rows of NaN are not shown');

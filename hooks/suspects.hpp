@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "../history.hpp"
+#include "history.hpp"
 
 namespace weft {
 
