@@ -227,13 +227,12 @@ std::vector<Tensor> empty_results(std::span<const Tensor> inputs, std::span<cons
   return out;
 }
 
-/// Every rank's backward reaches every input, also one that an op did not record since it has no elements.
+/// All ranks run backward or none does: what an op made of no elements without recording it reaches them, too.
 std::vector<Tensor> reaching(std::vector<Tensor> results, std::span<const Tensor> inputs) {
   for (const Tensor& x : inputs) {
-    if (x.numel() != 0 || !should_record(x)) continue;
     for (Tensor& y : results) {
-      const bool is_written = y.impl() == x.impl();
-      if (is_floating(y.dtype()) && !is_written) y = y - x.sum().to(y.dtype());  // which leaves -0 as it is
+      if (x.numel() == 0 && should_record(x) && !y.requires_grad() && is_floating(y.dtype()))
+        y = y + x.sum().to(y.dtype());
     }
   }
   return results;

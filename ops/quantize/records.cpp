@@ -194,13 +194,6 @@ std::vector<Values> quantized_linear_samples(SampleMaker& make) {
           {make.tensor({6}), u.codes, u.scale, none, none, int64_t{4}, int64_t{0}}};
 }
 
-/// Groups of columns share a scale, so that rows of the weight alone are cut.
-Partition quantized_map(const WholeCall& call) {
-  const std::string rows = parts::letters(call.tensor("x").dim() - 1);
-  return {.letters = rows + "1,n1,n1" + (call.tensor("bias").defined() ? ",n" : "") +
-                     (call.tensor("zero").defined() ? ",n1" : "") + "->" + rows + "n"};
-}
-
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"quant_blockwise",
@@ -256,7 +249,7 @@ constexpr OpRecord records[] = {
      dequantized_rows, detail::boxed<call_dequantize_weight>},
     {"quantized_linear", "quantized_linear(x, codes, scale, bias=None, *, zero=None, bits=8, group_size=128)",
      "x times the transpose of a weight of 8 or 4 bits, plus bias; up to eight rows read the codes as they are.", true,
-     floating, quantized_linear_samples, quantized_map, detail::boxed<call_quantized_linear>},
+     floating, quantized_linear_samples, parts::whole, detail::boxed<call_quantized_linear>},
 };
 
 }  // namespace

@@ -321,6 +321,7 @@ TEST(EveryOpInParts, IsComputedWithPartsButForTheseOps) {
                                                   "put",
                                                   "quant_blockwise",
                                                   "quantize_weight",
+                                                  "quantized_linear",
                                                   "row_stack",
                                                   "trace",
                                                   "unique",

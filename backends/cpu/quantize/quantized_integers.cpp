@@ -72,7 +72,7 @@ HWY_INLINE void multiply_row(const QuantizedRows& w, int64_t row, const IntegerI
   __m512 total[count];
   for (__m512& t : total) t = _mm512_setzero_ps();
   int64_t left_of_row = bits == 8 ? w.columns : w.half();
-  const int64_t of_group = bits == 8 ? w.group : w.group / 2;
+  const int64_t of_group = bits == 8 ? w.group : (w.group + 1) / 2;
   for (int64_t g = 0; g < groups; ++g, left_of_row -= of_group) {
     Sum sum[count];
 #pragma GCC unroll 4
