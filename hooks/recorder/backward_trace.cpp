@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "../../autograd/accumulation.hpp"
 #include "../../autograd/engine.hpp"
@@ -224,25 +224,41 @@ class ThreadTracing final : public BackwardWatch {
   std::optional<BackwardWatchGuard> guard;
 };
 
-ThreadTracing& tracing() {
-  static thread_local const auto here = std::make_unique<ThreadTracing>();  // static memory of threads is scarce
-  return *here;
+// Static recorders end after their thread's memory does.
+constinit thread_local ThreadTracing* of_thread = nullptr;
+constinit thread_local bool is_over = false;
+
+struct ThreadExit {
+  ~ThreadExit() {
+    delete std::exchange(of_thread, nullptr);
+    is_over = true;
+  }
+};
+
+/// Null where the thread ends.
+ThreadTracing* tracing() {
+  static thread_local const ThreadExit exit;
+  if (of_thread == nullptr && !is_over) of_thread = new ThreadTracing;
+  return of_thread;
 }
 
 }  // namespace
 
 void start_tracing(const Shared<BackwardTracer>& tracer) {
   stop_tracing(tracer.get());
-  tracing().tracers.push_back(tracer);
-  tracing().update();
+  ThreadTracing* const here = tracing();
+  if (here == nullptr) return;
+  here->tracers.push_back(tracer);
+  here->update();
 }
 
 void stop_tracing(const BackwardTracer* tracer) {
-  std::erase_if(tracing().tracers, [&](const Weak<BackwardTracer>& weak) {
+  if (of_thread == nullptr) return;
+  std::erase_if(of_thread->tracers, [&](const Weak<BackwardTracer>& weak) {
     const auto alive = weak.lock();
     return alive == nullptr || alive.get() == tracer;
   });
-  tracing().update();
+  of_thread->update();
 }
 
 }  // namespace weft::detail

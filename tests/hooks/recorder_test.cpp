@@ -56,6 +56,15 @@ TEST(GradientRecorder, RecordsGradientValueAndUpdate) {
   EXPECT_FALSE(steps[1].of[0].gradient) << "no backward ran in this step";
 }
 
+// The process would end by a signal.
+TEST(GradientRecorder, MayEndAfterItsThread) {
+  static const Tensor w = leaf({3, 4});
+  static GradientRecorder recorder(NamedTensors{{"w", w}});
+  w.sum().backward();
+  recorder.step();
+  EXPECT_EQ(recorder.history().steps.size(), 1u);
+}
+
 TEST(GradientRecorder, SeesGradientsBeforeClipping) {
   const Tensor w = leaf({1, 1});
   GradientRecorder recorder(NamedTensors{{"w", w}});
