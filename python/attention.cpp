@@ -6,27 +6,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "cache_arguments.hpp"
 #include "module_object.hpp"
 
 namespace weft::python {
 
 namespace {
 
-using Counts = std::vector<int64_t>;
-using Window = std::optional<std::pair<int64_t, int64_t>>;
-
-AttentionWindow window_of(const Window& w) { return w ? AttentionWindow{w->first, w->second} : AttentionWindow{}; }
-
 CachedAttentionArguments cached(bool causal, std::optional<double> scale, const std::optional<Tensor>& slopes,
                                 const Window& window) {
   return {causal, scale, slopes.value_or(Tensor()), window_of(window)};
-}
-
-TensorOptions options_of(std::optional<DType> dtype, std::optional<Device> device) {
-  TensorOptions options;
-  if (dtype) options.dtype = *dtype;
-  if (device) options.device = *device;
-  return options;
 }
 
 std::vector<std::pair<std::string, std::vector<std::string>>> backends(const Tensor& q, const Tensor& k,

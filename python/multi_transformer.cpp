@@ -6,13 +6,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "cache_arguments.hpp"
 #include "module_object.hpp"
 
 namespace weft::python {
 
 namespace {
-
-using Counts = std::vector<int64_t>;
 
 Tensor reduced(const Callback& callable, const Tensor& part) {
   const WithGil taken;
@@ -29,10 +28,7 @@ void bind_caches(nb::module_& m) {
           "__init__",
           [](LayeredKvCache* self, int64_t layers, int64_t batch, int64_t capacity, int64_t heads, int64_t depth,
              std::optional<DType> dtype, std::optional<Device> device) {
-            TensorOptions options;
-            if (dtype) options.dtype = *dtype;
-            if (device) options.device = *device;
-            new (self) LayeredKvCache(layers, batch, capacity, heads, depth, options, here());
+            new (self) LayeredKvCache(layers, batch, capacity, heads, depth, options_of(dtype, device), here());
           },
           nb::arg("layers"), nb::arg("batch"), nb::arg("capacity"), nb::arg("heads"), nb::arg("depth"),
           nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none())
@@ -53,9 +49,9 @@ void bind_caches(nb::module_& m) {
 Tensor called(const Tensor& x, const std::vector<MultiTransformerLayer>& layers, LayeredKvCache& cache,
               int64_t num_heads, int64_t head_dim, double eps, bool transposed_weights, bool interleaved,
               const std::optional<Tensor>& positions, const Counts& counts, std::optional<double> scale,
-              const std::optional<std::pair<int64_t, int64_t>>& window, nb::handle all_reduce, bool mlp_in_parts,
-              double theta, const std::string& scaling, double factor, int64_t original_length, double low_frequency,
-              double high_frequency, double beta_fast, double beta_slow, std::optional<double> attention_factor) {
+              const Window& window, nb::handle all_reduce, bool mlp_in_parts, double theta, const std::string& scaling,
+              double factor, int64_t original_length, double low_frequency, double high_frequency, double beta_fast,
+              double beta_slow, std::optional<double> attention_factor) {
   MultiTransformerOptions o{.num_heads = num_heads,
                             .head_dim = head_dim,
                             .eps = eps,
@@ -64,13 +60,13 @@ Tensor called(const Tensor& x, const std::vector<MultiTransformerLayer>& layers,
                             .positions = positions.value_or(Tensor()),
                             .counts = counts,
                             .scale = scale,
+                            .window = window_of(window),
                             .mlp_in_parts = mlp_in_parts};
   o.rope = {theta,           rope_scaling_named(scaling, here()),
             factor,          original_length,
             low_frequency,   high_frequency,
             beta_fast,       beta_slow,
             attention_factor};
-  if (window) o.window = {window->first, window->second};
   if (!all_reduce.is_none()) {
     o.all_reduce = [callable = Callback(all_reduce)](const Tensor& part) { return reduced(callable, part); };
   }

@@ -62,7 +62,7 @@ std::optional<Suspect> still(const Facts& facts, size_t which) {
   const Course& c = facts.courses[which];
   if (w.kind == WatchedKind::activation) {
     const double share = smallest_of_last(c.value_zeros);
-    if (share <= 0.95 || c.had_gradient() < 1) return {};
+    if (share <= 0.95 || !c.had_gradient()) return {};
     return Suspect{Trouble::dead, which, fmt::format("{:.3g} % of {} is 0", 100 * share, name_in_text(w))};
   }
   if (!c.had_gradient() && !w.bad_gradient) {

@@ -35,7 +35,6 @@ struct IntegerInputs {
   /// [rows, groups, 2]: what sums of high and low bytes start with, since codes are used without their sign.
   const int32_t* starts;
 
-  const int8_t* plane(int64_t which, int64_t m) const { return planes + m * row + which * plane_size; }
   IntegerInputs from(int64_t m, const QuantizedRows& w) const {
     const int64_t at = m * w.groups();
     return {planes + m * row, plane_size, row, scales + at, sums + at, starts + 2 * at};
