@@ -135,6 +135,7 @@
 #include "tensor/dtype.hpp"
 #include "tensor/error.hpp"
 #include "tensor/generator.hpp"
+#include "tensor/index_checks.hpp"
 #include "tensor/location.hpp"
 #include "tensor/number.hpp"
 #include "tensor/scalar.hpp"

@@ -8,6 +8,7 @@
 #include "../autograd/engine.hpp"
 #include "../backends/backend.hpp"
 #include "../tensor/determinism.hpp"
+#include "../tensor/index_checks.hpp"
 #include "../tensor/settings.hpp"
 #include "../tensor/tf32.hpp"
 #include "../tensor/threads.hpp"
@@ -30,9 +31,11 @@ std::string devices() {
 
 std::string modes() {
   constexpr const char* names[] = {"off", "warn", "on"};
-  return fmt::format("deterministic {}, gradients share memory: {}, TF32 in products: {}{}",
-                     names[static_cast<int>(deterministic())], gradient_sharing() ? "yes" : "no",
-                     tf32_state().matmul ? "on" : "off", detail::tf32_override() ? " by NVIDIA_TF32_OVERRIDE" : "");
+  return fmt::format(
+      "deterministic {}, gradients share memory: {}, indices on devices checked at the call: {}, "
+      "TF32 in products: {}{}",
+      names[static_cast<int>(deterministic())], gradient_sharing() ? "yes" : "no", index_checks() ? "yes" : "no",
+      tf32_state().matmul ? "on" : "off", detail::tf32_override() ? " by NVIDIA_TF32_OVERRIDE" : "");
 }
 
 // Patterns such as WEFT_TEST_* name no single variable.

@@ -7,6 +7,7 @@
 #include "../autograd/node.hpp"
 #include "../hooks/config.hpp"
 #include "../tensor/determinism.hpp"
+#include "../tensor/index_checks.hpp"
 #include "../tensor/tf32.hpp"
 
 #include "caster.hpp"
@@ -249,6 +250,9 @@ void bind_autograd(nb::module_& m) {
         return before ? std::optional(before->matmul) : std::nullopt;
       },
       nb::arg().none());
+  m.def(
+      "_set_thread_index_checks",
+      [](std::optional<bool> on) { return std::exchange(detail::thread_checks_indices, on); }, nb::arg().none());
   m.def("config", &config, "What this build is, and how it is set: lines for reports of faults.");
   m.def("_origin", [](const Tensor& t) -> std::optional<std::pair<std::string, std::pair<std::string, unsigned>>> {
     const Node* node = t.impl()->node;

@@ -21,6 +21,7 @@ inline constexpr Setting all_settings[] = {
     {"WEFT_NUM_THREADS", "the cores that the process may use", "threads of the CPU's kernels"},
     {"WEFT_CPU_TARGET", "the best of the processor", "vector instructions: scalar, avx2 or avx512"},
     {"WEFT_CHECK_NAN", "0", "1: the first kernel that makes a NaN or an infinity raises NonFiniteError"},
+    {"WEFT_CHECK_INDEX", "0", "1: an index out of range on a device is raised by its call, not by the next wait"},
     {"WEFT_DETERMINISTIC", "0", "1: deterministic mode from the start; warn: the same, with warnings for errors"},
     {"WEFT_FUSED_LINEAR", "1", "0: linear with an activation is a linear and an activation"},
     {"WEFT_GRAD_SHARE", "1", "0: gradients never share memory"},

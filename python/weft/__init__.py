@@ -17,8 +17,8 @@ from weft._core import (  # noqa: E402, F401
     initial_seed, live_tensors, load_device_plugin, manual_seed, memory_stats, promote_types, set_default_dtype,
     set_memory_limit, set_num_threads, set_rng_state, stream, synchronize)
 from weft._modes import (  # noqa: E402, F401
-    are_deterministic_algorithms_enabled, autocast, enable_grad, get_autocast_dtype, get_deterministic_debug_mode,
-    inference_mode, is_autocast_enabled, is_deterministic_algorithms_warn_only_enabled, is_grad_enabled,
+    are_deterministic_algorithms_enabled, autocast, check_indices, enable_grad, get_autocast_dtype,
+    get_deterministic_debug_mode, inference_mode, is_autocast_enabled, is_deterministic_algorithms_warn_only_enabled, is_grad_enabled,
     is_inference_mode_enabled, no_grad, set_deterministic_debug_mode, set_grad_enabled, set_tf32, tf32, tf32_state,
     use_deterministic_algorithms)
 

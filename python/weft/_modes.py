@@ -189,15 +189,32 @@ def tf32_state():
     return _core._tf32()
 
 
-class tf32:
-    """Sets it for this thread, in a `with` statement."""
+class _ThreadScope:
+    """A `with` statement that sets a state of this thread by `_set`, which returns what held before."""
 
-    def __init__(self, matmul=True):
-        self._matmul = bool(matmul)
+    def __init__(self, on):
+        self._on = bool(on)
 
     def __enter__(self):
-        self._before = _core._set_thread_tf32(self._matmul)
+        self._before = self._set(self._on)
         return self
 
     def __exit__(self, *_):
-        _core._set_thread_tf32(self._before)
+        self._set(self._before)
+
+
+class tf32(_ThreadScope):
+    """Sets it for this thread, in a `with` statement."""
+    _set = staticmethod(_core._set_thread_tf32)
+
+    def __init__(self, matmul=True):
+        super().__init__(matmul)
+
+
+class check_indices(_ThreadScope):
+    """In a `with` statement each kernel that reads indices on an HPU or a GPU is waited for, so that IndexError comes from
+    the call itself and before anything is written, not from the next wait."""
+    _set = staticmethod(_core._set_thread_index_checks)
+
+    def __init__(self, on=True):
+        super().__init__(on)

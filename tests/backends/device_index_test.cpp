@@ -15,6 +15,7 @@
 #include <weft/ops/scan.hpp>
 #include <weft/ops/scatter.hpp>
 #include <weft/ops/search.hpp>
+#include <weft/tensor/index_checks.hpp>
 
 namespace weft {
 namespace {
@@ -182,6 +183,39 @@ DEVICE_TEST(BadIndicesSurfaceAtTheNextWait) {
     EXPECT_THAT(e.what(), ::testing::HasSubstr("[cross_entropy] target -1: classes are 0 to 2"));
   }
   expect_equal(ones({2}, {f32, on}), ones({2}));
+}
+
+DEVICE_TEST(CheckedIndicesAreRaisedByTheirCallBeforeAnythingIsWritten) {
+  const Tensor x = rand({4, 3}, {f32, on}), before = x.clone(), y = rand({2, 3}, {f32, on});
+  const Tensor bad = tensor(std::vector<int64_t>{0, 7}).to(on), good = tensor(std::vector<int64_t>{1, 2}).to(on);
+  const std::function<void()> calls[] = {
+      [&] { index_select(x, 0, bad); },
+      [&] {
+        gather(x, 0, bad.view({2, 1}));
+      },
+      [&] {
+        weft::index(x, {good, bad});
+      },
+      [&] { index_put_(x, {bad}, y); },
+      [&] { index_put_(x, {bad}, y, true); },
+      [&] {
+        scatter_(x, 0, bad.view({2, 1}), y);
+      },
+      [&] {
+        cross_entropy(x, tensor(std::vector<int64_t>{0, 1, 2, 3}).to(on));
+      },
+  };
+  const IndexCheckGuard checked;
+  for (size_t i = 0; i < std::size(calls); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_THROW(calls[i](), IndexError);
+    synchronize(on);  // told once
+    expect_equal(x, before.to(Device()));
+  }
+  expect_equal(index_select(x, 0, good), index_select(before.to(Device()), 0, good.to(Device())));
+  const IndexCheckGuard unchecked(false);
+  const Tensor later = index_select(x, 0, bad);
+  EXPECT_THROW(synchronize(on), IndexError);
 }
 
 DEVICE_TEST(ABadIndexNamesItsLineHoweverManyGoodOnesFollow) {

@@ -88,6 +88,16 @@ def test_members_are_found_by_their_path():
             net.cuda()
 
 
+def test_indices_on_devices_are_checked_at_the_call_in_a_scope():
+    said = "indices on devices checked at the call: "
+    assert said + "no" in weft.config()
+    with weft.check_indices():
+        assert said + "yes" in weft.config()
+        with weft.check_indices(False):
+            assert said + "no" in weft.config()
+    assert said + "no" in weft.config()
+
+
 def test_tf32_is_off_unless_it_is_switched_on():
     assert not weft.tf32_state()
     with weft.tf32():

@@ -46,9 +46,9 @@ void bag_sum(const View& out, const View& counts, const View& weight, const View
   if (plan.bags == 0) return;
   plan.mean = mean;
   plan.has_factors = factors.data != nullptr;
-  launch(device, bag_sum_entry.on(device, compute), item_grid(plan.bags * std::max<int64_t>(plan.width, 1)),
-         address(out), counts.data, address(weight), address(indices), begins.data, address(factors),
-         device.bad_index(), plan);
+  launch_indexing(device, bag_sum_entry.on(device, compute), item_grid(plan.bags * std::max<int64_t>(plan.width, 1)),
+                  address(out), counts.data, address(weight), address(indices), begins.data, address(factors),
+                  device.bad_index(), plan);
 }
 
 void bag_max(const View& out, const View& place, const View& weight, const View& indices, const View& begins,
@@ -57,8 +57,8 @@ void bag_max(const View& out, const View& place, const View& weight, const View&
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(weight);
   const portable::Bags plan = plan_of(device, out, weight, indices, padding);
-  launch(device, bag_max_entry.on(device, compute), item_grid(out.layout.numel), out.data, place.data, address(weight),
-         address(indices), begins.data, device.bad_index(), plan);
+  launch_indexing(device, bag_max_entry.on(device, compute), item_grid(out.layout.numel), out.data, place.data,
+                  address(weight), address(indices), begins.data, device.bad_index(), plan);
 }
 
 void resample(const View& out, const View& x, const View& at, const View& weights, int dim) {

@@ -83,9 +83,9 @@ void put(const char* kernel, Scatter mode, const View& base, const View& values,
   SortPairs pairs(device, 1, what.positions.count);
   const Addresses indices(plan);
   const auto& at = indices.at;
-  launch(device, destinations_entry.on(device), item_grid(what.positions.count), pairs.keys(), pairs.order(), at[0],
-         at[1], at[2], at[3], at[4], at[5], at[6], at[7], device.bad_index(),
-         lookup_of(device, values, base, plan, false));
+  launch_indexing(device, destinations_entry.on(device), item_grid(what.positions.count), pairs.keys(), pairs.order(),
+                  at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], device.bad_index(),
+                  lookup_of(device, values, base, plan, false));
   pairs.sort();
   Kernel& last = mode == Scatter::replace ? put_last_entry.on(device)
                                           : put_entries[static_cast<size_t>(mode) - 1].on(device, compute);
@@ -111,8 +111,8 @@ void index_select(const View& out_view, const View& x_view, int dim, const View&
   plan.check = {device.note_index_call(), dim};
   plan.item = static_cast<int32_t>(itemsize(out.layout.dtype));
   plan.index_dtype = index.layout.dtype;
-  launch(device, index_select_entry.on(device), item_grid(out.layout.numel), out.data, x.data, index.data,
-         device.bad_index(), plan);
+  launch_indexing(device, index_select_entry.on(device), item_grid(out.layout.numel), out.data, x.data, index.data,
+                  device.bad_index(), plan);
 }
 
 void gather(const View& out_view, const View& x_view, int dim, const View& index_view) {
@@ -130,8 +130,8 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
   plan.check = {device.note_index_call(), dim};
   plan.item = static_cast<int32_t>(itemsize(out.layout.dtype));
   plan.index_dtype = index.layout.dtype;
-  launch(device, gather_entry.on(device), item_grid(out.layout.numel), out.data, x.data, index.data, device.bad_index(),
-         plan);
+  launch_indexing(device, gather_entry.on(device), item_grid(out.layout.numel), out.data, x.data, index.data,
+                  device.bad_index(), plan);
 }
 
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
@@ -164,9 +164,9 @@ void index_get(const View& out, const View& base, const IndexPlan& plan) {
   Accelerator& device = device_of(out);
   const Addresses indices(plan);
   const auto& at = indices.at;
-  launch(device, index_get_entry.on(device), item_grid(out.layout.numel), out.data, base.data, at[0], at[1], at[2],
-         at[3], at[4], at[5], at[6], at[7], device.bad_index(), lookup_of(device, out, base, plan, true),
-         static_cast<int32_t>(itemsize(out.layout.dtype)));
+  launch_indexing(device, index_get_entry.on(device), item_grid(out.layout.numel), out.data, base.data, at[0], at[1],
+                  at[2], at[3], at[4], at[5], at[6], at[7], device.bad_index(),
+                  lookup_of(device, out, base, plan, true), static_cast<int32_t>(itemsize(out.layout.dtype)));
 }
 
 void index_put(const View& base, const View& values, const IndexPlan& plan, bool accumulate) {

@@ -247,8 +247,8 @@ void cross_entropy(const View& losses, const View& log_sum_exp, const View& logi
   plan.check.call = device.note_index_call();
   Kernel& kernel = cross_entropy_entry.on(device, compute);
   in_compute_type(compute, label_smoothing, [&](auto smoothing) {
-    launch(device, kernel, team_grid(device, plan.rows, plan.classes), losses.data, log_sum_exp.data, address(logits),
-           targets.data, device.bad_index(), plan, smoothing);
+    launch_indexing(device, kernel, team_grid(device, plan.rows, plan.classes), losses.data, log_sum_exp.data,
+                    address(logits), targets.data, device.bad_index(), plan, smoothing);
   });
 }
 

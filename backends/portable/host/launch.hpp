@@ -11,6 +11,7 @@
 #include "accelerator.hpp"
 #include "../plan.hpp"
 #include "../../../tensor/dtype.hpp"
+#include "../../../tensor/index_checks.hpp"
 #include "../../../tensor/layout.hpp"
 
 namespace weft::portable::host {
@@ -68,6 +69,13 @@ template <class... A>
 void launch(Accelerator& device, Kernel& kernel, const Grid& grid, const A&... arguments) {
   const Argument list[] = {{sizeof(A), &arguments}...};
   device.launch(kernel, grid, list, sizeof...(A));
+}
+
+/// For a kernel that reports indices out of range: with index_checks() they are raised here.
+template <class... A>
+void launch_indexing(Accelerator& device, Kernel& kernel, const Grid& grid, const A&... arguments) {
+  launch(device, kernel, grid, arguments...);
+  if (index_checks()) device.queue().synchronize();
 }
 
 /// Calls f(epsilon or the like) in the type that the kernel takes; integers stay as they are.
