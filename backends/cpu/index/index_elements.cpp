@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include <hwy/cache_control.h>
+
 #include "index_offsets.hpp"
 #include "../kernels.hpp"
 #include "slab.hpp"
@@ -23,9 +25,9 @@ void get_elements(char* out, int64_t out_step, const char* base, int64_t base_st
   }
 }
 
-/// Runs of bytes; those that follow are on their way from memory.
+/// Runs of bytes, written past the caches where `streams`; those that follow are on their way from memory.
 void get_runs(char* out, int64_t out_step, const char* base, int64_t base_step, const int64_t* offset, int64_t n,
-              int64_t run) {
+              int64_t run, bool streams) {
   constexpr int64_t ahead = 4;
   const int64_t fetched = std::min<int64_t>(run, 1024);
   for (int64_t i = 0; i < n; ++i) {
@@ -33,7 +35,9 @@ void get_runs(char* out, int64_t out_step, const char* base, int64_t base_step, 
       const char* next = base + (i + ahead) * base_step + offset[i + ahead];
       for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(next + b);
     }
-    copy_run(out + i * out_step, base + i * base_step + offset[i], run);
+    const char* const from = base + i * base_step + offset[i];
+    if (streams) convert_loops.stream(out + i * out_step, from, run);
+    else copy_run(out + i * out_step, from, run);
   }
 }
 
@@ -43,6 +47,7 @@ void get(const View& out, const View& base, const IndexPlan& plan) {
   const int64_t item = itemsize(out.layout.dtype), n = walk.length;
   const SlabCopy slab(walk.slab, item);
   const int64_t run = slab.run(), out_step = walk.step[0], base_step = walk.step[1];
+  const bool streams = run >= stream_run && 2 * out.layout.numel * item >= stream_bytes;
   parallel_for(walk.lines.count * n, rows_per_chunk(slab.elements()), [&](int64_t begin, int64_t end) {
     OffsetBlock<K> offsets(plan);
     Cursor<2 + K> at(walk.lines, begin / n);
@@ -58,12 +63,13 @@ void get(const View& out, const View& base, const IndexPlan& plan) {
           with_item(item,
                     [&](auto word) { get_elements<decltype(word)>(to, out_step, from, base_step, offset, size); });
         } else if (run > 0) {
-          get_runs(to, out_step, from, base_step, offset, size, run);
+          get_runs(to, out_step, from, base_step, offset, size, run, streams);
         } else {
           for (int64_t i = 0; i < size; ++i) slab(to + i * out_step, from + i * base_step + offset[i]);
         }
       }
     }
+    if (streams) hwy::FlushStream();
   });
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "attention_stored.hpp"
+#include "../read_ahead.hpp"
 #include "../simd/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -15,8 +16,8 @@ namespace {
 
 template <class T>
 constexpr int64_t lanes = static_cast<int64_t>(hn::MaxLanes(Tag<T>()));
-/// Keys whose heads are visited together, where those lie side by side: memory is then read in its order.
-constexpr int64_t keys_per_visit = 8;
+/// Keys whose heads are visited together, where those lie side by side.
+constexpr int64_t keys_per_visit = 4;
 
 /// A register of numbers that are stored as K.
 template <class T, class K>
@@ -66,13 +67,18 @@ HWY_INLINE void with_stored(const StoredRows& rows, F&& f) {
   f(Stored<T>{rows.data, rows.row, rows.head});
 }
 
-/// Calls f(group, j, count) for keys [0, n) of every group, in the order of memory.
+/// Calls f(group, j, count) for keys [0, n) of every group. Heads that lie side by side are read from memory in its
+/// order, a visit ahead, whatever the order in which rows are then used.
 template <class F>
 HWY_INLINE void each_visit(const StoredRows& rows, int64_t groups, int64_t n, F&& f) {
   const bool side_by_side = rows.head <= rows.row;
   const int64_t visit = side_by_side ? keys_per_visit : n;
   for (int64_t j = 0; j < n; j += visit) {
-    for (int64_t group = 0; group < groups; ++group) f(group, j, std::min(visit, n - j));
+    const int64_t next = j + visit, share = std::clamp<int64_t>(n - next, 0, visit) * rows.head;
+    for (int64_t group = 0; group < groups; ++group) {
+      prefetch(rows.data + next * rows.row + group * share, share);
+      f(group, j, std::min(visit, n - j));
+    }
   }
 }
 

@@ -4,7 +4,7 @@
 #include "../workspace.hpp"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "../intrinsics.hpp"
 
 #include <hwy/base.h>
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "../lines.hpp"
+#include "../read_ahead.hpp"
 #include "skinny.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -119,6 +120,7 @@ HWY_INLINE float dot(int64_t k, const float* a, const T* b) {
   Vec sum[4] = {hn::Zero(Tag()), hn::Zero(Tag()), hn::Zero(Tag()), hn::Zero(Tag())};
   int64_t p = 0;
   for (; p + 4 * lanes <= k; p += 4 * lanes) {
+    prefetch(reinterpret_cast<const char*>(b + p) + read_ahead, 4 * lanes * sizeof(T));
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       sum[i] = hn::MulAdd(widened(a + p + i * lanes), widened(b + p + i * lanes), sum[i]);

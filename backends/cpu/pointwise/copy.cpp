@@ -10,10 +10,6 @@ namespace weft::cpu {
 namespace {
 
 constexpr int64_t grain = 65536;
-/// A copy of so many bytes does not stay in any cache with what it is copied from.
-constexpr int64_t stream_bytes = int64_t{14} << 20;
-/// Shorter runs have too many cache lines that are not written whole.
-constexpr int64_t stream_run = 1024;
 
 int log2_of(int64_t item) { return std::countr_zero(static_cast<uint64_t>(item)); }
 UnaryLoop loop_of(DType to, DType from) { return convert_loops.loop[static_cast<int>(to)][static_cast<int>(from)]; }
@@ -95,7 +91,8 @@ void copy(const View& out, const View& in) {
       if (n > 0) move(pointers, 0, n);
       return;
     }
-    move.streams = n * out_item >= stream_bytes && std::min(run_bytes(out.layout), run_bytes(in.layout)) >= stream_run;
+    move.streams =
+        2 * n * out_item >= stream_bytes && std::min(run_bytes(out.layout), run_bytes(in.layout)) >= stream_run;
     Walk walk(out, out_item, grain);
     walk.moves_only = true;
     walk.streams = move.streams;

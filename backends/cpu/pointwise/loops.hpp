@@ -87,6 +87,11 @@ extern CompareLoops compare_loops;
 extern SelectLoops select_loops;
 extern ConvertLoops convert_loops;
 
+/// Operands of so many bytes together push each other out of any cache: the output is written past them.
+inline constexpr int64_t stream_bytes = int64_t{28} << 20;
+/// Shorter runs have too many cache lines that are not written whole.
+inline constexpr int64_t stream_run = 1024;
+
 /// glibc copies 2 KiB and more by `rep movsb`, which takes ten times as long on Zen 3 and 4 where `out` lies a little
 /// above `in` within a page.
 inline void copy_bytes(void* out, const void* in, int64_t bytes) {

@@ -19,9 +19,7 @@ constexpr int64_t unary_grain[] = {WEFT_UNARY_OPS(WEFT_GRAIN)};
 constexpr int64_t binary_grain[] = {WEFT_BINARY_OPS(WEFT_GRAIN) WEFT_INTEGER_OPS(WEFT_GRAIN)};
 constexpr int64_t ternary_grain[] = {WEFT_TERNARY_OPS(WEFT_GRAIN)};
 #undef WEFT_GRAIN
-/// Operands of so many bytes together push each other out of any cache: the output is written past them.
-constexpr int64_t stream_bytes = int64_t{28} << 20;
-/// So many bytes of output at a time then: the memory is slower where reads and writes come in longer turns.
+/// So many bytes of output are streamed at a time: the memory is slower where reads and writes come in longer turns.
 constexpr int64_t stream_block = 256;
 
 WEFT_FN void call(UnaryLoop loop, void* out, char* const* in, int64_t n) { loop(out, in[0], n); }

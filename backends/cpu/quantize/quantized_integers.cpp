@@ -1,14 +1,10 @@
 // A few rows by weights of 8 or 4 bits in integers, for CPUs that multiply bytes (AVX512_VNNI). Numbers of x are whole
 // multiples of 2^-15 of the largest of their group, in two bytes each; sums of a group are exact, and scaled.
 #include "quantized_rows.hpp"
+#include "../read_ahead.hpp"
 
 #if defined(__x86_64__)
-// The header's own operands that do not matter, GCC bug 105593.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
+#include "../intrinsics.hpp"
 
 #include <hwy/base.h>
 
@@ -25,6 +21,12 @@ constexpr int64_t step = 64;
 
 HWY_INLINE __m512i load(const void* from) { return _mm512_loadu_si512(from); }
 
+/// What is added to codes where they are read, so that they have no sign, and what 4 bits without a zero stand for.
+HWY_INLINE float centre_of(const QuantizedRows& w) {
+  if (w.bits == 8) return w.is_signed ? 128 : 0;
+  return w.zero == nullptr ? 8 : 0;
+}
+
 /// 64 codes as numbers without sign; of the last ones of a group `left`, and zeros.
 HWY_INLINE __m512i codes_at(const uint8_t* codes, bool is_signed) {
   return is_signed ? _mm512_sub_epi8(load(codes), _mm512_set1_epi8(-128)) : load(codes);
@@ -35,13 +37,10 @@ HWY_INLINE __m512i last_codes_at(const uint8_t* codes, int64_t left, bool is_sig
   return is_signed ? _mm512_maskz_sub_epi8(there, read, _mm512_set1_epi8(-128)) : read;
 }
 
-/// What both bytes of x add to the sums of one group.
+/// What both bytes of x add to the sum of one group.
 struct Sum {
   __m512i high, low;
-  HWY_INLINE void start(const int32_t* at) {
-    high = _mm512_zextsi128_si512(_mm_cvtsi32_si128(at[0]));
-    low = _mm512_zextsi128_si512(_mm_cvtsi32_si128(at[1]));
-  }
+  HWY_INLINE Sum() : high(_mm512_setzero_si512()), low(high) {}
   HWY_INLINE void add(__m512i codes, const int8_t* x_high, const int8_t* x_low) {
     high = _mm512_dpbusd_epi32(high, codes, load(x_high));
     low = _mm512_dpbusd_epi32(low, codes, load(x_low));
@@ -51,7 +50,7 @@ struct Sum {
 
 /// `count` rows of x by 64 codes, or 128 of 4 bits; their planes lie `apart`.
 template <int count, int bits>
-HWY_INLINE void add_codes(Sum (&sum)[count], __m512i codes, const int8_t* x, int64_t row, int64_t apart) {
+HWY_INLINE void add_codes(Sum* sum, __m512i codes, const int8_t* x, int64_t row, int64_t apart) {
   const __m512i half = _mm512_set1_epi8(15), even = bits == 8 ? codes : _mm512_and_si512(codes, half);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi16(codes, 4), half);
 #pragma GCC unroll 4
@@ -61,44 +60,61 @@ HWY_INLINE void add_codes(Sum (&sum)[count], __m512i codes, const int8_t* x, int
   }
 }
 
-/// One row of the weight by `count` rows of x, but for what its zeros add.
-template <int count, int bits>
-HWY_INLINE void multiply_row(const QuantizedRows& w, int64_t row, const IntegerInputs& x, __m512 (&out)[count]) {
-  const int64_t groups = w.groups(), apart = x.plane_size, x_row = x.row;
-  const bool is_signed = bits == 8 && w.is_signed;
-  const uint8_t* codes = w.row(row);
-  const int8_t* from = x.planes;
-  const float* scale = w.scale + row * groups;
-  __m512 total[count];
-  for (__m512& t : total) t = _mm512_setzero_ps();
-  int64_t left_of_row = bits == 8 ? w.columns : w.half();
-  const int64_t of_group = bits == 8 ? w.group : (w.group + 1) / 2;
-  for (int64_t g = 0; g < groups; ++g, left_of_row -= of_group) {
-    Sum sum[count];
-#pragma GCC unroll 4
-    for (int m = 0; m < count; ++m) sum[m].start(x.starts + 2 * (m * groups + g));
-    int64_t left = std::min(of_group, left_of_row);
-    for (; left >= step; left -= step, codes += step, from += step) {
-      add_codes<count, bits>(sum, codes_at(codes, is_signed), from, x_row, apart);
-    }
-    if (left > 0) {
-      add_codes<count, bits>(sum, last_codes_at(codes, left, is_signed), from, x_row, apart);
-      codes += left, from += left;
-    }
-#pragma GCC unroll 4
-    for (int m = 0; m < count; ++m) {
-      const __m512 by = _mm512_set1_ps(scale[g] * x.scales[m * groups + g]);
-      total[m] = _mm512_fmadd_ps(sum[m].value(), by, total[m]);
-    }
-  }
-  for (int m = 0; m < count; ++m) out[m] = total[m];
+/// Scales and zeros are taken for so many groups at once.
+constexpr int64_t groups_at_once = 16;
+
+/// Up to 16 groups of a row of the weight by one of x: the factors of their sums, and what their zeros add.
+HWY_INLINE __m512 factors_of(const QuantizedRows& w, int64_t row, const IntegerInputs& x, int64_t m, int64_t g,
+                             float* factors) {
+  const int64_t groups = w.groups(), of_w = row * groups + g, of_x = m * groups + g;
+  const auto there = static_cast<__mmask16>((1u << std::min(groups_at_once, groups - g)) - 1);
+  const __m512 scale = _mm512_maskz_loadu_ps(there, w.scale + of_w);
+  const __m512 given = w.zero == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(there, w.zero + of_w);
+  const __m512 zero = _mm512_fnmadd_ps(scale, _mm512_set1_ps(centre_of(w)), given);
+  _mm512_store_ps(factors, _mm512_mul_ps(scale, _mm512_maskz_loadu_ps(there, x.scales + of_x)));
+  return _mm512_mul_ps(zero, _mm512_maskz_loadu_ps(there, x.sums + of_x));
 }
 
-float shift_of(const QuantizedRows& w, int64_t row, const float* sums) {
-  if (w.zero == nullptr) return 0;
-  float shift = 0;
-  for (int64_t g = 0, groups = w.groups(); g < groups; ++g) shift += w.zero[row * groups + g] * sums[g];
-  return shift;
+/// `rows` rows of the weight by `count` rows of x. What is read then is fetched in the order of memory.
+template <int rows, int count, int bits>
+HWY_INLINE void multiply_rows(const QuantizedRows& w, int64_t row, const IntegerInputs& x, __m512 (*out)[count]) {
+  const int64_t groups = w.groups(), of_group = bits == 8 ? w.group : (w.group + 1) / 2;
+  const bool is_signed = bits == 8 && w.is_signed;
+  const uint8_t *codes = w.row(row), *next = codes + read_ahead;
+  const int8_t* from = x.planes;
+  int64_t left_of_row = bits == 8 ? w.columns : w.half();
+  alignas(64) float factors[rows][count][groups_at_once];
+  __m512 total[rows][count];
+  for (int64_t g = 0; g < groups; ++g, left_of_row -= of_group) {
+    if (g % groups_at_once == 0) {
+      for (int r = 0; r < rows; ++r) {
+        for (int m = 0; m < count; ++m) {
+          const __m512 added = factors_of(w, row + r, x, m, g, factors[r][m]);
+          total[r][m] = g == 0 ? added : _mm512_add_ps(total[r][m], added);
+        }
+      }
+    }
+    Sum sum[rows][count];
+    for (int64_t left = std::min(of_group, left_of_row); left > 0; left -= step) {
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r, next += step) {
+        const uint8_t* const at = codes + r * w.stride;
+        const __m512i read = left >= step ? codes_at(at, is_signed) : last_codes_at(at, left, is_signed);
+        prefetch(next, step);
+        add_codes<count, bits>(sum[r], read, from, x.row, x.plane_size);
+      }
+      codes += std::min(step, left), from += std::min(step, left);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int m = 0; m < count; ++m) {
+        const __m512 factor = _mm512_set1_ps(factors[r][m][g % groups_at_once]);
+        total[r][m] = _mm512_fmadd_ps(sum[r][m].value(), factor, total[r][m]);
+      }
+    }
+  }
+  for (int r = 0; r < rows; ++r) std::copy_n(total[r], count, out[r]);
 }
 
 /// The sums of all lanes of four.
@@ -111,13 +127,14 @@ HWY_INLINE __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) {
   return _mm512_castps512_ps128(_mm512_add_ps(halves, _mm512_shuffle_f32x4(halves, halves, 0xB1)));
 }
 
+/// As many rows of the weight at once as registers hold.
 template <int count, int bits>
 void multiply(const QuantizedRows& w, int64_t row, const IntegerInputs& x, float* out, int64_t out_row) {
+  constexpr int rows = 4 / count;
   __m512 total[4][count];
-  for (int r = 0; r < 4; ++r) multiply_row<count, bits>(w, row + r, x, total[r]);
+  for (int r = 0; r < 4; r += rows) multiply_rows<rows, count, bits>(w, row + r, x, total + r);
   for (int m = 0; m < count; ++m) {
     _mm_storeu_ps(out + m * out_row, sums_of(total[0][m], total[1][m], total[2][m], total[3][m]));
-    for (int r = 0; r < 4; ++r) out[m * out_row + r] += shift_of(w, row + r, x.sums + m * w.groups());
   }
 }
 
@@ -139,14 +156,14 @@ WholeNumbers to_whole_numbers(const float* x, int64_t n, bool in_pairs, int8_t* 
   for (int64_t j = 0; j < n; j += 16) {
     most = _mm512_max_epi32(most, _mm512_and_si512(_mm512_castps_si512(some(j)), _mm512_set1_epi32(0x7FFFFFFF)));
   }
-  alignas(64) int32_t bits[16], high_sums[16], low_sums[16];
+  alignas(64) int32_t bits[16], sums[16];
   _mm512_store_si512(bits, most);
   const int32_t largest = *std::max_element(bits, bits + 16);
   if (largest >= 0x7F800000) return {};
   constexpr float whole = 127 * 256 + 127;
   const float scale = std::max(std::bit_cast<float>(largest), whole * 0x1p-120f) / whole;
   const __m512 by = _mm512_set1_ps(1 / scale);
-  __m512i high_sum = _mm512_setzero_si512(), low_sum = high_sum;
+  __m512i sum = _mm512_setzero_si512();
   // The even bytes before the odd ones.
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
   const auto put = [&](__m512i numbers, int8_t* at) {
@@ -163,11 +180,10 @@ WholeNumbers to_whole_numbers(const float* x, int64_t n, bool in_pairs, int8_t* 
     int8_t* const at = to + (in_pairs ? j / 2 : j);
     put(high, at);
     put(low, at + apart);
-    high_sum = _mm512_add_epi32(high_sum, high), low_sum = _mm512_add_epi32(low_sum, low);
+    sum = _mm512_add_epi32(sum, number);
   }
-  _mm512_store_si512(high_sums, high_sum);
-  _mm512_store_si512(low_sums, low_sum);
-  return {scale, std::accumulate(high_sums, high_sums + 16, 0), std::accumulate(low_sums, low_sums + 16, 0)};
+  _mm512_store_si512(sums, sum);
+  return {scale, scale * static_cast<float>(std::accumulate(sums, sums + 16, 0))};
 }
 
 bool takes_integers(const QuantizedRows& w) {

@@ -297,12 +297,11 @@ class Integers {
   Integers(const View& x, const QuantizedRows& w)
       : plane_size_((w.bits == 4 ? w.half() : w.columns) + 64),
         row_(plane_size_ * (w.bits == 4 ? 4 : 2)),
-        memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(row_ + w.groups() * 16 + 64) + 128) {
+        memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(row_ + w.groups() * 8) + 64) {
     const int64_t m = x.layout.sizes[0], groups = w.groups();
     scales_ = memory_.as<float>();
     sums_ = scales_ + m * groups;
-    starts_ = reinterpret_cast<int32_t*>(sums_ + m * groups);
-    planes_ = reinterpret_cast<int8_t*>(starts_ + 2 * m * groups);
+    planes_ = reinterpret_cast<int8_t*>(sums_ + m * groups);
     std::fill_n(planes_, m * row_, int8_t{0});
     const Workspace line(static_cast<size_t>(w.columns) * 4 + 64);
     float* const numbers = line.as<float>();
@@ -315,7 +314,7 @@ class Integers {
     }
   }
   bool finite() const { return finite_; }
-  IntegerInputs inputs() const { return {planes_, plane_size_, row_, scales_, sums_, starts_}; }
+  IntegerInputs inputs() const { return {planes_, plane_size_, row_, scales_, sums_}; }
 
  private:
   void set_group(const QuantizedRows& w, int64_t i, int64_t g, const float* x, int64_t column, int64_t n) {
@@ -323,17 +322,13 @@ class Integers {
     const WholeNumbers numbers = to_whole_numbers(x, n, w.bits == 4, to, plane_size_);
     finite_ = finite_ && numbers.scale > 0;
     const int64_t entry = i * w.groups() + g;
-    const int32_t centre = w.bits == 8 ? (w.is_signed ? 128 : 0) : w.zero == nullptr ? 8 : 0;
-    const auto high = static_cast<float>(numbers.high_sum), low = static_cast<float>(numbers.low_sum);
     scales_[entry] = numbers.scale;
-    sums_[entry] = numbers.scale * (256 * high + low);
-    starts_[2 * entry] = -centre * numbers.high_sum, starts_[2 * entry + 1] = -centre * numbers.low_sum;
+    sums_[entry] = numbers.sum;
   }
 
   int64_t plane_size_, row_;
   Workspace memory_;
   float *scales_, *sums_;
-  int32_t* starts_;
   int8_t* planes_;
   bool finite_ = true;
 };

@@ -32,17 +32,15 @@ struct IntegerInputs {
   int64_t plane_size, row;  ///< bytes
   const float* scales;      ///< [rows, groups]
   const float* sums;        ///< the same: sums of x
-  /// [rows, groups, 2]: what sums of high and low bytes start with, since codes are used without their sign.
-  const int32_t* starts;
 
   IntegerInputs from(int64_t m, const QuantizedRows& w) const {
     const int64_t at = m * w.groups();
-    return {planes + m * row, plane_size, row, scales + at, sums + at, starts + 2 * at};
+    return {planes + m * row, plane_size, row, scales + at, sums + at};
   }
 };
 struct WholeNumbers {
   float scale = 0;  ///< 0 where a number was not finite
-  int32_t high_sum = 0, low_sum = 0;
+  float sum = 0;    ///< of what the numbers stand for
 };
 /// One group of x, n numbers, to bytes from `to` on in planes that lie `apart`; up to 15 zeros follow in each.
 WholeNumbers to_whole_numbers(const float* x, int64_t n, bool in_pairs, int8_t* to, int64_t apart);
