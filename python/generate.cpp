@@ -91,7 +91,9 @@ void bind_generate(nb::module_& m) {
         const std::vector<Generation> made =
             without_gil([&](Location where) { return generate::generate(model, prompts, o, where); });
         nb::list out;
-        for (const Generation& g : made) out.append(nb::make_tuple(g.tokens, g.log_probability, name_of(g.finish)));
+        for (const Generation& g : made) {
+          out.append(nb::make_tuple(g.tokens, g.log_probability, name_of(g.finish), g.proposed, g.accepted));
+        }
         return out;
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),

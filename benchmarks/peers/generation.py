@@ -8,11 +8,7 @@ import time
 
 import torch
 import torch.nn.functional as F
-
-SIZES = {
-    "llama4": {"vocabulary": 8192, "width": 512, "layers": 4, "heads": 8, "kv_heads": 4, "hidden": 1408},
-    "llama100m": {"vocabulary": 32000, "width": 768, "layers": 12, "heads": 12, "kv_heads": 12, "hidden": 2048},
-}
+from generation_sizes import CONTEXT, PROMPT, SIZES
 
 
 class Model:
@@ -76,9 +72,9 @@ def main():
         for name, size in SIZES.items():
             for dtype, short in ((torch.float32, "f32"), (torch.bfloat16, "bf16"), (torch.float16, "f16")):
                 model = Model(dtype, **size)
-                prompt = torch.randint(0, size["vocabulary"], (512,))
-                model.read(prompt[:128], 0)
-                print(f"gen.decode.{name}.{short} {median_ms(lambda: model.read(prompt[:1], 128)):.2f} ms")
+                prompt = torch.randint(0, size["vocabulary"], (PROMPT,))
+                model.read(prompt[:CONTEXT], 0)
+                print(f"gen.decode.{name}.{short} {median_ms(lambda: model.read(prompt[:1], CONTEXT)):.2f} ms")
                 print(f"gen.prefill.{name}.{short} {median_ms(lambda: model.read(prompt, 0)):.1f} ms", flush=True)
 
 

@@ -20,11 +20,14 @@ __all__ = ["Generation", "TokenMessage", "TokenQueue", "candidates", "end_tokens
 
 class Generation(_NamedTuple):
     """What comes of a prompt: tokens without it, the sum of their log-probabilities by the model, and why it ended:
-    'length', 'end_token', 'stop_sequence' or 'stopped'."""
+    'length', 'end_token', 'stop_sequence' or 'stopped'. Of `proposed` tokens, by a draft or by the model's own heads, the
+    model drew `accepted`."""
 
     tokens: list
     log_probability: float
     finish: str
+    proposed: int
+    accepted: int
 
 
 class TokenMessage(_NamedTuple):

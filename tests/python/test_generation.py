@@ -36,6 +36,10 @@ def test_texts_stream_stop_and_are_the_same_with_a_draft():
     made = generate(model, [[1, 2], [4]], max_new_tokens=12, seed=5, draft=draft,
                     on_token=lambda *event: seen.append(event))
     assert [m.tokens for m in made] == [m.tokens for m in free]
+    assert all(m.proposed == m.accepted == 0 for m in free)
+    assert all(0 <= m.accepted <= m.proposed and m.proposed > 0 for m in made)
+    itself = generate(model, [[1, 2]], max_new_tokens=12, seed=5, draft=model)[0]
+    assert itself.accepted == itself.proposed > 0
     assert [e[1] for e in seen if e[0] == 1] == free[1].tokens and seen[-1][3] == "length"
     stopped = generate(model, [[1, 2]], max_new_tokens=12, seed=5, on_token=lambda s, t, p, f: len(seen) < 0)
     assert stopped[0].tokens == free[0].tokens[:1] and stopped[0].finish == "stopped"
