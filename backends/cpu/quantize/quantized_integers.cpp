@@ -16,13 +16,13 @@ HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 namespace weft::cpu {
 namespace {
 
-/// Bytes that are read at once.
-constexpr int64_t step = 64;
+/// Bytes that are read at once, and sums that they are added to.
+constexpr int64_t step = 64, lanes = 16;
 
 HWY_INLINE __m512i load(const void* from) { return _mm512_loadu_si512(from); }
 
 /// What is added to codes where they are read, so that they have no sign, and what 4 bits without a zero stand for.
-HWY_INLINE float centre_of(const QuantizedRows& w) {
+HWY_INLINE int centre_of(const QuantizedRows& w) {
   if (w.bits == 8) return w.is_signed ? 128 : 0;
   return w.zero == nullptr ? 8 : 0;
 }
@@ -40,12 +40,13 @@ HWY_INLINE __m512i last_codes_at(const uint8_t* codes, int64_t left, bool is_sig
 /// What both bytes of x add to the sum of one group.
 struct Sum {
   __m512i high, low;
-  HWY_INLINE Sum() : high(_mm512_setzero_si512()), low(high) {}
+  HWY_INLINE void start(const int32_t* at) { high = _mm512_setzero_si512(), low = load(at); }
   HWY_INLINE void add(__m512i codes, const int8_t* x_high, const int8_t* x_low) {
     high = _mm512_dpbusd_epi32(high, codes, load(x_high));
     low = _mm512_dpbusd_epi32(low, codes, load(x_low));
   }
-  HWY_INLINE __m512 value() const { return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low)); }
+  HWY_INLINE __m512i whole() const { return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low); }
+  HWY_INLINE __m512 value() const { return _mm512_cvtepi32_ps(whole()); }
 };
 
 /// `count` rows of x by 64 codes, or 128 of 4 bits; their planes lie `apart`.
@@ -69,10 +70,9 @@ HWY_INLINE __m512 factors_of(const QuantizedRows& w, int64_t row, const IntegerI
   const int64_t groups = w.groups(), of_w = row * groups + g, of_x = m * groups + g;
   const auto there = static_cast<__mmask16>((1u << std::min(groups_at_once, groups - g)) - 1);
   const __m512 scale = _mm512_maskz_loadu_ps(there, w.scale + of_w);
-  const __m512 given = w.zero == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(there, w.zero + of_w);
-  const __m512 zero = _mm512_fnmadd_ps(scale, _mm512_set1_ps(centre_of(w)), given);
   _mm512_store_ps(factors, _mm512_mul_ps(scale, _mm512_maskz_loadu_ps(there, x.scales + of_x)));
-  return _mm512_mul_ps(zero, _mm512_maskz_loadu_ps(there, x.sums + of_x));
+  if (w.zero == nullptr) return _mm512_setzero_ps();
+  return _mm512_mul_ps(_mm512_maskz_loadu_ps(there, w.zero + of_w), _mm512_maskz_loadu_ps(there, x.sums + of_x));
 }
 
 /// `rows` rows of the weight by `count` rows of x. What is read then is fetched in the order of memory.
@@ -95,6 +95,11 @@ HWY_INLINE void multiply_rows(const QuantizedRows& w, int64_t row, const Integer
       }
     }
     Sum sum[rows][count];
+#pragma GCC unroll 4
+    for (int m = 0; m < count; ++m) {
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) sum[r][m].start(x.starts + (m * groups + g) * lanes);
+    }
     for (int64_t left = std::min(of_group, left_of_row); left > 0; left -= step) {
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r, next += step) {
@@ -146,9 +151,24 @@ void multiply_any(const QuantizedRows& w, int64_t row, int64_t m, const IntegerI
   if (i < m) multiply<1, bits>(w, row, x.from(i, w), out + i * out_row, out_row);
 }
 
+/// What a group of codes that stand for 0 adds to the sums.
+__m512i centre_sums(const QuantizedRows& w, int64_t n, const int8_t* x, int64_t apart) {
+  const auto centre = static_cast<char>(centre_of(w));
+  Sum sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  for (int64_t left = w.bits == 8 ? n : (n + 1) / 2; left > 0; left -= step, x += step) {
+    const __mmask64 there = left >= step ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+    const __m512i codes = _mm512_maskz_set1_epi8(there, centre);
+    sum.add(codes, x, x + apart);
+    if (w.bits == 4) sum.add(codes, x + 2 * apart, x + 3 * apart);
+  }
+  return sum.whole();
+}
+
 }  // namespace
 
-WholeNumbers to_whole_numbers(const float* x, int64_t n, bool in_pairs, int8_t* to, int64_t apart) {
+WholeNumbers to_whole_numbers(const QuantizedRows& w, const float* x, int64_t n, int8_t* to, int64_t apart,
+                              int32_t* starts) {
+  const bool in_pairs = w.bits == 4;
   const auto some = [&](int64_t j) {
     return _mm512_maskz_loadu_ps(n - j >= 16 ? 0xFFFF : static_cast<__mmask16>((1 << (n - j)) - 1), x + j);
   };
@@ -183,6 +203,7 @@ WholeNumbers to_whole_numbers(const float* x, int64_t n, bool in_pairs, int8_t* 
     sum = _mm512_add_epi32(sum, number);
   }
   _mm512_store_si512(sums, sum);
+  _mm512_storeu_si512(starts, _mm512_sub_epi32(_mm512_setzero_si512(), centre_sums(w, n, to, apart)));
   return {scale, scale * static_cast<float>(std::accumulate(sums, sums + 16, 0))};
 }
 
@@ -203,7 +224,7 @@ HWY_POP_ATTRIBUTES
 #else
 namespace weft::cpu {
 
-WholeNumbers to_whole_numbers(const float*, int64_t, bool, int8_t*, int64_t) { return {}; }
+WholeNumbers to_whole_numbers(const QuantizedRows&, const float*, int64_t, int8_t*, int64_t, int32_t*) { return {}; }
 bool takes_integers(const QuantizedRows&) { return false; }
 void multiply_integers(const QuantizedRows&, int64_t, int64_t, const IntegerInputs&, float*, int64_t) {}
 

@@ -297,11 +297,12 @@ class Integers {
   Integers(const View& x, const QuantizedRows& w)
       : plane_size_((w.bits == 4 ? w.half() : w.columns) + 64),
         row_(plane_size_ * (w.bits == 4 ? 4 : 2)),
-        memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(row_ + w.groups() * 8) + 64) {
+        memory_(static_cast<size_t>(x.layout.sizes[0]) * static_cast<size_t>(row_ + w.groups() * 72) + 64) {
     const int64_t m = x.layout.sizes[0], groups = w.groups();
     scales_ = memory_.as<float>();
     sums_ = scales_ + m * groups;
-    planes_ = reinterpret_cast<int8_t*>(sums_ + m * groups);
+    starts_ = reinterpret_cast<int32_t*>(sums_ + m * groups);
+    planes_ = reinterpret_cast<int8_t*>(starts_ + 16 * m * groups);
     std::fill_n(planes_, m * row_, int8_t{0});
     const Workspace line(static_cast<size_t>(w.columns) * 4 + 64);
     float* const numbers = line.as<float>();
@@ -314,14 +315,14 @@ class Integers {
     }
   }
   bool finite() const { return finite_; }
-  IntegerInputs inputs() const { return {planes_, plane_size_, row_, scales_, sums_}; }
+  IntegerInputs inputs() const { return {planes_, plane_size_, row_, scales_, sums_, starts_}; }
 
  private:
   void set_group(const QuantizedRows& w, int64_t i, int64_t g, const float* x, int64_t column, int64_t n) {
     int8_t* const to = planes_ + i * row_ + (w.bits == 4 ? column / 2 : column);
-    const WholeNumbers numbers = to_whole_numbers(x, n, w.bits == 4, to, plane_size_);
-    finite_ = finite_ && numbers.scale > 0;
     const int64_t entry = i * w.groups() + g;
+    const WholeNumbers numbers = to_whole_numbers(w, x, n, to, plane_size_, starts_ + 16 * entry);
+    finite_ = finite_ && numbers.scale > 0;
     scales_[entry] = numbers.scale;
     sums_[entry] = numbers.sum;
   }
@@ -329,6 +330,7 @@ class Integers {
   int64_t plane_size_, row_;
   Workspace memory_;
   float *scales_, *sums_;
+  int32_t* starts_;
   int8_t* planes_;
   bool finite_ = true;
 };

@@ -32,18 +32,21 @@ struct IntegerInputs {
   int64_t plane_size, row;  ///< bytes
   const float* scales;      ///< [rows, groups]
   const float* sums;        ///< the same: sums of x
+  const int32_t* starts;    ///< [rows, groups, 16]: of sums, since codes are taken without their sign
 
   IntegerInputs from(int64_t m, const QuantizedRows& w) const {
     const int64_t at = m * w.groups();
-    return {planes + m * row, plane_size, row, scales + at, sums + at};
+    return {planes + m * row, plane_size, row, scales + at, sums + at, starts + 16 * at};
   }
 };
 struct WholeNumbers {
   float scale = 0;  ///< 0 where a number was not finite
   float sum = 0;    ///< of what the numbers stand for
 };
-/// One group of x, n numbers, to bytes from `to` on in planes that lie `apart`; up to 15 zeros follow in each.
-WholeNumbers to_whole_numbers(const float* x, int64_t n, bool in_pairs, int8_t* to, int64_t apart);
+/// One group of x, n numbers, to bytes from `to` on in planes that lie `apart`; up to 15 zeros follow in each. Writes
+/// 16 starts.
+WholeNumbers to_whole_numbers(const QuantizedRows& w, const float* x, int64_t n, int8_t* to, int64_t apart,
+                              int32_t* starts);
 bool takes_integers(const QuantizedRows& w);
 /// out[i, r] for four rows of the weight and m of x.
 void multiply_integers(const QuantizedRows& w, int64_t row, int64_t m, const IntegerInputs& x, float* out,
