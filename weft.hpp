@@ -33,6 +33,7 @@
 #include "hooks/checkpoint.hpp"
 #include "hooks/config.hpp"
 #include "hooks/graph.hpp"
+#include "hooks/memory_history.hpp"
 #include "hooks/named.hpp"
 #include "hooks/profiler.hpp"
 #include "hooks/recorder.hpp"

@@ -14,6 +14,7 @@
 #include "saved_hooks.hpp"
 #include "../backends/dispatch.hpp"
 #include "../backends/functors/lists.hpp"
+#include "../tensor/memory_use.hpp"
 #include "../tensor/settings.hpp"
 
 namespace weft {
@@ -123,6 +124,7 @@ class GraphRun {
     }
     general_ = paths_ != nullptr || newest_watch != nullptr;
     const CallersStreams callers;
+    const detail::MemoryUseScope use(detail::MemoryUse::backward);
     Node* node = nullptr;
     try {
       while ((node = next_ready()) != nullptr) process(node);

@@ -10,6 +10,7 @@
 #include "../autograd/autocast.hpp"
 #include "../tensor/generator.hpp"
 #include "../tensor/layout.hpp"
+#include "../tensor/memory_use.hpp"
 
 namespace weft::detail {
 
@@ -113,6 +114,7 @@ struct CheckpointCall::State {
     if (stream != this_threads_stream()) as_default.emplace(stream ? stream : Shared<Generator>::make());
     const ReplayedRandom replayed(random);
     const SecondRun second_run;
+    const detail::MemoryUseScope use(detail::MemoryUse::forward);
     const AutocastModeGuard as_then(autocast);
     const EnableGradGuard recorded;
     const RecomputingScope second_time;

@@ -9,6 +9,7 @@
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "../ops/detail/symbolic.hpp"
+#include "../tensor/memory_use.hpp"
 #include "rule-inl.hpp"
 
 namespace weft::optim {
@@ -198,6 +199,7 @@ void ElementwiseOptimizer::step(Location where) {
   if (is_repeated(where)) return;
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
+  const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
   size_t begin = 0;
   for (const Group& group : groups_) {
     Steps{*this, group, begin, rule_->kind(group.values), where}.run();

@@ -12,6 +12,7 @@
 #include "../ops/matmul.hpp"
 #include "../ops/pointwise.hpp"
 #include "../ops/reduce.hpp"
+#include "../tensor/memory_use.hpp"
 #include "rule-inl.hpp"
 #include "strong_wolfe-inl.hpp"
 
@@ -162,6 +163,7 @@ Tensor QuasiNewtonOptimizer::step(const Closure& closure, Location where) {
   detail::refuse_recording("L-BFGS reads the loss");
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
+  const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
   NoGradGuard unrecorded;
   const auto o = options_of<LBFGSOptions>(groups_[0].values);
   const Vector all(groups_[0].parameters);
@@ -172,6 +174,7 @@ Tensor QuasiNewtonOptimizer::step(const Closure& closure, Location where) {
     {
       const EnableGradGuard recorded;
       const OutsideCalls users_code;
+      const detail::MemoryUseScope use(detail::MemoryUse::forward);
       loss = closure();
     }
     const double value = loss.item<double>();

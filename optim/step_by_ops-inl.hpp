@@ -4,6 +4,7 @@
 #include "../autograd/mode.hpp"
 #include "../backends/observe.hpp"
 #include "../tensor/call.hpp"
+#include "../tensor/memory_use.hpp"
 #include "optimizer.hpp"
 
 namespace weft::optim {
@@ -13,6 +14,7 @@ void Optimizer::step_by_ops(const UpdateOf& update_of, Location where) {
   if (is_repeated(where)) return;
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
+  const detail::MemoryUseScope use(detail::MemoryUse::optimizer);
   NoGradGuard unrecorded;
   size_t i = 0;
   for (const Group& group : groups_) {

@@ -20,9 +20,14 @@ namespace {
 
 constexpr size_t most_in_a_text = 3;
 
+struct Maker {
+  CallPlace place;
+  MemoryUse use;
+};
 struct Known {
   std::mutex mutex;
-  std::unordered_map<const Storage*, CallPlace> makers;
+  std::unordered_map<const Storage*, Maker> makers;
+  StorageWatch* watch = nullptr;
 };
 
 // Never destroyed: static tensors die after any static of ours.
@@ -35,29 +40,50 @@ Known& known() {
   return *instance;
 }
 
-using Maker = std::pair<const Storage*, CallPlace>;
-
-std::string text_of(const Maker& maker) {
-  const auto& [storage, place] = maker;
-  const std::string op = place.op == nullptr ? "" : fmt::format(" of {}", place.entry);
-  return fmt::format("{}{} at {}", storage->bytes, op, place.where.text());
+std::string text_of(const StorageNote& note) {
+  const std::string op = note.place.op == nullptr ? "" : fmt::format(" of {}", note.place.entry);
+  return fmt::format("{}{} at {}", note.bytes, op, note.place.where.text());
 }
 
 }  // namespace
 
-void note_large_storage(const Storage* storage) noexcept {
+constinit Atomic<size_t> noted_bytes{large_storage_bytes};
+constinit thread_local MemoryUse memory_use = MemoryUse::forward;
+
+StorageWatch::~StorageWatch() = default;
+
+void set_storage_watch(StorageWatch* watch) {
+  Known& all = known();
+  const std::lock_guard lock(all.mutex);
+  all.watch = watch;
+  noted_bytes.store(watch != nullptr ? 1 : large_storage_bytes, MemoryOrder::relaxed);
+}
+
+void note_storage(const Storage* storage) noexcept {
   try {
     Known& all = known();
     const std::lock_guard lock(all.mutex);
-    all.makers[storage] = current_call;
+    if (all.watch != nullptr) all.watch->made(*storage);
+    if (storage->bytes >= large_storage_bytes) all.makers[storage] = {current_call, memory_use};
   } catch (const std::exception&) {
   }
 }
 
-void forget_large_storage(const Storage* storage) noexcept {
+void forget_storage(const Storage* storage) noexcept {
   Known& all = known();
   const std::lock_guard lock(all.mutex);
-  all.makers.erase(storage);
+  if (all.watch != nullptr) all.watch->freed(*storage);
+  if (storage->bytes >= large_storage_bytes) all.makers.erase(storage);
+}
+
+std::vector<StorageNote> large_storages(Device device) {
+  Known& all = known();
+  const std::lock_guard lock(all.mutex);  // none of them goes meanwhile
+  std::vector<StorageNote> notes;
+  for (const auto& [storage, maker] : all.makers) {
+    if (storage->device == device) notes.push_back({storage, device, storage->bytes, maker.place, maker.use});
+  }
+  return notes;
 }
 
 void raise_out_of_memory(Device device, size_t bytes, const char* purpose) {
@@ -74,15 +100,10 @@ void raise_out_of_memory(Device device, size_t bytes, const char* purpose) {
 }
 
 std::string largest_storages(Device device) {
-  Known& all = known();
-  const std::lock_guard lock(all.mutex);  // none of them goes meanwhile
-  std::vector<Maker> largest;
-  for (const auto& [storage, place] : all.makers) {
-    if (storage->device == device) largest.emplace_back(storage, place);
-  }
+  std::vector<StorageNote> largest = large_storages(device);
   const size_t count = std::min(largest.size(), most_in_a_text);
   std::partial_sort(largest.begin(), largest.begin() + static_cast<std::ptrdiff_t>(count), largest.end(),
-                    [](const Maker& a, const Maker& b) { return a.first->bytes > b.first->bytes; });
+                    [](const StorageNote& a, const StorageNote& b) { return a.bytes > b.bytes; });
   std::string text;
   for (size_t i = 0; i < count; ++i) text += (i == 0 ? "the largest: " : ", ") + text_of(largest[i]);
   return text;

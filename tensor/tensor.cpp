@@ -65,7 +65,7 @@ Allocator& allocator_of(Device device) {
   storage.data = allocator->allocate(storage.bytes);
   if (storage.data == nullptr) raise_out_of_memory(storage.device, storage.bytes);
   storage.allocator = allocator;
-  if (storage.bytes >= large_storage_bytes) note_large_storage(&storage);
+  if (storage.bytes >= noted_bytes.load(MemoryOrder::relaxed)) note_storage(&storage);
   block->impl.view.data = storage.data;
   guard.block = nullptr;
 }
@@ -97,7 +97,7 @@ inline TensorImpl* with_data(TensorBlock* block) {
 
 [[gnu::noinline]] void release_storage(Storage* storage) {
   if (storage->allocator != nullptr) {
-    if (storage->bytes >= large_storage_bytes) forget_large_storage(storage);
+    if (storage->bytes >= noted_bytes.load(MemoryOrder::relaxed)) forget_storage(storage);
     storage->allocator->free(storage->data, storage->bytes);
   } else if (storage->deleter != nullptr) {
     storage->deleter(storage->data, storage->deleter_context);

@@ -1,0 +1,29 @@
+// What snapshots and histories of memory share. Not public.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../memory_history.hpp"
+#include "../../tensor/impl.hpp"
+#include "../../tensor/large_storage.hpp"
+
+namespace weft::detail {
+
+struct NamedStorage {
+  std::string name;
+  MemoryKind kind = MemoryKind::parameter;
+  Tensor tensor;  ///< keeps the storage
+  bool noted = false;
+};
+/// Of the parameters and of the gradients that they have now.
+std::map<const Storage*, NamedStorage> named_storages(const NamedTensors& parameters);
+MemorySnapshot snapshot_of(Device device, std::vector<LiveMemory> tensors);
+
+/// "1.5 MiB: activation of relu at net.cpp:12, 3 tensors": those that hold most.
+std::vector<std::string> lines_of(const MemorySnapshot& snapshot, size_t most);
+/// "matmul at net.cpp:12"
+std::string made_by(const std::string& op, Location where);
+
+}  // namespace weft::detail
