@@ -93,6 +93,7 @@ void bind_modules(nb::module_& module);
 void bind_quantize(nb::module_& module);
 void bind_readers(nb::module_& module);
 void bind_recorder(nb::module_& module);
+void bind_memory_history(nb::module_& module);
 void bind_train(nb::module_& module);
 void bind_trainer(nb::module_& module);
 void bind_streams(nb::module_& module);

@@ -1,5 +1,6 @@
-"""Tools on hooks: the gradient recorder."""
+"""Tools on hooks: the gradient recorder, and memory by line."""
 
+import json
 import weakref
 
 from weft import _core
@@ -58,3 +59,44 @@ class GradientRecorder(_core._GradientRecorder):
 
     def _repr_html_(self):
         return self.html()
+
+
+def _named(module):
+    named = getattr(module, "named_parameters", None)
+    return list(named()) if named is not None else [(str(n), p) for n, p in dict(module or {}).items()]
+
+
+class MemoryHistory(_core._MemoryHistory):
+    """Notes every tensor that is made and freed, by line, op and kind: parameter, gradient, activation, optimizer or other.
+    One at a time. In a notebook it shows the last step's memory as a picture.
+
+    with MemoryHistory(model) as history:
+        for ...:
+            loss.backward(); optimizer.step(); history.step()
+        print(history.text(), history.growth_text())
+    """
+
+    def __init__(self, module=None):
+        super().__init__(_named(module))
+
+    def snapshot(self, device="cpu"):
+        """What lives on a device: a dict with `allocated`, `kinds` and `tensors`, the largest first."""
+        return json.loads(self._json(device))
+
+    def peak(self, device="cpu"):
+        """The same of the last step's highest moment."""
+        return json.loads(self._peak_json(device))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _repr_html_(self):
+        return self.svg()
+
+
+def memory_snapshot(device="cpu", module=None):
+    """What lives on a device: without a MemoryHistory tensors of a megabyte and more, and the module's parameters."""
+    return json.loads(_core._memory_snapshot(device, _named(module)))

@@ -1,0 +1,46 @@
+"""Memory by line, from Python."""
+
+import pytest
+import weft
+from weft.hooks import MemoryHistory, memory_snapshot
+
+
+def test_tensors_are_named_by_their_python_line_and_kind():
+    net = weft.nn.Linear(64, 32)
+    optimizer = weft.optim.Adam(net.parameters(), lr=1e-3)
+    with MemoryHistory(net) as history:
+        kept = net(weft.randn(16, 64))
+        kept.sum().backward()
+        optimizer.step()
+        history.step()
+        seen = history.snapshot()
+        assert seen["kinds"]["parameter"] == seen["kinds"]["gradient"] == 4 * (64 * 32 + 32)
+        assert seen["kinds"]["optimizer"] == 2 * seen["kinds"]["parameter"]
+        assert sum(seen["kinds"].values()) + seen["unknown"] == seen["allocated"]
+        output = next(t for t in seen["tensors"] if t["kind"] == "activation" and t["bytes"] == 16 * 32 * 4)
+        assert output["op"] == "linear" and output["file"].endswith("test_memory.py")
+        assert history.peak()["allocated"] >= sum(seen["kinds"].values())
+        assert history.svg().startswith("<svg") and "parameter" in history.text()
+        with pytest.raises(ValueError, match="another one lives"):
+            MemoryHistory()
+    with pytest.raises(ValueError, match="closed"):
+        history.step()
+
+
+def test_what_grows_from_step_to_step_is_named():
+    net = weft.nn.Linear(64, 32)
+    for keeps in (True, False):
+        held = []
+        with MemoryHistory(net) as history:
+            for _ in range(6):
+                loss = net(weft.randn(16, 64)).square().mean()
+                held.append(loss if keeps else loss.item())
+                history.step()
+            said = history.growth_text()
+        assert ("test_memory.py" in said and "more in each of" in said) if keeps else said == ""
+
+
+def test_without_a_history_large_tensors_are_known():
+    large = weft.zeros(1 << 19)
+    found = [t for t in memory_snapshot()["tensors"] if t["bytes"] == 4 << 19 and t["file"].endswith("test_memory.py")]
+    assert found and large.numel() == 1 << 19
