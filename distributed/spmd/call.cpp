@@ -6,12 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "../../autograd/mode.hpp"
 #include "../../autograd/node.hpp"
 #include "../../ops/create.hpp"
-#include "../../ops/pointwise.hpp"
 #include "../../ops/random.hpp"
-#include "../../ops/reduce.hpp"
 #include "../../tensor/error.hpp"
 #include "../../tensor/warning.hpp"
 #include "../collectives.hpp"
@@ -194,18 +191,14 @@ std::vector<Part> parts_of(const std::vector<Dims>& shapes, const std::vector<Pl
 }
 
 /// Inputs where the rule wants them, on this rank.
-std::vector<Tensor> moved(const Operands& operands, const SpmdInfo& info, const std::vector<Placements>& gradients) {
-  std::vector<Tensor> out;
+detail::MovedInputs moved(const Operands& operands, const SpmdInfo& info, const std::vector<Placements>& gradients) {
   for (size_t i = 0; i < operands.tensors.size(); ++i) {
-    const DTensor& x = operands.tensors[i];
-    if (operands.written[i] && x.placements() != info.inputs[i]) {
-      raise<ValueError>({.problem = fmt::format("a tensor that the op writes is {}, and the op needs it as {}",
-                                                text(x.placements()), text(info.inputs[i]))});
-    }
-    out.push_back(detail::reshard(x.local(), x.shape(), x.placements(), info.inputs[i], gradients[i], operands.mesh,
-                                  weft::detail::current_call.where));
+    const Placements& from = operands.tensors[i].placements();
+    if (!operands.written[i] || from == info.inputs[i]) continue;
+    raise<ValueError>({.problem = fmt::format("a tensor that the op writes is {}, and the op needs it as {}",
+                                              text(from), text(info.inputs[i]))});
   }
-  return out;
+  return {operands.tensors, info, gradients, weft::detail::current_call.where};
 }
 
 std::vector<Tensor> tensors_in(const Value& value) {
@@ -214,33 +207,26 @@ std::vector<Tensor> tensors_in(const Value& value) {
   raise<ValueError>({.problem = "it gives no tensor", .remedy = "call it with full_tensor()"});
 }
 
-/// Results without elements, where the op refuses inputs without elements. Backward reaches the inputs.
-std::vector<Tensor> empty_results(std::span<const Tensor> inputs, std::span<const Part> results,
-                                  const std::vector<TensorMeta>& metas) {
+/// Results without elements, where the op refuses inputs without elements.
+std::vector<Tensor> empty_results(std::span<const Part> results, const std::vector<TensorMeta>& metas, Device device) {
   std::vector<Tensor> out;
-  for (size_t i = 0; i < results.size(); ++i) {
-    out.push_back(zeros(results[i].sizes, {metas[i].dtype, inputs[0].device()}));
-    for (const Tensor& x : inputs) {
-      if (should_record(x) && is_floating(metas[i].dtype)) out.back() = out.back() + x.sum().to(metas[i].dtype);
-    }
-  }
+  for (size_t i = 0; i < results.size(); ++i) out.push_back(zeros(results[i].sizes, {metas[i].dtype, device}));
   return out;
 }
 
-/// All ranks run backward or none does: what an op made of no elements without recording it reaches them, too.
-std::vector<Tensor> reaching(std::vector<Tensor> results, std::span<const Tensor> inputs) {
-  for (const Tensor& x : inputs) {
-    for (Tensor& y : results) {
-      if (x.numel() == 0 && should_record(x) && !y.requires_grad() && is_floating(y.dtype()))
-        y = y + x.sum().to(y.dtype());
-    }
+/// Whether a rank has a part without elements: no part is smaller than that of the last one.
+bool has_empty_parts(const std::vector<Dims>& shapes, const std::vector<Placements>& placements, const Mesh& mesh) {
+  Dims last = mesh.shape();
+  for (int d = 0; d < last.size(); ++d) last[d] -= 1;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (part_of(shapes[i], placements[i], mesh.shape(), last).sizes.product() == 0) return true;
   }
-  return results;
+  return false;
 }
 
 /// What the rule has this rank compute.
 std::vector<Tensor> computed(const Operands& operands, const WholeCall& whole, const Partition& rule,
-                             const Notation& notation, const SpmdInfo& info, std::span<const Tensor> parts,
+                             const Notation& notation, const SpmdInfo& info, const detail::MovedInputs& inputs,
                              const std::vector<TensorMeta>& results) {
   const Mesh& mesh = operands.mesh;
   std::vector<Dims> shapes, shapes_of_results;
@@ -249,8 +235,10 @@ std::vector<Tensor> computed(const Operands& operands, const WholeCall& whole, c
   const std::vector<Part> of_inputs = parts_of(shapes, info.inputs, mesh),
                           of_results = parts_of(shapes_of_results, info.outputs, mesh);
   const auto cuts = cuts_of(notation, info, static_cast<size_t>(mesh.shape().size()));
+  const bool differs = has_empty_parts(shapes, info.inputs, mesh);
+  std::vector<Tensor> sums;
   const Callback<Tensor(const Tensor&, std::string_view)> sum = [&](const Tensor& x, std::string_view letters) {
-    Tensor total = x;
+    Tensor total = differs ? inputs.recorded(x) : x;
     for (int d = 0; d < mesh.shape().size(); ++d) {
       const auto is_cut = [&](char letter) {
         const auto found = cuts.find(letter);
@@ -258,9 +246,10 @@ std::vector<Tensor> computed(const Operands& operands, const WholeCall& whole, c
       };
       if (std::ranges::any_of(letters, is_cut)) total = all_reduce(total, mesh.group(d));
     }
+    if (total.requires_grad()) sums.push_back(total);
     return total;
   };
-  PartCall call{operands.record, operands.filled(whole.arguments(), parts), of_inputs, of_results, sum};
+  PartCall call{operands.record, operands.filled(whole.arguments(), inputs.parts()), of_inputs, of_results, sum};
 
   std::optional<Generator> own;
   std::optional<GeneratorGuard> guard;
@@ -271,16 +260,17 @@ std::vector<Tensor> computed(const Operands& operands, const WholeCall& whole, c
     guard.emplace(*own);
     if (given != nullptr) call["generator"] = &*own;
   }
+  std::vector<Tensor> out;
   try {
-    const std::vector<Tensor> out = tensors_in(rule.on_parts ? rule.on_parts(call) : call.run());
-    return operands.record.differentiable ? reaching(out, parts) : out;
+    out = tensors_in(rule.on_parts ? rule.on_parts(call) : call.run());
   } catch (const DistributedError&) {
     throw;
   } catch (const Error&) {
     const auto is_empty = [](const Part& p) { return p.sizes.product() == 0; };
     if (!std::ranges::all_of(of_results, is_empty)) throw;
-    return empty_results(parts, of_results, results);
+    out = empty_results(of_results, results, inputs.parts()[0].device());
   }
+  return operands.record.differentiable ? inputs.joined(std::move(out), sums) : out;
 }
 
 }  // namespace
@@ -332,14 +322,14 @@ std::vector<DTensor> call_all(std::string_view op, const DValues& arguments, Loc
       out.emplace_back(Tensor(), shapes[i].shape, mesh, info.outputs[i], where);
     return out;
   }
-  const std::vector<Tensor> parts = moved(operands, info, notation.infer_gradients(metas, info));
+  const detail::MovedInputs inputs = moved(operands, info, notation.infer_gradients(metas, info));
   if (rule.whole) {
     const Placements replicated(static_cast<size_t>(mesh.shape().size()));
-    for (const Tensor& t : tensors_in(record.call(operands.filled(operands.arguments, parts))))
+    for (const Tensor& t : tensors_in(record.call(operands.filled(operands.arguments, inputs.parts()))))
       out.emplace_back(t, t.shape(), mesh, replicated, where);
     return out;
   }
-  const std::vector<Tensor> results = computed(operands, whole, rule, notation, info, parts, shapes);
+  const std::vector<Tensor> results = computed(operands, whole, rule, notation, info, inputs, shapes);
   for (size_t i = 0; i < results.size(); ++i)
     out.emplace_back(results[i], shapes.at(i).shape, mesh, info.outputs[i], where);
   return out;

@@ -43,12 +43,8 @@ DTensor apply(const Notation& rule, const std::vector<DTensor>& inputs,
   const SpmdInfo info = rule.infer(metas, mesh.shape(), where);
   const std::vector<Placements> gradients = rule.infer_gradients(metas, info);
   if (mesh.coordinate().empty()) return {Tensor(), rule.output_shape(metas, {}), mesh, info.outputs[0], where};
-  std::vector<Tensor> parts;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    parts.push_back(detail::reshard(inputs[i].local(), inputs[i].shape(), inputs[i].placements(), info.inputs[i],
-                                    gradients[i], mesh, where));
-  }
-  const Tensor local = f(parts);
+  const detail::MovedInputs moved(inputs, info, gradients, where);
+  const Tensor local = moved.joined({f(moved.parts())})[0];
   return {local, rule.output_shape(metas, local.shape()), mesh, info.outputs[0], where};
 }
 

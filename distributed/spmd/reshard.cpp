@@ -148,10 +148,45 @@ struct ReshardBackward {
   double share;
   Mesh mesh;
 
-  Tensor operator()(Tensor&& g) {
+  Tensor operator()(Tensor&& g) const {
     const Tensor back = reshard(g, shape, gradient, detail::without_partial(operand), mesh);
     return share == 1 ? back : back * share;
   }
+};
+
+/// ValueError where no gradient can go back.
+ReshardBackward way_back(const Dims& shape, const Placements& from, const Placements& to, const Placements& gradient,
+                         const Mesh& mesh, Location where) {
+  for (const Placement& p : from) {
+    if (!p.is_partial() || p.op == ReduceOp::sum || p.op == ReduceOp::avg) continue;
+    raise<ValueError>({.op = "reshard", .problem = fmt::format("no gradient goes through {}", text(from))}, where);
+  }
+  const double share = share_of_parts(from, mesh.shape()) / share_of_parts(to, mesh.shape());
+  return {shape, gradient, from, share, mesh};
+}
+
+/// Not recorded.
+Tensor moved(const Tensor& local, const Dims& shape, const Placements& from, const Placements& to, const Mesh& mesh) {
+  const NoGradGuard unrecorded;
+  const Tensor out = Move(local, shape, from, to, mesh).run();
+  return out.shares_storage(local) ? out.detach() : out;
+}
+
+/// Makes each of `results` one of the node, which this takes over.
+void set_histories(std::span<Tensor> results, GeneralNode* node) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (i > 0) node->refs.increment();
+    set_history(results[i].impl(), node, static_cast<uint16_t>(i));
+  }
+}
+
+/// What zeros are made like.
+struct Like {
+  Dims shape;
+  DType dtype;
+  Device device;
+  explicit Like(const Tensor& t) : shape(t.shape()), dtype(t.dtype()), device(t.device()) {}
+  Tensor zero() const { return zeros(shape, {dtype, device}); }
 };
 
 }  // namespace
@@ -177,27 +212,80 @@ Tensor detail::reshard(const Tensor& local, const Dims& shape, const Placements&
   if (mesh.coordinate().empty() && mesh.shape().size() > 0) return {};
   check(local, shape, from, to, mesh, where);
   const bool recorded = should_record(local);
-  if (recorded) {
-    for (const Placement& p : from) {
-      if (!p.is_partial() || p.op == ReduceOp::sum || p.op == ReduceOp::avg) continue;
-      raise<ValueError>({.op = "reshard", .problem = fmt::format("no gradient goes through {}", text(from))}, where);
-    }
-  } else if (from == to) {
-    return local;
-  }
+  if (!recorded && from == to) return local;
   const CallScope call("reshard", where);
-  Tensor out;
-  {
-    const NoGradGuard unrecorded;
-    out = Move(local, shape, from, to, mesh).run();
-    if (out.shares_storage(local)) out = out.detach();
-  }
-  if (recorded) {
-    const double share = share_of_parts(from, mesh.shape()) / share_of_parts(to, mesh.shape());
-    record(out, ReshardBackward{shape, gradient, from, share, mesh}, local);
-    detail::order_behind_last(out);
-  }
+  if (!recorded) return moved(local, shape, from, to, mesh);
+  ReshardBackward back = way_back(shape, from, to, gradient, mesh, where);
+  const Tensor out = moved(local, shape, from, to, mesh);
+  record(out, std::move(back), local);
+  detail::order_behind_last(out);
   return out;
+}
+
+detail::MovedInputs::MovedInputs(std::span<const DTensor> inputs, const SpmdInfo& info,
+                                 std::span<const Placements> gradients, Location where) {
+  const CallScope call("reshard", where);
+  std::vector<Tensor> operands, results;
+  std::vector<ReshardBackward> back;
+  std::vector<Like> like;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const DTensor& x = inputs[i];
+    check(x.local(), x.shape(), x.placements(), info.inputs[i], x.mesh(), where);
+    if (!should_record(x.local())) continue;
+    back.push_back(way_back(x.shape(), x.placements(), info.inputs[i], gradients[i], x.mesh(), where));
+    operands.push_back(x.local());
+    places.push_back(i);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const DTensor& x = inputs[i];
+    const bool stays = !should_record(x.local()) && x.placements() == info.inputs[i];
+    parts_.push_back(stays ? x.local() : moved(x.local(), x.shape(), x.placements(), info.inputs[i], x.mesh()));
+  }
+  if (operands.empty()) return;
+  for (const size_t i : places) {
+    results.push_back(parts_[i]);
+    like.emplace_back(parts_[i]);
+  }
+  token_ = zeros({});
+  results.push_back(token_);
+  set_histories(results,
+                make_general_node(operands, static_cast<int>(results.size()),
+                                  [back = std::move(back), like = std::move(like)](Node&, Tensor* in, Tensor* out) {
+                                    for (size_t i = 0; i < back.size(); ++i) {
+                                      out[i] = back[i](in[i].defined() ? std::move(in[i]) : like[i].zero());
+                                    }
+                                  }));
+  detail::order_behind_last(token_);
+}
+
+std::vector<Tensor> detail::MovedInputs::joined(std::vector<Tensor> results, std::span<const Tensor> sums) const {
+  if (!token_.defined() || !recording()) return results;
+  std::vector<Tensor> operands, outputs;
+  for (Tensor& y : results) {
+    if (!y.defined() || !is_floating(y.dtype())) continue;
+    operands.push_back(y);
+    y = y.detach();
+    outputs.push_back(y);
+  }
+  if (outputs.empty()) return results;
+  operands.push_back(token_);
+  std::vector<Like> like{Like(token_)};
+  for (const Tensor& sum : sums) {
+    operands.push_back(sum);
+    like.emplace_back(sum);
+  }
+  const size_t count = outputs.size();
+  set_histories(outputs, make_general_node(operands, static_cast<int>(count),
+                                           [count, like = std::move(like)](Node&, Tensor* in, Tensor* out) {
+                                             std::move(in, in + count, out);
+                                             for (size_t i = 0; i < like.size(); ++i) out[count + i] = like[i].zero();
+                                           }));
+  return results;
+}
+
+Tensor detail::MovedInputs::recorded(const Tensor& x) const {
+  return is_floating(x.dtype()) && !x.requires_grad() ? joined({x})[0] : x;
 }
 
 Tensor reshard(const Tensor& local, const Dims& shape, const Placements& from, const Placements& to, const Mesh& mesh,

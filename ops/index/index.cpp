@@ -442,7 +442,7 @@ Partition taken(const WholeCall& call) {
 Value look_up_part(PartCall& part) {
   const Tensor weight = part.tensor("weight"), indices = part.tensor("indices") - part.inputs[0].begin[0];
   const int64_t rows = part.inputs[0].sizes[0], padding = std::get<int64_t>(part["padding_idx"]);
-  if (rows == 0) return zeros(part.results[0].sizes, {weight.dtype(), weight.device()}) + weight.sum();
+  if (rows == 0) return zeros(part.results[0].sizes, {weight.dtype(), weight.device()});
   const Tensor is_here = logical_and(indices >= 0, indices < rows);
   const int64_t local = padding - part.inputs[0].begin[0];
   const Tensor found =

@@ -194,6 +194,15 @@ std::vector<Values> quantized_linear_samples(SampleMaker& make) {
           {make.tensor({6}), u.codes, u.scale, none, none, int64_t{4}, int64_t{0}}};
 }
 
+/// Rows of x, and rows of the weight, whose columns share scales. quantize_weight says by [0, 0] that there is no zero.
+Partition multiplied_by_codes(const WholeCall& call) {
+  const std::string rows = parts::letters(call.results()[0].dim() - 1);
+  std::vector<std::string> words{rows + "1", "n1", "n1"};
+  if (call.tensor("bias").defined()) words.emplace_back("n");
+  if (const Tensor zero = call.tensor("zero"); zero.defined()) words.emplace_back(zero.numel() == 0 ? "11" : "n1");
+  return {.letters = parts::notation(words, std::vector{rows + "n"})};
+}
+
 constexpr auto floating = OpRecord::Domain::floating;
 constexpr OpRecord records[] = {
     {"quant_blockwise",
@@ -249,7 +258,7 @@ constexpr OpRecord records[] = {
      dequantized_rows, detail::boxed<call_dequantize_weight>},
     {"quantized_linear", "quantized_linear(x, codes, scale, bias=None, *, zero=None, bits=8, group_size=128)",
      "x times the transpose of a weight of 8 or 4 bits, plus bias; up to eight rows read the codes as they are.", true,
-     floating, quantized_linear_samples, parts::whole, detail::boxed<call_quantized_linear>},
+     floating, quantized_linear_samples, multiplied_by_codes, detail::boxed<call_quantized_linear>},
 };
 
 }  // namespace

@@ -184,5 +184,33 @@ TEST(DTensor, OpsAndTheirGradientsAreThoseOfOneProcess) {
   });
 }
 
+TEST(DTensor, BackwardRunsTheSameCollectivesWhateverARankRecords) {
+  // Of 3 rows on 4 ranks the last one has none, and no op; others leave an input out, or both.
+  for (const int ranks : {2, 4}) {
+    LocalWorld(ranks, {.timeout_seconds = 20}).run([&](const Group& group) {
+      const Mesh mesh(Dims{ranks});
+      const Tensor whole = input_of(1, {3, 2}, f64).requires_grad_(), w = input_of(2, {1, 2}, f64).requires_grad_();
+      const Tensor v = input_of(3, {1, 2}, f64).requires_grad_();
+      const std::vector<DTensor> inputs{shard_tensor(whole, mesh, {Shard(0)}), shard_tensor(w, mesh, {Replicate()}),
+                                        shard_tensor(v, mesh, {Shard(1)})};
+      const DTensor y = apply(Notation("ab,1b,1b->ab"), inputs, [&](std::span<const Tensor> parts) {
+        if (parts[0].numel() == 0) return zeros(parts[0].shape(), {f64});
+        if (group.rank() == 0) return parts[0] * parts[1];
+        return group.rank() == 1 ? parts[0] * parts[2] : ones(parts[0].shape(), {f64});
+      });
+      EXPECT_TRUE(y.local().requires_grad());
+      (y.full_tensor() * input_of(4, {3, 2}, f64)).sum().backward();
+      const Tensor g = input_of(4, {3, 2}, f64), x = whole.detach();
+      const int64_t rows = shard_size(3, ranks, 0), end = rows + shard_size(3, ranks, 1);
+      const Slice first(0, rows), second(rows, end);
+      EXPECT_TRUE(allclose(w.grad(), (g * x)[first].sum(Dims{0}, true)));
+      EXPECT_TRUE(allclose(v.grad(), (g * x)[second].sum(Dims{0}, true)));
+      EXPECT_TRUE(allclose(whole.grad()[first], g[first] * w.detach()));
+      EXPECT_TRUE(allclose(whole.grad()[second], g[second] * v.detach()));
+      EXPECT_TRUE(equal(whole.grad()[Slice(end, none)], zeros({3 - end, 2}, f64)));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace weft::distributed

@@ -224,6 +224,9 @@ std::vector<std::pair<const char*, Values>> larger_calls() {
   SampleMaker make(f64, {});
   const std::monostate none;
   const Tensor labels = make.indices({8, 4}, 5);
+  const QuantizedWeight around_zero = quantize_weight(make.tensor({9, 8}).to(f32), {.bits = 4, .group_size = 4});
+  const QuantizedWeight from_least =
+      quantize_weight(make.tensor({8, 5}).to(f32), {.group_size = 0, .symmetric = false});
   return {
       {"reshape", {make.tensor({24}), Dims{6, 4}}},
       {"reshape", {make.tensor({4, 6}), Dims{6, 4}}},
@@ -252,6 +255,12 @@ std::vector<std::pair<const char*, Values>> larger_calls() {
       {"mean", {make.tensor({6, 8, 5}), Dims{0, 2}}},
       {"prod", {make.tensor({6, 8}), Dims{0}}},
       {"amax", {make.tensor({6, 8})}},
+      {"quantized_linear",
+       {make.tensor({7, 8}), around_zero.codes, around_zero.scale.to(f64), make.tensor({9}), around_zero.zero.to(f64),
+        int64_t{4}, int64_t{4}}},
+      {"quantized_linear",
+       {make.tensor({3, 2, 5}), from_least.codes, from_least.scale.to(f64), none, from_least.zero.to(f64), int64_t{8},
+        int64_t{0}}},
       {"linear", {make.tensor({6, 4, 8}), make.tensor({12, 8}), make.tensor({12})}},
       {"addmm", {make.tensor({1, 8}), make.tensor({6, 12}), make.tensor({12, 8}), 0.5, 2.0}},
       {"bilinear", {make.tensor({6, 4}), make.tensor({6, 8}), make.tensor({12, 4, 8}), make.tensor({12})}},
@@ -321,7 +330,6 @@ TEST(EveryOpInParts, IsComputedWithPartsButForTheseOps) {
                                                   "put",
                                                   "quant_blockwise",
                                                   "quantize_weight",
-                                                  "quantized_linear",
                                                   "row_stack",
                                                   "trace",
                                                   "unique",
