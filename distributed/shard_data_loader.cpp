@@ -1,8 +1,10 @@
 #include "shard_data_loader.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
@@ -50,16 +52,44 @@ BatchParts::BatchParts(std::vector<Mesh> meshes, ShardDataLoaderOptions options,
                        .remedy = "there is one mesh, and one of shard_dims, for all inputs, or as many as inputs"});
   }
   for (size_t i = 0; i < count; ++i) {
-    const ShardDim& cut = options_.shard_dims[dims == 1 ? 0 : i];
-    Input input{.mesh = meshes_.size() == 1 ? 0 : i, .axis = cut.axis};
-    if (!cut.dim.empty()) {
-      const Mesh& mesh = meshes_[input.mesh];
-      input.dim = mesh.dim(cut.dim);
-      input.ranks = mesh.shape()[input.dim];
-    }
-    if (cut.axis < 0) raise<IndexError>({.problem = fmt::format("there is no axis {} to cut", cut.axis)});
-    inputs_.push_back(input);
+    inputs_.push_back(described_by(options_.shard_dims[dims == 1 ? 0 : i], meshes_.size() == 1 ? 0 : i));
   }
+}
+
+BatchParts::Input BatchParts::described_by(const ShardDims& shard_dims, size_t number) const {
+  const Mesh& mesh = meshes_[number];
+  Input input{.mesh = number};
+  for (const ShardDim& cut : shard_dims.cuts) {
+    if (cut.axis < 0) raise<IndexError>({.problem = fmt::format("there is no axis {} to cut", cut.axis)});
+    const int dim = mesh.dim(cut.dim);
+    if (std::ranges::find(input.cuts, dim, &Cut::dim) != input.cuts.end()) {
+      raise<ValueError>({.problem = fmt::format("the ranks along '{}' are to cut two axes of one input", cut.dim)});
+    }
+    input.cuts.push_back({dim, cut.axis});
+  }
+  std::ranges::sort(input.cuts, {}, &Cut::dim);
+  return input;
+}
+
+std::vector<int> BatchParts::cut_axes(const Input& input) {
+  std::set<int> axes;
+  for (const Cut& cut : input.cuts) axes.insert(cut.axis);
+  return {axes.begin(), axes.end()};
+}
+
+int64_t BatchParts::ranks_along(const Input& input, int axis) const {
+  int64_t ranks = 1;
+  for (const Cut& cut : input.cuts) ranks *= cut.axis == axis ? meshes_[input.mesh].shape()[cut.dim] : 1;
+  return ranks;
+}
+
+int64_t BatchParts::rank_along(const Input& input, int axis) const {
+  const Mesh& mesh = meshes_[input.mesh];
+  int64_t rank = 0;
+  for (const Cut& cut : input.cuts) {
+    if (cut.axis == axis) rank = rank * mesh.shape()[cut.dim] + mesh.coordinate()[cut.dim];
+  }
+  return rank;
 }
 
 void BatchParts::check_loader(int64_t rank, int64_t world) const {
@@ -70,12 +100,17 @@ void BatchParts::check_loader(int64_t rank, int64_t world) const {
   }
   for (const Input& input : inputs_) {
     const Mesh& mesh = meshes_[input.mesh];
-    if (input.dim < 0 || mesh.coordinate().empty()) continue;
-    if (world == input.ranks && rank == mesh.coordinate()[input.dim]) continue;
+    if (input.cuts.empty() || mesh.coordinate().empty()) continue;
+    const int axis = cut_axes(input)[0];
+    if (world == ranks_along(input, axis) && rank == rank_along(input, axis)) continue;
+    std::vector<std::string> names;
+    for (const Cut& cut : input.cuts) {
+      if (cut.axis == axis) names.push_back(mesh.names()[static_cast<size_t>(cut.dim)]);
+    }
     raise<ValueError>(
-        {.problem = fmt::format("the loader is that of rank {} of {}, and along '{}' of the mesh this is rank {} of {}",
-                                rank, world, mesh.names()[static_cast<size_t>(input.dim)], mesh.coordinate()[input.dim],
-                                input.ranks)});
+        {.problem =
+             fmt::format("the loader is that of rank {} of {}, and along '{}' of the mesh this is rank {} of {}", rank,
+                         world, fmt::join(names, "' and '"), rank_along(input, axis), ranks_along(input, axis))});
   }
 }
 
@@ -114,48 +149,61 @@ void BatchParts::check_alike(const std::string& position) const {
   }
 }
 
-Placements BatchParts::placements(const Input& input, int axis) const {
-  Placements p(static_cast<size_t>(meshes_[input.mesh].shape().size()));
-  if (input.dim >= 0 && axis >= 0) p[static_cast<size_t>(input.dim)] = Shard(axis);
-  return p;
-}
-
 DTensor BatchParts::cut(const Tensor& x, size_t number) {
   const Input& input = inputs_[described(number)];
   const Mesh& mesh = meshes_[input.mesh];
+  Placements to(static_cast<size_t>(mesh.shape().size()));
   Piece piece{.input = described(number), .device = checked(x).device()};
-  if (input.dim < 0 || x.dim() == 0) {
+  if (input.cuts.empty() || x.dim() == 0) {
     pieces_.push_back(piece);
-    return shard_tensor(x, mesh, placements(input, -1));
+    return shard_tensor(x, mesh, to);
   }
-  if (input.axis >= x.dim()) {
-    raise<IndexError>({.problem = fmt::format("axis {} of a tensor {} is to be cut", input.axis, x.shape().text())});
+  for (const Cut& cut : input.cuts) {
+    if (cut.axis >= x.dim()) {
+      raise<IndexError>({.problem = fmt::format("axis {} of a tensor {} is to be cut", cut.axis, x.shape().text())});
+    }
+    to[static_cast<size_t>(cut.dim)] = Shard(cut.axis);
   }
-  const int64_t n = x.size(input.axis), left = n % input.ranks;
-  const bool pads = !options_.already_split && options_.last_batch == LastBatch::pad && left != 0;
+  Tensor padded = x;
   Dims shape = x.shape();
-  if (options_.already_split) shape[input.axis] *= input.ranks;
-  if (pads) shape[input.axis] += input.ranks - left;
-  piece.length = shape[input.axis];
-  piece.own = options_.already_split ? piece.length : n;
+  for (const int axis : cut_axes(input)) {
+    const int64_t n = x.size(axis), ranks = ranks_along(input, axis), left = n % ranks;
+    uneven_ |= left != 0;
+    if (options_.already_split) {
+      shape[axis] = n * ranks;
+    } else if (options_.last_batch == LastBatch::pad && left != 0) {
+      shape[axis] = n + ranks - left;
+      padded = wrapped(padded, axis, shape[axis]);
+    }
+    piece.lengths.push_back(shape[axis]);
+    piece.own.push_back(options_.already_split ? shape[axis] : n);
+  }
   pieces_.push_back(piece);
-  uneven_ |= left != 0;
-  const Placements to = placements(input, input.axis);
   if (options_.already_split) return {mesh.coordinate().empty() ? Tensor() : x, shape, mesh, to};
-  return shard_tensor(pads ? wrapped(x, input.axis, piece.length) : x, mesh, to);
+  return shard_tensor(padded, mesh, to);
 }
 
 bool BatchParts::divides(int64_t rows) const {
-  return std::ranges::all_of(inputs_, [&](const Input& i) { return i.axis != 0 || rows % i.ranks == 0; });
+  return std::ranges::all_of(inputs_, [&](const Input& i) { return rows % ranks_along(i, 0) == 0; });
 }
 
 std::vector<DTensor> BatchParts::masks() const {
   std::vector<DTensor> out;
   for (const Piece& piece : pieces_) {
     const Input& input = inputs_[piece.input];
-    const bool is_cut = piece.own >= 0;
-    const Tensor mask = is_cut ? lt(arange(piece.length), piece.own) : tensor(true);
-    out.push_back(shard_tensor(mask.to(piece.device), meshes_[input.mesh], placements(input, is_cut ? 0 : -1)));
+    const Mesh& mesh = meshes_[input.mesh];
+    Placements to(static_cast<size_t>(mesh.shape().size()));
+    Tensor mask = tensor(true);
+    for (int i = 0; i < piece.lengths.size(); ++i) {
+      mask = logical_and(mask.unsqueeze(-1), lt(arange(piece.lengths[i]), piece.own[i]));
+    }
+    if (mask.dim() != 0) {
+      const std::vector<int> axes = cut_axes(input);
+      for (const Cut& cut : input.cuts) {
+        to[static_cast<size_t>(cut.dim)] = Shard(static_cast<int>(std::ranges::find(axes, cut.axis) - axes.begin()));
+      }
+    }
+    out.push_back(shard_tensor(mask.to(piece.device), mesh, to));
   }
   return out;
 }

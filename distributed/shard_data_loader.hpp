@@ -32,9 +32,8 @@
 
 namespace weft::distributed {
 
-/// How an input is cut: along `axis`, by the ranks along one dimension of its mesh. `none` leaves it whole.
+/// A cut along `axis` of an input, by the ranks along one dimension of its mesh.
 struct ShardDim {
-  ShardDim(NoneType = none) {}
   ShardDim(const char* dim_, int axis_ = 0) : dim(dim_), axis(axis_) {}
   ShardDim(std::string dim_, int axis_ = 0) : dim(std::move(dim_)), axis(axis_) {}
 
@@ -42,8 +41,20 @@ struct ShardDim {
   int axis = 0;
 };
 
+/// How an input is cut: `none` leaves it whole, "dp" or {"dp", 1} is one cut, ShardDims({{"dp"}, {"sp", 1}}) are
+/// several at once. Two along one axis lie in each other, that by the mesh's earlier dimension outside.
+struct ShardDims {
+  ShardDims(NoneType = none) {}
+  ShardDims(const char* dim, int axis = 0) : cuts{{dim, axis}} {}
+  ShardDims(std::string dim, int axis = 0) : cuts{{std::move(dim), axis}} {}
+  ShardDims(ShardDim cut) : cuts{std::move(cut)} {}
+  explicit ShardDims(std::vector<ShardDim> cuts_) : cuts(std::move(cuts_)) {}
+
+  std::vector<ShardDim> cuts;
+};
+
 struct ShardDataLoaderOptions {
-  /// What becomes of a batch of which a cut input has other than a multiple of the ranks along its axis.
+  /// What becomes of a batch of which a cut input has other than a multiple of the ranks along an axis.
   enum class LastBatch : uint8_t {
     ragged,  ///< parts are those of shard_size: the last ones shorter, or empty
     pad,     ///< what stands at the input's start comes again behind its end; masks() tells which
@@ -53,9 +64,10 @@ struct ShardDataLoaderOptions {
   /// The keys that are taken of batches that are maps, in the order of meshes and shard_dims; none: all.
   std::vector<std::string> input_keys = {};
   /// One for all inputs, or one for each. Left out, every rank has the whole.
-  std::vector<ShardDim> shard_dims = {};
-  /// The loader gives each rank a part of its own, as one with LoaderOptions::rank and world does, and as long a part
-  /// as other ranks. Its position is of that number of ranks. last_batch has no part in it.
+  std::vector<ShardDims> shard_dims = {};
+  /// The loader gives each rank a part of its own, as one with LoaderOptions::rank and world does along the first axis
+  /// that is cut, and as long a part as other ranks. Its position is of that number of ranks. last_batch has no part in
+  /// it.
   bool already_split = false;
   LastBatch last_batch = LastBatch::ragged;
 };
@@ -90,21 +102,27 @@ class WEFT_API BatchParts {
 
  private:
   using LastBatch = ShardDataLoaderOptions::LastBatch;
+  /// By a dimension of the mesh.
+  struct Cut {
+    int dim = 0, axis = 0;
+  };
   struct Input {
     size_t mesh = 0;
-    /// The dimension of the mesh that cuts, and how many ranks it has; -1: none.
-    int dim = -1;
-    int64_t ranks = 1;
-    int axis = 0;
+    /// By dimension.
+    std::vector<Cut> cuts = {};
   };
-  /// A tensor of the batch, and how many elements along the cut axis are its own; -1: it is not cut.
+  /// A tensor of the batch: how long its cut axes are, and how many elements along them are its own.
   struct Piece {
     size_t input = 0;
-    int64_t length = 0, own = -1;
     Device device = {};
+    Dims lengths = {}, own = {};
   };
+  Input described_by(const ShardDims& cuts, size_t mesh) const;
   size_t described(size_t input) const { return inputs_.size() == 1 ? 0 : input; }
-  Placements placements(const Input& input, int axis) const;
+  static std::vector<int> cut_axes(const Input& input);
+  /// Into how many parts an axis is cut, and which of them is this rank's.
+  int64_t ranks_along(const Input& input, int axis) const;
+  int64_t rank_along(const Input& input, int axis) const;
 
   std::vector<Mesh> meshes_;
   ShardDataLoaderOptions options_;
@@ -194,8 +212,9 @@ class ShardDataLoader {
       decltype(detail::cut_tensors<true>(std::declval<typename Loader::Batch>(), std::declval<detail::BatchParts&>()));
 
   /// Of one mesh for all inputs, or one for each. Takes the loader. KeyError for a dimension that a mesh lacks;
-  /// IndexError for a negative axis; ValueError where numbers of meshes, shard_dims, keys and inputs do not fit, for
-  /// keys of batches that are no maps, and where `already_split` and the loader's rank and world tell different things.
+  /// IndexError for a negative axis; ValueError where numbers of meshes, shard_dims, keys and inputs do not fit, where
+  /// a dimension of the mesh cuts an input twice, for keys of batches that are no maps, and where `already_split` and
+  /// the loader's rank and world tell different things.
   ShardDataLoader(Loader loader, std::vector<Mesh> meshes, ShardDataLoaderOptions options = {}, Location where = {})
       : loader_(std::move(loader)), parts_(std::move(meshes), std::move(options), where) {
     using Whole = typename Loader::Batch;
@@ -259,8 +278,8 @@ class ShardDataLoader {
   Iterator begin(Location where = {}) { return Iterator(*this, where); }
   data::detail::LoopEnd end() { return {}; }
 
-  /// Of the batch that was given out last: for each of its tensors in their order, bool [n], n as the cut axis is long,
-  /// in parts as that, false where it is padding. Of a tensor that is not cut, 0-d and true.
+  /// Of the batch that was given out last: for each of its tensors in their order bool, with the tensor's cut axes and
+  /// in parts as they are, false where it is padding. Of a tensor that is not cut, 0-d and true.
   std::vector<DTensor> masks(Location where = {}) const {
     const CallScope call("ShardDataLoader::masks", where);
     return parts_.masks();

@@ -153,9 +153,12 @@ void bind_batches_in_parts(nb::module_& m) {
   nb::class_<Parts>(m, "BatchParts", "Which input of a batch lies how on which mesh.")
       .def("__init__",
            [](Parts* self, const std::vector<Mesh>& meshes, const std::vector<std::string>& keys,
-              const std::vector<Dim>& dims, bool already_split, const std::string& last_batch) {
+              const std::vector<std::vector<Dim>>& inputs, bool already_split, const std::string& last_batch) {
              ShardDataLoaderOptions options{.input_keys = keys, .already_split = already_split};
-             for (const auto& [dim, axis] : dims) options.shard_dims.emplace_back(dim, axis);
+             for (const std::vector<Dim>& cuts : inputs) {
+               ShardDims& all = options.shard_dims.emplace_back();
+               for (const auto& [dim, axis] : cuts) all.cuts.emplace_back(dim, axis);
+             }
              options.last_batch = last_batch_of(last_batch);
              new (self) Parts(meshes, options, here());
            })

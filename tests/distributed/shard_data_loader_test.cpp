@@ -149,6 +149,151 @@ TEST(ShardDataLoader, EachInputIsCutAlongItsOwnAxis) {
   });
 }
 
+/// Rows of words with labels: 5 by 7, of all of "dp" and "sp".
+auto texts() {
+  return [](const std::vector<int64_t>& samples) {
+    std::vector<Tensor> rows;
+    for (const int64_t i : samples) rows.push_back(arange(7) + 100 * i);
+    return std::pair(stack(rows), tensor(samples));
+  };
+}
+void on_squares(const std::function<void(const Mesh&)>& body) {
+  for (const Dims& shape : {Dims{2, 2}, Dims{2, 3}, Dims{3, 2}, Dims{1, 4}}) {
+    SCOPED_TRACE(shape.text());
+    if (under_mpirun() && shape.product() != world().size()) continue;
+    const auto on_this = [&](const Group& group) { body(Mesh(shape, {"dp", "sp"}, group)); };
+    if (under_mpirun()) on_this(world());
+    else LocalWorld(static_cast<int>(shape.product()), {.timeout_seconds = 60}).run(on_this);
+  }
+}
+/// Of n elements along dimension d of the mesh.
+Slice part_along(const Mesh& mesh, int d, int64_t n) {
+  const auto rank = static_cast<int>(mesh.coordinate()[d]), ranks = static_cast<int>(mesh.shape()[d]);
+  const int64_t begin = shard_begin(n, ranks, rank);
+  return {begin, begin + shard_size(n, ranks, rank)};
+}
+
+TEST(ShardDataLoader, RowsAndWordsAreCutAtOnce) {
+  on_squares([](const Mesh& mesh) {
+    const LoaderOptions options{.batch_size = 5, .shuffle = true, .seed = 3};
+    DataLoader alone(Numbers{13}, options, texts());
+    ShardDataLoader loader(DataLoader(Numbers{13}, options, texts()), mesh,
+                           {.shard_dims = {ShardDims({{"sp", 1}, {"dp"}}), "dp"}});
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      auto whole = alone.begin();
+      for (const auto& [words, labels] : loader) {
+        const auto& [all, all_labels] = *whole;
+        const int64_t n = all.size(0);
+        EXPECT_EQ(text(words.placements()), "[Shard(0), Shard(1)]");
+        EXPECT_EQ(words.shape(), all.shape());
+        EXPECT_TRUE(equal(words.local(), all[{part_along(mesh, 0, n), part_along(mesh, 1, 7)}]));
+        EXPECT_TRUE(equal(words.full_tensor(), all));
+        EXPECT_TRUE(equal(labels.local(), all_labels[part_along(mesh, 0, n)]));
+        EXPECT_EQ(loader.masks()[0].shape(), Dims({n, 7}));
+        EXPECT_TRUE(loader.masks()[0].full_tensor().all().item<bool>());
+        ++whole;
+      }
+      EXPECT_TRUE(whole == alone.end());
+    }
+  });
+}
+
+TEST(ShardDataLoader, AnAxisIsCutByTwoDimensionsOfTheMesh) {
+  on_squares([](const Mesh& mesh) {
+    ShardDataLoader loader(DataLoader(Numbers{13}, {.batch_size = 13}), mesh,
+                           {.shard_dims = {ShardDims({{"sp"}, {"dp"}})}});
+    for (const DTensor& x : loader) {
+      const Slice rows = part_along(mesh, 0, 13);
+      const int64_t outer = rows.stop.value() - rows.start.value();
+      EXPECT_TRUE(equal(x.local(), arange(13)[rows][part_along(mesh, 1, outer)]));
+      EXPECT_TRUE(equal(x.full_tensor(), arange(13)));
+    }
+  });
+}
+
+TEST(ShardDataLoader, PaddingIsAlongEveryAxisThatIsCut) {
+  on_squares([](const Mesh& mesh) {
+    ShardDataLoader loader(DataLoader(Numbers{5}, {.batch_size = 5}, texts()), mesh,
+                           {.shard_dims = {ShardDims({{"dp"}, {"sp", 1}}), "dp"}, .last_batch = LastBatch::pad});
+    const auto padded = [](int64_t n, int64_t ranks) { return (n + ranks - 1) / ranks * ranks; };
+    for (const auto& [words, labels] : loader) {
+      const int64_t rows = padded(5, mesh.shape()[0]), columns = padded(7, mesh.shape()[1]);
+      EXPECT_EQ(words.local().shape(), Dims({rows / mesh.shape()[0], columns / mesh.shape()[1]}));
+      const Tensor whole = words.full_tensor(), mask = loader.masks()[0].full_tensor();
+      EXPECT_EQ(loader.masks()[0].local().shape(), words.local().shape());
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) {
+          EXPECT_EQ(whole[i][j].item<int64_t>(), 100 * (i % 5) + j % 7);
+          EXPECT_EQ(mask[i][j].item<bool>(), i < 5 && j < 7);
+        }
+      }
+      EXPECT_EQ(loader.masks()[1].full_tensor().sum().item<int64_t>(), 5);
+    }
+  });
+}
+
+TEST(ShardDataLoader, APositionOfRowsAndWordsGoesOnOnAnotherMesh) {
+  const auto loader_on = [](const Mesh& mesh) {
+    return ShardDataLoader(DataLoader(Numbers{23}, {.batch_size = 4, .shuffle = true, .seed = 8}, texts()), mesh,
+                           {.shard_dims = {ShardDims({{"dp"}, {"sp", 1}}), "dp"}});
+  };
+  const auto rest_of = [](auto& loader) {
+    std::vector<Integers> rest;
+    for (const auto& [words, labels] : loader) rest.push_back(integers(words.full_tensor().flatten()));
+    return rest;
+  };
+  std::string state;
+  std::vector<Integers> straight, resumed;
+  LocalWorld(4, {.timeout_seconds = 60}).run([&](const Group& group) {
+    auto loader = loader_on(Mesh({2, 2}, {"dp", "sp"}, group));
+    auto at = loader.begin();
+    ++at;
+    const std::string here = loader.state();
+    std::vector<Integers> rest;
+    for (++at; !(at == loader.end()); ++at) rest.push_back(integers(std::get<0>(*at).full_tensor().flatten()));
+    if (group.rank() == 0) state = here, straight = rest;
+  });
+  LocalWorld(6, {.timeout_seconds = 60}).run([&](const Group& group) {
+    auto loader = loader_on(Mesh({3, 2}, {"dp", "sp"}, group));
+    loader.restore(state);
+    const std::vector<Integers> rest = rest_of(loader);
+    if (group.rank() == 0) resumed = rest;
+  });
+  EXPECT_EQ(straight.size(), 4U);
+  EXPECT_EQ(resumed, straight);
+}
+
+TEST(ShardDataLoader, SplitRowsAndWordsMakeTheWhole) {
+  LocalWorld(4, {.timeout_seconds = 60}).run([](const Group& group) {
+    const Mesh mesh({2, 2}, {"dp", "sp"}, group);
+    const int64_t row = mesh.coordinate()[0], column = mesh.coordinate()[1];
+    const auto own = [=](const std::vector<int64_t>& samples) {
+      return stack({arange(3) + 3 * column + 100 * samples[0], arange(3) + 3 * column + 100 * samples[1]});
+    };
+    ShardDataLoader loader(DataLoader(Numbers{4}, {.batch_size = 2, .rank = row, .world = 2}, own), mesh,
+                           {.shard_dims = {ShardDims({{"dp"}, {"sp", 1}})}, .already_split = true});
+    for (const DTensor& x : loader) {
+      EXPECT_EQ(x.shape(), Dims({4, 6}));
+      const Tensor samples = tensor({0, 2, 1, 3}).to(i64);
+      EXPECT_TRUE(equal(x.full_tensor(), samples.unsqueeze(1) * 100 + arange(6)));
+    }
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  ShardDataLoader(DataLoader(Numbers{4}, {.rank = 1 - row, .world = 2}, own), mesh,
+                                  {.shard_dims = {ShardDims({{"dp"}, {"sp", 1}})}, .already_split = true});
+                }),
+                HasSubstr("along 'dp' of the mesh"));
+  });
+}
+
+TEST(ShardDataLoader, ADimensionOfTheMeshCutsAnInputOnce) {
+  on_line([](const Mesh& mesh) {
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  ShardDataLoader(DataLoader(Numbers{4}), mesh, {.shard_dims = {ShardDims({{"dp"}, {"dp", 1}})}});
+                }),
+                HasSubstr("along 'dp' are to cut two axes"));
+  });
+}
+
 struct Scene {
   Tensor picture;
   std::string name;

@@ -111,3 +111,32 @@ def test_ranks_that_differ_are_told():
         assert y.shape == (8,) and y.to_local().tolist() == [2 * i + mesh.get_coordinate()[0] for i in range(4)]
 
     on_mesh(body, (2,))
+
+
+def test_rows_and_columns_are_cut_at_once_and_a_position_is_restored():
+    words = weft.arange(70).reshape(10, 7)
+    make = lambda: DataLoader(TensorDataset(words, Y), batch_size=4, shuffle=True, seed=5)
+    expected = [np.array(w.tolist()) for w, _ in make()]
+
+    def body(mesh):
+        loader = ShardDataLoader(make(), mesh, shard_dims=[["dp", ("tp", 1)], "dp"], last_batch="pad")
+        dp, tp = mesh.get_coordinate()
+        for i, (w, y) in enumerate(loader):
+            whole = np.array(w.full_tensor().tolist())
+            n = len(expected[i])
+            assert whole.shape == (n + n % 2, 8) and (whole[:n, :7] == expected[i]).all()
+            assert (whole[:n, 7] == expected[i][:, 0]).all()
+            rows = whole.shape[0] // 2
+            assert (np.array(w.to_local().tolist()) == whole[dp * rows:dp * rows + rows, tp * 4:tp * 4 + 4]).all()
+            assert y.to_local().shape == (rows,)
+            mask = np.array(loader.masks()[0].full_tensor().tolist())
+            assert mask.shape == whole.shape and mask[:n, :7].all() and mask.sum() == n * 7
+            if i == 0:
+                state = loader.state()
+        loader.restore(state)
+        assert [np.array(w.full_tensor().tolist())[:len(e), :7].tolist() for (w, _), e in zip(loader, expected[1:])] == [
+            e.tolist() for e in expected[1:]]
+        with pytest.raises(ValueError, match="cut two axes"):
+            ShardDataLoader(make(), mesh, shard_dims=[[("dp", 0), ("dp", 1)], None])
+
+    on_mesh(body)

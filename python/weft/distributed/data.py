@@ -18,10 +18,11 @@ class ShardDataLoader:
 
     meshes: one for all inputs, or one for each; the members of a batch that is a tuple or a list, and of a dictionary
     those of `input_keys`, in this order, are its inputs. shard_dims: the name of the mesh's dimension whose ranks cut
-    an input, or (name, axis) where not along axis 0, or None where all have the whole; one for all inputs, or one for
-    each. already_split: the loader gives each rank a part of its own, as one with rank and world does. last_batch, of a
-    batch that the ranks do not divide: "ragged", parts of several sizes; "pad", what stands at its start comes again
-    behind its end, and masks() tells which; "drop", it is left out.
+    an input, or (name, axis) where not along axis 0, or a list of such that cut it at once, or None where all have the
+    whole; one for all inputs, or one for each. already_split: the loader gives each rank a part of its own, as one with
+    rank and world does along the first axis that is cut. last_batch, of a batch that the ranks do not divide: "ragged",
+    parts of several sizes; "pad", what stands at its start comes again behind its end, and masks() tells which; "drop",
+    it is left out.
 
     Every loop is an epoch. Called by all ranks, which compare their positions where a loop begins: ValueError on all of
     them where seeds, datasets, options or positions differ. KeyError for a key that a batch lacks."""
@@ -31,7 +32,7 @@ class ShardDataLoader:
             raise ValueError(f"ShardDataLoader(): argument 'last_batch' must be one of ragged, pad, drop, not {last_batch!r}")
         if isinstance(shard_dims, (str, type(None))):
             shard_dims = [shard_dims]
-        dims = [("", 0) if d is None else (d, 0) if isinstance(d, str) else tuple(d) for d in shard_dims]
+        dims = [_cuts(d) for d in shard_dims]
         meshes = [meshes] if isinstance(meshes, _core.DeviceMesh) else list(meshes)
         self.loader, self._keys, self._split = loader, list(input_keys), already_split
         self._parts = _core.BatchParts(meshes, self._keys, dims, already_split, last_batch)
@@ -93,8 +94,8 @@ class ShardDataLoader:
         return all if self._parts.divides(rows) else all - 1
 
     def masks(self):
-        """Of the batch that was given out last: for each of its tensors in their order a DTensor of bool, in parts as
-        that, False where it is padding."""
+        """Of the batch that was given out last: for each of its tensors in their order a DTensor of bool, with its cut
+        axes and in parts as that, False where it is padding."""
         return self._parts.masks()
 
     @property
@@ -121,6 +122,17 @@ class ShardDataLoader:
 
     def load_state_dict(self, state_dict):
         self.loader.load_state_dict(state_dict)
+
+
+def _cuts(described):
+    """Of one input, as (name, axis)."""
+    if described is None:
+        return []
+    if isinstance(described, str):
+        return [(described, 0)]
+    if len(described) == 2 and isinstance(described[0], str) and isinstance(described[1], int):
+        return [tuple(described)]
+    return [cut for one in described for cut in _cuts(one)]
 
 
 def _rebuilt(x, items):
