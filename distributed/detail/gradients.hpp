@@ -1,12 +1,25 @@
 // What collectives do backwards. Each records `out` as the result of the running op on x.
 #pragma once
 
+#include <memory>
+
 #include "../collectives.hpp"
 
 namespace weft::distributed::detail {
 
-/// For what was recorded just now: backward runs collectives in the reverse of the order in which they were recorded,
-/// the same on every rank, however long the graphs of its own ops are in between.
+/// A place in the order of collectives, kept by the backward of each. Numbers begin anew once none of a thread's is
+/// left: a node has 32 bits for them, and a training may be long.
+class InOrder {
+ public:
+  InOrder();
+
+ private:
+  friend void order_behind_last(const Tensor& out);
+  std::shared_ptr<uint32_t> last_;
+};
+
+/// For what was recorded just now, with an InOrder: backward runs collectives in the reverse of the order in which they
+/// were recorded, the same on every rank, however long the graphs of its own ops are in between.
 void order_behind_last(const Tensor& out);
 
 void record_all_reduce(const Tensor& out, const Tensor& x, const Group& group, ReduceOp op);

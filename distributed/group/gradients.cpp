@@ -10,10 +10,23 @@
 
 namespace weft::distributed::detail {
 
+namespace {
+
+const std::shared_ptr<uint32_t>& last_of_thread() {
+  static thread_local const std::shared_ptr<uint32_t> last = std::make_shared<uint32_t>(0);
+  return last;
+}
+
+}  // namespace
+
+InOrder::InOrder() : last_(last_of_thread()) {}
+
 void order_behind_last(const Tensor& out) {
-  static thread_local uint32_t last = 0;
+  const std::shared_ptr<uint32_t>& last = last_of_thread();
+  constexpr int own_and_threads = 2;
+  if (last.use_count() <= own_and_threads) *last = 0;
   Node* const node = out.impl()->node;
-  last = node->order = std::max(node->order, last + 1);
+  *last = node->order = std::max(node->order, *last + 1);
 }
 
 namespace {
@@ -37,6 +50,7 @@ struct AllReduceBackward {
   ReduceOp op;
   Saved x;
   SavedOutput y;
+  InOrder order = {};
   Tensor operator()(Node& self, Tensor&& g) {
     if (is_linear(op)) return all_reduce(g, group, op);
     const Tensor all = all_reduce(g, group);
@@ -49,6 +63,7 @@ struct ReduceBackward {
   Group group;
   ReduceOp op;
   int root;
+  InOrder order = {};
   Tensor operator()(Tensor&& g) {
     const Tensor all = broadcast(g, root, group);
     return op == ReduceOp::avg ? all / group.size() : all;
@@ -58,6 +73,7 @@ struct ReduceBackward {
 struct BroadcastBackward {
   Group group;
   int root;
+  InOrder order = {};
   Tensor operator()(Tensor&& g) { return reduce(g, root, group); }
 };
 
@@ -65,6 +81,7 @@ struct AllGatherBackward {
   Group group;
   std::vector<int64_t> sizes;
   int dim;
+  InOrder order = {};
   Tensor operator()(Tensor&& g) { return reduce_scatter(g, sizes, group, ReduceOp::sum, dim); }
 };
 
@@ -73,6 +90,7 @@ struct ReduceScatterBackward {
   std::vector<int64_t> sizes;
   ReduceOp op;
   int dim;
+  InOrder order = {};
   Tensor operator()(Tensor&& g) {
     const Tensor all = all_gather(g, sizes, group, dim);
     return op == ReduceOp::avg ? all / group.size() : all;
@@ -82,6 +100,7 @@ struct ReduceScatterBackward {
 struct AllToAllBackward {
   Group group;
   AllToAllOptions options;
+  InOrder order = {};
   Tensor operator()(Tensor&& g) {
     return all_to_all(g, group,
                       {.split_dim = options.join_dim,

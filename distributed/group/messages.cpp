@@ -135,6 +135,7 @@ struct SendBackward {
   Group group;
   int to, tag;
   Device device;
+  detail::InOrder order = {};
   Tensor operator()(Tensor&&) {
     check_first_order();
     return receive(to, group, tag).to(device);
@@ -143,6 +144,7 @@ struct SendBackward {
 struct ReceiveBackward {
   Group group;
   int from, tag;
+  detail::InOrder order = {};
   void operator()(Node&, Tensor* incoming, Tensor*) {
     check_first_order();
     send(incoming[0], from, group, tag);

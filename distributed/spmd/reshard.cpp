@@ -147,6 +147,7 @@ struct ReshardBackward {
   Placements gradient, operand;
   double share;
   Mesh mesh;
+  detail::InOrder order = {};
 
   Tensor operator()(Tensor&& g) const {
     const Tensor back = reshard(g, shape, gradient, detail::without_partial(operand), mesh);
@@ -188,6 +189,50 @@ struct Like {
   explicit Like(const Tensor& t) : shape(t.shape()), dtype(t.dtype()), device(t.device()) {}
   Tensor zero() const { return zeros(shape, {dtype, device}); }
 };
+
+/// A zero from which backward reaches all of `operands`, with zeros.
+Tensor leading_to(const std::vector<Tensor>& operands) {
+  std::vector<Like> like(operands.begin(), operands.end());
+  Tensor token = zeros({});
+  set_histories({&token, 1}, make_general_node(operands, 1, [like = std::move(like)](Node&, Tensor*, Tensor* out) {
+                  for (size_t i = 0; i < like.size(); ++i) out[i] = like[i].zero();
+                }));
+  return token;
+}
+
+/// The floating ones of `results` with a history that leads to `token`, too, which comes from the ranks' inputs.
+std::vector<Tensor> joined_with(const Tensor& token, std::vector<Tensor> results) {
+  std::vector<Tensor> operands, outputs;
+  for (Tensor& y : results) {
+    if (!y.defined() || !is_floating(y.dtype())) continue;
+    operands.push_back(y);
+    y = y.detach();
+    outputs.push_back(y);
+  }
+  if (outputs.empty()) return results;
+  const size_t count = outputs.size();
+  operands.push_back(token);
+  GeneralNode* const node =
+      make_general_node(operands, static_cast<int>(count), [count, token](Node&, Tensor* in, Tensor* out) {
+        // To be differentiated again, it leads to what the gradients were computed with.
+        std::vector<Tensor> before{token};
+        std::copy_if(in, in + count, std::back_inserter(before), [](const Tensor& g) { return g.defined(); });
+        out[count] = recording() ? leading_to(before) : zeros({});
+        std::move(in, in + count, out);
+      });
+  set_histories(outputs, node);
+  return results;
+}
+
+/// All inputs' gradients on their way back, and the token that came with them.
+void move_back(std::span<const ReshardBackward> back, std::span<const Like> like, Tensor* in, Tensor* out) {
+  const Tensor& token = in[back.size()];
+  for (size_t i = 0; i < back.size(); ++i) {
+    Tensor g = in[i].defined() ? std::move(in[i]) : like[i].zero();
+    if (recording() && token.defined() && token.requires_grad()) g = joined_with(token, {g})[0];
+    out[i] = back[i](std::move(g));
+  }
+}
 
 }  // namespace
 
@@ -249,39 +294,18 @@ detail::MovedInputs::MovedInputs(std::span<const DTensor> inputs, const SpmdInfo
   }
   token_ = zeros({});
   results.push_back(token_);
-  set_histories(results,
-                make_general_node(operands, static_cast<int>(results.size()),
-                                  [back = std::move(back), like = std::move(like)](Node&, Tensor* in, Tensor* out) {
-                                    for (size_t i = 0; i < back.size(); ++i) {
-                                      out[i] = back[i](in[i].defined() ? std::move(in[i]) : like[i].zero());
-                                    }
-                                  }));
+  set_histories(results, make_general_node(operands, static_cast<int>(results.size()),
+                                           [back = std::move(back), like = std::move(like)](
+                                               Node&, Tensor* in, Tensor* out) { move_back(back, like, in, out); }));
   detail::order_behind_last(token_);
 }
 
 std::vector<Tensor> detail::MovedInputs::joined(std::vector<Tensor> results, std::span<const Tensor> sums) const {
   if (!token_.defined() || !recording()) return results;
-  std::vector<Tensor> operands, outputs;
-  for (Tensor& y : results) {
-    if (!y.defined() || !is_floating(y.dtype())) continue;
-    operands.push_back(y);
-    y = y.detach();
-    outputs.push_back(y);
-  }
-  if (outputs.empty()) return results;
-  operands.push_back(token_);
-  std::vector<Like> like{Like(token_)};
-  for (const Tensor& sum : sums) {
-    operands.push_back(sum);
-    like.emplace_back(sum);
-  }
-  const size_t count = outputs.size();
-  set_histories(outputs, make_general_node(operands, static_cast<int>(count),
-                                           [count, like = std::move(like)](Node&, Tensor* in, Tensor* out) {
-                                             std::move(in, in + count, out);
-                                             for (size_t i = 0; i < like.size(); ++i) out[count + i] = like[i].zero();
-                                           }));
-  return results;
+  if (sums.empty()) return joined_with(token_, std::move(results));
+  std::vector<Tensor> reached{token_};
+  reached.insert(reached.end(), sums.begin(), sums.end());
+  return joined_with(leading_to(reached), std::move(results));
 }
 
 Tensor detail::MovedInputs::recorded(const Tensor& x) const {

@@ -39,6 +39,7 @@ struct LossBackward {
   /// classes.
   Tensor maximum, total, place, ignored;
   Group group;
+  detail::InOrder order = {};
 
   Tensor operator()(Node& self, Tensor&& g) {
     const Tensor x = logits.get(self);

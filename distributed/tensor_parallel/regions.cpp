@@ -24,7 +24,9 @@ Tensor recorded(const Tensor& x, Make make, Backward backward) {
     out = make();
   }
   if (!should_record(x)) return out;
-  record(out, std::move(backward), x);
+  record(
+      out, [backward = std::move(backward), order = detail::InOrder()](Tensor&& g) { return backward(std::move(g)); },
+      x);
   detail::order_behind_last(out);
   return out;
 }

@@ -1,10 +1,12 @@
 // Tensors in parts, on ranks: moves between all placements, and ops with their gradients beside one process.
 #include <algorithm>
+#include <functional>
 #include <random>
 
 #include "ranks.hpp"
 
-#include <weft/distributed/spmd/dtensor.hpp>
+#include <weft/autograd/node.hpp>
+#include <weft/distributed/spmd/call.hpp>
 
 namespace weft::distributed {
 namespace {
@@ -210,6 +212,43 @@ TEST(DTensor, BackwardRunsTheSameCollectivesWhateverARankRecords) {
       EXPECT_TRUE(equal(whole.grad()[Slice(end, none)], zeros({3 - end, 2}, f64)));
     });
   }
+}
+
+TEST(DTensor, GradientsOfGradientsNeedNoElementsOnEveryRank) {
+  for (const int ranks : {2, 4}) {
+    LocalWorld(ranks, {.timeout_seconds = 20}).run([&](const Group&) {
+      const Mesh mesh(Dims{ranks});
+      // Of x's gradient again: by parts of x, of which the last of 4 ranks has none, and on whole tensors.
+      const auto second = [](const Tensor& x, const Tensor& w, const std::function<Tensor()>& loss) {
+        const Tensor g = grad({loss()}, {x}, {}, {.create_graph = true})[0];
+        return grad({(g * g).sum()}, {x, w});
+      };
+      const Tensor x = input_of(1, {3, 2}, f64).requires_grad_(), w = input_of(2, {2, 2}, f64).requires_grad_();
+      for (const Placement& of_w : {Placement(Replicate()), Placement(Shard(0)), Placement(Shard(1))}) {
+        const auto expected = second(x, w, [&] { return sigmoid(matmul(x * x, w)).sum(); });
+        const auto found = second(x, w, [&] {
+          const DTensor rows = shard_tensor(x, mesh, {Shard(0)}), columns = shard_tensor(w, mesh, {of_w});
+          return call("sum", {call("sigmoid", {matmul(rows * rows, columns)})}).full_tensor();
+        });
+        for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(allclose(found[i], expected[i], 1e-9, 1e-9)) << i;
+      }
+    });
+  }
+}
+
+TEST(DTensor, PlacesOfCollectivesBeginAnewWithEachGraph) {
+  LocalWorld(2, {.timeout_seconds = 20}).run([](const Group& group) {
+    const Tensor w = ones({3}).requires_grad_();
+    uint32_t first = 0;
+    for (int step = 0; step < 5; ++step) {
+      const Tensor y = all_reduce(all_reduce(w * 2, group) * 3, group);
+      if (step == 0) first = y.impl()->node->order;
+      EXPECT_EQ(y.impl()->node->order, first) << "the numbers of a node end some day";
+      y.sum().backward();
+    }
+    const Tensor kept = all_reduce(w, group), later = all_reduce(w, group);
+    EXPECT_GT(later.impl()->node->order, kept.impl()->node->order);
+  });
 }
 
 }  // namespace
