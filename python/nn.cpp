@@ -227,26 +227,59 @@ WatchedCall watch_call(ModuleObject& self, nb::tuple arguments) {
   return {self.module, std::move(call), nb::tuple(passed)};
 }
 
-/// What forward gave, or what a hook of C++'s put in its place.
+bool is_list(nb::handle x) { return PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()); }
+
+/// The tensors in what forward gave, at any depth of tuples, lists and dictionaries; undefined for what is none.
+void add_outputs(nb::handle output, std::vector<Tensor>& to) {
+  if (is_list(output)) {
+    for (nb::handle item : nb::borrow<nb::sequence>(output)) add_outputs(item, to);
+  } else if (PyDict_Check(output.ptr())) {
+    for (const auto& [key, item] : nb::borrow<nb::dict>(output)) add_outputs(item, to);
+  } else {
+    to.push_back(is_tensor(output.ptr()) ? tensor_of(output.ptr()) : Tensor());
+  }
+}
+
+/// A tuple or list of the same type. A named tuple takes its items one by one.
+nb::object list_like(nb::handle output, const nb::list& items) {
+  const nb::handle type = output.type();
+  if (nb::hasattr(type, "_make")) return type.attr("_make")(items);
+  return type(items);
+}
+
+/// `output` with the tensors of `now` in the places of those of `before`; itself where they are the same.
+nb::object with_outputs(nb::handle output, std::span<const Tensor> before, std::span<const Tensor> now, size_t& next) {
+  bool changed = false;
+  const auto replaced = [&](nb::handle item) {
+    nb::object out = with_outputs(item, before, now, next);
+    changed |= !out.is(item);
+    return out;
+  };
+  if (is_list(output)) {
+    nb::list items;
+    for (nb::handle item : nb::borrow<nb::sequence>(output)) items.append(replaced(item));
+    return changed ? list_like(output, items) : nb::borrow(output);
+  }
+  if (PyDict_Check(output.ptr())) {
+    nb::object copy = output.attr("copy")();
+    for (const auto& [key, item] : nb::borrow<nb::dict>(output)) copy[key] = replaced(item);
+    return changed ? copy : nb::borrow(output);
+  }
+  const size_t i = next++;
+  return now[i].impl() == before[i].impl() ? nb::borrow(output) : owned(wrap(now[i]));
+}
+
+/// What forward gave, with what hooks of C++'s put in the places of its tensors.
 nb::object finish_call(WatchedCall& self, nb::handle output) {
   std::vector<Tensor> outputs;
-  const auto add = [&](nb::handle item) {
-    outputs.push_back(is_tensor(item.ptr()) ? tensor_of(item.ptr()) : Tensor());
-  };
-  if (PyTuple_Check(output.ptr()) || PyList_Check(output.ptr())) {
-    for (nb::handle item : nb::borrow<nb::sequence>(output)) add(item);
-  } else {
-    add(output);
-  }
+  add_outputs(output, outputs);
   std::vector<Tensor*> places;
   for (Tensor& t : outputs) places.push_back(&t);
   const std::vector<Tensor> before = outputs;
   const FromPython from_python;
   without_gil([&](Location) { self.call->finish(places); });
-  if (outputs.size() == 1 && outputs[0].impl() != before[0].impl() && is_tensor(output.ptr())) {
-    return owned(wrap(outputs[0]));
-  }
-  return nb::borrow(output);
+  size_t next = 0;
+  return with_outputs(output, before, outputs, next);
 }
 
 /// module.forward(*arguments, **keywords), with the hooks of a module that has any.

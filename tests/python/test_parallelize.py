@@ -1,5 +1,7 @@
 """weft.distributed.parallel: a model for one process on a mesh of ranks, beside one process."""
 
+import collections
+
 import numpy as np
 import pytest
 
@@ -347,3 +349,53 @@ def test_a_whole_run_goes_on_by_another_plan(tmp_path, in_background):
     np.testing.assert_allclose(run((2, 1, 2), 0, 3, shard_stage=3), expected[:3], rtol=1e-5)
     assert len(weft.io.training_states(tmp_path)) == 2
     np.testing.assert_allclose(run((1, 2, 1), 3, 6, micro_batches=2), expected[3:], rtol=1e-5)
+
+
+class Positions(nn.Module):
+    """Positions of words among other things that it gives."""
+
+    def __init__(self, given):
+        super().__init__()
+        self.table = nn.Parameter(weft.arange(LENGTH * WIDTH, dtype=weft.float32).reshape(1, LENGTH, WIDTH))
+        self.given = given
+
+    def forward(self, tokens):
+        return self.given(self.table * 1, tokens)
+
+
+Pair = collections.namedtuple("Pair", ["positions", "tokens"])
+
+
+@pytest.mark.parametrize("given, first", [
+    (lambda p, t: (p, t, "words"), lambda out: out[0]), (lambda p, t: [p, {"tokens": t}], lambda out: out[0]),
+    (Pair, lambda out: out.positions), (lambda p, t: {"positions": p, "tokens": t}, lambda out: out["positions"]),
+    (lambda p, t: (((p,), None), t), lambda out: out[0][0][0]), (lambda p, t: p, lambda out: out)])
+def test_a_hook_of_cpp_replaces_one_of_several_outputs(given, first):
+    def body(group):
+        mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        module = Positions(given)
+        net = nn.Sequential(module)
+        parallelize(net, mesh, {"^0$": ToSequenceParts()}, sequence_parallel=True)
+        tokens = weft.arange(3)
+        out, plain = module(tokens), module.forward(tokens)
+        rows = slice(group.rank() * LENGTH // 2, (group.rank() + 1) * LENGTH // 2)
+        assert type(out) is type(plain)
+        assert first(out).tolist() == first(plain)[:, rows].tolist()
+        assert str(_with_first(out, "here")) == str(given("here", tokens))
+        (first(out) * 2).sum().backward()
+        assert module.table.grad.shape == module.table.shape and module.table.grad.sum().item() == LENGTH * WIDTH * 2
+        seen = []
+        with module.register_forward_hook(lambda m, args, output: seen.append(first(output).shape)):
+            assert first(module(tokens)).shape == (1, LENGTH // 2, WIDTH) and seen == [(1, LENGTH, WIDTH)]
+
+    LocalWorld(2).run(body)
+
+
+def _with_first(out, what):
+    """The same with something else for its first tensor."""
+    if isinstance(out, weft.Tensor):
+        return what
+    if isinstance(out, dict):
+        return {"positions": what, **{k: v for k, v in out.items() if k != "positions"}}
+    items = [_with_first(out[0], what), *out[1:]]
+    return type(out)(*items) if hasattr(out, "_fields") else type(out)(items)
