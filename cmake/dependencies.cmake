@@ -133,14 +133,12 @@ if(CUDAToolkit_FOUND)
   if(WEFT_WITH_CUDNN)
     weft_find_cudnn()
   endif()
-  if(WEFT_WITH_NCCL)
-    weft_find_nccl()
-  endif()
 else()
   weft_outcome(CUDA FALSE "nvcc was not found")
 endif()
 weft_outcome(CUDNN "${WEFT_CUDNN_LIBRARY}" "${WEFT_CUDNN_LIBRARY}")
-weft_outcome(NCCL "${WEFT_NCCL_LIBRARY}" "${WEFT_NCCL_LIBRARY}")
+# The library is opened by the first collective of tensors on GPUs, and its header is not needed.
+weft_outcome(NCCL ${WEFT_HAS_CUDA} "opened at run time")
 
 # The library is opened by the processes that mpirun starts, so only the header is needed. Its handles are addresses in
 # the library, which is Open MPI's way.

@@ -70,15 +70,6 @@ function(weft_find_cudnn)
   endif()
 endfunction()
 
-function(weft_find_nccl)
-  find_path(WEFT_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(WEFT_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-  mark_as_advanced(WEFT_NCCL_INCLUDE WEFT_NCCL_LIBRARY)
-  if(WEFT_NCCL_INCLUDE AND WEFT_NCCL_LIBRARY)
-    weft_import(nccl "${WEFT_NCCL_LIBRARY}" "${WEFT_NCCL_INCLUDE}")
-  endif()
-endfunction()
-
 # Open MPI 4, whose library has handles where this header says they are.
 function(weft_find_mpi)
   find_path(WEFT_MPI_INCLUDE mpi.h

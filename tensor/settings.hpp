@@ -37,6 +37,8 @@ inline constexpr Setting all_settings[] = {
     {"WEFT_CACHE_DIR", "~/.cache/weft", "where native code of kernels is kept between runs; empty: nowhere"},
     {"WEFT_DISTRIBUTED_TIMEOUT", "600", "seconds that a collective waits for the other ranks"},
     {"WEFT_CHECK_COLLECTIVES", "0; 1 in debug builds", "1: processes compare their calls of collectives"},
+    {"WEFT_NCCL", "1", "0: between ranks, tensors on GPUs pass through the host"},
+    {"WEFT_NCCL_REDUCE", "0", "1: NCCL sums and multiplies floats, in its own order"},
     {"WEFT_JOBS", "the cores", "compilers that ./weft runs at once"},
     {"WEFT_ZE_*", "", "settings of the Level Zero test driver, tests/hpu_driver"},
     {"WEFT_TEST_*", "", "settings of Weft's own tests"},

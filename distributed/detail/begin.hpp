@@ -11,6 +11,8 @@ namespace weft::distributed::detail {
 struct Begun {
   Shared<Member> member;
   Operation operation;
+  /// Where the ranks exchange its tensors.
+  Device device;
 
   Tensor now() { return member->perform(operation, member); }
   Work later() { return Work(member->start(std::move(operation), member)); }

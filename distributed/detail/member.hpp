@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -20,6 +21,10 @@ std::string one_line(const char* what);
 /// What a collective does. It owns all memory that other ranks read or write, so that this outlives a failure.
 struct Operation {
   CallRecord call;
+  /// Between the ranks' devices; null: on the host.
+  Wire* wire = nullptr;
+  /// The caller's, on which devices work.
+  uint16_t streams = 0;
   std::vector<Tensor> memory;
   Callback<void(Wire&, const CallRecord&, Clock::time_point)> act;
   /// On the thread that waits: the result.
@@ -31,6 +36,19 @@ struct WorkState {
   virtual bool is_done() = 0;
   virtual Tensor wait() = 0;
 };
+
+/// Between the devices of a group's ranks.
+struct DeviceWire {
+  Shared<Wire> wire;
+  Device device;  ///< this rank's
+};
+
+/// Connects the devices of one type that the ranks of a group have. Called by all of them; null for all where it
+/// cannot.
+using ConnectDevices = Callback<Shared<Wire>(Device device, const Shared<Wire>& host, int rank, int ranks,
+                                             const CallRecord& call, Clock::time_point deadline)>;
+/// Empty where tensors on such devices pass through the host.
+WEFT_API ConnectDevices& connects_devices(DeviceType type);
 
 class Member {
  public:
@@ -48,6 +66,9 @@ class Member {
   void set_timeout(double seconds) { timeout_.store(seconds, std::memory_order_relaxed); }
   Clock::time_point deadline() const;
   bool contains_me() const { return rank_ >= 0; }
+  /// The wire for tensors on devices of this type, connected by the first collective of one, and this rank's device on
+  /// it; nullptr where they pass through the host.
+  const DeviceWire* device_wire(Device device, const Shared<Member>& self);
   /// ValueError unless this rank belongs to the group.
   void check_member() const;
   /// IndexError unless the group has this rank.
@@ -80,6 +101,7 @@ class Member {
   const int rank_;
   std::atomic<double> timeout_;
   std::atomic<uint64_t> calls_{0};
+  std::map<DeviceType, DeviceWire> device_wires_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -26,6 +26,8 @@ struct CallRecord {
   uint64_t number = 0;
   bool has_tensor = false;
   bool recorded = false;
+  /// Its tensor travels from device to device, as that of every rank.
+  bool on_device = false;
   DType dtype = DType::u8;
   /// -1 stands for a size that ranks may have in their own way.
   Dims shape = {};
@@ -57,6 +59,7 @@ class Wire {
   virtual ~Wire();
   /// Bytes of tensors that this rank has sent to others of its world.
   int64_t sent_bytes() const { return sent_.load(std::memory_order_relaxed); }
+  std::atomic<int64_t>& sent_counter() const { return sent_; }
   virtual const char* name() const = 0;
 
   /// What a message from one rank to another says of itself.
@@ -85,8 +88,27 @@ class Wire {
                        Clock::time_point deadline) = 0;
   virtual void wait_for_all(const CallRecord& call, Clock::time_point deadline) = 0;
 
+  /// Elements of all ranks combined, on all of them or on `root`; or this rank's share of `count` of them.
+  struct Reducing {
+    ReduceOp op;
+    DType dtype;
+    const void* in;
+    void* out;
+    int64_t count;
+    enum class To : uint8_t { all, root, shares } to = To::all;
+    int root = -1;
+  };
+  /// What a wire with collectives of its own does at once. It answers, on all ranks alike, whether it did; the others
+  /// are made of `exchange` and `collect`.
+  virtual bool broadcast(const CallRecord&, Received, int, Clock::time_point) { return false; }
+  /// As many bytes of each rank, in their order.
+  virtual bool gather(const CallRecord&, Sent, void*, Clock::time_point) { return false; }
+  virtual bool reduce(const CallRecord&, const Reducing&, Clock::time_point) { return false; }
+
   /// Tells the other ranks of the world that this one failed. All that is called later raises.
   virtual void fail(const std::string& what) noexcept = 0;
+  /// DistributedError where another rank has failed: for who waits for something else.
+  virtual void check_others(const CallPlace& place) = 0;
   /// Memory that others may read although this rank failed.
   virtual void keep(std::vector<Tensor> memory) = 0;
 

@@ -1,10 +1,11 @@
 #include "../detail/begin.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "../../backends/stream.hpp"
 #include "../../ops/detail/common.hpp"
 #include "../../ops/join.hpp"
 #include "../../ops/pointwise.hpp"
@@ -26,12 +27,20 @@ using Sizes = std::vector<int64_t>;
 char* bytes_of(const Tensor& t) { return static_cast<char*>(t.data_ptr()); }
 size_t size_of(const Tensor& t) { return static_cast<size_t>(t.nbytes()); }
 
+const KernelTable& quiet_kernels(Device device) { return device.is_cpu() ? host_kernels() : kernels(device.type); }
+
 Begun begin(const Group& group, const Tensor& x = {}) {
   weft::detail::refuse_recording("ranks exchange elements");
   group.member().check_member();
-  Begun begun{group.shared_member(), {}};
+  Begun begun{group.shared_member(), {}, {}};
   begun.operation.call.place = weft::detail::current_call;
+  begun.operation.streams = weft::detail::current_streams;
   if (!x.defined()) return begun;
+  if (const DeviceWire* between = begun.member->device_wire(x.device(), begun.member)) {
+    begun.operation.wire = between->wire.get();
+    begun.operation.call.on_device = true;
+    begun.device = between->device;
+  }
   begun.operation.call.has_tensor = true;
   begun.operation.call.recorded = should_record(x);
   begun.operation.call.dtype = x.dtype();
@@ -55,23 +64,35 @@ void finish_with(Begun& begun, const Tensor& x, Callback<Tensor()> host_result, 
   };
 }
 
+/// x's elements in contiguous memory of the device: x's own where they lie there, without its history.
+Tensor contiguous_on(Device device, const Tensor& x) {
+  const NoGradGuard unrecorded;
+  const Tensor there = x.device() == device ? x.detach() : x.detach().to(device);
+  return there.contiguous();
+}
+
+/// x where the ranks exchange it.
+Tensor on_wire(const Begun& begun, const Tensor& x) {
+  return begun.device.is_cpu() ? on_host(x) : contiguous_on(begun.device, x);
+}
+
 /// For functions that write to x: the memory that ranks exchange, and what brings it back to x.
-Tensor host_target(Begun& begun, const Tensor& x) {
+Tensor target_on_wire(Begun& begun, const Tensor& x) {
   check_writable(x);
   if (begun.operation.call.recorded) {
     raise<AutogradError>({.problem = "a tensor that requires a gradient cannot be written by other ranks",
                           .remedy = "use the function without the trailing _, or x.detach()"});
   }
   note_write(x);
-  const bool direct = x.device().is_cpu() && x.is_contiguous();
-  const Tensor host = on_host(x);
-  begun.operation.finish = [x, host, direct, place = begun.operation.call.place] {
+  const bool direct = x.device() == begun.device && x.is_contiguous();
+  const Tensor there = on_wire(begun, x);
+  begun.operation.finish = [x, there, direct, place = begun.operation.call.place] {
     const CallScope scope(place);
     const NoGradGuard unrecorded;
-    if (!direct) x.copy_(host);
+    if (!direct) x.copy_(there);
     return x;
   };
-  return host;
+  return there;
 }
 
 /// A share of `count` elements in memory, for each rank.
@@ -102,7 +123,7 @@ void reduce_chunk(Wire& wire, const CallRecord& call, const Tensor& out, const T
   wire.collect(
       call, sends,
       [&](std::span<const void* const> parts) {
-        reduce_in_order(op, x.dtype(), bytes_of(out) + chunks.offset(rank), parts, chunks.size(rank));
+        reduce_in_order(op, x.dtype(), bytes_of(out) + chunks.offset(rank), parts, chunks.size(rank), x.device());
       },
       deadline);
 }
@@ -110,6 +131,7 @@ void reduce_chunk(Wire& wire, const CallRecord& call, const Tensor& out, const T
 void run_all_reduce(Wire& wire, const CallRecord& call, const Tensor& out, const Tensor& x, ReduceOp op, int rank,
                     int ranks, Clock::time_point deadline) {
   const size_t bytes = size_of(x);
+  if (wire.reduce(call, {op, x.dtype(), x.data_ptr(), out.data_ptr(), x.numel()}, deadline)) return;
   if (bytes > one_round_bytes) {
     const Chunks chunks(x.numel(), ranks, x.dtype());
     reduce_chunk(wire, call, out, x, op, chunks, rank, deadline);
@@ -117,17 +139,22 @@ void run_all_reduce(Wire& wire, const CallRecord& call, const Tensor& out, const
   }
   // Others read x until the round is over.
   const bool in_place = out.data_ptr() == x.data_ptr();
-  std::vector<char> room(in_place ? bytes : 0);
-  char* const target = in_place ? room.data() : bytes_of(out);
+  const Tensor target = in_place ? make_like(out) : out;
   const std::vector<Sent> sends(static_cast<size_t>(ranks), {x.data_ptr(), bytes});
   wire.collect(
       call, sends,
-      [&](std::span<const void* const> parts) { reduce_in_order(op, x.dtype(), target, parts, x.numel()); }, deadline);
-  if (in_place && bytes != 0) std::memcpy(out.data_ptr(), target, bytes);
+      [&](std::span<const void* const> parts) {
+        reduce_in_order(op, x.dtype(), target.data_ptr(), parts, x.numel(), x.device());
+      },
+      deadline);
+  if (in_place) quiet_kernels(out.device()).copy(out.raw_view(), target.raw_view());
 }
 
 void run_reduce(Wire& wire, const CallRecord& call, const Tensor& out, const Tensor& x, ReduceOp op, int root, int rank,
                 int ranks, Clock::time_point deadline) {
+  const auto clear = [&] { quiet_kernels(out.device()).fill(out.raw_view(), 0); };
+  const Wire::Reducing whole{op, x.dtype(), x.data_ptr(), out.data_ptr(), x.numel(), Wire::Reducing::To::root, root};
+  if (wire.reduce(call, whole, deadline)) return rank == root ? void() : clear();
   const Chunks chunks(x.numel(), ranks, x.dtype());
   reduce_chunk(wire, call, out, x, op, chunks, rank, deadline);
   std::vector<Sent> sends(static_cast<size_t>(ranks));
@@ -139,11 +166,12 @@ void run_reduce(Wire& wire, const CallRecord& call, const Tensor& out, const Ten
     }
   }
   wire.exchange(call, sends, receives, deadline);
-  if (rank != root && size_of(out) != 0) std::memset(out.data_ptr(), 0, size_of(out));
+  if (rank != root) clear();
 }
 
 void run_broadcast(Wire& wire, const CallRecord& call, const Tensor& x, int root, int rank, int ranks,
                    Clock::time_point deadline) {
+  if (wire.broadcast(call, {x.data_ptr(), size_of(x)}, root, deadline)) return;
   std::vector<Sent> sends(static_cast<size_t>(ranks));
   std::vector<Received> receives(sends.size());
   const Chunks chunks(x.numel(), ranks, x.dtype());
@@ -171,18 +199,18 @@ std::vector<Tensor> pieces_of(const Tensor& x, std::span<const int64_t> sizes, i
 
 /// What is received in pieces along a dimension. Those along the first lie one after the other in the result.
 struct Joined {
-  Joined(const Dims& shape, std::span<const int64_t> sizes, int dim_, DType dtype) : dim(dim_) {
+  Joined(const Dims& shape, std::span<const int64_t> sizes, int dim_, DType dtype, Device device) : dim(dim_) {
     Dims whole = shape;
     whole[dim] = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
     if (dim == 0) {
-      out = make(whole, dtype, Device());
+      out = make(whole, dtype, device);
       pieces = pieces_of(out, sizes, 0);
       return;
     }
-    check_room(whole, dtype, Device());
+    check_room(whole, dtype, device);
     for (const int64_t size : sizes) {
       whole[dim] = size;
-      pieces.push_back(make(whole, dtype, Device()));
+      pieces.push_back(make(whole, dtype, device));
     }
   }
   Tensor join() const { return dim == 0 ? out : cat(pieces, dim); }
@@ -229,9 +257,7 @@ Tensor on_host(const Tensor& x) {
   if (is_meta(x)) {
     raise<NotImplementedError>({.problem = "ranks exchange elements, which tensors on meta do not have"});
   }
-  const NoGradGuard unrecorded;
-  const Tensor host = x.device().is_cpu() ? x.detach() : x.detach().to("cpu");
-  return host.contiguous();
+  return contiguous_on(Device(), x);
 }
 
 namespace {
@@ -239,8 +265,8 @@ namespace {
 bool is_logical(ReduceOp op) { return op == ReduceOp::any || op == ReduceOp::all; }
 
 /// What ranks combine: bools for any and all.
-Tensor operand_of(ReduceOp op, const Tensor& x) {
-  return on_host(is_logical(op) && x.dtype() != DType::boolean ? Tensor(x.detach() != 0) : x);
+Tensor operand_of(const Begun& begun, ReduceOp op, const Tensor& x) {
+  return on_wire(begun, is_logical(op) && x.dtype() != DType::boolean ? Tensor(x.detach() != 0) : x);
 }
 
 }  // namespace
@@ -249,12 +275,12 @@ Begun begin_all_reduce(const Tensor& x, const Group& group, ReduceOp op) {
   check_reduction(op, checked(x).dtype());
   Begun begun = begin(group, x);
   begun.operation.call.reduction = static_cast<int>(op);
-  const Tensor host = operand_of(op, x);
-  const Tensor out = make(host.sizes(), host.dtype(), Device());
-  begun.operation.memory = {host, out};
-  begun.operation.act = [out, host, op, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
-                                                                                   Clock::time_point deadline) {
-    run_all_reduce(wire, call, out, host, op, rank, ranks, deadline);
+  const Tensor own = operand_of(begun, op, x);
+  const Tensor out = make(own.sizes(), own.dtype(), begun.device);
+  begun.operation.memory = {own, out};
+  begun.operation.act = [out, own, op, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
+                                                                                  Clock::time_point deadline) {
+    run_all_reduce(wire, call, out, own, op, rank, ranks, deadline);
   };
   finish_with(
       begun, x, [out] { return out; },
@@ -269,11 +295,11 @@ Begun begin_all_reduce_into(const Tensor& x, const Group& group, ReduceOp op) {
   }
   Begun begun = begin(group, x);
   begun.operation.call.reduction = static_cast<int>(op);
-  const Tensor host = host_target(begun, x);
-  begun.operation.memory = {host};
-  begun.operation.act = [host, op, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
-                                                                              Clock::time_point deadline) {
-    run_all_reduce(wire, call, host, host, op, rank, ranks, deadline);
+  const Tensor own = target_on_wire(begun, x);
+  begun.operation.memory = {own};
+  begun.operation.act = [own, op, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
+                                                                             Clock::time_point deadline) {
+    run_all_reduce(wire, call, own, own, op, rank, ranks, deadline);
   };
   return begun;
 }
@@ -284,12 +310,12 @@ Begun begin_reduce(const Tensor& x, int root, const Group& group, ReduceOp op) {
   group.member().check_rank(root);
   begun.operation.call.reduction = static_cast<int>(op);
   begun.operation.call.root = root;
-  const Tensor host = operand_of(op, x);
-  const Tensor out = make(host.sizes(), host.dtype(), Device());
-  begun.operation.memory = {host, out};
-  begun.operation.act = [out, host, op, root, rank = group.rank(), ranks = group.size()](
+  const Tensor own = operand_of(begun, op, x);
+  const Tensor out = make(own.sizes(), own.dtype(), begun.device);
+  begun.operation.memory = {own, out};
+  begun.operation.act = [out, own, op, root, rank = group.rank(), ranks = group.size()](
                             Wire& wire, const CallRecord& call, Clock::time_point deadline) {
-    run_reduce(wire, call, out, host, op, root, rank, ranks, deadline);
+    run_reduce(wire, call, out, own, op, root, rank, ranks, deadline);
   };
   finish_with(
       begun, x, [out] { return out; },
@@ -301,8 +327,8 @@ Begun begin_broadcast(const Tensor& x, int root, const Group& group) {
   Begun begun = begin(group, checked(x));
   group.member().check_rank(root);
   begun.operation.call.root = root;
-  const Tensor host = on_host(x), out = make(host.sizes(), host.dtype(), Device());
-  if (group.rank() == root) host_kernels().copy(out.raw_view(), host.raw_view());
+  const Tensor own = on_wire(begun, x), out = make(own.sizes(), own.dtype(), begun.device);
+  if (group.rank() == root) quiet_kernels(begun.device).copy(out.raw_view(), own.raw_view());
   begun.operation.memory = {out};
   begun.operation.act = [out, root, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
                                                                                Clock::time_point deadline) {
@@ -318,11 +344,11 @@ Begun begin_broadcast_into(const Tensor& x, int root, const Group& group) {
   Begun begun = begin(group, checked(x));
   group.member().check_rank(root);
   begun.operation.call.root = root;
-  const Tensor host = host_target(begun, x);
-  begun.operation.memory = {host};
-  begun.operation.act = [host, root, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
-                                                                                Clock::time_point deadline) {
-    run_broadcast(wire, call, host, root, rank, ranks, deadline);
+  const Tensor own = target_on_wire(begun, x);
+  begun.operation.memory = {own};
+  begun.operation.act = [own, root, rank = group.rank(), ranks = group.size()](Wire& wire, const CallRecord& call,
+                                                                               Clock::time_point deadline) {
+    run_broadcast(wire, call, own, root, rank, ranks, deadline);
   };
   return begun;
 }
@@ -336,13 +362,16 @@ Begun begin_all_gather(const Tensor& x, std::span<const int64_t> sizes, const Gr
         {.problem = fmt::format("this rank's size along dimension {} is {}, not {}", dim, x.size(dim), sizes[me])});
   }
   begun.operation.call.shape[dim] = -1;
-  const Tensor host = on_host(x);
-  const Joined joined(x.shape(), sizes, dim, x.dtype());
-  begun.operation.memory = {host};
+  const Tensor own = on_wire(begun, x);
+  const Joined joined(x.shape(), sizes, dim, x.dtype(), begun.device);
+  begun.operation.memory = {own};
   add_memory(begun.operation, joined.pieces);
-  begun.operation.act = [host, joined, ranks = sizes.size()](Wire& wire, const CallRecord& call,
-                                                             Clock::time_point deadline) {
-    const std::vector<Sent> sends(ranks, {host.data_ptr(), size_of(host)});
+  const bool alike = dim == 0 && std::ranges::count(sizes, sizes[0]) == std::ssize(sizes);
+  begun.operation.act = [own, joined, alike, ranks = sizes.size()](Wire& wire, const CallRecord& call,
+                                                                   Clock::time_point deadline) {
+    const Sent mine{own.data_ptr(), size_of(own)};
+    if (alike && wire.gather(call, mine, joined.out.data_ptr(), deadline)) return;
+    const std::vector<Sent> sends(ranks, mine);
     wire.exchange(call, sends, received_by(joined.pieces), deadline);
   };
   finish_with(
@@ -358,16 +387,20 @@ Begun begin_reduce_scatter(const Tensor& x, std::span<const int64_t> sizes, cons
   Begun begun = begin(group, x);
   check_sizes(sizes, group, x.size(dim), "sizes");
   begun.operation.call.reduction = static_cast<int>(op);
-  const Tensor host = operand_of(op, x);
-  const std::vector<Tensor> pieces = pieces_of(host, sizes, dim);
+  const Tensor own = operand_of(begun, op, x);
+  const std::vector<Tensor> pieces = pieces_of(own, sizes, dim);
   const Tensor out = make_like(pieces[static_cast<size_t>(group.rank())]);
   begun.operation.memory = {out};
   add_memory(begun.operation, pieces);
-  begun.operation.act = [out, pieces, op](Wire& wire, const CallRecord& call, Clock::time_point deadline) {
+  const bool alike = dim == 0 && std::ranges::count(sizes, sizes[0]) == std::ssize(sizes);
+  begun.operation.act = [own, out, pieces, op, alike](Wire& wire, const CallRecord& call, Clock::time_point deadline) {
+    const Wire::Reducing whole{
+        op, out.dtype(), own.data_ptr(), out.data_ptr(), out.numel(), Wire::Reducing::To::shares};
+    if (alike && wire.reduce(call, whole, deadline)) return;
     wire.collect(
         call, sent_by(pieces),
         [&](std::span<const void* const> parts) {
-          reduce_in_order(op, out.dtype(), out.data_ptr(), parts, out.numel());
+          reduce_in_order(op, out.dtype(), out.data_ptr(), parts, out.numel(), out.device());
         },
         deadline);
   };
@@ -396,8 +429,8 @@ Begun begin_all_to_all(const Tensor& x, const Group& group, const AllToAllOption
   begun.operation.call.shape[options.split_dim] = begun.operation.call.shape[options.join_dim] = -1;
   Dims shape = x.shape();
   if (!same_dim) shape[options.split_dim] = own;
-  const std::vector<Tensor> pieces = pieces_of(on_host(x), options.send_sizes, options.split_dim);
-  const Joined joined(shape, options.receive_sizes, options.join_dim, x.dtype());
+  const std::vector<Tensor> pieces = pieces_of(on_wire(begun, x), options.send_sizes, options.split_dim);
+  const Joined joined(shape, options.receive_sizes, options.join_dim, x.dtype(), begun.device);
   begun.operation.memory = pieces;
   add_memory(begun.operation, joined.pieces);
   begun.operation.act = [pieces, joined](Wire& wire, const CallRecord& call, Clock::time_point deadline) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "../../autograd/mode.hpp"
+#include "../../backends/stream.hpp"
 #include "../../tensor/blocked_signals.hpp"
 #include "../../tensor/threads.hpp"
 #include "../error.hpp"
@@ -79,7 +80,27 @@ void Member::check_rank(int rank) const {
 void Member::act(Operation& operation) {
   operation.call.number = calls_.fetch_add(1, std::memory_order_relaxed);
   const CallScope scope(operation.call.place);
-  waiting(operation.memory, [&](Clock::time_point deadline) { operation.act(*wire_, operation.call, deadline); });
+  Wire& wire = operation.wire != nullptr ? *operation.wire : *wire_;
+  waiting(operation.memory, [&](Clock::time_point deadline) { operation.act(wire, operation.call, deadline); });
+}
+
+const DeviceWire* Member::device_wire(Device device, const Shared<Member>& self) {
+  if (device.is_cpu() || size() == 1) return nullptr;
+  const ConnectDevices& connect = connects_devices(device.type);
+  if (!connect) return nullptr;
+  const auto [found, is_new] = device_wires_.try_emplace(device.type);
+  DeviceWire& devices = found->second;
+  if (is_new) {
+    devices.device = device;
+    Operation operation;
+    operation.call.place = weft::detail::current_call;
+    operation.call.on_device = true;
+    operation.act = [&](Wire&, const CallRecord& call, Clock::time_point deadline) {
+      devices.wire = connect(device, wire_, rank_, size(), call, deadline);
+    };
+    perform(operation, self);
+  }
+  return devices.wire != nullptr ? &devices : nullptr;
 }
 
 Tensor Member::perform(Operation& operation, const Shared<Member>& self) {
@@ -120,6 +141,7 @@ void Member::work() {
       queue_.pop_front();
     }
     try {
+      weft::detail::current_streams = work->operation.streams;
       act(work->operation);
     } catch (...) {
       work->error = std::current_exception();

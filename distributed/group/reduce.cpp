@@ -8,6 +8,7 @@
 #include "../../backends/dispatch.hpp"
 #include "../../backends/functors/lists.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/tensor.hpp"
 
 namespace weft::distributed {
 
@@ -18,8 +19,10 @@ namespace {
 // Elements at a time: what is added up stays in a core's second cache.
 constexpr int64_t block = 1 << 14;
 
-View flat(const void* data, DType dtype, int64_t count) {
+View flat(const void* data, DType dtype, int64_t count, Device device) {
   View view;
+  view.layout.device_type = device.type;
+  view.layout.device_index = static_cast<uint8_t>(device.index);
   view.data = const_cast<void*>(data);
   view.layout.dtype = dtype;
   view.layout.rank = 1;
@@ -50,8 +53,9 @@ DType carried_in(ReduceOp op, DType dtype) {
   return is_floating(dtype) && !(exact && !is_storage_only(dtype)) ? compute_type(dtype) : dtype;
 }
 
-void divide(const View& values, int by) {
-  const KernelTable& host = host_kernels();
+const KernelTable& kernels_of(Device device) { return device.is_cpu() ? host_kernels() : kernels(device.type); }
+
+void divide(const View& values, int by, const KernelTable& of_device) {
   double wide = by;
   float narrow = static_cast<float>(by);
   View divisor = values;
@@ -59,7 +63,7 @@ void divide(const View& values, int by) {
   divisor.layout.strides[0] = 0;
   divisor.layout.contiguous = 0;
   divisor.layout.host_scalar = 1;
-  host.binary(BinaryOp::div, values, values, divisor);
+  of_device.binary(BinaryOp::div, values, values, divisor);
 }
 
 const void* element(const void* data, DType dtype, int64_t i) {
@@ -68,32 +72,35 @@ const void* element(const void* data, DType dtype, int64_t i) {
 
 }  // namespace
 
-void reduce_in_order(ReduceOp op, DType dtype, void* out, std::span<const void* const> inputs, int64_t count) {
-  const KernelTable& host = host_kernels();
+void reduce_in_order(ReduceOp op, DType dtype, void* out, std::span<const void* const> inputs, int64_t count,
+                     Device device) {
+  if (count == 0) return;
+  const KernelTable& table = kernels_of(device);
   const DType carried = carried_in(op, dtype);
   const BinaryOp step = step_of(op);
   const bool direct = carried == dtype && inputs.size() <= 2;
-  std::vector<double> room(direct ? 0 : static_cast<size_t>(2 * std::min(count, block)));
-  for (int64_t i = 0; i < count; i += block) {
-    const int64_t n = std::min(block, count - i);
-    const View result = flat(element(out, dtype, i), dtype, n);
-    const auto part = [&](size_t r) { return flat(element(inputs[r], dtype, i), dtype, n); };
+  const int64_t at_once = device.is_cpu() ? std::min(count, block) : count;
+  const Tensor room = Tensor::adopt(weft::detail::new_tensor(Dims{direct ? 0 : 2 * at_once}, carried, device));
+  for (int64_t i = 0; i < count; i += at_once) {
+    const int64_t n = std::min(at_once, count - i);
+    const View result = flat(element(out, dtype, i), dtype, n, device);
+    const auto part = [&](size_t r) { return flat(element(inputs[r], dtype, i), dtype, n, device); };
     // Where `out` is a later input it must not be written before that one was read.
-    const View sum = direct ? result : flat(room.data(), carried, n),
-               wide = flat(room.data() + room.size() / 2, carried, n);
-    if (inputs.size() == 1) host.copy(sum, part(0));
-    else if (carried == dtype) host.binary(step, sum, part(0), part(1));
-    else host.copy(sum, part(0));
+    const View sum = direct ? result : flat(room.data_ptr(), carried, n, device),
+               wide = direct ? result : flat(element(room.data_ptr(), carried, at_once), carried, n, device);
+    if (inputs.size() == 1) table.copy(sum, part(0));
+    else if (carried == dtype) table.binary(step, sum, part(0), part(1));
+    else table.copy(sum, part(0));
     for (size_t r = carried == dtype ? 2 : 1; r < inputs.size(); ++r) {
       if (carried == dtype) {
-        host.binary(step, sum, sum, part(r));
+        table.binary(step, sum, sum, part(r));
       } else {
-        host.copy(wide, part(r));
-        host.binary(step, sum, sum, wide);
+        table.copy(wide, part(r));
+        table.binary(step, sum, sum, wide);
       }
     }
-    if (op == ReduceOp::avg) divide(sum, static_cast<int>(inputs.size()));
-    if (!direct) host.copy(result, sum);
+    if (op == ReduceOp::avg) divide(sum, static_cast<int>(inputs.size()), table);
+    if (!direct) table.copy(result, sum);
   }
 }
 

@@ -26,13 +26,15 @@ std::string CallRecord::text() const {
   }
   if (reduction >= 0) text += fmt::format(" by {}", name(static_cast<ReduceOp>(reduction)));
   if (root >= 0) text += fmt::format(" from rank {}", root);
+  if (on_device) text += " on a device";
   if (recorded) text += ", recorded";
   return text;
 }
 
 bool CallRecord::agrees(const CallRecord& other) const {
   return std::strcmp(place.op, other.place.op) == 0 && has_tensor == other.has_tensor && recorded == other.recorded &&
-         dtype == other.dtype && shape == other.shape && reduction == other.reduction && root == other.root;
+         on_device == other.on_device && dtype == other.dtype && shape == other.shape && reduction == other.reduction &&
+         root == other.root;
 }
 
 void raise_disagreement(int rank, const CallRecord& call, int other_rank, const std::string& other_text,

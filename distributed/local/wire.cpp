@@ -68,6 +68,7 @@ class LocalWire final : public Wire {
   }
 
   void fail(const std::string& what) noexcept override { threads_->fail(world_rank(rank_), what); }
+  void check_others(const CallPlace& place) override { check_failed(place); }
   void keep(std::vector<Tensor> memory) override {
     const std::lock_guard lock(threads_->mutex);
     for (Tensor& tensor : memory) threads_->kept.push_back(std::move(tensor));

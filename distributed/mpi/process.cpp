@@ -266,6 +266,15 @@ void Process::check_failed(const CallPlace& place) {
                                       place.where));
 }
 
+void Process::check_others(std::span<const int> ranks, const CallPlace& place) {
+  take_notices();
+  check_failed(place);
+  for (const int rank : ranks) {
+    const Other& other = others_[static_cast<size_t>(rank)];
+    if (is_dead(other)) raise_absent(rank, fmt::format("(process {}) has died", other.process).c_str(), place);
+  }
+}
+
 void Process::raise_absent(int other, const char* what, const CallPlace& place) {
   throw DistributedError(
       format_error({.op = place.op, .problem = fmt::format("rank {} {}", other, what)}, place.where));

@@ -49,6 +49,8 @@ class Process {
 
   /// DistributedError once a rank has failed.
   void check_failed(const CallPlace& place);
+  /// Looks for failures, and for processes among `ranks` that died.
+  void check_others(std::span<const int> ranks, const CallPlace& place);
   /// Tells all others, whose waiting ends. The first failure alone is told.
   void fail(const std::string& what) noexcept;
   void keep(std::vector<Tensor> memory);

@@ -93,6 +93,7 @@ class MpiWire final : public Wire {
   }
 
   void fail(const std::string& what) noexcept override { process_.fail(what); }
+  void check_others(const CallPlace& place) override { process_.check_others(ranks_, place); }
   void keep(std::vector<Tensor> memory) override { process_.keep(std::move(memory)); }
 
   std::unique_ptr<Transfer> send(const CallPlace& place, int to, int tag, const Header& header, Sent data) override;

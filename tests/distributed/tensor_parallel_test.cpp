@@ -316,6 +316,7 @@ struct NoWire final : detail::Wire {
   void wait_for_all(const detail::CallRecord&, detail::Clock::time_point) override { refuse(); }
   void fail(const std::string&) noexcept override {}
   void keep(std::vector<Tensor>) override {}
+  void check_others(const CallPlace&) override { refuse(); }
   std::unique_ptr<Transfer> send(const CallPlace&, int, int, const Header&, detail::Sent) override { refuse(); }
   Header peek(const CallPlace&, int, int, detail::Clock::time_point) override { refuse(); }
   std::unique_ptr<Transfer> receive(const CallPlace&, int, int, const Header&, detail::Received) override { refuse(); }
