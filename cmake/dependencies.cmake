@@ -138,7 +138,11 @@ else()
 endif()
 weft_outcome(CUDNN "${WEFT_CUDNN_LIBRARY}" "${WEFT_CUDNN_LIBRARY}")
 # The library is opened by the first collective of tensors on GPUs, and its header is not needed.
-weft_outcome(NCCL ${WEFT_HAS_CUDA} "opened at run time")
+if(WEFT_HAS_CUDA)
+  weft_outcome(NCCL TRUE "libnccl.so.2, opened at run time")
+else()
+  weft_outcome(NCCL FALSE "there is no CUDA")
+endif()
 
 # The library is opened by the processes that mpirun starts, so only the header is needed. Its handles are addresses in
 # the library, which is Open MPI's way.
