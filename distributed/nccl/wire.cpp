@@ -64,6 +64,36 @@ Reduction reduction_of(ReduceOp op) {
   }
 }
 
+/// What each rank tells each other one, on the host. Its memory outlives a failure, since others may use it then.
+template <class T>
+class Round {
+ public:
+  explicit Round(int ranks) : out_(room(ranks)), in_(room(ranks)) {}
+  std::span<T> told() const { return {static_cast<T*>(out_.data_ptr()), count()}; }
+  std::span<T> heard() const { return {static_cast<T*>(in_.data_ptr()), count()}; }
+
+  void exchange(Wire& host, const CallRecord& call, Clock::time_point deadline) const {
+    std::vector<Sent> sends;
+    std::vector<Received> receives;
+    for (T& one : told()) sends.push_back({&one, sizeof(T)});
+    for (T& one : heard()) receives.push_back({&one, sizeof(T)});
+    try {
+      host.exchange(call, sends, receives, deadline);
+    } catch (...) {
+      host.keep({out_, in_});
+      throw;
+    }
+  }
+
+ private:
+  static Tensor room(int ranks) {
+    return Tensor::adopt(weft::detail::new_tensor(Dims{static_cast<int64_t>(sizeof(T)) * ranks}, DType::u8, Device()));
+  }
+  size_t count() const { return static_cast<size_t>(out_.nbytes()) / sizeof(T); }
+
+  Tensor out_, in_;
+};
+
 class NcclWire final : public Wire {
  public:
   NcclWire(const Site& site, const Shared<Wire>& host, int rank, int ranks, bool own_sums)
@@ -114,7 +144,12 @@ class NcclWire final : public Wire {
       parts[r] = next;
       next += own.bytes;
     }
-    exchange(call, sends, receives, deadline);
+    try {
+      exchange(call, sends, receives, deadline);
+    } catch (...) {
+      host_->keep({room});
+      throw;
+    }
     use(parts);
   }
 
@@ -207,15 +242,10 @@ class NcclWire final : public Wire {
   /// another size is named by the host's wire, and the devices never wait for it.
   void agree(const CallRecord& call, std::span<const Sent> sends, std::span<const Received> receives,
              Clock::time_point deadline) {
-    std::vector<uint64_t> told, heard(sends.size());
-    for (const Sent& sent : sends) told.push_back(sent.bytes);
-    std::vector<Sent> out;
-    std::vector<Received> in;
-    for (size_t r = 0; r < sends.size(); ++r) {
-      out.push_back({&told[r], sizeof(uint64_t)});
-      in.push_back({&heard[r], sizeof(uint64_t)});
-    }
-    host_->exchange(call, out, in, deadline);
+    const Round<uint64_t> sizes(ranks_);
+    for (size_t r = 0; r < sends.size(); ++r) sizes.told()[r] = sends[r].bytes;
+    sizes.exchange(*host_, call, deadline);
+    const std::span<const uint64_t> heard = sizes.heard();
     for (size_t r = 0; r < sends.size(); ++r) {
       if (heard[r] == receives[r].bytes) continue;
       throw DistributedError(format_error({.op = call.place.op,
@@ -340,11 +370,10 @@ Shared<Wire> connect(const Site& site, const Shared<Wire>& host, int rank, int r
     site.identity.copy(own.identity, sizeof(own.identity) - 1);
     if (rank == 0 && site.library->GetUniqueId(&own.id) != Result::success) own.version = 0;
   }
-  std::vector<Told> all(static_cast<size_t>(ranks));
-  const std::vector<Sent> sends(all.size(), {&own, sizeof(own)});
-  std::vector<Received> receives;
-  for (Told& other : all) receives.push_back({&other, sizeof(other)});
-  host->exchange(call, sends, receives, deadline);
+  const Round<Told> round(ranks);
+  std::ranges::fill(round.told(), own);
+  round.exchange(*host, call, deadline);
+  const std::span<const Told> all = round.heard();
   bool own_sums = true;
   for (size_t r = 0; r < all.size(); ++r) {
     const auto is_same = [&](const Told& other) { return std::strcmp(other.identity, all[r].identity) == 0; };

@@ -475,6 +475,13 @@ TEST_F(NcclTensors, SubgroupsHaveCommunicatorsOfTheirOwn) {
     EXPECT_TRUE(equal(all_reduce(x, pair).to(Device()), full({3}, group.rank() % 2 == 0 ? 2.f : 4.f)));
     EXPECT_TRUE(equal(all_reduce(x, group).to(Device()), full({3}, 6.f)));
     EXPECT_TRUE(equal(all_reduce(x.to(Device()), group), full({3}, 6.f))) << "the host's memory stays with the host";
+    const Tensor nothing = zeros({0, 3}).to("hpu"), one = tensor(2.0f).to("hpu");
+    EXPECT_EQ(all_reduce(nothing, group).shape(), Dims({0, 3}));
+    EXPECT_EQ(all_gather(nothing, group).shape(), Dims({0, 3}));
+    EXPECT_EQ(broadcast(nothing, 1, group).shape(), Dims({0, 3}));
+    EXPECT_EQ(reduce_scatter(nothing, group, ReduceOp::max, 1).numel(), 0);
+    EXPECT_EQ(all_reduce(one, group).item<float>(), 8);
+    EXPECT_EQ(all_gather(one, group).shape(), Dims(4));
   });
   EXPECT_EQ(calls_of("CommInitRankConfig"), 8);
   EXPECT_EQ(calls_of("CommAbort"), 8) << "none is left";
