@@ -38,7 +38,8 @@ Shared<detail::Wire> connect_gpus(Device gpu, const Shared<detail::Wire>& host, 
                                   const detail::CallRecord& call, detail::Clock::time_point deadline) {
   std::string why;
   Site site;
-  site.library = weft::detail::is_switched_off("WEFT_NCCL") ? nullptr : find_library(why);
+  site.wanted = !weft::detail::is_switched_off("WEFT_NCCL");
+  if (site.wanted) site.library = find_library(why);
   site.device = gpu;
   site.identity = identity_of(gpu.index);
   site.own_sums = weft::detail::is_switched_on("WEFT_NCCL_REDUCE");

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "../../tensor/warning.hpp"
 #include "../error.hpp"
 
 namespace weft::distributed::nccl {
@@ -352,10 +353,27 @@ class NcclWire final : public Wire {
 /// What ranks tell each other before they connect.
 struct Told {
   int version = 0;  ///< 0: no library
+  int unwanted = 0;
   int own_sums = 0;
   char identity[112] = {};
   UniqueId id = {};
 };
+
+/// Why these ranks cannot be connected; empty where they can.
+std::string obstacle(std::span<const Told> all) {
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].version == 0) return fmt::format("rank {} has no NCCL", r);
+    if (all[r].version != all[0].version) {
+      return fmt::format("ranks 0 and {} have NCCL {} and {}", r, all[0].version, all[r].version);
+    }
+    for (size_t before = 0; before < r; ++before) {
+      if (std::strcmp(all[before].identity, all[r].identity) == 0) {
+        return fmt::format("ranks {} and {} are on one device", before, r);
+      }
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -364,7 +382,8 @@ Queue::~Queue() = default;
 Shared<Wire> connect(const Site& site, const Shared<Wire>& host, int rank, int ranks, const CallRecord& call,
                      Clock::time_point deadline) {
   Told own;
-  if (site.library != nullptr) {
+  own.unwanted = site.wanted ? 0 : 1;
+  if (site.wanted && site.library != nullptr) {
     own.version = site.library->version;
     own.own_sums = site.own_sums ? 1 : 0;
     site.identity.copy(own.identity, sizeof(own.identity) - 1);
@@ -374,12 +393,17 @@ Shared<Wire> connect(const Site& site, const Shared<Wire>& host, int rank, int r
   std::ranges::fill(round.told(), own);
   round.exchange(*host, call, deadline);
   const std::span<const Told> all = round.heard();
-  bool own_sums = true;
-  for (size_t r = 0; r < all.size(); ++r) {
-    const auto is_same = [&](const Told& other) { return std::strcmp(other.identity, all[r].identity) == 0; };
-    if (all[r].version == 0 || all[r].version != all[0].version || std::ranges::count_if(all, is_same) > 1) return {};
-    own_sums &= all[r].own_sums != 0;
+  if (std::ranges::any_of(all, [](const Told& each) { return each.unwanted != 0; })) return {};
+  if (const std::string why = obstacle(all); !why.empty()) {
+    if (rank == 0) {
+      warn({.op = call.place.op,
+            .problem = fmt::format("{}: tensors of the group pass through the host", why),
+            .remedy = "give each rank a GPU of its own and the same NCCL, or set WEFT_NCCL=0"},
+           call.place.where);
+    }
+    return {};
   }
+  const bool own_sums = std::ranges::all_of(all, [](const Told& each) { return each.own_sums != 0; });
   Shared<NcclWire> wire = Shared<NcclWire>::make(site, host, rank, ranks, own_sums);
   wire->begin(all[0].id, call.place, deadline);
   return wire;

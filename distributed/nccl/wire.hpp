@@ -22,7 +22,9 @@ class WEFT_API Queue {
 
 /// A rank's device.
 struct Site {
-  /// nullptr where there is none, or where it is not to be used.
+  /// Whether it is to be used.
+  bool wanted = true;
+  /// nullptr where there is none.
   const Library* library = nullptr;
   Device device;
   /// What all processes call it.
@@ -35,8 +37,9 @@ struct Site {
   Callback<void(const Callback<void()>&)> enter;
 };
 
-/// The wire between the devices of the ranks that `host` connects, made by all of them; null for all where one has no
-/// library, or another version of it, or shares its device. DistributedError with NCCL's words where it fails.
+/// The wire between the devices of the ranks that `host` connects, made by all of them; null for all where one
+/// does not want it, and, with a warning, where one has no library or another version of it, or shares its device.
+/// DistributedError with NCCL's words where it fails.
 WEFT_API Shared<detail::Wire> connect(const Site& site, const Shared<detail::Wire>& host, int rank, int ranks,
                                       const detail::CallRecord& call, detail::Clock::time_point deadline);
 

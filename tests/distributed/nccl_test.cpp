@@ -13,6 +13,7 @@
 #include <weft/distributed/detail/member.hpp>
 #include <weft/distributed/nccl/wire.hpp>
 
+#include <collected_warnings.hpp>
 #include <message_of.hpp>
 
 #include "nccl/fake_nccl.hpp"
@@ -98,10 +99,12 @@ CallRecord call_of(const char* op) {
   return call;
 }
 
+Clock::time_point soon() { return Clock::now() + seconds(20); }
+Shared<Wire> host_wire(const Group& group) { return {group.shared_member(), &group.member().wire()}; }
+
 /// Memory of the host as if it were the devices'.
 Shared<Wire> connected(const Group& group, const nccl::Site& site) {
-  return nccl::connect(site, Shared<Wire>(group.shared_member(), &group.member().wire()), group.rank(), group.size(),
-                       call_of("connect"), Clock::now() + seconds(20));
+  return nccl::connect(site, host_wire(group), group.rank(), group.size(), call_of("connect"), soon());
 }
 void on_wires(int ranks, const std::function<void(const Group&, Wire&)>& body, bool own_sums = false) {
   of_fake<fake_nccl::Reset>("fake_nccl_reset")();
@@ -114,7 +117,6 @@ void on_wires(int ranks, const std::function<void(const Group&, Wire&)>& body, b
   });
   EXPECT_EQ(calls_of("misuse"), 0);
 }
-Clock::time_point soon() { return Clock::now() + seconds(20); }
 
 TEST(Nccl, PartsOfAnySizeAreExchanged) {
   for (const int ranks : {2, 3, 4}) {
@@ -215,29 +217,39 @@ TEST(Nccl, FloatsAreSummedInTheOrderOfRanksUnlessItIsSaidOtherwise) {
       true);
 }
 
-TEST(Nccl, RanksThatCannotBeConnectedStayOnTheHost) {
-  const auto refused = [](const std::function<void(int, nccl::Site&)>& change) {
+TEST(Nccl, RanksThatCannotBeConnectedStayOnTheHostAndAreToldWhy) {
+  auto refused = [number = size_t{0}](const std::function<void(int, nccl::Site&)>& change) mutable {
     of_fake<fake_nccl::Reset>("fake_nccl_reset")();
+    const CollectedWarnings warnings;
+    // A warning comes once for each op and place.
+    constexpr const char* ops[] = {"first", "second", "third", "fourth", "fifth"};
+    const char* const op = ops[number++];
     LocalWorld(2, {.timeout_seconds = 20}).run([&](const Group& group) {
       nccl::Site site = site_of(group.rank(), Shared<fake_nccl::Stream>::make());
       change(group.rank(), site);
-      EXPECT_EQ(connected(group, site), nullptr);
+      EXPECT_EQ(nccl::connect(site, host_wire(group), group.rank(), 2, call_of(op), soon()), nullptr);
       barrier(group);
     });
-    return calls_of("CommInitRankConfig") == 0;
+    EXPECT_EQ(calls_of("CommInitRankConfig"), 0);
+    return warnings.texts.empty() ? std::string("no warning") : warnings.texts[0];
   };
-  EXPECT_TRUE(refused([](int rank, nccl::Site& site) {
-    if (rank == 1) site.library = nullptr;
-  }));
-  EXPECT_TRUE(refused([](int, nccl::Site& site) { site.identity = "the same device"; }));
+  EXPECT_THAT(refused([](int rank, nccl::Site& site) {
+                if (rank == 1) site.library = nullptr;
+              }),
+              HasSubstr("rank 1 has no NCCL: tensors of the group pass through the host"));
+  EXPECT_THAT(refused([](int, nccl::Site& site) { site.identity = "the same device"; }),
+              HasSubstr("ranks 0 and 1 are on one device"));
   nccl::Library older = fake_library();
   older.version = 21800;
-  EXPECT_TRUE(refused([&](int rank, nccl::Site& site) {
-    if (rank == 0) site.library = &older;
-  }));
-  EXPECT_TRUE(refused([](int rank, nccl::Site&) {
-    if (rank == 0) strike(Fault::no_id, 0);
-  }));
+  EXPECT_THAT(refused([&](int rank, nccl::Site& site) {
+                if (rank == 0) site.library = &older;
+              }),
+              HasSubstr("ranks 0 and 1 have NCCL 21800 and 22809"));
+  EXPECT_THAT(refused([](int rank, nccl::Site&) {
+                if (rank == 0) strike(Fault::no_id, 0);
+              }),
+              HasSubstr("rank 0 has no NCCL"));
+  EXPECT_EQ(refused([](int rank, nccl::Site& site) { site.wanted = rank != 1; }), "no warning");
   std::string why;
   EXPECT_EQ(nccl::open_library("/nowhere/libnccl.so.2", why), nullptr);
   EXPECT_THAT(why, HasSubstr("was not found"));
