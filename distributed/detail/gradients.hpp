@@ -7,7 +7,7 @@
 
 namespace weft::distributed::detail {
 
-/// A place in the order of collectives, kept by the backward of each. Numbers begin anew once none of a thread's is
+/// A place in the order of collectives, one kept by the backward of each. Numbers begin anew once none of a thread's is
 /// left: a node has 32 bits for them, and a training may be long.
 class InOrder {
  public:

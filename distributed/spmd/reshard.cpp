@@ -147,7 +147,6 @@ struct ReshardBackward {
   Placements gradient, operand;
   double share;
   Mesh mesh;
-  detail::InOrder order = {};
 
   Tensor operator()(Tensor&& g) const {
     const Tensor back = reshard(g, shape, gradient, detail::without_partial(operand), mesh);
@@ -262,8 +261,9 @@ Tensor detail::reshard(const Tensor& local, const Dims& shape, const Placements&
   if (!recorded) return moved(local, shape, from, to, mesh);
   ReshardBackward back = way_back(shape, from, to, gradient, mesh, where);
   const Tensor out = moved(local, shape, from, to, mesh);
-  record(out, std::move(back), local);
-  detail::order_behind_last(out);
+  record(
+      out, [back = std::move(back), order = InOrder()](Tensor&& g) { return back(std::move(g)); }, local);
+  order_behind_last(out);
   return out;
 }
 
@@ -295,9 +295,9 @@ detail::MovedInputs::MovedInputs(std::span<const DTensor> inputs, const SpmdInfo
   token_ = zeros({});
   results.push_back(token_);
   set_histories(results, make_general_node(operands, static_cast<int>(results.size()),
-                                           [back = std::move(back), like = std::move(like)](
+                                           [back = std::move(back), like = std::move(like), order = InOrder()](
                                                Node&, Tensor* in, Tensor* out) { move_back(back, like, in, out); }));
-  detail::order_behind_last(token_);
+  order_behind_last(token_);
 }
 
 std::vector<Tensor> detail::MovedInputs::joined(std::vector<Tensor> results, std::span<const Tensor> sums) const {

@@ -247,6 +247,14 @@ TEST(DTensor, PlacesOfCollectivesBeginAnewWithEachGraph) {
       EXPECT_EQ(y.impl()->node->order, first) << "the numbers of a node end some day";
       y.sum().backward();
     }
+    const Mesh mesh(Dims{2});
+    for (int step = 0; step < 5; ++step) {
+      const DTensor x = shard_tensor(w, mesh, {Shard(0)}), y = (x * x + x) * shard_tensor(w, mesh, {Replicate()});
+      const Tensor whole = y.full_tensor();
+      if (step == 0) first = whole.impl()->node->order;
+      EXPECT_EQ(whole.impl()->node->order, first) << "by ops on parts";
+      whole.sum().backward();
+    }
     const Tensor kept = all_reduce(w, group), later = all_reduce(w, group);
     EXPECT_GT(later.impl()->node->order, kept.impl()->node->order);
   });
