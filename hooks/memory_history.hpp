@@ -81,7 +81,8 @@ struct MemoryMoment {
   size_t sum() const;
 };
 
-/// Notes every tensor on every device from construction to destruction. One lives at a time; ValueError for a second. Functions may be called by any thread.
+/// Notes every tensor on every device from construction to destruction. One lives at a time; ValueError for a second.
+/// Functions may be called by any thread.
 class WEFT_API MemoryHistory {
  public:
   explicit MemoryHistory(Location where = {});
