@@ -8,6 +8,7 @@
 #include "engine.hpp"
 #include "from_ops.hpp"
 #include "hook_list.hpp"
+#include "program_watch.hpp"
 
 namespace weft {
 
@@ -67,6 +68,7 @@ void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
   if (WEFT_UNLIKELY(hook.wants_tensor)) event.tensor = node.accumulates ? living_leaf(node) : hook.tensor;
   const uint32_t version = event.grad.version();
   const bool shared = !exclusively_owned(event.grad.impl());
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr)) detail::program_watch->hook_begins(hook, event.grad);
   HookResult result;
   hook.call(event, result);
   if (WEFT_UNLIKELY(event.grad.version() != version)) {
@@ -76,6 +78,7 @@ void call_gradient_hook(Node& node, const Hook& hook, GradEvent& event) {
   if (!result.grad.defined()) return;
   if (result.grad.impl() != event.grad.impl()) check_replacement(node, hook, event.grad, result.grad);
   event.grad = std::move(result.grad);
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr)) detail::program_watch->hook_changed(hook, node, event.grad);
 }
 
 HookHandle add(Node& node, Hook hook) {
@@ -135,7 +138,10 @@ void replace_gradients(const Node& node, const Hook& hook, std::span<Tensor> gra
     check_replacement(node, hook, gradients[i], replacements[i]);
   }
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (replacements[i].defined()) gradients[i] = std::move(replacements[i]);
+    if (!replacements[i].defined()) continue;
+    if (WEFT_UNLIKELY(program_watch != nullptr)) program_watch->hook_begins(hook, gradients[i]);
+    gradients[i] = std::move(replacements[i]);
+    if (WEFT_UNLIKELY(program_watch != nullptr)) program_watch->hook_changed(hook, node, gradients[i]);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "accumulation.hpp"
 #include "from_ops.hpp"
 #include "hooks.hpp"
+#include "program_watch.hpp"
 
 namespace weft {
 
@@ -90,7 +91,12 @@ detail::RecomputingScope::RecomputingScope() : outer_(std::exchange(recomputing_
 detail::RecomputingScope::~RecomputingScope() { recomputing_now = outer_; }
 
 GradMode grad_mode() { return detail::current_mode; }
-void set_grad_mode(GradMode mode) { detail::current_mode = mode; }
+void set_grad_mode(GradMode mode) {
+  detail::current_mode = mode;
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && detail::current_call.op == nullptr) {
+    detail::program_watch->mode_set(mode);
+  }
+}
 
 void Saved::raise_modified(const Node& node, const Tensor& tensor, uint32_t saved_version) {
   const Storage& storage = *tensor.impl()->storage;

@@ -256,7 +256,9 @@ ObserverGuard::ObserverGuard(KernelObserver& observer, ObserverScope scope) : ob
 ObserverGuard::~ObserverGuard() {
   std::lock_guard lock(ObserverLists::mutex);
   if (scope_ == ObserverScope::thread) {
-    ObserverLists::thread = outer_;
+    ObserverGuard** place = &ObserverLists::thread;
+    while (*place != this) place = &(*place)->outer_;
+    *place = outer_;
   } else if (ObserverGuard* newest = ObserverLists::process.load(MemoryOrder::relaxed); newest == this) {
     ObserverLists::process.store(outer_, MemoryOrder::release);
   } else {

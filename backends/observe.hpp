@@ -70,7 +70,7 @@ enum class ObserverScope : uint8_t {
 };
 
 /// Installs an observer for the scope; the observer must outlive it. Guards of thread scope are destroyed on their own
-/// thread, newest first; those of process scope while no other thread computes.
+/// thread, in any order; those of process scope while no other thread computes.
 class WEFT_API ObserverGuard {
  public:
   explicit ObserverGuard(KernelObserver& observer, ObserverScope scope = ObserverScope::thread);

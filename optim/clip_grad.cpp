@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "../autograd/mode.hpp"
+#include "../autograd/program_watch.hpp"
 #include "optim.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
@@ -84,6 +85,10 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, Clip
   // On a device, or while a step is recorded, nobody looks: gradients that are short enough are multiplied by one.
   const bool may_look = total.device().is_cpu() && detail::step_recorder == nullptr;
   if (may_look && factor.item<double>() == 1) return total;
+  if (auto* const watch = detail::program_watch; WEFT_UNLIKELY(watch != nullptr) && may_look) {
+    const detail::UnwatchedScope own;
+    watch->clipped(total.item<double>(), max_norm, where);
+  }
   for (const Tensor& g : all.gradients) g.mul_(Operand(factor.to(g.device(), where).to(g.dtype(), where), where));
   return total;
 }

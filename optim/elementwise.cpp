@@ -2,6 +2,7 @@
 // take. What no kernel can take goes by the same formula over symbolic tensors.
 #include <algorithm>
 
+#include "../autograd/program_watch.hpp"
 #include "../autograd/accumulation.hpp"
 #include "../autograd/mode.hpp"
 #include "../backends/functors/optimizers.hpp"
@@ -197,6 +198,7 @@ struct ElementwiseOptimizer::Steps {
 
 void ElementwiseOptimizer::step(Location where) {
   if (is_repeated(where)) return;
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr)) tell_watch_of_step(*this, *rule_, where);
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
   const detail::MemoryUseScope use(detail::MemoryUse::optimizer);

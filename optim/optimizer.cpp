@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "../autograd/mode.hpp"
+#include "../autograd/program_watch.hpp"
 #include "../ops/create.hpp"
 #include "../ops/detail/common.hpp"
 #include "rule-inl.hpp"
@@ -119,6 +120,7 @@ void Optimizer::set_lr(double lr, size_t group, Location where) {
   detail::refuse_recording("set_lr sets a learning rate");
   check_number(name_, group, groups_.size(), where);
   groups_[group].values[0] = lr;
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr)) detail::program_watch->rate_set(lr, where);
 }
 
 // ---- parameters -----------------------------------------------------------------------------------------------------
@@ -208,6 +210,20 @@ bool Optimizer::is_repeated(Location where) {
   if (WEFT_LIKELY(detail::step_recorder == nullptr)) return false;
   detail::step_recorder->repeat(name_, &repeat_owner_, [this, where] { step(where); });
   return true;
+}
+
+void tell_watch_of_step(const Optimizer& optimizer, const Rule& rule, Location where) {
+  detail::ProgramWatch& watch = *detail::program_watch;
+  for (const Group& group : optimizer.groups()) {
+    detail::SteppedGroup told{.parameters = group.parameters, .rate = group.lr()};
+    if (optimizer.has_option("weight_decay")) {
+      const auto option = std::ranges::find(rule.options, std::string_view("weight_decay"), &OptionInfo::name);
+      told.decay = group.values[static_cast<size_t>(option - rule.options.begin())];
+    }
+    Progress first;
+    told.decoupled = rule.settings == nullptr || rule.settings(group.values, first).l2 == 0;
+    watch.stepping(optimizer.name(), told, where);
+  }
 }
 
 // ---- state ----------------------------------------------------------------------------------------------------------

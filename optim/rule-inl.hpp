@@ -31,6 +31,9 @@ struct Rule {
   double (*initial)(std::span<const double> values, const std::string& state) = nullptr;
 };
 
+/// Tells this thread's ProgramWatch, which must be there.
+void tell_watch_of_step(const Optimizer& optimizer, const Rule& rule, Location where);
+
 constexpr double highest = std::numeric_limits<double>::max();
 
 template <class O, class T>

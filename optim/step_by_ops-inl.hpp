@@ -1,17 +1,19 @@
 // How optimizers step whose arithmetic is ops. Internal to optim/.
 #pragma once
 
-#include "../autograd/mode.hpp"
+#include "../autograd/program_watch.hpp"
 #include "../backends/observe.hpp"
 #include "../tensor/call.hpp"
 #include "../tensor/memory_use.hpp"
 #include "optimizer.hpp"
+#include "rule-inl.hpp"
 
 namespace weft::optim {
 
 template <class UpdateOf>
 void Optimizer::step_by_ops(const UpdateOf& update_of, Location where) {
   if (is_repeated(where)) return;
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr)) tell_watch_of_step(*this, *rule_, where);
   const KernelScope scope(name_, where);
   const CallScope call(name_, where);
   const detail::MemoryUseScope use(detail::MemoryUse::optimizer);

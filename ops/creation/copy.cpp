@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "../../autograd/from_ops.hpp"
+#include "../../autograd/program_watch.hpp"
 #include "../../backends/backend.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../tensor/device_kinds.hpp"
@@ -126,6 +127,7 @@ Tensor Tensor::clone(Location where) const {
 Tensor Tensor::contiguous(Location where) const { return is_contiguous(where) ? *this : clone(where); }
 
 Tensor Tensor::to(DType dtype, Location where) const {
+  const char* const outer = detail::current_call.op;
   const CallScope call("to", where);
   checked(*this);
   if (dtype == this->dtype()) return *this;
@@ -135,6 +137,9 @@ Tensor Tensor::to(DType dtype, Location where) const {
   if (is_floating(dtype) && should_record(*this)) {
     record(
         out, [from = this->dtype()](Tensor&& g) { return g.to(from); }, *this);
+    if (WEFT_UNLIKELY(detail::program_watch != nullptr) && outer == nullptr) {
+      detail::program_watch->converted(*this, out);
+    }
   }
   return out;
 }
@@ -342,9 +347,11 @@ const Tensor& Tensor::fill_(Scalar value, Location where) const {
 const Tensor& Tensor::zero_(Location where) const { return fill_(0, where); }
 
 void Tensor::copy_elements(void* out, DType type, Location where) const {
+  const char* const outer = detail::current_call.op;
   const CallScope call("to_vector", where);
   detail::refuse_recording("values are read on the host");
   checked(*this);
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && outer == nullptr) detail::program_watch->left_graph(*this, {});
   NoGradGuard unrecorded;
   const Tensor host = to(Device());
   View target;
@@ -354,6 +361,7 @@ void Tensor::copy_elements(void* out, DType type, Location where) const {
 }
 
 Scalar Tensor::item_scalar(Location where) const {
+  const char* const outer = detail::current_call.op;
   const CallScope call("item", where);
   checked(*this);
   if (WEFT_UNLIKELY(numel() != 1)) {
@@ -364,6 +372,7 @@ Scalar Tensor::item_scalar(Location where) const {
     raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
   }
   if (!impl_->wrapped_number) detail::refuse_recording("a value is read on the host");
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && outer == nullptr) detail::program_watch->left_graph(*this, {});
   alignas(8) unsigned char buffer[8];
   const void* element = data_ptr();
   if (!device().is_cpu()) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "../../autograd/program_watch.hpp"
 #include "../loss.hpp"
 #include "common.hpp"
 #include "reducing.hpp"
@@ -28,6 +29,12 @@ LossPair loss_pair(const Tensor& x, const Tensor& y);
 
 /// Warns where the shapes of x and y differ: [4, 1] against [4] is a matrix of losses, which still trains, to nonsense.
 void warn_of_broadcast(const Tensor& x, const Tensor& y, const Tensor& both);
+
+/// In every loss that compares predictions with targets, before anything is computed.
+inline void tell_watch_of_loss(const Tensor& predictions, const Tensor& targets) {
+  if (WEFT_LIKELY(detail::program_watch == nullptr) || !should_record(predictions)) return;
+  detail::program_watch->compared(predictions, targets);
+}
 
 /// x, but `least` where it is below; the gradient passes there, too.
 Tensor raised_to(const Tensor& x, double least);

@@ -79,6 +79,7 @@ Tensor binary_cross_entropy(const Operand& x, const Operand& y, PlainBinaryOptio
   const CallScope call("binary_cross_entropy", where);
   WEFT_IN_FULL(binary_cross_entropy, x, y, options, where);
   const auto [p, wanted, dtype] = loss_pair(x.tensor(), y.tensor());
+  tell_watch_of_loss(x.tensor(), y.tensor());
   check_one_shape(p, wanted);
   check_range(p, 0, 1, "the input has numbers outside [0, 1]");
   check_range(wanted, 0, 1, "the target has numbers outside [0, 1]");

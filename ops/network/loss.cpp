@@ -208,6 +208,7 @@ Tensor cross_entropy(const Operand& scores, const Operand& classes, CrossEntropy
   WEFT_IN_FULL(cross_entropy, scores, classes, options, where);
   const Tensor &logits = scores.tensor(), &targets = classes.tensor();
   check_floating(checked(logits));
+  tell_watch_of_loss(logits, checked(targets));
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     raise<ValueError>({.problem = fmt::format("label_smoothing {} is not in [0, 1]", options.label_smoothing)});
   }
@@ -242,6 +243,7 @@ Tensor nll_loss(const Operand& log_probabilities, const Operand& targets, NllOpt
   const CallScope call("nll_loss", where);
   WEFT_IN_FULL(nll_loss, log_probabilities, targets, options, where);
   const ClassRows rows = class_rows(log_probabilities.tensor(), targets.tensor());
+  tell_watch_of_loss(log_probabilities.tensor(), targets.tensor());
   const Tensor scores = to_compute_type(rows.scores);
   check_classes(rows.targets, options.ignore_index, scores.sizes()[1]);
   check_weight(options.weight, scores, scores.sizes()[1]);
@@ -278,18 +280,21 @@ Tensor huber(const Tensor& d, double delta) { return weft::where(d < delta, squa
 Tensor mse_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
   const CallScope call("mse_loss", where);
   WEFT_IN_FULL(mse_loss, x, y, options, where);
+  tell_watch_of_loss(x.tensor(), y.tensor());
   return reduce_losses(square(difference(x, y)), options.reduction);
 }
 
 Tensor l1_loss(const Operand& x, const Operand& y, LossOptions options, Location where) {
   const CallScope call("l1_loss", where);
   WEFT_IN_FULL(l1_loss, x, y, options, where);
+  tell_watch_of_loss(x.tensor(), y.tensor());
   return reduce_losses(distance(x, y), options.reduction);
 }
 
 Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Location where) {
   const CallScope call("huber_loss", where);
   WEFT_IN_FULL(huber_loss, x, y, options, where);
+  tell_watch_of_loss(x.tensor(), y.tensor());
   if (!(options.delta > 0)) raise<ValueError>({.problem = fmt::format("delta {} is not above 0", options.delta)});
   return reduce_losses(huber(distance(x, y), options.delta), options.reduction);
 }
@@ -297,6 +302,7 @@ Tensor huber_loss(const Operand& x, const Operand& y, HuberOptions options, Loca
 Tensor smooth_l1_loss(const Operand& x, const Operand& y, SmoothL1Options options, Location where) {
   const CallScope call("smooth_l1_loss", where);
   WEFT_IN_FULL(smooth_l1_loss, x, y, options, where);
+  tell_watch_of_loss(x.tensor(), y.tensor());
   const double beta = options.beta;
   if (!(beta >= 0)) raise<ValueError>({.problem = fmt::format("beta {} is negative", beta)});
   const Tensor d = distance(x, y);
@@ -308,6 +314,7 @@ Tensor binary_cross_entropy_with_logits(const Operand& x, const Operand& y, Bina
                                         Location where) {
   const CallScope call("binary_cross_entropy_with_logits", where);
   WEFT_IN_FULL(binary_cross_entropy_with_logits, x, y, options, where);
+  tell_watch_of_loss(x.tensor(), y.tensor());
   check_floating(checked(x.tensor()));
   const Tensor &logits = x.tensor(), &wanted = checked(y.tensor());
   const Tensor products = logits * wanted;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../../autograd/from_ops.hpp"
+#include "../../autograd/program_watch.hpp"
 #include "../detail/common.hpp"
 #include "../detail/subscript.hpp"
 #include "../detail/take_index.hpp"
@@ -580,9 +581,14 @@ Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value) {
 }  // namespace detail
 
 Tensor Tensor::detach(Location where) const {
+  const char* const outer = detail::current_call.op;
   const CallScope call("detach", where);
   checked(*this);
-  return adopt(detail::new_alias(impl_, layout(), data_ptr()));
+  Tensor out = adopt(detail::new_alias(impl_, layout(), data_ptr()));
+  if (WEFT_UNLIKELY(detail::program_watch != nullptr) && outer == nullptr) {
+    detail::program_watch->left_graph(*this, out);
+  }
+  return out;
 }
 
 namespace {

@@ -1,0 +1,59 @@
+// Seeing what a program does to gradients besides calling ops. Not public.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include "hooks.hpp"
+#include "mode.hpp"
+
+namespace weft::detail {
+
+/// Parameters of one step of an optimizer that share their options.
+struct SteppedGroup {
+  std::span<const Tensor> parameters;
+  double rate = 0, decay = 0;
+  /// Weights shrink by rate · decay; else decay · weight is added to the gradient.
+  bool decoupled = false;
+};
+
+/// Told of what this thread does while it is installed. What it computes itself must stand in an UnwatchedScope.
+class WEFT_API ProgramWatch {
+ public:
+  virtual ~ProgramWatch();
+  /// The program itself called `detach`, or read x's numbers: then `result` is undefined. The place is the running
+  /// call's.
+  virtual void left_graph(const Tensor& /*x*/, const Tensor& /*result*/) {}
+  /// A tensor was converted by the program itself, and the graph records it.
+  virtual void converted(const Tensor& /*x*/, const Tensor& /*result*/) {}
+  /// The program, not an op, set the thread's mode.
+  virtual void mode_set(GradMode) {}
+  /// A loss of the library compares predictions with targets.
+  virtual void compared(const Tensor& /*predictions*/, const Tensor& /*targets*/) {}
+  /// A gradient hook is about to run, and what it made of the gradient, where it changed it.
+  virtual void hook_begins(const Hook&, const Tensor& /*gradient*/) {}
+  virtual void hook_changed(const Hook&, const Node&, const Tensor& /*gradient*/) {}
+  /// Gradients of this joint norm were brought to a largest one.
+  virtual void clipped(double /*norm*/, double /*limit*/, Location) {}
+  virtual void rate_set(double /*rate*/, Location) {}
+  /// An optimizer is about to step.
+  virtual void stepping(const char* /*optimizer*/, const SteppedGroup&, Location) {}
+};
+
+/// This thread's, or null.
+extern WEFT_API constinit thread_local ProgramWatch* program_watch;
+/// How many UnwatchedScopes this thread has.
+extern WEFT_API constinit thread_local int unwatched_scopes;
+
+/// While it lives, this thread's doings are not told: they are no program's.
+class UnwatchedScope {
+ public:
+  UnwatchedScope() : outer_(std::exchange(program_watch, nullptr)) { ++unwatched_scopes; }
+  ~UnwatchedScope() { program_watch = outer_, --unwatched_scopes; }
+  UnwatchedScope(const UnwatchedScope&) = delete;
+
+ private:
+  ProgramWatch* outer_;
+};
+
+}  // namespace weft::detail
