@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../tensor/shared.hpp"
+#include "program_facts.hpp"
 #include "statistics.hpp"
 
 namespace weft {
@@ -34,6 +35,8 @@ struct Watched {
   std::optional<int64_t> bad_value = {}, bad_gradient = {};
   /// What follows 1 in its dtype, less 1.
   double epsilon = 0x1p-23;
+  /// It required a gradient when it was given.
+  bool trained = true;
 };
 
 /// A line of the program that calls an op which backward passed.
@@ -95,6 +98,7 @@ struct History {
   /// Of the first steps and of some after them.
   std::vector<Trace> traces = {};
   std::vector<MutualBroadcast> broadcasts = {};
+  ProgramFacts program = {};
 };
 
 }  // namespace weft

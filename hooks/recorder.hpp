@@ -14,6 +14,7 @@
 
 #include <concepts>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,12 +47,14 @@ class WEFT_API GradientRecorder {
   /// parameter that requires no gradient only values are watched.
   explicit GradientRecorder(NamedTensors parameters, RecorderOptions options = {}, Location where = {});
 
-  /// All parameters of a module, and the outputs of the modules below it, each under its path.
+  /// All parameters of a module, the outputs of the modules below it, each under its path, and how it is called.
   template <class Module>
     requires requires(const Module& m) { m.named_parameters(); }
   explicit GradientRecorder(const Module& module, RecorderOptions options = {}, Location where = {})
       : GradientRecorder(names_of(module), options, where) {
-    if (options.activations) watch_modules(module, "");
+    if (!options.activations) return;
+    watch_modules(module, "");
+    if constexpr (requires { module.named_modules(); }) watch_model(module.named_modules());
   }
 
   /// Records an activation and, if one flows, its gradient; to be called in the forward. Several under one name in one
@@ -74,19 +77,64 @@ class WEFT_API GradientRecorder {
   void on_step(Callback<void(const History&, const RecordedStep&)> call);
 
  private:
+  struct State;
+  /// One call of a module.
+  struct ModuleCall {
+    std::span<const Tensor> inputs, outputs;
+    bool training;
+    Location where;
+  };
   template <class Module>
   void watch_modules(const Module& module, const std::string& path) {
     for (auto& [name, child] : module.named_children()) {
       const std::string name_here = path + name;
-      own(child.register_forward_hook(
-          [ weak = Weak(state_), name_here ](const auto& event) requires requires { event.outputs; } {
-            if (!event.outputs.empty()) see_output(weak, name_here, event.output());
-          }));
+      const bool is_norm = child.class_name().starts_with("BatchNorm");
+      const auto see = [ weak = Weak(state_), name_here, is_norm ](const auto& event) requires requires {
+        event.outputs;
+      }
+      {
+        if (event.outputs.empty()) return;
+        if (is_norm && event.module.is_training()) see_norm(weak, name_here, call_of(event));
+        see_output(weak, name_here, event.output());
+      };
+      own(child.register_forward_hook(see));
       watch_modules(child, name_here + ".");
     }
   }
-  struct State;
+  /// `modules` are the model itself and all below, with their paths.
+  template <class Modules>
+  void watch_model(Modules modules) {
+    for (auto& [name, module] : modules) note_part(name, module.class_name(), module.extra_repr());
+    const auto see = [weak = Weak(state_)](const auto& event) requires requires { event.outputs; }
+    {
+      if (!event.outputs.empty()) see_model(weak, call_of(event));
+    };
+    own(modules.front().second.register_forward_hook(see));
+    find_shared(modules.front().second, "", modules);
+  }
+  /// A module that another path leads to, too.
+  template <class Module, class Modules>
+  void find_shared(const Module& module, const std::string& path, const Modules& modules) {
+    for (auto& [name, child] : module.named_children()) {
+      const std::string here = path + name;
+      bool known = false;
+      for (auto& [first, other] : modules) {
+        if (first == here || known || !child.same_as(other)) continue;
+        known = true;
+        if (!child.parameters().empty()) note_shared(first, here, child.class_name());
+      }
+      if (!known) find_shared(child, here + ".", modules);
+    }
+  }
+  template <class Event>
+  static ModuleCall call_of(const Event& event) {
+    return {event.inputs, event.outputs, event.module.is_training(), event.location};
+  }
   static void see_output(const Weak<State>& weak, const std::string& name, const Tensor& output);
+  static void see_norm(const Weak<State>& weak, const std::string& name, const ModuleCall& call);
+  static void see_model(const Weak<State>& weak, const ModuleCall& call);
+  void note_part(const std::string& name, const std::string& kind, const std::string& options);
+  void note_shared(const std::string& first, const std::string& second, const std::string& kind);
   void own(HookHandle hook);
 
   Shared<State> state_;

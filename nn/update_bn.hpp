@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "../autograd/mode.hpp"
+#include "../autograd/program_watch.hpp"
 #include "module.hpp"
 
 namespace weft {
@@ -27,6 +27,7 @@ class WEFT_API RenewedStatistics {
  private:
   static thread_local const RenewedStatistics* running;
   const RenewedStatistics* outer_ = nullptr;
+  const weft::detail::UnwatchedScope unwatched_;  // it is no evaluation
   std::vector<std::pair<Module, bool>> training_;
   std::vector<Module> norms_;
 };

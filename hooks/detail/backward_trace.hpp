@@ -9,19 +9,25 @@
 
 #include "../../autograd/node.hpp"
 #include "../history.hpp"
+#include "program_tracer.hpp"
 
 namespace weft::detail {
 
 /// Traces the backward passes of one step. Not thread-safe: one thread's passes.
 class BackwardTracer {
  public:
-  void add_parameter(const TensorImpl* leaf, size_t which) { parameters_[leaf] = which; }
+  void add_parameter(const TensorImpl* leaf, size_t which) {
+    parameters_[leaf] = which;
+    program.add_parameter(leaf, which);
+  }
 
   void saw_node(const Node& node, std::span<const Tensor> incoming, std::span<const Tensor> outgoing);
   void saw_leaf(const Node& node);
   void saw_broadcast(const Tensor& a, const Tensor& b, const Tensor& result);
   /// Moves what was seen in this step into the history, whose sites may become more.
   void finish(int64_t step, History& history);
+
+  ProgramTracer program;
 
  private:
   /// What came to a node that has not run yet.
@@ -41,8 +47,8 @@ class BackwardTracer {
   Trace trace_;
 };
 
-/// While asked to, tells a tracer of this thread's backward passes and broadcasts. A tracer that is gone is told
-/// nothing.
+/// While asked to, tells a tracer of this thread's backward passes and broadcasts, of what the program does besides,
+/// and of kernels where the tracer searches. A tracer that is gone is told nothing.
 void start_tracing(const Shared<BackwardTracer>& tracer);
 void stop_tracing(const BackwardTracer* tracer);
 

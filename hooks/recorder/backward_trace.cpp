@@ -4,12 +4,14 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "../../autograd/accumulation.hpp"
 #include "../../autograd/engine.hpp"
 #include "../../autograd/mode.hpp"
+#include "../../backends/observe.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../ops/detail/broadcast_watch.hpp"
 
@@ -41,17 +43,10 @@ double norm_of(const Tensor& t) {
   return s.non_finite > 0 ? NAN : s.norm;
 }
 
-// At most so many elements at equal distances, as f32 on the host.
-constexpr int64_t sampled = 4096;
-Tensor sample(const Tensor& t, int64_t stride) {
-  return t.detach().reshape({-1}).slice(0, 0, t.numel(), stride).to(Device()).to(f32).contiguous();
-}
-
 void measure_slopes(const Tensor& arrived, const Tensor& left, Passage& p) {
   if (!has_values(arrived) || !has_values(left) || arrived.numel() != left.numel()) return;
   const NoGradGuard unrecorded;
-  const int64_t stride = (arrived.numel() + sampled - 1) / sampled;
-  const Tensor in = sample(arrived, stride), out = sample(left, stride);
+  const Tensor in = sampled(arrived, 4096), out = sampled(left, 4096);
   const auto *g = static_cast<const float*>(in.raw_view().data), *d = static_cast<const float*>(out.raw_view().data);
   int64_t seen = 0, closed = 0, flat = 0;
   for (int64_t i = 0; i < in.numel(); ++i) {
@@ -73,11 +68,6 @@ void measure_range(const Node& node, Passage& p) {
     const Statistics s = statistics(kept);
     p.low = s.low, p.high = s.high;
   });
-}
-
-std::string short_place(Location where) {
-  const std::string text = where.text();
-  return text.substr(text.rfind('/') + 1);
 }
 
 }  // namespace
@@ -166,6 +156,11 @@ void BackwardTracer::saw_broadcast(const Tensor& a, const Tensor& b, const Tenso
 // What backward never passed leads to no loss. When there are many traces every second one goes.
 void BackwardTracer::finish(int64_t step, History& history) {
   waiting_.clear();
+  std::set<std::string> passed;
+  if (program.searches()) {
+    for (const Passage& p : trace_.passages) passed.insert(sites_[p.site].place);
+  }
+  program.finish(step, passed, history);
   for (MutualBroadcast& seen : std::exchange(broadcasts_, {})) {
     if (!numbers_.contains({seen.op, seen.place})) continue;
     const auto same = [&](const MutualBroadcast& m) { return m.op == seen.op && m.place == seen.place; };
@@ -189,39 +184,85 @@ void BackwardTracer::finish(int64_t step, History& history) {
 
 namespace {
 
-class ThreadTracing final : public BackwardWatch {
+/// All of a thread's tracers, told of everything.
+class ThreadTracing final : public BackwardWatch, public ProgramWatch, public KernelObserver {
  public:
-  ~ThreadTracing() override { broadcast_watch = nullptr; }
+  ~ThreadTracing() override { broadcast_watch = nullptr, program_watch = nullptr; }
 
+  void before(const BackwardPass&, Node&, std::span<const Tensor>) override {
+    each([](BackwardTracer& t) { t.program.in_node(true); });
+  }
   void after(const BackwardPass&, Node& node, std::span<const Tensor> incoming,
              std::span<const Tensor> outgoing) override {
     const UnrecordedScope unrecorded;
-    for (const auto& weak : tracers) {
-      const auto tracer = weak.lock();
-      if (tracer == nullptr) continue;
-      if (node.accumulates) tracer->saw_leaf(node);
-      else tracer->saw_node(node, incoming, outgoing);
-    }
+    each([&](BackwardTracer& t) {
+      t.program.in_node(false);
+      if (node.accumulates) t.saw_leaf(node);
+      else t.saw_node(node, incoming, outgoing);
+    });
   }
+
+  void left_graph(const Tensor& x, const Tensor& result) override {
+    each([&](BackwardTracer& t) { t.program.left_graph(x, result); });
+  }
+  void converted(const Tensor& x, const Tensor& result) override {
+    each([&](BackwardTracer& t) { t.program.converted(x, result); });
+  }
+  void mode_set(GradMode mode) override {
+    each([&](BackwardTracer& t) { t.program.mode_set(mode); });
+  }
+  void compared(const Tensor& predictions, const Tensor& targets) override {
+    each([&](BackwardTracer& t) { t.program.compared(predictions, targets); });
+  }
+  void hook_begins(const Hook& hook, const Tensor& gradient) override {
+    each([&](BackwardTracer& t) { t.program.hook_begins(hook, gradient); });
+  }
+  void hook_changed(const Hook& hook, const Node& node, const Tensor& gradient) override {
+    each([&](BackwardTracer& t) { t.program.hook_changed(hook, node, gradient); });
+  }
+  void clipped(double norm, double limit, Location where) override {
+    each([&](BackwardTracer& t) { t.program.clipped(norm, limit, where); });
+  }
+  void rate_set(double rate, Location where) override {
+    each([&](BackwardTracer& t) { t.program.rate_set(rate, where); });
+  }
+  void stepping(const char* optimizer, const SteppedGroup& group, Location where) override {
+    each([&](BackwardTracer& t) { t.program.stepping(optimizer, group, where); });
+  }
+  void after(const KernelCall& call) override {
+    const UnrecordedScope unrecorded;
+    each([&](BackwardTracer& t) { t.program.after_kernel(call); });
+  }
+
   void update() {
     if (tracers.empty()) {
-      guard.reset();
-      broadcast_watch = nullptr;
+      guard.reset(), kernels.reset();
+      broadcast_watch = nullptr, program_watch = nullptr;
       return;
     }
     if (!guard) guard.emplace(*this);
     broadcast_watch = &broadcasts;
+    program_watch = this;
+    bool searches = false;
+    each([&](BackwardTracer& t) { searches |= t.program.searches(); });
+    if (!searches) kernels.reset();
+    else if (!kernels) kernels.emplace(*this);
   }
 
   std::vector<Weak<BackwardTracer>> tracers;
 
  private:
-  const BroadcastWatch broadcasts = [this](const Tensor& a, const Tensor& b, const Tensor& result) {
+  template <class F>
+  void each(const F& tell) {
     for (const auto& weak : tracers) {
-      if (const auto tracer = weak.lock()) tracer->saw_broadcast(a, b, result);
+      if (const auto tracer = weak.lock()) tell(*tracer);
     }
+  }
+  const BroadcastWatch broadcasts = [this](const Tensor& a, const Tensor& b, const Tensor& result) {
+    each([&](BackwardTracer& t) { t.saw_broadcast(a, b, result); });
   };
   std::optional<BackwardWatchGuard> guard;
+  std::optional<ObserverGuard> kernels;
 };
 
 // Static recorders end after their thread's memory does.
@@ -248,6 +289,7 @@ void start_tracing(const Shared<BackwardTracer>& tracer) {
   stop_tracing(tracer.get());
   ThreadTracing* const here = tracing();
   if (here == nullptr) return;
+  tracer->program.begin(grad_mode().enabled);
   here->tracers.push_back(tracer);
   here->update();
 }

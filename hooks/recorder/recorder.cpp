@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <mutex>
 #include <unordered_map>
 
@@ -11,8 +12,10 @@
 #include "../../autograd/mode.hpp"
 #include "../../autograd/node.hpp"
 #include "../../backends/host_values.hpp"
+#include "../../backends/recorded_kernel.hpp"
 #include "../../ops/detail/promote.hpp"
 #include "../detail/backward_trace.hpp"
+#include "../detail/fingerprint.hpp"
 #include "../detail/text.hpp"
 
 namespace weft {
@@ -35,6 +38,7 @@ struct GradientRecorder::State {
   struct Parameter {
     Tensor tensor;
     Tensor before = {};  ///< its values at the last recorded step: f32, contiguous, on the host
+    bool had_gradient = false;
   };
 
   explicit State(RecorderOptions o) : options(o) {}
@@ -48,12 +52,22 @@ struct GradientRecorder::State {
   bool due() const { return (now - first) % options.every == 0; }
   bool histogram_due() const { return number(now) % options.histogram_every == 0; }
   Observation& observation(size_t which);
-  /// `together`: further elements of what this step saw already.
-  void see(const Side& side, size_t which, const Tensor& tensor, bool together);
+  /// What the model was called with in the step that goes on.
+  struct Calls {
+    int64_t all = 0, in_evaluation = 0;
+    uint64_t inputs = 0;
+  };
+  void see_inputs(const Tensor& input);
+  void see_rows(const ModuleCall& call);
+  void end_calls();
+  void end_courses();
+  /// `call`: of an activation, how often its module was called in this step before; all calls are taken together.
+  void see(const Side& side, size_t which, const Tensor& tensor, std::optional<size_t> call = {});
   void see_update(Parameter& p, Observation& o);
   void keep(RecordedStep&& step);
   /// Before a step begins: traces it or does not.
   void trace_next();
+  std::optional<detail::CutSearch> cut_search() const;
 
   const RecorderOptions options;
   std::mutex mutex;
@@ -65,6 +79,14 @@ struct GradientRecorder::State {
   /// Of the recorded steps, each this many-th is kept.
   int64_t stride = 1;
   RecordedStep pending;
+  std::vector<CallCourse> courses;  ///< of this step, by what is watched
+  Calls calls;
+  uint64_t last_inputs = 0;
+  Tensor first_input;  ///< kept until the next step's is there, so that its memory is nothing else's
+  uint32_t first_version = 0;
+  bool traced = false;
+  int searches = 0;
+  int64_t recorded = 0;  ///< steps of this process
   /// The producer of the activation seen last, kept so that its address names nothing else meanwhile.
   Edge newest;
   History history;
@@ -72,6 +94,41 @@ struct GradientRecorder::State {
 };
 
 namespace {
+
+// So often all kernels of a step are looked at.
+constexpr int most_searches = 3;
+
+/// Two parameters over the same memory, which only a program's mistake makes: a shared one is one tensor.
+template <class Parameters>
+void find_shared_memory(const Parameters& parameters, History& history) {
+  struct Range {
+    const char *begin, *end;
+    size_t which;
+  };
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const View& view = parameters[i].tensor.raw_view();
+    if (view.data == nullptr || view.layout.numel == 0) continue;
+    const ByteSpan span = byte_span(view.layout);
+    const auto* const first = static_cast<const char*>(view.data);
+    ranges.push_back({first + span.low, first + span.high, i});
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const size_t a = std::min(ranges[i - 1].which, ranges[i].which), b = std::max(ranges[i - 1].which, ranges[i].which);
+    const bool same = parameters[a].tensor.impl() == parameters[b].tensor.impl();
+    if (ranges[i].begin >= ranges[i - 1].end || same) continue;
+    history.program.shared.push_back({history.watched[a].name, history.watched[b].name, "", false});
+  }
+}
+
+/// Whether a module of this class draws what it drops; `options` are as its text shows them.
+bool drops_in_training(const std::string& kind, const std::string& options) {
+  const bool is_dropout = kind.find("Dropout") != std::string::npos;
+  const size_t at = is_dropout ? options.find("p=") : options.find("dropout=");
+  if (at == std::string::npos) return is_dropout;
+  return std::strtod(options.c_str() + options.find('=', at) + 1, nullptr) > 0;
+}
 
 double epsilon_of(DType dtype) { return is_floating(dtype) ? machine_epsilon(dtype) : 0; }
 
@@ -87,16 +144,22 @@ Observation& GradientRecorder::State::observation(size_t which) {
   return pending.of[which];
 }
 
-void GradientRecorder::State::see(const Side& side, size_t which, const Tensor& tensor, bool together) {
+void GradientRecorder::State::see(const Side& side, size_t which, const Tensor& tensor, std::optional<size_t> call) {
   if (!due() || !tensor.defined() || tensor.device().type == DeviceType::meta) return;
+  const detail::UnwatchedScope aside;
   const Statistics seen = statistics(tensor);
   const auto bins = histogram_due() ? Shared<Histogram>::make(magnitude_histogram(tensor)) : nullptr;
   const std::lock_guard lock(mutex);
   Observation& o = observation(which);
-  merge(o.*side.statistics, seen, together);
+  merge(o.*side.statistics, seen, call.has_value());
   if (bins) o.*side.histogram = bins;
   auto& first = history.watched[which].*side.bad;
   if (seen.non_finite > 0 && !first) first = now;
+  if (!call) return;
+  if (courses.size() <= which) courses.resize(which + 1);
+  std::vector<double>& rms = side.bad == &Watched::bad_value ? courses[which].values : courses[which].gradients;
+  if (rms.size() <= *call) rms.resize(*call + 1, -1);
+  rms[*call] = seen.non_finite > 0 ? NAN : seen.rms();
 }
 
 void GradientRecorder::State::see_update(Parameter& p, Observation& o) {
@@ -113,9 +176,83 @@ void GradientRecorder::State::see_update(Parameter& p, Observation& o) {
 
 void GradientRecorder::State::trace_next() {
   const int64_t n = number(now);
-  const bool wanted = options.trace_every > 0 && due() && (n < 3 || n % options.trace_every == 0);
-  if (wanted) detail::start_tracing(tracer);
-  else detail::stop_tracing(tracer.get());
+  traced = options.trace_every > 0 && due() && (n < 3 || n % options.trace_every == 0);
+  if (!traced) return detail::stop_tracing(tracer.get());
+  const ModelCalls& model = history.program.model;
+  tracer->program.search(cut_search(), model.equal_rows > 0 && searches < most_searches ? model.rows : 0);
+  if (tracer->program.searches()) ++searches;
+  detail::start_tracing(tracer);
+}
+
+// Only where something is missing, since it looks at every kernel.
+std::optional<detail::CutSearch> GradientRecorder::State::cut_search() const {
+  const ModelCalls& model = history.program.model;
+  if (searches >= most_searches || recorded == 0) return {};
+  detail::CutSearch search;
+  bool wanted = model.unrecorded_steps > 1 && !model.unrecorded_was_followed;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const bool lacks = history.watched[i].trained && !parameters[i].had_gradient;
+    if (lacks) wanted |= search.add_parameter(i, parameters[i].tensor);
+  }
+  if (!wanted) return {};
+  return search;
+}
+
+void GradientRecorder::State::see_inputs(const Tensor& input) {
+  ModelCalls& model = history.program.model;
+  if (model.same_tensor) return;
+  calls.inputs = calls.inputs * 0x9E3779B97F4A7C15 + detail::fingerprint(input);
+  model.rows = input.dim() > 0 ? input.size(0) : 1;
+  if (model.inputs > 1 || calls.all > 1) return;
+  if (!first_input.defined()) {
+    first_input = input, first_version = input.version();
+    return;
+  }
+  // A batch that the program holds is meant to come again.
+  const bool whole = static_cast<size_t>(input.nbytes()) == input.impl()->storage->bytes;
+  const bool held = input.impl() == first_input.impl() || (whole && input.shares_storage(first_input));
+  model.same_tensor = held && input.version() == first_version;
+}
+
+void GradientRecorder::State::see_rows(const ModuleCall& call) {
+  const Tensor& output = call.outputs[0];
+  const bool differ = std::ranges::any_of(call.inputs, [&](const Tensor& in) {
+    return in.defined() && in.dim() > 0 && output.dim() > 0 && in.size(0) == output.size(0) &&
+           detail::rows_are_equal(in) == false;
+  });
+  if (!differ) return;
+  history.program.model.rows = output.size(0);
+  int64_t& times = history.program.model.equal_rows;
+  times = detail::rows_are_equal(output) == true ? times + 1 : 0;
+}
+
+void GradientRecorder::State::end_calls() {
+  ModelCalls& model = history.program.model;
+  const Calls ended = std::exchange(calls, {});
+  if (ended.all == 0) return;
+  ++model.trained;
+  model.trained_in_evaluation = ended.in_evaluation == ended.all ? model.trained_in_evaluation + 1 : 0;
+  if (model.inputs > 0) model.same_inputs = ended.inputs == last_inputs ? model.same_inputs + 1 : 0;
+  last_inputs = ended.inputs;
+  ++model.inputs;
+  if (model.inputs > 1) first_input = {};
+}
+
+// The last is kept, but the first that is not finite stays.
+void GradientRecorder::State::end_courses() {
+  std::vector<CallCourse>& kept = history.program.calls;
+  const auto is_bad = [](const CallCourse& c) {
+    return std::ranges::any_of(c.values, [](double v) { return std::isnan(v); });
+  };
+  for (size_t which = 0; which < courses.size(); ++which) {
+    CallCourse& course = courses[which];
+    if (course.values.size() > 1) {
+      auto known = std::ranges::find(kept, which, &CallCourse::which);
+      if (known == kept.end()) known = kept.insert(known, {.which = which});
+      if (!is_bad(*known)) *known = {which, now, course.values, course.gradients};
+    }
+    course.values.clear(), course.gradients.clear();
+  }
 }
 
 // When the memory is full, every second step goes, and from then on every second one comes.
@@ -144,19 +281,24 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
   }
   for (auto& [name, tensor] : parameters) {
     const size_t which = state_->history.watched.size();
-    state_->history.watched.push_back({.name = name, .epsilon = epsilon_of(tensor.dtype())});
+    state_->history.watched.push_back(
+        {.name = name, .epsilon = epsilon_of(tensor.dtype()), .trained = tensor.requires_grad()});
     if (tensor.requires_grad()) {
       state_->tracer->add_parameter(tensor.impl(), which);
       own(register_post_accumulate_grad_hook(
           tensor,
           [weak = Weak(state_), which](const Tensor& leaf) {
-            if (const auto state = weak.lock()) state->see(gradients, which, leaf.grad(), false);
+            const auto state = weak.lock();
+            if (state == nullptr) return;
+            state->see(gradients, which, leaf.grad());
+            state->parameters[which].had_gradient = true;
           },
           where));
     }
     state_->parameters.push_back({.tensor = std::move(tensor)});
   }
   state_->history.every = options.every;
+  find_shared_memory(state_->parameters, state_->history);
   state_->trace_next();
 }
 
@@ -171,7 +313,7 @@ void GradientRecorder::see_output(const Weak<State>& weak, const std::string& na
   const auto state = weak.lock();
   if (state == nullptr || !state->due() || !is_floating(output.dtype())) return;
   const bool recorded = grad_mode().enabled && needs_gradient(output.impl());
-  size_t which = 0;
+  size_t which = 0, call = 0;
   {
     const std::lock_guard lock(state->mutex);
     // A container returns what its last module returned.
@@ -183,12 +325,66 @@ void GradientRecorder::see_output(const Weak<State>& weak, const std::string& na
     const auto [entry, fresh] = state->activations.try_emplace(name, state->history.watched.size());
     if (fresh) state->history.watched.push_back({.name = name, .kind = WatchedKind::activation});
     which = entry->second;
+    if (which < state->courses.size()) call = state->courses[which].values.size();
   }
-  state->see(values, which, output, true);
+  state->see(values, which, output, call);
   if (!recorded) return;
-  register_hook(output, [weak, which](const Tensor& gradient) {
-    if (const auto s = weak.lock()) s->see(gradients, which, gradient, true);
-  });
+  const auto see_gradient = [weak, which, call](const Tensor& gradient) {
+    if (const auto s = weak.lock()) s->see(gradients, which, gradient, call);
+  };
+  register_hook(output, see_gradient, Location::none());  // so that tracing leaves it out
+}
+
+void GradientRecorder::see_norm(const Weak<State>& weak, const std::string& name, const ModuleCall& call) {
+  const auto state = weak.lock();
+  if (state == nullptr || !state->due() || !grad_mode().enabled || call.inputs.empty()) return;
+  const Tensor& x = call.inputs[0];
+  if (!x.defined() || x.dim() == 0 || !needs_gradient(call.outputs[0].impl())) return;
+  const std::lock_guard lock(state->mutex);
+  auto& all = state->history.program.single_batches;
+  auto known = std::ranges::find(all, name, &SingleBatches::name);
+  if (known == all.end()) known = all.insert(known, {.name = name, .place = detail::short_place(call.where)});
+  ++known->steps;
+  known->single += x.size(0) == 1;
+}
+
+void GradientRecorder::see_model(const Weak<State>& weak, const ModuleCall& call) {
+  const auto state = weak.lock();
+  if (state == nullptr || recomputing() || detail::unwatched_scopes > 0) return;
+  const detail::UnwatchedScope aside;
+  const std::lock_guard lock(state->mutex);
+  ModelCalls& model = state->history.program.model;
+  const Tensor& output = call.outputs[0];
+  if (!grad_mode().enabled) {
+    if (!call.training || model.active_part.empty()) return;
+    ++model.unrecorded;
+    model.unrecorded_steps += std::exchange(model.last_unrecorded, state->now) != state->now;
+    if (model.unrecorded_place.empty()) model.unrecorded_place = detail::short_place(call.where);
+    if (detail::CutSearch* const search = state->tracer->program.cuts()) search->add_unrecorded_output(output);
+    return;
+  }
+  if (!state->due() || !needs_gradient(output.impl())) return;
+  const NoGradGuard unrecorded;
+  const detail::UnrecordedScope uncaptured;
+  ++state->calls.all;
+  state->calls.in_evaluation += !call.training;
+  if (model.place.empty()) model.place = detail::short_place(call.where);
+  if (!call.inputs.empty() && call.inputs[0].defined()) state->see_inputs(call.inputs[0]);
+  if (!state->traced) return;
+  state->tracer->program.model_returned(output);
+  state->see_rows(call);
+}
+
+void GradientRecorder::note_part(const std::string& name, const std::string& kind, const std::string& options) {
+  std::string& part = state_->history.program.model.active_part;
+  if (!part.empty() || !(drops_in_training(kind, options) || kind.starts_with("BatchNorm"))) return;
+  part = name.empty() ? kind : fmt::format("{} ({})", name, kind);
+}
+
+// Embeddings are shared on purpose, as by an encoder and a decoder.
+void GradientRecorder::note_shared(const std::string& first, const std::string& second, const std::string& kind) {
+  if (kind.starts_with("Embedding")) return;
+  state_->history.program.shared.push_back({first, second, kind});
 }
 
 void GradientRecorder::own(HookHandle hook) { state_->hooks.push_back(std::move(hook)); }
@@ -197,7 +393,7 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
   State& state = *state_;
   if (state.due()) {
     for (size_t i = 0; i < state.parameters.size(); ++i) {
-      state.see(values, i, state.parameters[i].tensor, false);
+      state.see(values, i, state.parameters[i].tensor);
       const std::lock_guard lock(state.mutex);
       state.see_update(state.parameters[i], state.observation(i));
     }
@@ -208,6 +404,11 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
       state.newest = {};
     }
     done.step = state.now, done.loss = loss;
+    {
+      const std::lock_guard lock(state.mutex);
+      state.end_calls(), state.end_courses();
+      ++state.recorded;
+    }
     for (const auto& call : state.listeners) call(state.history, done);
     const std::lock_guard lock(state.mutex);
     state.tracer->finish(state.now, state.history);

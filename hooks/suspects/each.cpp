@@ -57,6 +57,14 @@ std::optional<Suspect> vanishing(const Facts& facts, size_t which) {
                              name_in_text(facts.watched(which)), figure(now), figure(typical / now))};
 }
 
+/// Whether what several uses of a parameter send adds up to 0, as for a bias that a difference drops.
+bool is_balanced(const Facts& facts, size_t which) {
+  if (facts.traces.empty()) return false;
+  const auto& arrivals = facts.traces.back()->arrivals;
+  const auto found = std::ranges::find(arrivals, which, &Arrival::which);
+  return found != arrivals.end() && found->norm > 0;
+}
+
 std::optional<Suspect> still(const Facts& facts, size_t which) {
   const Watched& w = facts.watched(which);
   const Course& c = facts.courses[which];
@@ -65,13 +73,14 @@ std::optional<Suspect> still(const Facts& facts, size_t which) {
     if (share <= 0.95 || !c.had_gradient()) return {};
     return Suspect{Trouble::dead, which, fmt::format("{:.3g} % of {} is 0", 100 * share, name_in_text(w))};
   }
+  if (!w.trained) return {};
   if (!c.had_gradient() && !w.bad_gradient) {
     const size_t steps = facts.history.steps.size();
     return Suspect{Trouble::frozen, which,
                    fmt::format("no gradient came to {} in {} step{}: is it used, and does it require one?", w.name,
                                steps, steps == 1 ? "" : "s")};
   }
-  if (smallest_of_last(c.gradient_zeros) == 1) {
+  if (smallest_of_last(c.gradient_zeros) == 1 && !is_balanced(facts, which)) {
     return Suspect{Trouble::dead, which, fmt::format("the whole gradient of {} is 0", w.name)};
   }
   return {};

@@ -49,6 +49,10 @@ std::string figure(double v);
 std::string name_in_text(const Watched& w);
 /// "sigmoid at net.cpp:12"
 std::string name_in_text(const OpSite& site);
+/// "a, b and c"
+std::string names_in_text(const Facts& facts, const std::vector<size_t>& which);
+/// ", in call 37 of 50", where it is known which call left the range.
+std::string bad_call_in_text(const Facts& facts, size_t which);
 /// "; and 3 more parameters" or nothing.
 std::string more_in_text(size_t followers, const char* what);
 
@@ -64,5 +68,14 @@ std::vector<Suspect> find_each(const Facts& facts);
 std::vector<Suspect> find_updates(const Facts& facts);
 std::vector<Suspect> find_broadcasts(const Facts& facts);
 std::vector<Suspect> find_run(const Facts& facts);
+/// Parameters that a line cuts off from the loss.
+std::vector<Suspect> find_cuts(const Facts& facts);
+std::vector<Suspect> find_data(const Facts& facts);
+/// Training and evaluation mixed up.
+std::vector<Suspect> find_modes(const Facts& facts);
+/// Clipping, hooks, casts and parts that are shared.
+std::vector<Suspect> find_program(const Facts& facts);
+/// What grows from call to call of one module.
+std::vector<Suspect> find_calls(const Facts& facts);
 
 }  // namespace weft::detail

@@ -44,6 +44,7 @@ std::vector<Suspect> find_non_finite(const Facts& facts) {
   const std::string name = name_in_text(all[*origin]);
   std::string text =
       fmt::format("{} held NaN or infinity in step {}", value ? name : "the gradient of " + name, *first);
+  if (value) text += bad_call_in_text(facts, *origin);
   if (!followers.empty())
     text += fmt::format(", before {} other{}", followers.size(), followers.size() == 1 ? "" : "s");
   return {{Trouble::non_finite, *origin, text, std::move(followers)}};

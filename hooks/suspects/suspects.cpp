@@ -55,6 +55,11 @@ std::vector<Suspect> find_suspects(const History& history) {
   Ranking ranking(facts);
   ranking.add(detail::find_non_finite(facts));
   ranking.add(detail::find_broadcasts(facts));
+  ranking.add(detail::find_cuts(facts));
+  ranking.add(detail::find_data(facts));
+  ranking.add(detail::find_modes(facts));
+  ranking.add(detail::find_program(facts));
+  ranking.add(detail::find_calls(facts));
   ranking.add(detail::find_activations(facts));
   ranking.add(detail::find_flow(facts));
   ranking.add(detail::find_each(facts));

@@ -38,6 +38,14 @@ bool gets_gradients(const Facts& facts, size_t i) {
   return facts.is_parameter(i) && !facts.was_bad(i) && largest_of_last(c.gradient_rms) > 0 && !c.update_ratios.empty();
 }
 
+std::string rate_in_text(const std::vector<OptimizerSteps>& steps) {
+  const auto is_zero = [](const ParameterStep& p) { return p.rate == 0; };
+  if (steps.empty() || !std::ranges::all_of(steps.back().of, is_zero)) return "is the learning rate 0?";
+  const OptimizerSteps& last = steps.back();
+  if (last.zero_place.empty()) return fmt::format("the learning rate of {} at {} is 0", last.optimizer, last.place);
+  return fmt::format("the learning rate of {} is 0, set at {}", last.optimizer, last.zero_place);
+}
+
 // Of one alone: the optimizer lacks it, or its steps are lost in rounding. Of all: none came, or they ended.
 std::vector<Suspect> frozen(const Facts& facts) {
   std::vector<size_t> still;
@@ -59,9 +67,9 @@ std::vector<Suspect> frozen(const Facts& facts) {
     const auto ended = static_cast<size_t>(last - ratios.rbegin());
     if (ended < ratios.size() / 5) return {};  // a schedule that ends at 0
     const int64_t since = facts.history.steps[facts.history.steps.size() - ended].step;
-    Suspect all{
-        Trouble::frozen, still.front(),
-        fmt::format("no parameter changes since step {}, though gradients come: is the learning rate 0?", since)};
+    Suspect all{Trouble::frozen, still.front(),
+                fmt::format("no parameter changes since step {}, though gradients come: {}", since,
+                            rate_in_text(facts.history.program.optimizer_steps))};
     all.followers.assign(still.begin() + 1, still.end());
     return {std::move(all)};
   }
@@ -98,6 +106,58 @@ bool is_too_large(const Facts& facts, const Course& c, double typical_value) {
   return !falls && largest_of_last(c.value_rms) > typical_value / 10 && facts.typical_update > too_large / 10;
 }
 
+/// How much of a parameter's step was weight decay; nothing where that is not known.
+std::optional<double> decay_share(const Facts& facts, int64_t step, const ParameterStep& p) {
+  const auto& steps = facts.history.steps;
+  const auto recorded = std::ranges::find(steps, step, &RecordedStep::step);
+  if (recorded == steps.end() || p.which >= recorded->of.size() || facts.history.every > 1) return {};
+  const Observation& o = recorded->of[p.which];
+  if (!o.value || !o.gradient || !o.update_ratio || !(*o.update_ratio > 0) || !(o.gradient->norm > 0)) return {};
+  if (p.decoupled) return p.rate * p.decay / *o.update_ratio;
+  const double pull = p.decay * o.value->norm;
+  return pull / std::hypot(pull, o.gradient->norm);
+}
+
+// Where decay and gradient hold each other, weights stay; here they shrink, and not only once all is learnt.
+std::optional<Suspect> decaying(const Facts& facts) {
+  constexpr size_t judged = 4;
+  constexpr double most_of_it = 0.75, shrunk = 0.9;
+  const auto& all = facts.history.program.optimizer_steps;
+  std::vector<std::vector<double>> shares(facts.courses.size());
+  for (const OptimizerSteps& s : all) {
+    for (const ParameterStep& p : s.of) {
+      if (p.which >= shares.size()) continue;
+      if (const auto share = decay_share(facts, s.step, p)) shares[p.which].push_back(*share);
+    }
+  }
+  std::vector<size_t> found;
+  size_t decayed = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const auto& sizes = facts.courses[i].value_rms;
+    if (shares[i].size() < judged || sizes.size() < 2 * judged_steps) continue;
+    ++decayed;
+    const auto decays = [](double s) { return s > most_of_it; };
+    const bool at_first = std::ranges::count_if(shares[i], decays) * 4 >= 3 * std::ssize(shares[i]);
+    const bool mostly = at_first && std::all_of(shares[i].end() - judged, shares[i].end(), decays);
+    const bool falls = sizes.back() < sizes[sizes.size() - judged_steps] && sizes.back() < shrunk * sizes.front();
+    if (mostly && falls) found.push_back(i);
+  }
+  if (found.size() * 2 < decayed || found.empty()) return {};
+  const auto& sizes = facts.courses[found.front()].value_rms;
+  const OptimizerSteps& last = all.back();
+  double decay = 0;
+  for (const ParameterStep& p : last.of) decay = std::max(decay, p.decay);
+  Suspect out{
+      Trouble::updates, found.front(),
+      fmt::format("weight decay outweighs the gradient: it is {:.0f} % of each step of {}, whose rms fell from {} "
+                  "to {}; the decay is {} in {} at {}",
+                  100 * std::min(1.0, median(shares[found.front()])), facts.watched(found.front()).name,
+                  figure(sizes.front()), figure(sizes.back()), figure(decay), last.optimizer, last.place)};
+  out.followers.assign(found.begin() + 1, found.end());
+  out.text += more_in_text(out.followers.size(), "like it");
+  return out;
+}
+
 std::optional<Suspect> sized(const Facts& facts, const std::vector<size_t>& found, size_t all, bool large) {
   if (found.empty()) return {};
   std::vector<double> ratios;
@@ -123,6 +183,7 @@ std::optional<Suspect> sized(const Facts& facts, const std::vector<size_t>& foun
 
 std::vector<Suspect> find_updates(const Facts& facts) {
   std::vector<Suspect> out = frozen(facts);
+  if (auto found = decaying(facts)) out.push_back(std::move(*found));
   std::vector<double> sizes;
   for (size_t i = 0; i < facts.courses.size(); ++i) {
     if (gets_gradients(facts, i)) sizes.push_back(largest_of_last(facts.courses[i].value_rms));

@@ -185,5 +185,133 @@ TEST(HealthyRuns, OfAScaledLossRaiseNothing) {
   EXPECT_EQ(suspects_of(net, loss), "");
 }
 
+TEST(HealthyRuns, ThatAreEvaluatedWithDropoutAndNormsRaiseNothing) {
+  manual_seed(10);
+  const Rows rows(16);
+  nn::Sequential net(nn::Linear(16, 32), nn::BatchNorm1d(32), nn::ReLU(), nn::Dropout(0.3), nn::Linear(32, 4));
+  int calls = 0;
+  const auto loss = [&] {
+    if (++calls % 10 == 0) {
+      net.eval();
+      const NoGradGuard unrecorded;
+      for (int i = 0; i < 3; ++i) (void)net(rows.draw(64).first);
+      net.train();
+    }
+    return classifying(net, rows)();
+  };
+  EXPECT_EQ(suspects_of(net, loss, {.steps = 200, .clip = true}), "");
+}
+
+TEST(HealthyRuns, OfCheckpointedBlocksRaiseNothing) {
+  manual_seed(11);
+  struct Blocks : nn::Layer<Blocks> {
+    nn::Linear first{16, 32}, head{32, 4};
+    nn::Sequential block{nn::Linear(32, 32), nn::Dropout(0.1), nn::ReLU()};
+    Blocks() { WEFT_REGISTER(first, head, block); }
+    Tensor forward(const Tensor& x) const {
+      return head(checkpoint([&](const Tensor& t) { return block(t); }, relu(first(x))));
+    }
+  } net;
+  const Rows rows(16);
+  EXPECT_EQ(suspects_of(net, classifying(net, rows)), "");
+}
+
+TEST(HealthyRuns, WithAccumulatedGradientsRaiseNothing) {
+  manual_seed(12);
+  const Rows rows(16);
+  nn::Sequential net(nn::Linear(16, 32), nn::ReLU(), nn::Linear(32, 4));
+  optim::AdamW optimizer(net.parameters(), {.lr = 1e-3});
+  GradientRecorder recorder(net);
+  for (int step = 0; step < 40; ++step) {
+    optimizer.zero_grad();
+    double sum = 0;
+    for (int part = 0; part < 4; ++part) {
+      const Tensor loss = classifying(net, rows)() / 4.0;
+      loss.backward();
+      sum += loss.item<double>();
+    }
+    optimizer.step();
+    recorder.step(sum);
+  }
+  EXPECT_EQ(words(recorder.suspects()), "");
+}
+
+TEST(HealthyRuns, OfAContrastOfViewsRaiseNothing) {
+  manual_seed(13);
+  nn::Sequential net(nn::Linear(16, 32), nn::ReLU(), nn::Linear(32, 8));
+  const Tensor stored = randn({64, 8});
+  const auto loss = [&] {  // each row's match stands first, so every label is 0
+    const Tensor x = randn({32, 16}), one = net(x + randn({32, 16}) * 0.1), other = net(x).detach();
+    return cross_entropy(cat({(one * other).sum({1}, true), one.matmul(stored.t())}, 1), zeros({32}).to(i64));
+  };
+  EXPECT_EQ(suspects_of(net, loss), "");
+}
+
+TEST(HealthyRuns, OfAStudentAndOfValuesThatChaseTheirTargetRaiseNothing) {
+  manual_seed(14);
+  nn::Sequential student(nn::Linear(8, 32), nn::Dropout(0.1), nn::ReLU(), nn::Linear(32, 4));
+  const nn::Sequential teacher(nn::Linear(8, 64), nn::ReLU(), nn::Linear(64, 4));
+  const auto distilled = [&] {
+    const Tensor x = randn({32, 8});
+    Tensor wanted;
+    {
+      const NoGradGuard unrecorded;
+      wanted = teacher(x);
+    }
+    return mse_loss(student(x), wanted);
+  };
+  EXPECT_EQ(suspects_of(student, distilled), "");
+  nn::Sequential values(nn::Linear(8, 32), nn::Tanh(), nn::Linear(32, 1));
+  const auto bootstrapped = [&] {
+    const Tensor x = randn({32, 8}), reward = x.slice(1, 0, 1);
+    return mse_loss(values(x), reward + values(randn({32, 8})).detach() * 0.9);
+  };
+  EXPECT_EQ(suspects_of(values, bootstrapped), "");
+}
+
+TEST(HealthyRuns, OfTwoBranchesThatShareAnEncoderRaiseNothing) {
+  manual_seed(17);
+  struct Pairs : nn::Layer<Pairs> {
+    nn::Sequential encoder{nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 8)};  // its last bias drops out
+    Pairs() { WEFT_REGISTER(encoder); }
+    Tensor forward(const Tensor& a, const Tensor& b) const { return (encoder(a) - encoder(b)).square().sum({1}); }
+  } net;
+  const auto loss = [&] {
+    const Tensor a = randn({32, 8}), alike = randint(0, 2, {32}).to(f32), mixed = alike.unsqueeze(1);
+    const Tensor distance = net(a, a * mixed + randn({32, 8}) * (1.0 - mixed));
+    return (distance * alike + relu(1.0 - distance) * (1.0 - alike)).mean();
+  };
+  EXPECT_EQ(suspects_of(net, loss), "");
+}
+
+/// A few of many branches are taken in each step, and a mask that is computed from the branch stands beside it.
+TEST(HealthyRuns, WithGatesMasksAndStraightThroughRoundingRaiseNothing) {
+  manual_seed(15);
+  struct Gated : nn::Layer<Gated> {
+    nn::Linear first{16, 32}, gate{32, 32}, head{32, 4};
+    Gated() { WEFT_REGISTER(first, gate, head); }
+    Tensor forward(const Tensor& x) const {
+      const Tensor h = first(x), g = sigmoid(gate(h));
+      const Tensor hard = (g > 0.5).to(f32), through = g + (hard - g).detach();
+      return head(where(h > 0.0, h, h * 0.1) * through);
+    }
+  } net;
+  const Rows rows(16);
+  EXPECT_EQ(suspects_of(net, classifying(net, rows)), "");
+}
+
+TEST(HealthyRuns, OfSmallRatesAndOfTasksThatAreLearntLateRaiseNothing) {
+  manual_seed(16);
+  const Rows rows(16);
+  nn::Sequential net(nn::Linear(16, 32), nn::ReLU(), nn::Linear(32, 4));
+  EXPECT_EQ(suspects_of(net, classifying(net, rows), {.steps = 200, .lr = 2e-5}), "");
+  nn::Sequential parity(nn::Linear(3, 32), nn::Tanh(), nn::Linear(32, 2));
+  const auto loss = [&] {
+    const Tensor bits = randint(0, 2, {64, 3});
+    return cross_entropy(parity(bits.to(f32) * 2.0 - 1.0), bits.sum({1}) % 2);
+  };
+  EXPECT_EQ(suspects_of(parity, loss, {.steps = 300, .lr = 3e-3}), "");
+}
+
 }  // namespace
 }  // namespace weft

@@ -224,7 +224,8 @@ TEST(Suspects, StepsOfTheWrongSizeAreNamedWithAFactorThatMendsThem) {
 
 TEST(Suspects, ARateOfZeroIsNamedUnlessTheRunEndsWithIt) {
   EXPECT_THAT(rate_run(1e-3, [](int step) { return step < 12 ? 1.0 : 0.0; }),
-              HasSubstr("frozen: no parameter changes since step 12, though gradients come: is the learning rate 0?"));
+              HasSubstr("frozen: no parameter changes since step 12, though gradients come: the learning rate of Adam "
+                        "is 0, set at suspects_test.cpp:"));
   EXPECT_EQ(rate_run(1e-3, [](int step) { return 1 - step / 30.0; }), "");
 }
 

@@ -1,0 +1,100 @@
+// What the program does to gradients and parameters besides its ops.
+#include "finding.hpp"
+
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace weft::detail {
+
+namespace {
+
+/// Healthy nets are clipped in every step for a while, but not by so much.
+constexpr double much = 10;
+constexpr size_t judged_clippings = 4;
+
+std::optional<Suspect> clipped(const History& history) {
+  if (history.traces.size() < judged_clippings) return {};
+  double least = INFINITY, most = 0;
+  const Clipping* last = nullptr;
+  for (size_t i = history.traces.size() - judged_clippings; i < history.traces.size(); ++i) {
+    bool by_much = false;
+    for (const Clipping& c : history.program.clippings) {
+      if (c.step != history.traces[i].step || !(c.limit > 0) || c.norm < much * c.limit) continue;
+      by_much = true, last = &c;
+      least = std::min(least, c.norm), most = std::max(most, c.norm);
+    }
+    if (!by_much) return {};
+  }
+  return Suspect{Trouble::run, 0,
+                 fmt::format("clip_grad_norm_ at {} shrinks the gradients in every step, and by much: their norm is {} "
+                             "to {}, the limit {}; the steps are no longer those of the loss",
+                             last->place, figure(least), figure(most), figure(last->limit))};
+}
+
+std::string change_in_text(const HookChange& c) {
+  if (c.factor == 0) return "makes it 0";
+  if (c.cosine < -0.5) return "turns it round";
+  if (c.cosine < 0.5) return "gives it another direction";
+  const bool smaller = c.factor < 1;
+  return fmt::format("makes it {} times {}", figure(smaller ? 1 / c.factor : c.factor), smaller ? "smaller" : "larger");
+}
+
+std::optional<Suspect> changed(const Facts& facts, const HookChange& c) {
+  const bool now = !facts.history.traces.empty() && c.step == facts.history.traces.back().step;
+  const bool strong = c.factor <= 1 / much || c.factor >= much || c.cosine < 0.5;
+  if (!now || c.steps < 2 || !strong) return {};
+  const std::string whose = c.which ? facts.watched(*c.which).name : fmt::format("what {} at {} gives", c.op, c.at);
+  return Suspect{Trouble::run, 0,
+                 fmt::format("a hook registered at {} changes the gradient of {}: it {}, in every step that was looked "
+                             "at",
+                             c.place, whose, change_in_text(c))};
+}
+
+std::optional<Suspect> halved(const Facts& facts) {
+  const auto& casts = facts.history.program.half_casts;
+  for (size_t i = 0; i < facts.courses.size(); ++i) {
+    if (facts.is_parameter(i) && facts.watched(i).epsilon > 0x1p-23) return {};  // a net of 16 bits
+  }
+  const auto found = std::ranges::find_if(casts, [&](const HalfCast& c) {
+    return c.steps > 1 && !facts.history.traces.empty() && c.last == facts.history.traces.back().step;
+  });
+  if (found == casts.end()) return {};
+  return Suspect{
+      Trouble::run, 0,
+      fmt::format("a net of float32 falls to float16 at {}, outside of every autocast: gradients under 6e-08 "
+                  "become 0 there, and numbers over 65504 infinite",
+                  found->place)};
+}
+
+Suspect shared(const SharedParts& s) {
+  if (s.is_module) {
+    return {Trouble::run, 0,
+            fmt::format("{} and {} are one {}: a copy of a module shares its parameters; clone() makes one of its own",
+                        s.first, s.second, s.kind)};
+  }
+  return {Trouble::run, 0,
+          fmt::format("{} and {} are two parameters over the same memory, which each step writes twice: clone() what "
+                      "one of them was made of",
+                      s.first, s.second)};
+}
+
+}  // namespace
+
+std::vector<Suspect> find_program(const Facts& facts) {
+  const ProgramFacts& program = facts.history.program;
+  std::vector<Suspect> out;
+  if (!program.shared.empty()) {
+    out.push_back(shared(program.shared.front()));
+    if (const size_t more = program.shared.size() - 1; more > 0) out.back().text += fmt::format("; and {} more", more);
+  }
+  if (auto found = clipped(facts.history)) out.push_back(std::move(*found));
+  for (const HookChange& c : program.hook_changes) {
+    if (auto found = changed(facts, c)) out.push_back(std::move(*found));
+  }
+  if (auto found = halved(facts)) out.push_back(std::move(*found));
+  return out;
+}
+
+}  // namespace weft::detail
