@@ -20,6 +20,34 @@ void add_statistics_cases() {
   }
 }
 
+/// Two small layers, whose step takes microseconds; each step has another batch.
+struct TinyTraining {
+  TinyTraining() {
+    for (int i = 0; i < 4; ++i) batches.push_back(randn({16, 8}));
+  }
+  double step() {
+    optimizer.zero_grad();
+    const Tensor& x = batches[static_cast<size_t>(steps++ % 4)];
+    const Tensor loss = mse_loss(net(x), x.slice(1, 0, 1));
+    loss.backward();
+    optimizer.step();
+    return loss.item<double>();
+  }
+
+  nn::Sequential net{nn::Linear(8, 16), nn::Tanh(), nn::Linear(16, 1)};
+  optim::AdamW optimizer{net.parameters(), {.lr = 1e-3}};
+  std::vector<Tensor> batches;
+  int64_t steps = 0;
+};
+
+void add_tiny_case() {
+  const auto plain = std::make_shared<TinyTraining>(), recorded = std::make_shared<TinyTraining>();
+  const auto recorder = std::make_shared<GradientRecorder>(recorded->net);
+  add_pair(
+      "observe.recorder.tiny", 200, [plain] { benchmark::DoNotOptimize(plain->step()); },
+      [recorded, recorder] { recorder->step(recorded->step()); });
+}
+
 void add_step_cases() {
   manual_seed(1);
   const auto plain = std::make_shared<GptTraining>(128);
@@ -32,9 +60,11 @@ void add_step_cases() {
       recorder->step(training->value);
     };
   };
-  add_pair("observe.recorder.chargpt", 1, without, recorded({}));
+  // Ten steps at a time, since each tenth is traced.
+  add_pair("observe.recorder.chargpt", 10, without, recorded({}));
   add_pair("observe.recorder_parameters_only.chargpt", 1, without, recorded({.activations = false}));
   add_pair("observe.recorder_every_10th.chargpt", 10, without, recorded({.every = 10}));
+  add_tiny_case();
   const auto guarded = [plain](AnomalyOptions options) {
     return [=] {
       const AnomalyGuard guard(options);
