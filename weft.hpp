@@ -37,6 +37,7 @@
 #include "hooks/named.hpp"
 #include "hooks/profiler.hpp"
 #include "hooks/recorder.hpp"
+#include "hooks/report.hpp"
 #include "hooks/saved_tensors.hpp"
 #include "hooks/statistics.hpp"
 #include "io/checkpoint.hpp"

@@ -37,6 +37,8 @@ struct Watched {
   double epsilon = 0x1p-23;
   /// It required a gradient when it was given.
   bool trained = true;
+  /// Of an activation: the op that makes it, and the line that calls that; empty where it is not known.
+  std::string op = {}, place = {};
 };
 
 /// A line of the program that calls an op which backward passed.

@@ -22,6 +22,7 @@
 #include "../autograd/hooks.hpp"
 #include "history.hpp"
 #include "named.hpp"
+#include "report.hpp"
 #include "suspects.hpp"
 
 namespace weft {
@@ -38,6 +39,11 @@ struct RecorderOptions {
   /// About how many steps a long run keeps in memory, evenly spread; `on_step` sees them all.
   int64_t kept_steps = 512;
 };
+
+/// Puts x on the page of the recorders of this thread, those that it made or that it ended the last step of, as their
+/// `watch` does; deep in a forward it needs no way to them. Returns x. Where none lives it does nothing. ValueError
+/// where x is undefined.
+WEFT_API Tensor watch(const Tensor& x, const std::string& name, Location where = {});
 
 /// Watches the gradients of parameters through post-accumulate hooks, so as backward leaves them, before clipping.
 /// Copies share one recorder, whose hooks are removed with the last. Not for several training loops at once.
@@ -57,8 +63,8 @@ class WEFT_API GradientRecorder {
     if constexpr (requires { module.named_modules(); }) watch_model(module.named_modules());
   }
 
-  /// Records an activation and, if one flows, its gradient; to be called in the forward. Several under one name in one
-  /// step are combined. ValueError where it is undefined; one that is not floating is ignored.
+  /// Records any tensor of the forward and, if one flows, its gradient. Several under one name in one step are
+  /// combined. ValueError where it is undefined; one that is not floating is ignored.
   void watch(const std::string& name, const Tensor& activation, Location where = {});
   /// Ends a step; to be called after the optimizer's step.
   void step(std::optional<double> loss = {}, Location where = {});
@@ -130,6 +136,7 @@ class WEFT_API GradientRecorder {
   static ModuleCall call_of(const Event& event) {
     return {event.inputs, event.outputs, event.module.is_training(), event.location};
   }
+  friend Tensor watch(const Tensor& x, const std::string& name, Location where);
   static void see_output(const Weak<State>& weak, const std::string& name, const Tensor& output);
   static void see_norm(const Weak<State>& weak, const std::string& name, const ModuleCall& call);
   static void see_model(const Weak<State>& weak, const ModuleCall& call);
@@ -139,10 +146,5 @@ class WEFT_API GradientRecorder {
 
   Shared<State> state_;
 };
-
-/// One line of JSON with a step's statistics: {"step":0,"loss":2.3,"tensors":{"a.weight":{"gradient":{"count":…,…}}}}.
-WEFT_API std::string json_line(const History& history, const RecordedStep& step);
-/// The report as one self-contained HTML page, for a file or a notebook: curves, heat map, histograms, suspects.
-WEFT_API std::string report_html(const History& history, const std::string& title = "Gradients");
 
 }  // namespace weft

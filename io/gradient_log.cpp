@@ -1,6 +1,7 @@
 #include "gradient_log.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -11,9 +12,19 @@
 #include "event_file.hpp"
 #include "file.hpp"
 #include "files/folder-inl.hpp"
-#include "json/json_tree-inl.hpp"
+#include "files/json_lines-inl.hpp"
+#include "files/last_words-inl.hpp"
 
 namespace weft::io {
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// A page takes at most one part in so many of a run's time.
+constexpr double page_share = 50;
+
+}  // namespace
 
 struct GradientLog::Files {
   Path folder;
@@ -21,7 +32,10 @@ struct GradientLog::Files {
   std::optional<GrowingFile> lines;
   std::optional<EventFile> events;
   bool has_begun = false, page_is_old = false;
+  double page_due = 0;
   History earlier;
+  std::string note = {};
+  std::optional<LastWords> last_words = {};
 
   Path lines_path() const { return folder / "gradients.jsonl"; }
   void begin(int64_t first);
@@ -29,80 +43,18 @@ struct GradientLog::Files {
   void add_events(const History& history, const RecordedStep& step);
 };
 
-namespace {
-
-std::optional<Statistics> statistics_in(const JsonPlace& tensor, const char* name) {
-  if (!tensor.has(name)) return {};
-  const JsonPlace s = tensor.at(name);
-  Statistics out{.count = s.at("count").integer()};
-  const auto part = [&](const char* share) {
-    return static_cast<int64_t>(std::llround(s.at(share).number() * static_cast<double>(out.count)));
-  };
-  out.zeros = part("zeros"), out.non_finite = part("non_finite");
-  out.mean = s.at("mean").number(), out.deviation = s.at("deviation").number(), out.norm = s.at("norm").number();
-  out.low = s.at("low").number(), out.high = s.at("high").number();
-  return out;
-}
-
-// What json_line wrote; FormatError.
-RecordedStep read_step(const JsonTree& tree, History& history) {
-  const JsonPlace line(tree, "GradientLog", Location::none());
-  RecordedStep out{.step = line.at("step").integer(), .loss = {}, .of = {}};
-  if (line.has("loss")) out.loss = line.at("loss").number();
-  std::vector<Watched>& watched = history.watched;
-  line.at("tensors").each_field([&](const std::string& name, const JsonPlace& tensor) {
-    auto which = static_cast<size_t>(std::ranges::find(watched, name, &Watched::name) - watched.begin());
-    if (which == watched.size()) {
-      watched.push_back({name, tensor.has("kind") ? WatchedKind::activation : WatchedKind::parameter});
-    }
-    Observation o{.value = statistics_in(tensor, "value"), .gradient = statistics_in(tensor, "gradient")};
-    if (tensor.has("update_ratio")) o.update_ratio = tensor.at("update_ratio").number();
-    const auto note = [&](const std::optional<Statistics>& s, std::optional<int64_t>& bad) {
-      if (s && s->non_finite > 0 && !bad) bad = out.step;
-    };
-    note(o.value, watched[which].bad_value), note(o.gradient, watched[which].bad_gradient);
-    out.of.resize(std::max(out.of.size(), which + 1));
-    out.of[which] = std::move(o);
-  });
-  return out;
-}
-
-/// Calls f(line, its JSON) for each line that is one.
-template <class F>
-void for_each_line(std::string_view text, F f) {
-  for (size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
-    const std::string_view line = text.substr(from, end + 1 - from);
-    try {
-      f(line, parse_json(line, "GradientLog", Location::none()));
-    } catch (const FormatError&) {  // a line that a killed run left
-    }
-  }
-}
-
-}  // namespace
-
-std::string history_text(const History& history) {
-  std::string out;
-  for (const RecordedStep& step : history.steps) out += json_line(history, step) + '\n';
-  return out;
-}
-
-void read_history(std::string_view lines, History& history) {
-  for_each_line(lines,
-                [&](std::string_view, const JsonTree& tree) { history.steps.push_back(read_step(tree, history)); });
-}
-
 // The steps that an earlier process wrote before `first` stay; a run that begins anew begins with 0, or with 1.
 void GradientLog::Files::begin(int64_t first) {
   if (std::exchange(has_begun, true)) return;
   std::string kept;
   const std::string text =
       size_of_file(lines_path()) < 0 || first <= 1 ? "" : read_file(lines_path(), "GradientLog", Location::none());
-  for_each_line(text, [&](std::string_view line, const JsonTree& tree) {
+  for_each_json_line(text, "GradientLog", [&](std::string_view line, const JsonTree& tree) {
     if (JsonPlace(tree, "GradientLog", Location::none()).at("step").integer() >= first) return;
-    earlier.steps.push_back(read_step(tree, earlier));
     kept += line;
+    if (!kept.ends_with('\n')) kept += '\n';
   });
+  read_history(kept, earlier);
   if (!options.json_lines) return;
   lines.emplace(lines_path(), "GradientLog", Location::none());
   lines->add(kept);
@@ -145,21 +97,49 @@ void GradientLog::Files::add_events(const History& history, const RecordedStep& 
 
 GradientLog::GradientLog(GradientRecorder recorder, Path folder, GradientLogOptions options, Location where)
     : recorder_(std::move(recorder)), files_(Shared<Files>::make()) {
+  if (!(options.page_every >= 0)) {
+    raise<ValueError>({.op = "GradientLog", .problem = "page_every is a number of seconds"}, where);
+  }
   make_folder(folder, "GradientLog", where);
   files_->folder = std::move(folder);
   files_->options = std::move(options);
+  files_->page_due = now() + files_->options.page_every;
   if (files_->options.json_lines) {
     // What an earlier run left stays until a step comes.
     if (size_of_file(files_->lines_path()) < 0) files_->lines.emplace(files_->lines_path(), "GradientLog", where);
     else check_writable(files_->lines_path(), "GradientLog", where);
   }
   if (files_->options.tensorboard) files_->events.emplace(files_->folder, where);
-  recorder_.on_step([weak = Weak(files_)](const History& history, const RecordedStep& step) {
-    if (const auto files = weak.lock()) files->add(history, step);
+  recorder_.on_step([this, weak = Weak(files_)](const History& history, const RecordedStep& step) {
+    const auto files = weak.lock();
+    if (!files) return;  // this log is gone
+    files->add(history, step);
+    if (files->options.page && files->options.page_every > 0 && now() >= files->page_due) refresh_page();
+  });
+  if (!files_->options.page || !files_->options.at_any_end) return;
+  files_->last_words.emplace([this](const char* why) {
+    if (*why == 0 && !files_->page_is_old) return;
+    if (*why != 0) files_->note = why;
+    save_page(Location::none());
   });
 }
 
+// The step that ends is in the next page.
+void GradientLog::refresh_page() {
+  const double before = now();
+  try {
+    save_page(Location::none());
+  } catch (const IoError& error) {
+    std::fputs(fmt::format("\n{}\n  the run goes on without a page\n", error.what()).c_str(), stderr);
+    files_->page_due = INFINITY;
+    return;
+  }
+  files_->page_is_old = true;
+  files_->page_due = now() + std::max(files_->options.page_every, page_share * (now() - before));
+}
+
 GradientLog::~GradientLog() {
+  files_->last_words.reset();
   if (!files_->options.page || !files_->page_is_old) return;
   try {
     save_page(Location::none());
@@ -168,10 +148,15 @@ GradientLog::~GradientLog() {
   }
 }
 
+void GradientLog::set_note(std::string note) {
+  files_->note = std::move(note);
+  files_->page_is_old = true;
+}
+
 Path GradientLog::save_page(Location where) {
   if (!files_->earlier.steps.empty()) recorder_.remember(std::exchange(files_->earlier, {}));
   const Path path = files_->folder / "gradients.html";
-  write_file(path, report_html(recorder_.history(), files_->options.title), "GradientLog", where);
+  write_file(path, report_html(recorder_.history(), files_->options.title, files_->note), "GradientLog", where);
   files_->page_is_old = false;
   return path;
 }

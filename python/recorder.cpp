@@ -1,11 +1,27 @@
-// The gradient recorder for Python; weft/hooks.py gives it modules.
+// The gradient recorder and its logs for Python; weft/hooks.py gives it modules.
 #include "../hooks/recorder.hpp"
+#include "../io/gradient_log.hpp"
+
+#include <memory>
 
 #include "caster.hpp"
 
 namespace weft::python {
 
-void bind_recorder(nb::module_& m) {
+namespace {
+
+/// A page as a notebook shows it: in a frame of its own, with scripts that reach nothing around it.
+std::string framed(const std::string& page) {
+  std::string out = R"(<iframe sandbox="allow-scripts" style="width:100%;height:900px;border:0" srcdoc=")";
+  for (const char c : page) {
+    if (c == '&') out += "&amp;";
+    else if (c == '"') out += "&quot;";
+    else out += c;
+  }
+  return out + R"("></iframe>)";
+}
+
+void bind_history(nb::module_& m) {
   nb::class_<History>(m, "History", "What a GradientRecorder, or those of several ranks, saw from step to step.")
       .def(
           "suspects",
@@ -26,7 +42,47 @@ void bind_recorder(nb::module_& m) {
       .def(
           "html", [](const History& self, const std::string& title) { return report_html(self, title); },
           nb::arg("title") = "Gradients", "The report as one self-contained page.")
-      .def("_repr_html_", [](const History& self) { return report_html(self, "Gradients"); });
+      .def(
+          "text",
+          [](const History& self, const std::string& title, int columns, size_t rows, bool ascii) {
+            return report_text(self, title, {.columns = columns, .rows = rows, .ascii = ascii});
+          },
+          nb::arg("title") = "Gradients", nb::arg("columns") = 100, nb::arg("rows") = 40, nb::arg("ascii") = false,
+          "The report for a terminal.")
+      .def("_repr_html_", [](const History& self) { return framed(report_html(self)); });
+  m.def(
+      "_load_history", [](const std::string& path) { return io::load_history(path, here()); }, nb::arg("path"));
+  m.def("_comparison_html",
+        [](const std::string& left_title, const History& left, const std::string& right_title, const History& right) {
+          return comparison_html({left_title, left}, {right_title, right});
+        });
+}
+
+void bind_log(nb::module_& m) {
+  nb::class_<io::GradientLog>(m, "_GradientLog")
+      .def("__init__",
+           [](io::GradientLog* self, const GradientRecorder& recorder, const std::string& folder, bool json_lines,
+              bool tensorboard, bool page, const std::string& title, double page_every, bool at_any_end) {
+             new (self) io::GradientLog(recorder, folder,
+                                        {.json_lines = json_lines,
+                                         .tensorboard = tensorboard,
+                                         .page = page,
+                                         .title = title,
+                                         .page_every = page_every,
+                                         .at_any_end = at_any_end},
+                                        here());
+           })
+      .def(
+          "save_page", [](io::GradientLog& self) { return self.save_page(here()).string(); },
+          "Writes the page with what is known so far and returns its path.")
+      .def("set_note", &io::GradientLog::set_note, nb::arg("note"),
+           "What stands under the title of the pages from now on, such as why the run ended.");
+}
+
+}  // namespace
+
+void bind_recorder(nb::module_& m) {
+  bind_history(m);
   nb::class_<GradientRecorder>(m, "_GradientRecorder")
       .def("__init__",
            [](GradientRecorder* self, const std::vector<std::pair<std::string, Tensor>>& named, int64_t every,
@@ -49,6 +105,8 @@ void bind_recorder(nb::module_& m) {
       .def(
           "history", [](const GradientRecorder& self) { return History(self.history()); },
           "What is kept, as it is now.");
+  bind_log(m);
+  m.def("_watch", [](const Tensor& x, const std::string& name) { (void)watch(x, name, here()); });
 }
 
 }  // namespace weft::python

@@ -33,9 +33,10 @@ struct Known {
 // Never destroyed: static tensors die after any static of ours.
 Known& known() {
   static Known* instance = [] {
+    auto* const made = new Known;  // it may fail, and handlers are registered once
     // A child of fork() must not find the mutex locked by a thread that it does not have.
     pthread_atfork([] { known().mutex.lock(); }, [] { known().mutex.unlock(); }, [] { known().mutex.unlock(); });
-    return new Known;
+    return made;
   }();
   return *instance;
 }

@@ -41,7 +41,8 @@ class WEFT_API RunFolder {
   /// Makes the folder; an empty path stands for a new one `runs/<date>-<time>`. IoError; ValueError for a config that
   /// is no JSON and a page_every that is not above 0.
   explicit RunFolder(io::Path folder = {}, RunFolderOptions options = {}, Location where = {});
-  /// A run that was not finished is shown as stopped.
+  /// A run that was not finished is shown as stopped. One whose process ends by an uncaught exception or by a signal
+  /// that it does not handle, such as SIGSEGV or SIGTERM, is shown as failed, with the reason.
   ~RunFolder();
   RunFolder(RunFolder&&) noexcept;
 

@@ -47,6 +47,9 @@ class BackwardTracer {
   Trace trace_;
 };
 
+/// Adds a trace; when there are many, every second one goes. The newest stays.
+void keep_trace(Trace&& trace, History& history);
+
 /// While asked to, tells a tracer of this thread's backward passes and broadcasts, of what the program does besides,
 /// and of kernels where the tracer searches. A tracer that is gone is told nothing.
 void start_tracing(const Shared<BackwardTracer>& tracer);

@@ -1,4 +1,4 @@
-// The page of a report, without its data. Not public.
+// The pages of reports, without their data. Not public.
 #pragma once
 
 #include <string>
@@ -7,5 +7,7 @@ namespace weft::detail {
 
 /// A whole HTML page that shows `json` and loads nothing.
 std::string report_page(const std::string& title, const std::string& json);
+/// The same of two runs.
+std::string comparison_page(const std::string& title, const std::string& json);
 
 }  // namespace weft::detail

@@ -98,6 +98,22 @@ function path(values, x, y) {
   });
   return d;
 }
+// What lies between two courses, as an area; an edge of one column is a hair wide.
+function band(low, high, x, y) {
+  let d = '';
+  for (let i = 0; i < low.length;) {
+    if (typeof low[i] !== 'number') { ++i; continue; }
+    let end = i;
+    while (end < low.length && typeof low[end] === 'number') ++end;
+    const at = (list, k) => x(k).toFixed(1) + ' ' + y(list[k]).toFixed(1);
+    d += 'M' + at(high, i) + 'h.5';
+    for (let k = i + 1; k < end; ++k) d += 'L' + at(high, k);
+    for (let k = end - 1; k >= i; --k) d += 'L' + at(low, k);
+    d += 'Z';
+    i = end;
+  }
+  return d;
+}
 // Labels in a row under an axis: of several lists, from dense to sparse, the first whose labels stand apart. Returns it.
 function labels(svg, lists, y, from, to, placed) {
   const tried = lists.map(list => list.map(tick => {

@@ -1,30 +1,23 @@
 // The report's data: a history as JSON, no more of it than a page can show.
-#include "../recorder.hpp"
+#include "../report.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "../detail/columns.hpp"
 #include "../detail/report_page.hpp"
 #include "../detail/text.hpp"
 #include "../detail/ticks.hpp"
+#include "../suspects.hpp"
 
 namespace weft {
 
 namespace {
 
-constexpr size_t columns = 240;
-
-/// Steps at equal distances, the last one always among them.
-std::vector<const RecordedStep*> shown_steps(const History& history) {
-  const size_t n = history.steps.size(), stride = (n + columns - 1) / columns;
-  std::vector<const RecordedStep*> out;
-  for (size_t i = 0; i < n; ++i) {
-    if ((n - 1 - i) % stride == 0) out.push_back(&history.steps[i]);
-  }
-  return out;
-}
+using detail::Cell;
+using detail::Columns;
 
 template <class F>
 std::string list(size_t n, F text) {
@@ -36,13 +29,11 @@ std::string list(size_t n, F text) {
   return out + "]";
 }
 
-std::string short_number(const std::optional<double>& v) {
-  return v && std::isfinite(*v) ? detail::json_number(*v, 4) : "null";
-}
+std::string short_number(double v) { return std::isfinite(v) ? detail::json_number(v, 4) : "null"; }
 
-std::string loss_text(const std::optional<double>& loss) {
-  if (!loss || std::isfinite(*loss)) return short_number(loss);
-  return std::isnan(*loss) ? "\"NaN\"" : *loss > 0 ? "\"∞\"" : "\"−∞\"";
+std::string loss_text(double loss) {
+  if (std::isfinite(loss)) return short_number(loss);
+  return std::isnan(loss) ? "\"NaN\"" : loss > 0 ? "\"∞\"" : "\"−∞\"";
 }
 
 std::string ticks_json(const std::vector<double>& ticks) {
@@ -50,9 +41,9 @@ std::string ticks_json(const std::vector<double>& ticks) {
 }
 
 /// For axes of any width: ticks from dense to sparse, the last a single one.
-std::string step_ticks(const std::vector<const RecordedStep*>& steps) {
-  if (steps.empty()) return "[]";
-  const auto first = static_cast<double>(steps.front()->step), last = static_cast<double>(steps.back()->step);
+std::string step_ticks(const Columns& columns) {
+  if (columns.size() == 0) return "[]";
+  const auto first = static_cast<double>(columns.step(0)), last = static_cast<double>(columns.step(columns.size() - 1));
   std::vector<std::string> lists;
   for (int most = 12; most > 0; --most) {
     std::string text = ticks_json(detail::round_ticks(first, last, most, 1));
@@ -62,96 +53,145 @@ std::string step_ticks(const std::vector<const RecordedStep*>& steps) {
   return list(lists.size(), [&](size_t i) { return lists[i]; });
 }
 
-std::string loss_ticks(const std::vector<const RecordedStep*>& steps) {
+std::string loss_json(const Columns& columns) {
   double low = INFINITY, high = -INFINITY;
-  for (const RecordedStep* s : steps) {
-    if (s->loss && std::isfinite(*s->loss)) low = std::min(low, *s->loss), high = std::max(high, *s->loss);
+  for (size_t c = 0; c < columns.size(); ++c) {
+    low = std::min(low, columns.loss(c).low), high = std::max(high, columns.loss(c).high);
   }
-  return ticks_json(detail::round_ticks(low, high, 3));
+  const auto of = [&](auto take) { return list(columns.size(), [&](size_t c) { return take(columns.loss(c)); }); };
+  std::string out = fmt::format(R"("loss":{},"lossTicks":{})",
+                                of([](const detail::LossColumn& l) { return l.last ? loss_text(*l.last) : "null"; }),
+                                ticks_json(detail::round_ticks(low, high, 3)));
+  if (columns.merged()) {
+    out += fmt::format(R"(,"lossLow":{},"lossHigh":{})", of([](const auto& l) { return short_number(l.low); }),
+                       of([](const auto& l) { return short_number(l.high); }));
+  }
+  return out;
 }
 
-/// One figure of a tensor over the steps.
-template <class F>
-std::string course(const std::vector<const RecordedStep*>& steps, size_t which, F figure) {
-  return list(steps.size(), [&](size_t i) -> std::string {
-    if (which >= steps[i]->of.size()) return "null";
-    return short_number(figure(steps[i]->of[which]));
-  });
+using Figure = double Cell::*;
+
+/// A figure of a tensor over the columns; nothing where it is the same everywhere.
+std::string course(std::span<const Cell> cells, Figure figure) {
+  return list(cells.size(), [&](size_t c) { return short_number(cells[c].*figure); });
 }
 
-using Part = std::optional<Statistics> Observation::*;
-
-std::string statistics_json(const std::vector<const RecordedStep*>& steps, size_t which, Part part) {
-  // Of a tensor without finite elements only the count of the others is known.
-  const auto any = [&](auto take) {
-    return course(steps, which, [&](const Observation& o) -> std::optional<double> {
-      const std::optional<Statistics>& s = o.*part;
-      return s ? std::optional<double>(take(*s)) : std::nullopt;
-    });
-  };
-  const auto figure = [&](auto take) {
-    return any([&](const Statistics& s) { return s.non_finite < s.count || s.count == 0 ? take(s) : NAN; });
-  };
-  return fmt::format(
-      R"({{"rms":{},"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"bad":{}}})",
-      figure([](const Statistics& s) { return s.rms(); }), figure([](const Statistics& s) { return s.norm; }),
-      figure([](const Statistics& s) { return s.mean; }), figure([](const Statistics& s) { return s.deviation; }),
-      figure([](const Statistics& s) { return s.low; }), figure([](const Statistics& s) { return s.high; }),
-      figure([](const Statistics& s) { return s.zero_share(); }),
-      any([](const Statistics& s) { return static_cast<double>(s.non_finite); }));
+std::string statistics_json(std::span<const Cell> cells, bool merged) {
+  std::string out = fmt::format(R"({{"rms":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{})",
+                                course(cells, &Cell::rms), course(cells, &Cell::mean), course(cells, &Cell::deviation),
+                                course(cells, &Cell::low), course(cells, &Cell::high), course(cells, &Cell::zeros));
+  if (merged) out += fmt::format(R"(,"least":{})", course(cells, &Cell::least));
+  if (std::ranges::any_of(cells, [](const Cell& c) { return c.bad > 0; })) {
+    out += fmt::format(R"(,"bad":{})", list(cells.size(), [&](size_t c) { return std::to_string(cells[c].bad); }));
+  }
+  return out + '}';
 }
 
 using Bins = Shared<const Histogram> Observation::*;
 
-/// Shares of the elements by size, both signs together, at some twenty steps.
+/// Shares of the elements by size, both signs together, at some twenty steps; of many tensors at fewer.
 std::string histograms_json(const History& history, size_t which, Bins bins) {
-  constexpr size_t most = 24;
+  const size_t most = history.watched.size() > 200 ? 6 : 24;
   std::vector<const RecordedStep*> with;
   for (const RecordedStep& step : history.steps) {
     if (which < step.of.size() && step.of[which].*bins) with.push_back(&step);
   }
-  const size_t stride = std::max<size_t>(1, (with.size() + most - 1) / most);
-  std::erase_if(with, [&](const RecordedStep*& s) {
-    return (with.size() - 1 - static_cast<size_t>(&s - with.data())) % stride != 0;
-  });
-  return list(with.size(), [&](size_t i) {
-    const Histogram& h = *(with[i]->of[which].*bins);
-    const double all = std::max<double>(1, static_cast<double>(h.count()));
-    return fmt::format(
-        R"({{"step":{},"zeros":{},"shares":{}}})", with[i]->step, short_number(h.zeros / all),
-        list(Histogram::bins, [&](size_t b) { return short_number((h.negative[b] + h.positive[b]) / all); }));
+  const size_t stride = std::max<size_t>(1, (with.size() + most - 1) / most), all = with.size();
+  std::vector<const RecordedStep*> shown;
+  for (size_t i = 0; i < all; ++i) {
+    if ((all - 1 - i) % stride == 0) shown.push_back(with[i]);
+  }
+  return list(shown.size(), [&](size_t i) {
+    const Histogram& h = *(shown[i]->of[which].*bins);
+    const double count = std::max<double>(1, static_cast<double>(h.count()));
+    int first = Histogram::bins, last = -1;
+    const auto at = [&](int b) {
+      return static_cast<double>(h.negative[static_cast<size_t>(b)]) + h.positive[static_cast<size_t>(b)];
+    };
+    for (int b = 0; b < Histogram::bins; ++b) {
+      if (at(b) > 0) first = std::min(first, b), last = b;
+    }
+    const auto shares = list(static_cast<size_t>(std::max(0, last + 1 - first)),
+                             [&](size_t b) { return detail::json_number(at(first + static_cast<int>(b)) / count, 3); });
+    return fmt::format(R"({{"step":{},"zeros":{},"first":{},"shares":{}}})", shown[i]->step,
+                       short_number(h.zeros / count), last < 0 ? 0 : first, shares);
   });
 }
 
-std::string watched_json(const History& history, const std::vector<const RecordedStep*>& steps, size_t i) {
-  const auto ratio = course(steps, i, [](const Observation& o) { return o.update_ratio; });
-  return fmt::format(
-      R"({{"name":{},"kind":"{}","gradient":{},"value":{},"ratio":{},"gradientBins":{},"valueBins":{}}})",
-      detail::json_text(history.watched[i].name),
-      history.watched[i].kind == WatchedKind::parameter ? "parameter" : "activation",
-      statistics_json(steps, i, &Observation::gradient), statistics_json(steps, i, &Observation::value), ratio,
-      histograms_json(history, i, &Observation::gradient_histogram),
+std::string watched_json(const History& history, const Columns& columns, size_t i) {
+  const Watched& w = history.watched[i];
+  std::string out = fmt::format(
+      R"({{"name":{},"kind":"{}","count":{},"gradient":{},"value":{},"ratio":{},"gradientBins":{},"valueBins":{})",
+      detail::json_text(w.name), w.kind == WatchedKind::parameter ? "parameter" : "activation", columns.count(i),
+      statistics_json(columns.gradients(i), columns.merged()), statistics_json(columns.values(i), columns.merged()),
+      course(columns.values(i), &Cell::ratio), histograms_json(history, i, &Observation::gradient_histogram),
       histograms_json(history, i, &Observation::value_histogram));
+  if (!w.op.empty()) out += fmt::format(R"(,"op":{},"place":{})", detail::json_text(w.op), detail::json_text(w.place));
+  return out + '}';
+}
+
+std::string numbers(const std::vector<size_t>& indices) {
+  return list(indices.size(), [&](size_t i) { return std::to_string(indices[i]); });
+}
+
+/// The last backward pass that was traced, for a tensor's line and neighbours.
+std::string trace_json(const History& history) {
+  if (history.traces.empty()) return "null";
+  const Trace& trace = history.traces.back();
+  constexpr size_t most = 8192;
+  const size_t shown = std::min(trace.passages.size(), most);
+  return fmt::format(
+      R"({{"step":{},"sites":{},"passages":{},"arrivals":{}}})", trace.step,
+      list(history.sites.size(),
+           [&](size_t i) {
+             const OpSite& s = history.sites[i];
+             return fmt::format(R"({{"op":{},"place":{},"parameters":{}}})", detail::json_text(s.op),
+                                detail::json_text(s.place), numbers(s.parameters));
+           }),
+      list(shown,
+           [&](size_t i) {
+             const Passage& p = trace.passages[i];
+             return fmt::format("[{},{},{},{}]", p.site, p.from, short_number(p.arrived), short_number(p.left));
+           }),
+      list(trace.arrivals.size(), [&](size_t i) {
+        const Arrival& a = trace.arrivals[i];
+        return fmt::format("[{},{}]", a.which, a.from < static_cast<int64_t>(shown) ? a.from : Passage::loss);
+      }));
+}
+
+std::string suspects_json(const std::vector<Suspect>& suspects) {
+  return list(suspects.size(), [&](size_t i) {
+    const Suspect& s = suspects[i];
+    return fmt::format(R"({{"trouble":"{}","which":{},"text":{},"followers":{}}})", name_of(s.trouble), s.which,
+                       detail::json_text(s.text), numbers(s.followers));
+  });
+}
+
+std::string report_json(const History& history, const std::string& title, const std::string& note) {
+  const Columns columns(history);
+  const auto steps = [&](auto number) {
+    return list(columns.size(), [&](size_t c) { return std::to_string(number(c)); });
+  };
+  return fmt::format(
+      R"({{"title":{},"note":{},"lowest":{},"bins":{},"recorded":{},"steps":{},"from":{},"stepTicks":{},{},"watched":{},"suspects":{},"trace":{}}})",
+      detail::json_text(title), detail::json_text(note), Histogram::lowest, Histogram::bins, history.steps.size(),
+      steps([&](size_t c) { return columns.step(c); }), steps([&](size_t c) { return columns.first_step(c); }),
+      step_ticks(columns), loss_json(columns),
+      list(history.watched.size(), [&](size_t i) { return watched_json(history, columns, i); }),
+      suspects_json(find_suspects(history)), trace_json(history));
 }
 
 }  // namespace
 
-std::string report_html(const History& history, const std::string& title) {
-  const auto steps = shown_steps(history);
-  const auto suspects = find_suspects(history);
-  const std::string data = fmt::format(
-      R"({{"title":{},"lowest":{},"recorded":{},"steps":{},"stepTicks":{},"loss":{},"lossTicks":{},"watched":{},"suspects":{}}})",
-      detail::json_text(title), Histogram::lowest, history.steps.size(),
-      list(steps.size(), [&](size_t i) { return std::to_string(steps[i]->step); }), step_ticks(steps),
-      list(steps.size(), [&](size_t i) { return loss_text(steps[i]->loss); }), loss_ticks(steps),
-      list(history.watched.size(), [&](size_t i) { return watched_json(history, steps, i); }),
-      list(suspects.size(), [&](size_t i) {
-        return fmt::format(
-            R"({{"trouble":"{}","which":{},"text":{},"followers":{}}})", name_of(suspects[i].trouble),
-            suspects[i].which, detail::json_text(suspects[i].text),
-            list(suspects[i].followers.size(), [&](size_t f) { return std::to_string(suspects[i].followers[f]); }));
-      }));
-  return detail::report_page(title, data);
+std::string report_html(const History& history, const std::string& title, const std::string& note) {
+  return detail::report_page(title, report_json(history, title, note));
+}
+
+std::string comparison_html(const TitledHistory& left, const TitledHistory& right) {
+  const std::string title = left.title + " and " + right.title;
+  return detail::comparison_page(
+      title, fmt::format(R"({{"title":{},"runs":[{},{}]}})", detail::json_text(title),
+                         report_json(left.history, left.title, ""), report_json(right.history, right.title, "")));
 }
 
 }  // namespace weft

@@ -16,12 +16,21 @@ constexpr const char* style = R"css(
 .suspects b { flex: 0 0 86px; color: var(--colour); font-weight: 600; }
 .suspects .more { border-left-color: var(--line); color: var(--mark); }
 .well { padding: 9px 14px; background: var(--card); border-radius: 6px; border-left: 4px solid #2da44e; color: var(--text); }
+.note { margin-top: 6px; padding: 7px 12px; border-left: 4px solid var(--bad); background: var(--card); border-radius: 6px;
+  color: var(--text); white-space: pre-wrap; }
+#heat-box.long { max-height: 70vh; overflow-y: auto; overflow-x: hidden; border-block: 1px solid var(--line); }
+.place { display: grid; gap: 4px; margin: 8px 0 0; padding: 0; list-style: none; }
+.place li { padding: 4px 12px; background: var(--card); border-radius: 6px; font-family: var(--mono); font-size: 12px; }
+.place .here { border-left: 4px solid var(--mark); }
+.place i { font-style: normal; color: var(--soft); font-family: system-ui, "DejaVu Sans", sans-serif; }
+.place button { padding: 0 4px; border: 0; background: none; color: var(--mark); font: inherit; cursor: pointer;
+  text-align: left; overflow-wrap: anywhere; text-decoration: underline; }
 @media (max-width: 500px) { .suspects li { display: block; } .suspects b { display: block; } }
 )css";
 
 constexpr const char* body = R"html(
 <header>
-  <div><h1></h1><p id="facts"></p></div>
+  <div><h1></h1><p id="facts"></p><p id="note" class="note" hidden></p></div>
   <svg id="loss" style="max-width: 340px" role="img" aria-label="Loss over the steps"></svg>
 </header>
 <section><h2>Suspects</h2><p id="verdict"></p><ul class="suspects"></ul></section>
@@ -29,7 +38,8 @@ constexpr const char* body = R"html(
   <h2>Layer by layer</h2><p id="about"></p>
   <div class="tabs" role="group" aria-label="What is shown"></div>
   <svg id="legend" role="img" aria-label="Colour scale"></svg>
-  <svg id="heat" role="img" aria-label="Heat map: layers down, steps across"></svg>
+  <div id="heat-box"><svg id="heat" role="img" aria-label="Heat map: layers down, steps across"></svg></div>
+  <svg id="heat-axis" role="img" aria-label="Steps, and the scale of the bars"></svg>
 </section>
 <section class="charts" id="charts">
   <div><h2 id="curves-title"></h2><p id="curves-about"></p>
@@ -37,13 +47,22 @@ constexpr const char* body = R"html(
   <div><h2>How large its elements are</h2><p id="bins-about"></p>
     <svg id="bins" role="img" aria-label="Histograms"></svg></div>
 </section>
+<section id="place"><h2>Where it stands</h2><p id="place-about"></p><ul class="place"></ul></section>
 <footer>Drawn by Weft from a GradientRecorder. rms is the norm divided by the square root of the number of elements, so
-layers of any size compare. A click on a row picks it for the charts below.</footer>
+layers of any size compare. A click on a row or a suspect picks it for the charts, its line and its neighbours.</footer>
 <div id="tip"></div>
 )html";
 
 constexpr const char* script = R"js(
 
+// What is the same everywhere was left out.
+for (const w of data.watched) for (const side of ['gradient', 'value']) {
+  const s = w[side];
+  s.bad = s.bad || data.steps.map(() => 0);
+  s.least = s.least || s.rms;
+}
+const merged = data.from.some((step, i) => step !== data.steps[i]);
+const stepsOf = i => data.from[i] === data.steps[i] ? 'step ' + data.steps[i] : 'steps ' + data.from[i] + ' to ' + data.steps[i];
 const seenIn = (v, w) => v.of(w).some(x => x !== null) || w[v.badSide || v.side].bad.some(n => n > 0);
 
 // ---- what may be shown: a figure per row and step, on a logarithmic scale or as a share ----
@@ -93,11 +112,12 @@ function scaleOf(lists) {
 let scale;
 
 function describe(w, i) {
-  const lines = [w.name + '  ·  step ' + data.steps[i]];
+  const lines = [w.name + '  ·  ' + stepsOf(i)];
   const part = (name, s) => {
     if (s.rms[i] === null && s.bad[i]) lines.push(name + ': NOT FINITE: all ' + s.bad[i]);
     if (s.rms[i] === null) return;
-    lines.push(name + ': rms ' + show(s.rms[i]) + ', norm ' + show(s.norm[i]) + ', mean ' + show(s.mean[i]) +
+    const norm = s.rms[i] * Math.sqrt(w.count - s.bad[i]), least = s.least[i] < s.rms[i] ? ' (at least ' + show(s.least[i]) + ')' : '';
+    lines.push(name + ': rms ' + show(s.rms[i]) + least + ', norm ' + show(norm) + ', mean ' + show(s.mean[i]) +
       ', deviation ' + show(s.deviation[i]));
     lines.push('   from ' + show(s.low[i]) + ' to ' + show(s.high[i]) + ', zeros ' + percent(s.zeros[i]) +
       (s.bad[i] ? ', NOT FINITE: ' + s.bad[i] : ''));
@@ -109,8 +129,9 @@ function describe(w, i) {
 }
 
 // ---- charts ----
-function sized(id, height) {
-  const svg = pick(id), room = Math.max(240, svg.parentNode.clientWidth);
+function sized(id, height, room) {
+  const svg = pick(id);
+  room = room || Math.max(240, svg.parentNode.clientWidth);
   const width = id === 'loss' ? Math.min(340, room) : room;
   svg.replaceChildren();
   svg.setAttribute('viewBox', '0 0 ' + width + ' ' + height);
@@ -136,12 +157,13 @@ function markBad(svg, x, bottom, bad) {
 
 const lossText = v => typeof v === 'number' ? show(v) : v;
 function drawLoss() {
-  const values = data.loss.filter(v => typeof v === 'number'), bad = data.loss.some(v => typeof v === 'string');
+  const values = [...data.loss, ...(data.lossLow || []), ...(data.lossHigh || [])].filter(v => typeof v === 'number'), bad = data.loss.some(v => typeof v === 'string');
   pick('loss').toggleAttribute('hidden', values.length < 2 && !bad);
   if (values.length < 2 && !bad) return;
   const [svg, width] = sized('loss', 96), bottom = 76, low = Math.min(...values), high = Math.max(...values);
   const ticks = data.lossTicks.map(v => ({v, text: show(v)}));
-  const left = 12 + Math.max(24, ...ticks.map(t => widthOf(t.text))), right = width - 46;
+  const lastLoss = lossText(lastOf(data.loss)), tail = 12 + Math.max(widthOf('loss'), widthOf(lastLoss));
+  const left = 12 + Math.max(24, ...ticks.map(t => widthOf(t.text))), right = width - tail;
   const x = xOf(left, right), share = v => high > low ? (v / 2 - low / 2) / (high / 2 - low / 2) : .5;
   const y = v => bottom - 6 - (bottom - 20) * share(v);
   for (const {v, text} of ticks) {
@@ -151,12 +173,13 @@ function drawLoss() {
   svg.append(svgNode('line', {x1: left, x2: right, y1: bottom, y2: bottom, class: 'axis'}));
   svg.append(svgNode('text', {x: left - 6, y: bottom + 15, 'text-anchor': 'end'}, 'step'));
   stepLabels(svg, x, bottom + 15, left, width);
+  if (data.lossLow) svg.append(svgNode('path', {d: band(data.lossLow, data.lossHigh, x, y), fill: css('mark'), opacity: .3}));
   svg.append(svgNode('path', {d: path(data.loss, x, y), fill: 'none', stroke: css('mark'), 'stroke-width': 1.8,
     'stroke-linecap': 'round', 'stroke-linejoin': 'round'}));
   markBad(svg, x, bottom, i => typeof data.loss[i] === 'string');
   const last = lastOf(data.loss), end = typeof last === 'number' ? y(last) : bottom - 8;
   svg.append(svgNode('text', {x: right + 6, y: end - 2}, 'loss'));
-  svg.append(svgNode('text', {x: right + 6, y: end + 11}, lossText(last)));
+  svg.append(svgNode('text', {x: right + 6, y: end + 11}, lastLoss));
 }
 
 function drawLegend(left) {
@@ -229,19 +252,22 @@ function drawBar(group, w, top, high, start, bars) {
       rx: 2, class: 'bar', fill: zero ? css('zero') : ramp(scale.share(last))}));
   }
 }
+// Rows are drawn as they come into sight.
+let drawRows = () => {};
 function drawHeat() {
-  const room = Math.max(240, pick('heat').parentNode.clientWidth);
-  const {small, band, letter, beside, places, height, left} = heatLayout(room), columns = data.steps.length;
+  const box = pick('heat-box'), room = Math.max(240, box.parentNode.clientWidth), top = box.scrollTop;
+  box.classList.toggle('long', rows.length > 60);
+  const {small, band, letter, beside, places, height, left} = heatLayout(room - 16), columns = data.steps.length;
   drawLegend(left);
-  const [svg, width] = sized('heat', height + (beside ? 26 : 40));
-  const bars = Math.max(46, Math.min(220, width * .2)), right = width - bars - 30, cell = (right - left) / columns;
+  const [svg] = sized('heat', height + 4, room), width = room;
+  const bars = Math.max(46, Math.min(220, width * .2)), right = width - bars - 46, cell = (right - left) / columns;
   const start = right + 24;
   for (const {share} of scale.ticks) {
     const x = start + bars * share;
     svg.append(svgNode('line', {x1: x, x2: x, y1: 0, y2: height + 4, class: 'axis'}));
   }
-  rows.forEach((w, r) => {
-    const {lines, top, cells} = places[r];
+  const drawRow = r => {
+    const w = rows[r], {lines, top, cells} = places[r];
     const group = svgNode('g', {class: 'row', tabindex: 0, role: 'button', 'aria-label': w.name});
     lines.forEach((text, k) => {
       const mark = svgNode('text', {x: beside ? left - 8 : 0, y: beside ? top + band / 2 + 4 : top + (k + 1) * (letter + 3),
@@ -263,15 +289,32 @@ function drawHeat() {
     group.addEventListener('keydown', event => { if (event.key === 'Enter' || event.key === ' ') choose(w); });
     group.append(hit);
     svg.append(group);
-  });
-  svg.append(beside ? svgNode('text', {x: left - 8, y: height + 19, 'text-anchor': 'end'}, 'step') :
-    svgNode('text', {x: 0, y: height + 33}, 'step'));
-  stepLabels(svg, i => left + (i + .5) * cell, height + 19, left, right);
-  scaleLabels(svg, height + 19, start, start + bars);
+  };
+  const drawn = new Set();
+  drawRows = () => {
+    const all = rows.length <= 60, from = box.scrollTop - 400, to = box.scrollTop + Math.max(innerHeight, 800) + 400;
+    rows.forEach((w, r) => {
+      const inSight = all || places[r].top < to && places[r].cells + band > from;
+      if (drawn.has(r) || !inSight) return;
+      drawn.add(r);
+      drawRow(r);
+    });
+  };
+  const here = rows.indexOf(picked), place = places[here];
+  box.scrollTop = top;
+  if (place && (place.top < box.scrollTop || place.cells + band > box.scrollTop + box.clientHeight))
+    box.scrollTop = Math.max(0, place.top - box.clientHeight / 2);
+  drawRows();
+  const [axis] = sized('heat-axis', beside ? 26 : 40, room);
+  axis.append(beside ? svgNode('text', {x: left - 8, y: 19, 'text-anchor': 'end'}, 'step') :
+    svgNode('text', {x: 0, y: 33}, 'step'));
+  stepLabels(axis, i => left + (i + .5) * cell, 19, left, right);
+  scaleLabels(axis, 19, start, start + bars);
 }
 
 function drawCurves() {
-  const [svg, width] = sized('curves', 260), left = 46, bottom = 236, x = xOf(left, width - 8);
+  const [svg, width] = sized('curves', 260), bottom = 236;
+  const left = 10 + Math.max(widthOf('step'), ...scale.ticks.map(t => widthOf(t.text))), x = xOf(left, width - 8);
   const y = v => {
     const share = view.log && v <= 0 ? 0 : Math.min(Math.max(scale.share(v), 0), 1);
     return bottom - share * (bottom - 10);
@@ -281,15 +324,17 @@ function drawCurves() {
     svg.append(svgNode('line', {x1: left, x2: width - 8, y1: at, y2: at, class: 'axis'}));
     svg.append(svgNode('text', {x: left - 6, y: at + 4, 'text-anchor': 'end'}, text));
   }
-  const order = rows.filter(w => w !== picked).sort((a, b) => accused.has(a.index) - accused.has(b.index));
-  for (const w of [...order, picked]) {
-    const mine = w === picked, colour = accused.has(w.index) ? css(accused.get(w.index)) : css('faint');
-    const broad = data.steps.length === 1 ? 7 : mine ? 2.6 : accused.has(w.index) ? 1.6 : 1;
-    const line = svgNode('path', {d: path(view.of(w), x, y), fill: 'none', stroke: mine ? css('mark') : colour,
-      'stroke-width': broad, 'stroke-linejoin': 'round', 'stroke-linecap': 'round',
-      opacity: mine ? 1 : accused.has(w.index) ? .9 : .55});
-    svg.append(line);
-  }
+  const line = (list, colour, broad, opacity) => svg.append(svgNode('path', {d: list.map(w => path(view.of(w), x, y)).join(''),
+    fill: 'none', stroke: colour, 'stroke-width': data.steps.length === 1 ? 7 : broad, 'stroke-linejoin': 'round',
+    'stroke-linecap': 'round', opacity}));
+  const others = rows.filter(w => w !== picked), plain = others.filter(w => !accused.has(w.index));
+  // Of very many the faint ones are a choice; what is said by colour is all there.
+  line(plain.filter((_, i) => i % Math.ceil(plain.length / 200) === 0), css('faint'), 1, .55);
+  for (const trouble of new Set(accused.values()))
+    line(others.filter(w => accused.get(w.index) === trouble).slice(0, 200), css(trouble), 1.6, .9);
+  const least = merged && view.log && view.of(picked) === picked[view.side].rms ? picked[view.side].least : null;
+  if (least) svg.append(svgNode('path', {d: band(least, view.of(picked), x, y), fill: css('mark'), opacity: .3}));
+  line([picked], css('mark'), 2.6, 1);
   markBad(svg, x, bottom, i => isBad(picked, i));
   svg.append(svgNode('text', {x: left - 6, y: bottom + 18, 'text-anchor': 'end'}, 'step'));
   stepLabels(svg, x, bottom + 18, left, width);
@@ -314,8 +359,10 @@ function drawCurves() {
 
 // One ridge per step, the newest in front; the last one is filled with colour.
 function drawBins() {
-  const [svg, width] = sized('bins', 260), left = 66, right = width - 8, bottom = 236;
-  const list = view.side === 'value' ? picked.valueBins : picked.gradientBins;
+  const [svg, width] = sized('bins', 260), right = width - 8, bottom = 236;
+  const list = (view.side === 'value' ? picked.valueBins : picked.gradientBins).map(h => ({...h, shares:
+    Array.from({length: data.bins}, (_, b) => h.shares[b - h.first] || 0)}));
+  const left = 14 + Math.max(52, ...list.map(h => widthOf('step ' + h.step)));
   pick('bins-about').textContent = !list.length ? '' :
     'share of ' + picked.name + (view.side === 'value' ? '' : '’s gradient') + ' by size, over the steps';
   if (!list.length) { svg.append(svgNode('text', {x: left, y: 120}, 'nothing was recorded here')); return; }
@@ -362,6 +409,71 @@ function drawBins() {
   });
 }
 
+// ---- where a tensor stands: its line in the program, what comes before it and behind it ----
+const trace = data.trace;
+function passageOf(w) {
+  if (!trace) return -1;
+  const arrival = trace.arrivals.find(([which]) => which === w.index);
+  if (arrival) return arrival[1];
+  return w.op ? trace.passages.findIndex(([site]) => trace.sites[site].op === w.op && trace.sites[site].place === w.place) : -1;
+}
+// Those at a site: the parameters that it reads, and what it makes.
+const tensorsAt = site => [...new Set([...site.parameters.map(i => all[i]),
+  ...all.filter(w => w.op === site.op && w.place === site.place)])].filter(w => w);
+function placeItem(words, tensors, kind) {
+  const item = document.createElement('li'), label = document.createElement('i');
+  label.textContent = words + (tensors.length ? '  ·  ' : '');
+  item.className = kind;
+  item.append(label);
+  tensors.slice(0, 8).forEach((w, k) => {
+    const button = document.createElement('button');
+    button.textContent = w.name;
+    button.onclick = () => pickAny(w);
+    item.append(...(k ? [' ', button] : [button]));
+  });
+  if (tensors.length > 8) item.append(' …');
+  return item;
+}
+// Picks a tensor, of whatever kind, in a view that has it.
+function pickAny(w) {
+  if (!rows.includes(w)) view = views.find(v => v.kind === w.kind && seenIn(v, w)) || view;
+  choose(w);
+}
+// A norm that is not finite has no number.
+const normText = v => v === null ? 'NaN or infinity' : show(v);
+function drawPlace() {
+  const list = document.querySelector('.place'), here = passageOf(picked);
+  list.replaceChildren();
+  if (here < 0) {
+    const same = all.filter(w => w.kind === picked.kind), at = same.indexOf(picked);
+    pick('place-about').textContent = trace ? 'the last backward pass that was traced did not come here; beside it in the model' :
+      'no backward pass was traced; beside it in the model';
+    if (same[at - 1]) list.append(placeItem('before it', [same[at - 1]], ''));
+    if (same[at + 1]) list.append(placeItem('after it', [same[at + 1]], ''));
+    return;
+  }
+  const calls = site => trace.passages.filter(p => p[0] === site).length;
+  const words = k => {
+    const [site, , arrived, left] = trace.passages[k], s = trace.sites[site], n = calls(site);
+    return s.op + (s.place ? ' at ' + s.place : '') + (n > 1 ? ', one of ' + n + ' calls' : '') + ': a gradient of ' + normText(arrived) +
+      ' came, ' + normText(left) + ' went on';
+  };
+  const item = (k, kind, before) => placeItem(before + words(k),
+    tensorsAt(trace.sites[trace.passages[k][0]]).filter(w => w !== picked), kind);
+  pick('place-about').textContent = 'as the gradient passed in step ' + trace.step + ', from the loss on; norms';
+  const above = [];
+  for (let k = trace.passages[here][1]; k >= 0 && above.length < 3; k = trace.passages[k][1]) above.unshift(k);
+  if (!above.length) list.append(placeItem('the loss', [], ''));
+  else if (trace.passages[above[0]][1] >= 0) list.append(placeItem('… from the loss', [], ''));
+  for (const k of above) list.append(item(k, '', ''));
+  list.append(item(here, 'here', picked.kind === 'parameter' ? picked.name + ' is read by ' : picked.name + ' is made by '));
+  const behind = [];
+  trace.passages.forEach((p, k) => { if (p[1] === here) behind.push(k); });
+  for (const k of behind.slice(0, 4)) list.append(item(k, '', '→ '));
+  const leaves = trace.arrivals.filter(([which, from]) => from === here && which !== picked.index).map(([which]) => all[which]);
+  if (leaves.length) list.append(placeItem('→ it reads, too', leaves, ''));
+}
+
 // ---- the page ----
 function drawAll() {
   rows = all.filter(w => w.kind === view.kind && (view.kind === 'parameter' || seenIn(view, w)));
@@ -382,6 +494,7 @@ function drawAll() {
   drawHeat();
   drawCurves();
   drawBins();
+  drawPlace();
 }
 function choose(w) { picked = w; drawAll(); }
 // The view in which a suspect's trouble is seen.
@@ -421,7 +534,7 @@ function accuse() {
     onPress(item, () => {
       if (!views.length) return;
       blame(s);
-      document.querySelector('#heat .picked').scrollIntoView({behavior: 'smooth', block: 'center'});
+      pick('charts').scrollIntoView({behavior: 'smooth', block: 'start'});
     });
     return item;
   };
@@ -444,8 +557,10 @@ function start() {
   if (loss.length === 1) facts.push('loss ' + lossText(loss[0]));
   if (loss.length > 1) facts.push('loss ' + lossText(loss[0]) + ' → ' + lossText(loss[loss.length - 1]));
   pick('facts').textContent = facts.join('  ·  ');
+  pick('note').textContent = data.note;
+  pick('note').toggleAttribute('hidden', !data.note);
   accuse();
-  for (const section of ['layers', 'charts']) pick(section).toggleAttribute('hidden', !views.length);
+  for (const section of ['layers', 'charts', 'place']) pick(section).toggleAttribute('hidden', !views.length);
   if (!views.length) {
     drawLoss();
     addEventListener('resize', drawLoss);
@@ -459,6 +574,7 @@ function start() {
   }
   if (data.suspects.length) blame(data.suspects[0]);
   else drawAll();
+  pick('heat-box').addEventListener('scroll', () => drawRows());
   addEventListener('resize', drawAll);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
 }

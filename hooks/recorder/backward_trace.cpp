@@ -153,7 +153,7 @@ void BackwardTracer::saw_broadcast(const Tensor& a, const Tensor& b, const Tenso
   if (std::ranges::none_of(broadcasts_, same)) broadcasts_.push_back(std::move(seen));
 }
 
-// What backward never passed leads to no loss. When there are many traces every second one goes.
+// What backward never passed leads to no loss.
 void BackwardTracer::finish(int64_t step, History& history) {
   waiting_.clear();
   std::set<std::string> passed;
@@ -172,8 +172,12 @@ void BackwardTracer::finish(int64_t step, History& history) {
   Trace done = std::exchange(trace_, {});
   if (done.passages.empty()) return;
   done.step = step;
+  keep_trace(std::move(done), history);
+}
+
+void keep_trace(Trace&& trace, History& history) {
   auto& traces = history.traces;
-  traces.push_back(std::move(done));
+  traces.push_back(std::move(trace));
   if (traces.size() <= most_traces) return;
   size_t kept = 0;
   for (size_t i = 0; i < traces.size(); ++i) {

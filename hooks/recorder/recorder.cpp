@@ -1,9 +1,11 @@
 #include "../recorder.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -16,7 +18,6 @@
 #include "../../ops/detail/promote.hpp"
 #include "../detail/backward_trace.hpp"
 #include "../detail/fingerprint.hpp"
-#include "../detail/text.hpp"
 
 namespace weft {
 
@@ -41,10 +42,12 @@ struct GradientRecorder::State {
     bool had_gradient = false;
   };
 
-  explicit State(RecorderOptions o) : options(o) {}
+  explicit State(RecorderOptions o) : options(o) { living().add(this); }
   ~State() {
+    living().remove(this);
     detail::stop_tracing(tracer.get());
     for (HookHandle& hook : hooks) hook.remove();
+    for (auto& [name, leaf] : leaves) leaf.second.remove();
   }
 
   /// Which of the recorded steps it is.
@@ -68,12 +71,46 @@ struct GradientRecorder::State {
   /// Before a step begins: traces it or does not.
   void trace_next();
   std::optional<detail::CutSearch> cut_search() const;
+  void see_tensor(const Weak<State>& weak, const std::string& name, const Tensor& tensor);
+  /// Hooks of leaves stay from step to step.
+  void watch_leaf(const Weak<State>& weak, const std::string& name, size_t which, const Tensor& leaf);
+
+  /// All that live, for `watch`.
+  class Living {
+   public:
+    void add(State* state) {
+      const std::lock_guard lock(mutex_);
+      states_.push_back(state);
+      count_.store(states_.size(), std::memory_order_relaxed);
+    }
+    void remove(State* state) {
+      const std::lock_guard lock(mutex_);
+      std::erase(states_, state);
+      count_.store(states_.size(), std::memory_order_relaxed);
+    }
+    bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
+    std::vector<Weak<State>> of_thread() const;
+
+   private:
+    mutable std::mutex mutex_;
+    std::vector<State*> states_;
+    std::atomic<size_t> count_ = 0;
+  };
+  static Living& living() {
+    static auto* const all = new Living;  // static recorders end after any static of ours
+    return *all;
+  }
 
   const RecorderOptions options;
   std::mutex mutex;
   std::vector<Parameter> parameters;
   std::vector<HookHandle> hooks;
   std::unordered_map<std::string, size_t> activations;
+  /// By name, the leaf that `watch` saw last, and its hook.
+  std::unordered_map<std::string, std::pair<Tensor, HookHandle>> leaves;
+  /// Whose `watch` is meant for this; and itself, for `watch`.
+  std::atomic<std::thread::id> thread = std::this_thread::get_id();
+  Weak<State> self;
   std::vector<Callback<void(const History&, const RecordedStep&)>> listeners;
   int64_t now = 0, first = 0;
   /// Of the recorded steps, each this many-th is kept.
@@ -299,6 +336,7 @@ GradientRecorder::GradientRecorder(NamedTensors parameters, RecorderOptions opti
   }
   state_->history.every = options.every;
   find_shared_memory(state_->parameters, state_->history);
+  state_->self = state_;
   state_->trace_next();
 }
 
@@ -306,33 +344,56 @@ void GradientRecorder::watch(const std::string& name, const Tensor& activation, 
   if (!activation.defined()) {
     raise<ValueError>({.op = "GradientRecorder", .problem = fmt::format("'{}' is undefined", name)}, where);
   }
-  see_output(state_, name, activation);
+  state_->see_tensor(state_, name, activation);
+}
+
+Tensor watch(const Tensor& x, const std::string& name, Location where) {
+  if (!x.defined()) {
+    raise<ValueError>({.op = "watch", .problem = fmt::format("'{}' is undefined", name)}, where);
+  }
+  if (GradientRecorder::State::living().empty()) return x;
+  for (const auto& weak : GradientRecorder::State::living().of_thread()) {
+    if (const auto state = weak.lock()) state->see_tensor(weak, name, x);
+  }
+  return x;
 }
 
 void GradientRecorder::see_output(const Weak<State>& weak, const std::string& name, const Tensor& output) {
   const auto state = weak.lock();
-  if (state == nullptr || !state->due() || !is_floating(output.dtype())) return;
-  const bool recorded = grad_mode().enabled && needs_gradient(output.impl());
+  if (state == nullptr || !state->due()) return;
+  // A container returns what its last module returned.
+  if (grad_mode().enabled && needs_gradient(output.impl())) {
+    const std::lock_guard lock(state->mutex);
+    Edge producer(output.impl()->node, output.impl()->output_number);
+    if (producer.node() == state->newest.node() && producer.output() == state->newest.output()) return;
+    state->newest = std::move(producer);
+  }
+  state->see_tensor(weak, name, output);
+}
+
+void GradientRecorder::State::see_tensor(const Weak<State>& weak, const std::string& name, const Tensor& tensor) {
+  if (!due() || !is_floating(tensor.dtype())) return;
+  const bool recorded = grad_mode().enabled && needs_gradient(tensor.impl());
   size_t which = 0, call = 0;
   {
-    const std::lock_guard lock(state->mutex);
-    // A container returns what its last module returned.
-    if (recorded) {
-      Edge producer(output.impl()->node, output.impl()->output_number);
-      if (producer.node() == state->newest.node() && producer.output() == state->newest.output()) return;
-      state->newest = std::move(producer);
-    }
-    const auto [entry, fresh] = state->activations.try_emplace(name, state->history.watched.size());
-    if (fresh) state->history.watched.push_back({.name = name, .kind = WatchedKind::activation});
+    const std::lock_guard lock(mutex);
+    const auto [entry, fresh] = activations.try_emplace(name, history.watched.size());
+    if (fresh) history.watched.push_back({.name = name, .kind = WatchedKind::activation});
     which = entry->second;
-    if (which < state->courses.size()) call = state->courses[which].values.size();
+    if (which < courses.size()) call = courses[which].values.size();
+    Watched& w = history.watched[which];
+    if (w.op.empty() && recorded && !tensor.is_leaf()) {
+      const Node& node = *tensor.impl()->node;
+      w.op = node.op, w.place = detail::short_place(node.where);
+    }
   }
-  state->see(values, which, output, call);
+  see(values, which, tensor, call);
   if (!recorded) return;
+  if (tensor.is_leaf()) return watch_leaf(weak, name, which, tensor);
   const auto see_gradient = [weak, which, call](const Tensor& gradient) {
     if (const auto s = weak.lock()) s->see(gradients, which, gradient, call);
   };
-  register_hook(output, see_gradient, Location::none());  // so that tracing leaves it out
+  register_hook(tensor, see_gradient, Location::none());  // so that tracing leaves it out
 }
 
 void GradientRecorder::see_norm(const Weak<State>& weak, const std::string& name, const ModuleCall& call) {
@@ -387,10 +448,33 @@ void GradientRecorder::note_shared(const std::string& first, const std::string& 
   state_->history.program.shared.push_back({first, second, kind});
 }
 
+void GradientRecorder::State::watch_leaf(const Weak<State>& weak, const std::string& name, size_t which,
+                                         const Tensor& leaf) {
+  const std::lock_guard lock(mutex);
+  auto& [seen, hook] = leaves[name];
+  if (seen.defined() && seen.impl() == leaf.impl()) return;
+  hook.remove();
+  const auto see_gradient = [weak, which](const Tensor& gradient) {
+    if (const auto s = weak.lock()) s->see(gradients, which, gradient, 0);
+  };
+  hook = register_hook(leaf, see_gradient, Location::none());
+  seen = leaf;
+}
+
+std::vector<Weak<GradientRecorder::State>> GradientRecorder::State::Living::of_thread() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Weak<State>> out;
+  for (const State* state : states_) {
+    if (state->thread.load(std::memory_order_relaxed) == std::this_thread::get_id()) out.push_back(state->self);
+  }
+  return out;
+}
+
 void GradientRecorder::own(HookHandle hook) { state_->hooks.push_back(std::move(hook)); }
 
 void GradientRecorder::step(std::optional<double> loss, Location) {
   State& state = *state_;
+  state.thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
   if (state.due()) {
     for (size_t i = 0; i < state.parameters.size(); ++i) {
       state.see(values, i, state.parameters[i].tensor);
@@ -402,16 +486,13 @@ void GradientRecorder::step(std::optional<double> loss, Location) {
       const std::lock_guard lock(state.mutex);
       done = std::exchange(state.pending, {});
       state.newest = {};
-    }
-    done.step = state.now, done.loss = loss;
-    {
-      const std::lock_guard lock(state.mutex);
+      done.step = state.now, done.loss = loss;
       state.end_calls(), state.end_courses();
       ++state.recorded;
+      state.tracer->finish(state.now, state.history);
     }
     for (const auto& call : state.listeners) call(state.history, done);
     const std::lock_guard lock(state.mutex);
-    state.tracer->finish(state.now, state.history);
     state.keep(std::move(done));
   }
   ++state.now;
@@ -438,6 +519,7 @@ void GradientRecorder::remember(const History& earlier) {
     if (found == watched.end()) {
       if (old.kind == WatchedKind::activation) state.activations.emplace(old.name, watched.size());
       watched.push_back({.name = old.name, .kind = old.kind});
+      watched.back().op = old.op, watched.back().place = old.place;
     }
     Watched& now = watched[places.back()];
     if (old.bad_value) now.bad_value = std::min(*old.bad_value, now.bad_value.value_or(*old.bad_value));
@@ -467,38 +549,6 @@ const History& GradientRecorder::history() const { return state_->history; }
 
 void GradientRecorder::on_step(Callback<void(const History&, const RecordedStep&)> call) {
   state_->listeners.push_back(std::move(call));
-}
-
-namespace {
-
-std::string json(const Statistics& s) {
-  const double bad = s.count > 0 ? static_cast<double>(s.non_finite) / static_cast<double>(s.count) : 0;
-  const auto number = [](double v) { return detail::json_number(v, 6); };
-  return fmt::format(
-      R"({{"count":{},"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"non_finite":{}}})", s.count,
-      number(s.norm), number(s.mean), number(s.deviation), number(s.low), number(s.high), number(s.zero_share()),
-      number(bad));
-}
-
-}  // namespace
-
-std::string json_line(const History& history, const RecordedStep& step) {
-  std::string out = fmt::format("{{\"step\":{},", step.step);
-  if (step.loss) out += fmt::format("\"loss\":{},", detail::json_number(*step.loss));
-  out += "\"tensors\":{";
-  for (size_t i = 0; i < step.of.size(); ++i) {
-    const Observation& o = step.of[i];
-    std::string parts;
-    const auto add = [&](const char* key, const std::string& value) {
-      parts += fmt::format("{}\"{}\":{}", parts.empty() ? "" : ",", key, value);
-    };
-    if (o.gradient) add("gradient", json(*o.gradient));
-    if (o.value) add("value", json(*o.value));
-    if (o.update_ratio) add("update_ratio", detail::json_number(*o.update_ratio, 6));
-    if (history.watched[i].kind == WatchedKind::activation) add("kind", "\"activation\"");
-    out += fmt::format("{}{}:{{{}}}", i == 0 ? "" : ",", detail::json_text(history.watched[i].name), parts);
-  }
-  return out + "}}";
 }
 
 }  // namespace weft

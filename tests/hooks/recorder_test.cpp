@@ -384,12 +384,26 @@ TEST(GradientRecorder, TracesEmptyNarrowAndStridedGradients) {
 TEST(JsonLine, IsOneLineWithEveryFigure) {
   const Tensor w = leaf({3, 4});
   GradientRecorder recorder(NamedTensors{{"layer \"1\"", w}});
-  w.sum().backward();
-  recorder.step(2.0);
-  EXPECT_EQ(json_line(recorder.history(), recorder.history().steps[0]),
-            R"({"step":0,"loss":2,"tensors":{"layer \"1\"":{)"
-            R"("gradient":{"count":2,"norm":1.41421,"mean":1,"deviation":0,"low":1,"high":1,"zeros":0,"non_finite":0},)"
-            R"("value":{"count":2,"norm":5,"mean":3.5,"deviation":0.5,"low":3,"high":4,"zeros":0,"non_finite":0}}}})");
+  for (int i = 0; i < 5; ++i) {
+    w.grad().defined() ? w.grad().zero_() : Tensor();
+    w.sum().backward();
+    recorder.step(2.0);
+  }
+  const History& history = recorder.history();
+  const std::string figures =
+      R"("tensors":{"layer \"1\"":{)"
+      R"("gradient":{"count":2,"norm":1.41421,"mean":1,"deviation":0,"low":1,"high":1,"zeros":0,"non_finite":0},)"
+      R"("value":{"count":2,"norm":5,"mean":3.5,"deviation":0.5,"low":3,"high":4,"zeros":0,"non_finite":0})";
+  // Neither histograms nor a trace come in every step.
+  EXPECT_EQ(json_line(history, history.steps[4]), R"({"step":4,"loss":2,)" + figures + R"(,"update_ratio":0}}})");
+  const std::string first = json_line(history, history.steps[0]);
+  EXPECT_THAT(first, testing::StartsWith(R"({"step":0,"loss":2,)" + figures + ","));
+  // Both ones lie in [1, 2); 3 in [2, 4) and 4 in [4, 8).
+  EXPECT_THAT(first, HasSubstr(R"("gradient_bins":{"zeros":0,"non_finite":0,"from":0,"negative":[0],"positive":[2]})"));
+  EXPECT_THAT(first,
+              HasSubstr(R"("value_bins":{"zeros":0,"non_finite":0,"from":1,"negative":[0,0],"positive":[1,1]})"));
+  EXPECT_THAT(first, HasSubstr(R"("parameters":["layer \"1\""]}],"passages":[[0,-1,1,1.41421,1]],)"
+                               R"("arrivals":[["layer \"1\"",0,1.41421]]}})"));
 }
 
 TEST(JsonLine, SaysWhatIsNotFinite) {

@@ -1,4 +1,5 @@
 // Writes pages of histories that a report must bear into a folder: usage: weft_page_cases FOLDER
+// or the log of a long run of many layers: usage: weft_page_cases --log FILE [LAYERS] [STEPS]
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -68,10 +69,35 @@ std::string long_name(int i) {
 }
 std::string unbroken_name(int i) { return std::string(150, static_cast<char>('a' + i)); }
 
+// A line at a time, since all of it is larger than memory should be.
+void write_log(const std::string& file, int layers, int steps) {
+  std::ofstream out(file);
+  const Plan plan{.layers = layers};
+  History h;
+  for (int i = 0; i < layers; ++i) {
+    h.watched.push_back({.name = "blocks." + std::to_string(i) + ".weight"});
+  }
+  for (int k = 0; k < steps; ++k) {
+    RecordedStep step{.step = k, .loss = plan.loss(k % 1000) + (k == steps / 3 ? 5 : 0), .of = {}};
+    for (int i = 0; i < layers; ++i) {
+      const double peak = i == layers / 2 && k == steps / 2 ? 1e4 : 1;
+      Observation o;
+      o.value = typical(0.1), o.gradient = typical(plan.rms(i, k) * peak), o.update_ratio = 1e-3;
+      if (k % 500 == 0) o.value_histogram = bins_around(0.1), o.gradient_histogram = bins_around(plan.rms(i, k));
+      step.of.push_back(o);
+    }
+    out << json_line(h, step) << '\n';
+  }
+}
+
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const std::string folder = argv[1];
+  if (folder == "--log") {
+    write_log(argv[2], argc > 3 ? std::stoi(argv[3]) : 500, argc > 4 ? std::stoi(argv[4]) : 10000);
+    return 0;
+  }
   const auto write = [&](const std::string& name, const History& history, const std::string& title = "Gradients") {
     std::ofstream(folder + "/" + name + ".html") << report_html(history, title);
   };
@@ -79,6 +105,18 @@ int main(int, char** argv) {
   write("unbroken", history_of({.steps = 5, .name = unbroken_name}), unbroken_name(2));
   write("one", history_of({.layers = 1, .steps = 1, .activations = false}));
   write("three", history_of({}));
+  // A peak of one step of three thousand.
+  write("long", history_of({.layers = 40,
+                            .steps = 3000,
+                            .rms = [](int i, int k) { return i == 7 && k == 1234 ? 5e3 : 0.01 * (i + 1); },
+                            .activations = false}));
+  std::ofstream(folder + "/noted.html") << report_html(history_of({}), "Noted",
+                                                       "ended by SIGSEGV, an access to memory");
+  const History other =
+      history_of({.layers = 5, .steps = 25, .rms = [](int i, int k) { return k < 9 ? 0.1 * (i + 1) : not_finite; }});
+  std::ofstream(folder + "/both.html") << comparison_html({"first", history_of({.layers = 12, .steps = 91})},
+                                                          {"second", other});
+  std::ofstream(folder + "/nothing.html") << comparison_html({unbroken_name(1), {}}, {unbroken_name(2), {}});
   write("many", history_of({.layers = 200, .steps = 500, .every = 20, .activations = false}));
   History still = history_of({.layers = 9, .steps = 20, .activations = false});
   for (RecordedStep& step : still.steps) {

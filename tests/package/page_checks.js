@@ -5,7 +5,7 @@ addEventListener('load', () => {
   const shapes = id => document.querySelectorAll(`#${id} :is(rect, path, line)`).length;
 
   const readable = view => {
-    for (const node of document.querySelectorAll('h1, h2, p, li b, li span, button, footer, svg text')) {
+    for (const node of document.querySelectorAll('h1, h2, p, li b, li span, li i, td, th, button, footer, svg text')) {
       if (!node.textContent || !shown(node)) continue;
       const style = getComputedStyle(node), colour = node instanceof SVGElement ? style.fill : style.color;
       const ratio = contrast(colour, ground(node)), box = node.getBoundingClientRect();
@@ -56,13 +56,27 @@ addEventListener('load', () => {
     readable(view);
     apart(view);
     rowsWhole(view);
-    for (const id of ['heat', 'curves']) rounded(view, id);
+    for (const id of ['heat-axis', 'curves']) rounded(view, id);
+    expect(document.querySelectorAll('.place li').length > 0 || data.watched.length === 1, `${view}: it stands nowhere`);
   };
+
+  // Two runs beside each other.
+  if (data.runs) {
+    const rows = [...document.querySelectorAll('tbody tr')];
+    readable('two runs'), apart('two runs');
+    if (name === 'both') {
+      expect(rows.length === 24 && document.querySelectorAll('.runs .alone').length > 0, `${rows.length} rows`);
+      rows[3].click();
+      expect(document.getElementById('picked').textContent === rows[3].cells[0].textContent, 'a click on a row does not pick it');
+      for (const id of ['loss', 'gradient', 'ratio', 'value']) expect(shapes(id) >= 4, `${id} has ${shapes(id)} shapes`);
+      readable('picked'), apart('picked');
+    }
+  }
 
   const tabs = [...document.querySelectorAll('.tabs button')], suspects = [...document.querySelectorAll('.suspects li')];
   const title = document.getElementById('curves-title');
   readable('at first');
-  if (suspects.length && tabs.length) {
+  if (suspects.length && tabs.length && !data.runs) {
     const item = suspects[0];
     expect(item.hasAttribute('aria-current'), 'the worst suspect is not picked at first');
     expect(item.textContent.includes(title.textContent), `"${title.textContent}" is picked, not: ${item.textContent}`);
@@ -80,13 +94,13 @@ addEventListener('load', () => {
     const box = document.querySelector(`#${id} .hit`).getBoundingClientRect();
     document.querySelector(`#${id} .hit`).dispatchEvent(
       new MouseEvent('mousemove', {clientX: box.left + box.width / 2, clientY: box.top + 5, bubbles: true}));
-    expect(tip.style.visibility === 'visible' && /step \d+/.test(tip.textContent), `${id}: no tip`);
+    expect(tip.style.visibility === 'visible' && /steps? \d+/.test(tip.textContent), `${id}: no tip`);
     expect(!/NaN|undefined/.test(tip.textContent), `${id}: the tip says ${tip.textContent}`);
     expect(tip.getBoundingClientRect().width <= innerWidth, `${id}: the tip is wider than the window`);
   }
   expect(performance.getEntriesByType('resource').length === 0, 'it loads something');
 
-  const facts = document.getElementById('facts').textContent, verdict = document.getElementById('verdict').textContent;
+  const facts = document.getElementById('facts').textContent, verdict = (document.getElementById('verdict') || {}).textContent;
   const loss = document.getElementById('loss');
   const of = {
     demo: () => {
@@ -97,9 +111,32 @@ addEventListener('load', () => {
       expect(/NaN/.test(suspects[0].textContent), 'the first suspect is not the NaN');
       suspects.find(s => /dead/.test(s.textContent)).click();
       expect(/^dead/.test(title.textContent), 'a click on a suspect does not pick it');
+      suspects.find(s => /vanishing/.test(s.textContent)).click();
+      const here = document.querySelector('.place .here').textContent, next = document.querySelector('.place li:not(.here) button');
+      expect(/^deep1.weight is read by linear at \S*find_the_nan.cpp:\d+/.test(here), `its line: ${here}`);
+      const wanted = next.textContent;
+      next.click();
+      expect(title.textContent === wanted, `a click on the neighbour ${wanted} picks ${title.textContent}`);
     },
     names: () => expect(numbersOf('loss').length > 1 && loss.querySelectorAll('.axis').length > 3, 'the loss has no axis'),
-    many: () => expect(document.querySelectorAll('#heat .name').length >= 200, 'rows without names'),
+    many: () => {
+      const box = document.getElementById('heat-box'), seen = new Set();
+      expect(box.clientHeight <= innerHeight && box.scrollHeight > 2000, `a box of ${box.clientHeight}, ${box.scrollHeight} inside`);
+      for (box.scrollTop = 0; ; box.scrollTop += box.clientHeight / 2) {
+        box.dispatchEvent(new Event('scroll'));
+        document.querySelectorAll('#heat .row').forEach(row => seen.add(row.getAttribute('aria-label')));
+        if (box.scrollTop + box.clientHeight >= box.scrollHeight - 2) break;
+      }
+      expect(seen.size === 200, `${seen.size} rows are drawn`);
+    },
+    long: () => {
+      const at = data.watched[7].gradient.rms.indexOf(5000);
+      expect(at > 0 && data.from[at] <= 1234 && data.steps[at] >= 1234, 'the peak of one step is lost');
+      expect(Math.abs(data.watched[7].gradient.least[at] - .08) < 1e-9, 'the least beside the peak is lost');
+      expect(/^3000 steps/.test(facts) && /steps \d+ to \d+/.test(tip.textContent), `${facts}; ${tip.textContent}`);
+    },
+    noted: () => expect(shown(document.getElementById('note')) && /SIGSEGV/.test(document.getElementById('note').textContent),
+      'why it ended is not said'),
     still: () => {
       document.querySelector('.suspects .more').click();
       expect(!document.querySelector('.suspects .more'), '"show more" stays');

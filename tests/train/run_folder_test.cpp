@@ -1,4 +1,6 @@
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -197,6 +199,52 @@ TEST(RunFolder, ATrainerFillsIt) {
   EXPECT_GE(run["checkpoints"].size(), 2);
   EXPECT_EQ(recorder.history().steps.size(), 8);
   EXPECT_EQ(io::read_metrics(folder / "a" / "metrics.jsonl").size(), 10);
+}
+
+// The optimizer's patience ends it: both pages are there, with the suspects.
+TEST(RunFolder, AnEarlyStopLeavesItsPages) {
+  const TemporaryFolder folder;
+  Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0});
+  RunFolder log(folder / "a");
+  GradientRecorder recorder(net);
+  {
+    const io::GradientLog gradients(recorder, folder / "a", {.tensorboard = false});
+    Points points(64, 4);
+    Trainer trainer(net, optimizer,
+                    {.epochs = 50, .recorder = &recorder, .early_stopping = {.patience = 2}, .log = &log});
+    const FitResult result = trainer.fit(
+        points, [&](const Batch& b) { return cross_entropy(net(b.x), b.y); }, points,
+        [&](const Batch&, Evaluation& e) { e.set("val_loss", 1); });
+    EXPECT_TRUE(result.stopped_early);
+  }
+  EXPECT_EQ(run_in(folder / "a")["state"], "done");
+  const std::string page = read_bytes(folder / "a" / "gradients.html");
+  EXPECT_NE(page.find(R"("trouble":"frozen")"), page.npos);
+}
+
+TEST(RunFolderDeathTest, AProcessThatEndsLeavesAFailedRun) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const TemporaryFolder own;
+  const char* given = std::getenv("WEFT_TEST_RUN_FOLDER");
+  const std::string folder = given != nullptr ? given : own.path().string();
+  ::setenv("WEFT_TEST_RUN_FOLDER", folder.c_str(), 1);
+  const auto run = [&](const std::string& name, auto end) {
+    RunFolder log(folder + "/" + name);
+    log.begin(0, 10);
+    for (int i = 1; i < 4; ++i) log.record(i, {{"loss", 1.0 / i}});
+    end();
+  };
+  const auto state = [&](const std::string& name) { return run_in(std::filesystem::path(folder) / name); };
+  EXPECT_EXIT(run("abort", [] { std::abort(); }), testing::KilledBySignal(SIGABRT), "");
+  EXPECT_EQ(state("abort")["state"], "failed");
+  EXPECT_EQ(state("abort")["step"], 3);
+  EXPECT_THAT(read_bytes(folder + "/abort/failure.txt"), HasSubstr("ended by SIGABRT"));
+  EXPECT_THAT(read_bytes(folder + "/abort/index.html"), HasSubstr("ended by SIGABRT"));
+  EXPECT_EXIT(run("exit", [] { std::exit(4); }), testing::ExitedWithCode(4), "");
+  EXPECT_EQ(state("exit")["state"], "stopped");
+  EXPECT_FALSE(std::filesystem::exists(folder + "/exit/failure.txt"));
+  ::unsetenv("WEFT_TEST_RUN_FOLDER");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "../../io/event_file.hpp"
 #include "../../io/file.hpp"
 #include "../../io/files/folder-inl.hpp"
+#include "../../io/files/last_words-inl.hpp"
 #include "../../io/json/json_tree-inl.hpp"
 
 namespace weft::train {
@@ -150,6 +151,7 @@ struct RunFolder::State {
   std::deque<Sample> samples = {};
   std::vector<Saved> saved = {};
   bool told_of_failure = false;
+  std::optional<io::LastWords> last_words = {};
 
   /// Whether the step is the one that a resumed run begins with, of which an earlier process may have told.
   bool comes_again(int64_t at) const { return first > 0 && at == first; }
@@ -162,6 +164,7 @@ struct RunFolder::State {
   void add_sample(Sample sample);
   std::string json() const;
   void write_page(Location where);
+  void leave(const char* why);
   template <class F>
   void carefully(F&& f);
 };
@@ -315,6 +318,14 @@ void RunFolder::State::write_page(Location where) {
   if (options.page) io::write_file(folder / "index.html", run_page(run, runs_beside(folder), where), op, where);
 }
 
+// The process ends before the run does.
+void RunFolder::State::leave(const char* why) {
+  condition = *why == 0 ? "stopped" : "failed";
+  failure = why;
+  if (*why != 0) io::write_file(folder / "failure.txt", failure + '\n', op, Location::none());
+  write_page(Location::none());
+}
+
 // ---- the folder -----------------------------------------------------------------------------------------------------
 
 RunFolder::RunFolder(io::Path folder, RunFolderOptions options, Location where) {
@@ -363,6 +374,7 @@ void RunFolder::begin(int64_t first, int64_t last, Location where) {
     }
   }
   if (s.options.tensorboard && !s.events) s.events.emplace(s.folder, where);
+  s.last_words.emplace([&s](const char* why) { s.leave(why); });
   s.read_samples();
   s.carefully([&] { s.write_page(where); });
 }
@@ -410,6 +422,7 @@ void RunFolder::fail(const std::string& why, Location where) {
 
 void RunFolder::finish(const std::string& state, Location where) {
   State& s = *state_;
+  s.last_words.reset();
   s.condition = state;
   if (s.log)
     s.log->finish({.title = s.options.title.empty() ? name_of(s.folder) : s.options.title, .x_label = "step"}, {},

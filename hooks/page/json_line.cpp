@@ -1,0 +1,120 @@
+// A recorded step as a line of JSON; io/gradient_history.cpp reads it.
+#include "../report.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "../detail/text.hpp"
+
+namespace weft {
+
+namespace {
+
+std::string number(double v) { return detail::json_number(v, 6); }
+
+template <class Items, class F>
+std::string list(const Items& items, F text) {
+  std::string out = "[";
+  for (const auto& item : items) out += (out.size() > 1 ? "," : "") + text(item);
+  return out + "]";
+}
+
+std::string json(const Statistics& s) {
+  const double bad = s.count > 0 ? static_cast<double>(s.non_finite) / static_cast<double>(s.count) : 0;
+  return fmt::format(
+      R"({{"count":{},"norm":{},"mean":{},"deviation":{},"low":{},"high":{},"zeros":{},"non_finite":{}}})", s.count,
+      number(s.norm), number(s.mean), number(s.deviation), number(s.low), number(s.high), number(s.zero_share()),
+      number(bad));
+}
+
+// Bins from the first to the last that has any; "from" is the first one's power of two.
+std::string json(const Histogram& h) {
+  int first = Histogram::bins, last = -1;
+  for (int i = 0; i < Histogram::bins; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (h.negative[at] + h.positive[at] == 0) continue;
+    first = std::min(first, i), last = i;
+  }
+  if (last < 0) first = 0;
+  const auto counts = [&](const auto& bins) {
+    return list(std::span(bins).subspan(static_cast<size_t>(first), static_cast<size_t>(last + 1 - first)),
+                [](uint32_t n) { return std::to_string(n); });
+  };
+  return fmt::format(R"({{"zeros":{},"non_finite":{},"from":{},"negative":{},"positive":{}}})", h.zeros, h.non_finite,
+                     first + Histogram::lowest, counts(h.negative), counts(h.positive));
+}
+
+std::string json(const Watched& w, const Observation& o) {
+  std::string parts;
+  const auto add = [&](const char* key, const std::string& value) {
+    parts += fmt::format("{}\"{}\":{}", parts.empty() ? "" : ",", key, value);
+  };
+  if (o.gradient) add("gradient", json(*o.gradient));
+  if (o.value) add("value", json(*o.value));
+  if (o.update_ratio) add("update_ratio", number(*o.update_ratio));
+  if (w.kind == WatchedKind::activation) add("kind", "\"activation\"");
+  if (w.epsilon != Watched{}.epsilon) add("epsilon", number(w.epsilon));
+  if (!w.op.empty()) add("op", detail::json_text(w.op)), add("place", detail::json_text(w.place));
+  if (o.gradient_histogram) add("gradient_bins", json(*o.gradient_histogram));
+  if (o.value_histogram) add("value_bins", json(*o.value_histogram));
+  return '{' + parts + '}';
+}
+
+/// A trace with the sites that it passes, so that a line says all of itself.
+std::string json(const History& history, const Trace& trace) {
+  std::map<size_t, size_t> numbers;
+  std::vector<const OpSite*> sites;
+  const auto number_of = [&](size_t site) {
+    const auto [entry, fresh] = numbers.try_emplace(site, sites.size());
+    if (fresh) sites.push_back(&history.sites[site]);
+    return entry->second;
+  };
+  const std::string passages = list(trace.passages, [&](const Passage& p) {
+    std::string out =
+        fmt::format("[{},{},{},{},{}", number_of(p.site), p.from, number(p.arrived), number(p.left), p.count);
+    if (p.slopes > 0) {
+      out += fmt::format(",{},{},{},{},{}", p.slopes, number(p.closed), number(p.flat), number(p.low), number(p.high));
+    }
+    return out + ']';
+  });
+  const auto name = [&](size_t which) { return detail::json_text(history.watched[which].name); };
+  const std::string arrivals = list(trace.arrivals, [&](const Arrival& a) {
+    return fmt::format("[{},{},{}]", name(a.which), a.from, number(a.norm));
+  });
+  const std::string passed = list(sites, [&](const OpSite* s) {
+    return fmt::format(R"({{"op":{},"place":{},"parameters":{}}})", detail::json_text(s->op),
+                       detail::json_text(s->place), list(s->parameters, name));
+  });
+  return fmt::format(R"({{"sites":{},"passages":{},"arrivals":{}}})", passed, passages, arrivals);
+}
+
+std::string json(const MutualBroadcast& m) {
+  using detail::json_text;
+  return fmt::format(R"({{"op":{},"place":{},"left":{},"right":{},"result":{},"steps":{}}})", json_text(m.op),
+                     json_text(m.place), json_text(m.left), json_text(m.right), json_text(m.result), m.steps);
+}
+
+}  // namespace
+
+std::string json_line(const History& history, const RecordedStep& step) {
+  std::string out = fmt::format("{{\"step\":{},", step.step);
+  if (step.loss) out += fmt::format("\"loss\":{},", detail::json_number(*step.loss));
+  out += "\"tensors\":{";
+  for (size_t i = 0; i < step.of.size(); ++i) {
+    out += fmt::format("{}{}:{}", i == 0 ? "" : ",", detail::json_text(history.watched[i].name),
+                       json(history.watched[i], step.of[i]));
+  }
+  out += '}';
+  const auto trace = std::ranges::find(history.traces, step.step, &Trace::step);
+  if (trace != history.traces.end()) {
+    out += ",\"trace\":" + json(history, *trace);
+    if (!history.broadcasts.empty()) {
+      out += ",\"broadcasts\":" + list(history.broadcasts, [](const MutualBroadcast& m) { return json(m); });
+    }
+  }
+  return out + '}';
+}
+
+}  // namespace weft

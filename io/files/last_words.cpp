@@ -1,0 +1,244 @@
+#include "last_words-inl.hpp"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <mutex>
+
+namespace weft::io {
+
+namespace {
+
+using Leave = Callback<void(const char*)>;
+
+constexpr unsigned seconds_to_leave = 5;
+
+struct Watched {
+  int signal;
+  const char* why;
+  /// Sent by others, and ignored or handled by many programs.
+  bool is_request;
+};
+constexpr Watched watched[] = {
+    {SIGSEGV, "ended by SIGSEGV, an access to memory that is not there", false},
+    {SIGBUS, "ended by SIGBUS, an access to memory that is not there", false},
+    {SIGFPE, "ended by SIGFPE, an integer division by zero", false},
+    {SIGILL, "ended by SIGILL, an instruction that the processor lacks", false},
+    {SIGABRT, "ended by SIGABRT, as abort() or a failed assertion sends it", false},
+    {SIGINT, "ended by SIGINT, as Ctrl-C sends it", true},
+    {SIGTERM, "ended by SIGTERM", true},
+    {SIGHUP, "ended by SIGHUP, as a terminal that closes sends it", true},
+    {SIGQUIT, "ended by SIGQUIT", true},
+    {SIGPIPE, "ended by SIGPIPE, a write to what nobody reads any more", true},
+    {SIGXCPU, "ended by SIGXCPU, the limit of processor time", true},
+};
+constexpr size_t signals = std::size(watched);
+
+// All that the handler reads is here and needs no lock.
+constinit std::array<std::atomic<const Leave*>, 64> known{};
+constinit std::atomic<bool> has_left = false;
+constinit std::atomic<pid_t> leaving_thread = 0;
+/// Processes that the program forks have no page to leave.
+constinit std::atomic<pid_t> owner = 0;
+struct sigaction before[signals];
+std::terminate_handler terminate_before = nullptr;
+
+// ---- leaving --------------------------------------------------------------------------------------------------------
+
+void leave_all(const char* why) {
+  for (auto& place : known) {
+    if (const Leave* leave = place.load(std::memory_order_acquire)) {
+      try {
+        (*leave)(why);
+      } catch (...) {
+      }
+    }
+  }
+}
+
+pid_t fork_alone() {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+  return ::_Fork();  // fork() waits for the allocator's locks, of which the interrupted code may hold one
+#else
+  return ::fork();
+#endif
+}
+
+constinit const char* reason = "";
+
+[[noreturn]] void leave_as_child() {
+  ::alarm(seconds_to_leave);
+  leave_all(reason);
+  ::_exit(0);
+}
+
+// A handler's stack may be small, and the thread's exhausted.
+[[noreturn]] void begin_child(const char* why) {
+  for (const Watched& w : watched) std::signal(w.signal, SIG_DFL);
+  std::signal(SIGALRM, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  constexpr size_t bytes = 8 << 20;
+  void* const stack = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  static ucontext_t context;
+  if (stack == MAP_FAILED || ::getcontext(&context) != 0) ::_exit(1);
+  reason = why;
+  context.uc_stack = {.ss_sp = stack, .ss_flags = 0, .ss_size = bytes};
+  context.uc_link = nullptr;
+  context.uc_sigmask = none;
+  ::makecontext(&context, leave_as_child, 0);
+  ::setcontext(&context);
+  ::_exit(1);
+}
+
+// Async-signal-safe. False where it was done, or is not this process's to do.
+bool leave_by_child(const char* why) {
+  if (::getpid() != owner || has_left.exchange(true)) return false;
+  leaving_thread = ::gettid();
+  const int error = errno;
+  const pid_t child = fork_alone();
+  if (child == 0) begin_child(why);
+  constexpr timespec moment{0, 1000000};
+  for (unsigned waited = 0; child > 0; ++waited) {
+    const pid_t ended = ::waitpid(child, nullptr, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR)) break;
+    if (waited == seconds_to_leave * 1000 + 500) ::kill(child, SIGKILL);
+    ::nanosleep(&moment, nullptr);
+  }
+  errno = error;
+  leaving_thread = 0;
+  return true;
+}
+
+// Where another thread leaves, the process ends with that.
+void wait_for_leaving() {
+  constexpr timespec moment{0, 1000000};
+  for (unsigned waited = 0; leaving_thread != 0 && leaving_thread != ::gettid(); ++waited) {
+    if (waited > (seconds_to_leave + 1) * 1000) break;
+    ::nanosleep(&moment, nullptr);
+  }
+}
+
+// ---- signals --------------------------------------------------------------------------------------------------------
+
+size_t number_of(int signal) {
+  size_t i = 0;
+  while (i + 1 < signals && watched[i].signal != signal) ++i;
+  return i;
+}
+
+void on_signal(int signal, siginfo_t* info, void*) {
+  const size_t i = number_of(signal);
+  // A second request ends the process at once.
+  if (watched[i].is_request) ::sigaction(signal, &before[i], nullptr);
+  if (!leave_by_child(watched[i].why)) wait_for_leaving();
+  ::sigaction(signal, &before[i], nullptr);
+  // A fault comes again as its instruction runs again, with all that a handler before ours would see of it.
+  const bool is_fault = !watched[i].is_request && signal != SIGABRT && info->si_code > 0;
+  if (!is_fault) ::raise(signal);
+}
+
+// ---- uncaught exceptions, exit() ------------------------------------------------------------------------------------
+
+[[noreturn]] void on_terminate() {
+  static char why[2048] = "ended by std::terminate";
+  if (const auto current = std::current_exception()) {
+    try {
+      std::rethrow_exception(current);
+    } catch (const std::exception& error) {
+      std::snprintf(why, sizeof(why), "ended by an uncaught exception: %s", error.what());
+    } catch (...) {
+      std::snprintf(why, sizeof(why), "ended by an uncaught exception");
+    }
+  }
+  leave_by_child(why);
+  if (terminate_before != nullptr) terminate_before();
+  std::abort();
+}
+
+void on_exit() {
+  if (::getpid() == owner && !has_left.exchange(true)) leave_all("");
+}
+
+// ---- standing by ----------------------------------------------------------------------------------------------------
+
+// A handler on the thread's stack could not run where that is exhausted.
+void prepare_stack() {
+  constexpr size_t bytes = 64 << 10;
+  stack_t now{};
+  if (::sigaltstack(nullptr, &now) != 0 || !(now.ss_flags & SS_DISABLE)) return;
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  const stack_t stack{.ss_sp = memory, .ss_flags = 0, .ss_size = bytes};
+  ::sigaltstack(&stack, nullptr);
+}
+
+void stand_by() {
+  owner = ::getpid();
+  for (size_t i = 0; i < signals; ++i) {
+    struct sigaction now {};
+    ::sigaction(watched[i].signal, nullptr, &now);
+    const bool handled = (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL;
+    const bool is_ours = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_signal;
+    const bool ignored = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN;
+    if (is_ours || ignored || (handled && watched[i].is_request)) continue;
+    before[i] = now;
+    struct sigaction ours {};
+    ours.sa_sigaction = on_signal;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    ::sigaction(watched[i].signal, &ours, nullptr);
+  }
+  if (std::get_terminate() != on_terminate) terminate_before = std::set_terminate(on_terminate);
+  prepare_stack();
+  static const int at_exit = std::atexit(on_exit);
+  (void)at_exit;
+}
+
+void stand_down() {
+  for (size_t i = 0; i < signals; ++i) {
+    struct sigaction now {};
+    ::sigaction(watched[i].signal, nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_signal) {
+      ::sigaction(watched[i].signal, &before[i], nullptr);
+    }
+  }
+  if (std::get_terminate() == on_terminate) std::set_terminate(terminate_before);
+}
+
+constinit std::mutex standing;
+constinit int standing_by = 0;
+
+}  // namespace
+
+LastWords::LastWords(Callback<void(const char*)> leave) : leave_(std::move(leave)) {
+  const std::lock_guard lock(standing);
+  if (standing_by++ == 0) stand_by();
+  for (auto& place : known) {
+    const Leave* none = nullptr;
+    if (place.compare_exchange_strong(none, &leave_, std::memory_order_release)) break;
+  }
+}
+
+LastWords::~LastWords() {
+  const std::lock_guard lock(standing);
+  for (auto& place : known) {
+    const Leave* own = &leave_;
+    if (place.compare_exchange_strong(own, nullptr)) break;
+  }
+  if (--standing_by == 0) stand_down();
+}
+
+}  // namespace weft::io
