@@ -133,8 +133,7 @@ constinit thread_local cpu::NonFinite overwritten = {};
 
 }  // namespace
 
-void KernelCheck::before(const KernelCall& call) {
-  // What is overwritten can only be looked at now.
+void note_overwritten(const KernelCall& call) {
   overwritten = {};
   for (const View* out : call.outputs) {
     if (!is_input_too(*out, call.inputs)) continue;
@@ -143,8 +142,8 @@ void KernelCheck::before(const KernelCall& call) {
   }
 }
 
-void KernelCheck::after(const KernelCall& call) {
-  if (std::string_view(call.kernel) == "fill") return;
+std::optional<MadeNonFinite> made_non_finite(const KernelCall& call) {
+  if (std::string_view(call.kernel) == "fill") return {};
   for (const View* out : call.outputs) {
     const cpu::NonFinite found = find_non_finite(*out);
     if (WEFT_LIKELY(!found.any())) continue;
@@ -154,9 +153,16 @@ void KernelCheck::after(const KernelCall& call) {
       const cpu::NonFinite there = find_non_finite(*in);
       read.nan |= there.nan, read.inf |= there.inf;
     }
-    if (read.nan || (read.inf && !found.nan)) continue;
-    report(call, *out, found);
+    if (!read.nan && !(read.inf && !found.nan)) return MadeNonFinite{out, found};
   }
+  return {};
+}
+
+void KernelCheck::before(const KernelCall& call) { note_overwritten(call); }
+
+void KernelCheck::after(const KernelCall& call) {
+  if (const auto made = made_non_finite(call); WEFT_UNLIKELY(made.has_value()))
+    report(call, *made->output, made->found);
 }
 
 }  // namespace weft::detail

@@ -3,6 +3,7 @@
 // WEFT_CHECK_NAN=1 in the environment checks every kernel of the process.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,17 @@ bool is_input_too(const View& output, std::span<const View* const> inputs);
 cpu::ElementStatistics statistics_of(const View& view);
 /// The error's three lines, and below them `figures`, one a line, broken where they are long.
 std::string with_figures(const std::string& error, const std::vector<std::string>& figures);
+
+/// An output of a kernel, and what is in it.
+struct MadeNonFinite {
+  const View* output;
+  cpu::NonFinite found;
+};
+/// Before a kernel: remembers, for this thread, what it is about to overwrite.
+void note_overwritten(const KernelCall& call);
+/// After it: the output with NaN that no input had, or with infinities where every input was finite. Filling with a
+/// value makes none.
+std::optional<MadeNonFinite> made_non_finite(const KernelCall& call);
 
 /// Raises NonFiniteError where a kernel makes a NaN without one in its inputs, or an infinity from finite inputs.
 class KernelCheck final : public KernelObserver {

@@ -17,6 +17,8 @@ foreach(header IN LISTS WEFT_PUBLIC_HEADERS)
   install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft/${folder}")
 endforeach()
 
+install(FILES hooks/weft_gdb.py DESTINATION "${CMAKE_INSTALL_DATADIR}/weft")
+
 set_target_properties(weft PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS weft EXPORT weftTargets)
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION "${weft_package_dir}")

@@ -16,6 +16,7 @@
 #include "../backends/nan_check.hpp"
 #include "../backends/non_finite_cause.hpp"
 #include "../backends/observe.hpp"
+#include "detail/non_finite_gradient.hpp"
 
 namespace weft {
 
@@ -90,22 +91,11 @@ class GradientCheck final : public BackwardWatch {
   void after(const BackwardPass& pass, Node& node, std::span<const Tensor> incoming,
              std::span<const Tensor> outgoing) override {
     inside = false;
-    for (size_t i = 0; i < outgoing.size(); ++i) {
-      const Tensor& g = outgoing[i];
-      if (!g.defined() || passed_on(g, incoming)) continue;
-      const cpu::NonFinite found = find_non_finite(g.raw_view());
-      if (WEFT_UNLIKELY(found.any())) report(pass, node, incoming, outgoing, i, found);
-    }
+    const auto bad = detail::first_non_finite(incoming, outgoing);
+    if (WEFT_UNLIKELY(bad.has_value())) report(pass, node, incoming, outgoing, bad->input, bad->found);
   }
 
  private:
-  // The same memory was looked at when it was made.
-  static bool passed_on(const Tensor& g, std::span<const Tensor> incoming) {
-    return std::ranges::any_of(incoming, [&](const Tensor& in) {
-      return in.defined() && (in.impl() == g.impl() || (in.shares_storage(g) && in.version() == 0));
-    });
-  }
-
   [[noreturn]] static void report(const BackwardPass& pass, Node& node, std::span<const Tensor> incoming,
                                   std::span<const Tensor> outgoing, size_t input, cpu::NonFinite found) {
     std::vector<std::string> arrived;

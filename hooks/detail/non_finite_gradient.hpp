@@ -1,0 +1,37 @@
+// Which gradient that a node sends on is not finite. Not public.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "../../backends/nan_check.hpp"
+#include "../../tensor/index.hpp"
+
+namespace weft::detail {
+
+struct NonFiniteGradient {
+  /// Of the node's edges.
+  size_t input;
+  cpu::NonFinite found;
+};
+
+/// The same memory was looked at when it was made.
+inline bool passed_on(const Tensor& g, std::span<const Tensor> incoming) {
+  return std::ranges::any_of(incoming, [&](const Tensor& in) {
+    return in.defined() && (in.impl() == g.impl() || (in.shares_storage(g) && in.version() == 0));
+  });
+}
+
+/// The first of a node's `outgoing` gradients that is not finite and not merely one that arrived.
+inline std::optional<NonFiniteGradient> first_non_finite(std::span<const Tensor> incoming,
+                                                         std::span<const Tensor> outgoing) {
+  for (size_t i = 0; i < outgoing.size(); ++i) {
+    if (!outgoing[i].defined() || passed_on(outgoing[i], incoming)) continue;
+    const cpu::NonFinite found = find_non_finite(outgoing[i].raw_view());
+    if (WEFT_UNLIKELY(found.any())) return NonFiniteGradient{i, found};
+  }
+  return {};
+}
+
+}  // namespace weft::detail
