@@ -113,24 +113,6 @@ namespace {
 // What the running kernel overwrites.
 constinit thread_local cpu::NonFinite overwritten = {};
 
-[[noreturn]] void report(const KernelCall& call, const View& out, cpu::NonFinite found) {
-  std::vector<const View*> read;
-  std::vector<std::string> figures = {fmt::format("output {}, of kernel {}", values_text(out), call.kernel)};
-  for (const View* in : call.inputs) {
-    const bool gone = is_input_too(*in, call.outputs);
-    if (!gone) read.push_back(in);
-    figures.push_back("input " + (gone ? shape_text(*in) + " (overwritten)" : values_text(*in)));
-  }
-  const char* const op = call.op != nullptr ? call.op : call.kernel;
-  const NonFiniteCause cause = cause_of_value(op, out, read, found);
-  throw NonFiniteError(with_figures(format_error({.op = op,
-                                                  .problem = fmt::format("the first {}", text_of(found)),
-                                                  .details = cause.what,
-                                                  .remedy = cause.remedy},
-                                                 call.where),
-                                    figures));
-}
-
 }  // namespace
 
 void note_overwritten(const KernelCall& call) {
@@ -158,11 +140,32 @@ std::optional<MadeNonFinite> made_non_finite(const KernelCall& call) {
   return {};
 }
 
+void raise_non_finite(const KernelCall& call, const MadeNonFinite& made, const std::string& more) {
+  const View& out = *made.output;
+  const cpu::NonFinite found = made.found;
+  std::vector<const View*> read;
+  std::vector<std::string> figures = {fmt::format("output {}, of kernel {}", values_text(out), call.kernel)};
+  for (const View* in : call.inputs) {
+    const bool gone = is_input_too(*in, call.outputs);
+    if (!gone) read.push_back(in);
+    figures.push_back("input " + (gone ? shape_text(*in) + " (overwritten)" : values_text(*in)));
+  }
+  if (!more.empty()) figures.push_back(more);
+  const char* const op = call.op != nullptr ? call.op : call.kernel;
+  const NonFiniteCause cause = cause_of_value(op, out, read, found);
+  throw NonFiniteError(with_figures(format_error({.op = op,
+                                                  .problem = fmt::format("the first {}", text_of(found)),
+                                                  .details = cause.what,
+                                                  .remedy = cause.remedy},
+                                                 call.where),
+                                    figures));
+}
+
 void KernelCheck::before(const KernelCall& call) { note_overwritten(call); }
 
 void KernelCheck::after(const KernelCall& call) {
-  if (const auto made = made_non_finite(call); WEFT_UNLIKELY(made.has_value()))
-    report(call, *made->output, made->found);
+  const auto made = made_non_finite(call);
+  if (WEFT_UNLIKELY(made.has_value())) raise_non_finite(call, *made);
 }
 
 }  // namespace weft::detail

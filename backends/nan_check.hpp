@@ -38,6 +38,8 @@ void note_overwritten(const KernelCall& call);
 /// After it: the output with NaN that no input had, or with infinities where every input was finite. Filling with a
 /// value makes none.
 std::optional<MadeNonFinite> made_non_finite(const KernelCall& call);
+/// Raises NonFiniteError; `more` stands below its figures.
+[[noreturn]] void raise_non_finite(const KernelCall& call, const MadeNonFinite& made, const std::string& more = {});
 
 /// Raises NonFiniteError where a kernel makes a NaN without one in its inputs, or an infinity from finite inputs.
 class KernelCheck final : public KernelObserver {

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <mutex>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -170,12 +171,17 @@ struct Watched<slot> {
     return ObserverLists::anybody() ? tell(own, arguments...) : own(arguments...);
   }
 
+  static void call_in(const KernelTable& row, const void* parameters) {
+    std::apply(row.*slot, *static_cast<const std::tuple<A&...>*>(parameters));
+  }
+
   [[gnu::noinline]] static R tell(R (*own)(A...), A... arguments) {
     Views views;
     Collector collect{views, output_count(kernel)};
     (collect(arguments), ...);
     const Layout& layout = leading_layout(arguments...);
     const size_t outputs = static_cast<size_t>(views.outputs);
+    const std::tuple<A&...> parameters(arguments...);
     const KernelCall about{kernel,
                            collect.variant,
                            detail::current_call.op,
@@ -184,7 +190,9 @@ struct Watched<slot> {
                            {views.data() + outputs, static_cast<size_t>(views.count) - outputs},
                            Device(layout.device_type, layout.device_index),
                            current_scope,
-                           detail::current_call.entry};
+                           detail::current_call.entry,
+                           call_in,
+                           &parameters};
     failed_after = false;
     ObserverLists::each([&](KernelObserver& observer) { observer.before(about); });
     if constexpr (std::is_void_v<R>) {

@@ -53,6 +53,10 @@ struct KernelCall {
   const KernelScope* within = nullptr;
   /// The op that the program called, in which `op` runs; as `op` where that is no part of another.
   const char* entry = nullptr;
+  /// Calls that kernel of another row with the same parameters, for tools that keep a call (plugin::list_call). Null
+  /// for kernels that are not in the table.
+  void (*call_in)(const KernelTable& row, const void* parameters) = nullptr;
+  const void* parameters = nullptr;
 };
 
 /// Told of every kernel of its thread, or of the process, from construction of its ObserverGuard to its destruction.

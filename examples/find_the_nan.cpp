@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   const Tensor loss = cross_entropy(net(x), y);
   io::write_file(folder + "/graph.svg", draw_graph(loss, {.names = names_of(net)}).svg(), "find_the_nan");
   try {
-    const AnomalyGuard guard;
+    const AnomalyGuard guard({.repro = folder + "/repro"});
     loss.backward();
   } catch (const NonFiniteError& error) {
     std::printf("%s\n", error.what());

@@ -17,6 +17,7 @@
 #include "../backends/non_finite_cause.hpp"
 #include "../backends/observe.hpp"
 #include "detail/non_finite_gradient.hpp"
+#include "detail/reproduction.hpp"
 
 namespace weft {
 
@@ -71,19 +72,31 @@ std::string path_text(const Node& target, std::span<const Edge> roots) {
 // What the first kernel of a backward formula that makes something not finite reads.
 class ReadByKernel final : public KernelObserver {
  public:
+  ReadByKernel(detail::Reproduction& repro, std::span<const Tensor> arrived) : repro_(repro), arrived_(arrived) {}
+  void before(const KernelCall& call) override {
+    if (texts.empty()) repro_.before(call);
+  }
   void after(const KernelCall& call) override {
     if (!texts.empty()) return;
-    const bool bad = std::ranges::any_of(call.outputs, [](const View* v) { return find_non_finite(*v).any(); });
-    if (!bad) return;
+    const View* const* const bad =
+        std::ranges::find_if(call.outputs, [](const View* v) { return find_non_finite(*v).any(); }).base();
+    if (bad == call.outputs.data() + call.outputs.size()) return;
     for (const View* in : call.inputs) {
-      if (!is_input_too(*in, call.outputs)) texts.push_back(values_text(*in));
+      if (!is_input_too(*in, call.outputs)) texts.push_back("its kernel read " + values_text(*in));
     }
+    left = repro_.leave(call, {*bad, find_non_finite(**bad)}, arrived_);
   }
   std::vector<std::string> texts;
+  std::string left;
+
+ private:
+  detail::Reproduction& repro_;
+  std::span<const Tensor> arrived_;
 };
 
 class GradientCheck final : public BackwardWatch {
  public:
+  explicit GradientCheck(detail::Reproduction& repro) : repro_(repro) {}
   /// Whether a node runs, whose gradients are looked at afterwards.
   bool inside = false;
 
@@ -96,8 +109,8 @@ class GradientCheck final : public BackwardWatch {
   }
 
  private:
-  [[noreturn]] static void report(const BackwardPass& pass, Node& node, std::span<const Tensor> incoming,
-                                  std::span<const Tensor> outgoing, size_t input, cpu::NonFinite found) {
+  [[noreturn]] void report(const BackwardPass& pass, Node& node, std::span<const Tensor> incoming,
+                           std::span<const Tensor> outgoing, size_t input, cpu::NonFinite found) {
     std::vector<std::string> arrived;
     bool arrived_bad = false;
     for (const Tensor& g : incoming) {
@@ -112,8 +125,9 @@ class GradientCheck final : public BackwardWatch {
     std::vector<std::string> figures = {
         fmt::format("gradient for input {}: {}", input, values_text(outgoing[input].raw_view()))};
     for (const std::string& text : arrived) figures.push_back("arrived " + text);
-    for (const std::string& text : read_by(node, incoming)) figures.push_back("its kernel read " + text);
+    std::string left = read_by(node, incoming, figures);
     figures.push_back(path_text(node, pass.roots));
+    if (!left.empty()) figures.push_back(std::move(left));
     throw NonFiniteError(
         detail::with_figures(format_error({.op = node.op,
                                            .problem = fmt::format("the first {} in backward", text_of(found)),
@@ -138,41 +152,46 @@ class GradientCheck final : public BackwardWatch {
     return detail::cause_of_gradient(node.op, gradient.raw_view(), arrived, kept, found);
   }
 
-  // Runs the formula once more, now that it is known to be the one, and looks at what its kernels read.
-  static std::vector<std::string> read_by(Node& node, std::span<const Tensor> incoming) {
-    ReadByKernel read;
+  // Runs the formula once more, now that it is known to be the one, and looks at what its kernels read. Says where the
+  // reproduction is.
+  std::string read_by(Node& node, std::span<const Tensor> incoming, std::vector<std::string>& figures) {
+    ReadByKernel read(repro_, incoming);
     try {
-      const ObserverGuard observing(read);
-      const GradModeGuard unrecorded({.enabled = false, .inference = false});
-      std::vector<Tensor> gradients(incoming.begin(), incoming.end()), ignored(node.edge_count);
-      node.functions->run(node, gradients.data(), ignored.data());
+      detail::run_observed_again(node, incoming, read);
     } catch (const std::exception&) {  // the first error is the one to tell
     }
-    return read.texts;
+    figures.insert(figures.end(), read.texts.begin(), read.texts.end());
+    return read.left;
   }
+
+  detail::Reproduction& repro_;
 };
 
 }  // namespace
 
 // What kernels of a backward make is looked at once, by node, where that is done at all.
 struct AnomalyGuard::State final : KernelObserver {
-  explicit State(AnomalyOptions options) {
+  explicit State(AnomalyOptions options) : repro(std::move(options.repro)) {
     if (options.backward) backward.emplace(gradients);
     if (options.forward) forward.emplace(*this);
   }
   void before(const KernelCall& call) override {
-    if (!gradients.inside) kernels.before(call);
+    if (gradients.inside) return;
+    detail::note_overwritten(call);
+    repro.before(call);
   }
   void after(const KernelCall& call) override {
-    if (!gradients.inside) kernels.after(call);
+    if (gradients.inside) return;
+    const auto made = detail::made_non_finite(call);
+    if (WEFT_UNLIKELY(made.has_value())) detail::raise_non_finite(call, *made, repro.leave(call, *made));
   }
-  GradientCheck gradients;
-  detail::KernelCheck kernels;
+  detail::Reproduction repro;
+  GradientCheck gradients{repro};
   std::optional<BackwardWatchGuard> backward;
   std::optional<ObserverGuard> forward;
 };
 
-AnomalyGuard::AnomalyGuard(AnomalyOptions options) : state_(new State(options)) {}
+AnomalyGuard::AnomalyGuard(AnomalyOptions options) : state_(new State(std::move(options))) {}
 AnomalyGuard::~AnomalyGuard() = default;
 
 }  // namespace weft

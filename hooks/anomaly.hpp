@@ -7,6 +7,8 @@
 // WEFT_CHECK_NAN=1 in the environment checks every kernel of the process, forward and backward, as long as it runs.
 #pragma once
 
+#include <string>
+
 #include "../tensor/error.hpp"
 #include "../tensor/pimpl.hpp"
 
@@ -18,6 +20,10 @@ struct AnomalyOptions {
   /// Checks the output of every kernel that this thread calls, for NaN where no input is NaN and for infinities where
   /// every input is finite. Filling with a value is not checked, so masks of -inf are fine.
   bool forward = true;
+  /// The folder in which the first of them leaves its reproduction (io/replay.hpp): the kernel's operands, of 64 MB at
+  /// most, its parameters, and a program of a few lines; `./weft replay FOLDER` runs it. An earlier one is replaced, a
+  /// folder of something else is not. Empty: none.
+  std::string repro = "repro";
 };
 
 /// While one lives, the first NaN or infinity on this thread raises NonFiniteError: three lines with the op, the cause,

@@ -16,6 +16,7 @@
 #include "../autograd/node.hpp"
 #include "../backends/nan_check.hpp"
 #include "detail/non_finite_gradient.hpp"
+#include "detail/reproduction.hpp"
 
 namespace weft {
 
@@ -37,6 +38,7 @@ std::string BreakEvent::text() const {
   for (const Tensor& g : outgoing) {
     if (g.defined()) line("gradient for an input", g.raw_view(), true);
   }
+  if (left != nullptr) out += fmt::format("\n  {}", left);
   return out;
 }
 
@@ -101,12 +103,15 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
 
   void before(const KernelCall& call) override {
     if (stopping || is_of_node(call)) return;
-    if (options.non_finite) detail::note_overwritten(call);
+    if (options.non_finite) note(call);
     else if (here(call)) stop(event_of(call, false));
   }
   void after(const KernelCall& call) override {
     if (stopping || is_of_node(call) || !options.non_finite || !here(call)) return;
-    if (detail::made_non_finite(call)) stop(event_of(call, true));
+    const auto made = detail::made_non_finite(call);
+    if (!made) return;
+    const std::string left = repro.leave(call, *made);
+    stop(event_of(call, true), left);
   }
 
   void before(const BackwardPass&, Node& node, std::span<const Tensor> incoming) override {
@@ -121,10 +126,11 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
     if (!options.non_finite || !here(node) || !detail::first_non_finite(incoming, outgoing)) return;
     const bool arrived = std::ranges::any_of(
         incoming, [](const Tensor& g) { return g.defined() && detail::find_non_finite(g.raw_view()).any(); });
-    if (!arrived) stop(event_of(node, incoming, outgoing));
+    if (!arrived) stop(event_of(node, incoming, outgoing), reproduced(node, incoming));
   }
 
   const BreakOptions options;
+  detail::Reproduction repro{options.repro};
   const bool in_module;
   Place place;
   int64_t met = 0, stops = 0;
@@ -171,13 +177,45 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
             .outgoing = outgoing};
   }
 
-  void stop(const BreakEvent& event) {
+  struct Stopping {
+    explicit Stopping(bool& flag_) : flag(flag_) { flag = true; }
+    ~Stopping() { flag = false; }
+    bool& flag;
+  };
+
+  void note(const KernelCall& call) {
+    detail::note_overwritten(call);
+    repro.before(call);
+  }
+
+  // The formula runs once more, to see which of its kernels it is.
+  std::string reproduced(Node& node, std::span<const Tensor> incoming) {
+    struct Again final : KernelObserver {
+      Again(detail::Reproduction& repro_, std::span<const Tensor> arrived_) : repro(repro_), arrived(arrived_) {}
+      void before(const KernelCall& call) override {
+        detail::note_overwritten(call);
+        repro.before(call);
+      }
+      void after(const KernelCall& call) override {
+        const auto made = detail::made_non_finite(call);
+        if (made && left.empty()) left = repro.leave(call, *made, arrived);
+      }
+      detail::Reproduction& repro;
+      std::span<const Tensor> arrived;
+      std::string left;
+    } again(repro, incoming);
+    const Stopping now(stopping);
+    try {
+      detail::run_observed_again(node, incoming, again);
+    } catch (const std::exception&) {  // the stop is what matters
+    }
+    return again.left;
+  }
+
+  void stop(BreakEvent event, const std::string& left = {}) {
+    if (!left.empty()) event.left = left.c_str();
     if (++met <= options.skip) return;
-    struct Stopping {
-      explicit Stopping(bool& flag_) : flag(flag_) { flag = true; }
-      ~Stopping() { flag = false; }
-      bool& flag;
-    } const now(stopping);
+    const Stopping now(stopping);
     ++stops;
     const OutsideCalls users_code;
     if (options.call) options.call(event);

@@ -36,6 +36,8 @@ struct BreakEvent {
   /// flows.
   const Node* node = nullptr;
   std::span<const Tensor> incoming = {}, outgoing = {};
+  /// Where its reproduction was left, in words; null where none was.
+  const char* left = nullptr;
 
   /// A line with the op and its place, and one for each operand or gradient with dtype, shape and range. A device's
   /// values are waited for.
@@ -55,6 +57,8 @@ struct BreakOptions {
   bool non_finite = false;
   /// Passes over so many first.
   int64_t skip = 0;
+  /// With `non_finite`: the folder in which the first of them leaves its reproduction, as AnomalyOptions::repro.
+  std::string repro = "repro";
   /// Called instead of stopping the process. It may compute; what it throws is the error of the op, whose outputs are
   /// then not returned.
   Callback<void(const BreakEvent&)> call = {};

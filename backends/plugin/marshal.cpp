@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -203,6 +204,9 @@ struct StoredAs<std::span<const Slot>> {
   using Type = std::vector<Slot>;
 };
 
+// Who is told of a call that is listed.
+constinit thread_local const Callback<void(const WeftKernelCall&)>* listener = nullptr;
+
 template <auto slot>
 struct Kernel;
 template <class R, class... A, R (*KernelTable::*slot)(A...)>
@@ -232,14 +236,25 @@ struct Kernel<slot> {
     }
   }
 
-  static void on_host(const WeftKernelCall& call) {
+  template <const char* const& name, int written>
+  static R list(A... arguments) {
+    CallWriter writer(name, written, names);
+    (describe(writer, arguments), ...);
+    (*listener)(writer.finish());
+    return R();
+  }
+
+  static void run_in(const KernelTable& row, const WeftKernelCall& call) {
     CallReader reader(call);
     std::tuple<typename StoredAs<A>::Type...> parameters;
     std::apply(
         [&](auto&... parameter) {
           (describe(reader, parameter), ...);
           reader.finish();
-          const auto kernel = host_kernels().*slot;
+          const auto kernel = row.*slot;
+          if (kernel == nullptr) {
+            raise<NotImplementedError>({.problem = fmt::format("the device has no kernel {}", call.kernel)});
+          }
           if constexpr (std::is_void_v<R>) {
             kernel(parameter...);
           } else {
@@ -251,27 +266,46 @@ struct Kernel<slot> {
   }
 };
 
-using OnHost = void (*)(const WeftKernelCall&);
+using RunIn = void (*)(const KernelTable&, const WeftKernelCall&);
 
 #define WEFT_NAMED(name, ...) constexpr const char* name_of_##name = #name;
 WEFT_KERNELS(WEFT_NAMED)
 #undef WEFT_NAMED
 
-const std::unordered_map<std::string_view, OnHost>& host_functions() {
-#define WEFT_ON_HOST(name, ...) {#name, &Kernel<&KernelTable::name>::on_host},
-  static const auto* functions = new std::unordered_map<std::string_view, OnHost>{WEFT_KERNELS(WEFT_ON_HOST)};
-#undef WEFT_ON_HOST
+const std::unordered_map<std::string_view, RunIn>& run_functions() {
+#define WEFT_RUN_IN(name, ...) {#name, &Kernel<&KernelTable::name>::run_in},
+  static const auto* functions = new std::unordered_map<std::string_view, RunIn>{WEFT_KERNELS(WEFT_RUN_IN)};
+#undef WEFT_RUN_IN
   return *functions;
 }
 
 }  // namespace
 
-void run_on_host(const WeftKernelCall& call) {
-  const auto found = call.kernel == nullptr ? host_functions().end() : host_functions().find(call.kernel);
-  if (found == host_functions().end()) {
+void run_in(const KernelTable& row, const WeftKernelCall& call) {
+  const auto found = call.kernel == nullptr ? run_functions().end() : run_functions().find(call.kernel);
+  if (found == run_functions().end()) {
     raise<ValueError>({.problem = fmt::format("there is no kernel {}", call.kernel == nullptr ? "null" : call.kernel)});
   }
-  found->second(call);
+  found->second(row, call);
+}
+
+bool list_call(const KernelCall& call, const Callback<void(const WeftKernelCall&)>& tell) {
+  if (call.call_in == nullptr) return false;
+  static const KernelTable listing = [] {
+    KernelTable row;
+    constexpr int slots = 0;  // gradients_follow says how many
+#define WEFT_LIST(name, written, ...) row.name = &Kernel<&KernelTable::name>::template list<name_of_##name, written>;
+    WEFT_KERNELS(WEFT_LIST)
+#undef WEFT_LIST
+    return row;
+  }();
+  const struct Listening {
+    explicit Listening(const Callback<void(const WeftKernelCall&)>& l) : outer(std::exchange(listener, &l)) {}
+    ~Listening() { listener = outer; }
+    const Callback<void(const WeftKernelCall&)>* outer;
+  } listening(tell);
+  call.call_in(listing, call.parameters);
+  return true;
 }
 
 void fill_row(KernelTable& row, int32_t (*has_kernel)(const char*)) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plugin.h"
-#include "../dispatch.hpp"
+#include "../observe.hpp"
 
 namespace weft::plugin {
 
@@ -88,8 +88,12 @@ class CallReader {
   int views_ = 0, attributes_ = 0;
 };
 
-/// Runs the CPU's kernel of that name. ValueError where there is none, or the call does not fit it.
-void run_on_host(const WeftKernelCall& call);
+/// Runs the kernel of that name of a row. ValueError where there is none, or the call does not fit it,
+/// NotImplementedError where the row lacks it.
+void run_in(const KernelTable& row, const WeftKernelCall& call);
+inline void run_on_host(const WeftKernelCall& call) { run_in(host_kernels(), call); }
+/// Lists the parts of a call that an observer sees, for `tell`; false for a kernel that is not in the table.
+bool list_call(const KernelCall& call, const Callback<void(const WeftKernelCall&)>& tell);
 
 /// A row whose kernels hand their calls to `run_call`, but those that the plug-in lacks, which are null.
 void fill_row(KernelTable& row, int32_t (*has_kernel)(const char*));

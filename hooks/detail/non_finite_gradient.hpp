@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "../../autograd/node.hpp"
 #include "../../backends/nan_check.hpp"
 #include "../../tensor/index.hpp"
 
@@ -32,6 +34,14 @@ inline std::optional<NonFiniteGradient> first_non_finite(std::span<const Tensor>
     if (WEFT_UNLIKELY(found.any())) return NonFiniteGradient{i, found};
   }
   return {};
+}
+
+/// Runs a node's formula once more, unrecorded, and tells `observer` of its kernels. The node's saved tensors exist.
+inline void run_observed_again(Node& node, std::span<const Tensor> incoming, KernelObserver& observer) {
+  const ObserverGuard observing(observer);
+  const GradModeGuard unrecorded({.enabled = false, .inference = false});
+  std::vector<Tensor> gradients(incoming.begin(), incoming.end()), ignored(node.edge_count);
+  node.functions->run(node, gradients.data(), ignored.data());
 }
 
 }  // namespace weft::detail

@@ -26,7 +26,7 @@ std::string error_of(const F& f) {
 template <class F>
 std::string backward_error_of(const F& f) {
   return error_of([&] {
-    const AnomalyGuard guard({.forward = false});
+    const AnomalyGuard guard({.forward = false, .repro = ""});
     f();
   });
 }
@@ -88,7 +88,7 @@ TEST_F(Anomaly, FiniteBackwardsPassAndGiveTheSameBits) {
   gelu(m(x)).sum().backward();
   const Doubles plain = values(m.weight.grad());
   m.zero_grad();
-  const AnomalyGuard guard({.forward = true});
+  const AnomalyGuard guard({.forward = true, .repro = ""});
   gelu(m(x)).sum().backward();
   EXPECT_EQ(values(m.weight.grad()), plain);
 }
@@ -113,7 +113,7 @@ TEST_F(Anomaly, LongPathsAreShortened) {
 template <class F>
 std::string forward_error_of(const F& f) {
   return error_of([&] {
-    const AnomalyGuard guard({.backward = false, .forward = true});
+    const AnomalyGuard guard({.backward = false, .forward = true, .repro = ""});
     f();
   });
 }
@@ -139,7 +139,7 @@ TEST_F(Anomaly, ForwardSeesInPlaceOpsAndTheirPlace) {
 
 TEST_F(Anomaly, ForwardLeavesInfinitiesThatWereGivenAlone) {
   const double inf = std::numeric_limits<double>::infinity();
-  const AnomalyGuard guard({.forward = true});
+  const AnomalyGuard guard({.forward = true, .repro = ""});
   const Tensor mask = full({2, 2}, -inf);
   const Tensor scores = masked_fill(rand({2, 2}), tensor({1.0, 0.0, 0.0, 1.0}).view({2, 2}) > 0.5, -inf);
   (void)softmax(scores, -1);
@@ -149,7 +149,7 @@ TEST_F(Anomaly, ForwardLeavesInfinitiesThatWereGivenAlone) {
 }
 
 TEST_F(Anomaly, ForwardLooksAtStridedAndNarrowResults) {
-  const AnomalyGuard guard({.forward = true});
+  const AnomalyGuard guard({.forward = true, .repro = ""});
   EXPECT_THROW((void)(full({4}, 60000.0, f16) * 2.0), NonFiniteError);
   EXPECT_THROW((void)full({4}, 1e300, f64).to(f32), NonFiniteError);
   const Tensor target = zeros({3, 3});
@@ -160,7 +160,7 @@ TEST_F(Anomaly, ForwardLooksAtStridedAndNarrowResults) {
 template <class F>
 std::string cause_of(const F& f) {
   const std::string text = error_of([&] {
-    const AnomalyGuard guard;
+    const AnomalyGuard guard({.repro = ""});
     f();
   });
   const size_t first = text.find('\n'), second = text.find('\n', first + 1);
@@ -196,7 +196,7 @@ TEST_F(Anomaly, OneDefaultFindsTheEarliestCauseForwardAndBackward) {
 }
 
 TEST_F(Anomaly, ForwardIsForItsOwnThread) {
-  const AnomalyGuard guard({.forward = true});
+  const AnomalyGuard guard({.forward = true, .repro = ""});
   std::thread([] { EXPECT_NO_THROW((void)log(tensor({-1.0}))); }).join();
 }
 

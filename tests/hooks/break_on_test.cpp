@@ -70,7 +70,7 @@ TEST_F(Breaks, ALineStopsWhatItCalled) {
 TEST_F(Breaks, NonFiniteStopsAfterTheOpThatMakesIt) {
   Seen seen;
   const Tensor x = tensor({0.0, 4.0}).requires_grad_();
-  const BreakOn stop(seen({.non_finite = true}));
+  const BreakOn stop(seen({.non_finite = true, .repro = ""}));
   (sqrt(x * 1.0) * 0.0).sum().backward();  // the slope at 0 is Inf, and 0 Inf is NaN
   EXPECT_EQ(seen.texts, (Texts{"after sqrt in backward"}));
   seen.texts.clear();
@@ -144,7 +144,8 @@ TEST_F(Breaks, AnErrorInAPassDoesNotBlindTheNextOne) {
 
 TEST_F(Breaks, ValuesAreTold) {
   std::string text;
-  const BreakOn stop({.op = "log", .non_finite = true, .call = [&](const BreakEvent& e) { text = e.text(); }});
+  const BreakOn stop(
+      {.op = "log", .non_finite = true, .repro = "", .call = [&](const BreakEvent& e) { text = e.text(); }});
   const Tensor x = tensor({0.0, 1.0});
   log(x);
   EXPECT_NE(text.find("input float32 [2] on cpu: 0 to 1, mean 0.5, 1 zero"), std::string::npos) << text;

@@ -358,7 +358,7 @@ TEST(GradientRecorder, FollowsFirstStepsAndThenEveryTenthOpByOp) {
 
 TEST(GradientRecorder, MayOutliveAGuardThatWasThereBefore) {
   const Tensor w = tensor({0.0}).requires_grad_();
-  std::optional<AnomalyGuard> guard(std::in_place);
+  std::optional<AnomalyGuard> guard(std::in_place, AnomalyOptions{.repro = ""});
   GradientRecorder recorder(NamedTensors{{"w", w}});
   EXPECT_THROW(sqrt(w).backward(), NonFiniteError);
   guard.reset();

@@ -163,7 +163,7 @@ TEST(RegisteredOps, AreOneNodeOneScopeAndOneKernelToWhoeverWatches) {
 
 TEST(RegisteredOps, NameTheOpWhoseKernelMadeANaN) {
   const Registration op = cube("test::cube").backward(cube_gradient).register_();
-  const AnomalyGuard guard({.forward = true});
+  const AnomalyGuard guard({.forward = true, .repro = ""});
   EXPECT_THAT(message_of<NonFiniteError>([] { call_op("test::cube", doubles({0}), INFINITY); }),
               HasSubstr("call_test.cpp"));
 }

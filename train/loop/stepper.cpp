@@ -29,6 +29,7 @@ constexpr const char* name = "Trainer";
 template <class F>
 std::string found_anew(AnomalyOptions options, F&& again) {
   try {
+    options.repro.clear();
     const AnomalyGuard guard(options);
     again();
   } catch (const NonFiniteError& error) {

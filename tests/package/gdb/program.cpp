@@ -24,6 +24,6 @@ int main() {
 
   const BreakOn forward({.op = "log"});
   log(x.detach());
-  const BreakOn backward({.non_finite = true});
+  const BreakOn backward({.non_finite = true, .repro = ""});
   loss.backward();
 }

@@ -1,0 +1,23 @@
+// Runs again what AnomalyGuard or BreakOn left in a folder: ./weft replay FOLDER [DEVICE...]
+#include <cstdio>
+#include <string>
+
+#include <weft/weft.hpp>
+#include <weft/io/replay.hpp>
+
+int main(int argc, char** argv) {
+  if (argc < 2) return std::fputs("usage: weft-replay FOLDER [DEVICE...]\n", stderr), 2;
+  int status = 0;
+  try {
+    for (int i = 2; i < argc || i == 2; ++i) {
+      std::optional<weft::Device> device;
+      if (i < argc) device = weft::Device(argv[i]);
+      const weft::io::Replayed call = weft::io::replay(argv[1], device);
+      std::printf("%s\n", call.text.c_str());
+      if (call.happens) status = 1;
+    }
+  } catch (const weft::Error& error) {
+    return std::fprintf(stderr, "%s\n", error.what()), 2;
+  }
+  return status;
+}
