@@ -66,8 +66,8 @@ struct BreakOptions {
 
 /// While it lives, the kernels and the backward passes of this thread stop at what the options say, with SIGTRAP after
 /// a text on stderr; where nobody waits for that signal, the text says so and the program goes on. An op of several
-/// kernels stops at each, one that runs none, such as a view, in its backward alone. Several may live at once. To be
-/// destroyed on its own thread, newest first, as every ObserverGuard.
+/// kernels stops at each, one that runs none, such as a view, in its backward alone. Several may live at once.
+/// To be destroyed on its own thread.
 class WEFT_API BreakOn {
  public:
   /// ValueError for a line without a number, a negative `skip`, and for a module without its model.

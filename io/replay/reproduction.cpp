@@ -98,7 +98,6 @@ constexpr const char* program = R"(// {0}
 // In CMake: find_package(weft REQUIRED), target_link_libraries(program PRIVATE weft::weft). Run it in this folder, with
 // the name of a device if you like: it ends with 1 where the fault is there.
 #include <weft/weft.hpp>
-#include <weft/io/replay.hpp>
 
 #include <cstdio>
 
@@ -120,13 +119,16 @@ void Reproduction::before(const KernelCall& call) {
   overwritten_.clear();
   if (folder_.empty()) return;
   const bool accumulates = std::ranges::find(accumulating, std::string_view(call.kernel)) != std::end(accumulating);
-  int64_t left = most_bytes;
+  std::vector<const View*> kept;
+  int64_t bytes = 0;
   for (const View* out : call.outputs) {
     if (out->data == nullptr || !(accumulates || is_input_too(*out, call.inputs))) continue;
-    if ((left -= bytes_once(out->layout)) < 0) return;
-    const NoGradGuard unrecorded;
-    overwritten_.emplace_back(out->data, elements_of(*out));
+    kept.push_back(out);
+    bytes += bytes_once(out->layout);
   }
+  if (bytes > most_bytes) return;
+  const NoGradGuard unrecorded;
+  for (const View* out : kept) overwritten_.emplace_back(out->data, elements_of(*out));
 }
 
 std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& made, std::span<const Tensor> arrived) {
