@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../hooks/detail/backward_trace.hpp"
+#include "../hooks/detail/program_fields.hpp"
 #include "file.hpp"
 #include "files/folder-inl.hpp"
 #include "files/json_lines-inl.hpp"
@@ -152,6 +153,7 @@ class Reader {
     line.at("tensors").each_field([&](const std::string& name, const JsonPlace& tensor) { add(name, tensor, out); });
     if (line.has("trace")) add_trace(line.at("trace"), out.step);
     if (line.has("broadcasts")) line.at("broadcasts").each([&](const JsonPlace& m) { add_broadcast(m); });
+    if (line.has("program")) add_program(line.at("program"));
     before_ = out.step;
     steps_.add(std::move(out));
   }
@@ -175,6 +177,7 @@ class Reader {
     if (tensor.has("update_ratio")) o.update_ratio = tensor.at("update_ratio").number();
     o.value_histogram = bins_in(tensor, "value_bins"), o.gradient_histogram = bins_in(tensor, "gradient_bins");
     if (tensor.has("epsilon")) watched.epsilon = tensor.at("epsilon").number();
+    if (tensor.has("trained")) watched.trained = tensor.at("trained").boolean();
     if (watched.op.empty() && tensor.has("op")) {
       watched.op = tensor.at("op").text(), watched.place = tensor.at("place").text();
     }
@@ -184,6 +187,62 @@ class Reader {
     note(o.value, watched.bad_value), note(o.gradient, watched.bad_gradient);
     step.of.resize(std::max(step.of.size(), which + 1));
     step.of[which] = std::move(o);
+  }
+
+  /// Reads the fields that a place has.
+  class Fields {
+   public:
+    Fields(const JsonPlace& place, Reader& reader) : place_(place), reader_(reader) {}
+
+    template <class T>
+    void operator()(const char* name, T& value) {
+      if (place_.has(name)) read(place_.at(name), value);
+    }
+    template <class Index>
+    void tensor(const char* name, Index& which) {
+      if (place_.has(name)) which = reader_.index_of(place_.at(name).text());
+    }
+
+   private:
+    static void read(const JsonPlace& p, double& v) { v = p.number(); }
+    static void read(const JsonPlace& p, std::optional<double>& v) { v = p.number(); }
+    static void read(const JsonPlace& p, int64_t& v) { v = p.integer(); }
+    static void read(const JsonPlace& p, bool& v) { v = p.boolean(); }
+    static void read(const JsonPlace& p, std::string& v) { v = p.text(); }
+    static void read(const JsonPlace& p, Cut::Kind& v) {
+      const int64_t kind = p.integer();
+      if (kind < 0 || kind > static_cast<int64_t>(Cut::Kind::unused)) p.fail("there is no such kind of cut");
+      v = static_cast<Cut::Kind>(kind);
+    }
+    template <class T>
+    void read(const JsonPlace& p, std::vector<T>& v) {
+      v.clear();
+      p.each([&](const JsonPlace& item) { read(item, v.emplace_back()); });
+    }
+    template <class T>
+    void read(const JsonPlace& p, T& v) {
+      v = {};
+      Fields inner(p, reader_);
+      weft::detail::fields_of(inner, v);
+    }
+
+    const JsonPlace& place_;
+    Reader& reader_;
+  };
+
+  void add_program(const JsonPlace& place) {
+    ProgramFacts& p = history_.program;
+    Fields seen(place, *this);
+    seen("model", p.model), seen("single_batches", p.single_batches), seen("cuts", p.cuts);
+    seen("hook_changes", p.hook_changes), seen("half_casts", p.half_casts), seen("losses", p.losses);
+    seen("shared", p.shared), seen("calls", p.calls);
+    const auto append = [&](const char* name, auto& all) {
+      auto more = all;
+      more.clear();
+      seen(name, more);
+      all.insert(all.end(), more.begin(), more.end());
+    };
+    append("clippings", p.clippings), append("optimizer_steps", p.optimizer_steps);
   }
 
   size_t site_of(const JsonPlace& place) {

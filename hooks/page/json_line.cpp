@@ -2,10 +2,14 @@
 #include "../report.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
+#include "../detail/program_fields.hpp"
 #include "../detail/text.hpp"
 
 namespace weft {
@@ -56,6 +60,7 @@ std::string json(const Watched& w, const Observation& o) {
   if (o.update_ratio) add("update_ratio", number(*o.update_ratio));
   if (w.kind == WatchedKind::activation) add("kind", "\"activation\"");
   if (w.epsilon != Watched{}.epsilon) add("epsilon", number(w.epsilon));
+  if (!w.trained) add("trained", "false");
   if (!w.op.empty()) add("op", detail::json_text(w.op)), add("place", detail::json_text(w.place));
   if (o.gradient_histogram) add("gradient_bins", json(*o.gradient_histogram));
   if (o.value_histogram) add("value_bins", json(*o.value_histogram));
@@ -96,6 +101,73 @@ std::string json(const MutualBroadcast& m) {
                      json_text(m.place), json_text(m.left), json_text(m.right), json_text(m.result), m.steps);
 }
 
+// ---- what the program did
+// --------------------------------------------------------------------------------------------
+
+class FieldWriter {
+ public:
+  explicit FieldWriter(const History& history) : history_(history) {}
+
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    add(name, text(value));
+  }
+  void operator()(const char* name, const std::optional<double>& value) {
+    if (value) add(name, text(*value));
+  }
+  void tensor(const char* name, std::optional<size_t> which) {
+    if (which) add(name, text(history_.watched[*which].name));
+  }
+  std::string take() { return '{' + out_ + '}'; }
+
+ private:
+  void add(const char* name, const std::string& value) {
+    out_ += fmt::format("{}\"{}\":{}", out_.empty() ? "" : ",", name, value);
+  }
+  std::string text(double v) const { return detail::json_number(v); }
+  std::string text(int64_t v) const { return std::to_string(v); }
+  std::string text(bool v) const { return v ? "true" : "false"; }
+  std::string text(Cut::Kind v) const { return std::to_string(static_cast<int>(v)); }
+  std::string text(const std::string& v) const { return detail::json_text(v); }
+  template <class T>
+  std::string text(const std::vector<T>& v) const {
+    return list(v, [&](const T& item) { return text(item); });
+  }
+  template <class T>
+  std::string text(const T& v) const {
+    FieldWriter inner(history_);
+    detail::fields_of(inner, v);
+    return inner.take();
+  }
+
+  const History& history_;
+  std::string out_;
+};
+
+template <class T>
+std::vector<T> of_step(const std::vector<T>& all, int64_t step) {
+  std::vector<T> out;
+  std::ranges::copy_if(all, std::back_inserter(out), [&](const T& one) { return one.step == step; });
+  return out;
+}
+
+/// What may change in any step, and in traced ones all that was seen up to there; of lists by step those of this one.
+std::string json(const History& history, int64_t step, bool traced) {
+  const ProgramFacts& p = history.program;
+  FieldWriter out(history);
+  const auto add = [&](const char* name, const auto& all) {
+    if (!all.empty()) out(name, all);
+  };
+  if (p.model.inputs > 0 || p.model.trained > 0 || p.model.unrecorded > 0) out("model", p.model);
+  add("single_batches", p.single_batches);
+  add("clippings", of_step(p.clippings, step)), add("optimizer_steps", of_step(p.optimizer_steps, step));
+  if (traced) {
+    add("cuts", p.cuts), add("hook_changes", p.hook_changes), add("half_casts", p.half_casts);
+    add("losses", p.losses), add("shared", p.shared), add("calls", p.calls);
+  }
+  return out.take();
+}
+
 }  // namespace
 
 std::string json_line(const History& history, const RecordedStep& step) {
@@ -114,6 +186,8 @@ std::string json_line(const History& history, const RecordedStep& step) {
       out += ",\"broadcasts\":" + list(history.broadcasts, [](const MutualBroadcast& m) { return json(m); });
     }
   }
+  const std::string program = json(history, step.step, trace != history.traces.end());
+  if (program != "{}") out += ",\"program\":" + program;
   return out + '}';
 }
 

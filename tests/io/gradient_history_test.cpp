@@ -80,6 +80,34 @@ TEST(LoadHistory, KeepsHistogramsTracesAndLines) {
   EXPECT_EQ(io::history_text(again), io::history_text(is));
 }
 
+// Modes, clipping, decay, detached parts and labels are of the program, not of a gradient.
+TEST(LoadHistory, FindsWhatTheProgramDidToo) {
+  const TemporaryFolder folder;
+  manual_seed(5);
+  nn::Sequential net(nn::Linear(4, 8), nn::Dropout(0.5), nn::Linear(8, 3));
+  net.eval();
+  optim::AdamW optimizer(net.parameters(), {.lr = 1e-3, .weight_decay = 50});
+  GradientRecorder recorder(net);
+  {
+    const io::GradientLog log(recorder, folder / "run", {.tensorboard = false});
+    for (int i = 0; i < 40; ++i) {
+      optimizer.zero_grad();
+      const Tensor loss = cross_entropy(net(randn({16, 4})), zeros({16}, i64));
+      loss.backward();
+      optim::clip_grad_norm_(net.parameters(), 1e-4);
+      optimizer.step();
+      recorder.step(loss.item<double>());
+    }
+  }
+  const auto suspects = texts(recorder.suspects());
+  EXPECT_THAT(suspects, testing::Contains(HasSubstr("evaluation mode")));
+  EXPECT_THAT(suspects, testing::Contains(HasSubstr("clip_grad_norm_")));
+  const History again = io::load_history(folder / "run");
+  EXPECT_EQ(texts(find_suspects(again)), suspects);
+  EXPECT_EQ(again.program.losses.size(), recorder.history().program.losses.size());
+  EXPECT_FALSE(again.program.optimizer_steps.empty());
+}
+
 // Plain Python beside PyTorch can write this much.
 TEST(LoadHistory, ReadsWhatOtherProgramsLog) {
   const TemporaryFolder folder;
