@@ -217,7 +217,10 @@ phases of its hooks. Without a tensor, those below the node at which a BreakOn s
         depth = int(last) if expression and last.isdigit() else 6
         expression = expression if expression and last.isdigit() else argument.strip()
         if expression:
-            value = gdb.parse_and_eval(expression)
+            try:
+                value = gdb.parse_and_eval(expression)
+            except gdb.error as error:
+                raise gdb.GdbError(str(error))
             if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
                 value = value.referenced_value()
             if value.type.strip_typedefs().code == gdb.TYPE_CODE_PTR:

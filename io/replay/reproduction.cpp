@@ -97,16 +97,16 @@ KeptCall kept_shape(const WeftKernelCall& call, std::vector<View>& views) {
 constexpr const char* program = R"(// {0}
 // In CMake: find_package(weft REQUIRED), target_link_libraries(program PRIVATE weft::weft). Run it in this folder, with
 // the name of a device if you like: it ends with 1 where the fault is there.
-#include <weft/weft.hpp>
+#include <{2}>
 
-#include <cstdio>
+#include <iostream>
 
 int main(int argc, char** argv) {{
   const weft::Device device(argc > 1 ? argv[1] : "{1}");
   const weft::io::Replayed call = weft::io::replay(".", device);
-  for (const weft::Tensor& input : call.inputs) weft::print(input);
-  for (const weft::Tensor& output : call.outputs) weft::print(output);
-  std::puts(call.text.c_str());
+  for (const weft::Tensor& input : call.inputs) std::cout << input << '\n';
+  for (const weft::Tensor& output : call.outputs) std::cout << output << '\n';
+  std::cout << call.text << '\n';
   return call.happens ? 1 : 0;
 }}
 )";
@@ -169,8 +169,8 @@ std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& mad
   io::write_call(kept, folder.temporary(), Location::none());
   const std::string title = fmt::format("{}{} at {}:{} made {}.", kept.op, kept.backward ? " in backward" : "",
                                         kept.file, kept.line, text_of(made.found));
-  io::write_file(folder.temporary() / "program.cpp", fmt::format(fmt::runtime(program), title, kept.device), "replay",
-                 Location::none());
+  io::write_file(folder.temporary() / "program.cpp",
+                 fmt::format(fmt::runtime(program), title, kept.device, "weft/weft.hpp"), "replay", Location::none());
   const bool happens = io::replay(folder.temporary(), call.device, Location::none()).happens;
   folder.commit();
   return happens ? fmt::format("left in {0}: ./weft replay {0}", folder_)

@@ -198,7 +198,14 @@ TEST_F(Replay, TheProgramRunsItAndSaysWhetherItHappens) {
   EXPECT_EQ(there.code, 1) << there.words;
   EXPECT_NE(there.words.find("NaN again: it still happens"), std::string::npos) << there.words;
   EXPECT_EQ(run(folder, "weft-replay nowhere").code, 2);
-  EXPECT_NE(read_bytes(repro + "/program.cpp").find("int main("), std::string::npos);
+}
+
+TEST_F(Replay, ItsProgramCompiles) {
+  if (std::system("c++ --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no compiler";
+  const Tensor x = tensor({-1.0, 2.0});
+  fails([&] { log(x); });
+  const std::string command = "c++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I" WEFT_BINARY_DIR "/include ";
+  EXPECT_EQ(std::system((command + repro + "/program.cpp").c_str()), 0);
 }
 
 }  // namespace
