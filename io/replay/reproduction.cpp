@@ -68,6 +68,16 @@ KeptAttribute kept(const WeftAttribute& a) {
   return out;
 }
 
+// The same elements in the same order: a matrix and its transpose begin at one address, too.
+bool are_same(const View& a, const View& b) {
+  if (a.data != b.data || a.layout.dtype != b.layout.dtype) return false;
+  if (!std::ranges::equal(sizes_of(a.layout), sizes_of(b.layout))) return false;
+  for (int d = 0; d < a.layout.rank; ++d) {
+    if (a.layout.sizes[d] > 1 && a.layout.strides[d] != b.layout.strides[d]) return false;
+  }
+  return true;
+}
+
 // Everything but elements.
 KeptCall kept_shape(const WeftKernelCall& call, std::vector<View>& views) {
   KeptCall out;
@@ -82,10 +92,7 @@ KeptCall kept_shape(const WeftKernelCall& call, std::vector<View>& views) {
     KeptView& kept_view = out.views.emplace_back();
     kept_view.layout = view.layout;
     kept_view.absent = view.data == nullptr;
-    const auto same = std::ranges::find_if(views, [&](const View& other) {
-      return other.data == view.data && std::ranges::equal(sizes_of(other.layout), sizes_of(view.layout)) &&
-             other.layout.dtype == view.layout.dtype;
-    });
+    const auto same = std::ranges::find_if(views, [&](const View& other) { return are_same(other, view); });
     if (!kept_view.absent && view.layout.host_scalar == 0 && view.layout.numel > 0 && same != views.end()) {
       kept_view.same_as = static_cast<int>(same - views.begin());
     }

@@ -99,6 +99,21 @@ TEST_F(Replay, ParametersRandomDrawsAndRepeatedOperandsComeBack) {
   EXPECT_EQ(values(call.outputs[0]), values(io::replay(repro).outputs[0]));
 }
 
+TEST_F(Replay, AMatrixAndItsTransposeAreTwoOperands) {
+  const Tensor x = tensor({{1.0, 1e30}, {1e-30, 1.0}});
+  fails([&] { x / x.t(); });  // 1e30 / 1e-30; x / x is 1
+  const io::Replayed call = io::replay(repro);
+  EXPECT_TRUE(call.happens) << call.text;
+  ASSERT_EQ(call.inputs.size(), 2u);
+  EXPECT_EQ(values(call.inputs[1]), values(x.t().contiguous()));
+  fails([&] { tensor({{0.0, 1.0}}) / tensor({{0.0, 1.0}}); });
+  EXPECT_TRUE(io::replay(repro).happens);
+  const Tensor same = tensor({{0.0, 1.0}});
+  fails([&] { same / same; });
+  EXPECT_TRUE(io::replay(repro).happens);
+  EXPECT_EQ(io::replay(repro).inputs.size(), 1u);
+}
+
 TEST_F(Replay, HealthyInputsDoNotHappen) {
   const Tensor x = tensor({-1.0, 1.0});
   fails([&] { log(x); });
