@@ -15,6 +15,7 @@
 #include "../autograd/hook_list.hpp"
 #include "../autograd/node.hpp"
 #include "../backends/nan_check.hpp"
+#include "../tensor/memory_use.hpp"
 #include "detail/non_finite_gradient.hpp"
 #include "detail/reproduction.hpp"
 
@@ -222,8 +223,10 @@ struct BreakOn::State final : KernelObserver, BackwardWatch {
     else detail::stop_at_op(event);
   }
 
-  // A node is stopped at as a whole, not at its kernels; what a function of the user's calls in it is not of it.
+  // A node is stopped at as a whole, not at its kernels; what a function of the user's calls in it is not of it. A node
+  // that threw is still noted when its backward is over.
   bool is_of_node(const KernelCall& call) const {
+    if (detail::memory_use != detail::MemoryUse::backward) return false;
     return running.op != nullptr && call.entry == running.op && call.where.line() == running.where.line() &&
            std::string_view(call.where.file()) == running.where.file();
   }

@@ -1,7 +1,7 @@
 // What fills the memory: every tensor by the line that made it and by what it is for, where it stood highest, and which
 // line keeps more from step to step.
 //
-//   const MemoryHistory history(model);                       // from here on
+//   MemoryHistory history(model);                       // from here on
 //   for (…) { …; optimizer.step(); history.step(); }
 //   fmt::print("{}{}", history.snapshot().text(), history.growth_text());
 //

@@ -142,6 +142,23 @@ TEST_F(Breaks, AnErrorInAPassDoesNotBlindTheNextOne) {
   EXPECT_EQ(seen.texts, (Texts{"before exp"}));
 }
 
+TEST_F(Breaks, ANodeThatThrewDoesNotHideItsLineInTheNextForward) {
+  Seen seen;
+  const BreakOn stop(seen({.op = "mul"}));
+  const Tensor x = tensor({0.5}).requires_grad_();
+  for (int i = 0; i < 2; ++i) {
+    const Tensor saved = x + 1.0;
+    const Tensor y = saved * saved;
+    if (i == 0) {
+      saved.detach().add_(1.0);
+      EXPECT_THROW(y.backward(), AutogradError);
+    } else {
+      y.backward();
+    }
+  }
+  EXPECT_EQ(seen.texts, (Texts{"before mul", "before mul in backward", "before mul", "before mul in backward"}));
+}
+
 TEST_F(Breaks, ValuesAreTold) {
   std::string text;
   const BreakOn stop(
