@@ -106,8 +106,13 @@ constinit const char* reason = "";
 
 // Async-signal-safe. False where it was done, or is not this process's to do.
 bool leave_by_child(const char* why) {
-  if (::getpid() != owner || has_left.exchange(true)) return false;
-  leaving_thread = ::gettid();
+  // Who comes second must find the thread to wait for.
+  pid_t nobody = 0;
+  if (::getpid() != owner || !leaving_thread.compare_exchange_strong(nobody, ::gettid())) return false;
+  if (has_left.exchange(true)) {
+    leaving_thread = 0;
+    return false;
+  }
   const int error = errno;
   const pid_t child = fork_alone();
   if (child == 0) begin_child(why);

@@ -7,6 +7,7 @@
 #include <new>
 #include <limits>
 #include <string_view>
+#include <memory>
 #include <unordered_map>
 
 #include "../onednn.hpp"
@@ -194,7 +195,9 @@ void Plan::make(Convolution product, const ConvolutionShape& s, bool has_bias, i
 /// Making a plan takes a millisecond: each thread keeps those it met. Null where oneDNN has no kernel of its own.
 Plan* plan_of(Convolution product, const ConvolutionShape& s, bool bias, int64_t weight_row) {
   constexpr size_t most = 128;
-  static thread_local std::unordered_map<Key, Plan, Key::Hash> plans;
+  // A pointer, since a module that is loaded late has little room for what threads hold.
+  static thread_local const auto own = std::make_unique<std::unordered_map<Key, Plan, Key::Hash>>();
+  auto& plans = *own;
   const Key key(product, s, bias, weight_row);
   auto found = plans.find(key);
   if (found == plans.end()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <unordered_map>
 
@@ -110,7 +111,9 @@ Product::Product(const ProductKey& key) {
 /// Making a product takes a tenth of a millisecond: each thread keeps those it met.
 Product& product_of(const ProductKey& key) {
   constexpr size_t most = 256;
-  static thread_local std::unordered_map<ProductKey, Product, ProductKey::Hash> products;
+  // A pointer, since a module that is loaded late has little room for what threads hold.
+  static thread_local const auto own = std::make_unique<std::unordered_map<ProductKey, Product, ProductKey::Hash>>();
+  auto& products = *own;
   const auto found = products.find(key);
   if (found != products.end()) return found->second;
   if (products.size() >= most) products.clear();
