@@ -78,9 +78,8 @@ class ReadByKernel final : public KernelObserver {
   }
   void after(const KernelCall& call) override {
     if (!texts.empty()) return;
-    const View* const* const bad =
-        std::ranges::find_if(call.outputs, [](const View* v) { return find_non_finite(*v).any(); }).base();
-    if (bad == call.outputs.data() + call.outputs.size()) return;
+    const auto bad = std::ranges::find_if(call.outputs, [](const View* v) { return find_non_finite(*v).any(); });
+    if (bad == call.outputs.end()) return;
     for (const View* in : call.inputs) {
       if (!is_input_too(*in, call.outputs)) texts.push_back("its kernel read " + values_text(*in));
     }

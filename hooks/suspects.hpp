@@ -28,9 +28,9 @@ struct Suspect {
 ///   vanishing   on its way back it falls 10⁵ times, and nothing goes round the place; or it is tiny from the first
 ///               step on, everywhere;
 ///   dead        an activation's slope, or all of a gradient, is 0;
-///   frozen      no gradient ever arrived, with the line that cuts the parameter off from the loss, or the weights do
-///   not
-///               change although one does;
+///   frozen      no gradient ever arrived, with the line that cuts the parameter
+///               off from the loss, or the weights do not change although one
+///               does;
 ///   updates     steps are too large or too small for the weights, for several steps, or weight decay outweighs them;
 ///   broadcast   both operands of an op were expanded, and a gradient flows through it;
 ///   run         inputs, targets, predictions or the loss say that something is wrong, or what the program does around

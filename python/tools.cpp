@@ -61,8 +61,7 @@ void bind_graph(nb::module_& m) {
             return out;
           },
           "A dict for each node, the tensor's own first: op, name, location, leaf, released, overwritten, dtype, "
-          "shape, "
-          "saved_bytes.");
+          "shape, saved_bytes.");
   m.def("_draw_graph",
         [](const Tensor& tensor, const std::vector<std::pair<std::string, Tensor>>& names, bool shapes, size_t most) {
           GraphOptions options{.shapes = shapes, .most_nodes = most};

@@ -9,16 +9,14 @@
 namespace weft::distributed::detail {
 
 ConnectDevices& connects_devices(DeviceType type) {
-  static std::map<DeviceType, ConnectDevices> all = [] {
-    std::map<DeviceType, ConnectDevices> made;
-    for (const DeviceType each : {DeviceType::cpu, DeviceType::hpu, DeviceType::cuda, DeviceType::meta})
-      made[each] = {};
+  static std::array<ConnectDevices, device_type_count> all = [] {
+    std::array<ConnectDevices, device_type_count> made;
 #if WEFT_HAS_NCCL
-    made[DeviceType::cuda] = nccl::connect_gpus;
+    made[static_cast<size_t>(DeviceType::cuda)] = nccl::connect_gpus;
 #endif
     return made;
   }();
-  return all[type];
+  return all[static_cast<size_t>(type)];
 }
 
 }  // namespace weft::distributed::detail

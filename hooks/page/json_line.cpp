@@ -101,8 +101,7 @@ std::string json(const MutualBroadcast& m) {
                      json_text(m.place), json_text(m.left), json_text(m.right), json_text(m.result), m.steps);
 }
 
-// ---- what the program did
-// --------------------------------------------------------------------------------------------
+// ---- what the program did -------------------------------------------------------------------------------------------
 
 class FieldWriter {
  public:

@@ -5,13 +5,12 @@
 #include <cstring>
 #include <string_view>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include "call_file-inl.hpp"
 #include "../file.hpp"
 #include "../files/atomic_folder-inl.hpp"
+#include "../files/folder-inl.hpp"
 #include "../replay.hpp"
 #include "../../autograd/mode.hpp"
 #include "../../ops/create.hpp"
@@ -118,8 +117,6 @@ int main(int argc, char** argv) {{
 }}
 )";
 
-bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
 }  // namespace
 
 void Reproduction::before(const KernelCall& call) {
@@ -169,7 +166,7 @@ std::string Reproduction::write(const KernelCall& call, const MadeNonFinite& mad
   for (const Tensor& g : arrived) {
     if (g.defined()) kept.arrived.push_back(g.detach().to(Device()).clone());
   }
-  if (is_there(folder_) && !is_there(folder_ + '/' + io::call_file)) {
+  if (io::exists(folder_) && !io::exists(io::Path(folder_) / io::call_file)) {
     return fmt::format("no reproduction was left: {} holds something else", folder_);
   }
   io::AtomicFolder folder(folder_, "replay", Location::none());

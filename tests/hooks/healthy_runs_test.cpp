@@ -1,19 +1,10 @@
 // Runs that learn raise no suspect.
-#include <functional>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <weft/weft.hpp>
+#include "twins.hpp"
 
 namespace weft {
 namespace {
 
-std::string words(const std::vector<Suspect>& suspects) {
-  std::string out;
-  for (const Suspect& s : suspects) out += std::string(name_of(s.trouble)) + ": " + s.text + "\n";
-  return out;
-}
+using twins::Rows, twins::words;
 
 struct Run {
   int steps = 60;
@@ -38,16 +29,6 @@ std::string suspects_of(Net& net, const std::function<Tensor()>& loss_of, const 
   }
   return words(recorder.suspects());
 }
-
-/// Rows with the class that a fixed linear rule gives them.
-struct Rows {
-  explicit Rows(int64_t width, int64_t classes = 4) : rule(randn({width, classes})) {}
-  std::pair<Tensor, Tensor> draw(int64_t count) const {
-    const Tensor x = randn({count, rule.size(0)});
-    return {x, argmax(x.matmul(rule), 1)};
-  }
-  Tensor rule;
-};
 
 template <class Net>
 std::function<Tensor()> classifying(Net& net, const Rows& rows) {

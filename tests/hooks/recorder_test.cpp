@@ -1,3 +1,5 @@
+#include "twins.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,11 +31,7 @@ size_t index_of(const History& history, const std::string& name) {
   return 0;
 }
 
-std::string words(const std::vector<Suspect>& suspects) {
-  std::string out;
-  for (const Suspect& s : suspects) out += std::string(name_of(s.trouble)) + ": " + s.text + "\n";
-  return out;
-}
+using twins::words;
 
 TEST(GradientRecorder, RecordsGradientValueAndUpdate) {
   const Tensor w = leaf({3, 4});

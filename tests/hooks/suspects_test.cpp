@@ -1,10 +1,5 @@
 // Each fault beside a healthy twin: the one is named with its line, the other raises nothing.
-#include <functional>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <weft/weft.hpp>
+#include "twins.hpp"
 
 namespace weft {
 namespace {
@@ -13,11 +8,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-std::string words(const std::vector<Suspect>& suspects) {
-  std::string out;
-  for (const Suspect& s : suspects) out += std::string(name_of(s.trouble)) + ": " + s.text + "\n";
-  return out;
-}
+using twins::words;
 
 std::string here(int line) { return "suspects_test.cpp:" + std::to_string(line); }
 

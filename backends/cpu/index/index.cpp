@@ -7,6 +7,7 @@
 #include "indices.hpp"
 #include "../kernels.hpp"
 #include "../lines.hpp"
+#include "../read_ahead.hpp"
 #include "../thread_pool.hpp"
 
 namespace weft::cpu {
@@ -82,7 +83,7 @@ void gather(const View& out_view, const View& x_view, int dim, const View& index
       bool all = by_columns || gather_along(line, loop, lines.after(bytes(x), t / blocks));
       for (int64_t i = 0; by_columns && i < rows; ++i, line.out += out_row, line.index += index_row) {
         if (i + ahead < rows && block < columns) {
-          for (int64_t b = 0; b < width * index_step; b += 64) __builtin_prefetch(line.index + ahead * index_row + b);
+          prefetch(line.index + ahead * index_row, width * index_step);
           for (int64_t b = 0; b < width * out_step; b += 64) __builtin_prefetch(line.out + ahead * out_row + b, 1);
         }
         all &= loop(line);

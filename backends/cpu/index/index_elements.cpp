@@ -6,6 +6,7 @@
 
 #include "index_offsets.hpp"
 #include "../kernels.hpp"
+#include "../read_ahead.hpp"
 #include "slab.hpp"
 #include "../thread_pool.hpp"
 
@@ -31,10 +32,7 @@ void get_runs(char* out, int64_t out_step, const char* base, int64_t base_step, 
   constexpr int64_t ahead = 4;
   const int64_t fetched = std::min<int64_t>(run, 1024);
   for (int64_t i = 0; i < n; ++i) {
-    if (i + ahead < n) {
-      const char* next = base + (i + ahead) * base_step + offset[i + ahead];
-      for (int64_t b = 0; b < fetched; b += 64) __builtin_prefetch(next + b);
-    }
+    if (i + ahead < n) prefetch(base + (i + ahead) * base_step + offset[i + ahead], fetched);
     const char* const from = base + i * base_step + offset[i];
     if (streams) convert_loops.stream(out + i * out_step, from, run);
     else copy_run(out + i * out_step, from, run);

@@ -12,6 +12,7 @@
 #include "fp8-inl.hpp"
 #include "../lines.hpp"
 #include "../pointwise/loops.hpp"
+#include "../read_ahead.hpp"
 #include "scale_rule.hpp"
 #include "../thread_pool.hpp"
 
@@ -56,8 +57,7 @@ class Tile {
     if (!turned_) return;
     for (int64_t j = 0; j < part.columns; ++j) {
       // Lines are far apart: hardware does not look ahead.
-      const char* const ahead = at(part.row, std::min(part.column + j + 16, x_.layout.sizes[1] - 1));
-      for (int64_t b = 0; b < part.rows * item_; b += 64) __builtin_prefetch(ahead + b);
+      prefetch(at(part.row, std::min(part.column + j + 16, x_.layout.sizes[1] - 1)), part.rows * item_);
       float* const to = lines_.as<float>() + j * part.rows;
       load(to, at(part.row, part.column + j), item_, part.rows);
       if (scale_.data != nullptr)
