@@ -165,7 +165,7 @@ const Tensor& Tensor::requires_grad_(bool on, Location where) const {
     impl_->requires_grad = false;
     return *this;
   }
-  if (!is_floating(dtype()) || is_storage_only(dtype())) {
+  if (!is_inexact(dtype()) || is_storage_only(dtype())) {
     raise<ValueError>({.problem = fmt::format("{} tensors have no gradient", name(dtype())),
                        .remedy = "convert to float16, bfloat16, float32 or float64"});
   }

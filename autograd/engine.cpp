@@ -496,6 +496,12 @@ Tensor check_seed(const Tensor& output, const Tensor* seed, Location where) {
            .remedy = "reduce it, for example with sum(), or pass a seed of its shape"},
           where);
     }
+    if (is_complex(output.dtype())) {
+      raise<AutogradError>({.op = "backward",
+                            .problem = "a complex output has no gradient of its own",
+                            .remedy = "take real(x) or abs(x), or pass a seed"},
+                           where);
+    }
     return detail::ones_like_unrecorded(output);
   }
   if (seed->shape() != output.shape() || seed->dtype() != output.dtype() || seed->device() != output.device()) {

@@ -167,7 +167,7 @@ std::vector<Tensor> Call::finish(std::vector<Tensor> outputs, Backward backward)
     state->kept.push_back(std::move(kept));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!is_floating(outputs[i].dtype()) || holds(state->not_differentiable, outputs[i])) continue;
+    if (!is_inexact(outputs[i].dtype()) || holds(state->not_differentiable, outputs[i])) continue;
     const auto number = static_cast<uint16_t>(i);
     if (holds(state->dirty, outputs[i])) {
       Rebase(outputs[i], node_of_written(node, number)).commit();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine.hpp"
+#include "from_ops.hpp"
 #include "mode.hpp"
 
 namespace weft {
@@ -240,15 +241,44 @@ class Checker {
   GradcheckResult result_;
 };
 
+/// A function of pairs of real numbers where an input is complex, with pairs for complex outputs: the gradient of a
+/// complex number is those of its parts.
+struct OfReals {
+  GradcheckFunction function;
+  std::vector<Tensor> inputs;
+
+  OfReals(const GradcheckFunction& given, const std::vector<Tensor>& of, Location where) {
+    std::vector<bool> pairs;
+    for (const Tensor& x : of) {
+      const bool complex = x.defined() && is_complex(x.dtype());
+      pairs.push_back(complex);
+      inputs.push_back(complex ? detail::as_real(x.detach()).requires_grad_(x.requires_grad(where), where) : x);
+    }
+    function = [&given, pairs](std::span<const Tensor> x) {
+      std::vector<Tensor> as_given(x.begin(), x.end());
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        if (pairs[i]) as_given[i] = detail::as_complex(x[i]);
+      }
+      std::vector<Tensor> outputs = given(as_given);
+      for (Tensor& y : outputs) y = detail::as_real(y);
+      return outputs;
+    };
+  }
+};
+
 }  // namespace
 
 GradcheckResult gradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
                           GradcheckOptions options, Location where) {
-  return Checker(function, inputs, options, "gradcheck", where).run();
+  const OfReals reals(function, inputs, where);
+  return Checker(reals.function, reals.inputs, options, "gradcheck", where).run();
 }
 
-GradcheckResult gradgradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
-                              GradcheckOptions options, Location where) {
+GradcheckResult gradgradcheck(const GradcheckFunction& given, const std::vector<Tensor>& of, GradcheckOptions options,
+                              Location where) {
+  const OfReals reals(given, of, where);
+  const GradcheckFunction& function = reals.function;
+  const std::vector<Tensor>& inputs = reals.inputs;
   EnableGradGuard record;
   const Arguments arguments(inputs, "gradgradcheck", where);
   std::vector<Tensor> all = inputs;

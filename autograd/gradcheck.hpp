@@ -31,8 +31,9 @@ struct GradcheckResult {
 using GradcheckFunction = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 
 /// Compares the gradients of every output of `function`, alone and all together, with central differences, for every
-/// f64 input that requires a gradient. The inputs are not changed: the function sees copies. ValueError where no input
-/// requires a gradient or one is undefined, DTypeError where one that requires a gradient is not f64.
+/// f64 input that requires a gradient, and for every c128 one part by part. The inputs are not changed: the function
+/// sees copies. ValueError where no input requires a gradient or one is undefined, DTypeError where one that requires a
+/// gradient is of another dtype.
 WEFT_API GradcheckResult gradcheck(const GradcheckFunction& function, const std::vector<Tensor>& inputs,
                                    GradcheckOptions options = {}, Location where = {});
 /// The same for second derivatives: checks the gradient of `function`, as a function of its inputs and of the incoming

@@ -17,7 +17,8 @@ void unsupported(const char* kernel, const View& view) {
   raise<DTypeError>(
       {.op = current_op_or(kernel),
        .problem = fmt::format("{} has no kernel for {} on {}", kernel, name(view.layout.dtype), device.name()),
-       .remedy = "convert the operand with to(dtype)"});
+       .remedy = is_complex(view.layout.dtype) ? "take real(x), imag(x), abs(x) or view_as_real(x)"
+                                               : "convert the operand with to(dtype)"});
 }
 
 void target_out_of_range(int64_t target, int64_t classes) {

@@ -156,6 +156,9 @@ struct KernelTable {
   /// Variance with divisor max(0, n - correction), computed in two passes or by Welford; layouts as `reduce`.
   void (*variance)(const View& out, const View& in, double correction);
   void (*cumsum)(const View& out, const View& in, int dim, bool exclusive, bool reverse);
+  /// The discrete Fourier transform along `dim`, times `factor`: of complex numbers, or where `in` is real the first
+  /// n / 2 + 1 numbers of it, or where `out` is real the inverse of that. f32 and f64; `inverse` of complex ones alone.
+  void (*fourier)(const View& out, const View& in, int dim, bool inverse, double factor);
   /// Prefix products along `dim`. Those of f32 are carried in double, integers wrap.
   void (*running_product)(const View& out, const View& x, int dim);
   /// log of the prefix sums of exp(x) along `dim`, carried in double; contiguous, f32 or f64.
@@ -355,7 +358,7 @@ struct KernelTable {
   X(unary, 1) X(unary_gradient, 1) X(binary, 1) X(compare, 1) \
   X(ternary, 1) X(where, 1) X(nan_to_num, 1) X(nextafter, 1) \
   X(copy, 1) X(fill, 1) \
-  X(reduce, 1) X(arg_reduce, 1) X(variance, 1) X(cumsum, 1) \
+  X(reduce, 1) X(arg_reduce, 1) X(variance, 1) X(cumsum, 1) X(fourier, 1) \
   X(running_product, 1) X(running_log_sum_exp, 1) X(running_extreme, 2) \
   X(softmax, 1) X(softmax_gradient, 1) \
   X(matmul, 1) X(convolution, 1) \

@@ -42,7 +42,7 @@ class HostView {
 };
 
 bool may_be_non_finite(const View& view) {
-  return view.data != nullptr && is_floating(view.layout.dtype) && view.layout.device_type != DeviceType::meta;
+  return view.data != nullptr && is_inexact(view.layout.dtype) && view.layout.device_type != DeviceType::meta;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Kept {
 template <>
 struct Kept<const View&> {
   View value;
-  alignas(8) unsigned char number[8];
+  alignas(max_item) unsigned char number[max_item];
   explicit Kept(const View& given) : value(given) {
     if (given.data != nullptr && given.layout.numel == 0) value.data = number;  // nothing is there, but an address
     if (given.data == nullptr || given.layout.host_scalar == 0) return;

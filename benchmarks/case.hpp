@@ -44,6 +44,7 @@ void add_saving_cases();
 void add_loading_cases();
 void add_distributed_cases();
 void add_fused_cases();
+void add_complex_cases();
 void add_generation_cases();
 
 }  // namespace weft::bench

@@ -199,7 +199,7 @@ Tensor run(const detail::MapProgram& program, const void* function, const Operan
     Prepared<n> p;
     prepare<n>(p, {list[k]...}, PointwiseKind::any);
     if (!p.device.is_cpu()) raise_missing_kernel(p.device);
-    if (is_storage_only(p.dtype) || p.dtype == DType::u64) {
+    if (is_storage_only(p.dtype) || p.dtype == DType::u64 || is_complex(p.dtype)) {
       raise<DTypeError>({.problem = fmt::format("a function of float, double or int64_t cannot take {}", name(p.dtype)),
                          .remedy = "convert the operand with to(dtype)"});
     }

@@ -22,6 +22,14 @@ WEFT_API Tensor zeros(const Dims& shape, TensorOptions options = {}, Location wh
 WEFT_API Tensor ones(const Dims& shape, TensorOptions options = {}, Location where = {});
 /// The dtype follows `value` (bool, i64 or f32) unless given. ValueError where an integer dtype does not hold it.
 WEFT_API Tensor full(const Dims& shape, Scalar value, TensorOptions options = {}, Location where = {});
+namespace detail {
+WEFT_API Tensor full_of_complex(const Dims& shape, complex128 value, TensorOptions options, Location where);
+}
+/// The same with a complex value: c64 unless `options` have a dtype. DTypeError for one that is not complex.
+template <ComplexNumber T, class O = TensorOptions>
+Tensor full(const Dims& shape, const T& value, O options = {}, Location where = {}) {
+  return detail::full_of_complex(shape, complex128(value.real(), value.imag()), detail::options_from(options), where);
+}
 /// The same with the shape, dtype and device of `like`; strides and requires_grad are not copied.
 WEFT_API Tensor empty_like(const Tensor& like, Location where = {});
 WEFT_API Tensor zeros_like(const Tensor& like, Location where = {});
@@ -89,10 +97,14 @@ WEFT_API TensorOptions options_like(const Tensor& like, const LikeOptions& optio
 [[noreturn]] WEFT_API void raise_ragged(Location where);
 [[noreturn]] WEFT_API void raise_count(size_t values, const Dims& shape, Location where);
 
-// As in PyTorch, literals of type double give the default dtype and those of type int i64, unless a dtype is given.
+// As in PyTorch, literals of type double give the default dtype, those of std::complex<double> the complex one, and
+// those of type int i64, unless a dtype is given.
+template <class T>
+concept ElementType = Arithmetic<T> || ComplexNumber<T>;
 template <class T>
 DType literal_type() {
   if (std::is_same_v<T, double>) return default_dtype();
+  if (ComplexNumber<T> && sizeof(T) == 16) return complex_type(default_dtype());
   return std::is_same_v<T, int> ? DType::i64 : dtype_of<T>();
 }
 template <class T, class O>
@@ -151,7 +163,7 @@ Tensor from_nested(const R& values, const TensorOptions& options, Location where
   return from_elements(elements.data(), dtype_of<T>(), shape, options, where);
 }
 template <class R>
-concept NumberContainer = Container<R> && Arithmetic<typename ElementOf<R>::type>;
+concept NumberContainer = Container<R> && ElementType<typename ElementOf<R>::type>;
 template <class T, class R>
 Tensor from_container(const R& values, const TensorOptions& options, Location where) {
   if constexpr (requires(const T*& p) { p = values.data(); }) {
@@ -162,23 +174,23 @@ Tensor from_container(const R& values, const TensorOptions& options, Location wh
 }
 }  // namespace detail
 
-/// A 0-d tensor. As in PyTorch, int gives i64 and double f32, unless `options` have a dtype. ValueError where an
-/// integer dtype does not hold the value; so for all below.
-template <Arithmetic T, class O = TensorOptions>
+/// A 0-d tensor. As in PyTorch, int gives i64, double f32 and std::complex<double> c64, unless `options` have a dtype.
+/// ValueError where an integer dtype does not hold the value; so for all below.
+template <detail::ElementType T, class O = TensorOptions>
 Tensor tensor(T value, O options = {}, Location where = {}) {
   return detail::from_elements(&value, dtype_of<T>(), {}, detail::literal_options<T>(options), where);
 }
 /// Nested literals, `tensor({{1, 2}, {3, 4}})`, of one to three dimensions. ShapeError where rows differ in length.
-template <Arithmetic T, class O = TensorOptions>
+template <detail::ElementType T, class O = TensorOptions>
 Tensor tensor(std::initializer_list<T> values, O options = {}, Location where = {}) {
   return detail::from_elements(values.begin(), dtype_of<T>(), Dims(values.size()), detail::literal_options<T>(options),
                                where);
 }
-template <Arithmetic T, class O = TensorOptions>
+template <detail::ElementType T, class O = TensorOptions>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, O options = {}, Location where = {}) {
   return detail::from_nested<T>(rows, detail::literal_options<T>(options), where);
 }
-template <Arithmetic T, class O = TensorOptions>
+template <detail::ElementType T, class O = TensorOptions>
 Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices, O options = {},
               Location where = {}) {
   return detail::from_nested<T>(matrices, detail::literal_options<T>(options), where);
@@ -191,7 +203,7 @@ Tensor tensor(const R& values, O options = {}, Location where = {}) {
   return detail::from_container<T>(values, detail::literal_options<T>(options), where);
 }
 /// A copy of the elements, in row-major order, in the given shape. ShapeError where the count does not fit.
-template <Arithmetic T, class O = TensorOptions>
+template <detail::ElementType T, class O = TensorOptions>
 Tensor tensor(std::span<const T> values, const Dims& shape, O options = {}, Location where = {}) {
   if (static_cast<int64_t>(values.size()) != shape.product()) detail::raise_count(values.size(), shape, where);
   return detail::from_elements(values.data(), dtype_of<T>(), shape, detail::literal_options<T>(options), where);

@@ -2,6 +2,7 @@
 #include "attention.hpp"
 #include "axes.hpp"
 #include "combine.hpp"
+#include "complex.hpp"
 #include "create.hpp"
 #include "distance.hpp"
 #include "distribution.hpp"
@@ -93,6 +94,12 @@ WEFT_PART_METHOD(Tensor, clamp, (const Tensor& low, const Tensor& high), low, hi
 
 WEFT_OPERAND_METHOD(Tensor, cast, (DType dtype, Overflow overflow, Location where), Operand(x, where), dtype, overflow)
 WEFT_METHOD(Tensor, unfold, (int dim, int64_t size, int64_t step), x, dim, size, step)
+WEFT_METHOD(Tensor, real, (), x)
+WEFT_METHOD(Tensor, imag, (), x)
+WEFT_METHOD(Tensor, view_as_real, (), x)
+WEFT_METHOD(Tensor, view_as_complex, (), x)
+WEFT_METHOD(Tensor, angle, (), x)
+WEFT_METHOD(Tensor, sgn, (), x)
 WEFT_METHOD(Tensor, flip, (const Dims& dims), x, dims)
 WEFT_METHOD(Tensor, fliplr, (), x)
 WEFT_METHOD(Tensor, flipud, (), x)

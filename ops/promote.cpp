@@ -5,16 +5,20 @@
 #include <limits>
 
 #include "../backends/dispatch.hpp"
+#include "detail/complex.hpp"
 #include "pointwise.hpp"
 
 namespace weft {
 
 namespace {
 
-int category(DType t) { return is_floating(t) ? 2 : (t == DType::boolean ? 0 : 1); }
+int category(DType t) { return is_complex(t) ? 3 : is_floating(t) ? 2 : (t == DType::boolean ? 0 : 1); }
 
-// C++ numbers are held as f64, i64, u64 or bool; in promotion they stand for the default types.
-DType weak_type(DType t) { return t == DType::f64 ? default_dtype() : (t == DType::u64 ? DType::i64 : t); }
+// C++ numbers are held as c128, f64, i64, u64 or bool; in promotion they stand for the default types.
+DType weak_type(DType t) {
+  if (t == DType::c128) return complex_type(default_dtype());
+  return t == DType::f64 ? default_dtype() : (t == DType::u64 ? DType::i64 : t);
+}
 
 int priority(const TensorImpl* t) { return t->wrapped_number ? 0 : (t->view.layout.rank == 0 ? 1 : 2); }
 
@@ -31,7 +35,7 @@ int priority(const TensorImpl* t) { return t->wrapped_number ? 0 : (t->view.layo
 }  // namespace
 
 DType result_type(std::span<const TensorImpl* const> operands) {
-  DType best[3];
+  DType best[3] = {};
   bool present[3] = {};
   for (const TensorImpl* t : operands) {
     const int p = priority(t);
@@ -44,6 +48,7 @@ DType result_type(std::span<const TensorImpl* const> operands) {
   for (int p = 2; p >= 0; --p) {
     if (!present[p]) continue;
     if (!any) result = best[p];
+    else if (is_floating(result) && is_complex(best[p])) result = complex_type(result);
     else if (category(best[p]) > category(result)) result = promote(result, best[p]);
     any = true;
   }
@@ -93,8 +98,8 @@ void prepare(Prepared<n>& p, const Operand* const (&operands)[n], PointwiseKind 
   p.dtype = dtype.value_or(DType::f32);
   if (!dtype) {
     p.dtype = result_type(impls);
-    if (kind == PointwiseKind::floating && !is_floating(p.dtype)) p.dtype = default_dtype();
-    if (p.wrapped && is_floating(p.dtype)) p.dtype = DType::f64;
+    if (kind == PointwiseKind::floating && !is_inexact(p.dtype)) p.dtype = default_dtype();
+    if (p.wrapped && is_inexact(p.dtype)) p.dtype = is_complex(p.dtype) ? DType::c128 : DType::f64;
   }
   p.shape = Dims(sizes_of(lead));
   for (int i = 0; i < n; ++i) {
@@ -143,7 +148,7 @@ Tensor unbroadcast(Tensor&& gradient, std::span<const int64_t> sizes, DType dtyp
   } else if (!std::ranges::equal(out.sizes(), sizes)) {
     out = sum_to(std::move(out), sizes);
   }
-  if (out.dtype() != dtype) out = out.to(dtype);
+  if (out.dtype() != dtype) out = in_dtype(out, dtype);
   if (out.device() != device) out = out.to(device);
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "complex.hpp"
 #include "create.hpp"
 
 namespace weft {
@@ -47,6 +48,11 @@ double whole(double value, double low, double high, DType dtype) {
 }  // namespace
 
 Tensor SampleMaker::tensor(const Dims& shape, double low, double high) {
+  if (is_complex(dtype_)) {
+    SampleMaker part(real_type(dtype_), device_, state_++);
+    const Tensor re = part.tensor(shape, low, high);
+    return complex(re, part.tensor(shape, low, high));
+  }
   const int64_t n = shape.product();
   const uint64_t seed = mixed(state_++);
   const std::vector<int64_t> order = permutation(n, seed);
@@ -149,71 +155,21 @@ Dims dims_in(const Value& v) {
 std::span<const OpRecord> op_records() {
   static const std::vector<OpRecord> all = [] {
     std::vector<OpRecord> records;
-    for (const auto family : {unary_records,
-                              binary_records,
-                              ternary_records,
-                              predicate_records,
-                              special_records,
-                              foreach_records,
-                              activation_records,
-                              copy_records,
-                              create_records,
-                              view_records,
-                              where_records,
-                              matmul_records,
-                              index_records,
-                              subscript_records,
-                              scatter_records,
-                              masked_records,
-                              search_records,
-                              rearrange_records,
-                              join_records,
-                              reduce_records,
-                              vector_norm_records,
-                              scan_records,
-                              sort_records,
-                              running_records,
-                              histogram_records,
-                              statistics_records,
-                              difference_records,
-                              softmax_records,
-                              norm_records,
-                              loss_records,
-                              pool_records,
-                              columns_records,
-                              interpolate_records,
-                              grid_records,
-                              dropout_records,
-                              channel_records,
-                              bag_records,
-                              moe_records,
-                              likelihood_records,
-                              margin_loss_records,
-                              ctc_records,
-                              distance_records,
-                              sequence_records,
-                              distribution_records,
-                              random_records,
-                              attention_records,
-                              head_attention_records,
-                              recurrent_records,
-                              packed_records,
-                              bilinear_records,
-                              batch_norm_records,
-                              convolution_records,
-                              axes_records,
-                              pieces_records,
-                              stacks_records,
-                              combine_records,
-                              repeat_records,
-                              shuffle_records,
-                              pad_records,
-                              diagonal_records,
-                              triangle_records,
-                              tensordot_records,
-                              rotary_records,
-                              fused_records,
-                              quantize_records}) {
+    for (const auto family :
+         {unary_records,       binary_records,       ternary_records,     predicate_records,   special_records,
+          foreach_records,     activation_records,   copy_records,        complex_records,     fft_records,
+          stft_records,        create_records,       view_records,        where_records,       matmul_records,
+          index_records,       subscript_records,    scatter_records,     masked_records,      search_records,
+          rearrange_records,   join_records,         reduce_records,      vector_norm_records, scan_records,
+          sort_records,        running_records,      histogram_records,   statistics_records,  difference_records,
+          softmax_records,     norm_records,         loss_records,        pool_records,        columns_records,
+          interpolate_records, grid_records,         dropout_records,     channel_records,     bag_records,
+          moe_records,         likelihood_records,   margin_loss_records, ctc_records,         distance_records,
+          sequence_records,    distribution_records, random_records,      attention_records,   head_attention_records,
+          recurrent_records,   packed_records,       bilinear_records,    batch_norm_records,  convolution_records,
+          axes_records,        pieces_records,       stacks_records,      combine_records,     repeat_records,
+          shuffle_records,     pad_records,          diagonal_records,    triangle_records,    tensordot_records,
+          rotary_records,      fused_records,        quantize_records}) {
       const std::span<const OpRecord> of_family = family();
       records.insert(records.end(), of_family.begin(), of_family.end());
     }

@@ -49,6 +49,14 @@ std::optional<Scalar> to_scalar(PyObject* object) {
   return PyFloat_AS_DOUBLE(Ref(PyNumber_Float(object)).get());
 }
 
+std::optional<complex128> to_complex(PyObject* object) {
+  const bool numpy = std::strncmp(Py_TYPE(object)->tp_name, "numpy.complex", 13) == 0;
+  if (!PyComplex_Check(object) && !numpy) return {};
+  const Py_complex value = PyComplex_AsCComplex(object);
+  if (value.real == -1 && PyErr_Occurred()) throw PythonError();
+  return complex128(value.real, value.imag);
+}
+
 std::optional<int64_t> to_integer(PyObject* object) {
   if (PyBool_Check(object) || is_numpy_array(object)) return {};
   if (PyLong_Check(object)) return integer_of(object);
@@ -124,6 +132,8 @@ bool to_value(PyObject* object, Value& out) {
     out = *dims;
   } else if (const auto dtype = to_dtype(object)) {
     out = *dtype;
+  } else if (const auto number = to_complex(object)) {
+    out = Operand(*number, here()).tensor();
   } else if (Py_TYPE(object)->tp_name == std::string_view("weft.device")) {
     out = to_device(object)->name();
   } else if (Generator* const generator = is_builtin_number(object) ? nullptr : to_generator(object)) {
@@ -179,9 +189,9 @@ PyObject* from_value(Value&& value) {
 }
 
 bool OperandOf::set_number(PyObject* object, Location where) {
-  const auto scalar = to_scalar(object);
-  if (!scalar) return false;
-  operand_.emplace(*scalar, where);
+  if (const auto scalar = to_scalar(object)) operand_.emplace(*scalar, where);
+  else if (const auto number = to_complex(object)) operand_.emplace(*number, where);
+  else return false;
   return true;
 }
 

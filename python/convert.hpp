@@ -24,6 +24,8 @@ PyObject* from_device(Device device);
 
 /// A Python, NumPy or other number; nothing where it is none. OverflowError for integers beyond 64 bits.
 std::optional<Scalar> to_scalar(PyObject* object);
+/// Python's complex and NumPy's scalars of complex numbers.
+std::optional<complex128> to_complex(PyObject* object);
 bool is_number(PyObject* object);
 /// An integer that is no bool: what __index__ gives.
 std::optional<int64_t> to_integer(PyObject* object);

@@ -23,6 +23,7 @@ DType dtype_of_code(dlpack::TypeOf type) {
                            : t == DType::f8_e4m3fn ? code_f8_e4m3fn
                            : t == DType::f8_e5m2   ? code_f8_e5m2
                            : is_floating(t)        ? code_float
+                           : is_complex(t)         ? code_complex
                            : is_signed(t)          ? code_int
                                                    : code_uint;
       if (is(code, bits)) return t;
@@ -125,6 +126,7 @@ dlpack::Array describe_for_others(Exported& e) {
   const DType dtype = t.dtype();
   uint8_t code = is_floating(dtype) ? dlpack::code_float : is_signed(dtype) ? dlpack::code_int : dlpack::code_uint;
   if (dtype == DType::boolean) code = dlpack::code_bool;
+  if (is_complex(dtype)) code = dlpack::code_complex;
   if (dtype == DType::bf16) code = dlpack::code_bfloat;
   if (dtype == DType::f8_e4m3fn) code = dlpack::code_f8_e4m3fn;
   if (dtype == DType::f8_e5m2) code = dlpack::code_f8_e5m2;

@@ -11,6 +11,7 @@ enum TypeCode : uint8_t {
   code_uint = 1,
   code_float = 2,
   code_bfloat = 4,
+  code_complex = 5,
   code_bool = 6,
   code_f8_e4m3fn = 10,
   code_f8_e5m2 = 12

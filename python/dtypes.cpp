@@ -36,8 +36,8 @@ PyGetSetDef dtype_getters[] = {
      "Bytes of one element.", nullptr},
     {"is_floating_point", dtype_getter<[](DType t) { return PyBool_FromLong(is_floating(t)); }>, nullptr,
      "True for floats of any size.", nullptr},
-    {"is_complex", dtype_getter<[](DType) { return PyBool_FromLong(0); }>, nullptr, "False: there are none yet.",
-     nullptr},
+    {"is_complex", dtype_getter<[](DType t) { return PyBool_FromLong(is_complex(t)); }>, nullptr,
+     "True for complex numbers.", nullptr},
     {"is_signed", dtype_getter<[](DType t) { return PyBool_FromLong(is_signed(t)); }>, nullptr,
      "True where negative numbers can be held.", nullptr},
     {"name", dtype_getter<[](DType t) { return PyUnicode_FromString(name(t)); }>, nullptr, "\"float32\" and its like.",
@@ -125,6 +125,7 @@ std::optional<DType> to_dtype(PyObject* object) {
   if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) return default_dtype();
   if (object == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::i64;
   if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) return DType::boolean;
+  if (object == reinterpret_cast<PyObject*>(&PyComplex_Type)) return complex_type(default_dtype());
   return {};
 }
 
@@ -150,8 +151,9 @@ void add_dtypes(PyObject* module) {
     reinterpret_cast<DTypeObject*>(dtype_objects[i])->dtype = static_cast<DType>(i);
     add(module, name(static_cast<DType>(i)), dtype_objects[i]);
   }
-  const std::pair<const char*, DType> others[] = {{"half", DType::f16},  {"float", DType::f32}, {"double", DType::f64},
-                                                  {"short", DType::i16}, {"int", DType::i32},   {"long", DType::i64}};
+  const std::pair<const char*, DType> others[] = {
+      {"half", DType::f16}, {"float", DType::f32}, {"double", DType::f64}, {"short", DType::i16},
+      {"int", DType::i32},  {"long", DType::i64},  {"cfloat", DType::c64}, {"cdouble", DType::c128}};
   for (const auto& [as, dtype] : others) add(module, as, dtype_objects[static_cast<int>(dtype)]);
 }
 

@@ -15,12 +15,14 @@ namespace weft::python {
 namespace {
 
 // Python's format characters, by dtype; null where there is none.
-constexpr const char* formats[dtype_count] = {"?", "B", "b",     "H", "h", "I",     "i",    "Q",
-                                              "q", "e", nullptr, "f", "d", nullptr, nullptr};
+constexpr const char* formats[dtype_count] = {"?", "B",     "b", "H", "h",     "I",     "i",  "Q", "q",
+                                              "e", nullptr, "f", "d", nullptr, nullptr, "Zf", "Zd"};
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
   if (format == nullptr) return size == 1 ? std::optional(DType::u8) : std::nullopt;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (std::strcmp(format, "Zf") == 0) return DType::c64;
+  if (std::strcmp(format, "Zd") == 0) return DType::c128;
   if (*format == '\0' || format[1] != '\0') return {};
   const char c = *format;
   if (c == '?') return DType::boolean;
@@ -176,10 +178,22 @@ namespace {
 
 // What was read so far of nested lists.
 struct Elements {
-  std::vector<Scalar> values;
+  std::vector<Scalar> values;  // of complex ones the real parts
+  std::vector<double> imaginary;
+  bool any_complex = false;
   std::vector<int64_t> shape;
   bool any_float = false, any_integer = false;
   std::optional<DType> of_tensors;
+
+  void add(Scalar value) {
+    values.push_back(value);
+    imaginary.push_back(0);
+  }
+  void add(complex128 value) {
+    values.push_back(value.re);
+    imaginary.push_back(value.im);
+    any_complex = true;
+  }
 };
 
 [[noreturn]] void ragged() { throw_error(PyExc_ValueError, "tensor(): nested sequences differ in length"); }
@@ -194,7 +208,11 @@ void read_tensor(const Tensor& x, size_t depth, bool first, Elements& out) {
   if (depth + x.sizes().size() != out.shape.size()) ragged();
   out.of_tensors = out.of_tensors ? promote(*out.of_tensors, x.dtype()) : x.dtype();
   const Tensor flat = x.detach().to(Device(), here()).reshape({-1}, here());
-  for (int64_t i = 0; i < flat.numel(); ++i) out.values.push_back(flat.select(0, i, here()).item_scalar(here()));
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    const Tensor one = flat.select(0, i, here());
+    if (is_complex(x.dtype())) out.add(one.item<complex128>(here()));
+    else out.add(one.item_scalar(here()));
+  }
 }
 
 void read_elements(PyObject* object, size_t depth, bool first, Elements& out) {
@@ -204,7 +222,12 @@ void read_elements(PyObject* object, size_t depth, bool first, Elements& out) {
     if (depth != out.shape.size()) ragged();
     out.any_float = out.any_float || scalar->is_floating();
     out.any_integer = out.any_integer || (!scalar->is_floating() && !scalar->is_bool());
-    out.values.push_back(*scalar);
+    out.add(*scalar);
+    return;
+  }
+  if (const auto number = to_complex(object)) {
+    if (depth != out.shape.size()) ragged();
+    out.add(*number);
     return;
   }
   if (PyUnicode_Check(object) || PyDict_Check(object) || PyAnySet_Check(object)) {
@@ -226,6 +249,11 @@ void read_elements(PyObject* object, size_t depth, bool first, Elements& out) {
   if (count == 0 && depth + 1 != out.shape.size()) ragged();
 }
 
+Tensor from_complex(const Elements& e, DType dtype, Location where) {
+  std::vector<complex128> values;
+  for (size_t i = 0; i < e.values.size(); ++i) values.emplace_back(e.values[i].to<double>(), e.imaginary[i]);
+  return detail::from_elements(values.data(), DType::c128, Dims(e.shape), {.dtype = dtype}, where);
+}
 template <class T>
 Tensor from_values(const Elements& e, DType dtype, Location where) {
   const auto values = std::make_unique<T[]>(e.values.size() + 1);
@@ -238,7 +266,7 @@ Tensor from_values(const Elements& e, DType dtype, Location where) {
 Tensor from_object(PyObject* object, std::optional<DType> dtype, Location where) {
   Tensor whole;
   if (is_tensor(object)) whole = tensor_of(object).detach().clone(where);
-  else if (!PyList_Check(object) && !PyTuple_Check(object) && !is_number(object)) {
+  else if (!PyList_Check(object) && !PyTuple_Check(object) && !is_number(object) && !to_complex(object)) {
     whole = from_memory(object, Copying::always);
   }
   if (whole.defined()) return dtype ? whole.to(*dtype, where) : whole;
@@ -247,11 +275,13 @@ Tensor from_object(PyObject* object, std::optional<DType> dtype, Location where)
   const bool floating = e.any_float || (e.of_tensors && is_floating(*e.of_tensors));
   if (!dtype) {
     dtype = e.of_tensors       ? *e.of_tensors
+            : e.any_complex    ? complex_type(default_dtype())
             : e.any_float      ? default_dtype()
             : e.any_integer    ? DType::i64
             : e.values.empty() ? default_dtype()
                                : DType::boolean;
   }
+  if (e.any_complex || is_complex(*dtype)) return from_complex(e, *dtype, where);
   if (floating || is_floating(*dtype)) return from_values<double>(e, *dtype, where);
   if (*dtype == DType::u64) return from_values<uint64_t>(e, *dtype, where);
   if (*dtype == DType::boolean) return from_values<bool>(e, *dtype, where);

@@ -2,6 +2,7 @@
 // autograd keeps. They are called as the ops are, by a schema.
 #include "methods.hpp"
 
+#include "../ops/complex.hpp"
 #include "../ops/distribution.hpp"
 #include "../ops/random.hpp"
 #include "../tensor/layout.hpp"
@@ -45,6 +46,8 @@ constexpr OpRecord functions[] = {
      boxed<+[](const Tensor& x, const Dims& size, const Dims& stride, std::optional<int64_t> offset, Location w) {
        return x.as_strided(size, stride, offset, w);
      }>},
+    {"view_as_complex", "view_as_complex(x|input)", "x of pairs [..., 2] as complex numbers [...]." WEFT_VIEW, false,
+     OpRecord::Domain::any, nullptr, nullptr, boxed<&weft::view_as_complex>},
     {"copy_", "copy_(x, source|src, non_blocking=False)",
      "Writes source into x, converted and broadcast; with non_blocking it queues copies of pinned memory.", false,
      OpRecord::Domain::any, nullptr, nullptr,
@@ -58,6 +61,7 @@ constexpr OpRecord functions[] = {
      boxed<+[](const Tensor& x, Location w) { return x.is_pinned(w); }>},
     {"fill_", "fill_(x, value)", "Writes one value everywhere.", false, OpRecord::Domain::any, nullptr, nullptr,
      boxed<+[](const Tensor& x, const Operand& value, Location w) -> Tensor {
+       if (is_complex(value.tensor().dtype())) return x.copy_(value.tensor(), w);
        return x.fill_(value.tensor().item_scalar(w), w);
      }>},
     {"zero_", "zero_(x)", "Writes zeros.", false, OpRecord::Domain::any, nullptr, nullptr,

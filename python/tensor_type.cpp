@@ -111,7 +111,7 @@ PyObject* by_name(const char* name, PyObject* a, PyObject* b) {
   PyObject* arguments[] = {a, b};
   return PyObject_Vectorcall(function, arguments, b == nullptr ? 1 : 2, nullptr);
 }
-bool is_operand(PyObject* object) { return is_tensor(object) || is_number(object); }
+bool is_operand(PyObject* object) { return is_tensor(object) || is_number(object) || to_complex(object); }
 template <int number>
 PyObject* named(PyObject* a, PyObject* b) {
   static constexpr const char* names[] = {"&", "|", "^", "<<", ">>"};
@@ -136,7 +136,7 @@ PyObject* invert(PyObject* self) {
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     const Tensor& x = tensor_of(self);
     if (x.dtype() == DType::boolean) return wrap(logical_not(Operand(x, here())));
-    if (is_floating(x.dtype())) throw_type_error("~ takes integers and bool, not " + std::string(name(x.dtype())));
+    if (is_inexact(x.dtype())) throw_type_error("~ takes integers and bool, not " + std::string(name(x.dtype())));
     return by_name("~", self, nullptr);
   });
 }
@@ -177,22 +177,42 @@ Py_hash_t hash(PyObject* self) {
 
 // ---- one element ----
 
-Scalar only_element(PyObject* self, const char* what) {
+const Tensor& of_one_element(PyObject* self, const char* what) {
   const Tensor& x = tensor_of(self);
   if (x.numel() != 1) {
     throw_error(PyExc_ValueError, std::string(what) + ": the tensor has " + std::to_string(x.numel()) +
                                       " elements, not one; its shape is " + x.shape().text());
   }
+  return x;
+}
+
+complex128 only_complex(PyObject* self, const char* what) {
+  const Tensor& x = of_one_element(self, what);
+  const Location where = here();
+  const WithoutGil others(!x.device().is_cpu());
+  return x.item<complex128>(where);
+}
+
+Scalar only_element(PyObject* self, const char* what) {
+  const Tensor& x = of_one_element(self, what);
   const Location where = here();
   const WithoutGil others(!x.device().is_cpu());
   return x.item_scalar(where);
 }
 
 PyObject* item(PyObject* self, PyObject*) {
-  return guarded<PyObject*>(nullptr, [&] { return from_scalar(only_element(self, "item")); });
+  return guarded<PyObject*>(nullptr, [&] {
+    if (!is_complex(tensor_of(self).dtype())) return from_scalar(only_element(self, "item"));
+    const complex128 z = only_complex(self, "item");
+    return PyComplex_FromDoubles(z.re, z.im);
+  });
 }
 int truth(PyObject* self) {
   return guarded<int>(-1, [&] {
+    if (is_complex(tensor_of(self).dtype())) {
+      const complex128 z = only_complex(self, "bool");
+      return z.re != 0 || z.im != 0;
+    }
     const Scalar s = only_element(self, "bool");
     return s.is_floating() ? s.to<double>() != 0 : s.to<int64_t>() != 0;
   });
@@ -227,6 +247,7 @@ PyObject* element(const char* data, DType dtype) {
                                  : PyLong_FromUnsignedLongLong(static_cast<unsigned long long>(value));
     } else {
       if constexpr (std::is_floating_point_v<T>) return PyFloat_FromDouble(value);
+      else if constexpr (ComplexNumber<T>) return PyComplex_FromDoubles(value.re, value.im);
       else return PyFloat_FromDouble(to_float(value));
     }
   });
@@ -383,6 +404,8 @@ PyMethodDef methods[] = {
      "is_contiguous()\n--\n\nRow-major without gaps."},
     {"is_floating_point", simple<[](const Tensor& x) { return PyBool_FromLong(is_floating(x.dtype())); }>, METH_NOARGS,
      "is_floating_point()\n--\n\nTrue for floats of any size."},
+    {"is_complex", simple<[](const Tensor& x) { return PyBool_FromLong(is_complex(x.dtype())); }>, METH_NOARGS,
+     "is_complex()\n--\n\nTrue for complex numbers."},
     {"__dlpack__", fast(to_dlpack), METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule for other libraries."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
@@ -440,6 +463,14 @@ PyGetSetDef getters[] = {
      nullptr},
     {"mT", get<[](const Tensor& x) { return wrap(x.transpose(-2, -1, here())); }>, nullptr,
      "The last two dimensions exchanged.", nullptr},
+    {"H", get<[](const Tensor& x) { return wrap(conj(Operand(x, here())).transpose(-2, -1, here())); }>, nullptr,
+     "The last two dimensions exchanged, of complex numbers the conjugates.", nullptr},
+    {"mH", get<[](const Tensor& x) { return wrap(conj(Operand(x, here())).transpose(-2, -1, here())); }>, nullptr,
+     "The last two dimensions exchanged, of complex numbers the conjugates.", nullptr},
+    {"real", get<[](const Tensor& x) { return wrap(x.real(here())); }>, nullptr,
+     "A view of the real parts; a real tensor itself.", nullptr},
+    {"imag", get<[](const Tensor& x) { return wrap(x.imag(here())); }>, nullptr, "A view of the imaginary parts.",
+     nullptr},
     {"data", get<[](const Tensor& x) { return wrap(x.detach()); }>, nullptr, "The elements outside the graph.",
      nullptr},
     {"_version", get<[](const Tensor& x) { return PyLong_FromUnsignedLong(x.version()); }>, nullptr,

@@ -20,9 +20,9 @@ const char* version() {
 }
 
 namespace {
-constexpr const char* dtype_names[dtype_count] = {"bool",     "uint8",   "int8",    "uint16",        "int16",
-                                                  "uint32",   "int32",   "uint64",  "int64",         "float16",
-                                                  "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
+constexpr const char* dtype_names[dtype_count] = {
+    "bool",    "uint8",    "int8",    "uint16",  "int16",         "uint32",      "int32",     "uint64",    "int64",
+    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"};
 // Those of plug-ins are null until one is loaded.
 constinit Atomic<const char*> device_names[device_type_count] = {"cpu", "cuda", "hpu", "meta"};
 
@@ -72,8 +72,9 @@ DType promote(DType a, DType b, Location where) {
                       where);
   };
   if (a == DType::boolean) return b;
+  if (is_complex(b)) return is_storage_only(a) ? refuse() : a == DType::f64 || a == DType::c128 ? DType::c128 : b;
   if (is_floating(b)) {
-    if (b >= DType::f8_e4m3fn && is_floating(a)) return refuse();
+    if (is_storage_only(b) && is_floating(a)) return refuse();
     if (!is_floating(a)) return b;
     if (a == DType::f16 && b == DType::bf16) return DType::f32;
     return b;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "atomic.hpp"
+#include "complex.hpp"
 #include "config.hpp"
 #include "location.hpp"
 #include "view.hpp"
@@ -17,23 +18,32 @@ namespace weft {
 using enum DType;
 
 namespace detail {
-inline constexpr uint8_t item_sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
+inline constexpr uint8_t item_sizes[dtype_count] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 8, 16};
 }
-/// Bytes of one element.
+/// Bytes of one element, and of the largest.
+inline constexpr int64_t max_item = 16;
 constexpr int64_t itemsize(DType t) { return detail::item_sizes[static_cast<int>(t)]; }
-constexpr bool is_floating(DType t) { return t >= DType::f16; }
+/// Real floating-point numbers.
+constexpr bool is_floating(DType t) { return t >= DType::f16 && t <= DType::f8_e5m2; }
+constexpr bool is_complex(DType t) { return t >= DType::c64; }
+/// Numbers with fractions, real or complex: what gradients are taken of.
+constexpr bool is_inexact(DType t) { return t >= DType::f16; }
 /// Any integer type, signed or not; bool is not one.
 constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
 constexpr bool is_signed(DType t) {
-  return is_floating(t) || t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
+  return is_inexact(t) || t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
 }
 /// The 8-bit floats: they can be stored and converted, but not used in arithmetic.
-constexpr bool is_storage_only(DType t) { return t >= DType::f8_e4m3fn; }
+constexpr bool is_storage_only(DType t) { return t == DType::f8_e4m3fn || t == DType::f8_e5m2; }
 /// The type that arithmetic runs in: f32 for the smaller floats, u64 for u16 and u32, else `t` itself.
 constexpr DType compute_type(DType t) {
   if (t == DType::u16 || t == DType::u32) return DType::u64;
-  return t == DType::f16 || t == DType::bf16 || t >= DType::f8_e4m3fn ? DType::f32 : t;
+  return t == DType::f16 || t == DType::bf16 || is_storage_only(t) ? DType::f32 : t;
 }
+/// The dtype of the real and of the imaginary part; `t` itself where it is real.
+constexpr DType real_type(DType t) { return t == DType::c64 ? DType::f32 : t == DType::c128 ? DType::f64 : t; }
+/// The complex dtype whose parts hold t's numbers: c128 for f64, else c64; a complex `t` itself.
+constexpr DType complex_type(DType t) { return is_complex(t) ? t : t == DType::f64 ? DType::c128 : DType::c64; }
 
 /// What a conversion to a floating-point dtype makes of numbers beyond its largest. NaN always stays NaN.
 enum class Overflow : uint8_t {
@@ -50,9 +60,9 @@ WEFT_API std::optional<DType> find_dtype(std::string_view name);
 /// The inverse of `name`; ValueError for an unknown name.
 WEFT_API DType dtype_from_name(const char* name, Location where = {});
 
-/// The smallest type that both convert to, by PyTorch's `promote_types`; where that has no answer (u16, u32 and u64
-/// with others), by the Python array API standard. DTypeError for an 8-bit float with another float, and for u64 with a
-/// signed integer.
+/// The smallest type that both convert to, by PyTorch's `promote_types` (f16 with c64 is c64); where that has no answer
+/// (u16, u32 and u64 with others), by the Python array API standard. DTypeError for an 8-bit float with another float,
+/// and for u64 with a signed integer.
 WEFT_API DType promote(DType a, DType b, Location where = {});
 
 namespace detail {
@@ -63,6 +73,15 @@ extern WEFT_API Atomic<DType> process_default_dtype;
 inline DType default_dtype() { return detail::process_default_dtype.load(MemoryOrder::relaxed); }
 /// Sets it for all threads. DTypeError unless it is f32, f64, f16 or bf16.
 WEFT_API void set_default_dtype(DType dtype, Location where = {});
+
+/// weft::Complex, std::complex and whatever else has their members: two floats or two doubles, side by side.
+template <class T>
+concept ComplexNumber = requires(const T& z) {
+  z.real();
+  z.imag();
+  requires std::is_same_v<typename T::value_type, float> || std::is_same_v<typename T::value_type, double>;
+  requires sizeof(T) == 2 * sizeof(typename T::value_type);
+};
 
 /// The DType of a C++ type; integers go by size and sign.
 template <class T>
@@ -75,6 +94,7 @@ constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<U, bfloat16>) return DType::bf16;
   else if constexpr (std::is_same_v<U, float8_e4m3fn>) return DType::f8_e4m3fn;
   else if constexpr (std::is_same_v<U, float8_e5m2>) return DType::f8_e5m2;
+  else if constexpr (ComplexNumber<U>) return sizeof(U) == 8 ? DType::c64 : DType::c128;
   else {
     static_assert(std::is_integral_v<U>, "not an element type");
     constexpr bool s = std::is_signed_v<U>;
@@ -117,8 +137,12 @@ decltype(auto) visit_dtype(DType t, F&& f) {
       return f.template operator()<double>();
     case DType::f8_e4m3fn:
       return f.template operator()<float8_e4m3fn>();
-    default:
+    case DType::f8_e5m2:
       return f.template operator()<float8_e5m2>();
+    case DType::c64:
+      return f.template operator()<Complex<float>>();
+    default:
+      return f.template operator()<Complex<double>>();
   }
 }
 

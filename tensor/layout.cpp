@@ -189,4 +189,13 @@ ByteSpan byte_span(const Layout& layout) {
   return span;
 }
 
+View part_view(const View& complex, int part) {
+  View out = complex;
+  const int64_t bytes = itemsize(complex.layout.dtype) / 2;
+  out.data = static_cast<char*>(complex.data) + part * bytes;
+  out.layout.dtype = real_type(complex.layout.dtype);
+  finish_layout(out.layout);
+  return out;
+}
+
 }  // namespace weft

@@ -70,4 +70,7 @@ struct ByteSpan {
 };
 WEFT_API ByteSpan byte_span(const Layout& layout);
 
+/// The real parts (0) or the imaginary ones (1) of a complex view.
+View part_view(const View& complex, int part);
+
 }  // namespace weft

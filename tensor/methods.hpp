@@ -15,6 +15,10 @@ Tensor view(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
 /// dimension grows or shrinks. ShapeError where that dimension has gaps or is no multiple, where other strides are not,
 /// or where x is 0-d.
 Tensor view_bytes(DType dtype, Location where = {}) WEFT_METHOD_OF;
+Tensor real(Location where = {}) WEFT_METHOD_OF;
+Tensor imag(Location where = {}) WEFT_METHOD_OF;
+Tensor view_as_real(Location where = {}) WEFT_METHOD_OF;
+Tensor view_as_complex(Location where = {}) WEFT_METHOD_OF;
 /// As view, but a contiguous copy where the strides do not allow a view.
 Tensor reshape(const Dims& shape, Location where = {}) WEFT_METHOD_OF;
 /// Two dimensions exchanged.
@@ -121,6 +125,8 @@ Tensor tile(const Dims& repeats, Location where = {}) WEFT_METHOD_OF;
 Tensor repeat_interleave(int64_t repeats, std::optional<int64_t> dim = {}, Location where = {}) WEFT_METHOD_OF;
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim = {},
                          std::optional<int64_t> output_size = {}, Location where = {}) WEFT_METHOD_OF;
+Tensor angle(Location where = {}) WEFT_METHOD_OF;
+Tensor sgn(Location where = {}) WEFT_METHOD_OF;
 Tensor rot90(int64_t k = 1, const Dims& dims = {0, 1}, Location where = {}) WEFT_METHOD_OF;
 Tensor pad(std::span<const int64_t> padding, Padding mode = {}, Scalar value = 0, Location where = {}) WEFT_METHOD_OF;
 Tensor pad(std::initializer_list<int64_t> padding, Padding mode = {}, Scalar value = 0,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "layout.hpp"
 #include "tensor.hpp"
 
 namespace weft {
@@ -40,13 +41,15 @@ double as_double(DType t, const char* element) {
   return visit_dtype(t, [&]<class T>() -> double {
     const T value = element_at<T>(element);
     if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(value);
+    else if constexpr (ComplexNumber<T>) return static_cast<double>(value.re);
     else return to_float(value);
   });
 }
 
-class Format {
+/// Of real numbers.
+class RealFormat {
  public:
-  explicit Format(const Shown& shown) : dtype_(shown.view.layout.dtype) {
+  explicit RealFormat(const Shown& shown) : dtype_(shown.view.layout.dtype) {
     if (is_floating(dtype_)) choose(shown);
     shown.elements([&](const char* e) {
       if (sets_width(e)) width_ = std::max(width_, text(e).size());
@@ -98,6 +101,35 @@ class Format {
   size_t width_ = 0;
 };
 
+/// Of complex ones, by the formats of their parts.
+class Format {
+ public:
+  explicit Format(const Shown& shown) : Format(shown, is_complex(shown.view.layout.dtype)) {}
+
+  std::string text(const char* element) const {
+    if (!imaginary_) return real_.text(element);
+    const std::string second = imaginary_->text(element + half_);
+    return real_.padded(element) + (second.front() == '-' ? second : "+" + second) + "j";
+  }
+  std::string padded(const char* element) const { return imaginary_ ? text(element) : real_.padded(element); }
+  size_t width() const { return imaginary_ ? real_.width() + imaginary_->width() + 2 : real_.width(); }
+
+ private:
+  Format(const Shown& shown, bool complex) : real_(complex ? part(shown, 0) : RealFormat(shown)) {
+    if (!complex) return;
+    imaginary_.emplace(part(shown, 1));
+    half_ = itemsize(shown.view.layout.dtype) / 2;
+  }
+  static RealFormat part(const Shown& shown, int which) {
+    const View view = part_view(shown.view, which);
+    return RealFormat(Shown{view, shown.summarised});
+  }
+
+  RealFormat real_;
+  std::optional<RealFormat> imaginary_;
+  int64_t half_ = 0;
+};
+
 std::string row(const Shown& shown, const Format& format, int64_t offset, int indent) {
   const Layout& layout = shown.view.layout;
   const int dim = layout.rank - 1;
@@ -137,7 +169,7 @@ std::string block(const Shown& shown, const Format& format, int dim, int64_t off
 std::string Tensor::text() const {
   if (!defined()) return "tensor(undefined)";
   std::string notes;
-  const bool usual = dtype() == default_dtype() || dtype() == DType::i64 || dtype() == DType::boolean;
+  const bool usual = real_type(dtype()) == default_dtype() || dtype() == DType::i64 || dtype() == DType::boolean;
   std::string body;
   if (device().type == DeviceType::meta) {
     body = "...";

@@ -180,11 +180,20 @@ class WEFT_API Tensor {
   T item(Location where = {}) const {
     return item_scalar(where).to<T>();
   }
+  /// The same as a complex number: `z.item<std::complex<double>>()`. An item<double>() of a complex tensor is a
+  /// DTypeError.
+  template <ComplexNumber T>
+  T item(Location where = {}) const {
+    T z;
+    copy_single(&z, dtype_of<T>(), where);
+    return z;
+  }
   Scalar item_scalar(Location where = {}) const;
   /// All elements in row-major order, converted to T; waits for a device. DeviceError on the meta device,
-  /// OutOfMemoryError where the host has no room for them.
-  template <Arithmetic T>
-  std::vector<T> to_vector(Location where = {}) const {
+  /// OutOfMemoryError where the host has no room for them, DTypeError for complex elements unless T is complex or bool.
+  template <class T>
+    requires Arithmetic<T> || ComplexNumber<T> std::vector<T> to_vector(Location where = {})
+  const {
     std::vector<T> out;
     const int64_t n = numel(where);
     try {
@@ -210,8 +219,8 @@ class WEFT_API Tensor {
   // ---- autograd ----
   bool requires_grad(Location where = {}) const;
   /// Makes x a leaf that collects a gradient, or one that does not; returns x. ValueError unless its dtype is f16,
-  /// bf16, f32 or f64. AutogradError for a tensor made under InferenceGuard, and for false on the result of a recorded
-  /// op.
+  /// bf16, f32, f64, c64 or c128. AutogradError for a tensor made under InferenceGuard, and for false on the result of
+  /// a recorded op.
   const Tensor& requires_grad_(bool on = true, Location where = {}) const;
   /// Not the result of a recorded op.
   bool is_leaf(Location where = {}) const;
@@ -279,6 +288,7 @@ class WEFT_API Tensor {
   const Layout& layout() const { return impl_->view.layout; }
   void check_element_type(DType wanted, Location where) const;
   void copy_elements(void* out, DType dtype, Location where) const;
+  void copy_single(void* out, DType dtype, Location where) const;
 
   TensorImpl* impl_;
 };
@@ -292,6 +302,9 @@ class WEFT_API Operand {
   template <Arithmetic T>
   Operand(T value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
   Operand(Scalar value, Location here = {}) : where(here), number_(wrap(value)), tensor_(&number_) {}
+  /// `z * std::complex<double>(0, 1)`: as weak as a double, but the result is complex.
+  template <ComplexNumber T>
+  Operand(const T& value, Location here = {}) : Operand(complex128(value.real(), value.imag()), here, Exact()) {}
   Operand(Indexed&& part, Location here = {});
   template <std::same_as<Indexed> T>
   Operand(T& named, Location here = {}) : Operand(static_cast<const Tensor&>(named), here) {}
@@ -305,7 +318,10 @@ class WEFT_API Operand {
   bool temporary = false;
 
  private:
+  struct Exact {};
+  Operand(complex128 value, Location here, Exact) : where(here), number_(wrap_complex(value)), tensor_(&number_) {}
   static Tensor wrap(Scalar value);
+  static Tensor wrap_complex(complex128 value);
 
   Tensor number_;
   const Tensor* tensor_;

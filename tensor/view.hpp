@@ -5,9 +5,28 @@
 
 namespace weft {
 
-/// Element types. The two 8-bit floats are for storage and casts: arithmetic raises DTypeError.
-enum class DType : uint8_t { boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2 };
-inline constexpr int dtype_count = 15;
+/// Element types. The two 8-bit floats are for storage and casts: arithmetic raises DTypeError. c64 and c128 are
+/// complex numbers of two f32 and of two f64.
+enum class DType : uint8_t {
+  boolean,
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  u64,
+  i64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f8_e4m3fn,
+  f8_e5m2,
+  c64,
+  c128
+};
+inline constexpr int dtype_count = 17;
 
 /// The kinds that Weft has; plug-ins add theirs behind them, up to device_type_count.
 enum class DeviceType : uint8_t { cpu, cuda, hpu, meta, first_plugin };

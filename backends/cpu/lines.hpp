@@ -123,8 +123,8 @@ inline int64_t rows_per_chunk(int64_t n, int64_t elements = 32768) {
   return n >= elements ? 1 : elements / (n > 0 ? n : 1);
 }
 
-/// The dtypes that kernels compute with: bool, integers, f16, bf16, f32, f64.
-constexpr bool is_computable(DType t) { return !is_storage_only(t); }
+/// The dtypes that kernels of lines compute with: bool, integers, f16, bf16, f32, f64.
+constexpr bool is_computable(DType t) { return !is_storage_only(t) && !is_complex(t); }
 /// Calls body(T{}) with the element type, or raises DTypeError where it cannot be computed with.
 template <class F>
 void with_computable(const char* kernel, const View& view, F&& body) {

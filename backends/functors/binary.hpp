@@ -11,25 +11,25 @@
 namespace weft::WEFT_FUNCTORS {
 
 struct Add {
-  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b) { return a + b; }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return g; }
 };
 struct Sub {
-  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_nothing, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b) { return a - b; }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V&, const V&, const V&) { return -take(g); }
 };
 struct Mul {
-  enum { gradient_a_reads = reads_b, gradient_b_reads = reads_a };
+  enum { gradient_a_reads = reads_b, gradient_b_reads = reads_a, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b) { return a * b; }
   template <class V> static V gradient_a(V g, const V&, const V& b, const V&) { return take(g) * b; }
   template <class V> static V gradient_b(V g, const V& a, const V&, const V&) { return take(g) * a; }
 };
 struct Div {
-  enum { gradient_a_reads = reads_b, gradient_b_reads = reads_b | reads_y };
+  enum { gradient_a_reads = reads_b, gradient_b_reads = reads_b | reads_y, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b) { return a / b; }
   template <class V> static V gradient_a(V g, const V&, const V& b, const V&) { return take(g) / b; }
   template <class V> static V gradient_b(V g, const V&, const V& b, const V& y) { return -g * y / b; }
@@ -80,13 +80,13 @@ struct Fmod {
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V&) { return -g * trunc_divide(a, b); }
 };
 struct Pow {
-  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b | reads_y };
+  enum { gradient_a_reads = reads_a | reads_b, gradient_b_reads = reads_a | reads_b | reads_y, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b) { return pow(a, b); }
   template <class V> static V gradient_a(V g, const V& a, const V& b, const V&) {
     return select(b == zero_like(b), zero_like(a), g * (b * pow(a, b - V(1))));
   }
   template <class V> static V gradient_b(V g, const V& a, const V& b, const V& y) {
-    return g * select(a == zero_like(a), select(b >= zero_like(b), zero_like(y), -y), y * log(a));
+    return g * select(a == zero_like(a), select(real_part(b) >= zero_like(b), zero_like(y), -y), y * log(a));
   }
 };
 struct Maximum {

@@ -48,6 +48,9 @@ WEFT_ELEMENTARY_FUNCTIONS_OF_TWO(WEFT_USING_OF_TWO)
 #endif
 
 template <class T> WEFT_FN T&& take(T& value) { return static_cast<T&&>(value); }
+/// Of real numbers; complex ones have their own.
+template <class T> WEFT_FN T conj(T x) { return x; }
+template <class T> WEFT_FN T real_part(T x) { return x; }
 template <class T> WEFT_FN T zero_like(T) { return T(0); }
 template <class T> WEFT_FN T select(bool mask, T a, T b) { return mask ? a : b; }
 /// A zero that has g's shape, where g is a tensor.

@@ -16,6 +16,7 @@
 // One operand: name, functor, kind, range of sample inputs, document.
 #define WEFT_UNARY_OPS(X) \
   X(neg, Neg, numeric, -3.0, 3.0, "-x") \
+  X(conj, Conj, any, -3.0, 3.0, "the complex conjugate; of real numbers a copy") \
   X(abs, Abs, any, -3.0, 3.0, "|x|; the gradient at 0 is 0") \
   X(sign, Sign, any, -3.0, 3.0, "-1, 0 or 1; NaN stays NaN") \
   X(square, Square, counting, -3.0, 3.0, "x * x; bool gives int64") \

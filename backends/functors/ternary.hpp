@@ -21,7 +21,7 @@ struct Clamp {
   }
 };
 struct Addcmul {
-  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_c, gradient_c_reads = reads_b };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_c, gradient_c_reads = reads_b, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b, V c) { return a + b * c; }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V&, const V&, const V& c) { return take(g) * c; }
@@ -39,7 +39,7 @@ struct Lerp {
   template <class V> static V gradient_c(V g, const V& a, const V& b, const V&) { return g * (b - a); }
 };
 struct Addcdiv {
-  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_c, gradient_c_reads = reads_b | reads_c };
+  enum { gradient_a_reads = reads_nothing, gradient_b_reads = reads_c, gradient_c_reads = reads_b | reads_c, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V a, V b, V c) { return a + b / c; }
   template <class V> static V gradient_a(V g, const V&, const V&, const V&) { return g; }
   template <class V> static V gradient_b(V g, const V&, const V&, const V& c) { return take(g) / c; }

@@ -6,6 +6,9 @@
 // comparisons (which give V's mask), select(mask, a, b), V(constant), the functions of math.hpp, and no ternary.
 //
 // `gradient(g, s)` is g times the derivative; `s` is the op's input, or its output where `saves` says so.
+//
+// A functor that says `holomorphic` is computed of complex numbers, too. There f'(x) is conjugated in the gradient, by
+// conj(gradient(conj(g), s)): so no formula says it.
 #if !defined(WEFT_FUNCTORS_UNARY) || defined(WEFT_SIMD_FUNCTORS)  // each SIMD target compiles the formulas again
 #define WEFT_FUNCTORS_UNARY
 
@@ -16,9 +19,14 @@
 namespace weft::WEFT_FUNCTORS {
 
 struct Neg {
-  enum { saves = saves_nothing };
+  enum { saves = saves_nothing, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return -x; }
   template <class V> static WEFT_FN V gradient(V g, V) { return -g; }
+};
+struct Conj {
+  enum { saves = saves_nothing, holomorphic = 1 };
+  template <class V> static WEFT_FN V value(V x) { return conj(x); }
+  template <class V> static WEFT_FN V gradient(V g, V) { return conj(g); }
 };
 struct Abs {
   enum { saves = saves_input };
@@ -31,7 +39,7 @@ struct Sign {
   template <class V> static WEFT_FN V gradient(V g, V) { return zero_like(g); }
 };
 struct Square {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return x * x; }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g * (x + x); }
 };
@@ -56,57 +64,57 @@ struct Trunc {
   template <class V> static WEFT_FN V gradient(V g, V) { return zero_like(g); }
 };
 struct Reciprocal {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return V(1) / x; }
   template <class V> static WEFT_FN V gradient(V g, V y) { return -g * y * y; }
 };
 struct Sqrt {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return sqrt(x); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return g / (y + y); }
 };
 struct Rsqrt {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return V(1) / sqrt(x); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return V(-0.5) * g * y * y * y; }
 };
 struct Exp {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return exp(x); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return g * y; }
 };
 struct Expm1 {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return expm1(x); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return g * (y + V(1)); }
 };
 struct Log {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return log(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / x; }
 };
 struct Log1p {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return log1p(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / (x + V(1)); }
 };
 struct Sin {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return sin(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g * cos(x); }
 };
 struct Cos {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return cos(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return -g * sin(x); }
 };
 struct Tan {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return tan(x); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return g * (y * y + V(1)); }
 };
 struct Tanh {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return tanh(x); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return g * (V(1) - y * y); }
 };
@@ -116,7 +124,7 @@ struct Erf {
   template <class V> static WEFT_FN V gradient(V g, V x) { return g * V(1.1283791670955126) * exp(-x * x); }
 };
 struct Sigmoid {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return V(1) / (V(1) + exp(-x)); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return g * y * (V(1) - y); }
 };
@@ -169,57 +177,57 @@ struct GeluTanh {
   }
 };
 struct Exp2 {
-  enum { saves = saves_output };
+  enum { saves = saves_output, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return exp2(x); }
   template <class V> static WEFT_FN V gradient(V g, V y) { return g * y * V(0.69314718055994531); }
 };
 struct Log2 {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return log2(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / (x * V(0.69314718055994531)); }
 };
 struct Log10 {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return log10(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / (x * V(2.3025850929940457)); }
 };
 struct Asin {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return asin(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / sqrt((V(1) - x) * (V(1) + x)); }
 };
 struct Acos {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return acos(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return -g / sqrt((V(1) - x) * (V(1) + x)); }
 };
 struct Atan {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return atan(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / (V(1) + x * x); }
 };
 struct Sinh {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return sinh(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g * cosh(x); }
 };
 struct Cosh {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return cosh(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g * sinh(x); }
 };
 struct Asinh {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return asinh(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / sqrt(V(1) + x * x); }
 };
 struct Acosh {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return acosh(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / (sqrt(x - V(1)) * sqrt(x + V(1))); }
 };
 struct Atanh {
-  enum { saves = saves_input };
+  enum { saves = saves_input, holomorphic = 1 };
   template <class V> static WEFT_FN V value(V x) { return atanh(x); }
   template <class V> static WEFT_FN V gradient(V g, V x) { return g / ((V(1) - x) * (V(1) + x)); }
 };

@@ -51,6 +51,7 @@ template <class T> WEFT_FN Whole<T> select(bool mask, Whole<T> a, Whole<T> b) { 
 template <class T> WEFT_FN Whole<T> zero_like(Whole<T>) { return Whole<T>(0); }
 template <class T> WEFT_FN Whole<T> maximum(Whole<T> a, Whole<T> b) { return a > b ? a : b; }
 template <class T> WEFT_FN Whole<T> minimum(Whole<T> a, Whole<T> b) { return a < b ? a : b; }
+template <class T> WEFT_FN Whole<T> conj(Whole<T> x) { return x; }
 template <class T> WEFT_FN Whole<T> abs(Whole<T> x) { return select(x < Whole<T>(0), -x, x); }
 template <class T> WEFT_FN Whole<T> sign(Whole<T> x) { return Whole<T>((x.raw > 0) - (x.raw < T(0))); }
 WEFT_FN Whole<bool> abs(Whole<bool> x) { return x; }

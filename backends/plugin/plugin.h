@@ -63,7 +63,10 @@ enum WeftDType {
   WEFT_F32,
   WEFT_F64,
   WEFT_F8_E4M3FN,
-  WEFT_F8_E5M2
+  WEFT_F8_E5M2,
+  /* Two WEFT_F32, two WEFT_F64: the real and the imaginary part. */
+  WEFT_C64,
+  WEFT_C128
 };
 
 #define WEFT_MAX_RANK 8

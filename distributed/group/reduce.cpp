@@ -8,6 +8,7 @@
 #include "../../backends/dispatch.hpp"
 #include "../../backends/functors/lists.hpp"
 #include "../../tensor/error.hpp"
+#include "../../tensor/layout.hpp"
 #include "../../tensor/tensor.hpp"
 
 namespace weft::distributed {
@@ -56,6 +57,10 @@ DType carried_in(ReduceOp op, DType dtype) {
 const KernelTable& kernels_of(Device device) { return device.is_cpu() ? host_kernels() : kernels(device.type); }
 
 void divide(const View& values, int by, const KernelTable& of_device) {
+  if (is_complex(values.layout.dtype)) {
+    for (int part = 0; part < 2; ++part) divide(part_view(values, part), by, of_device);
+    return;
+  }
   double wide = by;
   float narrow = static_cast<float>(by);
   View divisor = values;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <weft/ops/complex.hpp>
 
 namespace weft::conform {
 
@@ -15,7 +16,7 @@ std::string kind_text(const Tensor& t) { return t.defined() ? t.shape().text() +
 }  // namespace
 
 Tolerance tolerance_of(DType dtype) {
-  switch (dtype) {
+  switch (real_type(dtype)) {
     case DType::f16:
       return {1e-3, 1e-4};
     case DType::bf16:
@@ -39,7 +40,11 @@ Difference difference_of_kind(const Tensor& came, const Tensor& expected, Device
 Difference difference(const Tensor& came, const Tensor& expected, Device device, Tolerance tolerance) {
   if (const Difference kind = difference_of_kind(came, expected, device)) return kind;
   if (!came.defined() || came.numel() == 0) return {};
-  const std::vector<double> a = came.to(Device()).to_vector<double>(), e = expected.to_vector<double>();
+  const auto numbers = [](const Tensor& t) {
+    const Tensor host = t.detach().to(Device());
+    return (is_complex(t.dtype()) ? view_as_real(host) : host).to_vector<double>();
+  };
+  const std::vector<double> a = numbers(came), e = numbers(expected);
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
     if (std::fabs(a[i] - e[i]) <= tolerance.absolute + tolerance.relative * std::fabs(e[i])) continue;

@@ -26,7 +26,7 @@ struct TypeCode {
   std::string_view code;
   DType dtype;
 };
-constexpr std::array<TypeCode, 12> type_codes = {{{"b1", DType::boolean},
+constexpr std::array<TypeCode, 14> type_codes = {{{"b1", DType::boolean},
                                                   {"u1", DType::u8},
                                                   {"i1", DType::i8},
                                                   {"u2", DType::u16},
@@ -37,7 +37,9 @@ constexpr std::array<TypeCode, 12> type_codes = {{{"b1", DType::boolean},
                                                   {"i8", DType::i64},
                                                   {"f2", DType::f16},
                                                   {"f4", DType::f32},
-                                                  {"f8", DType::f64}}};
+                                                  {"f8", DType::f64},
+                                                  {"c8", DType::c64},
+                                                  {"c16", DType::c128}}};
 
 struct Header {
   DType dtype = DType::f32;
@@ -190,7 +192,7 @@ Tensor read_npy(const NpySource& source, Device device) {
   const auto bytes = static_cast<size_t>(out.nbytes());
   auto* data = static_cast<std::byte*>(out.data_ptr());
   if (bytes != 0) source.take(data, bytes);
-  if (header.swapped) swap_bytes(data, bytes, static_cast<size_t>(out.itemsize()));
+  if (header.swapped) swap_bytes(data, bytes, static_cast<size_t>(itemsize(real_type(out.dtype()))));
   if (header.dtype == DType::boolean)
     std::transform(data, data + bytes, data, [](std::byte b) { return std::byte{b != std::byte{0}}; });
   if (!device.is_cpu()) out = out.to(device, source.where);

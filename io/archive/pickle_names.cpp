@@ -110,8 +110,8 @@ constexpr NamedGlobal globals[] = {{"collections.OrderedDict", {Global::ordered_
                                    {"torch.CharStorage", {Global::storage, DType::i8}},
                                    {"torch.ByteStorage", {Global::storage, DType::u8}},
                                    {"torch.BoolStorage", {Global::storage, DType::boolean}},
-                                   {"torch.ComplexFloatStorage", {Global::storage}},
-                                   {"torch.ComplexDoubleStorage", {Global::storage}},
+                                   {"torch.ComplexFloatStorage", {Global::storage, DType::c64}},
+                                   {"torch.ComplexDoubleStorage", {Global::storage, DType::c128}},
                                    {"torch.QInt8Storage", {Global::storage}},
                                    {"torch.QUInt8Storage", {Global::storage}},
                                    {"torch.QInt32Storage", {Global::storage}},
@@ -125,8 +125,6 @@ constexpr NamedGlobal globals[] = {{"collections.OrderedDict", {Global::ordered_
 
 // PyTorch's dtypes that Weft has none of.
 constexpr std::string_view other_dtypes[] = {"complex32",
-                                             "complex64",
-                                             "complex128",
                                              "qint8",
                                              "quint8",
                                              "qint32",

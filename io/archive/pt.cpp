@@ -336,7 +336,7 @@ void PtBuilder::check_extras(const Node& n, const std::vector<uint32_t>& argumen
 
 void PtBuilder::set_requires_grad(const Node& call, Tensor& t, bool on) const {
   if (!on) return;
-  if (!is_floating(t.dtype()) || is_storage_only(t.dtype()))
+  if (!is_inexact(t.dtype()) || is_storage_only(t.dtype()))
     fail(call, fmt::format("requires_grad of {}", weft::name(t.dtype())));
   t.requires_grad_(true, source_.where);
 }

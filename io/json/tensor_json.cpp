@@ -63,6 +63,12 @@ std::string tensor_text(const std::string& name, const Tensor& tensor, Location 
   if (!tensor.defined() || tensor.device().type == DeviceType::meta) {
     raise<ValueError>({.op = writing, .problem = fmt::format("\"{}\" has no values", shortened(name, 80))}, where);
   }
+  if (is_complex(tensor.dtype())) {
+    raise<DTypeError>({.op = writing,
+                       .problem = fmt::format("\"{}\" is {}", shortened(name, 80), weft::name(tensor.dtype())),
+                       .remedy = "write view_as_real of it"},
+                      where);
+  }
   std::string sizes;
   for (const int64_t size : tensor.shape()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
   return fmt::format("  {}: {{\"dtype\": \"{}\", \"shape\": [{}],\n   \"data\": [{}]}}", quoted(name, where),
@@ -233,7 +239,9 @@ class Reader final : public JsonEvents {
   bool dtype(const std::string& text) {
     if (now_.dtype) twice();
     now_.dtype = find_dtype(text);
-    if (!now_.dtype) fail(fmt::format("\"{}\" is no dtype", shortened(text, 80)));
+    if (!now_.dtype || is_complex(*now_.dtype)) {
+      fail(fmt::format("\"{}\" is no dtype of numbers here", shortened(text, 80)));
+    }
     return true;
   }
 

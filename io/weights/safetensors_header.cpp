@@ -22,21 +22,22 @@ struct TypeName {
   const char* name;
   DType dtype;
 };
-constexpr std::array<TypeName, dtype_count> type_names = {{{"BOOL", DType::boolean},
-                                                           {"U8", DType::u8},
-                                                           {"I8", DType::i8},
-                                                           {"U16", DType::u16},
-                                                           {"I16", DType::i16},
-                                                           {"U32", DType::u32},
-                                                           {"I32", DType::i32},
-                                                           {"U64", DType::u64},
-                                                           {"I64", DType::i64},
-                                                           {"F16", DType::f16},
-                                                           {"BF16", DType::bf16},
-                                                           {"F32", DType::f32},
-                                                           {"F64", DType::f64},
-                                                           {"F8_E4M3", DType::f8_e4m3fn},
-                                                           {"F8_E5M2", DType::f8_e5m2}}};
+constexpr std::array<TypeName, 16> type_names = {{{"BOOL", DType::boolean},
+                                                  {"U8", DType::u8},
+                                                  {"I8", DType::i8},
+                                                  {"U16", DType::u16},
+                                                  {"I16", DType::i16},
+                                                  {"U32", DType::u32},
+                                                  {"I32", DType::i32},
+                                                  {"U64", DType::u64},
+                                                  {"I64", DType::i64},
+                                                  {"F16", DType::f16},
+                                                  {"BF16", DType::bf16},
+                                                  {"F32", DType::f32},
+                                                  {"F64", DType::f64},
+                                                  {"F8_E4M3", DType::f8_e4m3fn},
+                                                  {"F8_E5M2", DType::f8_e5m2},
+                                                  {"C64", DType::c64}}};
 
 // As much of a name from a file as a message can hold.
 std::string shortened(std::string_view text, size_t most = 80) {
@@ -279,10 +280,17 @@ std::string header_text(const std::vector<HeaderEntry>& entries, const Metadata&
       text += '}';
     }
     for (const auto& [name, info] : entries) {
+      const auto type = std::ranges::find(type_names, info.dtype, &TypeName::dtype);
+      if (type == type_names.end()) {
+        raise<DTypeError>({.op = saver,
+                           .problem = fmt::format("'{}' is {}, which safetensors has no name for", shortened(name),
+                                                  weft::name(info.dtype)),
+                           .remedy = "save view_as_real(x), or an npz archive"},
+                          where);
+      }
       key(name);
-      fmt::format_to(std::back_inserter(text), R"({{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                     std::ranges::find(type_names, info.dtype, &TypeName::dtype)->name, fmt::join(info.shape, ","),
-                     info.begin, info.end);
+      fmt::format_to(std::back_inserter(text), R"({{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", type->name,
+                     fmt::join(info.shape, ","), info.begin, info.end);
     }
   } catch (const Json::exception& error) {
     raise<ValueError>({.op = saver, .problem = "a name or a metadata string is not UTF-8", .details = error.what()},

@@ -9,9 +9,11 @@
 #include "../../backends/backend.hpp"
 #include "../../backends/recorded_kernel.hpp"
 #include "../../tensor/device_kinds.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/fits.hpp"
 #include "../detail/records.hpp"
 #include "../detail/write.hpp"
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../pointwise.hpp"
 #include "../detail/promote.hpp"
@@ -107,6 +109,13 @@ void copy_elements_unrecorded(const Tensor& out, const View& in_view, const Tens
   WEFT_KERNEL(copy, out)(out.raw_view(), broadcast_view(landed.raw_view(), out.sizes()));
 }
 
+void check_single(const Tensor& x) {
+  if (WEFT_LIKELY(x.numel() == 1)) return;
+  raise<ValueError>(
+      {.problem = fmt::format("needs exactly one element, not {} of shape {}", x.numel(), x.shape().text()),
+       .remedy = "select one, or use to_vector()"});
+}
+
 Tensor dense_copy(const Tensor& x) {
   Tensor out = make_like(x);
   WEFT_KERNEL(copy, out)(out.raw_view(), x.raw_view());
@@ -131,12 +140,13 @@ Tensor Tensor::to(DType dtype, Location where) const {
   const CallScope call("to", where);
   checked(*this);
   if (dtype == this->dtype()) return *this;
+  check_conversion(this->dtype(), dtype);
   Tensor out = make(sizes(), dtype, device());
   WEFT_KERNEL(copy, out)(out.raw_view(), raw_view());
-  out.impl()->wrapped_number = impl_->wrapped_number && dtype == DType::f64;
-  if (is_floating(dtype) && should_record(*this)) {
+  out.impl()->wrapped_number = impl_->wrapped_number && (dtype == DType::f64 || dtype == DType::c128);
+  if (is_inexact(dtype) && should_record(*this)) {
     record(
-        out, [from = this->dtype()](Tensor&& g) { return g.to(from); }, *this);
+        out, [from = this->dtype()](Tensor&& g) { return in_dtype(g, from); }, *this);
     if (WEFT_UNLIKELY(detail::program_watch != nullptr) && outer == nullptr) {
       detail::program_watch->converted(*this, out);
     }
@@ -305,6 +315,7 @@ const Tensor& Tensor::copy_(const Tensor& source, Location where) const {
     raise<ShapeError>({.problem = fmt::format("a source of shape {} does not broadcast to {}", source.shape().text(),
                                               shape().text())});
   }
+  check_conversion(source.dtype(), dtype());
   const Tensor from = unaliased(source, *this);
   const auto write = [&] {
     if (WEFT_LIKELY(same)) copy_elements_unrecorded(*this, from.raw_view(), from);
@@ -350,7 +361,7 @@ void Tensor::copy_elements(void* out, DType type, Location where) const {
   const char* const outer = detail::current_call.op;
   const CallScope call("to_vector", where);
   detail::refuse_recording("values are read on the host");
-  checked(*this);
+  check_conversion(checked(*this).dtype(), type);
   if (WEFT_UNLIKELY(detail::program_watch != nullptr) && outer == nullptr) detail::program_watch->left_graph(*this, {});
   NoGradGuard unrecorded;
   const Tensor host = to(Device());
@@ -360,20 +371,23 @@ void Tensor::copy_elements(void* out, DType type, Location where) const {
   host_kernels().copy(target, host.raw_view());
 }
 
+void Tensor::copy_single(void* out, DType type, Location where) const {
+  const CallScope call("item", where);
+  check_single(checked(*this));
+  copy_elements(out, type, where);
+}
+
 Scalar Tensor::item_scalar(Location where) const {
   const char* const outer = detail::current_call.op;
   const CallScope call("item", where);
-  checked(*this);
-  if (WEFT_UNLIKELY(numel() != 1)) {
-    raise<ValueError>({.problem = fmt::format("needs exactly one element, not {} of shape {}", numel(), shape().text()),
-                       .remedy = "select one, or use to_vector()"});
-  }
+  check_single(checked(*this));
+  check_conversion(dtype(), DType::f64);
   if (WEFT_UNLIKELY(device().type == DeviceType::meta)) {
     raise<NotImplementedError>({.problem = "what follows from values is unknown to meta tensors"});
   }
   if (!impl_->wrapped_number) detail::refuse_recording("a value is read on the host");
   if (WEFT_UNLIKELY(detail::program_watch != nullptr) && outer == nullptr) detail::program_watch->left_graph(*this, {});
-  alignas(8) unsigned char buffer[8];
+  alignas(max_item) unsigned char buffer[max_item];
   const void* element = data_ptr();
   if (!device().is_cpu()) {
     backend_of(device()).download(device().index, buffer, element, static_cast<size_t>(itemsize()));
@@ -382,6 +396,7 @@ Scalar Tensor::item_scalar(Location where) const {
   return visit_dtype(dtype(), [&]<class T>() -> Scalar {
     const T value = element_at<T>(element);
     if constexpr (std::is_arithmetic_v<T>) return value;
+    else if constexpr (ComplexNumber<T>) return value.re;
     else return to_float(value);
   });
 }

@@ -106,6 +106,13 @@ Tensor full(const Dims& shape, Scalar value, TensorOptions options, Location whe
   if (!options.dtype) options.dtype = natural_type(value);
   return filled(shape, value, options);
 }
+Tensor detail::full_of_complex(const Dims& shape, complex128 value, TensorOptions options, Location where) {
+  const CallScope call("full", where);
+  if (!options.dtype) options.dtype = complex_type(default_dtype());
+  const Tensor t = made(shape, options);
+  t.copy_(Operand(value).tensor());
+  return with_grad(t, options);
+}
 Tensor empty_like(const Tensor& like, Location where) {
   const CallScope call("empty_like", where);
   checked(like);
@@ -289,6 +296,14 @@ Tensor Operand::wrap(Scalar value) {
       *static_cast<int64_t*>(t.data_ptr()) = value.to<int64_t>();
       break;
   }
+  t.impl()->wrapped_number = true;
+  return t;
+}
+Tensor Operand::wrap_complex(complex128 value) {
+  Layout layout;
+  layout.dtype = DType::c128;
+  Tensor t = Tensor::adopt(detail::new_tensor(layout));
+  *static_cast<complex128*>(t.data_ptr()) = value;
   t.impl()->wrapped_number = true;
   return t;
 }

@@ -52,7 +52,7 @@ inline Tensor make_like(const Tensor& like) {
     return weft_pointer;                                                            \
   }())
 
-/// x; integers and bool become f32.
+/// x; integers and bool become f32. DTypeError for complex numbers, as by `to`.
 inline Tensor floating_point(const Tensor& x) { return is_floating(checked(x).dtype()) ? x : x.to(default_dtype()); }
 
 /// On meta tensors have shapes and no elements.

@@ -15,7 +15,7 @@ struct Prepared {
   Tensor operands[n];
   View views[n];
   /// Values of scalar operands in the compute type.
-  alignas(8) unsigned char scalars[n][8];
+  alignas(max_item) unsigned char scalars[n][max_item];
   Dims shape;
   DType dtype;
   Device device;
@@ -35,7 +35,7 @@ Tensor unbroadcast(Tensor&& gradient, std::span<const int64_t> sizes, DType dtyp
 /// x times a number in x's dtype; x itself where the number is 1. DTypeError for a fraction among integers.
 Tensor times(const Tensor& x, Scalar factor);
 
-/// A view of one element in host memory for a kernel whose operands have `dtype`.
+/// A view of one element in host memory for a kernel whose operands have `dtype`; `buffer` has max_item bytes.
 View scalar_view(const TensorImpl* scalar, DType dtype, unsigned char* buffer);
 
 /// What follows 1 in f16, bf16, f32 or f64, less 1.

@@ -29,9 +29,10 @@ Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType
 /// x[..., index, ...] where `index` (i64) has x's sizes but 1 along `dim`; the result has `shape`. Recorded as `op`.
 Tensor pick(const Tensor& x, int dim, const Tensor& index, const Dims& shape);
 
-/// The dtype of sums and products of x: `dtype` if given, x's own for floats and u64, i64 for other integers and bool.
+/// The dtype of sums and products of x: `dtype` if given, x's own for floats, complex numbers and u64, i64 for other
+/// integers and bool.
 inline DType sum_type(const Tensor& x, std::optional<DType> dtype = {}) {
-  return dtype.value_or(is_floating(x.dtype()) || x.dtype() == DType::u64 ? x.dtype() : DType::i64);
+  return dtype.value_or(is_inexact(x.dtype()) || x.dtype() == DType::u64 ? x.dtype() : DType::i64);
 }
 
 /// Widens 16-bit floats to f32; other tensors stay.

@@ -2,6 +2,7 @@
 // registers is also differentiable.
 #pragma once
 
+#include "../complex.hpp"
 #include "../create.hpp"
 #include "../pointwise.hpp"
 #include "../special.hpp"
@@ -59,6 +60,7 @@ inline Symbolic select(const Symbolic& mask, const Symbolic& a, const Symbolic& 
   return Symbolic(weft::where(mask.tensor, a.tensor, b.tensor));
 }
 inline Symbolic zeros_like(const Symbolic& x) { return Symbolic(weft::zeros_like(x.tensor)); }
+inline Symbolic real_part(const Symbolic& x) { return Symbolic(weft::real(x.tensor)); }
 /// A C++ number, which broadcasts.
 inline Symbolic zero_like(const Symbolic&) { return Symbolic(0.0); }
 

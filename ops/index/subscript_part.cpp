@@ -19,7 +19,7 @@ bool reads_no_index(const Selection& part, int64_t elements) {
 // `to` is a view of x.
 void write_view(const Tensor& x, const View& to, const Tensor& values, bool add) {
   if (to.layout.numel == 0) return;
-  if (!add && values.dim() == 0 && values.device().is_cpu()) {
+  if (!add && values.dim() == 0 && values.device().is_cpu() && !is_complex(values.dtype())) {
     WEFT_KERNEL(fill, x)(to, values.item_scalar());
     return;
   }

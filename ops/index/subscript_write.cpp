@@ -83,7 +83,7 @@ bool broadcasts_to(const Layout& from, const Layout& to) {
 bool put_slices(const Tensor& x, std::span<const Index> items, const Tensor& v, bool add) {
   const Tensor* index = single_index_list(x, items);
   if (index == nullptr || index->shares_storage(x) || should_record(x, v)) return false;
-  alignas(8) unsigned char buffer[8];
+  alignas(max_item) unsigned char buffer[max_item];
   View number, wide;
   const View* from = &v.raw_view();
   if (v.impl()->wrapped_number && x.device().is_cpu()) {

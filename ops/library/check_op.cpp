@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../autograd/from_ops.hpp"
 #include "../../autograd/gradcheck.hpp"
 #include "../../backends/backend.hpp"
 #include "../create.hpp"
@@ -145,8 +146,8 @@ class Checker {
       return false;
     }
     const double part = expected.dtype() == DType::f64 ? 1e-3 : 1;
-    const std::vector<double> a = actual.detach().to(Device()).to_vector<double>();
-    const std::vector<double> e = expected.detach().to(Device()).to_vector<double>();
+    const std::vector<double> a = detail::as_real(actual.detach().to(Device())).to_vector<double>();
+    const std::vector<double> e = detail::as_real(expected.detach().to(Device())).to_vector<double>();
     for (size_t i = 0; i < a.size(); ++i) {
       if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
       if (std::fabs(a[i] - e[i]) <= part * (options_.absolute + options_.relative * std::fabs(e[i]))) continue;
@@ -253,7 +254,7 @@ class Checker {
         find(fmt::format("sample {}: result {} is not what it wrote", sample_, result));
       }
       if (target.version() == version) find(fmt::format("sample {}: the version did not rise", sample_));
-      if (!is_floating(target.dtype())) continue;
+      if (!is_inexact(target.dtype())) continue;
       Values leaf = mapped(sample, copy_of);
       std::get<Tensor>(leaf[argument]).requires_grad_();
       try {
@@ -269,12 +270,12 @@ class Checker {
     return [this, sample](std::span<const Tensor> given) {
       size_t next = 0;
       Values replaced =
-          mapped(sample, [&](const Tensor& t) { return is_floating(t.dtype()) ? given[next++] : copy_of(t); });
+          mapped(sample, [&](const Tensor& t) { return is_inexact(t.dtype()) ? given[next++] : copy_of(t); });
       for (const size_t i : written_) {
         if (auto* t = i < replaced.size() ? std::get_if<Tensor>(&replaced[i]) : nullptr) *t = t->clone();
       }
       Tensors outputs = call(replaced);
-      std::erase_if(outputs, [](const Tensor& t) { return !is_floating(t.dtype()); });
+      std::erase_if(outputs, [](const Tensor& t) { return !is_inexact(t.dtype()); });
       return outputs;
     };
   }
@@ -282,7 +283,7 @@ class Checker {
   void gradient(const Values& sample) {
     Tensors inputs;
     for (const Tensor& t : tensors_in(sample)) {
-      if (is_floating(t.dtype())) inputs.push_back(copy_of(t).requires_grad_());
+      if (is_inexact(t.dtype())) inputs.push_back(copy_of(t).requires_grad_());
     }
     if (inputs.empty()) return skip("gradient: it takes no floating-point tensor");
     const GradcheckFunction function = function_of(sample);

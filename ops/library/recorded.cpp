@@ -205,7 +205,7 @@ void RecordedCall::finish(std::span<const Tensor> results) {
     if (written[i] && kept.outputs[i].saved.defined()) kept.outputs[i].saved.renew();
     if (written[i]) continue;
     if (kept.op->has_backward && kept.op->saves_results[i]) kept.outputs[i].saved = SavedOutput(results[i]);
-    if (!is_floating(results[i].dtype())) continue;
+    if (!is_inexact(results[i].dtype())) continue;
     node_.get()->refs.increment();
     set_history(results[i].impl(), node_.get(), static_cast<uint16_t>(i));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../detail/autocast.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/common.hpp"
 #include "../detail/linear.hpp"
 #include "../fused/activate-inl.hpp"
@@ -113,6 +114,7 @@ Tensor matrix_product(const Tensor& a, const Tensor& b) {
   const Layout& x = a.raw_view().layout;
   const Layout& y = b.raw_view().layout;
   if (WEFT_UNLIKELY(x.sizes[1] != y.sizes[0])) raise_inner(a, b);
+  if (WEFT_UNLIKELY(is_complex(x.dtype))) return complex_product(a, b);
   const int64_t sizes[] = {x.sizes[0], y.sizes[1]};
   Tensor out = make(sizes, x.dtype, a.device());
   multiply(out, a.raw_view(), b.raw_view());
@@ -185,6 +187,7 @@ struct BatchBackward {
 Tensor batch_product(const Tensor& a, const Tensor& b) {
   if (a.dim() == 2 && b.dim() == 2) return matrix_product(a, b);
   const Dims shape = product_shape(a, b);
+  if (is_complex(a.dtype())) return complex_product(a, b);
   const Dims batch(std::span<const int64_t>(shape).first(static_cast<size_t>(shape.size() - 2)));
   Tensor out = make(shape, a.dtype(), a.device());
   multiply(out, batch_view(a.raw_view(), batch), batch_view(b.raw_view(), batch));
@@ -225,7 +228,7 @@ const Tensor& product_into(const Tensor& out, const Tensor& a, const Tensor& b) 
   check_pair(a, b);
   check_out_unrecorded({&out, &a, &b});
   const bool apart = !out.shares_storage(a) && !out.shares_storage(b);
-  if (WEFT_LIKELY(apart && a.dim() == 2 && b.dim() == 2)) {
+  if (WEFT_LIKELY(apart && a.dim() == 2 && b.dim() == 2 && !is_complex(a.dtype()))) {
     if (a.sizes()[1] != b.sizes()[0]) raise_inner(a, b);
     const int64_t sizes[] = {a.sizes()[0], b.sizes()[1]};
     check_out(out, sizes, a.dtype(), a.device(), {&a, &b});
@@ -579,6 +582,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Locatio
   WEFT_IN_LOWER(linear, x, weight, bias, where);
   if (WEFT_UNLIKELY(weight.defined() && weight.dim() == 1)) return single_output(x, weight, bias);
   check_linear(x, weight, bias);
+  if (WEFT_UNLIKELY(is_complex(x.dtype()))) {
+    const Tensor y = product(x, weight.t());
+    return bias.defined() ? y + bias : y;
+  }
   Dims shape = x.shape();
   shape[shape.size() - 1] = weight.sizes()[0];
   Tensor out = make(shape, x.dtype(), x.device());

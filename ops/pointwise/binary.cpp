@@ -2,11 +2,13 @@
 #include <cstddef>
 #include <cstring>
 
+#include "../../backends/functors/complex.hpp"
 #include "../../backends/functors/formulas.hpp"
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/broadcast_watch.hpp"
 #include "../detail/common.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/reuse.hpp"
 #include "../detail/write.hpp"
 #include "../pointwise.hpp"
@@ -29,6 +31,7 @@ using GradientFormula = Symbolic (*)(Symbolic g, const Symbolic& a, const Symbol
 struct BinaryInfo {
   const char* name;
   PointwiseKind kind;
+  bool holomorphic;
   /// Integers are converted or checked before the kernel.
   bool prepares_integers;
   /// By whether a needs a gradient (1) and b does (2).
@@ -43,6 +46,7 @@ constexpr bool prepares_integers(BinaryOp op, PointwiseKind kind) {
 #define WEFT_BINARY_INFO(name, Functor, kind, ...)                                        \
   {#name,                                                                                 \
    PointwiseKind::kind,                                                                   \
+   functors::Holomorphic<functors::Functor>,                                              \
    prepares_integers(BinaryOp::name, PointwiseKind::kind),                                \
    {0, functors::Functor::gradient_a_reads, functors::Functor::gradient_b_reads,          \
     int{functors::Functor::gradient_a_reads} | int{functors::Functor::gradient_b_reads}}, \
@@ -52,7 +56,7 @@ constexpr bool prepares_integers(BinaryOp op, PointwiseKind kind) {
    [](Symbolic g, const Symbolic& a, const Symbolic& b, const Symbolic& y) {              \
      return functors::Functor::gradient_b(std::move(g), a, b, y);                         \
    }},
-#define WEFT_INTEGER_INFO(name, Functor, kind, ...) {#name, PointwiseKind::kind, true, {}, nullptr, nullptr},
+#define WEFT_INTEGER_INFO(name, Functor, kind, ...) {#name, PointwiseKind::kind, false, true, {}, nullptr, nullptr},
 constexpr BinaryInfo infos[] = {WEFT_BINARY_OPS(WEFT_BINARY_INFO) WEFT_INTEGER_OPS(WEFT_INTEGER_INFO)};
 #undef WEFT_INTEGER_INFO
 #undef WEFT_BINARY_INFO
@@ -80,12 +84,18 @@ struct BinaryBackward {
     const Borrowed sb(b.defined() ? &b.get(self) : nullptr);
     const Tensor result = y.defined() ? y.get(self) : Tensor();
     const Borrowed sy(&result);
+    const bool conjugates = is_complex(incoming[0].dtype());
+    if (WEFT_UNLIKELY(conjugates)) incoming[0] = conj(std::move(incoming[0]));
     if (self.wants(0)) {
       Tensor g = self.wants(1) ? incoming[0] : std::move(incoming[0]);
       outgoing[0] = info.gradient_a(Symbolic(std::move(g)), sa.value, sb.value, sy.value).tensor;
     }
     if (self.wants(1)) {
       outgoing[1] = info.gradient_b(Symbolic(std::move(incoming[0])), sa.value, sb.value, sy.value).tensor;
+    }
+    if (WEFT_LIKELY(!conjugates)) return;
+    for (int i = 0; i < 2; ++i) {
+      if (self.wants(i)) outgoing[i] = conj(std::move(outgoing[i]));
     }
   }
 };
@@ -153,7 +163,7 @@ void check_divisor(const Tensor& divisor, const View& view, DType dtype) {
 
 // What integers have no result for, before anything is written.
 void check_integers(BinaryOp op, const Operand& b, const Prepared<2>& p) {
-  if (is_floating(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
+  if (is_inexact(p.dtype) || std::ranges::find(p.shape, 0) != p.shape.end()) return;
   if (info_of(op).kind == PointwiseKind::division && p.device.type != DeviceType::meta) {
     check_divisor(p.operands[1], p.views[1], p.dtype);
   }
@@ -174,8 +184,8 @@ Tensor reuse_or_make(const Operand& a, const Operand& b) {
 // A plain tensor and a C++ number: the number becomes a host scalar of the compute type, nothing is broadcast.
 bool plain_and_number(const TensorImpl* x, const TensorImpl* number) {
   const Layout& layout = x->view.layout;
-  return number->wrapped_number && !x->wrapped_number && layout.contiguous && is_floating(layout.dtype) &&
-         !is_storage_only(layout.dtype);
+  return number->wrapped_number && !x->wrapped_number && layout.contiguous && is_inexact(layout.dtype) &&
+         !is_storage_only(layout.dtype) && (is_complex(layout.dtype) || number->view.layout.dtype != DType::c128);
 }
 
 View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char* buffer) {
@@ -194,7 +204,7 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   const Operand& plain = number_first ? b : a;
   const TensorImpl* number = number_first ? a.impl() : b.impl();
   const Tensor& x = plain.tensor();
-  alignas(8) unsigned char buffer[8];
+  alignas(max_item) unsigned char buffer[max_item];
   const View scalar = repeated_scalar(number, x.raw_view().layout, buffer);
   const View operand = x.raw_view();
   const bool recorded = should_record(x);
@@ -208,11 +218,18 @@ View repeated_scalar(const TensorImpl* number, const Layout& like, unsigned char
   return out;
 }
 
+// Numbers and operands of the host become tensors of the device.
+[[gnu::noinline]] Tensor general_by_parts(BinaryOp op, const Prepared<2>& p) {
+  const auto there = [&](const Tensor& t) { return t.to(p.dtype).to(p.device); };
+  return by_parts(op, there(p.operands[0]), there(p.operands[1]));
+}
+
 [[gnu::noinline]] Tensor binary_general(BinaryOp op, const Operand& a, const Operand& b) {
   const BinaryInfo& info = info_of(op);
   Prepared<2> p;
   prepare(p, {&a, &b}, info.kind);
   if (info.prepares_integers) check_integers(op, b, p);
+  if (WEFT_UNLIKELY(computes_by_parts(op, p.dtype, p.device))) return general_by_parts(op, p);
   Tensor out = make(p.shape, p.dtype, p.device);
   out.impl()->wrapped_number = p.wrapped;
   WEFT_KERNEL(binary, out)(op, out.raw_view(), p.views[0], p.views[1]);
@@ -232,9 +249,12 @@ Tensor binary(BinaryOp op, const Operand& a, const Operand& b) {
   const BinaryInfo& info = info_of(op);
   const CallScope call(info.name, a.where);
   if (WEFT_UNLIKELY(x == nullptr || y == nullptr)) raise_undefined();
-  if (WEFT_UNLIKELY(!same_plain(x, y) || (info.prepares_integers && !is_floating(x->view.layout.dtype)))) {
-    if (plain_and_number(x, y)) return binary_with_number(op, a, b, false);
-    if (plain_and_number(y, x)) return binary_with_number(op, a, b, true);
+  if (WEFT_UNLIKELY(!same_plain(x, y) || computes_by_parts(op, x->view.layout.dtype, a.tensor().device()) ||
+                    (info.prepares_integers && !is_inexact(x->view.layout.dtype)))) {
+    const bool parts = computes_by_parts(op, x->view.layout.dtype, a.tensor().device()) ||
+                       computes_by_parts(op, y->view.layout.dtype, b.tensor().device());
+    if (!parts && plain_and_number(x, y)) return binary_with_number(op, a, b, false);
+    if (!parts && plain_and_number(y, x)) return binary_with_number(op, a, b, true);
     return binary_general(op, a, b);
   }
   const bool recorded = recording() && (needs_gradient(x) || needs_gradient(y));
@@ -251,8 +271,8 @@ bool binary_in_place_plain(BinaryOp op, const Tensor& a, const Operand& b) {
   TensorImpl* x = a.impl();
   TensorImpl* y = b.impl();
   if (x == nullptr || y == nullptr || should_record(a, b.tensor())) return false;
-  if (info_of(op).prepares_integers && !is_floating(x->view.layout.dtype)) return false;
-  alignas(8) unsigned char buffer[8];
+  if (info_of(op).prepares_integers && !is_inexact(x->view.layout.dtype)) return false;
+  alignas(max_item) unsigned char buffer[max_item];
   const auto kernel = kernels(x->view).binary;
   if (kernel == nullptr) return false;
   if (same_plain(x, y)) {
@@ -274,9 +294,11 @@ const Tensor& binary_in_place(BinaryOp op, const char* op_name, const Tensor& a,
   check_target(a);
   check_in_place_device(a, b.tensor());
   const Operand left(a);
-  if (info.kind == PointwiseKind::floating) check_floating(a);
+  if (info.kind == PointwiseKind::floating && !is_complex(a.dtype())) check_floating(a);
   const DType promoted = result_type(left, b);
-  if (is_floating(promoted) && !is_floating(a.dtype())) raise_target_dtype(promoted, a);
+  if ((is_floating(promoted) && !is_inexact(a.dtype())) || (is_complex(promoted) && !is_complex(a.dtype()))) {
+    raise_target_dtype(promoted, a);
+  }
   Prepared<2> p;
   prepare(p, {&left, &b}, info.kind, a.dtype());
   if (!(p.shape == a.shape())) {
@@ -316,7 +338,7 @@ const Tensor& binary_into(BinaryOp op, const char* op_name, const Tensor& out, c
   checked(out);
   if (WEFT_UNLIKELY(a.impl() == nullptr || b.impl() == nullptr)) raise_undefined();
   if (WEFT_LIKELY(same_plain(a.impl(), b.impl()) && same_plain(out.impl(), a.impl()) &&
-                  (!info.prepares_integers || is_floating(out.dtype())))) {
+                  (!info.prepares_integers || is_inexact(out.dtype())))) {
     check_out_unrecorded({&out, &a.tensor(), &b.tensor()});
     write_unrecorded(out, [&] { WEFT_KERNEL(binary, out)(op, out.raw_view(), a.impl()->view, b.impl()->view); });
   } else {

@@ -3,6 +3,7 @@
 #include "../detail/common.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
+#include "../complex.hpp"
 #include "../pointwise.hpp"
 #include "../reduce.hpp"
 #include "../detail/parts.hpp"
@@ -19,7 +20,7 @@ struct Distance {
 // |a - b| and |b| as floats. Integers that are near each other are subtracted exactly.
 Distance distance_of(const Tensor& a, const Tensor& b) {
   const DType common = result_type(a, b);
-  if (is_floating(common)) {
+  if (is_inexact(common)) {
     const DType wide = compute_type(common);
     const Tensor y = b.to(wide);
     return {abs(a.to(wide) - y), abs(y)};
@@ -64,7 +65,7 @@ constexpr OpRecord records[] = {
     WEFT_PREDICATE(isfinite, "True where x is a finite number."),
     WEFT_PREDICATE(isposinf, "True where x is infinity."),
     WEFT_PREDICATE(isneginf, "True where x is -infinity."),
-    WEFT_PREDICATE(isreal, "True everywhere: no dtype here is complex."),
+    WEFT_PREDICATE(isreal, "True where the imaginary part is 0: everywhere where x is real."),
     WEFT_PREDICATE(signbit, "True where x is negative, -0 included."),
     {"isclose", "isclose(a, b|other, rtol=1e-05, atol=1e-08, equal_nan=False)",
      "Where |a - b| <= atol + rtol * |b|; infinities equal themselves.", false, any, near_samples, parts::pointwise,
@@ -103,6 +104,7 @@ Tensor isneginf(const Operand& x) {
 Tensor isreal(const Operand& x) {
   const CallScope call("isreal", x.where);
   const Tensor& t = checked(x.tensor());
+  if (is_complex(t.dtype())) return imag(t) == 0;
   return full(t.shape(), true, {DType::boolean, t.device()});
 }
 Tensor signbit(const Operand& x) {

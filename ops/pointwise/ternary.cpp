@@ -2,6 +2,7 @@
 
 #include "../../backends/functors/formulas.hpp"
 #include "../detail/common.hpp"
+#include "../detail/complex.hpp"
 #include "../pointwise.hpp"
 #include "../detail/promote.hpp"
 #include "../detail/records.hpp"
@@ -51,10 +52,13 @@ struct TernaryBackward {
   void operator()(Node& self, Tensor* incoming, Tensor* outgoing) {
     const Symbolic a = operand(self, 0), b = operand(self, 1), c = operand(self, 2);
     const int last = self.wants(2) ? 2 : (self.wants(1) ? 1 : 0);
+    const bool conjugates = is_complex(incoming[0].dtype());
+    if (WEFT_UNLIKELY(conjugates)) incoming[0] = conj(std::move(incoming[0]));
     for (int i = 0; i <= last; ++i) {
       if (!self.wants(i)) continue;
       Tensor g = i == last ? std::move(incoming[0]) : incoming[0];
       Symbolic result = info_of(op).gradients[i](Symbolic(std::move(g)), a, b, c);
+      if (WEFT_UNLIKELY(conjugates)) result.tensor = conj(std::move(result.tensor));
       outgoing[i] = unbroadcast(std::move(result.tensor), origins[i].shape, origins[i].dtype, origins[i].device);
     }
   }

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../backends/functors/complex.hpp"
 #include "../../backends/functors/formulas.hpp"
 #include "../detail/autocast.hpp"
 #include "../detail/common.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/reuse.hpp"
 #include "../detail/write.hpp"
 #include "../pointwise.hpp"
@@ -20,11 +22,13 @@ struct UnaryInfo {
   const char* name;
   PointwiseKind kind;
   functors::Saves saves;
+  bool holomorphic;
   Symbolic (*gradient)(Symbolic g, Symbolic saved);
 };
 
 #define WEFT_UNARY_INFO(name, Functor, kind, ...)                                      \
   {#name, PointwiseKind::kind, static_cast<functors::Saves>(functors::Functor::saves), \
+   functors::Holomorphic<functors::Functor>,                                           \
    [](Symbolic g, Symbolic s) { return functors::Functor::gradient(std::move(g), std::move(s)); }},
 constexpr UnaryInfo infos[] = {WEFT_UNARY_OPS(WEFT_UNARY_INFO)};
 #undef WEFT_UNARY_INFO
@@ -38,7 +42,9 @@ Tensor unary_gradient(UnaryOp op, Tensor&& g, const Tensor& saved) {
     const Dims shape = g.shape();
     const DType dtype = g.dtype();
     const Device device = g.device();
-    Symbolic result = info_of(op).gradient(Symbolic(std::move(g)), Symbolic(saved));
+    const bool conjugates = is_complex(dtype);
+    Symbolic result = info_of(op).gradient(Symbolic(conjugates ? conj(std::move(g)) : std::move(g)), Symbolic(saved));
+    if (conjugates) result.tensor = conj(std::move(result.tensor));
     return unbroadcast(std::move(result.tensor), shape, dtype, device);
   }
   const View& from = g.raw_view();  // lives on in `out`
@@ -74,6 +80,10 @@ void record_unary(UnaryOp op, const Tensor& out, const Tensor& x) {
 DType computed_in(UnaryOp op, const Tensor& x) {
   const DType t = x.dtype();
   if (is_floating(t)) return t;
+  if (is_complex(t)) {
+    if (!info_of(op).holomorphic) raise_complex(t);
+    return t;
+  }
   const PointwiseKind kind = info_of(op).kind;
   if (kind == PointwiseKind::floating) return x.impl()->wrapped_number ? DType::f64 : default_dtype();
   return kind == PointwiseKind::counting && t == DType::boolean ? DType::i64 : t;
@@ -83,6 +93,8 @@ Tensor unary(UnaryOp op, const Operand& operand) {
   const CallScope call(info_of(op).name, operand.where);
   const Tensor& x = checked(operand.tensor());
   if (WEFT_UNLIKELY(!is_floating(x.dtype()))) {
+    if (op == UnaryOp::abs && is_complex(x.dtype())) return magnitude(x);
+    if (computes_by_parts(x.dtype(), x.device())) return by_parts(op, x);
     const DType dtype = computed_in(op, x);
     if (dtype != x.dtype()) return unary(op, x.to(dtype));
   }
@@ -100,7 +112,7 @@ const Tensor& unary_in_place(UnaryOp op, const char* op_name, const Tensor& x, L
   const CallScope call(op_name, where);
   const UnaryInfo& info = info_of(op);
   check_target(x);
-  if (info.kind == PointwiseKind::floating && !is_floating(x.dtype())) check_floating(x);
+  if (info.kind == PointwiseKind::floating && !is_inexact(x.dtype())) check_floating(x);
   if (const DType dtype = computed_in(op, x); dtype != x.dtype()) raise_target_dtype(dtype, x);
   const auto write = [&] { WEFT_KERNEL(unary, x)(op, x.raw_view(), x.raw_view()); };
   const auto old = [&] { return info.saves == functors::saves_input ? Saved(x.clone()) : Saved(); };

@@ -18,7 +18,7 @@ namespace {
 struct Choice {
   Tensor condition, a, b;
   View views[3];
-  alignas(8) unsigned char scalars[3][8];
+  alignas(max_item) unsigned char scalars[3][max_item];
   Dims shape;
   DType dtype;
   Device device;
@@ -161,7 +161,7 @@ bool fills_directly(const Tensor& x, const Tensor& mask, const Operand& value) {
 }
 
 void fill_directly(const Tensor& out, const Tensor& x, const Tensor& mask, const Operand& value) {
-  alignas(8) unsigned char buffer[8];
+  alignas(max_item) unsigned char buffer[max_item];
   View number = scalar_view(value.impl(), x.dtype(), buffer);
   const Layout& like = x.raw_view().layout;
   number.layout.rank = like.rank;

@@ -1,8 +1,11 @@
 #include "../reduce.hpp"
 
+#include "../complex.hpp"
 #include "../create.hpp"
+#include "../join.hpp"
 #include "../pointwise.hpp"
 #include "../detail/autocast.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/reducing.hpp"
 
 namespace weft {
@@ -60,8 +63,11 @@ Tensor with_shape(const Tensor& contiguous, std::span<const int64_t> sizes) {
 }
 
 Tensor run_reduce(Reduction reduction, const Tensor& x, const Reduced& to, DType dtype) {
+  if (reduction != Reduction::sum && reduction != Reduction::mean) refuse_complex(x);
   Tensor out = make(to.shape, dtype, x.device());
-  WEFT_KERNEL(reduce, x)(reduction, reshaped_view(out.raw_view(), to.kept), x.raw_view());
+  const auto kernel = WEFT_KERNEL(reduce, x);
+  each_part(reshaped_view(out.raw_view(), to.kept), x.raw_view(),
+            [&](const View& sum, const View& part) { kernel(reduction, sum, part); });
   return out;
 }
 
@@ -98,6 +104,32 @@ Tensor sum_like(Reduction reduction, const Tensor& operand, const Dims& dims, bo
     record(out, SpreadBackward{x.shape(), to.kept, x.dtype(), divisor}, x);
   }
   return out;
+}
+
+// The dimensions that are reduced, moved to the end and merged: [rows, n].
+Tensor rows_of(const Tensor& x, const Dims& kept) {
+  Dims order;
+  int64_t rows = 1;
+  for (const bool last : {false, true}) {
+    for (int i = 0; i < x.dim(); ++i) {
+      if ((kept[i] == 1) != last) continue;
+      if (!last) rows *= kept[i];
+      order.push_back(i);
+    }
+  }
+  return x.permute(order).reshape({rows, x.numel() / std::max<int64_t>(rows, 1)});
+}
+
+// By pairs, by ops that are recorded.
+Tensor complex_prod(const Tensor& x, const Reduced& to) {
+  if (x.numel() == 0) return ones(to.shape, {x.dtype(), x.device()});
+  Tensor left = rows_of(x, to.kept);
+  while (left.size(1) > 1) {
+    const int64_t n = left.size(1), half = n / 2;
+    const Tensor pairs = left.narrow(1, 0, half) * left.narrow(1, half, half);
+    left = n % 2 == 0 ? pairs : cat({pairs, left.narrow(1, n - 1, 1)}, 1);
+  }
+  return left.reshape(to.shape);
 }
 
 // [rows, n] → the product of each row without the element itself.
@@ -236,7 +268,8 @@ Tensor run_logsumexp(const Tensor& x, const Reduced& to) {
   return with_shape(log(sum(exp(x - peak), dims, true)) + peak, to.shape);
 }
 
-Tensor truth(Reduction reduction, const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor truth(Reduction reduction, const Tensor& given, const Dims& dims, bool keepdim) {
+  const Tensor x = is_complex(checked(given).dtype()) ? given.to(DType::boolean) : given;
   return run_reduce(reduction, x, reduced(checked(x), dims, keepdim), DType::boolean);
 }
 
@@ -254,7 +287,7 @@ Tensor mean(const Tensor& x, Location where) { return mean(x, {}, false, {}, whe
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Location where) {
   const CallScope call("mean", where);
   const DType wanted = dtype.value_or(checked(x).dtype());
-  if (!is_floating(wanted) || is_storage_only(wanted)) {
+  if (!is_inexact(wanted) || is_storage_only(wanted)) {
     raise<DTypeError>(
         {.problem = fmt::format("the mean of a {} tensor as {} has no exact type", name(x.dtype()), name(wanted)),
          .remedy = "pass a floating dtype, such as weft::f32"});
@@ -269,6 +302,7 @@ Tensor prod(const Tensor& operand, const Dims& dims, bool keepdim, std::optional
   const DType wanted = sum_type(checked(operand), dtype);
   const Reduced to = reduced(operand, dims, keepdim);
   const Tensor x = in_sum_type(operand, wanted);
+  if (WEFT_UNLIKELY(is_complex(wanted))) return complex_prod(x, to);
   Tensor out = run_reduce(Reduction::prod, x, to, wanted);
   if (should_record(x)) record(out, ProdBackward{Saved(x), SavedOutput(out), to.kept}, x);
   return out;
@@ -288,7 +322,10 @@ Tensor all(const Tensor& x, const Dims& dims, bool keepdim, Location where) {
 Tensor var(const Tensor& x, Location where) { return var(x, {}, 1, false, where); }
 Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
   const CallScope call("var", where);
-  check_floating(checked(x));
+  if (is_complex(checked(x).dtype())) {
+    return var(real(x), dims, correction, keepdim) + var(imag(x), dims, correction, keepdim);
+  }
+  check_floating(x);
   const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
   Tensor out = run_variance(x, to, correction, divisor);
@@ -299,7 +336,8 @@ Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, L
 Tensor std(const Tensor& x, Location where) { return weft::std(x, {}, 1, false, where); }
 Tensor std(const Tensor& x, const Dims& dims, double correction, bool keepdim, Location where) {
   const CallScope call("std", where);
-  check_floating(checked(x));
+  if (is_complex(checked(x).dtype())) return sqrt(var(x, dims, correction, keepdim));
+  check_floating(x);
   const Reduced to = reduced(x, dims, keepdim);
   const double divisor = variance_divisor(to, correction);
   Tensor out = sqrt(run_variance(x, to, correction, divisor));

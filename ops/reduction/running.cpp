@@ -1,6 +1,7 @@
 // Running products, extremes and sums of exponentials: by kernels, or composed of ops on slices.
 #include "../create.hpp"
 #include "../detail/autocast.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/indices.hpp"
 #include "../detail/records.hpp"
 #include "../join.hpp"
@@ -141,6 +142,7 @@ Tensor composed_places(const Tensor& x, int dim, bool largest) {
 
 ValuesAndIndices extremes_along(const Tensor& x, int dim, bool largest) {
   const int along = wrap_dim(dim, checked(x).dim());
+  refuse_complex(x);
   if (x.dim() == 0 || x.numel() == 0) return {x.clone(), zeros(x.shape(), {DType::i64, x.device()})};
   Tensor index, values;
   {

@@ -3,6 +3,7 @@
 #include "../detail/autocast.hpp"
 #include "../detail/write.hpp"
 #include "../detail/records.hpp"
+#include "../detail/complex.hpp"
 #include "../detail/reducing.hpp"
 #include "../detail/parts.hpp"
 
@@ -11,8 +12,10 @@ namespace weft {
 namespace {
 
 void run_cumsum(const Tensor& out, const Tensor& x, int dim, bool exclusive, bool reverse) {
-  WEFT_KERNEL(cumsum, x)
-  (at_least_1d(out.raw_view()), at_least_1d(x.raw_view()), dim, exclusive, reverse);
+  const auto kernel = WEFT_KERNEL(cumsum, x);
+  each_part(out.raw_view(), x.raw_view(), [&](const View& sums, const View& part) {
+    kernel(at_least_1d(sums), at_least_1d(part), dim, exclusive, reverse);
+  });
 }
 
 struct CumsumBackward {

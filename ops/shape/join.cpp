@@ -93,7 +93,7 @@ Tensor joined(std::span<const Tensor> tensors, const Dims& shape, DType dtype, i
     if (t.numel() != 0) copy(region(out.raw_view(), dim, first, length, drop_dim), t.raw_view());
     first += length;
   }
-  if (is_floating(dtype) && should_record_any(tensors)) record_join(out, tensors, dim, drop_dim);
+  if (is_inexact(dtype) && should_record_any(tensors)) record_join(out, tensors, dim, drop_dim);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "../rearrange.hpp"
 #include "../reduce.hpp"
 #include "../../tensor/checked.hpp"
+#include "../detail/padding.hpp"
 #include "../detail/parts.hpp"
 
 namespace weft {
@@ -253,18 +254,22 @@ Tensor pad(const Tensor& x, std::initializer_list<int64_t> padding, Padding mode
   return pad(x, std::span(padding.begin(), padding.size()), mode, value, where);
 }
 
-namespace {
-
-Tensor call_pad(const Tensor& x, const Value& padding, const std::string& mode, std::optional<Scalar> value) {
+Padding padding_named(const std::string& name) {
   constexpr std::pair<const char*, Padding> modes[] = {{"constant", Padding::constant},
                                                        {"reflect", Padding::reflect},
                                                        {"replicate", Padding::replicate},
                                                        {"circular", Padding::circular}};
-  for (const auto& [text, kind] : modes) {
-    if (mode == text) return pad(x, integers_in(padding, 1), kind, value.value_or(0));
+  for (const auto& [text, mode] : modes) {
+    if (name == text) return mode;
   }
   raise<ValueError>(
-      {.problem = fmt::format("mode is 'constant', 'reflect', 'replicate' or 'circular', not '{}'", mode)});
+      {.problem = fmt::format("mode is 'constant', 'reflect', 'replicate' or 'circular', not '{}'", name)});
+}
+
+namespace {
+
+Tensor call_pad(const Tensor& x, const Value& padding, const std::string& mode, std::optional<Scalar> value) {
+  return pad(x, integers_in(padding, 1), padding_named(mode), value.value_or(0));
 }
 
 std::vector<Values> pad_samples(SampleMaker& make) {

@@ -547,11 +547,49 @@ Tensor Tensor::as_strided(const Dims& shape, const Dims& strides, std::optional<
       });
 }
 
+namespace {
+
+// What a view's elements are of a base of another dtype: both are seen as real numbers where one of them is complex.
+struct ViewTypes {
+  bool base_complex, view_complex;
+  bool differ() const { return base_complex != view_complex; }
+};
+
+ViewTypes types_of(const TensorImpl* base, const TensorImpl* view) {
+  return {is_complex(base->view.layout.dtype), is_complex(view->view.layout.dtype)};
+}
+
+View as_numbers(const View& view) {
+  if (!is_complex(view.layout.dtype)) return view;
+  if (view.layout.rank == max_rank) {
+    raise<ShapeError>({.problem =
+                           "a view of other numbers into a complex tensor of 8 dimensions was written to, and its "
+                           "history has no room for a dimension more"});
+  }
+  View out = view;
+  Layout& layout = out.layout;
+  layout.dtype = real_type(layout.dtype);
+  layout.sizes[layout.rank] = 2;
+  layout.strides[layout.rank++] = itemsize(layout.dtype);
+  finish_layout(layout);
+  return out;
+}
+
+PlaceInBase place_in(const TensorImpl* base, const TensorImpl* view) {
+  const bool differ = types_of(base, view).differ();
+  return differ ? PlaceInBase(as_numbers(base->view), as_numbers(view->view)) : PlaceInBase(base->view, view->view);
+}
+
+}  // namespace
+
 namespace detail {
 
 Node* make_view_node(TensorImpl* base, TensorImpl* view) {
-  Node* node =
-      make_node<1>([region = PlaceInBase(base->view, view->view)](Tensor&& g) { return region_gradient(region, g); });
+  Node* node = make_node<1>([region = place_in(base, view), types = types_of(base, view)](Tensor&& g) {
+    if (!types.differ()) return region_gradient(region, g);
+    const Tensor whole = region_gradient(region, as_real(g));
+    return types.base_complex ? as_complex(whole) : whole;
+  });
   NodeHandle handle(node);
   node->op = "view";
   node->where = base->storage->last_write;
@@ -560,14 +598,19 @@ Node* make_view_node(TensorImpl* base, TensorImpl* view) {
 }
 
 Node* make_region_node(TensorImpl* base, TensorImpl* view, Node* region_value) {
-  Node* node =
-      make_node<2>([region = PlaceInBase(base->view, view->view)](Node& self, Tensor* incoming, Tensor* outgoing) {
-        const Tensor g = in_geometry(incoming[0], region.base);
-        if (self.wants(1)) outgoing[1] = region.of(g).clone();
+  Node* node = make_node<2>(
+      [region = place_in(base, view), types = types_of(base, view)](Node& self, Tensor* incoming, Tensor* outgoing) {
+        const bool differ = types.differ();
+        const Tensor g = in_geometry(differ ? as_real(incoming[0]) : incoming[0], region.base);
+        if (self.wants(1)) {
+          const Tensor part = region.of(g).clone();
+          outgoing[1] = differ && types.view_complex ? as_complex(part) : part;
+        }
         if (!self.wants(0)) return;
         const Tensor rest = g.clone();
         region.of(rest).zero_();
-        outgoing[0] = region.base_shaped(rest);
+        const Tensor whole = region.base_shaped(rest);
+        outgoing[0] = differ && types.base_complex ? as_complex(whole) : whole;
       });
   NodeHandle handle(node);
   node->op = "write";

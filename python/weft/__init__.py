@@ -50,7 +50,7 @@ Size = tuple
 del _name, _object
 
 
-_modules = ("amp", "array_api", "autograd", "data", "distributed", "generation", "hooks", "io", "library", "linalg", "lora",
+_modules = ("amp", "array_api", "autograd", "data", "distributed", "fft", "generation", "hooks", "io", "library", "linalg", "lora",
             "nn", "ops", "optim", "special", "testing", "train", "utils")
 
 

@@ -7,7 +7,7 @@ from weft import _core
 from weft._core import Tensor, _ops, dtype as _dtype
 
 __all__ = ["tensor", "as_tensor", "asarray", "from_numpy", "from_dlpack", "frombuffer", "is_tensor",
-           "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel", "layout", "memory_format", "strided",
+           "is_complex", "is_floating_point", "result_type", "can_cast", "finfo", "iinfo", "numel", "layout", "memory_format", "strided",
            "contiguous_format", "preserve_format"]
 
 
@@ -280,8 +280,18 @@ def result_type(*arrays_and_dtypes):
     return kind
 
 
+def is_complex(input):
+    """Whether a tensor's numbers are complex."""
+    return input.dtype.is_complex
+
+
+def complex_of(dtype):
+    """The complex dtype whose parts are of a floating-point dtype."""
+    return _core.complex128 if dtype is _core.float64 else _core.complex64
+
+
 def _category(dtype):
-    return 3 if dtype.is_floating_point else 1 if dtype is _core.bool else 2
+    return 4 if dtype.is_complex else 3 if dtype.is_floating_point else 1 if dtype is _core.bool else 2
 
 
 def can_cast(from_, to, /):
@@ -308,6 +318,8 @@ class finfo:
 
     def __init__(self, type=None):
         type = type.dtype if isinstance(type, Tensor) else _core.float32 if type is None else type
+        if isinstance(type, _dtype) and type.is_complex:
+            type = _core.float32 if type is _core.complex64 else _core.float64
         if not isinstance(type, _dtype) or not type.is_floating_point:
             raise TypeError(f"finfo(): argument 'type' must be a floating-point dtype, not {type!r}")
         self.dtype = type
@@ -323,7 +335,7 @@ class iinfo:
 
     def __init__(self, type):
         type = type.dtype if isinstance(type, Tensor) else type
-        if not isinstance(type, _dtype) or type.is_floating_point or type is _core.bool:
+        if not isinstance(type, _dtype) or type.is_floating_point or type.is_complex or type is _core.bool:
             raise TypeError(f"iinfo(): argument 'type' must be an integer dtype, not {type!r}")
         self.dtype, self.bits = type, 8 * type.itemsize
         self.min = -2**(self.bits - 1) if type.is_signed else 0

@@ -237,7 +237,7 @@ def _rebuild(kind, data, dtype, shape, requires_grad, attributes):
     if kind is not Tensor:
         tensor = kind(tensor)
         tensor.__dict__.update(attributes)
-    return tensor.requires_grad_(requires_grad) if dtype.is_floating_point else tensor
+    return tensor.requires_grad_(requires_grad) if dtype.is_floating_point or dtype.is_complex else tensor
 
 
 @_method

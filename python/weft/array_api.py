@@ -6,7 +6,7 @@ import functools as _functools
 import weft as _weft
 from weft import _core, _functions
 from weft._core import Tensor as _Tensor, _ops, dtype as _dtype, promote_types as _promote
-from weft._core import bool, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64  # noqa: F401
+from weft._core import bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64  # noqa: F401
 from math import e, inf, nan, pi  # noqa: F401
 from weft._functions import can_cast  # noqa: F401
 
@@ -44,7 +44,7 @@ def _binary(name, op):
 # The standard's names, and weft's where they differ.
 _elementwise = {
     _unary: "abs acos acosh asin asinh atan atanh bitwise_invert:bitwise_not ceil cos cosh exp expm1 floor isfinite isinf "
-            "isnan log log1p log2 log10 logical_not negative:neg reciprocal round sign signbit sin sinh square sqrt tan "
+            "isnan log log1p log2 log10 logical_not negative:neg conj imag real reciprocal round sign signbit sin sinh square sqrt tan "
             "tanh trunc",
     _binary: "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide:div "
              "equal:eq floor_divide greater:gt greater_equal:ge hypot less:lt less_equal:le logaddexp logical_and "
@@ -395,11 +395,11 @@ def result_type(*arrays_and_dtypes):
 
 
 _kinds = {"bool": lambda t: t is bool,
-          "signed integer": lambda t: t.is_signed and not t.is_floating_point,
+          "signed integer": lambda t: t.is_signed and not t.is_floating_point and not t.is_complex,
           "unsigned integer": lambda t: not t.is_signed and not t.is_floating_point and t is not bool,
-          "integral": lambda t: not t.is_floating_point and t is not bool,
+          "integral": lambda t: not t.is_floating_point and not t.is_complex and t is not bool,
           "real floating": lambda t: t.is_floating_point,
-          "complex floating": lambda t: False,
+          "complex floating": lambda t: t.is_complex,
           "numeric": lambda t: t is not bool}
 
 
@@ -424,7 +424,7 @@ class _Info:
         return _weft.device("cpu")
 
     def default_dtypes(self, *, device=None):
-        return {"real floating": _weft.get_default_dtype(), "complex floating": None, "integral": int64,
+        return {"real floating": _weft.get_default_dtype(), "complex floating": _functions.complex_of(_weft.get_default_dtype()), "integral": int64,
                 "indexing": int64}
 
     def devices(self):
@@ -432,7 +432,8 @@ class _Info:
         return [_weft.device(name) for name in names]
 
     def dtypes(self, *, device=None, kind=None):
-        all_of_them = [bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64]
+        all_of_them = [bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,
+                        complex64, complex128]
         return {t.name: t for t in all_of_them if kind is None or isdtype(t, kind)}
 
 

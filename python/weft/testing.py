@@ -5,7 +5,8 @@ from weft import _core
 __all__ = ["assert_close"]
 
 # Of each type, the tolerances (relative, absolute) that PyTorch's assert_close has.
-_TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5)}
+_TOLERANCES = {"float64": (1e-7, 1e-7), "complex128": (1e-7, 1e-7), "float32": (1.3e-6, 1e-5),
+               "complex64": (1.3e-6, 1e-5), "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5)}
 
 
 def _tensor(value):
@@ -43,7 +44,10 @@ def _assert_pair(a, b, rtol, atol, equal_nan, check_device, check_dtype, msg):
         rtol, atol = (max(t[i] for t in found) for i in (0, 1))
     import weft
 
-    wide = weft.float64 if a.dtype.is_floating_point or b.dtype.is_floating_point else weft.int64
+    if a.dtype.is_complex or b.dtype.is_complex:
+        wide = weft.complex128
+    else:
+        wide = weft.float64 if a.dtype.is_floating_point or b.dtype.is_floating_point else weft.int64
     x, y = a.detach().to("cpu").to(wide), b.detach().to("cpu").to(wide)
     close = weft.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if close.all().item():

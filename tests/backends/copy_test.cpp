@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <weft/backends/cpu/pointwise/loops.hpp>
+#include <weft/tensor/layout.hpp>
 
 namespace weft::test {
 namespace {
@@ -23,6 +24,11 @@ float before_rounding(From x) {
 template <class To, class From>
 To cast(From x) {
   if constexpr (std::is_same_v<To, From>) return x;
+  else if constexpr (ComplexNumber<From>) {
+    if constexpr (ComplexNumber<To>)
+      return To(cast<typename To::value_type>(x.re), cast<typename To::value_type>(x.im));
+    else return cast<To>(x.re != 0 || x.im != 0);
+  } else if constexpr (ComplexNumber<To>) return To(cast<typename To::value_type>(x));
   else if constexpr (!std::is_arithmetic_v<From>) return cast<To>(to_float(x));
   else if constexpr (std::is_same_v<To, float16>) return to_float16(before_rounding(x));
   else if constexpr (std::is_same_v<To, bfloat16>) return to_bfloat16(before_rounding(x));
@@ -37,6 +43,8 @@ template <class T>
 T sample(int64_t i) {
   const double value = static_cast<double>((i * 37) % 100) + (i % 3 == 0 ? 0.25 : 0);
   if constexpr (std::is_same_v<T, bool>) return i % 3 != 0;
+  else if constexpr (ComplexNumber<T>)
+    return T(cast<typename T::value_type>(value), cast<typename T::value_type>(-value));
   else return cast<T>(value);
 }
 
@@ -59,6 +67,18 @@ void expect_cast(const HostArray& out, const HostArray& in) {
   }
 }
 
+bool loses_imaginary_parts(DType from, DType to) { return is_complex(from) && !is_complex(to) && to != boolean; }
+
+TEST(Copy, RefusesToLoseImaginaryParts) {
+  const HostArray in(c64, {.sizes = {3}}, 1), one(c128, {.sizes = {}}, 1);
+  for (int to = 0; to < dtype_count; ++to) {
+    if (!loses_imaginary_parts(c64, static_cast<DType>(to))) continue;
+    HostArray out(static_cast<DType>(to), {.sizes = {3}});
+    EXPECT_THROW(cpu::copy(out.view, in.view), DTypeError);
+    EXPECT_THROW(cpu::copy(out.view, broadcast_view(one.view, Dims{3})), DTypeError);
+  }
+}
+
 TEST(Copy, EveryPairOfTypesAndLayouts) {
   std::vector<ArrayShape> layouts = layouts_of({9, 41});
   layouts.push_back({.sizes = {9, 41}, .repeated = {0}});
@@ -66,6 +86,7 @@ TEST(Copy, EveryPairOfTypesAndLayouts) {
   layouts.push_back({.sizes = {9, 41}, .repeated = {0, 1}});
   for (int to = 0; to < dtype_count; ++to) {
     for (int from = 0; from < dtype_count; ++from) {
+      if (loses_imaginary_parts(static_cast<DType>(from), static_cast<DType>(to))) continue;
       for (size_t k = 0; k < layouts.size(); ++k) {
         for (size_t o = 0; o < 5; ++o) {
           const HostArray in(static_cast<DType>(from), layouts[k]);
@@ -87,7 +108,7 @@ TEST(Copy, RanksAndEmptyShapes) {
            {}, {0}, {1}, {4, 0, 3}, {2, 3, 4, 5}, {1, 9, 1, 33}, {2, 2, 2, 2, 2, 2, 2, 2}, {3, 70, 129}, {65, 2, 66}}) {
     std::vector<int> order;
     for (int d = 0; d < static_cast<int>(sizes.size()); ++d) order.push_back(d);
-    for (DType type : {u8, bf16, f32, f64}) {
+    for (DType type : {u8, bf16, f32, f64, c128}) {
       do {
         HostArray in(type, {.sizes = sizes, .order = order}, 3), out(type, {.sizes = sizes});
         cpu::copy(out.view, in.view);
@@ -104,7 +125,7 @@ TEST(Copy, LargeTransposesOnEveryTargetAndThreadCount) {
   const int threads = num_threads();
   for (const char* target : targets) {
     ASSERT_TRUE(cpu::use_simd_target(target));
-    for (DType type : {u8, bf16, f32, f64}) {
+    for (DType type : {u8, bf16, f32, f64, c128}) {
       const HostArray in(type, {.sizes = {301, 517}, .order = {1, 0}}, 4);
       for (int count : {1, 3}) {
         set_num_threads(count);
@@ -182,7 +203,7 @@ TEST(Copy, SmallFloatsOnEveryTarget) {
           const T expected = cast<T>(floats[static_cast<size_t>(i)]);
           T actual;
           std::memcpy(&actual, out.at(i), sizeof(T));
-          if constexpr (!std::is_arithmetic_v<T>) {
+          if constexpr (!std::is_arithmetic_v<T> && !ComplexNumber<T>) {
             ASSERT_TRUE(std::memcmp(&actual, &expected, sizeof(T)) == 0 ||
                         (std::isnan(to_float(actual)) && std::isnan(to_float(expected))))
                 << target << " " << floats[static_cast<size_t>(i)];
@@ -246,7 +267,7 @@ TEST(Fill, EveryTypeAndLayout) {
         for (const ArrayShape& shape : layouts_of(sizes)) {
           HostArray a(static_cast<DType>(type), shape);
           cpu::fill(a.view, 3.5);
-          const double expected = type == 0 ? 1 : is_floating(static_cast<DType>(type)) ? 3.5 : 3;
+          const double expected = type == 0 ? 1 : is_inexact(static_cast<DType>(type)) ? 3.5 : 3;
           for (int64_t i = 0; i < a.numel(); ++i) ASSERT_EQ(a.get(i), expected);
           cpu::fill(a.view, 2);
           for (int64_t i = 0; i < a.numel(); ++i) ASSERT_EQ(a.get(i), type == 0 ? 1 : 2);

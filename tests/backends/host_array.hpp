@@ -59,7 +59,7 @@ class HostArray {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> real(-1, 1);
     const double shift = is_signed(dtype) || itemsize(dtype) == 1 ? 5 : 0;  // a double does not hold 2^64 - 5
-    for (int64_t i = 0; i < view.layout.numel; ++i) set(i, is_floating(dtype) ? real(random) : random() % 11 - shift);
+    for (int64_t i = 0; i < view.layout.numel; ++i) set(i, is_inexact(dtype) ? real(random) : random() % 11 - shift);
   }
   HostArray(HostArray&& other) = default;
   HostArray& operator=(HostArray&& other) = default;
@@ -74,10 +74,12 @@ class HostArray {
     }
     return p;
   }
+  /// Of complex numbers the real part; `set` makes real ones.
   double get(int64_t position) const {
     return visit_dtype(view.layout.dtype, [&]<class T>() -> double {
       const T x = *reinterpret_cast<const T*>(at(position));
       if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(x);
+      else if constexpr (ComplexNumber<T>) return static_cast<double>(x.re);
       else return to_float(x);
     });
   }
@@ -95,6 +97,7 @@ class HostArray {
       else if constexpr (std::is_same_v<T, bfloat16>) x = to_bfloat16(static_cast<float>(value));
       else if constexpr (std::is_floating_point_v<T>) x = static_cast<T>(value);
       else if constexpr (std::is_arithmetic_v<T>) x = static_cast<T>(static_cast<int64_t>(value));
+      else if constexpr (ComplexNumber<T>) x = T(static_cast<typename T::value_type>(value));
       else if constexpr (std::is_same_v<T, float8_e5m2>) x = to_float8_e5m2(static_cast<float>(value));
       else x = to_float8_e4m3fn(static_cast<float>(value));
     });

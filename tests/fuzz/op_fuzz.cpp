@@ -20,6 +20,7 @@
 
 #include <weft/autograd/engine.hpp>
 #include <weft/backends/backend.hpp>
+#include <weft/ops/complex.hpp>
 #include <weft/ops/random.hpp>
 #include <weft/tensor/allocator.hpp>
 #include <weft/tensor/threads.hpp>
@@ -130,7 +131,7 @@ void check_layout(const Tensor& t) {
 // ---- comparing ------------------------------------------------------------------------------------------------------
 
 double tolerance_of(DType dtype) {
-  switch (compute_type(dtype)) {
+  switch (compute_type(real_type(dtype))) {
     case DType::f32:
       return itemsize(dtype) < 4 ? 4e-2 : 1e-3;
     case DType::f64:
@@ -144,12 +145,19 @@ std::string difference(const Tensor& actual, const Tensor& expected, bool exact)
   if (actual.dtype() != expected.dtype()) return std::string("dtype ") + name(actual.dtype());
   if (!(actual.shape() == expected.shape())) return "shape " + actual.shape().text();
   if (actual.numel() == 0 || actual.numel() > 100000) return "";
-  if (!is_floating(actual.dtype()) && actual.numel() != 0) {
+  if (!is_inexact(actual.dtype()) && actual.numel() != 0) {
     const Tensor a = actual.to(Device()).contiguous(), e = expected.to(Device()).contiguous();
     return std::memcmp(a.data_ptr(), e.data_ptr(), static_cast<size_t>(a.nbytes())) == 0 ? "" : text(actual);
   }
-  const std::vector<double> a = actual.to(Device()).to(f64).to_vector<double>(),
-                            e = expected.to(Device()).to(f64).to_vector<double>();
+  const auto numbers = [](const Tensor& t) {
+    const Tensor host = t.detach().to(Device());
+    std::vector<double> all = real(host).to(f64).to_vector<double>();
+    if (!is_complex(t.dtype())) return all;
+    const std::vector<double> second = imag(host).to(f64).to_vector<double>();
+    all.insert(all.end(), second.begin(), second.end());
+    return all;
+  };
+  const std::vector<double> a = numbers(actual), e = numbers(expected);
   double largest = 1;
   for (const double v : e) {
     if (std::isfinite(v)) largest = std::max(largest, std::fabs(v));
@@ -227,7 +235,7 @@ void check_meta(const Outcome& meta, const Outcome& cpu) {
 std::optional<Tensors> gradients(const OpRecord& record, const Values& values) {
   Tensors inputs, seeds;
   const Values leaves = mapped(values, [&](const Tensor& x) {
-    if (!is_floating(x.dtype()) || is_storage_only(x.dtype())) return x;
+    if (!is_inexact(x.dtype()) || is_storage_only(x.dtype())) return x;
     inputs.push_back(x.detach().requires_grad_());
     return inputs.back();
   });

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include <weft/ops/complex.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/record.hpp>
 #include <weft/tensor/layout.hpp>
@@ -178,7 +179,8 @@ struct Changes {
   bool elsewhere = false;  ///< an operand is on another device
 };
 
-constexpr DType all_dtypes[] = {boolean, u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
+constexpr DType all_dtypes[] = {boolean, u8,   i8,  u16, i16,       u32,     i32, u64, i64,
+                                f16,     bf16, f32, f64, f8_e4m3fn, f8_e5m2, c64, c128};
 
 inline Tensor huge_tensor(Random& r, const Tensor& like, bool with_shape) {
   static constexpr int64_t sizes[] = {int64_t{1} << 31, int64_t{1} << 32, int64_t{1} << 40, int64_t{1} << 59,
@@ -190,7 +192,7 @@ inline Tensor huge_tensor(Random& r, const Tensor& like, bool with_shape) {
   try {
     return ones(Dims::filled(shape.size(), 1), like.dtype()).expand(shape);
   } catch (const ShapeError&) {
-    return ones({1}, like.dtype()).expand({int64_t{1} << 59});
+    return ones({1}, like.dtype()).expand({int64_t{1} << 58});
   }
 }
 
@@ -204,7 +206,7 @@ inline Tensor changed(Random& r, Tensor t, Changes& changes) {
       break;
     case 2:
     case 3:
-      t = t.to(r.pick(all_dtypes));
+      t = real(t).to(r.pick(all_dtypes));
       break;
     case 4:
       changes.huge = true;
@@ -287,7 +289,11 @@ inline std::string text(const Tensor& t) {
   out << name(t.dtype()) << t.shape().text() << " strides " << t.strides().text() << " on " << t.device().name();
   if (t.device().is_cpu() && t.numel() <= 12 && t.numel() > 0) {
     out << " {";
-    for (const double v : t.to(f64).to_vector<double>()) out << " " << v;
+    for (const double v : real(t.detach()).to(f64).to_vector<double>()) out << " " << v;
+    if (is_complex(t.dtype())) {
+      out << " i";
+      for (const double v : imag(t.detach()).to(f64).to_vector<double>()) out << " " << v;
+    }
     out << " }";
   }
   return out.str();

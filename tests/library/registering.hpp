@@ -17,7 +17,10 @@ inline Tensor doubles(std::initializer_list<double> values) {
   return tensor(std::span<const double>(values.begin(), values.size()), {static_cast<int64_t>(values.size())}, f64);
 }
 
-inline std::vector<double> elements(const Tensor& t) { return t.to(Device()).to_vector<double>(); }
+inline std::vector<double> elements(const Tensor& t) {
+  const Tensor host = t.detach().to(Device());
+  return (is_complex(t.dtype()) ? view_as_real(host) : host).to_vector<double>();
+}
 
 /// A cube by a loop over f64 elements, as a user's kernel has it.
 inline Tensor cube_of(const Tensor& x, double scale) {

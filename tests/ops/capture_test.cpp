@@ -14,7 +14,9 @@ namespace {
 using Doubles = std::vector<double>;
 
 Doubles bits(const Tensor& t) {
-  return t.to(Device()).to(is_storage_only(t.dtype()) ? f32 : t.dtype()).to_vector<double>();
+  const Tensor host = t.detach().to(Device());
+  if (is_complex(t.dtype())) return view_as_real(host).to_vector<double>();
+  return host.to(is_storage_only(t.dtype()) ? f32 : t.dtype()).to_vector<double>();
 }
 
 /// One call: its results, then the gradients of its inputs.
@@ -28,7 +30,9 @@ Tensors call_with_gradients(const OpRecord& record, const Values& arguments) {
   if (auto* several = std::get_if<Tensors>(&made)) results = *several;
   Tensors all = results;
   for (const Tensor& y : results) {
-    if (y.defined() && y.requires_grad()) y.sum().backward({}, {.retain_graph = true});
+    if (!y.defined() || !y.requires_grad()) continue;
+    const Tensor sum = y.sum();
+    (is_complex(sum.dtype()) ? view_as_real(sum).sum() : sum).backward({}, {.retain_graph = true});
   }
   for (const Tensor& t : tensors_in(arguments)) {
     if (t.defined() && t.requires_grad() && t.grad().defined()) all.push_back(t.grad());
@@ -57,7 +61,7 @@ Values samples_of(const OpRecord& record, size_t number, Device device, uint64_t
   SampleMaker make(f32, device, seed);
   Values values = record.samples(make)[number];
   return mapped(values, [&](const Tensor& t) {
-    const bool wanted = gradients && record.differentiable && is_floating(t.dtype()) && !is_storage_only(t.dtype());
+    const bool wanted = gradients && record.differentiable && is_inexact(t.dtype()) && !is_storage_only(t.dtype());
     const Tensor own = t.detach().clone();
     return wanted ? own.requires_grad_() : own;
   });

@@ -63,7 +63,7 @@ struct Places final : KernelObserver {
 
 // What an op calls, records and runs backward, twice over, names the user's file and none of the library's.
 void expect_own_places(const Tensor& x, const std::function<Tensors(const Tensor&)>& op, const char* what) {
-  const Tensor leaf = is_floating(x.dtype()) ? x.detach().clone().requires_grad_() : x;
+  const Tensor leaf = is_inexact(x.dtype()) ? x.detach().clone().requires_grad_() : x;
   Places places;
   {
     const ObserverGuard watching(places);
@@ -422,6 +422,14 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
   SAME(combinations, v);
   SAME(vander, v, 3);
   SAME(tensordot, x, y);
+  const Tensor both = complex(x, y);
+  SAME(conj, both);
+  SAME(real, both);
+  SAME(imag, both);
+  SAME(view_as_real, both);
+  SAME(view_as_complex, view_as_real(both));
+  SAME(angle, both);
+  SAME(sgn, both);
   SAME(tensordot, x, y, {0}, {0});
   SAME_WRITE(tril_, x, 1);
   SAME_WRITE(triu_, x);
@@ -450,42 +458,20 @@ TEST_F(Methods, AreAllOpsWhoseFirstArgumentIsATensor) {
 
   // Tensors like another are made from it; the records of views call the methods.
   const std::set<std::string> no_method{"normal",     "randint_like", "rand_like", "randn_like", "empty_like",
-                                        "zeros_like", "ones_like",    "full_like", "attention",  "attention_varlen"};
+                                        "zeros_like", "ones_like",    "full_like", "attention",  "attention_varlen",
+                                        "complex",    "polar",        "stft",      "istft"};
   const std::set<std::string> methods{"reshape", "transpose", "t",       "permute",   "select",
                                       "narrow",  "unsqueeze", "squeeze", "expand",    "flatten",
                                       "split",   "chunk",     "unbind",  "diagonal",  "broadcast_to",
                                       "clone",   "detach",    "to",      "contiguous"};
   // What layers call stays a function, as in PyTorch: every method costs whoever includes Tensor.
   const auto is_of_layers = [](const std::string& name) {
-    for (const char* part : {"conv",
-                             "pool",
-                             "dropout",
-                             "batch_norm",
-                             "group_norm",
-                             "instance_norm",
-                             "response_norm",
-                             "im2col",
-                             "col2im",
-                             "interpolate",
-                             "grid",
-                             "rrelu",
-                             "maxout",
-                             "embedding_bag",
-                             "lstm",
-                             "gru",
-                             "rnn_",
-                             "packed_sequence",
-                             "pad_packed",
-                             "pack_padded",
-                             "bilinear",
-                             "moe_",
-                             "grouped_linear",
-                             "fused_",
-                             "quant",
-                             "gemm_fp8",
-                             "rope_",
-                             "rotary",
-                             "mixture_of_experts"}) {
+    for (const char* part :
+         {"conv",          "pool",          "dropout",  "batch_norm",  "group_norm",     "instance_norm",
+          "response_norm", "im2col",        "col2im",   "interpolate", "grid",           "rrelu",
+          "maxout",        "embedding_bag", "lstm",     "gru",         "rnn_",           "packed_sequence",
+          "pad_packed",    "pack_padded",   "bilinear", "moe_",        "grouped_linear", "fused_",
+          "quant",         "gemm_fp8",      "rope_",    "fft_",        "rotary",         "mixture_of_experts"}) {
       if (name.find(part) != std::string::npos) return true;
     }
     return false;

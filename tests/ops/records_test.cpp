@@ -69,7 +69,7 @@ void runs_and_is_finite(const OpRecord& record, DType dtype) {
   for (const Values& values : samples_of(record, dtype)) {
     const Tensors before = copies(values);
     for (const Tensor& out : call(record, values)) {
-      if (!is_floating(out.dtype())) continue;
+      if (!is_inexact(out.dtype())) continue;
       for (double v : elements(out)) EXPECT_TRUE(std::isfinite(v)) << v;
     }
     expect_same(tensors_in(values), before);
@@ -130,15 +130,15 @@ void has_right_gradients(const OpRecord& record) {
   for (const Values& values : samples_of(record, DType::f64)) {
     Tensors inputs;
     for (const Tensor& t : tensors_in(values)) {
-      if (is_floating(t.dtype())) inputs.push_back(t.clone().requires_grad_());
+      if (is_inexact(t.dtype())) inputs.push_back(t.clone().requires_grad_());
     }
     if (inputs.empty()) continue;
     const GradcheckFunction function = [&](std::span<const Tensor> given) {
       size_t next = 0;
       const Values replaced =
-          mapped(values, [&](const Tensor& t) { return is_floating(t.dtype()) ? given[next++] : t; });
+          mapped(values, [&](const Tensor& t) { return is_inexact(t.dtype()) ? given[next++] : t; });
       Tensors outputs = call(record, replaced);
-      std::erase_if(outputs, [](const Tensor& t) { return !is_floating(t.dtype()); });
+      std::erase_if(outputs, [](const Tensor& t) { return !is_inexact(t.dtype()); });
       return outputs;
     };
     has_one_gradient(function, inputs);

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <weft/autograd/engine.hpp>
+#include <weft/ops/complex.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/random.hpp>
@@ -24,7 +25,7 @@ struct Tolerance {
   double relative, absolute;
 };
 inline Tolerance tolerance_of(DType dtype) {
-  switch (dtype) {
+  switch (real_type(dtype)) {
     case DType::f16:
       return {1e-3, 1e-4};
     case DType::bf16:
@@ -81,7 +82,7 @@ inline Tensors detached(const Tensors& tensors) {
 inline Tensors gradients(const OpRecord& record, const Values& values, Device device = {}) {
   Tensors inputs;
   const Values leaves = mapped(values, [&](const Tensor& t) {
-    if (!is_floating(t.dtype())) return t;
+    if (!is_inexact(t.dtype())) return t;
     inputs.push_back(t.clone().detach().requires_grad_());
     return inputs.back();
   });
@@ -95,8 +96,11 @@ inline Tensors gradients(const OpRecord& record, const Values& values, Device de
   return grad(outputs, inputs, seeds, {.allow_unused = true});
 }
 
-/// The elements as doubles, also those of a device.
-inline std::vector<double> elements(const Tensor& t) { return t.to(Device()).to_vector<double>(); }
+/// The elements as doubles, also those of a device; of complex ones both parts.
+inline std::vector<double> elements(const Tensor& t) {
+  const Tensor host = t.detach().to(Device());
+  return (is_complex(t.dtype()) ? view_as_real(host) : host).to_vector<double>();
+}
 
 inline ::testing::AssertionResult close(const Tensor& actual, const Tensor& expected, Tolerance tolerance) {
   if (!actual.defined() || !expected.defined()) {

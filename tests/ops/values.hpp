@@ -11,6 +11,7 @@
 #include <weft/autograd/engine.hpp>
 #include <weft/autograd/gradcheck.hpp>
 #include <weft/autograd/mode.hpp>
+#include <weft/ops/complex.hpp>
 #include <weft/ops/create.hpp>
 #include <weft/ops/pointwise.hpp>
 #include <weft/ops/record.hpp>
@@ -37,7 +38,9 @@ inline Tensor doubles(const Doubles& values, const Dims& shape) {
   return tensor(std::span<const double>(values), shape, f64);
 }
 
-inline Doubles values(const Tensor& t) { return t.to_vector<double>(); }
+inline Doubles values(const Tensor& t) {
+  return (is_complex(t.dtype()) ? view_as_real(t.contiguous()) : t).to_vector<double>();
+}
 
 inline void expect_near(const Doubles& actual, const Doubles& expected, double tolerance = 1e-12) {
   ASSERT_EQ(actual.size(), expected.size());

@@ -103,7 +103,6 @@ def test_weights_reach_a_module():
 
 @needs_zip
 @pytest.mark.parametrize("name, kind, words", [
-    ("complex.pt", TypeError, '"a.z" lies in a ComplexFloatStorage'),
     ("quantised.pt", TypeError, "is quantised"),
     ("module.pt", ValueError, 'the global "torch.nn.modules.linear.Linear" is refused'),
     ("legacy.pt", ValueError, "before 1.6"),

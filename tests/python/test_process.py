@@ -178,6 +178,8 @@ def test_any_object_anywhere_is_an_error_and_never_a_crash():
                 except allowed:
                     pass
     for name in dir(weft.Tensor):
+        if name == "imag":  # of complex tensors alone
+            continue
         method = getattr(x, name)
         if name.startswith("__") or not callable(method) or name in weft._core._ops:
             continue

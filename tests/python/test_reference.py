@@ -482,6 +482,9 @@ elsewhere = {
     "feature_alpha_dropout": "random",
     "pin_memory is_pinned": "test_streams.py",
     "maxout": "no such function in PyTorch; it is a reshape and a maximum",
+    "real imag view_as_real view_as_complex complex polar angle sgn conj": "test_complex.py",
+    "fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fftn fft_ifftn fft_rfftn fft_irfftn fft_hfftn fft_ihfftn fft_fft2 "
+    "fft_ifft2 fft_rfft2 fft_irfft2 fft_hfft2 fft_ihfft2 fft_fftshift fft_ifftshift stft istft": "test_fft.py",
     "put set_value slice strided_slice": "no such function in PyTorch; tests/ops compares them with plain loops",
     "scatter_reduce": "as scatter_reduce_sum and its like",
     "cast": "to another dtype: tests/ops/cast_test.cpp and test_interop.py",

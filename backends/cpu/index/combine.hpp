@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "../../dispatch.hpp"
+#include "../item.hpp"
 
 namespace weft::cpu {
 
@@ -55,21 +56,6 @@ void combine_at(char* to, int64_t to_step, const int64_t* offset, const char* fr
   constexpr int64_t item = sizeof(T);
   if (to_step == 0 && from_step == item) combine_each<T, mode, Sum>(to, 0, offset, from, item, n);
   else combine_each<T, mode, Sum>(to, to_step, offset, from, from_step, n);
-}
-
-/// Calls body(Word{}) with the unsigned type of an item's size, for kernels that only move items.
-template <class F>
-void with_item(int64_t size, F&& body) {
-  switch (size) {
-    case 1:
-      return body(uint8_t{});
-    case 2:
-      return body(uint16_t{});
-    case 4:
-      return body(uint32_t{});
-    default:
-      return body(uint64_t{});
-  }
 }
 
 }  // namespace weft::cpu

@@ -7,6 +7,7 @@
 #include "index_loops.hpp"
 #include "indices.hpp"
 #include "../../../tensor/dtype.hpp"
+#include "../item.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::cpu::HWY_NAMESPACE {
@@ -99,7 +100,7 @@ bool gather_line(const GatherLine& line) {
   int64_t i = 0;
 #if HWY_TARGET == HWY_AVX3
   constexpr int64_t item = sizeof(Word);
-  if (item >= 4 && line.out_step == item && line.index_step == (int64_t)sizeof(I)) {
+  if ((item == 4 || item == 8) && line.out_step == item && line.index_step == (int64_t)sizeof(I)) {
     const __m512i size = _mm512_set1_epi64(line.size), stride = _mm512_set1_epi64(line.x_stride);
     const __m512i zero = _mm512_setzero_si512(), step = _mm512_set1_epi64(8 * line.x_step);
     __m512i along = _mm512_mullo_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(line.x_step));
@@ -133,8 +134,10 @@ GatherLoop chosen_gather(int64_t item, DType index) {
       return gather_of<uint16_t>(index);
     case 4:
       return gather_of<uint32_t>(index);
-    default:
+    case 8:
       return gather_of<uint64_t>(index);
+    default:
+      return gather_of<complex128>(index);
   }
 }
 

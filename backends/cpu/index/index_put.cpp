@@ -280,6 +280,10 @@ void index_put(const View& base, const View& values, const IndexPlan& plan, bool
   const bool in_floats = accumulate && (type == DType::f16 || type == DType::bf16);
   if (is_short_list(values, plan) && !in_floats) check_index_type("index_put", plan.indices[0]);
   else check_plan("index_put", plan);
+  if (accumulate && is_complex(type)) {
+    for (int part = 0; part < 2; ++part) index_put(part_view(base, part), part_view(values, part), plan, true);
+    return;
+  }
   if (accumulate && !is_computable(type)) unsupported("index_put", base);
   if (values.layout.numel == 0) return;
   if (!accumulate) {

@@ -106,17 +106,19 @@ HWY_INLINE void compress_step(T* to, const T* from, uint64_t bits) {
 template <class T>
 HWY_INLINE T* compress_word(T* to, const T* from, uint64_t bits) {
 #if WEFT_HAS_COMPRESS
-  for (int k = 0; k < 64; k += step<T>) {
-    const uint64_t mine = bits >> k & ((uint64_t{1} << step<T>)-1);
-    compress_step(to, from + k, mine);
-    to += std::popcount(mine);
+  if constexpr (sizeof(T) <= 8) {
+    for (int k = 0; k < 64; k += step<T>) {
+      const uint64_t mine = bits >> k & ((uint64_t{1} << step<T>)-1);
+      compress_step(to, from + k, mine);
+      to += std::popcount(mine);
+    }
+    return to;
   }
-#else
+#endif
   for (int k = 0; k < 64; ++k) {
     *to = from[k];
     to += bits >> k & 1;
   }
-#endif
   return to;
 }
 
@@ -144,7 +146,7 @@ char* compress_loop(char* out, const char* room, const char* in, const uint64_t*
 template <class T>
 HWY_INLINE const T* expand_word(T* to, const T* from, uint64_t bits) {
 #if HWY_TARGET == HWY_AVX3
-  if constexpr (sizeof(T) >= 4) {
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
     constexpr int lanes = 64 / sizeof(T);
     for (int k = 0; k < 64; k += lanes) {
       const uint64_t mine = bits >> k & ((uint64_t{1} << lanes) - 1);
@@ -215,11 +217,12 @@ int64_t* positions_loop(int64_t* to, const int64_t* room, int64_t first, const u
   return to;
 }
 
-constexpr MaskLoops target_loops = {
-    bits_loop,
-    {compress_loop<uint8_t>, compress_loop<uint16_t>, compress_loop<uint32_t>, compress_loop<uint64_t>},
-    {expand_loop<uint8_t>, expand_loop<uint16_t>, expand_loop<uint32_t>, expand_loop<uint64_t>},
-    positions_loop};
+constexpr MaskLoops target_loops = {bits_loop,
+                                    {compress_loop<uint8_t>, compress_loop<uint16_t>, compress_loop<uint32_t>,
+                                     compress_loop<uint64_t>, compress_loop<complex128>},
+                                    {expand_loop<uint8_t>, expand_loop<uint16_t>, expand_loop<uint32_t>,
+                                     expand_loop<uint64_t>, expand_loop<complex128>},
+                                    positions_loop};
 const MaskLoops* chosen_loops() { return &target_loops; }
 #undef WEFT_HAS_COMPRESS
 

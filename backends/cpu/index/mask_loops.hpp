@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "../../../tensor/view.hpp"
+#include "../item.hpp"
 
 namespace weft::cpu {
 
@@ -11,12 +12,12 @@ namespace weft::cpu {
 struct MaskLoops {
   /// One bit for each of n bytes: whether it is not 0.
   void (*bits)(uint64_t* words, const uint8_t* from, int64_t n);
-  /// The items (of 1, 2, 4 or 8 bytes) whose bit is set, to `to`; the end of what was written. Nothing is written at or
+  /// The items whose bit is set, to `to`; the end of what was written. Nothing is written at or
   /// beyond `room`, which may lie after that end.
-  char* (*compress[4])(char* to, const char* room, const char* from, const uint64_t* words, int64_t n);
+  char* (*compress[item_sizes])(char* to, const char* room, const char* from, const uint64_t* words, int64_t n);
   /// Successive items from `from` to the places whose bit is set; the end of what was read, which `room` bounds. The
   /// other places may be written with what they hold.
-  const char* (*expand[4])(char* to, const char* from, const char* room, const uint64_t* words, int64_t n);
+  const char* (*expand[item_sizes])(char* to, const char* from, const char* room, const uint64_t* words, int64_t n);
   /// first + i for every set bit i; the end of what was written, which `room` bounds.
   int64_t* (*positions)(int64_t* to, const int64_t* room, int64_t first, const uint64_t* words, int64_t n);
 };

@@ -119,6 +119,12 @@ View rows_of(const View& view, int64_t first, int64_t count) {
 
 void scatter(Scatter mode, const View& out_view, int dim, const View& index_view, const View& source_view) {
   check_index_type("scatter", index_view);
+  if (mode == Scatter::sum && is_complex(out_view.layout.dtype)) {
+    for (int part = 0; part < 2; ++part) {
+      scatter(mode, part_view(out_view, part), dim, index_view, part_view(source_view, part));
+    }
+    return;
+  }
   if (mode != Scatter::replace && !is_computable(out_view.layout.dtype)) unsupported("scatter", out_view);
   if (index_view.layout.numel == 0) return;
   if (scatter_list(mode, out_view, index_view, source_view)) return;

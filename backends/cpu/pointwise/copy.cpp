@@ -2,6 +2,9 @@
 #include <bit>
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "../../../tensor/error.hpp"
 #include "../kernels.hpp"
 #include "loops.hpp"
 #include "loops_walk.hpp"
@@ -21,7 +24,7 @@ struct Move {
 
   void operator()(char* const* p, unsigned repeated, int64_t n) const {
     if (repeated != 0) {
-      alignas(8) char element[8];  // the element may lie in the output
+      alignas(max_item) char element[max_item];  // the element may lie in the output
       std::memcpy(element, p[1], static_cast<size_t>(item));
       return convert_loops.fill[log2_of(item)](p[0], element, n);
     }
@@ -43,6 +46,12 @@ struct Cast {
     const UnaryLoop to_odd = compute_type(to) != to ? convert_loops.to_odd[static_cast<int>(from)] : nullptr;
     widen = to_odd != nullptr ? to_odd : loop_of(DType::f32, from);
     narrow = loop_of(to, DType::f32);
+    if (widen == nullptr || narrow == nullptr) refuse(to, from);
+  }
+  /// An imaginary part would be lost.
+  [[noreturn, gnu::cold]] static void refuse(DType to, DType from) {
+    raise<DTypeError>({.problem = fmt::format("{} has imaginary parts, which {} does not hold", name(from), name(to)),
+                       .remedy = "take real(x), imag(x) or abs(x)"});
   }
   void run(char* out, const char* in, int64_t n) const {
     if (loop != nullptr) return loop(out, in, n);
@@ -55,7 +64,7 @@ struct Cast {
   }
   void operator()(char* const* p, unsigned repeated, int64_t n) const {
     if (repeated == 0) return run(p[0], p[1], n);
-    alignas(8) char element[8];
+    alignas(max_item) char element[max_item];
     run(element, p[1], 1);
     convert_loops.fill[log2_of(out_item)](p[0], element, n);
   }
@@ -63,7 +72,7 @@ struct Cast {
 
 struct Fill {
   UnaryLoop loop;
-  alignas(8) char element[8];
+  alignas(max_item) char element[max_item];
   void operator()(char* const* p, unsigned, int64_t n) const { loop(p[0], element, n); }
 };
 

@@ -30,6 +30,7 @@ void choose_loops() {
   choose_integer_loops();
   choose_compare_loops();
   choose_convert_loops();
+  choose_complex_loops();
 }
 
 bool restrict_targets(const char* name) {

@@ -9,6 +9,7 @@
 
 #include "../../dispatch.hpp"
 #include "../../functors/lists.hpp"
+#include "../item.hpp"
 
 namespace weft::cpu {
 
@@ -23,12 +24,14 @@ enum Slot : int8_t {
   slot_u64,
   slot_i64,
   slot_f32,
-  slot_f64
+  slot_f64,
+  slot_c64,
+  slot_c128
 };
-inline constexpr int slot_count = 9;
-inline constexpr Slot slots[dtype_count] = {slot_bool, slot_u8,  slot_i8,  slot_u64,  slot_i16,
-                                            slot_u64,  slot_i32, slot_u64, slot_i64,  slot_f32,
-                                            slot_f32,  slot_f32, slot_f64, slot_none, slot_none};
+inline constexpr int slot_count = 11;
+inline constexpr Slot slots[dtype_count] = {slot_bool, slot_u8,   slot_i8,   slot_u64, slot_i16, slot_u64,
+                                            slot_i32,  slot_u64,  slot_i64,  slot_f32, slot_f32, slot_f32,
+                                            slot_f64,  slot_none, slot_none, slot_c64, slot_c128};
 constexpr Slot slot_of(DType t) { return slots[static_cast<int>(t)]; }
 /// Whether elements are converted to the type that arithmetic runs in, and back.
 constexpr bool is_converted(DType t) { return compute_type(t) != t; }
@@ -60,23 +63,24 @@ struct TernaryLoops {
 };
 /// Entries [log2 of the item size][mask] of loops over condition, a and b. 2: `a` is one element. 4: `b` is. 6: both.
 struct SelectLoops {
-  TernaryLoop loop[4][8];
+  TernaryLoop loop[item_sizes][8];
 };
 /// [to][from]
 struct ConvertLoops {
   UnaryLoop loop[dtype_count][dtype_count];
   /// [from]: to f32 rounded to odd, on the way to 8 and 16 bits; null where f32 holds every number.
   UnaryLoop to_odd[dtype_count];
-  /// Fills n elements of 1, 2, 4 or 8 bytes.
-  UnaryLoop fill[4];
+  /// Fills n elements of a size.
+  UnaryLoop fill[item_sizes];
   /// Copies n bytes.
   UnaryLoop copy;
   /// The same; stores of whole cache lines of `out` bypass the caches.
   UnaryLoop stream;
-  /// Transposes rows × columns elements of 1, 2, 4 or 8 bytes: out[r][c] = in[c][r], strides in bytes.
-  void (*transpose[4])(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows, int64_t columns);
-  /// Copies n elements of 1, 2, 4 or 8 bytes that lie `in_stride` bytes apart.
-  void (*gather[4])(char* out, const char* in, int64_t in_stride, int64_t n);
+  /// Transposes rows × columns elements of a size: out[r][c] = in[c][r], strides in bytes.
+  void (*transpose[item_sizes])(char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t rows,
+                                int64_t columns);
+  /// Copies n elements of a size that lie `in_stride` bytes apart.
+  void (*gather[item_sizes])(char* out, const char* in, int64_t in_stride, int64_t n);
 };
 
 extern UnaryLoops unary_loops;
@@ -106,6 +110,8 @@ void choose_binary_loops();
 void choose_integer_loops();
 void choose_compare_loops();
 void choose_convert_loops();
+/// Those of complex numbers, behind the others.
+void choose_complex_loops();
 
 /// "scalar", "avx2" or "avx512": restricts this process to that target or one below it. Not while kernels run.
 bool use_simd_target(const char* name);

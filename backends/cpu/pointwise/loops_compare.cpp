@@ -76,6 +76,7 @@ void fill_select(SelectLoops& loops) {
   fill_select_row<uint16_t>(loops.loop[1]);
   fill_select_row<uint32_t>(loops.loop[2]);
   fill_select_row<uint64_t>(loops.loop[3]);
+  fill_select_row<complex128>(loops.loop[4]);
 }
 
 }  // namespace weft::cpu::HWY_NAMESPACE

@@ -187,8 +187,8 @@ void stream_loop(void* out, const void* a, int64_t bytes) {
 template <class T>
 void gather_loop(char* out, const char* in, int64_t in_stride, int64_t n) {
   int64_t i = 0;
-  constexpr int64_t lanes = HWY_LANES(T), size = sizeof(T);
-  if constexpr (size >= 4) {
+  constexpr int64_t size = sizeof(T), lanes = size > 8 ? 1 : HWY_LANES(T);
+  if constexpr (size == 4 || size == 8) {
     const Tag<T> d;
     for (; in_stride == -size && i + lanes <= n; i += lanes) {
       const T* const from = reinterpret_cast<const T*>(in) - (i + lanes - 1);
@@ -196,7 +196,7 @@ void gather_loop(char* out, const char* in, int64_t in_stride, int64_t n) {
     }
   }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  if constexpr (size >= 4) {
+  if constexpr (size == 4 || size == 8) {
     const Tag<T> d;
     // Not the last element: behind it the memory may end.
     for (; in_stride == 2 * size && i + lanes < n; i += lanes) {
@@ -212,7 +212,9 @@ void gather_loop(char* out, const char* in, int64_t in_stride, int64_t n) {
 
 /// The largest block of `size` × `size` elements that is transposed at once, and the smaller one for what is left.
 template <class T>
-constexpr int large_block = sizeof(T) == 8 ? 4 : 8;
+constexpr int large_block = sizeof(T) == 16  ? 1
+                            : sizeof(T) == 8 ? 4
+                                             : 8;
 template <class T>
 constexpr int small_block = sizeof(T) < 4 ? 1 : 16 / sizeof(T);
 
@@ -339,6 +341,7 @@ void fill_convert(ConvertLoops& loops) {
   fill_size<uint16_t>(loops, 1);
   fill_size<uint32_t>(loops, 2);
   fill_size<uint64_t>(loops, 3);
+  fill_size<complex128>(loops, 4);
   loops.copy = copy_loop;
   loops.stream = stream_loop;
 }

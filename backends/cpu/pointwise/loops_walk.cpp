@@ -101,8 +101,10 @@ void scatter(int64_t item, char* out, int64_t out_stride, const char* in, int64_
       return scatter<uint16_t>(out, out_stride, in, n);
     case 4:
       return scatter<uint32_t>(out, out_stride, in, n);
-    default:
+    case 8:
       return scatter<uint64_t>(out, out_stride, in, n);
+    default:
+      return scatter<complex128>(out, out_stride, in, n);
   }
 }
 
@@ -192,7 +194,7 @@ void run_blocks(const Walk& walk, WalkBody body, const void* context) {
   const bool direct = walk.moves_only && orders[0] == Order::contiguous && orders[1] == Order::scattered;
   for_chunks(walk, walk.numel, std::max(walk.grain / 4, walk_block), [&](int64_t begin, int64_t end) {
     if (direct) return gather_block(elements_of(walk, 1), begin, end - begin, walk.data[0] + begin * walk.items[0]);
-    alignas(64) char scratch[max_operands][walk_block * 8];
+    alignas(64) char scratch[max_operands][walk_block * max_item];
     char* p[max_operands];
     for (int64_t i = begin; i < end; i += walk_block) {
       const int64_t n = std::min(walk_block, end - i);

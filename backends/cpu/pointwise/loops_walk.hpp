@@ -4,7 +4,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "../../../tensor/view.hpp"
+#include "../../../tensor/dtype.hpp"
 
 namespace weft::cpu {
 

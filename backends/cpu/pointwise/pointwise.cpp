@@ -45,7 +45,7 @@ struct Job {
   }
 
   void staged(char* const* p, unsigned mask, int64_t n) const {
-    alignas(64) char scratch[N + 1][walk_block * 8];
+    alignas(64) char scratch[N + 1][walk_block * max_item];
     char* in[N];
     unsigned filled = mask;  // operands that stay the same for every block
     for (int k = 0; k < N; ++k) {
@@ -74,8 +74,8 @@ struct Job {
   }
 
   /// Repeats the element of operand k over a block.
-  void fill(int k, char** in, char (*scratch)[walk_block * 8], int64_t n) const {
-    alignas(8) char element[8];
+  void fill(int k, char** in, char (*scratch)[walk_block * max_item], int64_t n) const {
+    alignas(max_item) char element[max_item];
     const int64_t item = widen[k] != nullptr ? wide_item : in_items[k];
     std::memcpy(element, in[k], static_cast<size_t>(item));
     convert_loops.fill[std::countr_zero(static_cast<uint64_t>(item))](scratch[k], element, n);
@@ -199,7 +199,9 @@ void compare(CompareOp op, const View& out, const View& a, const View& b) {
   const DType type = common_type(a, b);
   const Slot slot = slot_of(type);
   if (slot < 0) unsupported("compare", a);
-  start<2>(compare_loops.loop[static_cast<int>(op)][slot], arithmetic_grain, out, type, {&a, &b});
+  const BinaryLoop* row = compare_loops.loop[static_cast<int>(op)][slot];
+  if (row[0] == nullptr) unsupported("compare", a.layout.host_scalar ? b : a);
+  start<2>(row, arithmetic_grain, out, type, {&a, &b});
 }
 
 void ternary(TernaryOp op, const View& out, const View& a, const View& b, const View& c) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "../../../tensor/layout.hpp"
 #include "../thread_pool.hpp"
 
 namespace weft::cpu {
@@ -83,6 +84,11 @@ NonFinite find_non_finite(const View& view) {
       return find<uint32_t>(view, {0x7F800000, 0x007FFFFF});
     case DType::f64:
       return find<uint64_t>(view, {0x7FF0000000000000, 0x000FFFFFFFFFFFFF});
+    case DType::c64:
+    case DType::c128: {
+      const NonFinite re = find_non_finite(part_view(view, 0)), im = find_non_finite(part_view(view, 1));
+      return {re.nan || im.nan, re.inf || im.inf};
+    }
     default:
       return {};
   }

@@ -102,6 +102,10 @@ HWY_INLINE Vec<T> zero_like(Vec<T>) {
   return hn::Zero(Tag<T>());
 }
 template <class T>
+HWY_INLINE Vec<T> conj(Vec<T> x) {
+  return x;
+}
+template <class T>
 HWY_INLINE Vec<T> abs(Vec<T> x) {
   return hn::Abs(x.raw);
 }

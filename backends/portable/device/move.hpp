@@ -29,7 +29,10 @@ WEFT_DEVICE void put_bits(Out to, uint64_t bits, int item) {
       return poke<uint64_t>(to, bits);
   }
 }
-WEFT_DEVICE void move_element(Out to, In from, int item) { put_bits(to, bits_at(from, item), item); }
+WEFT_DEVICE void move_element(Out to, In from, int item) {
+  put_bits(to, bits_at(from, item), item);
+  if (item == 16) put_bits(to + 8, bits_at(from + 8, 8), 8);
+}
 
 WEFT_DEVICE void move_item(Out out, In in, const Walk<2>& walk, int item, int64_t i) {
   if (i >= walk.count) return;

@@ -9,11 +9,11 @@ void require(Accelerator& device, Compute compute, const char* kernel, const Vie
 }
 
 /// Kernels that devices lack: their pointers are null, and the ops' composite bodies run. A rank is selected by
-/// sorting.
+/// sorting, and the host computes Fourier transforms.
 // clang-format off
 #define WEFT_CPU_ONLY(X) \
   X(select_rank) X(quantize_blocks) X(dequantize_blocks) X(blockwise_matmul) X(weighted_swiglu_quantize) \
-  X(weighted_swiglu_gradient) X(quantized_matmul) X(activated_product) X(rotated_products)
+  X(weighted_swiglu_gradient) X(quantized_matmul) X(activated_product) X(rotated_products) X(fourier)
 // clang-format on
 
 namespace here {

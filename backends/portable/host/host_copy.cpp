@@ -62,6 +62,12 @@ void move(Accelerator& device, const View& out, const View& in) {
 void copy(const View& out, const View& in) {
   if (out.layout.numel == 0) return;
   const DType to = out.layout.dtype, from = in.layout.dtype;
+  if (is_complex(to) && (to != from || in.layout.host_scalar)) {
+    copy(part_view(out, 0), is_complex(from) ? part_view(in, 0) : in);
+    if (is_complex(from)) return copy(part_view(out, 1), part_view(in, 1));
+    return fill(part_view(out, 1), 0);
+  }
+  if (is_complex(from) && to != from) unsupported("copy", in);
   if (in.layout.host_scalar) return fill_bits(out, converted_bits(in.data, from, to));
   Accelerator& device = device_of(out);
   if (to == from) return move(device, out, in);
@@ -76,7 +82,11 @@ void copy(const View& out, const View& in) {
   launch(device, entry.on(device, compute), item_grid(out.layout.numel), out.data, in.data, plan);
 }
 
-void fill(const View& out, Scalar value) { fill_bits(out, bits_of(value, out.layout.dtype)); }
+void fill(const View& out, Scalar value) {
+  if (out.layout.dtype != DType::c128) return fill_bits(out, bits_of(value, out.layout.dtype));
+  fill(part_view(out, 0), value);
+  fill(part_view(out, 1), 0);
+}
 
 void where(const View& out, const View& condition, const View& a, const View& b) {
   if (out.layout.numel == 0) return;
@@ -90,6 +100,7 @@ void where(const View& out, const View& condition, const View& a, const View& b)
     plan.is_scalar[k] = in[k]->layout.host_scalar;
     data[k] = plan.is_scalar[k] ? nullptr : in[k]->data;
     if (!plan.is_scalar[k]) continue;
+    if (k > 0 && out.layout.dtype == DType::c128) unsupported("where", out);
     const DType to = k == 0 ? DType::boolean : out.layout.dtype;
     plan.scalar[k].bits = converted_bits(in[k]->data, in[k]->layout.dtype, to);
   }
@@ -101,7 +112,7 @@ void where(const View& out, const View& condition, const View& a, const View& b)
 void arange(const View& view, Scalar start, Scalar step) {
   const View out = at_least_1d(view);
   const DType t = out.layout.dtype;
-  if (is_storage_only(t)) unsupported("arange", out);
+  if (!is_computable(t)) unsupported("arange", out);
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(out);
   const bool real = is_floating(t) || start.is_floating() || step.is_floating();

@@ -74,7 +74,11 @@ portable::Put put_plan(const View& values, const View& base, const IndexPlan& pl
 /// What lies at the destinations is combined with the values, in the order of their positions.
 void put(const char* kernel, Scatter mode, const View& base, const View& values, const IndexPlan& plan) {
   for (int k = 0; k < plan.count; ++k) check_index_type(kernel, plan.indices[k]);
-  if (mode != Scatter::replace && is_storage_only(base.layout.dtype)) unsupported(kernel, base);
+  if (mode == Scatter::sum && is_complex(base.layout.dtype)) {
+    for (int part = 0; part < 2; ++part) put(kernel, mode, part_view(base, part), part_view(values, part), plan);
+    return;
+  }
+  if (mode != Scatter::replace && !is_computable(base.layout.dtype)) unsupported(kernel, base);
   if (values.layout.numel == 0) return;
   Accelerator& device = device_of(base);
   const Compute compute = compute_of(base.layout.dtype);

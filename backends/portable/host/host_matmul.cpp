@@ -42,7 +42,7 @@ constexpr int64_t most_groups = 65535;
 
 void matmul(const View& out, const View& a, const View& b, const View& bias) {
   const Layout& l = out.layout;
-  if (is_storage_only(l.dtype) || l.dtype == DType::boolean) unsupported("matmul", out);
+  if (!is_computable(l.dtype) || l.dtype == DType::boolean) unsupported("matmul", out);
   if (l.numel == 0) return;
   if (a.layout.sizes[a.layout.rank - 1] == 0) return bias.data != nullptr ? copy(out, bias) : fill(out, Scalar(0));
   Accelerator& device = device_of(out);

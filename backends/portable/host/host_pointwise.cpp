@@ -41,6 +41,7 @@ uint64_t scalar_bits(const View& scalar, Compute compute) {
       return static_cast<uint64_t>(static_cast<int64_t>(x));
     };
     if constexpr (std::is_arithmetic_v<T>) return bits(element);
+    else if constexpr (ComplexNumber<T>) unsupported("scalar", scalar);
     else return bits(to_float(element));
   });
 }
@@ -87,7 +88,7 @@ void check(const char* kernel, Accelerator& device, const View& typed, Pointwise
   const bool served = is_floating(t)        ? serves_floats(kind)
                       : t == DType::boolean ? serves_bool(kind)
                                             : serves_integers(kind);
-  if (!served || is_storage_only(t)) unsupported(kernel, typed);
+  if (!served || !is_computable(t)) unsupported(kernel, typed);
   require(device, compute_of(t), kernel, typed);
 }
 
@@ -107,6 +108,10 @@ void unary_gradient(UnaryOp op, const View& out, const View& g, const View& save
 }
 
 void binary(BinaryOp op, const View& out, const View& a, const View& b) {
+  if (is_complex(out.layout.dtype) && (op == BinaryOp::add || op == BinaryOp::sub)) {
+    for (int part = 0; part < 2; ++part) binary(op, part_view(out, part), part_view(a, part), part_view(b, part));
+    return;
+  }
   const auto i = static_cast<size_t>(op);
   check("binary", device_of(out), out, binary_kinds[i]);
   const Compute compute = compute_of(out.layout.dtype);

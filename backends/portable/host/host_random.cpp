@@ -27,7 +27,7 @@ void random(const View& out, Distribution distribution, PhiloxSeed seed, Scalar 
   const double a = first.to<double>(), b = second.to<double>();
   const bool floats_only = distribution == Distribution::uniform || distribution == Distribution::normal;
   const DType t = out.layout.dtype;
-  if (floats_only ? !is_computable_float(t) : is_storage_only(t)) unsupported("random", out);
+  if (floats_only ? !is_computable_float(t) : !is_computable(t)) unsupported("random", out);
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(out);
   const Compute compute = ring_of(t);

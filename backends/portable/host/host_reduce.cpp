@@ -110,7 +110,7 @@ void launch_running(Entry& entry, const char* kernel, const View& out_view, cons
 
 void reduce(Reduction reduction, const View& out, const View& in) {
   for (const View* v : {&out, &in}) {
-    if (is_storage_only(v->layout.dtype)) unsupported("reduce", *v);
+    if (!is_computable(v->layout.dtype)) unsupported("reduce", *v);
   }
   if (out.layout.numel == 0) return;
   Accelerator& device = device_of(out);
@@ -148,7 +148,7 @@ void variance(const View& out, const View& in, double correction) {
 }
 
 void arg_reduce(ArgReduction reduction, const View& out_view, const View& in_view, int dim) {
-  if (is_storage_only(in_view.layout.dtype)) unsupported("arg_reduce", in_view);
+  if (!is_computable(in_view.layout.dtype)) unsupported("arg_reduce", in_view);
   if (out_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), in = at_least_1d(in_view);
   Accelerator& device = device_of(out);
@@ -164,7 +164,7 @@ void arg_reduce(ArgReduction reduction, const View& out_view, const View& in_vie
 
 void cumsum(const View& out_view, const View& in_view, int dim, bool exclusive, bool reverse) {
   for (const View* v : {&out_view, &in_view}) {
-    if (is_storage_only(v->layout.dtype)) unsupported("cumsum", *v);
+    if (!is_computable(v->layout.dtype)) unsupported("cumsum", *v);
   }
   if (out_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), in = at_least_1d(in_view);
@@ -182,7 +182,7 @@ void cumsum(const View& out_view, const View& in_view, int dim, bool exclusive, 
 
 void running_product(const View& out, const View& x, int dim) {
   for (const View* v : {&out, &x}) {
-    if (is_storage_only(v->layout.dtype)) unsupported("running_product", *v);
+    if (!is_computable(v->layout.dtype)) unsupported("running_product", *v);
   }
   launch_running(running_product_entry, "running_product", out, View{}, x, dim, false);
 }

@@ -37,7 +37,7 @@ void SortPairs::sort() {
 }
 
 void sort(const View& out_view, const View& order_view, const View& x_view, int dim, bool descending) {
-  if (is_storage_only(x_view.layout.dtype)) unsupported("sort", x_view);
+  if (!is_computable(x_view.layout.dtype)) unsupported("sort", x_view);
   if (x_view.layout.numel == 0) return;
   const View x = at_least_1d(x_view);
   Accelerator& device = device_of(x);
@@ -91,7 +91,7 @@ void bincount(const View& counts, const View& x) {
 }
 
 void searchsorted(const View& out_view, const View& sorted, const View& values_view, bool right) {
-  if (is_storage_only(sorted.layout.dtype)) unsupported("searchsorted", sorted);
+  if (!is_computable(sorted.layout.dtype)) unsupported("searchsorted", sorted);
   if (values_view.layout.numel == 0) return;
   const View out = at_least_1d(out_view), values = at_least_1d(values_view);
   Accelerator& device = device_of(out);

@@ -187,6 +187,7 @@ inline Compute wide_float(const char* kernel, const View& view) {
   return compute_of(t);
 }
 
+inline bool is_computable(DType t) { return !is_storage_only(t) && !is_complex(t); }
 inline bool is_computable_float(DType t) { return is_floating(t) && !is_storage_only(t); }
 
 }  // namespace weft::portable::host

@@ -1,0 +1,46 @@
+// What ops do with complex tensors beside their way for real ones. Not public.
+#pragma once
+
+#include "../../backends/functors/lists.hpp"
+#include "../../tensor/layout.hpp"
+#include "common.hpp"
+
+namespace weft {
+
+/// Calls body(out, x) for real tensors, and for complex ones with the views of each part: what is linear works on both.
+template <class Body>
+void each_part(const View& out, const View& x, Body&& body) {
+  if (WEFT_LIKELY(!is_complex(x.layout.dtype))) return body(out, x);
+  for (int part = 0; part < 2; ++part) body(part_view(out, part), part_view(x, part));
+}
+
+/// |z|, recorded.
+Tensor magnitude(const Tensor& z);
+
+/// Whether complex arithmetic on this device is that of parts: where kernels know real numbers alone.
+inline bool computes_by_parts(DType dtype, Device device) {
+  return is_complex(dtype) && !device.is_cpu() && device.type != DeviceType::meta;
+}
+/// Sums are: kernels add the parts.
+inline bool computes_by_parts(BinaryOp op, DType dtype, Device device) {
+  return computes_by_parts(dtype, device) && op != BinaryOp::add && op != BinaryOp::sub;
+}
+/// Operands of one complex dtype, recorded. DTypeError for ops that have no such form.
+Tensor by_parts(UnaryOp op, const Tensor& z);
+Tensor by_parts(BinaryOp op, const Tensor& a, const Tensor& b);
+
+/// The product of complex a and b as matmul's, recorded. Ranks are 1 or more, dtypes are equal.
+Tensor complex_product(const Tensor& a, const Tensor& b);
+
+/// DTypeError: the op orders numbers, or has no complex form for another reason.
+[[noreturn]] void raise_complex(DType dtype);
+/// The same where x is complex.
+inline void refuse_complex(const Tensor& x) {
+  if (WEFT_UNLIKELY(is_complex(checked(x).dtype()))) raise_complex(x.dtype());
+}
+/// A gradient in the dtype of what it is of: of real numbers that became complex ones it is the real part.
+Tensor in_dtype(const Tensor& gradient, DType dtype);
+/// DTypeError where a conversion would lose imaginary parts.
+void check_conversion(DType from, DType to);
+
+}  // namespace weft

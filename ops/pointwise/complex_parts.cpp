@@ -1,0 +1,70 @@
+// Arithmetic of complex tensors by that of their parts, for devices, whose kernels know real numbers. What the ops here
+// record is the gradient.
+#include "../complex.hpp"
+#include "../create.hpp"
+#include "../detail/complex.hpp"
+#include "../pointwise.hpp"
+
+namespace weft {
+
+namespace {
+
+struct Parts {
+  Tensor re, im;
+  explicit Parts(const Tensor& z) : re(real(z)), im(imag(z)) {}
+};
+
+// Divided by the larger part of b first, so that no square leaves the range.
+Tensor quotient(const Parts& a, const Parts& b) {
+  const Tensor size = maximum(abs(b.re), abs(b.im)), c = b.re / size, d = b.im / size;
+  const Tensor divisor = c * b.re + d * b.im;
+  return complex((a.re * c + a.im * d) / divisor, (a.im * c - a.re * d) / divisor);
+}
+
+Tensor product(const Parts& a, const Parts& b) { return complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }
+
+}  // namespace
+
+Tensor by_parts(BinaryOp op, const Tensor& x, const Tensor& y) {
+  const Parts a(x), b(y);
+  switch (op) {
+    case BinaryOp::mul:
+      return product(a, b);
+    case BinaryOp::div:
+      return quotient(a, b);
+    default:
+      raise_complex(x.dtype());
+  }
+}
+
+Tensor by_parts(UnaryOp op, const Tensor& x) {
+  const Parts z(x);
+  switch (op) {
+    case UnaryOp::neg:
+      return complex(-z.re, -z.im);
+    case UnaryOp::conj:
+      return complex(z.re * 1, -z.im);
+    case UnaryOp::square:
+      return product(z, z);
+    case UnaryOp::reciprocal:
+      return quotient(Parts(ones_like(x)), z);
+    case UnaryOp::exp:
+      return polar(exp(z.re), z.im);
+    case UnaryOp::log:
+      return complex(log(hypot(z.re, z.im)), atan2(z.im, z.re));
+    case UnaryOp::sqrt:
+      return polar(sqrt(hypot(z.re, z.im)), atan2(z.im, z.re) * 0.5);
+    case UnaryOp::sin:
+      return complex(sin(z.re) * cosh(z.im), cos(z.re) * sinh(z.im));
+    case UnaryOp::cos:
+      return complex(cos(z.re) * cosh(z.im), -sin(z.re) * sinh(z.im));
+    case UnaryOp::sinh:
+      return complex(sinh(z.re) * cos(z.im), cosh(z.re) * sin(z.im));
+    case UnaryOp::cosh:
+      return complex(cosh(z.re) * cos(z.im), sinh(z.re) * sin(z.im));
+    default:
+      raise_complex(x.dtype());
+  }
+}
+
+}  // namespace weft
